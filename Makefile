@@ -1,0 +1,31 @@
+# Commands for people. What they do is in scripts/; this file only names them.
+
+.PHONY: help demo test gate fix long-test fuzz bench bench-ten-million
+
+help:  ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{ printf "make %-18s %s\n", $$1, $$2 }' Makefile
+
+demo:  ## build the tyr command and run the demonstration (installs what is missing)
+	@scripts/demo
+
+test:  ## install what is missing, then run the gate
+	@scripts/prepare
+	@scripts/gate
+
+gate:  ## read-only: format, clippy, rustdoc, dependency policy, documents, all tests
+	@scripts/gate
+
+fix:  ## format, and let clippy fix what it can
+	@scripts/fix
+
+long-test:  ## LONG=20 times as many random cases and simulation seeds
+	@scripts/long-test
+
+fuzz:  ## every fuzz target for FUZZ_SECONDS=60
+	@scripts/fuzz
+
+bench:  ## compare with RocksDB and the bare disk; BENCH='--help' lists the options
+	@scripts/bench $(BENCH)
+
+bench-ten-million:  ## ten million blobs of 100 bytes: load, memory, open times
+	@scripts/bench ten-million $(BENCH)

@@ -1,0 +1,157 @@
+//! Snapshots: whole keyspaces pinned at one point.
+
+use std::ops::RangeBounds;
+use std::sync::Arc;
+
+use tyr_store::Pin;
+use tyr_types::{Error, Key, KeyspaceId, Number, Result, range_end};
+
+use crate::keyspace::Keyspace;
+use crate::read::{Blob, Entry, Source, Span, Stat, no_blob};
+use crate::store::{Core, Store};
+use crate::wait::Mode;
+
+/// All blobs of some keyspaces as they were at one point. Writers go on meanwhile; what they replace is kept until the snapshot
+/// is dropped.
+///
+/// ```
+/// # let directory = tempfile::tempdir().unwrap();
+/// use tyr_embed::{KeyspaceSettings, blocking::Store};
+///
+/// let store = Store::open(directory.path())?;
+/// let files = store.create_keyspace("files", KeyspaceSettings::default())?;
+/// files.put("a", b"old")?;
+/// let snapshot = store.snapshot(&[&files])?;
+/// files.put("a", b"new")?;
+/// files.create("b")?;
+/// assert_eq!(snapshot.read(&files, "a", ..)?, b"old");
+/// assert_eq!(snapshot.scan(&files, "", None, 10)?.len(), 1);
+/// # Ok::<(), tyr_embed::Error>(())
+/// ```
+pub struct Snapshot {
+    core: Arc<Core>,
+    mode: Mode,
+    pin: Pin,
+    keyspaces: Vec<KeyspaceId>,
+}
+
+impl Snapshot {
+    pub(crate) async fn take(store: &Store, keyspaces: &[&Keyspace]) -> Result<Snapshot> {
+        for keyspace in keyspaces {
+            if !Arc::ptr_eq(&store.core, &keyspace.core) {
+                return Err(Error::invalid("a keyspace of the snapshot is of another store"));
+            }
+            if !keyspace.entry.multi_version() {
+                return Err(Error::invalid(format!(
+                    "keyspace '{}' keeps no versions, so it has no snapshots; alter it to multi_version",
+                    keyspace.name()
+                )));
+            }
+        }
+        let mut ids: Vec<KeyspaceId> = keyspaces.iter().map(|keyspace| keyspace.entry.id).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        let pinned = ids.clone();
+        let pin = move |engine: &tyr_store::Store| engine.pin_keyspaces(&pinned);
+        let pin = store.core.waiting.block(store.mode, pin).await?;
+        Ok(Snapshot { core: store.core.clone(), mode: store.mode, pin, keyspaces: ids })
+    }
+
+    /// The point: the number of the newest transaction that the snapshot shows.
+    pub fn number(&self) -> Number {
+        self.pin.number()
+    }
+
+    /// Reads bytes of a blob; see [`Keyspace::read`]. Fails with [`crate::ErrorKind::Invalid`], as all of these do, if the
+    /// keyspace is not in the snapshot.
+    pub async fn read(
+        &self,
+        keyspace: &Keyspace,
+        key: impl AsRef<[u8]>,
+        range: impl RangeBounds<u64>,
+    ) -> Result<Vec<u8>> {
+        let (key, span) = (Key::new(key)?, Span::new(range)?);
+        let read = self.source(keyspace, &key)?.read(span).await?;
+        read.map(|(_, bytes)| bytes).ok_or_else(|| no_blob(&keyspace.entry.name, &key))
+    }
+
+    /// Reads bytes at an offset into the buffer; see [`Keyspace::read_into`].
+    pub async fn read_into(
+        &self,
+        keyspace: &Keyspace,
+        key: impl AsRef<[u8]>,
+        offset: u64,
+        buffer: &mut [u8],
+    ) -> Result<usize> {
+        let key = Key::new(key)?;
+        range_end(offset, buffer.len() as u64)?;
+        let read = self.source(keyspace, &key)?.read_into(offset, buffer).await?;
+        read.map(|(_, len)| len).ok_or_else(|| no_blob(&keyspace.entry.name, &key))
+    }
+
+    /// The state of a blob; see [`Keyspace::stat`].
+    pub async fn stat(&self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<Stat> {
+        let key = Key::new(key)?;
+        let head = self.source(keyspace, &key)?.head().await?;
+        head.map(|head| Stat::from(&*head)).ok_or_else(|| no_blob(&keyspace.entry.name, &key))
+    }
+
+    /// Whether a blob existed.
+    pub async fn exists(&self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<bool> {
+        let key = Key::new(key)?;
+        Ok(self.source(keyspace, &key)?.head().await?.is_some())
+    }
+
+    /// The value of an attribute; see [`Keyspace::attribute`].
+    pub async fn attribute(
+        &self,
+        keyspace: &Keyspace,
+        key: impl AsRef<[u8]>,
+        name: &str,
+    ) -> Result<Option<Vec<u8>>> {
+        let key = Key::new(key)?;
+        let head = self.source(keyspace, &key)?.head().await?;
+        let head = head.ok_or_else(|| no_blob(&keyspace.entry.name, &key))?;
+        Ok(head.attributes.value(name).map(Into::into))
+    }
+
+    /// State and content of a blob; see [`Keyspace::get`].
+    pub async fn get(&self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<Blob> {
+        let key = Key::new(key)?;
+        let read = self.source(keyspace, &key)?.read(Span::ALL).await?;
+        read.map(|(head, bytes)| Blob { stat: Stat::from(&*head), bytes })
+            .ok_or_else(|| no_blob(&keyspace.entry.name, &key))
+    }
+
+    /// Blobs in the order of their keys, exactly those that existed; see [`Keyspace::scan`].
+    pub async fn scan(
+        &self,
+        keyspace: &Keyspace,
+        prefix: impl AsRef<[u8]>,
+        after: Option<&[u8]>,
+        limit: usize,
+    ) -> Result<Vec<Entry>> {
+        let id = self.pinned(keyspace)?;
+        self.core.scan(self.mode, id, prefix.as_ref(), after, limit, self.pin.number()).await
+    }
+
+    fn source<'a>(&'a self, keyspace: &Keyspace, key: &'a Key) -> Result<Source<'a>> {
+        let keyspace = self.pinned(keyspace)?;
+        Ok(Source { core: &self.core, mode: self.mode, keyspace, key, at: self.pin.number() })
+    }
+
+    fn pinned(&self, keyspace: &Keyspace) -> Result<KeyspaceId> {
+        let id = keyspace.entry.id;
+        if Arc::ptr_eq(&self.core, &keyspace.core) && self.keyspaces.contains(&id) {
+            return Ok(id);
+        }
+        let name = keyspace.name();
+        Err(Error::invalid(format!("keyspace '{name}' is not in the snapshot; name it when taking one")))
+    }
+}
+
+impl std::fmt::Debug for Snapshot {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Snapshot").field("number", &self.number()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,135 @@
+//! The keyspaces of a store and their totals.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering},
+    },
+};
+
+use parking_lot::RwLock;
+use tyr_types::{Error, KeyspaceId, KeyspaceName, KeyspaceSettings, Result};
+use tyr_wire::record::KeyspaceState;
+
+/// A keyspace as reported.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyspaceRecord {
+    /// Its identity.
+    pub id: KeyspaceId,
+    /// Its name.
+    pub name: KeyspaceName,
+    /// Its settings.
+    pub settings: KeyspaceSettings,
+    /// How many blobs it has.
+    pub blobs: u64,
+    /// What their sizes add up to.
+    pub bytes: u64,
+}
+
+/// A keyspace in use.
+#[derive(Debug)]
+pub struct Keyspace {
+    /// Name and settings.
+    pub state: KeyspaceState,
+    blobs: Arc<AtomicI64>,
+    bytes: Arc<AtomicI64>,
+}
+
+impl Keyspace {
+    /// A keyspace with known totals.
+    pub fn new(state: KeyspaceState, blobs: u64, bytes: u64) -> Self {
+        let count = |value| Arc::new(AtomicI64::new(i64::try_from(value).unwrap_or(i64::MAX)));
+        Keyspace { state, blobs: count(blobs), bytes: count(bytes) }
+    }
+
+    /// What the sizes of its blobs add up to.
+    pub fn bytes(&self) -> u64 {
+        u64::try_from(self.bytes.load(Ordering::Relaxed)).unwrap_or(0)
+    }
+
+    /// Counts a blob that changed from one size to another; `None` where it does not exist.
+    pub fn count(&self, before: Option<u64>, after: Option<u64>) {
+        let signed = |size: Option<u64>| i64::try_from(size.unwrap_or(0)).unwrap_or(i64::MAX);
+        self.blobs.fetch_add(i64::from(after.is_some()) - i64::from(before.is_some()), Ordering::Relaxed);
+        self.bytes.fetch_add(signed(after) - signed(before), Ordering::Relaxed);
+    }
+
+    /// As reported.
+    pub fn record(&self) -> KeyspaceRecord {
+        KeyspaceRecord {
+            id: self.state.id,
+            name: self.state.name.clone(),
+            settings: self.state.settings.clone(),
+            blobs: u64::try_from(self.blobs.load(Ordering::Relaxed)).unwrap_or(0),
+            bytes: self.bytes(),
+        }
+    }
+}
+
+/// All keyspaces of a store.
+#[derive(Default)]
+pub struct Keyspaces(RwLock<Table>);
+
+#[derive(Default)]
+struct Table {
+    by_id: BTreeMap<KeyspaceId, Arc<Keyspace>>,
+    next: u32,
+}
+
+impl Keyspaces {
+    /// The keyspace. Fails with `not found` if it was dropped.
+    pub fn find(&self, id: KeyspaceId) -> Result<Arc<Keyspace>> {
+        let found = self.0.read().by_id.get(&id).cloned();
+        found.ok_or_else(|| Error::not_found(format!("keyspace {} does not exist; it was dropped", id.0)))
+    }
+
+    /// Whether the keyspace exists.
+    pub fn contains(&self, id: KeyspaceId) -> bool {
+        self.0.read().by_id.contains_key(&id)
+    }
+
+    /// The keyspace of that name.
+    pub fn find_name(&self, name: &KeyspaceName) -> Option<Arc<Keyspace>> {
+        self.0.read().by_id.values().find(|keyspace| keyspace.state.name == *name).cloned()
+    }
+
+    /// All of them, by id.
+    pub fn all(&self) -> Vec<Arc<Keyspace>> {
+        self.0.read().by_id.values().cloned().collect()
+    }
+
+    /// The id that the next new keyspace gets; never one that was in use.
+    pub fn next_id(&self) -> KeyspaceId {
+        KeyspaceId(self.0.read().next.max(1))
+    }
+
+    /// Makes sure that ids below are not given out again.
+    pub fn skip_to(&self, next: u32) {
+        let mut table = self.0.write();
+        table.next = table.next.max(next);
+    }
+
+    /// Adds a keyspace, or replaces name and settings of one, keeping its totals.
+    pub fn put(&self, state: KeyspaceState) {
+        let mut table = self.0.write();
+        table.next = table.next.max(state.id.0 + 1);
+        let keyspace = match table.by_id.get(&state.id) {
+            Some(old) => Keyspace { state, blobs: old.blobs.clone(), bytes: old.bytes.clone() },
+            None => Keyspace::new(state, 0, 0),
+        };
+        table.by_id.insert(keyspace.state.id, Arc::new(keyspace));
+    }
+
+    /// Adds a keyspace with its totals.
+    pub fn restore(&self, keyspace: Keyspace) {
+        let mut table = self.0.write();
+        table.next = table.next.max(keyspace.state.id.0 + 1);
+        table.by_id.insert(keyspace.state.id, Arc::new(keyspace));
+    }
+
+    /// Removes a keyspace; whether it was there.
+    pub fn remove(&self, id: KeyspaceId) -> bool {
+        self.0.write().by_id.remove(&id).is_some()
+    }
+}

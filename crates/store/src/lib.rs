@@ -1,0 +1,54 @@
+//! The storage engine of one target: blobs with versions, in an append-only log, with an index that is a cache of it.
+//!
+//! [`Store`] is the whole: `transact` orders and logs changes, `read` finds bytes at a number, pins keep versions readable, `maintain` does the
+//! background work. It knows numbers and extents; what a conflict is, and what a transaction read, is for its callers to say.
+//!
+//! It starts no threads, opens no sockets, and touches files only through [`tyr_env::Disk`], so that all of it runs on a
+//! simulated disk.
+
+#![forbid(unsafe_code)]
+
+pub mod index;
+
+mod apply;
+mod cache;
+mod check;
+mod checkpoint;
+mod collect;
+mod failure;
+mod frames;
+mod guard;
+mod index_key;
+mod keyspaces;
+mod leaf;
+mod log;
+mod maintain;
+mod manifest;
+mod miss;
+mod objects;
+mod options;
+mod payload;
+mod pin;
+mod pins;
+mod read;
+mod rebase;
+mod recent;
+mod recovery;
+mod relocate;
+mod scan;
+mod segment;
+mod stats;
+mod store;
+mod transact;
+
+pub use check::{CheckReport, DAMAGE_MAX};
+pub use keyspaces::KeyspaceRecord;
+pub use maintain::{CompactReport, Maintained};
+pub use miss::{Miss, Wait};
+pub use options::{Create, Options, SEGMENT_SIZE_MAX, SEGMENT_SIZE_MIN};
+pub use payload::{PAYLOAD_SIZE_MAX, Payload};
+pub use pin::Pin;
+pub use stats::Stats;
+pub use store::Store;
+pub use transact::{BlobChange, Refused, Stop, Ticket, Writer};
+pub use tyr_wire::{entry::Head, record::Existence};

@@ -1,0 +1,407 @@
+//! Background work, one bounded step at a time, on whatever thread calls.
+
+use std::{
+    collections::BTreeMap,
+    ops::Bound,
+    sync::{Arc, atomic::AtomicBool},
+};
+
+use tyr_types::{BlobId, Error, ErrorKind, KeyspaceId, Result};
+use tyr_wire::{
+    Reader,
+    entry::Entry,
+    extent::{Extent, Leaf, Place, SegmentId},
+    frame::SegmentKind,
+};
+
+use crate::{
+    apply::live_bytes,
+    collect::Garbage,
+    index_key::{self, EntryKey, IndexKey, LeafKey},
+    miss::Wait,
+    relocate::{Object, forget_history},
+    segment::Segment,
+    store::Store,
+};
+
+/// Whether a step of maintenance found something to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Maintained {
+    /// Nothing is left.
+    Idle,
+    /// There may be more.
+    Worked,
+}
+
+/// What a full compaction did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CompactReport {
+    /// Segments that were emptied.
+    pub segments: u64,
+    /// Bytes of segment files before.
+    pub bytes_before: u64,
+    /// Bytes of segment files afterwards.
+    pub bytes_after: u64,
+}
+
+impl Store {
+    /// Does one bounded step of what is most urgent. After a failure nothing is lost; call again.
+    pub fn maintain(&self) -> Result<Maintained> {
+        self.check_open()?;
+        if self.is_checkpoint_due() {
+            self.checkpoint()?;
+            return Ok(Maintained::Worked);
+        }
+        let worked = self.prepare_spare()?
+            || self.collect_garbage()?
+            || self.forget_histories()?
+            || self.defragment_one()?
+            || self.merge_tables()?
+            || self.compact_one(SPARSE)?;
+        Ok(if worked { Maintained::Worked } else { Maintained::Idle })
+    }
+
+    /// Blocks until [`Store::maintain`] may have something to do, or [`Store::wake_drivers`] was called.
+    pub fn wait_for_maintenance(&self, stop: &AtomicBool) {
+        if !stop.load(std::sync::atomic::Ordering::Acquire) {
+            self.backlog.wait();
+        }
+    }
+
+    /// Does everything that is worth doing, now: afterwards files hold little but what is live.
+    pub fn compact(&self) -> Result<CompactReport> {
+        self.check_open()?;
+        let bytes = || {
+            self.segments.all().len() as u64 * u64::from(self.segments.capacity())
+                + self.segments.idle_bytes()
+        };
+        let mut report = CompactReport { bytes_before: bytes(), ..CompactReport::default() };
+        self.log.close_all_bulk();
+        self.checkpoint()?;
+        loop {
+            let worked = self.collect_garbage()? || self.forget_histories()? || self.defragment_one()?;
+            if worked {
+                continue;
+            }
+            if !self.compact_one(TIDY)? {
+                break;
+            }
+            report.segments += 1;
+        }
+        self.checkpoint()?;
+        self.merge_all_tables()?;
+        self.segments.trim(0, |keyspace| self.keyspaces.contains(keyspace))?;
+        report.bytes_after = bytes();
+        Ok(report)
+    }
+
+    /// Gets the next log segment ready before it is needed, if there is space; if not, what needs it will be told.
+    pub(crate) fn prepare_spare(&self) -> Result<bool> {
+        if self.segments.spares(SegmentKind::Log) > 0 || !self.log.is_segment_half_full() {
+            return Ok(false);
+        }
+        match self.segments.prepare(SegmentKind::Log) {
+            Err(error) if error.kind() == ErrorKind::Full => Ok(false),
+            result => result.map(|()| true),
+        }
+    }
+
+    /// Releases some of what deleted blobs, truncated blobs, or dropped keyspaces left behind.
+    fn collect_garbage(&self) -> Result<bool> {
+        let Some(garbage) = self.backlog.lock().garbage.front().cloned() else { return Ok(false) };
+        let rest = match &garbage {
+            Garbage::Blob { keyspace, blob, from } => self
+                .release_leaves(*keyspace, *blob, *from)?
+                .map(|from| Garbage::Blob { keyspace: *keyspace, blob: *blob, from }),
+            Garbage::Cut { keyspace, key, blob, from } => {
+                let entry = (*keyspace, key.clone());
+                let next = self.trim_leaves(&entry, *blob, *from)?;
+                if next.is_none() && self.keyspaces.contains(*keyspace) {
+                    self.rebase(&entry, *blob)?;
+                }
+                next.map(|from| Garbage::Cut { keyspace: *keyspace, key: key.clone(), blob: *blob, from })
+            }
+            Garbage::Keyspace(keyspace) => return self.release_keyspace(*keyspace),
+        };
+        let mut work = self.backlog.lock();
+        // Only this function takes from the front, and only one thread at a time is meant to maintain a store.
+        if work.garbage.front() == Some(&garbage) {
+            work.garbage.pop_front();
+            work.garbage.extend(rest);
+        }
+        Ok(true)
+    }
+
+    /// Empties leaves of a deleted blob; where to go on, if there are more.
+    fn release_leaves(&self, keyspace: KeyspaceId, blob: BlobId, from: u64) -> Result<Option<u64>> {
+        let leaves = self.leaves_from(keyspace, blob, from)?;
+        let next = (leaves.len() == GARBAGE_STEP).then(|| leaves.last().map_or(from, |index| index + 1));
+        for index in leaves {
+            self.release_leaf(&(keyspace, blob, index))?;
+        }
+        Ok(next)
+    }
+
+    /// Leaves alone a leaf that was evicted between being loaded and being locked: an older state must not replace it.
+    fn release_leaf(&self, id: &LeafKey) -> Result<()> {
+        self.loaded(self.leaf(id, Wait::Allowed))?;
+        let _commit = self.commit.lock();
+        let mut shard = self.leaves.lock(id);
+        let Some(leaf) = shard.find(id) else { return Ok(()) };
+        leaf.extents.iter().for_each(|extent| self.release_extent(extent));
+        let empty = Leaf { applied: leaf.applied, extents: Vec::new() };
+        self.leaves.change(&mut shard, id, Arc::new(empty));
+        Ok(())
+    }
+
+    /// Prunes leaves behind a cut; where to go on, if there are more.
+    fn trim_leaves(&self, key: &EntryKey, blob: BlobId, from: u64) -> Result<Option<u64>> {
+        let leaves = self.leaves_from(key.0, blob, from)?;
+        let next = (leaves.len() == GARBAGE_STEP).then(|| leaves.last().map_or(from, |index| index + 1));
+        for index in leaves {
+            self.prune_leaf(key, &(key.0, blob, index))?;
+        }
+        Ok(next)
+    }
+
+    /// Drops what no pin can see from a leaf; whether somebody may still look at its past.
+    fn prune_leaf(&self, key: &EntryKey, id: &LeafKey) -> Result<bool> {
+        if !self.keyspaces.contains(key.0) {
+            return Ok(false);
+        }
+        self.loaded(self.entry(key, Wait::Allowed))?;
+        self.loaded(self.leaf(id, Wait::Allowed))?;
+        let _commit = self.commit.lock();
+        let mut entries = self.entries.lock(key);
+        // Evicted since: another time.
+        let Some(entry) = entries.find(key) else { return Ok(self.look_again(key, id)) };
+        let Some(blob) = entry.blobs.iter().find(|blob| blob.id == id.1) else { return Ok(false) };
+        let pins = self.pins_of(key);
+        let mut shard = self.leaves.lock(id);
+        let Some(old) = shard.find(id) else { return Ok(self.look_again(key, id)) };
+        let mut leaf = Leaf::clone(&old);
+        let dropped = crate::leaf::prune(&mut leaf.extents, &blob.cuts, id.2, &pins);
+        if pins.is_empty() && crate::leaf::is_fragmented(&leaf.extents) {
+            self.backlog.add_fragmented(key, id.1, id.2);
+        }
+        if !dropped.is_empty() {
+            dropped.iter().for_each(|extent| self.release_extent(extent));
+            self.leaves.change(&mut shard, id, Arc::new(leaf));
+        }
+        if !pins.is_empty() {
+            self.backlog.add_historic_leaf(key, id);
+        }
+        Ok(!pins.is_empty())
+    }
+
+    /// Puts a leaf back among those that have a history.
+    fn look_again(&self, key: &EntryKey, id: &LeafKey) -> bool {
+        self.backlog.add_historic_leaf(key, id);
+        true
+    }
+
+    /// Up to [`GARBAGE_STEP`] indexes of leaves of a blob that exist, from one on, ascending.
+    pub(crate) fn leaves_from(&self, keyspace: KeyspaceId, blob: BlobId, from: u64) -> Result<Vec<u64>> {
+        let (first, last) = ((keyspace, blob, from), (keyspace, blob, u64::MAX));
+        let dirty = self.leaves.dirty_range((Bound::Included(&first), Bound::Included(&last)), GARBAGE_STEP);
+        let mut indexes: Vec<u64> = dirty.iter().map(|((_, _, index), _)| *index).collect();
+        let start = index_key::leaf_key(&first);
+        for item in self.index.scan(Bound::Included(&start)).take(GARBAGE_STEP) {
+            match index_key::parse(&item?.0) {
+                Some(IndexKey::Leaf((found, of, index))) if (found, of) == (keyspace, blob) => {
+                    indexes.push(index)
+                }
+                _ => break,
+            }
+        }
+        indexes.sort_unstable();
+        indexes.dedup();
+        indexes.truncate(GARBAGE_STEP);
+        Ok(indexes)
+    }
+
+    /// Takes everything of a dropped keyspace off the counts of live bytes, at once, so that no checkpoint meets a part of it.
+    /// Its index entries go with the next merges.
+    fn release_keyspace(&self, keyspace: KeyspaceId) -> Result<bool> {
+        let mut released: BTreeMap<SegmentId, i64> = BTreeMap::new();
+        let mut release = |extents: &[Extent]| {
+            for extent in extents {
+                *released.entry(extent.place.segment).or_default() += live_bytes(extent);
+            }
+        };
+        // What had changed when the keyspace was dropped has been released. Asked before the index: a change that is not here
+        // any more is there by now, as a tombstone.
+        let changed_entries = self.entries.dirty_keys(|key| key.0 == keyspace);
+        let changed_leaves = self.leaves.dirty_keys(|key| key.0 == keyspace);
+        let prefix = index_key::keyspace_prefix(keyspace);
+        for item in self.index.scan(Bound::Included(&prefix)) {
+            let (key, value) = item?;
+            match index_key::parse(&key) {
+                Some(IndexKey::Entry(key)) if key.0 == keyspace => {
+                    if !changed_entries.contains(&key) {
+                        let entry = Entry::decode(&mut Reader::new(&value))?;
+                        entry.blobs.iter().for_each(|blob| release(&blob.leaf));
+                    }
+                }
+                _ => break,
+            }
+        }
+        let first = index_key::leaf_key(&(keyspace, BlobId::from_u64(0), 0));
+        for item in self.index.scan(Bound::Included(&first)) {
+            let (key, value) = item?;
+            match index_key::parse(&key) {
+                Some(IndexKey::Leaf(key)) if key.0 == keyspace => {
+                    if !changed_leaves.contains(&key) {
+                        release(&Leaf::decode(&mut Reader::new(&value))?.extents);
+                    }
+                }
+                _ => break,
+            }
+        }
+        let _commit = self.commit.lock();
+        let mut work = self.backlog.lock();
+        if work.garbage.front() == Some(&Garbage::Keyspace(keyspace)) {
+            work.garbage.pop_front();
+            for (segment, bytes) in released {
+                self.segments.add_live(Place { segment, position: 0 }, -bytes);
+            }
+        }
+        Ok(true)
+    }
+
+    /// After a pin was released: forgets what was kept for it.
+    fn forget_histories(&self) -> Result<bool> {
+        let (entries, leaves) = {
+            let mut work = self.backlog.lock();
+            if !std::mem::take(&mut work.history_due) {
+                return Ok(false);
+            }
+            (std::mem::take(&mut work.historic_entries), std::mem::take(&mut work.historic_leaves))
+        };
+        if entries.is_empty() && leaves.is_empty() {
+            return Ok(false);
+        }
+        for key in entries {
+            self.forget_entry_history(&key)?;
+        }
+        for (id, key) in leaves {
+            self.prune_leaf(&(id.0, key), &id)?;
+        }
+        Ok(true)
+    }
+
+    fn forget_entry_history(&self, key: &EntryKey) -> Result<()> {
+        if !self.keyspaces.contains(key.0) {
+            return Ok(());
+        }
+        self.loaded(self.entry(key, Wait::Allowed))?;
+        let _commit = self.commit.lock();
+        let mut shard = self.entries.lock(key);
+        let Some(old) = shard.find(key) else {
+            // Evicted since: another time.
+            self.backlog.add_historic_entry(key);
+            return Ok(());
+        };
+        let pins = self.pins_of(key);
+        let mut entry = Entry::clone(&old);
+        let mut kept = Vec::with_capacity(entry.blobs.len());
+        for mut blob in std::mem::take(&mut entry.blobs) {
+            let is_seen = blob.deleted.is_none_or(|deleted| {
+                pins.iter().any(|pin| blob.id.to_u64() <= pin.to_u64() && *pin < deleted)
+            });
+            let dropped =
+                if is_seen { forget_history(&mut blob, &pins) } else { std::mem::take(&mut blob.leaf) };
+            dropped.iter().for_each(|extent| self.release_extent(extent));
+            if pins.is_empty() && crate::leaf::is_fragmented(&blob.leaf) {
+                self.backlog.add_fragmented(key, blob.id, 0);
+            }
+            if is_seen {
+                kept.push(blob);
+            } else {
+                self.backlog.add_garbage(Garbage::blob(key, &blob));
+            }
+        }
+        entry.blobs = kept;
+        if entry != *old {
+            self.entries.change(&mut shard, key, Arc::new(entry));
+        }
+        if !pins.is_empty() {
+            self.backlog.add_historic_entry(key);
+        }
+        Ok(())
+    }
+
+    fn defragment_one(&self) -> Result<bool> {
+        let Some((key, blob, index)) = self.backlog.lock().fragmented.pop_first() else { return Ok(false) };
+        let object =
+            if index == 0 { Object::Entry(key) } else { Object::Leaf(key.clone(), (key.0, blob, index)) };
+        self.defragment(&object)?;
+        Ok(true)
+    }
+
+    /// Empties the segment with the least that is live, if it is less than `limit` of 100.
+    fn compact_one(&self, limit: u64) -> Result<bool> {
+        let Some(segment) = self.sparsest(limit) else { return Ok(false) };
+        if let Err(error) = self.evacuate(&segment).and_then(|()| check_empty(&segment)) {
+            if matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::Internal) {
+                // Kept, for what is left in it can be had nowhere else; told once, so that other segments have their turn.
+                self.checkpoint.lock().kept.insert(segment.id);
+            }
+            return Err(error);
+        }
+        self.checkpoint.lock().evacuated.insert(segment.id);
+        if self.checkpoint.lock().evacuated.len() >= EVACUATED_MAX || self.is_space_short() {
+            self.backlog.request_checkpoint();
+        }
+        Ok(true)
+    }
+
+    pub(crate) fn is_space_short(&self) -> bool {
+        let needed = 8 * u64::from(self.segments.capacity());
+        self.disk.space().is_ok_and(|space| space.free < needed)
+    }
+
+    fn sparsest(&self, limit: u64) -> Option<Arc<Segment>> {
+        let state = self.checkpoint.lock();
+        let open = self.log.open_segments();
+        let position = state.position.place.segment;
+        let capacity = u64::from(self.segments.capacity());
+        let all = self.segments.all();
+        // A replay would read the log from this segment on.
+        let tail = self.segments.find(position).map_or(0, |segment| segment.first_sequence());
+        let candidates = all.into_iter().filter(|segment| {
+            let is_tail = segment.kind == SegmentKind::Log && segment.first_sequence() >= tail;
+            !is_tail
+                && !state.evacuated.contains(&segment.id)
+                && !state.kept.contains(&segment.id)
+                && state.manifest.segments.iter().any(|known| known.id == segment.id)
+                && !open.iter().any(|open| open.id == segment.id)
+                && !segment.is_held()
+                && segment.live() * 100 < capacity * limit
+        });
+        candidates.min_by_key(|segment| segment.live())
+    }
+}
+
+/// Fails if something live is left in a segment that everything has been moved out of.
+fn check_empty(segment: &Segment) -> Result<()> {
+    match segment.live() {
+        0 => Ok(()),
+        left => Err(Error::internal(format!(
+            "{} cannot be emptied: nobody is known to own {left} live bytes in it; the file is kept; run a check and report this",
+            segment.name()
+        ))),
+    }
+}
+
+/// Segments with less than this percentage live are compacted in passing.
+const SPARSE: u64 = 50;
+
+/// Segments with less than this percentage live are compacted on request.
+const TIDY: u64 = 90;
+
+/// Leaves that one step looks at.
+const GARBAGE_STEP: usize = 256;
+
+/// So many evacuated segments are worth a checkpoint.
+const EVACUATED_MAX: usize = 4;

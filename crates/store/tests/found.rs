@@ -1,0 +1,180 @@
+//! What the tests that try to break the engine have found, each as a small test of its own.
+
+mod kit;
+
+use kit::{Edit, Session, difference, expect_usable, key, pattern, settle, tight};
+use tyr_env::BLOCK_SIZE;
+use tyr_sim_env::{CrashMode, SimDisk};
+use tyr_types::{Durability, ErrorKind, KeyspaceId, KeyspaceSettings};
+use tyr_wire::frame::FrameHeader;
+
+const A: KeyspaceId = KeyspaceId(1);
+
+/// A store with one durable keyspace.
+fn session() -> Session {
+    let mut session = Session::new(SimDisk::new(1), tight());
+    session.create_space("a", KeyspaceSettings::default()).expect("creates");
+    session
+}
+
+/// Writes a blob of its own, durably.
+fn put(session: &mut Session, name: &str, len: usize) {
+    let edit = Edit::any(session.state(), A, &key(name)).write(0, pattern(len as u64, len));
+    session.commit(&[edit]).expect("commits");
+}
+
+/// Loses the power and whatever is not durable, opens, and compares.
+fn crash(session: Session) -> Session {
+    let state = session.state().clone();
+    let mut found = Session::on(session.disk.crash(CrashMode::LoseAll), session.options.clone(), state);
+    found.open().expect("opens");
+    assert_eq!(difference(found.store(), found.state()), None);
+    found
+}
+
+#[test]
+fn a_spare_segment_that_is_used_after_a_checkpoint_is_part_of_the_log() {
+    let mut session = session();
+    // More than half of a segment, so that the next one is prepared.
+    (0..10).for_each(|n| put(&mut session, &format!("early-{n}"), 7000));
+    settle(session.store()).expect("settles");
+    session.checkpoint().expect("checkpoints");
+    (0..10).for_each(|n| put(&mut session, &format!("late-{n}"), 7000));
+    expect_usable(&mut crash(session)).expect("can be used");
+}
+
+#[test]
+fn relocated_bulk_payload_is_not_written_over_after_a_crash() {
+    let mut session = session();
+    (0..6).for_each(|n| put(&mut session, &format!("b{n}"), 40_000));
+    for name in ["b0", "b1"] {
+        session.commit(&[Edit::delete(A, &key(name))]).expect("commits");
+    }
+    session.checkpoint().expect("checkpoints");
+    settle(session.store()).expect("settles");
+    session.flush().expect("flushes");
+    let mut session = crash(session);
+    (0..4).for_each(|n| put(&mut session, &format!("new-{n}"), 40_000));
+    assert_eq!(difference(session.store(), session.state()), None);
+    expect_usable(&mut session).expect("can be used");
+}
+
+#[test]
+fn a_blob_that_was_written_and_relocated_before_a_crash_can_be_checkpointed_after_it() {
+    let mut session = session();
+    put(&mut session, "a", 3000);
+    (0..24).for_each(|n| put(&mut session, &format!("b{n}"), 7000));
+    for n in 0..24 {
+        session.commit(&[Edit::delete(A, &key(&format!("b{n}")))]).expect("commits");
+    }
+    session.checkpoint().expect("checkpoints");
+    put(&mut session, "a", 40_000);
+    settle(session.store()).expect("settles");
+    session.flush().expect("flushes");
+    let mut session = crash(session);
+    session.checkpoint().expect("checkpoints");
+    expect_usable(&mut session).expect("can be used");
+}
+
+/// The positions of the frames in a segment file, in order.
+fn frames(bytes: &[u8]) -> Vec<usize> {
+    let starts = (0..bytes.len()).step_by(BLOCK_SIZE);
+    starts.filter(|start| FrameHeader::peek(&bytes[*start..]).is_some()).collect()
+}
+
+/// Overwrites a block with zeros, as if it had never reached the disk.
+fn lose_block(disk: &SimDisk, name: &str, position: usize) {
+    let mut bytes = disk.read_file(name).expect("is there");
+    bytes[position..position + BLOCK_SIZE].fill(0);
+    disk.write_file(name, &bytes).expect("plants");
+}
+
+#[test]
+fn a_frame_that_outlived_its_predecessor_does_not_follow_another_one() {
+    let mut session = session();
+    let memory = KeyspaceSettings { durability: Durability::Memory, ..KeyspaceSettings::default() };
+    let b = session.create_space("b", memory).expect("creates");
+    put(&mut session, "early", 100);
+    session.kill().expect("opens");
+    let (states, acked) = (session.states.clone(), session.acked);
+    for name in ["lost", "stale"] {
+        let edit = Edit::create(b, &key(name)).write(0, pattern(1, 100));
+        session.commit(&[edit]).expect("commits");
+        assert!(session.store().drive_commits_once());
+    }
+    session.abandon();
+    let log = "log-0000000001";
+    let found = frames(&session.disk.read_file(log).expect("is there"));
+    lose_block(&session.disk, log, found[found.len() - 2]);
+    (session.states, session.acked) = (states, acked);
+    session.open().expect("opens");
+    put(&mut session, "late", 100);
+    expect_usable(&mut crash(session)).expect("can be used");
+}
+
+#[test]
+fn a_transaction_that_a_crash_took_back_does_not_return_when_its_payload_is_written_again() {
+    let mut session = session();
+    put(&mut session, "early", 40_000);
+    let (states, acked) = (session.states.clone(), session.acked);
+    put(&mut session, "torn", 50_000);
+    session.abandon();
+    let bulk = "bulk-1-0000000002";
+    lose_block(&session.disk, bulk, 4096 + 40_960);
+    (session.states, session.acked) = (states, acked);
+    session.open().expect("opens");
+    assert_eq!(difference(session.store(), session.state()), None);
+    let again = session.store().stage(A, &pattern(50_000, 50_000)).expect("stages");
+    assert!(session.store().drive_commits_once());
+    drop(again);
+    session.abandon();
+    let found = session.disk.crash(CrashMode::KeepAll);
+    let mut session = Session::on(found, session.options.clone(), session.state().clone());
+    session.open().expect("opens");
+    assert_eq!(difference(session.store(), session.state()), None);
+}
+
+#[test]
+fn what_a_killed_process_had_written_without_a_sync_is_durable_once_it_was_read() {
+    let mut session = session();
+    let memory = KeyspaceSettings { durability: Durability::Memory, ..KeyspaceSettings::default() };
+    let b = session.create_space("b", memory).expect("creates");
+    for (name, len) in [("a", 100), ("b", 6000), ("c", 40_000)] {
+        let edit = Edit::create(b, &key(name)).write(0, pattern(1, len));
+        session.commit(&[edit]).expect("commits");
+    }
+    assert!(session.store().drive_commits_once());
+    session.kill().expect("opens");
+    assert_eq!(difference(session.store(), session.state()), None);
+    put(&mut session, "later", 100);
+    expect_usable(&mut crash(session)).expect("can be used");
+}
+
+#[test]
+fn a_store_that_was_closed_before_anything_was_written_is_opened_again() {
+    let mut session = Session::new(SimDisk::new(1), tight());
+    session.reopen().expect("opens");
+    expect_usable(&mut crash(session)).expect("can be used");
+}
+
+#[test]
+fn the_writes_of_a_transaction_may_be_in_any_order() {
+    let mut session = session();
+    let edit = Edit::create(A, &key("a"))
+        .write(70_000, pattern(1, 100))
+        .write(200_000, pattern(2, 100))
+        .write(80_000, pattern(3, 100))
+        .write(10, pattern(4, 100));
+    session.commit(&[edit]).expect("commits");
+    assert_eq!(difference(session.store(), session.state()), None);
+    expect_usable(&mut crash(session)).expect("can be used");
+}
+
+#[test]
+fn payload_that_no_segment_can_hold_is_refused() {
+    let session = session();
+    let store = session.store();
+    let refused = store.stage(A, &[1; 128 << 10]).expect_err("does not fit beside the header");
+    assert_eq!(refused.kind(), ErrorKind::Invalid);
+    store.stage(A, &[1; 124 << 10]).expect("fits");
+}

@@ -1,0 +1,137 @@
+//! Reads of single blobs. A read of many pieces is of one version of the blob: the first piece pins it.
+
+use std::{
+    fs::{self, File},
+    io::Write,
+    path::{Path, PathBuf},
+};
+
+use serde_json::{Value, json};
+use tyr_embed::{Stat, blocking::Store};
+
+use crate::{
+    address::BlobAddress,
+    amount::ByteRange,
+    blob::{Done, Get, attributes, commit, keyspace_of},
+    failure::{Failure, Result},
+    output::{Bytes, Output, Report, Table, key_fields},
+    payload::PIECE_SIZE,
+};
+
+pub fn get(store: &Store, arguments: &Get, out: &mut Output) -> Result<()> {
+    let range = arguments.range.unwrap_or(ByteRange::ALL);
+    let path = arguments.file.as_deref().filter(|path| *path != Path::new("-"));
+    let Some(path) = path else {
+        return to_stdout(store, &arguments.blob, range, out);
+    };
+    let bytes = to_file(store, &arguments.blob, range, path)?;
+    let line = format!("got {}: {} to '{}'", arguments.blob, Bytes(bytes), path.display());
+    let file = path.to_string_lossy().into_owned();
+    out.done(&Done::new("get", &arguments.blob, line).with("bytes", bytes).with("file", file))
+}
+
+/// Reads to standard output.
+pub fn to_stdout(store: &Store, blob: &BlobAddress, range: ByteRange, out: &mut Output) -> Result<()> {
+    for_each_piece(store, blob, range, |piece| out.bytes(piece)).map(|_| ())
+}
+
+/// Reads to a file under another name, and gives the file its name when it is whole. What is no regular file, such as a
+/// device, is written as it is.
+fn to_file(store: &Store, blob: &BlobAddress, range: ByteRange, path: &Path) -> Result<u64> {
+    let is_special = fs::metadata(path).is_ok_and(|metadata| !metadata.is_file());
+    let partial = if is_special { path.to_owned() } else { partial_name(path) };
+    let failed = |what: &str, error| Failure::local(format!("cannot {what} '{}'", partial.display()), &error);
+    let mut file = File::create(&partial).map_err(|error| failed("create", error))?;
+    let written = for_each_piece(store, blob, range, |piece| {
+        file.write_all(piece).map_err(|error| failed("write", error))
+    });
+    if is_special {
+        return written;
+    }
+    let finished = written.and_then(|bytes| {
+        fs::rename(&partial, path).map_err(|error| failed("rename", error))?;
+        Ok(bytes)
+    });
+    if finished.is_err() {
+        // The failure is what matters; a file that cannot even be removed is visible by its name.
+        let _ = fs::remove_file(&partial);
+    }
+    finished
+}
+
+fn partial_name(path: &Path) -> PathBuf {
+    let mut name = std::ffi::OsString::from(".");
+    name.push(path.file_name().unwrap_or_default());
+    name.push(".tyr-partial");
+    path.with_file_name(name)
+}
+
+/// Reads the range piece by piece and returns how many bytes it had.
+fn for_each_piece(
+    store: &Store,
+    blob: &BlobAddress,
+    range: ByteRange,
+    mut take: impl FnMut(&[u8]) -> Result<()>,
+) -> Result<u64> {
+    let keyspace = keyspace_of(store, blob)?;
+    let mut transaction = store.begin();
+    let mut buffer = vec![0; PIECE_SIZE];
+    let mut position = range.start;
+    loop {
+        let left = range.end.map_or(u64::MAX, |end| end - position);
+        let length = usize::try_from(left).map_or(PIECE_SIZE, |left| left.min(PIECE_SIZE));
+        let read = transaction.read_into(&keyspace, &blob.key, position, &mut buffer[..length])?;
+        take(&buffer[..read])?;
+        position += read as u64;
+        if read < length || length == 0 {
+            break;
+        }
+    }
+    if !keyspace.settings().multi_version {
+        // Nothing was pinned, so the pieces may be of different versions: the commit tells.
+        commit(transaction)?;
+    }
+    Ok(position - range.start)
+}
+
+pub fn stat(store: &Store, blob: &BlobAddress, out: &mut Output) -> Result<()> {
+    let stat = keyspace_of(store, blob)?.stat(&blob.key)?;
+    out.report(&Shown { blob, stat })
+}
+
+struct Shown<'a> {
+    blob: &'a BlobAddress,
+    stat: Stat,
+}
+
+impl serde::Serialize for Shown<'_> {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut object = key_fields(&self.blob.keyspace, self.blob.key.as_bytes());
+        let attributes: Vec<Value> =
+            self.stat.attributes.iter().map(|(name, value)| attributes::object(name, value).into()).collect();
+        object.insert("size".to_owned(), self.stat.size.into());
+        object.insert("blob".to_owned(), json!(self.stat.blob.to_u64()));
+        object.insert("version".to_owned(), self.stat.version.to_string().into());
+        object.insert("attributes".to_owned(), attributes.into());
+        object.serialize(serializer)
+    }
+}
+
+impl Report for Shown<'_> {
+    fn print(&self, out: &mut Output) -> Result<()> {
+        let mut table = Table::new([]);
+        let facts = [
+            ("blob", self.blob.to_string()),
+            ("size", format!("{} ({})", self.stat.size, Bytes(self.stat.size))),
+            ("version", self.stat.version.to_string()),
+            ("attributes", self.stat.attributes.len().to_string()),
+        ];
+        for (name, fact) in facts {
+            table.row([name.to_owned(), fact]);
+        }
+        for (name, value) in self.stat.attributes.iter() {
+            table.row([format!("  {}", crate::output::Shown(name.as_bytes())), attributes::shown(value)]);
+        }
+        table.print(out)
+    }
+}

@@ -1,0 +1,81 @@
+//! `tyr blob rm`: named blobs in one transaction, or everything below a prefix in many.
+
+use serde::Serialize;
+use tyr_embed::{Key, blocking::Store};
+
+use crate::{
+    address::{BlobAddress, PrefixAddress},
+    blob::{Remove, commit, keyspace_of},
+    failure::{Failure, Result},
+    output::{Output, Report},
+};
+
+/// Blobs removed in one transaction of many.
+const BATCH: usize = 256;
+
+pub fn remove(store: &Store, arguments: &Remove, out: &mut Output) -> Result<()> {
+    let removed = if arguments.recursive {
+        let parsed = arguments.blobs.iter().map(|text| PrefixAddress::parse(text));
+        let prefixes = parsed.collect::<Result<Vec<_>, _>>().map_err(Failure::Usage)?;
+        let mut removed = 0;
+        for prefix in &prefixes {
+            removed += remove_prefix(store, prefix, arguments.force)?;
+        }
+        removed
+    } else {
+        let parsed = arguments.blobs.iter().map(|text| BlobAddress::parse(text));
+        let blobs = parsed.collect::<Result<Vec<_>, _>>().map_err(Failure::Usage)?;
+        remove_named(store, &blobs, arguments.force)?
+    };
+    out.done(&Removed { action: "rm", removed })
+}
+
+fn remove_named(store: &Store, blobs: &[BlobAddress], force: bool) -> Result<u64> {
+    let mut transaction = store.begin();
+    let mut removed = 0;
+    for blob in blobs {
+        let keyspace = keyspace_of(store, blob)?;
+        if force && !transaction.exists(&keyspace, &blob.key)? {
+            continue;
+        }
+        transaction.delete(&keyspace, &blob.key)?;
+        removed += 1;
+    }
+    commit(transaction)?;
+    Ok(removed)
+}
+
+fn remove_prefix(store: &Store, prefix: &PrefixAddress, force: bool) -> Result<u64> {
+    let keyspace = store.keyspace(&prefix.keyspace)?;
+    let mut removed = 0;
+    let mut after: Option<Key> = None;
+    loop {
+        let after_bytes = after.as_ref().map(Key::as_bytes);
+        let entries = keyspace.scan(&prefix.prefix, after_bytes, BATCH)?;
+        let Some(last) = entries.last() else { break };
+        after = Some(last.key.clone());
+        let mut transaction = store.begin();
+        for entry in &entries {
+            transaction.delete(&keyspace, &entry.key)?;
+        }
+        commit(transaction)?;
+        removed += entries.len() as u64;
+    }
+    if removed == 0 && !force {
+        return Err(tyr_embed::Error::not_found(format!("no key begins with {prefix}")).into());
+    }
+    Ok(removed)
+}
+
+#[derive(Serialize)]
+struct Removed {
+    action: &'static str,
+    removed: u64,
+}
+
+impl Report for Removed {
+    fn print(&self, out: &mut Output) -> Result<()> {
+        let plural = if self.removed == 1 { "" } else { "s" };
+        out.line(format!("removed {} blob{plural}", self.removed))
+    }
+}

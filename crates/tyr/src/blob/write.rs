@@ -1,0 +1,78 @@
+//! Writes of single blobs.
+
+use std::path::Path;
+
+use tyr_embed::blocking::Store;
+
+use crate::{
+    address::BlobAddress,
+    arithmetic::{self, operand_json, parse_operand, show_operand},
+    blob::{Done, Put, Transform, commit, keyspace_of},
+    failure::{Failure, Result},
+    output::{Bytes, Output},
+    payload::Payload,
+};
+
+pub fn put(store: &Store, arguments: &Put, out: &mut Output) -> Result<()> {
+    let Put { blob, file, at, new } = arguments;
+    let keyspace = keyspace_of(store, blob)?;
+    let mut transaction = store.begin();
+    if *new {
+        transaction.create(&keyspace, &blob.key)?;
+    }
+    let mut written = 0;
+    Payload::from_file_argument(file.as_deref()).for_each_piece(|piece| {
+        match at {
+            None if written == 0 => transaction.put(&keyspace, &blob.key, piece)?,
+            _ => transaction.write(&keyspace, &blob.key, at.unwrap_or(0).saturating_add(written), piece)?,
+        }
+        written += piece.len() as u64;
+        Ok(())
+    })?;
+    let receipt = commit(transaction)?;
+    let line = format!("put {blob}: {}", Bytes(written));
+    out.done(
+        &Done::new("put", blob, line).with("bytes", written).with("version", receipt.number().to_string()),
+    )
+}
+
+pub fn append(store: &Store, blob: &BlobAddress, file: Option<&Path>, out: &mut Output) -> Result<()> {
+    let keyspace = keyspace_of(store, blob)?;
+    let mut transaction = store.begin();
+    let (mut first, mut written) = (None, 0);
+    Payload::from_file_argument(file).for_each_piece(|piece| {
+        // Nobody else's append comes between those of one transaction.
+        let slot = transaction.append(&keyspace, &blob.key, piece)?;
+        first.get_or_insert(slot);
+        written += piece.len() as u64;
+        Ok(())
+    })?;
+    let receipt = commit(transaction)?;
+    let offset = first.and_then(|slot| receipt.offset(slot));
+    let offset =
+        offset.ok_or_else(|| tyr_embed::Error::internal("the receipt has no offset for an append"))?;
+    let done = Done::new("append", blob, offset.to_string());
+    out.report(
+        &done.with("offset", offset).with("bytes", written).with("version", receipt.number().to_string()),
+    )
+}
+
+pub fn truncate(store: &Store, blob: &BlobAddress, size: u64, out: &mut Output) -> Result<()> {
+    keyspace_of(store, blob)?.truncate(&blob.key, size)?;
+    out.done(&Done::new("truncate", blob, format!("truncated {blob} to {size} bytes")).with("size", size))
+}
+
+pub fn transform(store: &Store, arguments: &Transform, out: &mut Output) -> Result<()> {
+    let Transform { blob, op, number_type, offset, operands } = arguments;
+    let parsed = operands.iter().map(|text| parse_operand(*number_type, text));
+    let parsed = parsed.collect::<Result<Vec<_>, _>>().map_err(Failure::Usage)?;
+    let transform = arithmetic::transform(*op, &parsed).map_err(Failure::Usage)?;
+    let old = keyspace_of(store, blob)?.transform(&blob.key, *offset, transform)?;
+    let done = Done::new("transform", blob, show_operand(old))
+        .with("op", arithmetic::op_name(*op))
+        .with("type", number_type.name())
+        .with("offset", *offset)
+        .with("old", operand_json(old))
+        .with("new", operand_json(transform.apply(old)));
+    out.report(&done)
+}

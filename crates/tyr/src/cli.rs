@@ -1,0 +1,104 @@
+//! The verbs. Each group of them is a module with its arguments and its work; here they come together.
+
+use clap::{CommandFactory, Parser, Subcommand};
+use clap_complete::Shell;
+
+use crate::{
+    blob, demo,
+    failure::Result,
+    keyspace, maintenance,
+    output::Output,
+    reference::Document,
+    script,
+    settings::{Settings, with_flags},
+    transfer, version,
+};
+
+/// A transactional blob store.
+///
+/// Blobs are named KEYSPACE/KEY, or tyr:///keyspace/key. The store is a directory: --store, TYR_STORE, or a
+/// configuration file. Sizes take units (64KiB, 10GiB). Exit codes: 0 done, 1 a local file or a part of the work failed,
+/// 2 wrong usage, 10 + kind if the store refused or failed; see docs/errors.md.
+#[derive(Parser)]
+#[command(name = "tyr", version, max_term_width = 100)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub verb: Verb,
+}
+
+/// The verbs and groups of verbs.
+#[derive(Subcommand)]
+pub enum Verb {
+    /// Create, list, show, alter, and drop keyspaces.
+    #[command(subcommand)]
+    Keyspace(keyspace::Verb),
+    /// Read and write single blobs, and list them.
+    #[command(subcommand)]
+    Blob(blob::Verb),
+    /// Import a directory tree.
+    ///
+    /// Files that are there already are skipped, so an interrupted import goes on where it stopped.
+    Import(transfer::Import),
+    /// Export a directory tree.
+    ///
+    /// Files that are there already are skipped; others appear whole or not at all.
+    Export(transfer::Export),
+    /// Execute scripts of operations atomically.
+    #[command(subcommand)]
+    Tx(script::Verb),
+    /// Read and verify everything that is live: records, payload, and index.
+    ///
+    /// Prints what is damaged; the exit code is that of a corrupt store then.
+    Check,
+    /// Print what the store holds and how it is doing.
+    Stats,
+    /// Reclaim all space that is worth it, now. Otherwise that happens bit by bit.
+    Compact,
+    /// Show on real data that what was acknowledged survives kills, and that nothing is torn.
+    Demo(demo::Demo),
+    /// Print the version and how this binary was built.
+    Version,
+    /// Print a generated document.
+    #[command(hide = true)]
+    Docs {
+        /// Which.
+        document: Document,
+    },
+    /// Print the completion script for a shell.
+    ///
+    /// For bash: tyr completion bash > /etc/bash_completion.d/tyr
+    Completion {
+        /// The shell.
+        shell: Shell,
+    },
+}
+
+/// The whole grammar, with the flags of all settings.
+pub fn command() -> clap::Command {
+    with_flags(Cli::command())
+}
+
+impl Verb {
+    /// Does what the verb says.
+    pub fn run(self, settings: &Settings, out: &mut Output) -> Result<()> {
+        match self {
+            Verb::Keyspace(verb) => verb.run(settings, out),
+            Verb::Blob(verb) => verb.run(settings, out),
+            Verb::Import(arguments) => transfer::import(&arguments, settings, out),
+            Verb::Export(arguments) => transfer::export(&arguments, settings, out),
+            Verb::Tx(verb) => verb.run(settings, out),
+            Verb::Check => maintenance::check(settings, out),
+            Verb::Stats => maintenance::stats(settings, out),
+            Verb::Compact => maintenance::compact(settings, out),
+            Verb::Demo(arguments) => demo::run(&arguments, settings, out),
+            Verb::Docs { document } => out.bytes(document.text().as_bytes()),
+            Verb::Version => out.report(&version::Version::this()),
+            Verb::Completion { shell } => {
+                let mut script = Vec::new();
+                clap_complete::generate(shell, &mut command(), "tyr", &mut script);
+                out.bytes(&script)
+            }
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! The `tyr` command: keyspaces, blobs, transactions, and whole directory trees, on a Týr store.
+//!
+//! It stands on `tyr-embed` alone and uses nothing that a program could not use. A run is: arguments to a [`cli::Cli`],
+//! flags, environment, and configuration file to [`settings::Settings`], then one verb, which prints through
+//! [`output::Output`] and ends with success or a [`failure::Failure`], whose kind is the exit code.
+
+mod address;
+mod amount;
+mod arithmetic;
+mod blob;
+mod cli;
+mod demo;
+mod failure;
+mod interrupt;
+mod keyspace;
+mod maintenance;
+mod opening;
+mod output;
+mod payload;
+mod reference;
+mod script;
+mod settings;
+mod transfer;
+mod version;
+mod workers;
+
+use std::{env, ffi::OsString, process::ExitCode};
+
+use clap::FromArgMatches;
+
+use crate::{
+    cli::Cli,
+    failure::{EXIT_USAGE, Failure},
+    output::{ColorChoice, Form, Output, print_failure},
+    settings::Environment,
+};
+
+fn main() -> ExitCode {
+    let matches = match cli::command().try_get_matches() {
+        Ok(matches) => matches,
+        Err(error) => return refuse_arguments(&error),
+    };
+    let settings = match settings::resolve(&matches, &ProcessEnvironment) {
+        Ok(settings) => settings,
+        Err(failure) => return end(asked_form(), ColorChoice::Auto, &failure),
+    };
+    let (form, color) = (settings.form, settings.color);
+    let cli = match Cli::from_arg_matches(&matches) {
+        Ok(cli) => cli,
+        Err(error) => return refuse_arguments(&error),
+    };
+    let mut out = Output::new(form, settings.chatter, color);
+    let result = cli.verb.run(&settings, &mut out);
+    match result.and_then(|()| out.flush()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            // What was printed before the failure is worth having; that it cannot be printed adds nothing to the failure.
+            let _ = out.flush();
+            end(form, color, &failure)
+        }
+    }
+}
+
+fn end(form: Form, color: ColorChoice, failure: &Failure) -> ExitCode {
+    print_failure(form, color, failure);
+    ExitCode::from(failure.exit_code())
+}
+
+/// Prints what clap has to say: help and version to standard output, else what is wrong with the arguments.
+fn refuse_arguments(error: &clap::Error) -> ExitCode {
+    if !error.use_stderr() {
+        // Help that nobody reads is no failure.
+        let _ = error.print();
+        return ExitCode::SUCCESS;
+    }
+    match asked_form() {
+        Form::Human => {
+            let _ = error.print();
+            ExitCode::from(EXIT_USAGE)
+        }
+        Form::Json => {
+            let text = error.render().to_string();
+            let message = text.strip_prefix("error: ").unwrap_or(&text);
+            // What follows the first paragraph is advice for people: the usage, and where to find help.
+            let message = message.split("\n\n").next().unwrap_or(message).trim();
+            end(Form::Json, ColorChoice::Never, &Failure::Usage(message.to_owned()))
+        }
+    }
+}
+
+/// The form of output that was asked for, as far as can be told when the settings cannot be had.
+fn asked_form() -> Form {
+    let flags = env::args_os().take_while(|argument| argument != "--");
+    let by_flag = flags.into_iter().any(|argument| argument == "--json" || argument == "--json=true");
+    let by_variable = env::var("TYR_OUTPUT_JSON").is_ok_and(|value| value == "true" || value == "1");
+    if by_flag || by_variable { Form::Json } else { Form::Human }
+}
+
+/// The environment of this process.
+struct ProcessEnvironment;
+
+impl Environment for ProcessEnvironment {
+    fn variable(&self, name: &str) -> Option<OsString> {
+        env::var_os(name)
+    }
+
+    fn names(&self) -> Vec<OsString> {
+        env::vars_os().map(|(name, _)| name).collect()
+    }
+}

@@ -1,0 +1,62 @@
+//! Opens the store that the settings name, and stops it cleanly after the work.
+
+use std::path::Path;
+
+use tyr_embed::{Create, Error, blocking::Store};
+
+use crate::{
+    address::cluster_refused,
+    failure::{Failure, Result},
+    settings::Settings,
+};
+
+/// Does the work on the store, which is closed afterwards whether the work succeeded or not.
+pub fn with_store<T>(
+    settings: &Settings,
+    create: Create,
+    work: impl FnOnce(&Store) -> Result<T>,
+) -> Result<T> {
+    let store = open(settings, create)?;
+    let done = work(&store);
+    let closed = store.close();
+    let value = done?;
+    closed?;
+    Ok(value)
+}
+
+/// Opens the store that the settings name.
+pub fn open(settings: &Settings, create: Create) -> Result<Store> {
+    let path = directory(settings)?;
+    if matches!(create, Create::Never) && !path.exists() {
+        return Err(Failure::from(Error::not_found(format!(
+            "there is no store at '{}'; correct --store, or create one with 'tyr keyspace create NAME'",
+            path.display()
+        ))));
+    }
+    let options = Store::options()
+        .create(create)
+        .data_cache(settings.data_cache)
+        .index_cache(settings.index_cache)
+        .segment_size(settings.segment_size)
+        .io(settings.io);
+    Ok(options.open(path)?)
+}
+
+/// The directory of the store.
+fn directory(settings: &Settings) -> Result<&Path> {
+    let Some(path) = settings.store.as_deref() else {
+        return Err(Failure::Usage(
+            "no store is named: pass --store PATH, or set TYR_STORE, or write path = \"PATH\" under [store] in \
+             tyr.toml"
+                .to_owned(),
+        ));
+    };
+    let bytes = path.as_os_str().as_encoded_bytes();
+    match bytes.strip_prefix(b"tyr://") {
+        None => Ok(path),
+        Some(rest) => {
+            let host = String::from_utf8_lossy(rest);
+            Err(Failure::Usage(cluster_refused(host.trim_end_matches('/'))))
+        }
+    }
+}

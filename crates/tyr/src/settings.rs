@@ -1,0 +1,229 @@
+//! The settings: one table from which flags, environment variables, keys of the configuration file, and
+//! `docs/configuration.md` are all made, and the values that a run works with.
+//!
+//! A setting is taken from the first of: its flag, its environment variable, the configuration file, its default. What
+//! none of them knows is an error, never ignored.
+
+mod closest;
+mod file;
+mod resolve;
+
+use std::path::PathBuf;
+
+use clap::{Arg, ArgAction, Command, builder::OsStringValueParser};
+use tyr_embed::IoMode;
+
+pub use resolve::{Environment, resolve};
+
+use crate::output::{Chatter, ColorChoice, Form};
+
+/// The settings of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// The directory of the store, or the URL of a cluster; none if nobody said.
+    pub store: Option<PathBuf>,
+    /// Bytes of payload to keep in memory.
+    pub data_cache: u64,
+    /// Bytes of the index to keep in memory.
+    pub index_cache: u64,
+    /// Bytes of a segment file.
+    pub segment_size: u64,
+    /// How the store does I/O.
+    pub io: IoMode,
+    /// For whom results are printed.
+    pub form: Form,
+    /// Whether notes and progress are printed.
+    pub chatter: Chatter,
+    /// When to color.
+    pub color: ColorChoice,
+    /// Threads that import, export, or aggregate.
+    pub threads: usize,
+}
+
+/// A row of the table of settings.
+pub struct Setting {
+    /// `section.key`: where it is in the configuration file, its name in messages, and the id of its argument.
+    pub name: &'static str,
+    /// Its flag, without dashes.
+    pub flag: &'static str,
+    /// The one-letter form of the flag.
+    pub short: Option<char>,
+    /// What values it takes.
+    pub values: Values,
+    /// Its value if nobody says otherwise, as text.
+    pub default: &'static str,
+    /// What it does, in a sentence.
+    pub help: &'static str,
+}
+
+/// What values a setting takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Values {
+    /// A path, or a URL.
+    Path,
+    /// A number of bytes.
+    Bytes,
+    /// A number.
+    Count {
+        /// The smallest.
+        min: u64,
+        /// The largest.
+        max: u64,
+    },
+    /// `true` or `false`.
+    Switch,
+    /// One of these words.
+    Choice(&'static [&'static str]),
+}
+
+/// Every setting. The order is that of the document and of the help.
+pub const SETTINGS: [Setting; 9] = [
+    Setting {
+        name: "store.path",
+        flag: "store",
+        short: Some('s'),
+        values: Values::Path,
+        default: "",
+        help: "The directory of the store",
+    },
+    Setting {
+        name: "store.data_cache",
+        flag: "data-cache",
+        short: None,
+        values: Values::Bytes,
+        default: "256MiB",
+        help: "Memory for payload that was read or written lately",
+    },
+    Setting {
+        name: "store.index_cache",
+        flag: "index-cache",
+        short: None,
+        values: Values::Bytes,
+        default: "256MiB",
+        help: "Memory for the index",
+    },
+    Setting {
+        name: "store.segment_size",
+        flag: "segment-size",
+        short: None,
+        values: Values::Bytes,
+        default: "64MiB",
+        help: "Size of new segment files",
+    },
+    Setting {
+        name: "store.io",
+        flag: "io",
+        short: None,
+        values: Values::Choice(&["auto", "direct-ring", "direct", "buffered"]),
+        default: "auto",
+        help: "How the store does I/O; anything but auto is for tests and measurements",
+    },
+    Setting {
+        name: "output.json",
+        flag: "json",
+        short: None,
+        values: Values::Switch,
+        default: "false",
+        help: "Print results and failures as JSON",
+    },
+    Setting {
+        name: "output.quiet",
+        flag: "quiet",
+        short: Some('q'),
+        values: Values::Switch,
+        default: "false",
+        help: "Print neither notes nor progress, only results and failures",
+    },
+    Setting {
+        name: "output.color",
+        flag: "color",
+        short: None,
+        values: Values::Choice(&["auto", "always", "never"]),
+        default: "auto",
+        help: "When to color text; auto: on a terminal, unless NO_COLOR is set",
+    },
+    Setting {
+        name: "transfer.threads",
+        flag: "threads",
+        short: Some('j'),
+        values: Values::Count { min: 1, max: 256 },
+        default: "4",
+        help: "Threads that import, export, or aggregate",
+    },
+];
+
+impl Setting {
+    /// The table of the configuration file that it is in.
+    pub fn section(&self) -> &'static str {
+        self.name.split_once('.').map_or("", |(section, _)| section)
+    }
+
+    /// Its key there.
+    pub fn key(&self) -> &'static str {
+        self.name.split_once('.').map_or("", |(_, key)| key)
+    }
+
+    /// The environment variable: `TYR_<SECTION>_<KEY>`.
+    pub fn variable(&self) -> String {
+        format!("TYR_{}", self.name.replace('.', "_").to_uppercase())
+    }
+
+    /// A shorter variable that means the same and is looked at first.
+    pub fn short_variable(&self) -> Option<&'static str> {
+        (self.name == "store.path").then_some("TYR_STORE")
+    }
+}
+
+impl Values {
+    /// What values are taken, for documents.
+    pub fn describe(self) -> String {
+        match self {
+            Values::Path => "a path".to_owned(),
+            Values::Bytes => "a size, such as 64MiB".to_owned(),
+            Values::Count { min, max } => format!("a number from {min} to {max}"),
+            Values::Switch => "true or false".to_owned(),
+            Values::Choice(words) => format!("one of {}", words.join(", ")),
+        }
+    }
+
+    fn value_name(self) -> &'static str {
+        match self {
+            Values::Path => "PATH",
+            Values::Bytes => "SIZE",
+            Values::Count { .. } => "NUMBER",
+            Values::Switch => "BOOL",
+            Values::Choice(_) => "WORD",
+        }
+    }
+}
+
+/// Adds the flags of all settings, and `--config`, to the command and all its verbs.
+pub fn with_flags(command: Command) -> Command {
+    let config = Arg::new(CONFIG_ARGUMENT)
+        .long("config")
+        .value_name("PATH")
+        .value_parser(OsStringValueParser::new())
+        .help("The configuration file; also TYR_CONFIG");
+    let flags = SETTINGS.iter().map(flag).chain([config]);
+    command.args(flags.map(|flag| flag.global(true).help_heading("Settings")))
+}
+
+/// The id of the argument `--config`.
+pub const CONFIG_ARGUMENT: &str = "config";
+
+fn flag(setting: &'static Setting) -> Arg {
+    let mut arg = Arg::new(setting.name)
+        .long(setting.flag)
+        .action(ArgAction::Set)
+        .value_name(setting.values.value_name())
+        .value_parser(OsStringValueParser::new())
+        .help(setting.help);
+    if let Some(short) = setting.short {
+        arg = arg.short(short);
+    }
+    match setting.values {
+        Values::Switch => arg.num_args(0..=1).require_equals(true).default_missing_value("true"),
+        Values::Path => arg.value_hint(clap::ValueHint::DirPath),
+        _ => arg,
+    }
+}

@@ -1,0 +1,120 @@
+//! The configuration file: which one, and what it says.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use toml::{Table, Value};
+
+use crate::{
+    failure::{Failure, Result},
+    settings::{Environment, SETTINGS, Setting, closest::closest},
+};
+
+/// A configuration file that was read: every key in it is known.
+pub struct ConfigFile {
+    path: PathBuf,
+    sections: Table,
+}
+
+/// The largest configuration file that is read, in bytes.
+const FILE_SIZE_MAX: u64 = 1 << 20;
+
+impl ConfigFile {
+    /// Reads the file that was named, or else the first that exists at a default location, if any.
+    pub fn find(named: Option<&Path>, environment: &impl Environment) -> Result<Option<Self>> {
+        if let Some(path) = named {
+            return match read(path)? {
+                Some(text) => Self::parse(path, &text).map(Some),
+                None => Err(Failure::Usage(format!("there is no configuration file '{}'", path.display()))),
+            };
+        }
+        for path in default_locations(environment) {
+            if let Some(text) = read(&path)? {
+                return Self::parse(&path, &text).map(Some);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Parses the text of a file and refuses keys that no setting has.
+    fn parse(path: &Path, text: &str) -> Result<Self> {
+        let parsed = text.parse::<Table>();
+        let sections = parsed.map_err(|error| {
+            Failure::Usage(format!(
+                "configuration file '{}': {}",
+                path.display(),
+                error.to_string().trim_end()
+            ))
+        })?;
+        for (section, value) in &sections {
+            let Value::Table(keys) = value else {
+                return Err(unknown(section, path));
+            };
+            if keys.is_empty() && !SETTINGS.iter().any(|setting| setting.section() == section) {
+                return Err(unknown(section, path));
+            }
+            let is_known = |key: &str| SETTINGS.iter().any(|s| s.section() == section && s.key() == key);
+            if let Some(key) = keys.keys().find(|key| !is_known(key)) {
+                return Err(unknown(&format!("{section}.{key}"), path));
+            }
+        }
+        Ok(ConfigFile { path: path.to_owned(), sections })
+    }
+
+    /// Where the file is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What the file says about the setting, as text.
+    pub fn text(&self, setting: &Setting) -> Result<Option<String>> {
+        let value = self.sections.get(setting.section()).and_then(|section| section.get(setting.key()));
+        match value {
+            None => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text.clone())),
+            Some(Value::Integer(number)) => Ok(Some(number.to_string())),
+            Some(Value::Boolean(switch)) => Ok(Some(switch.to_string())),
+            Some(other) => Err(Failure::Usage(format!(
+                "'{}' in '{}' is of type {}; it takes {}",
+                setting.name,
+                self.path.display(),
+                other.type_str(),
+                setting.values.describe()
+            ))),
+        }
+    }
+}
+
+/// Where a configuration file is looked for if none is named; the first that exists is taken.
+fn default_locations(environment: &impl Environment) -> Vec<PathBuf> {
+    let home = || environment.variable("HOME").map(|home| Path::new(&home).join(".config"));
+    let user = environment.variable("XDG_CONFIG_HOME").filter(|path| !path.is_empty()).map(PathBuf::from);
+    let user = user.or_else(home).map(|directory| directory.join("tyr/tyr.toml"));
+    [PathBuf::from("tyr.toml")].into_iter().chain(user).chain([PathBuf::from("/etc/tyr/tyr.toml")]).collect()
+}
+
+fn read(path: &Path) -> Result<Option<String>> {
+    let what = || format!("cannot read the configuration file '{}'", path.display());
+    match fs::metadata(path) {
+        Ok(metadata) if metadata.len() > FILE_SIZE_MAX => {
+            return Err(Failure::Usage(format!("{}: it is larger than 1 MiB", what())));
+        }
+        _ => {}
+    }
+    match fs::read_to_string(path) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(Failure::Usage(format!("{}: {error}", what()))),
+    }
+}
+
+fn unknown(name: &str, path: &Path) -> Failure {
+    // Somebody may have forgotten the section, or misspelt it.
+    let spellings =
+        SETTINGS.iter().flat_map(|s| [s.name, s.key(), s.section()].map(|spelling| (spelling, s.name)));
+    let hint = closest(name, spellings).unwrap_or_default();
+    let path = path.display();
+    Failure::Usage(format!("unknown key '{name}' in configuration file '{path}'; did you mean '{hint}'?"))
+}

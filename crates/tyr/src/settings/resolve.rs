@@ -1,0 +1,181 @@
+//! From flags, environment, and file to values.
+
+use std::{
+    ffi::{OsStr, OsString},
+    path::{Path, PathBuf},
+};
+
+use clap::ArgMatches;
+use tyr_embed::IoMode;
+
+use crate::{
+    amount::parse_bytes,
+    failure::{Failure, Result},
+    output::{Chatter, ColorChoice, Form},
+    settings::{CONFIG_ARGUMENT, SETTINGS, Setting, Settings, Values, closest::closest, file::ConfigFile},
+};
+
+/// Environment variables.
+pub trait Environment {
+    /// The value of the variable.
+    fn variable(&self, name: &str) -> Option<OsString>;
+    /// The names of all variables.
+    fn names(&self) -> Vec<OsString>;
+}
+
+/// A value before it is understood, and where it comes from.
+struct Raw {
+    text: OsString,
+    origin: Origin,
+}
+
+enum Origin {
+    Flag,
+    Variable(String),
+    File(PathBuf),
+    Default,
+}
+
+/// Finds the value of every setting.
+pub fn resolve(flags: &ArgMatches, environment: &impl Environment) -> Result<Settings> {
+    refuse_unknown_variables(environment)?;
+    let named = flags.get_one::<OsString>(CONFIG_ARGUMENT).cloned();
+    let named = named.or_else(|| environment.variable("TYR_CONFIG").filter(|path| !path.is_empty()));
+    let file = ConfigFile::find(named.as_deref().map(Path::new), environment)?;
+    let find = |name: &str| Found::new(name, flags, environment, file.as_ref());
+    Ok(Settings {
+        store: find("store.path")?.path(),
+        data_cache: find("store.data_cache")?.bytes()?,
+        index_cache: find("store.index_cache")?.bytes()?,
+        segment_size: find("store.segment_size")?.bytes()?,
+        io: match find("store.io")?.choice()? {
+            "direct-ring" => IoMode::DirectRing,
+            "direct" => IoMode::Direct,
+            "buffered" => IoMode::Buffered,
+            _ => IoMode::Auto,
+        },
+        form: if find("output.json")?.switch()? { Form::Json } else { Form::Human },
+        chatter: if find("output.quiet")?.switch()? { Chatter::Quiet } else { Chatter::Normal },
+        color: match find("output.color")?.choice()? {
+            "always" => ColorChoice::Always,
+            "never" => ColorChoice::Never,
+            _ => ColorChoice::Auto,
+        },
+        threads: find("transfer.threads")?.count()?,
+    })
+}
+
+/// A setting with the value that was found for it.
+struct Found {
+    setting: &'static Setting,
+    raw: Raw,
+}
+
+impl Found {
+    fn new(
+        name: &str,
+        flags: &ArgMatches,
+        environment: &impl Environment,
+        file: Option<&ConfigFile>,
+    ) -> Result<Self> {
+        let setting = SETTINGS.iter().find(|setting| setting.name == name).expect("it is in the table");
+        let from_flag =
+            || flags.get_one::<OsString>(name).map(|text| Raw { text: text.clone(), origin: Origin::Flag });
+        let from_variable = || {
+            let names = setting.short_variable().map(str::to_owned).into_iter().chain([setting.variable()]);
+            names.into_iter().find_map(|name| {
+                let text = environment.variable(&name).filter(|text| !text.is_empty())?;
+                Some(Raw { text, origin: Origin::Variable(name) })
+            })
+        };
+        let from_file = || -> Result<Option<Raw>> {
+            let Some(file) = file else { return Ok(None) };
+            let text = file.text(setting)?;
+            Ok(text.map(|text| Raw { text: text.into(), origin: Origin::File(file.path().to_owned()) }))
+        };
+        let raw = match from_flag().or_else(from_variable) {
+            Some(raw) => raw,
+            None => {
+                from_file()?.unwrap_or_else(|| Raw { text: setting.default.into(), origin: Origin::Default })
+            }
+        };
+        Ok(Found { setting, raw })
+    }
+
+    /// The path; one in a configuration file is relative to the file.
+    fn path(&self) -> Option<PathBuf> {
+        let path = PathBuf::from(&self.raw.text);
+        if path.as_os_str().is_empty() {
+            return None;
+        }
+        let is_url = path.as_os_str().as_encoded_bytes().starts_with(b"tyr://");
+        match &self.raw.origin {
+            Origin::File(file) if !is_url => Some(file.parent().unwrap_or(Path::new("")).join(path)),
+            _ => Some(path),
+        }
+    }
+
+    fn bytes(&self) -> Result<u64> {
+        self.text().and_then(parse_bytes).map_err(|reason| self.refused(&reason))
+    }
+
+    fn switch(&self) -> Result<bool> {
+        match self.text() {
+            Ok("true" | "1" | "yes" | "on") => Ok(true),
+            Ok("false" | "0" | "no" | "off") => Ok(false),
+            _ => Err(self.refused_value()),
+        }
+    }
+
+    fn choice(&self) -> Result<&'static str> {
+        let Values::Choice(words) = self.setting.values else { return Err(self.refused_value()) };
+        let word = self.text().ok().and_then(|text| words.iter().find(|word| **word == text));
+        word.copied().ok_or_else(|| self.refused_value())
+    }
+
+    fn count(&self) -> Result<usize> {
+        let Values::Count { min, max } = self.setting.values else { return Err(self.refused_value()) };
+        let number = self.text().ok().and_then(|text| text.parse::<u64>().ok());
+        let number = number.filter(|number| (min..=max).contains(number));
+        number.and_then(|number| usize::try_from(number).ok()).ok_or_else(|| self.refused_value())
+    }
+
+    fn text(&self) -> Result<&str, String> {
+        self.raw.text.to_str().ok_or_else(|| "it is not UTF-8".to_owned())
+    }
+
+    fn refused_value(&self) -> Failure {
+        let text = self.raw.text.to_string_lossy();
+        self.refused(&format!("'{}' is not {}", text.escape_debug(), self.setting.values.describe()))
+    }
+
+    /// The failure that says which value, from where, is wrong, and why.
+    fn refused(&self, reason: &str) -> Failure {
+        let place = match &self.raw.origin {
+            Origin::Flag => format!("--{}", self.setting.flag),
+            Origin::Variable(name) => format!("the environment variable {name}"),
+            Origin::File(path) => format!("'{}' in '{}'", self.setting.name, path.display()),
+            Origin::Default => format!("the default of '{}'", self.setting.name),
+        };
+        Failure::Usage(format!("{place}: {reason}"))
+    }
+}
+
+/// A misspelt variable of one of our sections would otherwise be ignored without a word.
+fn refuse_unknown_variables(environment: &impl Environment) -> Result<()> {
+    let known: Vec<String> = SETTINGS.iter().map(Setting::variable).collect();
+    let of_a_section = |name: &str| SETTINGS.iter().any(|s| name.starts_with(&prefix(s)));
+    let names = environment.names();
+    let unknown = names.iter().filter_map(|name| OsStr::to_str(name));
+    let unknown = unknown.filter(|name| of_a_section(name) && !known.iter().any(|known| known == name)).min();
+    let Some(name) = unknown else { return Ok(()) };
+    let hint = closest(name, known.iter().map(|known| (known.as_str(), known.as_str()))).unwrap_or_default();
+    Err(Failure::Usage(format!("unknown environment variable {name}; did you mean {hint}?")))
+}
+
+fn prefix(setting: &Setting) -> String {
+    format!("TYR_{}_", setting.section().to_uppercase())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,130 @@
+use std::{collections::BTreeMap, fs};
+
+use clap::Command;
+
+use super::*;
+use crate::settings::with_flags;
+
+#[derive(Default)]
+struct Variables(BTreeMap<String, OsString>);
+
+impl Environment for Variables {
+    fn variable(&self, name: &str) -> Option<OsString> {
+        self.0.get(name).cloned()
+    }
+
+    fn names(&self) -> Vec<OsString> {
+        self.0.keys().map(OsString::from).collect()
+    }
+}
+
+/// Resolves with an empty home directory, or with a configuration file of this text.
+fn resolve_with(flags: &[&str], variables: &[(&str, &str)], file: Option<&str>) -> Result<Settings> {
+    let home = tempfile::tempdir().expect("a directory");
+    let mut environment = Variables::default();
+    environment.0.insert("HOME".into(), home.path().into());
+    environment.0.extend(variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).into())));
+    if let Some(text) = file {
+        let path = home.path().join(".config/tyr/tyr.toml");
+        fs::create_dir_all(path.parent().expect("has a parent")).expect("created");
+        fs::write(path, text).expect("written");
+    }
+    let flags = with_flags(Command::new("tyr")).get_matches_from([&["tyr"], flags].concat());
+    resolve(&flags, &environment)
+}
+
+fn message(result: Result<Settings>) -> String {
+    let failure = result.expect_err("must be refused");
+    assert_eq!(failure.kind(), "usage");
+    failure.to_string()
+}
+
+#[test]
+fn defaults_hold_if_nobody_says_otherwise() {
+    let settings = resolve_with(&[], &[], None).expect("resolves");
+    assert_eq!((settings.store, settings.data_cache, settings.threads), (None, 256 << 20, 4));
+    assert_eq!((settings.form, settings.chatter), (Form::Human, Chatter::Normal));
+}
+
+#[test]
+fn flag_goes_over_environment_over_file() {
+    let file = Some("[transfer]\nthreads = 7\n[store]\ndata_cache = \"1MiB\"\nindex_cache = 4096\n");
+    let variables = [("TYR_TRANSFER_THREADS", "6"), ("TYR_STORE_DATA_CACHE", "2MiB")];
+    let settings = resolve_with(&["--threads", "5"], &variables, file).expect("resolves");
+    assert_eq!((settings.threads, settings.data_cache, settings.index_cache), (5, 2 << 20, 4096));
+}
+
+#[test]
+fn every_setting_can_be_set_by_its_variable_and_by_its_flag() {
+    let other = |setting: &Setting| match setting.values {
+        Values::Path => "/elsewhere",
+        Values::Bytes => "1MiB",
+        Values::Count { .. } => "3",
+        Values::Switch => "true",
+        Values::Choice(words) => words.last().expect("there are words"),
+    };
+    let default = resolve_with(&[], &[], None).expect("resolves");
+    for setting in &SETTINGS {
+        let value = other(setting);
+        let by_variable = resolve_with(&[], &[(&setting.variable(), value)], None).expect("resolves");
+        let by_flag = resolve_with(&[&format!("--{}={value}", setting.flag)], &[], None).expect("resolves");
+        let table = format!("[{}]\n{} = \"{value}\"", setting.section(), setting.key());
+        let by_file = resolve_with(&[], &[], Some(&table)).expect("resolves");
+        assert!(by_variable != default, "{}", setting.name);
+        assert!(by_variable == by_flag && by_flag == by_file, "{}", setting.name);
+    }
+}
+
+#[test]
+fn the_short_variable_of_the_store_goes_first() {
+    let variables = [("TYR_STORE", "/short"), ("TYR_STORE_PATH", "/long")];
+    let settings = resolve_with(&[], &variables, None).expect("resolves");
+    assert_eq!(settings.store, Some("/short".into()));
+}
+
+#[test]
+fn a_path_in_a_file_is_relative_to_the_file() {
+    let settings = resolve_with(&[], &[], Some("[store]\npath = \"data\"")).expect("resolves");
+    let path = settings.store.expect("is set");
+    assert!(path.is_absolute() && path.ends_with(".config/tyr/data"), "{}", path.display());
+}
+
+#[test]
+fn an_unknown_key_is_refused_with_the_file_and_the_closest_key() {
+    let said = message(resolve_with(&[], &[], Some("[store]\ndata_cash = 1")));
+    assert!(said.contains("'store.data_cash'") && said.contains("tyr.toml'"), "{said}");
+    assert!(said.contains("did you mean 'store.data_cache'?"), "{said}");
+    assert!(message(resolve_with(&[], &[], Some("json = true"))).contains("'output.json'"));
+    assert!(message(resolve_with(&[], &[], Some("[stor]"))).contains("unknown key 'stor'"));
+}
+
+#[test]
+fn an_unknown_variable_of_a_section_is_refused_and_others_are_left_alone() {
+    let said = message(resolve_with(&[], &[("TYR_STORE_DATA_CASH", "1")], None));
+    assert!(
+        said.contains("TYR_STORE_DATA_CASH") && said.contains("did you mean TYR_STORE_DATA_CACHE?"),
+        "{said}"
+    );
+    assert!(resolve_with(&[], &[("TYR_STOREROOM", "1"), ("TYRANT", "1")], None).is_ok());
+}
+
+#[test]
+fn wrong_values_are_refused_with_where_they_came_from() {
+    let said = message(resolve_with(&["--data-cache", "12 bananas"], &[], None));
+    assert!(said.contains("--data-cache: '12 bananas' is no size"), "{said}");
+    let said = message(resolve_with(&[], &[("TYR_TRANSFER_THREADS", "0")], None));
+    assert!(said.contains("TYR_TRANSFER_THREADS") && said.contains("from 1 to 256"), "{said}");
+    let said = message(resolve_with(&[], &[], Some("[output]\ncolor = \"pink\"")));
+    assert!(said.contains("'output.color'") && said.contains("auto, always, never"), "{said}");
+    let said = message(resolve_with(&[], &[], Some("[store]\npath = [1]")));
+    assert!(said.contains("of type array") && said.contains("a path"), "{said}");
+    assert!(message(resolve_with(&[], &[], Some("[store"))).contains("tyr.toml"));
+}
+
+#[test]
+fn a_named_file_must_exist() {
+    assert!(
+        message(resolve_with(&["--config", "/nowhere/tyr.toml"], &[], None)).contains("/nowhere/tyr.toml")
+    );
+    assert!(message(resolve_with(&[], &[("TYR_CONFIG", "/nowhere/a")], None)).contains("/nowhere/a"));
+}

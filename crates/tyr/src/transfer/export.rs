@@ -1,0 +1,417 @@
+//! From a keyspace into a directory.
+//!
+//! Before anything is written, every key is checked to be a path that stays within the directory. A file is written under
+//! another name and renamed when it is whole and has the checksum that was recorded when it was imported. Modes and
+//! times of directories come last: a directory may be read-only, and writing into one changes its time.
+
+use std::{
+    ffi::OsStr,
+    fs::{self, File, Permissions},
+    io::{self, Write},
+    os::unix::{
+        ffi::OsStrExt,
+        fs::{OpenOptionsExt, PermissionsExt, symlink},
+    },
+    path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
+};
+
+use rustix::fs::{AtFlags, CWD, OFlags, Timespec, Timestamps, UTIME_OMIT, utimensat};
+use tyr_embed::{
+    Entry, Error, Key,
+    blocking::{Keyspace, Store},
+};
+
+use super::{
+    Export,
+    checksum::Checksum,
+    directories::Directories,
+    import::mismatch,
+    node::{Kind, Node, Time},
+    path::{relative_path, tree_prefix},
+    progress::Progress,
+    tally::{End, Summary, Tally},
+    view::View,
+};
+use crate::{
+    failure::{Failure, Result},
+    interrupt::Interrupt,
+    output::{Output, Shown},
+    payload::{PIECE_SIZE, for_each_piece},
+    settings::Settings,
+    workers::work_on,
+};
+
+/// Exports a tree.
+pub fn run(
+    store: &Store,
+    arguments: &Export,
+    settings: &Settings,
+    interrupt: &Interrupt,
+    out: &Output,
+) -> Result<Summary> {
+    let keyspace = store.keyspace(&arguments.source.keyspace)?;
+    let job = Job {
+        view: View::of(store, &keyspace)?,
+        keyspace,
+        prefix: tree_prefix(&arguments.source.prefix),
+        verify: arguments.verify,
+        interrupt,
+        tally: Tally::new(),
+        progress: Progress::new(out, "export"),
+        directories: Directories::new(&arguments.directory),
+        nodes_of_directories: Mutex::default(),
+    };
+    job.plan()?;
+    let worked = job
+        .directories
+        .create_root()
+        .and_then(|()| work_on(settings.threads, job.pages(WORK_PAGE), |page| job.export(&page)))
+        .and_then(|()| job.finish_directories());
+    job.progress.finish();
+    match worked {
+        Ok(()) => Ok(job.tally.summary("export", End::Complete)),
+        Err(Failure::Interrupted(_)) => Ok(job.tally.summary("export", End::Interrupted)),
+        Err(failure) => Err(failure),
+    }
+}
+
+/// Keys that are looked at together when planning.
+const PLAN_PAGE: usize = 1000;
+/// Blobs that one thread exports together.
+const WORK_PAGE: usize = 64;
+
+struct Job<'a> {
+    view: View,
+    keyspace: Keyspace,
+    prefix: Vec<u8>,
+    verify: bool,
+    interrupt: &'a Interrupt,
+    tally: Tally,
+    progress: Progress,
+    directories: Directories,
+    nodes_of_directories: Mutex<Vec<(PathBuf, Node)>>,
+}
+
+/// A blob that is to become a file.
+struct Exported {
+    key: Key,
+    path: PathBuf,
+    size: u64,
+    /// What the import recorded, if the blob was imported.
+    node: Option<Node>,
+    checksum: Option<Checksum>,
+}
+
+impl Job<'_> {
+    /// Checks every key, and counts.
+    fn plan(&self) -> Result<()> {
+        let mut blobs = 0;
+        for page in self.pages(PLAN_PAGE) {
+            for entry in page? {
+                self.relative_path(&entry.key)?;
+                self.progress.expect(entry.size);
+                blobs += 1;
+            }
+        }
+        if blobs == 0 {
+            let (keyspace, prefix) = (self.keyspace.name(), Shown(&self.prefix));
+            return Err(Error::not_found(format!(
+                "there is nothing to export: no key begins with {keyspace}/{prefix}"
+            ))
+            .into());
+        }
+        Ok(())
+    }
+
+    /// All blobs of the tree, page by page.
+    fn pages(&self, page: usize) -> impl Iterator<Item = Result<Vec<Entry>>> {
+        let mut after: Option<Key> = None;
+        std::iter::from_fn(move || {
+            let after_bytes = after.as_ref().map(Key::as_bytes);
+            match self.view.scan(&self.keyspace, &self.prefix, after_bytes, page) {
+                Err(error) => Some(Err(error.into())),
+                Ok(entries) => {
+                    after = Some(entries.last()?.key.clone());
+                    Some(Ok(entries))
+                }
+            }
+        })
+    }
+
+    fn relative_path(&self, key: &Key) -> Result<PathBuf> {
+        let below = key.as_bytes().strip_prefix(self.prefix.as_slice()).unwrap_or_default();
+        relative_path(below).map_err(|reason| {
+            Error::invalid(format!(
+                "nothing is exported, because the key {}/{} is no path within a directory: {reason}; export another \
+                 prefix, or read that blob with 'tyr blob get'",
+                self.keyspace.name(),
+                Shown(key.as_bytes())
+            ))
+            .into()
+        })
+    }
+
+    fn export(&self, page: &[Entry]) -> Result<()> {
+        for entry in page {
+            self.check_interrupt()?;
+            match self.export_blob(&entry.key) {
+                Err(failure @ Failure::Local(_)) => {
+                    self.tally.failed();
+                    let key = Shown(entry.key.as_bytes());
+                    self.progress.warn(format!("{}/{key} is not exported: {failure}", self.keyspace.name()));
+                }
+                other => other?,
+            }
+        }
+        Ok(())
+    }
+
+    fn export_blob(&self, key: &Key) -> Result<()> {
+        let stat = self.view.stat(&self.keyspace, key)?;
+        let exported = Exported {
+            key: key.clone(),
+            path: self.directories.root().join(self.relative_path(key)?),
+            size: stat.size,
+            node: Node::from_attributes(&stat.attributes).map_err(|error| {
+                error.context(format!("{}/{}", self.keyspace.name(), Shown(key.as_bytes())))
+            })?,
+            checksum: Node::checksum(&stat.attributes),
+        };
+        let is_directory_name = key.as_bytes().ends_with(b"/");
+        match exported.node {
+            Some(node) if node.kind == Kind::Directory => self.export_directory(&exported, node),
+            _ if is_directory_name => Err(Failure::Local(
+                "its key ends in '/', but it is no imported directory; a file cannot have that name"
+                    .to_owned(),
+            )),
+            Some(node) if node.kind == Kind::Symlink => self.export_symlink(&exported, node),
+            _ => self.export_file(&exported),
+        }
+    }
+
+    fn export_directory(&self, exported: &Exported, node: Node) -> Result<()> {
+        self.directories.create(&exported.path)?;
+        let mut nodes = self.nodes_of_directories.lock().unwrap_or_else(PoisonError::into_inner);
+        nodes.push((exported.path.clone(), node));
+        Ok(())
+    }
+
+    fn export_symlink(&self, exported: &Exported, node: Node) -> Result<()> {
+        if exported.size > PATH_SIZE_MAX {
+            return Err(Failure::Local(format!(
+                "the target of a symbolic link cannot have {} bytes",
+                exported.size
+            )));
+        }
+        let mut target = Vec::new();
+        self.copy(exported, |piece| {
+            target.extend_from_slice(piece);
+            Ok(())
+        })?;
+        self.compare(exported, Checksum::of(&target))?;
+        self.directories.create_parent(&exported.path)?;
+        let target = Path::new(OsStr::from_bytes(&target));
+        if fs::read_link(&exported.path).is_ok_and(|there| there == target) {
+            self.tally.skipped();
+            return Ok(());
+        }
+        let partial = Partial::new(exported);
+        partial.remove_old()?;
+        symlink(target, &partial.path)
+            .map_err(|error| local("cannot create the symbolic link", &partial.path, &error))?;
+        set_time(&partial.path, node.mtime)?;
+        partial.finish(&exported.path)?;
+        self.tally.wrote(Kind::Symlink, 0);
+        Ok(())
+    }
+
+    fn export_file(&self, exported: &Exported) -> Result<()> {
+        self.directories.create_parent(&exported.path)?;
+        if self.is_there(exported)? {
+            self.progress.advance(exported.size);
+            self.tally.skipped();
+            return Ok(());
+        }
+        let partial = Partial::new(exported);
+        partial.remove_old()?;
+        let created = File::options().write(true).create_new(true).mode(0o600).open(&partial.path);
+        let mut file = created.map_err(|error| local("cannot create", &partial.path, &error))?;
+        let checksum = self.copy(exported, |piece| {
+            file.write_all(piece).map_err(|error| local("cannot write", &partial.path, &error))
+        })?;
+        self.compare(exported, checksum)?;
+        set_mode(&file, exported, &partial.path)?;
+        if let Some(node) = exported.node {
+            set_time(&partial.path, node.mtime)?;
+        }
+        partial.finish(&exported.path)?;
+        self.tally.wrote(Kind::File, exported.size);
+        if self.verify {
+            self.verify(exported, checksum)?;
+        }
+        Ok(())
+    }
+
+    /// Reads the content of the blob piece by piece.
+    fn copy(&self, exported: &Exported, mut take: impl FnMut(&[u8]) -> Result<()>) -> Result<Checksum> {
+        let small = usize::try_from(exported.size).unwrap_or(PIECE_SIZE);
+        let mut buffer = vec![0; small.clamp(1, PIECE_SIZE)];
+        let (mut checksum, mut position) = (Checksum::default(), 0);
+        while position < exported.size {
+            self.check_interrupt()?;
+            let length = self.view.read_into(&self.keyspace, &exported.key, position, &mut buffer)?;
+            if length == 0 {
+                return Err(Error::internal("a blob is shorter than its size says").into());
+            }
+            checksum = checksum.then(&buffer[..length]);
+            take(&buffer[..length])?;
+            position += length as u64;
+            self.progress.advance(length as u64);
+        }
+        Ok(checksum)
+    }
+
+    /// Whether the file is there already, with the recorded time, size, and content. Its mode is set right.
+    fn is_there(&self, exported: &Exported) -> Result<bool> {
+        let (Some(node), Some(checksum)) = (exported.node, exported.checksum) else { return Ok(false) };
+        let opened = File::options()
+            .read(true)
+            .custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed())
+            .open(&exported.path);
+        let Ok(file) = opened else { return Ok(false) };
+        let failed = |error| local("cannot read", &exported.path, &error);
+        let metadata = file.metadata().map_err(failed)?;
+        let there = Node::from_metadata(&metadata).filter(|there| there.kind == Kind::File);
+        let Some(there) = there.filter(|there| there.mtime == node.mtime && metadata.len() == exported.size)
+        else {
+            return Ok(false);
+        };
+        if self.checksum_of(&file, &exported.path)? != checksum {
+            return Ok(false);
+        }
+        if there.mode != node.mode & FILE_MODE_BITS {
+            set_mode(&file, exported, &exported.path)?;
+        }
+        Ok(true)
+    }
+
+    fn verify(&self, exported: &Exported, expected: Checksum) -> Result<()> {
+        let file =
+            File::open(&exported.path).map_err(|error| local("cannot open", &exported.path, &error))?;
+        if self.checksum_of(&file, &exported.path)? != expected {
+            let path = exported.path.display();
+            return Err(Failure::Local(format!(
+                "'{path}' does not read back as it was written; check the disk"
+            )));
+        }
+        self.tally.verified();
+        Ok(())
+    }
+
+    fn checksum_of(&self, file: &File, path: &Path) -> Result<Checksum> {
+        let mut checksum = Checksum::default();
+        for_each_piece(&format!("'{}'", path.display()), file, |piece| {
+            self.check_interrupt()?;
+            checksum = checksum.then(piece);
+            Ok(())
+        })?;
+        Ok(checksum)
+    }
+
+    /// Refuses content that is not what was imported.
+    fn compare(&self, exported: &Exported, found: Checksum) -> Result<()> {
+        match exported.checksum.filter(|_| exported.node.is_some()) {
+            Some(expected) if expected != found => {
+                Err(mismatch(self.keyspace.name(), &exported.key, expected, found).into())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Gives directories their modes and times, the innermost first.
+    fn finish_directories(&self) -> Result<()> {
+        let mut nodes = self.nodes_of_directories.lock().unwrap_or_else(PoisonError::into_inner);
+        nodes.sort_unstable_by(|(a, _), (b, _)| b.cmp(a));
+        for (path, node) in nodes.drain(..) {
+            let mode = Permissions::from_mode(node.mode);
+            fs::set_permissions(&path, mode)
+                .map_err(|error| local("cannot set the mode of", &path, &error))?;
+            set_time(&path, node.mtime)?;
+            self.tally.wrote(Kind::Directory, 0);
+        }
+        Ok(())
+    }
+
+    fn check_interrupt(&self) -> Result<()> {
+        if self.interrupt.is_asked() {
+            Err(Failure::Interrupted("export was interrupted".to_owned()))
+        } else {
+            Ok(())
+        }
+    }
+}
+
+/// The longest target of a symbolic link on Linux, in bytes.
+const PATH_SIZE_MAX: u64 = 4096;
+
+/// Owners are not kept, so a file must not run as whoever exports it.
+pub const FILE_MODE_BITS: u32 = 0o1777;
+
+fn set_mode(file: &File, exported: &Exported, path: &Path) -> Result<()> {
+    let mode = exported.node.map_or(MODE_OF_PLAIN_BLOBS, |node| node.mode & FILE_MODE_BITS);
+    file.set_permissions(Permissions::from_mode(mode))
+        .map_err(|error| local("cannot set the mode of", path, &error))
+}
+
+/// What a blob that was not imported gets.
+const MODE_OF_PLAIN_BLOBS: u32 = 0o644;
+
+/// Sets the time of a file, directory, or of a symbolic link itself.
+fn set_time(path: &Path, mtime: Time) -> Result<()> {
+    let times = Timestamps {
+        last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
+        last_modification: Timespec { tv_sec: mtime.seconds, tv_nsec: mtime.nanoseconds.into() },
+    };
+    utimensat(CWD, path, &times, AtFlags::SYMLINK_NOFOLLOW)
+        .map_err(|errno| local("cannot set the time of", path, &errno.into()))
+}
+
+fn local(what: &str, path: &Path, error: &io::Error) -> Failure {
+    Failure::local(format!("{what} '{}'", path.display()), error)
+}
+
+/// A file under the name that it has until it is whole. Removed when dropped before.
+struct Partial {
+    path: PathBuf,
+}
+
+impl Partial {
+    /// The name depends on the key alone: what a killed export left is found and replaced by the next.
+    fn new(exported: &Exported) -> Self {
+        let key = exported.key.as_bytes();
+        let backwards: Vec<u8> = key.iter().rev().copied().collect();
+        let name = format!(".{}{}.tyr-partial", Checksum::of(key), Checksum::of(&backwards));
+        Partial { path: exported.path.with_file_name(name) }
+    }
+
+    fn remove_old(&self) -> Result<()> {
+        match fs::remove_file(&self.path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(local("cannot remove", &self.path, &error))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn finish(self, path: &Path) -> Result<()> {
+        fs::rename(&self.path, path).map_err(|error| local("cannot create", path, &error))
+    }
+}
+
+impl Drop for Partial {
+    fn drop(&mut self) {
+        // After the rename there is nothing left to remove; otherwise there is a failure that matters more.
+        let _ = fs::remove_file(&self.path);
+    }
+}

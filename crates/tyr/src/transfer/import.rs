@@ -1,0 +1,348 @@
+//! From a directory into a keyspace.
+//!
+//! A file is skipped if its blob has the same size, mode, time, and checksum; the file is read for that, the blob is not.
+//! A file that changes while it is read is not imported, so no blob has content that its file never had.
+
+use std::{fs::File, io::Read, os::unix::fs::OpenOptionsExt, path::Path, thread};
+
+use rustix::fs::OFlags;
+use tyr_embed::{
+    Error, ErrorKind, Key,
+    blocking::{Keyspace, Store},
+};
+
+use super::{
+    Import, LARGE_FILE,
+    checksum::Checksum,
+    node::{Kind, Node},
+    path::tree_prefix,
+    progress::Progress,
+    tally::{End, Summary, Tally},
+    walk::{Batcher, Found, Step, Walk},
+};
+use crate::{
+    blob::commit,
+    failure::{Failure, Result},
+    interrupt::Interrupt,
+    output::{Output, Shown},
+    payload::{PIECE_SIZE, for_each_piece},
+    settings::Settings,
+    workers::work_on,
+};
+
+/// Imports a tree.
+pub fn run(
+    store: &Store,
+    arguments: &Import,
+    settings: &Settings,
+    interrupt: &Interrupt,
+    out: &Output,
+) -> Result<Summary> {
+    let walk = || {
+        let started = Walk::new(&arguments.directory, settings.store.as_deref());
+        let what = || format!("cannot import the directory '{}'", arguments.directory.display());
+        started.map_err(|error| Failure::local(what(), &error))
+    };
+    let steps = walk()?;
+    let job = Job {
+        store,
+        keyspace: keyspace(store, arguments)?,
+        prefix: tree_prefix(&arguments.target.prefix),
+        verify: arguments.verify,
+        interrupt,
+        tally: Tally::new(),
+        progress: Progress::new(out, "import"),
+    };
+    let worked = thread::scope(|scope| {
+        if job.progress.is_visible() {
+            scope.spawn(|| walk().map(|steps| job.expect(steps)));
+        }
+        work_on(settings.threads, job.batches(steps), |batch| job.import(&batch))
+    });
+    job.progress.finish();
+    match worked {
+        Ok(()) => Ok(job.tally.summary("import", End::Complete)),
+        Err(Failure::Interrupted(_)) => Ok(job.tally.summary("import", End::Interrupted)),
+        Err(failure) => Err(failure),
+    }
+}
+
+fn keyspace(store: &Store, arguments: &Import) -> Result<Keyspace> {
+    let name = &arguments.target.keyspace;
+    match store.keyspace(name) {
+        Err(error) if arguments.create && error.kind() == ErrorKind::NotFound => {
+            Ok(store.create_keyspace(name, tyr_embed::KeyspaceSettings::default())?)
+        }
+        other => Ok(other?),
+    }
+}
+
+struct Job<'a> {
+    store: &'a Store,
+    keyspace: Keyspace,
+    prefix: Vec<u8>,
+    verify: bool,
+    interrupt: &'a Interrupt,
+    tally: Tally,
+    progress: Progress,
+}
+
+/// Something that was read from the file system and is ready to be written.
+struct Ready {
+    key: Key,
+    node: Node,
+    checksum: Checksum,
+    content: Vec<u8>,
+}
+
+impl Job<'_> {
+    /// Tells the progress bar how much there is.
+    fn expect(&self, steps: Walk) {
+        for step in steps.take_while(|_| !self.interrupt.is_asked()) {
+            if let Step::Found(found) = step {
+                self.progress.expect(found.size);
+            }
+        }
+    }
+
+    /// Cuts the walk into batches.
+    fn batches(&self, steps: Walk) -> impl Iterator<Item = Result<Vec<Found>>> {
+        let mut batcher = Some(Batcher::new(self.store.stats().segment_size));
+        let mut steps = steps.filter_map(|step| match step {
+            Step::Found(found) => Some(found),
+            Step::LeftOut => {
+                self.tally.left_out();
+                None
+            }
+            Step::Failed(path, error) => {
+                self.give_up(&path, &Failure::local("cannot read", &error));
+                None
+            }
+        });
+        std::iter::from_fn(move || {
+            for found in steps.by_ref() {
+                if let Some(batch) = batcher.as_mut()?.add(found) {
+                    return Some(Ok(batch));
+                }
+            }
+            let rest = batcher.take()?.take();
+            (!rest.is_empty()).then_some(Ok(rest))
+        })
+    }
+
+    fn import(&self, batch: &[Found]) -> Result<()> {
+        match batch {
+            [found] if found.size >= LARGE_FILE => match self.import_large(found) {
+                Err(failure @ Failure::Local(_)) => {
+                    self.give_up(&found.path, &failure);
+                    Ok(())
+                }
+                other => other,
+            },
+            _ => self.import_small(batch),
+        }
+    }
+
+    /// Imports files that fit into memory, and everything that is no file, as one transaction.
+    fn import_small(&self, batch: &[Found]) -> Result<()> {
+        let mut transaction = self.store.begin();
+        let mut written = Vec::new();
+        for found in batch {
+            self.check_interrupt()?;
+            let ready = match self.read(found) {
+                Ok(ready) => ready,
+                Err(failure @ Failure::Local(_)) => {
+                    self.give_up(&found.path, &failure);
+                    continue;
+                }
+                Err(failure) => return Err(failure),
+            };
+            self.progress.advance(ready.content.len() as u64);
+            if self.recorded(&ready.key, ready.node, ready.content.len() as u64)? == Some(ready.checksum) {
+                self.skip(&ready.key, ready.checksum)?;
+                continue;
+            }
+            transaction.put(&self.keyspace, &ready.key, &ready.content)?;
+            ready.node.write(&mut transaction, &self.keyspace, &ready.key, ready.checksum)?;
+            written.push((ready.key, ready.node.kind, ready.checksum, ready.content.len() as u64));
+        }
+        if written.is_empty() {
+            return Ok(());
+        }
+        commit(transaction)?;
+        for (key, kind, checksum, size) in written {
+            self.tally.wrote(kind, size);
+            self.verify(&key, checksum)?;
+        }
+        Ok(())
+    }
+
+    /// Imports a file piece by piece as one transaction.
+    fn import_large(&self, found: &Found) -> Result<()> {
+        let key = self.key(found)?;
+        let mut source = Source::open(&found.path)?;
+        let recorded = self.recorded(&key, source.node, source.size)?;
+        if let Some(recorded) = recorded {
+            let checksum = source.read(|_, _| self.check_interrupt())?;
+            if checksum == recorded {
+                self.progress.advance(source.size);
+                return self.skip(&key, checksum);
+            }
+            source = Source::open(&found.path)?;
+        }
+        let mut transaction = self.store.begin();
+        let checksum = source.read(|position, piece| {
+            self.check_interrupt()?;
+            match position {
+                0 => transaction.put(&self.keyspace, &key, piece)?,
+                _ => transaction.write(&self.keyspace, &key, position, piece)?,
+            }
+            self.progress.advance(piece.len() as u64);
+            Ok(())
+        })?;
+        source.node.write(&mut transaction, &self.keyspace, &key, checksum)?;
+        commit(transaction)?;
+        self.tally.wrote(Kind::File, source.size);
+        self.verify(&key, checksum)
+    }
+
+    fn read(&self, found: &Found) -> Result<Ready> {
+        let key = self.key(found)?;
+        let mut content = Vec::new();
+        let mut node = found.node;
+        match found.node.kind {
+            Kind::Directory => {}
+            Kind::Symlink => {
+                let target = std::fs::read_link(&found.path);
+                let target =
+                    target.map_err(|error| Failure::local("cannot read the symbolic link", &error))?;
+                content = target.into_os_string().into_encoded_bytes();
+            }
+            Kind::File => {
+                let mut source = Source::open(&found.path)?;
+                node = source.node;
+                source.read(|_, piece| {
+                    content.extend_from_slice(piece);
+                    if content.len() as u64 > LARGE_FILE { Err(changed()) } else { Ok(()) }
+                })?;
+            }
+        }
+        Ok(Ready { key, node, checksum: Checksum::of(&content), content })
+    }
+
+    fn key(&self, found: &Found) -> Result<Key> {
+        // One path that is too long does not end the import.
+        Key::new([self.prefix.as_slice(), &found.key].concat())
+            .map_err(|error| Failure::Local(format!("its path makes no key: {error}")))
+    }
+
+    /// The checksum in the attributes of the blob, if the blob has this size and its attributes say this node.
+    fn recorded(&self, key: &Key, node: Node, size: u64) -> Result<Option<Checksum>> {
+        let stat = match self.keyspace.stat(key) {
+            Ok(stat) => stat,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        // Attributes that say nothing sensible are overwritten, as is anything else that differs.
+        let same = stat.size == size && Node::from_attributes(&stat.attributes).ok().flatten() == Some(node);
+        Ok(Node::checksum(&stat.attributes).filter(|_| same))
+    }
+
+    fn skip(&self, key: &Key, checksum: Checksum) -> Result<()> {
+        self.tally.skipped();
+        self.verify(key, checksum)
+    }
+
+    /// Reads the blob back, if that was asked for.
+    fn verify(&self, key: &Key, expected: Checksum) -> Result<()> {
+        if !self.verify {
+            return Ok(());
+        }
+        let mut transaction = self.store.begin();
+        let mut buffer = vec![0; PIECE_SIZE];
+        let (mut checksum, mut position) = (Checksum::default(), 0);
+        loop {
+            self.check_interrupt()?;
+            let length = transaction.read_into(&self.keyspace, key, position, &mut buffer)?;
+            checksum = checksum.then(&buffer[..length]);
+            position += length as u64;
+            if length < buffer.len() {
+                break;
+            }
+        }
+        if checksum != expected {
+            return Err(mismatch(self.keyspace.name(), key, expected, checksum).into());
+        }
+        self.tally.verified();
+        Ok(())
+    }
+
+    fn check_interrupt(&self) -> Result<()> {
+        if self.interrupt.is_asked() {
+            Err(Failure::Interrupted("import was interrupted".to_owned()))
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Leaves one file out and goes on.
+    fn give_up(&self, path: &Path, failure: &Failure) {
+        self.tally.failed();
+        self.progress.warn(format!("'{}' is not imported: {failure}", path.display()));
+    }
+}
+
+/// What is said when content is not what its checksum says.
+pub fn mismatch(keyspace: &str, key: &Key, expected: Checksum, found: Checksum) -> Error {
+    Error::corrupt(format!(
+        "{keyspace}/{} has checksum {found}, but {expected} was recorded when it was imported; run 'tyr check', then \
+         import it again",
+        Shown(key.as_bytes())
+    ))
+}
+
+/// A file that is being read.
+struct Source {
+    file: File,
+    node: Node,
+    size: u64,
+}
+
+impl Source {
+    /// Opens a regular file. Neither a symbolic link nor a pipe that took its place is opened or waited for.
+    fn open(path: &Path) -> Result<Self> {
+        let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
+        let opened = File::options().read(true).custom_flags(flags).open(path);
+        let file = opened.map_err(|error| Failure::local("cannot open it", &error))?;
+        let (node, size) = facts(&file)?;
+        Ok(Source { file, node, size })
+    }
+
+    /// Hands the content over piece by piece, each with its position. Fails if the file is changed meanwhile.
+    fn read(&mut self, mut take: impl FnMut(u64, &[u8]) -> Result<()>) -> Result<Checksum> {
+        let (mut checksum, mut position) = (Checksum::default(), 0);
+        // A file that grows faster than it is read would be read for ever.
+        let content = self.file.by_ref().take(self.size + 1);
+        for_each_piece("it", content, |piece| {
+            checksum = checksum.then(piece);
+            take(position, piece)?;
+            position += piece.len() as u64;
+            Ok(())
+        })?;
+        let now = facts(&self.file)?;
+        if position != self.size || now != (self.node, self.size) {
+            return Err(changed());
+        }
+        Ok(checksum)
+    }
+}
+
+fn facts(file: &File) -> Result<(Node, u64)> {
+    let metadata = file.metadata().map_err(|error| Failure::local("cannot look at it", &error))?;
+    let node = Node::from_metadata(&metadata).filter(|node| node.kind == Kind::File);
+    Ok((node.ok_or_else(changed)?, metadata.len()))
+}
+
+fn changed() -> Failure {
+    Failure::Local("it changed while it was read; run the import again".to_owned())
+}

@@ -1,0 +1,94 @@
+use std::{fs, io::Write};
+
+use serde_json::Value;
+
+use crate::support::Scratch;
+
+#[test]
+fn a_failure_is_json_on_standard_error_if_asked_for() {
+    let scratch = Scratch::with_keyspace();
+    for (arguments, code, kind) in [
+        (["blob", "cat", "k/missing"], 13, "not-found"),
+        (["blob", "cat", "nokey"], 2, "usage"),
+        (["blob", "put", "k/a"], 0, ""),
+        (["keyspace", "create", "k"], 14, "exists"),
+    ] {
+        let run = scratch.run(arguments.into_iter().chain(["--json"]));
+        assert_eq!(run.code, Some(code), "{arguments:?}");
+        if code != 0 {
+            let error: Value = serde_json::from_str(&run.stderr).expect("is one document");
+            assert_eq!(error["error"]["kind"], kind, "{arguments:?}");
+            assert!(!error["error"]["message"].as_str().expect("is text").contains("For more information"));
+            assert_eq!(run.text(), "", "{arguments:?}");
+        }
+    }
+}
+
+#[test]
+fn a_store_that_is_missing_is_not_made_by_reading() {
+    let scratch = Scratch::new();
+    for arguments in [&["keyspace", "list"][..], &["blob", "ls", "k"], &["check"], &["stats"], &["compact"]] {
+        scratch.run(arguments).fails(13, "tyr keyspace create");
+    }
+    assert!(!scratch.path("store").exists());
+}
+
+#[test]
+fn a_directory_of_something_else_is_left_alone() {
+    let scratch = Scratch::new();
+    scratch.write("store/thesis.tex", "years of work");
+    scratch.run(["keyspace", "create", "k"]).fails(15, "thesis.tex");
+    assert_eq!(fs::read(scratch.path("store/thesis.tex")).expect("reads"), b"years of work");
+    scratch.run(["--store", "store/thesis.tex", "keyspace", "list"]).fails(15, "not a directory");
+}
+
+#[test]
+fn a_second_process_is_told_that_the_store_is_in_use() {
+    let scratch = Scratch::with_keyspace();
+    let mut holder = scratch.spawn(["blob", "put", "k/a", "-"]);
+    let mut stdin = holder.stdin.take().expect("is piped");
+    // More than a pipe holds: when it is written, the other process is reading, so it has the store open.
+    stdin.write_all(&vec![1; 1 << 20]).expect("is read");
+    scratch.run(["blob", "ls", "k"]).fails(12, "store");
+    drop(stdin);
+    assert!(holder.wait().expect("ends").success());
+    assert_eq!(scratch.run(["blob", "ls", "k"]).ok().text(), "a\n");
+}
+
+#[test]
+fn keys_that_are_too_long_or_missing_are_refused() {
+    let scratch = Scratch::with_keyspace();
+    let long = format!("k/{}", "x".repeat(4097));
+    scratch.run(["blob", "cat", &long]).fails(2, "1 to 4096 bytes");
+    scratch.run(["blob", "cat", "k/"]).fails(2, "write k/KEY");
+    scratch.run(["blob", "cat", "/k/a"]).fails(2, "KEYSPACE/KEY");
+    scratch.run(["blob", "cat", "nothing/a"]).fails(13, "nothing");
+    scratch.run(["blob", "get", "k/a", "--range", "5..1"]).fails(2, "ends before it starts");
+    scratch.run(["blob", "truncate", "k/a", "9EiB"]).fails(2, "is no size");
+    scratch.run(["blob", "truncate", "k/a", "9000PiB"]).fails(2, "2^63-1");
+}
+
+#[test]
+fn damage_is_found_reported_and_told_by_the_exit_code() {
+    let scratch = Scratch::with_keyspace();
+    let needle = b"a needle that is found in the files of the store";
+    scratch.run_with_input(["blob", "put", "k/a"], needle).ok();
+    assert!(scratch.run(["check"]).ok().text().contains("no damage found"));
+    let mut flipped = 0;
+    for entry in fs::read_dir(scratch.path("store")).expect("reads") {
+        let path = entry.expect("reads").path();
+        let mut bytes = fs::read(&path).expect("reads");
+        while let Some(position) = bytes.windows(needle.len()).position(|window| window == needle) {
+            bytes[position] ^= 1;
+            flipped += 1;
+        }
+        fs::write(&path, bytes).expect("writes");
+    }
+    assert!(flipped > 0);
+    let check = scratch.run(["check", "--json"]).fails(19, r#""kind":"corrupt""#);
+    let report = check.json();
+    // The blob's bytes, and the frame of the log that holds them.
+    assert_eq!((&report["damaged"], report["damage"].as_array().map(Vec::len)), (&true.into(), Some(2)));
+    assert!(scratch.run(["check"]).fails(19, "export").text().contains("damage: "));
+    scratch.run(["blob", "cat", "k/a"]).fails(19, "damaged");
+}
