@@ -10,8 +10,33 @@
 
 extern crate alloc;
 
+mod chunk;
 mod configuration;
+mod content;
+mod effects;
+pub mod entry;
+mod evaluate;
+mod head;
+mod layout;
+mod log;
+pub mod message;
 mod node;
+mod partition;
+mod router;
+mod state;
+mod transaction;
 
+pub use chunk::Chunk;
 pub use configuration::{ClassId, Configuration, Epoch, PartitionId, Replica, RingVersion};
+pub use content::Content;
+pub use head::{Blob, Head, is_final};
+pub use layout::{Layout, Layouts, Piece};
+pub use log::Log;
 pub use node::{Incarnation, NodeId, Time};
+pub use partition::{PIN_TIMEOUT, Partition, RESEND_AFTER};
+pub use router::{Output, Router};
+pub use state::{Record, State};
+pub use transaction::{
+    BlobName, ChunkName, HeadPlan, Operation, OperationResult, Outcome, Plan, Refusal, ResultValue, Seen,
+    SessionId, StopPlan, TransactionId,
+};
