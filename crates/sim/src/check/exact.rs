@@ -1,0 +1,140 @@
+//! Decides small histories exactly: tries every order of the transactions that agrees with real time, until one explains all answers.
+//!
+//! The time is exponential in the number of transactions that overlap; a dozen in all are well. It knows lists, registers, and
+//! counters; of creations and deletions it knows only that they leave nothing in the blob's registers. Existence, lists of deleted
+//! blobs, and scans have checkers of their own.
+//!
+//! A number is taken as in [`Action::Read`]: it is that of the last write of the register or of a later one of its blob, so the
+//! numbers of a register never descend along the order.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+use super::{Verdict, Violation};
+use crate::history::{Action, Blob, History, Operation, Register};
+use tyr_types::Number;
+
+/// Whether there is any order at all. The violation names no operations: all of them are to blame.
+///
+/// # Panics
+///
+/// If more than 64 transactions may have happened.
+pub fn check(history: &History) -> Verdict {
+    let operations: Vec<&Operation> =
+        history.operations().iter().filter(|operation| operation.possible()).collect();
+    assert!(operations.len() <= 64, "a set of operations is a word");
+    let mut search = Search { operations, refuted: HashSet::new() };
+    if search.explains(0, &State::default()) {
+        return Ok(());
+    }
+    let why = "no order of the transactions explains all answers".to_owned();
+    Err(Violation::new(history, "not strictly serializable", why, &[]))
+}
+
+struct Search<'h> {
+    operations: Vec<&'h Operation>,
+    /// What was done, and the state it led to, from which the rest cannot be explained.
+    refuted: HashSet<(u64, State)>,
+}
+
+/// What the store holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+struct State {
+    lists: BTreeMap<Blob, Vec<u64>>,
+    registers: BTreeMap<Register, Cell>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+struct Cell {
+    value: Option<u64>,
+    /// The highest number at which the register was written or read.
+    number: Number,
+}
+
+impl Search<'_> {
+    /// Whether what is not done yet can follow.
+    fn explains(&mut self, done: u64, state: &State) -> bool {
+        let left: Vec<usize> = (0..self.operations.len()).filter(|at| done & (1 << at) == 0).collect();
+        if left.iter().all(|at| !self.operations[*at].committed()) {
+            return true;
+        }
+        if !self.refuted.insert((done, state.clone())) {
+            return false;
+        }
+        let first_answer = left.iter().map(|at| self.operations[*at].latest()).min().unwrap_or(u64::MAX);
+        left.iter().any(|at| {
+            let operation = self.operations[*at];
+            // Somebody who was answered before it began has to come first.
+            operation.invoked <= first_answer
+                && state.after(operation).is_some_and(|next| self.explains(done | (1 << at), &next))
+        })
+    }
+}
+
+impl State {
+    /// The state after the operation, if it could have seen what it saw here.
+    fn after(&self, operation: &Operation) -> Option<State> {
+        let mut next = self.clone();
+        let mut written: BTreeSet<Register> = BTreeSet::new();
+        for action in &operation.actions {
+            if !next.apply(action, &mut written) {
+                return None;
+            }
+        }
+        Some(next)
+    }
+
+    fn apply(&mut self, action: &Action, written: &mut BTreeSet<Register>) -> bool {
+        match action {
+            Action::Read { register, value, number } => {
+                // Its own writes have no number yet when it reads them.
+                let number = number.filter(|_| !written.contains(register));
+                let cell = self.registers.entry(*register).or_default();
+                cell.value == *value && number.is_none_or(|number| cell.reach(number))
+            }
+            Action::Write { register, value, number } => {
+                let cell = self.registers.entry(*register).or_default();
+                cell.value = Some(*value);
+                // A later write of the same transaction has the same number.
+                !written.insert(*register) || number.is_none_or(|number| cell.pass(number))
+            }
+            Action::ReadList { blob, elements } => {
+                let list = self.lists.get(blob).map(Vec::as_slice).unwrap_or_default();
+                list == elements.as_deref().unwrap_or_default()
+            }
+            Action::Append { blob, element, offset } => {
+                let list = self.lists.entry(*blob).or_default();
+                list.push(*element);
+                offset.is_none_or(|offset| offset == list.len() as u64 - 1)
+            }
+            Action::Add { register, operand, old } => {
+                let cell = self.registers.entry(*register).or_default();
+                let before = cell.value.unwrap_or_default();
+                cell.value = Some(before.wrapping_add(*operand));
+                old.is_none_or(|old| old == before)
+            }
+            Action::Create { blob, number } | Action::Delete { blob, number } => {
+                let cells = self.registers.iter_mut().filter(|(register, _)| register.blob == *blob);
+                cells.fold(true, |agrees, (register, cell)| {
+                    cell.value = None;
+                    let first = written.insert(*register);
+                    agrees & (!first || number.is_none_or(|number| cell.pass(number)))
+                })
+            }
+            Action::Exists { .. } | Action::Scan { .. } => true,
+        }
+    }
+}
+
+impl Cell {
+    fn reach(&mut self, number: Number) -> bool {
+        let agrees = self.number <= number;
+        self.number = number;
+        agrees
+    }
+
+    fn pass(&mut self, number: Number) -> bool {
+        let agrees = self.number < number;
+        self.number = number;
+        agrees
+    }
+}
