@@ -12,6 +12,8 @@ extern crate alloc;
 
 mod configuration;
 mod node;
+mod placement;
 
 pub use configuration::{ClassId, Configuration, Epoch, PartitionId, Replica, RingVersion};
 pub use node::{Incarnation, NodeId, Time};
+pub use placement::{KeyspaceSeed, Layout, PartitionCount, Placement, placement_hash};
