@@ -13,7 +13,12 @@ extern crate alloc;
 mod configuration;
 mod node;
 mod placement;
+mod ring;
 
 pub use configuration::{ClassId, Configuration, Epoch, PartitionId, Replica, RingVersion};
 pub use node::{Incarnation, NodeId, Time};
 pub use placement::{KeyspaceSeed, Layout, PartitionCount, Placement, placement_hash};
+pub use ring::{
+    Assignment, ClassSettings, Member, MemberState, RingError, Target, TargetKind, ZoneId, ZoneRule,
+    plan_ring,
+};

@@ -121,8 +121,7 @@ struct SipHash([u64; 4]);
 
 impl SipHash {
     fn new(seed: &KeyspaceSeed) -> Self {
-        let key = u128::from_le_bytes(seed.0);
-        let (k0, k1) = ((key & u128::from(u64::MAX)) as u64, (key >> 64) as u64);
+        let [k0, k1] = [0, 8].map(|at| u64::from_le_bytes(core::array::from_fn(|i| seed.0[at + i])));
         // The constants spell "somepseudorandomlygeneratedbytes".
         SipHash([
             k0 ^ 0x736f_6d65_7073_6575,
