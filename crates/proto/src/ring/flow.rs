@@ -45,7 +45,7 @@ impl Flow {
     }
 
     fn half(&mut self, from: Node, to: Node, room: u32, cost: i32) -> EdgeId {
-        let edge = u32::try_from(self.edges.len()).expect("partitions times members is far below 2^31");
+        let edge = u32::try_from(self.edges.len()).expect("whoever builds a network bounds it");
         let before = core::mem::replace(&mut self.last[from as usize], edge);
         self.edges.push(Edge { to, before, room, cost });
         edge

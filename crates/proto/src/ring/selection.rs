@@ -158,5 +158,5 @@ impl<'a> Network<'a> {
 }
 
 fn number(node: usize) -> Node {
-    u32::try_from(node).expect("partitions times zones is far below 2^32")
+    u32::try_from(node).expect("pairs of partition and member are bounded")
 }

@@ -151,6 +151,12 @@ fn a_member_that_is_listed_twice_is_refused() {
 }
 
 #[test]
+fn a_plan_that_would_take_too_much_memory_is_refused() {
+    let refused = plan_ring(&members(2049), &class(65_536, 3), &Assignment::default(), &[]).unwrap_err();
+    assert_eq!(refused, RingError::TooLarge { partitions: 65_536, members: 2049 });
+}
+
+#[test]
 fn who_joins_gets_its_share_and_nothing_else_moves() {
     for count in 3..24 {
         let (class, members) = (class(256, 3), members(count + 1));
