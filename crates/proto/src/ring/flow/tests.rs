@@ -59,7 +59,6 @@ fn nothing_flows_where_no_path_leads() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(500))]
 
     #[test]
     fn the_flow_is_the_largest_and_of_these_the_cheapest(

@@ -100,7 +100,6 @@ fn fewest_changes(plan: &Assignment, members: &[Member], replicas: u8, old: &Ass
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
 
     /// Four partitions, up to five members in up to three zones, and any assignment before.
     #[test]
