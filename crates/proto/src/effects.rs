@@ -3,7 +3,7 @@
 use alloc::{collections::VecDeque, sync::Arc};
 
 use crate::{
-    Epoch, Layouts, NodeId, PartitionId, Replica, SessionId, Time,
+    Epoch, Keyspaces, NodeId, PartitionId, Replica, SessionId, Time,
     entry::Entry,
     message::{Answer, Message},
     state::State,
@@ -53,13 +53,13 @@ pub enum Effect {
     ReplicaSlow(PartitionId, Epoch, Replica),
 }
 
-/// The surroundings of a handler: the time, the layouts, and the queue of what it wants done.
+/// The surroundings of a handler: the time, the keyspaces, and the queue of what it wants done.
 #[derive(Debug)]
 pub struct Context {
     /// Now.
     pub now: Time,
-    /// The layouts of all keyspaces.
-    pub layouts: Arc<Layouts>,
+    /// The keyspaces of all keyspaces.
+    pub keyspaces: Arc<Keyspaces>,
     /// Whether the node holds its lease now.
     pub has_lease: bool,
     /// What is to be done, in order.
@@ -73,6 +73,7 @@ impl Context {
     }
 
     /// Says something to a partition's primary.
+    #[expect(clippy::wrong_self_convention, reason = "it names the destination")]
     pub fn to_primary(&mut self, partition: PartitionId, message: Message) {
         self.push(Effect::ToPrimary(partition, message));
     }

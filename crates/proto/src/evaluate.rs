@@ -1,12 +1,12 @@
 //! What a transaction does to one head, worked out at its turn: refusals, waits, offsets, and the writes to each chunk.
 
-use alloc::{collections::BTreeMap, sync::Arc, vec, vec::Vec};
+use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
 use core::ops::Range;
 
 use tyr_types::OFFSET_MAX;
 
 use crate::{
-    BlobName, HeadPlan, Layout, Operation, Refusal,
+    BlobName, HeadPlan, Keyspace, Operation, Refusal,
     entry::{ChunkOperation, ChunkWrite, ExistenceEffect, HeadEffect, SizeEffect},
     head::{Ahead, Head},
 };
@@ -26,7 +26,7 @@ pub enum Evaluation {
 ///
 /// It builds on what has a number and is not decided: on transactions on this head alone, because they are lost only together with
 /// it; not on transactions over several heads, which may be refused elsewhere (design, section 5, point 4).
-pub fn evaluate(head: &Head, position: usize, plan: &HeadPlan, layout: &Layout) -> Evaluation {
+pub fn evaluate(head: &Head, position: usize, plan: &HeadPlan, keyspace: &Keyspace) -> Evaluation {
     if plan.seen.as_ref().is_some_and(|seen| head.conflicts(seen)) {
         return Evaluation::Refused(Refusal::Conflict);
     }
@@ -40,7 +40,7 @@ pub fn evaluate(head: &Head, position: usize, plan: &HeadPlan, layout: &Layout) 
     let Ok(head_position) = index(position) else { return Evaluation::Refused(Refusal::Invalid) };
     let effect = HeadEffect::default();
     let mut draft =
-        Draft { head, head_position, blob: &plan.blob, layout, ahead, effect, writes: BTreeMap::new() };
+        Draft { head, head_position, blob: &plan.blob, keyspace, ahead, effect, writes: BTreeMap::new() };
     for (position, operation) in plan.operations.iter().enumerate() {
         if let Err(refusal) = draft.apply(position, operation) {
             return Evaluation::Refused(refusal);
@@ -53,7 +53,7 @@ struct Draft<'a> {
     head: &'a Head,
     head_position: u16,
     blob: &'a BlobName,
-    layout: &'a Layout,
+    keyspace: &'a Keyspace,
     ahead: Ahead,
     effect: HeadEffect,
     writes: BTreeMap<u64, Vec<ChunkOperation>>,
@@ -79,7 +79,7 @@ impl Draft<'_> {
             }
             Operation::Transform { offset, transform } => {
                 let range = end_of(*offset, transform.number_type().size() as u64)?;
-                let pieces = self.layout.pieces(*offset, range.end - range.start);
+                let pieces = self.keyspace.pieces(*offset, range.end - range.start);
                 let [piece] = &pieces[..] else { return Err(Refusal::Invalid) };
                 let answers = (self.head_position, index(position)?);
                 let operation =
@@ -107,7 +107,7 @@ impl Draft<'_> {
 
     fn write(&mut self, offset: u64, bytes: &Arc<[u8]>) -> Result<(), Refusal> {
         let range = end_of(offset, bytes.len() as u64)?;
-        for piece in self.layout.pieces(offset, bytes.len() as u64) {
+        for piece in self.keyspace.pieces(offset, bytes.len() as u64) {
             let operation =
                 ChunkOperation::Write { offset: piece.within.start, bytes: bytes.clone(), part: piece.part };
             self.writes.entry(piece.chunk).or_default().push(operation);
@@ -142,7 +142,8 @@ impl Draft<'_> {
 
     fn delete(&mut self) {
         self.cut_chunks(0);
-        self.effect.ranges = vec![0..u64::MAX];
+        self.effect.ranges.clear();
+        self.effect.ranges.push(0..u64::MAX);
         self.effect.attributes.clear();
         self.effect.size = SizeEffect::Exactly(0);
         self.effect.existence = match self.effect.existence {
@@ -156,10 +157,11 @@ impl Draft<'_> {
 
     /// Leaves nothing at and after an offset in every chunk that was or is being written.
     fn cut_chunks(&mut self, size: u64) {
-        let first = size / self.layout.chunk_size;
+        let layout = &self.keyspace.placement.layout;
+        let first = layout.chunk_at(size);
         let written: Vec<u64> = self.head.linked_chunks().chain(self.writes.keys().copied()).collect();
         for chunk in written.into_iter().filter(|chunk| *chunk >= first) {
-            let offset = if chunk == first { size % self.layout.chunk_size } else { 0 };
+            let offset = if chunk == first { size - layout.range_of(chunk).start } else { 0 };
             let operations = self.writes.entry(chunk).or_default();
             if operations.last() != Some(&ChunkOperation::Cut { offset }) {
                 operations.push(ChunkOperation::Cut { offset });
@@ -168,12 +170,12 @@ impl Draft<'_> {
     }
 
     fn finish(self) -> HeadEffect {
-        let Draft { head, blob, layout, mut effect, writes, .. } = self;
+        let Draft { head, blob, keyspace, mut effect, writes, .. } = self;
         effect.writes = writes
             .into_iter()
             .map(|(chunk, operations)| ChunkWrite {
                 chunk,
-                partition: layout.partition_of(blob, chunk),
+                partition: keyspace.partition_of(blob, chunk),
                 previous: head.link(chunk),
                 operations,
             })

@@ -17,11 +17,13 @@ mod effects;
 pub mod entry;
 mod evaluate;
 mod head;
-mod layout;
+mod keyspace;
 mod log;
 pub mod message;
 mod node;
 mod partition;
+mod placement;
+mod ring;
 mod router;
 mod state;
 mod transaction;
@@ -30,13 +32,17 @@ pub use chunk::Chunk;
 pub use configuration::{ClassId, Configuration, Epoch, PartitionId, Replica, RingVersion};
 pub use content::Content;
 pub use head::{Blob, Head, is_final};
-pub use layout::{Layout, Layouts, Piece};
+pub use keyspace::{Keyspace, Keyspaces, Piece};
 pub use log::Log;
 pub use node::{Incarnation, NodeId, Time};
 pub use partition::{PIN_TIMEOUT, Partition, RESEND_AFTER};
+pub use placement::{KeyspaceSeed, Layout, PartitionCount, Placement, placement_hash};
+pub use ring::{
+    Assignment, ClassSettings, Member, MemberState, RingError, Target, TargetKind, ZoneId, ZoneRule, plan_ring,
+};
 pub use router::{Output, Router};
 pub use state::{Record, State};
 pub use transaction::{
-    BlobName, ChunkName, HeadPlan, Operation, OperationResult, Outcome, Plan, Refusal, ResultValue, Seen,
-    SessionId, StopPlan, TransactionId,
+    BlobName, ChunkName, HeadPlan, Operation, OperationResult, Outcome, Plan, Refusal, ResultValue, Seen, SessionId,
+    StopPlan, TransactionId,
 };

@@ -8,7 +8,7 @@ use alloc::{
 };
 
 use crate::{
-    Configuration, Epoch, Layouts, NodeId, PartitionId, Replica, SessionId, Time,
+    Configuration, Epoch, Keyspaces, NodeId, PartitionId, Replica, SessionId, Time,
     effects::{Context, Effect},
     entry::Entry,
     message::{Answer, Envelope, Message},
@@ -22,7 +22,7 @@ pub struct Router {
     me: Replica,
     ring: BTreeMap<PartitionId, Configuration>,
     partitions: BTreeMap<PartitionId, Partition>,
-    layouts: Arc<Layouts>,
+    keyspaces: Arc<Keyspaces>,
     effects: VecDeque<Effect>,
     local: VecDeque<Envelope>,
 }
@@ -66,12 +66,12 @@ pub enum Output {
 
 impl Router {
     /// A server that holds nothing yet.
-    pub fn new(me: Replica, layouts: Arc<Layouts>) -> Self {
+    pub fn new(me: Replica, keyspaces: Arc<Keyspaces>) -> Self {
         Router {
             me,
             ring: BTreeMap::new(),
             partitions: BTreeMap::new(),
-            layouts,
+            keyspaces,
             effects: VecDeque::new(),
             local: VecDeque::new(),
         }
@@ -141,8 +141,8 @@ impl Router {
     }
 
     /// The keyspaces have changed.
-    pub fn handle_layouts(&mut self, layouts: Arc<Layouts>) {
-        self.layouts = layouts;
+    pub fn handle_keyspaces(&mut self, keyspaces: Arc<Keyspaces>) {
+        self.keyspaces = keyspaces;
     }
 
     /// An entry of a partition's log is durable here.
@@ -175,7 +175,7 @@ impl Router {
     ) {
         let Some(partition) = self.partitions.get_mut(&id) else { return };
         let effects = core::mem::take(&mut self.effects);
-        let mut cx = Context { now, layouts: self.layouts.clone(), has_lease, effects };
+        let mut cx = Context { now, keyspaces: self.keyspaces.clone(), has_lease, effects };
         act(partition, &mut cx);
         self.effects = cx.effects;
         self.keep_local();

@@ -72,6 +72,11 @@ impl Partition {
             cx.answer(id.session, Answer::Outcome { id, outcome: None });
             return;
         }
+        if !cx.has_lease {
+            // A later primary may be at work already: what this one prepared now would be a second promise.
+            cx.answer(id.session, self.elsewhere());
+            return;
+        }
         let own = plan.stops().into_iter().nth(stops.len());
         let Some(own) = own.filter(|own| own.partition == self.id && plan.is_ordered()) else { return };
         if self.chain.ids.contains(&id) {
@@ -143,10 +148,10 @@ impl Partition {
         let mut effects = Vec::new();
         for position in visit.own.heads.clone() {
             let plan = &visit.plan.heads[position];
-            let Some(layout) = cx.layouts.get(&plan.blob.keyspace) else {
+            let Some(keyspace) = cx.keyspaces.get(&plan.blob.keyspace) else {
                 return Attempt::Refused(Refusal::NotFound);
             };
-            if layout.partition_of(&plan.blob, 0) != self.id {
+            if keyspace.partition_of(&plan.blob, 0) != self.id {
                 return Attempt::Refused(Refusal::Invalid);
             }
             let beginning = crate::head::Head::beginning_after(self.state.heads_after());
@@ -154,7 +159,7 @@ impl Partition {
             if !head.slot_is_free_for(access(plan.only_reads())) {
                 return Attempt::Waits;
             }
-            match evaluate(head, position, plan, layout) {
+            match evaluate(head, position, plan, keyspace) {
                 Evaluation::Waits => return Attempt::Waits,
                 Evaluation::Refused(refusal) => return Attempt::Refused(refusal),
                 Evaluation::Ready(effect) => effects.push(Arc::new(effect)),

@@ -166,8 +166,8 @@ impl Partition {
 /// The numbers of writes with the partitions of their heads.
 fn numbers(cx: &Context, writes: &ChunkWrites) -> Vec<(PartitionId, Number)> {
     let number = |(blob, number, _): &(crate::BlobName, Number, _)| {
-        let layout = cx.layouts.get(&blob.keyspace)?;
-        Some((layout.partition_of(blob, 0), *number))
+        let keyspace = cx.keyspaces.get(&blob.keyspace)?;
+        Some((keyspace.partition_of(blob, 0), *number))
     };
     writes.writes.iter().filter_map(number).collect()
 }

@@ -142,11 +142,11 @@ impl Partition {
         };
         if round.chunks.is_empty() {
             for (blob, (number, pins)) in &round.blobs {
-                let Some(layout) = cx.layouts.get(&blob.keyspace) else { continue };
+                let Some(keyspace) = cx.keyspaces.get(&blob.keyspace) else { continue };
                 let keep: Vec<Number> = pins.iter().copied().collect();
                 let chunks = self.state.head(blob).into_iter().flat_map(|head| head.linked_chunks());
                 for index in chunks {
-                    let to = (layout.partition_of(blob, index), *number, keep.clone());
+                    let to = (keyspace.partition_of(blob, index), *number, keep.clone());
                     round.chunks.insert(ChunkName { blob: blob.clone(), index }, to);
                 }
             }

@@ -17,6 +17,8 @@ use crate::{
 pub struct Peer {
     replica: Replica,
     is_learner: bool,
+    /// Whether nothing is durable without it. A learner counts from before it is reported complete: the next epoch may begin any time.
+    is_counted: bool,
     /// Its log equals the primary's and is durable up to here; not known before it has been reconciled.
     stored: Option<u64>,
     sent_at: Time,
@@ -64,7 +66,14 @@ impl Partition {
     fn lead(&mut self, cx: &mut Context) {
         let peer = |replica: &Replica, is_learner| {
             let peer =
-                Peer { replica: *replica, is_learner, stored: None, sent_at: cx.now, progress_at: cx.now };
+                Peer {
+                replica: *replica,
+                is_learner,
+                is_counted: !is_learner,
+                stored: None,
+                sent_at: cx.now,
+                progress_at: cx.now,
+            };
             (replica.node, peer)
         };
         let replicas = self.configuration.replicas.iter().filter(|replica| **replica != self.me);
@@ -160,7 +169,7 @@ impl Partition {
     /// Finds out up to where the log is durable on all replicas of the set, and does what waited for that.
     fn advance(&mut self, cx: &mut Context) {
         let Role::Primary { marker, established, peers } = &mut self.role else { return };
-        let counted = peers.values().filter(|peer| !peer.is_learner).map(|peer| peer.stored.unwrap_or(0));
+        let counted = peers.values().filter(|peer| peer.is_counted).map(|peer| peer.stored.unwrap_or(0));
         let durable = counted.fold(self.stored, u64::min);
         if durable < *marker {
             return;
@@ -353,11 +362,14 @@ impl Partition {
             .map(|(node, _)| *node)
             .collect();
         let unmatched = peers.values().any(|peer| peer.stored.is_none() && late(peer));
-        for peer in peers.values() {
+        let durable = self.durable;
+        let Role::Primary { peers, .. } = &mut self.role else { return };
+        for peer in peers.values_mut() {
             let waits = peer.stored.is_none_or(|stored| stored < last);
-            if peer.is_learner && established && peer.stored.is_some_and(|stored| stored >= self.durable) {
+            if peer.is_learner && established && peer.stored.is_some_and(|stored| stored >= durable) {
+                peer.is_counted = true;
                 cx.push(Effect::LearnerComplete(self.id, epoch, peer.replica));
-            } else if waits && !peer.is_learner && cx.now.since(peer.progress_at) >= SLOW_AFTER {
+            } else if waits && peer.is_counted && cx.now.since(peer.progress_at) >= SLOW_AFTER {
                 cx.push(Effect::ReplicaSlow(self.id, epoch, peer.replica));
             }
         }
