@@ -10,8 +10,13 @@
 
 extern crate alloc;
 
+pub mod cluster;
 mod configuration;
+mod lease;
+mod leases;
 mod node;
 
 pub use configuration::{ClassId, Configuration, Epoch, PartitionId, Replica, RingVersion};
+pub use lease::{Lease, LeaseRequest, LeaseTerms};
+pub use leases::{Grant, Leases};
 pub use node::{Incarnation, NodeId, Time};
