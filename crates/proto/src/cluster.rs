@@ -1,0 +1,483 @@
+//! The cluster as the cluster manager's log builds it: members, placement classes, keyspaces, and who holds each partition.
+//!
+//! [`Cluster::apply`] is a pure function of the state and the command, so every voter that applies the same log has the same cluster.
+//! Invariants, besides those of a [`Partition`] ([`Cluster::check`] asserts what one state can show):
+//!
+//! - A command that is refused changes nothing. One that changes anything that nodes or clients see raises the ring version, once.
+//! - Numbers of nodes, classes, and keyspaces are never given twice.
+//! - Nothing here knows the time. That a lease has run out is a fact that the holder of the leases proposes ([`crate::Leases`]).
+//!
+//! It does not decide when a ring is planned, a node is given up, or an incarnation is evicted.
+
+mod check;
+mod class;
+mod command;
+mod difference;
+mod member;
+mod partition;
+mod plan;
+#[cfg(test)]
+mod tests;
+
+use alloc::{collections::BTreeMap, vec::Vec};
+
+use tyr_types::{Durability, KeyspaceId, KeyspaceName, KeyspaceSettings};
+
+pub use class::{ClassSettings, Keyspace, KeyspaceState, PARTITIONS_MAX, REPLICAS_MAX, ZoneRule};
+pub use command::{Answer, Command, Refusal};
+pub use difference::{Difference, Fact, Position, Subject};
+pub use member::{Identity, Member, MemberState, Presence, ZONE_SIZE_MAX, Zone};
+pub use partition::{Partition, Proposal};
+
+use crate::{ClassId, Epoch, NodeId, PartitionId, Replica, RingVersion};
+use difference::Stamps;
+use partition::Standing;
+
+/// Identifies a cluster: 128 random bits drawn when it was founded. Messages of another cluster are refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ClusterId(pub u128);
+
+/// What the cluster manager knows and decides.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cluster {
+    id: ClusterId,
+    version: RingVersion,
+    members: BTreeMap<NodeId, Member>,
+    keyspaces: BTreeMap<KeyspaceId, Keyspace>,
+    classes: BTreeMap<ClassId, Class>,
+    stamps: Stamps,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Class {
+    settings: ClassSettings,
+    partitions: Vec<Partition>,
+}
+
+/// What applying a command answers. A refusal is an expected value, not an error: the cluster is as before.
+pub type Outcome = Result<Answer, Refusal>;
+
+impl Cluster {
+    /// A cluster without members.
+    pub fn new(id: ClusterId) -> Self {
+        Cluster {
+            id,
+            version: RingVersion(0),
+            members: BTreeMap::new(),
+            keyspaces: BTreeMap::new(),
+            classes: BTreeMap::new(),
+            stamps: Stamps::default(),
+        }
+    }
+
+    /// Which cluster it is.
+    pub fn id(&self) -> ClusterId {
+        self.id
+    }
+
+    /// The newest ring version.
+    pub fn version(&self) -> RingVersion {
+        self.version
+    }
+
+    /// All members, those that left included.
+    pub fn members(&self) -> impl Iterator<Item = (NodeId, &Member)> {
+        self.members.iter().map(|(node, member)| (*node, member))
+    }
+
+    /// The incarnations that may hold roles: whose leases are to be watched.
+    pub fn present(&self) -> impl Iterator<Item = Replica> {
+        self.members.iter().filter_map(|(node, member)| member.current(*node))
+    }
+
+    /// Whether this very incarnation may hold roles, and so a lease.
+    pub fn is_present(&self, replica: Replica) -> bool {
+        self.member(replica.node).is_some_and(|member| member.current(replica.node) == Some(replica))
+    }
+
+    /// A member.
+    pub fn member(&self, node: NodeId) -> Option<&Member> {
+        self.members.get(&node)
+    }
+
+    /// All keyspaces, dropped ones included.
+    pub fn keyspaces(&self) -> impl Iterator<Item = (KeyspaceId, &Keyspace)> {
+        self.keyspaces.iter().map(|(id, keyspace)| (*id, keyspace))
+    }
+
+    /// A keyspace, possibly dropped.
+    pub fn keyspace(&self, id: KeyspaceId) -> Option<&Keyspace> {
+        self.keyspaces.get(&id)
+    }
+
+    /// The settings of a class.
+    pub fn class(&self, id: ClassId) -> Option<&ClassSettings> {
+        self.classes.get(&id).map(|class| &class.settings)
+    }
+
+    /// All partitions, by class and index.
+    pub fn partitions(&self) -> impl Iterator<Item = (PartitionId, &Partition)> {
+        self.classes.iter().flat_map(|(class, known)| {
+            (0..)
+                .zip(&known.partitions)
+                .map(|(index, partition)| (PartitionId { class: *class, index }, partition))
+        })
+    }
+
+    /// A partition.
+    pub fn partition(&self, id: PartitionId) -> Option<&Partition> {
+        self.classes.get(&id.class)?.partitions.get(usize::try_from(id.index).ok()?)
+    }
+
+    /// Applies the next command of the log.
+    pub fn apply(&mut self, command: Command) -> Outcome {
+        match command {
+            Command::Register { identity, incarnation, memory_since, zone, weight } => {
+                self.register(Member {
+                    identity,
+                    incarnation,
+                    memory_since: memory_since.min(incarnation),
+                    zone,
+                    weight,
+                    state: MemberState::Active,
+                    presence: Presence::Present,
+                })
+            }
+            Command::Evict(replica) => self.evict(replica),
+            Command::GiveUp(node) => self.give_up(node),
+            Command::RemoveReplica { partition, epoch, by, replica } => {
+                self.remove_replica(partition, epoch, by, replica)
+            }
+            Command::LearnerComplete { partition, epoch, by, learner } => {
+                self.learner_complete(partition, epoch, by, learner)
+            }
+            Command::Release { partition, epoch, replica, handed_to } => {
+                self.release(partition, epoch, replica, handed_to)
+            }
+            Command::PlanRing => {
+                let classes: Vec<ClassId> = self.classes.keys().copied().collect();
+                Ok(self.change(|cluster, version| {
+                    classes.iter().for_each(|class| cluster.plan_class(*class, version));
+                }))
+            }
+            Command::Drain(node) => self.drain(node),
+            Command::Leave(node) => self.leave(node),
+            Command::CreateClass(id, settings) => self.create_class(id, settings),
+            Command::CreateKeyspace { name, class, seed, settings } => {
+                self.create_keyspace(Keyspace { name, class, seed, settings, state: KeyspaceState::Exists })
+            }
+            Command::AlterKeyspace { id, settings } => self.alter_keyspace(id, settings),
+            Command::DropKeyspace(id) => self.drop_keyspace(id),
+        }
+    }
+
+    /// Runs a change under the next ring version, which holds if anything was stamped with it.
+    fn change(&mut self, change: impl FnOnce(&mut Self, RingVersion)) -> Answer {
+        let version = RingVersion(self.version.0 + 1);
+        change(self, version);
+        if self.stamps.newest() == Some(version) {
+            self.version = version;
+        }
+        Answer::Done(self.version)
+    }
+}
+
+// Members.
+impl Cluster {
+    fn register(&mut self, mut member: Member) -> Outcome {
+        let known = self.members.iter().find(|(_, known)| known.identity == member.identity);
+        let node = match known {
+            None if self.members.len() >= MEMBERS_MAX => return Err(Refusal::Taken),
+            None => NodeId(self.members.keys().next_back().map_or(1, |last| last.0 + 1)),
+            Some((_, known)) if known.state == MemberState::Left => return Err(Refusal::NotFound),
+            Some((_, known)) if known.incarnation > member.incarnation => return Err(Refusal::Stale),
+            Some((node, known)) if known.incarnation == member.incarnation => {
+                let present = known.presence == Presence::Present;
+                return if present {
+                    Ok(Answer::Registered(*node, self.version))
+                } else {
+                    Err(Refusal::Stale)
+                };
+            }
+            Some((node, known)) => {
+                member.state = known.state;
+                *node
+            }
+        };
+        self.change(|cluster, version| {
+            cluster.members.insert(node, member);
+            cluster.member_changed(node, version);
+        });
+        Ok(Answer::Registered(node, self.version))
+    }
+
+    fn evict(&mut self, replica: Replica) -> Outcome {
+        if !self.is_present(replica) {
+            return Err(Refusal::Stale);
+        }
+        self.set_presence(replica.node, Presence::Evicted)
+    }
+
+    fn give_up(&mut self, node: NodeId) -> Outcome {
+        match self.members.get(&node).map(|member| member.presence) {
+            None => Err(Refusal::NotFound),
+            Some(Presence::Present) => Err(Refusal::Busy),
+            Some(Presence::Evicted) => self.set_presence(node, Presence::GivenUp),
+            Some(Presence::GivenUp) => Ok(Answer::Done(self.version)),
+        }
+    }
+
+    fn set_presence(&mut self, node: NodeId, presence: Presence) -> Outcome {
+        Ok(self.change(|cluster, version| {
+            if let Some(member) = cluster.members.get_mut(&node) {
+                member.presence = presence;
+            }
+            cluster.member_changed(node, version);
+        }))
+    }
+
+    fn drain(&mut self, node: NodeId) -> Outcome {
+        let member = self.members.get(&node).ok_or(Refusal::NotFound)?;
+        match member.state {
+            MemberState::Left => Err(Refusal::NotFound),
+            MemberState::Draining => Ok(Answer::Done(self.version)),
+            MemberState::Active => self.set_state(node, MemberState::Draining),
+        }
+    }
+
+    fn leave(&mut self, node: NodeId) -> Outcome {
+        let member = self.members.get(&node).ok_or(Refusal::NotFound)?;
+        if member.state == MemberState::Left {
+            return Ok(Answer::Done(self.version));
+        }
+        if self.partitions().any(|(_, partition)| partition.names(node)) {
+            return Err(Refusal::Busy);
+        }
+        self.set_state(node, MemberState::Left)
+    }
+
+    fn set_state(&mut self, node: NodeId, state: MemberState) -> Outcome {
+        Ok(self.change(|cluster, version| {
+            if let Some(member) = cluster.members.get_mut(&node) {
+                member.state = state;
+            }
+            cluster.member_changed(node, version);
+        }))
+    }
+
+    fn member_changed(&mut self, node: NodeId, version: RingVersion) {
+        self.stamps.stamp(Subject::Member(node), version);
+        let named = self.partitions().filter(|(_, partition)| partition.names(node));
+        let named: Vec<PartitionId> = named.map(|(id, _)| id).collect();
+        named.into_iter().for_each(|id| self.advance(id, version));
+    }
+}
+
+// Partitions.
+impl Cluster {
+    fn remove_replica(&mut self, id: PartitionId, epoch: Epoch, by: Replica, replica: Replica) -> Outcome {
+        let partition = self.led_by(id, epoch, by)?;
+        let configuration = &partition.configuration;
+        let is_backup = replica != by && configuration.replicas.contains(&replica);
+        if !is_backup && !configuration.learners.contains(&replica) {
+            return Err(Refusal::NotFound);
+        }
+        let fast = |other: &&Replica| **other != replica && !partition.slow.contains(other);
+        let remaining = configuration.replicas.iter().filter(fast).count();
+        let min_replicas = self.class(id.class).map_or(1, |class| class.min_replicas);
+        if is_backup && remaining < usize::from(min_replicas) {
+            return Err(Refusal::TooFew);
+        }
+        Ok(self.change_partition(id, |partition| {
+            partition.target.retain(|node| *node != replica.node);
+            if is_backup && !partition.slow.contains(&replica) {
+                partition.slow.push(replica);
+            }
+        }))
+    }
+
+    fn learner_complete(&mut self, id: PartitionId, epoch: Epoch, by: Replica, learner: Replica) -> Outcome {
+        let partition = self.led_by(id, epoch, by)?;
+        if !partition.configuration.learners.contains(&learner) {
+            return Err(Refusal::NotFound);
+        }
+        Ok(self.change_partition(id, |partition| partition.joined.push(learner)))
+    }
+
+    fn release(
+        &mut self,
+        id: PartitionId,
+        epoch: Epoch,
+        replica: Replica,
+        handed_to: Option<Replica>,
+    ) -> Outcome {
+        let partition = self.partition(id).ok_or(Refusal::NotFound)?;
+        let configuration = &partition.configuration;
+        if configuration.epoch != epoch || !self.is_present(replica) {
+            return Err(Refusal::Stale);
+        }
+        let is_held = |replica: &Replica| configuration.replicas.contains(replica);
+        let is_primary = configuration.primary() == Some(replica);
+        let is_valid = handed_to.is_none_or(|to| is_primary && to != replica && is_held(&to));
+        if !is_held(&replica) || !is_valid {
+            return Err(Refusal::NotEntitled);
+        }
+        if partition.released.contains_key(&replica) {
+            return Ok(Answer::Done(self.version));
+        }
+        Ok(self.change_partition(id, |partition| {
+            partition.released.insert(replica, handed_to);
+        }))
+    }
+
+    /// The partition, if the replica leads it in this epoch and has not given that up.
+    fn led_by(&self, id: PartitionId, epoch: Epoch, replica: Replica) -> Result<&Partition, Refusal> {
+        let partition = self.partition(id).ok_or(Refusal::NotFound)?;
+        if partition.configuration.epoch != epoch || !self.is_present(replica) {
+            return Err(Refusal::Stale);
+        }
+        let leads = partition.configuration.primary() == Some(replica);
+        if leads && !partition.released.contains_key(&replica) {
+            Ok(partition)
+        } else {
+            Err(Refusal::NotEntitled)
+        }
+    }
+
+    fn change_partition(&mut self, id: PartitionId, change: impl FnOnce(&mut Partition)) -> Answer {
+        self.change(|cluster, version| {
+            cluster.partition_mut(id).map(change);
+            cluster.advance(id, version);
+        })
+    }
+
+    fn partition_mut(&mut self, id: PartitionId) -> Option<&mut Partition> {
+        self.classes.get_mut(&id.class)?.partitions.get_mut(usize::try_from(id.index).ok()?)
+    }
+
+    fn advance(&mut self, id: PartitionId, version: RingVersion) {
+        let Some(class) = self.classes.get_mut(&id.class) else { return };
+        let standing = ClassStanding { members: &self.members, durability: class.settings.durability };
+        let partition = usize::try_from(id.index).ok().and_then(|index| class.partitions.get_mut(index));
+        if partition.is_some_and(|partition| partition.advance(&standing, version)) {
+            self.stamps.stamp(Subject::Partition(id), version);
+        }
+    }
+}
+
+// Classes, keyspaces, and the plan.
+impl Cluster {
+    fn create_class(&mut self, id: ClassId, settings: ClassSettings) -> Outcome {
+        settings.check().map_err(|_| Refusal::Invalid)?;
+        match self.class(id) {
+            Some(known) if *known == settings => return Ok(Answer::Done(self.version)),
+            Some(_) => return Err(Refusal::Taken),
+            None if self.classes.len() >= CLASSES_MAX => return Err(Refusal::Taken),
+            None => {}
+        }
+        let partitions = (0..settings.partitions).map(|_| Partition::new()).collect();
+        Ok(self.change(|cluster, version| {
+            cluster.classes.insert(id, Class { settings, partitions });
+            cluster.stamps.stamp(Subject::Class(id), version);
+            cluster.plan_class(id, version);
+        }))
+    }
+
+    fn plan_class(&mut self, id: ClassId, version: RingVersion) {
+        let Some(class) = self.classes.get_mut(&id) else { return };
+        let before: Vec<&[NodeId]> = class.partitions.iter().map(|partition| partition.target()).collect();
+        let targets = plan::plan(&class.settings, &self.members, &before);
+        for (partition, mut target) in class.partitions.iter_mut().zip(targets) {
+            // Who is being removed for being slow comes back by a later plan, not by this one.
+            target.retain(|node| partition.slow.iter().all(|slow| slow.node != *node));
+            if !target.is_empty() {
+                partition.target = target;
+            }
+        }
+        (0..class.settings.partitions)
+            .for_each(|index| self.advance(PartitionId { class: id, index }, version));
+    }
+
+    fn create_keyspace(&mut self, keyspace: Keyspace) -> Outcome {
+        let class = self.classes.get(&keyspace.class).ok_or(Refusal::NotFound)?;
+        if keyspace.settings.check().is_err() || keyspace.settings.durability != class.settings.durability {
+            return Err(Refusal::Invalid);
+        }
+        if let Some((id, same)) = self.existing_keyspace(&keyspace.name) {
+            let repeated = *same == keyspace;
+            return if repeated {
+                Ok(Answer::KeyspaceCreated(id, self.version))
+            } else {
+                Err(Refusal::Taken)
+            };
+        }
+        let id = KeyspaceId(self.keyspaces.keys().next_back().map_or(1, |last| last.0 + 1));
+        if self.keyspaces.len() >= KEYSPACES_MAX {
+            return Err(Refusal::Taken);
+        }
+        self.change(|cluster, version| {
+            cluster.keyspaces.insert(id, keyspace);
+            cluster.stamps.stamp(Subject::Keyspace(id), version);
+        });
+        Ok(Answer::KeyspaceCreated(id, self.version))
+    }
+
+    fn existing_keyspace(&self, name: &KeyspaceName) -> Option<(KeyspaceId, &Keyspace)> {
+        self.keyspaces().find(|(_, known)| known.state == KeyspaceState::Exists && known.name == *name)
+    }
+
+    fn alter_keyspace(&mut self, id: KeyspaceId, settings: KeyspaceSettings) -> Outcome {
+        let keyspace = self.keyspaces.get(&id).filter(|known| known.state == KeyspaceState::Exists);
+        let before = &keyspace.ok_or(Refusal::NotFound)?.settings;
+        let is_fixed = settings.chunk_size == before.chunk_size && settings.durability == before.durability;
+        if !is_fixed || settings.check().is_err() {
+            return Err(Refusal::Invalid);
+        }
+        if settings == *before {
+            return Ok(Answer::Done(self.version));
+        }
+        Ok(self.change_keyspace(id, |keyspace| keyspace.settings = settings))
+    }
+
+    fn drop_keyspace(&mut self, id: KeyspaceId) -> Outcome {
+        match self.keyspaces.get(&id).map(|keyspace| keyspace.state) {
+            None => Err(Refusal::NotFound),
+            Some(KeyspaceState::Dropped) => Ok(Answer::Done(self.version)),
+            Some(KeyspaceState::Exists) => {
+                Ok(self.change_keyspace(id, |keyspace| keyspace.state = KeyspaceState::Dropped))
+            }
+        }
+    }
+
+    fn change_keyspace(&mut self, id: KeyspaceId, change: impl FnOnce(&mut Keyspace)) -> Answer {
+        self.change(|cluster, version| {
+            cluster.keyspaces.get_mut(&id).map(change);
+            cluster.stamps.stamp(Subject::Keyspace(id), version);
+        })
+    }
+}
+
+/// Who may hold the partitions of a class.
+struct ClassStanding<'a> {
+    members: &'a BTreeMap<NodeId, Member>,
+    durability: Durability,
+}
+
+impl Standing for ClassStanding<'_> {
+    fn current(&self, node: NodeId) -> Option<Replica> {
+        self.members.get(&node)?.current(node)
+    }
+
+    fn heir(&self, dead: Replica) -> Option<Replica> {
+        let member = self.members.get(&dead.node)?;
+        let remembers = member.memory_since <= dead.incarnation;
+        member.current(dead.node).filter(|_| remembers || self.durability == Durability::Disk)
+    }
+}
+
+/// The most members, those that left included.
+pub const MEMBERS_MAX: usize = 1 << 16;
+/// The most placement classes.
+pub const CLASSES_MAX: usize = 64;
+/// The most keyspaces, dropped ones included.
+pub const KEYSPACES_MAX: usize = 1 << 20;

@@ -1,0 +1,138 @@
+//! What the cluster manager's log holds, and what each entry answers.
+
+use core::fmt;
+
+use tyr_types::{KeyspaceId, KeyspaceName, KeyspaceSettings};
+
+use super::{ClassSettings, Identity, Zone};
+use crate::{ClassId, Epoch, Incarnation, NodeId, PartitionId, Replica, RingVersion};
+
+/// A change of the cluster. Commands are repeated when an answer is lost; each says how it takes that.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// A node starts, or comes back after its eviction. Roles of its earlier incarnations end. The same incarnation again changes
+    /// nothing; a lower one is refused.
+    Register {
+        /// What the node calls itself.
+        identity: Identity,
+        /// Which start of it; higher than any that it registered.
+        incarnation: Incarnation,
+        /// The incarnation with which its process started: it has in memory what it held since. A process that learns that it was
+        /// evicted gives up every role, takes a higher incarnation, and registers again without losing its memory.
+        memory_since: Incarnation,
+        /// The nodes that may fail together with it.
+        zone: Zone,
+        /// Its share of the load, relative to other members.
+        weight: u32,
+    },
+    /// The lease of an incarnation has run out: it serves nothing any more. Proposed only by the holder of the leases.
+    Evict(Replica),
+    /// An evicted node stayed away: the next plan places its partitions elsewhere. Undone when it registers.
+    GiveUp(NodeId),
+    /// A primary has waited too long for a backup or learner.
+    RemoveReplica {
+        /// Of this partition.
+        partition: PartitionId,
+        /// In this epoch; refused in any other.
+        epoch: Epoch,
+        /// The primary that asks.
+        by: Replica,
+        /// The one to be removed.
+        replica: Replica,
+    },
+    /// A learner holds everything. **The primary sends this only after it has begun to wait for the learner with every record**: what
+    /// it acknowledges from before sending on is on the learner too.
+    LearnerComplete {
+        /// Of this partition.
+        partition: PartitionId,
+        /// In this epoch; refused in any other.
+        epoch: Epoch,
+        /// The primary that reports.
+        by: Replica,
+        /// The learner.
+        learner: Replica,
+    },
+    /// A complete replica acknowledges that it loses its role: it serves, acknowledges, and decides nothing more in this epoch.
+    Release {
+        /// Of this partition.
+        partition: PartitionId,
+        /// In this epoch; refused in any other.
+        epoch: Epoch,
+        /// The one that gives up its role.
+        replica: Replica,
+        /// If it was the primary: who has received its complete log and its waiting transactions.
+        handed_to: Option<Replica>,
+    },
+    /// Computes anew what the ring should be; the partitions follow step by step.
+    PlanRing,
+    /// The next plan gives the node nothing.
+    Drain(NodeId),
+    /// The node leaves for ever. Refused while it holds anything.
+    Leave(NodeId),
+    /// Creates a placement class, with a plan for its partitions. Repeated with the same settings, it changes nothing.
+    CreateClass(ClassId, ClassSettings),
+    /// Creates a keyspace. Repeated with the same seed, it answers the id again.
+    CreateKeyspace {
+        /// Its name.
+        name: KeyspaceName,
+        /// The class whose partitions hold it.
+        class: ClassId,
+        /// Random bits of the proposer.
+        seed: u64,
+        /// Its settings.
+        settings: KeyspaceSettings,
+    },
+    /// Alters the settings of a keyspace, except its chunk size and durability.
+    AlterKeyspace {
+        /// The keyspace.
+        id: KeyspaceId,
+        /// All settings, altered or not.
+        settings: KeyspaceSettings,
+    },
+    /// Drops a keyspace.
+    DropKeyspace(KeyspaceId),
+}
+
+/// What an accepted command answers, with the ring version at which it is in effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// It is in effect.
+    Done(RingVersion),
+    /// The node has this number.
+    Registered(NodeId, RingVersion),
+    /// The keyspace has this number.
+    KeyspaceCreated(KeyspaceId, RingVersion),
+}
+
+/// Why a command changed nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Refusal {
+    /// It names an incarnation or an epoch that is over: fetch the ring.
+    Stale,
+    /// It names a node, class, keyspace, or partition that is not there, or was dropped, or has left.
+    NotFound,
+    /// It names something by a name that is taken, or asks for more than there may be.
+    Taken,
+    /// It is not for the sender to ask: it does not have the role.
+    NotEntitled,
+    /// Too few replicas would remain.
+    TooFew,
+    /// The node still holds something.
+    Busy,
+    /// A setting is out of bounds or cannot be altered.
+    Invalid,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Refusal::Stale => "the incarnation or epoch is over; fetch the ring",
+            Refusal::NotFound => "there is no such node, class, keyspace, or partition",
+            Refusal::Taken => "the name is taken, or the limit is reached",
+            Refusal::NotEntitled => "the sender does not have the role that may ask for it",
+            Refusal::TooFew => "too few replicas would remain",
+            Refusal::Busy => "the node still holds partitions; drain it first",
+            Refusal::Invalid => "a setting is out of bounds or cannot be altered",
+        })
+    }
+}

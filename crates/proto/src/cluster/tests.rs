@@ -1,0 +1,324 @@
+//! Named cases of the cluster; random ones are in the child modules.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod data;
+mod random;
+
+use alloc::{format, vec};
+
+use super::*;
+use crate::{Configuration, Incarnation};
+use tyr_types::KeyspaceName;
+
+const CLASS: ClassId = ClassId(0);
+const P: PartitionId = PartitionId { class: CLASS, index: 0 };
+
+fn replica(node: u32, incarnation: u64) -> Replica {
+    Replica { node: NodeId(node), incarnation: Incarnation(incarnation) }
+}
+
+fn registration(node: u32, incarnation: u64, memory_since: u64) -> Command {
+    Command::Register {
+        identity: Identity(u128::from(node)),
+        incarnation: Incarnation(incarnation),
+        memory_since: Incarnation(memory_since),
+        zone: Zone::new(&format!("zone {node}")).unwrap(),
+        weight: 1,
+    }
+}
+
+fn start(node: u32, incarnation: u64) -> Command {
+    registration(node, incarnation, incarnation)
+}
+
+fn settings(replicas: u8, durability: Durability) -> ClassSettings {
+    ClassSettings { partitions: 1, durability, ..ClassSettings::new(replicas) }
+}
+
+/// One partition on nodes 1 to `nodes`, each in incarnation 1; the first is the primary.
+fn cluster(nodes: u32, settings: ClassSettings) -> Cluster {
+    let mut cluster = Cluster::new(ClusterId(7));
+    for node in 1..=nodes {
+        let answer = cluster.apply(start(node, 1)).unwrap();
+        assert_eq!(answer, Answer::Registered(NodeId(node), cluster.version()));
+    }
+    accept(&mut cluster, Command::CreateClass(CLASS, settings));
+    cluster
+}
+
+fn accept(cluster: &mut Cluster, command: Command) {
+    let said = format!("{command:?}");
+    assert!(cluster.apply(command).is_ok(), "{said} was refused");
+    cluster.check();
+}
+
+fn held(cluster: &Cluster) -> &Configuration {
+    &cluster.partition(P).unwrap().configuration
+}
+
+fn proposal(cluster: &Cluster) -> Option<&Proposal> {
+    cluster.partition(P).unwrap().proposal.as_ref()
+}
+
+fn release(cluster: &Cluster, replica: Replica, handed_to: Option<Replica>) -> Command {
+    Command::Release { partition: P, epoch: held(cluster).epoch, replica, handed_to }
+}
+
+fn complete(cluster: &Cluster, learner: Replica) -> Command {
+    let now = held(cluster);
+    Command::LearnerComplete { partition: P, epoch: now.epoch, by: now.primary().unwrap(), learner }
+}
+
+fn keyspace(name: &str, seed: u64) -> Command {
+    let name = KeyspaceName::new(name).unwrap();
+    Command::CreateKeyspace { name, class: CLASS, seed, settings: KeyspaceSettings::default() }
+}
+
+#[test]
+fn a_new_class_is_held_by_its_plan_at_once() {
+    let cluster = cluster(3, settings(3, Durability::Disk));
+    assert_eq!(held(&cluster).epoch, Epoch(1));
+    assert_eq!(held(&cluster).replicas, vec![replica(1, 1), replica(2, 1), replica(3, 1)]);
+}
+
+#[test]
+fn a_class_without_members_is_held_when_a_plan_finds_some() {
+    let mut cluster = cluster(0, settings(3, Durability::Disk));
+    assert_eq!(held(&cluster).epoch, Epoch(0));
+    accept(&mut cluster, start(1, 1));
+    assert_eq!(held(&cluster).epoch, Epoch(0));
+    accept(&mut cluster, Command::PlanRing);
+    assert_eq!(held(&cluster).replicas, vec![replica(1, 1)]);
+    assert!(!cluster.class(CLASS).unwrap().takes_writes(held(&cluster)));
+}
+
+#[test]
+fn an_evicted_backup_is_gone_and_the_floor_stays() {
+    let mut cluster = cluster(3, settings(3, Durability::Disk));
+    let floor = held(&cluster).floor;
+    accept(&mut cluster, Command::Evict(replica(2, 1)));
+    assert_eq!(held(&cluster).replicas, vec![replica(1, 1), replica(3, 1)]);
+    assert_eq!(held(&cluster).floor, floor);
+    assert!(cluster.class(CLASS).unwrap().takes_writes(held(&cluster)));
+}
+
+#[test]
+fn an_evicted_primary_is_followed_by_a_complete_replica_and_raises_the_floor() {
+    let mut cluster = cluster(3, settings(3, Durability::Disk));
+    accept(&mut cluster, Command::Evict(replica(1, 1)));
+    assert_eq!(held(&cluster).primary(), Some(replica(2, 1)));
+    assert_eq!(held(&cluster).floor, cluster.version());
+}
+
+#[test]
+fn a_restarted_node_loses_its_roles_and_returns_as_a_learner() {
+    let mut cluster = cluster(2, settings(2, Durability::Disk));
+    accept(&mut cluster, start(1, 2));
+    assert_eq!(held(&cluster).replicas, vec![replica(2, 1)]);
+    assert_eq!(held(&cluster).learners, vec![replica(1, 2)]);
+
+    let report = complete(&cluster, replica(1, 2));
+    accept(&mut cluster, report);
+    assert_eq!(held(&cluster).replicas, vec![replica(2, 1), replica(1, 2)]);
+    // The plan wants node 1 to be the primary: node 2 must hand over first.
+    assert_eq!(proposal(&cluster).unwrap().replicas, vec![replica(1, 2), replica(2, 1)]);
+    let floor = held(&cluster).floor;
+    let hand_over = release(&cluster, replica(2, 1), Some(replica(1, 2)));
+    accept(&mut cluster, hand_over);
+    assert_eq!(held(&cluster).primary(), Some(replica(1, 2)));
+    assert_eq!(held(&cluster).floor, floor, "a complete hand-over aborts nobody");
+    assert_eq!(proposal(&cluster), None);
+}
+
+#[test]
+fn the_last_complete_replica_on_disk_comes_back_alone_and_no_other_does() {
+    let mut cluster = cluster(2, settings(2, Durability::Disk));
+    accept(&mut cluster, Command::Evict(replica(2, 1)));
+    accept(&mut cluster, Command::Evict(replica(1, 1)));
+    assert_eq!(held(&cluster).primary(), None);
+    accept(&mut cluster, start(2, 2));
+    assert_eq!(held(&cluster).primary(), None, "node 2 lacks what node 1 acknowledged alone");
+    assert_eq!(held(&cluster).learners, vec![]);
+    accept(&mut cluster, start(1, 2));
+    assert_eq!(held(&cluster).replicas, vec![replica(1, 2)]);
+    assert_eq!(held(&cluster).learners, vec![replica(2, 2)]);
+    assert_eq!(held(&cluster).floor, cluster.version());
+}
+
+#[test]
+fn the_last_complete_replica_in_memory_comes_back_only_if_its_process_ran_on() {
+    let mut cluster = cluster(1, settings(1, Durability::Memory));
+    accept(&mut cluster, Command::Evict(replica(1, 1)));
+    accept(&mut cluster, registration(1, 2, 1));
+    assert_eq!(held(&cluster).replicas, vec![replica(1, 2)]);
+    accept(&mut cluster, start(1, 3));
+    assert_eq!(held(&cluster).primary(), None);
+}
+
+#[test]
+fn a_sole_replica_on_disk_that_restarts_goes_on_in_one_epoch() {
+    let mut cluster = cluster(1, settings(1, Durability::Disk));
+    accept(&mut cluster, start(1, 2));
+    assert_eq!((held(&cluster).epoch, held(&cluster).primary()), (Epoch(2), Some(replica(1, 2))));
+    assert_eq!(held(&cluster).floor, cluster.version());
+}
+
+#[test]
+fn a_slow_backup_is_removed_when_it_has_released_its_role() {
+    let mut cluster = cluster(3, settings(3, Durability::Disk));
+    let removal = |by, replica| Command::RemoveReplica { partition: P, epoch: Epoch(1), by, replica };
+    assert_eq!(cluster.apply(removal(replica(2, 1), replica(3, 1))), Err(Refusal::NotEntitled));
+    accept(&mut cluster, removal(replica(1, 1), replica(3, 1)));
+    assert_eq!(held(&cluster).epoch, Epoch(1));
+    assert_eq!(cluster.partition(P).unwrap().awaited(), vec![replica(3, 1)]);
+    assert_eq!(cluster.apply(removal(replica(1, 1), replica(2, 1))), Err(Refusal::TooFew));
+    let released = release(&cluster, replica(3, 1), None);
+    accept(&mut cluster, released);
+    assert_eq!(held(&cluster).replicas, vec![replica(1, 1), replica(2, 1)]);
+    assert_eq!(proposal(&cluster), None);
+}
+
+#[test]
+fn a_drained_primary_hands_over_after_its_successor_is_complete() {
+    let mut cluster = cluster(1, settings(1, Durability::Disk));
+    accept(&mut cluster, start(2, 1));
+    accept(&mut cluster, Command::Drain(NodeId(1)));
+    assert_eq!(cluster.apply(Command::Leave(NodeId(1))), Err(Refusal::Busy));
+    accept(&mut cluster, Command::PlanRing);
+    assert_eq!(held(&cluster).learners, vec![replica(2, 1)]);
+    let report = complete(&cluster, replica(2, 1));
+    accept(&mut cluster, report);
+    let floor = held(&cluster).floor;
+    let hand_over = release(&cluster, replica(1, 1), Some(replica(2, 1)));
+    accept(&mut cluster, hand_over);
+    assert_eq!(held(&cluster).replicas, vec![replica(2, 1)]);
+    assert_eq!(held(&cluster).floor, floor);
+    accept(&mut cluster, Command::Leave(NodeId(1)));
+    assert_eq!(cluster.apply(start(1, 2)), Err(Refusal::NotFound));
+}
+
+#[test]
+fn a_primary_that_handed_over_to_a_node_that_died_leads_again_above_the_floor() {
+    let mut cluster = cluster(2, settings(2, Durability::Disk));
+    accept(&mut cluster, start(1, 2));
+    let report = complete(&cluster, replica(1, 2));
+    accept(&mut cluster, report);
+    // Node 1 is evicted in the moment in which node 2 has handed over to it.
+    let mut other = cluster.clone();
+    let hand_over = release(&cluster, replica(2, 1), Some(replica(1, 2)));
+    accept(&mut other, hand_over);
+    accept(&mut other, Command::Evict(replica(1, 2)));
+    assert_eq!(held(&other).replicas, vec![replica(2, 1)]);
+    assert_eq!(held(&other).floor, other.version());
+    // Without the hand-over node 2 has led all the time.
+    let floor = held(&cluster).floor;
+    accept(&mut cluster, Command::Evict(replica(1, 2)));
+    assert_eq!((held(&cluster).primary(), held(&cluster).floor), (Some(replica(2, 1)), floor));
+}
+
+#[test]
+fn a_node_given_up_is_replaced_by_the_next_plan() {
+    let mut cluster = cluster(4, settings(3, Durability::Disk));
+    assert_eq!(cluster.apply(Command::GiveUp(NodeId(2))), Err(Refusal::Busy));
+    accept(&mut cluster, Command::Evict(replica(2, 1)));
+    accept(&mut cluster, Command::PlanRing);
+    assert_eq!(held(&cluster).learners, vec![], "it may come back");
+    accept(&mut cluster, Command::GiveUp(NodeId(2)));
+    accept(&mut cluster, Command::PlanRing);
+    assert_eq!(held(&cluster).learners, vec![replica(4, 1)]);
+}
+
+#[test]
+fn commands_of_another_epoch_or_incarnation_are_refused() {
+    let mut cluster = cluster(2, settings(2, Durability::Disk));
+    accept(&mut cluster, start(1, 2));
+    let late =
+        Command::LearnerComplete { partition: P, epoch: Epoch(1), by: replica(2, 1), learner: replica(1, 2) };
+    assert_eq!(cluster.apply(late), Err(Refusal::Stale));
+    assert_eq!(cluster.apply(start(1, 1)), Err(Refusal::Stale));
+    assert_eq!(cluster.apply(Command::Evict(replica(1, 1))), Err(Refusal::Stale));
+    let version = cluster.version();
+    accept(&mut cluster, start(1, 2));
+    assert_eq!(cluster.version(), version, "the same registration again changes nothing");
+}
+
+#[test]
+fn a_dropped_keyspace_keeps_its_id_and_frees_its_name() {
+    let mut cluster = cluster(1, settings(1, Durability::Disk));
+    let created = cluster.apply(keyspace("events", 5)).unwrap();
+    assert_eq!(created, Answer::KeyspaceCreated(KeyspaceId(1), cluster.version()));
+    assert_eq!(cluster.apply(keyspace("events", 5)), Ok(created));
+    assert_eq!(cluster.apply(keyspace("events", 6)), Err(Refusal::Taken));
+    accept(&mut cluster, Command::DropKeyspace(KeyspaceId(1)));
+    let again = cluster.apply(keyspace("events", 6)).unwrap();
+    assert_eq!(again, Answer::KeyspaceCreated(KeyspaceId(2), cluster.version()));
+    assert_eq!(cluster.keyspace(KeyspaceId(1)).unwrap().state, KeyspaceState::Dropped);
+}
+
+#[test]
+fn chunk_size_and_durability_of_a_keyspace_are_fixed() {
+    let mut cluster = cluster(1, settings(1, Durability::Disk));
+    accept(&mut cluster, keyspace("events", 5));
+    let alter = |settings| Command::AlterKeyspace { id: KeyspaceId(1), settings };
+    let base = KeyspaceSettings::default();
+    accept(&mut cluster, alter(KeyspaceSettings { quota: Some(1), ..base.clone() }));
+    let resized = KeyspaceSettings { chunk_size: 1 << 20, ..base.clone() };
+    assert_eq!(cluster.apply(alter(resized)), Err(Refusal::Invalid));
+    let weaker = KeyspaceSettings { durability: Durability::Memory, ..base };
+    assert_eq!(cluster.apply(alter(weaker)), Err(Refusal::Invalid));
+}
+
+#[test]
+fn a_plan_spreads_partitions_and_primaries_by_weight_and_zone() {
+    let mut cluster = Cluster::new(ClusterId(1));
+    for node in 1..=6_u32 {
+        let zone = Zone::new(&format!("{}", node % 3)).unwrap();
+        let identity = Identity(u128::from(node));
+        let incarnation = Incarnation(1);
+        let command = Command::Register { identity, incarnation, memory_since: incarnation, zone, weight: 1 };
+        accept(&mut cluster, command);
+    }
+    let class = ClassSettings { partitions: 64, ..ClassSettings::new(3) };
+    accept(&mut cluster, Command::CreateClass(CLASS, class));
+    let zone = |replica: &Replica| cluster.member(replica.node).unwrap().zone.clone();
+    for (id, partition) in cluster.partitions() {
+        let zones: alloc::collections::BTreeSet<Zone> =
+            partition.configuration.replicas.iter().map(zone).collect();
+        assert_eq!(zones.len(), 3, "{id} shares a zone");
+    }
+    for node in (1..=6).map(NodeId) {
+        let holds = |replica: &Replica| replica.node == node;
+        let held = cluster.partitions().filter(|(_, p)| p.configuration.replicas.iter().any(holds)).count();
+        let led =
+            cluster.partitions().filter(|(_, p)| p.configuration.primary().is_some_and(|r| r.node == node));
+        assert!((30..=34).contains(&held), "{node} holds {held} of 192");
+        assert!((9..=12).contains(&led.count()), "{node} leads too many or too few");
+    }
+}
+
+#[test]
+fn a_difference_read_in_pieces_has_everything_once() {
+    let mut cluster = cluster(3, ClassSettings { partitions: 16, ..ClassSettings::new(3) });
+    accept(&mut cluster, keyspace("a", 1));
+    let whole = cluster.changes_since(Position::default(), usize::MAX);
+    assert_eq!(whole.reached, Some(cluster.version()));
+    assert_eq!(whole.facts.len(), 1 + 3 + 1 + 16);
+    let mut position = Position::default();
+    let mut pieces = vec![];
+    let reached = loop {
+        let piece = cluster.changes_since(position, 2);
+        assert!(piece.facts.len() <= 2);
+        pieces.extend(piece.facts);
+        position = piece.next;
+        if let Some(reached) = piece.reached {
+            break reached;
+        }
+    };
+    assert_eq!(pieces, whole.facts);
+    assert_eq!(reached, cluster.version());
+    let nothing = cluster.changes_since(Position::whole(reached), 2);
+    assert_eq!((nothing.facts.len(), nothing.reached), (0, Some(reached)));
+    accept(&mut cluster, Command::DropKeyspace(KeyspaceId(1)));
+    assert_eq!(cluster.changes_since(Position::whole(reached), 2).facts.len(), 1);
+}
