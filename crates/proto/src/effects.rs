@@ -49,6 +49,8 @@ pub enum Effect {
     },
     /// Tell the cluster manager that a learner has everything.
     LearnerComplete(PartitionId, Epoch, Replica),
+    /// Tell the cluster manager that this replica serves and decides nothing more in this epoch.
+    Released(PartitionId, Epoch, Replica),
     /// Ask the cluster manager to remove a replica that does not keep up.
     ReplicaSlow(PartitionId, Epoch, Replica),
 }

@@ -11,6 +11,7 @@
 extern crate alloc;
 
 mod chunk;
+mod client;
 mod configuration;
 mod content;
 mod effects;
@@ -32,6 +33,7 @@ mod state;
 mod transaction;
 
 pub use chunk::Chunk;
+pub use client::{BlobPlan, Client, ClientOutput, Event};
 pub use configuration::{ClassId, Configuration, Epoch, PartitionId, Replica, RingVersion};
 pub use content::Content;
 pub use head::{Blob, Head, is_final};

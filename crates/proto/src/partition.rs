@@ -134,6 +134,35 @@ impl Partition {
         self.chain.len() + undecided + self.drives.len() + self.held.len()
     }
 
+    /// What is on its way here, for a report.
+    pub fn describe(&self) -> alloc::string::String {
+        let undecided: Vec<_> = self
+            .state
+            .records()
+            .filter(|(_, record)| record.outcome.is_none())
+            .map(|(id, record)| alloc::format!("{id}{}", if record.prepare.is_some() { "" } else { " (write)" }))
+            .collect();
+        let drives: Vec<_> = self.drives.iter().map(|(id, drive)| alloc::format!("{id} {drive}")).collect();
+        let versions = self.state.chunks().filter(|(_, chunk)| chunk.version_count() > 1).count();
+        alloc::format!(
+            "{} {} log {}..{} stored {} durable {}: {} wait, undecided {undecided:?}, drives {drives:?}, held {:?}, {versions} with versions",
+            self.id,
+            match &self.role {
+                Role::None => "none",
+                Role::Primary { established: true, .. } => "primary",
+                Role::Primary { .. } => "new primary",
+                Role::Backup { synced: true, .. } => "backup",
+                Role::Backup { .. } => "new backup",
+            },
+            self.log.start(),
+            self.log.last(),
+            self.stored,
+            self.durable,
+            self.chain.len(),
+            self.held.keys().map(|id| alloc::format!("{id}")).collect::<Vec<_>>(),
+        )
+    }
+
     /// Does what time brings: says again what was not answered, asks for fates, expires pins, collects.
     pub fn handle_tick(&mut self, cx: &mut Context) {
         self.tick_replication(cx);

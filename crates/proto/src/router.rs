@@ -13,6 +13,7 @@ use crate::{
     entry::Entry,
     message::{Answer, Envelope, Message},
     partition::Partition,
+    cluster::Proposal,
     state::State,
 };
 
@@ -60,6 +61,8 @@ pub enum Output {
     },
     /// Tell the cluster manager that a learner has everything.
     LearnerComplete(PartitionId, Epoch, Replica),
+    /// Tell the cluster manager that this replica serves and decides nothing more in this epoch.
+    Released(PartitionId, Epoch, Replica),
     /// Ask the cluster manager to remove a replica that does not keep up.
     ReplicaSlow(PartitionId, Epoch, Replica),
 }
@@ -118,6 +121,7 @@ impl Router {
             Effect::LearnerComplete(partition, epoch, replica) => {
                 Output::LearnerComplete(partition, epoch, replica)
             }
+            Effect::Released(partition, epoch, replica) => Output::Released(partition, epoch, replica),
             Effect::ReplicaSlow(partition, epoch, replica) => Output::ReplicaSlow(partition, epoch, replica),
         })
     }
@@ -128,16 +132,37 @@ impl Router {
             return;
         }
         self.ring.insert(id, new.clone());
+        // What a replica that lost its role has is kept: it may be all that is left of the last complete set.
         let holds = new.replicas.contains(&self.me) || new.learners.contains(&self.me);
         if holds || self.partitions.contains_key(&id) {
             self.partitions.entry(id).or_insert_with(|| Partition::new(id, self.me));
             self.with(now, has_lease, id, |partition, cx| partition.configure(cx, new));
         }
-        if !holds {
-            // Who returns as a learner is given what changed, or a copy.
-            self.partitions.remove(&id);
-        }
         self.deliver_local(now, has_lease);
+    }
+
+    /// A change of who holds a partition waits for those who lose a role by it. One that does gives it up at once.
+    pub fn handle_proposal(&mut self, now: Time, has_lease: bool, id: PartitionId, epoch: Epoch, proposal: &Proposal) {
+        let Some(configuration) = self.ring.get(&id).filter(|configuration| configuration.epoch == epoch) else {
+            return;
+        };
+        let held = configuration.replicas.contains(&self.me);
+        let leads = configuration.primary() == Some(self.me);
+        let loses = (held && !proposal.replicas.contains(&self.me))
+            || (leads && proposal.replicas.first() != Some(&self.me));
+        if loses {
+            self.with(now, has_lease, id, Partition::release);
+            self.effects.push_back(Effect::Released(id, epoch, self.me));
+        }
+    }
+
+    /// This node was evicted though it runs: it goes on as a new incarnation, with its memory and without any role.
+    pub fn begin_incarnation(&mut self, now: Time, me: Replica) {
+        self.me = me;
+        let ids: alloc::vec::Vec<_> = self.partitions.keys().copied().collect();
+        for id in ids {
+            self.with(now, false, id, |partition, cx| partition.begin_incarnation(cx, me));
+        }
     }
 
     /// The keyspaces have changed.

@@ -25,6 +25,8 @@
 #![forbid(unsafe_code)]
 
 pub mod check;
+pub mod cluster;
 pub mod history;
+pub mod random;
 
 pub use history::{Action, Blob, ClientId, History, Operation, Outcome, Register, TransactionId};

@@ -38,6 +38,13 @@ pub struct Drive {
     sent_at: Time,
 }
 
+impl core::fmt::Display for Drive {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let Drive { missing, outcome, untold, owing, remembering, .. } = self;
+        write!(f, "{outcome:?} missing {missing:?} untold {untold:?} owing {owing:?} remembering {remembering:?}")
+    }
+}
+
 /// The blobs whose heads a partition prepared.
 pub fn own_blobs(record: &Record) -> BTreeSet<BlobName> {
     let prepare = record.prepare.as_ref().map(|(_, prepare)| prepare);

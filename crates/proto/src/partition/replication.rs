@@ -44,6 +44,28 @@ impl Partition {
             return;
         }
         self.configuration = configuration;
+        self.forget_role(cx);
+        let configuration = &self.configuration;
+        if configuration.primary() == Some(self.me) {
+            self.lead(cx);
+        } else if configuration.replicas.contains(&self.me) || configuration.learners.contains(&self.me) {
+            self.role = Role::Backup { synced: false, early: Early::new() };
+        }
+    }
+
+    /// Gives up the role of this epoch: nothing is served, acknowledged, or decided any more.
+    pub fn release(&mut self, cx: &mut Context) {
+        self.forget_role(cx);
+    }
+
+    /// Goes on as another incarnation, which has no role until an epoch gives it one.
+    pub fn begin_incarnation(&mut self, cx: &mut Context, me: Replica) {
+        self.me = me;
+        self.forget_role(cx);
+    }
+
+    fn forget_role(&mut self, cx: &mut Context) {
+        self.role = Role::None;
         self.chain = chain::Queue::default();
         self.drives.clear();
         self.tellers.clear();
@@ -52,14 +74,6 @@ impl Partition {
         self.ready.clear();
         self.held.clear();
         self.collection = collection::Collection::default();
-        let configuration = &self.configuration;
-        if configuration.primary() == Some(self.me) {
-            self.lead(cx);
-        } else if configuration.replicas.contains(&self.me) || configuration.learners.contains(&self.me) {
-            self.role = Role::Backup { synced: false, early: Early::new() };
-        } else {
-            self.role = Role::None;
-        }
         self.drop_readers(cx);
     }
 
