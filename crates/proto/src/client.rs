@@ -138,6 +138,16 @@ impl Client {
         self.requests.is_empty() && self.transactions.is_empty() && self.unmarked.is_empty()
     }
 
+    /// Asks for the ring. Without one, transactions are born so early that they are refused.
+    pub fn connect(&mut self) {
+        self.fetch_ring();
+    }
+
+    /// Whether it knows who holds what.
+    pub fn is_connected(&self) -> bool {
+        !self.ring.is_empty()
+    }
+
     /// The cluster manager says who holds a partition.
     pub fn handle_configuration(&mut self, partition: PartitionId, configuration: Configuration) {
         self.version = self.version.max(configuration.since);
@@ -151,6 +161,7 @@ impl Client {
     ///
     /// The blobs are distinct; there is one at least, in a keyspace that exists.
     pub fn commit(&mut self, now: Time, blobs: Vec<BlobPlan>, gives_up_at: Option<Time>) -> TransactionId {
+        let answered = self.answered();
         self.last_sequence += 1;
         let (session, sequence) = (self.session, self.last_sequence);
         let id = TransactionId { session, sequence, birth: self.version };
@@ -162,7 +173,7 @@ impl Client {
             })
             .collect();
         heads.sort_by(|a, b| (a.partition, &a.blob).cmp(&(b.partition, &b.blob)));
-        let plan = Arc::new(Plan { id, answered: self.answered(), heads });
+        let plan = Arc::new(Plan { id, answered, heads });
         self.transactions.insert(sequence, Transaction { plan, sent_at: now, gives_up_at, settles: false });
         self.send_transaction(sequence, false);
         id
@@ -180,7 +191,7 @@ impl Client {
 
     /// Everything below this sequence has been answered.
     fn answered(&self) -> u64 {
-        self.transactions.keys().next().copied().unwrap_or(self.last_sequence).min(self.last_sequence)
+        self.transactions.keys().next().copied().unwrap_or(self.last_sequence + 1)
     }
 
     fn send_transaction(&mut self, sequence: u64, again: bool) {
@@ -319,12 +330,8 @@ impl Client {
         if outcome == Outcome::Refused(crate::Refusal::Fenced) {
             self.fetch_ring();
         }
-        let answered = self.answered();
         for stop in transaction.plan.stops() {
             self.unmarked.insert(stop.partition, id.sequence + 1);
-        }
-        for needed in self.unmarked.values_mut() {
-            *needed = (*needed).min(answered.max(1));
         }
         self.events.push_back(Event::Ended(id, outcome, results));
     }

@@ -128,6 +128,11 @@ impl Partition {
         matches!(self.role, Role::Primary { established: true, .. })
     }
 
+    /// Whether this replica holds the partition in the epoch that it knows.
+    pub fn has_role(&self) -> bool {
+        !matches!(self.role, Role::None)
+    }
+
     /// How many transactions are on their way here: waiting, undecided, or not known everywhere.
     pub fn unfinished(&self) -> usize {
         let undecided = self.state.records().filter(|(_, record)| record.outcome.is_none()).count();

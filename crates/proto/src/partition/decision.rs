@@ -19,6 +19,9 @@ use crate::{
     state::Record,
 };
 
+/// Old values by blob and operation of the plan.
+type Olds = BTreeMap<(u16, u16), Arc<[u8]>>;
+
 /// A transaction on its way to its end.
 #[derive(Debug)]
 pub struct Drive {
@@ -31,7 +34,7 @@ pub struct Drive {
     untold: BTreeSet<Part>,
     /// Parts whose transforms have not answered yet.
     owing: BTreeSet<Part>,
-    olds: BTreeMap<(u16, u16), Arc<[u8]>>,
+    olds: Olds,
     /// Other partitions that have not forgotten it yet, once they are asked to.
     remembering: Option<BTreeSet<PartitionId>>,
     askers: BTreeSet<(PartitionId, NodeId)>,
@@ -154,7 +157,7 @@ impl Partition {
         drive.outcome = Some(outcome);
         drive.untold = other_parts(&drive.plan, &drive.stops, self.id);
         if outcome == Outcome::Committed {
-            drive.owing = owing_parts(&drive.plan, &drive.stops);
+            drive.owing = owing_parts(&drive.plan, &drive.stops, self.id);
         }
         let askers = core::mem::take(&mut drive.askers);
         self.learn(id, outcome);
@@ -266,14 +269,14 @@ impl Partition {
     }
 
     fn say_olds(&self, cx: &mut Context, id: TransactionId) {
-        let Some((_, writes)) = self.state.record(id).and_then(|record| record.write.as_ref()) else {
-            return;
-        };
+        let Some(record) = self.state.record(id) else { return };
         let Some(driver) = self.tellers.get(&id).copied() else { return };
-        let olds = self.state.record(id).map(|record| record.olds.clone()).unwrap_or_default();
-        let wanted = writes.writes.iter().flat_map(|(_, _, write)| &write.operations).filter_map(answer_of);
-        if wanted.clone().next().is_some() && wanted.into_iter().all(|answers| olds.contains_key(&answers)) {
-            cx.to_primary(driver, Message::Olds { id, part: Part::Chunks(self.id), olds });
+        let heads = record.prepare.as_ref().map(|(_, prepare)| (Part::Heads(self.id), answers_of_stop(prepare.stop())));
+        let chunks = record.write.as_ref().map(|(_, writes)| (Part::Chunks(self.id), answers_of_writes(writes)));
+        for (part, answers) in heads.into_iter().chain(chunks) {
+            if !answers.is_empty() && answers.iter().all(|answer| record.olds.contains_key(answer)) {
+                cx.to_primary(driver, Message::Olds { id, part, olds: record.olds.clone() });
+            }
         }
     }
 
@@ -324,7 +327,7 @@ impl Partition {
         cx: &mut Context,
         id: TransactionId,
         part: Part,
-        olds: BTreeMap<(u16, u16), Arc<[u8]>>,
+        olds: Olds,
     ) {
         let Some(drive) = self.drives.get_mut(&id) else { return };
         if drive.owing.remove(&part) {
@@ -544,17 +547,24 @@ fn other_partitions(plan: &Plan, stops: &[Stop], own: PartitionId) -> BTreeSet<P
     partitions.filter(|partition| *partition != own).collect()
 }
 
-/// Parts that answer old values.
-fn owing_parts(plan: &Plan, stops: &[Stop]) -> BTreeSet<Part> {
-    let by_partition = distant_writes(plan, stops, None).into_iter();
-    let owes = by_partition.filter(|(_, writes)| {
-        writes
-            .writes
-            .iter()
-            .flat_map(|(_, _, write)| &write.operations)
-            .any(|operation| answer_of(operation).is_some())
-    });
-    owes.map(|(partition, _)| Part::Chunks(partition)).collect()
+/// Parts that answer old values, other than the driver's own heads.
+fn owing_parts(plan: &Plan, stops: &[Stop], own: PartitionId) -> BTreeSet<Part> {
+    let others = stops.iter().filter(|stop| stop.partition != own && !answers_of_stop(stop).is_empty());
+    let heads = others.map(|stop| Part::Heads(stop.partition));
+    let distant = distant_writes(plan, stops, None).into_iter();
+    let owes = distant.filter(|(_, writes)| !answers_of_writes(writes).is_empty());
+    heads.chain(owes.map(|(partition, _)| Part::Chunks(partition))).collect()
+}
+
+/// What a stop's own chunks answer.
+fn answers_of_stop(stop: &Stop) -> Vec<(u16, u16)> {
+    let writes = stop.effects.iter().flat_map(|effect| &effect.writes);
+    let own = writes.filter(|write| write.partition == stop.partition);
+    own.flat_map(|write| &write.operations).filter_map(answer_of).collect()
+}
+
+fn answers_of_writes(writes: &ChunkWrites) -> Vec<(u16, u16)> {
+    writes.writes.iter().flat_map(|(_, _, write)| &write.operations).filter_map(answer_of).collect()
 }
 
 fn answer_of(operation: &ChunkOperation) -> Option<(u16, u16)> {
@@ -564,11 +574,7 @@ fn answer_of(operation: &ChunkOperation) -> Option<(u16, u16)> {
     }
 }
 
-fn results(
-    stops: &[Stop],
-    own: &BTreeMap<(u16, u16), Arc<[u8]>>,
-    distant: Option<&BTreeMap<(u16, u16), Arc<[u8]>>>,
-) -> Vec<OperationResult> {
+fn results(stops: &[Stop], own: &Olds, distant: Option<&Olds>) -> Vec<OperationResult> {
     let offsets = stops.iter().flat_map(Stop::effects).flat_map(|(head, effect)| {
         let head = u16::try_from(head).expect("as many heads were evaluated");
         let result = move |(operation, offset): &(u16, u64)| OperationResult {

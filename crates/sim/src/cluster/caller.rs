@@ -553,7 +553,9 @@ impl Caller {
             task.actions.push(Action::Exists { blob: *blob, exists });
         }
         for register in &task.wants.registers {
+            // A hole reads as zeros, which nobody writes.
             let value = buffers.get(&Target::Register(*register)).map(|bytes| value_of(bytes));
+            let value = value.filter(|value| *value != 0);
             task.actions.push(Action::Read { register: *register, value, number: None });
         }
         for blob in &task.wants.lists {
@@ -703,6 +705,7 @@ impl Caller {
 
     fn read_done(&mut self, now: u64, history: &mut History, register: Register, value: Option<u64>) {
         let Some(task) = &self.task else { return };
+        let value = value.filter(|value| *value != 0);
         history.act(task.place, Action::Read { register, value, number: None });
         self.end(now, history, Outcome::Committed);
     }

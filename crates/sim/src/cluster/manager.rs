@@ -29,7 +29,7 @@ pub enum Request {
     /// A command.
     Command(Command),
     /// A node starts or goes on as a new incarnation.
-    Register(Command),
+    Register(Replica, Command),
     /// A lease, and what changed since a position.
     Lease(LeaseRequest, Position),
     /// What changed since a version, for a client.
@@ -86,9 +86,9 @@ impl Manager {
                 self.apply(command);
                 None
             }
-            Request::Register(command) => match self.apply(command) {
+            Request::Register(holder, command) => match self.apply(command) {
                 Some(Answer::Registered(node, _)) => Some(Reply::Registered(node)),
-                _ => None,
+                _ => Some(Reply::Evicted(holder)),
             },
             Request::Lease(request, position) => {
                 if !self.cluster.is_present(request.holder) {

@@ -59,6 +59,12 @@ pub fn run(seed: u64, profile: Profile, with_trace: bool) -> Report {
 
 fn go(world: &mut World, profile: &Profile) -> Result<(), String> {
     // A cluster that nothing disturbs comes up.
+    let connected = |world: &World| world.callers().all(|caller| caller.client.is_connected());
+    while !connected(world) {
+        world.connect();
+        let end = world.now() + 100_000;
+        world.run_until(end, false, connected);
+    }
     world.set_up();
     let set_up = |world: &World| world.callers().all(|caller| caller.is_idle());
     if !world.run_until(HEAL_MAX, false, set_up) {
@@ -94,7 +100,7 @@ fn is_quiet(world: &World) -> bool {
     world.callers().all(|caller| caller.is_idle())
         && world.servers().all(|(_, server)| {
             server.router().is_some_and(|router| {
-                router.partitions().all(|partition| {
+                router.partitions().filter(|partition| partition.has_role()).all(|partition| {
                     partition.unfinished() == 0 && (!partition.is_established() || has_one_version_each(partition.state()))
                 })
             })
@@ -148,7 +154,7 @@ fn stuck(world: &World) -> String {
             text.push_str(&format!("; {node} is down"));
             continue;
         };
-        for partition in router.partitions() {
+        for partition in router.partitions().filter(|partition| partition.has_role()) {
             if partition.unfinished() > 0 || !has_one_version_each(partition.state()) {
                 text.push_str(&format!("; {node} {}", partition.describe()));
             }

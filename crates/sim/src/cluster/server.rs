@@ -144,6 +144,7 @@ impl Server {
     pub fn tick(&mut self, now: u64) -> Option<Request> {
         let now = self.clock.at(now);
         let (incarnation, memory_since, node) = (self.incarnation, self.memory_since, self.node.0);
+        let me = self.me();
         let running = self.running.as_mut()?;
         running.router.handle_tick(now, running.lease.may_serve(now));
         if now.since(running.asked_at) < RENEW_AFTER {
@@ -152,7 +153,7 @@ impl Server {
         running.asked_at = now;
         Some(match running.is_registered {
             true => Request::Lease(running.lease.request(now), running.position),
-            false => Request::Register(register(node, incarnation, memory_since)),
+            false => Request::Register(me, register(node, incarnation, memory_since)),
         })
     }
 

@@ -182,6 +182,17 @@ impl World {
         &self.manager
     }
 
+    /// Has the clients learn who holds what.
+    pub fn connect(&mut self) {
+        let sessions: Vec<SessionId> = self.callers.keys().copied().collect();
+        for session in sessions {
+            if let Some(caller) = self.callers.get_mut(&session) {
+                caller.client.connect();
+            }
+            self.flush_caller(session);
+        }
+    }
+
     /// Has one client make what has to exist.
     pub fn set_up(&mut self) {
         let now = self.now;
