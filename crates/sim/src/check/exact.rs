@@ -5,7 +5,7 @@
 //! blobs, and scans have checkers of their own.
 //!
 //! A number is taken as in [`Action::Read`]: it is that of the last write of the register or of a later one of its blob, so the
-//! numbers of a register never descend along the order.
+//! next write of the register has a higher one.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -23,7 +23,7 @@ pub fn check(history: &History) -> Verdict {
         history.operations().iter().filter(|operation| operation.possible()).collect();
     assert!(operations.len() <= 64, "a set of operations is a word");
     let mut search = Search { operations, refuted: HashSet::new() };
-    if search.explains(0, &State::default()) {
+    if search.explains(0, &State::before(history)) {
         return Ok(());
     }
     let why = "no order of the transactions explains all answers".to_owned();
@@ -46,8 +46,10 @@ struct State {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct Cell {
     value: Option<u64>,
-    /// The highest number at which the register was written or read.
-    number: Number,
+    /// The number of the last write.
+    written: Number,
+    /// The highest number at which the register was written or read: the next write has a higher one.
+    known: Number,
 }
 
 impl Search<'_> {
@@ -71,6 +73,18 @@ impl Search<'_> {
 }
 
 impl State {
+    /// Nothing is in any register, but each is there, so that a creation or deletion finds it.
+    fn before(history: &History) -> Self {
+        let actions = history.operations().iter().flat_map(|operation| &operation.actions);
+        let registers = actions.filter_map(|action| match action {
+            Action::Read { register, .. } | Action::Write { register, .. } | Action::Add { register, .. } => {
+                Some((*register, Cell::default()))
+            }
+            _ => None,
+        });
+        State { lists: BTreeMap::new(), registers: registers.collect() }
+    }
+
     /// The state after the operation, if it could have seen what it saw here.
     fn after(&self, operation: &Operation) -> Option<State> {
         let mut next = self.clone();
@@ -89,13 +103,14 @@ impl State {
                 // Its own writes have no number yet when it reads them.
                 let number = number.filter(|_| !written.contains(register));
                 let cell = self.registers.entry(*register).or_default();
-                cell.value == *value && number.is_none_or(|number| cell.reach(number))
+                let hole = cell.value.is_none() && *value == Some(0);
+                (cell.value == *value || hole) && number.is_none_or(|number| cell.reach(number))
             }
             Action::Write { register, value, number } => {
                 let cell = self.registers.entry(*register).or_default();
                 cell.value = Some(*value);
                 // A later write of the same transaction has the same number.
-                !written.insert(*register) || number.is_none_or(|number| cell.pass(number))
+                !written.insert(*register) || cell.pass(*number)
             }
             Action::ReadList { blob, elements } => {
                 let list = self.lists.get(blob).map(Vec::as_slice).unwrap_or_default();
@@ -117,7 +132,7 @@ impl State {
                 cells.fold(true, |agrees, (register, cell)| {
                     cell.value = None;
                     let first = written.insert(*register);
-                    agrees & (!first || number.is_none_or(|number| cell.pass(number)))
+                    agrees & (!first || cell.pass(*number))
                 })
             }
             Action::Exists { .. } | Action::Scan { .. } => true,
@@ -127,14 +142,15 @@ impl State {
 
 impl Cell {
     fn reach(&mut self, number: Number) -> bool {
-        let agrees = self.number <= number;
-        self.number = number;
-        agrees
+        self.known = self.known.max(number);
+        self.written <= number
     }
 
-    fn pass(&mut self, number: Number) -> bool {
-        let agrees = self.number < number;
-        self.number = number;
+    /// A number that nobody was told is the next at the lowest.
+    fn pass(&mut self, number: Option<Number>) -> bool {
+        let number = number.unwrap_or(self.known.next());
+        let agrees = self.known < number;
+        (self.written, self.known) = (number, number);
         agrees
     }
 }

@@ -12,8 +12,8 @@ use super::{
         graph::{Graph, Kind, Reason},
     },
     Scope,
-    numbered::read_from_nowhere,
-    trace::{Access, RegisterTrace},
+    numbered::{future_read, read_from_nowhere},
+    trace::RegisterTrace,
 };
 
 /// Adds the edges of one register.
@@ -65,7 +65,8 @@ impl Versions {
 
     fn attach_reads(&mut self, scope: &Scope<'_>, trace: &RegisterTrace) -> Verdict {
         for read in trace.reads.iter().filter(|read| scope.counts(read.operation)) {
-            let at = match read.value {
+            let hole = read.value == Some(0) && !self.of_value.contains_key(&0);
+            let at = match read.value.filter(|_| !hole) {
                 Some(value) => {
                     *self.of_value.get(&value).ok_or_else(|| read_from_nowhere(scope, trace, read))?
                 }
@@ -85,11 +86,6 @@ impl Versions {
 fn twice(scope: &Scope<'_>, trace: &RegisterTrace, value: u64, writers: [u32; 2]) -> Box<Violation> {
     let why = format!("the workload writes {value} to {} twice, so it cannot be checked", trace.register);
     Violation::new(scope.history, "workload", why, &writers.map(|writer| writer as usize))
-}
-
-fn future_read(scope: &Scope<'_>, trace: &RegisterTrace, read: &Access) -> Box<Violation> {
-    let why = format!("{} reads from {} what it writes later", scope.name(read.operation), trace.register);
-    Violation::new(scope.history, "future read", why, &[read.operation as usize])
 }
 
 /// Versions that follow each other without anything between them.
