@@ -92,6 +92,7 @@ impl Log<'_> {
     fn check_offsets(&self, history: &History) -> Verdict {
         let mut by_offset: HashMap<u64, Told> = HashMap::new();
         let (reader, elements) = self.longest();
+        let places: HashMap<u64, usize> = elements.iter().enumerate().map(|(at, of)| (*of, at)).collect();
         for told in &self.told {
             let Some(offset) = told.offset else { continue };
             let name = history.operations()[told.place].transaction;
@@ -102,6 +103,15 @@ impl Log<'_> {
                     self.blob
                 );
                 return Err(Violation::new(history, "overlap", why, &[other.place, told.place]));
+            }
+            if let Some(at) = places.get(&told.element).filter(|at| **at as u64 != offset) {
+                let why = format!(
+                    "{name} was told that {} is at {offset} of list {}, and {} sees it at {at}",
+                    told.element,
+                    self.blob,
+                    history.operations()[reader].transaction
+                );
+                return Err(Violation::new(history, "wrong offset", why, &[told.place, reader]));
             }
             let read = usize::try_from(offset).ok().and_then(|offset| elements.get(offset));
             if read.is_some_and(|read| *read != told.element) {
