@@ -11,7 +11,7 @@ use crate::history::{Action, Blob, History, Operation};
 /// Checks every blob that the history creates.
 pub fn check(history: &History) -> Verdict {
     let lifetimes = Lifetimes::of(history);
-    let writers = writers(history);
+    let writers = writers(history, &lifetimes);
     for (place, operation) in happened(history) {
         for (at, action) in operation.actions.iter().enumerate() {
             let Some((blob, seen)) = seen(action) else { continue };
@@ -20,7 +20,7 @@ pub fn check(history: &History) -> Verdict {
                 lifetimes.expect(place, operation, blob, seen)?;
             }
         }
-        for (blob, part, value) in values(operation) {
+        for (blob, part, value) in values(operation, &lifetimes) {
             if let Some(writer) = writers.get(&(blob, part, value)) {
                 lifetimes.check_former(place, operation, blob, *writer)?;
             }
@@ -85,6 +85,10 @@ impl<'h> Lifetimes<'h> {
         let mut blobs: Vec<Blob> = self.of.keys().copied().collect();
         blobs.sort_unstable();
         blobs
+    }
+
+    fn deleted(&self, blob: Blob) -> bool {
+        self.of.get(&blob).is_some_and(|lifetime| !lifetime.deleted.certain.is_empty())
     }
 
     /// The operation saw the blob, or not, at some point between its beginning and its answer.
@@ -226,8 +230,8 @@ fn seen(action: &Action) -> Option<(Blob, Seen)> {
     }
 }
 
-/// Who wrote each value that only one operation wrote to its register or list.
-fn writers(history: &History) -> HashMap<(Blob, Option<u32>, u64), usize> {
+/// Who wrote each value that only one operation wrote to its register or list, in blobs that were deleted.
+fn writers(history: &History, lifetimes: &Lifetimes<'_>) -> HashMap<(Blob, Option<u32>, u64), usize> {
     let mut writers: HashMap<(Blob, Option<u32>, u64), Option<usize>> = HashMap::new();
     for (place, operation) in history.operations().iter().enumerate() {
         for action in &operation.actions {
@@ -236,19 +240,24 @@ fn writers(history: &History) -> HashMap<(Blob, Option<u32>, u64), usize> {
                 Action::Append { blob, element, .. } => (*blob, None, *element),
                 _ => continue,
             };
+            if !lifetimes.deleted(key.0) {
+                continue;
+            }
             writers.entry(key).and_modify(|writer| *writer = None).or_insert(Some(place));
         }
     }
     writers.into_iter().filter_map(|(key, writer)| Some((key, writer?))).collect()
 }
 
-fn values(operation: &Operation) -> impl Iterator<Item = (Blob, Option<u32>, u64)> {
-    operation.actions.iter().flat_map(|action| {
-        let (blob, part, values) = match action {
-            Action::Read { register, value, .. } => (register.blob, Some(register.part), value.as_slice()),
-            Action::ReadList { blob, elements } => (*blob, None, elements.as_deref().unwrap_or_default()),
-            _ => (Blob(0), None, [].as_slice()),
-        };
-        values.iter().map(move |value| (blob, part, *value))
-    })
+fn values<'o>(
+    operation: &'o Operation,
+    lifetimes: &Lifetimes<'_>,
+) -> impl Iterator<Item = (Blob, Option<u32>, u64)> + use<'o> {
+    let read = operation.actions.iter().filter_map(|action| match action {
+        Action::Read { register, value, .. } => Some((register.blob, Some(register.part), value.as_slice())),
+        Action::ReadList { blob, elements: Some(elements) } => Some((*blob, None, elements.as_slice())),
+        _ => None,
+    });
+    let read: Vec<_> = read.filter(|(blob, ..)| lifetimes.deleted(*blob)).collect();
+    read.into_iter().flat_map(|(blob, part, values)| values.iter().map(move |value| (blob, part, *value)))
 }
