@@ -8,7 +8,7 @@ mod kit;
 use kit::{
     Random,
     mutate::lie,
-    reference::{Shape, Told, Uses, generate},
+    reference::{Shape, Told, Uses, generate, generate_with_end},
     seeds,
 };
 use tyr_sim::{Action, History, Outcome, check};
@@ -39,9 +39,46 @@ fn right_answers_are_accepted() {
         let mut random = Random::new(seed);
         let operations = 1 + random.below(150);
         let shape = shape(&mut random, operations);
-        let history = generate(&mut random, shape);
-        let verdict = check::general(&history);
+        let (history, last) = generate_with_end(&mut random, shape);
+        let verdict = check::general(&history).and_then(|()| check::survival::check(&history, last));
         assert!(verdict.is_ok(), "seed {seed}, {shape:?}: {}", verdict.unwrap_err());
+    }
+}
+
+/// Whatever the end lacks of an acknowledged append, or shows of a refused one, is found.
+#[test]
+fn an_end_without_one_acknowledged_append_is_found() {
+    for seed in seeds(300) {
+        let mut random = Random::new(seed);
+        let shape = Shape { uses: Uses::Lists, ..shape(&mut random, 60) };
+        let (mut history, last) = generate_with_end(&mut random, shape);
+        let operations = history.operations_mut();
+        let at = random.index(last);
+        let Some(Action::Append { blob, element, .. }) = operations[at].actions.last().cloned() else {
+            continue;
+        };
+        if operations[at].outcome == Outcome::Unknown {
+            continue;
+        }
+        for action in &mut operations[last].actions {
+            match action {
+                Action::ReadList { blob: read, elements: Some(elements) } if *read == blob => {
+                    match elements.iter().position(|of| *of == element) {
+                        Some(at) => drop(elements.remove(at)),
+                        None => elements.push(element),
+                    }
+                }
+                _ => {}
+            }
+        }
+        if operations[last]
+            .actions
+            .iter()
+            .any(|action| matches!(action, Action::ReadList { blob: b, .. } if *b == blob))
+        {
+            check::survival::check(&history, last).expect_err("something is lost or too much");
+            check::general(&history).expect_err("the end does not follow");
+        }
     }
 }
 

@@ -56,6 +56,20 @@ struct Store {
 
 /// A history that a strictly serializable store may have had.
 pub fn generate(random: &mut Random, shape: Shape) -> History {
+    run(random, shape).0
+}
+
+/// The same, and at its end a read of everything that the store holds when nothing more happens; with that read's place.
+pub fn generate_with_end(random: &mut Random, shape: Shape) -> (History, usize) {
+    let (mut history, store) = run(random, shape);
+    let mut last =
+        stretched(random, Shape { overlap: 0, ..shape }, shape.operations * 10 + 100, store.everything());
+    last.label = "end";
+    let place = history.push(last);
+    (history, place)
+}
+
+fn run(random: &mut Random, shape: Shape) -> (History, Store) {
     let mut store = Store::default();
     let mut history = History::new();
     let mut value = 0;
@@ -81,7 +95,7 @@ pub fn generate(random: &mut Random, shape: Shape) -> History {
         }
         history.push(operation);
     }
-    history
+    (history, store)
 }
 
 /// Around the moment `n * STEP`, at which it ran.
@@ -125,6 +139,20 @@ pub fn take_answers(operation: &mut Operation) {
 impl Store {
     fn clone_if(&self, wanted: bool) -> Option<Store> {
         wanted.then(|| self.clone())
+    }
+
+    fn everything(self) -> Vec<Action> {
+        let lists = self
+            .lists
+            .into_iter()
+            .map(|(blob, elements)| Action::ReadList { blob, elements: Some(elements) });
+        let values = self.registers.into_iter().map(|(register, (value, _))| (register, value));
+        let registers = values.chain(self.counters).map(|(register, value)| Action::Read {
+            register,
+            value: Some(value),
+            number: None,
+        });
+        lists.chain(registers).collect()
     }
 
     fn run(&mut self, random: &mut Random, shape: Shape, number: Number, value: &mut u64) -> Vec<Action> {
