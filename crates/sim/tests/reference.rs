@@ -228,12 +228,14 @@ fn what_the_plainer_checkers_find_is_no_right_answer() {
         let mut random = Random::new(seed);
         let operations = 2 + random.below(8);
         let mut shape = shape(&mut random, operations);
-        shape.uses = [Uses::Lists, Uses::Counters][random.index(2)];
+        shape.uses = [Uses::Lists, Uses::Counters, Uses::Blobs][random.index(3)];
         let mut history = generate(&mut random, shape);
         for _ in 0..=random.below(3) {
             lie(&mut random, &mut history);
         }
-        let plain = check::appends::check(&history).and_then(|()| check::counters::check(&history));
+        let plain = check::appends::check(&history)
+            .and_then(|()| check::counters::check(&history))
+            .and_then(|()| check::existence::check(&history));
         if let Err(violation) = plain {
             found += 1;
             let exact = check::exact::check(&history);

@@ -44,6 +44,8 @@ pub(super) struct Lifetimes<'h> {
 
 #[derive(Default)]
 struct Lifetime {
+    /// Whether the history creates it, or tries to: else it may have been there from the beginning.
+    judged: bool,
     created: Spans,
     deleted: Spans,
 }
@@ -70,7 +72,11 @@ impl<'h> Lifetimes<'h> {
         for (place, operation) in history.operations().iter().enumerate() {
             for action in &operation.actions {
                 match action {
-                    Action::Create { blob, .. } => of.entry(*blob).or_default().created.add(place, operation),
+                    Action::Create { blob, .. } => {
+                        let lifetime = of.entry(*blob).or_default();
+                        lifetime.judged = true;
+                        lifetime.created.add(place, operation);
+                    }
                     Action::Delete { blob, .. } => of.entry(*blob).or_default().deleted.add(place, operation),
                     _ => {}
                 }
@@ -80,9 +86,10 @@ impl<'h> Lifetimes<'h> {
         Lifetimes { history, of }
     }
 
-    /// The blobs that may exist at some time, in order.
+    /// The blobs that the history creates, or tries to, in order.
     pub(super) fn blobs(&self) -> Vec<Blob> {
-        let mut blobs: Vec<Blob> = self.of.keys().copied().collect();
+        let judged = self.of.iter().filter(|(_, lifetime)| lifetime.judged);
+        let mut blobs: Vec<Blob> = judged.map(|(blob, _)| *blob).collect();
         blobs.sort_unstable();
         blobs
     }
@@ -93,7 +100,7 @@ impl<'h> Lifetimes<'h> {
 
     /// The operation saw the blob, or not, at some point between its beginning and its answer.
     pub(super) fn expect(&self, place: usize, operation: &Operation, blob: Blob, seen: Seen) -> Verdict {
-        let Some(lifetime) = self.of.get(&blob) else { return Ok(()) };
+        let Some(lifetime) = self.of.get(&blob).filter(|of| of.judged) else { return Ok(()) };
         match seen {
             Seen::There => self.expect_there(lifetime, place, operation, blob),
             Seen::NotThere => self.expect_not_there(lifetime, place, operation, blob),

@@ -62,6 +62,7 @@ fn change(random: &mut Random, action: &mut Action, values: &[u64]) {
                 _ => elements.truncate(one),
             }
         }
+        Action::Exists { exists, .. } => *exists = !*exists,
         Action::Append { offset: Some(offset), .. } => *offset = offset.saturating_sub(random.below(2)),
         Action::Add { old: Some(old), .. } => *old = old.saturating_sub(random.below(3)),
         _ => {}
