@@ -91,31 +91,52 @@ impl Log<'_> {
     /// No two were told the same offset, and the longest read has each where it was told to be.
     fn check_offsets(&self, history: &History) -> Verdict {
         let mut by_offset: HashMap<u64, Told> = HashMap::new();
-        let (reader, elements) = self.longest();
+        let (_, elements) = self.longest();
+        let places: HashMap<u64, usize> = elements.iter().enumerate().map(|(at, of)| (*of, at)).collect();
         for told in &self.told {
             let Some(offset) = told.offset else { continue };
-            let name = history.operations()[told.place].transaction;
             if let Some(other) = by_offset.insert(offset, *told) {
+                let names = [other.place, told.place].map(|place| history.operations()[place].transaction);
                 let why = format!(
-                    "{} and {name} were both told that they appended to list {} at {offset}",
-                    history.operations()[other.place].transaction,
-                    self.blob
+                    "{} and {} were both told that they appended to list {} at {offset}",
+                    names[0], names[1], self.blob
                 );
                 return Err(Violation::new(history, "overlap", why, &[other.place, told.place]));
             }
-            let read = usize::try_from(offset).ok().and_then(|offset| elements.get(offset));
-            if read.is_some_and(|read| *read != told.element) {
-                let why = format!(
-                    "{name} was told that {} is at {offset} of list {}, and {} sees {} there",
-                    told.element,
-                    self.blob,
-                    history.operations()[reader].transaction,
-                    elements[usize::try_from(offset).expect("it is below a length")]
-                );
-                return Err(Violation::new(history, "lost append", why, &[told.place, reader]));
+            match places.get(&told.element) {
+                Some(at) if *at as u64 != offset => {
+                    return Err(self.misplaced(
+                        history,
+                        told,
+                        offset,
+                        "wrong offset",
+                        &format!("it at {at}"),
+                    ));
+                }
+                None if offset < elements.len() as u64 => {
+                    return Err(self.misplaced(history, told, offset, "lost append", "something else there"));
+                }
+                _ => {}
             }
         }
         Ok(())
+    }
+
+    fn misplaced(
+        &self,
+        history: &History,
+        told: &Told,
+        offset: u64,
+        rule: &'static str,
+        seen: &str,
+    ) -> Box<Violation> {
+        let (reader, _) = self.longest();
+        let names = [told.place, reader].map(|place| history.operations()[place].transaction);
+        let why = format!(
+            "{} was told that {} is at {offset} of list {}, and {} sees {seen}",
+            names[0], told.element, self.blob, names[1]
+        );
+        Violation::new(history, rule, why, &[told.place, reader])
     }
 
     /// Every read is a prefix of the longest, shows each element once, and has all that was acknowledged before it began.

@@ -11,7 +11,7 @@ use crate::history::{Action, Blob, History, Operation};
 /// Checks every blob that the history creates.
 pub fn check(history: &History) -> Verdict {
     let lifetimes = Lifetimes::of(history);
-    let writers = writers(history);
+    let writers = writers(history, &lifetimes);
     for (place, operation) in happened(history) {
         for (at, action) in operation.actions.iter().enumerate() {
             let Some((blob, seen)) = seen(action) else { continue };
@@ -20,7 +20,7 @@ pub fn check(history: &History) -> Verdict {
                 lifetimes.expect(place, operation, blob, seen)?;
             }
         }
-        for (blob, part, value) in values(operation) {
+        for (blob, part, value) in values(operation, &lifetimes) {
             if let Some(writer) = writers.get(&(blob, part, value)) {
                 lifetimes.check_former(place, operation, blob, *writer)?;
             }
@@ -44,6 +44,8 @@ pub(super) struct Lifetimes<'h> {
 
 #[derive(Default)]
 struct Lifetime {
+    /// Whether the history creates it, or tries to: else it may have been there from the beginning.
+    judged: bool,
     created: Spans,
     deleted: Spans,
 }
@@ -70,7 +72,11 @@ impl<'h> Lifetimes<'h> {
         for (place, operation) in history.operations().iter().enumerate() {
             for action in &operation.actions {
                 match action {
-                    Action::Create { blob, .. } => of.entry(*blob).or_default().created.add(place, operation),
+                    Action::Create { blob, .. } => {
+                        let lifetime = of.entry(*blob).or_default();
+                        lifetime.judged = true;
+                        lifetime.created.add(place, operation);
+                    }
                     Action::Delete { blob, .. } => of.entry(*blob).or_default().deleted.add(place, operation),
                     _ => {}
                 }
@@ -80,16 +86,21 @@ impl<'h> Lifetimes<'h> {
         Lifetimes { history, of }
     }
 
-    /// The blobs that may exist at some time, in order.
+    /// The blobs that the history creates, or tries to, in order.
     pub(super) fn blobs(&self) -> Vec<Blob> {
-        let mut blobs: Vec<Blob> = self.of.keys().copied().collect();
+        let judged = self.of.iter().filter(|(_, lifetime)| lifetime.judged);
+        let mut blobs: Vec<Blob> = judged.map(|(blob, _)| *blob).collect();
         blobs.sort_unstable();
         blobs
     }
 
+    fn deleted(&self, blob: Blob) -> bool {
+        self.of.get(&blob).is_some_and(|lifetime| !lifetime.deleted.certain.is_empty())
+    }
+
     /// The operation saw the blob, or not, at some point between its beginning and its answer.
     pub(super) fn expect(&self, place: usize, operation: &Operation, blob: Blob, seen: Seen) -> Verdict {
-        let Some(lifetime) = self.of.get(&blob) else { return Ok(()) };
+        let Some(lifetime) = self.of.get(&blob).filter(|of| of.judged) else { return Ok(()) };
         match seen {
             Seen::There => self.expect_there(lifetime, place, operation, blob),
             Seen::NotThere => self.expect_not_there(lifetime, place, operation, blob),
@@ -226,8 +237,8 @@ fn seen(action: &Action) -> Option<(Blob, Seen)> {
     }
 }
 
-/// Who wrote each value that only one operation wrote to its register or list.
-fn writers(history: &History) -> HashMap<(Blob, Option<u32>, u64), usize> {
+/// Who wrote each value that only one operation wrote to its register or list, in blobs that were deleted.
+fn writers(history: &History, lifetimes: &Lifetimes<'_>) -> HashMap<(Blob, Option<u32>, u64), usize> {
     let mut writers: HashMap<(Blob, Option<u32>, u64), Option<usize>> = HashMap::new();
     for (place, operation) in history.operations().iter().enumerate() {
         for action in &operation.actions {
@@ -236,19 +247,24 @@ fn writers(history: &History) -> HashMap<(Blob, Option<u32>, u64), usize> {
                 Action::Append { blob, element, .. } => (*blob, None, *element),
                 _ => continue,
             };
+            if !lifetimes.deleted(key.0) {
+                continue;
+            }
             writers.entry(key).and_modify(|writer| *writer = None).or_insert(Some(place));
         }
     }
     writers.into_iter().filter_map(|(key, writer)| Some((key, writer?))).collect()
 }
 
-fn values(operation: &Operation) -> impl Iterator<Item = (Blob, Option<u32>, u64)> {
-    operation.actions.iter().flat_map(|action| {
-        let (blob, part, values) = match action {
-            Action::Read { register, value, .. } => (register.blob, Some(register.part), value.as_slice()),
-            Action::ReadList { blob, elements } => (*blob, None, elements.as_deref().unwrap_or_default()),
-            _ => (Blob(0), None, [].as_slice()),
-        };
-        values.iter().map(move |value| (blob, part, *value))
-    })
+fn values<'o>(
+    operation: &'o Operation,
+    lifetimes: &Lifetimes<'_>,
+) -> impl Iterator<Item = (Blob, Option<u32>, u64)> + use<'o> {
+    let read = operation.actions.iter().filter_map(|action| match action {
+        Action::Read { register, value, .. } => Some((register.blob, Some(register.part), value.as_slice())),
+        Action::ReadList { blob, elements: Some(elements) } => Some((*blob, None, elements.as_slice())),
+        _ => None,
+    });
+    let read: Vec<_> = read.filter(|(blob, ..)| lifetimes.deleted(*blob)).collect();
+    read.into_iter().flat_map(|(blob, part, values)| values.iter().map(move |value| (blob, part, *value)))
 }

@@ -126,6 +126,8 @@ impl<'h> End<'h> {
 
     fn check_register(&self, register: Register, value: Option<u64>, writes: &[(usize, u64)]) -> Verdict {
         let operations = self.history.operations();
+        // A hole may read as nothing and as zero.
+        let value = value.filter(|value| *value != 0 || writes.iter().any(|(_, written)| written == value));
         let wrote = |written: u64| Some(written) == value;
         // Of those that may have written what is there, the one that can have done so last.
         let writers =

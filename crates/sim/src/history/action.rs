@@ -28,7 +28,7 @@ pub enum Action {
     Read {
         /// What was read.
         register: Register,
-        /// What it held; `None` if there were no bytes (no blob, past the end, or a hole).
+        /// What it held; `None` if there were no bytes (no blob, past the end). A hole may also read as 0.
         value: Option<u64>,
         /// The version that the store says it read: that of the last write here or a later one of the same blob.
         number: Option<Number>,
@@ -37,7 +37,8 @@ pub enum Action {
     Write {
         /// What is written.
         register: Register,
-        /// The new value; no two writes of a history write the same one to a register, unless all their numbers are known.
+        /// The new value. No two writes of a history write the same one to a register, and none writes 0, which bytes that were
+        /// never written read as, unless the numbers of all committed writes are known.
         value: u64,
         /// The number from the receipt.
         number: Option<Number>,

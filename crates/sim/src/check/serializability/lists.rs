@@ -125,6 +125,13 @@ impl<'s, 'h> Finding<'s, 'h> {
                     format!("{told}, appended by {}, which was refused", self.scope.name(append.operation));
                 return Err(self.violation("aborted read", why, &[self.longest_reader(), append.operation]));
             }
+            if append.before.is_some() && append.before != order.last().map(|version| version.element) {
+                let why = format!(
+                    "{told}, but not right behind what {} appended before it",
+                    self.scope.name(append.operation)
+                );
+                return Err(self.violation("torn append", why, &[self.longest_reader(), append.operation]));
+            }
             order.push(Version { writer: append.operation, element: *element });
         }
         Ok(order)
@@ -236,12 +243,13 @@ impl Edges<'_> {
             self.graph.add(last.writer, relay, Reason { kind: Kind::WriteWrite, ..unknown });
         }
         // One that read the whole list before it appended must not precede itself through the relay. Two such are a cycle already.
-        let (own, others): (Vec<&Version>, Vec<&Version>) =
+        let (mut own, others): (Vec<&Version>, Vec<&Version>) =
             rest.unplaced.iter().partition(|version| whole.binary_search(&version.writer).is_ok());
         for version in others {
             let reason = self.reason(Kind::ReadWrite, version.element);
             self.graph.add(relay, version.writer, reason);
         }
+        own.dedup_by_key(|version| version.writer);
         for version in own.into_iter().take(2) {
             let reason = self.reason(Kind::ReadWrite, version.element);
             whole.iter().for_each(|reader| self.graph.add(*reader, version.writer, reason));

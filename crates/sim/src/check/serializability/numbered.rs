@@ -91,12 +91,25 @@ impl Numbered<'_> {
         let values = self.values();
         let mut reads: Vec<(Option<u64>, Access)> = self.reads().map(|read| (self.at(read), *read)).collect();
         reads.sort_by_key(|(at, _)| *at);
+        for pair in reads.windows(2) {
+            let [(at, one), (other_at, other)] = pair else { continue };
+            // A number is that of one state of the register.
+            if at.is_some()
+                && at == other_at
+                && one.value.unwrap_or_default() != other.value.unwrap_or_default()
+            {
+                return Err(self.two_values(one, other));
+            }
+        }
         for (at, read) in reads {
             let number = match at {
                 Some(at) => Some(self.number_at(&read, at)?),
                 None => self.number_of(&read, &values)?,
             };
             if let Some(version) = number.and_then(|number| self.versions.get_mut(&number)) {
+                if version.writer == Some(read.operation) {
+                    return Err(future_read(self.scope, self.trace, &read));
+                }
                 version.readers.push(read.operation);
             }
         }
@@ -107,7 +120,8 @@ impl Numbered<'_> {
     /// this register lies between that one's number and the lowest at which it was read, so the latter stands for it.
     fn number_at(&mut self, read: &Access, at: u64) -> Result<u64, Box<Violation>> {
         let (newest, version) = self.newest(at);
-        if version.value == read.value || (self.trace.is_counter() && newest == at) {
+        let hole = read.value == Some(0) && version.value.is_none();
+        if version.value == read.value || hole || (self.trace.is_counter() && newest == at) {
             return Ok(newest);
         }
         let writer = if self.trace.is_counter() {
@@ -131,6 +145,9 @@ impl Numbered<'_> {
         read: &Access,
         values: &HashMap<Option<u64>, Vec<u64>>,
     ) -> Result<Option<u64>, Box<Violation>> {
+        if read.value == Some(0) {
+            return Ok(None);
+        }
         match values.get(&read.value).map(Vec::as_slice) {
             Some([number]) if !self.possible.contains_key(&read.value) => Ok(Some(*number)),
             None if !self.possible.contains_key(&read.value) => Err(self.nobody(read)),
@@ -163,6 +180,19 @@ impl Numbered<'_> {
         );
         let operations: Vec<u32> = [read.operation].into_iter().chain(version.writer).collect();
         self.violation("wrong version", why, &operations)
+    }
+
+    fn two_values(&self, one: &Access, other: &Access) -> Box<Violation> {
+        let why = format!(
+            "{} reads {} = {}, and {} reads {} there, both as of {}",
+            self.scope.name(one.operation),
+            self.trace.register,
+            Shown(one.value),
+            self.scope.name(other.operation),
+            Shown(other.value),
+            Number::from_u64(one.at.unwrap_or_default()),
+        );
+        self.violation("wrong version", why, &[one.operation, other.operation])
     }
 
     fn nobody(&self, read: &Access) -> Box<Violation> {
@@ -227,4 +257,10 @@ pub(super) fn read_from_nowhere(scope: &Scope<'_>, trace: &RegisterTrace, read: 
     };
     let places: Vec<usize> = [read.operation].into_iter().chain(writer).map(|place| place as usize).collect();
     Violation::new(scope.history, rule, why, &places)
+}
+
+/// What the transaction itself wrote later.
+pub(super) fn future_read(scope: &Scope<'_>, trace: &RegisterTrace, read: &Access) -> Box<Violation> {
+    let why = format!("{} reads from {} what it writes later", scope.name(read.operation), trace.register);
+    Violation::new(scope.history, "future read", why, &[read.operation as usize])
 }

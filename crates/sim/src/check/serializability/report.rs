@@ -19,10 +19,13 @@ pub(super) fn cycle(history: &History, traces: &Traces<'_>, cycle: &[Step]) -> B
 
 /// The names that Adya's thesis and Elle use.
 fn name(cycle: &[Step]) -> &'static str {
+    let mut objects: Vec<u32> = cycle.iter().map(|step| step.reason.object).collect();
+    objects.dedup();
     let has = |kind| cycle.iter().filter(|step| step.reason.kind == kind).count();
     match (has(Kind::ReadWrite), has(Kind::WriteRead), has(Kind::RealTime)) {
         (0, 0, 0) => "cycle of writes (G0)",
         (0, _, 0) => "cycle of information (G1c)",
+        (_, 0, 0) if objects.len() == 1 => "lost update (G-single)",
         (1, _, 0) => "read skew (G-single)",
         (_, _, 0) => "write skew (G2)",
         (0, 0, _) => "writes against real time (G0)",

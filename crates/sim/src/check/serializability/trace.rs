@@ -31,6 +31,8 @@ pub(super) struct Appended {
     pub(super) operation: u32,
     pub(super) element: u64,
     pub(super) offset: Option<u64>,
+    /// What the operation had appended to this list right before.
+    pub(super) before: Option<u64>,
     /// Whether the operation appended nothing more to this list.
     pub(super) last: bool,
 }
@@ -180,11 +182,8 @@ impl RegisterTrace {
         let numbered = |write: &Access| {
             write.at.is_some() || !history.operations()[write.operation as usize].committed()
         };
-        if self.writes.iter().any(|write| write.at.is_some()) && self.writes.iter().all(numbered) {
-            Order::Numbers
-        } else {
-            Order::Values
-        }
+        let any = self.writes.iter().chain(&self.reads).any(|access| access.at.is_some());
+        if any && self.writes.iter().all(numbered) { Order::Numbers } else { Order::Values }
     }
 }
 
@@ -276,9 +275,18 @@ impl<'t, 'h> View<'t, 'h> {
                 return;
             }
             Some(Known::Added) => return self.know(register, Known::Written(value)),
-            Some(Known::Read(expected) | Known::Written(expected)) => expected,
+            Some(Known::Read(expected)) => {
+                // Told at another number, it says more: that the value was still there.
+                let reads = &mut self.traces.register(register).reads;
+                if at.is_some() && reads.last().is_none_or(|read| read.at != at) {
+                    reads.push(Access { operation, value, at });
+                }
+                expected
+            }
+            Some(Known::Written(expected)) => expected,
         };
-        if value != expected {
+        // A hole may read as nothing and as zero.
+        if value.unwrap_or_default() != expected.unwrap_or_default() {
             let why = format!("{register} is read as {} after {}", Shown(value), Shown(expected));
             self.traces.own.push(Own { operation: self.place, why });
         }
@@ -352,11 +360,13 @@ impl<'t, 'h> View<'t, 'h> {
 
     fn append(&mut self, blob: Blob, element: u64, offset: Option<u64>) {
         let operation = self.operation();
-        self.list(blob).appended.push(element);
+        let appended = &mut self.list(blob).appended;
+        let before = appended.last().copied();
+        appended.push(element);
         let appends = &mut self.traces.list(blob).appends;
         if let Some(earlier) = appends.last_mut().filter(|append| append.operation == operation) {
             earlier.last = false;
         }
-        appends.push(Appended { operation, element, offset, last: true });
+        appends.push(Appended { operation, element, offset, before, last: true });
     }
 }

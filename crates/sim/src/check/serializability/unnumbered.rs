@@ -12,8 +12,8 @@ use super::{
         graph::{Graph, Kind, Reason},
     },
     Scope,
-    numbered::read_from_nowhere,
-    trace::{Access, RegisterTrace},
+    numbered::{future_read, read_from_nowhere},
+    trace::RegisterTrace,
 };
 
 /// Adds the edges of one register.
@@ -23,8 +23,7 @@ pub(super) fn add(graph: &mut Graph, scope: &Scope<'_>, trace: &RegisterTrace, o
     let mut edges = Edges { graph, object };
     edges.add_reads(&versions);
     let blocks = blocks(scope, &versions, &mut edges);
-    edges.add_blocks(&versions, &blocks);
-    Ok(())
+    edges.add_blocks(&versions, &blocks).map_err(|turns| in_turns(scope, trace, &turns))
 }
 
 /// The first is what was there before all.
@@ -65,7 +64,8 @@ impl Versions {
 
     fn attach_reads(&mut self, scope: &Scope<'_>, trace: &RegisterTrace) -> Verdict {
         for read in trace.reads.iter().filter(|read| scope.counts(read.operation)) {
-            let at = match read.value {
+            let hole = read.value == Some(0) && !self.of_value.contains_key(&0);
+            let at = match read.value.filter(|_| !hole) {
                 Some(value) => {
                     *self.of_value.get(&value).ok_or_else(|| read_from_nowhere(scope, trace, read))?
                 }
@@ -87,19 +87,31 @@ fn twice(scope: &Scope<'_>, trace: &RegisterTrace, value: u64, writers: [u32; 2]
     Violation::new(scope.history, "workload", why, &writers.map(|writer| writer as usize))
 }
 
-fn future_read(scope: &Scope<'_>, trace: &RegisterTrace, read: &Access) -> Box<Violation> {
-    let why = format!("{} reads from {} what it writes later", scope.name(read.operation), trace.register);
-    Violation::new(scope.history, "future read", why, &[read.operation as usize])
-}
-
 /// Versions that follow each other without anything between them.
 struct Block {
     first: usize,
     last: usize,
-    /// The earliest answer among all that touched it.
-    answered: u64,
-    /// The latest beginning among all that touched it.
-    began: u64,
+    /// The earliest answer among all that touched it, and whose it is.
+    answered: (u64, u32),
+    /// The latest beginning among all that touched it, and whose it is.
+    began: (u64, u32),
+}
+
+/// Two blocks that each precede the other in real time.
+struct Turns<'b> {
+    one: &'b Block,
+    other: &'b Block,
+}
+
+fn in_turns(scope: &Scope<'_>, trace: &RegisterTrace, turns: &Turns<'_>) -> Box<Violation> {
+    let places = [turns.one.answered.1, turns.other.answered.1, turns.one.began.1, turns.other.began.1];
+    let [first, second, third, fourth] = places.map(|place| scope.name(place));
+    let why = format!(
+        "{third} finds {} as {first} left or found it, but {second} had been answered before, and {fourth} began after {first} \
+         was answered, and both knew it otherwise",
+        trace.register
+    );
+    Violation::new(scope.history, "stale read", why, &places.map(|place| place as usize))
 }
 
 /// The blocks; the one with what was there before all is the first.
@@ -132,14 +144,14 @@ fn followers(versions: &Versions, edges: &mut Edges<'_>) -> Vec<Option<usize>> {
 }
 
 fn block(scope: &Scope<'_>, versions: &Versions, next: &[Option<usize>], head: usize) -> Block {
-    let mut block = Block { first: head, last: head, answered: u64::MAX, began: 0 };
+    let mut block = Block { first: head, last: head, answered: (u64::MAX, 0), began: (0, 0) };
     let mut at = Some(head);
     while let Some(version) = at {
         let touched = &versions.versions[version];
-        for operation in touched.writer.iter().chain(&touched.readers) {
-            let operation = &scope.history.operations()[*operation as usize];
-            block.answered = block.answered.min(operation.latest());
-            block.began = block.began.max(operation.invoked);
+        for place in touched.writer.iter().chain(&touched.readers) {
+            let operation = &scope.history.operations()[*place as usize];
+            block.answered = block.answered.min((operation.latest(), *place));
+            block.began = block.began.max((operation.invoked, *place));
         }
         block.last = version;
         at = next[version];
@@ -174,8 +186,8 @@ impl Edges<'_> {
 
     /// Block by block, each to all that must come later. A line of relays by the latest beginning stands for all that began after
     /// some time.
-    fn add_blocks(&mut self, versions: &Versions, blocks: &[Block]) {
-        let mut later: Vec<&Block> = blocks[1..].iter().collect();
+    fn add_blocks<'b>(&mut self, versions: &Versions, blocks: &'b [Block]) -> Result<(), Turns<'b>> {
+        let mut later: Vec<&'b Block> = blocks[1..].iter().collect();
         later.sort_by_key(|block| block.began);
         let line = self.line(versions, &later);
         if let Some(first) = line.first() {
@@ -183,19 +195,19 @@ impl Edges<'_> {
         }
         for (place, block) in later.iter().enumerate() {
             let last = &versions.versions[block.last];
-            let from = later.partition_point(|other| other.began <= block.answered);
+            let from = later.partition_point(|other| other.began.0 <= block.answered.0);
             for other in later[..place].iter().skip(from) {
+                if other.answered.0 < block.began.0 {
+                    return Err(Turns { one: block, other });
+                }
                 let head = &versions.versions[other.first];
                 self.leave(versions, last, head.writer.expect("only the first is not written"), head.value);
-                // It must precede this one, too: that is a cycle, and one is enough.
-                if other.answered < block.began {
-                    break;
-                }
             }
             if let Some(relay) = line.get(from.max(place + 1)) {
                 self.leave(versions, last, *relay, None);
             }
         }
+        Ok(())
     }
 
     fn line(&mut self, versions: &Versions, later: &[&Block]) -> Vec<u32> {
