@@ -27,6 +27,13 @@ pub enum Entry {
         /// Its client has the answers of everything below.
         answered: u64,
     },
+    /// A client has the answers of everything below a sequence.
+    Mark {
+        /// Its session.
+        session: SessionId,
+        /// The sequence.
+        answered: u64,
+    },
     /// A blob's superseded versions up to a number are collected at all its chunks.
     Collected {
         /// The blob.

@@ -106,6 +106,11 @@ impl State {
         self.records.iter().map(|(id, record)| (*id, record))
     }
 
+    /// Up to where a client has its answers, as far as this partition knows.
+    pub fn mark(&self, session: SessionId) -> u64 {
+        self.marks.get(&session).copied().unwrap_or(0)
+    }
+
     /// Whether a transaction's client has its answer, so that it is not executed if it comes again.
     pub fn is_below_mark(&self, id: TransactionId) -> bool {
         self.marks.get(&id.session).is_some_and(|mark| id.sequence < *mark)
@@ -141,6 +146,7 @@ impl State {
                 self.records.remove(id);
                 self.raise_mark(id.session, *answered);
             }
+            Entry::Mark { session, answered } => self.raise_mark(*session, *answered),
             Entry::Collected { blob, up_to } => self.set_collected(blob, *up_to),
             Entry::Collect { chunk, up_to, keep } => self.collect(chunk, *up_to, keep),
         }
@@ -223,7 +229,7 @@ impl State {
     }
 
     /// Notes that a client has the answers of everything below a sequence, and forgets those that concern nobody else.
-    pub fn raise_mark(&mut self, session: SessionId, answered: u64) {
+    fn raise_mark(&mut self, session: SessionId, answered: u64) {
         let mark = self.marks.entry(session).or_default();
         if *mark >= answered {
             return;

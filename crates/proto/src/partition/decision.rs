@@ -402,17 +402,26 @@ impl Partition {
         }
     }
 
-    /// A client has the answers of everything below a sequence.
+    /// A client has the answers of everything below a sequence. It hears that this is noted once a new
+    /// primary would know it, too.
     pub fn handle_answered(&mut self, cx: &mut Context, session: SessionId, answered: u64) {
         if !self.is_established() {
             return;
         }
-        self.state.raise_mark(session, answered);
+        if self.state.mark(session) < answered {
+            self.append(cx, Entry::Mark { session, answered });
+        } else {
+            cx.answer(session, Answer::MarkNoted { partition: self.id, answered });
+        }
+        self.settle(cx);
+    }
+
+    pub(super) fn handle_mark_durable(&mut self, cx: &mut Context, session: SessionId, answered: u64) {
+        cx.answer(session, Answer::MarkNoted { partition: self.id, answered });
         let ids: Vec<_> = self.drives.keys().filter(|id| id.session == session).copied().collect();
         for id in ids {
             self.end_drive_if_done(cx, id);
         }
-        cx.answer(session, Answer::MarkNoted { partition: self.id, answered });
     }
 
     /// The decider asks how this part of a transaction stands.

@@ -87,7 +87,11 @@ impl Manager {
                 None
             }
             Request::Register(holder, command) => match self.apply(command) {
-                Some(Answer::Registered(node, _)) => Some(Reply::Registered(node)),
+                Some(Answer::Registered(node, _)) => {
+                    // It has as long as a lease lasts to ask for its first one.
+                    self.leases.grant(LeaseRequest { holder, sent: Time(0) }, now);
+                    Some(Reply::Registered(node))
+                }
                 _ => Some(Reply::Evicted(holder)),
             },
             Request::Lease(request, position) => {
