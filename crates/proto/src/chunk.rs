@@ -181,7 +181,7 @@ impl Chunk {
     /// Whether collecting would drop anything.
     pub fn would_collect(&self, up_to: Number, keep: &[Number]) -> bool {
         let kept = self.seen_at(up_to, keep).len();
-        self.versions.range(..=up_to).count() > kept || self.is_gone()
+        self.versions.range(..=up_to).count() > kept
     }
 
     fn seen_at(&self, up_to: Number, keep: &[Number]) -> BTreeSet<Number> {
@@ -193,11 +193,6 @@ impl Chunk {
     /// How many versions are held.
     pub fn version_count(&self) -> usize {
         self.versions.len()
-    }
-
-    /// Whether nothing is left that anybody could ask for.
-    pub fn is_gone(&self) -> bool {
-        self.pending.is_empty() && self.versions.values().all(Content::is_empty) && self.versions.len() <= 1
     }
 
     /// What is there now, to compare replicas.

@@ -251,10 +251,8 @@ impl State {
 
     fn collect(&mut self, name: &ChunkName, up_to: Number, keep: &[Number]) {
         if let Some(chunk) = self.chunks.get_mut(name) {
+            // What is left of a deleted chunk is the number that a later write may follow.
             chunk.collect(up_to, keep);
-            if chunk.is_gone() {
-                self.chunks.remove(name);
-            }
         }
     }
 
