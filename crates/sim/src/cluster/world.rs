@@ -517,6 +517,10 @@ impl World {
         let [one, other] = [0, 1].map(|_| *self.random.choose(&nodes).expect("a node at least"));
         let lasts = 1 + self.random.below(1_500_000);
         let now = self.now;
+        let takes_out = matches!(kind, Fault::Crash | Fault::Pause | Fault::Isolate);
+        if takes_out && self.profile.durability == Durability::Memory && self.is_needed(one) {
+            return;
+        }
         self.say(|| format!("{kind:?} of {one} ({other}) for {lasts}"));
         match kind {
             Fault::Crash => self.crash(one, lasts),
@@ -537,26 +541,40 @@ impl World {
         self.count("faults");
     }
 
-    /// A node crashes and starts again later; not if that took away the last that is left of a partition.
+    /// A node crashes and starts again later.
     fn crash(&mut self, node: NodeId, lasts: u64) {
         let memory_is_all = self.profile.durability == Durability::Memory;
-        if !self.servers[&node].is_up() || (memory_is_all && self.is_needed(node)) {
+        if !self.servers[&node].is_up() {
             return;
         }
         self.count("crashes");
+        let holders: Vec<String> = self
+            .manager
+            .cluster()
+            .partitions()
+            .map(|(id, partition)| {
+                let complete = partition.last_complete().iter();
+                let complete = complete.map(|replica| format!("{}/{}", replica.node, replica.incarnation.0));
+                format!("{id} {}", complete.collect::<Vec<_>>().join(" "))
+            })
+            .collect();
+        self.say(|| format!("{node} crashes; complete: {}", holders.join(", ")));
         let mut random = self.random.fork();
         self.server(node).crash(&mut random, memory_is_all);
         self.after(lasts, Event::Boot(node));
     }
 
-    /// Whether a node holds something in memory that no other complete replica that runs holds.
+    /// Whether a node holds something in memory that no other complete replica holds which runs and is heard of: a cluster in memory
+    /// survives the loss of all replicas of a partition but one, not of all.
     fn is_needed(&self, node: NodeId) -> bool {
         self.manager.cluster().partitions().any(|(_, partition)| {
             let holders: BTreeSet<NodeId> =
                 partition.last_complete().iter().map(|replica| replica.node).collect();
             let lives = |replica: &&tyr_proto::Replica| {
                 let server = &self.servers[&replica.node];
-                replica.node != node && server.is_up() && server.replica() == **replica
+                let is_heard = !self.is_cut(replica.node, NodeId(0)) && !self.is_cut(NodeId(0), replica.node);
+                let runs = server.is_up() && server.paused_until <= self.now;
+                replica.node != node && runs && is_heard && server.replica() == **replica
             };
             holders.contains(&node) && !partition.last_complete().iter().any(|replica| lives(&replica))
         })
