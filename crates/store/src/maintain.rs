@@ -6,6 +6,7 @@ use std::{
     sync::{Arc, atomic::AtomicBool},
 };
 
+use parking_lot::MutexGuard;
 use tyr_types::{BlobId, Error, ErrorKind, KeyspaceId, Result};
 use tyr_wire::{
     Reader,
@@ -57,7 +58,11 @@ impl Store {
             || self.forget_histories()?
             || self.defragment_one()?
             || self.merge_tables()?
-            || self.compact_one(SPARSE)?;
+            || match self.compacting.try_lock() {
+                Some(compacting) => self.compact_one(&compacting, SPARSE)?,
+                // Somebody is at it.
+                None => false,
+            };
         Ok(if worked { Maintained::Worked } else { Maintained::Idle })
     }
 
@@ -83,7 +88,7 @@ impl Store {
             if worked {
                 continue;
             }
-            if !self.compact_one(TIDY)? {
+            if !self.compact_one(&self.compacting.lock(), TIDY)? {
                 break;
             }
             report.segments += 1;
@@ -110,13 +115,19 @@ impl Store {
     fn collect_garbage(&self) -> Result<bool> {
         let Some(garbage) = self.backlog.lock().garbage.front().cloned() else { return Ok(false) };
         let rest = match &garbage {
+            // Released with all that the keyspace had.
+            Garbage::Blob { keyspace, .. } | Garbage::Cut { keyspace, .. }
+                if !self.keyspaces.contains(*keyspace) =>
+            {
+                None
+            }
             Garbage::Blob { keyspace, blob, from } => self
                 .release_leaves(*keyspace, *blob, *from)?
                 .map(|from| Garbage::Blob { keyspace: *keyspace, blob: *blob, from }),
             Garbage::Cut { keyspace, key, blob, from } => {
                 let entry = (*keyspace, key.clone());
                 let next = self.trim_leaves(&entry, *blob, *from)?;
-                if next.is_none() && self.keyspaces.contains(*keyspace) {
+                if next.is_none() {
                     self.rebase(&entry, *blob)?;
                 }
                 next.map(|from| Garbage::Cut { keyspace: *keyspace, key: key.clone(), blob: *blob, from })
@@ -142,16 +153,28 @@ impl Store {
         Ok(next)
     }
 
-    /// Leaves alone a leaf that was evicted between being loaded and being locked: an older state must not replace it.
     fn release_leaf(&self, id: &LeafKey) -> Result<()> {
         self.loaded(self.leaf(id, Wait::Allowed))?;
         let _commit = self.commit.lock();
-        let mut shard = self.leaves.lock(id);
-        let Some(leaf) = shard.find(id) else { return Ok(()) };
-        leaf.extents.iter().for_each(|extent| self.release_extent(extent));
-        let empty = Leaf { applied: leaf.applied, extents: Vec::new() };
-        self.leaves.change(&mut shard, id, Arc::new(empty));
+        self.release_locked(id);
         Ok(())
+    }
+
+    /// Empties a leaf; the caller holds the commit lock. Leaves alone, and returns false for, one that was evicted since it was loaded:
+    /// an older state must not replace it.
+    pub(crate) fn release_locked(&self, id: &LeafKey) -> bool {
+        if !self.keyspaces.contains(id.0) {
+            // Released as a whole.
+            return true;
+        }
+        let mut shard = self.leaves.lock(id);
+        let Some(leaf) = shard.find(id) else { return false };
+        if !leaf.extents.is_empty() {
+            leaf.extents.iter().for_each(|extent| self.release_extent(extent));
+            let empty = Leaf { applied: leaf.applied, extents: Vec::new() };
+            self.leaves.change(&mut shard, id, Arc::new(empty));
+        }
+        true
     }
 
     /// Prunes leaves behind a cut; where to go on, if there are more.
@@ -166,12 +189,12 @@ impl Store {
 
     /// Drops what no pin can see from a leaf; whether somebody may still look at its past.
     fn prune_leaf(&self, key: &EntryKey, id: &LeafKey) -> Result<bool> {
-        if !self.keyspaces.contains(key.0) {
-            return Ok(false);
-        }
         self.loaded(self.entry(key, Wait::Allowed))?;
         self.loaded(self.leaf(id, Wait::Allowed))?;
         let _commit = self.commit.lock();
+        if !self.keyspaces.contains(key.0) {
+            return Ok(false);
+        }
         let mut entries = self.entries.lock(key);
         // Evicted since: another time.
         let Some(entry) = entries.find(key) else { return Ok(self.look_again(key, id)) };
@@ -291,11 +314,11 @@ impl Store {
     }
 
     fn forget_entry_history(&self, key: &EntryKey) -> Result<()> {
+        self.loaded(self.entry(key, Wait::Allowed))?;
+        let _commit = self.commit.lock();
         if !self.keyspaces.contains(key.0) {
             return Ok(());
         }
-        self.loaded(self.entry(key, Wait::Allowed))?;
-        let _commit = self.commit.lock();
         let mut shard = self.entries.lock(key);
         let Some(old) = shard.find(key) else {
             // Evicted since: another time.
@@ -339,21 +362,44 @@ impl Store {
         Ok(true)
     }
 
-    /// Empties the segment with the least that is live, if it is less than `limit` of 100.
-    fn compact_one(&self, limit: u64) -> Result<bool> {
+    /// Empties the segment with the least that is live, if it is less than `limit` of 100; one at a time.
+    fn compact_one(&self, _compacting: &MutexGuard<'_, ()>, limit: u64) -> Result<bool> {
         let Some(segment) = self.sparsest(limit) else { return Ok(false) };
-        if let Err(error) = self.evacuate(&segment).and_then(|()| check_empty(&segment)) {
-            if matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::Internal) {
-                // Kept, for what is left in it can be had nowhere else; told once, so that other segments have their turn.
-                self.checkpoint.lock().kept.insert(segment.id);
+        match self.evacuate(&segment).and_then(|()| self.check_empty(&segment)) {
+            Ok(Emptied::Whole) => {}
+            // Garbage is collected before the next segment is looked for.
+            Ok(Emptied::ButForGarbage) => return Ok(true),
+            Err(error) => {
+                if matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::Internal) {
+                    // Kept, for what is left in it can be had nowhere else; told once, so that other segments have their turn.
+                    self.checkpoint.lock().kept.insert(segment.id);
+                }
+                return Err(error);
             }
-            return Err(error);
         }
         self.checkpoint.lock().evacuated.insert(segment.id);
         if self.checkpoint.lock().evacuated.len() >= EVACUATED_MAX || self.is_space_short() {
             self.backlog.request_checkpoint();
         }
         Ok(true)
+    }
+
+    /// Fails if something live is left in a segment that everything has been moved out of, but for what a keyspace left behind that was dropped
+    /// meanwhile. All else that is collected in steps has been released by the evacuation.
+    pub(crate) fn check_empty(&self, segment: &Segment) -> Result<Emptied> {
+        // A keyspace is forgotten, and what it had released, under this lock: never seen in between.
+        let _commit = self.commit.lock();
+        let left = segment.live();
+        if left == 0 {
+            return Ok(Emptied::Whole);
+        }
+        if self.backlog.lock().garbage.iter().any(|garbage| matches!(garbage, Garbage::Keyspace(_))) {
+            return Ok(Emptied::ButForGarbage);
+        }
+        Err(Error::internal(format!(
+            "{} cannot be emptied: nobody is known to own {left} live bytes in it; the file is kept; run a check and report this",
+            segment.name()
+        )))
     }
 
     pub(crate) fn is_space_short(&self) -> bool {
@@ -383,15 +429,12 @@ impl Store {
     }
 }
 
-/// Fails if something live is left in a segment that everything has been moved out of.
-fn check_empty(segment: &Segment) -> Result<()> {
-    match segment.live() {
-        0 => Ok(()),
-        left => Err(Error::internal(format!(
-            "{} cannot be emptied: nobody is known to own {left} live bytes in it; the file is kept; run a check and report this",
-            segment.name()
-        ))),
-    }
+/// Whether a segment that everything was moved out of is empty.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Emptied {
+    Whole,
+    /// What is left waits to be collected.
+    ButForGarbage,
 }
 
 /// Segments with less than this percentage live are compacted in passing.

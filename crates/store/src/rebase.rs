@@ -47,13 +47,13 @@ impl Store {
         self.rebase_entry(key, blob, &cuts)
     }
 
-    /// False if somebody has begun to read the blob's past.
+    /// False if somebody has begun to read the blob's past, or its keyspace is gone.
     fn rebase_leaf(&self, key: &EntryKey, id: &LeafKey, cuts: &[Cut]) -> Result<bool> {
         loop {
             self.loaded(self.leaf(id, Wait::Allowed))?;
             let mut commit = self.commit.lock();
             let _entries = self.entries.lock(key);
-            if !self.pins_of(key).is_empty() {
+            if !self.keyspaces.contains(key.0) || !self.pins_of(key).is_empty() {
                 return Ok(false);
             }
             let mut shard = self.leaves.lock(id);
@@ -74,6 +74,9 @@ impl Store {
     fn rebase_entry(&self, key: &EntryKey, blob: BlobId, cuts: &[Cut]) -> Result<()> {
         self.loaded(self.entry(key, Wait::Allowed))?;
         let mut commit = self.commit.lock();
+        if !self.keyspaces.contains(key.0) {
+            return Ok(());
+        }
         let mut shard = self.entries.lock(key);
         // Evicted since: the next cut tries again.
         let Some(old) = shard.find(key) else { return Ok(()) };

@@ -153,6 +153,7 @@ impl Store {
                 taken: 0,
                 log_bytes: 0,
             }),
+            compacting: Mutex::default(),
             merging: Mutex::default(),
             backlog: Arc::default(),
             next_wake: AtomicU64::new(0),

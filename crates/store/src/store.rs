@@ -35,7 +35,7 @@ use crate::{
 
 /// A storage target: the log, the index, and everything in memory. It starts no threads; all methods may be called from many.
 ///
-/// Locks are taken in this order: merging, checkpoint, commit, shard of entries, shard of leaves, log.
+/// Locks are taken in this order: compacting, merging, checkpoint, commit, shard of entries, shard of leaves, log.
 pub struct Store {
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) options: Options,
@@ -55,6 +55,8 @@ pub struct Store {
     /// The last transaction that has been applied to the objects in memory, with all before it.
     pub(crate) applied: AtomicU64,
     pub(crate) checkpoint: Mutex<CheckpointState>,
+    /// Held by whoever empties a segment.
+    pub(crate) compacting: Mutex<()>,
     /// Held by the one merge of tables that is going on.
     pub(crate) merging: Mutex<()>,
     pub(crate) backlog: Arc<Backlog>,
