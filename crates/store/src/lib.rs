@@ -39,6 +39,8 @@ mod scan;
 mod segment;
 mod stats;
 mod store;
+#[cfg(test)]
+mod testing;
 mod transact;
 
 pub use check::{CheckReport, DAMAGE_MAX};

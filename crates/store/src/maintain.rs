@@ -20,6 +20,7 @@ use crate::{
     collect::Garbage,
     index_key::{self, EntryKey, IndexKey, LeafKey},
     miss::Wait,
+    objects::Shard,
     relocate::{Object, forget_history},
     segment::Segment,
     store::Store,
@@ -154,10 +155,14 @@ impl Store {
     }
 
     fn release_leaf(&self, id: &LeafKey) -> Result<()> {
-        self.loaded(self.leaf(id, Wait::Allowed))?;
-        let _commit = self.commit.lock();
-        self.release_locked(id);
-        Ok(())
+        loop {
+            self.loaded(self.leaf(id, Wait::Allowed))?;
+            let _commit = self.commit.lock();
+            // Evicted since: once more.
+            if self.release_locked(id) {
+                return Ok(());
+            }
+        }
     }
 
     /// Empties a leaf; the caller holds the commit lock. Leaves alone, and returns false for, one that was evicted since it was loaded:
@@ -187,40 +192,39 @@ impl Store {
         Ok(next)
     }
 
-    /// Drops what no pin can see from a leaf; whether somebody may still look at its past.
-    fn prune_leaf(&self, key: &EntryKey, id: &LeafKey) -> Result<bool> {
-        self.loaded(self.entry(key, Wait::Allowed))?;
-        self.loaded(self.leaf(id, Wait::Allowed))?;
-        let _commit = self.commit.lock();
-        if !self.keyspaces.contains(key.0) {
-            return Ok(false);
+    /// Drops what no pin can see from a leaf, and remembers it if a pin may still see its past.
+    fn prune_leaf(&self, key: &EntryKey, id: &LeafKey) -> Result<()> {
+        loop {
+            self.loaded(self.entry(key, Wait::Allowed))?;
+            self.loaded(self.leaf(id, Wait::Allowed))?;
+            let _commit = self.commit.lock();
+            if !self.keyspaces.contains(key.0) {
+                return Ok(self.backlog.remove_historic_leaf(id));
+            }
+            let mut entries = self.entries.lock(key);
+            // Evicted since: once more.
+            let Some(entry) = entries.find(key) else { continue };
+            let Some(blob) = entry.blobs.iter().find(|blob| blob.id == id.1) else {
+                return Ok(self.backlog.remove_historic_leaf(id));
+            };
+            let pins = self.pins_of(key);
+            let mut shard = self.leaves.lock(id);
+            let Some(old) = shard.find(id) else { continue };
+            let mut leaf = Leaf::clone(&old);
+            let dropped = crate::leaf::prune(&mut leaf.extents, &blob.cuts, id.2, &pins);
+            if pins.is_empty() {
+                self.note_fragmented(key, id.1, id.2, &leaf.extents);
+            }
+            if !dropped.is_empty() {
+                dropped.iter().for_each(|extent| self.release_extent(extent));
+                self.leaves.change(&mut shard, id, Arc::new(leaf));
+            }
+            match pins.is_empty() {
+                true => self.backlog.remove_historic_leaf(id),
+                false => self.backlog.add_historic_leaf(key, id),
+            }
+            return Ok(());
         }
-        let mut entries = self.entries.lock(key);
-        // Evicted since: another time.
-        let Some(entry) = entries.find(key) else { return Ok(self.look_again(key, id)) };
-        let Some(blob) = entry.blobs.iter().find(|blob| blob.id == id.1) else { return Ok(false) };
-        let pins = self.pins_of(key);
-        let mut shard = self.leaves.lock(id);
-        let Some(old) = shard.find(id) else { return Ok(self.look_again(key, id)) };
-        let mut leaf = Leaf::clone(&old);
-        let dropped = crate::leaf::prune(&mut leaf.extents, &blob.cuts, id.2, &pins);
-        if pins.is_empty() && crate::leaf::is_fragmented(&leaf.extents) {
-            self.backlog.add_fragmented(key, id.1, id.2);
-        }
-        if !dropped.is_empty() {
-            dropped.iter().for_each(|extent| self.release_extent(extent));
-            self.leaves.change(&mut shard, id, Arc::new(leaf));
-        }
-        if !pins.is_empty() {
-            self.backlog.add_historic_leaf(key, id);
-        }
-        Ok(!pins.is_empty())
-    }
-
-    /// Puts a leaf back among those that have a history.
-    fn look_again(&self, key: &EntryKey, id: &LeafKey) -> bool {
-        self.backlog.add_historic_leaf(key, id);
-        true
     }
 
     /// Up to [`GARBAGE_STEP`] indexes of leaves of a blob that exist, from one on, ascending.
@@ -292,41 +296,44 @@ impl Store {
         Ok(true)
     }
 
-    /// After a pin was released: forgets what was kept for it.
+    /// After a pin was released: forgets what was kept for it. What fails stays in the backlog for the next time, and does not keep the
+    /// rest from its turn.
     fn forget_histories(&self) -> Result<bool> {
         let (entries, leaves) = {
             let mut work = self.backlog.lock();
             if !std::mem::take(&mut work.history_due) {
                 return Ok(false);
             }
-            (std::mem::take(&mut work.historic_entries), std::mem::take(&mut work.historic_leaves))
+            // They stay where a checkpoint finds them until they are done.
+            (work.historic_entries.clone(), work.historic_leaves.clone())
         };
-        if entries.is_empty() && leaves.is_empty() {
-            return Ok(false);
-        }
-        for key in entries {
-            self.forget_entry_history(&key)?;
-        }
-        for (id, key) in leaves {
-            self.prune_leaf(&(id.0, key), &id)?;
-        }
-        Ok(true)
+        let is_idle = entries.is_empty() && leaves.is_empty();
+        let entries = entries.into_iter().map(|key| self.forget_entry_history(&key));
+        let leaves = leaves.into_iter().map(|(id, key)| self.prune_leaf(&(id.0, key), &id));
+        // All of them, then the first failure.
+        let results: Vec<Result<()>> = entries.chain(leaves).filter(Result::is_err).collect();
+        results.into_iter().collect::<Result<()>>()?;
+        Ok(!is_idle)
     }
 
     fn forget_entry_history(&self, key: &EntryKey) -> Result<()> {
-        self.loaded(self.entry(key, Wait::Allowed))?;
-        let _commit = self.commit.lock();
-        if !self.keyspaces.contains(key.0) {
-            return Ok(());
+        loop {
+            self.loaded(self.entry(key, Wait::Allowed))?;
+            let _commit = self.commit.lock();
+            if !self.keyspaces.contains(key.0) {
+                return Ok(self.backlog.remove_historic_entry(key));
+            }
+            let mut shard = self.entries.lock(key);
+            // Evicted since: once more.
+            if let Some(old) = shard.find(key) {
+                return Ok(self.forget_locked(key, &mut shard, &old));
+            }
         }
-        let mut shard = self.entries.lock(key);
-        let Some(old) = shard.find(key) else {
-            // Evicted since: another time.
-            self.backlog.add_historic_entry(key);
-            return Ok(());
-        };
+    }
+
+    fn forget_locked(&self, key: &EntryKey, shard: &mut Shard<EntryKey, Entry>, old: &Entry) {
         let pins = self.pins_of(key);
-        let mut entry = Entry::clone(&old);
+        let mut entry = Entry::clone(old);
         let mut kept = Vec::with_capacity(entry.blobs.len());
         for mut blob in std::mem::take(&mut entry.blobs) {
             let is_seen = blob.deleted.is_none_or(|deleted| {
@@ -335,8 +342,8 @@ impl Store {
             let dropped =
                 if is_seen { forget_history(&mut blob, &pins) } else { std::mem::take(&mut blob.leaf) };
             dropped.iter().for_each(|extent| self.release_extent(extent));
-            if pins.is_empty() && crate::leaf::is_fragmented(&blob.leaf) {
-                self.backlog.add_fragmented(key, blob.id, 0);
+            if pins.is_empty() {
+                self.note_fragmented(key, blob.id, 0, &blob.leaf);
             }
             if is_seen {
                 kept.push(blob);
@@ -346,12 +353,12 @@ impl Store {
         }
         entry.blobs = kept;
         if entry != *old {
-            self.entries.change(&mut shard, key, Arc::new(entry));
+            self.entries.change(shard, key, Arc::new(entry));
         }
-        if !pins.is_empty() {
-            self.backlog.add_historic_entry(key);
+        match pins.is_empty() {
+            true => self.backlog.remove_historic_entry(key),
+            false => self.backlog.add_historic_entry(key),
         }
-        Ok(())
     }
 
     fn defragment_one(&self) -> Result<bool> {
@@ -448,3 +455,6 @@ const GARBAGE_STEP: usize = 256;
 
 /// So many evacuated segments are worth a checkpoint.
 const EVACUATED_MAX: usize = 4;
+
+#[cfg(test)]
+mod tests;

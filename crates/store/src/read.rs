@@ -183,7 +183,8 @@ impl Store {
         if plan.len < len {
             plan.observed = plan.observed.max(head.number);
         }
-        let multiple = self.lay_out(key, blob, number, offset, &mut plan, |leaf| self.leaf(leaf, wait))?;
+        let multiple =
+            self.lay_out(key, blob, number, offset, &mut plan, |leaf| self.leaf_of(key, leaf, wait))?;
         if multiple && at == Number::MAX {
             let now = self.entry(key, wait)?;
             if now.applied != entry.applied {

@@ -72,31 +72,33 @@ impl Store {
     }
 
     fn rebase_entry(&self, key: &EntryKey, blob: BlobId, cuts: &[Cut]) -> Result<()> {
-        self.loaded(self.entry(key, Wait::Allowed))?;
-        let mut commit = self.commit.lock();
-        if !self.keyspaces.contains(key.0) {
+        loop {
+            self.loaded(self.entry(key, Wait::Allowed))?;
+            let mut commit = self.commit.lock();
+            if !self.keyspaces.contains(key.0) {
+                return Ok(());
+            }
+            let mut shard = self.entries.lock(key);
+            // Evicted since: once more.
+            let Some(old) = shard.find(key) else { continue };
+            let mut entry = Entry::clone(&old);
+            let Some(current) = entry.blobs.last_mut().filter(|current| current.id == blob) else {
+                return Ok(());
+            };
+            // A cut that came meanwhile stays, and with it those before it; the next attempt gets them all.
+            if current.cuts != cuts || !self.pins_of(key).is_empty() {
+                return Ok(());
+            }
+            let before = std::mem::take(&mut current.leaf);
+            current.leaf = trimmed(&before, cuts, 0);
+            current.cuts.clear();
+            let after = current.leaf.clone();
+            let state = EntryState { keyspace: key.0, key: key.1.clone(), entry: entry.clone() };
+            self.log_state(&mut commit, &Record::Entry(state))?;
+            self.recount_trimmed(&before, &after);
+            self.entries.change(&mut shard, key, Arc::new(entry));
             return Ok(());
         }
-        let mut shard = self.entries.lock(key);
-        // Evicted since: the next cut tries again.
-        let Some(old) = shard.find(key) else { return Ok(()) };
-        let mut entry = Entry::clone(&old);
-        let Some(current) = entry.blobs.last_mut().filter(|current| current.id == blob) else {
-            return Ok(());
-        };
-        // A cut that came meanwhile stays, and with it those before it; the next attempt gets them all.
-        if current.cuts != cuts || !self.pins_of(key).is_empty() {
-            return Ok(());
-        }
-        let before = std::mem::take(&mut current.leaf);
-        current.leaf = trimmed(&before, cuts, 0);
-        current.cuts.clear();
-        let after = current.leaf.clone();
-        let state = EntryState { keyspace: key.0, key: key.1.clone(), entry: entry.clone() };
-        self.log_state(&mut commit, &Record::Entry(state))?;
-        self.recount_trimmed(&before, &after);
-        self.entries.change(&mut shard, key, Arc::new(entry));
-        Ok(())
     }
 
     fn log_state(&self, commit: &mut CommitState, record: &Record) -> Result<()> {

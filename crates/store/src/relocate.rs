@@ -456,6 +456,7 @@ impl Store {
             self.note_owner(key, blob, &write);
         }
         old.iter().filter(|extent| !new.contains(extent)).for_each(|extent| self.release_extent(extent));
+        self.note_fragmented(key, blob, index, new);
     }
 
     /// Unwraps a load that was allowed to wait.

@@ -1,50 +1,13 @@
 //! What happens between the steps of emptying a segment.
 
-use tyr_sim_env::SimDisk;
-use tyr_types::{Key, KeyspaceName, KeyspaceSettings};
 use tyr_wire::record::Existence;
 
 use super::*;
 use crate::{
     maintain::Emptied,
-    options::{Create, Options},
+    testing::{commit, key, keyspace, settle, store},
     transact::{BlobChange, Stop},
 };
-
-/// A store on which nobody does maintenance but the test.
-fn store() -> (Store, KeyspaceId) {
-    let options = Options { segment_size: 256 << 10, inline_max: 16 << 10, ..Options::default() };
-    let store = Store::open(SimDisk::new(1), Create::New, options).expect("opens");
-    let space = keyspace(&store, "k");
-    (store, space)
-}
-
-fn keyspace(store: &Store, name: &str) -> KeyspaceId {
-    let name = KeyspaceName::new(name).expect("valid");
-    store.create_keyspace(name, KeyspaceSettings::default()).expect("creates")
-}
-
-fn key(name: &str) -> Key {
-    Key::new(name).expect("valid")
-}
-
-fn commit(store: &Store, space: KeyspaceId, name: &str, existence: Existence, bytes: &[u8]) {
-    let writes = bytes.chunks(100_000).zip(0..);
-    let change = BlobChange {
-        existence,
-        cut: None,
-        size: bytes.len() as u64,
-        attributes: None,
-        writes: writes.map(|(piece, index)| (index * 100_000, Payload::new(piece))).collect(),
-    };
-    let key = key(name);
-    let committed = store.transact(Wait::Allowed, |writer| -> Result<(), Stop<Error>> {
-        writer.head(space, &key)?;
-        writer.put(space, &key, change.clone());
-        Ok(())
-    });
-    committed.expect("commits").1.wait().expect("durable");
-}
 
 /// The segments that hold payload of a length now, ready to be emptied.
 fn filled(store: &Store) -> Vec<Arc<Segment>> {
@@ -56,12 +19,6 @@ fn filled(store: &Store) -> Vec<Arc<Segment>> {
 fn evacuate(store: &Store, segment: &Arc<Segment>) -> Emptied {
     store.evacuate(segment).expect("moves everything");
     store.check_empty(segment).expect("everything is somebody's")
-}
-
-fn collect(store: &Store) {
-    while store.maintain().expect("maintains") == crate::maintain::Maintained::Worked {}
-    let report = store.check().expect("checks");
-    assert_eq!((report.damage, report.miscounted), (Vec::new(), 0));
 }
 
 #[test]
@@ -80,7 +37,7 @@ fn a_segment_is_emptied_though_a_blob_in_it_was_replaced_and_not_yet_collected()
         for segment in segments.iter().filter(|segment| segment.kind != SegmentKind::Log) {
             assert_eq!(evacuate(&store, segment), Emptied::Whole);
         }
-        collect(&store);
+        settle(&store);
         let mut buffer = vec![0; len];
         let read = store.read(space, &key("b"), Number::MAX, 0, &mut buffer, Wait::Allowed).expect("reads");
         assert!(read.is_some_and(|(_, read)| read == len) && buffer == vec![2; len]);
@@ -114,7 +71,7 @@ fn a_log_segment_is_emptied_though_a_blob_in_it_was_deleted_and_not_yet_collecte
         store.evacuate(segment).expect("moves everything");
         assert_eq!(store.check_empty(segment).expect("nothing is left"), Emptied::Whole);
     }
-    collect(&store);
+    settle(&store);
 }
 
 #[test]
@@ -133,7 +90,7 @@ fn what_a_keyspace_left_behind_that_was_dropped_meanwhile_is_waited_for() {
         store.maintain().expect("maintains");
     }
     assert_eq!(evacuate(&store, log), Emptied::Whole);
-    collect(&store);
+    settle(&store);
 }
 
 #[test]
@@ -178,5 +135,5 @@ fn a_leaf_is_defragmented_though_its_segment_is_emptied_while_it_is_read() {
     };
     store.rewrite(&Object::Entry(entry), &rewrite, Purpose::Defragment).expect("looks again");
     assert_eq!(asked.get(), 2);
-    collect(&store);
+    settle(&store);
 }
