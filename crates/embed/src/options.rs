@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use tyr_env::Disk;
-use tyr_os::{IoMode, OsDisk, OsOptions};
+use tyr_env::{Clock, Disk};
+use tyr_os::{IoMode, OsClock, OsDisk, OsOptions};
 use tyr_types::{Error, Result};
 
 use crate::pool::promise;
@@ -42,6 +42,7 @@ pub struct OpenOptions {
     io: IoMode,
     engine: tyr_store::Options,
     disk: Option<Arc<dyn Disk>>,
+    clock: Option<Arc<dyn Clock>>,
 }
 
 impl OpenOptions {
@@ -51,6 +52,7 @@ impl OpenOptions {
             io: IoMode::default(),
             engine: tyr_store::Options::default(),
             disk: None,
+            clock: None,
         }
     }
 
@@ -91,6 +93,12 @@ impl OpenOptions {
         self
     }
 
+    /// Uses this clock, for instance a simulated one, to tell how old snapshots and transactions are.
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = Some(clock);
+        self
+    }
+
     /// Opens the store in the directory and recovers what was committed. Nobody else can open it meanwhile.
     ///
     /// Fails with [`crate::ErrorKind::Unavailable`] if it is open already, in this process or another.
@@ -117,7 +125,8 @@ impl OpenOptions {
             Create::Never => tyr_store::Create::Never,
             Create::New => tyr_store::Create::New,
         };
-        let engine = tyr_store::Store::open(disk, create, self.engine.clone())
+        let clock = self.clock.unwrap_or_else(|| Arc::new(OsClock::new()));
+        let engine = tyr_store::Store::open(disk, clock, create, self.engine.clone())
             .map_err(|error| error.context(format!("store '{}'", path.display())))?;
         Store::start(engine, self.engine.inline_max, mode)
     }

@@ -13,7 +13,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use tyr_env::{Access, BLOCK_SIZE, Blocks, Disk, Write};
+use tyr_env::{Access, BLOCK_SIZE, Blocks, Clock, Disk, Write};
 use tyr_types::{BlobId, Error, ErrorKind, KeyspaceId, Number, Result};
 use tyr_wire::{
     Reader,
@@ -39,6 +39,7 @@ use crate::{
     miss::Wait,
     objects::Objects,
     options::{Create, Options},
+    pins::Pins,
     read::{crc32c, with_scratch},
     recent::Recent,
     segment::{RESERVE_NAME, Segment, Segments, parse_segment_name},
@@ -66,11 +67,16 @@ struct Found {
 }
 
 impl Store {
-    /// Opens the store on a disk, or creates one.
+    /// Opens the store on a disk, or creates one. The clock tells the ages of pins.
     ///
     /// Fails with `not found` or `exists` as [`Create`] has it, `invalid` if the directory holds something else, `unavailable` if a newer program
     /// wrote it, and `corrupt` if acknowledged bytes are damaged.
-    pub fn open(disk: Arc<dyn Disk>, create: Create, options: Options) -> Result<Self> {
+    pub fn open(
+        disk: Arc<dyn Disk>,
+        clock: Arc<dyn Clock>,
+        create: Create,
+        options: Options,
+    ) -> Result<Self> {
         options.check()?;
         let poison = Arc::new(Poison::default());
         let disk = Guard::new(disk, poison.clone());
@@ -95,11 +101,12 @@ impl Store {
         };
         let inline_max = options.inline_max.min(manifest.segment_size as usize / 8);
         let options = Options { inline_max, ..options };
-        Self::recover(disk, poison, manifest, options)
+        Self::recover(disk, clock, poison, manifest, options)
     }
 
     fn recover(
         disk: Arc<dyn Disk>,
+        clock: Arc<dyn Clock>,
         poison: Arc<Poison>,
         manifest: Manifest,
         options: Options,
@@ -142,7 +149,7 @@ impl Store {
             log,
             index,
             keyspaces: Keyspaces::default(),
-            pins: Arc::default(),
+            pins: Arc::new(Pins::new(clock)),
             commit: Mutex::new(CommitState { next: first }),
             applied: AtomicU64::new(first.previous().to_u64()),
             checkpoint: Mutex::new(CheckpointState {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tyr_sim_env::SimDisk;
+use tyr_sim_env::{SimClock, SimDisk};
 use tyr_types::{Error, Key, KeyspaceId, KeyspaceName, KeyspaceSettings};
 use tyr_wire::record::Existence;
 
@@ -27,7 +27,7 @@ pub(crate) fn options() -> Options {
 }
 
 pub(crate) fn open(disk: &Arc<SimDisk>) -> Store {
-    Store::open(disk.clone(), Create::IfMissing, options()).expect("opens")
+    Store::open(disk.clone(), SimClock::new(), Create::IfMissing, options()).expect("opens")
 }
 
 /// A new store with one keyspace.
