@@ -113,13 +113,14 @@ impl OpenOptions {
     }
 
     pub(crate) fn open_blocking(self, path: &Path, mode: Mode) -> Result<Store> {
-        let disk = match self.disk {
-            Some(disk) => disk,
+        let own = match &self.disk {
+            Some(_) => None,
             None => {
                 let options = OsOptions { create: self.create != Create::Never, io: self.io };
-                OsDisk::open(path, options).map_err(open_failure)?
+                Some(OsDisk::open(path, options).map_err(open_failure)?)
             }
         };
+        let disk = self.disk.or_else(|| Some(own.clone()?)).expect("one of them is there");
         let create = match self.create {
             Create::IfMissing => tyr_store::Create::IfMissing,
             Create::Never => tyr_store::Create::Never,
@@ -127,6 +128,7 @@ impl OpenOptions {
         };
         let clock = self.clock.unwrap_or_else(|| Arc::new(OsClock::new()));
         let engine = tyr_store::Store::open(disk, clock, create, self.engine.clone())
+            .inspect_err(|_| own.iter().for_each(|disk| disk.withdraw()))
             .map_err(|error| error.context(format!("store '{}'", path.display())))?;
         Store::start(engine, self.engine.inline_max, mode)
     }

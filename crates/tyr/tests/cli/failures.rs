@@ -39,6 +39,7 @@ fn a_directory_of_something_else_is_left_alone() {
     scratch.write("store/thesis.tex", "years of work");
     scratch.run(["keyspace", "create", "k"]).fails(15, "thesis.tex");
     assert_eq!(fs::read(scratch.path("store/thesis.tex")).expect("reads"), b"years of work");
+    assert_eq!(fs::read_dir(scratch.path("store")).expect("lists").count(), 1, "nothing is left behind");
     scratch.run(["--store", "store/thesis.tex", "keyspace", "list"]).fails(15, "not a directory");
 }
 
