@@ -70,6 +70,11 @@ impl OpenOptions {
         OpenOptions(self.0.clock(clock))
     }
 
+    /// See [`crate::OpenOptions::rebuild_index`].
+    pub fn rebuild_index(self) -> OpenOptions {
+        OpenOptions(self.0.rebuild_index())
+    }
+
     /// See [`crate::OpenOptions::open`].
     pub fn open(self, path: impl AsRef<Path>) -> Result<Store> {
         self.0.open_blocking(path.as_ref(), Mode::Blocking).map(Store)

@@ -43,6 +43,7 @@ pub struct OpenOptions {
     engine: tyr_store::Options,
     disk: Option<Arc<dyn Disk>>,
     clock: Option<Arc<dyn Clock>>,
+    rebuild_index: bool,
 }
 
 impl OpenOptions {
@@ -53,6 +54,7 @@ impl OpenOptions {
             engine: tyr_store::Options::default(),
             disk: None,
             clock: None,
+            rebuild_index: false,
         }
     }
 
@@ -99,6 +101,13 @@ impl OpenOptions {
         self
     }
 
+    /// Makes the index anew from the log, instead of relying on its tables: for a store whose tables are damaged. It must exist. Reads
+    /// all of the log; fails with [`crate::ErrorKind::Corrupt`], and changes nothing, if that is damaged too.
+    pub fn rebuild_index(mut self) -> Self {
+        self.rebuild_index = true;
+        self
+    }
+
     /// Opens the store in the directory and recovers what was committed. Nobody else can open it meanwhile.
     ///
     /// Fails with [`crate::ErrorKind::Unavailable`] if it is open already, in this process or another.
@@ -116,7 +125,8 @@ impl OpenOptions {
         let own = match &self.disk {
             Some(_) => None,
             None => {
-                let options = OsOptions { create: self.create != Create::Never, io: self.io };
+                let options =
+                    OsOptions { create: self.create != Create::Never && !self.rebuild_index, io: self.io };
                 Some(OsDisk::open(path, options).map_err(open_failure)?)
             }
         };
@@ -127,7 +137,11 @@ impl OpenOptions {
             Create::New => tyr_store::Create::New,
         };
         let clock = self.clock.unwrap_or_else(|| Arc::new(OsClock::new()));
-        let engine = tyr_store::Store::open(disk, clock, create, self.engine.clone())
+        let opened = match self.rebuild_index {
+            false => tyr_store::Store::open(disk, clock, create, self.engine.clone()),
+            true => tyr_store::Store::open_rebuilding(disk, clock, self.engine.clone()),
+        };
+        let engine = opened
             .inspect_err(|_| own.iter().for_each(|disk| disk.withdraw()))
             .map_err(|error| error.context(format!("store '{}'", path.display())))?;
         Store::start(engine, self.engine.inline_max, mode)

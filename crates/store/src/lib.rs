@@ -32,6 +32,7 @@ mod pin;
 mod pins;
 mod read;
 mod rebase;
+mod rebuild;
 mod recent;
 mod recovery;
 mod relocate;

@@ -197,7 +197,7 @@ impl Store {
         loop {
             self.loaded(self.entry(key, Wait::Allowed))?;
             self.loaded(self.leaf(id, Wait::Allowed))?;
-            let _commit = self.commit.lock();
+            let mut commit = self.commit.lock();
             if !self.keyspaces.contains(key.0) {
                 return Ok(self.backlog.remove_historic_leaf(id));
             }
@@ -216,6 +216,11 @@ impl Store {
                 self.note_fragmented(key, id.1, id.2, &leaf.extents);
             }
             if !dropped.is_empty() {
+                if leaf.extents.is_empty() {
+                    // From now on the index does not know the leaf, so that nobody will log it again when the cuts that hide its bytes are
+                    // forgotten. What the log says of it must end with this.
+                    self.log_leaf(&mut commit, key, id, leaf.clone())?;
+                }
                 dropped.iter().for_each(|extent| self.release_extent(extent));
                 self.leaves.change(&mut shard, id, Arc::new(leaf));
             }

@@ -62,9 +62,7 @@ impl Store {
             let extents = trimmed(&old.extents, cuts, id.2);
             // Logged even if nothing changes: the leaf may have been pruned in memory alone.
             let leaf = Leaf { applied: old.applied, extents };
-            let state =
-                LeafState { keyspace: id.0, key: key.1.clone(), blob: id.1, index: id.2, leaf: leaf.clone() };
-            self.log_state(&mut commit, &Record::Leaf(state))?;
+            self.log_leaf(&mut commit, key, id, leaf.clone())?;
             self.recount_trimmed(&old.extents, &leaf.extents);
             self.leaves.change(&mut shard, id, Arc::new(leaf));
             return Ok(true);
@@ -99,6 +97,18 @@ impl Store {
             self.entries.change(&mut shard, key, Arc::new(entry));
             return Ok(());
         }
+    }
+
+    /// Logs what a leaf is now.
+    pub(crate) fn log_leaf(
+        &self,
+        commit: &mut CommitState,
+        key: &EntryKey,
+        id: &LeafKey,
+        leaf: Leaf,
+    ) -> Result<()> {
+        let state = LeafState { keyspace: id.0, key: key.1.clone(), blob: id.1, index: id.2, leaf };
+        self.log_state(commit, &Record::Leaf(state))
     }
 
     fn log_state(&self, commit: &mut CommitState, record: &Record) -> Result<()> {

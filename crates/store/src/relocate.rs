@@ -39,8 +39,8 @@ pub(crate) enum Object {
 /// Why an object is rewritten.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Purpose {
-    /// A log segment is to be emptied: what it says of an object must be said again, also that a key is free, unless no older segment
-    /// says otherwise.
+    /// A log segment is to be emptied: what it says of an object must be said again, also that a key is free or that a leaf is empty,
+    /// unless no older segment says otherwise.
     LogSegment { is_oldest: bool },
     /// A bulk segment is to be emptied.
     BulkSegment,
@@ -105,9 +105,9 @@ impl Store {
     fn oldest_log_segment(&self) -> Option<SegmentId> {
         let evacuated = &self.checkpoint.lock().evacuated;
         let all = self.segments.all();
-        let mut logs =
+        let logs =
             all.iter().filter(|segment| segment.kind == SegmentKind::Log && !evacuated.contains(&segment.id));
-        logs.next().map(|segment| segment.id)
+        logs.min_by_key(|segment| segment.first_sequence()).map(|segment| segment.id)
     }
 
     /// Every object that the frames of a log segment speak of; control records are logged again at once.
@@ -347,8 +347,11 @@ impl Store {
                 return self.stale(key, segment, Arc::ptr_eq(&now, &old));
             }
         };
-        let is_log = matches!(purpose, Purpose::LogSegment { .. });
-        if replacements.is_empty() && (!is_log || old.extents.is_empty()) {
+        let wanted = match purpose {
+            Purpose::LogSegment { is_oldest } => !old.extents.is_empty() || !is_oldest,
+            Purpose::BulkSegment | Purpose::Defragment => false,
+        };
+        if !wanted && replacements.is_empty() {
             return Ok(true);
         }
         let mut commit = self.commit.lock();

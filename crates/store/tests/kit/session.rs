@@ -49,6 +49,13 @@ impl Session {
         Ok(())
     }
 
+    /// Opens without what the index says.
+    pub fn open_rebuilding(&mut self) -> Result<()> {
+        let store = Store::open_rebuilding(self.disk.clone(), SimClock::new(), self.options.clone())?;
+        self.store = Some(Arc::new(store));
+        Ok(())
+    }
+
     pub fn store(&self) -> &Arc<Store> {
         self.store.as_ref().expect("is open")
     }
