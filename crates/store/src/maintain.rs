@@ -199,13 +199,15 @@ impl Store {
             self.loaded(self.leaf(id, Wait::Allowed))?;
             let mut commit = self.commit.lock();
             if !self.keyspaces.contains(key.0) {
-                return Ok(self.backlog.remove_historic_leaf(id));
+                self.backlog.remove_historic_leaf(id);
+                return Ok(());
             }
             let mut entries = self.entries.lock(key);
             // Evicted since: once more.
             let Some(entry) = entries.find(key) else { continue };
             let Some(blob) = entry.blobs.iter().find(|blob| blob.id == id.1) else {
-                return Ok(self.backlog.remove_historic_leaf(id));
+                self.backlog.remove_historic_leaf(id);
+                return Ok(());
             };
             let pins = self.pins_of(key);
             let mut shard = self.leaves.lock(id);
@@ -326,12 +328,14 @@ impl Store {
             self.loaded(self.entry(key, Wait::Allowed))?;
             let _commit = self.commit.lock();
             if !self.keyspaces.contains(key.0) {
-                return Ok(self.backlog.remove_historic_entry(key));
+                self.backlog.remove_historic_entry(key);
+                return Ok(());
             }
             let mut shard = self.entries.lock(key);
             // Evicted since: once more.
             if let Some(old) = shard.find(key) {
-                return Ok(self.forget_locked(key, &mut shard, &old));
+                self.forget_locked(key, &mut shard, &old);
+                return Ok(());
             }
         }
     }
