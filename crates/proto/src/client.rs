@@ -237,8 +237,9 @@ impl Client {
         self.request(now, partition, turn, |request| Message::Scan { request, after, inclusive, limit })
     }
 
-    /// Lets go of what a look saw.
+    /// Lets go of what a look saw, or will see.
     pub fn let_go(&mut self, look: RequestId) {
+        self.requests.remove(&look);
         if let Some(pin) = self.pins.remove(&look) {
             let message = Message::Pin { request: look, blob: pin.blob, keep: false };
             self.send_to(pin.node, pin.partition, message);

@@ -50,6 +50,11 @@ impl Queue {
         self.waiting.len()
     }
 
+    /// Whether a transaction waits.
+    pub fn contains(&self, id: TransactionId) -> bool {
+        self.ids.contains(&id)
+    }
+
     /// Notes that something was decided or freed.
     pub fn stir(&mut self) {
         self.stirred = true;

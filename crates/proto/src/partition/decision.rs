@@ -341,7 +341,7 @@ impl Partition {
 
     /// Ends what needs no more driving; asks the other partitions to forget what nobody needs.
     fn end_drive_if_done(&mut self, cx: &mut Context, id: TransactionId) {
-        let own_index = self.state.record(id).and_then(|record| record.outcome_index);
+        let outcome_index = self.state.record(id).map(|record| record.outcome_index);
         let is_answered = self.state.is_below_mark(id);
         let Some(drive) = self.drives.get_mut(&id) else { return };
         if is_answered {
@@ -356,7 +356,7 @@ impl Partition {
             self.drives.remove(&id);
             return;
         }
-        let stored = own_index.is_some_and(|index| index <= self.durable);
+        let stored = outcome_index.is_none_or(|index| index.is_some_and(|index| index <= self.durable));
         if stored && is_answered && drive.remembering.is_none() {
             drive.remembering = Some(others);
             self.ask_to_forget(cx, id);
@@ -501,7 +501,7 @@ impl Partition {
         } else if self.configuration.floor > id.birth {
             let outcome = Some((Outcome::Refused(Refusal::Fenced), Vec::new()));
             cx.answer(id.session, Answer::Outcome { id, outcome });
-        } else if settle {
+        } else if settle && !self.chain.contains(id) {
             let refused = Refused { id, refusal: Refusal::Fenced, plan: None, stops: Vec::new() };
             self.append(cx, Entry::Refuse(Arc::new(refused)));
         }

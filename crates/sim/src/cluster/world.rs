@@ -576,7 +576,9 @@ impl World {
                 let runs = server.is_up() && server.paused_until <= self.now;
                 replica.node != node && runs && is_heard && server.replica() == **replica
             };
-            holders.contains(&node) && !partition.last_complete().iter().any(|replica| lives(&replica))
+            // Who is about to lose its role does not count.
+            let stays = partition.proposal.is_none() && partition.last_complete().iter().any(|replica| lives(&replica));
+            holders.contains(&node) && !stays
         })
     }
 }
