@@ -129,10 +129,12 @@ impl Manifest {
         if tyr_wire::extent::checksum(body) != checksum {
             return Err(damaged("its checksum does not match"));
         }
-        Self::decode(&mut Reader::new(body)).map_err(|malformed| damaged(malformed.0))
+        let mut reader = Reader::new(body);
+        let manifest = Self::decode(&mut reader).and_then(|manifest| reader.finish().map(|()| manifest));
+        manifest.map_err(|malformed| damaged(malformed.0))
     }
 
-    fn encode(&self, out: &mut Vec<u8>) {
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.identity);
         write_varint(out, u64::from(self.epoch));
         out.push(u8::from(self.clean));
@@ -166,7 +168,11 @@ impl Manifest {
     fn decode(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
         let identity = reader.array()?;
         let epoch = reader.varint_u32()?;
-        let clean = reader.u8()? != 0;
+        let clean = match reader.u8()? {
+            0 => false,
+            1 => true,
+            _ => return Err(Malformed("whether it was closed is neither yes nor no")),
+        };
         let segment_size = reader.varint_u32()?;
         let place = Place { segment: SegmentId(reader.varint()?), position: reader.varint_u32()? };
         let position = LogPosition { place, sequence: reader.varint()? };
@@ -269,10 +275,10 @@ fn damaged(why: &str) -> Error {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    fn manifest() -> Manifest {
+    pub(crate) fn manifest() -> Manifest {
         Manifest {
             identity: [3; 16],
             epoch: 2,
