@@ -143,8 +143,8 @@ impl Source<'_> {
 
     fn keyspace_state(&mut self) -> KeyspaceState {
         let settings = KeyspaceSettings {
-            durability: if self.byte() % 2 == 0 { Durability::Memory } else { Durability::Disk },
-            multi_version: self.byte() % 2 == 0,
+            durability: if self.byte().is_multiple_of(2) { Durability::Memory } else { Durability::Disk },
+            multi_version: self.byte().is_multiple_of(2),
             chunk_size: 1 << (16 + self.byte() % 8),
             quota: self.option(Source::number).filter(|quota| *quota < u64::MAX),
         };
