@@ -178,3 +178,16 @@ fn payload_that_no_segment_can_hold_is_refused() {
     assert_eq!(refused.kind(), ErrorKind::Invalid);
     store.stage(A, &[1; 124 << 10]).expect("fits");
 }
+
+#[test]
+fn totals_beyond_what_a_signed_number_holds_come_back() {
+    let mut session = session();
+    for name in ["a", "b", "c"] {
+        let edit = Edit::create(A, &key(name)).write((1 << 63) - 11, pattern(1, 10));
+        session.commit(&[edit]).expect("commits");
+        session.reopen().expect("opens");
+        assert_eq!(difference(session.store(), session.state()), None);
+    }
+    session.commit(&[Edit::delete(A, &key("b"))]).expect("commits");
+    expect_usable(&mut crash(session)).expect("can be used");
+}
