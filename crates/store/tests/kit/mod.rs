@@ -1,11 +1,13 @@
 //! What the tests that try to break the engine share: a model of a store ([`model`]), a session that does the same to a model and to
-//! a store on a simulated disk ([`session`]), the comparison of both ([`compare`]), and repeatable choices ([`chance`]).
+//! a store on a simulated disk ([`session`]), the comparison of both ([`compare`]), repeatable choices ([`chance`]), and stores in a file
+//! ([`packed`]).
 
 #![allow(dead_code, unused_imports, reason = "each test binary uses a part of the kit")]
 
 pub mod chance;
 pub mod compare;
 pub mod model;
+pub mod packed;
 pub mod random_work;
 pub mod session;
 
