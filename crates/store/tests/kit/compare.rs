@@ -107,7 +107,7 @@ pub fn blob_difference(
     Ok(None)
 }
 
-fn failure(miss: Miss) -> Error {
+pub fn failure(miss: Miss) -> Error {
     match miss {
         Miss::Failed(error) => error,
         Miss::WouldBlock => panic!("it was allowed to wait"),
