@@ -7,7 +7,7 @@ mod kit;
 use std::sync::Arc;
 
 use kit::{
-    Chance, Edit, Replay, Session, State, chance::seeds, compare::expect_same, difference, expect_usable,
+    Chance, Edit, Replay, Session, State, chance::seeds, compare::expect_same, expect_usable, find_state,
     key, pattern, random_work, scaled, settle, tight,
 };
 use tyr_sim_env::{CrashMode, Fault, SimDisk};
@@ -62,10 +62,8 @@ fn check_outcome(found: &Arc<SimDisk>, states: &[State], lot: u64) {
 fn recover(disk: Arc<SimDisk>, states: &[State]) -> Session {
     let mut session = Session::on(disk, tight(), State::default());
     session.open().unwrap_or_else(|error| panic!("cannot be opened: {error:?}"));
-    let differences: Vec<_> = states.iter().map(|state| difference(session.store(), state)).collect();
-    let Some(index) = differences.iter().position(Option::is_none) else {
-        panic!("in none of {} states: {differences:#?}", states.len());
-    };
+    let index = find_state(session.store(), states)
+        .unwrap_or_else(|differences| panic!("in none of {} states: {differences:#?}", states.len()));
     session.states = vec![states[index].clone()];
     session
 }
@@ -80,8 +78,8 @@ fn crash_again(found: &Arc<SimDisk>, states: &[State]) {
         let mut allowed = states;
         let seen;
         if opened.is_ok() && !disk.is_crashed() {
-            let state = states.iter().find(|state| difference(session.store(), state).is_none());
-            seen = [state.unwrap_or_else(|| panic!("in none of the states")).clone()];
+            let index = find_state(session.store(), states);
+            seen = [states[index.unwrap_or_else(|differences| panic!("in none: {differences:#?}"))].clone()];
             allowed = &seen;
             let _ = settle(session.store());
         }

@@ -12,6 +12,6 @@ pub mod random_work;
 pub mod session;
 
 pub use chance::{Chance, Replay, pattern, scaled};
-pub use compare::{difference, expect_sound, expect_usable, probe_keys};
+pub use compare::{difference, expect_sound, expect_usable, find_state, probe_keys};
 pub use model::{Edit, State, key};
 pub use session::{Session, settle, tight};
