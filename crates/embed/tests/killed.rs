@@ -17,7 +17,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::thread;
 
-use common::{durable, in_memory, number};
+use common::{durable, in_memory, number, scale};
 use tyr_embed::blocking::{Keyspace, Store};
 use tyr_embed::{ErrorKind, IoMode, Result};
 
@@ -207,10 +207,9 @@ fn a_killed_process_leaves_what_it_acknowledged_and_no_part_of_anything_else() {
         return work(&order);
     }
     let directory = tempfile::tempdir().unwrap();
-    let scale: u64 = env::var("TYR_TEST_SCALE").map_or(1, |scale| scale.parse().unwrap());
     let mut told = Told::default();
     let mut unfinished = 0;
-    for round in 0..12 * scale {
+    for round in 0..12 * scale() {
         let io = ["auto", "buffered"][usize::try_from(round % 2).unwrap()];
         let acknowledged = [30, 1, 0, 90, 0, 7, 250][usize::try_from(round % 7).unwrap()];
         run_and_kill(directory.path(), io, (round + 1) * 1_000_000, acknowledged, &mut told);
