@@ -145,7 +145,9 @@ fn work(order: &str) {
     let notes = bank.clone();
     threads.push(thread::spawn(move || {
         let have = notes.notes.read("numbers", ..).unwrap_or_default().len() as u64 / 8;
-        (have..).for_each(|n| assert_eq!(notes.notes.append("numbers", n.to_le_bytes()).unwrap(), n * 8));
+        for n in have.. {
+            assert_eq!(notes.notes.append("numbers", n.to_le_bytes()).unwrap(), n * 8);
+        }
     }));
     threads.push(thread::spawn(move || {
         loop {
