@@ -9,7 +9,7 @@ use tyr_env::{Access, Blocks, Disk};
 use tyr_types::{BlobId, Error, Key, KeyspaceId, Number, Result};
 use tyr_wire::{
     Malformed, Reader,
-    extent::{Place, SegmentId},
+    extent::{LEAF_SPAN, Place, SegmentId},
     frame::{FORMAT_VERSION, SegmentKind},
     record::KeyspaceState,
     varint::{write_prefixed, write_varint},
@@ -21,6 +21,7 @@ use crate::{
     index::TableSummary,
     index_key::{EntryKey, LeafKey},
     log::LogPosition,
+    options::{SEGMENT_SIZE_MAX, SEGMENT_SIZE_MIN},
 };
 
 /// See the module.
@@ -76,6 +77,10 @@ pub const MANIFEST_NEW_NAME: &str = "manifest-new";
 
 const MAGIC: u64 = u64::from_le_bytes(*b"TyrMnfst");
 const HEADER_SIZE: usize = 20;
+/// More than anybody counts to.
+const COUNT_MAX: u64 = 1 << 60;
+/// One past the last leaf of the largest blob.
+const LEAF_INDEX_MAX: u64 = tyr_types::OFFSET_MAX / LEAF_SPAN + 1;
 const MANIFEST_SIZE_MAX: u64 = 1 << 30;
 
 impl Manifest {
@@ -130,8 +135,34 @@ impl Manifest {
             return Err(damaged("its checksum does not match"));
         }
         let mut reader = Reader::new(body);
-        let manifest = Self::decode(&mut reader).and_then(|manifest| reader.finish().map(|()| manifest));
+        let manifest = Self::decode(&mut reader).and_then(|manifest| {
+            reader.finish()?;
+            manifest.check()?;
+            Ok(manifest)
+        });
         manifest.map_err(|malformed| damaged(malformed.0))
+    }
+
+    /// Fails if a number is larger than any store's, so that whoever calculates with it need not fear an overflow.
+    fn check(&self) -> Result<(), Malformed> {
+        let size = u64::from(self.segment_size);
+        let is_segment = |segment: &SegmentState| {
+            segment.id.0 <= COUNT_MAX && segment.live <= u64::from(u32::MAX) && segment.filled <= size
+        };
+        let is_keyspace = |(state, ..): &(KeyspaceState, u64, u64)| state.id.0 < self.next_keyspace;
+        let is_leaf = |((_, _, index), _): &(LeafKey, Key)| *index <= LEAF_INDEX_MAX;
+        let is_garbage = |garbage: &Garbage| garbage.from() <= LEAF_INDEX_MAX;
+        let sound = size.is_power_of_two()
+            && (SEGMENT_SIZE_MIN..=SEGMENT_SIZE_MAX).contains(&size)
+            && u64::from(self.position.place.position) <= size
+            && self.position.sequence <= COUNT_MAX
+            && self.next_segment.0 <= COUNT_MAX
+            && self.next_keyspace < u32::MAX
+            && self.segments.iter().all(is_segment)
+            && self.keyspaces.iter().all(is_keyspace)
+            && self.garbage.iter().all(is_garbage)
+            && self.historic_leaves.iter().all(is_leaf);
+        if sound { Ok(()) } else { Err(Malformed("a number in it is out of bounds")) }
     }
 
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
