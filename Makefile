@@ -18,7 +18,7 @@ gate:  ## read-only: format, clippy, rustdoc, dependency policy, documents, all 
 fix:  ## format, and let clippy fix what it can
 	@scripts/fix
 
-long-test:  ## LONG=20 times as many random cases and simulation seeds
+long-test:  ## LONG=20 times as many random cases, seeds, and kills
 	@scripts/long-test
 
 fuzz:  ## every fuzz target for FUZZ_SECONDS=60

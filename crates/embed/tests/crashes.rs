@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use common::{durable, in_memory, number};
+use common::{durable, in_memory, number, scale};
 use tyr_embed::blocking::{Keyspace, Store};
 use tyr_embed::{Create, ErrorKind, Result};
 use tyr_sim_env::{CrashMode, Fault, SimDisk};
@@ -101,7 +101,7 @@ fn work(bank: &Bank, first: u64) -> BTreeSet<u64> {
 #[test]
 fn acknowledged_transactions_survive_and_none_is_torn() {
     let mut crashes = 0;
-    for seed in 0..24 {
+    for seed in 0..24 * scale() {
         let mut disk = SimDisk::new(seed);
         let bank = Bank::open(&disk, Create::New).unwrap();
         for account in 0..ACCOUNTS {

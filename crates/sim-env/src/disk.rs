@@ -82,6 +82,16 @@ impl SimDisk {
         self.state.lock().counts.operations
     }
 
+    /// Takes note, in words, of every operation that changes something from now on.
+    pub fn note_operations(&self) {
+        self.state.lock().notes.get_or_insert_default();
+    }
+
+    /// The operations noted since [`SimDisk::note_operations`], in order, as [`Strike::what`] has them.
+    pub fn noted_operations(&self) -> Vec<String> {
+        self.state.lock().notes.clone().unwrap_or_default()
+    }
+
     /// What was done on this disk.
     pub fn counts(&self) -> Counts {
         self.state.lock().counts

@@ -63,6 +63,8 @@ pub(crate) struct State {
     pub(crate) capacity: u64,
     pub(crate) counts: Counts,
     pub(crate) off: bool,
+    /// What was done, in words, if somebody wants to know.
+    pub(crate) notes: Option<Vec<String>>,
     files_made: u64,
 }
 
@@ -76,6 +78,7 @@ impl State {
             capacity: CAPACITY_DEFAULT,
             counts: Counts::default(),
             off: false,
+            notes: None,
             files_made: 0,
         }
     }
@@ -96,7 +99,8 @@ impl State {
 
     /// The same disk with nothing open, no fault to come, and counts at zero.
     pub(crate) fn snapshot(&self) -> State {
-        let mut copy = State { faults: Faults::default(), counts: Counts::default(), ..self.clone() };
+        let mut copy =
+            State { faults: Faults::default(), counts: Counts::default(), notes: None, ..self.clone() };
         copy.files.values_mut().for_each(|inode| inode.handles = 0);
         copy.collect();
         copy
@@ -269,6 +273,11 @@ impl State {
         self.check_power()?;
         let number = self.counts.operations;
         self.counts.operations += 1;
+        if let Some(notes) = &mut self.notes {
+            let what = what();
+            notes.push(what.clone());
+            return Ok(self.faults.fate(number, is_write, || what));
+        }
         Ok(self.faults.fate(number, is_write, what))
     }
 

@@ -95,6 +95,14 @@ impl Garbage {
         (always || first * LEAF_SPAN < blob.reach).then_some(garbage)
     }
 
+    /// The next leaf to look at; 0 if it is not about leaves.
+    pub fn from(&self) -> u64 {
+        match self {
+            Garbage::Blob { from, .. } | Garbage::Cut { from, .. } => *from,
+            Garbage::Keyspace(_) => 0,
+        }
+    }
+
     /// Appends the encoding.
     pub fn encode(&self, out: &mut Vec<u8>) {
         match self {

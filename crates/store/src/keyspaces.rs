@@ -4,7 +4,7 @@ use std::{
     collections::BTreeMap,
     sync::{
         Arc,
-        atomic::{AtomicI64, Ordering},
+        atomic::{AtomicU64, Ordering},
     },
 };
 
@@ -23,7 +23,7 @@ pub struct KeyspaceRecord {
     pub settings: KeyspaceSettings,
     /// How many blobs it has.
     pub blobs: u64,
-    /// What their sizes add up to.
+    /// What their sizes add up to, modulo 2^64.
     pub bytes: u64,
 }
 
@@ -32,27 +32,27 @@ pub struct KeyspaceRecord {
 pub struct Keyspace {
     /// Name and settings.
     pub state: KeyspaceState,
-    blobs: Arc<AtomicI64>,
-    bytes: Arc<AtomicI64>,
+    /// Both wrap around: a replay may meet what goes before what came, and three sparse blobs may have 2^64 bytes.
+    blobs: Arc<AtomicU64>,
+    bytes: Arc<AtomicU64>,
 }
 
 impl Keyspace {
     /// A keyspace with known totals.
     pub fn new(state: KeyspaceState, blobs: u64, bytes: u64) -> Self {
-        let count = |value| Arc::new(AtomicI64::new(i64::try_from(value).unwrap_or(i64::MAX)));
-        Keyspace { state, blobs: count(blobs), bytes: count(bytes) }
+        Keyspace { state, blobs: Arc::new(AtomicU64::new(blobs)), bytes: Arc::new(AtomicU64::new(bytes)) }
     }
 
-    /// What the sizes of its blobs add up to.
+    /// What the sizes of its blobs add up to, modulo 2^64.
     pub fn bytes(&self) -> u64 {
-        u64::try_from(self.bytes.load(Ordering::Relaxed)).unwrap_or(0)
+        self.bytes.load(Ordering::Relaxed)
     }
 
     /// Counts a blob that changed from one size to another; `None` where it does not exist.
     pub fn count(&self, before: Option<u64>, after: Option<u64>) {
-        let signed = |size: Option<u64>| i64::try_from(size.unwrap_or(0)).unwrap_or(i64::MAX);
-        self.blobs.fetch_add(i64::from(after.is_some()) - i64::from(before.is_some()), Ordering::Relaxed);
-        self.bytes.fetch_add(signed(after) - signed(before), Ordering::Relaxed);
+        let difference = u64::from(after.is_some()).wrapping_sub(u64::from(before.is_some()));
+        self.blobs.fetch_add(difference, Ordering::Relaxed);
+        self.bytes.fetch_add(after.unwrap_or(0).wrapping_sub(before.unwrap_or(0)), Ordering::Relaxed);
     }
 
     /// As reported.
@@ -61,7 +61,7 @@ impl Keyspace {
             id: self.state.id,
             name: self.state.name.clone(),
             settings: self.state.settings.clone(),
-            blobs: u64::try_from(self.blobs.load(Ordering::Relaxed)).unwrap_or(0),
+            blobs: self.blobs.load(Ordering::Relaxed),
             bytes: self.bytes(),
         }
     }

@@ -15,6 +15,8 @@ mod cache;
 mod check;
 mod checkpoint;
 mod collect;
+#[cfg(test)]
+mod decoders;
 mod failure;
 mod frames;
 mod guard;

@@ -9,7 +9,7 @@ use tyr_env::{Access, Blocks, Disk};
 use tyr_types::{BlobId, Error, Key, KeyspaceId, Number, Result};
 use tyr_wire::{
     Malformed, Reader,
-    extent::{Place, SegmentId},
+    extent::{LEAF_SPAN, Place, SegmentId},
     frame::{FORMAT_VERSION, SegmentKind},
     record::KeyspaceState,
     varint::{write_prefixed, write_varint},
@@ -21,6 +21,7 @@ use crate::{
     index::TableSummary,
     index_key::{EntryKey, LeafKey},
     log::LogPosition,
+    options::{SEGMENT_SIZE_MAX, SEGMENT_SIZE_MIN},
 };
 
 /// See the module.
@@ -76,6 +77,10 @@ pub const MANIFEST_NEW_NAME: &str = "manifest-new";
 
 const MAGIC: u64 = u64::from_le_bytes(*b"TyrMnfst");
 const HEADER_SIZE: usize = 20;
+/// More than anybody counts to.
+const COUNT_MAX: u64 = 1 << 60;
+/// One past the last leaf of the largest blob.
+const LEAF_INDEX_MAX: u64 = tyr_types::OFFSET_MAX / LEAF_SPAN + 1;
 const MANIFEST_SIZE_MAX: u64 = 1 << 30;
 
 impl Manifest {
@@ -129,10 +134,38 @@ impl Manifest {
         if tyr_wire::extent::checksum(body) != checksum {
             return Err(damaged("its checksum does not match"));
         }
-        Self::decode(&mut Reader::new(body)).map_err(|malformed| damaged(malformed.0))
+        let mut reader = Reader::new(body);
+        let manifest = Self::decode(&mut reader).and_then(|manifest| {
+            reader.finish()?;
+            manifest.check()?;
+            Ok(manifest)
+        });
+        manifest.map_err(|malformed| damaged(malformed.0))
     }
 
-    fn encode(&self, out: &mut Vec<u8>) {
+    /// Fails if a number is larger than any store's, so that whoever calculates with it need not fear an overflow.
+    fn check(&self) -> Result<(), Malformed> {
+        let size = u64::from(self.segment_size);
+        let is_segment = |segment: &SegmentState| {
+            segment.id.0 <= COUNT_MAX && segment.live <= u64::from(u32::MAX) && segment.filled <= size
+        };
+        let is_keyspace = |(state, ..): &(KeyspaceState, u64, u64)| state.id.0 < self.next_keyspace;
+        let is_leaf = |((_, _, index), _): &(LeafKey, Key)| *index <= LEAF_INDEX_MAX;
+        let is_garbage = |garbage: &Garbage| garbage.from() <= LEAF_INDEX_MAX;
+        let sound = size.is_power_of_two()
+            && (SEGMENT_SIZE_MIN..=SEGMENT_SIZE_MAX).contains(&size)
+            && u64::from(self.position.place.position) <= size
+            && self.position.sequence <= COUNT_MAX
+            && self.next_segment.0 <= COUNT_MAX
+            && self.next_keyspace < u32::MAX
+            && self.segments.iter().all(is_segment)
+            && self.keyspaces.iter().all(is_keyspace)
+            && self.garbage.iter().all(is_garbage)
+            && self.historic_leaves.iter().all(is_leaf);
+        if sound { Ok(()) } else { Err(Malformed("a number in it is out of bounds")) }
+    }
+
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.identity);
         write_varint(out, u64::from(self.epoch));
         out.push(u8::from(self.clean));
@@ -166,7 +199,11 @@ impl Manifest {
     fn decode(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
         let identity = reader.array()?;
         let epoch = reader.varint_u32()?;
-        let clean = reader.u8()? != 0;
+        let clean = match reader.u8()? {
+            0 => false,
+            1 => true,
+            _ => return Err(Malformed("whether it was closed is neither yes nor no")),
+        };
         let segment_size = reader.varint_u32()?;
         let place = Place { segment: SegmentId(reader.varint()?), position: reader.varint_u32()? };
         let position = LogPosition { place, sequence: reader.varint()? };
@@ -269,10 +306,10 @@ fn damaged(why: &str) -> Error {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    fn manifest() -> Manifest {
+    pub(crate) fn manifest() -> Manifest {
         Manifest {
             identity: [3; 16],
             epoch: 2,

@@ -143,8 +143,12 @@ impl Store {
         let segments = Arc::new(Segments::new(disk.clone(), manifest.segment_size, manifest.next_segment));
         let found = find_segments(&*disk, &manifest, &segments)?;
         let tail = read_tail(&manifest, &segments, &found)?;
-        let epoch = u32::try_from(tail.epoch.max(u64::from(manifest.epoch)) + 1)
-            .map_err(|_| Error::internal("the store was opened too often"))?;
+        let epoch = u32::try_from(tail.epoch.max(u64::from(manifest.epoch)).saturating_add(1))
+            .ok()
+            .filter(|epoch| *epoch <= Number::EPOCH_MAX)
+            .ok_or_else(|| {
+                Error::internal("the store was opened too often; copy its blobs into a new one")
+            })?;
         tail.make_durable(&*disk, &segments)?;
         retire_beyond(&segments, &found, &tail);
         let segment = match segments.find(tail.end.place.segment) {

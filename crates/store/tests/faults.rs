@@ -5,7 +5,7 @@ mod kit;
 
 use std::sync::Arc;
 
-use kit::{Edit, Replay, Session, State, compare, difference, expect_usable, key, pattern, settle, tight};
+use kit::{Edit, Replay, Session, State, compare, expect_usable, find_state, key, pattern, settle, tight};
 use tyr_env::Disk;
 use tyr_sim_env::{CrashMode, Fault, SimDisk};
 use tyr_store::Store;
@@ -68,9 +68,8 @@ fn is_write_or_sync(what: &str) -> bool {
 fn recover(disk: Arc<SimDisk>, states: &[State]) -> Session {
     let mut session = Session::on(disk, tight(), State::default());
     session.open().unwrap_or_else(|error| panic!("cannot be opened: {error:?}"));
-    let differences: Vec<_> = states.iter().map(|state| difference(session.store(), state)).collect();
-    let index = differences.iter().position(Option::is_none);
-    let index = index.unwrap_or_else(|| panic!("in none of {} states: {differences:#?}", states.len()));
+    let index = find_state(session.store(), states)
+        .unwrap_or_else(|differences| panic!("in none of {} states: {differences:#?}", states.len()));
     session.states = vec![states[index].clone()];
     session
 }

@@ -5,7 +5,7 @@ mod kit;
 use kit::{Edit, Session, difference, expect_usable, key, pattern, settle, tight};
 use tyr_env::BLOCK_SIZE;
 use tyr_sim_env::{CrashMode, SimDisk};
-use tyr_types::{Durability, ErrorKind, KeyspaceId, KeyspaceSettings};
+use tyr_types::{Durability, ErrorKind, KeyspaceId, KeyspaceSettings, Number};
 use tyr_wire::frame::FrameHeader;
 
 const A: KeyspaceId = KeyspaceId(1);
@@ -177,4 +177,33 @@ fn payload_that_no_segment_can_hold_is_refused() {
     let refused = store.stage(A, &[1; 128 << 10]).expect_err("does not fit beside the header");
     assert_eq!(refused.kind(), ErrorKind::Invalid);
     store.stage(A, &[1; 124 << 10]).expect("fits");
+}
+
+#[test]
+fn totals_beyond_what_a_signed_number_holds_come_back() {
+    let mut session = session();
+    for name in ["a", "b", "c"] {
+        let edit = Edit::create(A, &key(name)).write((1 << 63) - 11, pattern(1, 10));
+        session.commit(&[edit]).expect("commits");
+        session.reopen().expect("opens");
+        assert_eq!(difference(session.store(), session.state()), None);
+    }
+    session.commit(&[Edit::delete(A, &key("b"))]).expect("commits");
+    expect_usable(&mut crash(session)).expect("can be used");
+}
+
+#[test]
+fn a_store_that_was_opened_more_often_than_numbers_can_tell_is_refused() {
+    let mut session = session();
+    put(&mut session, "a", 100);
+    session.abandon();
+    let log = "log-0000000001";
+    let mut bytes = session.disk.read_file(log).expect("is there");
+    let last = *frames(&bytes).last().expect("is one");
+    let header = FrameHeader::peek(&bytes[last..]).expect("is one");
+    for epoch in [u64::from(Number::EPOCH_MAX), u64::MAX] {
+        FrameHeader { epoch, ..header.clone() }.seal(&mut bytes[last..]);
+        session.disk.write_file(log, &bytes).expect("plants");
+        assert_eq!(session.open().expect_err("is refused").kind(), ErrorKind::Internal);
+    }
 }

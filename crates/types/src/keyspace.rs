@@ -86,6 +86,11 @@ impl Default for KeyspaceSettings {
 impl KeyspaceSettings {
     /// Fails with [`crate::ErrorKind::Invalid`] if a setting is out of bounds.
     pub fn check(&self) -> Result<()> {
+        if self.quota == Some(u64::MAX) {
+            return Err(Error::invalid(
+                "a quota of 2^64-1 bytes is out of bounds; use a smaller one, or none",
+            ));
+        }
         if self.chunk_size.is_power_of_two() && (CHUNK_SIZE_MIN..=CHUNK_SIZE_MAX).contains(&self.chunk_size) {
             return Ok(());
         }
@@ -116,5 +121,12 @@ mod tests {
             |chunk_size| KeyspaceSettings { chunk_size, ..KeyspaceSettings::default() }.check().is_ok();
         assert!(with(CHUNK_SIZE_MIN) && with(CHUNK_SIZE_MAX) && with(1 << 20));
         assert!(!with(0) && !with(CHUNK_SIZE_MIN / 2) && !with(CHUNK_SIZE_MAX * 2) && !with((1 << 20) + 1));
+    }
+
+    #[test]
+    fn a_quota_that_cannot_be_stored_is_refused() {
+        let with = |quota| KeyspaceSettings { quota, ..KeyspaceSettings::default() }.check().is_ok();
+        assert!(with(None) && with(Some(0)) && with(Some(u64::MAX - 1)));
+        assert!(!with(Some(u64::MAX)));
     }
 }

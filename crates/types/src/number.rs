@@ -17,9 +17,12 @@ impl Number {
     /// After every transaction.
     pub const MAX: Number = Number(u64::MAX);
 
+    /// The last epoch that a number can have.
+    pub const EPOCH_MAX: u32 = (1 << (64 - Self::INDEX_BITS)) - 1;
+
     const INDEX_BITS: u32 = 40;
 
-    /// The first number of an epoch.
+    /// The first number of an epoch, which is at most [`Number::EPOCH_MAX`].
     pub fn first_of_epoch(epoch: u32) -> Self {
         Number((u64::from(epoch) << Self::INDEX_BITS) | 1)
     }

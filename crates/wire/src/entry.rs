@@ -151,9 +151,14 @@ pub(crate) fn encode_attributes(attributes: &Attributes, out: &mut Vec<u8>) {
 
 pub(crate) fn decode_attributes(reader: &mut Reader<'_>) -> Result<Attributes, Malformed> {
     let mut attributes = Attributes::default();
+    let mut before: &[u8] = &[];
     for _ in 0..reader.varint()? {
-        let name = String::from_utf8(reader.prefixed()?.into())
-            .map_err(|_| Malformed("an attribute's name is no text"))?;
+        let name = reader.prefixed()?;
+        if name <= before {
+            return Err(Malformed("attributes are not in the order of their names"));
+        }
+        before = name;
+        let name = String::from_utf8(name.into()).map_err(|_| Malformed("an attribute's name is no text"))?;
         attributes
             .set(&name, Some(reader.prefixed()?))
             .map_err(|_| Malformed("attributes are out of bounds"))?;

@@ -9,11 +9,21 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use tyr_embed::blocking::{Keyspace, OpenOptions, Store};
 use tyr_embed::{Durability, ErrorKind, IoMode, KeyspaceSettings, Result};
 
-/// Runs a test on a new directory with each kind of I/O.
+/// How many times as much as usual is to be tested.
+pub fn scale() -> u64 {
+    std::env::var("TYR_TEST_SCALE").map_or(1, |scale| scale.parse().unwrap())
+}
+
+/// Runs a test on a new directory with each kind of I/O: the best that works here, without `io_uring`, and through the page cache.
 pub fn on_each_disk(test: impl Fn(&Path, OpenOptions)) {
-    for io in [IoMode::Auto, IoMode::Buffered] {
+    for io in [IoMode::Auto, IoMode::Direct, IoMode::Buffered] {
         let directory = tempfile::tempdir().unwrap();
-        test(directory.path(), Store::options().io(io));
+        let options = Store::options().io(io);
+        // Not every file system has direct I/O.
+        let works = io != IoMode::Direct || options.clone().open(directory.path().join("probe")).is_ok();
+        if works {
+            test(&directory.path().join("store"), options);
+        }
     }
 }
 

@@ -1,5 +1,7 @@
 //! Whether a store is what a model says.
 
+use std::collections::BTreeSet;
+
 use tyr_store::{Miss, Store, Wait};
 use tyr_types::{Error, Key, KeyspaceId, Number, Result};
 
@@ -12,6 +14,35 @@ use super::{
 /// Keys that the tests use, so that those which do not exist are asked for as well.
 pub fn probe_keys() -> Vec<Key> {
     ["a", "b", "c", "d", "e", "f", "far", "log", "never"].map(key).into()
+}
+
+/// In which of the states the store is; or how it differs from each.
+///
+/// A hole is only looked at where another of the states has bytes.
+pub fn find_state(store: &Store, states: &[State]) -> Result<usize, Vec<String>> {
+    let mut differences = Vec::new();
+    for (index, state) in states.iter().enumerate() {
+        match difference(store, state).or_else(|| hole_difference(store, state, states)) {
+            None => return Ok(index),
+            Some(difference) => differences.push(difference),
+        }
+    }
+    Err(differences)
+}
+
+/// How the store differs from the state where the others have bytes.
+fn hole_difference(store: &Store, state: &State, others: &[State]) -> Option<String> {
+    let mut spaces = state.spaces.iter();
+    spaces.find_map(|(id, space)| {
+        space.blobs.iter().find_map(|(key, blob)| {
+            let others = others.iter().filter_map(|other| other.blob(*id, key));
+            let pages: BTreeSet<u64> = others.flat_map(|other| other.pages.keys().copied()).collect();
+            let page = usize::try_from(PAGE).expect("fits");
+            let ranges = pages.iter().map(|index| (index * PAGE, page)).collect();
+            let found = range_difference(store, blob, *id, key, Number::MAX, ranges);
+            found.unwrap_or_else(|error| panic!("'{key}': {error:?}"))
+        })
+    })
 }
 
 /// How the store differs from the state, in words; `None` if it does not.
@@ -91,7 +122,19 @@ pub fn blob_difference(
     if (head.size, &*head.attributes) != (blob.size, &blob.attributes) {
         return Ok(Some(format!("head of '{key}' at {at} is {head:?}, expected {} bytes", blob.size)));
     }
-    for (offset, len) in ranges(blob) {
+    range_difference(store, blob, id, key, at, ranges(blob))
+}
+
+/// As [`difference`], of parts of one blob that exists.
+fn range_difference(
+    store: &Store,
+    blob: &Blob,
+    id: KeyspaceId,
+    key: &Key,
+    at: Number,
+    ranges: Vec<(u64, usize)>,
+) -> Result<Option<String>> {
+    for (offset, len) in ranges {
         let mut buffer = vec![0xee; len + 1];
         let read = store.read(id, key, at, offset, &mut buffer, Wait::Allowed).map_err(failure)?;
         let Some((_, read)) = read else { return Ok(Some(format!("'{key}' cannot be read at {at}"))) };
@@ -107,7 +150,7 @@ pub fn blob_difference(
     Ok(None)
 }
 
-fn failure(miss: Miss) -> Error {
+pub fn failure(miss: Miss) -> Error {
     match miss {
         Miss::Failed(error) => error,
         Miss::WouldBlock => panic!("it was allowed to wait"),

@@ -101,7 +101,7 @@ impl State {
     /// The totals that the store should report for a keyspace.
     pub fn totals(&self, id: KeyspaceId) -> (u64, u64) {
         let blobs = &self.spaces[&id].blobs;
-        (blobs.len() as u64, blobs.values().map(|blob| blob.size).sum())
+        (blobs.len() as u64, blobs.values().fold(0, |bytes: u64, blob| bytes.wrapping_add(blob.size)))
     }
 }
 
