@@ -426,13 +426,16 @@ impl Log {
 
     fn write(&self, batch: &Batch, unsynced: &[Arc<dyn File>]) -> std::io::Result<()> {
         let writes: Vec<Write<'_>> = batch.chunks.iter().map(Chunk::as_write).collect();
+        let (mut log_bytes, mut bulk_bytes) = (0, 0);
         for (chunk, write) in batch.chunks.iter().zip(&writes) {
-            let counter = match chunk.segment().kind {
-                SegmentKind::Log => &self.counters.log_bytes,
-                SegmentKind::Bulk(_) => &self.counters.bulk_bytes,
-            };
-            counter.fetch_add(write.bytes.len() as u64, Ordering::Relaxed);
+            match chunk.segment().kind {
+                SegmentKind::Log => log_bytes += write.bytes.len() as u64,
+                SegmentKind::Bulk(_) => bulk_bytes += write.bytes.len() as u64,
+            }
         }
+        self.counters.log_bytes.fetch_add(log_bytes, Ordering::Relaxed);
+        self.counters.bulk_bytes.fetch_add(bulk_bytes, Ordering::Relaxed);
+        self.segments.note_batch(log_bytes);
         self.counters.batches.fetch_add(1, Ordering::Relaxed);
         if !batch.sync {
             return writes.iter().try_for_each(|write| write.file.write_at(write.position, write.bytes));
