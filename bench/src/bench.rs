@@ -29,6 +29,8 @@ pub struct Bench {
     pub set_size: u64,
     /// Blobs that [`crate::parts::Part::TenMillion`] loads.
     pub blobs: u64,
+    /// What the name of a case must contain to be measured.
+    pub only: String,
     /// Payload.
     pub pool: Pool,
     /// Results so far.

@@ -42,6 +42,9 @@ struct Options {
     /// MiB of the data sets that are overwritten and read
     #[arg(long, default_value_t = 256, value_name = "MIB")]
     set: u64,
+    /// Only cases whose name contains this, of the part `write`
+    #[arg(long, default_value = "", value_name = "TEXT")]
+    only: String,
     /// Which systems take part, separated by commas
     #[arg(long, value_delimiter = ',', default_value = "bare,rocks,tyr")]
     systems: Vec<Family>,
@@ -81,6 +84,7 @@ fn run(options: Options) -> Outcome<()> {
         rounds: options.rounds,
         set_size: options.set << 20,
         blobs: options.step.blobs,
+        only: options.only.clone(),
         pool: Pool::new(),
         report: Report::default(),
     };

@@ -33,12 +33,15 @@ pub fn run(bench: &mut Bench) -> Outcome<()> {
 }
 
 fn new_blobs(bench: &mut Bench, size: usize, count: usize) -> Outcome<()> {
+    let case = format!("{} new, {}", size_name(size as u64), writers(count));
+    if !case.contains(&bench.only) {
+        return Ok(());
+    }
     let kinds = [Kind::BareLog(Ground::Written), Kind::BareLog(Ground::Reserved), Kind::Rocks, Kind::Tyr];
     let contenders = bench.chosen(&kinds).into_iter().map(|kind| {
         let bench = &*bench;
         Contender::new(kind, move || new_blobs_once(bench, kind, size, count))
     });
-    let case = format!("{} new, {}", size_name(size as u64), writers(count));
     let rows = bench.compare("write", &case, contenders.collect())?;
     bench.report.rows(rows);
     Ok(())
@@ -55,6 +58,11 @@ fn new_blobs_once(bench: &Bench, kind: Kind, size: usize, count: usize) -> Outco
 }
 
 fn overwrites(bench: &mut Bench, size: usize) -> Outcome<()> {
+    let case = |count| format!("{} overwrite, {}", size_name(size as u64), writers(count));
+    let counts: Vec<usize> = WRITERS.into_iter().filter(|count| case(*count).contains(&bench.only)).collect();
+    if counts.is_empty() {
+        return Ok(());
+    }
     let (blobs, pool) = (bench.set_size / size as u64, bench.pool);
     let open = |kind| -> Outcome<Opened> {
         let opened = bench.open_durable(kind)?;
@@ -66,15 +74,14 @@ fn overwrites(bench: &mut Bench, size: usize) -> Outcome<()> {
     };
     let kinds = bench.chosen(&[Kind::BareLog(Ground::Written), Kind::Rocks, Kind::Tyr]);
     let opened = kinds.into_iter().map(open).collect::<Outcome<Vec<_>>>()?;
-    for count in WRITERS {
+    for count in counts {
         let limit = Limit::Time(bench.time);
         let contenders = opened.iter().map(|opened| {
             Contender::new(opened.kind, move || {
                 opened.run(|system| overwrite(system, pool, blobs, size, count, limit))
             })
         });
-        let case = format!("{} overwrite, {}", size_name(size as u64), writers(count));
-        let rows = bench.compare("write", &case, contenders.collect())?;
+        let rows = bench.compare("write", &case(count), contenders.collect())?;
         bench.report.rows(rows);
     }
     Ok(())

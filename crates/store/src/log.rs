@@ -2,9 +2,11 @@
 //!
 //! Appending is in memory and ordered by the caller (the store's commit lock). Writing is done by a leader: the first thread
 //! that waits for its commit takes everything appended so far, writes it at once, wakes those it has served, and hands
-//! over. One batch is in flight at a time, so only the last batch can be torn by a crash.
+//! over. While a large batch is on its way, another may follow it, so that the disk has work while the next payload is prepared.
+//! Batches count as durable in the order in which they were started, whichever is written first; so what a crash tears are
+//! frames that were in flight, and nobody was told of them.
 //!
-//! Bulk payload is written in the same batch, to segments of its keyspace. A commit is durable when its frame and
+//! Bulk payload is written in the same batch, to segments of its keyspace, or in one before it. A commit is durable when its frame and
 //! its bulk payload are, and everything appended before.
 //!
 //! The first frame of every opening is an empty one that is written alone. It takes the place of whatever a crash has left behind the end, and
@@ -13,6 +15,7 @@
 //! A failed write poisons the log: nothing that was not durable before becomes durable any more, and no sync is tried again.
 
 mod assembly;
+mod flight;
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -32,8 +35,11 @@ use tyr_wire::{
     frame::{SEGMENT_HEADER_SIZE, SegmentKind},
 };
 
-use self::assembly::{Assembly, Chunk};
 pub use self::assembly::{Draft, Origin};
+use self::{
+    assembly::{Assembly, Chunk},
+    flight::{Batch, Flight},
+};
 use crate::{
     guard::Poison,
     payload::Payload,
@@ -60,13 +66,11 @@ struct State {
     appended: Number,
     /// Whether somebody waits for what has been appended to be on disk, rather than only written.
     needs_sync: bool,
-    /// What the leader is writing.
-    in_flight: Option<Arc<Batch>>,
-    /// What could not be written: still read from here, for objects that were moved are nowhere else by now.
-    failed: Option<Arc<Batch>>,
+    /// What leaders are writing.
+    flight: Flight,
     /// Files written without a sync since the last one.
     unsynced: Vec<Arc<dyn File>>,
-    waiters: VecDeque<(Number, Waiter)>,
+    waiters: VecDeque<(Goal, Waiter)>,
     driver: Option<Thread>,
     /// How many batches have been started, and the last of them that is durable with all before it.
     started: u64,
@@ -78,15 +82,13 @@ struct OpenBulk {
     position: u32,
 }
 
-/// What one leader writes at once.
-struct Batch {
-    chunks: Vec<Chunk>,
-    sync: bool,
-    last: Number,
-    /// Sequence of the last frame.
-    sequence: u64,
-    /// How many batches were started up to this one.
-    serial: u64,
+/// What somebody waits for to be durable.
+#[derive(Clone, Copy)]
+enum Goal {
+    /// A transaction.
+    Number(Number),
+    /// A batch, by its serial.
+    Batch(u64),
 }
 
 enum Waiter {
@@ -129,8 +131,7 @@ impl Log {
             bulk: BTreeMap::new(),
             appended: durable,
             needs_sync: false,
-            in_flight: None,
-            failed: None,
+            flight: Flight::default(),
             unsynced: Vec::new(),
             waiters: VecDeque::new(),
             driver: None,
@@ -249,21 +250,25 @@ impl Log {
                 return Ok(());
             }
             self.check_poison()?;
-            let mut state = self.state.lock();
+            let state = self.state.lock();
             if self.durable() >= number {
                 return Ok(());
             }
             // A batch may have failed since: nothing may be written behind it.
             self.check_poison()?;
-            state.needs_sync = true;
-            if state.in_flight.is_none() {
-                self.lead(state);
-                continue;
-            }
-            state.waiters.push_back((number, Waiter::Thread(std::thread::current())));
-            drop(state);
-            std::thread::park();
+            self.lead_or_park(state, Goal::Number(number));
         }
+    }
+
+    /// Writes a batch, or sleeps until it is worth looking again.
+    fn lead_or_park(&self, mut state: parking_lot::MutexGuard<'_, State>, goal: Goal) {
+        state.needs_sync = true;
+        if state.may_lead() {
+            return self.lead(state);
+        }
+        state.waiters.push_back((goal, Waiter::Thread(std::thread::current())));
+        drop(state);
+        std::thread::park();
     }
 
     /// Ready when `number` is on disk. Needs a thread in [`Log::drive`], or others that wait.
@@ -279,8 +284,8 @@ impl Log {
             return Poll::Ready(Err(error));
         }
         state.needs_sync = true;
-        state.waiters.push_back((number, Waiter::Task(cx.waker().clone())));
-        if state.in_flight.is_none() {
+        state.waiters.push_back((Goal::Number(number), Waiter::Task(cx.waker().clone())));
+        if state.may_lead() {
             state.wake_driver();
         }
         Poll::Pending
@@ -289,18 +294,18 @@ impl Log {
     /// Writes whatever has been appended, as one batch, if nobody else is writing; whether there was anything.
     pub fn drive_once(&self) -> bool {
         let mut state = self.state.lock();
-        if self.poison.is_set() && state.in_flight.is_none() {
+        if self.poison.is_set() && state.flight.is_empty() {
             // Stopped by a failure elsewhere: nothing that is waited for will come.
             let (next, served) = state.take_woken(self.durable(), true);
             drop(state);
             next.into_iter().chain(served).for_each(Waiter::wake);
             return false;
         }
-        let idle = state.in_flight.is_some() || !state.has_work();
-        if !idle {
+        let is_due = state.has_work() && state.may_lead();
+        if is_due {
             self.lead(state);
         }
-        !idle
+        is_due
     }
 
     /// Writes batches that no thread waits for until `stop` is set and [`Log::wake_driver`] called.
@@ -334,29 +339,20 @@ impl Log {
             state.started + u64::from(state.assembly.pending_bytes() > 0)
         };
         loop {
-            let mut state = self.state.lock();
+            let state = self.state.lock();
             if state.synced >= target {
                 return Ok(());
             }
             self.check_poison()?;
-            state.needs_sync = true;
-            if state.in_flight.is_none() {
-                self.lead(state);
-                continue;
-            }
-            // No number serves this waiter: it is woken to lead.
-            state.waiters.push_back((Number::MAX, Waiter::Thread(std::thread::current())));
-            drop(state);
-            std::thread::park();
+            self.lead_or_park(state, Goal::Batch(target));
         }
     }
 
     /// Copies bytes that have a place but may not have reached the disk; false if they are not here, and so on the disk.
     pub fn read_pending(&self, place: Place, buffer: &mut [u8]) -> bool {
         let state = self.state.lock();
-        let taken = [&state.in_flight, &state.failed].into_iter().flatten().flat_map(|batch| &batch.chunks);
         state.assembly.copy_open(place, buffer)
-            || state.assembly.chunks().chain(taken).any(|chunk| chunk.copy_to(place, buffer))
+            || state.assembly.chunks().chain(state.flight.chunks()).any(|chunk| chunk.copy_to(place, buffer))
     }
 
     /// The segments being filled: not to be compacted.
@@ -392,48 +388,54 @@ impl Log {
     /// Takes what is pending, writes it, and tells those who wait.
     fn lead(&self, mut state: parking_lot::MutexGuard<'_, State>) {
         let batch = Arc::new(state.take_batch());
-        state.in_flight = Some(batch.clone());
+        state.flight.start(batch.clone());
         let unsynced = if batch.sync { std::mem::take(&mut state.unsynced) } else { Vec::new() };
         drop(state);
         let result = self.write(&batch, &unsynced);
         let mut state = self.state.lock();
-        state.in_flight = None;
-        match result {
-            Ok(()) if batch.sync => {
-                batch.mark_written();
-                state.synced = batch.serial;
-                self.durable.store(batch.last.to_u64(), Ordering::Release);
-                state.assembly.settle(batch.sequence);
-            }
-            Ok(()) => {
-                batch.mark_written();
-                state.note_unsynced(&batch);
-            }
-            Err(error) => {
-                self.poison.set(&error);
-                state.failed = Some(batch.clone());
-            }
+        if let Err(error) = &result {
+            self.poison.set(error);
+        }
+        state.flight.end(batch.serial, result.is_ok());
+        drop(batch);
+        while let Some(written) = state.flight.take_written() {
+            self.settle(&mut state, written);
         }
         let (next, served) = state.take_woken(self.durable(), self.poison.is_set());
         if next.is_none() && state.has_work() {
             state.wake_driver();
         }
-        if let Some(batch) = Arc::into_inner(batch) {
-            state.assembly.reuse(batch.chunks);
-        }
         drop(state);
         next.into_iter().chain(served).for_each(Waiter::wake);
     }
 
+    /// Takes note that a batch and all before it are written.
+    fn settle(&self, state: &mut State, batch: Arc<Batch>) {
+        batch.mark_written();
+        if batch.sync {
+            state.synced = batch.serial;
+            self.durable.store(batch.last.to_u64(), Ordering::Release);
+            state.assembly.settle(batch.sequence);
+        } else {
+            state.note_unsynced(&batch);
+        }
+        if let Some(batch) = Arc::into_inner(batch) {
+            state.assembly.reuse(batch.chunks);
+        }
+    }
+
     fn write(&self, batch: &Batch, unsynced: &[Arc<dyn File>]) -> std::io::Result<()> {
         let writes: Vec<Write<'_>> = batch.chunks.iter().map(Chunk::as_write).collect();
+        let (mut log_bytes, mut bulk_bytes) = (0, 0);
         for (chunk, write) in batch.chunks.iter().zip(&writes) {
-            let counter = match chunk.segment().kind {
-                SegmentKind::Log => &self.counters.log_bytes,
-                SegmentKind::Bulk(_) => &self.counters.bulk_bytes,
-            };
-            counter.fetch_add(write.bytes.len() as u64, Ordering::Relaxed);
+            match chunk.segment().kind {
+                SegmentKind::Log => log_bytes += write.bytes.len() as u64,
+                SegmentKind::Bulk(_) => bulk_bytes += write.bytes.len() as u64,
+            }
         }
+        self.counters.log_bytes.fetch_add(log_bytes, Ordering::Relaxed);
+        self.counters.bulk_bytes.fetch_add(bulk_bytes, Ordering::Relaxed);
+        self.segments.note_batch(log_bytes);
         self.counters.batches.fetch_add(1, Ordering::Relaxed);
         if !batch.sync {
             return writes.iter().try_for_each(|write| write.file.write_at(write.position, write.bytes));
@@ -445,16 +447,15 @@ impl Log {
     }
 }
 
-impl Batch {
-    fn mark_written(&self) {
-        for chunk in &self.chunks {
-            let write = chunk.as_write();
-            chunk.segment().written_to(write.position + write.bytes.len() as u64);
-        }
-    }
-}
-
 impl State {
+    /// Whether a batch may be started now.
+    fn may_lead(&self) -> bool {
+        self.flight.is_empty()
+            || self.needs_sync
+                && self.unsynced.is_empty()
+                && self.flight.admits(self.assembly.pending_bytes())
+    }
+
     fn has_work(&self) -> bool {
         self.assembly.pending_bytes() > 0 || (self.needs_sync && !self.unsynced.is_empty())
     }
@@ -483,10 +484,16 @@ impl State {
 
     /// The thread that leads next, if one waits, and the waiters that were served: all of them if the log is poisoned.
     fn take_woken(&mut self, durable: Number, is_poisoned: bool) -> (Option<Waiter>, Vec<Waiter>) {
+        let synced = self.synced;
+        let is_served = |goal: &Goal| match goal {
+            Goal::Number(number) => *number <= durable,
+            Goal::Batch(serial) => *serial <= synced,
+        };
         let (served, rest): (VecDeque<_>, VecDeque<_>) =
-            self.waiters.drain(..).partition(|(number, _)| is_poisoned || *number <= durable);
+            self.waiters.drain(..).partition(|(goal, _)| is_poisoned || is_served(goal));
         self.waiters = rest;
-        let next = self.waiters.iter().position(|(_, waiter)| matches!(waiter, Waiter::Thread(_)));
+        let is_thread = |(_, waiter): &(Goal, Waiter)| matches!(waiter, Waiter::Thread(_));
+        let next = self.waiters.iter().position(is_thread).filter(|_| self.may_lead());
         let next = next.and_then(|index| self.waiters.remove(index)).map(|(_, waiter)| waiter);
         (next, served.into_iter().map(|(_, waiter)| waiter).collect())
     }
@@ -504,3 +511,6 @@ impl Waiter {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,7 +1,7 @@
 //! Segment files: fixed-size containers of the log's frames and of bulk payload.
 //!
-//! A segment is prepared ahead (space reserved, for the log also written over once, since a durable write into blocks
-//! that were written before is twice as fast), filled from front to back, later emptied by compaction, and recycled: renamed
+//! A segment is prepared ahead (space reserved; for a log of small batches also written over once, since a small durable write into
+//! blocks that were written before is up to twice as fast), filled from front to back, later emptied by compaction, and recycled: renamed
 //! to a new id within its kind, so that a keyspace's bytes never end up in another's file. Ids are never used twice.
 //! A segment is emptied for good only when a manifest without it is durable.
 
@@ -73,6 +73,8 @@ pub struct Segments {
     capacity: u32,
     table: RwLock<BTreeMap<SegmentId, Arc<Segment>>>,
     pool: Mutex<Pool>,
+    /// How many bytes a batch brings to the log, as a moving average.
+    batch_size: AtomicU64,
 }
 
 /// A file that is ready to be filled.
@@ -185,7 +187,13 @@ impl Segments {
             taken: 0,
             has_reserve: false,
         };
-        Segments { disk, capacity, table: RwLock::default(), pool: Mutex::new(pool) }
+        Segments {
+            disk,
+            capacity,
+            table: RwLock::default(),
+            pool: Mutex::new(pool),
+            batch_size: AtomicU64::default(),
+        }
     }
 
     /// Bytes of a segment file.
@@ -268,6 +276,12 @@ impl Segments {
         self.pool.lock().spares.get(&kind).map_or(0, VecDeque::len)
     }
 
+    /// Takes note of how much a batch brings to the log.
+    pub fn note_batch(&self, bytes: u64) {
+        let mean = self.batch_size.load(Ordering::Relaxed);
+        self.batch_size.store(mean - mean / 8 + bytes / 8, Ordering::Relaxed);
+    }
+
     /// Makes a segment of the kind ready, by recycling one if possible. Its name is durable on return.
     pub fn prepare(&self, kind: SegmentKind) -> Result<()> {
         let id = self.pool.lock().new_id();
@@ -301,7 +315,7 @@ impl Segments {
     fn create_file(&self, name: &str, kind: SegmentKind) -> std::io::Result<Arc<dyn File>> {
         let file = self.disk.open(name, Access::Create)?;
         file.reserve(u64::from(self.capacity))?;
-        if kind == SegmentKind::Log {
+        if kind == SegmentKind::Log && self.batch_size.load(Ordering::Relaxed) <= SMALL_BATCH_MAX {
             let zeros = Blocks::zeroed(ZERO_RUN.min(self.capacity as usize));
             for position in (0..u64::from(self.capacity)).step_by(zeros.len()) {
                 file.write_at(position, zeros.as_bytes())?;
@@ -426,6 +440,10 @@ pub fn parse_segment_name(name: &str) -> Option<(SegmentId, SegmentKind)> {
 pub const RESERVE_NAME: &str = "reserve";
 
 const ZERO_RUN: usize = 1 << 20;
+
+/// Batches of more than this go into blocks that were never written: to write so much twice would cost more than that the file system takes
+/// note of the blocks. A batch with one payload of the largest size that goes into the log is more than this.
+const SMALL_BATCH_MAX: u64 = 64 << 10;
 
 #[cfg(test)]
 mod tests {
