@@ -42,6 +42,8 @@ pub struct ClusterId(pub u128);
 pub struct Cluster {
     id: ClusterId,
     version: RingVersion,
+    /// The number of every node that has one, whether it has registered or not.
+    numbers: BTreeMap<Identity, NodeId>,
     members: BTreeMap<NodeId, Member>,
     keyspaces: BTreeMap<KeyspaceId, Keyspace>,
     classes: BTreeMap<ClassId, Class>,
@@ -58,11 +60,12 @@ struct Class {
 pub type Outcome = Result<Answer, Refusal>;
 
 impl Cluster {
-    /// A cluster without members.
+    /// A cluster that is not founded: it refuses every command but [`Command::Found`].
     pub fn new(id: ClusterId) -> Self {
         Cluster {
             id,
             version: RingVersion(0),
+            numbers: BTreeMap::new(),
             members: BTreeMap::new(),
             keyspaces: BTreeMap::new(),
             classes: BTreeMap::new(),
@@ -131,7 +134,11 @@ impl Cluster {
 
     /// Applies the next command of the log.
     pub fn apply(&mut self, command: Command) -> Outcome {
+        if self.version == RingVersion(0) && !matches!(command, Command::Found(_)) {
+            return Err(Refusal::NotFounded);
+        }
         match command {
+            Command::Found(founders) => self.found(&founders),
             Command::Register { identity, incarnation, memory_since, zone, weight } => {
                 self.register(Member {
                     identity,
@@ -184,27 +191,52 @@ impl Cluster {
 
 // Members.
 impl Cluster {
+    fn found(&mut self, founders: &[Identity]) -> Outcome {
+        let are_numbered = |numbers: &BTreeMap<Identity, NodeId>| {
+            (1..).zip(founders).all(|(n, f)| numbers.get(f) == Some(&NodeId(n)))
+        };
+        if self.version > RingVersion(0) {
+            return if are_numbered(&self.numbers) {
+                Ok(Answer::Done(self.version))
+            } else {
+                Err(Refusal::Taken)
+            };
+        }
+        let numbers: BTreeMap<Identity, NodeId> = founders.iter().copied().zip((1..).map(NodeId)).collect();
+        if founders.len() > MEMBERS_MAX || !are_numbered(&numbers) {
+            return Err(Refusal::Invalid);
+        }
+        self.numbers = numbers;
+        self.version = RingVersion(1);
+        Ok(Answer::Done(self.version))
+    }
+
+    fn next_number(&self) -> NodeId {
+        NodeId(self.numbers.values().max().map_or(1, |last| last.0 + 1))
+    }
+
     fn register(&mut self, mut member: Member) -> Outcome {
-        let known = self.members.iter().find(|(_, known)| known.identity == member.identity);
-        let node = match known {
-            None if self.members.len() >= MEMBERS_MAX => return Err(Refusal::Taken),
-            None => NodeId(self.members.keys().next_back().map_or(1, |last| last.0 + 1)),
-            Some((_, known)) if known.state == MemberState::Left => return Err(Refusal::NotFound),
-            Some((_, known)) if known.incarnation > member.incarnation => return Err(Refusal::Stale),
-            Some((node, known)) if known.incarnation == member.incarnation => {
-                let present = known.presence == Presence::Present;
-                return if present {
-                    Ok(Answer::Registered(*node, self.version))
+        let node = match self.numbers.get(&member.identity) {
+            Some(node) => *node,
+            None if self.numbers.len() >= MEMBERS_MAX => return Err(Refusal::Taken),
+            None => self.next_number(),
+        };
+        match self.members.get(&node) {
+            Some(known) if known.state == MemberState::Left => return Err(Refusal::NotFound),
+            Some(known) if known.incarnation > member.incarnation => return Err(Refusal::Stale),
+            Some(known) if known.incarnation == member.incarnation => {
+                let is_present = known.presence == Presence::Present;
+                return if is_present {
+                    Ok(Answer::Registered(node, self.version))
                 } else {
                     Err(Refusal::Stale)
                 };
             }
-            Some((node, known)) => {
-                member.state = known.state;
-                *node
-            }
-        };
+            Some(known) => member.state = known.state,
+            None => {}
+        }
         self.change(|cluster, version| {
+            cluster.numbers.insert(member.identity, node);
             cluster.members.insert(node, member);
             cluster.member_changed(node, version);
         });

@@ -39,6 +39,7 @@ fn settings(replicas: u8, durability: Durability) -> ClassSettings {
 /// One partition on nodes 1 to `nodes`, each in incarnation 1; the first is the primary.
 fn cluster(nodes: u32, settings: ClassSettings) -> Cluster {
     let mut cluster = Cluster::new(ClusterId(7));
+    accept(&mut cluster, Command::Found(vec![]));
     for node in 1..=nodes {
         let answer = cluster.apply(start(node, 1)).unwrap();
         assert_eq!(answer, Answer::Registered(NodeId(node), cluster.version()));
@@ -270,8 +271,25 @@ fn chunk_size_and_durability_of_a_keyspace_are_fixed() {
 }
 
 #[test]
+fn founders_have_their_numbers_before_they_register_in_any_order() {
+    let mut cluster = Cluster::new(ClusterId(1));
+    let founders = vec![Identity(30), Identity(20)];
+    assert_eq!(cluster.apply(start(10, 1)), Err(Refusal::NotFounded));
+    assert_eq!(cluster.apply(Command::Found(vec![Identity(1), Identity(1)])), Err(Refusal::Invalid));
+    accept(&mut cluster, Command::Found(founders.clone()));
+    accept(&mut cluster, Command::Found(founders));
+    assert_eq!(cluster.apply(Command::Found(vec![Identity(20)])), Err(Refusal::Taken));
+    for (identity, number) in [(10, 3), (20, 2), (30, 1)] {
+        let answer = cluster.apply(start(identity, 1)).unwrap();
+        assert_eq!(answer, Answer::Registered(NodeId(number), cluster.version()));
+    }
+    assert_eq!(cluster.apply(Command::Found(vec![Identity(99)])), Err(Refusal::Taken));
+}
+
+#[test]
 fn a_plan_spreads_partitions_and_primaries_by_weight_and_zone() {
     let mut cluster = Cluster::new(ClusterId(1));
+    accept(&mut cluster, Command::Found(vec![]));
     for node in 1..=6_u32 {
         let zone = Zone::new(&format!("{}", node % 3)).unwrap();
         let identity = Identity(u128::from(node));

@@ -59,6 +59,7 @@ fn id(partition: u32) -> PartitionId {
 
 fn founded() -> Cluster {
     let mut cluster = Cluster::new(ClusterId(1));
+    accept(&mut cluster, Command::Found(vec![]));
     (1..=4).for_each(|node| accept(&mut cluster, registration(node, 1, 1)));
     accept(&mut cluster, Command::CreateClass(ClassId(0), class(3, 2, Durability::Disk)));
     accept(&mut cluster, Command::CreateClass(ClassId(1), class(2, 2, Durability::Memory)));
