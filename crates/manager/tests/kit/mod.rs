@@ -13,11 +13,12 @@ use std::{
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use tyr_manager::{
-    Change, Journal, Kept, NoAnswer, Request, Response, Surroundings, Timing, Transport, Unavailable, Voter,
+    Change, Gossip, GossipEffect, GossipTiming, Journal, Kept, NoAnswer, Peer, Request, Response,
+    Surroundings, Timing, Transport, Unavailable, Voter,
 };
 use tyr_proto::{
-    Grant, Incarnation, Lease, LeaseRequest, LeaseTerms, NodeId, Replica, Time,
-    cluster::{Answer, Cluster, ClusterId, Command, Identity, Outcome, Refusal, Zone},
+    ClassId, Grant, Incarnation, Lease, LeaseRequest, LeaseTerms, NodeId, Replica, Time,
+    cluster::{Answer, ClassSettings, Cluster, ClusterId, Command, Identity, Outcome, Refusal, Zone},
 };
 use tyr_sim_env::{Drift, SimTasks, Sleep, here};
 
@@ -31,7 +32,7 @@ pub const TIMING: Timing = Timing {
     election: 400,
     watch: 100 * MS,
     lease: LeaseTerms { length: 2 * SECOND, drift_max: 10_000 },
-    grace: 3 * SECOND,
+    grace: 20 * SECOND,
     snapshot_after: 20,
 };
 
@@ -79,6 +80,7 @@ type SimVoter = Voter<Sim, SimJournal>;
 #[derive(Default)]
 struct Wires {
     voters: BTreeMap<u32, SimVoter>,
+    gossips: BTreeMap<u32, Arc<Mutex<Gossip>>>,
     /// Links, from and to, that carry nothing.
     cut: BTreeSet<(u32, u32)>,
     /// Messages of a thousand that are lost.
@@ -99,6 +101,19 @@ impl SimNet {
         let lost = here::random() % 1_000 < self.wires.lock().loss;
         here::sleep(Duration::from_micros(50 + here::random() % 5_000)).await;
         !lost && !self.wires.lock().cut.contains(&(from, to))
+    }
+
+    /// Carries a packet of gossip.
+    async fn carry(self, to: u32, packet: Vec<u8>) {
+        self.tasks.note(&packet);
+        if self.travel(self.node, to).await {
+            let gossip = self.wires.lock().gossips.get(&to).cloned();
+            let now = Time(self.tasks.time_of(to));
+            // One to an earlier start of the node makes no sense there.
+            if let Some(gossip) = gossip {
+                gossip.lock().handle_packet(&packet, now);
+            }
+        }
     }
 
     /// Asks a voter anything. Without an answer it waits for ever.
@@ -174,7 +189,7 @@ pub struct World {
     voters: BTreeSet<u32>,
     nodes: BTreeMap<u32, Arc<Mutex<NodeState>>>,
     wires: Arc<Mutex<Wires>>,
-    /// The longest applied log seen, for comparison.
+    /// How often the end of an incarnation was found applied, and checked that it serves nothing.
     pub fenced: u64,
 }
 
@@ -225,6 +240,11 @@ impl World {
                 let voter = Voter::start(NodeId(node), CLUSTER, TIMING, journal, net.clone()).await.unwrap();
                 net.wires.lock().voters.insert(node, voter);
             }
+            let incarnation = Incarnation(state.lock().incarnation + 1);
+            here::spawn(gossip(net.clone(), Peer { node: NodeId(node), incarnation, revival: 0 }));
+            if !is_voter {
+                here::spawn(operate(net.clone()));
+            }
             hold(state, net).await;
         });
     }
@@ -232,6 +252,7 @@ impl World {
     /// Kills a node where its tasks stand.
     pub fn kill(&self, node: u32) {
         self.wires.lock().voters.remove(&node);
+        self.wires.lock().gossips.remove(&node);
         self.tasks.kill(node);
         self.nodes[&node].lock().holder = None;
     }
@@ -267,14 +288,6 @@ impl World {
         self.wires.lock().loss = of_thousand;
     }
 
-    pub fn suspect(&self, node: u32) {
-        self.running().for_each(|(_, voter)| voter.suspect(NodeId(node)));
-    }
-
-    pub fn trust(&self, node: u32) {
-        self.running().for_each(|(_, voter)| voter.trust(NodeId(node)));
-    }
-
     fn running(&self) -> impl Iterator<Item = (u32, SimVoter)> + use<> {
         let voters = self.wires.lock().voters.clone();
         voters.into_iter()
@@ -308,7 +321,7 @@ impl World {
     pub fn run(&mut self, time: u64) {
         let end = self.tasks.true_time() + time;
         while self.tasks.true_time() < end {
-            self.tasks.run_until((self.tasks.true_time() + 5 * MS).min(end));
+            self.tasks.run_until((self.tasks.true_time() + 20 * MS).min(end));
             self.check();
         }
     }
@@ -337,6 +350,44 @@ impl World {
             }
             seen.push((id, cluster));
         }
+    }
+}
+
+/// An operator who keeps the log growing, so that snapshots are taken and sent.
+async fn operate(net: SimNet) {
+    let settings = ClassSettings { partitions: 8, ..ClassSettings::new(3) };
+    // Before the cluster is founded it is refused.
+    while propose(&net, Command::CreateClass(ClassId(0), settings)).await.is_err() {
+        here::sleep(Duration::from_millis(100)).await;
+    }
+    loop {
+        propose(&net, Command::PlanRing).await.expect("a plan is never refused");
+        here::sleep(Duration::from_millis(300)).await;
+    }
+}
+
+/// What a node hears of the others, and tells its voter.
+async fn gossip(net: SimNet, me: Peer) {
+    let gossip = Arc::new(Mutex::new(Gossip::new(me, GossipTiming::default(), here::random())));
+    net.wires.lock().gossips.insert(net.node, gossip.clone());
+    loop {
+        let now = Time(here::now());
+        gossip.lock().handle_timeout(now);
+        if gossip.lock().trusted().next().is_none() {
+            let node = NodeId(1 + (net.node + u32::try_from(here::random() % 4).unwrap()) % 5);
+            gossip.lock().join(Peer { node, incarnation: Incarnation(0), revival: 0 }, now);
+        }
+        loop {
+            let effect = gossip.lock().poll_effect();
+            let voter = || net.wires.lock().voters.get(&net.node).cloned();
+            match effect {
+                None => break,
+                Some(GossipEffect::Send(to, packet)) => here::spawn(net.clone().carry(to.0, packet)),
+                Some(GossipEffect::Suspect(node)) => voter().iter().for_each(|voter| voter.suspect(node)),
+                Some(GossipEffect::Trust(node)) => voter().iter().for_each(|voter| voter.trust(node)),
+            }
+        }
+        here::sleep(Duration::from_millis(20)).await;
     }
 }
 
