@@ -24,9 +24,19 @@ impl Number {
         Number((u64::from(epoch) << Self::INDEX_BITS) | 1)
     }
 
+    /// The number at a place of a log: `index` counts from 1 and fits 40 bits, `epoch` fits 24.
+    pub fn new(epoch: u32, index: u64) -> Self {
+        Number((u64::from(epoch) << Self::INDEX_BITS) | (index & ((1 << Self::INDEX_BITS) - 1)))
+    }
+
     /// The epoch: how often the log was opened.
     pub fn epoch(self) -> u64 {
         self.0 >> Self::INDEX_BITS
+    }
+
+    /// The place in the log of its epoch.
+    pub fn index(self) -> u64 {
+        self.0 & ((1 << Self::INDEX_BITS) - 1)
     }
 
     /// The number after this one.

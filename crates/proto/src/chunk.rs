@@ -1,0 +1,215 @@
+//! A chunk at one replica: writes that wait for their fate, in the order of their numbers, and the versions that they left.
+
+use alloc::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    sync::Arc,
+    vec::Vec,
+};
+use core::ops::Range;
+
+use tyr_types::Number;
+
+use crate::{
+    Outcome, PartitionId, TransactionId,
+    content::Content,
+    entry::{ChunkOperation, ChunkWrite, Link},
+};
+
+/// A chunk.
+///
+/// Invariants: every write up to the last arrival in the head's order has been logged here, or is dead. Writes are applied in the order
+/// of their numbers, each once. A version never changes.
+#[derive(Clone, Debug, Default)]
+pub struct Chunk {
+    /// Where in the log the last writes were taken, so that cutting it takes them back.
+    arrivals: VecDeque<(u64, Number)>,
+    pending: BTreeMap<Number, PendingWrite>,
+    versions: BTreeMap<Number, Content>,
+    collected: Number,
+    kept: BTreeSet<Number>,
+}
+
+/// A write that is logged and not applied.
+#[derive(Clone, Debug)]
+pub struct PendingWrite {
+    /// Its transaction.
+    pub id: TransactionId,
+    /// Who knows its outcome.
+    pub decider: PartitionId,
+    /// Where in this partition's log it is.
+    pub log_index: u64,
+    operations: Vec<ChunkOperation>,
+    outcome: Option<Outcome>,
+}
+
+/// What a reader gets of a chunk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ChunkBytes {
+    /// The version that was read, its bytes with zeros where nothing was written, and whether all were written.
+    Found(Number, Vec<u8>, bool),
+    /// The version has been collected.
+    Expired,
+}
+
+/// The old value of a transform: which transaction, which of its answers, and the bytes.
+pub type Old = (TransactionId, (u16, u16), Arc<[u8]>);
+
+impl Chunk {
+    /// Whether the write that a new one follows is here.
+    pub fn has_arrived(&self, link: Option<Link>) -> bool {
+        link.is_none_or(|link| self.has_passed(link.number))
+    }
+
+    /// Whether this number took its place already.
+    pub fn has_passed(&self, number: Number) -> bool {
+        number <= self.arrived()
+    }
+
+    fn arrived(&self) -> Number {
+        self.arrivals.back().map_or(Number::ZERO, |(_, number)| *number)
+    }
+
+    /// Takes a logged write.
+    pub fn log(
+        &mut self,
+        number: Number,
+        id: TransactionId,
+        decider: PartitionId,
+        write: &ChunkWrite,
+        log_index: u64,
+    ) {
+        if self.has_passed(number) {
+            return;
+        }
+        self.arrivals.push_back((log_index, number));
+        let operations = write.operations.clone();
+        self.pending.insert(number, PendingWrite { id, decider, log_index, operations, outcome: None });
+    }
+
+    /// Forgets writes that were logged past a place at which the log was cut.
+    pub fn cut_log(&mut self, last: u64) {
+        while self.arrivals.back().is_some_and(|(index, _)| *index > last) {
+            self.arrivals.pop_back();
+        }
+        self.pending.retain(|_, write| write.log_index <= last);
+    }
+
+    /// Forgets where writes were logged up to an index that the log is never cut before.
+    pub fn trim_log(&mut self, start: u64) {
+        while self.arrivals.get(1).is_some_and(|(index, _)| *index <= start) {
+            self.arrivals.pop_front();
+        }
+    }
+
+    /// Learns how a transaction ended and applies what has its turn. Returns the old values of transforms.
+    pub fn learn(&mut self, id: TransactionId, outcome: Outcome) -> Vec<Old> {
+        for write in self.pending.values_mut().filter(|write| write.id == id) {
+            write.outcome = Some(outcome);
+        }
+        let mut olds = Vec::new();
+        while let Some(first) = self.pending.first_entry() {
+            let Some(outcome) = first.get().outcome else { break };
+            let (number, write) = first.remove_entry();
+            if outcome == Outcome::Committed {
+                self.apply(number, &write, &mut olds);
+            }
+        }
+        olds
+    }
+
+    fn apply(&mut self, number: Number, write: &PendingWrite, olds: &mut Vec<Old>) {
+        let mut content =
+            self.versions.last_key_value().map(|(_, content)| content.clone()).unwrap_or_default();
+        for operation in &write.operations {
+            let old = content.apply(operation);
+            if let (Some(old), ChunkOperation::Transform { answers, .. }) = (old, operation) {
+                olds.push((write.id, *answers, old));
+            }
+        }
+        self.versions.insert(number, content);
+    }
+
+    /// The number of the last write that is applied.
+    pub fn newest(&self) -> Number {
+        self.versions.last_key_value().map_or(Number::ZERO, |(number, _)| *number)
+    }
+
+    /// Writes that are not applied and whose numbers are at or below one.
+    pub fn pending_up_to(&self, number: Number) -> impl Iterator<Item = (Number, &PendingWrite)> {
+        self.pending.range(..=number).map(|(number, write)| (*number, write))
+    }
+
+    /// The number up to which a reader of a range has to wait: that of the last pending write that touches it.
+    pub fn pending_on(&self, range: &Range<u64>) -> Option<Number> {
+        let touches =
+            |write: &PendingWrite| write.operations.iter().any(|operation| operation.touches(range));
+        self.pending.iter().rev().find(|(_, write)| touches(write)).map(|(number, _)| *number)
+    }
+
+    /// All writes that are not applied.
+    pub fn pending(&self) -> impl Iterator<Item = (Number, &PendingWrite)> {
+        self.pending_up_to(Number::MAX)
+    }
+
+    /// The newest version at or below a number. The caller has made sure that nothing pending is at or below it.
+    pub fn read_at(&self, number: Number, range: &Range<u64>) -> ChunkBytes {
+        if number < self.collected && !self.kept.contains(&number) {
+            return ChunkBytes::Expired;
+        }
+        match self.versions.range(..=number).next_back() {
+            Some((version, content)) => {
+                let (bytes, whole) = content.read(range);
+                ChunkBytes::Found(*version, bytes, whole)
+            }
+            None => {
+                let (bytes, whole) = Content::default().read(range);
+                ChunkBytes::Found(Number::ZERO, bytes, whole)
+            }
+        }
+    }
+
+    /// Drops superseded versions up to a number, except those that readers at the numbers in `keep` see.
+    pub fn collect(&mut self, up_to: Number, keep: &[Number]) {
+        let seen = self.seen_at(up_to, keep);
+        self.versions.retain(|version, _| *version > up_to || seen.contains(version));
+        if up_to >= self.collected {
+            self.collected = up_to;
+            self.kept = keep.iter().copied().filter(|number| *number < up_to).collect();
+        }
+    }
+
+    /// Whether collecting would drop anything.
+    pub fn would_collect(&self, up_to: Number, keep: &[Number]) -> bool {
+        let kept = self.seen_at(up_to, keep).len();
+        self.versions.range(..=up_to).count() > kept
+    }
+
+    fn seen_at(&self, up_to: Number, keep: &[Number]) -> BTreeSet<Number> {
+        let version_at =
+            |number: &Number| self.versions.range(..=*number).next_back().map(|(version, _)| *version);
+        keep.iter().chain([&up_to]).filter_map(version_at).collect()
+    }
+
+    /// How many versions are held.
+    pub fn version_count(&self) -> usize {
+        self.versions.len()
+    }
+
+    /// What is there now, to compare replicas.
+    pub fn content(&self) -> Content {
+        self.versions.last_key_value().map(|(_, content)| content.clone()).unwrap_or_default()
+    }
+}
+
+impl ChunkOperation {
+    fn touches(&self, range: &Range<u64>) -> bool {
+        let (start, end) = match self {
+            ChunkOperation::Write { offset, part, .. } => (*offset, offset + part.len() as u64),
+            ChunkOperation::Transform { offset, transform, .. } => {
+                (*offset, offset + transform.number_type().size() as u64)
+            }
+            ChunkOperation::Cut { offset } => (*offset, u64::MAX),
+        };
+        start < range.end && range.start < end
+    }
+}

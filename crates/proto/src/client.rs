@@ -1,0 +1,420 @@
+//! A client as a pure state machine: it finds partitions by its copy of the ring, sends, and sends again until it is answered.
+//!
+//! Transactions keep their id when they are sent again, so that they are applied at most once. Reads are sent to the replicas in turn.
+
+use alloc::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    sync::Arc,
+    vec::Vec,
+};
+use core::ops::Range;
+
+use tyr_types::Number;
+
+use crate::{
+    BlobName, ChunkName, Configuration, HeadPlan, Keyspaces, NodeId, OperationResult, Operation, Outcome, PartitionId,
+    Plan, RingVersion, Seen, SessionId, Time, TransactionId,
+    message::{Answer, Envelope, Looked, Message, RequestId},
+};
+
+/// A client.
+///
+/// Invariant: `answered` is never above a transaction whose outcome the caller has not been told.
+#[derive(Debug)]
+pub struct Client {
+    session: SessionId,
+    keyspaces: Arc<Keyspaces>,
+    ring: BTreeMap<PartitionId, Configuration>,
+    version: RingVersion,
+    last_request: u64,
+    last_sequence: u64,
+    requests: BTreeMap<RequestId, Request>,
+    transactions: BTreeMap<u64, Transaction>,
+    pins: BTreeMap<RequestId, Pin>,
+    unmarked: BTreeMap<PartitionId, u64>,
+    unmarked_since: Time,
+    outputs: VecDeque<ClientOutput>,
+    events: VecDeque<Event>,
+}
+
+#[derive(Debug)]
+struct Request {
+    partition: PartitionId,
+    message: Message,
+    turn: usize,
+    sent_at: Time,
+}
+
+#[derive(Debug)]
+struct Transaction {
+    plan: Arc<Plan>,
+    sent_at: Time,
+    gives_up_at: Option<Time>,
+    settles: bool,
+}
+
+#[derive(Debug)]
+struct Pin {
+    partition: PartitionId,
+    blob: BlobName,
+    node: NodeId,
+    renewed_at: Time,
+}
+
+/// What the client's surroundings have to do for it.
+#[derive(Clone, Debug)]
+pub enum ClientOutput {
+    /// Send this to a node.
+    Send(NodeId, Envelope),
+    /// Ask the cluster manager, or any node, for what changed since this version of the ring.
+    FetchRing(RingVersion),
+}
+
+/// What the caller of the client is told.
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// A transaction ended so, with what its operations answer.
+    Ended(TransactionId, Outcome, Vec<OperationResult>),
+    /// It is not known in time how a transaction ended. [`Client::resolve`] finds out.
+    Unknown(TransactionId),
+    /// A look was answered; what was seen stays readable at the number until it is let go.
+    Looked(RequestId, Number, Option<Looked>),
+    /// A read was answered: the version's number, the bytes, and whether all of them were written.
+    Bytes(RequestId, Number, Vec<u8>, bool),
+    /// What was to be read has been collected: look again.
+    Expired(RequestId),
+    /// Names of a partition, and whether there may be more after them.
+    Names(RequestId, Vec<BlobName>, bool),
+}
+
+/// What a transaction wants of one blob, before it is known where the blob is.
+#[derive(Clone, Debug)]
+pub struct BlobPlan {
+    /// The blob.
+    pub blob: BlobName,
+    /// What the transaction has read of it.
+    pub seen: Option<Seen>,
+    /// What it does.
+    pub operations: Vec<Operation>,
+}
+
+/// A request is sent again after this many microseconds without an answer.
+const RETRY_AFTER: u64 = 100_000;
+/// Pins are renewed after this many microseconds.
+const RENEW_AFTER: u64 = crate::PIN_TIMEOUT / 4;
+
+impl Client {
+    /// A client of a session that nobody ever used.
+    pub fn new(session: SessionId, keyspaces: Arc<Keyspaces>) -> Self {
+        Client {
+            session,
+            keyspaces,
+            ring: BTreeMap::new(),
+            version: RingVersion(0),
+            last_request: 0,
+            last_sequence: 0,
+            requests: BTreeMap::new(),
+            transactions: BTreeMap::new(),
+            pins: BTreeMap::new(),
+            unmarked: BTreeMap::new(),
+            unmarked_since: Time(0),
+            outputs: VecDeque::new(),
+            events: VecDeque::new(),
+        }
+    }
+
+    /// The next thing that the surroundings have to do.
+    pub fn poll_output(&mut self) -> Option<ClientOutput> {
+        self.outputs.pop_front()
+    }
+
+    /// The next thing that the caller is to know.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// Whether everything was answered and no partition has to be told so.
+    pub fn is_idle(&self) -> bool {
+        self.requests.is_empty() && self.transactions.is_empty() && self.unmarked.is_empty()
+    }
+
+    /// Asks for the ring. Without one, transactions are born so early that they are refused.
+    pub fn connect(&mut self) {
+        self.fetch_ring();
+    }
+
+    /// Whether it knows who holds what.
+    pub fn is_connected(&self) -> bool {
+        !self.ring.is_empty()
+    }
+
+    /// The cluster manager says who holds a partition.
+    pub fn handle_configuration(&mut self, partition: PartitionId, configuration: Configuration) {
+        self.version = self.version.max(configuration.since);
+        let known = self.ring.get(&partition).is_some_and(|known| known.epoch >= configuration.epoch);
+        if !known {
+            self.ring.insert(partition, configuration);
+        }
+    }
+
+    /// Sends a transaction. If it is not known how it ended until `gives_up_at`, the caller is told so.
+    ///
+    /// The blobs are distinct; there is one at least, in a keyspace that exists.
+    pub fn commit(&mut self, now: Time, blobs: Vec<BlobPlan>, gives_up_at: Option<Time>) -> TransactionId {
+        let answered = self.answered();
+        self.last_sequence += 1;
+        let (session, sequence) = (self.session, self.last_sequence);
+        let id = TransactionId { session, sequence, birth: self.version };
+        let mut heads: Vec<HeadPlan> = blobs
+            .into_iter()
+            .filter_map(|BlobPlan { blob, seen, operations }| {
+                let partition = self.keyspaces.get(&blob.keyspace)?.partition_of(&blob, 0);
+                Some(HeadPlan { partition, blob, seen, operations })
+            })
+            .collect();
+        heads.sort_by(|a, b| (a.partition, &a.blob).cmp(&(b.partition, &b.blob)));
+        let plan = Arc::new(Plan { id, answered, heads });
+        self.transactions.insert(sequence, Transaction { plan, sent_at: now, gives_up_at, settles: false });
+        self.send_transaction(sequence, false);
+        id
+    }
+
+    /// Finds out how a transaction ended that was unknown; it is refused if nobody has heard of it.
+    pub fn resolve(&mut self, now: Time, id: TransactionId) {
+        if let Some(transaction) = self.transactions.get_mut(&id.sequence) {
+            transaction.settles = true;
+            transaction.gives_up_at = None;
+            transaction.sent_at = now;
+            self.send_transaction(id.sequence, true);
+        }
+    }
+
+    /// Everything below this sequence has been answered.
+    fn answered(&self) -> u64 {
+        self.transactions.keys().next().copied().unwrap_or(self.last_sequence + 1)
+    }
+
+    fn send_transaction(&mut self, sequence: u64, again: bool) {
+        let Some(transaction) = self.transactions.get(&sequence) else { return };
+        let (plan, settle) = (transaction.plan.clone(), transaction.settles);
+        let (Some(first), Some(decider)) = (plan.heads.first(), plan.decider()) else { return };
+        let (first, id) = (first.partition, plan.id);
+        if again {
+            self.send(decider, 0, Message::AskOutcome { id, settle });
+        }
+        self.send(first, 0, Message::Start(plan));
+    }
+
+    /// Asks what a blob is. What is seen stays readable at its number until it is let go.
+    pub fn look(&mut self, now: Time, blob: BlobName, turn: usize) -> RequestId {
+        let partition = self.partition_of(&blob, 0);
+        self.request(now, partition, turn, |request| Message::Look { request, blob })
+    }
+
+    /// Reads bytes of a chunk, at a number or the newest.
+    pub fn read(
+        &mut self,
+        now: Time,
+        chunk: ChunkName,
+        range: Range<u64>,
+        at: Option<Number>,
+        turn: usize,
+    ) -> RequestId {
+        let partition = self.partition_of(&chunk.blob, chunk.index);
+        self.request(now, partition, turn, |request| Message::Read { request, chunk, range, at })
+    }
+
+    /// Lists the names of one partition that come after one.
+    pub fn scan(
+        &mut self,
+        now: Time,
+        partition: PartitionId,
+        after: BlobName,
+        inclusive: bool,
+        limit: u32,
+        turn: usize,
+    ) -> RequestId {
+        self.request(now, partition, turn, |request| Message::Scan { request, after, inclusive, limit })
+    }
+
+    /// Lets go of what a look saw.
+    pub fn let_go(&mut self, look: RequestId) {
+        if let Some(pin) = self.pins.remove(&look) {
+            let message = Message::Pin { request: look, blob: pin.blob, keep: false };
+            self.send_to(pin.node, pin.partition, message);
+        }
+    }
+
+    fn partition_of(&self, blob: &BlobName, chunk: u64) -> PartitionId {
+        let keyspace = self.keyspaces.get(&blob.keyspace).expect("the caller names keyspaces that exist");
+        keyspace.partition_of(blob, chunk)
+    }
+
+    fn request(
+        &mut self,
+        now: Time,
+        partition: PartitionId,
+        turn: usize,
+        message: impl FnOnce(RequestId) -> Message,
+    ) -> RequestId {
+        self.last_request += 1;
+        let id = RequestId { session: self.session, number: self.last_request };
+        let message = message(id);
+        self.requests.insert(id, Request { partition, message: message.clone(), turn, sent_at: now });
+        self.send(partition, turn, message);
+        id
+    }
+
+    /// Sends to one of a partition's replicas: the primary at turn 0.
+    fn send(&mut self, partition: PartitionId, turn: usize, message: Message) {
+        let replicas = self.ring.get(&partition).map(|configuration| &configuration.replicas[..]);
+        match replicas {
+            Some(replicas) if !replicas.is_empty() => {
+                let node = replicas[turn % replicas.len()].node;
+                self.send_to(node, partition, message);
+            }
+            _ => self.fetch_ring(),
+        }
+    }
+
+    fn send_to(&mut self, node: NodeId, partition: PartitionId, message: Message) {
+        self.outputs.push_back(ClientOutput::Send(node, Envelope { partition, message }));
+    }
+
+    fn fetch_ring(&mut self) {
+        self.outputs.push_back(ClientOutput::FetchRing(self.version));
+    }
+
+    /// A node answers.
+    pub fn handle_answer(&mut self, now: Time, from: NodeId, answer: Answer) {
+        match answer {
+            Answer::Outcome { id, outcome } => self.end(id, outcome),
+            Answer::Looked { request, number, blob } => {
+                let Some(asked) = self.requests.remove(&request) else { return };
+                if let Message::Look { blob, .. } = asked.message {
+                    let pin = Pin { partition: asked.partition, blob, node: from, renewed_at: now };
+                    self.pins.insert(request, pin);
+                }
+                self.events.push_back(Event::Looked(request, number, blob));
+            }
+            Answer::Bytes { request, version, bytes, whole } => {
+                self.answer(request, Event::Bytes(request, version, bytes, whole));
+            }
+            Answer::Expired { request } => self.answer(request, Event::Expired(request)),
+            Answer::Names { request, names, more } => self.answer(request, Event::Names(request, names, more)),
+            Answer::MarkNoted { partition, answered } => {
+                if self.unmarked.get(&partition).is_some_and(|needed| *needed <= answered) {
+                    self.unmarked.remove(&partition);
+                }
+            }
+            Answer::Elsewhere { partition, configuration } => {
+                let known = self.ring.get(&partition).map(|known| known.epoch);
+                let is_newer = known.is_none_or(|known| known < configuration.epoch);
+                self.handle_configuration(partition, configuration);
+                if is_newer {
+                    self.send_all_of(now, partition);
+                }
+            }
+        }
+    }
+
+    fn answer(&mut self, request: RequestId, event: Event) {
+        if self.requests.remove(&request).is_some() {
+            self.events.push_back(event);
+        }
+    }
+
+    fn end(&mut self, id: TransactionId, outcome: Option<(Outcome, Vec<OperationResult>)>) {
+        let Some((outcome, results)) = outcome else { return };
+        let Some(transaction) = self.transactions.remove(&id.sequence) else { return };
+        if outcome == Outcome::Refused(crate::Refusal::Fenced) {
+            self.fetch_ring();
+        }
+        for stop in transaction.plan.stops() {
+            self.unmarked.insert(stop.partition, id.sequence + 1);
+        }
+        self.events.push_back(Event::Ended(id, outcome, results));
+    }
+
+    /// Sends what waits for a partition to its new holders.
+    fn send_all_of(&mut self, now: Time, partition: PartitionId) {
+        let requests = self.requests.values_mut().filter(|request| request.partition == partition);
+        let mut again = Vec::new();
+        for request in requests {
+            request.sent_at = now;
+            again.push((request.turn, request.message.clone()));
+        }
+        for (turn, message) in again {
+            self.send(partition, turn, message);
+        }
+        let first = |transaction: &Transaction| transaction.plan.heads.first().map(|head| head.partition);
+        let begun: Vec<u64> = self
+            .transactions
+            .iter()
+            .filter(|(_, transaction)| first(transaction) == Some(partition))
+            .map(|(sequence, _)| *sequence)
+            .collect();
+        for sequence in begun {
+            self.send_transaction(sequence, true);
+        }
+    }
+
+    /// Time passes: what was not answered is sent again, pins are renewed, marks are told.
+    pub fn handle_tick(&mut self, now: Time) {
+        let late = |sent_at: Time| now.since(sent_at) >= RETRY_AFTER;
+        let mut again = Vec::new();
+        for request in self.requests.values_mut().filter(|request| late(request.sent_at)) {
+            request.sent_at = now;
+            request.turn += 1;
+            again.push((request.partition, request.turn, request.message.clone()));
+        }
+        let is_stuck = !again.is_empty();
+        for (partition, turn, message) in again {
+            self.send(partition, turn, message);
+        }
+        self.tick_transactions(now, is_stuck);
+        self.tick_pins(now);
+        if late(self.unmarked_since) {
+            self.unmarked_since = now;
+            let answered = self.answered();
+            let partitions: BTreeSet<PartitionId> = self.unmarked.keys().copied().collect();
+            for partition in partitions {
+                self.send(partition, 0, Message::Answered { session: self.session, answered });
+            }
+        }
+    }
+
+    fn tick_transactions(&mut self, now: Time, mut is_stuck: bool) {
+        let mut late = Vec::new();
+        for (sequence, transaction) in &mut self.transactions {
+            if transaction.gives_up_at.is_some_and(|gives_up_at| gives_up_at <= now) {
+                transaction.gives_up_at = None;
+                self.events.push_back(Event::Unknown(transaction.plan.id));
+            }
+            if now.since(transaction.sent_at) >= RETRY_AFTER {
+                transaction.sent_at = now;
+                late.push(*sequence);
+            }
+        }
+        is_stuck |= !late.is_empty();
+        for sequence in late {
+            self.send_transaction(sequence, true);
+        }
+        if is_stuck {
+            self.fetch_ring();
+        }
+    }
+
+    fn tick_pins(&mut self, now: Time) {
+        let mut renewed = Vec::new();
+        for (request, pin) in &mut self.pins {
+            if now.since(pin.renewed_at) >= RENEW_AFTER {
+                pin.renewed_at = now;
+                renewed.push((pin.node, pin.partition, *request, pin.blob.clone()));
+            }
+        }
+        for (node, partition, request, blob) in renewed {
+            self.send_to(node, partition, Message::Pin { request, blob, keep: true });
+        }
+    }
+}

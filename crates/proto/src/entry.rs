@@ -1,0 +1,269 @@
+//! What a partition's log holds.
+
+use alloc::{string::String, sync::Arc, vec::Vec};
+use core::ops::Range;
+
+use tyr_types::{Number, Transform};
+
+use crate::{BlobName, ChunkName, Outcome, PartitionId, Plan, Refusal, SessionId, TransactionId};
+
+/// An entry of a partition's log. Every replica folds the same entries into the same state.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Entry {
+    /// An epoch begins: what was logged before belongs to earlier ones.
+    Marker,
+    /// The partition promises its heads' part of a transaction.
+    Prepare(Arc<Prepare>),
+    /// The partition promises never to prepare a transaction.
+    Refuse(Arc<Refused>),
+    /// Writes to chunks whose heads are elsewhere, or whose fate this partition has to know.
+    Write(Arc<ChunkWrites>),
+    /// How transactions ended. Facts: they stay true whatever becomes of the log's tail.
+    Outcomes(Vec<(TransactionId, Outcome)>),
+    /// Nobody needs the outcome of a transaction any more.
+    Forget {
+        /// The transaction.
+        id: TransactionId,
+        /// Its client has the answers of everything below.
+        answered: u64,
+    },
+    /// A client has the answers of everything below a sequence.
+    Mark {
+        /// Its session.
+        session: SessionId,
+        /// The sequence.
+        answered: u64,
+    },
+    /// A blob's superseded versions up to a number are collected at all its chunks.
+    Collected {
+        /// The blob.
+        blob: BlobName,
+        /// The number.
+        up_to: Number,
+    },
+    /// Versions of a chunk that nobody can read any more are dropped.
+    Collect {
+        /// The chunk.
+        chunk: ChunkName,
+        /// Superseded versions up to here are dropped,
+        up_to: Number,
+        /// except what readers at these numbers see.
+        keep: Vec<Number>,
+    },
+}
+
+/// One partition's promise. It holds all that is needed to drive the rest of the transaction.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Prepare {
+    /// The whole transaction.
+    pub plan: Arc<Plan>,
+    /// The stops so far; the last one is this partition's.
+    pub stops: Vec<Stop>,
+}
+
+/// What one visit of the chain settled.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stop {
+    /// The partition that was visited.
+    pub partition: PartitionId,
+    /// Which heads of the plan.
+    pub heads: Range<usize>,
+    /// The number that the transaction has at all of them: the epoch and index of the prepare.
+    pub number: Number,
+    /// What it does at each of them.
+    pub effects: Vec<Arc<HeadEffect>>,
+}
+
+/// What a transaction does to one head and its chunks, once it is committed.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct HeadEffect {
+    /// Whether the blob exists afterwards.
+    pub existence: ExistenceEffect,
+    /// What becomes of its size.
+    pub size: SizeEffect,
+    /// Attributes set or removed, in order.
+    pub attributes: Vec<(String, Option<Arc<[u8]>>)>,
+    /// What is written to its chunks.
+    pub writes: Vec<ChunkWrite>,
+    /// The offsets of appends, by operation.
+    pub offsets: Vec<(u16, u64)>,
+    /// The bytes whose readers it conflicts with.
+    pub ranges: Vec<Range<u64>>,
+}
+
+/// What becomes of a blob's existence.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ExistenceEffect {
+    /// Nothing.
+    #[default]
+    Stays,
+    /// It exists; with a new creation number if it did not before.
+    Begins,
+    /// It is gone.
+    Ends,
+    /// It was there, is deleted and created again by one transaction.
+    Restarts,
+}
+
+/// What becomes of a blob's size.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SizeEffect {
+    /// Nothing.
+    #[default]
+    Stays,
+    /// It grows to this if it is smaller.
+    AtLeast(u64),
+    /// It becomes this.
+    Exactly(u64),
+}
+
+/// What a transaction does to one chunk.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ChunkWrite {
+    /// The chunk.
+    pub chunk: u64,
+    /// Where it lies.
+    pub partition: PartitionId,
+    /// The write before it on this chunk, which the chunk waits for.
+    pub previous: Option<Link>,
+    /// What happens, in order.
+    pub operations: Vec<ChunkOperation>,
+}
+
+/// The last write of a chunk that its head has numbered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// Its number.
+    pub number: Number,
+    /// Its transaction.
+    pub id: TransactionId,
+    /// Who knows its outcome.
+    pub decider: PartitionId,
+}
+
+/// One change of a chunk; offsets are within the chunk.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ChunkOperation {
+    /// Bytes are written.
+    Write {
+        /// Where.
+        offset: u64,
+        /// The bytes: a part of the payload.
+        bytes: Arc<[u8]>,
+        /// Which part.
+        part: Range<usize>,
+    },
+    /// A number is transformed.
+    Transform {
+        /// Where.
+        offset: u64,
+        /// How.
+        transform: Transform,
+        /// The blob in the plan and its operation, to answer the old value.
+        answers: (u16, u16),
+    },
+    /// Nothing at and after this offset is left.
+    Cut {
+        /// Where.
+        offset: u64,
+    },
+}
+
+/// A promise never to prepare a transaction, with those who did and have to be told.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Refused {
+    /// The transaction.
+    pub id: TransactionId,
+    /// Why.
+    pub refusal: Refusal,
+    /// The whole transaction, if it was seen.
+    pub plan: Option<Arc<Plan>>,
+    /// The stops before this one.
+    pub stops: Vec<Stop>,
+}
+
+/// What a transaction writes to the chunks of one partition whose heads are elsewhere.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ChunkWrites {
+    /// The transaction.
+    pub id: TransactionId,
+    /// Who knows its outcome.
+    pub decider: PartitionId,
+    /// Whether it is already known to be refused: then it only takes its place in the order.
+    pub refused: Option<Refusal>,
+    /// The writes, with the number of each.
+    pub writes: Vec<(BlobName, Number, ChunkWrite)>,
+}
+
+/// Where in a transaction a partition takes part: with heads, with chunks whose heads are elsewhere, or with both.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Part {
+    /// It prepared heads.
+    Heads(PartitionId),
+    /// It holds chunks of other partitions' heads.
+    Chunks(PartitionId),
+}
+
+impl Part {
+    /// The partition.
+    pub fn partition(self) -> PartitionId {
+        match self {
+            Part::Heads(partition) | Part::Chunks(partition) => partition,
+        }
+    }
+}
+
+impl Prepare {
+    /// The transaction.
+    pub fn id(&self) -> TransactionId {
+        self.plan.id
+    }
+
+    /// This partition's own stop.
+    pub fn stop(&self) -> &Stop {
+        self.stops.last().expect("a prepare is at a stop")
+    }
+
+    /// Whether this is the chain's last stop.
+    pub fn is_last(&self) -> bool {
+        self.stop().heads.end == self.plan.heads.len()
+    }
+}
+
+impl Stop {
+    /// The heads' plan positions with their effects.
+    pub fn effects(&self) -> impl Iterator<Item = (usize, &Arc<HeadEffect>)> {
+        self.heads.clone().zip(&self.effects)
+    }
+}
+
+/// Everything that these stops write to chunks in other partitions than their heads', by partition.
+pub fn distant_writes(
+    plan: &Plan,
+    stops: &[Stop],
+    refused: Option<Refusal>,
+) -> alloc::collections::BTreeMap<PartitionId, ChunkWrites> {
+    let decider = plan.decider().expect("a plan has heads");
+    let mut by_partition = alloc::collections::BTreeMap::new();
+    for stop in stops {
+        for (head, effect) in stop.effects() {
+            for write in effect.writes.iter().filter(|write| write.partition != stop.partition) {
+                let writes = by_partition.entry(write.partition).or_insert_with(|| ChunkWrites {
+                    id: plan.id,
+                    decider,
+                    refused,
+                    writes: Vec::new(),
+                });
+                let mut write = write.clone();
+                if refused.is_some() {
+                    write.operations.clear();
+                }
+                writes.writes.push((plan.heads[head].blob.clone(), stop.number, write));
+            }
+        }
+    }
+    by_partition
+}
+
+/// Who has forgotten up to where, by session: nothing below is executed again.
+pub type Marks = alloc::collections::BTreeMap<SessionId, u64>;

@@ -1,0 +1,196 @@
+//! What a transaction does to one head, worked out at its turn: refusals, waits, offsets, and the writes to each chunk.
+
+use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
+use core::ops::Range;
+
+use tyr_types::OFFSET_MAX;
+
+use crate::{
+    BlobName, HeadPlan, Keyspace, Operation, Refusal,
+    entry::{ChunkOperation, ChunkWrite, ExistenceEffect, HeadEffect, SizeEffect},
+    head::{Ahead, Head},
+};
+
+/// What became of an evaluation.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Evaluation {
+    /// It is possible and does this.
+    Ready(HeadEffect),
+    /// It depends on transactions over several heads whose outcome is not known yet.
+    Waits,
+    /// It is not possible, or something that it read has been overwritten.
+    Refused(Refusal),
+}
+
+/// Works out what a transaction does to a head, the one at `position` of its plan, if it takes the next place in its order.
+///
+/// It builds on what has a number and is not decided: on transactions on this head alone, because they are lost only together with
+/// it; not on transactions over several heads, which may be refused elsewhere (design, section 5, point 4).
+pub fn evaluate(head: &Head, position: usize, plan: &HeadPlan, keyspace: &Keyspace) -> Evaluation {
+    if plan.seen.as_ref().is_some_and(|seen| head.conflicts(seen)) {
+        return Evaluation::Refused(Refusal::Conflict);
+    }
+    let ahead = head.ahead();
+    let depends_on_size = plan.operations.iter().any(|operation| {
+        matches!(operation, Operation::Append { .. } | Operation::Truncate { .. } | Operation::Delete)
+    });
+    if !plan.only_reads() && (ahead.existence_open || (depends_on_size && ahead.size_open)) {
+        return Evaluation::Waits;
+    }
+    let Ok(head_position) = index(position) else { return Evaluation::Refused(Refusal::Invalid) };
+    let effect = HeadEffect::default();
+    let mut draft =
+        Draft { head, head_position, blob: &plan.blob, keyspace, ahead, effect, writes: BTreeMap::new() };
+    for (position, operation) in plan.operations.iter().enumerate() {
+        if let Err(refusal) = draft.apply(position, operation) {
+            return Evaluation::Refused(refusal);
+        }
+    }
+    Evaluation::Ready(draft.finish())
+}
+
+struct Draft<'a> {
+    head: &'a Head,
+    head_position: u16,
+    blob: &'a BlobName,
+    keyspace: &'a Keyspace,
+    ahead: Ahead,
+    effect: HeadEffect,
+    writes: BTreeMap<u64, Vec<ChunkOperation>>,
+}
+
+impl Draft<'_> {
+    fn apply(&mut self, position: usize, operation: &Operation) -> Result<(), Refusal> {
+        match operation {
+            Operation::Create if self.ahead.exists => return Err(Refusal::Exists),
+            Operation::Delete | Operation::Truncate { .. } if !self.ahead.exists => {
+                return Err(Refusal::NotFound);
+            }
+            Operation::Delete => self.delete(),
+            Operation::Truncate { size } => self.truncate(*size)?,
+            Operation::Create => self.exist(),
+            Operation::Write { offset, bytes } => self.write(*offset, bytes)?,
+            Operation::Append { bytes } => {
+                let offset = self.ahead.size;
+                self.effect.offsets.push((index(position)?, offset));
+                self.effect.size = SizeEffect::AtLeast(offset);
+                self.write(offset, bytes)?;
+                self.effect.size = SizeEffect::Exactly(self.ahead.size);
+            }
+            Operation::Transform { offset, transform } => {
+                let range = end_of(*offset, transform.number_type().size() as u64)?;
+                let pieces = self.keyspace.pieces(*offset, range.end - range.start);
+                let [piece] = &pieces[..] else { return Err(Refusal::Invalid) };
+                let answers = (self.head_position, index(position)?);
+                let operation =
+                    ChunkOperation::Transform { offset: piece.within.start, transform: *transform, answers };
+                self.writes.entry(piece.chunk).or_default().push(operation);
+                self.touch(range);
+            }
+            Operation::SetAttribute { name, value } => {
+                self.exist();
+                self.effect.attributes.push((name.clone(), value.clone()));
+            }
+        }
+        Ok(())
+    }
+
+    fn exist(&mut self) {
+        if !self.ahead.exists {
+            self.ahead.exists = true;
+            self.effect.existence = match self.effect.existence {
+                ExistenceEffect::Ends => ExistenceEffect::Restarts,
+                _ => ExistenceEffect::Begins,
+            };
+        }
+    }
+
+    fn write(&mut self, offset: u64, bytes: &Arc<[u8]>) -> Result<(), Refusal> {
+        let range = end_of(offset, bytes.len() as u64)?;
+        for piece in self.keyspace.pieces(offset, bytes.len() as u64) {
+            let operation =
+                ChunkOperation::Write { offset: piece.within.start, bytes: bytes.clone(), part: piece.part };
+            self.writes.entry(piece.chunk).or_default().push(operation);
+        }
+        self.touch(range);
+        Ok(())
+    }
+
+    /// Notes a write to a range, which makes the blob exist and reach to its end.
+    fn touch(&mut self, range: Range<u64>) {
+        self.exist();
+        if range.is_empty() {
+            return;
+        }
+        self.ahead.size = self.ahead.size.max(range.end);
+        self.effect.size = match self.effect.size {
+            SizeEffect::Stays => SizeEffect::AtLeast(range.end),
+            SizeEffect::AtLeast(size) => SizeEffect::AtLeast(size.max(range.end)),
+            SizeEffect::Exactly(size) => SizeEffect::Exactly(size.max(range.end)),
+        };
+        self.effect.ranges.push(range);
+    }
+
+    fn truncate(&mut self, size: u64) -> Result<(), Refusal> {
+        let range = end_of(size, 0)?;
+        self.cut_chunks(size);
+        self.effect.ranges.push(self.ahead.size.min(range.end)..u64::MAX);
+        self.ahead.size = size;
+        self.effect.size = SizeEffect::Exactly(size);
+        Ok(())
+    }
+
+    fn delete(&mut self) {
+        self.cut_chunks(0);
+        self.effect.ranges.clear();
+        self.effect.ranges.push(0..u64::MAX);
+        self.effect.attributes.clear();
+        self.effect.size = SizeEffect::Exactly(0);
+        self.effect.existence = match self.effect.existence {
+            // Created and deleted by this transaction: nothing of what was there before changes.
+            ExistenceEffect::Begins => ExistenceEffect::Stays,
+            _ => ExistenceEffect::Ends,
+        };
+        self.ahead.exists = false;
+        self.ahead.size = 0;
+    }
+
+    /// Leaves nothing at and after an offset in every chunk that was or is being written.
+    fn cut_chunks(&mut self, size: u64) {
+        let layout = &self.keyspace.placement.layout;
+        let first = layout.chunk_at(size);
+        let written: Vec<u64> = self.head.linked_chunks().chain(self.writes.keys().copied()).collect();
+        for chunk in written.into_iter().filter(|chunk| *chunk >= first) {
+            let offset = if chunk == first { size - layout.range_of(chunk).start } else { 0 };
+            let operations = self.writes.entry(chunk).or_default();
+            if operations.last() != Some(&ChunkOperation::Cut { offset }) {
+                operations.push(ChunkOperation::Cut { offset });
+            }
+        }
+    }
+
+    fn finish(self) -> HeadEffect {
+        let Draft { head, blob, keyspace, mut effect, writes, .. } = self;
+        effect.writes = writes
+            .into_iter()
+            .map(|(chunk, operations)| ChunkWrite {
+                chunk,
+                partition: keyspace.partition_of(blob, chunk),
+                previous: head.link(chunk),
+                operations,
+            })
+            .collect();
+        effect
+    }
+}
+
+fn index(position: usize) -> Result<u16, Refusal> {
+    u16::try_from(position).map_err(|_| Refusal::Invalid)
+}
+
+fn end_of(offset: u64, length: u64) -> Result<Range<u64>, Refusal> {
+    match offset.checked_add(length) {
+        Some(end) if end <= OFFSET_MAX => Ok(offset..end),
+        _ => Err(Refusal::Invalid),
+    }
+}

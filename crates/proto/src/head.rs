@@ -1,0 +1,348 @@
+//! The head of a blob at one replica: what is decided, what is numbered and waits for its fate, and who holds the slot.
+
+use alloc::{
+    collections::{BTreeMap, VecDeque},
+    string::String,
+    sync::Arc,
+};
+use core::ops::Range;
+
+use tyr_types::Number;
+
+use crate::{
+    Outcome, Refusal, Seen, TransactionId,
+    entry::{ExistenceEffect, HeadEffect, Link, SizeEffect},
+};
+
+/// A head.
+///
+/// Invariants: places are in the order of their numbers; what is decided is applied in that order, so that `blob` is what the
+/// transactions up to `newest` left. A write is never numbered below another.
+#[derive(Clone, Debug, Default)]
+pub struct Head {
+    newest: Number,
+    blob: Option<Blob>,
+    places: VecDeque<Place>,
+    links: BTreeMap<u64, Link>,
+    slot: BTreeMap<TransactionId, Access>,
+    recent: VecDeque<(Number, TransactionId, Arc<HeadEffect>)>,
+    recent_after: Number,
+    begun_after: Number,
+    collect_from: Number,
+}
+
+/// A blob as its head knows it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Blob {
+    /// The number of the transaction that created it.
+    pub creation: Number,
+    /// Its size in bytes.
+    pub size: u64,
+    /// Its attributes.
+    pub attributes: BTreeMap<String, Arc<[u8]>>,
+    /// The chunks that were written, with the number of the last write of each.
+    pub written: BTreeMap<u64, Number>,
+}
+
+/// A transaction's place in the order of a head.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// Its number.
+    pub number: Number,
+    /// The transaction.
+    pub id: TransactionId,
+    /// Where in the partition's log its prepare is.
+    pub log_index: u64,
+    /// Whether it visits this head alone: then it is lost only together with all that comes after it.
+    pub alone: bool,
+    /// Whether it only reads this blob.
+    pub only_reads: bool,
+    effect: Arc<HeadEffect>,
+    outcome: Option<Outcome>,
+}
+
+/// How a transaction over several heads holds a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// It only reads; others that only read may hold the slot, too.
+    Reads,
+    /// It writes; nobody else holds the slot.
+    Writes,
+}
+
+/// The blob as it will be if everything that has a number is committed, with what is not certain because a transaction over
+/// several heads may still be refused elsewhere.
+#[derive(Clone, Debug, Default)]
+pub struct Ahead {
+    /// Whether it will exist.
+    pub exists: bool,
+    /// Its size then.
+    pub size: u64,
+    /// Whether existence depends on such a transaction.
+    pub existence_open: bool,
+    /// Whether the size does.
+    pub size_open: bool,
+}
+
+/// As many writes of each blob are remembered by byte range; a reader that read before them is refused by conflict.
+const RECENT_MAX: usize = 64;
+
+impl Head {
+    /// A head of which nothing is known before a number: who read it earlier has read another one.
+    pub fn beginning_after(number: Number) -> Self {
+        Head { recent_after: number, begun_after: number, ..Head::default() }
+    }
+
+    /// The number of the last transaction that is applied.
+    pub fn newest(&self) -> Number {
+        self.newest
+    }
+
+    /// The number at which a reader of what is applied reads.
+    pub fn read_number(&self) -> Number {
+        self.newest.max(self.begun_after)
+    }
+
+    /// The blob after the last transaction that is applied.
+    pub fn blob(&self) -> Option<&Blob> {
+        self.blob.as_ref()
+    }
+
+    /// Places that are not applied, in order.
+    pub fn places(&self) -> impl DoubleEndedIterator<Item = &Place> {
+        self.places.iter()
+    }
+
+    /// The number of the last place, or of the last transaction that is applied.
+    pub fn last_number(&self) -> Number {
+        self.places.back().map_or(self.newest, |place| place.number)
+    }
+
+    /// Where the next write of a chunk links to.
+    pub fn link(&self, chunk: u64) -> Option<Link> {
+        self.links.get(&chunk).copied()
+    }
+
+    /// Every chunk that was ever numbered.
+    pub fn linked_chunks(&self) -> impl Iterator<Item = u64> {
+        self.links.keys().copied()
+    }
+
+    /// What will be, seen from the end of the order.
+    pub fn ahead(&self) -> Ahead {
+        let mut ahead = Ahead {
+            exists: self.blob.is_some(),
+            size: self.blob.as_ref().map_or(0, |blob| blob.size),
+            ..Ahead::default()
+        };
+        for place in self.places.iter().filter(|place| !matches!(place.outcome, Some(Outcome::Refused(_)))) {
+            let open = !place.alone && place.outcome.is_none();
+            ahead.existence_open |= open && place.effect.existence.changes(ahead.exists);
+            ahead.size_open |= open && place.effect.size.apply(ahead.size) != ahead.size;
+            ahead.exists = place.effect.existence.exists(ahead.exists);
+            ahead.size = if ahead.exists { place.effect.size.apply(ahead.size) } else { 0 };
+        }
+        ahead
+    }
+
+    /// Whether something that was read has been overwritten since, by a committed or a numbered write.
+    pub fn conflicts(&self, seen: &Seen) -> bool {
+        if seen.number < self.recent_after {
+            return true;
+        }
+        let later = self.recent.iter().rev().take_while(|(number, ..)| *number > seen.number);
+        later.into_iter().any(|(_, _, effect)| effect.overwrites(seen))
+    }
+
+    /// Takes a place at the end of the order.
+    pub fn take_place(&mut self, place: Place, links: impl IntoIterator<Item = (u64, Link)>) {
+        debug_assert!(place.number > self.last_number(), "numbers ascend");
+        if !place.only_reads {
+            self.recent.push_back((place.number, place.id, place.effect.clone()));
+            if self.recent.len() > RECENT_MAX {
+                self.recent_after = self.recent.pop_front().map_or(self.recent_after, |(number, ..)| number);
+            }
+        }
+        self.links.extend(links);
+        self.places.push_back(place);
+    }
+
+    /// Whether everything before a transaction's place is decided, so that it may be. Two that only read do not wait for each other.
+    pub fn is_settled(&self, id: TransactionId) -> bool {
+        let Some(place) = self.places.iter().find(|place| place.id == id) else { return true };
+        let before = self.places.iter().take_while(|before| before.number < place.number);
+        before.into_iter().all(|before| before.outcome.is_some() || (place.only_reads && before.only_reads))
+    }
+
+    /// Learns how a transaction ended, frees its slot, and applies what has its turn. Returns whether versions were superseded.
+    pub fn learn(&mut self, id: TransactionId, outcome: Outcome) -> bool {
+        self.slot.remove(&id);
+        for place in self.places.iter_mut().filter(|place| place.id == id) {
+            place.outcome = Some(outcome);
+        }
+        if outcome != Outcome::Committed {
+            self.recent.retain(|(_, other, _)| *other != id);
+        }
+        let mut superseded = false;
+        while self.places.front().is_some_and(|place| place.outcome.is_some()) {
+            let Some(place) = self.places.pop_front() else { break };
+            if place.outcome == Some(Outcome::Committed) {
+                superseded |= self.apply(&place);
+            }
+        }
+        superseded
+    }
+
+    fn apply(&mut self, place: &Place) -> bool {
+        let effect = &place.effect;
+        if place.only_reads {
+            return false;
+        }
+        self.newest = place.number;
+        match effect.existence {
+            ExistenceEffect::Stays => {}
+            ExistenceEffect::Begins if self.blob.is_some() => {}
+            ExistenceEffect::Begins | ExistenceEffect::Restarts => self.blob = Some(Blob::new(place.number)),
+            ExistenceEffect::Ends => self.blob = None,
+        }
+        if let Some(blob) = &mut self.blob {
+            blob.size = effect.size.apply(blob.size);
+            for (name, value) in &effect.attributes {
+                match value {
+                    Some(value) => blob.attributes.insert(name.clone(), value.clone()),
+                    None => blob.attributes.remove(name),
+                };
+            }
+            blob.written.extend(effect.writes.iter().map(|write| (write.chunk, place.number)));
+        }
+        !effect.writes.is_empty()
+    }
+
+    /// Forgets places that were logged past a place at which the log was cut.
+    pub fn cut_log(&mut self, last: u64) {
+        while self.places.back().is_some_and(|place| place.log_index > last) {
+            let Some(lost) = self.places.pop_back() else { break };
+            self.recent.retain(|(_, id, _)| *id != lost.id);
+            self.slot.remove(&lost.id);
+            for write in &lost.effect.writes {
+                match write.previous {
+                    Some(link) => self.links.insert(write.chunk, link),
+                    None => self.links.remove(&write.chunk),
+                };
+            }
+        }
+    }
+
+    /// Whether a transaction has to wait for the slot. One that visits several heads takes it, one on this head alone does not.
+    pub fn slot_is_free_for(&self, access: Access) -> bool {
+        self.slot.is_empty()
+            || (access == Access::Reads && self.slot.values().all(|held| *held == Access::Reads))
+    }
+
+    /// Takes the slot.
+    pub fn take_slot(&mut self, id: TransactionId, access: Access) {
+        self.slot.insert(id, access);
+    }
+
+    /// Frees the slot at the lock point.
+    pub fn release_slot(&mut self, id: TransactionId) {
+        self.slot.remove(&id);
+    }
+
+    /// Who holds the slot.
+    pub fn slot(&self) -> impl Iterator<Item = TransactionId> {
+        self.slot.keys().copied()
+    }
+
+    /// Up to which number superseded versions have been collected.
+    pub fn collected(&self) -> Number {
+        self.collect_from
+    }
+
+    /// Notes that superseded versions up to a number have been collected.
+    pub fn set_collected(&mut self, up_to: Number) {
+        self.collect_from = self.collect_from.max(up_to);
+    }
+
+    /// Whether nothing is left that anybody could ask for.
+    pub fn is_gone(&self) -> bool {
+        self.blob.is_none()
+            && self.places.is_empty()
+            && self.slot.is_empty()
+            && self.collect_from >= self.newest
+    }
+}
+
+impl Blob {
+    fn new(creation: Number) -> Self {
+        Blob { creation, size: 0, attributes: BTreeMap::new(), written: BTreeMap::new() }
+    }
+}
+
+impl Place {
+    /// A place for a transaction that is not decided.
+    pub fn new(
+        number: Number,
+        id: TransactionId,
+        log_index: u64,
+        alone: bool,
+        only_reads: bool,
+        effect: Arc<HeadEffect>,
+    ) -> Self {
+        Place { number, id, log_index, alone, only_reads, effect, outcome: None }
+    }
+
+    /// Whether its outcome is known.
+    pub fn is_decided(&self) -> bool {
+        self.outcome.is_some()
+    }
+
+    /// Whether a reader of this range of a chunk has to know its fate: it writes there or changes what is there.
+    pub fn touches(&self, range: &Range<u64>) -> bool {
+        self.effect.existence != ExistenceEffect::Stays
+            || matches!(self.effect.size, SizeEffect::Exactly(_))
+            || self.effect.ranges.iter().any(|own| own.start < range.end && range.start < own.end)
+    }
+}
+
+impl ExistenceEffect {
+    fn exists(self, before: bool) -> bool {
+        match self {
+            ExistenceEffect::Stays => before,
+            ExistenceEffect::Begins | ExistenceEffect::Restarts => true,
+            ExistenceEffect::Ends => false,
+        }
+    }
+
+    fn changes(self, before: bool) -> bool {
+        self.exists(before) != before || self == ExistenceEffect::Restarts
+    }
+}
+
+impl SizeEffect {
+    /// The size after it.
+    pub fn apply(self, before: u64) -> u64 {
+        match self {
+            SizeEffect::Stays => before,
+            SizeEffect::AtLeast(size) => before.max(size),
+            SizeEffect::Exactly(size) => size,
+        }
+    }
+}
+
+impl HeadEffect {
+    fn overwrites(&self, seen: &Seen) -> bool {
+        let existence = self.existence != ExistenceEffect::Stays;
+        let meets =
+            |range: &Range<u64>| self.ranges.iter().any(|own| own.start < range.end && range.start < own.end);
+        (existence && (seen.existence || seen.size || !seen.ranges.is_empty() || !seen.attributes.is_empty()))
+            || (seen.size && self.size != SizeEffect::Stays)
+            || seen.ranges.iter().any(meets)
+            || self.attributes.iter().any(|(name, _)| seen.attributes.contains(name))
+    }
+}
+
+/// Whether a refusal is final under every id, so that the client need not try again.
+pub fn is_final(refusal: Refusal) -> bool {
+    matches!(refusal, Refusal::Exists | Refusal::NotFound | Refusal::Invalid)
+}

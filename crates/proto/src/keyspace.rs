@@ -1,0 +1,55 @@
+//! What a server and a client must know of a keyspace: where its chunks are, and which bytes they hold.
+
+use alloc::{collections::BTreeMap, vec::Vec};
+use core::ops::Range;
+
+use tyr_types::KeyspaceId;
+
+use crate::{BlobName, PartitionId, Placement};
+
+/// A keyspace as the protocol sees it. The placement never changes while the keyspace exists.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Keyspace {
+    /// Where its chunks are.
+    pub placement: Placement,
+    /// Whether superseded versions are kept for readers that pinned them.
+    pub multi_version: bool,
+}
+
+/// All keyspaces.
+pub type Keyspaces = BTreeMap<KeyspaceId, Keyspace>;
+
+/// The part of a range that lies in one chunk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// The chunk.
+    pub chunk: u64,
+    /// The bytes within the chunk.
+    pub within: Range<u64>,
+    /// The bytes within the range that was cut.
+    pub part: Range<usize>,
+}
+
+impl Keyspace {
+    /// The partition of a chunk.
+    pub fn partition_of(&self, blob: &BlobName, chunk: u64) -> PartitionId {
+        self.placement.partition_of(blob.key.as_bytes(), chunk)
+    }
+
+    /// Cuts `length` bytes at `offset` at the borders of chunks. They end at or before the largest offset and fit memory.
+    pub fn pieces(&self, offset: u64, length: u64) -> Vec<Piece> {
+        let layout = &self.placement.layout;
+        let mut pieces = Vec::new();
+        let (mut at, end) = (offset, offset + length);
+        while at < end {
+            let chunk = layout.chunk_at(at);
+            let bytes = layout.range_of(chunk);
+            let stop = end.min(bytes.end);
+            let part = |position: u64| usize::try_from(position - offset).expect("payload fits memory");
+            let within = at - bytes.start..stop - bytes.start;
+            pieces.push(Piece { chunk, within, part: part(at)..part(stop) });
+            at = stop;
+        }
+        pieces
+    }
+}

@@ -1,0 +1,348 @@
+//! What nodes and clients say to one another.
+
+use alloc::{collections::BTreeMap, string::String, sync::Arc, vec::Vec};
+use core::ops::Range;
+
+use tyr_types::Number;
+
+use crate::{
+    BlobName, ChunkName, Configuration, Epoch, NodeId, OperationResult, Outcome, PartitionId, Plan,
+    SessionId, TransactionId,
+    entry::{ChunkWrites, Entry, Part, Stop},
+    state::State,
+};
+
+/// A message to a partition at a node.
+#[derive(Clone, Debug)]
+pub struct Envelope {
+    /// The partition that it is for.
+    pub partition: PartitionId,
+    /// What it says.
+    pub message: Message,
+}
+
+/// Chooses among a client's requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RequestId {
+    /// The client's session.
+    pub session: SessionId,
+    /// Counts its requests.
+    pub number: u64,
+}
+
+/// What is said to a partition. Everything may be lost, doubled, or late: what matters is said again until it is answered.
+#[derive(Clone, Debug)]
+pub enum Message {
+    /// To the first stop: begin this transaction.
+    Start(Arc<Plan>),
+    /// To the decider: how did this transaction end? The answer goes to the client.
+    AskOutcome {
+        /// The transaction.
+        id: TransactionId,
+        /// Whether it is to be refused if it is not known.
+        settle: bool,
+    },
+    /// To the decider: the client has the answers of everything below.
+    Answered {
+        /// Its session.
+        session: SessionId,
+        /// The first transaction that it has no answer of.
+        answered: u64,
+    },
+    /// To any complete replica of a head: what is the blob now?
+    Look {
+        /// The request.
+        request: RequestId,
+        /// The blob.
+        blob: BlobName,
+    },
+    /// To the replica that answered a look: keep what is seen there readable a while longer, or no longer.
+    Pin {
+        /// The request whose look took the pin.
+        request: RequestId,
+        /// The blob.
+        blob: BlobName,
+        /// Whether to keep it.
+        keep: bool,
+    },
+    /// To any complete replica of a chunk: its bytes, now or at a number.
+    Read {
+        /// The request.
+        request: RequestId,
+        /// The chunk.
+        chunk: ChunkName,
+        /// The bytes within the chunk.
+        range: Range<u64>,
+        /// The number to read at; the newest if `None`.
+        at: Option<Number>,
+    },
+    /// To the head's partition: the keys that exist after a name, in order.
+    Scan {
+        /// The request.
+        request: RequestId,
+        /// Names after this one.
+        after: BlobName,
+        /// Whether that one itself counts.
+        inclusive: bool,
+        /// The most names to answer.
+        limit: u32,
+    },
+
+    /// To the next stop of a chain.
+    Pass {
+        /// The transaction.
+        plan: Arc<Plan>,
+        /// The stops so far.
+        stops: Vec<Stop>,
+    },
+    /// From the lock point to an earlier stop: free the slots.
+    Release {
+        /// The transaction.
+        id: TransactionId,
+    },
+    /// From the decider to a partition with chunks: log these.
+    Write {
+        /// The writes.
+        writes: Arc<ChunkWrites>,
+        /// Who drives the transaction to its end and wants to know.
+        driver: PartitionId,
+    },
+    /// To the decider: this part of the transaction is durable, and all before it is decided.
+    Vote {
+        /// The transaction.
+        id: TransactionId,
+        /// Which part.
+        part: Part,
+    },
+    /// From the decider: say again how it stands.
+    AskVote {
+        /// The transaction.
+        id: TransactionId,
+        /// Who asks.
+        decider: PartitionId,
+    },
+    /// How a transaction ended.
+    Outcome {
+        /// The transaction.
+        id: TransactionId,
+        /// How.
+        outcome: Outcome,
+        /// Who wants to know when that is durable: the partition that drives the transaction to its end.
+        driver: Option<PartitionId>,
+    },
+    /// To the driver: a partition has the outcome durably, with old values that it computed.
+    OutcomeStored {
+        /// The transaction.
+        id: TransactionId,
+        /// Which part of it.
+        part: Part,
+    },
+    /// To the driver: what transforms in another partition answer.
+    Olds {
+        /// The transaction.
+        id: TransactionId,
+        /// Which part of it.
+        part: Part,
+        /// The old values.
+        olds: BTreeMap<(u16, u16), Arc<[u8]>>,
+    },
+    /// To the decider: how did this transaction end? The answer goes to a partition at a node.
+    Ask {
+        /// The transaction.
+        id: TransactionId,
+        /// The partition that needs to know.
+        partition: PartitionId,
+        /// The node there.
+        node: NodeId,
+    },
+    /// To the head's partition: does this number still stand in your log?
+    AskNumber {
+        /// The number.
+        number: Number,
+        /// The transaction.
+        id: TransactionId,
+        /// Who asks.
+        partition: PartitionId,
+    },
+    /// The number is lost, and with it everything that follows it in its epoch.
+    NumberLost {
+        /// The number.
+        number: Number,
+        /// The transaction.
+        id: TransactionId,
+    },
+    /// From the driver: nobody needs the outcome any more.
+    Forget {
+        /// The transaction.
+        id: TransactionId,
+        /// The client has the answers of everything below.
+        answered: u64,
+        /// The driver.
+        driver: PartitionId,
+    },
+    /// To the driver: it is forgotten durably.
+    Forgotten {
+        /// The transaction.
+        id: TransactionId,
+        /// By which part.
+        part: PartitionId,
+    },
+
+    /// From a primary: entries of the log.
+    Append {
+        /// The primary's epoch.
+        epoch: Epoch,
+        /// The index of the entry before the first.
+        previous: u64,
+        /// The entries with the epochs in which they were logged.
+        entries: Vec<(Epoch, Arc<Entry>)>,
+        /// Everything up to here is durable on all replicas.
+        durable: u64,
+    },
+    /// From a replica: its log is durable up to here.
+    Stored {
+        /// The epoch.
+        epoch: Epoch,
+        /// Up to where.
+        index: u64,
+        /// The replica.
+        node: NodeId,
+    },
+    /// From a new primary: this is my log, make yours a part of it.
+    Reconcile {
+        /// The epoch that begins.
+        epoch: Epoch,
+        /// The epochs of the primary's log.
+        epochs: Vec<(Epoch, u64)>,
+        /// Entries up to here are not in the primary's log any more.
+        start: u64,
+    },
+    /// From a replica: my log is a part of yours up to here.
+    Reconciled {
+        /// The epoch.
+        epoch: Epoch,
+        /// Up to where.
+        index: u64,
+        /// The replica.
+        node: NodeId,
+    },
+    /// From a primary to a replica that is too far behind: the state and the log's place.
+    Copy {
+        /// The epoch.
+        epoch: Epoch,
+        /// The entry up to which the state is folded.
+        index: u64,
+        /// The epochs of the log up to there.
+        epochs: Vec<(Epoch, u64)>,
+        /// The state.
+        state: Arc<State>,
+    },
+
+    /// From a head's primary to all its replicas: which numbers do readers hold?
+    AskPins {
+        /// The epoch.
+        epoch: Epoch,
+        /// The blobs, each with the number of a write that the replica must have applied before it answers.
+        blobs: Vec<(BlobName, Number)>,
+    },
+    /// From a head's replica: the numbers that readers hold.
+    Pins {
+        /// The epoch.
+        epoch: Epoch,
+        /// The replica.
+        node: NodeId,
+        /// The blobs of the question with the numbers held below the one asked about.
+        blobs: Vec<(BlobName, Number, Vec<Number>)>,
+    },
+    /// To a head's primary: a chunk's superseded versions are dropped.
+    Collected {
+        /// The chunk.
+        chunk: ChunkName,
+        /// Up to this number.
+        up_to: Number,
+    },
+    /// From a head's primary to a chunk's: drop superseded versions.
+    Collect {
+        /// The head's partition, to be told.
+        head: PartitionId,
+        /// The chunk.
+        chunk: ChunkName,
+        /// Up to this number,
+        up_to: Number,
+        /// except what is seen at these.
+        keep: Vec<Number>,
+    },
+}
+
+/// What a node says to a client.
+#[derive(Clone, Debug)]
+pub enum Answer {
+    /// How a transaction ended.
+    Outcome {
+        /// The transaction.
+        id: TransactionId,
+        /// How, with what its operations answer; `None` if it is long forgotten.
+        outcome: Option<(Outcome, Vec<OperationResult>)>,
+    },
+    /// What a blob is.
+    Looked {
+        /// The request.
+        request: RequestId,
+        /// The number that was read.
+        number: Number,
+        /// The blob, if it exists.
+        blob: Option<Looked>,
+    },
+    /// Bytes of a chunk.
+    Bytes {
+        /// The request.
+        request: RequestId,
+        /// The number of the version that was read.
+        version: Number,
+        /// The bytes, with zeros where nothing was written.
+        bytes: Vec<u8>,
+        /// Whether every byte was written. If not, only the head knows whether the blob reaches that far.
+        whole: bool,
+    },
+    /// What was to be read has been collected.
+    Expired {
+        /// The request.
+        request: RequestId,
+    },
+    /// Names that exist.
+    Names {
+        /// The request.
+        request: RequestId,
+        /// The names, in order.
+        names: Vec<BlobName>,
+        /// Whether there may be more in this partition.
+        more: bool,
+    },
+    /// The mark was noted.
+    MarkNoted {
+        /// By which partition.
+        partition: PartitionId,
+        /// Up to where.
+        answered: u64,
+    },
+    /// The node does not serve this partition now; this is what it knows of who does.
+    Elsewhere {
+        /// The partition.
+        partition: PartitionId,
+        /// Who holds it.
+        configuration: Configuration,
+    },
+}
+
+/// A blob as a look sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Looked {
+    /// The number of the transaction that created it.
+    pub creation: Number,
+    /// Its size in bytes.
+    pub size: u64,
+    /// Its attributes.
+    pub attributes: BTreeMap<String, Arc<[u8]>>,
+    /// The chunks that were written, with the number of the last write of each.
+    pub written: BTreeMap<u64, Number>,
+}

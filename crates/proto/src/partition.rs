@@ -1,0 +1,222 @@
+//! A partition at one replica: its log and state, and what the replica does in its role.
+//!
+//! The parts: `replication` keeps the replicas' logs equal and knows what is durable, `chain` visits heads, `decision` drives
+//! transactions to their end, `chunks` logs writes whose heads are elsewhere, `reading` answers readers, `collection` drops versions.
+//! None of them calls the network or the disk: they push effects.
+
+mod chain;
+mod chunks;
+mod collection;
+mod decision;
+mod reading;
+mod replication;
+
+use alloc::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    vec::Vec,
+};
+
+use crate::{
+    BlobName, Configuration, Epoch, NodeId, Outcome, PartitionId, Replica, TransactionId,
+    effects::{Context, Effect},
+    log::Log,
+    message::Answer,
+    state::State,
+};
+
+/// A partition at one replica.
+///
+/// Invariants: a promise (a vote, a refusal, an acknowledgement) is sent only for entries at or below `durable`, or `stored` for a
+/// backup's own log; nothing is served before this epoch's marker is on every replica.
+#[derive(Debug)]
+pub struct Partition {
+    id: PartitionId,
+    me: Replica,
+    configuration: Configuration,
+    log: Log,
+    state: State,
+    /// This replica's log is durable up to here.
+    stored: u64,
+    /// The log is durable on all replicas of the set up to here, as far as this one knows.
+    durable: u64,
+    role: Role,
+    chain: chain::Queue,
+    drives: BTreeMap<TransactionId, decision::Drive>,
+    tellers: BTreeMap<TransactionId, PartitionId>,
+    forgetting: BTreeMap<TransactionId, (u64, PartitionId)>,
+    /// Outcomes that are known and not logged yet.
+    outcomes: Vec<(TransactionId, Outcome)>,
+    /// Transactions that may have become ready to be voted for.
+    ready: VecDeque<TransactionId>,
+    held: BTreeMap<TransactionId, chunks::Held>,
+    readers: reading::Readers,
+    collection: collection::Collection,
+}
+
+#[derive(Debug)]
+enum Role {
+    /// Not a holder in this epoch.
+    None,
+    /// Orders the log.
+    Primary { marker: u64, established: bool, peers: BTreeMap<NodeId, replication::Peer> },
+    /// Follows the primary; `synced` once its log is a part of the primary's.
+    Backup { synced: bool, early: replication::Early },
+}
+
+pub use reading::PIN_TIMEOUT;
+
+/// A thing that was said and not answered is said again after this many microseconds.
+pub const RESEND_AFTER: u64 = 20_000;
+
+impl Partition {
+    /// A partition of which this replica knows nothing yet.
+    pub fn new(id: PartitionId, me: Replica) -> Self {
+        Partition::restored(id, me, Log::default(), State::new(id))
+    }
+
+    /// A partition with the log and state that a restarted node found on its disk.
+    pub fn restored(id: PartitionId, me: Replica, log: Log, state: State) -> Self {
+        Partition {
+            id,
+            me,
+            configuration: Configuration {
+                epoch: Epoch(0),
+                since: crate::RingVersion(0),
+                floor: crate::RingVersion(0),
+                replicas: Vec::new(),
+                learners: Vec::new(),
+            },
+            stored: log.last(),
+            durable: 0,
+            log,
+            state,
+            role: Role::None,
+            chain: chain::Queue::default(),
+            drives: BTreeMap::new(),
+            tellers: BTreeMap::new(),
+            forgetting: BTreeMap::new(),
+            outcomes: Vec::new(),
+            ready: VecDeque::new(),
+            held: BTreeMap::new(),
+            readers: reading::Readers::default(),
+            collection: collection::Collection::default(),
+        }
+    }
+
+    /// Which partition it is.
+    pub fn id(&self) -> PartitionId {
+        self.id
+    }
+
+    /// What its log folds into at this replica.
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// Its log at this replica.
+    pub fn log(&self) -> &Log {
+        &self.log
+    }
+
+    /// Who holds it, as far as this replica knows.
+    pub fn configuration(&self) -> &Configuration {
+        &self.configuration
+    }
+
+    /// Whether this replica orders the log and serves.
+    pub fn is_established(&self) -> bool {
+        matches!(self.role, Role::Primary { established: true, .. })
+    }
+
+    /// Whether this replica holds the partition in the epoch that it knows.
+    pub fn has_role(&self) -> bool {
+        !matches!(self.role, Role::None)
+    }
+
+    /// How many transactions are on their way here: waiting, undecided, or not known everywhere.
+    pub fn unfinished(&self) -> usize {
+        let undecided = self.state.records().filter(|(_, record)| record.outcome.is_none()).count();
+        self.chain.len() + undecided + self.drives.len() + self.held.len()
+    }
+
+    /// What is on its way here, for a report.
+    pub fn describe(&self) -> alloc::string::String {
+        let undecided: Vec<_> = self
+            .state
+            .records()
+            .filter(|(_, record)| record.outcome.is_none())
+            .map(|(id, record)| alloc::format!("{id}{}", if record.prepare.is_some() { "" } else { " (write)" }))
+            .collect();
+        let drives: Vec<_> = self.drives.iter().map(|(id, drive)| alloc::format!("{id} {drive}")).collect();
+        let versions = self.state.chunks().filter(|(_, chunk)| chunk.version_count() > 1).count();
+        alloc::format!(
+            "{} {} log {}..{} stored {} durable {}: {} wait, undecided {undecided:?}, drives {drives:?}, held {:?}, {versions} with versions",
+            self.id,
+            match &self.role {
+                Role::None => "none",
+                Role::Primary { established: true, .. } => "primary",
+                Role::Primary { .. } => "new primary",
+                Role::Backup { synced: true, .. } => "backup",
+                Role::Backup { .. } => "new backup",
+            },
+            self.log.start(),
+            self.log.last(),
+            self.stored,
+            self.durable,
+            self.chain.len(),
+            self.held.keys().map(|id| alloc::format!("{id}")).collect::<Vec<_>>(),
+        )
+    }
+
+    /// Does what time brings: says again what was not answered, asks for fates, expires pins, collects.
+    pub fn handle_tick(&mut self, cx: &mut Context) {
+        self.tick_replication(cx);
+        if self.is_established() {
+            self.flush_outcomes(cx);
+            self.tick_chain(cx);
+            self.tick_decisions(cx);
+            self.tick_chunks(cx);
+            self.tick_collection(cx);
+        }
+        self.tick_readers(cx);
+    }
+
+    /// After any change of the state: votes that became possible, transactions that wait, readers that wait.
+    fn settle(&mut self, cx: &mut Context) {
+        if self.is_established() {
+            self.vote_for_ready(cx);
+            self.run_waiting(cx);
+            self.vote_for_ready(cx);
+        }
+        self.wake_readers(cx);
+    }
+
+    /// Learns how a transaction ended, wherever that was decided.
+    fn learn(&mut self, id: TransactionId, outcome: Outcome) {
+        let superseded = self.state.learn(id, outcome);
+        self.collection.note(superseded);
+        let blobs: BTreeSet<BlobName> = self.state.record(id).map(decision::own_blobs).unwrap_or_default();
+        for blob in blobs {
+            self.note_ready(&blob);
+        }
+    }
+
+    /// Notes who may be voted for now that a head moved on.
+    fn note_ready(&mut self, blob: &BlobName) {
+        let Some(head) = self.state.head(blob) else { return };
+        for place in head.places().filter(|place| !place.is_decided()) {
+            self.ready.push_back(place.id);
+            if !place.only_reads {
+                break;
+            }
+        }
+    }
+
+    fn elsewhere(&self) -> Answer {
+        Answer::Elsewhere { partition: self.id, configuration: self.configuration.clone() }
+    }
+
+    fn to_primary_of_self(&self, cx: &mut Context, message: crate::message::Message) {
+        cx.push(Effect::ToPrimary(self.id, message));
+    }
+}

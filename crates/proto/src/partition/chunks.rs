@@ -1,0 +1,173 @@
+//! Logs writes to chunks whose heads are elsewhere, in the order of their heads' numbers (design, section 5).
+
+use alloc::{collections::BTreeSet, sync::Arc, vec::Vec};
+
+use tyr_types::Number;
+
+use super::{Partition, RESEND_AFTER};
+use crate::{
+    ChunkName, Outcome, PartitionId, Refusal, Time, TransactionId,
+    effects::Context,
+    entry::{ChunkWrites, Entry, Part},
+    message::Message,
+};
+
+/// Writes that came before those that they follow.
+#[derive(Debug)]
+pub struct Held {
+    writes: Arc<ChunkWrites>,
+    driver: PartitionId,
+    asked_at: Time,
+}
+
+impl Partition {
+    /// Writes of a transaction past its lock point; or, if it is refused, the places that they would have had.
+    pub fn handle_write(&mut self, cx: &mut Context, writes: &Arc<ChunkWrites>, driver: PartitionId) {
+        if !self.is_established() {
+            return;
+        }
+        let id = writes.id;
+        let logged = self.state.record(id).and_then(|record| record.write.as_ref()).map(|(index, _)| *index);
+        match (logged, writes.refused) {
+            (Some(index), None) if index <= self.durable => self.vote_for_writes(cx, id),
+            (Some(_), None) => {}
+            (Some(_), Some(refusal)) => self.handle_outcome(cx, id, Outcome::Refused(refusal), Some(driver)),
+            (None, _) if self.state.is_below_mark(id) && self.has_passed(writes) => {
+                // Forgotten, or dead long ago: its places are taken.
+                for message in [
+                    Message::Vote { id, part: Part::Chunks(self.id) },
+                    Message::OutcomeStored { id, part: Part::Chunks(self.id) },
+                ] {
+                    cx.to_primary(driver, message);
+                }
+            }
+            (None, _) => {
+                let held = Held { writes: writes.clone(), driver, asked_at: cx.now };
+                let replaces = self.held.get(&id).is_none_or(|held| held.writes.refused.is_none());
+                if replaces {
+                    self.held.insert(id, held);
+                    self.log_held(cx);
+                }
+            }
+        }
+        self.settle(cx);
+    }
+
+    fn has_passed(&self, writes: &ChunkWrites) -> bool {
+        writes.writes.iter().all(|(blob, number, write)| {
+            let name = ChunkName { blob: blob.clone(), index: write.chunk };
+            self.state.chunk(&name).is_none_or(|chunk| chunk.has_passed(*number))
+        })
+    }
+
+    /// Logs what no longer waits for anything.
+    fn log_held(&mut self, cx: &mut Context) {
+        loop {
+            let free = self.held.iter().find(|(_, held)| self.all_arrived(&held.writes)).map(|(id, _)| *id);
+            let Some(held) = free.and_then(|id| self.held.remove(&id)) else { return };
+            let (id, refused) = (held.writes.id, held.writes.refused);
+            if refused.is_some() {
+                self.tellers.insert(id, held.driver);
+            }
+            self.append(cx, Entry::Write(held.writes));
+            if let Some(refusal) = refused {
+                self.learn(id, Outcome::Refused(refusal));
+            }
+        }
+    }
+
+    fn all_arrived(&self, writes: &ChunkWrites) -> bool {
+        writes.writes.iter().all(|(blob, _, write)| {
+            let name = ChunkName { blob: blob.clone(), index: write.chunk };
+            match self.state.chunk(&name) {
+                Some(chunk) => chunk.has_arrived(write.previous),
+                None => write.previous.is_none(),
+            }
+        })
+    }
+
+    /// Writes are durable on all replicas.
+    pub(super) fn handle_write_durable(&mut self, cx: &mut Context, writes: &Arc<ChunkWrites>) {
+        if writes.refused.is_some() {
+            self.say_stored(cx, writes.id);
+        } else {
+            self.vote_for_writes(cx, writes.id);
+        }
+    }
+
+    fn vote_for_writes(&self, cx: &mut Context, id: TransactionId) {
+        let Some((_, writes)) = self.state.record(id).and_then(|record| record.write.as_ref()) else {
+            return;
+        };
+        cx.to_primary(writes.decider, Message::Vote { id, part: Part::Chunks(self.id) });
+    }
+
+    /// A head's partition says that a number is lost: whatever was to be written under it never is.
+    pub fn handle_number_lost(&mut self, cx: &mut Context, id: TransactionId, number: Number) {
+        if !self.is_established() {
+            return;
+        }
+        if let Some(held) = self.held.get_mut(&id) {
+            let mut writes = ChunkWrites::clone(&held.writes);
+            writes.writes.retain(|(_, other, _)| *other != number);
+            if writes.writes.is_empty() {
+                let (driver, refused) = (held.driver, held.writes.refused);
+                self.held.remove(&id);
+                if refused.is_some() {
+                    cx.to_primary(driver, Message::OutcomeStored { id, part: Part::Chunks(self.id) });
+                }
+            } else {
+                held.writes = Arc::new(writes);
+                self.log_held(cx);
+            }
+        } else if self.state.record(id).is_some_and(|record| record.outcome.is_none()) {
+            self.handle_outcome(cx, id, Outcome::Refused(Refusal::Fenced), None);
+        }
+        self.settle(cx);
+    }
+
+    /// A chunk's partition asks whether a number still stands.
+    pub fn handle_ask_number(
+        &mut self,
+        cx: &mut Context,
+        number: Number,
+        id: TransactionId,
+        partition: PartitionId,
+    ) {
+        if self.is_established() && !self.log.contains(number) {
+            cx.to_primary(partition, Message::NumberLost { number, id });
+        }
+    }
+
+    /// Asks for the fate of writes that wait for long.
+    pub(super) fn tick_chunks(&mut self, cx: &mut Context) {
+        let mut questions: BTreeSet<(PartitionId, Number, TransactionId)> = BTreeSet::new();
+        for (id, held) in &mut self.held {
+            if cx.now.since(held.asked_at) >= RESEND_AFTER {
+                held.asked_at = cx.now;
+                questions
+                    .extend(numbers(cx, &held.writes).into_iter().map(|(head, number)| (head, number, *id)));
+            }
+        }
+        for (id, record) in self.state.records().filter(|(_, record)| record.outcome.is_none()) {
+            if let Some((_, writes)) = record.write.as_ref().filter(|(index, _)| *index <= self.durable) {
+                questions.extend(numbers(cx, writes).into_iter().map(|(head, number)| (head, number, id)));
+                let ask = Message::Ask { id, partition: self.id, node: self.me.node };
+                cx.to_primary(writes.decider, ask);
+            }
+        }
+        for (head, number, id) in questions {
+            cx.to_primary(head, Message::AskNumber { number, id, partition: self.id });
+        }
+        self.log_held(cx);
+    }
+}
+
+/// The numbers of writes with the partitions of their heads.
+fn numbers(cx: &Context, writes: &ChunkWrites) -> Vec<(PartitionId, Number)> {
+    let number = |(blob, number, _): &(crate::BlobName, Number, _)| {
+        let keyspace = cx.keyspaces.get(&blob.keyspace)?;
+        Some((keyspace.partition_of(blob, 0), *number))
+    };
+    writes.writes.iter().filter_map(number).collect()
+}

@@ -1,0 +1,202 @@
+//! Drops versions that nobody can read any more (design, section 7).
+//!
+//! A version may go only by a list of pins taken at every replica of the head after that replica had applied the write that
+//! superseded it. Later readers at that replica see the superseding version or a later one.
+
+use alloc::{
+    collections::{BTreeMap, BTreeSet},
+    vec::Vec,
+};
+
+use tyr_types::Number;
+
+use super::{Partition, RESEND_AFTER, Role};
+use crate::{
+    BlobName, ChunkName, Epoch, NodeId, PartitionId, Time,
+    effects::{Context, Effect},
+    entry::Entry,
+    message::Message,
+};
+
+/// Blobs with superseded versions, and the round of collection that is under way.
+#[derive(Debug, Default)]
+pub struct Collection {
+    superseded: BTreeSet<BlobName>,
+    round: Option<Round>,
+    last_at: Time,
+}
+
+#[derive(Debug)]
+struct Round {
+    blobs: BTreeMap<BlobName, (Number, BTreeSet<Number>)>,
+    unheard: BTreeSet<NodeId>,
+    chunks: BTreeMap<ChunkName, (PartitionId, Number, Vec<Number>)>,
+    sent_at: Time,
+}
+
+/// As many blobs are collected in one round.
+const ROUND_MAX: usize = 64;
+/// A round begins at most this often, in microseconds.
+const ROUND_EVERY: u64 = 50_000;
+
+impl Collection {
+    /// Notes blobs of which versions were superseded.
+    pub fn note(&mut self, mut blobs: BTreeSet<BlobName>) {
+        self.superseded.append(&mut blobs);
+    }
+}
+
+impl Partition {
+    pub(super) fn tick_collection(&mut self, cx: &mut Context) {
+        match &self.collection.round {
+            None => self.begin_round(cx),
+            Some(round) if cx.now.since(round.sent_at) >= RESEND_AFTER => self.send_round(cx),
+            Some(_) => {}
+        }
+    }
+
+    fn begin_round(&mut self, cx: &mut Context) {
+        if self.collection.superseded.is_empty() || cx.now.since(self.collection.last_at) < ROUND_EVERY {
+            return;
+        }
+        self.collection.last_at = cx.now;
+        let mut blobs = BTreeMap::new();
+        while blobs.len() < ROUND_MAX
+            && let Some(blob) = self.collection.superseded.pop_first()
+        {
+            let Some(head) = self.state.head(&blob) else { continue };
+            let number = head.newest();
+            if number > head.collected() {
+                let own = self.pins_of(&blob, number);
+                blobs.insert(blob, (number, own.into_iter().collect()));
+            }
+        }
+        let Role::Primary { peers, .. } = &self.role else { return };
+        let learns =
+            |node: &&NodeId| self.configuration.learners.iter().any(|learner| learner.node == **node);
+        let unheard = peers.keys().filter(|node| !learns(node)).copied().collect();
+        if !blobs.is_empty() {
+            let round = Round { blobs, unheard, chunks: BTreeMap::new(), sent_at: cx.now };
+            self.collection.round = Some(round);
+            self.send_round(cx);
+            self.release_if_heard(cx);
+        }
+    }
+
+    fn send_round(&mut self, cx: &mut Context) {
+        let Some(round) = &mut self.collection.round else { return };
+        round.sent_at = cx.now;
+        let epoch = self.configuration.epoch;
+        for node in &round.unheard {
+            let blobs = round.blobs.iter().map(|(blob, (number, _))| (blob.clone(), *number)).collect();
+            cx.push(Effect::ToNode(*node, self.id, Message::AskPins { epoch, blobs }));
+        }
+        for (chunk, (partition, up_to, keep)) in &round.chunks {
+            let (chunk, up_to, keep) = (chunk.clone(), *up_to, keep.clone());
+            cx.to_primary(*partition, Message::Collect { head: self.id, chunk, up_to, keep });
+        }
+    }
+
+    /// The primary asks which numbers readers hold at this replica.
+    pub fn handle_ask_pins(&mut self, cx: &mut Context, epoch: Epoch, blobs: &[(BlobName, Number)]) {
+        let applied = |(blob, number): &(BlobName, Number)| {
+            self.state.head(blob).is_none_or(|head| head.newest() >= *number)
+        };
+        if epoch != self.configuration.epoch || !blobs.iter().all(applied) {
+            return;
+        }
+        let pins = |(blob, number): &(BlobName, Number)| (blob.clone(), *number, self.pins_of(blob, *number));
+        let blobs = blobs.iter().map(pins).collect();
+        self.to_primary_of_self(cx, Message::Pins { epoch, node: self.me.node, blobs });
+    }
+
+    /// A replica says which numbers readers hold there.
+    pub fn handle_pins(
+        &mut self,
+        cx: &mut Context,
+        epoch: Epoch,
+        node: NodeId,
+        blobs: Vec<(BlobName, Number, Vec<Number>)>,
+    ) {
+        let Some(round) = self.collection.round.as_mut().filter(|_| epoch == self.configuration.epoch) else {
+            return;
+        };
+        let asked = |(blob, number, _): &(BlobName, Number, Vec<Number>)| {
+            round.blobs.get(blob).is_some_and(|(asked, _)| asked == number)
+        };
+        if blobs.len() != round.blobs.len() || !blobs.iter().all(asked) || !round.unheard.remove(&node) {
+            return;
+        }
+        for (blob, _, pins) in blobs {
+            if let Some((_, held)) = round.blobs.get_mut(&blob) {
+                held.extend(pins);
+            }
+        }
+        self.release_if_heard(cx);
+    }
+
+    /// Once every replica has been heard, tells the chunks what they may drop.
+    fn release_if_heard(&mut self, cx: &mut Context) {
+        let Some(round) = self.collection.round.as_mut().filter(|round| round.unheard.is_empty()) else {
+            return;
+        };
+        if round.chunks.is_empty() {
+            for (blob, (number, pins)) in &round.blobs {
+                let Some(keyspace) = cx.keyspaces.get(&blob.keyspace) else { continue };
+                let keep: Vec<Number> = pins.iter().copied().collect();
+                let chunks = self.state.head(blob).into_iter().flat_map(|head| head.linked_chunks());
+                for index in chunks {
+                    let to = (keyspace.partition_of(blob, index), *number, keep.clone());
+                    round.chunks.insert(ChunkName { blob: blob.clone(), index }, to);
+                }
+            }
+        }
+        self.end_round_if_done(cx);
+        self.send_round(cx);
+    }
+
+    fn end_round_if_done(&mut self, cx: &mut Context) {
+        let done = self.collection.round.as_ref().is_some_and(|round| round.chunks.is_empty());
+        let Some(round) = self.collection.round.take_if(|_| done) else { return };
+        for (blob, (up_to, pins)) in round.blobs {
+            if pins.is_empty() {
+                self.append(cx, Entry::Collected { blob, up_to });
+            } else {
+                // What readers hold is collected when they have let go.
+                self.collection.superseded.insert(blob);
+            }
+        }
+    }
+
+    /// A head's primary says what a chunk may drop.
+    pub fn handle_collect(
+        &mut self,
+        cx: &mut Context,
+        head: PartitionId,
+        chunk: ChunkName,
+        up_to: Number,
+        keep: Vec<Number>,
+    ) {
+        if !self.is_established() {
+            return;
+        }
+        let here = self.state.chunk(&chunk);
+        if here.is_some_and(|here| here.pending_up_to(up_to).next().is_some()) {
+            // The outcome of what supersedes has not come yet; the head asks again.
+            return;
+        }
+        if here.is_some_and(|here| here.would_collect(up_to, &keep)) {
+            self.append(cx, Entry::Collect { chunk: chunk.clone(), up_to, keep });
+        }
+        cx.to_primary(head, Message::Collected { chunk, up_to });
+    }
+
+    /// A chunk has dropped what it may.
+    pub fn handle_collected(&mut self, cx: &mut Context, chunk: &ChunkName, up_to: Number) {
+        let Some(round) = &mut self.collection.round else { return };
+        if round.unheard.is_empty() && round.chunks.get(chunk).is_some_and(|(_, asked, _)| *asked == up_to) {
+            round.chunks.remove(chunk);
+            self.end_round_if_done(cx);
+        }
+    }
+}

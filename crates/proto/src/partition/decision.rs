@@ -1,0 +1,606 @@
+//! Drives transactions to their end: votes, the decision, its announcement, and forgetting (design, section 5).
+//!
+//! Who drives is the decider, the primary at the lock point, or the partition that refused. Nothing that a driver knows is needed to
+//! survive it: a new primary gathers the votes again and decides the same.
+
+use alloc::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    vec::Vec,
+};
+
+use super::{Partition, RESEND_AFTER};
+use crate::{
+    BlobName, NodeId, OperationResult, Outcome, PartitionId, Plan, Refusal, ResultValue, SessionId, Time,
+    TransactionId,
+    effects::{Context, Effect},
+    entry::{ChunkOperation, ChunkWrites, Entry, Part, Prepare, Refused, Stop, distant_writes},
+    message::{Answer, Message},
+    state::Record,
+};
+
+/// Old values by blob and operation of the plan.
+type Olds = BTreeMap<(u16, u16), Arc<[u8]>>;
+
+/// A transaction on its way to its end.
+#[derive(Debug)]
+pub struct Drive {
+    plan: Arc<Plan>,
+    stops: Vec<Stop>,
+    /// Parts that have not voted.
+    missing: BTreeSet<Part>,
+    outcome: Option<Outcome>,
+    /// Other parts that do not have the outcome durably yet.
+    untold: BTreeSet<Part>,
+    /// Parts whose transforms have not answered yet.
+    owing: BTreeSet<Part>,
+    olds: Olds,
+    /// Other partitions that have not forgotten it yet, once they are asked to.
+    remembering: Option<BTreeSet<PartitionId>>,
+    askers: BTreeSet<(PartitionId, NodeId)>,
+    sent_at: Time,
+}
+
+impl core::fmt::Display for Drive {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let Drive { missing, outcome, untold, owing, remembering, .. } = self;
+        write!(f, "{outcome:?} missing {missing:?} untold {untold:?} owing {owing:?} remembering {remembering:?}")
+    }
+}
+
+/// The blobs whose heads a partition prepared.
+pub fn own_blobs(record: &Record) -> BTreeSet<BlobName> {
+    let prepare = record.prepare.as_ref().map(|(_, prepare)| prepare);
+    let blobs = |prepare: &Arc<Prepare>| {
+        prepare.stop().heads.clone().map(|position| prepare.plan.heads[position].blob.clone()).collect()
+    };
+    prepare.map(blobs).unwrap_or_default()
+}
+
+impl Partition {
+    /// The lock point: frees the slots of earlier stops, sends the writes to their chunks, and gathers the votes.
+    pub(super) fn drive(&mut self, cx: &mut Context, prepare: &Arc<Prepare>) {
+        let (plan, stops) = (prepare.plan.clone(), prepare.stops.clone());
+        let mut missing = other_parts(&plan, &stops, self.id);
+        missing.insert(Part::Heads(self.id));
+        for stop in stops.iter().filter(|stop| stop.partition != self.id) {
+            cx.to_primary(stop.partition, Message::Release { id: plan.id });
+        }
+        for (partition, writes) in distant_writes(&plan, &stops, None) {
+            cx.to_primary(partition, self.write_message(writes));
+        }
+        self.drives.insert(plan.id, Drive::new(plan, stops, missing, cx.now));
+    }
+
+    fn write_message(&self, writes: ChunkWrites) -> Message {
+        Message::Write { writes: Arc::new(writes), driver: self.id }
+    }
+
+    /// Takes up again what a former primary was about, from the log.
+    pub(super) fn resume(&mut self, cx: &mut Context) {
+        let records: Vec<(TransactionId, Record)> =
+            self.state.records().map(|(id, record)| (id, record.clone())).collect();
+        self.collection.note(self.state.heads().map(|(blob, _)| blob.clone()).collect());
+        for (id, record) in records {
+            if let Some(outcome) = record.outcome.filter(|_| record.outcome_index.is_none()) {
+                self.outcomes.push((id, outcome));
+            }
+            match (&record.prepare, &record.refused) {
+                (Some((_, prepare)), _) if prepare.is_last() => {
+                    self.drive(cx, prepare);
+                    if let Some(outcome) = record.outcome {
+                        self.decide(cx, id, outcome);
+                    }
+                }
+                (Some((_, prepare)), _) if record.outcome.is_none() => self.take_slots(prepare),
+                (_, Some((_, refused))) => self.handle_refusal_durable(cx, refused),
+                _ => {}
+            }
+        }
+        self.chain.stir();
+    }
+
+    /// Votes for everything that is durable here and has nothing undecided before it.
+    pub(super) fn vote_for_ready(&mut self, cx: &mut Context) {
+        while let Some(id) = self.ready.pop_front() {
+            if self.can_vote(id) {
+                self.vote(cx, id);
+            }
+        }
+    }
+
+    fn can_vote(&self, id: TransactionId) -> bool {
+        let Some(record) = self.state.record(id).filter(|record| record.outcome.is_none()) else {
+            return false;
+        };
+        let durable = record.prepare.as_ref().is_some_and(|(index, _)| *index <= self.durable);
+        let settled = |blob: &BlobName| self.state.head(blob).is_none_or(|head| head.is_settled(id));
+        durable && own_blobs(record).iter().all(settled)
+    }
+
+    fn vote(&mut self, cx: &mut Context, id: TransactionId) {
+        let part = Part::Heads(self.id);
+        if self.drives.contains_key(&id) {
+            self.handle_vote(cx, id, part);
+        } else if let Some(decider) = self.decider_of(id) {
+            cx.to_primary(decider, Message::Vote { id, part });
+        }
+    }
+
+    fn decider_of(&self, id: TransactionId) -> Option<PartitionId> {
+        let record = self.state.record(id)?;
+        let of_prepare = record.prepare.as_ref().and_then(|(_, prepare)| prepare.plan.decider());
+        of_prepare.or(record.write.as_ref().map(|(_, writes)| writes.decider))
+    }
+
+    /// Another part of a transaction votes.
+    pub fn handle_part_voted(&mut self, cx: &mut Context, id: TransactionId, part: Part) {
+        self.handle_vote(cx, id, part);
+        self.settle(cx);
+    }
+
+    /// A part of a transaction is durable and settled.
+    fn handle_vote(&mut self, cx: &mut Context, id: TransactionId, part: Part) {
+        let Some(drive) = self.drives.get_mut(&id) else { return };
+        drive.missing.remove(&part);
+        if drive.missing.is_empty() && drive.outcome.is_none() {
+            self.decide(cx, id, Outcome::Committed);
+        }
+    }
+
+    /// The outcome is known: from here on it is visible, and everybody is told.
+    fn decide(&mut self, cx: &mut Context, id: TransactionId, outcome: Outcome) {
+        let Some(drive) = self.drives.get_mut(&id) else { return };
+        if drive.outcome.is_some() {
+            return;
+        }
+        drive.outcome = Some(outcome);
+        drive.untold = other_parts(&drive.plan, &drive.stops, self.id);
+        if outcome == Outcome::Committed {
+            drive.owing = owing_parts(&drive.plan, &drive.stops, self.id);
+        }
+        let askers = core::mem::take(&mut drive.askers);
+        self.learn(id, outcome);
+        self.note_outcome(id, outcome);
+        for (partition, node) in askers {
+            cx.push(Effect::ToNode(node, partition, Message::Outcome { id, outcome, driver: None }));
+        }
+        self.tell(cx, id);
+        self.answer_again(cx, id);
+        self.end_drive_if_done(cx, id);
+        self.chain.stir();
+    }
+
+    /// Has an outcome logged with the next entry.
+    pub(super) fn note_outcome(&mut self, id: TransactionId, outcome: Outcome) {
+        let logged = self.state.record(id).is_none_or(|record| record.outcome_index.is_some());
+        if !logged && !self.outcomes.iter().any(|(noted, _)| *noted == id) {
+            self.outcomes.push((id, outcome));
+        }
+    }
+
+    fn tell(&mut self, cx: &mut Context, id: TransactionId) {
+        let Some(drive) = self.drives.get_mut(&id) else { return };
+        let Some(outcome) = drive.outcome else { return };
+        drive.sent_at = cx.now;
+        let own = self.id;
+        let mut refused_writes = match outcome {
+            Outcome::Refused(refusal) => distant_writes(&drive.plan, &drive.stops, Some(refusal)),
+            Outcome::Committed => BTreeMap::new(),
+        };
+        for part in drive.untold.union(&drive.owing) {
+            let message = match part {
+                Part::Chunks(partition) if outcome != Outcome::Committed => {
+                    let Some(writes) = refused_writes.remove(partition) else { continue };
+                    Message::Write { writes: Arc::new(writes), driver: own }
+                }
+                _ => Message::Outcome { id, outcome, driver: Some(own) },
+            };
+            cx.to_primary(part.partition(), message);
+        }
+    }
+
+    /// Answers the client, if everything that it is to be answered is known.
+    pub(super) fn answer_again(&mut self, cx: &mut Context, id: TransactionId) {
+        if self.drives.get(&id).is_some_and(|drive| drive.outcome.is_none() || !drive.owing.is_empty()) {
+            return;
+        }
+        let drive = self.drives.get(&id);
+        let Some(record) = self.state.record(id) else { return };
+        let Some(outcome) = record.outcome else { return };
+        if record.refused.as_ref().is_some_and(|(index, _)| *index > self.durable) {
+            return;
+        }
+        let decides = record.prepare.as_ref().is_some_and(|(_, prepare)| prepare.is_last());
+        if outcome == Outcome::Committed && !decides {
+            return;
+        }
+        let stops = record.prepare.as_ref().map(|(_, prepare)| &prepare.stops[..]).unwrap_or_default();
+        let distant = drive.map(|drive| &drive.olds);
+        let results = match outcome {
+            Outcome::Committed => results(stops, &record.olds, distant),
+            Outcome::Refused(_) => Vec::new(),
+        };
+        cx.answer(id.session, Answer::Outcome { id, outcome: Some((outcome, results)) });
+    }
+
+    /// Somebody knows how a transaction ended.
+    pub fn handle_outcome(
+        &mut self,
+        cx: &mut Context,
+        id: TransactionId,
+        outcome: Outcome,
+        driver: Option<PartitionId>,
+    ) {
+        if self.drives.contains_key(&id) {
+            self.decide(cx, id, outcome);
+        }
+        if self.state.record(id).is_some() {
+            self.learn(id, outcome);
+            if self.is_established() {
+                self.note_outcome(id, outcome);
+                self.chain.stir();
+                if let Some(driver) = driver {
+                    self.tellers.insert(id, driver);
+                    self.say_stored(cx, id);
+                    self.say_olds(cx, id);
+                }
+            }
+        } else if let Some(driver) = driver.filter(|_| self.is_established()) {
+            // Nothing was promised here, or it is forgotten: there is nothing to keep.
+            for part in [Part::Heads(self.id), Part::Chunks(self.id)] {
+                cx.to_primary(driver, Message::OutcomeStored { id, part });
+            }
+        }
+        self.settle(cx);
+    }
+
+    /// Tells the driver that the outcome is durable here, if it is.
+    pub(super) fn say_stored(&mut self, cx: &mut Context, id: TransactionId) {
+        let Some(record) = self.state.record(id) else { return };
+        let Some(driver) = self.tellers.get(&id).copied() else { return };
+        if record.outcome_index.is_some_and(|index| index <= self.durable) {
+            let heads = record.prepare.is_some().then_some(Part::Heads(self.id));
+            let chunks = record.write.is_some().then_some(Part::Chunks(self.id));
+            for part in heads.into_iter().chain(chunks) {
+                cx.to_primary(driver, Message::OutcomeStored { id, part });
+            }
+        }
+    }
+
+    fn say_olds(&self, cx: &mut Context, id: TransactionId) {
+        let Some(record) = self.state.record(id) else { return };
+        let Some(driver) = self.tellers.get(&id).copied() else { return };
+        let heads = record.prepare.as_ref().map(|(_, prepare)| (Part::Heads(self.id), answers_of_stop(prepare.stop())));
+        let chunks = record.write.as_ref().map(|(_, writes)| (Part::Chunks(self.id), answers_of_writes(writes)));
+        for (part, answers) in heads.into_iter().chain(chunks) {
+            if !answers.is_empty() && answers.iter().all(|answer| record.olds.contains_key(answer)) {
+                cx.to_primary(driver, Message::Olds { id, part, olds: record.olds.clone() });
+            }
+        }
+    }
+
+    pub(super) fn handle_outcome_durable(&mut self, cx: &mut Context, id: TransactionId) {
+        self.say_stored(cx, id);
+        self.end_drive_if_done(cx, id);
+    }
+
+    /// The promise not to prepare is durable: the client and the earlier stops are told.
+    pub(super) fn handle_refusal_durable(&mut self, cx: &mut Context, refused: &Arc<Refused>) {
+        let id = refused.id;
+        self.answer_again(cx, id);
+        if let Some(plan) = refused.plan.clone().filter(|_| !refused.stops.is_empty()) {
+            self.drive_refusal(cx, plan, refused.stops.clone(), refused.refusal);
+        }
+    }
+
+    /// Tells the stops before this one, and the chunks that wait for what they numbered, that a transaction is refused.
+    pub(super) fn drive_refusal(
+        &mut self,
+        cx: &mut Context,
+        plan: Arc<Plan>,
+        stops: Vec<Stop>,
+        refusal: Refusal,
+    ) {
+        let id = plan.id;
+        if self.state.record(id).is_none() || self.drives.contains_key(&id) {
+            return;
+        }
+        let mut drive = Drive::new(plan, stops, BTreeSet::new(), cx.now);
+        drive.outcome = Some(Outcome::Refused(refusal));
+        drive.untold = other_parts(&drive.plan, &drive.stops, self.id);
+        self.drives.insert(id, drive);
+        self.tell(cx, id);
+    }
+
+    /// A part has the outcome durably.
+    pub fn handle_outcome_stored(&mut self, cx: &mut Context, id: TransactionId, part: Part) {
+        if let Some(drive) = self.drives.get_mut(&id).filter(|drive| drive.outcome.is_some()) {
+            drive.untold.remove(&part);
+            self.end_drive_if_done(cx, id);
+        }
+    }
+
+    /// What transforms in another partition answer.
+    pub fn handle_olds(
+        &mut self,
+        cx: &mut Context,
+        id: TransactionId,
+        part: Part,
+        olds: Olds,
+    ) {
+        let Some(drive) = self.drives.get_mut(&id) else { return };
+        if drive.owing.remove(&part) {
+            drive.olds.extend(olds);
+            if drive.owing.is_empty() {
+                self.answer_again(cx, id);
+                self.end_drive_if_done(cx, id);
+            }
+        }
+    }
+
+    /// Ends what needs no more driving; asks the other partitions to forget what nobody needs.
+    fn end_drive_if_done(&mut self, cx: &mut Context, id: TransactionId) {
+        let own_index = self.state.record(id).and_then(|record| record.outcome_index);
+        let Some(drive) = self.drives.get_mut(&id) else { return };
+        if drive.outcome.is_none() || !drive.untold.is_empty() || !drive.owing.is_empty() {
+            return;
+        }
+        let others = other_partitions(&drive.plan, &drive.stops, self.id);
+        if others.is_empty() && self.state.record(id).is_none_or(|record| record.write.is_none()) {
+            self.drives.remove(&id);
+            return;
+        }
+        let stored = own_index.is_some_and(|index| index <= self.durable);
+        if stored && self.state.is_below_mark(id) && drive.remembering.is_none() {
+            drive.remembering = Some(others);
+            self.ask_to_forget(cx, id);
+        }
+    }
+
+    fn ask_to_forget(&mut self, cx: &mut Context, id: TransactionId) {
+        let Some(drive) = self.drives.get_mut(&id) else { return };
+        let Some(remembering) = &drive.remembering else { return };
+        drive.sent_at = cx.now;
+        for partition in remembering {
+            let message = Message::Forget { id, answered: id.sequence + 1, driver: self.id };
+            cx.to_primary(*partition, message);
+        }
+        if remembering.is_empty() {
+            self.drives.remove(&id);
+            self.append(cx, Entry::Forget { id, answered: id.sequence + 1 });
+        }
+    }
+
+    /// The driver says that nobody needs an outcome.
+    pub fn handle_forget(&mut self, cx: &mut Context, id: TransactionId, answered: u64, driver: PartitionId) {
+        if !self.is_established() || self.drives.contains_key(&id) {
+            return;
+        }
+        if self.state.record(id).is_some() {
+            let index = self.append(cx, Entry::Forget { id, answered });
+            self.forgetting.insert(id, (index, driver));
+            self.tellers.remove(&id);
+        } else if self.forgetting.get(&id).is_none_or(|(index, _)| *index <= self.durable) {
+            self.forgetting.remove(&id);
+            cx.to_primary(driver, Message::Forgotten { id, part: self.id });
+        }
+    }
+
+    pub(super) fn handle_forget_durable(&mut self, cx: &mut Context, id: TransactionId) {
+        if let Some((_, driver)) = self.forgetting.remove(&id) {
+            cx.to_primary(driver, Message::Forgotten { id, part: self.id });
+        }
+    }
+
+    /// Another partition has forgotten a transaction.
+    pub fn handle_forgotten(&mut self, cx: &mut Context, id: TransactionId, part: PartitionId) {
+        let Some(drive) = self.drives.get_mut(&id) else { return };
+        let Some(remembering) = &mut drive.remembering else { return };
+        if remembering.remove(&part) && remembering.is_empty() {
+            self.ask_to_forget(cx, id);
+        }
+    }
+
+    /// A client has the answers of everything below a sequence. It hears that this is noted once a new
+    /// primary would know it, too.
+    pub fn handle_answered(&mut self, cx: &mut Context, session: SessionId, answered: u64) {
+        if !self.is_established() {
+            return;
+        }
+        if self.state.mark(session) < answered {
+            self.append(cx, Entry::Mark { session, answered });
+        } else {
+            cx.answer(session, Answer::MarkNoted { partition: self.id, answered });
+        }
+        self.settle(cx);
+    }
+
+    pub(super) fn handle_mark_durable(&mut self, cx: &mut Context, session: SessionId, answered: u64) {
+        cx.answer(session, Answer::MarkNoted { partition: self.id, answered });
+        let ids: Vec<_> = self.drives.keys().filter(|id| id.session == session).copied().collect();
+        for id in ids {
+            self.end_drive_if_done(cx, id);
+        }
+    }
+
+    /// The decider asks how this part of a transaction stands.
+    pub fn handle_ask_vote(&mut self, cx: &mut Context, id: TransactionId, decider: PartitionId) {
+        if !self.is_established() {
+            return;
+        }
+        let outcome = self.state.record(id).and_then(|record| record.outcome);
+        if let Some(outcome) = outcome {
+            let logged = self.state.record(id).and_then(|record| record.outcome_index);
+            if logged.is_some_and(|index| index <= self.durable) {
+                cx.to_primary(decider, Message::Outcome { id, outcome, driver: None });
+            }
+        } else if self.can_vote(id) {
+            cx.to_primary(decider, Message::Vote { id, part: Part::Heads(self.id) });
+        } else if self.lacks_for_good(id) {
+            let outcome = Outcome::Refused(Refusal::Fenced);
+            cx.to_primary(decider, Message::Outcome { id, outcome, driver: None });
+        }
+    }
+
+    /// Whether a transaction is not prepared here and never will be, because it was born below the floor.
+    fn lacks_for_good(&self, id: TransactionId) -> bool {
+        let prepared = self.state.record(id).is_some_and(|record| record.prepare.is_some());
+        !prepared && self.configuration.floor > id.birth
+    }
+
+    /// A replica needs to know how a transaction ended, for a reader or because it holds its writes.
+    pub fn handle_ask(&mut self, cx: &mut Context, id: TransactionId, partition: PartitionId, node: NodeId) {
+        if !self.is_established() {
+            return;
+        }
+        let known = match self.state.record(id).and_then(|record| record.outcome) {
+            Some(Outcome::Committed) => Some(Outcome::Committed),
+            Some(refused) => self.state.record(id).and_then(|record| {
+                record.refused.as_ref().is_none_or(|(index, _)| *index <= self.durable).then_some(refused)
+            }),
+            // Below the mark it may be forgotten instead; then the asker's partition has the outcome in its log.
+            None if self.lacks_for_good(id) && !self.state.is_below_mark(id) => {
+                Some(Outcome::Refused(Refusal::Fenced))
+            }
+            None => None,
+        };
+        match known {
+            Some(outcome) => {
+                cx.push(Effect::ToNode(node, partition, Message::Outcome { id, outcome, driver: None }));
+            }
+            None => {
+                if let Some(drive) = self.drives.get_mut(&id) {
+                    drive.askers.insert((partition, node));
+                }
+            }
+        }
+    }
+
+    /// A client asks how a transaction ended; `settle` has it refused if it is not known here.
+    pub fn handle_ask_outcome(&mut self, cx: &mut Context, id: TransactionId, settle: bool) {
+        if !self.is_established() {
+            return;
+        }
+        if self.state.record(id).is_some() {
+            let refused = self.state.record(id).and_then(|record| record.refused.as_ref());
+            if refused.is_none_or(|(index, _)| *index <= self.durable) {
+                self.answer_again(cx, id);
+            }
+        } else if self.state.is_below_mark(id) {
+            cx.answer(id.session, Answer::Outcome { id, outcome: None });
+        } else if self.configuration.floor > id.birth {
+            let outcome = Some((Outcome::Refused(Refusal::Fenced), Vec::new()));
+            cx.answer(id.session, Answer::Outcome { id, outcome });
+        } else if settle {
+            let refused = Refused { id, refusal: Refusal::Fenced, plan: None, stops: Vec::new() };
+            self.append(cx, Entry::Refuse(Arc::new(refused)));
+        }
+    }
+
+    pub(super) fn tick_decisions(&mut self, cx: &mut Context) {
+        let late = |drive: &Drive| cx.now.since(drive.sent_at) >= RESEND_AFTER;
+        let ids: Vec<_> = self.drives.iter().filter(|(_, drive)| late(drive)).map(|(id, _)| *id).collect();
+        for id in ids {
+            let Some(drive) = self.drives.get_mut(&id) else { continue };
+            drive.sent_at = cx.now;
+            if drive.outcome.is_none() {
+                let missing = drive.missing.clone();
+                let mut writes = distant_writes(&drive.plan, &drive.stops, None);
+                for part in missing {
+                    let message = match part {
+                        Part::Chunks(partition) => {
+                            writes.remove(&partition).map(|writes| self.write_message(writes))
+                        }
+                        Part::Heads(_) => Some(Message::AskVote { id, decider: self.id }),
+                    };
+                    if let Some(message) = message.filter(|_| part != Part::Heads(self.id)) {
+                        cx.to_primary(part.partition(), message);
+                    }
+                }
+            } else if drive.remembering.is_some() {
+                self.ask_to_forget(cx, id);
+            } else {
+                self.tell(cx, id);
+                self.end_drive_if_done(cx, id);
+            }
+        }
+    }
+}
+
+impl Drive {
+    fn new(plan: Arc<Plan>, stops: Vec<Stop>, missing: BTreeSet<Part>, now: Time) -> Self {
+        Drive {
+            plan,
+            stops,
+            missing,
+            outcome: None,
+            untold: BTreeSet::new(),
+            owing: BTreeSet::new(),
+            olds: BTreeMap::new(),
+            remembering: None,
+            askers: BTreeSet::new(),
+            sent_at: now,
+        }
+    }
+}
+
+/// Every part but the driver's own heads.
+fn other_parts(plan: &Plan, stops: &[Stop], own: PartitionId) -> BTreeSet<Part> {
+    let heads = stops.iter().map(|stop| Part::Heads(stop.partition)).filter(|part| *part != Part::Heads(own));
+    heads.chain(distant_writes(plan, stops, None).into_keys().map(Part::Chunks)).collect()
+}
+
+fn other_partitions(plan: &Plan, stops: &[Stop], own: PartitionId) -> BTreeSet<PartitionId> {
+    let partitions = other_parts(plan, stops, own).into_iter().map(Part::partition);
+    partitions.filter(|partition| *partition != own).collect()
+}
+
+/// Parts that answer old values, other than the driver's own heads.
+fn owing_parts(plan: &Plan, stops: &[Stop], own: PartitionId) -> BTreeSet<Part> {
+    let others = stops.iter().filter(|stop| stop.partition != own && !answers_of_stop(stop).is_empty());
+    let heads = others.map(|stop| Part::Heads(stop.partition));
+    let distant = distant_writes(plan, stops, None).into_iter();
+    let owes = distant.filter(|(_, writes)| !answers_of_writes(writes).is_empty());
+    heads.chain(owes.map(|(partition, _)| Part::Chunks(partition))).collect()
+}
+
+/// What a stop's own chunks answer.
+fn answers_of_stop(stop: &Stop) -> Vec<(u16, u16)> {
+    let writes = stop.effects.iter().flat_map(|effect| &effect.writes);
+    let own = writes.filter(|write| write.partition == stop.partition);
+    own.flat_map(|write| &write.operations).filter_map(answer_of).collect()
+}
+
+fn answers_of_writes(writes: &ChunkWrites) -> Vec<(u16, u16)> {
+    writes.writes.iter().flat_map(|(_, _, write)| &write.operations).filter_map(answer_of).collect()
+}
+
+fn answer_of(operation: &ChunkOperation) -> Option<(u16, u16)> {
+    match operation {
+        ChunkOperation::Transform { answers, .. } => Some(*answers),
+        ChunkOperation::Write { .. } | ChunkOperation::Cut { .. } => None,
+    }
+}
+
+fn results(stops: &[Stop], own: &Olds, distant: Option<&Olds>) -> Vec<OperationResult> {
+    let offsets = stops.iter().flat_map(Stop::effects).flat_map(|(head, effect)| {
+        let head = u16::try_from(head).expect("as many heads were evaluated");
+        let result = move |(operation, offset): &(u16, u64)| OperationResult {
+            head,
+            operation: *operation,
+            value: ResultValue::Offset(*offset),
+        };
+        effect.offsets.iter().map(result)
+    });
+    let old = |((head, operation), old): (&(u16, u16), &Arc<[u8]>)| OperationResult {
+        head: *head,
+        operation: *operation,
+        value: ResultValue::Old(old.clone()),
+    };
+    let olds = own.iter().chain(distant.into_iter().flatten()).map(old);
+    let mut results: Vec<_> = offsets.chain(olds).collect();
+    results.sort_by_key(|result| (result.head, result.operation));
+    results.dedup_by_key(|result| (result.head, result.operation));
+    results
+}

@@ -1,0 +1,268 @@
+//! Answers readers from any complete replica under a lease (design, section 6).
+//!
+//! A reader waits for the fate of what was pending when it came and touches what it reads; later writes are not waited for. The lease is
+//! checked after the state was read.
+
+use alloc::{
+    collections::{BTreeMap, BTreeSet},
+    vec::Vec,
+};
+use core::ops::Range;
+
+use tyr_types::Number;
+
+use super::{Partition, RESEND_AFTER, Role};
+use crate::{
+    BlobName, ChunkName, PartitionId, Time, TransactionId,
+    chunk::ChunkBytes,
+    effects::Context,
+    message::{Answer, Looked, Message, RequestId},
+};
+
+/// Readers that wait, and numbers that readers hold.
+#[derive(Debug, Default)]
+pub struct Readers {
+    waiting: Vec<Reader>,
+    pins: BTreeMap<RequestId, Pin>,
+    asked_at: Time,
+}
+
+#[derive(Debug)]
+struct Reader {
+    request: RequestId,
+    wants: Wants,
+    since: Time,
+}
+
+#[derive(Clone, Debug)]
+enum Wants {
+    /// The blob, when everything up to a number is decided.
+    Look(BlobName, Number),
+    /// Bytes of a chunk at a number or the newest, when everything up to another number is applied.
+    Read(ChunkName, Range<u64>, Option<Number>, Number),
+    /// Names, when these transactions are decided.
+    Scan(BlobName, bool, u32, BTreeSet<(BlobName, Number)>),
+}
+
+#[derive(Debug)]
+struct Pin {
+    blob: BlobName,
+    number: Number,
+    until: Time,
+}
+
+/// A pin that is not renewed is held for this many microseconds.
+pub const PIN_TIMEOUT: u64 = 2_000_000;
+/// As many readers wait at one replica of a partition; more are told to go elsewhere.
+const WAITING_MAX: usize = 4096;
+/// A reader waits for at most this many microseconds; its client asks again.
+const WAIT_MAX: u64 = 1_000_000;
+
+impl Partition {
+    /// Whether this replica may answer readers: it holds all that was ever acknowledged, and the node its lease.
+    fn may_serve(&self, cx: &Context) -> bool {
+        let complete = match &self.role {
+            Role::Primary { established, .. } => *established,
+            Role::Backup { synced, .. } => {
+                *synced
+                    && self.configuration.replicas.contains(&self.me)
+                    && self.log.epochs().last().is_some_and(|(epoch, _)| *epoch == self.configuration.epoch)
+            }
+            Role::None => false,
+        };
+        complete && cx.has_lease
+    }
+
+    /// A client asks what a blob is.
+    pub fn handle_look(&mut self, cx: &mut Context, request: RequestId, blob: BlobName) {
+        let number = self.state.head(&blob).map_or(Number::ZERO, |head| head.last_number());
+        self.admit(cx, request, Wants::Look(blob, number));
+    }
+
+    /// A client reads a range of a chunk.
+    pub fn handle_read(
+        &mut self,
+        cx: &mut Context,
+        request: RequestId,
+        name: ChunkName,
+        range: Range<u64>,
+        at: Option<Number>,
+    ) {
+        let until = match (self.state.chunk(&name), at) {
+            (Some(chunk), None) => chunk.pending_on(&range).unwrap_or(Number::ZERO),
+            (Some(_), Some(number)) => number,
+            (None, _) => Number::ZERO,
+        };
+        self.admit(cx, request, Wants::Read(name, range, at, until));
+    }
+
+    /// A client lists names.
+    pub fn handle_scan(
+        &mut self,
+        cx: &mut Context,
+        request: RequestId,
+        after: BlobName,
+        inclusive: bool,
+        limit: u32,
+    ) {
+        let open = self.state.heads_from(&after).filter_map(|(blob, head)| {
+            let last = head.places().rev().find(|place| !place.only_reads)?;
+            Some((blob.clone(), last.number))
+        });
+        let open = open.collect();
+        self.admit(cx, request, Wants::Scan(after, inclusive, limit, open));
+    }
+
+    fn admit(&mut self, cx: &mut Context, request: RequestId, wants: Wants) {
+        if !self.may_serve(cx) || self.readers.waiting.len() >= WAITING_MAX {
+            cx.answer(request.session, self.elsewhere());
+            return;
+        }
+        let reader = Reader { request, wants, since: cx.now };
+        if self.is_ready(&reader.wants) {
+            self.serve(cx, reader);
+        } else {
+            self.ask_for(cx, &reader.wants);
+            self.readers.waiting.push(reader);
+        }
+    }
+
+    fn is_ready(&self, wants: &Wants) -> bool {
+        let decided = |blob: &BlobName, number: Number| {
+            self.state.head(blob).is_none_or(|head| {
+                head.places().filter(|place| !place.only_reads).all(|place| place.number > number)
+            })
+        };
+        match wants {
+            Wants::Look(blob, number) => decided(blob, *number),
+            Wants::Read(name, _, _, until) => {
+                self.state.chunk(name).is_none_or(|chunk| chunk.pending_up_to(*until).next().is_none())
+            }
+            Wants::Scan(_, _, _, open) => open.iter().all(|(blob, number)| decided(blob, *number)),
+        }
+    }
+
+    fn serve(&mut self, cx: &mut Context, reader: Reader) {
+        let Reader { request, wants, .. } = reader;
+        let answer = match wants {
+            Wants::Look(blob, _) => self.looked(cx, request, blob),
+            Wants::Read(name, range, at, _) => self.bytes(request, &name, &range, at),
+            Wants::Scan(after, inclusive, limit, _) => self.names(request, &after, inclusive, limit),
+        };
+        let answer = if self.may_serve(cx) { answer } else { self.elsewhere() };
+        cx.answer(request.session, answer);
+    }
+
+    fn looked(&mut self, cx: &Context, request: RequestId, blob: BlobName) -> Answer {
+        let head = self.state.head(&blob);
+        let number = head.map_or(self.state.heads_after(), |head| head.read_number());
+        let looked = head.and_then(|head| head.blob()).map(|blob| Looked {
+            creation: blob.creation,
+            size: blob.size,
+            attributes: blob.attributes.clone(),
+            written: blob.written.clone(),
+        });
+        let pin = Pin { blob, number, until: cx.now.after(PIN_TIMEOUT) };
+        self.readers.pins.insert(request, pin);
+        Answer::Looked { request, number, blob: looked }
+    }
+
+    fn bytes(&self, request: RequestId, name: &ChunkName, range: &Range<u64>, at: Option<Number>) -> Answer {
+        let at = at.unwrap_or(Number::MAX);
+        let found = match self.state.chunk(name) {
+            Some(chunk) => chunk.read_at(at, range),
+            None => crate::chunk::Chunk::default().read_at(at, range),
+        };
+        match found {
+            ChunkBytes::Found(version, bytes, whole) => Answer::Bytes { request, version, bytes, whole },
+            ChunkBytes::Expired => Answer::Expired { request },
+        }
+    }
+
+    fn names(&self, request: RequestId, after: &BlobName, inclusive: bool, limit: u32) -> Answer {
+        let exists = self.state.heads_from(after).filter(|(_, head)| head.blob().is_some());
+        let mut exists = exists.map(|(blob, _)| blob).filter(|blob| inclusive || *blob != after);
+        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+        let names: Vec<BlobName> = exists.by_ref().take(limit).cloned().collect();
+        Answer::Names { request, names, more: exists.next().is_some() }
+    }
+
+    /// Keeps what a reader saw readable a while longer, or no longer.
+    pub fn handle_pin(&mut self, cx: &Context, request: RequestId, keep: bool) {
+        if !keep {
+            self.readers.pins.remove(&request);
+        } else if let Some(pin) = self.readers.pins.get_mut(&request) {
+            pin.until = cx.now.after(PIN_TIMEOUT);
+        }
+    }
+
+    /// The numbers that readers hold of a blob below one.
+    pub(super) fn pins_of(&self, blob: &BlobName, below: Number) -> Vec<Number> {
+        let held = self.readers.pins.values().filter(|pin| pin.blob == *blob && pin.number < below);
+        held.map(|pin| pin.number).collect::<BTreeSet<_>>().into_iter().collect()
+    }
+
+    /// Answers readers whose wait is over.
+    pub(super) fn wake_readers(&mut self, cx: &mut Context) {
+        if self.readers.waiting.is_empty() {
+            return;
+        }
+        for reader in core::mem::take(&mut self.readers.waiting) {
+            if self.is_ready(&reader.wants) {
+                self.serve(cx, reader);
+            } else {
+                self.readers.waiting.push(reader);
+            }
+        }
+    }
+
+    /// Sends readers elsewhere: what they waited for here may not come.
+    pub(super) fn drop_readers(&mut self, cx: &mut Context) {
+        for reader in core::mem::take(&mut self.readers.waiting) {
+            cx.answer(reader.request.session, self.elsewhere());
+        }
+    }
+
+    fn ask_for(&self, cx: &mut Context, wants: &Wants) {
+        let mut unknown: BTreeSet<(TransactionId, PartitionId)> = BTreeSet::new();
+        let mut heads = |blob: &BlobName, number: Number| {
+            let places = self.state.head(blob).into_iter().flat_map(|head| head.places());
+            for place in places.filter(|place| place.number <= number && !place.is_decided()) {
+                let record = self.state.record(place.id);
+                let prepare = record.and_then(|record| record.prepare.as_ref());
+                unknown.extend(prepare.and_then(|(_, prepare)| Some((place.id, prepare.plan.decider()?))));
+            }
+        };
+        match wants {
+            Wants::Look(blob, number) => heads(blob, *number),
+            Wants::Scan(_, _, _, open) => open.iter().for_each(|(blob, number)| heads(blob, *number)),
+            Wants::Read(name, _, _, until) => {
+                let chunk = self.state.chunk(name).into_iter();
+                let pending = chunk.flat_map(|chunk| chunk.pending_up_to(*until));
+                unknown.extend(pending.map(|(_, write)| (write.id, write.decider)));
+            }
+        }
+        for (id, decider) in unknown {
+            let is_own = decider == self.id && self.is_established();
+            if !is_own {
+                cx.to_primary(decider, Message::Ask { id, partition: self.id, node: self.me.node });
+            }
+        }
+    }
+
+    pub(super) fn tick_readers(&mut self, cx: &mut Context) {
+        self.readers.pins.retain(|_, pin| pin.until > cx.now);
+        if cx.now.since(self.readers.asked_at) < RESEND_AFTER {
+            return;
+        }
+        self.readers.asked_at = cx.now;
+        let (late, waiting) = core::mem::take(&mut self.readers.waiting)
+            .into_iter()
+            .partition(|reader: &Reader| cx.now.since(reader.since) >= WAIT_MAX);
+        self.readers.waiting = waiting;
+        for reader in &self.readers.waiting {
+            self.ask_for(cx, &reader.wants);
+        }
+        let _: Vec<Reader> = late;
+    }
+}

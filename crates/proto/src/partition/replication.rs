@@ -1,0 +1,404 @@
+//! Keeps the replicas' logs equal, and knows what is durable on all of them (design, section 4).
+
+use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
+
+use super::{Partition, RESEND_AFTER, Role, chain, collection};
+use crate::{
+    Configuration, Epoch, NodeId, Replica, Time,
+    effects::{Context, Effect},
+    entry::Entry,
+    log::Log,
+    message::Message,
+    state::State,
+};
+
+/// What a primary knows of another replica.
+#[derive(Clone, Debug)]
+pub struct Peer {
+    replica: Replica,
+    is_learner: bool,
+    /// Whether nothing is durable without it. A learner counts from before it is reported complete: the next epoch may begin any time.
+    is_counted: bool,
+    /// Its log equals the primary's and is durable up to here; not known before it has been reconciled.
+    stored: Option<u64>,
+    sent_at: Time,
+    progress_at: Time,
+}
+
+/// Entries that came before those in front of them, by the index of the first.
+pub type Early = BTreeMap<u64, Vec<(Epoch, Arc<Entry>)>>;
+
+/// As many entries are sent in one message.
+const BATCH_MAX: u64 = 64;
+/// As many messages that came too early are kept.
+const EARLY_MAX: usize = 64;
+/// A replica whose log makes no progress for this many microseconds is reported to the cluster manager.
+const SLOW_AFTER: u64 = 1_000_000;
+/// As many entries stay in memory for replicas that were away.
+const LOG_KEPT: u64 = 256;
+
+impl Partition {
+    /// Takes a configuration of a later epoch.
+    pub fn configure(&mut self, cx: &mut Context, configuration: Configuration) {
+        if configuration.epoch <= self.configuration.epoch {
+            return;
+        }
+        self.configuration = configuration;
+        self.forget_role(cx);
+        let configuration = &self.configuration;
+        if configuration.primary() == Some(self.me) {
+            self.lead(cx);
+        } else if configuration.replicas.contains(&self.me) || configuration.learners.contains(&self.me) {
+            self.role = Role::Backup { synced: false, early: Early::new() };
+        }
+    }
+
+    /// Gives up the role of this epoch: nothing is served, acknowledged, or decided any more.
+    pub fn release(&mut self, cx: &mut Context) {
+        self.forget_role(cx);
+    }
+
+    /// Goes on as another incarnation, which has no role until an epoch gives it one.
+    pub fn begin_incarnation(&mut self, cx: &mut Context, me: Replica) {
+        self.me = me;
+        self.forget_role(cx);
+    }
+
+    fn forget_role(&mut self, cx: &mut Context) {
+        self.role = Role::None;
+        self.chain = chain::Queue::default();
+        self.drives.clear();
+        self.tellers.clear();
+        self.forgetting.clear();
+        self.outcomes.clear();
+        self.ready.clear();
+        self.held.clear();
+        self.collection = collection::Collection::default();
+        self.drop_readers(cx);
+    }
+
+    fn lead(&mut self, cx: &mut Context) {
+        let peer = |replica: &Replica, is_learner| {
+            let peer =
+                Peer {
+                replica: *replica,
+                is_learner,
+                is_counted: !is_learner,
+                stored: None,
+                sent_at: cx.now,
+                progress_at: cx.now,
+            };
+            (replica.node, peer)
+        };
+        let replicas = self.configuration.replicas.iter().filter(|replica| **replica != self.me);
+        let peers = replicas
+            .map(|replica| peer(replica, false))
+            .chain(self.configuration.learners.iter().map(|replica| peer(replica, true)))
+            .collect();
+        self.durable = self.log.start();
+        self.role = Role::Primary { marker: self.log.last() + 1, established: false, peers };
+        self.log_entry(cx, Entry::Marker);
+        self.reconcile(cx);
+    }
+
+    fn reconcile(&mut self, cx: &mut Context) {
+        let Role::Primary { peers, .. } = &mut self.role else { return };
+        for peer in peers.values_mut().filter(|peer| peer.stored.is_none()) {
+            peer.sent_at = cx.now;
+            let epochs = self.log.epochs().to_vec();
+            let message =
+                Message::Reconcile { epoch: self.configuration.epoch, epochs, start: self.log.start() };
+            cx.push(Effect::ToNode(peer.replica.node, self.id, message));
+        }
+    }
+
+    /// Logs an entry, after the outcomes that are known, and sends it to all replicas at once.
+    pub(super) fn append(&mut self, cx: &mut Context, entry: Entry) -> u64 {
+        self.flush_outcomes(cx);
+        self.log_entry(cx, entry)
+    }
+
+    /// Logs the outcomes that are known.
+    pub(super) fn flush_outcomes(&mut self, cx: &mut Context) {
+        if !self.outcomes.is_empty() {
+            let outcomes = core::mem::take(&mut self.outcomes);
+            self.log_entry(cx, Entry::Outcomes(outcomes));
+        }
+    }
+
+    fn log_entry(&mut self, cx: &mut Context, entry: Entry) -> u64 {
+        let epoch = self.configuration.epoch;
+        let entry = Arc::new(entry);
+        let index = self.store(cx, epoch, entry.clone());
+        let Role::Primary { peers, .. } = &mut self.role else { return index };
+        for peer in peers.values_mut().filter(|peer| peer.stored.is_some()) {
+            let entries = Vec::from([(epoch, entry.clone())]);
+            let message = Message::Append { epoch, previous: index - 1, entries, durable: self.durable };
+            cx.push(Effect::ToNode(peer.replica.node, self.id, message));
+        }
+        index
+    }
+
+    /// Takes an entry at the end of this replica's log.
+    fn store(&mut self, cx: &mut Context, epoch: Epoch, entry: Arc<Entry>) -> u64 {
+        let index = self.log.push(epoch, entry.clone());
+        let superseded = self.state.apply(index, epoch, &entry);
+        self.collection.note(superseded);
+        cx.push(Effect::Store { partition: self.id, index, epoch, entry });
+        index
+    }
+
+    /// An entry of this replica's own log is durable, and so is every one before it.
+    pub fn handle_stored(&mut self, cx: &mut Context, index: u64, epoch: Epoch) {
+        if self.log.epoch_at(index) != Some(epoch) || index <= self.stored {
+            return;
+        }
+        self.stored = index;
+        match &self.role {
+            Role::Primary { .. } => self.advance(cx),
+            Role::Backup { synced: true, .. } => self.acknowledge(cx),
+            Role::Backup { .. } | Role::None => {}
+        }
+    }
+
+    fn acknowledge(&self, cx: &mut Context) {
+        let epoch = self.configuration.epoch;
+        self.to_primary_of_self(cx, Message::Stored { epoch, index: self.stored, node: self.me.node });
+    }
+
+    /// A replica's log is durable up to an index.
+    pub fn handle_replica_stored(&mut self, cx: &mut Context, epoch: Epoch, index: u64, node: NodeId) {
+        if epoch != self.configuration.epoch {
+            return;
+        }
+        let Role::Primary { peers, .. } = &mut self.role else { return };
+        let Some(peer) = peers.get_mut(&node) else { return };
+        if peer.stored.is_some_and(|stored| index > stored) {
+            peer.stored = Some(index);
+            peer.progress_at = cx.now;
+            self.advance(cx);
+        }
+    }
+
+    /// Finds out up to where the log is durable on all replicas of the set, and does what waited for that.
+    fn advance(&mut self, cx: &mut Context) {
+        let Role::Primary { marker, established, peers } = &mut self.role else { return };
+        let counted = peers.values().filter(|peer| peer.is_counted).map(|peer| peer.stored.unwrap_or(0));
+        let durable = counted.fold(self.stored, u64::min);
+        if durable < *marker {
+            return;
+        }
+        if !*established {
+            *established = true;
+            self.resume(cx);
+        }
+        while self.durable < durable {
+            self.durable += 1;
+            if let Some((_, entry)) = self.log.entry(self.durable) {
+                self.handle_durable(cx, &entry);
+            }
+        }
+        self.trim();
+        self.settle(cx);
+    }
+
+    /// An entry is durable on all replicas: what was promised in it may be said.
+    fn handle_durable(&mut self, cx: &mut Context, entry: &Entry) {
+        match entry {
+            Entry::Marker | Entry::Collect { .. } | Entry::Collected { .. } => {}
+            Entry::Prepare(prepare) => self.ready.push_back(prepare.id()),
+            Entry::Refuse(refused) => self.handle_refusal_durable(cx, refused),
+            Entry::Write(writes) => self.handle_write_durable(cx, writes),
+            Entry::Outcomes(outcomes) => {
+                for (id, _) in outcomes {
+                    self.handle_outcome_durable(cx, *id);
+                }
+            }
+            Entry::Mark { session, answered } => self.handle_mark_durable(cx, *session, *answered),
+            Entry::Forget { id, .. } => self.handle_forget_durable(cx, *id),
+        }
+    }
+
+    /// Drops entries from memory that every replica has, but some for those that were away.
+    fn trim(&mut self) {
+        let Role::Primary { peers, .. } = &self.role else { return };
+        let least = peers.values().map(|peer| peer.stored.unwrap_or(0)).fold(self.durable, u64::min);
+        let start = least.min(self.log.last().saturating_sub(LOG_KEPT));
+        self.trim_to(start);
+    }
+
+    fn trim_to(&mut self, start: u64) {
+        if start >= self.log.start() + LOG_KEPT {
+            self.log.trim(start);
+            self.state.trim_log(start);
+        }
+    }
+
+    /// A new primary has begun an epoch.
+    pub fn handle_reconcile(&mut self, cx: &mut Context, epoch: Epoch, epochs: &[(Epoch, u64)], start: u64) {
+        let Role::Backup { synced, early } = &mut self.role else { return };
+        if epoch != self.configuration.epoch {
+            return;
+        }
+        let mut index = self.stored;
+        if !*synced {
+            let common = self.log.common_with(epochs);
+            if common >= start && common >= self.log.start() {
+                *synced = true;
+                early.clear();
+                self.cut(cx, common);
+                index = self.stored;
+            } else {
+                // Nothing of this log can be continued: the primary sends a copy.
+                index = 0;
+            }
+        }
+        let message = Message::Reconciled { epoch, index, node: self.me.node };
+        self.to_primary_of_self(cx, message);
+    }
+
+    fn cut(&mut self, cx: &mut Context, last: u64) {
+        if last < self.log.last() {
+            self.log.cut(last);
+            self.state.cut_log(last);
+            cx.push(Effect::Cut { partition: self.id, last });
+        }
+        self.stored = self.stored.min(last);
+    }
+
+    /// A replica's log is a part of this one's up to an index.
+    pub fn handle_reconciled(&mut self, cx: &mut Context, epoch: Epoch, index: u64, node: NodeId) {
+        if epoch != self.configuration.epoch {
+            return;
+        }
+        let Role::Primary { peers, .. } = &mut self.role else { return };
+        let Some(peer) = peers.get_mut(&node) else { return };
+        if index < self.log.start() {
+            self.send_copy(cx, node);
+            return;
+        }
+        if peer.stored.is_none_or(|stored| stored < index) {
+            peer.stored = Some(index);
+            peer.progress_at = cx.now;
+        }
+        self.send_entries(cx, node);
+        self.advance(cx);
+    }
+
+    fn send_copy(&mut self, cx: &mut Context, node: NodeId) {
+        let (epoch, index, epochs) = (self.configuration.epoch, self.log.last(), self.log.epochs().to_vec());
+        let message = Message::Copy { epoch, index, epochs, state: Arc::new(self.state.clone()) };
+        cx.push(Effect::ToNode(node, self.id, message));
+    }
+
+    fn send_entries(&mut self, cx: &mut Context, node: NodeId) {
+        let Role::Primary { peers, .. } = &mut self.role else { return };
+        let Some(peer) = peers.get_mut(&node) else { return };
+        let Some(stored) = peer.stored else { return };
+        peer.sent_at = cx.now;
+        let end = self.log.last().min(stored + BATCH_MAX);
+        let entries = (stored + 1..=end).map_while(|index| self.log.entry(index)).collect();
+        let epoch = self.configuration.epoch;
+        let message = Message::Append { epoch, previous: stored, entries, durable: self.durable };
+        cx.push(Effect::ToNode(node, self.id, message));
+    }
+
+    /// A primary's copy of everything up to an index.
+    pub fn handle_copy(
+        &mut self,
+        cx: &mut Context,
+        epoch: Epoch,
+        index: u64,
+        epochs: Vec<(Epoch, u64)>,
+        state: &Arc<State>,
+    ) {
+        let Role::Backup { synced, early } = &mut self.role else { return };
+        if epoch != self.configuration.epoch || *synced {
+            return;
+        }
+        *synced = true;
+        early.clear();
+        self.log = Log::after(index, epochs.clone());
+        self.state = State::clone(state);
+        self.stored = 0;
+        self.durable = 0;
+        cx.push(Effect::Install { partition: self.id, index, epochs, state: state.clone() });
+        self.drop_readers(cx);
+    }
+
+    /// Entries from the primary.
+    pub fn handle_append(
+        &mut self,
+        cx: &mut Context,
+        epoch: Epoch,
+        previous: u64,
+        entries: Vec<(Epoch, Arc<Entry>)>,
+        durable: u64,
+    ) {
+        let last = self.log.last();
+        let Role::Backup { synced: true, early } = &mut self.role else { return };
+        if epoch != self.configuration.epoch {
+            return;
+        }
+        if previous > last {
+            if early.len() < EARLY_MAX {
+                early.insert(previous, entries);
+            }
+            return;
+        }
+        let mut next = Some((previous, entries));
+        while let Some((previous, entries)) = next.take() {
+            let known = usize::try_from(self.log.last() - previous).unwrap_or(usize::MAX);
+            for (epoch, entry) in entries.into_iter().skip(known) {
+                self.store(cx, epoch, entry);
+            }
+            let last = self.log.last();
+            let Role::Backup { early, .. } = &mut self.role else { return };
+            if early.first_key_value().is_some_and(|(previous, _)| *previous <= last) {
+                next = early.pop_first();
+            }
+        }
+        self.durable = self.durable.max(durable.min(self.log.last()));
+        self.trim_to(self.durable.min(self.log.last().saturating_sub(LOG_KEPT)));
+        if self.stored == self.log.last() {
+            // Nothing new: the acknowledgement may have been lost.
+            self.acknowledge(cx);
+        }
+        self.settle(cx);
+    }
+
+    pub(super) fn tick_replication(&mut self, cx: &mut Context) {
+        let Role::Primary { established, peers, .. } = &self.role else { return };
+        let (established, epoch, last) = (*established, self.configuration.epoch, self.log.last());
+        let late = |peer: &Peer| cx.now.since(peer.sent_at) >= RESEND_AFTER;
+        let behind: Vec<NodeId> = peers
+            .iter()
+            .filter(|(_, peer)| peer.stored.is_some_and(|stored| stored < last) && late(peer))
+            .map(|(node, _)| *node)
+            .collect();
+        let unmatched = peers.values().any(|peer| peer.stored.is_none() && late(peer));
+        let durable = self.durable;
+        let Role::Primary { peers, .. } = &mut self.role else { return };
+        for peer in peers.values_mut() {
+            let waits = peer.stored.is_none_or(|stored| stored < last);
+            if peer.is_learner && established && peer.stored.is_some_and(|stored| stored >= durable) {
+                peer.is_counted = true;
+                cx.push(Effect::LearnerComplete(self.id, epoch, peer.replica));
+            } else if waits && peer.is_counted && cx.now.since(peer.progress_at) >= SLOW_AFTER {
+                cx.push(Effect::ReplicaSlow(self.id, epoch, peer.replica));
+            }
+        }
+        for node in behind {
+            self.send_entries(cx, node);
+        }
+        if unmatched {
+            self.reconcile(cx);
+        }
+        let last = self.log.last();
+        if let Role::Primary { peers, .. } = &mut self.role {
+            for peer in peers.values_mut().filter(|peer| peer.stored == Some(last)) {
+                peer.progress_at = cx.now;
+            }
+        }
+    }
+}

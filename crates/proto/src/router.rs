@@ -1,0 +1,318 @@
+//! One server: takes messages, completions, and ticks, gives them to its partitions, and says where what they want goes.
+//!
+//! This file shows the whole flow. Partitions share nothing; a node may run them on as many threads as it likes.
+
+use alloc::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+};
+
+use crate::{
+    Configuration, Epoch, Keyspaces, NodeId, PartitionId, Replica, SessionId, Time,
+    effects::{Context, Effect},
+    entry::Entry,
+    message::{Answer, Envelope, Message},
+    partition::Partition,
+    cluster::Proposal,
+    state::State,
+};
+
+/// A server as a pure state machine.
+#[derive(Debug)]
+pub struct Router {
+    me: Replica,
+    ring: BTreeMap<PartitionId, Configuration>,
+    partitions: BTreeMap<PartitionId, Partition>,
+    keyspaces: Arc<Keyspaces>,
+    effects: VecDeque<Effect>,
+    local: VecDeque<Envelope>,
+}
+
+/// What a node's surroundings have to do for it.
+#[derive(Clone, Debug)]
+pub enum Output {
+    /// Send this to a node.
+    Send(NodeId, Envelope),
+    /// Send this to a client.
+    Answer(SessionId, Answer),
+    /// Write an entry to a partition's log after everything written before, and say when it is durable.
+    Store {
+        /// The partition.
+        partition: PartitionId,
+        /// The entry's index.
+        index: u64,
+        /// Its epoch.
+        epoch: Epoch,
+        /// The entry.
+        entry: Arc<Entry>,
+    },
+    /// Drop every entry of a partition's log after this one.
+    Cut(PartitionId, u64),
+    /// Replace a partition's log by a state, and say when that is durable.
+    Install {
+        /// The partition.
+        partition: PartitionId,
+        /// The entry up to which the state is folded.
+        index: u64,
+        /// The epochs of the log up to there.
+        epochs: alloc::vec::Vec<(Epoch, u64)>,
+        /// The state.
+        state: Arc<State>,
+    },
+    /// Tell the cluster manager that a learner has everything.
+    LearnerComplete(PartitionId, Epoch, Replica),
+    /// Tell the cluster manager that this replica serves and decides nothing more in this epoch.
+    Released(PartitionId, Epoch, Replica),
+    /// Ask the cluster manager to remove a replica that does not keep up.
+    ReplicaSlow(PartitionId, Epoch, Replica),
+}
+
+impl Router {
+    /// A server that holds nothing yet.
+    pub fn new(me: Replica, keyspaces: Arc<Keyspaces>) -> Self {
+        Router {
+            me,
+            ring: BTreeMap::new(),
+            partitions: BTreeMap::new(),
+            keyspaces,
+            effects: VecDeque::new(),
+            local: VecDeque::new(),
+        }
+    }
+
+    /// Which start of which node it is.
+    pub fn me(&self) -> Replica {
+        self.me
+    }
+
+    /// The partitions that it holds.
+    pub fn partitions(&self) -> impl Iterator<Item = &Partition> {
+        self.partitions.values()
+    }
+
+    /// One of the partitions.
+    pub fn partition(&self, id: PartitionId) -> Option<&Partition> {
+        self.partitions.get(&id)
+    }
+
+    /// Takes a partition that was found on disk at the start.
+    pub fn restore(&mut self, partition: Partition) {
+        self.partitions.insert(partition.id(), partition);
+    }
+
+    /// The next thing that the surroundings have to do.
+    pub fn poll_output(&mut self) -> Option<Output> {
+        self.effects.pop_front().map(|effect| match effect {
+            Effect::ToPrimary(partition, message) => {
+                let primary = self.ring.get(&partition).and_then(Configuration::primary);
+                // Whoever is not there does not hear it, like any message that is lost.
+                let node = primary.map_or(self.me.node, |primary| primary.node);
+                Output::Send(node, Envelope { partition, message })
+            }
+            Effect::ToNode(node, partition, message) => Output::Send(node, Envelope { partition, message }),
+            Effect::ToClient(session, answer) => Output::Answer(session, answer),
+            Effect::Store { partition, index, epoch, entry } => {
+                Output::Store { partition, index, epoch, entry }
+            }
+            Effect::Cut { partition, last } => Output::Cut(partition, last),
+            Effect::Install { partition, index, epochs, state } => {
+                Output::Install { partition, index, epochs, state }
+            }
+            Effect::LearnerComplete(partition, epoch, replica) => {
+                Output::LearnerComplete(partition, epoch, replica)
+            }
+            Effect::Released(partition, epoch, replica) => Output::Released(partition, epoch, replica),
+            Effect::ReplicaSlow(partition, epoch, replica) => Output::ReplicaSlow(partition, epoch, replica),
+        })
+    }
+
+    /// Who holds a partition has changed.
+    pub fn handle_configuration(&mut self, now: Time, has_lease: bool, id: PartitionId, new: Configuration) {
+        if self.ring.get(&id).is_some_and(|known| known.epoch >= new.epoch) {
+            return;
+        }
+        self.ring.insert(id, new.clone());
+        // What a replica that lost its role has is kept: it may be all that is left of the last complete set.
+        let holds = new.replicas.contains(&self.me) || new.learners.contains(&self.me);
+        if holds || self.partitions.contains_key(&id) {
+            self.partitions.entry(id).or_insert_with(|| Partition::new(id, self.me));
+            self.with(now, has_lease, id, |partition, cx| partition.configure(cx, new));
+        }
+        self.deliver_local(now, has_lease);
+    }
+
+    /// A change of who holds a partition waits for those who lose a role by it. One that does gives it up at once.
+    pub fn handle_proposal(&mut self, now: Time, has_lease: bool, id: PartitionId, epoch: Epoch, proposal: &Proposal) {
+        let Some(configuration) = self.ring.get(&id).filter(|configuration| configuration.epoch == epoch) else {
+            return;
+        };
+        let held = configuration.replicas.contains(&self.me);
+        let leads = configuration.primary() == Some(self.me);
+        let loses = (held && !proposal.replicas.contains(&self.me))
+            || (leads && proposal.replicas.first() != Some(&self.me));
+        if loses {
+            self.with(now, has_lease, id, Partition::release);
+            self.effects.push_back(Effect::Released(id, epoch, self.me));
+        }
+    }
+
+    /// This node was evicted though it runs: it goes on as a new incarnation, with its memory and without any role.
+    pub fn begin_incarnation(&mut self, now: Time, me: Replica) {
+        self.me = me;
+        let ids: alloc::vec::Vec<_> = self.partitions.keys().copied().collect();
+        for id in ids {
+            self.with(now, false, id, |partition, cx| partition.begin_incarnation(cx, me));
+        }
+    }
+
+    /// The keyspaces have changed.
+    pub fn handle_keyspaces(&mut self, keyspaces: Arc<Keyspaces>) {
+        self.keyspaces = keyspaces;
+    }
+
+    /// An entry of a partition's log is durable here.
+    pub fn handle_stored(&mut self, now: Time, has_lease: bool, id: PartitionId, index: u64, epoch: Epoch) {
+        self.with(now, has_lease, id, |partition, cx| partition.handle_stored(cx, index, epoch));
+        self.deliver_local(now, has_lease);
+    }
+
+    /// Time passes: to be called every few milliseconds.
+    pub fn handle_tick(&mut self, now: Time, has_lease: bool) {
+        let ids: alloc::vec::Vec<_> = self.partitions.keys().copied().collect();
+        for id in ids {
+            self.with(now, has_lease, id, Partition::handle_tick);
+        }
+        self.deliver_local(now, has_lease);
+    }
+
+    /// A message arrives.
+    pub fn handle_message(&mut self, now: Time, has_lease: bool, envelope: Envelope) {
+        self.dispatch(now, has_lease, envelope);
+        self.deliver_local(now, has_lease);
+    }
+
+    fn with(
+        &mut self,
+        now: Time,
+        has_lease: bool,
+        id: PartitionId,
+        act: impl FnOnce(&mut Partition, &mut Context),
+    ) {
+        let Some(partition) = self.partitions.get_mut(&id) else { return };
+        let effects = core::mem::take(&mut self.effects);
+        let mut cx = Context { now, keyspaces: self.keyspaces.clone(), has_lease, effects };
+        act(partition, &mut cx);
+        self.effects = cx.effects;
+        self.keep_local();
+    }
+
+    /// What a partition says to another one of this node takes no way over the network.
+    fn keep_local(&mut self) {
+        for effect in core::mem::take(&mut self.effects) {
+            match effect {
+                Effect::ToPrimary(partition, message) if self.is_primary_of(partition) => {
+                    self.local.push_back(Envelope { partition, message });
+                }
+                Effect::ToNode(node, partition, message) if node == self.me.node => {
+                    self.local.push_back(Envelope { partition, message });
+                }
+                effect => self.effects.push_back(effect),
+            }
+        }
+    }
+
+    fn is_primary_of(&self, partition: PartitionId) -> bool {
+        self.ring.get(&partition).and_then(Configuration::primary) == Some(self.me)
+    }
+
+    fn deliver_local(&mut self, now: Time, has_lease: bool) {
+        while let Some(envelope) = self.local.pop_front() {
+            self.dispatch(now, has_lease, envelope);
+        }
+    }
+
+    fn dispatch(&mut self, now: Time, has_lease: bool, envelope: Envelope) {
+        let Envelope { partition: id, message } = envelope;
+        if let Some(session) = message.client()
+            && !self.serves(id, &message)
+        {
+            if let Some(configuration) = self.ring.get(&id).cloned() {
+                let answer = Answer::Elsewhere { partition: id, configuration };
+                self.effects.push_back(Effect::ToClient(session, answer));
+            }
+            return;
+        }
+        self.with(now, has_lease, id, |partition, cx| deliver(partition, cx, message));
+    }
+
+    fn serves(&self, id: PartitionId, message: &Message) -> bool {
+        let Some(partition) = self.partitions.get(&id) else { return false };
+        match message {
+            Message::Look { .. } | Message::Read { .. } | Message::Scan { .. } | Message::Pin { .. } => true,
+            _ => partition.is_established(),
+        }
+    }
+}
+
+fn deliver(partition: &mut Partition, cx: &mut Context, message: Message) {
+    match message {
+        Message::Start(plan) => partition.handle_pass(cx, plan, alloc::vec::Vec::new()),
+        Message::AskOutcome { id, settle } => partition.handle_ask_outcome(cx, id, settle),
+        Message::Answered { session, answered } => partition.handle_answered(cx, session, answered),
+        Message::Look { request, blob } => partition.handle_look(cx, request, blob),
+        Message::Pin { request, keep, .. } => partition.handle_pin(cx, request, keep),
+        Message::Read { request, chunk, range, at } => partition.handle_read(cx, request, chunk, range, at),
+        Message::Scan { request, after, inclusive, limit } => {
+            partition.handle_scan(cx, request, after, inclusive, limit);
+        }
+
+        Message::Pass { plan, stops } => partition.handle_pass(cx, plan, stops),
+        Message::Release { id } => partition.handle_release(cx, id),
+        Message::Write { writes, driver } => partition.handle_write(cx, &writes, driver),
+        Message::Vote { id, part } => partition.handle_part_voted(cx, id, part),
+        Message::AskVote { id, decider } => partition.handle_ask_vote(cx, id, decider),
+        Message::Outcome { id, outcome, driver } => partition.handle_outcome(cx, id, outcome, driver),
+        Message::OutcomeStored { id, part } => partition.handle_outcome_stored(cx, id, part),
+        Message::Olds { id, part, olds } => partition.handle_olds(cx, id, part, olds),
+        Message::Ask { id, partition: from, node } => partition.handle_ask(cx, id, from, node),
+        Message::AskNumber { number, id, partition: from } => {
+            partition.handle_ask_number(cx, number, id, from)
+        }
+        Message::NumberLost { number, id } => partition.handle_number_lost(cx, id, number),
+        Message::Forget { id, answered, driver } => partition.handle_forget(cx, id, answered, driver),
+        Message::Forgotten { id, part } => partition.handle_forgotten(cx, id, part),
+
+        Message::Append { epoch, previous, entries, durable } => {
+            partition.handle_append(cx, epoch, previous, entries, durable);
+        }
+        Message::Stored { epoch, index, node } => partition.handle_replica_stored(cx, epoch, index, node),
+        Message::Reconcile { epoch, epochs, start } => partition.handle_reconcile(cx, epoch, &epochs, start),
+        Message::Reconciled { epoch, index, node } => partition.handle_reconciled(cx, epoch, index, node),
+        Message::Copy { epoch, index, epochs, state } => {
+            partition.handle_copy(cx, epoch, index, epochs, &state)
+        }
+
+        Message::AskPins { epoch, blobs } => partition.handle_ask_pins(cx, epoch, &blobs),
+        Message::Pins { epoch, node, blobs } => partition.handle_pins(cx, epoch, node, blobs),
+        Message::Collect { head, chunk, up_to, keep } => {
+            partition.handle_collect(cx, head, chunk, up_to, keep)
+        }
+        Message::Collected { chunk, up_to } => partition.handle_collected(cx, &chunk, up_to),
+    }
+}
+
+impl Message {
+    /// The client that waits for an answer, if one does.
+    fn client(&self) -> Option<SessionId> {
+        match self {
+            Message::Start(plan) => Some(plan.id.session),
+            Message::AskOutcome { id, .. } => Some(id.session),
+            Message::Answered { session, .. } => Some(*session),
+            Message::Look { request, .. }
+            | Message::Pin { request, .. }
+            | Message::Read { request, .. }
+            | Message::Scan { request, .. } => Some(request.session),
+            _ => None,
+        }
+    }
+}

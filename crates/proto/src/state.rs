@@ -1,0 +1,319 @@
+//! What a partition's log folds into: heads, chunks, and what is known of transactions. The same on every replica.
+
+use alloc::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    vec::Vec,
+};
+
+use tyr_types::Number;
+
+use crate::{
+    BlobName, ChunkName, Epoch, Outcome, PartitionId, RingVersion, SessionId, TransactionId,
+    chunk::{Chunk, Old},
+    entry::{ChunkWrite, ChunkWrites, Entry, Link, Marks, Prepare, Refused},
+    head::{Head, Place},
+};
+
+/// The state of a partition at one replica.
+///
+/// Entries are folded when they are logged, before they are durable. What is not a fact (a prepare, a refusal, a chunk's write)
+/// is tagged with its index, so that cutting the log takes it back. Outcomes are facts and stay.
+#[derive(Clone, Debug)]
+pub struct State {
+    partition: PartitionId,
+    heads: BTreeMap<BlobName, Head>,
+    chunks: BTreeMap<ChunkName, Chunk>,
+    records: BTreeMap<TransactionId, Record>,
+    marks: Marks,
+    /// No head that was dropped had a higher number.
+    heads_after: Number,
+}
+
+/// What a partition knows of a transaction.
+#[derive(Clone, Debug, Default)]
+pub struct Record {
+    /// Its promise for heads, and where it is logged.
+    pub prepare: Option<(u64, Arc<Prepare>)>,
+    /// Writes to chunks whose heads are elsewhere.
+    pub write: Option<(u64, Arc<ChunkWrites>)>,
+    /// Its promise not to prepare.
+    pub refused: Option<(u64, Arc<Refused>)>,
+    /// How it ended.
+    pub outcome: Option<Outcome>,
+    /// Where that is logged.
+    pub outcome_index: Option<u64>,
+    /// Old values that its transforms answer.
+    pub olds: BTreeMap<(u16, u16), Arc<[u8]>>,
+}
+
+impl State {
+    /// The state before the first entry.
+    pub fn new(partition: PartitionId) -> Self {
+        State {
+            partition,
+            heads: BTreeMap::new(),
+            chunks: BTreeMap::new(),
+            records: BTreeMap::new(),
+            marks: Marks::new(),
+            heads_after: Number::ZERO,
+        }
+    }
+
+    /// A blob's head, if it ever had one that is still of use.
+    pub fn head(&self, blob: &BlobName) -> Option<&Head> {
+        self.heads.get(blob)
+    }
+
+    /// A blob's head, to change who holds its slot.
+    pub fn head_mut(&mut self, blob: &BlobName) -> &mut Head {
+        let after = self.heads_after;
+        self.heads.entry(blob.clone()).or_insert_with(|| Head::beginning_after(after))
+    }
+
+    /// The number at which a blob without a head is read.
+    pub fn heads_after(&self) -> Number {
+        self.heads_after
+    }
+
+    /// All heads, by name.
+    pub fn heads(&self) -> impl Iterator<Item = (&BlobName, &Head)> {
+        self.heads.iter()
+    }
+
+    /// The heads whose names come after one, in order.
+    pub fn heads_from(&self, blob: &BlobName) -> impl Iterator<Item = (&BlobName, &Head)> {
+        self.heads.range(blob.clone()..)
+    }
+
+    /// A chunk.
+    pub fn chunk(&self, name: &ChunkName) -> Option<&Chunk> {
+        self.chunks.get(name)
+    }
+
+    /// All chunks, by name.
+    pub fn chunks(&self) -> impl Iterator<Item = (&ChunkName, &Chunk)> {
+        self.chunks.iter()
+    }
+
+    /// What is known of a transaction.
+    pub fn record(&self, id: TransactionId) -> Option<&Record> {
+        self.records.get(&id)
+    }
+
+    /// What is known of all transactions that are not forgotten.
+    pub fn records(&self) -> impl Iterator<Item = (TransactionId, &Record)> {
+        self.records.iter().map(|(id, record)| (*id, record))
+    }
+
+    /// Up to where a client has its answers, as far as this partition knows.
+    pub fn mark(&self, session: SessionId) -> u64 {
+        self.marks.get(&session).copied().unwrap_or(0)
+    }
+
+    /// Whether a transaction's client has its answer, so that it is not executed if it comes again.
+    pub fn is_below_mark(&self, id: TransactionId) -> bool {
+        self.marks.get(&id.session).is_some_and(|mark| id.sequence < *mark)
+    }
+
+    /// Folds an entry. Returns the blobs of which versions were superseded.
+    pub fn apply(&mut self, index: u64, epoch: Epoch, entry: &Entry) -> BTreeSet<BlobName> {
+        match entry {
+            Entry::Marker => {}
+            Entry::Prepare(prepare) => self.prepare(index, epoch, prepare),
+            Entry::Refuse(refused) => {
+                let record = self.records.entry(refused.id).or_default();
+                record.refused = Some((index, refused.clone()));
+                record.outcome = Some(Outcome::Refused(refused.refusal));
+                record.outcome_index = Some(index);
+                if let Some(plan) = &refused.plan {
+                    self.raise_mark(refused.id.session, plan.answered);
+                }
+            }
+            Entry::Write(writes) => self.write(index, writes),
+            Entry::Outcomes(outcomes) => {
+                let mut superseded = BTreeSet::new();
+                for (id, outcome) in outcomes {
+                    superseded.append(&mut self.learn(*id, *outcome));
+                    if let Some(record) = self.records.get_mut(id) {
+                        record.outcome_index.get_or_insert(index);
+                    }
+                    self.drop_answered(*id);
+                }
+                return superseded;
+            }
+            Entry::Forget { id, answered } => {
+                self.records.remove(id);
+                self.raise_mark(id.session, *answered);
+            }
+            Entry::Mark { session, answered } => self.raise_mark(*session, *answered),
+            Entry::Collected { blob, up_to } => self.set_collected(blob, *up_to),
+            Entry::Collect { chunk, up_to, keep } => self.collect(chunk, *up_to, keep),
+        }
+        BTreeSet::new()
+    }
+
+    fn prepare(&mut self, index: u64, epoch: Epoch, prepare: &Arc<Prepare>) {
+        let (plan, stop) = (&prepare.plan, prepare.stop());
+        debug_assert_eq!(stop.number, Number::new(epoch.0, index), "a number is a place in the log");
+        let (id, decider) = (plan.id, plan.decider().expect("a plan has heads"));
+        let link = Link { number: stop.number, id, decider };
+        for (position, effect) in stop.effects() {
+            let HeadPlanRef { blob, only_reads } = HeadPlanRef::of(plan, position);
+            let place = Place::new(stop.number, id, index, plan.is_alone(), only_reads, effect.clone());
+            let links = effect.writes.iter().map(|write| (write.chunk, link));
+            self.head_mut(blob).take_place(place, links);
+            for write in effect.writes.iter().filter(|write| write.partition == self.partition) {
+                let name = ChunkName { blob: blob.clone(), index: write.chunk };
+                self.chunks.entry(name).or_default().log(stop.number, id, decider, write, index);
+            }
+        }
+        self.records.entry(id).or_default().prepare = Some((index, prepare.clone()));
+        self.raise_mark(id.session, plan.answered);
+    }
+
+    fn write(&mut self, index: u64, writes: &Arc<ChunkWrites>) {
+        for (blob, number, write) in &writes.writes {
+            let name = ChunkName { blob: blob.clone(), index: write.chunk };
+            let chunk = self.chunks.entry(name).or_default();
+            chunk.log(*number, writes.id, writes.decider, write, index);
+        }
+        let record = self.records.entry(writes.id).or_default();
+        if record.write.is_none() {
+            record.write = Some((index, writes.clone()));
+        }
+        if let Some(refusal) = writes.refused {
+            self.learn(writes.id, Outcome::Refused(refusal));
+            let record = self.records.entry(writes.id).or_default();
+            record.outcome_index.get_or_insert(index);
+        }
+    }
+
+    /// Learns how a transaction ended. Returns the blobs of which versions were superseded. Learning twice changes nothing.
+    pub fn learn(&mut self, id: TransactionId, outcome: Outcome) -> BTreeSet<BlobName> {
+        let mut superseded = BTreeSet::new();
+        let Some(record) = self.records.get_mut(&id) else { return superseded };
+        record.outcome.get_or_insert(outcome);
+        let (prepare, write) = (record.prepare.clone(), record.write.clone());
+        let mut chunks: BTreeSet<ChunkName> = BTreeSet::new();
+        if let Some((_, prepare)) = prepare {
+            for (position, effect) in prepare.stop().effects() {
+                let blob = &prepare.plan.heads[position].blob;
+                if self.head_mut(blob).learn(id, outcome) {
+                    superseded.insert(blob.clone());
+                }
+                let own = effect.writes.iter().filter(|write| write.partition == self.partition);
+                chunks.extend(own.map(|write| ChunkName { blob: blob.clone(), index: write.chunk }));
+            }
+        }
+        if let Some((_, writes)) = write {
+            let name = |(blob, _, write): &(BlobName, Number, ChunkWrite)| ChunkName {
+                blob: blob.clone(),
+                index: write.chunk,
+            };
+            chunks.extend(writes.writes.iter().map(name));
+        }
+        for name in chunks {
+            let olds = self.chunks.get_mut(&name).map(|chunk| chunk.learn(id, outcome)).unwrap_or_default();
+            self.keep_olds(olds);
+        }
+        superseded
+    }
+
+    fn keep_olds(&mut self, olds: Vec<Old>) {
+        for (id, answers, old) in olds {
+            if let Some(record) = self.records.get_mut(&id) {
+                record.olds.insert(answers, old);
+            }
+        }
+    }
+
+    /// Notes that a client has the answers of everything below a sequence, and forgets those that concern nobody else.
+    fn raise_mark(&mut self, session: SessionId, answered: u64) {
+        let mark = self.marks.entry(session).or_default();
+        if *mark >= answered {
+            return;
+        }
+        *mark = answered;
+        let of = |sequence, birth| TransactionId { session, sequence, birth: RingVersion(birth) };
+        let below = self.records.range(of(0, 0)..of(answered, 0)).map(|(id, _)| *id);
+        for id in below.collect::<Vec<_>>() {
+            self.drop_answered(id);
+        }
+    }
+
+    fn drop_answered(&mut self, id: TransactionId) {
+        let concerns_nobody_else = self.records.get(&id).is_some_and(Record::concerns_nobody_else);
+        if self.is_below_mark(id) && concerns_nobody_else {
+            self.records.remove(&id);
+        }
+    }
+
+    fn collect(&mut self, name: &ChunkName, up_to: Number, keep: &[Number]) {
+        if let Some(chunk) = self.chunks.get_mut(name) {
+            // What is left of a deleted chunk is the number that a later write may follow.
+            chunk.collect(up_to, keep);
+        }
+    }
+
+    /// Drops a head of which nothing is left.
+    fn set_collected(&mut self, blob: &BlobName, up_to: Number) {
+        let Some(head) = self.heads.get_mut(blob) else { return };
+        head.set_collected(up_to);
+        if head.is_gone() {
+            self.heads_after = self.heads_after.max(head.newest());
+            self.heads.remove(blob);
+        }
+    }
+
+    /// Notes that the log will not be cut before an index.
+    pub fn trim_log(&mut self, start: u64) {
+        self.chunks.values_mut().for_each(|chunk| chunk.trim_log(start));
+    }
+
+    /// Takes back what was folded from entries after an index.
+    pub fn cut_log(&mut self, last: u64) {
+        self.heads.values_mut().for_each(|head| head.cut_log(last));
+        self.chunks.values_mut().for_each(|chunk| chunk.cut_log(last));
+        let lost = |index: u64| index > last;
+        for record in self.records.values_mut() {
+            record.prepare.take_if(|(index, _)| lost(*index));
+            record.write.take_if(|(index, _)| lost(*index));
+            if record.refused.take_if(|(index, _)| lost(*index)).is_some() {
+                record.outcome = None;
+            }
+            record.outcome_index.take_if(|index| lost(*index));
+        }
+        self.records.retain(|_, record| record.is_known());
+    }
+}
+
+struct HeadPlanRef<'a> {
+    blob: &'a BlobName,
+    only_reads: bool,
+}
+
+impl<'a> HeadPlanRef<'a> {
+    fn of(plan: &'a crate::Plan, position: usize) -> Self {
+        let head = &plan.heads[position];
+        HeadPlanRef { blob: &head.blob, only_reads: head.only_reads() }
+    }
+}
+
+impl Record {
+    fn is_known(&self) -> bool {
+        self.prepare.is_some() || self.write.is_some() || self.refused.is_some()
+    }
+
+    /// Whether it is decided and no other partition takes part in it.
+    fn concerns_nobody_else(&self) -> bool {
+        let prepared_here_alone = self.prepare.as_ref().is_none_or(|(_, prepare)| {
+            let stop = prepare.stop();
+            let here = |write: &ChunkWrite| write.partition == stop.partition;
+            prepare.plan.stops().len() == 1
+                && stop.effects.iter().all(|effect| effect.writes.iter().all(here))
+        });
+        let refused_first = self.refused.as_ref().is_none_or(|(_, refused)| refused.stops.is_empty());
+        self.outcome.is_some() && self.write.is_none() && prepared_here_alone && refused_first
+    }
+}

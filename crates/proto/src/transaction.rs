@@ -1,0 +1,218 @@
+//! Transactions as they travel: identity, plan, and how they end.
+
+use alloc::{string::String, sync::Arc, vec::Vec};
+use core::{fmt, ops::Range};
+
+use tyr_types::{Key, KeyspaceId, Number, Transform};
+
+use crate::{PartitionId, RingVersion};
+
+/// One client's connection to the cluster, for as long as it lives; never used by another.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SessionId(pub u64);
+
+/// Names a transaction for ever. A retry keeps it, and it is applied at most once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TransactionId {
+    /// The client's session.
+    pub session: SessionId,
+    /// Counts the session's transactions from 1.
+    pub sequence: u64,
+    /// The ring version that the client held when it first sent the transaction. A partition whose floor is above it, and that does
+    /// not know the transaction, refuses it for good.
+    pub birth: RingVersion,
+}
+
+impl fmt::Display for TransactionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "t{}.{}", self.session.0, self.sequence)
+    }
+}
+
+/// A blob by its name.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct BlobName {
+    /// The keyspace that it is in.
+    pub keyspace: KeyspaceId,
+    /// Its key there.
+    pub key: Key,
+}
+
+/// A chunk by the blob's name and its place in the blob. The creation is no part of the name: a chunk follows the numbers of its head,
+/// which go on when the blob is deleted and created again.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ChunkName {
+    /// The blob.
+    pub blob: BlobName,
+    /// Which of its chunks, from 0.
+    pub index: u64,
+}
+
+/// All that a transaction wants, as its client sends it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// Its name.
+    pub id: TransactionId,
+    /// The client has the answers of all its transactions whose sequence is below this one.
+    pub answered: u64,
+    /// Its part at each blob, in the order of the chain: partition, keyspace, key.
+    pub heads: Vec<HeadPlan>,
+}
+
+/// What a transaction wants of one blob.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HeadPlan {
+    /// The partition of the blob's head.
+    pub partition: PartitionId,
+    /// The blob.
+    pub blob: BlobName,
+    /// What the transaction has read of it, if anything.
+    pub seen: Option<Seen>,
+    /// What it does, in order. Empty if it only reads.
+    pub operations: Vec<Operation>,
+}
+
+/// What a transaction has read of a blob: it is refused if a later number than this one has touched any of it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Seen {
+    /// The number at which it read.
+    pub number: Number,
+    /// The bytes it read.
+    pub ranges: Vec<Range<u64>>,
+    /// Whether it saw that the blob exists, or that it does not.
+    pub existence: bool,
+    /// Whether it saw the size.
+    pub size: bool,
+    /// The names of the attributes it read.
+    pub attributes: Vec<String>,
+}
+
+/// One operation on a blob.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Operation {
+    /// Creates the blob; refused if it exists.
+    Create,
+    /// Deletes the blob; refused if it does not exist.
+    Delete,
+    /// Writes bytes at an offset, creating the blob if it does not exist.
+    Write {
+        /// The first byte's offset.
+        offset: u64,
+        /// The bytes.
+        bytes: Arc<[u8]>,
+    },
+    /// Writes bytes at the end, creating the blob if it does not exist. Answers the offset.
+    Append {
+        /// The bytes.
+        bytes: Arc<[u8]>,
+    },
+    /// Sets the size, extending with zeros; refused if the blob does not exist.
+    Truncate {
+        /// The new size.
+        size: u64,
+    },
+    /// Transforms a number that lies in one chunk, creating the blob if it does not exist. Answers the old value.
+    Transform {
+        /// The number's offset.
+        offset: u64,
+        /// What happens to it.
+        transform: Transform,
+    },
+    /// Sets or removes an attribute, creating the blob if it does not exist.
+    SetAttribute {
+        /// Its name.
+        name: String,
+        /// Its value; removes it if `None`.
+        value: Option<Arc<[u8]>>,
+    },
+}
+
+/// Why a transaction was refused. It has not happened and never will under this id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Refusal {
+    /// Something that it read was overwritten.
+    Conflict,
+    /// It creates a blob that exists.
+    Exists,
+    /// It needs a blob that does not exist.
+    NotFound,
+    /// It was born before a failure that may have lost it; to be sent again under a new id.
+    Fenced,
+    /// An operation is not possible, such as a transform across two chunks or a blob past the largest offset.
+    Invalid,
+}
+
+/// How a transaction ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Outcome {
+    /// All of it happened.
+    Committed,
+    /// None of it happened.
+    Refused(Refusal),
+}
+
+/// What a committed operation answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OperationResult {
+    /// Which blob of the plan.
+    pub head: u16,
+    /// Which of its operations.
+    pub operation: u16,
+    /// What it answers.
+    pub value: ResultValue,
+}
+
+/// The answer of one operation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ResultValue {
+    /// Where an append put its bytes.
+    Offset(u64),
+    /// The bytes of the number before a transform, little-endian.
+    Old(Arc<[u8]>),
+}
+
+/// One visit of a chain: the heads of one partition, as a range of the plan's heads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StopPlan {
+    /// The partition that is visited.
+    pub partition: PartitionId,
+    /// Which heads of the plan.
+    pub heads: Range<usize>,
+}
+
+impl Plan {
+    /// The visits of the chain, in order. The last is the lock point; its partition's primary decides.
+    pub fn stops(&self) -> Vec<StopPlan> {
+        let mut stops: Vec<StopPlan> = Vec::new();
+        for (position, head) in self.heads.iter().enumerate() {
+            match stops.last_mut() {
+                Some(stop) if stop.partition == head.partition => stop.heads.end = position + 1,
+                _ => stops.push(StopPlan { partition: head.partition, heads: position..position + 1 }),
+            }
+        }
+        stops
+    }
+
+    /// The partition whose primary decides; `None` for a plan without heads.
+    pub fn decider(&self) -> Option<PartitionId> {
+        self.heads.last().map(|head| head.partition)
+    }
+
+    /// Whether it visits one head only, and so is at its lock point at once.
+    pub fn is_alone(&self) -> bool {
+        self.heads.len() == 1
+    }
+
+    /// Whether the heads are in the order of chains, each once, and there is one at least.
+    pub fn is_ordered(&self) -> bool {
+        let place = |head: &HeadPlan| (head.partition, head.blob.clone());
+        !self.heads.is_empty() && self.heads.windows(2).all(|pair| place(&pair[0]) < place(&pair[1]))
+    }
+}
+
+impl HeadPlan {
+    /// Whether the transaction only reads this blob.
+    pub fn only_reads(&self) -> bool {
+        self.operations.is_empty()
+    }
+}

@@ -1,0 +1,9 @@
+//! A whole cluster and its clients in one process, from one seed: the shipped protocol on simulated disks, clocks, and links.
+
+pub mod caller;
+pub mod disk;
+pub mod manager;
+pub mod profile;
+pub mod run;
+pub mod server;
+pub mod world;

@@ -1,0 +1,193 @@
+//! What a run is like: sizes, workload, and faults, all drawn from its seed.
+
+use tyr_types::Durability;
+
+use crate::random::Random;
+
+/// The settings of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Profile {
+    /// Nodes.
+    pub nodes: u32,
+    /// Replicas of each partition.
+    pub replicas: u8,
+    /// Partitions.
+    pub partitions: u32,
+    /// Whether a node's memory is all it has.
+    pub durability: Durability,
+    /// Clients.
+    pub clients: u32,
+    /// Operations that each client begins.
+    pub operations: u32,
+    /// Blobs with registers, lists, counters, accounts, and blobs that come and go.
+    pub blobs: [u32; 5],
+    /// How likely each kind of operation is, in the order of [`Kind`].
+    pub weights: [u32; Kind::ALL.len()],
+    /// The delay of a message in microseconds: the least, the usual spread, and the spread of slow ones.
+    pub delay: (u64, u64, u64),
+    /// Messages that are slow, in parts per million.
+    pub slow: u32,
+    /// Messages that are lost, in parts per million.
+    pub loss: u32,
+    /// Messages that come twice, in parts per million.
+    pub duplication: u32,
+    /// Microseconds that a write to disk takes at most.
+    pub disk: u64,
+    /// Microseconds between faults on average; no faults if zero.
+    pub faults_every: u64,
+    /// Which faults there are, in the order of [`Fault`].
+    pub faults: [bool; Fault::ALL.len()],
+}
+
+/// A kind of operation of a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Writes registers of several blobs, having read nothing.
+    BlindWrites,
+    /// Reads one register from any replica, outside a transaction.
+    DirectRead,
+    /// Reads all registers of one blob at one number.
+    BlobRead,
+    /// Reads registers of several blobs and commits.
+    Reads,
+    /// Reads some registers and writes others.
+    ReadsAndWrites,
+    /// Writes all registers of one blob.
+    BlobWrite,
+    /// Appends to one list.
+    Append,
+    /// Appends to several lists.
+    Appends,
+    /// Reads whole lists.
+    ReadLists,
+    /// Adds to one counter.
+    Add,
+    /// Adds to several counters.
+    Adds,
+    /// Moves money.
+    Transfer,
+    /// Reads all accounts.
+    Audit,
+    /// Creates a blob.
+    Create,
+    /// Deletes a blob.
+    Delete,
+    /// Sees whether a blob exists.
+    Exists,
+    /// Lists names.
+    Scan,
+}
+
+/// A fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// A node crashes and starts again.
+    Crash,
+    /// A node stands still for a while.
+    Pause,
+    /// Nothing gets from one node to another.
+    Cut,
+    /// A node is cut off from all others.
+    Isolate,
+    /// A disk is slow for a while.
+    SlowDisk,
+    /// The cluster manager's leader changes.
+    ManagerChange,
+    /// A node is emptied, or no longer.
+    Drain,
+}
+
+impl Kind {
+    /// All kinds.
+    pub const ALL: [Kind; 17] = [
+        Kind::BlindWrites,
+        Kind::DirectRead,
+        Kind::BlobRead,
+        Kind::Reads,
+        Kind::ReadsAndWrites,
+        Kind::BlobWrite,
+        Kind::Append,
+        Kind::Appends,
+        Kind::ReadLists,
+        Kind::Add,
+        Kind::Adds,
+        Kind::Transfer,
+        Kind::Audit,
+        Kind::Create,
+        Kind::Delete,
+        Kind::Exists,
+        Kind::Scan,
+    ];
+}
+
+impl Fault {
+    /// All faults.
+    pub const ALL: [Fault; 7] = [
+        Fault::Crash,
+        Fault::Pause,
+        Fault::Cut,
+        Fault::Isolate,
+        Fault::SlowDisk,
+        Fault::ManagerChange,
+        Fault::Drain,
+    ];
+}
+
+impl Profile {
+    /// The swarm: the seed draws everything, so that rare combinations come up.
+    pub fn swarm(random: &mut Random) -> Profile {
+        let replicas = [1, 2, 3, 3][usize::try_from(random.below(4)).expect("below four")];
+        let small = |random: &mut Random, most: u64| u32::try_from(1 + random.below(most)).expect("small");
+        let weight = |random: &mut Random| {
+            let shown = random.below(10);
+            if shown < 5 { 0 } else { 1 << (shown - 5) }
+        };
+        let mut weights = [0; Kind::ALL.len()];
+        weights.iter_mut().for_each(|each| *each = weight(random));
+        weights[usize::try_from(random.below(17)).expect("below a length")] += 8;
+        let mut faults = [false; Fault::ALL.len()];
+        faults.iter_mut().for_each(|each| *each = random.below(2) == 0);
+        let rarely = |random: &mut Random, most: u64| {
+            let shown = random.below(3);
+            if shown == 0 { 0 } else { u32::try_from(random.below(most)).expect("small") }
+        };
+        Profile {
+            nodes: u32::from(replicas) + u32::try_from(random.below(3)).expect("small"),
+            replicas,
+            partitions: 1 << random.below(4),
+            durability: if random.below(3) == 0 { Durability::Memory } else { Durability::Disk },
+            clients: small(random, 6),
+            operations: 10 + small(random, 40),
+            blobs: [small(random, 4), small(random, 3), small(random, 2), small(random, 4), small(random, 4)],
+            weights,
+            delay: (20, 1 + random.below(400), 1 + random.below(40_000)),
+            slow: rarely(random, 60_000),
+            loss: rarely(random, 60_000),
+            duplication: rarely(random, 60_000),
+            disk: 1 + random.below(500),
+            faults_every: [0, 60_000, 200_000, 600_000][usize::try_from(random.below(4)).expect("below four")],
+            faults,
+        }
+    }
+
+    /// A quiet cluster, to measure and to try out workloads.
+    pub fn quiet(nodes: u32, replicas: u8, clients: u32, operations: u32) -> Profile {
+        Profile {
+            nodes,
+            replicas,
+            partitions: 16,
+            durability: Durability::Disk,
+            clients,
+            operations,
+            blobs: [4, 2, 2, 4, 4],
+            weights: [1; Kind::ALL.len()],
+            delay: (50, 50, 50),
+            slow: 0,
+            loss: 0,
+            duplication: 0,
+            disk: 100,
+            faults_every: 0,
+            faults: [false; Fault::ALL.len()],
+        }
+    }
+}

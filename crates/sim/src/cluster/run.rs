@@ -1,0 +1,173 @@
+//! One run from one seed: faults while clients work, then healing, then everything that must hold.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tyr_proto::{PartitionId, State};
+
+use super::{caller::Layout, profile::Profile, world::World};
+use crate::{check, random::Random};
+
+/// What a run showed.
+#[derive(Debug)]
+pub struct Report {
+    /// The seed.
+    pub seed: u64,
+    /// What it was like.
+    pub profile: Profile,
+    /// A number that two runs share only if they did the same.
+    pub digest: u64,
+    /// What went wrong, if anything did.
+    pub failure: Option<String>,
+    /// What happened, by name.
+    pub counts: BTreeMap<&'static str, u64>,
+    /// Operations by label: committed, refused, unknown.
+    pub ended: BTreeMap<&'static str, [u64; 3]>,
+    /// Everything that happened, if it was asked for, and the history.
+    pub trace: String,
+}
+
+/// Faults and work last at most this long, in simulated microseconds.
+const WORK_MAX: u64 = 20_000_000;
+/// After the faults have ended, everything is done within this time.
+const HEAL_MAX: u64 = 30_000_000;
+
+/// Runs the swarm's profile of a seed.
+pub fn swarm(seed: u64, with_trace: bool) -> Report {
+    let profile = Profile::swarm(&mut Random::new(seed));
+    run(seed, profile, with_trace)
+}
+
+/// Runs a profile from a seed.
+pub fn run(seed: u64, profile: Profile, with_trace: bool) -> Report {
+    let mut world = World::new(seed, profile.clone(), with_trace);
+    let failure = go(&mut world, &profile).err();
+    let mut ended: BTreeMap<&'static str, [u64; 3]> = BTreeMap::new();
+    for caller in world.callers() {
+        for (label, counts) in &caller.ended {
+            let sums = ended.entry(label).or_default();
+            sums.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
+        }
+    }
+    let mut trace = world.trace().to_owned();
+    if with_trace {
+        for operation in world.history.operations() {
+            trace.push_str(&format!("{operation}\n"));
+        }
+    }
+    Report { seed, profile, digest: world.digest(), failure, counts: world.counts, ended, trace }
+}
+
+fn go(world: &mut World, profile: &Profile) -> Result<(), String> {
+    // A cluster that nothing disturbs comes up.
+    let connected = |world: &World| world.callers().all(|caller| caller.client.is_connected());
+    while !connected(world) {
+        world.connect();
+        let end = world.now() + 100_000;
+        world.run_until(end, false, connected);
+    }
+    world.set_up();
+    let set_up = |world: &World| world.callers().all(|caller| caller.is_idle());
+    if !world.run_until(HEAL_MAX, false, set_up) {
+        return Err(format!("nothing is served after {HEAL_MAX} us: {}", stuck(world)));
+    }
+    world.begin();
+    let end = world.now() + WORK_MAX;
+    world.run_until(end, true, |world| world.callers().all(|caller| caller.is_done()));
+    world.heal();
+    let end = world.now() + HEAL_MAX;
+    if !world.run_until(end, true, |world| world.callers().all(|caller| caller.is_done())) {
+        return Err(format!("clients are not served after all faults have ended: {}", stuck(world)));
+    }
+    let last = world.read_all();
+    let end = world.now() + HEAL_MAX;
+    if !world.run_until(end, false, is_quiet) {
+        return Err(format!("the cluster does not come to rest: {}", stuck(world)));
+    }
+    let accounts = Layout::of(profile).accounts();
+    let violation = |error: Box<check::Violation>| format!("{error}");
+    check::general(&world.history).map_err(violation)?;
+    check::survival::check(&world.history, last).map_err(violation)?;
+    let total = world.history.operations()[0].actions.iter().fold(0u64, |sum, action| match action {
+        crate::Action::Write { value, .. } => sum.wrapping_add(*value),
+        _ => sum,
+    });
+    check::bank::check(&world.history, &accounts, total).map_err(violation)?;
+    converged(world)
+}
+
+/// Whether nothing is on its way: all is answered, decided, told, forgotten, and collected.
+fn is_quiet(world: &World) -> bool {
+    world.callers().all(|caller| caller.is_idle())
+        && world.servers().all(|(_, server)| {
+            server.router().is_some_and(|router| {
+                router.partitions().filter(|partition| partition.has_role()).all(|partition| {
+                    partition.unfinished() == 0 && (!partition.is_established() || has_one_version_each(partition.state()))
+                })
+            })
+        })
+        && world.manager().cluster().partitions().all(|(id, _)| {
+            world.servers().any(|(_, server)| {
+                server.router().and_then(|router| router.partition(id)).is_some_and(|partition| partition.is_established())
+            })
+        })
+}
+
+fn has_one_version_each(state: &State) -> bool {
+    state.chunks().all(|(_, chunk)| chunk.version_count() <= 1)
+}
+
+/// Every complete replica of a partition holds the same.
+fn converged(world: &World) -> Result<(), String> {
+    for (id, partition) in world.manager().cluster().partitions() {
+        let mut contents = BTreeSet::new();
+        for replica in &partition.configuration.replicas {
+            let server = world.servers().find(|(node, _)| **node == replica.node);
+            let held = server.and_then(|(_, server)| server.router()).and_then(|router| router.partition(id));
+            let Some(held) = held else { return Err(format!("{id} is not held by {}", replica.node)) };
+            contents.insert(content(held.state()));
+        }
+        if contents.len() > 1 {
+            let contents: Vec<String> = contents.into_iter().collect();
+            return Err(format!("the replicas of {id} differ:\n{}", contents.join("\n")));
+        }
+    }
+    Ok(())
+}
+
+fn content(state: &State) -> String {
+    let heads: Vec<_> = state.heads().filter_map(|(name, head)| Some((name, head.blob()?))).collect();
+    let chunks: Vec<_> = state
+        .chunks()
+        .map(|(name, chunk)| (name, chunk.content()))
+        .filter(|(_, content)| !content.is_empty())
+        .collect();
+    format!("{heads:?} {chunks:?}")
+}
+
+/// What is still on its way, for a report.
+fn stuck(world: &World) -> String {
+    let mut text = String::new();
+    let busy = world.callers().filter(|caller| !caller.is_idle() || !caller.is_done()).count();
+    text.push_str(&format!("{busy} clients are busy"));
+    for (node, server) in world.servers() {
+        let Some(router) = server.router() else {
+            text.push_str(&format!("; {node} is down"));
+            continue;
+        };
+        for partition in router.partitions().filter(|partition| partition.has_role()) {
+            if partition.unfinished() > 0 || !has_one_version_each(partition.state()) {
+                text.push_str(&format!("; {node} {}", partition.describe()));
+            }
+        }
+    }
+    let unserved = world.manager().cluster().partitions().filter(|(id, _)| {
+        !world.servers().any(|(_, server)| {
+            server.router().and_then(|router| router.partition(*id)).is_some_and(|partition| partition.is_established())
+        })
+    });
+    let unserved: Vec<(PartitionId, _)> = unserved.map(|(id, partition)| (id, &partition.configuration)).collect();
+    if !unserved.is_empty() {
+        text.push_str(&format!("; not served: {unserved:?}"));
+    }
+    text
+}

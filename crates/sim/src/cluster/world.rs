@@ -1,0 +1,595 @@
+//! The event loop: one queue of what happens when, in an order that only the seed decides.
+
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet, BinaryHeap},
+    fmt::Write as _,
+    sync::Arc,
+};
+
+use tyr_proto::{
+    ClassId, ClientOutput, Keyspace, KeyspaceSeed, Keyspaces, Layout, NodeId, Output, PartitionCount, Placement, SessionId,
+    Time,
+    cluster::{ClassSettings, Command, Fact, ZoneRule},
+    message::{Answer, Envelope},
+};
+use tyr_types::{Durability, KeyspaceSettings};
+
+use super::{
+    caller::{CHUNK, Caller, KEYSPACE},
+    manager::{Manager, Reply, Request},
+    profile::{Fault, Profile},
+    server::Server,
+};
+use crate::{History, random::Random};
+
+/// A cluster with its clients.
+#[derive(Debug)]
+pub struct World {
+    now: u64,
+    sequence: u64,
+    queue: BinaryHeap<Reverse<(u64, u64, Boxed)>>,
+    random: Random,
+    profile: Profile,
+    servers: BTreeMap<NodeId, Server>,
+    manager: Manager,
+    callers: BTreeMap<SessionId, Caller>,
+    links_cut: BTreeMap<(NodeId, NodeId), u64>,
+    is_faulty: bool,
+    /// What clients were told.
+    pub history: History,
+    digest: u64,
+    trace: Option<String>,
+    /// What happened, by name.
+    pub counts: BTreeMap<&'static str, u64>,
+}
+
+#[derive(Debug)]
+struct Boxed(Box<Event>);
+
+impl PartialEq for Boxed {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+impl Eq for Boxed {}
+impl PartialOrd for Boxed {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Boxed {
+    /// Events are ordered by their time and sequence alone.
+    fn cmp(&self, _: &Self) -> std::cmp::Ordering {
+        std::cmp::Ordering::Equal
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Event {
+    Deliver(NodeId, Envelope),
+    Answer(SessionId, NodeId, Answer),
+    Stored(NodeId, u64, usize),
+    Tick(NodeId, u64),
+    Boot(NodeId),
+    CallerTick(SessionId),
+    ManagerTick,
+    ToManager(NodeId, Request),
+    FromManager(NodeId, Reply),
+    RingAsked(SessionId, Request),
+    RingTold(SessionId, Reply),
+    Fault,
+}
+
+/// Microseconds between a node's ticks.
+const TICK_EVERY: u64 = 5_000;
+/// Microseconds between a client's ticks.
+const CALLER_TICK_EVERY: u64 = 10_000;
+/// Nodes, clients, and the cluster manager talk within at most this many microseconds, if nothing is wrong.
+const MANAGER_DELAY: u64 = 500;
+
+impl World {
+    /// A cluster that is about to start.
+    pub fn new(seed: u64, profile: Profile, with_trace: bool) -> Self {
+        let mut random = Random::new(seed);
+        let keyspaces = Arc::new(keyspaces(&profile, &mut random));
+        let mut manager = Manager::new();
+        let settings = ClassSettings {
+            replicas: profile.replicas,
+            min_replicas: 1,
+            partitions: profile.partitions,
+            durability: profile.durability,
+            zones: ZoneRule::Any,
+        };
+        manager.apply(Command::CreateClass(ClassId(0), settings));
+        let mut servers = BTreeMap::new();
+        for number in 1..=profile.nodes {
+            let node = NodeId(number);
+            servers.insert(node, Server::new(node, keyspaces.clone(), &mut random));
+            manager.apply(super::manager::register(number, 1, 1));
+        }
+        manager.apply(Command::PlanRing);
+        let callers = (1..=profile.clients)
+            .map(|number| {
+                let caller = Caller::new(number, keyspaces.clone(), &profile, random.fork());
+                (SessionId(u64::from(number)), caller)
+            })
+            .collect();
+        let mut world = World {
+            now: 0,
+            sequence: 0,
+            queue: BinaryHeap::new(),
+            random,
+            profile,
+            servers,
+            manager,
+            callers,
+            links_cut: BTreeMap::new(),
+            is_faulty: true,
+            history: History::new(),
+            digest: 0xcbf2_9ce4_8422_2325,
+            trace: with_trace.then(String::new),
+            counts: BTreeMap::new(),
+        };
+        world.start();
+        world
+    }
+
+    fn start(&mut self) {
+        let nodes: Vec<NodeId> = self.servers.keys().copied().collect();
+        for node in nodes {
+            self.after(0, Event::Boot(node));
+        }
+        let sessions: Vec<SessionId> = self.callers.keys().copied().collect();
+        for session in sessions {
+            self.after(100, Event::CallerTick(session));
+        }
+        self.after(0, Event::ManagerTick);
+    }
+
+    fn after(&mut self, delay: u64, event: Event) {
+        self.sequence += 1;
+        self.queue.push(Reverse((self.now + delay, self.sequence, Boxed(Box::new(event)))));
+    }
+
+    /// The time.
+    pub fn now(&self) -> u64 {
+        self.now
+    }
+
+    /// A number that two runs share only if they did the same.
+    pub fn digest(&self) -> u64 {
+        self.digest
+    }
+
+    /// What happened, if it was asked for.
+    pub fn trace(&self) -> &str {
+        self.trace.as_deref().unwrap_or_default()
+    }
+
+    /// The nodes.
+    pub fn servers(&self) -> impl Iterator<Item = (&NodeId, &Server)> {
+        self.servers.iter()
+    }
+
+    /// The clients.
+    pub fn callers(&self) -> impl Iterator<Item = &Caller> {
+        self.callers.values()
+    }
+
+    /// The cluster manager.
+    pub fn manager(&self) -> &Manager {
+        &self.manager
+    }
+
+    /// Has the clients learn who holds what.
+    pub fn connect(&mut self) {
+        let sessions: Vec<SessionId> = self.callers.keys().copied().collect();
+        for session in sessions {
+            if let Some(caller) = self.callers.get_mut(&session) {
+                caller.client.connect();
+            }
+            self.flush_caller(session);
+        }
+    }
+
+    /// Has one client make what has to exist.
+    pub fn set_up(&mut self) {
+        let now = self.now;
+        let Some((session, caller)) = self.callers.iter_mut().next() else { return };
+        let session = *session;
+        caller.set_up(now, &mut self.history);
+        self.flush_caller(session);
+    }
+
+    /// Lets the clients begin operations, and faults happen.
+    pub fn begin(&mut self) {
+        if self.profile.faults_every > 0 {
+            self.after(self.profile.faults_every, Event::Fault);
+        }
+    }
+
+    /// Has one client read everything, and returns the place of that in the history.
+    pub fn read_all(&mut self) -> usize {
+        let now = self.now;
+        let Some((session, caller)) = self.callers.iter_mut().next() else { return 0 };
+        let session = *session;
+        let place = caller.read_all(now, &mut self.history);
+        self.flush_caller(session);
+        place
+    }
+
+    /// Ends all faults: everything runs, every link works.
+    pub fn heal(&mut self) {
+        self.is_faulty = false;
+        self.links_cut.clear();
+        let now = self.now;
+        let mut down = Vec::new();
+        for (node, server) in &mut self.servers {
+            server.paused_until = server.paused_until.min(now);
+            server.slow_until = now;
+            if !server.is_up() {
+                down.push(*node);
+            }
+        }
+        for node in down {
+            self.after(1, Event::Boot(node));
+        }
+    }
+
+    /// Runs until something holds or the time is over; says whether it holds.
+    pub fn run_until(&mut self, end: u64, steps: bool, mut holds: impl FnMut(&World) -> bool) -> bool {
+        let mut checked_at = self.now;
+        while let Some(Reverse((at, _, _))) = self.queue.peek() {
+            if *at > end {
+                break;
+            }
+            let Some(Reverse((at, _, event))) = self.queue.pop() else { break };
+            self.now = at;
+            self.note(&event.0);
+            self.happen(*event.0, steps);
+            if self.now >= checked_at + 1_000 {
+                checked_at = self.now;
+                if holds(self) {
+                    return true;
+                }
+            }
+        }
+        self.now = self.now.max(end);
+        holds(self)
+    }
+
+    fn note(&mut self, event: &Event) {
+        let (kind, subject) = match event {
+            Event::Deliver(node, envelope) => (1, u64::from(node.0) ^ u64::from(envelope.partition.index) << 8),
+            Event::Answer(session, node, _) => (2, session.0 ^ u64::from(node.0) << 8),
+            Event::Stored(node, ..) => (3, u64::from(node.0)),
+            Event::Tick(node, _) => (4, u64::from(node.0)),
+            Event::Boot(node) => (5, u64::from(node.0)),
+            Event::CallerTick(session) => (6, session.0),
+            Event::ManagerTick => (7, 0),
+            Event::ToManager(node, _) => (8, u64::from(node.0)),
+            Event::FromManager(node, _) => (9, u64::from(node.0)),
+            Event::RingAsked(session, _) => (10, session.0),
+            Event::RingTold(session, _) => (11, session.0),
+            Event::Fault => (12, 0),
+        };
+        for word in [self.now, kind, subject] {
+            self.digest = (self.digest ^ word).wrapping_mul(0x0000_0100_0000_01b3);
+        }
+        let is_shown = !matches!(event, Event::Tick(..) | Event::CallerTick(_) | Event::ManagerTick);
+        if let Some(trace) = self.trace.as_mut().filter(|_| is_shown) {
+            let now = self.now;
+            let _ = writeln!(trace, "{now:>10} {event:?}");
+        }
+    }
+
+    fn say(&mut self, what: impl FnOnce() -> String) {
+        if let Some(trace) = self.trace.as_mut() {
+            let now = self.now;
+            let _ = writeln!(trace, "{now:>10} ** {}", what());
+        }
+    }
+
+    fn count(&mut self, what: &'static str) {
+        *self.counts.entry(what).or_default() += 1;
+    }
+
+    fn happen(&mut self, event: Event, steps: bool) {
+        let now = self.now;
+        match event {
+            Event::Deliver(node, envelope) => {
+                if self.is_awake(node, Event::Deliver(node, envelope.clone())) {
+                    self.count("messages");
+                    self.server(node).receive(now, envelope);
+                    self.flush(node);
+                }
+            }
+            Event::Stored(node, start, count) => {
+                if self.servers[&node].start == start && self.is_awake(node, Event::Stored(node, start, count)) {
+                    let server = self.server(node);
+                    server.is_writing = false;
+                    server.stored(now, count);
+                    self.flush(node);
+                }
+            }
+            Event::Tick(node, start) => {
+                if self.servers[&node].start == start && self.is_awake(node, Event::Tick(node, start)) {
+                    let request = self.server(node).tick(now);
+                    if let Some(request) = request {
+                        self.to_manager(node, request);
+                    }
+                    self.flush(node);
+                    self.after(TICK_EVERY, Event::Tick(node, start));
+                }
+            }
+            Event::Boot(node) => {
+                if !self.servers[&node].is_up() {
+                    self.server(node).boot();
+                    let start = self.servers[&node].start;
+                    self.after(0, Event::Tick(node, start));
+                    self.flush(node);
+                }
+            }
+            Event::Answer(session, node, answer) => {
+                if let Some(caller) = self.callers.get_mut(&session) {
+                    caller.client.handle_answer(Time(now), node, answer);
+                }
+                self.step_caller(session, steps);
+            }
+            Event::CallerTick(session) => {
+                if let Some(caller) = self.callers.get_mut(&session) {
+                    caller.client.handle_tick(Time(now));
+                }
+                self.step_caller(session, steps);
+                self.after(CALLER_TICK_EVERY, Event::CallerTick(session));
+            }
+            Event::ManagerTick => {
+                self.manager.tick(Time(now));
+                self.after(TICK_EVERY, Event::ManagerTick);
+            }
+            Event::ToManager(node, request) => {
+                if let Some(reply) = self.manager.handle(Time(now), request) {
+                    self.from_manager(node, reply);
+                }
+            }
+            Event::FromManager(node, reply) => {
+                if self.is_awake(node, Event::FromManager(node, reply.clone())) {
+                    self.server(node).managed(now, reply);
+                    self.flush(node);
+                }
+            }
+            Event::RingAsked(session, request) => {
+                if let Some(reply) = self.manager.handle(Time(now), request) {
+                    let delay = 1 + self.random.below(MANAGER_DELAY);
+                    self.after(delay, Event::RingTold(session, reply));
+                }
+            }
+            Event::RingTold(session, reply) => self.tell_ring(session, reply),
+            Event::Fault => self.fault(),
+        }
+    }
+
+    fn server(&mut self, node: NodeId) -> &mut Server {
+        self.servers.get_mut(&node).expect("a node of this cluster")
+    }
+
+    /// Whether a node is not paused; what happens to one that is happens later.
+    fn is_awake(&mut self, node: NodeId, event: Event) -> bool {
+        let until = self.servers[&node].paused_until;
+        if until > self.now {
+            let delay = until - self.now;
+            self.after(delay, event);
+            return false;
+        }
+        self.servers[&node].is_up()
+    }
+
+    /// Takes from a node what it wants done.
+    fn flush(&mut self, node: NodeId) {
+        while let Some(output) = self.server(node).poll() {
+            let replica = self.servers[&node].replica();
+            match output {
+                Output::Send(to, envelope) => self.send(node, to, envelope),
+                Output::Answer(session, answer) => {
+                    if let Some(delay) = self.delay() {
+                        self.after(delay, Event::Answer(session, node, answer));
+                    }
+                }
+                Output::LearnerComplete(partition, epoch, learner) => {
+                    let command = Command::LearnerComplete { partition, epoch, by: replica, learner };
+                    self.to_manager(node, Request::Command(command));
+                }
+                Output::ReplicaSlow(partition, epoch, slow) => {
+                    let command = Command::RemoveReplica { partition, epoch, by: replica, replica: slow };
+                    self.to_manager(node, Request::Command(command));
+                }
+                Output::Released(partition, epoch, replica) => {
+                    let command = Command::Release { partition, epoch, replica, handed_to: None };
+                    self.to_manager(node, Request::Command(command));
+                }
+                Output::Store { .. } | Output::Cut(..) | Output::Install { .. } => {}
+            }
+        }
+        let (now, most) = (self.now, self.profile.disk);
+        let server = self.server(node);
+        let pending = server.disk().pending();
+        if pending > 0 && !server.is_writing {
+            server.is_writing = true;
+            let slow = if server.slow_until > now { 100 } else { 1 };
+            let start = server.start;
+            let delay = (1 + self.random.below(most)) * slow;
+            self.after(delay, Event::Stored(node, start, pending));
+        }
+    }
+
+    /// How long a message takes; `None` if it is lost.
+    fn delay(&mut self) -> Option<u64> {
+        let (least, usual, slow) = self.profile.delay;
+        if self.is_faulty && self.random.happens(self.profile.loss) {
+            return None;
+        }
+        let is_slow = self.is_faulty && self.random.happens(self.profile.slow);
+        Some(least + self.random.below(if is_slow { slow } else { usual }.max(1)))
+    }
+
+    fn is_cut(&self, from: NodeId, to: NodeId) -> bool {
+        self.links_cut.get(&(from, to)).is_some_and(|until| *until > self.now)
+    }
+
+    fn send(&mut self, from: NodeId, to: NodeId, envelope: Envelope) {
+        if !self.servers.contains_key(&to) || (self.is_faulty && self.is_cut(from, to)) {
+            return;
+        }
+        if self.is_faulty && self.random.happens(self.profile.duplication)
+            && let Some(delay) = self.delay()
+        {
+            self.after(delay, Event::Deliver(to, envelope.clone()));
+        }
+        if let Some(delay) = self.delay() {
+            self.after(delay, Event::Deliver(to, envelope));
+        }
+    }
+
+    /// Node 0 of a link stands for the cluster manager.
+    fn to_manager(&mut self, node: NodeId, request: Request) {
+        let is_cut = self.is_cut(node, NodeId(0));
+        if let Some(delay) = self.delay().filter(|_| !is_cut) {
+            self.after(delay.min(MANAGER_DELAY * 4), Event::ToManager(node, request));
+        }
+    }
+
+    fn from_manager(&mut self, node: NodeId, reply: Reply) {
+        let is_cut = self.is_cut(NodeId(0), node);
+        if let Some(delay) = self.delay().filter(|_| !is_cut) {
+            self.after(delay, Event::FromManager(node, reply));
+        }
+    }
+
+    fn step_caller(&mut self, session: SessionId, steps: bool) {
+        let now = self.now;
+        let Some(caller) = self.callers.get_mut(&session) else { return };
+        if steps || !caller.is_idle() {
+            caller.step(now, &mut self.history, steps);
+        }
+        self.flush_caller(session);
+    }
+
+    fn flush_caller(&mut self, session: SessionId) {
+        loop {
+            let Some(caller) = self.callers.get_mut(&session) else { return };
+            let Some(output) = caller.client.poll_output() else { return };
+            let delay = self.delay();
+            match (output, delay) {
+                (ClientOutput::Send(node, envelope), Some(delay)) => {
+                    if self.servers.contains_key(&node) {
+                        self.after(delay, Event::Deliver(node, envelope));
+                    }
+                }
+                (ClientOutput::FetchRing(version), Some(delay)) => {
+                    self.after(delay, Event::RingAsked(session, Request::Ring(version)));
+                }
+                (_, None) => {}
+            }
+        }
+    }
+
+    fn tell_ring(&mut self, session: SessionId, reply: Reply) {
+        let Reply::Ring(difference) = reply else { return };
+        let Some(caller) = self.callers.get_mut(&session) else { return };
+        for fact in difference.facts {
+            if let Fact::Partition(id, configuration, _) = fact {
+                caller.client.handle_configuration(id, configuration);
+            }
+        }
+    }
+
+    fn fault(&mut self) {
+        if !self.is_faulty {
+            return;
+        }
+        let next = 1 + self.random.below(2 * self.profile.faults_every);
+        self.after(next, Event::Fault);
+        let kinds: Vec<Fault> =
+            Fault::ALL.into_iter().zip(self.profile.faults).filter(|(_, on)| *on).map(|(fault, _)| fault).collect();
+        let Some(kind) = self.random.choose(&kinds).copied() else { return };
+        let nodes: Vec<NodeId> = self.servers.keys().copied().collect();
+        let [one, other] = [0, 1].map(|_| *self.random.choose(&nodes).expect("a node at least"));
+        let lasts = 1 + self.random.below(1_500_000);
+        let now = self.now;
+        let takes_out = matches!(kind, Fault::Crash | Fault::Pause | Fault::Isolate);
+        if takes_out && self.profile.durability == Durability::Memory && self.is_needed(one) {
+            return;
+        }
+        self.say(|| format!("{kind:?} of {one} ({other}) for {lasts}"));
+        match kind {
+            Fault::Crash => self.crash(one, lasts),
+            Fault::Pause => self.server(one).paused_until = now + lasts / 2,
+            Fault::Cut => {
+                self.links_cut.insert((one, other), now + lasts);
+            }
+            Fault::Isolate => {
+                for node in nodes.into_iter().chain([NodeId(0)]) {
+                    self.links_cut.insert((one, node), now + lasts);
+                    self.links_cut.insert((node, one), now + lasts);
+                }
+            }
+            Fault::SlowDisk => self.server(one).slow_until = now + lasts,
+            Fault::ManagerChange => self.manager.lose_leader(Time(now + lasts / 4)),
+            Fault::Drain => self.manager.drain(one),
+        }
+        self.count("faults");
+    }
+
+    /// A node crashes and starts again later.
+    fn crash(&mut self, node: NodeId, lasts: u64) {
+        let memory_is_all = self.profile.durability == Durability::Memory;
+        if !self.servers[&node].is_up() {
+            return;
+        }
+        self.count("crashes");
+        let holders: Vec<String> = self
+            .manager
+            .cluster()
+            .partitions()
+            .map(|(id, partition)| {
+                let complete = partition.last_complete().iter();
+                let complete = complete.map(|replica| format!("{}/{}", replica.node, replica.incarnation.0));
+                format!("{id} {}", complete.collect::<Vec<_>>().join(" "))
+            })
+            .collect();
+        self.say(|| format!("{node} crashes; complete: {}", holders.join(", ")));
+        let mut random = self.random.fork();
+        self.server(node).crash(&mut random, memory_is_all);
+        self.after(lasts, Event::Boot(node));
+    }
+
+    /// Whether a node holds something in memory that no other complete replica holds which runs and is heard of: a cluster in memory
+    /// survives the loss of all replicas of a partition but one, not of all.
+    fn is_needed(&self, node: NodeId) -> bool {
+        self.manager.cluster().partitions().any(|(_, partition)| {
+            let holders: BTreeSet<NodeId> =
+                partition.last_complete().iter().map(|replica| replica.node).collect();
+            let lives = |replica: &&tyr_proto::Replica| {
+                let server = &self.servers[&replica.node];
+                let is_heard = !self.is_cut(replica.node, NodeId(0)) && !self.is_cut(NodeId(0), replica.node);
+                let runs = server.is_up() && server.paused_until <= self.now;
+                replica.node != node && runs && is_heard && server.replica() == **replica
+            };
+            holders.contains(&node) && !partition.last_complete().iter().any(|replica| lives(&replica))
+        })
+    }
+}
+
+fn keyspaces(profile: &Profile, random: &mut Random) -> Keyspaces {
+    let settings = KeyspaceSettings { chunk_size: CHUNK, ..KeyspaceSettings::default() };
+    let mut seed = [0; 16];
+    seed[..8].copy_from_slice(&random.number().to_le_bytes());
+    let placement = Placement {
+        class: ClassId(0),
+        partitions: PartitionCount::new(profile.partitions).expect("a power of two"),
+        seed: KeyspaceSeed(seed),
+        layout: Layout::of(&settings).expect("the least chunk size"),
+    };
+    [(KEYSPACE, Keyspace { placement, multi_version: true })].into()
+}
