@@ -19,7 +19,7 @@ use std::ops::RangeBounds;
 use std::path::Path;
 use std::sync::Arc;
 
-use tyr_env::Disk;
+use tyr_env::{Clock, Disk};
 use tyr_os::IoMode;
 use tyr_store::{CheckReport, CompactReport, Stats};
 use tyr_types::{KeyspaceSettings, Number, Operand, Result, Transform};
@@ -63,6 +63,16 @@ impl OpenOptions {
     /// See [`crate::OpenOptions::disk`].
     pub fn disk(self, disk: Arc<dyn Disk>) -> Self {
         OpenOptions(self.0.disk(disk))
+    }
+
+    /// See [`crate::OpenOptions::clock`].
+    pub fn clock(self, clock: Arc<dyn Clock>) -> OpenOptions {
+        OpenOptions(self.0.clock(clock))
+    }
+
+    /// See [`crate::OpenOptions::rebuild_index`].
+    pub fn rebuild_index(self) -> OpenOptions {
+        OpenOptions(self.0.rebuild_index())
     }
 
     /// See [`crate::OpenOptions::open`].

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use tyr_env::Disk;
-use tyr_os::{IoMode, OsDisk, OsOptions};
+use tyr_env::{Clock, Disk};
+use tyr_os::{IoMode, OsClock, OsDisk, OsOptions};
 use tyr_types::{Error, Result};
 
 use crate::pool::promise;
@@ -42,6 +42,8 @@ pub struct OpenOptions {
     io: IoMode,
     engine: tyr_store::Options,
     disk: Option<Arc<dyn Disk>>,
+    clock: Option<Arc<dyn Clock>>,
+    rebuild_index: bool,
 }
 
 impl OpenOptions {
@@ -51,6 +53,8 @@ impl OpenOptions {
             io: IoMode::default(),
             engine: tyr_store::Options::default(),
             disk: None,
+            clock: None,
+            rebuild_index: false,
         }
     }
 
@@ -91,6 +95,19 @@ impl OpenOptions {
         self
     }
 
+    /// Uses this clock, for instance a simulated one, to tell how old snapshots and transactions are.
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = Some(clock);
+        self
+    }
+
+    /// Makes the index anew from the log, instead of relying on its tables: for a store whose tables are damaged. It must exist. Reads
+    /// all of the log; fails with [`crate::ErrorKind::Corrupt`], and changes nothing, if that is damaged too.
+    pub fn rebuild_index(mut self) -> Self {
+        self.rebuild_index = true;
+        self
+    }
+
     /// Opens the store in the directory and recovers what was committed. Nobody else can open it meanwhile.
     ///
     /// Fails with [`crate::ErrorKind::Unavailable`] if it is open already, in this process or another.
@@ -105,19 +122,27 @@ impl OpenOptions {
     }
 
     pub(crate) fn open_blocking(self, path: &Path, mode: Mode) -> Result<Store> {
-        let disk = match self.disk {
-            Some(disk) => disk,
+        let own = match &self.disk {
+            Some(_) => None,
             None => {
-                let options = OsOptions { create: self.create != Create::Never, io: self.io };
-                OsDisk::open(path, options).map_err(open_failure)?
+                let options =
+                    OsOptions { create: self.create != Create::Never && !self.rebuild_index, io: self.io };
+                Some(OsDisk::open(path, options).map_err(open_failure)?)
             }
         };
+        let disk = self.disk.or_else(|| Some(own.clone()?)).expect("one of them is there");
         let create = match self.create {
             Create::IfMissing => tyr_store::Create::IfMissing,
             Create::Never => tyr_store::Create::Never,
             Create::New => tyr_store::Create::New,
         };
-        let engine = tyr_store::Store::open(disk, create, self.engine.clone())
+        let clock = self.clock.unwrap_or_else(|| Arc::new(OsClock::new()));
+        let opened = match self.rebuild_index {
+            false => tyr_store::Store::open(disk, clock, create, self.engine.clone()),
+            true => tyr_store::Store::open_rebuilding(disk, clock, self.engine.clone()),
+        };
+        let engine = opened
+            .inspect_err(|_| own.iter().for_each(|disk| disk.withdraw()))
             .map_err(|error| error.context(format!("store '{}'", path.display())))?;
         Store::start(engine, self.engine.inline_max, mode)
     }

@@ -252,7 +252,7 @@ mod tests {
         let far = Instant::now() + Duration::from_secs(3600);
         std::thread::scope(|scope| {
             let sleeper = scope.spawn(|| block_on(pool.sleep_until(far)));
-            while pool.shared.queue.lock().alarms.is_empty() {
+            while pool.shared.queue.lock().alarms.is_empty() && !sleeper.is_finished() {
                 std::thread::yield_now();
             }
             pool.close();

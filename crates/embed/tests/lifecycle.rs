@@ -272,3 +272,17 @@ fn compaction_and_checks_leave_the_content_alone() {
         assert!(report.damage.is_empty(), "{report:?}");
     });
 }
+
+#[test]
+fn a_directory_that_holds_no_store_is_left_as_it_was() {
+    for create in [Create::IfMissing, Create::Never, Create::New] {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::write(directory.path().join("thesis.tex"), "years of work").unwrap();
+        let error = Store::options().create(create).open(directory.path()).unwrap_err();
+        let expected = if create == Create::Never { ErrorKind::NotFound } else { ErrorKind::Invalid };
+        assert_eq!(error.kind(), expected, "{error}");
+        let names: Vec<_> =
+            std::fs::read_dir(directory.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
+        assert_eq!(names, ["thesis.tex"]);
+    }
+}

@@ -5,11 +5,10 @@
 mod common;
 
 use std::collections::BTreeSet;
-use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
-use common::{keyspaces, number, on_each_store};
+use common::{Meeting, SetOnDrop, keyspaces, number, on_each_store};
 use tyr_embed::blocking::{Keyspace, Store, Transaction};
 use tyr_embed::{Operand, Outcome, Receipt, Result, Transform};
 
@@ -60,6 +59,7 @@ fn transfers_neither_make_nor_lose_money_and_every_snapshot_agrees() {
         };
         let stop = AtomicBool::new(false);
         thread::scope(|scope| {
+            let _ends = SetOnDrop(&stop);
             let movers: Vec<_> = (0..THREADS)
                 .map(|seed| {
                     scope.spawn(move || {
@@ -94,7 +94,6 @@ fn transfers_neither_make_nor_lose_money_and_every_snapshot_agrees() {
                 }
             });
             movers.into_iter().for_each(|mover| mover.join().unwrap());
-            stop.store(true, Ordering::Relaxed);
         });
         assert_eq!(total(&|keyspace, key| keyspace.read(key, ..).unwrap()), 100 * ACCOUNTS);
     });
@@ -222,11 +221,10 @@ fn write_skew_is_refused_also_when_both_commit_at_once() {
     on_each_store(|store| {
         let [_, memory, unversioned] = keyspaces(store);
         for keyspace in [&memory, &unversioned] {
-            let start = Barrier::new(2);
             for round in 0..50u8 {
                 keyspace.put([round, 0], [0]).unwrap();
                 keyspace.put([round, 1], [0]).unwrap();
-                let turn = |own: u8| {
+                let turn = |own: u8, start: Meeting| {
                     let mut transaction = store.begin();
                     let free = [0, 1]
                         .iter()
@@ -238,8 +236,9 @@ fn write_skew_is_refused_also_when_both_commit_at_once() {
                     committed(transaction.commit()).is_some() && free
                 };
                 let both = thread::scope(|scope| {
-                    let other = scope.spawn(|| turn(1));
-                    [turn(0), other.join().unwrap()]
+                    let [one, two] = Meeting::of_two();
+                    let other = scope.spawn(|| turn(1, two));
+                    [turn(0, one), other.join().unwrap()]
                 });
                 let taken = [0, 1].map(|side| keyspace.read([round, side], ..).unwrap() == [1]);
                 assert_eq!(taken, both);
@@ -256,6 +255,7 @@ fn what_was_acknowledged_is_seen_by_whoever_reads_later_and_never_taken_back() {
             keyspace.put("a", vec![0; 100_000]).unwrap();
             let (acknowledged, seen, stop) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
             thread::scope(|scope| {
+                let _ends = SetOnDrop(&stop);
                 for _ in 0..2 {
                     scope.spawn(|| {
                         while !stop.load(Ordering::Relaxed) {
@@ -275,7 +275,6 @@ fn what_was_acknowledged_is_seen_by_whoever_reads_later_and_never_taken_back() {
                     assert!(committed(transaction.commit()).is_some(), "blind writes never conflict");
                     acknowledged.store(n, Ordering::SeqCst);
                 }
-                stop.store(true, Ordering::Relaxed);
             });
         }
     });
@@ -314,6 +313,7 @@ fn a_snapshot_repeats_itself_while_everything_under_it_is_rewritten_and_collecte
         fill(0);
         let stop = AtomicBool::new(false);
         thread::scope(|scope| {
+            let _ends = SetOnDrop(&stop);
             scope.spawn(|| tidy(store, &stop));
             let mut kept = Vec::new();
             for value in 1..12 {
@@ -328,7 +328,6 @@ fn a_snapshot_repeats_itself_while_everything_under_it_is_rewritten_and_collecte
                     assert!(look(snapshot) == *content, "a snapshot changed");
                 }
             }
-            stop.store(true, Ordering::Relaxed);
         });
     });
 }
@@ -343,6 +342,7 @@ fn a_long_transaction_gets_its_turn_among_writers_that_never_rest() {
         }
         let stop = AtomicBool::new(false);
         thread::scope(|scope| {
+            let ends = SetOnDrop(&stop);
             for seed in 0..2 {
                 let (memory, stop) = (&memory, &stop);
                 scope.spawn(move || {
@@ -367,7 +367,7 @@ fn a_long_transaction_gets_its_turn_among_writers_that_never_rest() {
                     Ok(sum)
                 })
                 .unwrap();
-            stop.store(true, Ordering::Relaxed);
+            drop(ends);
             assert_eq!(number(&memory.read("sum", ..).unwrap()), sum.value);
             // Without its turn it takes hundreds.
             assert!(tries < 100, "{tries} tries");
@@ -408,4 +408,29 @@ fn an_error_from_states_that_do_not_fit_together_is_not_reported() {
         });
         assert_eq!(common::kind(result), tyr_embed::ErrorKind::Denied);
     });
+}
+
+#[test]
+fn a_test_that_fails_ends_the_loops_that_it_began() {
+    let stop = AtomicBool::new(false);
+    let failed = std::panic::catch_unwind(|| {
+        thread::scope(|scope| {
+            let _ends = SetOnDrop(&stop);
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    thread::yield_now();
+                }
+            });
+            std::panic::resume_unwind(Box::new("planned"));
+        });
+    });
+    assert!(failed.is_err());
+    let waited = std::panic::catch_unwind(|| {
+        thread::scope(|scope| {
+            let [one, two] = Meeting::of_two();
+            scope.spawn(move || drop(two));
+            one.wait();
+        });
+    });
+    assert!(waited.is_err());
 }

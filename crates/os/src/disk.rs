@@ -77,8 +77,14 @@ impl OsDisk {
             _ => None,
         };
         let disk = OsDisk { directory, lock, direct, rings };
-        disk.check_mode(options.io)?;
+        disk.check_mode(options.io).inspect_err(|_| disk.withdraw())?;
         Ok(Arc::new(disk))
+    }
+
+    /// Takes back what opening has left in the directory, which is the `lock` file if there was none: for a caller who finds that the
+    /// directory is not his. Nobody else can open it before the disk is dropped and its files are.
+    pub fn withdraw(&self) {
+        self.lock.withdraw(&self.directory.fd);
     }
 
     fn check_mode(&self, mode: IoMode) -> io::Result<()> {

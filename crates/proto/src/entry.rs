@@ -265,5 +265,5 @@ pub fn distant_writes(
     by_partition
 }
 
-/// Who has forgotten up to where, by session: nothing below is executed again.
-pub type Marks = alloc::collections::BTreeMap<SessionId, u64>;
+/// Up to where clients have their answers, by session, and where that is logged: nothing below is executed again.
+pub type Marks = alloc::collections::BTreeMap<SessionId, (u64, u64)>;

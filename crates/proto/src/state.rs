@@ -106,14 +106,14 @@ impl State {
         self.records.iter().map(|(id, record)| (*id, record))
     }
 
-    /// Up to where a client has its answers, as far as this partition knows.
-    pub fn mark(&self, session: SessionId) -> u64 {
-        self.marks.get(&session).copied().unwrap_or(0)
+    /// Up to where a client has its answers, as far as this partition knows, and where that is logged.
+    pub fn mark(&self, session: SessionId) -> Option<(u64, u64)> {
+        self.marks.get(&session).copied()
     }
 
     /// Whether a transaction's client has its answer, so that it is not executed if it comes again.
     pub fn is_below_mark(&self, id: TransactionId) -> bool {
-        self.marks.get(&id.session).is_some_and(|mark| id.sequence < *mark)
+        self.marks.get(&id.session).is_some_and(|(mark, _)| id.sequence < *mark)
     }
 
     /// Folds an entry. Returns the blobs of which versions were superseded.
@@ -127,7 +127,7 @@ impl State {
                 record.outcome = Some(Outcome::Refused(refused.refusal));
                 record.outcome_index = Some(index);
                 if let Some(plan) = &refused.plan {
-                    self.raise_mark(refused.id.session, plan.answered);
+                    self.raise_mark(index, refused.id.session, plan.answered);
                 }
             }
             Entry::Write(writes) => self.write(index, writes),
@@ -144,9 +144,9 @@ impl State {
             }
             Entry::Forget { id, answered } => {
                 self.records.remove(id);
-                self.raise_mark(id.session, *answered);
+                self.raise_mark(index, id.session, *answered);
             }
-            Entry::Mark { session, answered } => self.raise_mark(*session, *answered),
+            Entry::Mark { session, answered } => self.raise_mark(index, *session, *answered),
             Entry::Collected { blob, up_to } => self.set_collected(blob, *up_to),
             Entry::Collect { chunk, up_to, keep } => self.collect(chunk, *up_to, keep),
         }
@@ -169,7 +169,7 @@ impl State {
             }
         }
         self.records.entry(id).or_default().prepare = Some((index, prepare.clone()));
-        self.raise_mark(id.session, plan.answered);
+        self.raise_mark(index, id.session, plan.answered);
     }
 
     fn write(&mut self, index: u64, writes: &Arc<ChunkWrites>) {
@@ -229,12 +229,13 @@ impl State {
     }
 
     /// Notes that a client has the answers of everything below a sequence, and forgets those that concern nobody else.
-    fn raise_mark(&mut self, session: SessionId, answered: u64) {
-        let mark = self.marks.entry(session).or_default();
-        if *mark >= answered {
+    fn raise_mark(&mut self, index: u64, session: SessionId, answered: u64) {
+        let (mark, logged) = self.marks.entry(session).or_default();
+        if *mark < answered || (*mark == answered && *logged == NOT_LOGGED) {
+            (*mark, *logged) = (answered, index);
+        } else {
             return;
         }
-        *mark = answered;
         let of = |sequence, birth| TransactionId { session, sequence, birth: RingVersion(birth) };
         let below = self.records.range(of(0, 0)..of(answered, 0)).map(|(id, _)| *id);
         for id in below.collect::<Vec<_>>() {
@@ -285,8 +286,15 @@ impl State {
             record.outcome_index.take_if(|index| lost(*index));
         }
         self.records.retain(|_, record| record.is_known());
+        // What clients said stays true.
+        for (_, logged) in self.marks.values_mut().filter(|(_, logged)| lost(*logged)) {
+            *logged = NOT_LOGGED;
+        }
     }
 }
+
+/// Where a mark is logged that was logged only past a place at which the log was cut.
+const NOT_LOGGED: u64 = u64::MAX;
 
 struct HeadPlanRef<'a> {
     blob: &'a BlobName,

@@ -156,9 +156,7 @@ impl Change<'_> {
             self.store.retain_extent(&extent);
             self.insert(&mut blob.leaf, extent, &blob.cuts, 0);
         }
-        if leaf::is_fragmented(&blob.leaf) {
-            self.store.backlog.add_fragmented(self.key, blob.id, 0);
-        }
+        self.store.note_fragmented(self.key, blob.id, 0, &blob.leaf);
     }
 
     fn cut(&self, blob: &mut Blob, from: u64) {
@@ -190,9 +188,7 @@ impl Change<'_> {
             store.retain_extent(&extent);
             self.insert(&mut leaf.extents, extent, &cuts, key.2);
         }
-        if leaf::is_fragmented(&leaf.extents) {
-            store.backlog.add_fragmented(self.key, key.1, key.2);
-        }
+        store.note_fragmented(self.key, key.1, key.2, &leaf.extents);
         if !self.pins.is_empty() {
             store.backlog.add_historic_leaf(self.key, key);
         }

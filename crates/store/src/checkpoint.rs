@@ -108,10 +108,30 @@ impl Store {
     fn write_image(&self, image: Image) -> Result<Manifest> {
         let Image { mut manifest, mut entries, mut leaves, owners, .. } = image;
         self.log.flush()?;
+        let table = self.write_table(&mut entries, &mut leaves, &owners)?;
+        manifest.tables = self.index.tables();
+        if let Some(table) = &table {
+            manifest.tables.insert(0, table.summary());
+        }
+        self.with_reserve(|| manifest.write(&*self.disk))?;
+        self.index.install(table, &[]);
+        entries.iter().for_each(|(key, entry)| self.entries.mark_clean(key, entry));
+        leaves.iter().for_each(|(key, leaf)| self.leaves.mark_clean(key, leaf));
+        self.backlog.lock().owners.drain(..owners.len());
+        Ok(manifest)
+    }
+
+    /// Writes a table of these objects, which it sorts.
+    pub(crate) fn write_table(
+        &self,
+        entries: &mut [(EntryKey, Arc<Entry>)],
+        leaves: &mut [(LeafKey, Arc<Leaf>)],
+        owners: &[(Place, Owner)],
+    ) -> Result<Option<NewTable>> {
         entries.sort_unstable_by(|one, two| one.0.cmp(&two.0));
         leaves.sort_unstable_by_key(|(key, _)| *key);
-        let owners_by_place = by_place(&owners);
-        let build = || -> Result<Option<NewTable>> {
+        let owners_by_place = by_place(owners);
+        self.with_reserve(|| {
             let entries = entries.iter().map(|(key, entry)| {
                 let value = (!entry.blobs.is_empty()).then(|| encoded(|out| entry.encode(out)));
                 (index_key::entry_key(key), value)
@@ -124,18 +144,7 @@ impl Store {
                 (index_key::bulk_key(place.segment, place.position), Some(encoded(|out| owner.encode(out))))
             });
             self.index.build(entries.chain(leaves).chain(owners))
-        };
-        let table = self.with_reserve(build)?;
-        manifest.tables = self.index.tables();
-        if let Some(table) = &table {
-            manifest.tables.insert(0, table.summary());
-        }
-        self.with_reserve(|| manifest.write(&*self.disk))?;
-        self.index.install(table, &[]);
-        entries.iter().for_each(|(key, entry)| self.entries.mark_clean(key, entry));
-        leaves.iter().for_each(|(key, leaf)| self.leaves.mark_clean(key, leaf));
-        self.backlog.lock().owners.drain(..owners.len());
-        Ok(manifest)
+        })
     }
 
     /// All of a manifest but segments and tables.

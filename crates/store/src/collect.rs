@@ -194,6 +194,16 @@ impl Backlog {
         self.state.lock().historic_leaves.insert(*leaf, key.1.clone());
     }
 
+    /// The caller holds the commit lock, so that nobody adds it meanwhile.
+    pub(crate) fn remove_historic_entry(&self, key: &EntryKey) {
+        self.state.lock().historic_entries.remove(key);
+    }
+
+    /// The caller holds the commit lock, so that nobody adds it meanwhile.
+    pub(crate) fn remove_historic_leaf(&self, leaf: &LeafKey) {
+        self.state.lock().historic_leaves.remove(leaf);
+    }
+
     pub(crate) fn pin_released(&self) {
         let mut work = self.state.lock();
         if work.historic_entries.is_empty() && work.historic_leaves.is_empty() {

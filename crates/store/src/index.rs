@@ -90,6 +90,23 @@ impl Index {
         Ok(Index { disk, options, tables: RwLock::new(tables), cache, next_id })
     }
 
+    /// An index without tables, beside the files of others, which stay until [`Index::remove_others`].
+    pub fn anew(disk: Arc<dyn Disk>, options: IndexOptions) -> Result<Self> {
+        options.check()?;
+        let newest = table_files(&*disk)?.into_iter().max();
+        let next_id = AtomicU64::new(newest.map_or(0, |id| id.0.saturating_add(1)));
+        let tables = Visible::list(Vec::new(), &[], options.memory_max);
+        let cache = Arc::new(Cache::new(options.memory_max, &tables));
+        Ok(Index { disk, options, tables: RwLock::new(tables), cache, next_id })
+    }
+
+    /// Removes the files of all tables that are not visible. To be called when the manifest names those that are, and nobody is writing
+    /// another.
+    pub fn remove_others(&self) -> Result<()> {
+        let visible: FxHashSet<TableId> = self.tables().iter().map(|summary| summary.id).collect();
+        table_files(&*self.disk)?.difference(&visible).try_for_each(|id| remove_file(&*self.disk, *id))
+    }
+
     /// The value of the key, if it has one.
     pub fn get(&self, key: &[u8]) -> Result<Option<Box<[u8]>>> {
         let hash = key_hash(key);

@@ -32,6 +32,7 @@ mod pin;
 mod pins;
 mod read;
 mod rebase;
+mod rebuild;
 mod recent;
 mod recovery;
 mod relocate;
@@ -39,6 +40,8 @@ mod scan;
 mod segment;
 mod stats;
 mod store;
+#[cfg(test)]
+mod testing;
 mod transact;
 
 pub use check::{CheckReport, DAMAGE_MAX};

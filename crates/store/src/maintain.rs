@@ -6,6 +6,7 @@ use std::{
     sync::{Arc, atomic::AtomicBool},
 };
 
+use parking_lot::MutexGuard;
 use tyr_types::{BlobId, Error, ErrorKind, KeyspaceId, Result};
 use tyr_wire::{
     Reader,
@@ -19,6 +20,7 @@ use crate::{
     collect::Garbage,
     index_key::{self, EntryKey, IndexKey, LeafKey},
     miss::Wait,
+    objects::Shard,
     relocate::{Object, forget_history},
     segment::Segment,
     store::Store,
@@ -57,7 +59,11 @@ impl Store {
             || self.forget_histories()?
             || self.defragment_one()?
             || self.merge_tables()?
-            || self.compact_one(SPARSE)?;
+            || match self.compacting.try_lock() {
+                Some(compacting) => self.compact_one(&compacting, SPARSE)?,
+                // Somebody is at it.
+                None => false,
+            };
         Ok(if worked { Maintained::Worked } else { Maintained::Idle })
     }
 
@@ -83,7 +89,7 @@ impl Store {
             if worked {
                 continue;
             }
-            if !self.compact_one(TIDY)? {
+            if !self.compact_one(&self.compacting.lock(), TIDY)? {
                 break;
             }
             report.segments += 1;
@@ -110,13 +116,19 @@ impl Store {
     fn collect_garbage(&self) -> Result<bool> {
         let Some(garbage) = self.backlog.lock().garbage.front().cloned() else { return Ok(false) };
         let rest = match &garbage {
+            // Released with all that the keyspace had.
+            Garbage::Blob { keyspace, .. } | Garbage::Cut { keyspace, .. }
+                if !self.keyspaces.contains(*keyspace) =>
+            {
+                None
+            }
             Garbage::Blob { keyspace, blob, from } => self
                 .release_leaves(*keyspace, *blob, *from)?
                 .map(|from| Garbage::Blob { keyspace: *keyspace, blob: *blob, from }),
             Garbage::Cut { keyspace, key, blob, from } => {
                 let entry = (*keyspace, key.clone());
                 let next = self.trim_leaves(&entry, *blob, *from)?;
-                if next.is_none() && self.keyspaces.contains(*keyspace) {
+                if next.is_none() {
                     self.rebase(&entry, *blob)?;
                 }
                 next.map(|from| Garbage::Cut { keyspace: *keyspace, key: key.clone(), blob: *blob, from })
@@ -142,16 +154,32 @@ impl Store {
         Ok(next)
     }
 
-    /// Leaves alone a leaf that was evicted between being loaded and being locked: an older state must not replace it.
     fn release_leaf(&self, id: &LeafKey) -> Result<()> {
-        self.loaded(self.leaf(id, Wait::Allowed))?;
-        let _commit = self.commit.lock();
+        loop {
+            self.loaded(self.leaf(id, Wait::Allowed))?;
+            let _commit = self.commit.lock();
+            // Evicted since: once more.
+            if self.release_locked(id) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Empties a leaf; the caller holds the commit lock. Leaves alone, and returns false for, one that was evicted since it was loaded:
+    /// an older state must not replace it.
+    pub(crate) fn release_locked(&self, id: &LeafKey) -> bool {
+        if !self.keyspaces.contains(id.0) {
+            // Released as a whole.
+            return true;
+        }
         let mut shard = self.leaves.lock(id);
-        let Some(leaf) = shard.find(id) else { return Ok(()) };
-        leaf.extents.iter().for_each(|extent| self.release_extent(extent));
-        let empty = Leaf { applied: leaf.applied, extents: Vec::new() };
-        self.leaves.change(&mut shard, id, Arc::new(empty));
-        Ok(())
+        let Some(leaf) = shard.find(id) else { return false };
+        if !leaf.extents.is_empty() {
+            leaf.extents.iter().for_each(|extent| self.release_extent(extent));
+            let empty = Leaf { applied: leaf.applied, extents: Vec::new() };
+            self.leaves.change(&mut shard, id, Arc::new(empty));
+        }
+        true
     }
 
     /// Prunes leaves behind a cut; where to go on, if there are more.
@@ -164,40 +192,46 @@ impl Store {
         Ok(next)
     }
 
-    /// Drops what no pin can see from a leaf; whether somebody may still look at its past.
-    fn prune_leaf(&self, key: &EntryKey, id: &LeafKey) -> Result<bool> {
-        if !self.keyspaces.contains(key.0) {
-            return Ok(false);
+    /// Drops what no pin can see from a leaf, and remembers it if a pin may still see its past.
+    fn prune_leaf(&self, key: &EntryKey, id: &LeafKey) -> Result<()> {
+        loop {
+            self.loaded(self.entry(key, Wait::Allowed))?;
+            self.loaded(self.leaf(id, Wait::Allowed))?;
+            let mut commit = self.commit.lock();
+            if !self.keyspaces.contains(key.0) {
+                self.backlog.remove_historic_leaf(id);
+                return Ok(());
+            }
+            let mut entries = self.entries.lock(key);
+            // Evicted since: once more.
+            let Some(entry) = entries.find(key) else { continue };
+            let Some(blob) = entry.blobs.iter().find(|blob| blob.id == id.1) else {
+                self.backlog.remove_historic_leaf(id);
+                return Ok(());
+            };
+            let pins = self.pins_of(key);
+            let mut shard = self.leaves.lock(id);
+            let Some(old) = shard.find(id) else { continue };
+            let mut leaf = Leaf::clone(&old);
+            let dropped = crate::leaf::prune(&mut leaf.extents, &blob.cuts, id.2, &pins);
+            if pins.is_empty() {
+                self.note_fragmented(key, id.1, id.2, &leaf.extents);
+            }
+            if !dropped.is_empty() {
+                if leaf.extents.is_empty() {
+                    // From now on the index does not know the leaf, so that nobody will log it again when the cuts that hide its bytes are
+                    // forgotten. What the log says of it must end with this.
+                    self.log_leaf(&mut commit, key, id, leaf.clone())?;
+                }
+                dropped.iter().for_each(|extent| self.release_extent(extent));
+                self.leaves.change(&mut shard, id, Arc::new(leaf));
+            }
+            match pins.is_empty() {
+                true => self.backlog.remove_historic_leaf(id),
+                false => self.backlog.add_historic_leaf(key, id),
+            }
+            return Ok(());
         }
-        self.loaded(self.entry(key, Wait::Allowed))?;
-        self.loaded(self.leaf(id, Wait::Allowed))?;
-        let _commit = self.commit.lock();
-        let mut entries = self.entries.lock(key);
-        // Evicted since: another time.
-        let Some(entry) = entries.find(key) else { return Ok(self.look_again(key, id)) };
-        let Some(blob) = entry.blobs.iter().find(|blob| blob.id == id.1) else { return Ok(false) };
-        let pins = self.pins_of(key);
-        let mut shard = self.leaves.lock(id);
-        let Some(old) = shard.find(id) else { return Ok(self.look_again(key, id)) };
-        let mut leaf = Leaf::clone(&old);
-        let dropped = crate::leaf::prune(&mut leaf.extents, &blob.cuts, id.2, &pins);
-        if pins.is_empty() && crate::leaf::is_fragmented(&leaf.extents) {
-            self.backlog.add_fragmented(key, id.1, id.2);
-        }
-        if !dropped.is_empty() {
-            dropped.iter().for_each(|extent| self.release_extent(extent));
-            self.leaves.change(&mut shard, id, Arc::new(leaf));
-        }
-        if !pins.is_empty() {
-            self.backlog.add_historic_leaf(key, id);
-        }
-        Ok(!pins.is_empty())
-    }
-
-    /// Puts a leaf back among those that have a history.
-    fn look_again(&self, key: &EntryKey, id: &LeafKey) -> bool {
-        self.backlog.add_historic_leaf(key, id);
-        true
     }
 
     /// Up to [`GARBAGE_STEP`] indexes of leaves of a blob that exist, from one on, ascending.
@@ -269,41 +303,46 @@ impl Store {
         Ok(true)
     }
 
-    /// After a pin was released: forgets what was kept for it.
+    /// After a pin was released: forgets what was kept for it. What fails stays in the backlog for the next time, and does not keep the
+    /// rest from its turn.
     fn forget_histories(&self) -> Result<bool> {
         let (entries, leaves) = {
             let mut work = self.backlog.lock();
             if !std::mem::take(&mut work.history_due) {
                 return Ok(false);
             }
-            (std::mem::take(&mut work.historic_entries), std::mem::take(&mut work.historic_leaves))
+            // They stay where a checkpoint finds them until they are done.
+            (work.historic_entries.clone(), work.historic_leaves.clone())
         };
-        if entries.is_empty() && leaves.is_empty() {
-            return Ok(false);
-        }
-        for key in entries {
-            self.forget_entry_history(&key)?;
-        }
-        for (id, key) in leaves {
-            self.prune_leaf(&(id.0, key), &id)?;
-        }
-        Ok(true)
+        let is_idle = entries.is_empty() && leaves.is_empty();
+        let entries = entries.into_iter().map(|key| self.forget_entry_history(&key));
+        let leaves = leaves.into_iter().map(|(id, key)| self.prune_leaf(&(id.0, key), &id));
+        // All of them, then the first failure.
+        let results: Vec<Result<()>> = entries.chain(leaves).filter(Result::is_err).collect();
+        results.into_iter().collect::<Result<()>>()?;
+        Ok(!is_idle)
     }
 
     fn forget_entry_history(&self, key: &EntryKey) -> Result<()> {
-        if !self.keyspaces.contains(key.0) {
-            return Ok(());
+        loop {
+            self.loaded(self.entry(key, Wait::Allowed))?;
+            let _commit = self.commit.lock();
+            if !self.keyspaces.contains(key.0) {
+                self.backlog.remove_historic_entry(key);
+                return Ok(());
+            }
+            let mut shard = self.entries.lock(key);
+            // Evicted since: once more.
+            if let Some(old) = shard.find(key) {
+                self.forget_locked(key, &mut shard, &old);
+                return Ok(());
+            }
         }
-        self.loaded(self.entry(key, Wait::Allowed))?;
-        let _commit = self.commit.lock();
-        let mut shard = self.entries.lock(key);
-        let Some(old) = shard.find(key) else {
-            // Evicted since: another time.
-            self.backlog.add_historic_entry(key);
-            return Ok(());
-        };
+    }
+
+    fn forget_locked(&self, key: &EntryKey, shard: &mut Shard<EntryKey, Entry>, old: &Entry) {
         let pins = self.pins_of(key);
-        let mut entry = Entry::clone(&old);
+        let mut entry = Entry::clone(old);
         let mut kept = Vec::with_capacity(entry.blobs.len());
         for mut blob in std::mem::take(&mut entry.blobs) {
             let is_seen = blob.deleted.is_none_or(|deleted| {
@@ -312,8 +351,8 @@ impl Store {
             let dropped =
                 if is_seen { forget_history(&mut blob, &pins) } else { std::mem::take(&mut blob.leaf) };
             dropped.iter().for_each(|extent| self.release_extent(extent));
-            if pins.is_empty() && crate::leaf::is_fragmented(&blob.leaf) {
-                self.backlog.add_fragmented(key, blob.id, 0);
+            if pins.is_empty() {
+                self.note_fragmented(key, blob.id, 0, &blob.leaf);
             }
             if is_seen {
                 kept.push(blob);
@@ -323,12 +362,12 @@ impl Store {
         }
         entry.blobs = kept;
         if entry != *old {
-            self.entries.change(&mut shard, key, Arc::new(entry));
+            self.entries.change(shard, key, Arc::new(entry));
         }
-        if !pins.is_empty() {
-            self.backlog.add_historic_entry(key);
+        match pins.is_empty() {
+            true => self.backlog.remove_historic_entry(key),
+            false => self.backlog.add_historic_entry(key),
         }
-        Ok(())
     }
 
     fn defragment_one(&self) -> Result<bool> {
@@ -339,21 +378,44 @@ impl Store {
         Ok(true)
     }
 
-    /// Empties the segment with the least that is live, if it is less than `limit` of 100.
-    fn compact_one(&self, limit: u64) -> Result<bool> {
+    /// Empties the segment with the least that is live, if it is less than `limit` of 100; one at a time.
+    fn compact_one(&self, _compacting: &MutexGuard<'_, ()>, limit: u64) -> Result<bool> {
         let Some(segment) = self.sparsest(limit) else { return Ok(false) };
-        if let Err(error) = self.evacuate(&segment).and_then(|()| check_empty(&segment)) {
-            if matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::Internal) {
-                // Kept, for what is left in it can be had nowhere else; told once, so that other segments have their turn.
-                self.checkpoint.lock().kept.insert(segment.id);
+        match self.evacuate(&segment).and_then(|()| self.check_empty(&segment)) {
+            Ok(Emptied::Whole) => {}
+            // Garbage is collected before the next segment is looked for.
+            Ok(Emptied::ButForGarbage) => return Ok(true),
+            Err(error) => {
+                if matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::Internal) {
+                    // Kept, for what is left in it can be had nowhere else; told once, so that other segments have their turn.
+                    self.checkpoint.lock().kept.insert(segment.id);
+                }
+                return Err(error);
             }
-            return Err(error);
         }
         self.checkpoint.lock().evacuated.insert(segment.id);
         if self.checkpoint.lock().evacuated.len() >= EVACUATED_MAX || self.is_space_short() {
             self.backlog.request_checkpoint();
         }
         Ok(true)
+    }
+
+    /// Fails if something live is left in a segment that everything has been moved out of, but for what a keyspace left behind that was dropped
+    /// meanwhile. All else that is collected in steps has been released by the evacuation.
+    pub(crate) fn check_empty(&self, segment: &Segment) -> Result<Emptied> {
+        // A keyspace is forgotten, and what it had released, under this lock: never seen in between.
+        let _commit = self.commit.lock();
+        let left = segment.live();
+        if left == 0 {
+            return Ok(Emptied::Whole);
+        }
+        if self.backlog.lock().garbage.iter().any(|garbage| matches!(garbage, Garbage::Keyspace(_))) {
+            return Ok(Emptied::ButForGarbage);
+        }
+        Err(Error::internal(format!(
+            "{} cannot be emptied: nobody is known to own {left} live bytes in it; the file is kept; run a check and report this",
+            segment.name()
+        )))
     }
 
     pub(crate) fn is_space_short(&self) -> bool {
@@ -383,15 +445,12 @@ impl Store {
     }
 }
 
-/// Fails if something live is left in a segment that everything has been moved out of.
-fn check_empty(segment: &Segment) -> Result<()> {
-    match segment.live() {
-        0 => Ok(()),
-        left => Err(Error::internal(format!(
-            "{} cannot be emptied: nobody is known to own {left} live bytes in it; the file is kept; run a check and report this",
-            segment.name()
-        ))),
-    }
+/// Whether a segment that everything was moved out of is empty.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Emptied {
+    Whole,
+    /// What is left waits to be collected.
+    ButForGarbage,
 }
 
 /// Segments with less than this percentage live are compacted in passing.
@@ -405,3 +464,6 @@ const GARBAGE_STEP: usize = 256;
 
 /// So many evacuated segments are worth a checkpoint.
 const EVACUATED_MAX: usize = 4;
+
+#[cfg(test)]
+mod tests;

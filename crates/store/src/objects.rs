@@ -3,6 +3,9 @@
 //! Objects are immutable behind `Arc`s and replaced when they change, so a reader keeps what it took. An object is *dirty* from its
 //! change until a checkpoint has written that very state to the index; dirty objects are never evicted. Lookups that miss
 //! load from the index; a load that raced with an eviction is thrown away, for it may be older than what was evicted.
+//!
+//! The object that was loaded last is still there when its loader comes back with a lock, unless others have loaded meanwhile; so
+//! "load, lock, and once more if it is gone" comes to an end. Every key in a shard's queue has an object, and only one place there.
 
 use std::{
     collections::{BTreeSet, HashMap, VecDeque},
@@ -169,6 +172,10 @@ impl<K: Clone + Eq + Hash + Ord, V: Weigh> Objects<K, V> {
                     self.forget(&mut shard, slot.weight);
                 }
             }
+            // A key that was left here would stand for the object that is loaded next: that one would be evicted as it arrives, again and
+            // again.
+            let Shard { slots, queue, .. } = &mut *shard;
+            queue.retain(|key| slots.contains_key(key));
         }
     }
 
@@ -324,6 +331,17 @@ mod tests {
             Ok::<u64, ()>(loads)
         });
         assert_eq!((value.map(|value| *value), loads), (Ok(2), 2));
+    }
+
+    #[test]
+    fn what_was_loaded_last_stays_however_small_the_budget_also_after_a_removal() {
+        let objects: Objects<u64, u64> = Objects::new(0);
+        for round in 0..3 {
+            objects.find_or_load(&1, load(round)).expect("loads");
+            assert!(objects.find(&1).is_some(), "in round {round}");
+            objects.replace_dirty(|_| true, |value| *value);
+            assert!(objects.find(&1).is_none());
+        }
     }
 
     #[test]

@@ -2,18 +2,21 @@
 
 use std::{
     collections::BTreeMap,
-    sync::atomic::{AtomicUsize, Ordering},
-    time::Instant,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
 };
 
 use parking_lot::{Mutex, RwLock};
 use rustc_hash::FxHashMap;
+use tyr_env::Clock;
 use tyr_types::{KeyspaceId, Number};
 
 use crate::index_key::EntryKey;
 
 /// All pins of a store.
-#[derive(Default)]
 pub struct Pins {
     /// Of single blobs.
     pub blobs: BlobPins,
@@ -22,6 +25,18 @@ pub struct Pins {
 }
 
 impl Pins {
+    /// No pins yet; their ages are told by the clock.
+    pub fn new(clock: Arc<dyn Clock>) -> Self {
+        let keyspaces = KeyspacePins {
+            count: AtomicUsize::new(0),
+            sets: RwLock::default(),
+            ages: RwLock::default(),
+            serial: AtomicUsize::new(0),
+            clock,
+        };
+        Pins { blobs: BlobPins::default(), keyspaces }
+    }
+
     /// The numbers at which the blob of a key is pinned, ascending.
     pub fn of(&self, key: &EntryKey) -> Vec<Number> {
         self.blobs.with(key, |set| self.keyspaces.with(key.0, set))
@@ -84,12 +99,13 @@ impl BlobPins {
 }
 
 /// The pins of whole keyspaces. Few, and rarely changed; reading them costs one load while there is none.
-#[derive(Default)]
 pub struct KeyspacePins {
     count: AtomicUsize,
     sets: RwLock<BTreeMap<KeyspaceId, PinSet>>,
-    ages: RwLock<BTreeMap<(Number, u64), Instant>>,
+    /// When each pin began.
+    ages: RwLock<BTreeMap<(Number, u64), Duration>>,
     serial: AtomicUsize,
+    clock: Arc<dyn Clock>,
 }
 
 impl KeyspacePins {
@@ -124,7 +140,7 @@ impl KeyspacePins {
     /// Notes that a pin began now; returns what [`KeyspacePins::ended`] wants.
     pub fn began(&self, number: Number) -> (Number, u64) {
         let id = (number, self.serial.fetch_add(1, Ordering::Relaxed) as u64);
-        self.ages.write().insert(id, Instant::now());
+        self.ages.write().insert(id, self.clock.now());
         id
     }
 
@@ -136,6 +152,7 @@ impl KeyspacePins {
     /// How many pins there are, and the seconds since the oldest of them began.
     pub fn summary(&self) -> (usize, Option<f64>) {
         let ages = self.ages.read();
-        (ages.len(), ages.values().map(Instant::elapsed).max().map(|age| age.as_secs_f64()))
+        let oldest = ages.values().min().map(|began| self.clock.now().saturating_sub(*began));
+        (ages.len(), oldest.map(|age| age.as_secs_f64()))
     }
 }

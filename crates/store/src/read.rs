@@ -183,7 +183,8 @@ impl Store {
         if plan.len < len {
             plan.observed = plan.observed.max(head.number);
         }
-        let multiple = self.lay_out(key, blob, number, offset, &mut plan, |leaf| self.leaf(leaf, wait))?;
+        let multiple =
+            self.lay_out(key, blob, number, offset, &mut plan, |leaf| self.leaf_of(key, leaf, wait))?;
         if multiple && at == Number::MAX {
             let now = self.entry(key, wait)?;
             if now.applied != entry.applied {
@@ -312,13 +313,13 @@ impl Store {
         Ok(Filled::Whole)
     }
 
-    /// Reads what is visible of a leaf at its newest; where it begins and ends is for the caller to know. `None` if a segment was emptied.
+    /// Reads what is visible of a leaf at its newest; where it begins and ends is for the caller to know.
     pub(crate) fn read_leaf(
         &self,
         extents: &[Extent],
         pieces: &[leaf::Piece],
         buffer: &mut [u8],
-    ) -> Result<Option<()>> {
+    ) -> Result<Filled> {
         let base = pieces.first().map_or(0, |piece| piece.range.start);
         let mut missing = Vec::new();
         for piece in pieces {
@@ -332,7 +333,7 @@ impl Store {
             };
             self.fetch_cached(&fetch, buffer, &mut missing);
         }
-        Ok(matches!(self.fetch_missing(missing, buffer)?, Filled::Whole).then_some(()))
+        self.fetch_missing(missing, buffer)
     }
 
     /// Reads stored bytes, unverified, from memory if they have not been written yet; returns where in `scratch` they begin.
@@ -393,7 +394,7 @@ pub(crate) fn with_scratch<T>(len: usize, with: impl FnOnce(&mut Blocks) -> T) -
 }
 
 #[cold]
-fn lost(key: &EntryKey, segment: SegmentId) -> Error {
+pub(crate) fn lost(key: &EntryKey, segment: SegmentId) -> Error {
     Error::corrupt(format!(
         "blob '{}' has bytes in segment {}, which is not in the store; run a check and restore the blob from a copy",
         key.1, segment.0

@@ -47,13 +47,13 @@ impl Store {
         self.rebase_entry(key, blob, &cuts)
     }
 
-    /// False if somebody has begun to read the blob's past.
+    /// False if somebody has begun to read the blob's past, or its keyspace is gone.
     fn rebase_leaf(&self, key: &EntryKey, id: &LeafKey, cuts: &[Cut]) -> Result<bool> {
         loop {
             self.loaded(self.leaf(id, Wait::Allowed))?;
             let mut commit = self.commit.lock();
             let _entries = self.entries.lock(key);
-            if !self.pins_of(key).is_empty() {
+            if !self.keyspaces.contains(key.0) || !self.pins_of(key).is_empty() {
                 return Ok(false);
             }
             let mut shard = self.leaves.lock(id);
@@ -62,9 +62,7 @@ impl Store {
             let extents = trimmed(&old.extents, cuts, id.2);
             // Logged even if nothing changes: the leaf may have been pruned in memory alone.
             let leaf = Leaf { applied: old.applied, extents };
-            let state =
-                LeafState { keyspace: id.0, key: key.1.clone(), blob: id.1, index: id.2, leaf: leaf.clone() };
-            self.log_state(&mut commit, &Record::Leaf(state))?;
+            self.log_leaf(&mut commit, key, id, leaf.clone())?;
             self.recount_trimmed(&old.extents, &leaf.extents);
             self.leaves.change(&mut shard, id, Arc::new(leaf));
             return Ok(true);
@@ -72,28 +70,45 @@ impl Store {
     }
 
     fn rebase_entry(&self, key: &EntryKey, blob: BlobId, cuts: &[Cut]) -> Result<()> {
-        self.loaded(self.entry(key, Wait::Allowed))?;
-        let mut commit = self.commit.lock();
-        let mut shard = self.entries.lock(key);
-        // Evicted since: the next cut tries again.
-        let Some(old) = shard.find(key) else { return Ok(()) };
-        let mut entry = Entry::clone(&old);
-        let Some(current) = entry.blobs.last_mut().filter(|current| current.id == blob) else {
-            return Ok(());
-        };
-        // A cut that came meanwhile stays, and with it those before it; the next attempt gets them all.
-        if current.cuts != cuts || !self.pins_of(key).is_empty() {
+        loop {
+            self.loaded(self.entry(key, Wait::Allowed))?;
+            let mut commit = self.commit.lock();
+            if !self.keyspaces.contains(key.0) {
+                return Ok(());
+            }
+            let mut shard = self.entries.lock(key);
+            // Evicted since: once more.
+            let Some(old) = shard.find(key) else { continue };
+            let mut entry = Entry::clone(&old);
+            let Some(current) = entry.blobs.last_mut().filter(|current| current.id == blob) else {
+                return Ok(());
+            };
+            // A cut that came meanwhile stays, and with it those before it; the next attempt gets them all.
+            if current.cuts != cuts || !self.pins_of(key).is_empty() {
+                return Ok(());
+            }
+            let before = std::mem::take(&mut current.leaf);
+            current.leaf = trimmed(&before, cuts, 0);
+            current.cuts.clear();
+            let after = current.leaf.clone();
+            let state = EntryState { keyspace: key.0, key: key.1.clone(), entry: entry.clone() };
+            self.log_state(&mut commit, &Record::Entry(state))?;
+            self.recount_trimmed(&before, &after);
+            self.entries.change(&mut shard, key, Arc::new(entry));
             return Ok(());
         }
-        let before = std::mem::take(&mut current.leaf);
-        current.leaf = trimmed(&before, cuts, 0);
-        current.cuts.clear();
-        let after = current.leaf.clone();
-        let state = EntryState { keyspace: key.0, key: key.1.clone(), entry: entry.clone() };
-        self.log_state(&mut commit, &Record::Entry(state))?;
-        self.recount_trimmed(&before, &after);
-        self.entries.change(&mut shard, key, Arc::new(entry));
-        Ok(())
+    }
+
+    /// Logs what a leaf is now.
+    pub(crate) fn log_leaf(
+        &self,
+        commit: &mut CommitState,
+        key: &EntryKey,
+        id: &LeafKey,
+        leaf: Leaf,
+    ) -> Result<()> {
+        let state = LeafState { keyspace: id.0, key: key.1.clone(), blob: id.1, index: id.2, leaf };
+        self.log_state(commit, &Record::Leaf(state))
     }
 
     fn log_state(&self, commit: &mut CommitState, record: &Record) -> Result<()> {

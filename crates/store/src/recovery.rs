@@ -13,7 +13,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use tyr_env::{Access, BLOCK_SIZE, Blocks, Disk, Write};
+use tyr_env::{Access, BLOCK_SIZE, Blocks, Clock, Disk, Write};
 use tyr_types::{BlobId, Error, ErrorKind, KeyspaceId, Number, Result};
 use tyr_wire::{
     Reader,
@@ -39,6 +39,7 @@ use crate::{
     miss::Wait,
     objects::Objects,
     options::{Create, Options},
+    pins::Pins,
     read::{crc32c, with_scratch},
     recent::Recent,
     segment::{RESERVE_NAME, Segment, Segments, parse_segment_name},
@@ -65,12 +66,45 @@ struct Found {
     bulk: Vec<(KeyspaceId, Arc<Segment>)>,
 }
 
+/// Which tables of the index to begin with.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Tables {
+    /// Those that the manifest names.
+    Named,
+    /// None.
+    Anew,
+}
+
 impl Store {
-    /// Opens the store on a disk, or creates one.
+    /// Opens the store on a disk, or creates one. The clock tells the ages of pins.
     ///
     /// Fails with `not found` or `exists` as [`Create`] has it, `invalid` if the directory holds something else, `unavailable` if a newer program
     /// wrote it, and `corrupt` if acknowledged bytes are damaged.
-    pub fn open(disk: Arc<dyn Disk>, create: Create, options: Options) -> Result<Self> {
+    pub fn open(
+        disk: Arc<dyn Disk>,
+        clock: Arc<dyn Clock>,
+        create: Create,
+        options: Options,
+    ) -> Result<Self> {
+        Self::open_with(disk, clock, create, options, Tables::Named)
+    }
+
+    /// As [`Store::open`], of a store that exists, without what its index says: that is made again from the log. Fails with `corrupt` if a
+    /// part of the log is damaged, too; then the store is as it was.
+    pub fn open_rebuilding(disk: Arc<dyn Disk>, clock: Arc<dyn Clock>, options: Options) -> Result<Self> {
+        let store = Self::open_with(disk, clock, Create::Never, options, Tables::Anew)?;
+        store.checkpoint()?;
+        store.index.remove_others()?;
+        Ok(store)
+    }
+
+    fn open_with(
+        disk: Arc<dyn Disk>,
+        clock: Arc<dyn Clock>,
+        create: Create,
+        options: Options,
+        tables: Tables,
+    ) -> Result<Self> {
         options.check()?;
         let poison = Arc::new(Poison::default());
         let disk = Guard::new(disk, poison.clone());
@@ -95,14 +129,16 @@ impl Store {
         };
         let inline_max = options.inline_max.min(manifest.segment_size as usize / 8);
         let options = Options { inline_max, ..options };
-        Self::recover(disk, poison, manifest, options)
+        Self::recover(disk, clock, poison, manifest, options, tables)
     }
 
     fn recover(
         disk: Arc<dyn Disk>,
+        clock: Arc<dyn Clock>,
         poison: Arc<Poison>,
         manifest: Manifest,
         options: Options,
+        tables: Tables,
     ) -> Result<Self> {
         let segments = Arc::new(Segments::new(disk.clone(), manifest.segment_size, manifest.next_segment));
         let found = find_segments(&*disk, &manifest, &segments)?;
@@ -130,7 +166,12 @@ impl Store {
             result => result?,
         }
         let index_options = IndexOptions { memory_max: options.index_cache / 2, ..IndexOptions::default() };
-        let index = Index::open(disk.clone(), manifest.tables.clone(), index_options)?;
+        let index = match tables {
+            Tables::Named => {
+                Index::open(disk.clone(), manifest.tables.clone(), index_options).map_err(rebuildable)?
+            }
+            Tables::Anew => Index::anew(disk.clone(), index_options)?,
+        };
         let store = Store {
             entries: Objects::new(options.index_cache / 4),
             leaves: Objects::new(options.index_cache / 4),
@@ -142,7 +183,7 @@ impl Store {
             log,
             index,
             keyspaces: Keyspaces::default(),
-            pins: Arc::default(),
+            pins: Arc::new(Pins::new(clock)),
             commit: Mutex::new(CommitState { next: first }),
             applied: AtomicU64::new(first.previous().to_u64()),
             checkpoint: Mutex::new(CheckpointState {
@@ -153,6 +194,7 @@ impl Store {
                 taken: 0,
                 log_bytes: 0,
             }),
+            compacting: Mutex::default(),
             merging: Mutex::default(),
             backlog: Arc::default(),
             next_wake: AtomicU64::new(0),
@@ -161,6 +203,9 @@ impl Store {
             options,
         };
         store.restore(&manifest);
+        if tables == Tables::Anew {
+            store.rebuild(&manifest)?;
+        }
         for frame in &tail.frames {
             if let Some(segment) = store.segments.find(frame.place.segment) {
                 let end = u64::from(frame.place.position) + u64::from(frame.header.frame_end);
@@ -266,7 +311,7 @@ impl Store {
     }
 
     /// Loads what a commit changed.
-    fn hold(&self, blob: &BlobCommit) -> Result<Held> {
+    pub(crate) fn hold(&self, blob: &BlobCommit) -> Result<Held> {
         let mut held = Held::default();
         let key = (blob.keyspace, blob.key.clone());
         let entry = self.loaded(self.entry(&key, Wait::Allowed))?;
@@ -287,7 +332,13 @@ impl Store {
     }
 
     /// Notes what a rewritten object says of its payload, which may be less than is known of it.
-    fn note_owners(&self, key: &EntryKey, blob: BlobId, index: u64, extents: &[Extent]) -> Result<()> {
+    pub(crate) fn note_owners(
+        &self,
+        key: &EntryKey,
+        blob: BlobId,
+        index: u64,
+        extents: &[Extent],
+    ) -> Result<()> {
         for extent in extents {
             self.note_filled(extent.place, extent.stored);
             let known = self.index.get(&index_key::bulk_key(extent.place.segment, extent.place.position))?;
@@ -346,6 +397,17 @@ fn check_not_lost(disk: &dyn Disk) -> Result<()> {
             "the directory holds '{name}' but no {MANIFEST_NAME}; restore the {MANIFEST_NAME} from a backup, or choose an empty directory"
         ))),
         None => Ok(()),
+    }
+}
+
+/// Says what can be done about damaged tables.
+fn rebuildable(error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::Corrupt => Error::corrupt(format!(
+            "{}; the log still says what the index did: rebuild the index with 'tyr check --rebuild-index'",
+            error.message()
+        )),
+        _ => error,
     }
 }
 

@@ -23,7 +23,7 @@ use crate::{
     log::Draft,
     miss::{Miss, Wait},
     payload::Payload,
-    read::{crc32c, damaged, with_scratch},
+    read::{Filled, crc32c, damaged, lost, with_scratch},
     segment::{Segment, SegmentHold},
     store::Store,
 };
@@ -39,8 +39,8 @@ pub(crate) enum Object {
 /// Why an object is rewritten.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Purpose {
-    /// A log segment is to be emptied: what it says of an object must be said again, also that a key is free, unless no older segment
-    /// says otherwise.
+    /// A log segment is to be emptied: what it says of an object must be said again, also that a key is free or that a leaf is empty,
+    /// unless no older segment says otherwise.
     LogSegment { is_oldest: bool },
     /// A bulk segment is to be emptied.
     BulkSegment,
@@ -49,7 +49,14 @@ enum Purpose {
 }
 
 /// Which extents of an object to rewrite, and into what.
-type Rewrite<'a> = dyn Fn(&[Extent], &[Cut], u64) -> Result<Vec<Replacement>> + 'a;
+type Rewrite<'a> = dyn Fn(&[Extent], &[Cut], u64) -> Result<Planned> + 'a;
+
+/// What is to become of an object's extents.
+enum Planned {
+    Replace(Vec<Replacement>),
+    /// The segment is not in use any more: it was emptied meanwhile, so that the object is stale.
+    Gone(SegmentId),
+}
 
 /// New extents in place of old ones.
 struct Replacement {
@@ -76,7 +83,8 @@ impl Store {
             }
             SegmentKind::Bulk(_) => Purpose::BulkSegment,
         };
-        let rewrite = |extents: &[Extent], _: &[Cut], _: u64| self.moved_out(segment, extents);
+        let rewrite =
+            |extents: &[Extent], _: &[Cut], _: u64| self.moved_out(segment, extents).map(Planned::Replace);
         for object in objects {
             self.rewrite(&object, &rewrite, purpose)?;
             self.keep_pace()?;
@@ -97,9 +105,9 @@ impl Store {
     fn oldest_log_segment(&self) -> Option<SegmentId> {
         let evacuated = &self.checkpoint.lock().evacuated;
         let all = self.segments.all();
-        let mut logs =
+        let logs =
             all.iter().filter(|segment| segment.kind == SegmentKind::Log && !evacuated.contains(&segment.id));
-        logs.next().map(|segment| segment.id)
+        logs.min_by_key(|segment| segment.first_sequence()).map(|segment| segment.id)
     }
 
     /// Every object that the frames of a log segment speak of; control records are logged again at once.
@@ -185,9 +193,7 @@ impl Store {
         for (position, extent) in
             extents.iter().enumerate().filter(|(_, extent)| extent.place.segment == segment.id)
         {
-            let bytes = self
-                .read_extent(extent)?
-                .ok_or_else(|| Error::internal("a segment was emptied while in use"))?;
+            let bytes = self.read_extent(segment, extent)?;
             replacements.push(Replacement {
                 old: vec![position],
                 start: extent.start,
@@ -199,21 +205,20 @@ impl Store {
         Ok(replacements)
     }
 
-    /// All stored bytes of an extent, verified; `None` if its segment is gone.
-    pub(crate) fn read_extent(&self, extent: &Extent) -> Result<Option<Vec<u8>>> {
-        let Some(segment) = self.segments.find(extent.place.segment) else { return Ok(None) };
+    /// All stored bytes of an extent, verified.
+    fn read_extent(&self, segment: &Segment, extent: &Extent) -> Result<Vec<u8>> {
         let len = extent.stored as usize;
         with_scratch(len, |scratch| {
-            let start = self.read_stored(&segment, extent.place, len, scratch)?;
+            let start = self.read_stored(segment, extent.place, len, scratch)?;
             let bytes = &scratch.as_bytes()[start..start + len];
             for (index, block) in bytes.chunks(tyr_wire::extent::CHECKSUM_BLOCK).enumerate() {
                 if extent.checksums.as_slice().get(index) != Some(&crc32c(block)) {
                     let distance =
                         u32::try_from(index * tyr_wire::extent::CHECKSUM_BLOCK).unwrap_or(u32::MAX);
-                    return Err(damaged(&segment, extent.place.advanced(distance)));
+                    return Err(damaged(segment, extent.place.advanced(distance)));
                 }
             }
-            Ok(Some(bytes.to_vec()))
+            Ok(bytes.to_vec())
         })
     }
 
@@ -225,7 +230,7 @@ impl Store {
         }
         let rewrite = |extents: &[Extent], cuts: &[Cut], index: u64| {
             if !leaf::is_fragmented(extents) {
-                return Ok(Vec::new());
+                return Ok(Planned::Replace(Vec::new()));
             }
             self.joined(extents, cuts, index)
         };
@@ -233,43 +238,54 @@ impl Store {
     }
 
     /// One replacement for everything visible; holes in between become zeros.
-    fn joined(&self, extents: &[Extent], cuts: &[Cut], index: u64) -> Result<Vec<Replacement>> {
+    fn joined(&self, extents: &[Extent], cuts: &[Cut], index: u64) -> Result<Planned> {
         let span = u32::try_from(LEAF_SPAN).expect("fits");
         let pieces = leaf::visible(extents, cuts, index, 0..span, Number::MAX);
-        let (Some(first), Some(last)) = (pieces.first(), pieces.last()) else { return Ok(Vec::new()) };
+        let (Some(first), Some(last)) = (pieces.first(), pieces.last()) else {
+            return Ok(Planned::Replace(Vec::new()));
+        };
         let mut bytes = vec![0; (last.range.end - first.range.start) as usize];
-        let read = self.read_leaf(extents, &pieces, &mut bytes)?;
-        read.ok_or_else(|| Error::internal("a segment was emptied while in use"))?;
+        if let Filled::Gone(segment) = self.read_leaf(extents, &pieces, &mut bytes)? {
+            return Ok(Planned::Gone(segment));
+        }
         let number = pieces.iter().map(|piece| extents[piece.extent].number).max().unwrap_or(Number::ZERO);
-        Ok(vec![Replacement {
+        Ok(Planned::Replace(vec![Replacement {
             old: (0..extents.len()).collect(),
             start: first.range.start,
             number,
             keep: None,
             payload: Payload::new(&bytes),
-        }])
+        }]))
     }
 
     /// Replaces extents of an object and logs its new state.
     fn rewrite(&self, object: &Object, rewrite: &Rewrite<'_>, purpose: Purpose) -> Result<()> {
-        loop {
+        let (Object::Entry(key) | Object::Leaf(key, _)) = object;
+        // What a dropped keyspace had is released, not moved. Asked again under the lock, for it may be dropped meanwhile.
+        while self.keyspaces.contains(key.0) {
             let done = match object {
                 Object::Entry(key) => self.rewrite_entry(key, rewrite, purpose)?,
                 Object::Leaf(key, leaf) => self.rewrite_leaf(key, leaf, rewrite, purpose)?,
             };
             if done {
-                return Ok(());
+                break;
             }
         }
+        Ok(())
     }
 
     fn rewrite_entry(&self, key: &EntryKey, rewrite: &Rewrite<'_>, purpose: Purpose) -> Result<bool> {
-        if !self.keyspaces.contains(key.0) {
-            return Ok(true);
-        }
         let old = self.loaded(self.entry(key, Wait::Allowed))?;
-        let replacements: Vec<Vec<Replacement>> =
-            old.blobs.iter().map(|blob| rewrite(&blob.leaf, &blob.cuts, 0)).collect::<Result<_>>()?;
+        let mut replacements: Vec<Vec<Replacement>> = Vec::with_capacity(old.blobs.len());
+        for blob in &old.blobs {
+            match rewrite(&blob.leaf, &blob.cuts, 0)? {
+                Planned::Replace(planned) => replacements.push(planned),
+                Planned::Gone(segment) => {
+                    let now = self.loaded(self.entry(key, Wait::Allowed))?;
+                    return self.stale(key, segment, Arc::ptr_eq(&now, &old));
+                }
+            }
+        }
         let wanted = match purpose {
             Purpose::LogSegment { is_oldest } => !old.blobs.is_empty() || !is_oldest,
             Purpose::BulkSegment | Purpose::Defragment => false,
@@ -278,6 +294,9 @@ impl Store {
             return Ok(true);
         }
         let mut commit = self.commit.lock();
+        if !self.keyspaces.contains(key.0) {
+            return Ok(true);
+        }
         let mut shard = self.entries.lock(key);
         if !shard.find(key).is_some_and(|now| Arc::ptr_eq(&now, &old)) {
             return Ok(false);
@@ -316,18 +335,29 @@ impl Store {
         rewrite: &Rewrite<'_>,
         purpose: Purpose,
     ) -> Result<bool> {
-        if !self.keyspaces.contains(key.0) {
-            return Ok(true);
-        }
         let entry = self.loaded(self.entry(key, Wait::Allowed))?;
-        let Some(blob) = entry.blobs.iter().find(|blob| blob.id == id.1) else { return Ok(true) };
+        let Some(blob) = entry.blobs.iter().find(|blob| blob.id == id.1) else {
+            return self.release_orphan(key, id);
+        };
         let old = self.loaded(self.leaf(id, Wait::Allowed))?;
-        let replacements = rewrite(&old.extents, &blob.cuts, id.2)?;
-        let is_log = matches!(purpose, Purpose::LogSegment { .. });
-        if replacements.is_empty() && (!is_log || old.extents.is_empty()) {
+        let replacements = match rewrite(&old.extents, &blob.cuts, id.2)? {
+            Planned::Replace(planned) => planned,
+            Planned::Gone(segment) => {
+                let now = self.loaded(self.leaf(id, Wait::Allowed))?;
+                return self.stale(key, segment, Arc::ptr_eq(&now, &old));
+            }
+        };
+        let wanted = match purpose {
+            Purpose::LogSegment { is_oldest } => !old.extents.is_empty() || !is_oldest,
+            Purpose::BulkSegment | Purpose::Defragment => false,
+        };
+        if !wanted && replacements.is_empty() {
             return Ok(true);
         }
         let mut commit = self.commit.lock();
+        if !self.keyspaces.contains(key.0) {
+            return Ok(true);
+        }
         let mut entries = self.entries.lock(key);
         // Joining depends on the cuts, and on nobody looking back.
         let now = entries.find(key);
@@ -355,6 +385,24 @@ impl Store {
         self.recount(key, id.1, id.2, &old.extents, &leaf.extents);
         self.leaves.change(&mut shard, id, Arc::new(leaf));
         Ok(true)
+    }
+
+    /// What to do about an object that refers to a segment which is not there: look again, unless it is the same as before.
+    fn stale(&self, key: &EntryKey, segment: SegmentId, is_same: bool) -> Result<bool> {
+        if is_same && self.keyspaces.contains(key.0) {
+            return Err(lost(key, segment));
+        }
+        Ok(false)
+    }
+
+    /// Releases a leaf whose blob is gone. It waits to be collected, and until then counts as live; nobody would move it, and so
+    /// it would seem to be live and nobody's. False if it has to be looked at again.
+    fn release_orphan(&self, key: &EntryKey, id: &LeafKey) -> Result<bool> {
+        self.loaded(self.leaf(id, Wait::Allowed))?;
+        let _commit = self.commit.lock();
+        let mut entries = self.entries.lock(key);
+        let is_gone = |entry: Arc<Entry>| entry.blobs.iter().all(|blob| blob.id != id.1);
+        Ok(entries.find(key).is_some_and(is_gone) && self.release_locked(id))
     }
 
     /// Places the payload of replacements, lets `fill` make the state from the places, and logs it. Bulk segments
@@ -411,6 +459,7 @@ impl Store {
             self.note_owner(key, blob, &write);
         }
         old.iter().filter(|extent| !new.contains(extent)).for_each(|extent| self.release_extent(extent));
+        self.note_fragmented(key, blob, index, new);
     }
 
     /// Unwraps a load that was allowed to wait.
@@ -464,3 +513,6 @@ const MOVED_PENDING_MAX: usize = 1 << 20;
 /// Rewritten payload of this size goes to bulk segments, though new payload would not: nobody waits for it, and payload that was bulk, and is
 /// moved leaf by leaf, must stay bulk.
 const REWRITTEN_BULK_MIN: usize = 16 << 10;
+
+#[cfg(test)]
+mod tests;

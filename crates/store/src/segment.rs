@@ -133,6 +133,11 @@ impl Segment {
         self.live.fetch_add(bytes, Ordering::Relaxed);
     }
 
+    /// Replaces the count of live bytes.
+    pub fn set_live(&self, bytes: i64) {
+        self.live.store(bytes, Ordering::Relaxed);
+    }
+
     /// One past the last byte in use.
     pub fn filled(&self) -> u64 {
         self.filled.load(Ordering::Relaxed)

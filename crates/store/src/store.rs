@@ -8,12 +8,12 @@ use std::sync::{
 use parking_lot::Mutex;
 use tyr_env::Disk;
 use tyr_types::{
-    Durability, Error, ErrorKind, Key, KeyspaceId, KeyspaceName, KeyspaceSettings, Number, Result,
+    BlobId, Durability, Error, ErrorKind, Key, KeyspaceId, KeyspaceName, KeyspaceSettings, Number, Result,
 };
 use tyr_wire::{
     Reader,
     entry::Entry,
-    extent::{Leaf, Place},
+    extent::{Extent, Leaf, Place},
     record::{KeyspaceState, Record},
 };
 
@@ -24,6 +24,7 @@ use crate::{
     index::Index,
     index_key::{self, EntryKey, LeafKey},
     keyspaces::{KeyspaceRecord, Keyspaces},
+    leaf,
     log::{Draft, Log},
     miss::{Miss, Wait},
     objects::{Objects, Weigh},
@@ -35,7 +36,7 @@ use crate::{
 
 /// A storage target: the log, the index, and everything in memory. It starts no threads; all methods may be called from many.
 ///
-/// Locks are taken in this order: merging, checkpoint, commit, shard of entries, shard of leaves, log.
+/// Locks are taken in this order: compacting, merging, checkpoint, commit, shard of entries, shard of leaves, log.
 pub struct Store {
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) options: Options,
@@ -55,6 +56,8 @@ pub struct Store {
     /// The last transaction that has been applied to the objects in memory, with all before it.
     pub(crate) applied: AtomicU64,
     pub(crate) checkpoint: Mutex<CheckpointState>,
+    /// Held by whoever empties a segment.
+    pub(crate) compacting: Mutex<()>,
     /// Held by the one merge of tables that is going on.
     pub(crate) merging: Mutex<()>,
     pub(crate) backlog: Arc<Backlog>,
@@ -202,7 +205,12 @@ impl Store {
         if wait == Wait::Never {
             return self.entries.find(key).ok_or(Miss::WouldBlock);
         }
-        Ok(self.entries.find_or_load(key, || self.load_entry(key))?)
+        let load = || {
+            let entry = self.load_entry(key)?;
+            entry.blobs.iter().for_each(|blob| self.note_fragmented(key, blob.id, 0, &blob.leaf));
+            Ok::<Entry, Error>(entry)
+        };
+        Ok(self.entries.find_or_load(key, load)?)
     }
 
     fn load_entry(&self, key: &EntryKey) -> Result<Entry> {
@@ -220,6 +228,27 @@ impl Store {
             return self.leaves.find(key).ok_or(Miss::WouldBlock);
         }
         Ok(self.leaves.find_or_load(key, || self.load_leaf(key))?)
+    }
+
+    /// As [`Store::leaf`], noting one that is met in many pieces.
+    pub(crate) fn leaf_of(&self, owner: &EntryKey, key: &LeafKey, wait: Wait) -> Result<Arc<Leaf>, Miss> {
+        if wait == Wait::Never {
+            return self.leaves.find(key).ok_or(Miss::WouldBlock);
+        }
+        let load = || {
+            let leaf = self.load_leaf(key)?;
+            self.note_fragmented(owner, key.1, key.2, &leaf.extents);
+            Ok::<Leaf, Error>(leaf)
+        };
+        Ok(self.leaves.find_or_load(key, load)?)
+    }
+
+    /// The list of leaves to defragment does not outlive the process: they are found again when they are loaded, moved, or written. One that
+    /// nobody ever touches costs nobody time.
+    pub(crate) fn note_fragmented(&self, owner: &EntryKey, blob: BlobId, index: u64, extents: &[Extent]) {
+        if leaf::is_fragmented(extents) {
+            self.backlog.add_fragmented(owner, blob, index);
+        }
     }
 
     fn load_leaf(&self, key: &LeafKey) -> Result<Leaf> {
@@ -257,7 +286,7 @@ impl Weigh for Leaf {
     }
 }
 
-fn weigh_extents(extents: &[tyr_wire::extent::Extent]) -> usize {
+fn weigh_extents(extents: &[Extent]) -> usize {
     extents.iter().map(|extent| 80 + extent.checksums.as_slice().len() * 4).sum()
 }
 

@@ -1,8 +1,8 @@
 //! The engine from outside, on a simulated disk.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
-use tyr_sim_env::{CrashMode, SimDisk};
+use tyr_sim_env::{CrashMode, SimClock, SimDisk};
 use tyr_store::{BlobChange, Create, Existence, Maintained, Options, Payload, Refused, Stop, Store, Wait};
 use tyr_types::{Error, Key, KeyspaceId, KeyspaceName, KeyspaceSettings, Number};
 
@@ -16,7 +16,7 @@ fn options() -> Options {
 }
 
 fn open(disk: &Arc<SimDisk>) -> Arc<Store> {
-    Arc::new(Store::open(disk.clone(), Create::IfMissing, options()).expect("opens"))
+    Arc::new(Store::open(disk.clone(), SimClock::new(), Create::IfMissing, options()).expect("opens"))
 }
 
 fn keyspace(store: &Store) -> KeyspaceId {
@@ -286,4 +286,22 @@ fn a_store_that_is_closed_or_crashes_before_anything_was_written_can_be_opened()
     for mode in CrashMode::ALL {
         open(&disk.crash(mode)).close().expect("closes");
     }
+}
+
+#[test]
+fn the_age_of_the_oldest_pin_is_told_by_the_clock_that_was_given() {
+    let clock = SimClock::new();
+    let store = Store::open(SimDisk::new(1), clock.clone(), Create::New, options()).expect("opens");
+    let ks = keyspace(&store);
+    let ages = || (store.stats().pins, store.stats().oldest_pin);
+    assert_eq!(ages(), (0, None));
+    let first = store.pin_keyspaces(&[ks]).expect("pins");
+    clock.advance(Duration::from_secs(20));
+    let second = store.pin_blob(ks, &key("a"), Wait::Allowed).expect("pins");
+    assert_eq!(ages(), (2, Some(20.0)));
+    clock.advance(Duration::from_millis(1500));
+    drop(first);
+    assert_eq!(ages(), (1, Some(1.5)));
+    drop(second);
+    assert_eq!(ages(), (0, None));
 }

@@ -50,7 +50,7 @@ pub enum Verb {
     /// Read and verify everything that is live: records, payload, and index.
     ///
     /// Prints what is damaged; the exit code is that of a corrupt store then.
-    Check,
+    Check(maintenance::Check),
     /// Print what the store holds and how it is doing.
     Stats,
     /// Reclaim all space that is worth it, now. Otherwise that happens bit by bit.
@@ -88,7 +88,7 @@ impl Verb {
             Verb::Import(arguments) => transfer::import(&arguments, settings, out),
             Verb::Export(arguments) => transfer::export(&arguments, settings, out),
             Verb::Tx(verb) => verb.run(settings, out),
-            Verb::Check => maintenance::check(settings, out),
+            Verb::Check(arguments) => maintenance::check(&arguments, settings, out),
             Verb::Stats => maintenance::stats(settings, out),
             Verb::Compact => maintenance::compact(settings, out),
             Verb::Demo(arguments) => demo::run(&arguments, settings, out),

@@ -1,25 +1,37 @@
 //! `tyr check`, `tyr stats`, and `tyr compact`: the store as a whole.
 
+use clap::Args;
 use serde::Serialize;
 use tyr_embed::{CheckReport, CompactReport, Create, Error, Stats, blocking::Store};
 
 use crate::{
     failure::Result,
     keyspace::Shown,
-    opening::with_store,
+    opening::{Tables, with_store, with_tables},
     output::{Align, Bytes, Output, Report, Style, Table},
     settings::Settings,
 };
 
+/// The arguments of `tyr check`.
+#[derive(Args)]
+pub struct Check {
+    /// First make the index anew from the log, for a store whose tables are damaged.
+    ///
+    /// The log says all that the index does. If a part of it is damaged too, nothing is changed.
+    #[arg(long)]
+    rebuild_index: bool,
+}
+
 /// Verifies everything. Damage is printed, and is a failure of kind corrupt.
-pub fn check(settings: &Settings, out: &mut Output) -> Result<()> {
-    let report = with_store(settings, Create::Never, |store| Ok(store.check()?))?;
+pub fn check(arguments: &Check, settings: &Settings, out: &mut Output) -> Result<()> {
+    let tables = if arguments.rebuild_index { Tables::Rebuilt } else { Tables::AsTheyAre };
+    let report = with_tables(settings, Create::Never, tables, |store| Ok(store.check()?))?;
     out.report(&Checked::from(&report))?;
     match report.damage.len() {
         0 => Ok(()),
         count => Err(Error::corrupt(format!(
-            "the store is damaged in {count} places; copy what is still readable with 'tyr export' or 'tyr blob get', and \
-             restore the rest from where it came from"
+            "the store is damaged in {count} places; if only tables of the index are, run 'tyr check --rebuild-index'; copy \
+             what is still readable with 'tyr export' or 'tyr blob get', and restore the rest from where it came from"
         ))
         .into()),
     }

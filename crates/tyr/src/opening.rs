@@ -10,13 +10,32 @@ use crate::{
     settings::Settings,
 };
 
+/// The tables of the index.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Tables {
+    /// As they are on the disk.
+    AsTheyAre,
+    /// Made anew from the log.
+    Rebuilt,
+}
+
 /// Does the work on the store, which is closed afterwards whether the work succeeded or not.
 pub fn with_store<T>(
     settings: &Settings,
     create: Create,
     work: impl FnOnce(&Store) -> Result<T>,
 ) -> Result<T> {
-    let store = open(settings, create)?;
+    with_tables(settings, create, Tables::AsTheyAre, work)
+}
+
+/// As [`with_store`], with a choice of what to do about the index.
+pub fn with_tables<T>(
+    settings: &Settings,
+    create: Create,
+    tables: Tables,
+    work: impl FnOnce(&Store) -> Result<T>,
+) -> Result<T> {
+    let store = open(settings, create, tables)?;
     let done = work(&store);
     let closed = store.close();
     let value = done?;
@@ -25,7 +44,7 @@ pub fn with_store<T>(
 }
 
 /// Opens the store that the settings name.
-pub fn open(settings: &Settings, create: Create) -> Result<Store> {
+fn open(settings: &Settings, create: Create, tables: Tables) -> Result<Store> {
     let path = directory(settings)?;
     if matches!(create, Create::Never) && !path.exists() {
         return Err(Failure::from(Error::not_found(format!(
@@ -39,6 +58,10 @@ pub fn open(settings: &Settings, create: Create) -> Result<Store> {
         .index_cache(settings.index_cache)
         .segment_size(settings.segment_size)
         .io(settings.io);
+    let options = match tables {
+        Tables::AsTheyAre => options,
+        Tables::Rebuilt => options.rebuild_index(),
+    };
     Ok(options.open(path)?)
 }
 

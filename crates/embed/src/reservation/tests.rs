@@ -12,7 +12,9 @@ fn waiting(directory: &tempfile::TempDir) -> Waiting {
     let options = OsOptions { create: true, io: IoMode::Buffered };
     let disk = OsDisk::open(directory.path(), options).unwrap();
     let create = tyr_store::Create::IfMissing;
-    let engine = tyr_store::Store::open(disk, create, tyr_store::Options::default()).unwrap();
+    let engine =
+        tyr_store::Store::open(disk, tyr_sim_env::SimClock::new(), create, tyr_store::Options::default())
+            .unwrap();
     Waiting { engine: Arc::new(engine), pool: Pool::default() }
 }
 

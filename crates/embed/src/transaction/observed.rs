@@ -24,6 +24,8 @@ pub(crate) struct Observed {
     reach: u64,
     attributes: Seen,
     ranges: Vec<(Range<u64>, Number)>,
+    /// With so many ranges it is time to look for some to join.
+    ranges_max: usize,
     /// What changed between two reads, where nothing is pinned.
     pub(crate) doomed: Option<&'static str>,
 }
@@ -44,6 +46,7 @@ impl Observed {
             reach: 0,
             attributes: Seen::Names(BTreeSet::new()),
             ranges: Vec::new(),
+            ranges_max: RANGES_MAX,
             doomed: None,
         }
     }
@@ -85,20 +88,11 @@ impl Observed {
             return;
         }
         self.ranges.push((range, at));
-        if self.ranges.len() > RANGES_MAX {
-            self.coarsen();
+        if self.ranges.len() > self.ranges_max {
+            self.ranges = coarsened(std::mem::take(&mut self.ranges));
+            // Ranges that are far apart stay apart; looking for neighbours again has to be worth it.
+            self.ranges_max = RANGES_MAX.max(2 * self.ranges.len());
         }
-    }
-
-    /// Joins neighbours until half as many ranges are left. May refuse a commit that would have been possible.
-    fn coarsen(&mut self) {
-        self.ranges.sort_by_key(|(range, _)| range.start);
-        let join = |pair: &[(Range<u64>, Number)]| {
-            let end = pair.iter().map(|(range, _)| range.end).max().unwrap_or_default();
-            let number = pair.iter().map(|(_, number)| *number).min().unwrap_or_default();
-            (pair[0].0.start..end, number)
-        };
-        self.ranges = self.ranges.chunks(2).map(join).collect();
     }
 
     /// Takes note of the state that a later read met, which can be another one where nothing is pinned.
@@ -159,6 +153,26 @@ impl Observed {
     }
 }
 
+/// The ranges in order, those joined that overlap and those that lie within [`JOINED_SPAN_MAX`]. That may refuse a commit that would have
+/// been possible, but only for a write so close to what was seen.
+fn coarsened(mut ranges: Vec<(Range<u64>, Number)>) -> Vec<(Range<u64>, Number)> {
+    ranges.sort_by_key(|(range, _)| range.start);
+    let mut joined: Vec<(Range<u64>, Number)> = Vec::new();
+    for (range, number) in ranges {
+        if let Some((last, at)) = joined.last_mut() {
+            let end = last.end.max(range.end);
+            let is_exact = range.start <= last.end && *at == number;
+            if is_exact || end - last.start <= JOINED_SPAN_MAX {
+                last.end = end;
+                *at = (*at).min(number);
+                continue;
+            }
+        }
+        joined.push((range, number));
+    }
+    joined
+}
+
 impl Seen {
     fn differ(&self, old: &Arc<Attributes>, new: &Arc<Attributes>) -> bool {
         match self {
@@ -169,5 +183,48 @@ impl Seen {
     }
 }
 
-/// How many ranges of one blob are told apart.
+/// So many ranges of one blob are told apart however close they are.
 const RANGES_MAX: usize = 1024;
+
+/// How long a range may become by being joined with another: what the engine keeps together, a leaf.
+const JOINED_SPAN_MAX: u64 = 64 << 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(ranges: impl Iterator<Item = Range<u64>>) -> Vec<Range<u64>> {
+        let mut observed = Observed::new(None, None);
+        ranges.for_each(|range| observed.see_bytes(range, Number::first_of_epoch(1)));
+        observed.ranges.into_iter().map(|(range, _)| range).collect()
+    }
+
+    #[test]
+    fn ranges_that_are_far_apart_are_never_joined() {
+        let all: Vec<Range<u64>> = (0..5000).map(|n| n * (1 << 20)..n * (1 << 20) + 10).collect();
+        // In an order in which no two neighbours follow one another.
+        let mut found = seen((0..5000).map(|n| all[n * 1999 % 5000].clone()));
+        found.sort_by_key(|range| range.start);
+        assert_eq!(found, all);
+    }
+
+    #[test]
+    fn many_small_ranges_are_joined_within_bounds_and_none_is_forgotten() {
+        let all: Vec<Range<u64>> = (0..40_000).map(|n| n * 100..n * 100 + 10).collect();
+        let found = seen((0..40_000).map(|n| all[n * 19_997 % 40_000].clone()));
+        assert!(found.len() <= 4 * RANGES_MAX, "{} ranges", found.len());
+        assert!(found.iter().all(|range| range.end - range.start <= JOINED_SPAN_MAX));
+        let covers = |one: &Range<u64>, all: &[Range<u64>]| {
+            all.iter().any(|range| range.start <= one.start && one.end <= range.end)
+        };
+        assert!(all.iter().step_by(97).all(|one| covers(one, &found)));
+    }
+
+    #[test]
+    fn what_was_seen_at_several_numbers_counts_as_seen_at_the_first() {
+        let first = Number::first_of_epoch(1);
+        let later = first.next();
+        let seen = vec![(10..20, later), (0..5, first), (100..200_000, first), (150_000..300_000, later)];
+        assert_eq!(coarsened(seen), [(0..20, first), (100..200_000, first), (150_000..300_000, later)]);
+    }
+}

@@ -137,26 +137,28 @@ impl Overlay {
     /// Drops bytes that are going to be replaced; what created the blob still does.
     fn forget_bytes(&mut self) {
         self.steps.retain(|step| !matches!(step, Step::Truncate(_)));
-        self.steps.dedup_by(|b, a| matches!((a, b), (Step::Write(_), Step::Write(_))));
         for step in &mut self.steps {
             if let Step::Write(layer) = step {
                 self.held = self.held.saturating_sub(layer.held());
                 *layer = Layer::default();
             }
         }
+        self.steps.dedup_by(|b, a| matches!((a, b), (Step::Write(_), Step::Write(_))));
     }
 
     /// Appends pieces, which follow one another from 0.
     pub(crate) fn append(&mut self, slot: Slot, pieces: Layer) {
         self.presence = Presence::Present;
         self.slots = true;
-        self.held += pieces.held();
         if let Some(Step::Append { slots, bytes }) = self.steps.last_mut() {
             let at = bytes.end();
             slots.push((slot, at));
+            self.held = self.held.saturating_sub(bytes.held());
             pieces.into_pieces().for_each(|piece| bytes.push(piece));
+            self.held += bytes.held();
             return;
         }
+        self.held += pieces.held();
         self.steps.push(Step::Append { slots: vec![(slot, 0)], bytes: pieces });
     }
 
@@ -249,4 +251,4 @@ pub(crate) struct PieceId {
 }
 
 /// What a step costs besides its bytes, roughly, in bytes.
-const STEP_COST: usize = 128;
+pub(super) const STEP_COST: usize = 128;

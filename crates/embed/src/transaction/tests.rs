@@ -151,6 +151,17 @@ fn resolve(overlay: &mut Overlay, base: Option<&[u8]>, range: std::ops::Range<u6
 
 proptest! {
     #[test]
+    fn what_pending_changes_hold_is_counted_once(edits in edits()) {
+        let (mut blob, mut overlay) = (None, Overlay::default());
+        edit_both(&mut blob, &mut overlay, &edits);
+        let layers = overlay.steps().iter().filter_map(|step| match step {
+            Step::Write(layer) | Step::Append { bytes: layer, .. } => Some(layer.held()),
+            _ => None,
+        });
+        prop_assert_eq!(overlay.held(), layers.sum::<usize>() + overlay.steps().len() * overlay::STEP_COST);
+    }
+
+    #[test]
     fn a_draft_is_what_the_edits_make_of_the_base(
         base in prop::option::of(prop::collection::vec(1u8.., 0..60)),
         edits in edits(),
@@ -246,6 +257,11 @@ fn repeated_puts_and_deletes_do_not_pile_up() {
         }
     }
     assert!(overlay.steps().len() < 10, "{} steps", overlay.steps().len());
+    assert!(overlay.held() < 10_000, "{} bytes", overlay.held());
+    for n in 0..100 {
+        overlay.put(Layer::of(0, Bytes::Loose(vec![n; 1000])));
+        overlay.write_all(500, Layer::of(0, Bytes::Loose(vec![n; 1000])));
+    }
     assert!(overlay.held() < 10_000, "{} bytes", overlay.held());
 }
 

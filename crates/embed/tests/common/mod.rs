@@ -3,6 +3,8 @@
 #![allow(dead_code, reason = "every test file uses its part of it")]
 
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
 
 use tyr_embed::blocking::{Keyspace, OpenOptions, Store};
 use tyr_embed::{Durability, ErrorKind, IoMode, KeyspaceSettings, Result};
@@ -49,4 +51,32 @@ pub fn kind<T: std::fmt::Debug>(result: Result<T>) -> ErrorKind {
 
 pub fn number(bytes: &[u8]) -> u64 {
     u64::from_le_bytes(bytes.try_into().unwrap())
+}
+
+/// Sets a flag when it is dropped, also by a panic: the loops in other threads that run until it is set would otherwise keep a test that
+/// fails from ending.
+pub struct SetOnDrop<'a>(pub &'a AtomicBool);
+
+impl Drop for SetOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+/// One of two that wait for each other. Unlike a barrier it fails, rather than wait for ever, if the other one has panicked.
+pub struct Meeting {
+    own: Sender<()>,
+    other: Receiver<()>,
+}
+
+impl Meeting {
+    pub fn of_two() -> [Meeting; 2] {
+        let ((own, seen), (others, other)) = (channel(), channel());
+        [Meeting { own, other }, Meeting { own: others, other: seen }]
+    }
+
+    pub fn wait(&self) {
+        self.own.send(()).unwrap();
+        self.other.recv().unwrap();
+    }
 }

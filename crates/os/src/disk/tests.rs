@@ -403,3 +403,71 @@ fn the_mode_that_was_forced_is_used() {
         }
     }
 }
+
+/// What is in a directory, by name.
+fn contents(path: &Path) -> Vec<(std::ffi::OsString, Vec<u8>)> {
+    let entries = std::fs::read_dir(path).expect("lists").map(|entry| entry.expect("lists"));
+    let mut all: Vec<_> =
+        entries.map(|entry| (entry.file_name(), std::fs::read(entry.path()).expect("reads"))).collect();
+    all.sort();
+    all
+}
+
+#[test]
+fn who_withdraws_leaves_the_directory_as_it_was_and_keeps_it_until_then() {
+    let ours = format!("{:<4095}\n", 4242).into_bytes();
+    for lock in [None, Some(Vec::new()), Some(ours)] {
+        let directory = TempDir::new().expect("a temporary directory");
+        std::fs::write(directory.path().join("precious"), "years of work").expect("writes");
+        lock.iter().for_each(|lock| std::fs::write(directory.path().join(LOCK_NAME), lock).expect("writes"));
+        let before = contents(directory.path());
+        let disk = open(directory.path(), IoMode::Auto).expect("opens");
+        disk.withdraw();
+        drop(disk);
+        let names = |all: &[(std::ffi::OsString, Vec<u8>)]| -> Vec<_> {
+            all.iter().map(|(name, bytes)| (name.clone(), bytes.len())).collect()
+        };
+        assert_eq!(names(&contents(directory.path())), names(&before));
+        let disk = open(directory.path(), IoMode::Auto).expect("opens");
+        assert_eq!(refusal(directory.path()).kind(), io::ErrorKind::ResourceBusy);
+        drop(disk);
+    }
+}
+
+#[test]
+fn a_lock_file_that_is_somebody_elses_is_left_alone() {
+    for content in ["years of work", "4242 of them", " 1", &"1".repeat(5000)] {
+        let directory = TempDir::new().expect("a temporary directory");
+        std::fs::write(directory.path().join(LOCK_NAME), content).expect("writes");
+        let before = contents(directory.path());
+        let error = refusal(directory.path());
+        assert_eq!(error.kind(), io::ErrorKind::InvalidInput, "{error}");
+        assert_mentions(&error, &["lock", "not Týr's"]);
+        assert_eq!(contents(directory.path()), before);
+    }
+}
+
+#[test]
+fn a_lock_on_a_file_that_was_removed_meanwhile_counts_for_nothing() {
+    let directory = TempDir::new().expect("a temporary directory");
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                let mut open_now = 0;
+                while open_now < 200 {
+                    let Ok(disk) = open(directory.path(), IoMode::Buffered) else {
+                        std::thread::yield_now();
+                        continue;
+                    };
+                    // Whoever else got in as well would find the file there, or fail to remove it.
+                    disk.open("held", Access::Create).expect("nobody else has the directory");
+                    disk.remove("held").expect("nobody else has the directory");
+                    disk.withdraw();
+                    open_now += 1;
+                }
+            });
+        }
+    });
+    // One that a thread created and another one locked first may be left, empty.
+    assert!(contents(directory.path()).iter().all(|(name, bytes)| name == LOCK_NAME && bytes.is_empty()));
+}

@@ -342,7 +342,12 @@ impl Partition {
     /// Ends what needs no more driving; asks the other partitions to forget what nobody needs.
     fn end_drive_if_done(&mut self, cx: &mut Context, id: TransactionId) {
         let own_index = self.state.record(id).and_then(|record| record.outcome_index);
+        let is_answered = self.state.is_below_mark(id);
         let Some(drive) = self.drives.get_mut(&id) else { return };
+        if is_answered {
+            // The client has what the transforms answered; who computed it may have forgotten it.
+            drive.owing.clear();
+        }
         if drive.outcome.is_none() || !drive.untold.is_empty() || !drive.owing.is_empty() {
             return;
         }
@@ -352,7 +357,7 @@ impl Partition {
             return;
         }
         let stored = own_index.is_some_and(|index| index <= self.durable);
-        if stored && self.state.is_below_mark(id) && drive.remembering.is_none() {
+        if stored && is_answered && drive.remembering.is_none() {
             drive.remembering = Some(others);
             self.ask_to_forget(cx, id);
         }
@@ -408,10 +413,14 @@ impl Partition {
         if !self.is_established() {
             return;
         }
-        if self.state.mark(session) < answered {
-            self.append(cx, Entry::Mark { session, answered });
-        } else {
-            cx.answer(session, Answer::MarkNoted { partition: self.id, answered });
+        match self.state.mark(session) {
+            Some((mark, index)) if mark >= answered && index <= self.durable => {
+                cx.answer(session, Answer::MarkNoted { partition: self.id, answered });
+            }
+            Some((mark, index)) if mark >= answered && index <= self.log.last() => {}
+            _ => {
+                self.append(cx, Entry::Mark { session, answered });
+            }
         }
         self.settle(cx);
     }

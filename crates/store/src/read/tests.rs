@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use tyr_sim_env::SimDisk;
+use tyr_sim_env::{SimClock, SimDisk};
 use tyr_types::{ErrorKind, KeyspaceName, KeyspaceSettings};
 use tyr_wire::record::Existence;
 
@@ -14,7 +14,7 @@ use crate::{
 fn store_with(name: &str, bytes: &[u8]) -> (Arc<Store>, KeyspaceId, Key) {
     let options =
         Options { segment_size: 256 << 10, inline_max: 8 << 10, data_cache: 0, ..Options::default() };
-    let store = Store::open(SimDisk::new(1), Create::New, options).expect("opens");
+    let store = Store::open(SimDisk::new(1), SimClock::new(), Create::New, options).expect("opens");
     let name_of_space = KeyspaceName::new("k").expect("valid");
     let space = store.create_keyspace(name_of_space, KeyspaceSettings::default()).expect("creates");
     let key = Key::new(name).expect("valid");

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tyr_sim_env::SimDisk;
+use tyr_sim_env::{SimClock, SimDisk};
 use tyr_store::{BlobChange, Create, Maintained, Options, Payload, Refused, Stop, Store, Ticket, Wait};
 use tyr_types::{Durability, Error, ErrorKind, KeyspaceId, KeyspaceName, KeyspaceSettings, Number, Result};
 
@@ -44,7 +44,14 @@ impl Session {
     }
 
     pub fn open(&mut self) -> Result<()> {
-        let store = Store::open(self.disk.clone(), Create::IfMissing, self.options.clone())?;
+        let store = Store::open(self.disk.clone(), SimClock::new(), Create::IfMissing, self.options.clone())?;
+        self.store = Some(Arc::new(store));
+        Ok(())
+    }
+
+    /// Opens without what the index says.
+    pub fn open_rebuilding(&mut self) -> Result<()> {
+        let store = Store::open_rebuilding(self.disk.clone(), SimClock::new(), self.options.clone())?;
         self.store = Some(Arc::new(store));
         Ok(())
     }

@@ -95,7 +95,7 @@ fn describe(kind: ErrorKind) -> [&'static str; 2] {
         }
         ErrorKind::Corrupt => [
             "Bytes on disk are not what was written.",
-            "Run `tyr check` to see what is damaged, export what is readable, restore the rest.",
+            "Run `tyr check` to see what is damaged, rebuild the index if it is only that, export what is readable, restore the rest.",
         ],
         ErrorKind::Internal => ["A defect of Týr itself.", "Report it with the message and `tyr version`."],
         _ => ["", ""],

@@ -39,6 +39,7 @@ fn a_directory_of_something_else_is_left_alone() {
     scratch.write("store/thesis.tex", "years of work");
     scratch.run(["keyspace", "create", "k"]).fails(15, "thesis.tex");
     assert_eq!(fs::read(scratch.path("store/thesis.tex")).expect("reads"), b"years of work");
+    assert_eq!(fs::read_dir(scratch.path("store")).expect("lists").count(), 1, "nothing is left behind");
     scratch.run(["--store", "store/thesis.tex", "keyspace", "list"]).fails(15, "not a directory");
 }
 
@@ -91,4 +92,27 @@ fn damage_is_found_reported_and_told_by_the_exit_code() {
     assert_eq!((&report["damaged"], report["damage"].as_array().map(Vec::len)), (&true.into(), Some(2)));
     assert!(scratch.run(["check"]).fails(19, "export").text().contains("damage: "));
     scratch.run(["blob", "cat", "k/a"]).fails(19, "damaged");
+}
+
+#[test]
+fn damaged_tables_of_the_index_are_made_anew_from_the_log() {
+    let scratch = Scratch::with_keyspace();
+    scratch.write("a", "content");
+    scratch.run(["blob", "put", "k/a", "a"]).ok();
+    let mut damaged = 0;
+    for entry in fs::read_dir(scratch.path("store")).expect("lists") {
+        let path = entry.expect("reads").path();
+        if path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("table-")) {
+            let length = fs::read(&path).expect("reads").len();
+            fs::write(&path, vec![7; length]).expect("writes");
+            damaged += 1;
+        }
+    }
+    assert!(damaged > 0, "there is an index");
+    scratch.run(["blob", "cat", "k/a"]).fails(19, "tyr check --rebuild-index");
+    scratch.run(["check"]).fails(19, "tyr check --rebuild-index");
+    assert!(scratch.run(["check", "--rebuild-index"]).ok().text().contains("no damage found"));
+    assert_eq!(scratch.run(["blob", "cat", "k/a"]).ok().text(), "content");
+    scratch.run(["--store", "none", "check", "--rebuild-index"]).fails(13, "none");
+    assert!(!scratch.path("none").exists());
 }

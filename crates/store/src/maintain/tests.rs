@@ -1,0 +1,248 @@
+use std::sync::atomic::Ordering;
+
+use tyr_env::BLOCK_SIZE;
+use tyr_sim_env::{CrashMode, SimDisk};
+use tyr_types::{Key, Number};
+use tyr_wire::{extent::LEAF_SPAN, frame::FrameHeader, record::Existence};
+
+use super::*;
+use crate::{
+    payload::Payload,
+    store::entry_key,
+    testing::{commit, key, keyspace, open, put, settle, store},
+    transact::BlobChange,
+};
+
+fn read(store: &Store, space: KeyspaceId, name: &str, len: usize) -> Result<Vec<u8>> {
+    let mut buffer = vec![0xee; len];
+    let read = store.loaded(store.read(space, &key(name), Number::MAX, 0, &mut buffer, Wait::Allowed))?;
+    assert!(read.is_some_and(|(head, read)| (head.size, read) == (len as u64, len)));
+    Ok(buffer)
+}
+
+/// Puts something into the index that is no entry.
+fn spoil_entry(store: &Store, space: KeyspaceId, name: &str) {
+    let item = (index_key::entry_key(&entry_key(space, &key(name))), Some(vec![0xff; 3]));
+    let table = store.index.build(std::iter::once(item)).expect("builds");
+    store.index.install(table, &[]);
+}
+
+#[test]
+fn a_history_that_cannot_be_loaded_does_not_keep_others_from_being_forgotten() {
+    let (store, space) = store();
+    for name in ["b", "c"] {
+        commit(&store, space, name, Existence::Create, &[1; 100]);
+    }
+    // Looks once after every start.
+    assert_eq!(store.forget_histories(), Ok(false));
+    let pin = store.pin_keyspaces(&[space]).expect("pins");
+    for name in ["b", "c"] {
+        commit(&store, space, name, Existence::Keep, &[2; 100]);
+    }
+    let histories = |store: &Store| -> Vec<Key> {
+        store.backlog.lock().historic_entries.iter().map(|(_, key)| key.clone()).collect()
+    };
+    assert_eq!(histories(&store), ["b", "c"].map(key));
+    spoil_entry(&store, space, "a");
+    store.backlog.add_historic_entry(&entry_key(space, &key("a")));
+    assert!(!store.forget_histories().expect("has nothing to do while the pin is held"));
+    drop(pin);
+    let error = store.forget_histories().expect_err("one cannot be loaded");
+    assert_eq!(error.kind(), ErrorKind::Corrupt);
+    assert_eq!(histories(&store), ["a"].map(key), "only that one is left for the next time");
+    let entry = store.loaded(store.entry(&entry_key(space, &key("c")), Wait::Allowed)).expect("loads");
+    assert_eq!(entry.blobs[0].heads.len(), 1);
+    // Told once for every pin that is released, so that it does not keep maintenance from all else.
+    assert_eq!(store.forget_histories(), Ok(false));
+}
+
+#[test]
+fn a_checkpoint_in_the_middle_knows_the_histories_that_are_not_yet_forgotten() {
+    let disk = SimDisk::new(1);
+    let store = open(&disk);
+    let space = keyspace(&store, "k");
+    commit(&store, space, "b", Existence::Create, &[1; 100]);
+    let pin = store.pin_keyspaces(&[space]).expect("pins");
+    commit(&store, space, "b", Existence::Keep, &[2; 100]);
+    spoil_entry(&store, space, "a");
+    store.backlog.add_historic_entry(&entry_key(space, &key("a")));
+    drop(pin);
+    store.forget_histories().expect_err("one cannot be loaded");
+    store.checkpoint().expect("checkpoints");
+    let known = store.checkpoint.lock().manifest.historic_entries.clone();
+    assert_eq!(known, [entry_key(space, &key("a"))]);
+}
+
+#[test]
+fn garbage_is_collected_to_the_last_leaf_while_others_push_it_out_of_memory() {
+    const BLOBS: u64 = 40;
+    let (store, space) = store();
+    let long = vec![1; 4 * 65_536];
+    let live = |store: &Store| store.segments.all().iter().map(|segment| segment.live()).sum::<u64>();
+    for n in 0..BLOBS {
+        commit(&store, space, &format!("kept-{n}"), Existence::Create, &long);
+    }
+    let kept = live(&store);
+    for n in 0..BLOBS {
+        commit(&store, space, &format!("gone-{n}"), Existence::Create, &long);
+    }
+    store.checkpoint().expect("checkpoints");
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let _ends = SetOnDrop(&stop);
+        for thread in 0..2 {
+            let (store, stop) = (&store, &stop);
+            scope.spawn(move || {
+                // Loads leaves all the time, so that the small cache forgets those of others.
+                let mut n = thread;
+                while !stop.load(Ordering::Relaxed) {
+                    n = (n + 1) % BLOBS;
+                    assert!(
+                        read(store, space, &format!("kept-{n}"), 4 * 65_536).expect("reads")[65_536] == 1
+                    );
+                }
+            });
+        }
+        for n in 0..BLOBS {
+            commit(&store, space, &format!("gone-{n}"), Existence::Delete, &[]);
+            while store.collect_garbage().expect("collects") {}
+        }
+    });
+    assert_eq!(live(&store), kept);
+    settle(&store);
+}
+
+struct SetOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for SetOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+#[test]
+fn a_keyspace_may_be_dropped_while_a_deleted_blob_of_it_waits_to_be_collected() {
+    let (store, space) = store();
+    for name in ["a", "b"] {
+        commit(&store, space, name, Existence::Create, &vec![1; 200_000]);
+    }
+    store.checkpoint().expect("checkpoints");
+    commit(&store, space, "a", Existence::Delete, &[]);
+    store.drop_keyspace(space).expect("drops");
+    settle(&store);
+    assert_eq!(store.segments.all().iter().map(|segment| segment.live()).sum::<u64>(), 0);
+}
+
+/// A store with two blobs in one bulk segment, most of which is dead, and a bit of the first damaged.
+fn damaged_bulk() -> (Arc<SimDisk>, Store, KeyspaceId, String) {
+    let disk = SimDisk::new(1);
+    let store = open(&disk);
+    let space = keyspace(&store, "k");
+    for name in ["a", "b", "c"] {
+        commit(&store, space, name, Existence::Create, &[1; 60_000]);
+    }
+    commit(&store, space, "c", Existence::Delete, &[]);
+    store.log.close_all_bulk();
+    store.checkpoint().expect("checkpoints");
+    let all = store.segments.all();
+    let bulk = all.iter().find(|segment| segment.kind != SegmentKind::Log).expect("is there");
+    disk.flip_bit(&bulk.name(), 4096 + 100, 0).expect("flips");
+    let name = bulk.name();
+    (disk, store, space, name)
+}
+
+#[test]
+fn a_damaged_bulk_segment_is_told_once_and_kept_and_the_rest_of_it_is_read() {
+    let (disk, store, space, name) = damaged_bulk();
+    let error = store.compact().expect_err("cannot move what is damaged");
+    assert!(error.kind() == ErrorKind::Corrupt && error.message().contains(&name), "{error}");
+    // It comes to an end, then and in passing.
+    store.compact().expect("compacts the rest");
+    while store.maintain().expect("maintains") == Maintained::Worked {}
+    drop(store);
+    for mode in CrashMode::ALL {
+        let store = open(&disk.crash(mode));
+        assert!(disk.read_file(&name).is_ok(), "the file is kept");
+        assert_eq!(read(&store, space, "b", 60_000), Ok(vec![1; 60_000]));
+        assert_eq!(read(&store, space, "a", 60_000).expect_err("is damaged").kind(), ErrorKind::Corrupt);
+        // What lies behind the damage is there still.
+        let mut rest = vec![0; 20_000];
+        store.read(space, &key("a"), Number::MAX, 40_000, &mut rest, Wait::Allowed).expect("reads");
+        assert_eq!(rest, vec![1; 20_000]);
+        // Once for every opening.
+        store.compact().expect_err("tells it again");
+        store.compact().expect("compacts the rest");
+        // Nothing refers to the damage any more: the segment goes.
+        commit(&store, space, "a", Existence::Delete, &[]);
+        drop(store.compact());
+    }
+}
+
+#[test]
+fn a_damaged_log_segment_is_told_once_and_kept_and_the_rest_of_it_is_read() {
+    let disk = SimDisk::new(1);
+    let store = open(&disk);
+    let space = keyspace(&store, "k");
+    // Several segments of the log, of which little is live.
+    for round in 0..12u8 {
+        for name in ["a", "b", "c", "d", "e", "f"] {
+            let existence = if round == 0 { Existence::Create } else { Existence::Replace };
+            commit(&store, space, name, existence, &[round; 9000]);
+        }
+    }
+    commit(&store, space, "last", Existence::Create, &[7; 9000]);
+    store.checkpoint().expect("checkpoints");
+    let all = store.segments.all();
+    let oldest = all.iter().find(|segment| segment.kind == SegmentKind::Log).expect("is there").name();
+    let bytes = disk.read_file(&oldest).expect("is there");
+    let blocks = (0..bytes.len()).step_by(BLOCK_SIZE);
+    let frame = blocks.filter(|start| FrameHeader::peek(&bytes[*start..]).is_some()).nth(5).expect("many");
+    disk.flip_bit(&oldest, frame as u64 + 20, 3).expect("flips");
+    let error = store.compact().expect_err("cannot tell what the damaged frame mentions");
+    assert!(error.kind() == ErrorKind::Corrupt && error.message().contains(&oldest), "{error}");
+    store.compact().expect("compacts the rest");
+    while store.maintain().expect("maintains") == Maintained::Worked {}
+    drop(store);
+    for mode in CrashMode::ALL {
+        let store = open(&disk.crash(mode));
+        assert!(disk.read_file(&oldest).is_ok(), "the file is kept");
+        for name in ["a", "b", "c", "d", "e", "f"] {
+            assert_eq!(read(&store, space, name, 9000), Ok(vec![11; 9000]), "{name}");
+        }
+        assert_eq!(read(&store, space, "last", 9000), Ok(vec![7; 9000]));
+    }
+}
+
+#[test]
+fn leaves_in_many_pieces_are_found_again_after_a_start() {
+    let disk = SimDisk::new(1);
+    let store = open(&disk);
+    let space = keyspace(&store, "k");
+    commit(&store, space, "a", Existence::Create, &vec![1; 140_000]);
+    for n in 0..200 {
+        for leaf in [0, LEAF_SPAN] {
+            let write = (leaf + n * 300, Payload::new(&[2; 100]));
+            let change = BlobChange {
+                existence: Existence::Keep,
+                cut: None,
+                size: 140_000,
+                attributes: None,
+                writes: vec![write],
+            };
+            put(&store, space, "a", &change);
+        }
+    }
+    assert_eq!(store.stats().fragmented, 2);
+    let content = read(&store, space, "a", 140_000).expect("reads");
+    store.close().expect("closes");
+    drop(store);
+    let store = open(&disk);
+    assert_eq!(store.stats().fragmented, 0);
+    assert!(read(&store, space, "a", 140_000).expect("reads") == content);
+    assert_eq!(store.stats().fragmented, 2, "both were met");
+    settle(&store);
+    let entry = store.loaded(store.entry(&entry_key(space, &key("a")), Wait::Allowed)).expect("loads");
+    let leaf = store.loaded(store.leaf(&(space, entry.blobs[0].id, 1), Wait::Allowed)).expect("loads");
+    assert_eq!((entry.blobs[0].leaf.len(), leaf.extents.len()), (1, 1));
+    assert!(read(&store, space, "a", 140_000).expect("reads") == content);
+}
