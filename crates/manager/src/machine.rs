@@ -6,7 +6,7 @@ use openraft::{
     EntryPayload, OptionalSend, RaftSnapshotBuilder, Snapshot, StorageIOError, storage::RaftStateMachine,
 };
 use parking_lot::Mutex;
-use tyr_proto::cluster::{Cluster, Outcome, Refusal};
+use tyr_proto::cluster::{Cluster, Refusal, Reply};
 
 use crate::types::{Entry, LogId, Membership, Proposal, SnapshotMeta, StorageError, Types};
 use crate::{
@@ -58,7 +58,7 @@ impl State {
         self.snapshot = Some((meta, cluster));
     }
 
-    fn apply<S: Surroundings>(&mut self, entry: Entry<S>) -> Option<Outcome> {
+    fn apply<S: Surroundings>(&mut self, entry: Entry<S>) -> Option<Reply> {
         self.applied = Some(entry.log_id);
         match entry.payload {
             EntryPayload::Blank => None,
@@ -97,7 +97,7 @@ impl<S: Surroundings, J: Journal<S>> RaftStateMachine<Types<S>> for Machine<J> {
         Ok((state.applied, state.membership.clone()))
     }
 
-    async fn apply<I>(&mut self, entries: I) -> Result<Vec<Option<Outcome>>, StorageError>
+    async fn apply<I>(&mut self, entries: I) -> Result<Vec<Option<Reply>>, StorageError>
     where
         I: IntoIterator<Item = Entry<S>> + OptionalSend,
         I::IntoIter: OptionalSend,

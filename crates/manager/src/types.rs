@@ -1,7 +1,7 @@
 //! What the consensus is about.
 
 use openraft::{EmptyNode, RaftTypeConfig, Vote, raft::responder::OneshotResponder};
-use tyr_proto::cluster::{Cluster, Command, Outcome};
+use tyr_proto::cluster::{Cluster, Command, Reply};
 
 use crate::{RaftRuntime, Surroundings};
 
@@ -14,7 +14,7 @@ pub struct Types<S>(std::marker::PhantomData<S>);
 
 impl<S: Surroundings> RaftTypeConfig for Types<S> {
     type D = Proposal;
-    type R = Option<Outcome>;
+    type R = Option<Reply>;
     type NodeId = VoterId;
     type Node = EmptyNode;
     type Entry = Entry<S>;

@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot};
 use tyr_proto::{
     Grant, LeaseRequest, LeaseTerms, Leases, NodeId,
-    cluster::{Cluster, ClusterId, Command, Outcome},
+    cluster::{Cluster, ClusterId, Command, Reply},
 };
 
 use crate::{
@@ -137,13 +137,13 @@ impl<S: Surroundings, J: Journal<S>> Voter<S, J> {
     }
 
     /// Logs a command and answers when it is applied here.
-    pub async fn propose(&self, command: Command) -> Result<Outcome, Unavailable> {
+    pub async fn propose(&self, command: Command) -> Result<Reply, Unavailable> {
         self.log(Proposal { term: None, command }).await
     }
 
-    async fn log(&self, proposal: Proposal) -> Result<Outcome, Unavailable> {
+    async fn log(&self, proposal: Proposal) -> Result<Reply, Unavailable> {
         let leader = match self.raft.client_write(proposal).await {
-            Ok(written) => return Ok(written.data.expect("a command has an outcome")),
+            Ok(written) => return Ok(written.data.expect("a command has a reply")),
             Err(RaftError::APIError(ClientWriteError::ForwardToLeader(to))) => to.leader_id.map(NodeId),
             Err(_) => None,
         };

@@ -18,7 +18,7 @@ use tyr_manager::{
 };
 use tyr_proto::{
     ClassId, Grant, Incarnation, Lease, LeaseRequest, LeaseTerms, NodeId, Replica, Time,
-    cluster::{Answer, ClassSettings, Cluster, ClusterId, Command, Identity, Outcome, Refusal, Zone},
+    cluster::{Answer, ClassSettings, Cluster, ClusterId, Command, Identity, Refusal, Reply, Zone},
 };
 use tyr_sim_env::{Drift, SimTasks, Sleep, here};
 
@@ -361,7 +361,12 @@ async fn operate(net: SimNet) {
         here::sleep(Duration::from_millis(100)).await;
     }
     loop {
-        propose(&net, Command::PlanRing).await.expect("a plan is never refused");
+        let planned = net.try_voter(1, String::from("plan"), |voter| async move {
+            voter.look(|cluster| cluster.plan(ClassId(0), &[]).expect("eight partitions can be placed"))
+        });
+        if let Some(Some(plan)) = planned.await {
+            propose(&net, plan).await.expect("nobody leaves");
+        }
         here::sleep(Duration::from_millis(300)).await;
     }
 }
@@ -429,7 +434,7 @@ async fn register(net: &SimNet, incarnation: Incarnation, memory_since: Incarnat
     }
 }
 
-async fn propose(net: &SimNet, command: Command) -> Outcome {
+async fn propose(net: &SimNet, command: Command) -> Reply {
     let mut voter = 1;
     loop {
         let sent = command.clone();

@@ -67,13 +67,18 @@ pub enum Command {
         /// If it was the primary: who has received its complete log and its waiting transactions.
         handed_to: Option<Replica>,
     },
-    /// Computes anew what the ring should be; the partitions follow step by step.
-    PlanRing,
+    /// Says anew who should hold the partitions of a class, as [`super::Cluster::plan`] found; the partitions follow step by step.
+    Retarget {
+        /// The class.
+        class: ClassId,
+        /// For each partition the nodes, the one first that should be the primary.
+        targets: Vec<Vec<NodeId>>,
+    },
     /// The next plan gives the node nothing.
     Drain(NodeId),
     /// The node leaves for ever. Refused while it holds anything.
     Leave(NodeId),
-    /// Creates a placement class, with a plan for its partitions. Repeated with the same settings, it changes nothing.
+    /// Creates a placement class; its partitions are held from its first targets on. Repeated with the same settings, it changes nothing.
     CreateClass(ClassId, ClassSettings),
     /// Creates a keyspace. Repeated with the same seed, it answers the id again.
     CreateKeyspace {
