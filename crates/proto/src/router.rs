@@ -26,6 +26,8 @@ pub struct Router {
     keyspaces: Arc<Keyspaces>,
     effects: VecDeque<Effect>,
     local: VecDeque<Envelope>,
+    /// Roles that were given up in an epoch that is not over yet.
+    released: BTreeMap<PartitionId, (Epoch, Replica)>,
 }
 
 /// What a node's surroundings have to do for it.
@@ -77,6 +79,7 @@ impl Router {
             keyspaces,
             effects: VecDeque::new(),
             local: VecDeque::new(),
+            released: BTreeMap::new(),
         }
     }
 
@@ -152,8 +155,17 @@ impl Router {
             || (leads && proposal.replicas.first() != Some(&self.me));
         if loses {
             self.with(now, has_lease, id, Partition::release);
-            self.effects.push_back(Effect::Released(id, epoch, self.me));
+            self.released.insert(id, (epoch, self.me));
+            self.say_released();
         }
+    }
+
+    /// Tells which roles were given up until the cluster manager has begun the next epoch.
+    fn say_released(&mut self) {
+        let ring = &self.ring;
+        self.released.retain(|id, (epoch, _)| ring.get(id).is_some_and(|known| known.epoch == *epoch));
+        let released = self.released.iter().map(|(id, (epoch, replica))| Effect::Released(*id, *epoch, *replica));
+        self.effects.extend(released);
     }
 
     /// This node was evicted though it runs: it goes on as a new incarnation, with its memory and without any role.
@@ -182,6 +194,7 @@ impl Router {
         for id in ids {
             self.with(now, has_lease, id, Partition::handle_tick);
         }
+        self.say_released();
         self.deliver_local(now, has_lease);
     }
 

@@ -68,7 +68,9 @@ impl Partition {
             return;
         }
         let is_fenced = self.configuration.floor > id.birth;
-        if self.state.is_below_mark(id) && (stops.is_empty() || !is_fenced) {
+        // Who passes it on has not heard how it ended; a copy that is late finds nobody whom the refusal concerns.
+        let is_over = is_fenced || self.state.is_below_mark(id);
+        if self.state.is_below_mark(id) && stops.is_empty() {
             cx.answer(id.session, Answer::Outcome { id, outcome: None });
             return;
         }
@@ -82,7 +84,7 @@ impl Partition {
         if self.chain.ids.contains(&id) {
             return;
         }
-        if is_fenced {
+        if is_over {
             self.refuse(cx, &plan, stops, Refusal::Fenced);
         } else {
             self.chain.ids.insert(id);
