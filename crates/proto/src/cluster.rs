@@ -7,7 +7,7 @@
 //! - Numbers of nodes, classes, and keyspaces are never given twice.
 //! - Nothing here knows the time. That a lease has run out is a fact that the holder of the leases proposes ([`crate::Leases`]).
 //!
-//! It does not decide when a ring is planned, a node is given up, or an incarnation is evicted.
+//! It does not decide how and when a ring is planned, when a node is given up, or when an incarnation is evicted.
 
 mod check;
 mod class;
@@ -23,7 +23,7 @@ use alloc::{collections::BTreeMap, vec::Vec};
 
 use tyr_types::{Durability, KeyspaceId, KeyspaceName, KeyspaceSettings};
 
-pub use class::{ClassSettings, Keyspace, KeyspaceState, PARTITIONS_MAX, REPLICAS_MAX, ZoneRule};
+pub use class::{ClassSettings, Keyspace, KeyspaceState, PARTITIONS_MAX, REPLICAS_MAX};
 pub use command::{Answer, Command, Refusal};
 pub use difference::{Difference, Fact, Position, Subject};
 pub use member::{Identity, Member, MemberState, Presence, ZONE_SIZE_MAX, Zone};
@@ -42,6 +42,8 @@ pub struct ClusterId(pub u128);
 pub struct Cluster {
     id: ClusterId,
     version: RingVersion,
+    /// The number of every node that has one, whether it has registered or not.
+    numbers: BTreeMap<Identity, NodeId>,
     members: BTreeMap<NodeId, Member>,
     keyspaces: BTreeMap<KeyspaceId, Keyspace>,
     classes: BTreeMap<ClassId, Class>,
@@ -55,14 +57,15 @@ struct Class {
 }
 
 /// What applying a command answers. A refusal is an expected value, not an error: the cluster is as before.
-pub type Outcome = Result<Answer, Refusal>;
+pub type Reply = Result<Answer, Refusal>;
 
 impl Cluster {
-    /// A cluster without members.
+    /// A cluster that is not founded: it refuses every command but [`Command::Found`].
     pub fn new(id: ClusterId) -> Self {
         Cluster {
             id,
             version: RingVersion(0),
+            numbers: BTreeMap::new(),
             members: BTreeMap::new(),
             keyspaces: BTreeMap::new(),
             classes: BTreeMap::new(),
@@ -130,8 +133,12 @@ impl Cluster {
     }
 
     /// Applies the next command of the log.
-    pub fn apply(&mut self, command: Command) -> Outcome {
+    pub fn apply(&mut self, command: Command) -> Reply {
+        if self.version == RingVersion(0) && !matches!(command, Command::Found(_)) {
+            return Err(Refusal::NotFounded);
+        }
         match command {
+            Command::Found(founders) => self.found(&founders),
             Command::Register { identity, incarnation, memory_since, zone, weight } => {
                 self.register(Member {
                     identity,
@@ -154,12 +161,7 @@ impl Cluster {
             Command::Release { partition, epoch, replica, handed_to } => {
                 self.release(partition, epoch, replica, handed_to)
             }
-            Command::PlanRing => {
-                let classes: Vec<ClassId> = self.classes.keys().copied().collect();
-                Ok(self.change(|cluster, version| {
-                    classes.iter().for_each(|class| cluster.plan_class(*class, version));
-                }))
-            }
+            Command::Retarget { class, targets } => self.retarget(class, targets),
             Command::Drain(node) => self.drain(node),
             Command::Leave(node) => self.leave(node),
             Command::CreateClass(id, settings) => self.create_class(id, settings),
@@ -184,41 +186,66 @@ impl Cluster {
 
 // Members.
 impl Cluster {
-    fn register(&mut self, mut member: Member) -> Outcome {
-        let known = self.members.iter().find(|(_, known)| known.identity == member.identity);
-        let node = match known {
-            None if self.members.len() >= MEMBERS_MAX => return Err(Refusal::Taken),
-            None => NodeId(self.members.keys().next_back().map_or(1, |last| last.0 + 1)),
-            Some((_, known)) if known.state == MemberState::Left => return Err(Refusal::NotFound),
-            Some((_, known)) if known.incarnation > member.incarnation => return Err(Refusal::Stale),
-            Some((node, known)) if known.incarnation == member.incarnation => {
-                let present = known.presence == Presence::Present;
-                return if present {
-                    Ok(Answer::Registered(*node, self.version))
+    fn found(&mut self, founders: &[Identity]) -> Reply {
+        let are_numbered = |numbers: &BTreeMap<Identity, NodeId>| {
+            (1..).zip(founders).all(|(n, f)| numbers.get(f) == Some(&NodeId(n)))
+        };
+        if self.version > RingVersion(0) {
+            return if are_numbered(&self.numbers) {
+                Ok(Answer::Done(self.version))
+            } else {
+                Err(Refusal::Taken)
+            };
+        }
+        let numbers: BTreeMap<Identity, NodeId> = founders.iter().copied().zip((1..).map(NodeId)).collect();
+        if founders.len() > MEMBERS_MAX || !are_numbered(&numbers) {
+            return Err(Refusal::Invalid);
+        }
+        self.numbers = numbers;
+        self.version = RingVersion(1);
+        Ok(Answer::Done(self.version))
+    }
+
+    fn next_number(&self) -> NodeId {
+        NodeId(self.numbers.values().max().map_or(1, |last| last.0 + 1))
+    }
+
+    fn register(&mut self, mut member: Member) -> Reply {
+        let node = match self.numbers.get(&member.identity) {
+            Some(node) => *node,
+            None if self.numbers.len() >= MEMBERS_MAX => return Err(Refusal::Taken),
+            None => self.next_number(),
+        };
+        match self.members.get(&node) {
+            Some(known) if known.state == MemberState::Left => return Err(Refusal::NotFound),
+            Some(known) if known.incarnation > member.incarnation => return Err(Refusal::Stale),
+            Some(known) if known.incarnation == member.incarnation => {
+                let is_present = known.presence == Presence::Present;
+                return if is_present {
+                    Ok(Answer::Registered(node, self.version))
                 } else {
                     Err(Refusal::Stale)
                 };
             }
-            Some((node, known)) => {
-                member.state = known.state;
-                *node
-            }
-        };
+            Some(known) => member.state = known.state,
+            None => {}
+        }
         self.change(|cluster, version| {
+            cluster.numbers.insert(member.identity, node);
             cluster.members.insert(node, member);
             cluster.member_changed(node, version);
         });
         Ok(Answer::Registered(node, self.version))
     }
 
-    fn evict(&mut self, replica: Replica) -> Outcome {
+    fn evict(&mut self, replica: Replica) -> Reply {
         if !self.is_present(replica) {
             return Err(Refusal::Stale);
         }
         self.set_presence(replica.node, Presence::Evicted)
     }
 
-    fn give_up(&mut self, node: NodeId) -> Outcome {
+    fn give_up(&mut self, node: NodeId) -> Reply {
         match self.members.get(&node).map(|member| member.presence) {
             None => Err(Refusal::NotFound),
             Some(Presence::Present) => Err(Refusal::Busy),
@@ -227,7 +254,7 @@ impl Cluster {
         }
     }
 
-    fn set_presence(&mut self, node: NodeId, presence: Presence) -> Outcome {
+    fn set_presence(&mut self, node: NodeId, presence: Presence) -> Reply {
         Ok(self.change(|cluster, version| {
             if let Some(member) = cluster.members.get_mut(&node) {
                 member.presence = presence;
@@ -236,7 +263,7 @@ impl Cluster {
         }))
     }
 
-    fn drain(&mut self, node: NodeId) -> Outcome {
+    fn drain(&mut self, node: NodeId) -> Reply {
         let member = self.members.get(&node).ok_or(Refusal::NotFound)?;
         match member.state {
             MemberState::Left => Err(Refusal::NotFound),
@@ -245,7 +272,7 @@ impl Cluster {
         }
     }
 
-    fn leave(&mut self, node: NodeId) -> Outcome {
+    fn leave(&mut self, node: NodeId) -> Reply {
         let member = self.members.get(&node).ok_or(Refusal::NotFound)?;
         if member.state == MemberState::Left {
             return Ok(Answer::Done(self.version));
@@ -256,7 +283,7 @@ impl Cluster {
         self.set_state(node, MemberState::Left)
     }
 
-    fn set_state(&mut self, node: NodeId, state: MemberState) -> Outcome {
+    fn set_state(&mut self, node: NodeId, state: MemberState) -> Reply {
         Ok(self.change(|cluster, version| {
             if let Some(member) = cluster.members.get_mut(&node) {
                 member.state = state;
@@ -275,7 +302,7 @@ impl Cluster {
 
 // Partitions.
 impl Cluster {
-    fn remove_replica(&mut self, id: PartitionId, epoch: Epoch, by: Replica, replica: Replica) -> Outcome {
+    fn remove_replica(&mut self, id: PartitionId, epoch: Epoch, by: Replica, replica: Replica) -> Reply {
         let partition = self.led_by(id, epoch, by)?;
         let configuration = &partition.configuration;
         let is_backup = replica != by && configuration.replicas.contains(&replica);
@@ -296,7 +323,7 @@ impl Cluster {
         }))
     }
 
-    fn learner_complete(&mut self, id: PartitionId, epoch: Epoch, by: Replica, learner: Replica) -> Outcome {
+    fn learner_complete(&mut self, id: PartitionId, epoch: Epoch, by: Replica, learner: Replica) -> Reply {
         let partition = self.led_by(id, epoch, by)?;
         if !partition.configuration.learners.contains(&learner) {
             return Err(Refusal::NotFound);
@@ -310,7 +337,7 @@ impl Cluster {
         epoch: Epoch,
         replica: Replica,
         handed_to: Option<Replica>,
-    ) -> Outcome {
+    ) -> Reply {
         let partition = self.partition(id).ok_or(Refusal::NotFound)?;
         let configuration = &partition.configuration;
         if configuration.epoch != epoch || !self.is_present(replica) {
@@ -367,7 +394,7 @@ impl Cluster {
 
 // Classes, keyspaces, and the plan.
 impl Cluster {
-    fn create_class(&mut self, id: ClassId, settings: ClassSettings) -> Outcome {
+    fn create_class(&mut self, id: ClassId, settings: ClassSettings) -> Reply {
         settings.check().map_err(|_| Refusal::Invalid)?;
         match self.class(id) {
             Some(known) if *known == settings => return Ok(Answer::Done(self.version)),
@@ -379,26 +406,28 @@ impl Cluster {
         Ok(self.change(|cluster, version| {
             cluster.classes.insert(id, Class { settings, partitions });
             cluster.stamps.stamp(Subject::Class(id), version);
-            cluster.plan_class(id, version);
         }))
     }
 
-    fn plan_class(&mut self, id: ClassId, version: RingVersion) {
-        let Some(class) = self.classes.get_mut(&id) else { return };
-        let before: Vec<&[NodeId]> = class.partitions.iter().map(|partition| partition.target()).collect();
-        let targets = plan::plan(&class.settings, &self.members, &before);
-        for (partition, mut target) in class.partitions.iter_mut().zip(targets) {
-            // Who is being removed for being slow comes back by a later plan, not by this one.
-            target.retain(|node| partition.slow.iter().all(|slow| slow.node != *node));
-            if !target.is_empty() {
-                partition.target = target;
-            }
+    fn retarget(&mut self, id: ClassId, targets: Vec<Vec<NodeId>>) -> Reply {
+        if !self.are_targets(id, &targets) {
+            return Err(Refusal::Invalid);
         }
-        (0..class.settings.partitions)
-            .for_each(|index| self.advance(PartitionId { class: id, index }, version));
+        Ok(self.change(|cluster, version| {
+            for (index, mut target) in (0..).zip(targets) {
+                let id = PartitionId { class: id, index };
+                let Some(partition) = cluster.partition_mut(id) else { continue };
+                // Who is being removed for being slow comes back by a later plan, not by this one.
+                target.retain(|node| partition.slow.iter().all(|slow| slow.node != *node));
+                if !target.is_empty() {
+                    partition.target = target;
+                }
+                cluster.advance(id, version);
+            }
+        }))
     }
 
-    fn create_keyspace(&mut self, keyspace: Keyspace) -> Outcome {
+    fn create_keyspace(&mut self, keyspace: Keyspace) -> Reply {
         let class = self.classes.get(&keyspace.class).ok_or(Refusal::NotFound)?;
         if keyspace.settings.check().is_err() || keyspace.settings.durability != class.settings.durability {
             return Err(Refusal::Invalid);
@@ -426,7 +455,7 @@ impl Cluster {
         self.keyspaces().find(|(_, known)| known.state == KeyspaceState::Exists && known.name == *name)
     }
 
-    fn alter_keyspace(&mut self, id: KeyspaceId, settings: KeyspaceSettings) -> Outcome {
+    fn alter_keyspace(&mut self, id: KeyspaceId, settings: KeyspaceSettings) -> Reply {
         let keyspace = self.keyspaces.get(&id).filter(|known| known.state == KeyspaceState::Exists);
         let before = &keyspace.ok_or(Refusal::NotFound)?.settings;
         let is_fixed = settings.chunk_size == before.chunk_size && settings.durability == before.durability;
@@ -439,7 +468,7 @@ impl Cluster {
         Ok(self.change_keyspace(id, |keyspace| keyspace.settings = settings))
     }
 
-    fn drop_keyspace(&mut self, id: KeyspaceId) -> Outcome {
+    fn drop_keyspace(&mut self, id: KeyspaceId) -> Reply {
         match self.keyspaces.get(&id).map(|keyspace| keyspace.state) {
             None => Err(Refusal::NotFound),
             Some(KeyspaceState::Dropped) => Ok(Answer::Done(self.version)),

@@ -7,7 +7,7 @@
 //!   eviction an earlier leader logged is not granted a lease.
 //! - It sends a grant only after a majority has confirmed, **since the request arrived**, that it still leads. Otherwise a leader that
 //!   was deposed without knowing could grant leases that its successor, which waits one lease from its election, outlives.
-//! - It gives [`Leases::grant`] the moment at which it sends the grant, not that of the request.
+//! - It gives [`Leases::grant`] its own time, read after the request arrived.
 //! - The evictions that [`Leases::overdue`] names are logged in the term in which they were found, or not at all.
 
 use alloc::{

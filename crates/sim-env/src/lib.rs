@@ -1,4 +1,5 @@
-//! A simulated environment: a disk in memory that breaks as real ones do, and a clock that is advanced by hand.
+//! A simulated environment: a disk in memory that breaks as real ones do, a clock that is advanced by hand, and tasks of several
+//! nodes on one thread.
 //!
 //! Everything is decided by a seed: the same calls in the same order meet the same fate. Nothing here sleeps, starts a
 //! thread, or touches the real disk. A typical test of crash safety counts the operations of a run, then repeats the run and
@@ -42,9 +43,11 @@ mod inode;
 mod names;
 mod random;
 mod state;
+mod tasks;
 
 pub use clock::SimClock;
 pub use disk::SimDisk;
 pub use fault::{Fault, Place, Strike};
 pub use inode::CrashMode;
 pub use state::Counts;
+pub use tasks::{Drift, SimTasks, Sleep, Task, here};

@@ -4,17 +4,7 @@ use alloc::{format, string::ToString};
 
 use tyr_types::{Durability, Error, KeyspaceName, KeyspaceSettings, Result};
 
-use crate::{ClassId, Configuration};
-
-/// Where the replicas of a partition lie relative to one another.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum ZoneRule {
-    /// In distinct zones, as far as there are zones enough.
-    #[default]
-    Distinct,
-    /// Anywhere, on distinct nodes.
-    Any,
-}
+use crate::{ClassId, Configuration, ZoneRule};
 
 /// The settings of a placement class. None can be altered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +22,7 @@ pub struct ClassSettings {
 }
 
 impl ClassSettings {
-    /// `replicas` copies on disk in distinct zones, with everything else as it is by default: 4096 partitions, and writes as long as
+    /// `replicas` copies on disk, in distinct zones as far as there are any, with everything else as it is by default: 4096 partitions, and writes as long as
     /// one replica of up to two is complete, or two of more.
     pub fn new(replicas: u8) -> Self {
         ClassSettings {
@@ -40,7 +30,7 @@ impl ClassSettings {
             min_replicas: if replicas <= 2 { 1 } else { 2 },
             partitions: 4096,
             durability: Durability::Disk,
-            zones: ZoneRule::Distinct,
+            zones: ZoneRule::Prefer,
         }
     }
 

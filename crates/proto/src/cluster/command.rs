@@ -1,5 +1,6 @@
 //! What the cluster manager's log holds, and what each entry answers.
 
+use alloc::vec::Vec;
 use core::fmt;
 
 use tyr_types::{KeyspaceId, KeyspaceName, KeyspaceSettings};
@@ -10,6 +11,9 @@ use crate::{ClassId, Epoch, Incarnation, NodeId, PartitionId, Replica, RingVersi
 /// A change of the cluster. Commands are repeated when an answer is lost; each says how it takes that.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
+    /// Begins the cluster, before any other command. These nodes have the numbers 1, 2, and so on: the first voters, who need numbers
+    /// to log that they register. Repeated with the same nodes, it changes nothing.
+    Found(Vec<Identity>),
     /// A node starts, or comes back after its eviction. Roles of its earlier incarnations end. The same incarnation again changes
     /// nothing; a lower one is refused.
     Register {
@@ -63,13 +67,18 @@ pub enum Command {
         /// If it was the primary: who has received its complete log and its waiting transactions.
         handed_to: Option<Replica>,
     },
-    /// Computes anew what the ring should be; the partitions follow step by step.
-    PlanRing,
+    /// Says anew who should hold the partitions of a class, as [`super::Cluster::plan`] found; the partitions follow step by step.
+    Retarget {
+        /// The class.
+        class: ClassId,
+        /// For each partition the nodes, the one first that should be the primary.
+        targets: Vec<Vec<NodeId>>,
+    },
     /// The next plan gives the node nothing.
     Drain(NodeId),
     /// The node leaves for ever. Refused while it holds anything.
     Leave(NodeId),
-    /// Creates a placement class, with a plan for its partitions. Repeated with the same settings, it changes nothing.
+    /// Creates a placement class; its partitions are held from its first targets on. Repeated with the same settings, it changes nothing.
     CreateClass(ClassId, ClassSettings),
     /// Creates a keyspace. Repeated with the same seed, it answers the id again.
     CreateKeyspace {
@@ -107,6 +116,8 @@ pub enum Answer {
 /// Why a command changed nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Refusal {
+    /// The cluster is not founded yet: try again later.
+    NotFounded,
     /// It names an incarnation or an epoch that is over: fetch the ring.
     Stale,
     /// It names a node, class, keyspace, or partition that is not there, or was dropped, or has left.
@@ -126,6 +137,7 @@ pub enum Refusal {
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Refusal::NotFounded => "the cluster is not founded yet; try again later",
             Refusal::Stale => "the incarnation or epoch is over; fetch the ring",
             Refusal::NotFound => "there is no such node, class, keyspace, or partition",
             Refusal::Taken => "the name is taken, or the limit is reached",

@@ -1,88 +1,58 @@
-//! A simple plan of the ring: even by weight, keeping what is in place.
+//! From members and classes to the planner of the ring, and back.
+//!
+//! A plan is made by whoever proposes it and logged as its result: it takes too long for the log's thread, and two versions of the
+//! program might not plan the same.
 
-use alloc::{collections::BTreeMap, vec::Vec};
+use alloc::{collections::BTreeSet, vec, vec::Vec};
+use core::num::NonZeroU8;
 
-use super::{ClassSettings, Member, Zone, ZoneRule};
-use crate::NodeId;
+use super::{Cluster, Command, MemberState, Zone};
+use crate::{Assignment, ClassId, NodeId, PartitionCount, RingError, Target, TargetKind, ZoneId, plan_ring};
 
-/// For each partition the nodes that should hold it, the primary first. A partition keeps its eligible nodes; the missing ones are
-/// those with the least load for their weight.
-pub(super) fn plan(
-    class: &ClassSettings,
-    members: &BTreeMap<NodeId, Member>,
-    before: &[&[NodeId]],
-) -> Vec<Vec<NodeId>> {
-    let mut loads: Vec<Load<'_>> = members
-        .iter()
-        .filter(|(_, member)| member.is_eligible())
-        .map(|(node, member)| Load { node: *node, member, held: 0, led: 0 })
-        .collect();
-    let replicas = usize::from(class.replicas).min(loads.len());
-    let quota = (before.len() * replicas).div_ceil(loads.len().max(1));
-    let mut targets: Vec<Vec<NodeId>> = Vec::with_capacity(before.len());
-    for nodes in before {
-        let kept = keep(&mut loads, nodes, quota, replicas);
-        targets.push(kept);
+impl Cluster {
+    /// The command that moves a class to where its partitions should be, given their load (see [`plan_ring`]; empty if none is
+    /// known). With fewer members than replicas it plans as many replicas as there are members.
+    ///
+    /// None if there is no such class, or no member to hold it. Takes long for large clusters.
+    pub fn plan(&self, id: ClassId, load: &[u32]) -> Result<Option<Command>, RingError> {
+        let members = self.eligible();
+        let Some(class) = self.classes.get(&id) else { return Ok(None) };
+        let count = u8::try_from(members.len()).unwrap_or(u8::MAX);
+        let Some(replicas) = NonZeroU8::new(class.settings.replicas.min(count)) else { return Ok(None) };
+        let Ok(partitions) = PartitionCount::new(class.settings.partitions) else { return Ok(None) };
+        let zone_rule = class.settings.zones;
+        let asked = crate::ClassSettings { partitions, replicas, target: TARGET, zone_rule };
+        let before = class.partitions.iter().map(|partition| partition.target().to_vec());
+        let planned = plan_ring(&members, &asked, &Assignment(before.collect()), load)?;
+        Ok(Some(Command::Retarget { class: id, targets: planned.0 }))
     }
-    for target in &mut targets {
-        fill(&mut loads, target, replicas, class.zones);
-        lead(&mut loads, target);
-    }
-    targets
-}
 
-struct Load<'a> {
-    node: NodeId,
-    member: &'a Member,
-    held: usize,
-    led: usize,
-}
-
-/// The nodes that stay: eligible, and not above their even share.
-fn keep(loads: &mut [Load<'_>], nodes: &[NodeId], quota: usize, replicas: usize) -> Vec<NodeId> {
-    let mut kept = Vec::new();
-    for node in nodes {
-        let load = loads.iter_mut().find(|load| load.node == *node && load.held < quota);
-        if let Some(load) = load.filter(|_| kept.len() < replicas) {
-            load.held += 1;
-            kept.push(*node);
-        }
-    }
-    kept
-}
-
-fn fill(loads: &mut [Load<'_>], target: &mut Vec<NodeId>, replicas: usize, zones: ZoneRule) {
-    while target.len() < replicas {
-        let used: Vec<Zone> = loads
-            .iter()
-            .filter(|load| zones == ZoneRule::Distinct && target.contains(&load.node))
-            .map(|load| load.member.zone.clone())
-            .collect();
-        let free = loads.iter_mut().filter(|load| !target.contains(&load.node));
-        let next = free.min_by_key(|load| {
-            let shared = used.contains(&load.member.zone);
-            (shared, share(load.held, load.member.weight), load.node)
+    /// The members that a plan may give something, as the planner sees them.
+    fn eligible(&self) -> Vec<crate::Member> {
+        let zones: BTreeSet<&Zone> = self.members.values().map(|member| &member.zone).collect();
+        let number = |zone: &Zone| (0..).zip(&zones).find(|(_, known)| **known == zone).map_or(0, |(n, _)| n);
+        let eligible = self.members.iter().filter(|(_, member)| member.is_eligible());
+        let seen = eligible.map(|(node, member)| crate::Member {
+            node: *node,
+            zone: ZoneId(number(&member.zone)),
+            state: crate::MemberState::Active,
+            targets: vec![Target { kind: TARGET, weight: member.weight }],
         });
-        let Some(next) = next else { return };
-        next.held += 1;
-        target.push(next.node);
+        seen.collect()
+    }
+
+    /// Whether these may be the target sets of a class: one for each partition, of distinct members that have not left.
+    pub(super) fn are_targets(&self, id: ClassId, targets: &[Vec<NodeId>]) -> bool {
+        let Some(class) = self.classes.get(&id) else { return false };
+        let may_hold =
+            |node: &NodeId| self.members.get(node).is_some_and(|member| member.state != MemberState::Left);
+        let is_set = |set: &Vec<NodeId>| {
+            let is_bounded = !set.is_empty() && set.len() <= usize::from(class.settings.replicas);
+            is_bounded && set.iter().all(may_hold) && set.iter().collect::<BTreeSet<_>>().len() == set.len()
+        };
+        targets.len() == class.partitions.len() && targets.iter().all(is_set)
     }
 }
 
-/// Puts the node first that leads least for its weight; the one in place wins a tie.
-fn lead(loads: &mut [Load<'_>], target: &mut [NodeId]) {
-    let led = |node: &NodeId| {
-        let load = loads.iter().find(|load| load.node == *node);
-        load.map_or(0, |load| share(load.led, load.member.weight))
-    };
-    let Some(place) = (0..target.len()).min_by_key(|place| led(&target[*place])) else { return };
-    target[..=place].rotate_right(1);
-    if let Some(load) = loads.iter_mut().find(|load| load.node == target[0]) {
-        load.led += 1;
-    }
-}
-
-/// A count relative to a weight, in units that order as fractions do.
-fn share(count: usize, weight: u32) -> u64 {
-    (count as u64).saturating_mul(1 << 20) / u64::from(weight.max(1))
-}
+/// Members have one kind of target so far.
+const TARGET: TargetKind = TargetKind(0);

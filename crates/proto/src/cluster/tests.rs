@@ -39,12 +39,28 @@ fn settings(replicas: u8, durability: Durability) -> ClassSettings {
 /// One partition on nodes 1 to `nodes`, each in incarnation 1; the first is the primary.
 fn cluster(nodes: u32, settings: ClassSettings) -> Cluster {
     let mut cluster = Cluster::new(ClusterId(7));
+    accept(&mut cluster, Command::Found(vec![]));
     for node in 1..=nodes {
         let answer = cluster.apply(start(node, 1)).unwrap();
         assert_eq!(answer, Answer::Registered(NodeId(node), cluster.version()));
     }
     accept(&mut cluster, Command::CreateClass(CLASS, settings));
+    let first: Vec<u32> = (1..=nodes.min(u32::from(settings.replicas))).collect();
+    if nodes > 0 {
+        accept(&mut cluster, retarget(&first, settings.partitions));
+    }
     cluster
+}
+
+/// All partitions are to be held by these nodes.
+fn retarget(nodes: &[u32], partitions: u32) -> Command {
+    let target: Vec<NodeId> = nodes.iter().copied().map(NodeId).collect();
+    Command::Retarget { class: CLASS, targets: (0..partitions).map(|_| target.clone()).collect() }
+}
+
+fn plan(cluster: &mut Cluster) {
+    let command = cluster.plan(CLASS, &[]).unwrap().unwrap();
+    accept(cluster, command);
 }
 
 fn accept(cluster: &mut Cluster, command: Command) {
@@ -76,7 +92,7 @@ fn keyspace(name: &str, seed: u64) -> Command {
 }
 
 #[test]
-fn a_new_class_is_held_by_its_plan_at_once() {
+fn a_new_class_is_held_by_its_first_target_set_at_once() {
     let cluster = cluster(3, settings(3, Durability::Disk));
     assert_eq!(held(&cluster).epoch, Epoch(1));
     assert_eq!(held(&cluster).replicas, vec![replica(1, 1), replica(2, 1), replica(3, 1)]);
@@ -88,7 +104,7 @@ fn a_class_without_members_is_held_when_a_plan_finds_some() {
     assert_eq!(held(&cluster).epoch, Epoch(0));
     accept(&mut cluster, start(1, 1));
     assert_eq!(held(&cluster).epoch, Epoch(0));
-    accept(&mut cluster, Command::PlanRing);
+    plan(&mut cluster);
     assert_eq!(held(&cluster).replicas, vec![replica(1, 1)]);
     assert!(!cluster.class(CLASS).unwrap().takes_writes(held(&cluster)));
 }
@@ -185,7 +201,7 @@ fn a_drained_primary_hands_over_after_its_successor_is_complete() {
     accept(&mut cluster, start(2, 1));
     accept(&mut cluster, Command::Drain(NodeId(1)));
     assert_eq!(cluster.apply(Command::Leave(NodeId(1))), Err(Refusal::Busy));
-    accept(&mut cluster, Command::PlanRing);
+    plan(&mut cluster);
     assert_eq!(held(&cluster).learners, vec![replica(2, 1)]);
     let report = complete(&cluster, replica(2, 1));
     accept(&mut cluster, report);
@@ -222,10 +238,10 @@ fn a_node_given_up_is_replaced_by_the_next_plan() {
     let mut cluster = cluster(4, settings(3, Durability::Disk));
     assert_eq!(cluster.apply(Command::GiveUp(NodeId(2))), Err(Refusal::Busy));
     accept(&mut cluster, Command::Evict(replica(2, 1)));
-    accept(&mut cluster, Command::PlanRing);
+    plan(&mut cluster);
     assert_eq!(held(&cluster).learners, vec![], "it may come back");
     accept(&mut cluster, Command::GiveUp(NodeId(2)));
-    accept(&mut cluster, Command::PlanRing);
+    plan(&mut cluster);
     assert_eq!(held(&cluster).learners, vec![replica(4, 1)]);
 }
 
@@ -270,8 +286,25 @@ fn chunk_size_and_durability_of_a_keyspace_are_fixed() {
 }
 
 #[test]
+fn founders_have_their_numbers_before_they_register_in_any_order() {
+    let mut cluster = Cluster::new(ClusterId(1));
+    let founders = vec![Identity(30), Identity(20)];
+    assert_eq!(cluster.apply(start(10, 1)), Err(Refusal::NotFounded));
+    assert_eq!(cluster.apply(Command::Found(vec![Identity(1), Identity(1)])), Err(Refusal::Invalid));
+    accept(&mut cluster, Command::Found(founders.clone()));
+    accept(&mut cluster, Command::Found(founders));
+    assert_eq!(cluster.apply(Command::Found(vec![Identity(20)])), Err(Refusal::Taken));
+    for (identity, number) in [(10, 3), (20, 2), (30, 1)] {
+        let answer = cluster.apply(start(identity, 1)).unwrap();
+        assert_eq!(answer, Answer::Registered(NodeId(number), cluster.version()));
+    }
+    assert_eq!(cluster.apply(Command::Found(vec![Identity(99)])), Err(Refusal::Taken));
+}
+
+#[test]
 fn a_plan_spreads_partitions_and_primaries_by_weight_and_zone() {
     let mut cluster = Cluster::new(ClusterId(1));
+    accept(&mut cluster, Command::Found(vec![]));
     for node in 1..=6_u32 {
         let zone = Zone::new(&format!("{}", node % 3)).unwrap();
         let identity = Identity(u128::from(node));
@@ -281,6 +314,7 @@ fn a_plan_spreads_partitions_and_primaries_by_weight_and_zone() {
     }
     let class = ClassSettings { partitions: 64, ..ClassSettings::new(3) };
     accept(&mut cluster, Command::CreateClass(CLASS, class));
+    plan(&mut cluster);
     let zone = |replica: &Replica| cluster.member(replica.node).unwrap().zone.clone();
     for (id, partition) in cluster.partitions() {
         let zones: alloc::collections::BTreeSet<Zone> =
@@ -295,6 +329,16 @@ fn a_plan_spreads_partitions_and_primaries_by_weight_and_zone() {
         assert!((30..=34).contains(&held), "{node} holds {held} of 192");
         assert!((9..=12).contains(&led.count()), "{node} leads too many or too few");
     }
+}
+
+#[test]
+fn targets_that_make_no_sense_are_refused() {
+    let mut cluster = cluster(3, settings(2, Durability::Disk));
+    for nodes in [&[][..], &[1, 1], &[1, 9], &[1, 2, 3]] {
+        assert_eq!(cluster.apply(retarget(nodes, 1)), Err(Refusal::Invalid), "{nodes:?}");
+    }
+    assert_eq!(cluster.apply(retarget(&[1, 2], 2)), Err(Refusal::Invalid));
+    accept(&mut cluster, retarget(&[1, 3], 1));
 }
 
 #[test]

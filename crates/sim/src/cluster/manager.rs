@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use tyr_proto::{
-    Grant, LeaseRequest, LeaseTerms, Leases, NodeId, Replica, RingVersion, Time,
+    ClassId, Grant, LeaseRequest, LeaseTerms, Leases, NodeId, Replica, RingVersion, Time,
     cluster::{Answer, Cluster, ClusterId, Command, Difference, Identity, MemberState, Position, Presence, Zone},
 };
 
@@ -54,7 +54,8 @@ impl Manager {
     pub fn new() -> Self {
         let mut leases = Leases::new(TERMS, GRACE);
         leases.lead(Time(0));
-        let cluster = Cluster::new(ClusterId(7));
+        let mut cluster = Cluster::new(ClusterId(7));
+        cluster.apply(Command::Found(Vec::new())).expect("it is not founded yet");
         Manager { cluster, leases, away_since: BTreeMap::new(), leaderless_until: None }
     }
 
@@ -133,8 +134,15 @@ impl Manager {
             let since = *self.away_since.entry(node).or_insert(now);
             if now.since(since) >= GIVE_UP_AFTER {
                 self.apply(Command::GiveUp(node));
-                self.apply(Command::PlanRing);
+                self.plan();
             }
+        }
+    }
+
+    /// Plans anew where the partitions should be.
+    pub fn plan(&mut self) {
+        if let Ok(Some(plan)) = self.cluster.plan(ClassId(0), &[]) {
+            self.apply(plan);
         }
     }
 
@@ -143,7 +151,7 @@ impl Manager {
         let active = self.cluster.members().filter(|(_, member)| member.state == MemberState::Active).count();
         if active > 1 {
             self.apply(Command::Drain(node));
-            self.apply(Command::PlanRing);
+            self.plan();
         }
     }
 }

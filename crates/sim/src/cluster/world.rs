@@ -10,7 +10,7 @@ use std::{
 use tyr_proto::{
     ClassId, ClientOutput, Keyspace, KeyspaceSeed, Keyspaces, Layout, NodeId, Output, PartitionCount, Placement, SessionId,
     Time,
-    cluster::{ClassSettings, Command, Fact, ZoneRule},
+    cluster::{ClassSettings, Command, Fact},
     message::{Answer, Envelope},
 };
 use tyr_types::{Durability, KeyspaceSettings};
@@ -99,7 +99,7 @@ impl World {
             min_replicas: 1,
             partitions: profile.partitions,
             durability: profile.durability,
-            zones: ZoneRule::Any,
+            zones: tyr_proto::ZoneRule::Prefer,
         };
         manager.apply(Command::CreateClass(ClassId(0), settings));
         let mut servers = BTreeMap::new();
@@ -108,7 +108,7 @@ impl World {
             servers.insert(node, Server::new(node, keyspaces.clone(), &mut random));
             manager.apply(super::manager::register(number, 1, 1));
         }
-        manager.apply(Command::PlanRing);
+        manager.plan();
         let callers = (1..=profile.clients)
             .map(|number| {
                 let caller = Caller::new(number, keyspaces.clone(), &profile, random.fork());

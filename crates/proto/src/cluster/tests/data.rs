@@ -139,7 +139,7 @@ impl World {
             Act::Evict(node) if !self.nodes[node].has_lease => self.tell(Command::Evict(self.replica(node))),
             Act::Restart(node) => self.restart(node, false),
             Act::Continue(node) => self.restart(node, true),
-            Act::Plan => self.tell(Command::PlanRing),
+            Act::Plan => self.cluster.plan(CLASS, &[]).unwrap().into_iter().for_each(|plan| self.tell(plan)),
             // Two stay, so that there is always somewhere to go.
             Act::Drain(node) if node >= 2 => self.tell(Command::Drain(self.replica(node).node)),
             Act::GiveUp(node) => self.tell(Command::GiveUp(self.replica(node).node)),

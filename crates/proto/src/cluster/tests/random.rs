@@ -17,7 +17,7 @@ enum Act {
     Continue(u32),
     Evict(u32),
     GiveUp(u32),
-    Plan,
+    Plan(u8),
     Drain(u32),
     Leave(u32),
     Remove(u32, usize),
@@ -37,7 +37,7 @@ fn act() -> impl Strategy<Value = Act> {
         2 => node.clone().prop_map(Act::Continue),
         4 => node.clone().prop_map(Act::Evict),
         2 => node.clone().prop_map(Act::GiveUp),
-        3 => Just(Act::Plan),
+        4 => (0..2_u8).prop_map(Act::Plan),
         1 => node.clone().prop_map(Act::Drain),
         1 => node.clone().prop_map(Act::Leave),
         3 => (partition.clone(), 0..3_usize).prop_map(|(p, which)| Act::Remove(p, which)),
@@ -59,10 +59,19 @@ fn id(partition: u32) -> PartitionId {
 
 fn founded() -> Cluster {
     let mut cluster = Cluster::new(ClusterId(1));
+    accept(&mut cluster, Command::Found(vec![]));
     (1..=4).for_each(|node| accept(&mut cluster, registration(node, 1, 1)));
     accept(&mut cluster, Command::CreateClass(ClassId(0), class(3, 2, Durability::Disk)));
     accept(&mut cluster, Command::CreateClass(ClassId(1), class(2, 2, Durability::Memory)));
+    plan(&mut cluster);
     cluster
+}
+
+fn plan(cluster: &mut Cluster) {
+    for class in 0..2 {
+        let command = cluster.plan(ClassId(class), &[]).unwrap().unwrap();
+        accept(cluster, command);
+    }
 }
 
 fn newest(cluster: &Cluster, node: u32) -> u64 {
@@ -85,7 +94,7 @@ fn command(cluster: &Cluster, act: &Act) -> Option<Command> {
         }
         Act::Evict(node) => Command::Evict(incarnation(node)),
         Act::GiveUp(node) => Command::GiveUp(NodeId(node)),
-        Act::Plan => Command::PlanRing,
+        Act::Plan(class) => cluster.plan(ClassId(class), &[]).unwrap()?,
         Act::Drain(node) => Command::Drain(NodeId(node)),
         Act::Leave(node) => Command::Leave(NodeId(node)),
         Act::Remove(p, which) => {
@@ -263,14 +272,14 @@ proptest! {
             let back = registration(node, newest(&cluster, node) + 1, 0);
             accept(&mut cluster, back);
         }
-        accept(&mut cluster, Command::PlanRing);
+        plan(&mut cluster);
         for _ in 0..20 {
             for p in 0..4 {
                 for act in [Act::Complete(p), Act::Release(p, true)] {
                     command(&cluster, &act).into_iter().for_each(|command| accept(&mut cluster, command));
                 }
             }
-            accept(&mut cluster, Command::PlanRing);
+            plan(&mut cluster);
         }
         for (id, partition) in cluster.partitions() {
             let nodes: Vec<NodeId> = partition.configuration.replicas.iter().map(|r| r.node).collect();

@@ -1,0 +1,156 @@
+//! What a voter keeps: its vote, its log, and the last snapshot.
+//!
+//! A voter answers nothing before the change that backs the answer is durable; so every change is awaited where it is made.
+
+use std::{collections::BTreeMap, fmt, future::Future, io, ops::RangeBounds, sync::Arc};
+
+use openraft::{
+    LogState, OptionalSend, RaftLogId, RaftLogReader, StorageIOError, Vote,
+    storage::{LogFlushed, RaftLogStorage},
+};
+use parking_lot::Mutex;
+use tyr_proto::cluster::Cluster;
+
+use crate::Surroundings;
+use crate::types::{Entry, LogId, SnapshotMeta, StorageError, Types, VoterId};
+
+/// Where a voter keeps what must outlive it.
+pub trait Journal<S: Surroundings>: Clone + Send + Sync + 'static {
+    /// What was durable when the process began.
+    fn load(&self) -> io::Result<Kept<S>>;
+    /// Makes a change durable, whole or not at all; changes become durable in the order of the calls.
+    fn keep(&self, change: Change<S>) -> impl Future<Output = io::Result<()>> + Send;
+}
+
+/// A change of what is kept.
+#[derive(Clone, Debug)]
+pub enum Change<S: Surroundings> {
+    /// Another vote.
+    Vote(Vote<VoterId>),
+    /// Entries at the end of the log.
+    Append(Vec<Entry<S>>),
+    /// The log ends before this index.
+    Truncate(u64),
+    /// The log begins after this entry.
+    Purge(LogId),
+    /// A snapshot in place of the one before.
+    Snapshot(SnapshotMeta, Box<Cluster>),
+}
+
+/// What is kept.
+#[derive(Clone)]
+pub struct Kept<S: Surroundings> {
+    vote: Option<Vote<VoterId>>,
+    log: BTreeMap<u64, Entry<S>>,
+    purged: Option<LogId>,
+    snapshot: Option<(SnapshotMeta, Box<Cluster>)>,
+}
+
+impl<S: Surroundings> Default for Kept<S> {
+    fn default() -> Self {
+        Kept { vote: None, log: BTreeMap::new(), purged: None, snapshot: None }
+    }
+}
+
+impl<S: Surroundings> fmt::Debug for Kept<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} after {:?}: {:?}", self.vote, self.purged, self.log)
+    }
+}
+
+impl<S: Surroundings> Kept<S> {
+    /// Makes the change.
+    pub fn apply(&mut self, change: Change<S>) {
+        match change {
+            Change::Vote(vote) => self.vote = Some(vote),
+            Change::Append(entries) => {
+                self.log.extend(entries.into_iter().map(|entry| (entry.log_id.index, entry)));
+            }
+            Change::Truncate(index) => drop(self.log.split_off(&index)),
+            Change::Purge(last) => {
+                self.log = self.log.split_off(&(last.index + 1));
+                self.purged = Some(last);
+            }
+            Change::Snapshot(meta, cluster) => self.snapshot = Some((meta, cluster)),
+        }
+    }
+
+    /// The last snapshot.
+    pub(crate) fn snapshot(&self) -> Option<&(SnapshotMeta, Box<Cluster>)> {
+        self.snapshot.as_ref()
+    }
+}
+
+/// Openraft's view of a journal: a copy in memory of what is kept. Handles are equal.
+pub(crate) struct Log<S: Surroundings, J> {
+    journal: J,
+    kept: Arc<Mutex<Kept<S>>>,
+}
+
+impl<S: Surroundings, J: Clone> Clone for Log<S, J> {
+    fn clone(&self) -> Self {
+        Log { journal: self.journal.clone(), kept: self.kept.clone() }
+    }
+}
+
+impl<S: Surroundings, J: Journal<S>> Log<S, J> {
+    pub(crate) fn new(journal: J, kept: Kept<S>) -> Self {
+        Log { journal, kept: Arc::new(Mutex::new(kept)) }
+    }
+
+    async fn keep(&self, change: Change<S>) -> Result<(), StorageError> {
+        self.journal.keep(change.clone()).await.map_err(|error| StorageIOError::write(&error))?;
+        self.kept.lock().apply(change);
+        Ok(())
+    }
+}
+
+impl<S: Surroundings, J: Journal<S>> RaftLogReader<Types<S>> for Log<S, J> {
+    async fn try_get_log_entries<R: RangeBounds<u64> + Clone + fmt::Debug + OptionalSend>(
+        &mut self,
+        range: R,
+    ) -> Result<Vec<Entry<S>>, StorageError> {
+        Ok(self.kept.lock().log.range(range).map(|(_, entry)| entry.clone()).collect())
+    }
+}
+
+impl<S: Surroundings, J: Journal<S>> RaftLogStorage<Types<S>> for Log<S, J> {
+    type LogReader = Self;
+
+    async fn get_log_state(&mut self) -> Result<LogState<Types<S>>, StorageError> {
+        let kept = self.kept.lock();
+        let last = kept.log.last_key_value().map(|(_, entry)| *entry.get_log_id());
+        Ok(LogState { last_purged_log_id: kept.purged, last_log_id: last.or(kept.purged) })
+    }
+
+    async fn get_log_reader(&mut self) -> Self {
+        self.clone()
+    }
+
+    async fn save_vote(&mut self, vote: &Vote<VoterId>) -> Result<(), StorageError> {
+        self.keep(Change::Vote(*vote)).await
+    }
+
+    async fn read_vote(&mut self) -> Result<Option<Vote<VoterId>>, StorageError> {
+        Ok(self.kept.lock().vote)
+    }
+
+    async fn append<I>(&mut self, entries: I, flushed: LogFlushed<Types<S>>) -> Result<(), StorageError>
+    where
+        I: IntoIterator<Item = Entry<S>> + OptionalSend,
+        I::IntoIter: OptionalSend,
+    {
+        let entries: Vec<Entry<S>> = entries.into_iter().collect();
+        self.keep(Change::Append(entries)).await?;
+        flushed.log_io_completed(Ok(()));
+        Ok(())
+    }
+
+    async fn truncate(&mut self, from: LogId) -> Result<(), StorageError> {
+        self.keep(Change::Truncate(from.index)).await
+    }
+
+    async fn purge(&mut self, last: LogId) -> Result<(), StorageError> {
+        self.keep(Change::Purge(last)).await
+    }
+}

@@ -1,0 +1,21 @@
+//! The cluster manager: the consensus that logs the commands of [`tyr_proto::cluster::Cluster`], and the leases that its leader holds.
+//!
+//! It rests on openraft, which asks its surroundings for tasks, time, and random numbers; [`Surroundings`] gives it ours, so that a
+//! simulation runs what is shipped. It does no I/O but through [`Journal`] and [`Transport`], and is not on the way of data.
+
+#![forbid(unsafe_code)]
+
+mod gossip;
+mod journal;
+mod machine;
+mod surroundings;
+mod transport;
+mod types;
+mod voter;
+
+pub use gossip::{Gossip, GossipEffect, GossipTiming, PACKET_SIZE_MAX, Peer};
+pub use journal::{Change, Journal, Kept};
+pub use surroundings::{RaftRuntime, Surroundings};
+pub use transport::{NoAnswer, Transport};
+pub use types::{Proposal, Request, Response, VoterId};
+pub use voter::{Timing, Unavailable, Voter};

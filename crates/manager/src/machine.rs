@@ -1,0 +1,132 @@
+//! The cluster, driven by the log.
+
+use std::sync::Arc;
+
+use openraft::{
+    EntryPayload, OptionalSend, RaftSnapshotBuilder, Snapshot, StorageIOError, storage::RaftStateMachine,
+};
+use parking_lot::Mutex;
+use tyr_proto::cluster::{Cluster, Refusal, Reply};
+
+use crate::types::{Entry, LogId, Membership, Proposal, SnapshotMeta, StorageError, Types};
+use crate::{
+    Surroundings,
+    journal::{Change, Journal, Kept},
+};
+
+/// The cluster as far as this voter has applied the log. Handles are equal.
+pub(crate) struct Machine<J> {
+    journal: J,
+    state: Arc<Mutex<State>>,
+}
+
+struct State {
+    cluster: Cluster,
+    applied: Option<LogId>,
+    membership: Membership,
+    snapshot: Option<(SnapshotMeta, Box<Cluster>)>,
+}
+
+impl<J: Clone> Clone for Machine<J> {
+    fn clone(&self) -> Self {
+        Machine { journal: self.journal.clone(), state: self.state.clone() }
+    }
+}
+
+impl<J> Machine<J> {
+    /// The state of the last snapshot, or that of a new cluster.
+    pub(crate) fn new<S: Surroundings>(journal: J, kept: &Kept<S>, empty: Cluster) -> Self {
+        let mut state =
+            State { cluster: empty, applied: None, membership: Membership::default(), snapshot: None };
+        if let Some((meta, cluster)) = kept.snapshot() {
+            state.restore(meta.clone(), cluster.clone());
+        }
+        Machine { journal, state: Arc::new(Mutex::new(state)) }
+    }
+
+    /// Looks at the cluster.
+    pub(crate) fn look<T>(&self, look: impl FnOnce(&Cluster) -> T) -> T {
+        look(&self.state.lock().cluster)
+    }
+}
+
+impl State {
+    fn restore(&mut self, meta: SnapshotMeta, cluster: Box<Cluster>) {
+        self.cluster.clone_from(&cluster);
+        self.applied = meta.last_log_id;
+        self.membership = meta.last_membership.clone();
+        self.snapshot = Some((meta, cluster));
+    }
+
+    fn apply<S: Surroundings>(&mut self, entry: Entry<S>) -> Option<Reply> {
+        self.applied = Some(entry.log_id);
+        match entry.payload {
+            EntryPayload::Blank => None,
+            EntryPayload::Membership(membership) => {
+                self.membership = Membership::new(Some(entry.log_id), membership);
+                None
+            }
+            EntryPayload::Normal(Proposal { term, command }) => {
+                let is_current = term.is_none_or(|term| term == entry.log_id.leader_id.term);
+                Some(if is_current { self.cluster.apply(command) } else { Err(Refusal::Stale) })
+            }
+        }
+    }
+}
+
+impl<S: Surroundings, J: Journal<S>> RaftSnapshotBuilder<Types<S>> for Machine<J> {
+    async fn build_snapshot(&mut self) -> Result<Snapshot<Types<S>>, StorageError> {
+        let (meta, cluster) = {
+            let state = self.state.lock();
+            let snapshot_id = state.applied.map_or_else(String::new, |applied| applied.to_string());
+            let (last_log_id, last_membership) = (state.applied, state.membership.clone());
+            (SnapshotMeta { last_log_id, last_membership, snapshot_id }, Box::new(state.cluster.clone()))
+        };
+        let change = Change::Snapshot(meta.clone(), cluster.clone());
+        self.journal.keep(change).await.map_err(|error| StorageIOError::write(&error))?;
+        self.state.lock().snapshot = Some((meta.clone(), cluster.clone()));
+        Ok(Snapshot { meta, snapshot: cluster })
+    }
+}
+
+impl<S: Surroundings, J: Journal<S>> RaftStateMachine<Types<S>> for Machine<J> {
+    type SnapshotBuilder = Self;
+
+    async fn applied_state(&mut self) -> Result<(Option<LogId>, Membership), StorageError> {
+        let state = self.state.lock();
+        Ok((state.applied, state.membership.clone()))
+    }
+
+    async fn apply<I>(&mut self, entries: I) -> Result<Vec<Option<Reply>>, StorageError>
+    where
+        I: IntoIterator<Item = Entry<S>> + OptionalSend,
+        I::IntoIter: OptionalSend,
+    {
+        let mut state = self.state.lock();
+        Ok(entries.into_iter().map(|entry| state.apply(entry)).collect())
+    }
+
+    async fn get_snapshot_builder(&mut self) -> Self {
+        self.clone()
+    }
+
+    async fn begin_receiving_snapshot(&mut self) -> Result<Box<Cluster>, StorageError> {
+        Ok(Box::new(self.look(|cluster| Cluster::new(cluster.id()))))
+    }
+
+    async fn install_snapshot(
+        &mut self,
+        meta: &SnapshotMeta,
+        snapshot: Box<Cluster>,
+    ) -> Result<(), StorageError> {
+        let change = Change::Snapshot(meta.clone(), snapshot.clone());
+        self.journal.keep(change).await.map_err(|error| StorageIOError::write(&error))?;
+        self.state.lock().restore(meta.clone(), snapshot);
+        Ok(())
+    }
+
+    async fn get_current_snapshot(&mut self) -> Result<Option<Snapshot<Types<S>>>, StorageError> {
+        let snapshot = self.state.lock().snapshot.clone();
+        Ok(snapshot.map(|(meta, cluster)| Snapshot { meta, snapshot: cluster }))
+    }
+}

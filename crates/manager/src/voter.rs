@@ -1,0 +1,270 @@
+//! A voter: one member of the consensus group, and if it leads, the holder of the leases.
+//!
+//! It does what [`Leases`] asks of its caller: it begins to hold leases when it has applied everything logged before its term, it
+//! grants one only when a majority has confirmed since the request that it leads, and the evictions that it logs hold in its term
+//! only.
+
+use std::{collections::BTreeSet, fmt, io, sync::Arc, time::Duration};
+
+use openraft::{
+    AsyncRuntime, Config, Raft, ServerState, Snapshot, SnapshotPolicy,
+    error::{ClientWriteError, RaftError},
+};
+use parking_lot::Mutex;
+use tokio::sync::{mpsc, oneshot};
+use tyr_proto::{
+    Grant, LeaseRequest, LeaseTerms, Leases, NodeId,
+    cluster::{Cluster, ClusterId, Command, Reply},
+};
+
+use crate::{
+    RaftRuntime, Surroundings,
+    journal::{Journal, Log},
+    machine::Machine,
+    transport::{Links, NoAnswer, Transport},
+    types::{Proposal, Request, Response, Types, VoterId},
+};
+
+/// How long things take, in microseconds if not said otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timing {
+    /// The leader is heard of this often, in milliseconds.
+    pub heartbeat: u64,
+    /// A voter that has not heard of a leader for this long, up to twice this long, stands for election; in milliseconds.
+    pub election: u64,
+    /// How often the leader looks for leases that have run out.
+    pub watch: u64,
+    /// The leases.
+    pub lease: LeaseTerms,
+    /// How long a node that nobody suspects may be without a lease before it is evicted.
+    pub grace: u64,
+    /// Entries of the log after which a snapshot is taken.
+    pub snapshot_after: u64,
+}
+
+impl Default for Timing {
+    fn default() -> Self {
+        Timing {
+            heartbeat: 200,
+            election: 1_000,
+            watch: 200_000,
+            lease: LeaseTerms::default(),
+            grace: 5_000_000,
+            snapshot_after: 5_000,
+        }
+    }
+}
+
+/// The voter cannot do it now: it does not lead, or does not reach a majority. Whether a command that was sent is carried out is not
+/// known; it may be sent again, to the leader if one is named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unavailable {
+    /// Who leads, as far as this voter knows.
+    pub leader: Option<NodeId>,
+}
+
+impl fmt::Display for Unavailable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.leader {
+            Some(leader) => write!(f, "the cluster manager is led by {leader}; ask there"),
+            None => f.write_str("the cluster manager has no leader that reaches a majority; try again later"),
+        }
+    }
+}
+
+/// One member of the consensus group. Handles are equal; it runs until its surroundings end.
+pub struct Voter<S: Surroundings, J> {
+    raft: Raft<Types<S>>,
+    machine: Machine<J>,
+    held: Arc<Mutex<Held>>,
+    unconfirmed: mpsc::Sender<oneshot::Sender<bool>>,
+}
+
+impl<S: Surroundings, J: Clone> Clone for Voter<S, J> {
+    fn clone(&self) -> Self {
+        let (raft, machine) = (self.raft.clone(), self.machine.clone());
+        Voter { raft, machine, held: self.held.clone(), unconfirmed: self.unconfirmed.clone() }
+    }
+}
+
+/// The leases, and the term for which they are held.
+struct Held {
+    leases: Leases,
+    term: u64,
+}
+
+impl<S: Surroundings, J: Journal<S>> Voter<S, J> {
+    /// Starts the voter of a node with what its journal has. A group that is new is [founded](Voter::found) by one of its voters.
+    pub async fn start(
+        node: NodeId,
+        cluster: ClusterId,
+        timing: Timing,
+        journal: J,
+        transport: impl Transport<S>,
+    ) -> io::Result<Self> {
+        let config = Arc::new(config(cluster, timing).validate().map_err(io::Error::other)?);
+        let kept = journal.load()?;
+        let machine = Machine::new(journal.clone(), &kept, Cluster::new(cluster));
+        let log = Log::new(journal, kept);
+        let raft = Raft::new(node.0, config, Links(transport), log, machine.clone()).await;
+        let raft = raft.map_err(io::Error::other)?;
+        let held = Held { leases: Leases::new(timing.lease, timing.grace), term: 0 };
+        let (unconfirmed, to_confirm) = mpsc::channel(UNCONFIRMED_MAX);
+        let voter = Voter { raft, machine, held: Arc::new(Mutex::new(held)), unconfirmed };
+        let (watcher, confirmer) = (voter.clone(), voter.clone());
+        S::spawn(async move { watcher.watch(timing.watch).await });
+        S::spawn(confirmer.confirm_all(to_confirm, Duration::from_millis(timing.election)));
+        Ok(voter)
+    }
+
+    /// Begins the group. It is enough that one voter does so; one that already belongs to a group refuses.
+    pub async fn found(&self, voters: BTreeSet<NodeId>) -> io::Result<()> {
+        let voters: BTreeSet<VoterId> = voters.into_iter().map(|node| node.0).collect();
+        self.raft.initialize(voters).await.map_err(io::Error::other)
+    }
+
+    /// Answers another voter. Any failure is silence.
+    pub async fn answer(&self, request: Request<S>) -> Result<Response, NoAnswer> {
+        let response = match request {
+            Request::Append(request) => self.raft.append_entries(request).await.map(Response::Append).ok(),
+            Request::Vote(request) => self.raft.vote(request).await.map(Response::Vote).ok(),
+            Request::Snapshot(vote, meta, snapshot) => {
+                let installed = self.raft.install_full_snapshot(vote, Snapshot { meta, snapshot }).await;
+                installed.map(Response::Snapshot).ok()
+            }
+        };
+        response.ok_or(NoAnswer)
+    }
+
+    /// Logs a command and answers when it is applied here.
+    pub async fn propose(&self, command: Command) -> Result<Reply, Unavailable> {
+        self.log(Proposal { term: None, command }).await
+    }
+
+    async fn log(&self, proposal: Proposal) -> Result<Reply, Unavailable> {
+        let leader = match self.raft.client_write(proposal).await {
+            Ok(written) => return Ok(written.data.expect("a command has a reply")),
+            Err(RaftError::APIError(ClientWriteError::ForwardToLeader(to))) => to.leader_id.map(NodeId),
+            Err(_) => None,
+        };
+        Err(Unavailable { leader })
+    }
+
+    /// Grants a lease, if this voter leads.
+    pub async fn lease(&self, request: LeaseRequest) -> Grant {
+        // The request has arrived; a majority must confirm after that.
+        if !self.confirm().await {
+            return Grant::NotLeading;
+        }
+        let is_present = self.look(|cluster| cluster.is_present(request.holder));
+        if !is_present {
+            return Grant::Evicted;
+        }
+        self.held.lock().leases.grant(request, S::now())
+    }
+
+    /// Whether a majority confirms, after this was asked, that this voter leads. It has then applied what was logged before its term.
+    async fn confirm(&self) -> bool {
+        let (sender, receiver) = oneshot::channel();
+        self.unconfirmed.try_send(sender).is_ok() && receiver.await.unwrap_or(false)
+    }
+
+    /// Asks the majority once for everybody who waits. One at a time: each waits for the metrics to change, and in which order tokio
+    /// wakes several who do so is random.
+    async fn confirm_all(self, mut unconfirmed: mpsc::Receiver<oneshot::Sender<bool>>, time_max: Duration) {
+        while let Some(first) = unconfirmed.recv().await {
+            let mut waiting = vec![first];
+            while let Ok(next) = unconfirmed.try_recv() {
+                waiting.push(next);
+            }
+            let raft = self.raft.clone();
+            let confirmed = async move { raft.ensure_linearizable().await.is_ok() };
+            let is_confirmed = RaftRuntime::<S>::timeout(time_max, confirmed).await == Ok(true);
+            for waiting in waiting {
+                let _unheard = waiting.send(is_confirmed);
+            }
+        }
+    }
+
+    /// Gossip suspects a node, or holds it for dead.
+    pub fn suspect(&self, node: NodeId) {
+        self.held.lock().leases.suspect(node);
+    }
+
+    /// Gossip has heard of a node again.
+    pub fn trust(&self, node: NodeId) {
+        self.held.lock().leases.trust(node);
+    }
+
+    /// Looks at the cluster as far as this voter has applied the log; it may be behind the leader.
+    pub fn look<T>(&self, look: impl FnOnce(&Cluster) -> T) -> T {
+        self.machine.look(look)
+    }
+
+    /// Who leads, as far as this voter knows.
+    pub fn leader(&self) -> Option<NodeId> {
+        self.raft.metrics().borrow().current_leader.map(NodeId)
+    }
+
+    /// The term in which this voter leads, as far as it knows.
+    fn leading_term(&self) -> Option<u64> {
+        let metrics = self.raft.metrics();
+        let metrics = metrics.borrow();
+        (metrics.state == ServerState::Leader).then_some(metrics.current_term)
+    }
+
+    /// Begins and ends to hold the leases with the leadership, and evicts those that have none.
+    async fn watch(&self, every: u64) {
+        loop {
+            S::sleep(every).await;
+            let Some(term) = self.leading_term() else {
+                self.held.lock().leases.step_down();
+                continue;
+            };
+            let holds = {
+                let held = self.held.lock();
+                held.leases.is_leading() && held.term == term
+            };
+            if !holds {
+                self.begin(term).await;
+                continue;
+            }
+            for holder in self.overdue() {
+                let proposal = Proposal { term: Some(term), command: Command::Evict(holder) };
+                // What is not logged is found again.
+                let _unheard = self.log(proposal).await;
+            }
+        }
+    }
+
+    fn overdue(&self) -> Vec<tyr_proto::Replica> {
+        let present: Vec<_> = self.look(|cluster| cluster.present().collect());
+        self.held.lock().leases.overdue(present.into_iter(), S::now())
+    }
+
+    /// Holds the leases from now on, once everything logged before the term is applied.
+    async fn begin(&self, term: u64) {
+        let is_confirmed = self.confirm().await;
+        if is_confirmed && self.leading_term() == Some(term) {
+            let mut held = self.held.lock();
+            held.term = term;
+            held.leases.lead(S::now());
+        }
+    }
+}
+
+/// The most requests that wait for a majority at once; more are told to ask elsewhere.
+const UNCONFIRMED_MAX: usize = 4096;
+
+fn config(cluster: ClusterId, timing: Timing) -> Config {
+    Config {
+        cluster_name: format!("{:032x}", cluster.0),
+        heartbeat_interval: timing.heartbeat,
+        election_timeout_min: timing.election,
+        election_timeout_max: timing.election * 2,
+        install_snapshot_timeout: timing.election * 10,
+        snapshot_policy: SnapshotPolicy::LogsSinceLast(timing.snapshot_after),
+        max_in_snapshot_log_to_keep: timing.snapshot_after / 5,
+        ..Config::default()
+    }
+}

@@ -1,0 +1,159 @@
+//! Voters and lease holders under faults, in a simulation.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod kit;
+
+use kit::{MS, SECOND, World};
+use tyr_proto::{NodeId, cluster::Presence};
+
+fn formed(seed: u64) -> World {
+    let mut world = World::new(seed, 3, 5);
+    world.run(5 * SECOND);
+    let leader = world.leader_seen_by(1).expect("three voters elect");
+    assert_eq!(world.look(leader, |cluster| cluster.present().count()), 5);
+    assert!((1..=5).all(|node| world.may_serve(node)), "everybody has a lease");
+    world
+}
+
+fn others(leader: u32) -> Vec<u32> {
+    (1..=3).filter(|voter| *voter != leader).collect()
+}
+
+#[test]
+fn founders_have_their_numbers_and_everybody_gets_a_lease() {
+    let world = formed(1);
+    for node in 1..=3 {
+        let identity = world.look(1, |cluster| cluster.member(NodeId(node)).unwrap().identity.0);
+        assert_eq!(identity, u128::from(node));
+    }
+}
+
+#[test]
+fn a_leader_that_crashes_is_followed_and_nobody_else_loses_its_lease() {
+    let mut world = formed(2);
+    let leader = world.leader_seen_by(1).unwrap();
+    world.kill(leader);
+    let witness = others(leader)[0];
+    for _ in 0..1_200 {
+        world.run(10 * MS);
+        for node in (1..=5).filter(|node| *node != leader) {
+            assert_eq!(world.incarnation(node), 1, "node {node} was evicted");
+        }
+    }
+    assert_ne!(world.leader_seen_by(witness), Some(leader));
+    let presence = world.look(witness, |cluster| cluster.member(NodeId(leader)).unwrap().presence);
+    assert_eq!(presence, Presence::Evicted);
+    world.start(leader);
+    world.run(5 * SECOND);
+    assert!(world.may_serve(leader), "it is back as another incarnation");
+    assert_eq!(world.look(leader, |cluster| cluster.present().count()), 5);
+}
+
+#[test]
+fn a_minority_neither_logs_nor_evicts_nor_grants() {
+    let mut world = formed(3);
+    let leader = world.leader_seen_by(1).unwrap();
+    let before = world.look(leader, tyr_proto::cluster::Cluster::version);
+    // The leader keeps one node on its side; the two suspect all the others.
+    world.part(&[leader, 5]);
+    let side: Vec<u32> = (1..=4).filter(|node| *node != leader).collect();
+    world.run(3 * SECOND);
+    assert!(!world.may_serve(5) && !world.may_serve(leader), "nobody confirms their leases");
+    world.run(7 * SECOND);
+    assert_eq!(world.look(leader, tyr_proto::cluster::Cluster::version), before, "the minority is as it was");
+    let witness = others(leader)[0];
+    let present = |node| {
+        move |cluster: &tyr_proto::cluster::Cluster| {
+            cluster.member(NodeId(node)).unwrap().presence == Presence::Present
+        }
+    };
+    for node in side {
+        assert!(world.may_serve(node) && world.incarnation(node) == 1, "node {node} was disturbed");
+        assert!(world.look(witness, present(node)));
+    }
+    assert!(!world.look(witness, present(5)) && !world.look(witness, present(leader)));
+    world.heal();
+    world.run(8 * SECOND);
+    assert!((1..=5).all(|node| world.may_serve(node)), "everybody is back");
+    assert_eq!((world.incarnation(5), world.incarnation(leader)), (2, 2));
+}
+
+#[test]
+fn without_a_majority_nobody_is_evicted_however_long_it_takes() {
+    let mut world = formed(4);
+    world.kill(1);
+    world.kill(2);
+    world.run(30 * SECOND);
+    assert_eq!(world.look(3, |cluster| cluster.present().count()), 5);
+    assert!((1..=5).all(|node| !world.may_serve(node)));
+    world.start(1);
+    world.run(8 * SECOND);
+    assert!([1, 3, 4, 5].iter().all(|node| world.may_serve(*node)));
+}
+
+#[test]
+fn a_new_leader_evicts_nobody_before_the_leases_of_the_old_one_are_over() {
+    for seed in 10..20 {
+        let mut world = formed(seed);
+        let leader = world.leader_seen_by(1).unwrap();
+        // Of the voters, node 4 reaches only the old leader, so its lease is of that one, up to the moment in which that is killed.
+        // Gossip reaches it through others: nobody suspects it, and it is evicted after the grace.
+        others(leader).iter().for_each(|voter| world.cut(4, *voter));
+        world.run(SECOND);
+        assert!(world.may_serve(4));
+        world.kill(leader);
+        world.run(30 * SECOND);
+        let witness = others(leader)[0];
+        let presence = world.look(witness, |cluster| cluster.member(NodeId(4)).unwrap().presence);
+        assert_eq!(presence, Presence::Evicted, "seed {seed}");
+        assert!(world.fenced > 0, "the run checked that it stopped serving before");
+    }
+}
+
+/// Faults at random for a while, then none.
+fn chaos(seed: u64) -> World {
+    let mut world = formed(seed);
+    for _ in 0..12 {
+        let (what, node) = (world.tasks.random() % 7, 1 + u32::try_from(world.tasks.random() % 5).unwrap());
+        let other = 1 + u32::try_from(world.tasks.random() % 5).unwrap();
+        match what {
+            0 | 1 => world.restart(node),
+            2 => world.part(&[node]),
+            3 => world.part(&[node, other]),
+            4 => world.cut(node, other),
+            5 => world.lose(100),
+            _ => world.heal(),
+        }
+        let time = world.tasks.random() % (3 * SECOND);
+        world.run(time);
+    }
+    world.heal();
+    world.run(20 * SECOND);
+    world
+}
+
+/// How many seeds a test tries: eight, or what `TYR_SIM_ITERATIONS` says.
+fn seeds() -> std::ops::Range<u64> {
+    let count = std::env::var("TYR_SIM_ITERATIONS").ok().and_then(|count| count.parse().ok());
+    0..count.unwrap_or(8)
+}
+
+#[test]
+fn after_any_faults_everybody_is_back_and_agrees() {
+    for seed in seeds() {
+        let world = chaos(seed);
+        assert!((1..=5).all(|node| world.may_serve(node)), "seed {seed}: somebody has no lease");
+        let versions: Vec<_> = (1..=3).map(|voter| world.look(voter, |cluster| cluster.version())).collect();
+        assert!(versions.iter().all(|version| *version == versions[0]), "seed {seed}: {versions:?}");
+    }
+}
+
+#[test]
+fn the_same_seed_twice_sends_the_same_messages() {
+    for seed in seeds().take(4) {
+        let first = chaos(seed).tasks.digest();
+        assert_eq!(first, chaos(seed).tasks.digest(), "seed {seed}");
+        assert_ne!(first, chaos(seed + 1_000_000).tasks.digest());
+    }
+}
