@@ -12,8 +12,8 @@ use core::ops::Range;
 use tyr_types::Number;
 
 use crate::{
-    BlobName, ChunkName, Configuration, HeadPlan, Keyspaces, NodeId, OperationResult, Operation, Outcome, PartitionId,
-    Plan, RingVersion, Seen, SessionId, Time, TransactionId,
+    BlobName, ChunkName, Configuration, HeadPlan, Keyspaces, NodeId, Operation, OperationResult, Outcome,
+    PartitionId, Plan, RingVersion, Seen, SessionId, Time, TransactionId,
     message::{Answer, Envelope, Looked, Message, RequestId},
 };
 
@@ -302,7 +302,9 @@ impl Client {
                 self.answer(request, Event::Bytes(request, version, bytes, whole));
             }
             Answer::Expired { request } => self.answer(request, Event::Expired(request)),
-            Answer::Names { request, names, more } => self.answer(request, Event::Names(request, names, more)),
+            Answer::Names { request, names, more } => {
+                self.answer(request, Event::Names(request, names, more))
+            }
             Answer::MarkNoted { partition, answered } => {
                 if self.unmarked.get(&partition).is_some_and(|needed| *needed <= answered) {
                     self.unmarked.remove(&partition);

@@ -37,7 +37,9 @@ impl Disk {
     /// Takes what a router wants written. Returns what is not for a disk.
     pub fn take(&mut self, output: Output) -> Option<Output> {
         let operation = match output {
-            Output::Store { partition, index, epoch, entry } => Operation::Store(partition, index, epoch, entry),
+            Output::Store { partition, index, epoch, entry } => {
+                Operation::Store(partition, index, epoch, entry)
+            }
             Output::Cut(partition, last) => Operation::Cut(partition, last),
             Output::Install { partition, index, epochs, state } => {
                 Operation::Install(partition, index, epochs, state)

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use tyr_proto::{
     ClassId, Grant, LeaseRequest, LeaseTerms, Leases, NodeId, Replica, RingVersion, Time,
-    cluster::{Answer, Cluster, ClusterId, Command, Difference, Identity, MemberState, Position, Presence, Zone},
+    cluster::{
+        Answer, Cluster, ClusterId, Command, Difference, Identity, MemberState, Position, Presence, Zone,
+    },
 };
 
 /// Leases of simulated nodes.
@@ -127,8 +129,12 @@ impl Manager {
             self.apply(Command::Evict(replica));
         }
         let evicted = |presence| presence == Presence::Evicted;
-        let away: Vec<NodeId> =
-            self.cluster.members().filter(|(_, member)| evicted(member.presence)).map(|(node, _)| node).collect();
+        let away: Vec<NodeId> = self
+            .cluster
+            .members()
+            .filter(|(_, member)| evicted(member.presence))
+            .map(|(node, _)| node)
+            .collect();
         self.away_since.retain(|node, _| away.contains(node));
         for node in away {
             let since = *self.away_since.entry(node).or_insert(now);

@@ -8,8 +8,8 @@ use std::{
 };
 
 use tyr_proto::{
-    ClassId, ClientOutput, Keyspace, KeyspaceSeed, Keyspaces, Layout, NodeId, Output, PartitionCount, Placement, SessionId,
-    Time,
+    ClassId, ClientOutput, Keyspace, KeyspaceSeed, Keyspaces, Layout, NodeId, Output, PartitionCount,
+    Placement, SessionId, Time,
     cluster::{ClassSettings, Command, Fact},
     message::{Answer, Envelope},
 };
@@ -261,7 +261,9 @@ impl World {
 
     fn note(&mut self, event: &Event) {
         let (kind, subject) = match event {
-            Event::Deliver(node, envelope) => (1, u64::from(node.0) ^ u64::from(envelope.partition.index) << 8),
+            Event::Deliver(node, envelope) => {
+                (1, u64::from(node.0) ^ u64::from(envelope.partition.index) << 8)
+            }
             Event::Answer(session, node, _) => (2, session.0 ^ u64::from(node.0) << 8),
             Event::Stored(node, ..) => (3, u64::from(node.0)),
             Event::Tick(node, _) => (4, u64::from(node.0)),
@@ -306,7 +308,9 @@ impl World {
                 }
             }
             Event::Stored(node, start, count) => {
-                if self.servers[&node].start == start && self.is_awake(node, Event::Stored(node, start, count)) {
+                if self.servers[&node].start == start
+                    && self.is_awake(node, Event::Stored(node, start, count))
+                {
                     let server = self.server(node);
                     server.is_writing = false;
                     server.stored(now, count);
@@ -441,7 +445,8 @@ impl World {
         if !self.servers.contains_key(&to) || (self.is_faulty && self.is_cut(from, to)) {
             return;
         }
-        if self.is_faulty && self.random.happens(self.profile.duplication)
+        if self.is_faulty
+            && self.random.happens(self.profile.duplication)
             && let Some(delay) = self.delay()
         {
             self.after(delay, Event::Deliver(to, envelope.clone()));
@@ -510,8 +515,12 @@ impl World {
         }
         let next = 1 + self.random.below(2 * self.profile.faults_every);
         self.after(next, Event::Fault);
-        let kinds: Vec<Fault> =
-            Fault::ALL.into_iter().zip(self.profile.faults).filter(|(_, on)| *on).map(|(fault, _)| fault).collect();
+        let kinds: Vec<Fault> = Fault::ALL
+            .into_iter()
+            .zip(self.profile.faults)
+            .filter(|(_, on)| *on)
+            .map(|(fault, _)| fault)
+            .collect();
         let Some(kind) = self.random.choose(&kinds).copied() else { return };
         let nodes: Vec<NodeId> = self.servers.keys().copied().collect();
         let [one, other] = [0, 1].map(|_| *self.random.choose(&nodes).expect("a node at least"));
@@ -577,7 +586,8 @@ impl World {
                 replica.node != node && runs && is_heard && server.replica() == **replica
             };
             // Who is about to lose its role does not count.
-            let stays = partition.proposal.is_none() && partition.last_complete().iter().any(|replica| lives(&replica));
+            let stays = partition.proposal.is_none()
+                && partition.last_complete().iter().any(|replica| lives(&replica));
             holders.contains(&node) && !stays
         })
     }
