@@ -19,8 +19,16 @@ pub struct Disk {
 /// What is durable of one partition.
 #[derive(Clone, Debug, Default)]
 struct Image {
-    base: Option<(u64, Vec<(Epoch, u64)>, Arc<State>)>,
+    base: Option<Base>,
     entries: Vec<(Epoch, Arc<Entry>)>,
+}
+
+/// What stands for the entries up to an index.
+#[derive(Clone, Debug)]
+struct Base {
+    index: u64,
+    epochs: Vec<(Epoch, u64)>,
+    state: Arc<State>,
 }
 
 #[derive(Clone, Debug)]
@@ -77,7 +85,7 @@ impl Disk {
             }
             Operation::Install(partition, index, epochs, state) => {
                 let epoch = epochs.last().map_or(Epoch(0), |(epoch, _)| *epoch);
-                let image = Image { base: Some((index, epochs, state)), entries: Vec::new() };
+                let image = Image { base: Some(Base { index, epochs, state }), entries: Vec::new() };
                 self.durable.insert(partition, image);
                 Some((partition, index, epoch))
             }
@@ -104,7 +112,7 @@ impl Disk {
 
 impl Image {
     fn start(&self) -> u64 {
-        self.base.as_ref().map_or(0, |(index, ..)| *index)
+        self.base.as_ref().map_or(0, |base| base.index)
     }
 
     fn last(&self) -> u64 {
@@ -113,7 +121,7 @@ impl Image {
 
     fn restore(&self, id: PartitionId, me: Replica) -> Partition {
         let (mut log, mut state) = match &self.base {
-            Some((index, epochs, state)) => (Log::after(*index, epochs.clone()), State::clone(state)),
+            Some(base) => (Log::after(base.index, base.epochs.clone()), State::clone(&base.state)),
             None => (Log::default(), State::new(id)),
         };
         for (epoch, entry) in &self.entries {

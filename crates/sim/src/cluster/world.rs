@@ -93,7 +93,7 @@ impl World {
     pub fn new(seed: u64, profile: Profile, with_trace: bool) -> Self {
         let mut random = Random::new(seed);
         let keyspaces = Arc::new(keyspaces(&profile, &mut random));
-        let mut manager = Manager::new();
+        let mut manager = Manager::founded();
         let settings = ClassSettings {
             replicas: profile.replicas,
             min_replicas: 1,
@@ -321,7 +321,7 @@ impl World {
                 if self.servers[&node].start == start && self.is_awake(node, Event::Tick(node, start)) {
                     let request = self.server(node).tick(now);
                     if let Some(request) = request {
-                        self.to_manager(node, request);
+                        self.ask_manager(node, request);
                     }
                     self.flush(node);
                     self.after(TICK_EVERY, Event::Tick(node, start));
@@ -354,7 +354,7 @@ impl World {
             }
             Event::ToManager(node, request) => {
                 if let Some(reply) = self.manager.handle(Time(now), request) {
-                    self.from_manager(node, reply);
+                    self.answer_node(node, reply);
                 }
             }
             Event::FromManager(node, reply) => {
@@ -402,15 +402,15 @@ impl World {
                 }
                 Output::LearnerComplete(partition, epoch, learner) => {
                     let command = Command::LearnerComplete { partition, epoch, by: replica, learner };
-                    self.to_manager(node, Request::Command(command));
+                    self.ask_manager(node, Request::Command(command));
                 }
                 Output::ReplicaSlow(partition, epoch, slow) => {
                     let command = Command::RemoveReplica { partition, epoch, by: replica, replica: slow };
-                    self.to_manager(node, Request::Command(command));
+                    self.ask_manager(node, Request::Command(command));
                 }
                 Output::Released(partition, epoch, replica) => {
                     let command = Command::Release { partition, epoch, replica, handed_to: None };
-                    self.to_manager(node, Request::Command(command));
+                    self.ask_manager(node, Request::Command(command));
                 }
                 Output::Store { .. } | Output::Cut(..) | Output::Install { .. } => {}
             }
@@ -457,14 +457,14 @@ impl World {
     }
 
     /// Node 0 of a link stands for the cluster manager.
-    fn to_manager(&mut self, node: NodeId, request: Request) {
+    fn ask_manager(&mut self, node: NodeId, request: Request) {
         let is_cut = self.is_cut(node, NodeId(0));
         if let Some(delay) = self.delay().filter(|_| !is_cut) {
             self.after(delay.min(MANAGER_DELAY * 4), Event::ToManager(node, request));
         }
     }
 
-    fn from_manager(&mut self, node: NodeId, reply: Reply) {
+    fn answer_node(&mut self, node: NodeId, reply: Reply) {
         let is_cut = self.is_cut(NodeId(0), node);
         if let Some(delay) = self.delay().filter(|_| !is_cut) {
             self.after(delay, Event::FromManager(node, reply));
