@@ -144,8 +144,13 @@ impl Client {
 
     /// What it waits for, for a report.
     pub fn describe(&self) -> alloc::string::String {
-        let transactions: Vec<_> = self.transactions.values().map(|transaction| &transaction.plan.id).collect();
-        alloc::format!("requests {:?}, transactions {transactions:?}, unmarked {:?}", self.requests, self.unmarked)
+        let transactions: Vec<_> =
+            self.transactions.values().map(|transaction| &transaction.plan.id).collect();
+        alloc::format!(
+            "requests {:?}, transactions {transactions:?}, unmarked {:?}",
+            self.requests,
+            self.unmarked
+        )
     }
 
     /// Asks for the ring. Without one, transactions are born so early that they are refused.

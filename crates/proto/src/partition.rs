@@ -166,7 +166,10 @@ impl Partition {
             self.stored,
             self.durable,
             self.chain.len(),
-            self.held.iter().map(|(id, held)| alloc::format!("{id} {}", self.describe_held(held))).collect::<Vec<_>>(),
+            self.held
+                .iter()
+                .map(|(id, held)| alloc::format!("{id} {}", self.describe_held(held)))
+                .collect::<Vec<_>>(),
         )
     }
 
