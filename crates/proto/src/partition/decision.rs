@@ -327,7 +327,9 @@ impl Partition {
     /// Tells of a refusal that nobody may be driving: who said so may have refused by its floor alone, and forgotten it.
     fn drive_if_refused(&mut self, cx: &mut Context, id: TransactionId) {
         let Some(record) = self.state.record(id) else { return };
-        if let (Some((_, prepare)), Some(Outcome::Refused(refusal))) = (record.prepare.clone(), record.outcome) {
+        if let (Some((_, prepare)), Some(Outcome::Refused(refusal))) =
+            (record.prepare.clone(), record.outcome)
+        {
             self.drive_refusal(cx, prepare.plan.clone(), prepare.stops.clone(), refusal);
         }
     }
