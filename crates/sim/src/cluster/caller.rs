@@ -3,17 +3,14 @@
 use std::{collections::BTreeMap, ops::Range, sync::Arc};
 
 use tyr_proto::{
-    BlobName, BlobPlan, ChunkName, Client, Event, Keyspaces, Operation as Change, Outcome as Ended, PartitionId, Refusal,
-    ResultValue, Seen, SessionId, Time, TransactionId as Id,
+    BlobName, BlobPlan, ChunkName, Client, Event, Keyspaces, Operation as Change, Outcome as Ended,
+    PartitionId, Refusal, ResultValue, Seen, SessionId, Time, TransactionId as Id,
     message::{Looked, RequestId},
 };
 use tyr_types::{Key, KeyspaceId, Number, Operand, Transform};
 
 use super::profile::{Kind, Profile};
-use crate::{
-    Action, Blob, ClientId, History, Outcome, Register, TransactionId,
-    random::Random,
-};
+use crate::{Action, Blob, ClientId, History, Outcome, Register, TransactionId, random::Random};
 
 /// A client with what it is about.
 #[derive(Debug)]
@@ -231,7 +228,10 @@ impl Caller {
             plans.push(BlobPlan {
                 blob: name(account.blob),
                 seen: None,
-                operations: vec![Change::Write { offset: offset_of(account), bytes: value.to_le_bytes()[..].into() }],
+                operations: vec![Change::Write {
+                    offset: offset_of(account),
+                    bytes: value.to_le_bytes()[..].into(),
+                }],
             });
         }
         self.start(now, history, "set up", Wants::default());
@@ -247,7 +247,12 @@ impl Caller {
         }
         registers.extend(blobs(Sort::Counter).into_iter().map(|blob| blob.register(0)));
         let (lists, exists) = (blobs(Sort::List), blobs(Sort::Passing));
-        self.start(now, history, "read all", Wants { registers, lists, exists, validates: true, then: Then::Nothing });
+        self.start(
+            now,
+            history,
+            "read all",
+            Wants { registers, lists, exists, validates: true, then: Then::Nothing },
+        );
         self.look(now, history);
         self.task.as_ref().map_or(0, |task| task.place)
     }
@@ -268,7 +273,10 @@ impl Caller {
 
     fn registers(&mut self, most: u64) -> Vec<Register> {
         let blobs = self.some(Sort::Registers, most);
-        blobs.into_iter().map(|blob| blob.register(u32::try_from(self.random.below(u64::from(PARTS))).expect("small"))).collect()
+        blobs
+            .into_iter()
+            .map(|blob| blob.register(u32::try_from(self.random.below(u64::from(PARTS))).expect("small")))
+            .collect()
     }
 
     fn begin(&mut self, now: u64, history: &mut History) {
@@ -303,7 +311,8 @@ impl Caller {
                 "reads and writes"
             }
             Kind::BlobWrite => {
-                wants.then = Then::Write(self.some(Sort::Registers, 1).into_iter().flat_map(all_parts).collect());
+                wants.then =
+                    Then::Write(self.some(Sort::Registers, 1).into_iter().flat_map(all_parts).collect());
                 "blob write"
             }
             Kind::Append => {
@@ -319,11 +328,13 @@ impl Caller {
                 "read lists"
             }
             Kind::Add => {
-                wants.then = Then::Add(self.some(Sort::Counter, 1).into_iter().map(|blob| blob.register(0)).collect());
+                wants.then =
+                    Then::Add(self.some(Sort::Counter, 1).into_iter().map(|blob| blob.register(0)).collect());
                 "add"
             }
             Kind::Adds => {
-                wants.then = Then::Add(self.some(Sort::Counter, 3).into_iter().map(|blob| blob.register(0)).collect());
+                wants.then =
+                    Then::Add(self.some(Sort::Counter, 3).into_iter().map(|blob| blob.register(0)).collect());
                 "adds"
             }
             Kind::Transfer => {
@@ -363,7 +374,15 @@ impl Caller {
     fn start(&mut self, now: u64, history: &mut History, label: &'static str, wants: Wants) {
         let count = history.operations().len() as u64;
         let place = history.begin(self.id, TransactionId(count + 1), label, now);
-        let task = Task { place, label, wants, stage: Stage::Looking, seen: BTreeMap::new(), actions: Vec::new(), direct: None };
+        let task = Task {
+            place,
+            label,
+            wants,
+            stage: Stage::Looking,
+            seen: BTreeMap::new(),
+            actions: Vec::new(),
+            direct: None,
+        };
         self.task = Some(task);
     }
 
@@ -375,7 +394,10 @@ impl Caller {
             self.client.let_go(seen.look);
         }
         let registers = task.wants.registers.iter().map(|register| register.blob);
-        let mut blobs: Vec<Blob> = registers.chain(task.wants.lists.iter().copied()).chain(task.wants.exists.iter().copied()).collect();
+        let mut blobs: Vec<Blob> = registers
+            .chain(task.wants.lists.iter().copied())
+            .chain(task.wants.exists.iter().copied())
+            .collect();
         blobs.sort();
         blobs.dedup();
         for blob in &blobs {
@@ -422,13 +444,22 @@ impl Caller {
         }
     }
 
-    fn looked(&mut self, now: u64, history: &mut History, request: RequestId, number: Number, blob: Option<Looked>) {
+    fn looked(
+        &mut self,
+        now: u64,
+        history: &mut History,
+        request: RequestId,
+        number: Number,
+        blob: Option<Looked>,
+    ) {
         let Some(task) = &mut self.task else { return };
         if let Stage::DirectLook(look, register) = task.stage {
             if look == request {
                 let range = range_of(register);
                 let value = match blob {
-                    Some(blob) if blob.size >= range.end => return self.read_at_number(now, register, number),
+                    Some(blob) if blob.size >= range.end => {
+                        return self.read_at_number(now, register, number);
+                    }
                     _ => None,
                 };
                 self.read_done(now, history, register, value);
@@ -576,7 +607,8 @@ impl Caller {
             task.actions.push(Action::Read { register: *register, value, number: None });
         }
         for blob in &task.wants.lists {
-            let elements = buffers.get(&Target::List(*blob)).map(|bytes| bytes.chunks(8).map(value_of).collect());
+            let elements =
+                buffers.get(&Target::List(*blob)).map(|bytes| bytes.chunks(8).map(value_of).collect());
             task.actions.push(Action::ReadList { blob: *blob, elements });
         }
         self.write(now, history);
@@ -596,9 +628,15 @@ impl Caller {
             .collect();
         let mut changes: BTreeMap<Blob, Vec<Change>> = BTreeMap::new();
         let mut actions = std::mem::take(&mut task.actions);
-        let write = |register: Register, value: u64, changes: &mut BTreeMap<Blob, Vec<Change>>, actions: &mut Vec<Action>| {
+        let write = |register: Register,
+                     value: u64,
+                     changes: &mut BTreeMap<Blob, Vec<Change>>,
+                     actions: &mut Vec<Action>| {
             let bytes = value.to_le_bytes()[..].into();
-            changes.entry(register.blob).or_default().push(Change::Write { offset: offset_of(register), bytes });
+            changes
+                .entry(register.blob)
+                .or_default()
+                .push(Change::Write { offset: offset_of(register), bytes });
             actions.push(Action::Write { register, value, number: None });
         };
         match then {
@@ -671,12 +709,20 @@ impl Caller {
     fn commit(&mut self, now: u64, history: &mut History, plans: Vec<BlobPlan>, actions: Vec<Action>) {
         let Some(task) = &mut self.task else { return };
         history.actions_mut(task.place).extend(actions);
-        let gives_up_at = (self.random.below(4) == 0).then(|| Time(now).after(200_000 + self.random.below(1_000_000)));
+        let gives_up_at =
+            (self.random.below(4) == 0).then(|| Time(now).after(200_000 + self.random.below(1_000_000)));
         let id = self.client.commit(Time(now), plans, gives_up_at);
         task.stage = Stage::Committing(id);
     }
 
-    fn ended(&mut self, now: u64, history: &mut History, id: Id, outcome: Ended, results: Vec<tyr_proto::OperationResult>) {
+    fn ended(
+        &mut self,
+        now: u64,
+        history: &mut History,
+        id: Id,
+        outcome: Ended,
+        results: Vec<tyr_proto::OperationResult>,
+    ) {
         let Some(task) = &mut self.task else { return };
         if !matches!(task.stage, Stage::Committing(current) if current == id) {
             return;
@@ -789,7 +835,9 @@ fn fill(actions: &mut [Action], values: &mut impl Iterator<Item = ResultValue>, 
     order.sort_by_key(|(_, blob)| partition(*blob));
     for (place, _) in order {
         match (&mut actions[place], values.next()) {
-            (Action::Append { offset, .. }, Some(ResultValue::Offset(at))) => *offset = Some((at - LIST_START) / 8),
+            (Action::Append { offset, .. }, Some(ResultValue::Offset(at))) => {
+                *offset = Some((at - LIST_START) / 8)
+            }
             (Action::Add { old, .. }, Some(ResultValue::Old(bytes))) => *old = Some(value_of(&bytes)),
             (action, value) => panic!("{action} answers {value:?}"),
         }

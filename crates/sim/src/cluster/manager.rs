@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use tyr_proto::{
     ClassId, Grant, LeaseRequest, LeaseTerms, Leases, NodeId, PartitionId, Replica, RingVersion, Time,
-    cluster::{Answer, Cluster, ClusterId, Command, Difference, Identity, MemberState, Position, Presence, Zone},
+    cluster::{
+        Answer, Cluster, ClusterId, Command, Difference, Identity, MemberState, Position, Presence, Zone,
+    },
 };
 
 /// Leases of simulated nodes.
@@ -58,7 +60,13 @@ impl Manager {
         leases.lead(Time(0));
         let mut cluster = Cluster::new(ClusterId(7));
         cluster.apply(Command::Found(Vec::new())).expect("it is not founded yet");
-        Manager { cluster, leases, away_since: BTreeMap::new(), leaderless_until: None, proposed: BTreeMap::new() }
+        Manager {
+            cluster,
+            leases,
+            away_since: BTreeMap::new(),
+            leaderless_until: None,
+            proposed: BTreeMap::new(),
+        }
     }
 
     /// What the cluster is.
@@ -165,8 +173,12 @@ impl Manager {
             self.apply(Command::Evict(replica));
         }
         let evicted = |presence| presence == Presence::Evicted;
-        let away: Vec<NodeId> =
-            self.cluster.members().filter(|(_, member)| evicted(member.presence)).map(|(node, _)| node).collect();
+        let away: Vec<NodeId> = self
+            .cluster
+            .members()
+            .filter(|(_, member)| evicted(member.presence))
+            .map(|(node, _)| node)
+            .collect();
         self.away_since.retain(|node, _| away.contains(node));
         for node in away {
             let since = *self.away_since.entry(node).or_insert(now);

@@ -101,13 +101,17 @@ fn is_quiet(world: &World) -> bool {
         && world.servers().all(|(_, server)| {
             server.router().is_some_and(|router| {
                 router.partitions().filter(|partition| partition.has_role()).all(|partition| {
-                    partition.unfinished() == 0 && (!partition.is_established() || has_one_version_each(partition.state()))
+                    partition.unfinished() == 0
+                        && (!partition.is_established() || has_one_version_each(partition.state()))
                 })
             })
         })
         && world.manager().cluster().partitions().all(|(id, _)| {
             world.servers().any(|(_, server)| {
-                server.router().and_then(|router| router.partition(id)).is_some_and(|partition| partition.is_established())
+                server
+                    .router()
+                    .and_then(|router| router.partition(id))
+                    .is_some_and(|partition| partition.is_established())
             })
         })
 }
@@ -165,10 +169,14 @@ fn stuck(world: &World) -> String {
     }
     let unserved = world.manager().cluster().partitions().filter(|(id, _)| {
         !world.servers().any(|(_, server)| {
-            server.router().and_then(|router| router.partition(*id)).is_some_and(|partition| partition.is_established())
+            server
+                .router()
+                .and_then(|router| router.partition(*id))
+                .is_some_and(|partition| partition.is_established())
         })
     });
-    let unserved: Vec<(PartitionId, _)> = unserved.map(|(id, partition)| (id, &partition.configuration)).collect();
+    let unserved: Vec<(PartitionId, _)> =
+        unserved.map(|(id, partition)| (id, &partition.configuration)).collect();
     if !unserved.is_empty() {
         text.push_str(&format!("; not served: {unserved:?}"));
     }

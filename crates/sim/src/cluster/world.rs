@@ -8,8 +8,8 @@ use std::{
 };
 
 use tyr_proto::{
-    ClassId, ClientOutput, Keyspace, KeyspaceSeed, Keyspaces, Layout, NodeId, Output, PartitionCount, Placement, SessionId,
-    Time,
+    ClassId, ClientOutput, Keyspace, KeyspaceSeed, Keyspaces, Layout, NodeId, Output, PartitionCount,
+    Placement, SessionId, Time,
     cluster::{ClassSettings, Command, Fact},
     message::{Answer, Envelope},
 };
@@ -93,7 +93,7 @@ impl World {
     pub fn new(seed: u64, profile: Profile, with_trace: bool) -> Self {
         let mut random = Random::new(seed);
         let keyspaces = Arc::new(keyspaces(&profile, &mut random));
-        let mut manager = Manager::new();
+        let mut manager = Manager::founded();
         let settings = ClassSettings {
             replicas: profile.replicas,
             min_replicas: 1,
@@ -261,7 +261,9 @@ impl World {
 
     fn note(&mut self, event: &Event) {
         let (kind, subject) = match event {
-            Event::Deliver(node, envelope) => (1, u64::from(node.0) ^ u64::from(envelope.partition.index) << 8),
+            Event::Deliver(node, envelope) => {
+                (1, u64::from(node.0) ^ u64::from(envelope.partition.index) << 8)
+            }
             Event::Answer(session, node, _) => (2, session.0 ^ u64::from(node.0) << 8),
             Event::Stored(node, ..) => (3, u64::from(node.0)),
             Event::Tick(node, _) => (4, u64::from(node.0)),
@@ -306,7 +308,9 @@ impl World {
                 }
             }
             Event::Stored(node, start, count) => {
-                if self.servers[&node].start == start && self.is_awake(node, Event::Stored(node, start, count)) {
+                if self.servers[&node].start == start
+                    && self.is_awake(node, Event::Stored(node, start, count))
+                {
                     let server = self.server(node);
                     server.is_writing = false;
                     server.stored(now, count);
@@ -317,7 +321,7 @@ impl World {
                 if self.servers[&node].start == start && self.is_awake(node, Event::Tick(node, start)) {
                     let request = self.server(node).tick(now);
                     if let Some(request) = request {
-                        self.to_manager(node, request);
+                        self.ask_manager(node, request);
                     }
                     self.flush(node);
                     self.after(TICK_EVERY, Event::Tick(node, start));
@@ -350,7 +354,7 @@ impl World {
             }
             Event::ToManager(node, request) => {
                 if let Some(reply) = self.manager.handle(Time(now), request) {
-                    self.from_manager(node, reply);
+                    self.answer_node(node, reply);
                 }
             }
             Event::FromManager(node, reply) => {
@@ -398,15 +402,15 @@ impl World {
                 }
                 Output::LearnerComplete(partition, epoch, learner) => {
                     let command = Command::LearnerComplete { partition, epoch, by: replica, learner };
-                    self.to_manager(node, Request::Command(command));
+                    self.ask_manager(node, Request::Command(command));
                 }
                 Output::ReplicaSlow(partition, epoch, slow) => {
                     let command = Command::RemoveReplica { partition, epoch, by: replica, replica: slow };
-                    self.to_manager(node, Request::Command(command));
+                    self.ask_manager(node, Request::Command(command));
                 }
                 Output::Released(partition, epoch, replica) => {
                     let command = Command::Release { partition, epoch, replica, handed_to: None };
-                    self.to_manager(node, Request::Command(command));
+                    self.ask_manager(node, Request::Command(command));
                 }
                 Output::Store { .. } | Output::Cut(..) | Output::Install { .. } => {}
             }
@@ -441,7 +445,8 @@ impl World {
         if !self.servers.contains_key(&to) || (self.is_faulty && self.is_cut(from, to)) {
             return;
         }
-        if self.is_faulty && self.random.happens(self.profile.duplication)
+        if self.is_faulty
+            && self.random.happens(self.profile.duplication)
             && let Some(delay) = self.delay()
         {
             self.after(delay, Event::Deliver(to, envelope.clone()));
@@ -452,14 +457,14 @@ impl World {
     }
 
     /// Node 0 of a link stands for the cluster manager.
-    fn to_manager(&mut self, node: NodeId, request: Request) {
+    fn ask_manager(&mut self, node: NodeId, request: Request) {
         let is_cut = self.is_cut(node, NodeId(0));
         if let Some(delay) = self.delay().filter(|_| !is_cut) {
             self.after(delay.min(MANAGER_DELAY * 4), Event::ToManager(node, request));
         }
     }
 
-    fn from_manager(&mut self, node: NodeId, reply: Reply) {
+    fn answer_node(&mut self, node: NodeId, reply: Reply) {
         let is_cut = self.is_cut(NodeId(0), node);
         if let Some(delay) = self.delay().filter(|_| !is_cut) {
             self.after(delay, Event::FromManager(node, reply));
@@ -513,8 +518,12 @@ impl World {
         }
         let next = 1 + self.random.below(2 * self.profile.faults_every);
         self.after(next, Event::Fault);
-        let kinds: Vec<Fault> =
-            Fault::ALL.into_iter().zip(self.profile.faults).filter(|(_, on)| *on).map(|(fault, _)| fault).collect();
+        let kinds: Vec<Fault> = Fault::ALL
+            .into_iter()
+            .zip(self.profile.faults)
+            .filter(|(_, on)| *on)
+            .map(|(fault, _)| fault)
+            .collect();
         let Some(kind) = self.random.choose(&kinds).copied() else { return };
         let nodes: Vec<NodeId> = self.servers.keys().copied().collect();
         let [one, other] = [0, 1].map(|_| *self.random.choose(&nodes).expect("a node at least"));
@@ -580,7 +589,8 @@ impl World {
                 replica.node != node && runs && is_heard && server.replica() == **replica
             };
             // Who is about to lose its role does not count.
-            let stays = partition.proposal.is_none() && partition.last_complete().iter().any(|replica| lives(&replica));
+            let stays = partition.proposal.is_none()
+                && partition.last_complete().iter().any(|replica| lives(&replica));
             holders.contains(&node) && !stays
         })
     }
