@@ -109,7 +109,7 @@ impl Partition {
         }
     }
 
-    fn can_vote(&self, id: TransactionId) -> bool {
+    pub(super) fn can_vote(&self, id: TransactionId) -> bool {
         let Some(record) = self.state.record(id).filter(|record| record.outcome.is_none()) else {
             return false;
         };
@@ -118,7 +118,7 @@ impl Partition {
         durable && own_blobs(record).iter().all(settled)
     }
 
-    fn vote(&mut self, cx: &mut Context, id: TransactionId) {
+    pub(super) fn vote(&mut self, cx: &mut Context, id: TransactionId) {
         let part = Part::Heads(self.id);
         if self.drives.contains_key(&id) {
             self.handle_vote(cx, id, part);
