@@ -88,6 +88,8 @@ impl Partition {
             match (&record.prepare, &record.refused) {
                 (Some((_, prepare)), _) if prepare.is_last() => {
                     self.drive(cx, prepare);
+                    // Entries that the log no longer holds do not become durable once more.
+                    self.ready.push_back(id);
                     if let Some(outcome) = record.outcome {
                         self.decide(cx, id, outcome);
                     }
