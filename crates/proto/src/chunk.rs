@@ -65,6 +65,11 @@ impl Chunk {
         number <= self.arrived()
     }
 
+    /// The number of the last write that took its place here.
+    pub fn last_arrival(&self) -> Number {
+        self.arrived()
+    }
+
     fn arrived(&self) -> Number {
         self.arrivals.back().map_or(Number::ZERO, |(_, number)| *number)
     }

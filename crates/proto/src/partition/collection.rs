@@ -24,8 +24,8 @@ pub struct Collection {
     superseded: BTreeSet<BlobName>,
     round: Option<Round>,
     last_at: Time,
-    /// Chunks of which something is dropped by an entry that is not durable yet.
-    dropping: BTreeSet<ChunkName>,
+    /// Chunks that were told to drop versions: where that is logged, and who is to hear when it is durable.
+    dropping: BTreeMap<ChunkName, (u64, PartitionId, Number)>,
 }
 
 #[derive(Debug)]
@@ -182,27 +182,24 @@ impl Partition {
         if !self.is_established() {
             return;
         }
-        if self.collection.dropping.contains(&chunk) {
-            return;
-        }
         let here = self.state.chunk(&chunk);
         if here.is_some_and(|here| here.pending_up_to(up_to).next().is_some()) {
             // The outcome of what supersedes has not come yet; the head asks again.
             return;
         }
         if here.is_some_and(|here| here.would_collect(up_to, &keep)) {
-            self.collection.dropping.insert(chunk.clone());
-            self.append(cx, Entry::Collect { chunk, up_to, keep });
-        } else {
+            let index = self.append(cx, Entry::Collect { chunk: chunk.clone(), up_to, keep });
+            self.collection.dropping.insert(chunk, (index, head, up_to));
+        } else if !self.collection.dropping.contains_key(&chunk) {
             cx.to_primary(head, Message::Collected { chunk, up_to });
         }
     }
 
-    /// Versions are dropped at every replica: the head need not ask for it again.
-    pub(super) fn handle_collect_durable(&mut self, cx: &mut Context, chunk: &ChunkName, up_to: Number) {
-        self.collection.dropping.remove(chunk);
-        if let Some(keyspace) = cx.keyspaces.get(&chunk.blob.keyspace) {
-            let head = keyspace.partition_of(&chunk.blob, 0);
+    pub(super) fn handle_collect_durable(&mut self, cx: &mut Context, chunk: &ChunkName) {
+        let durable = self.durable;
+        let dropped = self.collection.dropping.get(chunk).copied().filter(|(index, ..)| *index <= durable);
+        if let Some((_, head, up_to)) = dropped {
+            self.collection.dropping.remove(chunk);
             cx.to_primary(head, Message::Collected { chunk: chunk.clone(), up_to });
         }
     }

@@ -206,7 +206,7 @@ impl Partition {
     fn handle_durable(&mut self, cx: &mut Context, entry: &Entry) {
         match entry {
             Entry::Marker | Entry::Collected { .. } => {}
-            Entry::Collect { chunk, up_to, .. } => self.handle_collect_durable(cx, chunk, *up_to),
+            Entry::Collect { chunk, .. } => self.handle_collect_durable(cx, chunk),
             Entry::Prepare(prepare) => self.ready.push_back(prepare.id()),
             Entry::Refuse(refused) => self.handle_refusal_durable(cx, refused),
             Entry::Write(writes) => self.handle_write_durable(cx, writes),
