@@ -401,6 +401,8 @@ impl Caller {
         match event {
             Event::Looked(request, number, blob) => self.looked(now, history, request, number, blob),
             Event::Bytes(request, _, bytes, whole) => self.bytes(now, history, request, bytes, whole),
+            // What an earlier try asked for does not matter any more.
+            Event::Expired(request) if !self.reads(request) => {}
             Event::Expired(_) => match self.task.as_ref().and_then(|task| task.direct) {
                 Some((look, register)) => {
                     self.client.let_go(look);
@@ -437,6 +439,15 @@ impl Caller {
         (seen.number, seen.blob, seen.is_known) = (number, blob, true);
         if task.seen.values().all(|seen| seen.is_known) {
             self.read_pieces(now, history);
+        }
+    }
+
+    /// Whether a request is one of the reads that are under way.
+    fn reads(&self, request: RequestId) -> bool {
+        match self.task.as_ref().map(|task| &task.stage) {
+            Some(Stage::Reading(pieces, _)) => pieces.contains_key(&request),
+            Some(Stage::Direct(own, _)) => *own == request,
+            _ => false,
         }
     }
 
