@@ -1,6 +1,7 @@
 //! A whole cluster and its clients in one process, from one seed: the shipped protocol on simulated disks, clocks, and links.
 
 pub mod caller;
+pub mod canaries;
 pub mod disk;
 pub mod manager;
 pub mod profile;

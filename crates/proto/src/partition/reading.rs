@@ -14,6 +14,7 @@ use tyr_types::Number;
 use super::{Partition, RESEND_AFTER, Role};
 use crate::{
     BlobName, ChunkName, PartitionId, Time, TransactionId,
+    canary::{Canary, planted},
     chunk::ChunkBytes,
     effects::Context,
     message::{Answer, Looked, Message, RequestId},
@@ -64,13 +65,14 @@ impl Partition {
         let complete = match &self.role {
             Role::Primary { established, .. } => *established,
             Role::Backup { synced, .. } => {
-                *synced
-                    && self.configuration.replicas.contains(&self.me)
-                    && self.log.epochs().last().is_some_and(|(epoch, _)| *epoch == self.configuration.epoch)
+                let is_member = self.configuration.replicas.contains(&self.me);
+                let epoch = self.log.epochs().last().map(|(epoch, _)| *epoch);
+                let is_synced = *synced && epoch == Some(self.configuration.epoch);
+                (is_member && is_synced) || planted(Canary::IncompleteServes)
             }
             Role::None => false,
         };
-        complete && cx.has_lease
+        complete && (cx.has_lease || planted(Canary::ServedWithoutLease))
     }
 
     /// A client asks what a blob is.
@@ -89,6 +91,7 @@ impl Partition {
         at: Option<Number>,
     ) {
         let until = match (self.state.chunk(&name), at) {
+            (Some(_), None) if planted(Canary::PendingIgnored) => Number::ZERO,
             (Some(chunk), None) => chunk.pending_on(&range).unwrap_or(Number::ZERO),
             (Some(_), Some(number)) => number,
             (None, _) => Number::ZERO,
@@ -198,6 +201,9 @@ impl Partition {
 
     /// The numbers that readers hold of a blob below one.
     pub(super) fn pins_of(&self, blob: &BlobName, below: Number) -> Vec<Number> {
+        if planted(Canary::PinsIgnored) {
+            return Vec::new();
+        }
         let held = self.readers.pins.values().filter(|pin| pin.blob == *blob && pin.number < below);
         held.map(|pin| pin.number).collect::<BTreeSet<_>>().into_iter().collect()
     }

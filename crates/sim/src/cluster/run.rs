@@ -26,6 +26,10 @@ pub struct Report {
     pub trace: String,
 }
 
+/// How failures begin that are no wrong answers: nothing moves any more.
+pub const STANDSTILLS: [&str; 3] =
+    ["nothing is served", "clients are not served", "the cluster does not come to rest"];
+
 /// Faults and work last at most this long, in simulated microseconds.
 const WORK_MAX: u64 = 20_000_000;
 /// After the faults have ended, everything is done within this time.
