@@ -139,6 +139,12 @@ impl Client {
         self.requests.is_empty() && self.transactions.is_empty() && self.unmarked.is_empty()
     }
 
+    /// What it waits for, for a report.
+    pub fn describe(&self) -> alloc::string::String {
+        let transactions: Vec<_> = self.transactions.values().map(|transaction| &transaction.plan.id).collect();
+        alloc::format!("requests {:?}, transactions {transactions:?}, unmarked {:?}", self.requests, self.unmarked)
+    }
+
     /// Asks for the ring. Without one, transactions are born so early that they are refused.
     pub fn connect(&mut self) {
         self.fetch_ring();

@@ -262,7 +262,8 @@ impl Partition {
         let Some(record) = self.state.record(id) else { return };
         let Some(driver) = self.tellers.get(&id).copied() else { return };
         if record.outcome_index.is_some_and(|index| index <= self.durable) {
-            let heads = record.prepare.is_some().then_some(Part::Heads(self.id));
+            let promised = record.prepare.is_some() || record.refused.is_some();
+            let heads = promised.then_some(Part::Heads(self.id));
             let chunks = record.write.is_some().then_some(Part::Chunks(self.id));
             for part in heads.into_iter().chain(chunks) {
                 cx.to_primary(driver, Message::OutcomeStored { id, part });

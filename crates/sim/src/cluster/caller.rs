@@ -193,6 +193,12 @@ impl Caller {
         self.task.is_none() && self.client.is_idle()
     }
 
+    /// What it is about, for a report.
+    pub fn describe(&self) -> String {
+        let task = self.task.as_ref().map(|task| (task.label, &task.stage));
+        format!("{} {task:?}, {} left, {}", self.id, self.left, self.client.describe())
+    }
+
     /// Begins nothing more.
     pub fn stop(&mut self) {
         self.left = 0;

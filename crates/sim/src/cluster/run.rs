@@ -151,8 +151,11 @@ fn content(state: &State) -> String {
 /// What is still on its way, for a report.
 fn stuck(world: &World) -> String {
     let mut text = String::new();
-    let busy = world.callers().filter(|caller| !caller.is_idle() || !caller.is_done()).count();
-    text.push_str(&format!("{busy} clients are busy"));
+    let busy: Vec<_> = world.callers().filter(|caller| !caller.is_idle() || !caller.is_done()).collect();
+    text.push_str(&format!("{} clients are busy", busy.len()));
+    for caller in busy {
+        text.push_str(&format!("; {}", caller.describe()));
+    }
     for (node, server) in world.servers() {
         let Some(router) = server.router() else {
             text.push_str(&format!("; {node} is down"));

@@ -85,6 +85,11 @@ impl Server {
         self.running.is_some()
     }
 
+    /// Whether its process runs and holds a lease.
+    pub fn has_lease(&self, now: u64) -> bool {
+        self.running.as_ref().is_some_and(|running| running.lease.may_serve(self.clock.at(now)))
+    }
+
     /// Its router, if its process runs.
     pub fn router(&self) -> Option<&Router> {
         self.running.as_ref().map(|running| &running.router)

@@ -573,7 +573,7 @@ impl World {
             let lives = |replica: &&tyr_proto::Replica| {
                 let server = &self.servers[&replica.node];
                 let is_heard = !self.is_cut(replica.node, NodeId(0)) && !self.is_cut(NodeId(0), replica.node);
-                let runs = server.is_up() && server.paused_until <= self.now;
+                let runs = server.has_lease(self.now) && server.paused_until <= self.now;
                 replica.node != node && runs && is_heard && server.replica() == **replica
             };
             // Who is about to lose its role does not count.
