@@ -3,7 +3,9 @@
 pub mod caller;
 pub mod canaries;
 pub mod disk;
+pub mod focus;
 pub mod manager;
+pub mod pins;
 pub mod profile;
 pub mod run;
 pub mod server;

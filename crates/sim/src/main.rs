@@ -3,23 +3,27 @@
 use std::{process::ExitCode, time::Instant};
 
 use tyr_proto::canary::{Canary, plant};
-use tyr_sim::cluster::{canaries, run::swarm};
+use tyr_sim::cluster::{canaries, run::Draw};
 
-const USAGE: &str = "usage: tyr-sim swarm FIRST [COUNT]          run seeds, and show those that fail
-       tyr-sim replay SEED [CANARY]         run one seed, and show all that happens
-       tyr-sim canaries [SEEDS] [CANARY]    plant bugs, and find them within so many seeds";
+const USAGE: &str =
+    "usage: tyr-sim swarm|focused FIRST [COUNT]            run seeds, and show those that fail
+       tyr-sim replay swarm|focused SEED [CANARY]     run one seed, and show all that happens
+       tyr-sim canaries [SEEDS] [CANARY]              plant bugs, and find them within so many seeds";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let word = |place: usize| arguments.get(place).map(String::as_str);
     let number = |place: usize| word(place).and_then(|text| text.parse::<u64>().ok());
+    let draw = |place: usize| Draw::ALL.into_iter().find(|draw| word(place) == Some(draw.name()));
     let canary = |place: usize| {
         Canary::ALL.into_iter().find(|canary| word(place).is_some_and(|name| format!("{canary:?}") == name))
     };
-    match (word(0), number(1)) {
-        (Some("swarm"), Some(first)) => run_swarm(first, number(2).unwrap_or(1000)),
-        (Some("replay"), Some(seed)) => replay(seed, canary(2)),
-        (Some("canaries"), seeds) => find_canaries(seeds.unwrap_or(20_000), canary(2)),
+    match (word(0), draw(0), draw(1)) {
+        (_, Some(draw), _) => {
+            number(1).map_or_else(usage, |first| run(draw, first, number(2).unwrap_or(1000)))
+        }
+        (Some("replay"), _, Some(draw)) => number(2).map_or_else(usage, |seed| replay(draw, seed, canary(3))),
+        (Some("canaries"), ..) => find_canaries(number(1).unwrap_or(10_000), canary(2)),
         _ => usage(),
     }
 }
@@ -35,11 +39,11 @@ fn exit(is_good: bool) -> ExitCode {
 }
 
 #[expect(clippy::print_stdout, reason = "this is a command")]
-fn run_swarm(first: u64, count: u64) -> ExitCode {
+fn run(draw: Draw, first: u64, count: u64) -> ExitCode {
     let begun = Instant::now();
     let (mut failed, mut committed) = (0, 0);
     for seed in first..first + count {
-        let report = swarm(seed, false);
+        let report = draw.run(seed, false);
         committed += report.ended.values().map(|counts| counts[0]).sum::<u64>();
         if let Some(failure) = report.failure {
             failed += 1;
@@ -52,9 +56,9 @@ fn run_swarm(first: u64, count: u64) -> ExitCode {
 }
 
 #[expect(clippy::print_stdout, reason = "this is a command")]
-fn replay(seed: u64, canary: Option<Canary>) -> ExitCode {
+fn replay(draw: Draw, seed: u64, canary: Option<Canary>) -> ExitCode {
     let _planted = plant(canary);
-    let report = swarm(seed, true);
+    let report = draw.run(seed, true);
     println!("{}", report.trace);
     println!("{:?}\n{:?}\n{:?}", report.profile, report.counts, report.ended);
     println!("digest {:016x}", report.digest);
@@ -75,11 +79,12 @@ fn find_canaries(seeds: u64, only: Option<Canary>) -> ExitCode {
         let (name, seconds) = (format!("{canary:?}"), begun.elapsed().as_secs_f64());
         match found {
             Some(found) => {
-                println!("{name:<20} seed {:>6} {seconds:>7.1} s  {}", found.seed, found.rule());
+                let (draw, seed) = (found.draw.name(), found.seed);
+                println!("{name:<20} {draw:<7} {seed:>6} {seconds:>7.1} s  {}", found.rule());
             }
             None => {
                 missed += 1;
-                println!("{name:<20} not found {seconds:>7.1} s");
+                println!("{name:<20} not found      {seconds:>7.1} s");
             }
         }
     }

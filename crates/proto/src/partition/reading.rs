@@ -199,6 +199,11 @@ impl Partition {
         }
     }
 
+    /// Whether a reader holds the number that a look answered.
+    pub fn holds_pin(&self, look: RequestId) -> bool {
+        self.readers.pins.contains_key(&look)
+    }
+
     /// The numbers that readers hold of a blob below one.
     pub(super) fn pins_of(&self, blob: &BlobName, below: Number) -> Vec<Number> {
         if planted(Canary::PinsIgnored) {

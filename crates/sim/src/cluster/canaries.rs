@@ -8,15 +8,15 @@ use std::{
 
 use tyr_proto::canary::{Canary, plant};
 
-use super::run::{STANDSTILLS, swarm};
+use super::run::{Draw, STANDSTILLS};
 
 /// A planted bug that a seed shows.
 #[derive(Clone, Debug)]
 pub struct Found {
     /// The seed.
     pub seed: u64,
-    /// Seeds that were run until then, with this one.
-    pub tried: u64,
+    /// How its profile was drawn.
+    pub draw: Draw,
     /// What the run says is wrong.
     pub failure: String,
 }
@@ -28,15 +28,13 @@ impl Found {
     }
 }
 
-/// Runs seeds of the swarm with a planted bug until one fails that does not fail without it.
+/// Runs seeds with a planted bug, each with either draw, until one fails that does not fail without it.
 pub fn find(canary: Canary, seeds: Range<u64>) -> Option<Found> {
-    let first = seeds.start;
-    for seed in seeds {
-        let Some(failure) = failure(seed, Some(canary)).filter(|failure| shows(canary, failure)) else {
-            continue;
-        };
-        if self::failure(seed, None).is_none() {
-            return Some(Found { seed, tried: seed - first + 1, failure });
+    for (seed, draw) in seeds.flat_map(|seed| Draw::ALL.map(|draw| (seed, draw))) {
+        let failure = failure(draw, seed, Some(canary));
+        let Some(failure) = failure.filter(|failure| shows(canary, failure)) else { continue };
+        if self::failure(draw, seed, None).is_none() {
+            return Some(Found { seed, draw, failure });
         }
     }
     None
@@ -49,9 +47,9 @@ fn shows(canary: Canary, failure: &str) -> bool {
 }
 
 /// How a seed fails with a planted bug, if it does. An assertion that fails is a failure, too.
-pub fn failure(seed: u64, canary: Option<Canary>) -> Option<String> {
+pub fn failure(draw: Draw, seed: u64, canary: Option<Canary>) -> Option<String> {
     let _planted = plant(canary);
-    let report = catch_unwind(AssertUnwindSafe(|| swarm(seed, false)));
+    let report = catch_unwind(AssertUnwindSafe(|| draw.run(seed, false)));
     match report {
         Ok(report) => report.failure,
         Err(panic) => Some(format!("assertion: {}", message(&*panic))),
