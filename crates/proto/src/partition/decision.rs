@@ -504,10 +504,7 @@ impl Partition {
             }
         } else if self.state.is_below_mark(id) {
             cx.answer(id.session, Answer::Outcome { id, outcome: None });
-        } else if self.configuration.floor > id.birth {
-            let outcome = Some((Outcome::Refused(Refusal::Fenced), Vec::new()));
-            cx.answer(id.session, Answer::Outcome { id, outcome });
-        } else if settle && planted(Canary::AbsentIsRefused) {
+        } else if self.configuration.floor > id.birth || (settle && planted(Canary::AbsentIsRefused)) {
             let outcome = Some((Outcome::Refused(Refusal::Fenced), Vec::new()));
             cx.answer(id.session, Answer::Outcome { id, outcome });
         } else if settle && !self.chain.contains(id) {

@@ -48,7 +48,8 @@ enum Wants {
 #[derive(Debug)]
 struct Pin {
     blob: BlobName,
-    number: Number,
+    /// More than one if the look came more than once: its client may have any of the answers.
+    numbers: BTreeSet<Number>,
     until: Time,
 }
 
@@ -165,8 +166,10 @@ impl Partition {
             attributes: blob.attributes.clone(),
             written: blob.written.clone(),
         });
-        let pin = Pin { blob, number, until: cx.now.after(PIN_TIMEOUT) };
-        self.readers.pins.insert(request, pin);
+        let pin = || Pin { blob, numbers: BTreeSet::new(), until: cx.now };
+        let pin = self.readers.pins.entry(request).or_insert_with(pin);
+        pin.numbers.insert(number);
+        pin.until = cx.now.after(PIN_TIMEOUT);
         Answer::Looked { request, number, blob: looked }
     }
 
@@ -209,8 +212,9 @@ impl Partition {
         if planted(Canary::PinsIgnored) {
             return Vec::new();
         }
-        let held = self.readers.pins.values().filter(|pin| pin.blob == *blob && pin.number < below);
-        held.map(|pin| pin.number).collect::<BTreeSet<_>>().into_iter().collect()
+        let held = self.readers.pins.values().filter(|pin| pin.blob == *blob);
+        let numbers = held.flat_map(|pin| pin.numbers.range(..below)).copied();
+        numbers.collect::<BTreeSet<_>>().into_iter().collect()
     }
 
     /// Answers readers whose wait is over.
