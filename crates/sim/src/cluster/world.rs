@@ -576,7 +576,10 @@ impl World {
         self.say(|| format!("{kind:?} of {one} ({other}) for {lasts}"));
         match kind {
             Fault::Crash => self.crash(one, lasts),
-            Fault::Pause => self.server(one).paused_until = now + lasts / 2,
+            Fault::Pause => {
+                let server = self.server(one);
+                server.paused_until = server.paused_until.max(now + lasts / 2);
+            }
             Fault::Cut => {
                 self.links_cut.insert((one, other), now + lasts);
             }
