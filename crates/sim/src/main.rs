@@ -1,4 +1,4 @@
-//! Runs seeds of the simulator: `tyr-sim swarm FIRST COUNT`, `tyr-sim replay SEED`.
+//! Runs seeds of the simulator: `tyr-sim swarm FIRST COUNT`, `tyr-sim replay SEED`; measures it: `tyr-sim figures`.
 
 use std::{process::ExitCode, time::Instant};
 
@@ -38,8 +38,12 @@ fn main() -> ExitCode {
                 }
             }
         }
+        (Some("figures"), None, None) => {
+            print!("{}", tyr_sim::figures::all());
+            ExitCode::SUCCESS
+        }
         _ => {
-            eprintln!("usage: tyr-sim swarm FIRST [COUNT] | tyr-sim replay SEED");
+            eprintln!("usage: tyr-sim swarm FIRST [COUNT] | tyr-sim replay SEED | tyr-sim figures");
             ExitCode::from(2)
         }
     }

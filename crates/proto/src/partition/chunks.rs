@@ -150,7 +150,9 @@ impl Partition {
         id: TransactionId,
         partition: PartitionId,
     ) {
-        if self.is_established() && !self.log.contains(number) {
+        // A primary of an earlier epoch that has not heard of a later one lacks that one's numbers; they are not lost.
+        let is_of_the_past = number.epoch() < u64::from(self.configuration.epoch.0);
+        if self.is_established() && is_of_the_past && !self.log.contains(number) {
             cx.to_primary(partition, Message::NumberLost { number, id });
         }
     }

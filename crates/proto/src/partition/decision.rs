@@ -91,6 +91,8 @@ impl Partition {
             match (&record.prepare, &record.refused) {
                 (Some((_, prepare)), _) if prepare.is_last() => {
                     self.drive(cx, prepare);
+                    // Entries that the log no longer holds do not become durable once more.
+                    self.ready.push_back(id);
                     if let Some(outcome) = record.outcome {
                         self.decide(cx, id, outcome);
                     }
@@ -113,7 +115,7 @@ impl Partition {
         }
     }
 
-    fn can_vote(&self, id: TransactionId) -> bool {
+    pub(super) fn can_vote(&self, id: TransactionId) -> bool {
         let Some(record) = self.state.record(id).filter(|record| record.outcome.is_none()) else {
             return false;
         };
@@ -122,7 +124,7 @@ impl Partition {
         durable && own_blobs(record).iter().all(settled)
     }
 
-    fn vote(&mut self, cx: &mut Context, id: TransactionId) {
+    pub(super) fn vote(&mut self, cx: &mut Context, id: TransactionId) {
         let part = Part::Heads(self.id);
         if self.drives.contains_key(&id) {
             self.handle_vote(cx, id, part);
