@@ -14,6 +14,7 @@ use tyr_types::Number;
 use crate::{
     BlobName, ChunkName, Configuration, HeadPlan, Keyspaces, NodeId, Operation, OperationResult, Outcome,
     PartitionId, Plan, RingVersion, Seen, SessionId, Time, TransactionId,
+    canary::{Canary, planted},
     message::{Answer, Envelope, Looked, Message, RequestId},
 };
 
@@ -194,6 +195,9 @@ impl Client {
             })
             .collect();
         heads.sort_by(|a, b| (a.partition, &a.blob).cmp(&(b.partition, &b.blob)));
+        if planted(Canary::HeadsInTwoOrders) && sequence.is_multiple_of(2) {
+            heads.reverse();
+        }
         let plan = Arc::new(Plan { id, answered, heads });
         self.transactions.insert(sequence, Transaction { plan, sent_at: now, gives_up_at, settles: false });
         self.send_transaction(sequence, false);

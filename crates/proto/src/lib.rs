@@ -10,6 +10,7 @@
 
 extern crate alloc;
 
+pub mod canary;
 mod chunk;
 mod client;
 pub mod cluster;

@@ -13,6 +13,7 @@ use super::{Partition, RESEND_AFTER};
 use crate::{
     BlobName, NodeId, OperationResult, Outcome, PartitionId, Plan, Refusal, ResultValue, SessionId, Time,
     TransactionId,
+    canary::{Canary, planted},
     effects::{Context, Effect},
     entry::{ChunkOperation, ChunkWrites, Entry, Part, Prepare, Refused, Stop, distant_writes},
     message::{Answer, Message},
@@ -121,7 +122,8 @@ impl Partition {
         };
         let durable = record.prepare.as_ref().is_some_and(|(index, _)| *index <= self.durable);
         let settled = |blob: &BlobName| self.state.head(blob).is_none_or(|head| head.is_settled(id));
-        durable && own_blobs(record).iter().all(settled)
+        (durable || planted(Canary::VotedBeforeDurable))
+            && (own_blobs(record).iter().all(settled) || planted(Canary::DecidedUnsettled))
     }
 
     pub(super) fn vote(&mut self, cx: &mut Context, id: TransactionId) {
@@ -492,6 +494,9 @@ impl Partition {
             None if self.lacks_for_good(id) && !self.state.is_below_mark(id) => {
                 Some(Outcome::Refused(Refusal::Fenced))
             }
+            None if planted(Canary::AbsentIsRefused) && self.state.record(id).is_none() => {
+                Some(Outcome::Refused(Refusal::Fenced))
+            }
             None => None,
         };
         match known {
@@ -518,7 +523,7 @@ impl Partition {
             }
         } else if self.state.is_below_mark(id) {
             cx.answer(id.session, Answer::Outcome { id, outcome: None });
-        } else if self.configuration.floor > id.birth {
+        } else if self.configuration.floor > id.birth || (settle && planted(Canary::AbsentIsRefused)) {
             let outcome = Some((Outcome::Refused(Refusal::Fenced), Vec::new()));
             cx.answer(id.session, Answer::Outcome { id, outcome });
         } else if settle && !self.chain.contains(id) {

@@ -25,6 +25,8 @@ pub struct Caller {
     left: u32,
     task: Option<Task>,
     unique: u64,
+    /// Looks whose numbers were expired for a read, since this was last emptied.
+    pub expired: Vec<RequestId>,
     /// Operations that ended, by how.
     pub ended: BTreeMap<&'static str, [u64; 3]>,
 }
@@ -70,6 +72,8 @@ struct Wants {
     exists: Vec<Blob>,
     then: Then,
     validates: bool,
+    /// How often everything is read again at the same numbers, after a rest.
+    again: u64,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -80,7 +84,7 @@ enum Then {
     Append(Vec<Blob>),
     Add(Vec<Register>),
     Transfer(Register, Register),
-    Create(Blob),
+    Create(Blob, &'static [u32]),
     Delete(Blob),
 }
 
@@ -100,8 +104,15 @@ enum Stage {
     Reading(BTreeMap<RequestId, Piece>, BTreeMap<Target, Vec<u8>>),
     Direct(RequestId, Register),
     DirectLook(RequestId, Register),
+    /// Until it reads again.
+    Resting(u64),
     Committing(Id),
-    Scanning { request: RequestId, partition: PartitionId, found: Vec<BlobName>, left: Vec<PartitionId> },
+    Scanning {
+        request: RequestId,
+        partition: PartitionId,
+        found: Vec<BlobName>,
+        left: Vec<PartitionId>,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -122,6 +133,8 @@ pub const CHUNK: u64 = tyr_types::CHUNK_SIZE_MIN;
 const LIST_START: u64 = CHUNK - 40;
 /// Registers of a blob.
 pub const PARTS: u32 = 4;
+/// A long reader rests at most this many microseconds before it reads again.
+const REST_MAX: u64 = 400_000;
 /// The keyspace of all blobs.
 pub const KEYSPACE: KeyspaceId = KeyspaceId(1);
 
@@ -176,6 +189,7 @@ impl Caller {
             left: profile.operations,
             task: None,
             unique: 0,
+            expired: Vec::new(),
             ended: BTreeMap::new(),
         }
     }
@@ -205,6 +219,9 @@ impl Caller {
     pub fn step(&mut self, now: u64, history: &mut History, begins: bool) {
         while let Some(event) = self.client.poll_event() {
             self.handle(now, history, event);
+        }
+        if matches!(&self.task, Some(Task { stage: Stage::Resting(until), .. }) if *until <= now) {
+            self.read_pieces(now, history);
         }
         if begins && self.task.is_none() && self.left > 0 {
             self.left -= 1;
@@ -251,7 +268,7 @@ impl Caller {
             now,
             history,
             "read all",
-            Wants { registers, lists, exists, validates: true, then: Then::Nothing },
+            Wants { registers, lists, exists, validates: true, ..Wants::default() },
         );
         self.look(now, history);
         self.task.as_ref().map_or(0, |task| task.place)
@@ -277,6 +294,23 @@ impl Caller {
             .into_iter()
             .map(|blob| blob.register(u32::try_from(self.random.below(u64::from(PARTS))).expect("small")))
             .collect()
+    }
+
+    /// Two blobs that follow one another in a ring of all of a sort.
+    fn neighbours(&mut self, sort: Sort) -> Vec<Blob> {
+        let blobs = self.layout.blobs(sort);
+        let first = usize::try_from(self.random.below(blobs.len() as u64)).expect("small");
+        let mut pair = vec![blobs[first], blobs[(first + 1) % blobs.len()]];
+        pair.sort();
+        pair.dedup();
+        pair
+    }
+
+    /// The first blob of a sort and another one.
+    fn star(&mut self, sort: Sort) -> Vec<Blob> {
+        let blobs = self.layout.blobs(sort);
+        let other = 1 + usize::try_from(self.random.below(blobs.len() as u64 - 1)).expect("small");
+        blobs[..1].iter().chain(blobs.get(other)).copied().collect()
     }
 
     fn begin(&mut self, now: u64, history: &mut History) {
@@ -353,7 +387,7 @@ impl Caller {
                 "audit"
             }
             Kind::Create => {
-                wants.then = Then::Create(self.some(Sort::Passing, 1)[0]);
+                wants.then = Then::Create(self.some(Sort::Passing, 1)[0], &[0, 1, 2, 3]);
                 "create"
             }
             Kind::Delete => {
@@ -366,6 +400,46 @@ impl Caller {
                 "exists"
             }
             Kind::Scan => return self.scan(now, history),
+            Kind::RingWrites => {
+                let part = u32::try_from(self.random.below(u64::from(PARTS))).expect("small");
+                let pair = self.neighbours(Sort::Registers);
+                wants.then = Then::Write(pair.into_iter().map(|blob| blob.register(part)).collect());
+                "ring writes"
+            }
+            Kind::StarWrites => {
+                let star = self.star(Sort::Registers);
+                wants.then = Then::Write(star.into_iter().flat_map(all_parts).collect());
+                "star writes"
+            }
+            Kind::RingAdds => {
+                let pair = self.neighbours(Sort::Counter);
+                wants.then = Then::Add(pair.into_iter().map(|blob| blob.register(0)).collect());
+                "ring adds"
+            }
+            Kind::StarAdds => {
+                let star = self.star(Sort::Counter);
+                wants.then = Then::Add(star.into_iter().map(|blob| blob.register(0)).collect());
+                "star adds"
+            }
+            Kind::RingAppends => {
+                wants.then = Then::Append(self.neighbours(Sort::List));
+                "ring appends"
+            }
+            Kind::BlobsRead => {
+                wants.registers =
+                    self.layout.blobs(Sort::Registers).into_iter().flat_map(all_parts).collect();
+                "blobs read"
+            }
+            Kind::LongRead => {
+                wants.registers = self.some(Sort::Registers, 1).into_iter().flat_map(all_parts).collect();
+                wants.validates = false;
+                wants.again = 1 + self.random.below(8);
+                "long read"
+            }
+            Kind::CreateWithHoles => {
+                wants.then = Then::Create(self.some(Sort::Passing, 1)[0], &[0, 3]);
+                "create with holes"
+            }
         };
         self.start(now, history, label, wants);
         self.look(now, history);
@@ -423,15 +497,7 @@ impl Caller {
         match event {
             Event::Looked(request, number, blob) => self.looked(now, history, request, number, blob),
             Event::Bytes(request, _, bytes, whole) => self.bytes(now, history, request, bytes, whole),
-            // What an earlier try asked for does not matter any more.
-            Event::Expired(request) if !self.reads(request) => {}
-            Event::Expired(_) => match self.task.as_ref().and_then(|task| task.direct) {
-                Some((look, register)) => {
-                    self.client.let_go(look);
-                    self.look_for(now, register);
-                }
-                None => self.look(now, history),
-            },
+            Event::Expired(request) => self.read_expired(now, history, request),
             Event::Names(request, names, more) => self.names(now, history, request, names, more),
             Event::Ended(id, outcome, results) => self.ended(now, history, id, outcome, results),
             Event::Unknown(id) => {
@@ -441,6 +507,26 @@ impl Caller {
                 }
                 self.client.resolve(Time(now), id);
             }
+        }
+    }
+
+    /// What a read wants is gone: looks again.
+    fn read_expired(&mut self, now: u64, history: &mut History, request: RequestId) {
+        let Some(task) = &self.task else { return };
+        let Stage::Reading(pieces, _) = &task.stage else { return };
+        let Some(piece) = pieces.get(&request) else { return };
+        let blob = match piece.target {
+            Target::Register(register) => register.blob,
+            Target::List(blob) => blob,
+        };
+        let direct = task.direct;
+        self.expired.extend(task.seen.get(&blob).map(|seen| seen.look).or(direct.map(|(look, _)| look)));
+        match direct {
+            Some((look, register)) => {
+                self.client.let_go(look);
+                self.look_for(now, register);
+            }
+            None => self.look(now, history),
         }
     }
 
@@ -470,15 +556,6 @@ impl Caller {
         (seen.number, seen.blob, seen.is_known) = (number, blob, true);
         if task.seen.values().all(|seen| seen.is_known) {
             self.read_pieces(now, history);
-        }
-    }
-
-    /// Whether a request is one of the reads that are under way.
-    fn reads(&self, request: RequestId) -> bool {
-        match self.task.as_ref().map(|task| &task.stage) {
-            Some(Stage::Reading(pieces, _)) => pieces.contains_key(&request),
-            Some(Stage::Direct(own, _)) => *own == request,
-            _ => false,
         }
     }
 
@@ -611,6 +688,11 @@ impl Caller {
                 buffers.get(&Target::List(*blob)).map(|bytes| bytes.chunks(8).map(value_of).collect());
             task.actions.push(Action::ReadList { blob: *blob, elements });
         }
+        if task.wants.again > 0 {
+            task.wants.again -= 1;
+            task.stage = Stage::Resting(now + self.random.below(REST_MAX));
+            return;
+        }
         self.write(now, history);
     }
 
@@ -674,12 +756,12 @@ impl Caller {
                 write(from, had(&from).wrapping_sub(amount), &mut changes, &mut actions);
                 write(to, had(&to).wrapping_add(amount), &mut changes, &mut actions);
             }
-            Then::Create(blob) => {
+            Then::Create(blob, parts) => {
                 changes.entry(blob).or_default().push(Change::Create);
                 actions.push(Action::Create { blob, number: None });
-                for part in 0..PARTS {
+                for part in parts {
                     let value = self.unique();
-                    write(blob.register(part), value, &mut changes, &mut actions);
+                    write(blob.register(*part), value, &mut changes, &mut actions);
                 }
             }
             Then::Delete(blob) => {

@@ -54,8 +54,8 @@ pub enum Reply {
 }
 
 impl Manager {
-    /// A cluster of nothing.
-    pub fn new() -> Self {
+    /// The manager of a cluster that was founded without nodes.
+    pub fn founded() -> Self {
         let mut leases = Leases::new(TERMS, GRACE);
         leases.lead(Time(0));
         let mut cluster = Cluster::new(ClusterId(7));

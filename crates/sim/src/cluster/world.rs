@@ -11,13 +11,14 @@ use tyr_proto::{
     ClassId, ClientOutput, Keyspace, KeyspaceSeed, Keyspaces, Layout, NodeId, Output, PartitionCount,
     Placement, SessionId, Time,
     cluster::{ClassSettings, Command, Fact},
-    message::{Answer, Envelope},
+    message::{Answer, Envelope, RequestId},
 };
 use tyr_types::{Durability, KeyspaceSettings};
 
 use super::{
     caller::{CHUNK, Caller, KEYSPACE},
     manager::{Manager, Reply, Request},
+    pins::{Grant, Pins},
     profile::{Fault, Profile},
     server::Server,
 };
@@ -38,6 +39,9 @@ pub struct World {
     is_faulty: bool,
     /// What clients were told.
     pub history: History,
+    /// What went wrong that no client can see.
+    pub broken: Option<String>,
+    pins: Pins,
     digest: u64,
     trace: Option<String>,
     /// What happened, by name.
@@ -127,6 +131,8 @@ impl World {
             links_cut: BTreeMap::new(),
             is_faulty: true,
             history: History::new(),
+            broken: None,
+            pins: Pins::default(),
             digest: 0xcbf2_9ce4_8422_2325,
             trace: with_trace.then(String::new),
             counts: BTreeMap::new(),
@@ -336,6 +342,9 @@ impl World {
                 }
             }
             Event::Answer(session, node, answer) => {
+                if let Answer::Looked { request, .. } = &answer {
+                    self.pins.accept(*request, node);
+                }
                 if let Some(caller) = self.callers.get_mut(&session) {
                     caller.client.handle_answer(Time(now), node, answer);
                 }
@@ -389,6 +398,32 @@ impl World {
         self.servers[&node].is_up()
     }
 
+    /// A replica has answered a look: from now on it holds the number.
+    fn note_pin(&mut self, node: NodeId, look: RequestId) {
+        let server = &self.servers[&node];
+        let partition = server.router().into_iter().flat_map(|router| router.partitions());
+        for partition in partition.filter(|partition| partition.holds_pin(look)) {
+            let epoch = partition.configuration().epoch;
+            self.pins.grant(look, Grant { node, start: server.start, partition: partition.id(), epoch });
+        }
+    }
+
+    /// A reader was told that its version is gone: that must not be as long as its pin stands.
+    fn check_expired(&mut self, look: RequestId) {
+        self.count("expired reads");
+        let Some(Grant { node, start, partition: id, epoch }) = self.pins.grant_of(look) else { return };
+        let server = &self.servers[&node];
+        let partition = server.router().and_then(|router| router.partition(id));
+        let stands = server.start == start && partition.is_some_and(|partition| partition.holds_pin(look));
+        let set = self.manager.cluster().partitions().find(|(other, _)| *other == id);
+        if stands && set.is_some_and(|(_, partition)| partition.configuration.epoch == epoch) {
+            let (session, number) = (look.session.0, look.number);
+            self.broken.get_or_insert(format!(
+                "version collected under a reader: look {number} of client {session} is pinned at {node} in {id}"
+            ));
+        }
+    }
+
     /// Takes from a node what it wants done.
     fn flush(&mut self, node: NodeId) {
         while let Some(output) = self.server(node).poll() {
@@ -396,6 +431,9 @@ impl World {
             match output {
                 Output::Send(to, envelope) => self.send(node, to, envelope),
                 Output::Answer(session, answer) => {
+                    if let Answer::Looked { request, .. } = &answer {
+                        self.note_pin(node, *request);
+                    }
                     if let Some(delay) = self.delay() {
                         self.after(delay, Event::Answer(session, node, answer));
                     }
@@ -477,6 +515,8 @@ impl World {
         if steps || !caller.is_idle() {
             caller.step(now, &mut self.history, steps);
         }
+        let expired = std::mem::take(&mut caller.expired);
+        expired.into_iter().for_each(|look| self.check_expired(look));
         self.flush_caller(session);
     }
 
