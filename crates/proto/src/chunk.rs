@@ -233,9 +233,8 @@ mod tests {
     use super::*;
 
     fn with_versions(numbers: &[u64]) -> Chunk {
-        let mut chunk = Chunk::default();
-        chunk.versions = numbers.iter().map(|index| (Number::new(1, *index), Content::default())).collect();
-        chunk
+        let versions = numbers.iter().map(|index| (Number::new(1, *index), Content::default())).collect();
+        Chunk { versions, ..Chunk::default() }
     }
 
     fn is_expired(chunk: &Chunk, index: u64) -> bool {
