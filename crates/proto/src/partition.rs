@@ -220,3 +220,6 @@ impl Partition {
         cx.push(Effect::ToPrimary(self.id, message));
     }
 }
+
+#[cfg(test)]
+mod tests;
