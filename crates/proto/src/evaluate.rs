@@ -7,6 +7,7 @@ use tyr_types::OFFSET_MAX;
 
 use crate::{
     BlobName, HeadPlan, Keyspace, Operation, Refusal,
+    canary::{Canary, planted},
     entry::{ChunkOperation, ChunkWrite, ExistenceEffect, HeadEffect, SizeEffect},
     head::{Ahead, Head},
 };
@@ -34,7 +35,8 @@ pub fn evaluate(head: &Head, position: usize, plan: &HeadPlan, keyspace: &Keyspa
     let depends_on_size = plan.operations.iter().any(|operation| {
         matches!(operation, Operation::Append { .. } | Operation::Truncate { .. } | Operation::Delete)
     });
-    if !plan.only_reads() && (ahead.existence_open || (depends_on_size && ahead.size_open)) {
+    let size_open = ahead.size_open && !planted(Canary::OpenSizeIgnored);
+    if !plan.only_reads() && (ahead.existence_open || (depends_on_size && size_open)) {
         return Evaluation::Waits;
     }
     let Ok(head_position) = index(position) else { return Evaluation::Refused(Refusal::Invalid) };
@@ -160,7 +162,8 @@ impl Draft<'_> {
         let layout = &self.keyspace.placement.layout;
         let first = layout.chunk_at(size);
         let written: Vec<u64> = self.head.linked_chunks().chain(self.writes.keys().copied()).collect();
-        for chunk in written.into_iter().filter(|chunk| *chunk >= first) {
+        let is_cut = |chunk: &u64| *chunk >= first && (*chunk == first || !planted(Canary::CutIgnored));
+        for chunk in written.into_iter().filter(is_cut) {
             let offset = if chunk == first { size - layout.range_of(chunk).start } else { 0 };
             let operations = self.writes.entry(chunk).or_default();
             if operations.last() != Some(&ChunkOperation::Cut { offset }) {

@@ -11,6 +11,7 @@ use tyr_types::Number;
 
 use crate::{
     Outcome, Refusal, Seen, TransactionId,
+    canary::{Canary, planted},
     entry::{ExistenceEffect, HeadEffect, Link, SizeEffect},
 };
 
@@ -140,7 +141,9 @@ impl Head {
             ahead.existence_open |= open && place.effect.existence.changes(ahead.exists);
             ahead.size_open |= open && place.effect.size.apply(ahead.size) != ahead.size;
             ahead.exists = place.effect.existence.exists(ahead.exists);
-            ahead.size = if ahead.exists { place.effect.size.apply(ahead.size) } else { 0 };
+            if !planted(Canary::PendingSizeIgnored) {
+                ahead.size = if ahead.exists { place.effect.size.apply(ahead.size) } else { 0 };
+            }
         }
         ahead
     }

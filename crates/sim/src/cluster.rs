@@ -1,8 +1,11 @@
 //! A whole cluster and its clients in one process, from one seed: the shipped protocol on simulated disks, clocks, and links.
 
 pub mod caller;
+pub mod canaries;
 pub mod disk;
+pub mod focus;
 pub mod manager;
+pub mod pins;
 pub mod profile;
 pub mod run;
 pub mod server;

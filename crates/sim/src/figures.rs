@@ -400,8 +400,13 @@ fn blind(blob: &BlobName, operation: Operation) -> BlobPlan {
 }
 
 fn seen(blob: &BlobName, number: Number, operations: Vec<Operation>) -> BlobPlan {
-    let seen =
-        Seen { number, ranges: std::iter::once(8..16).collect(), existence: true, size: false, attributes: Vec::new() };
+    let seen = Seen {
+        number,
+        ranges: std::iter::once(8..16).collect(),
+        existence: true,
+        size: false,
+        attributes: Vec::new(),
+    };
     BlobPlan { blob: blob.clone(), seen: Some(seen), operations }
 }
 

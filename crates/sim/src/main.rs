@@ -1,50 +1,100 @@
-//! Runs seeds of the simulator: `tyr-sim swarm FIRST COUNT`, `tyr-sim replay SEED`; measures it: `tyr-sim figures`.
+//! Runs seeds of the simulator, and looks for planted bugs.
 
 use std::{process::ExitCode, time::Instant};
 
-use tyr_sim::cluster::run::swarm;
+use tyr_proto::canary::{Canary, plant};
+use tyr_sim::cluster::{canaries, run::Draw};
 
-#[expect(clippy::print_stdout, clippy::print_stderr, reason = "this is a command")]
+const USAGE: &str =
+    "usage: tyr-sim swarm|focused FIRST [COUNT]            run seeds, and show those that fail
+       tyr-sim replay swarm|focused SEED [CANARY]     run one seed, and show all that happens
+       tyr-sim canaries [SEEDS] [CANARY]              plant bugs, and find them within so many seeds
+       tyr-sim figures                                measure what operations cost";
+
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let number = |place: usize| arguments.get(place).and_then(|text| text.parse::<u64>().ok());
-    match (arguments.first().map(String::as_str), number(1), number(2)) {
-        (Some("swarm"), Some(first), count) => {
-            let begun = Instant::now();
-            let (mut failed, mut committed) = (0, 0);
-            let count = count.unwrap_or(1000);
-            for seed in first..first + count {
-                let report = swarm(seed, false);
-                committed += report.ended.values().map(|counts| counts[0]).sum::<u64>();
-                if let Some(failure) = report.failure {
-                    failed += 1;
-                    println!("seed {seed}: {}", failure.chars().take(600).collect::<String>());
-                }
-            }
-            let seconds = begun.elapsed().as_secs_f64();
-            println!("{count} seeds, {failed} failed, {committed} committed, {seconds:.1} s");
-            if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    let word = |place: usize| arguments.get(place).map(String::as_str);
+    let number = |place: usize| word(place).and_then(|text| text.parse::<u64>().ok());
+    let draw = |place: usize| Draw::ALL.into_iter().find(|draw| word(place) == Some(draw.name()));
+    let canary = |place: usize| {
+        Canary::ALL.into_iter().find(|canary| word(place).is_some_and(|name| format!("{canary:?}") == name))
+    };
+    match (word(0), draw(0), draw(1)) {
+        (_, Some(draw), _) => {
+            number(1).map_or_else(usage, |first| run(draw, first, number(2).unwrap_or(1000)))
         }
-        (Some("replay"), Some(seed), _) => {
-            let report = swarm(seed, true);
-            println!("{}", report.trace);
-            println!("{:?}\n{:?}\n{:?}", report.profile, report.counts, report.ended);
-            println!("digest {:016x}", report.digest);
-            match report.failure {
-                None => ExitCode::SUCCESS,
-                Some(failure) => {
-                    println!("{failure}");
-                    ExitCode::FAILURE
-                }
-            }
-        }
-        (Some("figures"), None, None) => {
-            print!("{}", tyr_sim::figures::all());
-            ExitCode::SUCCESS
-        }
-        _ => {
-            eprintln!("usage: tyr-sim swarm FIRST [COUNT] | tyr-sim replay SEED | tyr-sim figures");
-            ExitCode::from(2)
+        (Some("replay"), _, Some(draw)) => number(2).map_or_else(usage, |seed| replay(draw, seed, canary(3))),
+        (Some("figures"), ..) => figures(),
+        (Some("canaries"), ..) => find_canaries(number(1).unwrap_or(10_000), canary(2)),
+        _ => usage(),
+    }
+}
+
+#[expect(clippy::print_stdout, reason = "this is a command")]
+fn figures() -> ExitCode {
+    print!("{}", tyr_sim::figures::all());
+    ExitCode::SUCCESS
+}
+
+#[expect(clippy::print_stderr, reason = "this is a command")]
+fn usage() -> ExitCode {
+    eprintln!("{USAGE}");
+    ExitCode::from(2)
+}
+
+fn exit(is_good: bool) -> ExitCode {
+    if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+#[expect(clippy::print_stdout, reason = "this is a command")]
+fn run(draw: Draw, first: u64, count: u64) -> ExitCode {
+    let begun = Instant::now();
+    let (mut failed, mut committed) = (0, 0);
+    for seed in first..first + count {
+        let report = draw.run(seed, false);
+        committed += report.ended.values().map(|counts| counts[0]).sum::<u64>();
+        if let Some(failure) = report.failure {
+            failed += 1;
+            println!("seed {seed}: {}", failure.chars().take(600).collect::<String>());
         }
     }
+    let seconds = begun.elapsed().as_secs_f64();
+    println!("{count} seeds, {failed} failed, {committed} committed, {seconds:.1} s");
+    exit(failed == 0)
+}
+
+#[expect(clippy::print_stdout, reason = "this is a command")]
+fn replay(draw: Draw, seed: u64, canary: Option<Canary>) -> ExitCode {
+    let _planted = plant(canary);
+    let report = draw.run(seed, true);
+    println!("{}", report.trace);
+    println!("{:?}\n{:?}\n{:?}", report.profile, report.counts, report.ended);
+    println!("digest {:016x}", report.digest);
+    if let Some(failure) = &report.failure {
+        println!("{failure}");
+    }
+    exit(report.failure.is_none())
+}
+
+#[expect(clippy::print_stdout, reason = "this is a command")]
+fn find_canaries(seeds: u64, only: Option<Canary>) -> ExitCode {
+    // An assertion that a planted bug breaks is a find, not news.
+    std::panic::set_hook(Box::new(|_| {}));
+    let mut missed = 0;
+    for canary in Canary::ALL.into_iter().filter(|canary| only.is_none_or(|only| only == *canary)) {
+        let begun = Instant::now();
+        let found = canaries::find(canary, 1..seeds + 1);
+        let (name, seconds) = (format!("{canary:?}"), begun.elapsed().as_secs_f64());
+        match found {
+            Some(found) => {
+                let (draw, seed) = (found.draw.name(), found.seed);
+                println!("{name:<20} {draw:<7} {seed:>6} {seconds:>7.1} s  {}", found.rule());
+            }
+            None => {
+                missed += 1;
+                println!("{name:<20} not found      {seconds:>7.1} s");
+            }
+        }
+    }
+    exit(missed == 0)
 }

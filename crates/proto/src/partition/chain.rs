@@ -11,6 +11,7 @@ use tyr_types::Number;
 use super::{Partition, RESEND_AFTER};
 use crate::{
     BlobName, Outcome, Plan, Refusal, Time, TransactionId,
+    canary::{Canary, planted},
     effects::Context,
     entry::{Entry, HeadEffect, Prepare, Refused, Stop},
     evaluate::{Evaluation, evaluate},
@@ -72,14 +73,14 @@ impl Partition {
             self.handle_known(cx, plan, stops);
             return;
         }
-        let is_fenced = self.configuration.floor > id.birth;
+        let is_fenced = self.configuration.floor > id.birth && !planted(Canary::FloorIgnored);
         // Who passes it on has not heard how it ended; a copy that is late finds nobody whom the refusal concerns.
         let is_over = is_fenced || self.state.is_below_mark(id);
         if self.state.is_below_mark(id) && stops.is_empty() {
             cx.answer(id.session, Answer::Outcome { id, outcome: None });
             return;
         }
-        if !cx.has_lease {
+        if !cx.has_lease && !planted(Canary::PreparedWithoutLease) {
             // A later primary may be at work already: what this one prepared now would be a second promise.
             cx.answer(id.session, self.elsewhere());
             return;
@@ -179,14 +180,20 @@ impl Partition {
     fn prepare(&mut self, cx: &mut Context, visit: Visit, effects: Vec<Arc<HeadEffect>>) {
         let Visit { plan, mut stops, own } = visit;
         self.flush_outcomes(cx);
-        let number = Number::new(self.configuration.epoch.0, self.log.last() + 1);
+        let epoch = if planted(Canary::NumbersReused) { 1 } else { self.configuration.epoch.0 };
+        let number = Number::new(epoch, self.log.last() + 1);
         stops.push(Stop { partition: self.id, heads: own.heads.clone(), number, effects });
         let prepare = Arc::new(Prepare { plan, stops });
         self.append(cx, Entry::Prepare(prepare.clone()));
+        if planted(Canary::VotedBeforeDurable) {
+            self.ready.push_back(prepare.id());
+        }
         if prepare.is_last() {
             self.drive(cx, &prepare);
         } else {
-            self.take_slots(&prepare);
+            if !planted(Canary::SlotNotHeld) {
+                self.take_slots(&prepare);
+            }
             self.pass_on(cx, &prepare);
         }
     }

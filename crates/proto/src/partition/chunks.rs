@@ -83,7 +83,11 @@ impl Partition {
             let name = ChunkName { blob: blob.clone(), index: write.chunk };
             let here = self.state.chunk(&name).map(|chunk| chunk.last_arrival());
             let previous = write.previous.map(|link| alloc::format!("{} of {}", link.number, link.id));
-            text.push_str(&alloc::format!("{:?}:{} {number} after {previous:?}, here {here:?}; ", blob.key, write.chunk));
+            text.push_str(&alloc::format!(
+                "{:?}:{} {number} after {previous:?}, here {here:?}; ",
+                blob.key,
+                write.chunk
+            ));
         }
         text
     }

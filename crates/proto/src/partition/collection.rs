@@ -13,6 +13,7 @@ use tyr_types::Number;
 use super::{Partition, RESEND_AFTER, Role};
 use crate::{
     BlobName, ChunkName, Epoch, NodeId, PartitionId, Time,
+    canary::{Canary, planted},
     effects::{Context, Effect},
     entry::Entry,
     message::Message,
@@ -76,7 +77,8 @@ impl Partition {
         let Role::Primary { peers, .. } = &self.role else { return };
         let learns =
             |node: &&NodeId| self.configuration.learners.iter().any(|learner| learner.node == **node);
-        let unheard = peers.keys().filter(|node| !learns(node)).copied().collect();
+        let is_heard = |node: &&NodeId| learns(node) || planted(Canary::PinsOfPrimaryAlone);
+        let unheard = peers.keys().filter(|node| !is_heard(node)).copied().collect();
         if !blobs.is_empty() {
             let round = Round { blobs, unheard, chunks: BTreeMap::new(), sent_at: cx.now };
             self.collection.round = Some(round);

@@ -13,6 +13,7 @@ use super::{Partition, RESEND_AFTER};
 use crate::{
     BlobName, NodeId, OperationResult, Outcome, PartitionId, Plan, Refusal, ResultValue, SessionId, Time,
     TransactionId,
+    canary::{Canary, planted},
     effects::{Context, Effect},
     entry::{ChunkOperation, ChunkWrites, Entry, Part, Prepare, Refused, Stop, distant_writes},
     message::{Answer, Message},
@@ -44,7 +45,10 @@ pub struct Drive {
 impl core::fmt::Display for Drive {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         let Drive { missing, outcome, untold, owing, remembering, .. } = self;
-        write!(f, "{outcome:?} missing {missing:?} untold {untold:?} owing {owing:?} remembering {remembering:?}")
+        write!(
+            f,
+            "{outcome:?} missing {missing:?} untold {untold:?} owing {owing:?} remembering {remembering:?}"
+        )
     }
 }
 
@@ -118,7 +122,8 @@ impl Partition {
         };
         let durable = record.prepare.as_ref().is_some_and(|(index, _)| *index <= self.durable);
         let settled = |blob: &BlobName| self.state.head(blob).is_none_or(|head| head.is_settled(id));
-        durable && own_blobs(record).iter().all(settled)
+        (durable || planted(Canary::VotedBeforeDurable))
+            && (own_blobs(record).iter().all(settled) || planted(Canary::DecidedUnsettled))
     }
 
     pub(super) fn vote(&mut self, cx: &mut Context, id: TransactionId) {
@@ -277,8 +282,12 @@ impl Partition {
     fn say_olds(&self, cx: &mut Context, id: TransactionId) {
         let Some(record) = self.state.record(id) else { return };
         let Some(driver) = self.tellers.get(&id).copied() else { return };
-        let heads = record.prepare.as_ref().map(|(_, prepare)| (Part::Heads(self.id), answers_of_stop(prepare.stop())));
-        let chunks = record.write.as_ref().map(|(_, writes)| (Part::Chunks(self.id), answers_of_writes(writes)));
+        let heads = record
+            .prepare
+            .as_ref()
+            .map(|(_, prepare)| (Part::Heads(self.id), answers_of_stop(prepare.stop())));
+        let chunks =
+            record.write.as_ref().map(|(_, writes)| (Part::Chunks(self.id), answers_of_writes(writes)));
         for (part, answers) in heads.into_iter().chain(chunks) {
             if !answers.is_empty() && answers.iter().all(|answer| record.olds.contains_key(answer)) {
                 cx.to_primary(driver, Message::Olds { id, part, olds: record.olds.clone() });
@@ -322,7 +331,9 @@ impl Partition {
     /// Tells of a refusal that nobody may be driving: who said so may have refused by its floor alone, and forgotten it.
     fn drive_if_refused(&mut self, cx: &mut Context, id: TransactionId) {
         let Some(record) = self.state.record(id) else { return };
-        if let (Some((_, prepare)), Some(Outcome::Refused(refusal))) = (record.prepare.clone(), record.outcome) {
+        if let (Some((_, prepare)), Some(Outcome::Refused(refusal))) =
+            (record.prepare.clone(), record.outcome)
+        {
             self.drive_refusal(cx, prepare.plan.clone(), prepare.stops.clone(), refusal);
         }
     }
@@ -336,13 +347,7 @@ impl Partition {
     }
 
     /// What transforms in another partition answer.
-    pub fn handle_olds(
-        &mut self,
-        cx: &mut Context,
-        id: TransactionId,
-        part: Part,
-        olds: Olds,
-    ) {
+    pub fn handle_olds(&mut self, cx: &mut Context, id: TransactionId, part: Part, olds: Olds) {
         let Some(drive) = self.drives.get_mut(&id) else { return };
         if drive.owing.remove(&part) {
             drive.olds.extend(olds);
@@ -489,6 +494,9 @@ impl Partition {
             None if self.lacks_for_good(id) && !self.state.is_below_mark(id) => {
                 Some(Outcome::Refused(Refusal::Fenced))
             }
+            None if planted(Canary::AbsentIsRefused) && self.state.record(id).is_none() => {
+                Some(Outcome::Refused(Refusal::Fenced))
+            }
             None => None,
         };
         match known {
@@ -515,7 +523,7 @@ impl Partition {
             }
         } else if self.state.is_below_mark(id) {
             cx.answer(id.session, Answer::Outcome { id, outcome: None });
-        } else if self.configuration.floor > id.birth {
+        } else if self.configuration.floor > id.birth || (settle && planted(Canary::AbsentIsRefused)) {
             let outcome = Some((Outcome::Refused(Refusal::Fenced), Vec::new()));
             cx.answer(id.session, Answer::Outcome { id, outcome });
         } else if settle && !self.chain.contains(id) {

@@ -14,6 +14,7 @@ use tyr_types::Number;
 use super::{Partition, RESEND_AFTER, Role};
 use crate::{
     BlobName, ChunkName, PartitionId, Time, TransactionId,
+    canary::{Canary, planted},
     chunk::ChunkBytes,
     effects::Context,
     message::{Answer, Looked, Message, RequestId},
@@ -47,7 +48,8 @@ enum Wants {
 #[derive(Debug)]
 struct Pin {
     blob: BlobName,
-    number: Number,
+    /// More than one if the look came more than once: its client may have any of the answers.
+    numbers: BTreeSet<Number>,
     until: Time,
 }
 
@@ -64,13 +66,14 @@ impl Partition {
         let complete = match &self.role {
             Role::Primary { established, .. } => *established,
             Role::Backup { synced, .. } => {
-                *synced
-                    && self.configuration.replicas.contains(&self.me)
-                    && self.log.epochs().last().is_some_and(|(epoch, _)| *epoch == self.configuration.epoch)
+                let is_member = self.configuration.replicas.contains(&self.me);
+                let epoch = self.log.epochs().last().map(|(epoch, _)| *epoch);
+                let is_synced = *synced && epoch == Some(self.configuration.epoch);
+                (is_member && is_synced) || planted(Canary::IncompleteServes)
             }
             Role::None => false,
         };
-        complete && cx.has_lease
+        complete && (cx.has_lease || planted(Canary::ServedWithoutLease))
     }
 
     /// A client asks what a blob is.
@@ -89,6 +92,7 @@ impl Partition {
         at: Option<Number>,
     ) {
         let until = match (self.state.chunk(&name), at) {
+            (Some(_), None) if planted(Canary::PendingIgnored) => Number::ZERO,
             (Some(chunk), None) => chunk.pending_on(&range).unwrap_or(Number::ZERO),
             (Some(_), Some(number)) => number,
             (None, _) => Number::ZERO,
@@ -162,8 +166,10 @@ impl Partition {
             attributes: blob.attributes.clone(),
             written: blob.written.clone(),
         });
-        let pin = Pin { blob, number, until: cx.now.after(PIN_TIMEOUT) };
-        self.readers.pins.insert(request, pin);
+        let pin = || Pin { blob, numbers: BTreeSet::new(), until: cx.now };
+        let pin = self.readers.pins.entry(request).or_insert_with(pin);
+        pin.numbers.insert(number);
+        pin.until = cx.now.after(PIN_TIMEOUT);
         Answer::Looked { request, number, blob: looked }
     }
 
@@ -196,10 +202,19 @@ impl Partition {
         }
     }
 
+    /// Whether a reader holds the number that a look answered.
+    pub fn holds_pin(&self, look: RequestId) -> bool {
+        self.readers.pins.contains_key(&look)
+    }
+
     /// The numbers that readers hold of a blob below one.
     pub(super) fn pins_of(&self, blob: &BlobName, below: Number) -> Vec<Number> {
-        let held = self.readers.pins.values().filter(|pin| pin.blob == *blob && pin.number < below);
-        held.map(|pin| pin.number).collect::<BTreeSet<_>>().into_iter().collect()
+        if planted(Canary::PinsIgnored) {
+            return Vec::new();
+        }
+        let held = self.readers.pins.values().filter(|pin| pin.blob == *blob);
+        let numbers = held.flat_map(|pin| pin.numbers.range(..below)).copied();
+        numbers.collect::<BTreeSet<_>>().into_iter().collect()
     }
 
     /// Answers readers whose wait is over.

@@ -5,6 +5,7 @@ use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
 use super::{Partition, RESEND_AFTER, Role, chain, collection};
 use crate::{
     Configuration, Epoch, NodeId, Replica, Time,
+    canary::{Canary, planted},
     effects::{Context, Effect},
     entry::Entry,
     log::Log,
@@ -79,8 +80,7 @@ impl Partition {
 
     fn lead(&mut self, cx: &mut Context) {
         let peer = |replica: &Replica, is_learner| {
-            let peer =
-                Peer {
+            let peer = Peer {
                 replica: *replica,
                 is_learner,
                 is_counted: !is_learner,
@@ -361,6 +361,9 @@ impl Partition {
         }
         self.durable = self.durable.max(durable.min(self.log.last()));
         self.trim_to(self.durable.min(self.log.last().saturating_sub(LOG_KEPT)));
+        if planted(Canary::StoredBeforeDurable) {
+            self.stored = self.log.last();
+        }
         if self.stored == self.log.last() {
             // Nothing new: the acknowledgement may have been lost.
             self.acknowledge(cx);

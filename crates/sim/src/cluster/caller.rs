@@ -3,17 +3,14 @@
 use std::{collections::BTreeMap, ops::Range, sync::Arc};
 
 use tyr_proto::{
-    BlobName, BlobPlan, ChunkName, Client, Event, Keyspaces, Operation as Change, Outcome as Ended, PartitionId, Refusal,
-    ResultValue, Seen, SessionId, Time, TransactionId as Id,
+    BlobName, BlobPlan, ChunkName, Client, Event, Keyspaces, Operation as Change, Outcome as Ended,
+    PartitionId, Refusal, ResultValue, Seen, SessionId, Time, TransactionId as Id,
     message::{Looked, RequestId},
 };
 use tyr_types::{Key, KeyspaceId, Number, Operand, Transform};
 
 use super::profile::{Kind, Profile};
-use crate::{
-    Action, Blob, ClientId, History, Outcome, Register, TransactionId,
-    random::Random,
-};
+use crate::{Action, Blob, ClientId, History, Outcome, Register, TransactionId, random::Random};
 
 /// A client with what it is about.
 #[derive(Debug)]
@@ -28,6 +25,8 @@ pub struct Caller {
     left: u32,
     task: Option<Task>,
     unique: u64,
+    /// Looks whose numbers were expired for a read, since this was last emptied.
+    pub expired: Vec<RequestId>,
     /// Operations that ended, by how.
     pub ended: BTreeMap<&'static str, [u64; 3]>,
 }
@@ -73,6 +72,8 @@ struct Wants {
     exists: Vec<Blob>,
     then: Then,
     validates: bool,
+    /// How often everything is read again at the same numbers, after a rest.
+    again: u64,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -83,7 +84,7 @@ enum Then {
     Append(Vec<Blob>),
     Add(Vec<Register>),
     Transfer(Register, Register),
-    Create(Blob),
+    Create(Blob, &'static [u32]),
     Delete(Blob),
 }
 
@@ -103,8 +104,15 @@ enum Stage {
     Reading(BTreeMap<RequestId, Piece>, BTreeMap<Target, Vec<u8>>),
     Direct(RequestId, Register),
     DirectLook(RequestId, Register),
+    /// Until it reads again.
+    Resting(u64),
     Committing(Id),
-    Scanning { request: RequestId, partition: PartitionId, found: Vec<BlobName>, left: Vec<PartitionId> },
+    Scanning {
+        request: RequestId,
+        partition: PartitionId,
+        found: Vec<BlobName>,
+        left: Vec<PartitionId>,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -125,6 +133,8 @@ pub const CHUNK: u64 = tyr_types::CHUNK_SIZE_MIN;
 const LIST_START: u64 = CHUNK - 40;
 /// Registers of a blob.
 pub const PARTS: u32 = 4;
+/// A long reader rests at most this many microseconds before it reads again.
+const REST_MAX: u64 = 400_000;
 /// The keyspace of all blobs.
 pub const KEYSPACE: KeyspaceId = KeyspaceId(1);
 
@@ -179,6 +189,7 @@ impl Caller {
             left: profile.operations,
             task: None,
             unique: 0,
+            expired: Vec::new(),
             ended: BTreeMap::new(),
         }
     }
@@ -209,6 +220,9 @@ impl Caller {
         while let Some(event) = self.client.poll_event() {
             self.handle(now, history, event);
         }
+        if matches!(&self.task, Some(Task { stage: Stage::Resting(until), .. }) if *until <= now) {
+            self.read_pieces(now, history);
+        }
         if begins && self.task.is_none() && self.left > 0 {
             self.left -= 1;
             self.begin(now, history);
@@ -231,7 +245,10 @@ impl Caller {
             plans.push(BlobPlan {
                 blob: name(account.blob),
                 seen: None,
-                operations: vec![Change::Write { offset: offset_of(account), bytes: value.to_le_bytes()[..].into() }],
+                operations: vec![Change::Write {
+                    offset: offset_of(account),
+                    bytes: value.to_le_bytes()[..].into(),
+                }],
             });
         }
         self.start(now, history, "set up", Wants::default());
@@ -247,7 +264,12 @@ impl Caller {
         }
         registers.extend(blobs(Sort::Counter).into_iter().map(|blob| blob.register(0)));
         let (lists, exists) = (blobs(Sort::List), blobs(Sort::Passing));
-        self.start(now, history, "read all", Wants { registers, lists, exists, validates: true, then: Then::Nothing });
+        self.start(
+            now,
+            history,
+            "read all",
+            Wants { registers, lists, exists, validates: true, ..Wants::default() },
+        );
         self.look(now, history);
         self.task.as_ref().map_or(0, |task| task.place)
     }
@@ -268,7 +290,27 @@ impl Caller {
 
     fn registers(&mut self, most: u64) -> Vec<Register> {
         let blobs = self.some(Sort::Registers, most);
-        blobs.into_iter().map(|blob| blob.register(u32::try_from(self.random.below(u64::from(PARTS))).expect("small"))).collect()
+        blobs
+            .into_iter()
+            .map(|blob| blob.register(u32::try_from(self.random.below(u64::from(PARTS))).expect("small")))
+            .collect()
+    }
+
+    /// Two blobs that follow one another in a ring of all of a sort.
+    fn neighbours(&mut self, sort: Sort) -> Vec<Blob> {
+        let blobs = self.layout.blobs(sort);
+        let first = usize::try_from(self.random.below(blobs.len() as u64)).expect("small");
+        let mut pair = vec![blobs[first], blobs[(first + 1) % blobs.len()]];
+        pair.sort();
+        pair.dedup();
+        pair
+    }
+
+    /// The first blob of a sort and another one.
+    fn star(&mut self, sort: Sort) -> Vec<Blob> {
+        let blobs = self.layout.blobs(sort);
+        let other = 1 + usize::try_from(self.random.below(blobs.len() as u64 - 1)).expect("small");
+        blobs[..1].iter().chain(blobs.get(other)).copied().collect()
     }
 
     fn begin(&mut self, now: u64, history: &mut History) {
@@ -303,7 +345,8 @@ impl Caller {
                 "reads and writes"
             }
             Kind::BlobWrite => {
-                wants.then = Then::Write(self.some(Sort::Registers, 1).into_iter().flat_map(all_parts).collect());
+                wants.then =
+                    Then::Write(self.some(Sort::Registers, 1).into_iter().flat_map(all_parts).collect());
                 "blob write"
             }
             Kind::Append => {
@@ -319,11 +362,13 @@ impl Caller {
                 "read lists"
             }
             Kind::Add => {
-                wants.then = Then::Add(self.some(Sort::Counter, 1).into_iter().map(|blob| blob.register(0)).collect());
+                wants.then =
+                    Then::Add(self.some(Sort::Counter, 1).into_iter().map(|blob| blob.register(0)).collect());
                 "add"
             }
             Kind::Adds => {
-                wants.then = Then::Add(self.some(Sort::Counter, 3).into_iter().map(|blob| blob.register(0)).collect());
+                wants.then =
+                    Then::Add(self.some(Sort::Counter, 3).into_iter().map(|blob| blob.register(0)).collect());
                 "adds"
             }
             Kind::Transfer => {
@@ -342,7 +387,7 @@ impl Caller {
                 "audit"
             }
             Kind::Create => {
-                wants.then = Then::Create(self.some(Sort::Passing, 1)[0]);
+                wants.then = Then::Create(self.some(Sort::Passing, 1)[0], &[0, 1, 2, 3]);
                 "create"
             }
             Kind::Delete => {
@@ -355,6 +400,46 @@ impl Caller {
                 "exists"
             }
             Kind::Scan => return self.scan(now, history),
+            Kind::RingWrites => {
+                let part = u32::try_from(self.random.below(u64::from(PARTS))).expect("small");
+                let pair = self.neighbours(Sort::Registers);
+                wants.then = Then::Write(pair.into_iter().map(|blob| blob.register(part)).collect());
+                "ring writes"
+            }
+            Kind::StarWrites => {
+                let star = self.star(Sort::Registers);
+                wants.then = Then::Write(star.into_iter().flat_map(all_parts).collect());
+                "star writes"
+            }
+            Kind::RingAdds => {
+                let pair = self.neighbours(Sort::Counter);
+                wants.then = Then::Add(pair.into_iter().map(|blob| blob.register(0)).collect());
+                "ring adds"
+            }
+            Kind::StarAdds => {
+                let star = self.star(Sort::Counter);
+                wants.then = Then::Add(star.into_iter().map(|blob| blob.register(0)).collect());
+                "star adds"
+            }
+            Kind::RingAppends => {
+                wants.then = Then::Append(self.neighbours(Sort::List));
+                "ring appends"
+            }
+            Kind::BlobsRead => {
+                wants.registers =
+                    self.layout.blobs(Sort::Registers).into_iter().flat_map(all_parts).collect();
+                "blobs read"
+            }
+            Kind::LongRead => {
+                wants.registers = self.some(Sort::Registers, 1).into_iter().flat_map(all_parts).collect();
+                wants.validates = false;
+                wants.again = 1 + self.random.below(8);
+                "long read"
+            }
+            Kind::CreateWithHoles => {
+                wants.then = Then::Create(self.some(Sort::Passing, 1)[0], &[0, 3]);
+                "create with holes"
+            }
         };
         self.start(now, history, label, wants);
         self.look(now, history);
@@ -363,7 +448,15 @@ impl Caller {
     fn start(&mut self, now: u64, history: &mut History, label: &'static str, wants: Wants) {
         let count = history.operations().len() as u64;
         let place = history.begin(self.id, TransactionId(count + 1), label, now);
-        let task = Task { place, label, wants, stage: Stage::Looking, seen: BTreeMap::new(), actions: Vec::new(), direct: None };
+        let task = Task {
+            place,
+            label,
+            wants,
+            stage: Stage::Looking,
+            seen: BTreeMap::new(),
+            actions: Vec::new(),
+            direct: None,
+        };
         self.task = Some(task);
     }
 
@@ -375,7 +468,10 @@ impl Caller {
             self.client.let_go(seen.look);
         }
         let registers = task.wants.registers.iter().map(|register| register.blob);
-        let mut blobs: Vec<Blob> = registers.chain(task.wants.lists.iter().copied()).chain(task.wants.exists.iter().copied()).collect();
+        let mut blobs: Vec<Blob> = registers
+            .chain(task.wants.lists.iter().copied())
+            .chain(task.wants.exists.iter().copied())
+            .collect();
         blobs.sort();
         blobs.dedup();
         for blob in &blobs {
@@ -401,15 +497,7 @@ impl Caller {
         match event {
             Event::Looked(request, number, blob) => self.looked(now, history, request, number, blob),
             Event::Bytes(request, _, bytes, whole) => self.bytes(now, history, request, bytes, whole),
-            // What an earlier try asked for does not matter any more.
-            Event::Expired(request) if !self.reads(request) => {}
-            Event::Expired(_) => match self.task.as_ref().and_then(|task| task.direct) {
-                Some((look, register)) => {
-                    self.client.let_go(look);
-                    self.look_for(now, register);
-                }
-                None => self.look(now, history),
-            },
+            Event::Expired(request) => self.read_expired(now, history, request),
             Event::Names(request, names, more) => self.names(now, history, request, names, more),
             Event::Ended(id, outcome, results) => self.ended(now, history, id, outcome, results),
             Event::Unknown(id) => {
@@ -422,13 +510,42 @@ impl Caller {
         }
     }
 
-    fn looked(&mut self, now: u64, history: &mut History, request: RequestId, number: Number, blob: Option<Looked>) {
+    /// What a read wants is gone: looks again.
+    fn read_expired(&mut self, now: u64, history: &mut History, request: RequestId) {
+        let Some(task) = &self.task else { return };
+        let Stage::Reading(pieces, _) = &task.stage else { return };
+        let Some(piece) = pieces.get(&request) else { return };
+        let blob = match piece.target {
+            Target::Register(register) => register.blob,
+            Target::List(blob) => blob,
+        };
+        let direct = task.direct;
+        self.expired.extend(task.seen.get(&blob).map(|seen| seen.look).or(direct.map(|(look, _)| look)));
+        match direct {
+            Some((look, register)) => {
+                self.client.let_go(look);
+                self.look_for(now, register);
+            }
+            None => self.look(now, history),
+        }
+    }
+
+    fn looked(
+        &mut self,
+        now: u64,
+        history: &mut History,
+        request: RequestId,
+        number: Number,
+        blob: Option<Looked>,
+    ) {
         let Some(task) = &mut self.task else { return };
         if let Stage::DirectLook(look, register) = task.stage {
             if look == request {
                 let range = range_of(register);
                 let value = match blob {
-                    Some(blob) if blob.size >= range.end => return self.read_at_number(now, register, number),
+                    Some(blob) if blob.size >= range.end => {
+                        return self.read_at_number(now, register, number);
+                    }
                     _ => None,
                 };
                 self.read_done(now, history, register, value);
@@ -439,15 +556,6 @@ impl Caller {
         (seen.number, seen.blob, seen.is_known) = (number, blob, true);
         if task.seen.values().all(|seen| seen.is_known) {
             self.read_pieces(now, history);
-        }
-    }
-
-    /// Whether a request is one of the reads that are under way.
-    fn reads(&self, request: RequestId) -> bool {
-        match self.task.as_ref().map(|task| &task.stage) {
-            Some(Stage::Reading(pieces, _)) => pieces.contains_key(&request),
-            Some(Stage::Direct(own, _)) => *own == request,
-            _ => false,
         }
     }
 
@@ -576,8 +684,14 @@ impl Caller {
             task.actions.push(Action::Read { register: *register, value, number: None });
         }
         for blob in &task.wants.lists {
-            let elements = buffers.get(&Target::List(*blob)).map(|bytes| bytes.chunks(8).map(value_of).collect());
+            let elements =
+                buffers.get(&Target::List(*blob)).map(|bytes| bytes.chunks(8).map(value_of).collect());
             task.actions.push(Action::ReadList { blob: *blob, elements });
+        }
+        if task.wants.again > 0 {
+            task.wants.again -= 1;
+            task.stage = Stage::Resting(now + self.random.below(REST_MAX));
+            return;
         }
         self.write(now, history);
     }
@@ -596,9 +710,15 @@ impl Caller {
             .collect();
         let mut changes: BTreeMap<Blob, Vec<Change>> = BTreeMap::new();
         let mut actions = std::mem::take(&mut task.actions);
-        let write = |register: Register, value: u64, changes: &mut BTreeMap<Blob, Vec<Change>>, actions: &mut Vec<Action>| {
+        let write = |register: Register,
+                     value: u64,
+                     changes: &mut BTreeMap<Blob, Vec<Change>>,
+                     actions: &mut Vec<Action>| {
             let bytes = value.to_le_bytes()[..].into();
-            changes.entry(register.blob).or_default().push(Change::Write { offset: offset_of(register), bytes });
+            changes
+                .entry(register.blob)
+                .or_default()
+                .push(Change::Write { offset: offset_of(register), bytes });
             actions.push(Action::Write { register, value, number: None });
         };
         match then {
@@ -636,12 +756,12 @@ impl Caller {
                 write(from, had(&from).wrapping_sub(amount), &mut changes, &mut actions);
                 write(to, had(&to).wrapping_add(amount), &mut changes, &mut actions);
             }
-            Then::Create(blob) => {
+            Then::Create(blob, parts) => {
                 changes.entry(blob).or_default().push(Change::Create);
                 actions.push(Action::Create { blob, number: None });
-                for part in 0..PARTS {
+                for part in parts {
                     let value = self.unique();
-                    write(blob.register(part), value, &mut changes, &mut actions);
+                    write(blob.register(*part), value, &mut changes, &mut actions);
                 }
             }
             Then::Delete(blob) => {
@@ -671,12 +791,20 @@ impl Caller {
     fn commit(&mut self, now: u64, history: &mut History, plans: Vec<BlobPlan>, actions: Vec<Action>) {
         let Some(task) = &mut self.task else { return };
         history.actions_mut(task.place).extend(actions);
-        let gives_up_at = (self.random.below(4) == 0).then(|| Time(now).after(200_000 + self.random.below(1_000_000)));
+        let gives_up_at =
+            (self.random.below(4) == 0).then(|| Time(now).after(200_000 + self.random.below(1_000_000)));
         let id = self.client.commit(Time(now), plans, gives_up_at);
         task.stage = Stage::Committing(id);
     }
 
-    fn ended(&mut self, now: u64, history: &mut History, id: Id, outcome: Ended, results: Vec<tyr_proto::OperationResult>) {
+    fn ended(
+        &mut self,
+        now: u64,
+        history: &mut History,
+        id: Id,
+        outcome: Ended,
+        results: Vec<tyr_proto::OperationResult>,
+    ) {
         let Some(task) = &mut self.task else { return };
         if !matches!(task.stage, Stage::Committing(current) if current == id) {
             return;
@@ -789,7 +917,9 @@ fn fill(actions: &mut [Action], values: &mut impl Iterator<Item = ResultValue>, 
     order.sort_by_key(|(_, blob)| partition(*blob));
     for (place, _) in order {
         match (&mut actions[place], values.next()) {
-            (Action::Append { offset, .. }, Some(ResultValue::Offset(at))) => *offset = Some((at - LIST_START) / 8),
+            (Action::Append { offset, .. }, Some(ResultValue::Offset(at))) => {
+                *offset = Some((at - LIST_START) / 8)
+            }
             (Action::Add { old, .. }, Some(ResultValue::Old(bytes))) => *old = Some(value_of(&bytes)),
             (action, value) => panic!("{action} answers {value:?}"),
         }

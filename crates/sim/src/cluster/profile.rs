@@ -76,7 +76,26 @@ pub enum Kind {
     Exists,
     /// Lists names.
     Scan,
+    /// Writes one register each of two neighbours in a ring of blobs, having read nothing.
+    RingWrites,
+    /// Writes all registers of the first blob and of another one.
+    StarWrites,
+    /// Adds to two neighbours in a ring of counters.
+    RingAdds,
+    /// Adds to the first counter and to another one.
+    StarAdds,
+    /// Appends to two neighbours in a ring of lists.
+    RingAppends,
+    /// Reads all registers of all blobs and commits.
+    BlobsRead,
+    /// Reads one blob at one number again and again.
+    LongRead,
+    /// Creates a blob and writes its first and last register.
+    CreateWithHoles,
 }
+
+/// As many kinds are drawn by the swarm, the first ones; the others belong to a [`Focus`].
+const SWARMING: usize = 17;
 
 /// A fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,7 +118,7 @@ pub enum Fault {
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Kind; 17] = [
+    pub const ALL: [Kind; 25] = [
         Kind::BlindWrites,
         Kind::DirectRead,
         Kind::BlobRead,
@@ -117,6 +136,14 @@ impl Kind {
         Kind::Delete,
         Kind::Exists,
         Kind::Scan,
+        Kind::RingWrites,
+        Kind::StarWrites,
+        Kind::RingAdds,
+        Kind::StarAdds,
+        Kind::RingAppends,
+        Kind::BlobsRead,
+        Kind::LongRead,
+        Kind::CreateWithHoles,
     ];
 }
 
@@ -143,8 +170,8 @@ impl Profile {
             if shown < 5 { 0 } else { 1 << (shown - 5) }
         };
         let mut weights = [0; Kind::ALL.len()];
-        weights.iter_mut().for_each(|each| *each = weight(random));
-        weights[usize::try_from(random.below(17)).expect("below a length")] += 8;
+        weights[..SWARMING].iter_mut().for_each(|each| *each = weight(random));
+        weights[usize::try_from(random.below(SWARMING as u64)).expect("below a length")] += 8;
         let mut faults = [false; Fault::ALL.len()];
         faults.iter_mut().for_each(|each| *each = random.below(2) == 0);
         let rarely = |random: &mut Random, most: u64| {
@@ -165,7 +192,8 @@ impl Profile {
             loss: rarely(random, 60_000),
             duplication: rarely(random, 60_000),
             disk: 1 + random.below(500),
-            faults_every: [0, 60_000, 200_000, 600_000][usize::try_from(random.below(4)).expect("below four")],
+            faults_every: [0, 60_000, 200_000, 600_000]
+                [usize::try_from(random.below(4)).expect("below four")],
             faults,
         }
     }

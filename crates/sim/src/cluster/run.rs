@@ -26,10 +26,44 @@ pub struct Report {
     pub trace: String,
 }
 
+/// How failures begin that are no wrong answers: nothing moves any more.
+pub const STANDSTILLS: [&str; 3] =
+    ["nothing is served", "clients are not served", "the cluster does not come to rest"];
+
 /// Faults and work last at most this long, in simulated microseconds.
 const WORK_MAX: u64 = 20_000_000;
 /// After the faults have ended, everything is done within this time.
 const HEAL_MAX: u64 = 30_000_000;
+
+/// How a run's profile is drawn from its seed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Draw {
+    /// Everything is drawn.
+    Swarm,
+    /// What the run is about is drawn, see [`super::focus::Focus`].
+    Focused,
+}
+
+impl Draw {
+    /// Both.
+    pub const ALL: [Draw; 2] = [Draw::Swarm, Draw::Focused];
+
+    /// Its name on the command line and in the file of seeds.
+    pub fn name(self) -> &'static str {
+        match self {
+            Draw::Swarm => "swarm",
+            Draw::Focused => "focused",
+        }
+    }
+
+    /// Runs a seed.
+    pub fn run(self, seed: u64, with_trace: bool) -> Report {
+        match self {
+            Draw::Swarm => swarm(seed, with_trace),
+            Draw::Focused => focused(seed, with_trace),
+        }
+    }
+}
 
 /// Runs the swarm's profile of a seed.
 pub fn swarm(seed: u64, with_trace: bool) -> Report {
@@ -37,10 +71,18 @@ pub fn swarm(seed: u64, with_trace: bool) -> Report {
     run(seed, profile, with_trace)
 }
 
+/// Runs a profile of a seed that is about one thing.
+pub fn focused(seed: u64, with_trace: bool) -> Report {
+    let profile = Profile::focused(&mut Random::new(seed));
+    run(seed, profile, with_trace)
+}
+
 /// Runs a profile from a seed.
 pub fn run(seed: u64, profile: Profile, with_trace: bool) -> Report {
     let mut world = World::new(seed, profile.clone(), with_trace);
     let failure = go(&mut world, &profile).err();
+    // What nobody may see is worse than a standstill.
+    let failure = world.broken.take().or(failure);
     let mut ended: BTreeMap<&'static str, [u64; 3]> = BTreeMap::new();
     for caller in world.callers() {
         for (label, counts) in &caller.ended {
@@ -101,13 +143,17 @@ fn is_quiet(world: &World) -> bool {
         && world.servers().all(|(_, server)| {
             server.router().is_some_and(|router| {
                 router.partitions().filter(|partition| partition.has_role()).all(|partition| {
-                    partition.unfinished() == 0 && (!partition.is_established() || has_one_version_each(partition.state()))
+                    partition.unfinished() == 0
+                        && (!partition.is_established() || has_one_version_each(partition.state()))
                 })
             })
         })
         && world.manager().cluster().partitions().all(|(id, _)| {
             world.servers().any(|(_, server)| {
-                server.router().and_then(|router| router.partition(id)).is_some_and(|partition| partition.is_established())
+                server
+                    .router()
+                    .and_then(|router| router.partition(id))
+                    .is_some_and(|partition| partition.is_established())
             })
         })
 }
@@ -165,10 +211,14 @@ fn stuck(world: &World) -> String {
     }
     let unserved = world.manager().cluster().partitions().filter(|(id, _)| {
         !world.servers().any(|(_, server)| {
-            server.router().and_then(|router| router.partition(*id)).is_some_and(|partition| partition.is_established())
+            server
+                .router()
+                .and_then(|router| router.partition(*id))
+                .is_some_and(|partition| partition.is_established())
         })
     });
-    let unserved: Vec<(PartitionId, _)> = unserved.map(|(id, partition)| (id, &partition.configuration)).collect();
+    let unserved: Vec<(PartitionId, _)> =
+        unserved.map(|(id, partition)| (id, &partition.configuration)).collect();
     if !unserved.is_empty() {
         text.push_str(&format!("; not served: {unserved:?}"));
     }

@@ -8,16 +8,17 @@ use std::{
 };
 
 use tyr_proto::{
-    ClassId, ClientOutput, Keyspace, KeyspaceSeed, Keyspaces, Layout, NodeId, Output, PartitionCount, Placement, SessionId,
-    Time,
+    ClassId, ClientOutput, Keyspace, KeyspaceSeed, Keyspaces, Layout, NodeId, Output, PartitionCount,
+    Placement, SessionId, Time,
     cluster::{ClassSettings, Command, Fact},
-    message::{Answer, Envelope},
+    message::{Answer, Envelope, RequestId},
 };
 use tyr_types::{Durability, KeyspaceSettings};
 
 use super::{
     caller::{CHUNK, Caller, KEYSPACE},
     manager::{Manager, Reply, Request},
+    pins::{Grant, Pins},
     profile::{Fault, Profile},
     server::Server,
 };
@@ -38,6 +39,9 @@ pub struct World {
     is_faulty: bool,
     /// What clients were told.
     pub history: History,
+    /// What went wrong that no client can see.
+    pub broken: Option<String>,
+    pins: Pins,
     digest: u64,
     trace: Option<String>,
     /// What happened, by name.
@@ -93,7 +97,7 @@ impl World {
     pub fn new(seed: u64, profile: Profile, with_trace: bool) -> Self {
         let mut random = Random::new(seed);
         let keyspaces = Arc::new(keyspaces(&profile, &mut random));
-        let mut manager = Manager::new();
+        let mut manager = Manager::founded();
         let settings = ClassSettings {
             replicas: profile.replicas,
             min_replicas: 1,
@@ -127,6 +131,8 @@ impl World {
             links_cut: BTreeMap::new(),
             is_faulty: true,
             history: History::new(),
+            broken: None,
+            pins: Pins::default(),
             digest: 0xcbf2_9ce4_8422_2325,
             trace: with_trace.then(String::new),
             counts: BTreeMap::new(),
@@ -261,7 +267,9 @@ impl World {
 
     fn note(&mut self, event: &Event) {
         let (kind, subject) = match event {
-            Event::Deliver(node, envelope) => (1, u64::from(node.0) ^ u64::from(envelope.partition.index) << 8),
+            Event::Deliver(node, envelope) => {
+                (1, u64::from(node.0) ^ u64::from(envelope.partition.index) << 8)
+            }
             Event::Answer(session, node, _) => (2, session.0 ^ u64::from(node.0) << 8),
             Event::Stored(node, ..) => (3, u64::from(node.0)),
             Event::Tick(node, _) => (4, u64::from(node.0)),
@@ -306,7 +314,9 @@ impl World {
                 }
             }
             Event::Stored(node, start, count) => {
-                if self.servers[&node].start == start && self.is_awake(node, Event::Stored(node, start, count)) {
+                if self.servers[&node].start == start
+                    && self.is_awake(node, Event::Stored(node, start, count))
+                {
                     let server = self.server(node);
                     server.is_writing = false;
                     server.stored(now, count);
@@ -317,7 +327,7 @@ impl World {
                 if self.servers[&node].start == start && self.is_awake(node, Event::Tick(node, start)) {
                     let request = self.server(node).tick(now);
                     if let Some(request) = request {
-                        self.to_manager(node, request);
+                        self.ask_manager(node, request);
                     }
                     self.flush(node);
                     self.after(TICK_EVERY, Event::Tick(node, start));
@@ -332,6 +342,9 @@ impl World {
                 }
             }
             Event::Answer(session, node, answer) => {
+                if let Answer::Looked { request, .. } = &answer {
+                    self.pins.accept(*request, node);
+                }
                 if let Some(caller) = self.callers.get_mut(&session) {
                     caller.client.handle_answer(Time(now), node, answer);
                 }
@@ -350,7 +363,7 @@ impl World {
             }
             Event::ToManager(node, request) => {
                 if let Some(reply) = self.manager.handle(Time(now), request) {
-                    self.from_manager(node, reply);
+                    self.answer_node(node, reply);
                 }
             }
             Event::FromManager(node, reply) => {
@@ -385,6 +398,32 @@ impl World {
         self.servers[&node].is_up()
     }
 
+    /// A replica has answered a look: from now on it holds the number.
+    fn note_pin(&mut self, node: NodeId, look: RequestId) {
+        let server = &self.servers[&node];
+        let partition = server.router().into_iter().flat_map(|router| router.partitions());
+        for partition in partition.filter(|partition| partition.holds_pin(look)) {
+            let epoch = partition.configuration().epoch;
+            self.pins.grant(look, Grant { node, start: server.start, partition: partition.id(), epoch });
+        }
+    }
+
+    /// A reader was told that its version is gone: that must not be as long as its pin stands.
+    fn check_expired(&mut self, look: RequestId) {
+        self.count("expired reads");
+        let Some(Grant { node, start, partition: id, epoch }) = self.pins.grant_of(look) else { return };
+        let server = &self.servers[&node];
+        let partition = server.router().and_then(|router| router.partition(id));
+        let stands = server.start == start && partition.is_some_and(|partition| partition.holds_pin(look));
+        let set = self.manager.cluster().partitions().find(|(other, _)| *other == id);
+        if stands && set.is_some_and(|(_, partition)| partition.configuration.epoch == epoch) {
+            let (session, number) = (look.session.0, look.number);
+            self.broken.get_or_insert(format!(
+                "version collected under a reader: look {number} of client {session} is pinned at {node} in {id}"
+            ));
+        }
+    }
+
     /// Takes from a node what it wants done.
     fn flush(&mut self, node: NodeId) {
         while let Some(output) = self.server(node).poll() {
@@ -392,21 +431,24 @@ impl World {
             match output {
                 Output::Send(to, envelope) => self.send(node, to, envelope),
                 Output::Answer(session, answer) => {
+                    if let Answer::Looked { request, .. } = &answer {
+                        self.note_pin(node, *request);
+                    }
                     if let Some(delay) = self.delay() {
                         self.after(delay, Event::Answer(session, node, answer));
                     }
                 }
                 Output::LearnerComplete(partition, epoch, learner) => {
                     let command = Command::LearnerComplete { partition, epoch, by: replica, learner };
-                    self.to_manager(node, Request::Command(command));
+                    self.ask_manager(node, Request::Command(command));
                 }
                 Output::ReplicaSlow(partition, epoch, slow) => {
                     let command = Command::RemoveReplica { partition, epoch, by: replica, replica: slow };
-                    self.to_manager(node, Request::Command(command));
+                    self.ask_manager(node, Request::Command(command));
                 }
                 Output::Released(partition, epoch, replica) => {
                     let command = Command::Release { partition, epoch, replica, handed_to: None };
-                    self.to_manager(node, Request::Command(command));
+                    self.ask_manager(node, Request::Command(command));
                 }
                 Output::Store { .. } | Output::Cut(..) | Output::Install { .. } => {}
             }
@@ -441,7 +483,8 @@ impl World {
         if !self.servers.contains_key(&to) || (self.is_faulty && self.is_cut(from, to)) {
             return;
         }
-        if self.is_faulty && self.random.happens(self.profile.duplication)
+        if self.is_faulty
+            && self.random.happens(self.profile.duplication)
             && let Some(delay) = self.delay()
         {
             self.after(delay, Event::Deliver(to, envelope.clone()));
@@ -452,14 +495,14 @@ impl World {
     }
 
     /// Node 0 of a link stands for the cluster manager.
-    fn to_manager(&mut self, node: NodeId, request: Request) {
+    fn ask_manager(&mut self, node: NodeId, request: Request) {
         let is_cut = self.is_cut(node, NodeId(0));
         if let Some(delay) = self.delay().filter(|_| !is_cut) {
             self.after(delay.min(MANAGER_DELAY * 4), Event::ToManager(node, request));
         }
     }
 
-    fn from_manager(&mut self, node: NodeId, reply: Reply) {
+    fn answer_node(&mut self, node: NodeId, reply: Reply) {
         let is_cut = self.is_cut(NodeId(0), node);
         if let Some(delay) = self.delay().filter(|_| !is_cut) {
             self.after(delay, Event::FromManager(node, reply));
@@ -472,6 +515,8 @@ impl World {
         if steps || !caller.is_idle() {
             caller.step(now, &mut self.history, steps);
         }
+        let expired = std::mem::take(&mut caller.expired);
+        expired.into_iter().for_each(|look| self.check_expired(look));
         self.flush_caller(session);
     }
 
@@ -513,8 +558,12 @@ impl World {
         }
         let next = 1 + self.random.below(2 * self.profile.faults_every);
         self.after(next, Event::Fault);
-        let kinds: Vec<Fault> =
-            Fault::ALL.into_iter().zip(self.profile.faults).filter(|(_, on)| *on).map(|(fault, _)| fault).collect();
+        let kinds: Vec<Fault> = Fault::ALL
+            .into_iter()
+            .zip(self.profile.faults)
+            .filter(|(_, on)| *on)
+            .map(|(fault, _)| fault)
+            .collect();
         let Some(kind) = self.random.choose(&kinds).copied() else { return };
         let nodes: Vec<NodeId> = self.servers.keys().copied().collect();
         let [one, other] = [0, 1].map(|_| *self.random.choose(&nodes).expect("a node at least"));
@@ -580,7 +629,8 @@ impl World {
                 replica.node != node && runs && is_heard && server.replica() == **replica
             };
             // Who is about to lose its role does not count.
-            let stays = partition.proposal.is_none() && partition.last_complete().iter().any(|replica| lives(&replica));
+            let stays = partition.proposal.is_none()
+                && partition.last_complete().iter().any(|replica| lives(&replica));
             holders.contains(&node) && !stays
         })
     }

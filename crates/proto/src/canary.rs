@@ -1,0 +1,116 @@
+//! Planted bugs that the simulator must find: each leaves out one rule of the protocol, and shows that the rule is checked.
+//!
+//! Only the simulator enables the feature `canary`. Without it nothing is planted, ever, and the questions compile to nothing.
+
+/// A planted bug, named by what it does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Canary {
+    /// A transaction over several heads holds no slot until its lock point.
+    SlotNotHeld,
+    /// Every other transaction visits its heads in the opposite order, and nobody refuses that.
+    HeadsInTwoOrders,
+    /// A direct read does not wait for a pending write that it overlaps.
+    PendingIgnored,
+    /// A backup acknowledges entries that are not on its disk yet.
+    StoredBeforeDurable,
+    /// A partition votes for what is not durable on all its replicas.
+    VotedBeforeDurable,
+    /// A decider that does not know a transaction says that it was refused.
+    AbsentIsRefused,
+    /// An outcome is forgotten before the client has it.
+    ForgottenEarly,
+    /// A delete and a truncate leave the chunks after the first one as they are.
+    CutIgnored,
+    /// What is collected depends on the primary's pins alone.
+    PinsOfPrimaryAlone,
+    /// What is collected does not depend on pins.
+    PinsIgnored,
+    /// A version that has been collected is read as the one before it.
+    CollectedIsRead,
+    /// A node whose lease is over serves.
+    ServedWithoutLease,
+    /// A replica serves that is no member of its epoch's set, or whose log is not a part of the primary's.
+    IncompleteServes,
+    /// An append does not wait for undecided transactions over several heads that change the size.
+    OpenSizeIgnored,
+    /// An append starts where the blob ends that is decided, whatever else has a number.
+    PendingSizeIgnored,
+    /// A transaction is decided while others before it at its heads are not.
+    DecidedUnsettled,
+    /// A new primary gives out numbers that an earlier one gave out.
+    NumbersReused,
+    /// A partition prepares what was born below its floor.
+    FloorIgnored,
+    /// A primary prepares whose lease is over.
+    PreparedWithoutLease,
+}
+
+impl Canary {
+    /// All of them.
+    pub const ALL: [Canary; 19] = [
+        Canary::SlotNotHeld,
+        Canary::HeadsInTwoOrders,
+        Canary::PendingIgnored,
+        Canary::StoredBeforeDurable,
+        Canary::VotedBeforeDurable,
+        Canary::AbsentIsRefused,
+        Canary::ForgottenEarly,
+        Canary::CutIgnored,
+        Canary::PinsOfPrimaryAlone,
+        Canary::PinsIgnored,
+        Canary::CollectedIsRead,
+        Canary::ServedWithoutLease,
+        Canary::IncompleteServes,
+        Canary::OpenSizeIgnored,
+        Canary::PendingSizeIgnored,
+        Canary::DecidedUnsettled,
+        Canary::NumbersReused,
+        Canary::FloorIgnored,
+        Canary::PreparedWithoutLease,
+    ];
+}
+
+/// Whether a bug is planted: never, in what is shipped.
+#[cfg(not(feature = "canary"))]
+#[inline(always)]
+pub(crate) const fn planted(_: Canary) -> bool {
+    false
+}
+
+#[cfg(feature = "canary")]
+pub(crate) use nest::planted;
+#[cfg(feature = "canary")]
+pub use nest::{Planted, plant};
+
+#[cfg(feature = "canary")]
+mod nest {
+    extern crate std;
+
+    use core::cell::Cell;
+
+    use super::Canary;
+
+    std::thread_local! {
+        static PLANTED: Cell<Option<Canary>> = const { Cell::new(None) };
+    }
+
+    /// A bug that is planted as long as this value lives.
+    #[derive(Debug)]
+    #[must_use = "the bug is gone when this value is dropped"]
+    pub struct Planted(Option<Canary>);
+
+    /// Plants a bug into everything that this thread runs from here on, or none.
+    pub fn plant(canary: Option<Canary>) -> Planted {
+        Planted(PLANTED.replace(canary))
+    }
+
+    impl Drop for Planted {
+        fn drop(&mut self) {
+            PLANTED.set(self.0);
+        }
+    }
+
+    pub(crate) fn planted(canary: Canary) -> bool {
+        PLANTED.get() == Some(canary)
+    }
+}
