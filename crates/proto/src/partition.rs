@@ -225,3 +225,6 @@ impl Partition {
         cx.push(Effect::ToPrimary(self.id, message));
     }
 }
+
+#[cfg(test)]
+mod tests;
