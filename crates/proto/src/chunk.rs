@@ -66,6 +66,11 @@ impl Chunk {
         number <= self.arrived()
     }
 
+    /// The number of the last write that took its place here.
+    pub fn last_arrival(&self) -> Number {
+        self.arrived()
+    }
+
     fn arrived(&self) -> Number {
         self.arrivals.back().map_or(Number::ZERO, |(_, number)| *number)
     }
@@ -154,8 +159,7 @@ impl Chunk {
 
     /// The newest version at or below a number. The caller has made sure that nothing pending is at or below it.
     pub fn read_at(&self, number: Number, range: &Range<u64>) -> ChunkBytes {
-        let is_dropped = number < self.collected && !self.kept.contains(&number);
-        if is_dropped && !planted(Canary::CollectedIsRead) {
+        if !self.is_kept(number) && !planted(Canary::CollectedIsRead) {
             return ChunkBytes::Expired;
         }
         match self.versions.range(..=number).next_back() {
@@ -171,25 +175,32 @@ impl Chunk {
     }
 
     /// Drops superseded versions up to a number, except those that readers at the numbers in `keep` see.
+    ///
+    /// A list that is older than one that was followed comes late, and is not followed: what it keeps may be gone, and what was kept
+    /// since must stay.
     pub fn collect(&mut self, up_to: Number, keep: &[Number]) {
-        let seen = self.seen_at(up_to, keep);
-        self.versions.retain(|version, _| *version > up_to || seen.contains(version));
         if up_to >= self.collected {
+            let seen = self.seen_at(up_to, keep);
+            self.versions.retain(|version, _| *version > up_to || seen.contains(version));
+            self.kept = keep.iter().copied().filter(|number| *number < up_to && self.is_kept(*number)).collect();
             self.collected = up_to;
-            self.kept = keep.iter().copied().filter(|number| *number < up_to).collect();
         }
     }
 
     /// Whether collecting would drop anything.
     pub fn would_collect(&self, up_to: Number, keep: &[Number]) -> bool {
-        let kept = self.seen_at(up_to, keep).len();
-        self.versions.range(..=up_to).count() > kept
+        up_to >= self.collected && self.versions.range(..=up_to).count() > self.seen_at(up_to, keep).len()
+    }
+
+    /// Whether what is seen at a number has never been dropped.
+    fn is_kept(&self, number: Number) -> bool {
+        number >= self.collected || self.kept.contains(&number)
     }
 
     fn seen_at(&self, up_to: Number, keep: &[Number]) -> BTreeSet<Number> {
         let version_at =
             |number: &Number| self.versions.range(..=*number).next_back().map(|(version, _)| *version);
-        keep.iter().chain([&up_to]).filter_map(version_at).collect()
+        keep.iter().filter(|number| self.is_kept(**number)).chain([&up_to]).filter_map(version_at).collect()
     }
 
     /// How many versions are held.
@@ -213,5 +224,40 @@ impl ChunkOperation {
             ChunkOperation::Cut { offset } => (*offset, u64::MAX),
         };
         start < range.end && range.start < end
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with_versions(numbers: &[u64]) -> Chunk {
+        let mut chunk = Chunk::default();
+        chunk.versions = numbers.iter().map(|index| (Number::new(1, *index), Content::default())).collect();
+        chunk
+    }
+
+    fn is_expired(chunk: &Chunk, index: u64) -> bool {
+        chunk.read_at(Number::new(1, index), &(0..1)) == ChunkBytes::Expired
+    }
+
+    #[test]
+    fn a_list_of_pins_that_comes_late_brings_no_version_back() {
+        let mut chunk = with_versions(&[1, 2, 3]);
+        let (held, up_to) = (Number::new(1, 1), Number::new(1, 3));
+        chunk.collect(up_to, &[held]);
+        assert!(!is_expired(&chunk, 1) && is_expired(&chunk, 2));
+        chunk.collect(up_to, &[]);
+        chunk.collect(up_to, &[held]);
+        assert!(is_expired(&chunk, 1), "it has been dropped");
+        assert!(!chunk.would_collect(up_to, &[held]));
+    }
+
+    #[test]
+    fn a_list_of_pins_of_an_earlier_round_drops_nothing() {
+        let mut chunk = with_versions(&[1, 2, 3]);
+        chunk.collect(Number::new(1, 3), &[Number::new(1, 1)]);
+        chunk.collect(Number::new(1, 2), &[]);
+        assert!(!is_expired(&chunk, 1) && !is_expired(&chunk, 3));
     }
 }

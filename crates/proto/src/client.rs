@@ -26,7 +26,10 @@ pub struct Client {
     session: SessionId,
     keyspaces: Arc<Keyspaces>,
     ring: BTreeMap<PartitionId, Configuration>,
+    /// The newest ring version heard of: transactions are born at it.
     version: RingVersion,
+    /// The newest ring version of which nothing is missing.
+    whole: RingVersion,
     last_request: u64,
     last_sequence: u64,
     requests: BTreeMap<RequestId, Request>,
@@ -112,6 +115,7 @@ impl Client {
             keyspaces,
             ring: BTreeMap::new(),
             version: RingVersion(0),
+            whole: RingVersion(0),
             last_request: 0,
             last_sequence: 0,
             requests: BTreeMap::new(),
@@ -162,6 +166,12 @@ impl Client {
         if !known {
             self.ring.insert(partition, configuration);
         }
+    }
+
+    /// The cluster manager has told everything up to a version of the ring.
+    pub fn handle_ring_version(&mut self, version: RingVersion) {
+        self.whole = self.whole.max(version);
+        self.version = self.version.max(version);
     }
 
     /// Sends a transaction. If it is not known how it ended until `gives_up_at`, the caller is told so.
@@ -293,7 +303,7 @@ impl Client {
     }
 
     fn fetch_ring(&mut self) {
-        self.outputs.push_back(ClientOutput::FetchRing(self.version));
+        self.outputs.push_back(ClientOutput::FetchRing(self.whole));
     }
 
     /// A node answers.

@@ -84,6 +84,12 @@ impl Leases {
         Grant::Granted(request)
     }
 
+    /// Whether this leader has heard of the incarnation within the length of a lease. A replica that runs gives up its role only to
+    /// such ones: one that was not heard of may be dead, and what both held would be lost with it.
+    pub fn is_heard(&self, holder: Replica, now: Time) -> bool {
+        self.granted.get(&holder).is_some_and(|granted| now < granted.after(self.terms.length))
+    }
+
     /// Gossip suspects the node, or holds it for dead.
     pub fn suspect(&mut self, node: NodeId) {
         self.suspected.insert(node);

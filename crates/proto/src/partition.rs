@@ -164,7 +164,7 @@ impl Partition {
             self.stored,
             self.durable,
             self.chain.len(),
-            self.held.keys().map(|id| alloc::format!("{id}")).collect::<Vec<_>>(),
+            self.held.iter().map(|(id, held)| alloc::format!("{id} {}", self.describe_held(held))).collect::<Vec<_>>(),
         )
     }
 

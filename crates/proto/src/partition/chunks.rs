@@ -56,7 +56,7 @@ impl Partition {
     fn has_passed(&self, writes: &ChunkWrites) -> bool {
         writes.writes.iter().all(|(blob, number, write)| {
             let name = ChunkName { blob: blob.clone(), index: write.chunk };
-            self.state.chunk(&name).is_none_or(|chunk| chunk.has_passed(*number))
+            self.state.chunk(&name).is_some_and(|chunk| chunk.has_passed(*number))
         })
     }
 
@@ -74,6 +74,18 @@ impl Partition {
                 self.learn(id, Outcome::Refused(refusal));
             }
         }
+    }
+
+    /// What held writes wait for, for a report.
+    pub(super) fn describe_held(&self, held: &Held) -> alloc::string::String {
+        let mut text = alloc::string::String::new();
+        for (blob, number, write) in &held.writes.writes {
+            let name = ChunkName { blob: blob.clone(), index: write.chunk };
+            let here = self.state.chunk(&name).map(|chunk| chunk.last_arrival());
+            let previous = write.previous.map(|link| alloc::format!("{} of {}", link.number, link.id));
+            text.push_str(&alloc::format!("{:?}:{} {number} after {previous:?}, here {here:?}; ", blob.key, write.chunk));
+        }
+        text
     }
 
     fn all_arrived(&self, writes: &ChunkWrites) -> bool {

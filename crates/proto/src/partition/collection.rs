@@ -25,6 +25,8 @@ pub struct Collection {
     superseded: BTreeSet<BlobName>,
     round: Option<Round>,
     last_at: Time,
+    /// Chunks that were told to drop versions: where that is logged, and who is to hear when it is durable.
+    dropping: BTreeMap<ChunkName, (u64, PartitionId, Number)>,
 }
 
 #[derive(Debug)]
@@ -188,9 +190,20 @@ impl Partition {
             return;
         }
         if here.is_some_and(|here| here.would_collect(up_to, &keep)) {
-            self.append(cx, Entry::Collect { chunk: chunk.clone(), up_to, keep });
+            let index = self.append(cx, Entry::Collect { chunk: chunk.clone(), up_to, keep });
+            self.collection.dropping.insert(chunk, (index, head, up_to));
+        } else if !self.collection.dropping.contains_key(&chunk) {
+            cx.to_primary(head, Message::Collected { chunk, up_to });
         }
-        cx.to_primary(head, Message::Collected { chunk, up_to });
+    }
+
+    pub(super) fn handle_collect_durable(&mut self, cx: &mut Context, chunk: &ChunkName) {
+        let durable = self.durable;
+        let dropped = self.collection.dropping.get(chunk).copied().filter(|(index, ..)| *index <= durable);
+        if let Some((_, head, up_to)) = dropped {
+            self.collection.dropping.remove(chunk);
+            cx.to_primary(head, Message::Collected { chunk: chunk.clone(), up_to });
+        }
     }
 
     /// A chunk has dropped what it may.

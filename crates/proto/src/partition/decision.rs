@@ -94,6 +94,7 @@ impl Partition {
                     }
                 }
                 (Some((_, prepare)), _) if record.outcome.is_none() => self.take_slots(prepare),
+                (Some(_), _) => self.drive_if_refused(cx, id),
                 (_, Some((_, refused))) => self.handle_refusal_durable(cx, refused),
                 _ => {}
             }
@@ -246,6 +247,8 @@ impl Partition {
                     self.tellers.insert(id, driver);
                     self.say_stored(cx, id);
                     self.say_olds(cx, id);
+                } else {
+                    self.drive_if_refused(cx, id);
                 }
             }
         } else if let Some(driver) = driver.filter(|_| self.is_established()) {
@@ -262,8 +265,8 @@ impl Partition {
         let Some(record) = self.state.record(id) else { return };
         let Some(driver) = self.tellers.get(&id).copied() else { return };
         if record.outcome_index.is_some_and(|index| index <= self.durable) {
-            let promised = record.prepare.is_some() || record.refused.is_some();
-            let heads = promised.then_some(Part::Heads(self.id));
+            // If its heads promised nothing, or a failure took that, there is nothing more to keep.
+            let heads = Some(Part::Heads(self.id));
             let chunks = record.write.is_some().then_some(Part::Chunks(self.id));
             for part in heads.into_iter().chain(chunks) {
                 cx.to_primary(driver, Message::OutcomeStored { id, part });
@@ -314,6 +317,14 @@ impl Partition {
         drive.untold = other_parts(&drive.plan, &drive.stops, self.id);
         self.drives.insert(id, drive);
         self.tell(cx, id);
+    }
+
+    /// Tells of a refusal that nobody may be driving: who said so may have refused by its floor alone, and forgotten it.
+    fn drive_if_refused(&mut self, cx: &mut Context, id: TransactionId) {
+        let Some(record) = self.state.record(id) else { return };
+        if let (Some((_, prepare)), Some(Outcome::Refused(refusal))) = (record.prepare.clone(), record.outcome) {
+            self.drive_refusal(cx, prepare.plan.clone(), prepare.stops.clone(), refusal);
+        }
     }
 
     /// A part has the outcome durably.
@@ -382,9 +393,12 @@ impl Partition {
 
     /// The driver says that nobody needs an outcome.
     pub fn handle_forget(&mut self, cx: &mut Context, id: TransactionId, answered: u64, driver: PartitionId) {
-        if !self.is_established() || self.drives.contains_key(&id) {
+        // Two that refused may drive the same transaction; either may forget it once all have its outcome.
+        let is_done = self.drives.get(&id).is_none_or(|drive| drive.remembering.is_some());
+        if !self.is_established() || !is_done {
             return;
         }
+        self.drives.remove(&id);
         if self.state.record(id).is_some() {
             let index = self.append(cx, Entry::Forget { id, answered });
             self.forgetting.insert(id, (index, driver));

@@ -206,7 +206,8 @@ impl Partition {
     /// An entry is durable on all replicas: what was promised in it may be said.
     fn handle_durable(&mut self, cx: &mut Context, entry: &Entry) {
         match entry {
-            Entry::Marker | Entry::Collect { .. } | Entry::Collected { .. } => {}
+            Entry::Marker | Entry::Collected { .. } => {}
+            Entry::Collect { chunk, .. } => self.handle_collect_durable(cx, chunk),
             Entry::Prepare(prepare) => self.ready.push_back(prepare.id()),
             Entry::Refuse(refused) => self.handle_refusal_durable(cx, refused),
             Entry::Write(writes) => self.handle_write_durable(cx, writes),

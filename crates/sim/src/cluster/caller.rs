@@ -469,6 +469,8 @@ impl Caller {
         match event {
             Event::Looked(request, number, blob) => self.looked(now, history, request, number, blob),
             Event::Bytes(request, _, bytes, whole) => self.bytes(now, history, request, bytes, whole),
+            // What an earlier try asked for does not matter any more.
+            Event::Expired(request) if !self.reads(request) => {}
             Event::Expired(request) => self.read_expired(now, history, request),
             Event::Names(request, names, more) => self.names(now, history, request, names, more),
             Event::Ended(id, outcome, results) => self.ended(now, history, id, outcome, results),
@@ -482,7 +484,7 @@ impl Caller {
         }
     }
 
-    /// What a read wants is gone: looks again, unless that was noticed before.
+    /// What a read wants is gone: looks again.
     fn read_expired(&mut self, now: u64, history: &mut History, request: RequestId) {
         let Some(task) = &self.task else { return };
         let Stage::Reading(pieces, _) = &task.stage else { return };
@@ -519,6 +521,15 @@ impl Caller {
         (seen.number, seen.blob, seen.is_known) = (number, blob, true);
         if task.seen.values().all(|seen| seen.is_known) {
             self.read_pieces(now, history);
+        }
+    }
+
+    /// Whether a request is one of the reads that are under way.
+    fn reads(&self, request: RequestId) -> bool {
+        match self.task.as_ref().map(|task| &task.stage) {
+            Some(Stage::Reading(pieces, _)) => pieces.contains_key(&request),
+            Some(Stage::Direct(own, _)) => *own == request,
+            _ => false,
         }
     }
 

@@ -84,6 +84,11 @@ impl Manager {
         }
         match request {
             Request::Command(command) => {
+                if let Command::Release { partition, .. } = &command
+                    && !self.heirs_are_heard(*partition, now)
+                {
+                    return None;
+                }
                 self.apply(command);
                 None
             }
@@ -111,6 +116,13 @@ impl Manager {
                 Some(Reply::Ring(self.cluster.changes_since(Position::whole(version), usize::MAX)))
             }
         }
+    }
+
+    /// Whether everybody to whom a replica gives up its role has been heard of.
+    fn heirs_are_heard(&self, id: tyr_proto::PartitionId, now: Time) -> bool {
+        let proposal = self.cluster.partition(id).and_then(|partition| partition.proposal.as_ref());
+        let heirs = proposal.map(|proposal| proposal.replicas.clone()).unwrap_or_default();
+        heirs.into_iter().all(|replica| self.leases.is_heard(replica, now))
     }
 
     /// Evicts whose lease is over, and places elsewhere what stays away.

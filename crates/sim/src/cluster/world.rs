@@ -542,6 +542,9 @@ impl World {
                 caller.client.handle_configuration(id, configuration);
             }
         }
+        if let Some(version) = difference.reached {
+            caller.client.handle_ring_version(version);
+        }
     }
 
     fn fault(&mut self) {
