@@ -131,6 +131,8 @@ struct Piece {
 pub const CHUNK: u64 = tyr_types::CHUNK_SIZE_MIN;
 /// Where lists begin: close before the border of a chunk, so that they cross it soon.
 const LIST_START: u64 = CHUNK - 40;
+/// The label of the operation that makes what has to exist.
+const SET_UP: &str = "set up";
 /// Registers of a blob.
 pub const PARTS: u32 = 4;
 /// A long reader rests at most this many microseconds before it reads again.
@@ -251,7 +253,7 @@ impl Caller {
                 }],
             });
         }
-        self.start(now, history, "set up", Wants::default());
+        self.start(now, history, SET_UP, Wants::default());
         self.commit(now, history, plans, actions);
     }
 
@@ -791,8 +793,8 @@ impl Caller {
     fn commit(&mut self, now: u64, history: &mut History, plans: Vec<BlobPlan>, actions: Vec<Action>) {
         let Some(task) = &mut self.task else { return };
         history.actions_mut(task.place).extend(actions);
-        let gives_up_at =
-            (self.random.below(4) == 0).then(|| Time(now).after(200_000 + self.random.below(1_000_000)));
+        let gives_up = task.label != SET_UP && self.random.below(4) == 0;
+        let gives_up_at = gives_up.then(|| Time(now).after(200_000 + self.random.below(1_000_000)));
         let id = self.client.commit(Time(now), plans, gives_up_at);
         task.stage = Stage::Committing(id);
     }
