@@ -24,7 +24,8 @@ pub struct Head {
     newest: Number,
     blob: Option<Blob>,
     places: VecDeque<Place>,
-    links: BTreeMap<u64, Link>,
+    /// The last writes of each chunk that were numbered, so that cutting the log takes numbers back.
+    links: BTreeMap<u64, VecDeque<Link>>,
     slot: BTreeMap<TransactionId, Access>,
     recent: VecDeque<(Number, TransactionId, Arc<HeadEffect>)>,
     recent_after: Number,
@@ -121,7 +122,7 @@ impl Head {
 
     /// Where the next write of a chunk links to.
     pub fn link(&self, chunk: u64) -> Option<Link> {
-        self.links.get(&chunk).copied()
+        self.links.get(&chunk).and_then(|links| links.back()).copied()
     }
 
     /// Every chunk that was ever numbered.
@@ -166,7 +167,9 @@ impl Head {
                 self.recent_after = self.recent.pop_front().map_or(self.recent_after, |(number, ..)| number);
             }
         }
-        self.links.extend(links);
+        for (chunk, link) in links {
+            self.links.entry(chunk).or_default().push_back(link);
+        }
         self.places.push_back(place);
     }
 
@@ -227,11 +230,21 @@ impl Head {
             let Some(lost) = self.places.pop_back() else { break };
             self.recent.retain(|(_, id, _)| *id != lost.id);
             self.slot.remove(&lost.id);
-            for write in &lost.effect.writes {
-                match write.previous {
-                    Some(link) => self.links.insert(write.chunk, link),
-                    None => self.links.remove(&write.chunk),
-                };
+        }
+        // Also what was refused and has no place any more had taken its number from the log that is lost.
+        for links in self.links.values_mut() {
+            while links.back().is_some_and(|link| link.number.index() > last) {
+                links.pop_back();
+            }
+        }
+        self.links.retain(|_, links| !links.is_empty());
+    }
+
+    /// Forgets which numbers came before those that the log is never cut before.
+    pub fn trim_log(&mut self, start: u64) {
+        for links in self.links.values_mut() {
+            while links.get(1).is_some_and(|link| link.number.index() <= start) {
+                links.pop_front();
             }
         }
     }
@@ -348,4 +361,29 @@ impl HeadEffect {
 /// Whether a refusal is final under every id, so that the client need not try again.
 pub fn is_final(refusal: Refusal) -> bool {
     matches!(refusal, Refusal::Exists | Refusal::NotFound | Refusal::Invalid)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refused_number_that_the_log_loses_is_nobodys_predecessor() {
+        let id =
+            |sequence| TransactionId { session: crate::SessionId(1), sequence, birth: crate::RingVersion(0) };
+        let decider = crate::PartitionId { class: crate::ClassId(0), index: 0 };
+        let mut head = Head::default();
+        for index in 1..=2 {
+            let number = Number::new(1, index);
+            let place = Place::new(number, id(index), index, false, false, Arc::default());
+            head.take_place(place, [(0, Link { number, id: id(index), decider })]);
+        }
+        head.learn(id(1), Outcome::Committed);
+        head.learn(id(2), Outcome::Refused(Refusal::Fenced));
+        head.cut_log(1);
+        assert_eq!(head.link(0).map(|link| link.id), Some(id(1)));
+        head.trim_log(1);
+        head.cut_log(1);
+        assert_eq!(head.link(0).map(|link| link.id), Some(id(1)));
+    }
 }

@@ -274,6 +274,7 @@ impl State {
 
     /// Notes that the log will not be cut before an index.
     pub fn trim_log(&mut self, start: u64) {
+        self.heads.values_mut().for_each(|head| head.trim_log(start));
         self.chunks.values_mut().for_each(|chunk| chunk.trim_log(start));
     }
 
