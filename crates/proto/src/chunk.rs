@@ -182,7 +182,8 @@ impl Chunk {
         if up_to >= self.collected {
             let seen = self.seen_at(up_to, keep);
             self.versions.retain(|version, _| *version > up_to || seen.contains(version));
-            self.kept = keep.iter().copied().filter(|number| *number < up_to && self.is_kept(*number)).collect();
+            self.kept =
+                keep.iter().copied().filter(|number| *number < up_to && self.is_kept(*number)).collect();
             self.collected = up_to;
         }
     }
@@ -232,9 +233,8 @@ mod tests {
     use super::*;
 
     fn with_versions(numbers: &[u64]) -> Chunk {
-        let mut chunk = Chunk::default();
-        chunk.versions = numbers.iter().map(|index| (Number::new(1, *index), Content::default())).collect();
-        chunk
+        let versions = numbers.iter().map(|index| (Number::new(1, *index), Content::default())).collect();
+        Chunk { versions, ..Chunk::default() }
     }
 
     fn is_expired(chunk: &Chunk, index: u64) -> bool {

@@ -12,8 +12,8 @@ use core::ops::Range;
 use tyr_types::Number;
 
 use crate::{
-    BlobName, ChunkName, Configuration, HeadPlan, Keyspaces, NodeId, OperationResult, Operation, Outcome, PartitionId,
-    Plan, RingVersion, Seen, SessionId, Time, TransactionId,
+    BlobName, ChunkName, Configuration, HeadPlan, Keyspaces, NodeId, Operation, OperationResult, Outcome,
+    PartitionId, Plan, RingVersion, Seen, SessionId, Time, TransactionId,
     canary::{Canary, planted},
     message::{Answer, Envelope, Looked, Message, RequestId},
 };
@@ -145,8 +145,13 @@ impl Client {
 
     /// What it waits for, for a report.
     pub fn describe(&self) -> alloc::string::String {
-        let transactions: Vec<_> = self.transactions.values().map(|transaction| &transaction.plan.id).collect();
-        alloc::format!("requests {:?}, transactions {transactions:?}, unmarked {:?}", self.requests, self.unmarked)
+        let transactions: Vec<_> =
+            self.transactions.values().map(|transaction| &transaction.plan.id).collect();
+        alloc::format!(
+            "requests {:?}, transactions {transactions:?}, unmarked {:?}",
+            self.requests,
+            self.unmarked
+        )
     }
 
     /// Asks for the ring. Without one, transactions are born so early that they are refused.
@@ -322,7 +327,9 @@ impl Client {
                 self.answer(request, Event::Bytes(request, version, bytes, whole));
             }
             Answer::Expired { request } => self.answer(request, Event::Expired(request)),
-            Answer::Names { request, names, more } => self.answer(request, Event::Names(request, names, more)),
+            Answer::Names { request, names, more } => {
+                self.answer(request, Event::Names(request, names, more))
+            }
             Answer::MarkNoted { partition, answered } => {
                 if self.unmarked.get(&partition).is_some_and(|needed| *needed <= answered) {
                     self.unmarked.remove(&partition);

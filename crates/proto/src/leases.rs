@@ -84,10 +84,10 @@ impl Leases {
         Grant::Granted(request)
     }
 
-    /// Whether this leader has heard of the incarnation within the length of a lease. A replica that runs gives up its role only to
-    /// such ones: one that was not heard of may be dead, and what both held would be lost with it.
-    pub fn is_heard(&self, holder: Replica, now: Time) -> bool {
-        self.granted.get(&holder).is_some_and(|granted| now < granted.after(self.terms.length))
+    /// Whether this leader has granted the incarnation a lease after a moment. A replica that runs gives up its role only to such as
+    /// were heard of since that was proposed: one that was not may be dead, and what both held would be lost with it.
+    pub fn is_heard_since(&self, holder: Replica, moment: Time) -> bool {
+        self.granted.get(&holder).is_some_and(|granted| *granted > moment)
     }
 
     /// Gossip suspects the node, or holds it for dead.

@@ -13,6 +13,7 @@ extern crate alloc;
 pub mod canary;
 mod chunk;
 mod client;
+pub mod cluster;
 mod configuration;
 mod content;
 mod effects;
@@ -20,11 +21,10 @@ pub mod entry;
 mod evaluate;
 mod head;
 mod keyspace;
-mod log;
-pub mod message;
-pub mod cluster;
 mod lease;
 mod leases;
+mod log;
+pub mod message;
 mod node;
 mod partition;
 mod placement;
@@ -39,18 +39,19 @@ pub use configuration::{ClassId, Configuration, Epoch, PartitionId, Replica, Rin
 pub use content::Content;
 pub use head::{Blob, Head, is_final};
 pub use keyspace::{Keyspace, Keyspaces, Piece};
-pub use log::Log;
 pub use lease::{Lease, LeaseRequest, LeaseTerms};
 pub use leases::{Grant, Leases};
+pub use log::Log;
 pub use node::{Incarnation, NodeId, Time};
 pub use partition::{PIN_TIMEOUT, Partition, RESEND_AFTER};
 pub use placement::{KeyspaceSeed, Layout, PartitionCount, Placement, placement_hash};
 pub use ring::{
-    Assignment, ClassSettings, Member, MemberState, RingError, Target, TargetKind, ZoneId, ZoneRule, plan_ring,
+    Assignment, ClassSettings, Member, MemberState, RingError, Target, TargetKind, ZoneId, ZoneRule,
+    plan_ring,
 };
 pub use router::{Output, Router};
 pub use state::{Record, State};
 pub use transaction::{
-    BlobName, ChunkName, HeadPlan, Operation, OperationResult, Outcome, Plan, Refusal, ResultValue, Seen, SessionId,
-    StopPlan, TransactionId,
+    BlobName, ChunkName, HeadPlan, Operation, OperationResult, Outcome, Plan, Refusal, ResultValue, Seen,
+    SessionId, StopPlan, TransactionId,
 };

@@ -145,7 +145,9 @@ impl Partition {
             .state
             .records()
             .filter(|(_, record)| record.outcome.is_none())
-            .map(|(id, record)| alloc::format!("{id}{}", if record.prepare.is_some() { "" } else { " (write)" }))
+            .map(|(id, record)| {
+                alloc::format!("{id}{}", if record.prepare.is_some() { "" } else { " (write)" })
+            })
             .collect();
         let drives: Vec<_> = self.drives.iter().map(|(id, drive)| alloc::format!("{id} {drive}")).collect();
         let versions = self.state.chunks().filter(|(_, chunk)| chunk.version_count() > 1).count();
@@ -164,7 +166,10 @@ impl Partition {
             self.stored,
             self.durable,
             self.chain.len(),
-            self.held.iter().map(|(id, held)| alloc::format!("{id} {}", self.describe_held(held))).collect::<Vec<_>>(),
+            self.held
+                .iter()
+                .map(|(id, held)| alloc::format!("{id} {}", self.describe_held(held)))
+                .collect::<Vec<_>>(),
         )
     }
 
@@ -220,3 +225,6 @@ impl Partition {
         cx.push(Effect::ToPrimary(self.id, message));
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,11 +9,11 @@ use alloc::{
 
 use crate::{
     Configuration, Epoch, Keyspaces, NodeId, PartitionId, Replica, SessionId, Time,
+    cluster::Proposal,
     effects::{Context, Effect},
     entry::Entry,
     message::{Answer, Envelope, Message},
     partition::Partition,
-    cluster::Proposal,
     state::State,
 };
 
@@ -145,8 +145,16 @@ impl Router {
     }
 
     /// A change of who holds a partition waits for those who lose a role by it. One that does gives it up at once.
-    pub fn handle_proposal(&mut self, now: Time, has_lease: bool, id: PartitionId, epoch: Epoch, proposal: &Proposal) {
-        let Some(configuration) = self.ring.get(&id).filter(|configuration| configuration.epoch == epoch) else {
+    pub fn handle_proposal(
+        &mut self,
+        now: Time,
+        has_lease: bool,
+        id: PartitionId,
+        epoch: Epoch,
+        proposal: &Proposal,
+    ) {
+        let Some(configuration) = self.ring.get(&id).filter(|configuration| configuration.epoch == epoch)
+        else {
             return;
         };
         let held = configuration.replicas.contains(&self.me);
@@ -164,7 +172,8 @@ impl Router {
     fn say_released(&mut self) {
         let ring = &self.ring;
         self.released.retain(|id, (epoch, _)| ring.get(id).is_some_and(|known| known.epoch == *epoch));
-        let released = self.released.iter().map(|(id, (epoch, replica))| Effect::Released(*id, *epoch, *replica));
+        let released =
+            self.released.iter().map(|(id, (epoch, replica))| Effect::Released(*id, *epoch, *replica));
         self.effects.extend(released);
     }
 

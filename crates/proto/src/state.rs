@@ -197,7 +197,8 @@ impl State {
     pub fn learn(&mut self, id: TransactionId, outcome: Outcome) -> BTreeSet<BlobName> {
         let mut superseded = BTreeSet::new();
         let Some(record) = self.records.get_mut(&id) else { return superseded };
-        record.outcome.get_or_insert(outcome);
+        // The first to be told is the truth: a late copy may be answered by a partition that has forgotten the transaction.
+        let outcome = *record.outcome.get_or_insert(outcome);
         let (prepare, write) = (record.prepare.clone(), record.write.clone());
         let mut chunks: BTreeSet<ChunkName> = BTreeSet::new();
         if let Some((_, prepare)) = prepare {

@@ -209,7 +209,8 @@ impl Plan {
     /// Whether the heads are in the order of chains, each once, and there is one at least.
     pub fn is_ordered(&self) -> bool {
         let place = |head: &HeadPlan| (head.partition, head.blob.clone());
-        let ascend = |pair: &[HeadPlan]| place(&pair[0]) < place(&pair[1]) || planted(Canary::HeadsInTwoOrders);
+        let ascend =
+            |pair: &[HeadPlan]| place(&pair[0]) < place(&pair[1]) || planted(Canary::HeadsInTwoOrders);
         !self.heads.is_empty() && self.heads.windows(2).all(ascend)
     }
 }

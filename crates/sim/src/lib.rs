@@ -26,6 +26,7 @@
 
 pub mod check;
 pub mod cluster;
+pub mod figures;
 pub mod history;
 pub mod random;
 

@@ -8,7 +8,8 @@ use tyr_sim::cluster::{canaries, run::Draw};
 const USAGE: &str =
     "usage: tyr-sim swarm|focused FIRST [COUNT]            run seeds, and show those that fail
        tyr-sim replay swarm|focused SEED [CANARY]     run one seed, and show all that happens
-       tyr-sim canaries [SEEDS] [CANARY]              plant bugs, and find them within so many seeds";
+       tyr-sim canaries [SEEDS] [CANARY]              plant bugs, and find them within so many seeds
+       tyr-sim figures                                measure what operations cost";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -23,9 +24,16 @@ fn main() -> ExitCode {
             number(1).map_or_else(usage, |first| run(draw, first, number(2).unwrap_or(1000)))
         }
         (Some("replay"), _, Some(draw)) => number(2).map_or_else(usage, |seed| replay(draw, seed, canary(3))),
+        (Some("figures"), ..) => figures(),
         (Some("canaries"), ..) => find_canaries(number(1).unwrap_or(10_000), canary(2)),
         _ => usage(),
     }
+}
+
+#[expect(clippy::print_stdout, reason = "this is a command")]
+fn figures() -> ExitCode {
+    print!("{}", tyr_sim::figures::all());
+    ExitCode::SUCCESS
 }
 
 #[expect(clippy::print_stderr, reason = "this is a command")]

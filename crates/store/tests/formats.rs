@@ -13,7 +13,7 @@ use kit::{
 };
 use tyr_env::BLOCK_SIZE;
 use tyr_os::{IoMode, OsDisk, OsOptions};
-use tyr_sim_env::{CrashMode, Fault, SimDisk};
+use tyr_sim_env::{CrashMode, Fault, SimClock, SimDisk};
 use tyr_store::{Create, Options, Store, Wait};
 use tyr_types::{Durability, ErrorKind, KeyspaceId, KeyspaceSettings, Number, Result};
 use tyr_wire::{
@@ -256,7 +256,7 @@ fn a_store_of_every_version_is_opened_on_a_real_disk() {
             fs::write(directory.path().join(name), bytes).expect("can be written");
         }
         let disk = OsDisk::open(directory.path(), OsOptions { create: false, io }).expect("opens");
-        let store = Store::open(disk, Create::Never, tight()).expect("opens");
+        let store = Store::open(disk, SimClock::new(), Create::Never, tight()).expect("opens");
         assert_eq!(difference(&store, &state), None, "format version {version}, {io:?}");
         kit::expect_sound(&store);
         store.close().expect("closes");
@@ -299,7 +299,7 @@ fn expect_refused(disk: &SimDisk, kinds: [(Create, ErrorKind); 3], says: &str) {
     let before = Packed::files_of(disk);
     for (create, kind) in kinds {
         let copy = disk.snapshot();
-        let error = Store::open(copy.clone(), create, tight()).err().expect("is refused");
+        let error = Store::open(copy.clone(), SimClock::new(), create, tight()).err().expect("is refused");
         assert_eq!(error.kind(), kind, "{create:?}: {error}");
         assert!(error.message().contains(says), "{create:?}: {error}");
         assert_eq!(copy.operations(), 0, "{create:?}: nothing is changed");

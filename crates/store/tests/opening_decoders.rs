@@ -7,7 +7,7 @@ use std::{panic::AssertUnwindSafe, sync::Arc};
 
 use kit::{compare, packed::Packed, tight};
 use tyr_env::BLOCK_SIZE;
-use tyr_sim_env::SimDisk;
+use tyr_sim_env::{SimClock, SimDisk};
 use tyr_store::{Create, Maintained, Store, Wait};
 use tyr_types::Number;
 use tyr_wire::{
@@ -24,7 +24,7 @@ fn sound() -> Packed {
 
 /// Does with the store what can be done with it.
 fn use_store(disk: Arc<SimDisk>) {
-    let Ok(store) = Store::open(disk.clone(), Create::Never, tight()) else { return };
+    let Ok(store) = Store::open(disk.clone(), SimClock::new(), Create::Never, tight()) else { return };
     read_everything(&store);
     let _ = (0..50).try_for_each(|_| match store.maintain() {
         Ok(Maintained::Worked) => Ok(()),
@@ -33,7 +33,7 @@ fn use_store(disk: Arc<SimDisk>) {
     let _ = store.check();
     read_everything(&store);
     drop(store);
-    let _ = Store::open(disk, Create::Never, tight()).map(|store| store.close());
+    let _ = Store::open(disk, SimClock::new(), Create::Never, tight()).map(|store| store.close());
 }
 
 fn read_everything(store: &Store) {

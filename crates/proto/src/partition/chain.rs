@@ -231,6 +231,10 @@ impl Partition {
         for position in prepare.1.stop().heads.clone() {
             self.state.head_mut(&prepare.1.plan.heads[position].blob).release_slot(id);
         }
+        // A vote that overtook the chain found nobody at the lock point who counts it.
+        if self.is_established() && self.can_vote(id) {
+            self.vote(cx, id);
+        }
         self.chain.stirred = true;
         self.settle(cx);
     }

@@ -83,7 +83,11 @@ impl Partition {
             let name = ChunkName { blob: blob.clone(), index: write.chunk };
             let here = self.state.chunk(&name).map(|chunk| chunk.last_arrival());
             let previous = write.previous.map(|link| alloc::format!("{} of {}", link.number, link.id));
-            text.push_str(&alloc::format!("{:?}:{} {number} after {previous:?}, here {here:?}; ", blob.key, write.chunk));
+            text.push_str(&alloc::format!(
+                "{:?}:{} {number} after {previous:?}, here {here:?}; ",
+                blob.key,
+                write.chunk
+            ));
         }
         text
     }
@@ -146,7 +150,9 @@ impl Partition {
         id: TransactionId,
         partition: PartitionId,
     ) {
-        if self.is_established() && !self.log.contains(number) {
+        // A primary of an earlier epoch that has not heard of a later one lacks that one's numbers; they are not lost.
+        let is_of_the_past = number.epoch() < u64::from(self.configuration.epoch.0);
+        if self.is_established() && is_of_the_past && !self.log.contains(number) {
             cx.to_primary(partition, Message::NumberLost { number, id });
         }
     }

@@ -45,7 +45,10 @@ pub struct Drive {
 impl core::fmt::Display for Drive {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         let Drive { missing, outcome, untold, owing, remembering, .. } = self;
-        write!(f, "{outcome:?} missing {missing:?} untold {untold:?} owing {owing:?} remembering {remembering:?}")
+        write!(
+            f,
+            "{outcome:?} missing {missing:?} untold {untold:?} owing {owing:?} remembering {remembering:?}"
+        )
     }
 }
 
@@ -89,6 +92,8 @@ impl Partition {
             match (&record.prepare, &record.refused) {
                 (Some((_, prepare)), _) if prepare.is_last() => {
                     self.drive(cx, prepare);
+                    // Entries that the log no longer holds do not become durable once more.
+                    self.ready.push_back(id);
                     if let Some(outcome) = record.outcome {
                         self.decide(cx, id, outcome);
                     }
@@ -111,7 +116,7 @@ impl Partition {
         }
     }
 
-    fn can_vote(&self, id: TransactionId) -> bool {
+    pub(super) fn can_vote(&self, id: TransactionId) -> bool {
         let Some(record) = self.state.record(id).filter(|record| record.outcome.is_none()) else {
             return false;
         };
@@ -121,7 +126,7 @@ impl Partition {
             && (own_blobs(record).iter().all(settled) || planted(Canary::DecidedUnsettled))
     }
 
-    fn vote(&mut self, cx: &mut Context, id: TransactionId) {
+    pub(super) fn vote(&mut self, cx: &mut Context, id: TransactionId) {
         let part = Part::Heads(self.id);
         if self.drives.contains_key(&id) {
             self.handle_vote(cx, id, part);
@@ -277,8 +282,12 @@ impl Partition {
     fn say_olds(&self, cx: &mut Context, id: TransactionId) {
         let Some(record) = self.state.record(id) else { return };
         let Some(driver) = self.tellers.get(&id).copied() else { return };
-        let heads = record.prepare.as_ref().map(|(_, prepare)| (Part::Heads(self.id), answers_of_stop(prepare.stop())));
-        let chunks = record.write.as_ref().map(|(_, writes)| (Part::Chunks(self.id), answers_of_writes(writes)));
+        let heads = record
+            .prepare
+            .as_ref()
+            .map(|(_, prepare)| (Part::Heads(self.id), answers_of_stop(prepare.stop())));
+        let chunks =
+            record.write.as_ref().map(|(_, writes)| (Part::Chunks(self.id), answers_of_writes(writes)));
         for (part, answers) in heads.into_iter().chain(chunks) {
             if !answers.is_empty() && answers.iter().all(|answer| record.olds.contains_key(answer)) {
                 cx.to_primary(driver, Message::Olds { id, part, olds: record.olds.clone() });
@@ -322,7 +331,9 @@ impl Partition {
     /// Tells of a refusal that nobody may be driving: who said so may have refused by its floor alone, and forgotten it.
     fn drive_if_refused(&mut self, cx: &mut Context, id: TransactionId) {
         let Some(record) = self.state.record(id) else { return };
-        if let (Some((_, prepare)), Some(Outcome::Refused(refusal))) = (record.prepare.clone(), record.outcome) {
+        if let (Some((_, prepare)), Some(Outcome::Refused(refusal))) =
+            (record.prepare.clone(), record.outcome)
+        {
             self.drive_refusal(cx, prepare.plan.clone(), prepare.stops.clone(), refusal);
         }
     }
@@ -336,13 +347,7 @@ impl Partition {
     }
 
     /// What transforms in another partition answer.
-    pub fn handle_olds(
-        &mut self,
-        cx: &mut Context,
-        id: TransactionId,
-        part: Part,
-        olds: Olds,
-    ) {
+    pub fn handle_olds(&mut self, cx: &mut Context, id: TransactionId, part: Part, olds: Olds) {
         let Some(drive) = self.drives.get_mut(&id) else { return };
         if drive.owing.remove(&part) {
             drive.olds.extend(olds);

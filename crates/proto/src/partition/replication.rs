@@ -80,8 +80,7 @@ impl Partition {
 
     fn lead(&mut self, cx: &mut Context) {
         let peer = |replica: &Replica, is_learner| {
-            let peer =
-                Peer {
+            let peer = Peer {
                 replica: *replica,
                 is_learner,
                 is_counted: !is_learner,

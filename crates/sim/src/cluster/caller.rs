@@ -3,17 +3,14 @@
 use std::{collections::BTreeMap, ops::Range, sync::Arc};
 
 use tyr_proto::{
-    BlobName, BlobPlan, ChunkName, Client, Event, Keyspaces, Operation as Change, Outcome as Ended, PartitionId, Refusal,
-    ResultValue, Seen, SessionId, Time, TransactionId as Id,
+    BlobName, BlobPlan, ChunkName, Client, Event, Keyspaces, Operation as Change, Outcome as Ended,
+    PartitionId, Refusal, ResultValue, Seen, SessionId, Time, TransactionId as Id,
     message::{Looked, RequestId},
 };
 use tyr_types::{Key, KeyspaceId, Number, Operand, Transform};
 
 use super::profile::{Kind, Profile};
-use crate::{
-    Action, Blob, ClientId, History, Outcome, Register, TransactionId,
-    random::Random,
-};
+use crate::{Action, Blob, ClientId, History, Outcome, Register, TransactionId, random::Random};
 
 /// A client with what it is about.
 #[derive(Debug)]
@@ -110,7 +107,12 @@ enum Stage {
     /// Until it reads again.
     Resting(u64),
     Committing(Id),
-    Scanning { request: RequestId, partition: PartitionId, found: Vec<BlobName>, left: Vec<PartitionId> },
+    Scanning {
+        request: RequestId,
+        partition: PartitionId,
+        found: Vec<BlobName>,
+        left: Vec<PartitionId>,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -129,6 +131,8 @@ struct Piece {
 pub const CHUNK: u64 = tyr_types::CHUNK_SIZE_MIN;
 /// Where lists begin: close before the border of a chunk, so that they cross it soon.
 const LIST_START: u64 = CHUNK - 40;
+/// The label of the operation that makes what has to exist.
+const SET_UP: &str = "set up";
 /// Registers of a blob.
 pub const PARTS: u32 = 4;
 /// A long reader rests at most this many microseconds before it reads again.
@@ -243,10 +247,13 @@ impl Caller {
             plans.push(BlobPlan {
                 blob: name(account.blob),
                 seen: None,
-                operations: vec![Change::Write { offset: offset_of(account), bytes: value.to_le_bytes()[..].into() }],
+                operations: vec![Change::Write {
+                    offset: offset_of(account),
+                    bytes: value.to_le_bytes()[..].into(),
+                }],
             });
         }
-        self.start(now, history, "set up", Wants::default());
+        self.start(now, history, SET_UP, Wants::default());
         self.commit(now, history, plans, actions);
     }
 
@@ -259,7 +266,12 @@ impl Caller {
         }
         registers.extend(blobs(Sort::Counter).into_iter().map(|blob| blob.register(0)));
         let (lists, exists) = (blobs(Sort::List), blobs(Sort::Passing));
-        self.start(now, history, "read all", Wants { registers, lists, exists, validates: true, ..Wants::default() });
+        self.start(
+            now,
+            history,
+            "read all",
+            Wants { registers, lists, exists, validates: true, ..Wants::default() },
+        );
         self.look(now, history);
         self.task.as_ref().map_or(0, |task| task.place)
     }
@@ -280,7 +292,10 @@ impl Caller {
 
     fn registers(&mut self, most: u64) -> Vec<Register> {
         let blobs = self.some(Sort::Registers, most);
-        blobs.into_iter().map(|blob| blob.register(u32::try_from(self.random.below(u64::from(PARTS))).expect("small"))).collect()
+        blobs
+            .into_iter()
+            .map(|blob| blob.register(u32::try_from(self.random.below(u64::from(PARTS))).expect("small")))
+            .collect()
     }
 
     /// Two blobs that follow one another in a ring of all of a sort.
@@ -332,7 +347,8 @@ impl Caller {
                 "reads and writes"
             }
             Kind::BlobWrite => {
-                wants.then = Then::Write(self.some(Sort::Registers, 1).into_iter().flat_map(all_parts).collect());
+                wants.then =
+                    Then::Write(self.some(Sort::Registers, 1).into_iter().flat_map(all_parts).collect());
                 "blob write"
             }
             Kind::Append => {
@@ -348,11 +364,13 @@ impl Caller {
                 "read lists"
             }
             Kind::Add => {
-                wants.then = Then::Add(self.some(Sort::Counter, 1).into_iter().map(|blob| blob.register(0)).collect());
+                wants.then =
+                    Then::Add(self.some(Sort::Counter, 1).into_iter().map(|blob| blob.register(0)).collect());
                 "add"
             }
             Kind::Adds => {
-                wants.then = Then::Add(self.some(Sort::Counter, 3).into_iter().map(|blob| blob.register(0)).collect());
+                wants.then =
+                    Then::Add(self.some(Sort::Counter, 3).into_iter().map(|blob| blob.register(0)).collect());
                 "adds"
             }
             Kind::Transfer => {
@@ -410,7 +428,8 @@ impl Caller {
                 "ring appends"
             }
             Kind::BlobsRead => {
-                wants.registers = self.layout.blobs(Sort::Registers).into_iter().flat_map(all_parts).collect();
+                wants.registers =
+                    self.layout.blobs(Sort::Registers).into_iter().flat_map(all_parts).collect();
                 "blobs read"
             }
             Kind::LongRead => {
@@ -431,7 +450,15 @@ impl Caller {
     fn start(&mut self, now: u64, history: &mut History, label: &'static str, wants: Wants) {
         let count = history.operations().len() as u64;
         let place = history.begin(self.id, TransactionId(count + 1), label, now);
-        let task = Task { place, label, wants, stage: Stage::Looking, seen: BTreeMap::new(), actions: Vec::new(), direct: None };
+        let task = Task {
+            place,
+            label,
+            wants,
+            stage: Stage::Looking,
+            seen: BTreeMap::new(),
+            actions: Vec::new(),
+            direct: None,
+        };
         self.task = Some(task);
     }
 
@@ -443,7 +470,10 @@ impl Caller {
             self.client.let_go(seen.look);
         }
         let registers = task.wants.registers.iter().map(|register| register.blob);
-        let mut blobs: Vec<Blob> = registers.chain(task.wants.lists.iter().copied()).chain(task.wants.exists.iter().copied()).collect();
+        let mut blobs: Vec<Blob> = registers
+            .chain(task.wants.lists.iter().copied())
+            .chain(task.wants.exists.iter().copied())
+            .collect();
         blobs.sort();
         blobs.dedup();
         for blob in &blobs {
@@ -469,8 +499,6 @@ impl Caller {
         match event {
             Event::Looked(request, number, blob) => self.looked(now, history, request, number, blob),
             Event::Bytes(request, _, bytes, whole) => self.bytes(now, history, request, bytes, whole),
-            // What an earlier try asked for does not matter any more.
-            Event::Expired(request) if !self.reads(request) => {}
             Event::Expired(request) => self.read_expired(now, history, request),
             Event::Names(request, names, more) => self.names(now, history, request, names, more),
             Event::Ended(id, outcome, results) => self.ended(now, history, id, outcome, results),
@@ -504,13 +532,22 @@ impl Caller {
         }
     }
 
-    fn looked(&mut self, now: u64, history: &mut History, request: RequestId, number: Number, blob: Option<Looked>) {
+    fn looked(
+        &mut self,
+        now: u64,
+        history: &mut History,
+        request: RequestId,
+        number: Number,
+        blob: Option<Looked>,
+    ) {
         let Some(task) = &mut self.task else { return };
         if let Stage::DirectLook(look, register) = task.stage {
             if look == request {
                 let range = range_of(register);
                 let value = match blob {
-                    Some(blob) if blob.size >= range.end => return self.read_at_number(now, register, number),
+                    Some(blob) if blob.size >= range.end => {
+                        return self.read_at_number(now, register, number);
+                    }
                     _ => None,
                 };
                 self.read_done(now, history, register, value);
@@ -521,15 +558,6 @@ impl Caller {
         (seen.number, seen.blob, seen.is_known) = (number, blob, true);
         if task.seen.values().all(|seen| seen.is_known) {
             self.read_pieces(now, history);
-        }
-    }
-
-    /// Whether a request is one of the reads that are under way.
-    fn reads(&self, request: RequestId) -> bool {
-        match self.task.as_ref().map(|task| &task.stage) {
-            Some(Stage::Reading(pieces, _)) => pieces.contains_key(&request),
-            Some(Stage::Direct(own, _)) => *own == request,
-            _ => false,
         }
     }
 
@@ -658,7 +686,8 @@ impl Caller {
             task.actions.push(Action::Read { register: *register, value, number: None });
         }
         for blob in &task.wants.lists {
-            let elements = buffers.get(&Target::List(*blob)).map(|bytes| bytes.chunks(8).map(value_of).collect());
+            let elements =
+                buffers.get(&Target::List(*blob)).map(|bytes| bytes.chunks(8).map(value_of).collect());
             task.actions.push(Action::ReadList { blob: *blob, elements });
         }
         if task.wants.again > 0 {
@@ -683,9 +712,15 @@ impl Caller {
             .collect();
         let mut changes: BTreeMap<Blob, Vec<Change>> = BTreeMap::new();
         let mut actions = std::mem::take(&mut task.actions);
-        let write = |register: Register, value: u64, changes: &mut BTreeMap<Blob, Vec<Change>>, actions: &mut Vec<Action>| {
+        let write = |register: Register,
+                     value: u64,
+                     changes: &mut BTreeMap<Blob, Vec<Change>>,
+                     actions: &mut Vec<Action>| {
             let bytes = value.to_le_bytes()[..].into();
-            changes.entry(register.blob).or_default().push(Change::Write { offset: offset_of(register), bytes });
+            changes
+                .entry(register.blob)
+                .or_default()
+                .push(Change::Write { offset: offset_of(register), bytes });
             actions.push(Action::Write { register, value, number: None });
         };
         match then {
@@ -758,12 +793,20 @@ impl Caller {
     fn commit(&mut self, now: u64, history: &mut History, plans: Vec<BlobPlan>, actions: Vec<Action>) {
         let Some(task) = &mut self.task else { return };
         history.actions_mut(task.place).extend(actions);
-        let gives_up_at = (self.random.below(4) == 0).then(|| Time(now).after(200_000 + self.random.below(1_000_000)));
+        let gives_up = task.label != SET_UP && self.random.below(4) == 0;
+        let gives_up_at = gives_up.then(|| Time(now).after(200_000 + self.random.below(1_000_000)));
         let id = self.client.commit(Time(now), plans, gives_up_at);
         task.stage = Stage::Committing(id);
     }
 
-    fn ended(&mut self, now: u64, history: &mut History, id: Id, outcome: Ended, results: Vec<tyr_proto::OperationResult>) {
+    fn ended(
+        &mut self,
+        now: u64,
+        history: &mut History,
+        id: Id,
+        outcome: Ended,
+        results: Vec<tyr_proto::OperationResult>,
+    ) {
         let Some(task) = &mut self.task else { return };
         if !matches!(task.stage, Stage::Committing(current) if current == id) {
             return;
@@ -876,7 +919,9 @@ fn fill(actions: &mut [Action], values: &mut impl Iterator<Item = ResultValue>, 
     order.sort_by_key(|(_, blob)| partition(*blob));
     for (place, _) in order {
         match (&mut actions[place], values.next()) {
-            (Action::Append { offset, .. }, Some(ResultValue::Offset(at))) => *offset = Some((at - LIST_START) / 8),
+            (Action::Append { offset, .. }, Some(ResultValue::Offset(at))) => {
+                *offset = Some((at - LIST_START) / 8)
+            }
             (Action::Add { old, .. }, Some(ResultValue::Old(bytes))) => *old = Some(value_of(&bytes)),
             (action, value) => panic!("{action} answers {value:?}"),
         }

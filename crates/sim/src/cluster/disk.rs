@@ -19,8 +19,16 @@ pub struct Disk {
 /// What is durable of one partition.
 #[derive(Clone, Debug, Default)]
 struct Image {
-    base: Option<(u64, Vec<(Epoch, u64)>, Arc<State>)>,
+    base: Option<Base>,
     entries: Vec<(Epoch, Arc<Entry>)>,
+}
+
+/// What stands for the entries up to an index.
+#[derive(Clone, Debug)]
+struct Base {
+    index: u64,
+    epochs: Vec<(Epoch, u64)>,
+    state: Arc<State>,
 }
 
 #[derive(Clone, Debug)]
@@ -37,7 +45,9 @@ impl Disk {
     /// Takes what a router wants written. Returns what is not for a disk.
     pub fn take(&mut self, output: Output) -> Option<Output> {
         let operation = match output {
-            Output::Store { partition, index, epoch, entry } => Operation::Store(partition, index, epoch, entry),
+            Output::Store { partition, index, epoch, entry } => {
+                Operation::Store(partition, index, epoch, entry)
+            }
             Output::Cut(partition, last) => Operation::Cut(partition, last),
             Output::Install { partition, index, epochs, state } => {
                 Operation::Install(partition, index, epochs, state)
@@ -75,7 +85,7 @@ impl Disk {
             }
             Operation::Install(partition, index, epochs, state) => {
                 let epoch = epochs.last().map_or(Epoch(0), |(epoch, _)| *epoch);
-                let image = Image { base: Some((index, epochs, state)), entries: Vec::new() };
+                let image = Image { base: Some(Base { index, epochs, state }), entries: Vec::new() };
                 self.durable.insert(partition, image);
                 Some((partition, index, epoch))
             }
@@ -102,7 +112,7 @@ impl Disk {
 
 impl Image {
     fn start(&self) -> u64 {
-        self.base.as_ref().map_or(0, |(index, ..)| *index)
+        self.base.as_ref().map_or(0, |base| base.index)
     }
 
     fn last(&self) -> u64 {
@@ -111,7 +121,7 @@ impl Image {
 
     fn restore(&self, id: PartitionId, me: Replica) -> Partition {
         let (mut log, mut state) = match &self.base {
-            Some((index, epochs, state)) => (Log::after(*index, epochs.clone()), State::clone(state)),
+            Some(base) => (Log::after(base.index, base.epochs.clone()), State::clone(&base.state)),
             None => (Log::default(), State::new(id)),
         };
         for (epoch, entry) in &self.entries {

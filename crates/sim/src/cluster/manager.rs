@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 
 use tyr_proto::{
-    ClassId, Grant, LeaseRequest, LeaseTerms, Leases, NodeId, Replica, RingVersion, Time,
-    cluster::{Answer, Cluster, ClusterId, Command, Difference, Identity, MemberState, Position, Presence, Zone},
+    ClassId, Grant, LeaseRequest, LeaseTerms, Leases, NodeId, PartitionId, Replica, RingVersion, Time,
+    cluster::{
+        Answer, Cluster, ClusterId, Command, Difference, Identity, MemberState, Position, Presence, Zone,
+    },
 };
 
 /// Leases of simulated nodes.
@@ -21,6 +23,8 @@ pub struct Manager {
     leases: Leases,
     away_since: BTreeMap<NodeId, Time>,
     leaderless_until: Option<Time>,
+    /// Changes that wait for those who lose a role, with when this leader first saw them.
+    proposed: BTreeMap<PartitionId, (RingVersion, Time)>,
 }
 
 /// What nodes ask of the cluster manager.
@@ -50,13 +54,19 @@ pub enum Reply {
 }
 
 impl Manager {
-    /// A cluster of nothing.
-    pub fn new() -> Self {
+    /// The manager of a cluster that was founded without nodes.
+    pub fn founded() -> Self {
         let mut leases = Leases::new(TERMS, GRACE);
         leases.lead(Time(0));
         let mut cluster = Cluster::new(ClusterId(7));
         cluster.apply(Command::Found(Vec::new())).expect("it is not founded yet");
-        Manager { cluster, leases, away_since: BTreeMap::new(), leaderless_until: None }
+        Manager {
+            cluster,
+            leases,
+            away_since: BTreeMap::new(),
+            leaderless_until: None,
+            proposed: BTreeMap::new(),
+        }
     }
 
     /// What the cluster is.
@@ -74,6 +84,7 @@ impl Manager {
     /// The leader is gone; another one leads later.
     pub fn lose_leader(&mut self, until: Time) {
         self.leases.step_down();
+        self.proposed.clear();
         self.leaderless_until = Some(until);
     }
 
@@ -85,7 +96,7 @@ impl Manager {
         match request {
             Request::Command(command) => {
                 if let Command::Release { partition, .. } = &command
-                    && !self.heirs_are_heard(*partition, now)
+                    && !self.heirs_are_heard(*partition)
                 {
                     return None;
                 }
@@ -118,11 +129,33 @@ impl Manager {
         }
     }
 
-    /// Whether everybody to whom a replica gives up its role has been heard of.
-    fn heirs_are_heard(&self, id: tyr_proto::PartitionId, now: Time) -> bool {
+    /// Whether everybody to whom a replica gives up its role has been heard of since that was proposed.
+    fn heirs_are_heard(&self, id: PartitionId) -> bool {
         let proposal = self.cluster.partition(id).and_then(|partition| partition.proposal.as_ref());
-        let heirs = proposal.map(|proposal| proposal.replicas.clone()).unwrap_or_default();
-        heirs.into_iter().all(|replica| self.leases.is_heard(replica, now))
+        match (proposal, self.proposed.get(&id)) {
+            (Some(proposal), Some((since, at))) if proposal.since == *since => {
+                proposal.replicas.iter().all(|replica| self.leases.is_heard_since(*replica, *at))
+            }
+            (Some(_), _) => false,
+            (None, _) => true,
+        }
+    }
+
+    /// Notes when this leader first saw each change that waits for those who lose a role.
+    fn note_proposals(&mut self, now: Time) {
+        for (id, partition) in self.cluster.partitions() {
+            match &partition.proposal {
+                Some(proposal) => {
+                    let seen = self.proposed.entry(id).or_insert((proposal.since, now));
+                    if seen.0 != proposal.since {
+                        *seen = (proposal.since, now);
+                    }
+                }
+                None => {
+                    self.proposed.remove(&id);
+                }
+            }
+        }
     }
 
     /// Evicts whose lease is over, and places elsewhere what stays away.
@@ -134,13 +167,18 @@ impl Manager {
             self.leaderless_until = None;
             self.leases.lead(now);
         }
+        self.note_proposals(now);
         let present: Vec<Replica> = self.cluster.present().collect();
         for replica in self.leases.overdue(present.into_iter(), now) {
             self.apply(Command::Evict(replica));
         }
         let evicted = |presence| presence == Presence::Evicted;
-        let away: Vec<NodeId> =
-            self.cluster.members().filter(|(_, member)| evicted(member.presence)).map(|(node, _)| node).collect();
+        let away: Vec<NodeId> = self
+            .cluster
+            .members()
+            .filter(|(_, member)| evicted(member.presence))
+            .map(|(node, _)| node)
+            .collect();
         self.away_since.retain(|node, _| away.contains(node));
         for node in away {
             let since = *self.away_since.entry(node).or_insert(now);

@@ -192,7 +192,8 @@ impl Profile {
             loss: rarely(random, 60_000),
             duplication: rarely(random, 60_000),
             disk: 1 + random.below(500),
-            faults_every: [0, 60_000, 200_000, 600_000][usize::try_from(random.below(4)).expect("below four")],
+            faults_every: [0, 60_000, 200_000, 600_000]
+                [usize::try_from(random.below(4)).expect("below four")],
             faults,
         }
     }

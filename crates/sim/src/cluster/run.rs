@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tyr_proto::{PartitionId, State};
 
 use super::{caller::Layout, profile::Profile, world::World};
-use crate::{check, random::Random};
+use crate::{Outcome, check, random::Random};
 
 /// What a run showed.
 #[derive(Debug)]
@@ -107,11 +107,18 @@ fn go(world: &mut World, profile: &Profile) -> Result<(), String> {
         let end = world.now() + 100_000;
         world.run_until(end, false, connected);
     }
-    world.set_up();
-    let set_up = |world: &World| world.callers().all(|caller| caller.is_idle());
-    if !world.run_until(HEAL_MAX, false, set_up) {
-        return Err(format!("nothing is served after {HEAL_MAX} us: {}", stuck(world)));
+    // Messages may be lost already, and a primary be removed: then what has to exist is asked for again.
+    let is_set_up = |world: &World| {
+        world.history.operations().last().is_some_and(|operation| operation.outcome == Outcome::Committed)
+    };
+    let end = world.now() + HEAL_MAX;
+    while !is_set_up(world) {
+        world.set_up();
+        if !world.run_until(end, false, |world| world.callers().all(|caller| caller.is_idle())) {
+            return Err(format!("nothing is served after {HEAL_MAX} us: {}", stuck(world)));
+        }
     }
+    let set_up = world.history.operations().len() - 1;
     world.begin();
     let end = world.now() + WORK_MAX;
     world.run_until(end, true, |world| world.callers().all(|caller| caller.is_done()));
@@ -129,7 +136,7 @@ fn go(world: &mut World, profile: &Profile) -> Result<(), String> {
     let violation = |error: Box<check::Violation>| format!("{error}");
     check::general(&world.history).map_err(violation)?;
     check::survival::check(&world.history, last).map_err(violation)?;
-    let total = world.history.operations()[0].actions.iter().fold(0u64, |sum, action| match action {
+    let total = world.history.operations()[set_up].actions.iter().fold(0u64, |sum, action| match action {
         crate::Action::Write { value, .. } => sum.wrapping_add(*value),
         _ => sum,
     });
@@ -143,13 +150,17 @@ fn is_quiet(world: &World) -> bool {
         && world.servers().all(|(_, server)| {
             server.router().is_some_and(|router| {
                 router.partitions().filter(|partition| partition.has_role()).all(|partition| {
-                    partition.unfinished() == 0 && (!partition.is_established() || has_one_version_each(partition.state()))
+                    partition.unfinished() == 0
+                        && (!partition.is_established() || has_one_version_each(partition.state()))
                 })
             })
         })
         && world.manager().cluster().partitions().all(|(id, _)| {
             world.servers().any(|(_, server)| {
-                server.router().and_then(|router| router.partition(id)).is_some_and(|partition| partition.is_established())
+                server
+                    .router()
+                    .and_then(|router| router.partition(id))
+                    .is_some_and(|partition| partition.is_established())
             })
         })
 }
@@ -207,10 +218,14 @@ fn stuck(world: &World) -> String {
     }
     let unserved = world.manager().cluster().partitions().filter(|(id, _)| {
         !world.servers().any(|(_, server)| {
-            server.router().and_then(|router| router.partition(*id)).is_some_and(|partition| partition.is_established())
+            server
+                .router()
+                .and_then(|router| router.partition(*id))
+                .is_some_and(|partition| partition.is_established())
         })
     });
-    let unserved: Vec<(PartitionId, _)> = unserved.map(|(id, partition)| (id, &partition.configuration)).collect();
+    let unserved: Vec<(PartitionId, _)> =
+        unserved.map(|(id, partition)| (id, &partition.configuration)).collect();
     if !unserved.is_empty() {
         text.push_str(&format!("; not served: {unserved:?}"));
     }

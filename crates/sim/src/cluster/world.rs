@@ -8,8 +8,8 @@ use std::{
 };
 
 use tyr_proto::{
-    ClassId, ClientOutput, Keyspace, KeyspaceSeed, Keyspaces, Layout, NodeId, Output, PartitionCount, Placement, SessionId,
-    Time,
+    ClassId, ClientOutput, Keyspace, KeyspaceSeed, Keyspaces, Layout, NodeId, Output, PartitionCount,
+    Placement, SessionId, Time,
     cluster::{ClassSettings, Command, Fact},
     message::{Answer, Envelope, RequestId},
 };
@@ -98,7 +98,7 @@ impl World {
     pub fn new(seed: u64, profile: Profile, with_trace: bool) -> Self {
         let mut random = Random::new(seed);
         let keyspaces = Arc::new(keyspaces(&profile, &mut random));
-        let mut manager = Manager::new();
+        let mut manager = Manager::founded();
         let settings = ClassSettings {
             replicas: profile.replicas,
             min_replicas: 1,
@@ -268,7 +268,9 @@ impl World {
 
     fn note(&mut self, event: &Event) {
         let (kind, subject) = match event {
-            Event::Deliver(node, envelope) => (1, u64::from(node.0) ^ u64::from(envelope.partition.index) << 8),
+            Event::Deliver(node, envelope) => {
+                (1, u64::from(node.0) ^ u64::from(envelope.partition.index) << 8)
+            }
             Event::Answer(session, node, _) => (2, session.0 ^ u64::from(node.0) << 8),
             Event::Stored(node, ..) => (3, u64::from(node.0)),
             Event::Tick(node, _) => (4, u64::from(node.0)),
@@ -313,7 +315,9 @@ impl World {
                 }
             }
             Event::Stored(node, start, count) => {
-                if self.servers[&node].start == start && self.is_awake(node, Event::Stored(node, start, count)) {
+                if self.servers[&node].start == start
+                    && self.is_awake(node, Event::Stored(node, start, count))
+                {
                     let server = self.server(node);
                     server.is_writing = false;
                     server.stored(now, count);
@@ -324,7 +328,7 @@ impl World {
                 if self.servers[&node].start == start && self.is_awake(node, Event::Tick(node, start)) {
                     let request = self.server(node).tick(now);
                     if let Some(request) = request {
-                        self.to_manager(node, request);
+                        self.ask_manager(node, request);
                     }
                     self.flush(node);
                     self.after(TICK_EVERY, Event::Tick(node, start));
@@ -360,7 +364,7 @@ impl World {
             }
             Event::ToManager(node, request) => {
                 if let Some(reply) = self.manager.handle(Time(now), request) {
-                    self.from_manager(node, reply);
+                    self.answer_node(node, reply);
                 }
             }
             Event::FromManager(node, reply) => {
@@ -436,15 +440,15 @@ impl World {
                 }
                 Output::LearnerComplete(partition, epoch, learner) => {
                     let command = Command::LearnerComplete { partition, epoch, by: replica, learner };
-                    self.to_manager(node, Request::Command(command));
+                    self.ask_manager(node, Request::Command(command));
                 }
                 Output::ReplicaSlow(partition, epoch, slow) => {
                     let command = Command::RemoveReplica { partition, epoch, by: replica, replica: slow };
-                    self.to_manager(node, Request::Command(command));
+                    self.ask_manager(node, Request::Command(command));
                 }
                 Output::Released(partition, epoch, replica) => {
                     let command = Command::Release { partition, epoch, replica, handed_to: None };
-                    self.to_manager(node, Request::Command(command));
+                    self.ask_manager(node, Request::Command(command));
                 }
                 Output::Store { .. } | Output::Cut(..) | Output::Install { .. } => {}
             }
@@ -482,7 +486,8 @@ impl World {
         if !self.servers.contains_key(&to) || (self.is_faulty && self.is_cut(from, to)) {
             return;
         }
-        if self.is_faulty && self.random.happens(self.profile.duplication)
+        if self.is_faulty
+            && self.random.happens(self.profile.duplication)
             && let Some(delay) = self.delay()
         {
             self.after(delay, Event::Deliver(to, envelope.clone()));
@@ -493,14 +498,14 @@ impl World {
     }
 
     /// Node 0 of a link stands for the cluster manager.
-    fn to_manager(&mut self, node: NodeId, request: Request) {
+    fn ask_manager(&mut self, node: NodeId, request: Request) {
         let is_cut = self.is_cut(node, NodeId(0));
         if let Some(delay) = self.delay().filter(|_| !is_cut) {
             self.after(delay.min(MANAGER_DELAY * 4), Event::ToManager(node, request));
         }
     }
 
-    fn from_manager(&mut self, node: NodeId, reply: Reply) {
+    fn answer_node(&mut self, node: NodeId, reply: Reply) {
         if matches!(reply, Reply::Evicted(_)) {
             self.count("evicted a node");
         }
@@ -559,8 +564,12 @@ impl World {
         }
         let next = 1 + self.random.below(2 * self.profile.faults_every);
         self.after(next, Event::Fault);
-        let kinds: Vec<Fault> =
-            Fault::ALL.into_iter().zip(self.profile.faults).filter(|(_, on)| *on).map(|(fault, _)| fault).collect();
+        let kinds: Vec<Fault> = Fault::ALL
+            .into_iter()
+            .zip(self.profile.faults)
+            .filter(|(_, on)| *on)
+            .map(|(fault, _)| fault)
+            .collect();
         let Some(kind) = self.random.choose(&kinds).copied() else { return };
         let nodes: Vec<NodeId> = self.servers.keys().copied().collect();
         let [one, other] = [0, 1].map(|_| *self.random.choose(&nodes).expect("a node at least"));
@@ -573,7 +582,10 @@ impl World {
         self.say(|| format!("{kind:?} of {one} ({other}) for {lasts}"));
         match kind {
             Fault::Crash => self.crash(one, lasts),
-            Fault::Pause => self.server(one).paused_until = now + lasts / 2,
+            Fault::Pause => {
+                let server = self.server(one);
+                server.paused_until = server.paused_until.max(now + lasts / 2);
+            }
             Fault::Cut => {
                 self.links_cut.insert((one, other), now + lasts);
             }
@@ -626,7 +638,8 @@ impl World {
                 replica.node != node && runs && is_heard && server.replica() == **replica
             };
             // Who is about to lose its role does not count.
-            let stays = partition.proposal.is_none() && partition.last_complete().iter().any(|replica| lives(&replica));
+            let stays = partition.proposal.is_none()
+                && partition.last_complete().iter().any(|replica| lives(&replica));
             holders.contains(&node) && !stays
         })
     }

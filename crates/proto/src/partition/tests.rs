@@ -1,0 +1,128 @@
+//! One primary alone, and what it says to messages that come late.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
+
+use tyr_types::{CHUNK_SIZE_MIN, Key, KeyspaceId, KeyspaceSettings, Number};
+
+use crate::{
+    BlobName, ChunkName, ClassId, Configuration, Epoch, HeadPlan, Incarnation, Keyspace, KeyspaceSeed,
+    Layout, NodeId, Operation, Outcome, Output, PartitionCount, PartitionId, Placement, Plan, Refusal,
+    Replica, RingVersion, Router, SessionId, State, Time, TransactionId,
+    entry::{ChunkOperation, ChunkWrite, ChunkWrites, Entry},
+    message::{Envelope, Message},
+};
+
+const ME: Replica = Replica { node: NodeId(1), incarnation: Incarnation(1) };
+
+fn partition(index: u32) -> PartitionId {
+    PartitionId { class: ClassId(0), index }
+}
+
+fn id(sequence: u64) -> TransactionId {
+    TransactionId { session: SessionId(1), sequence, birth: RingVersion(1) }
+}
+
+fn blob() -> BlobName {
+    BlobName { keyspace: KeyspaceId(1), key: Key::new("a blob").unwrap() }
+}
+
+/// A node that leads partition 0 alone, in epoch 2.
+fn primary() -> Router {
+    let settings = KeyspaceSettings { chunk_size: CHUNK_SIZE_MIN, ..KeyspaceSettings::default() };
+    let placement = Placement {
+        class: ClassId(0),
+        partitions: PartitionCount::new(1).unwrap(),
+        seed: KeyspaceSeed([0; 16]),
+        layout: Layout::of(&settings).unwrap(),
+    };
+    let keyspaces = BTreeMap::from([(KeyspaceId(1), Keyspace { placement, multi_version: true })]);
+    let mut router = Router::new(ME, Arc::new(keyspaces));
+    let configuration = |replicas: &[Replica], epoch| Configuration {
+        epoch: Epoch(epoch),
+        since: RingVersion(1),
+        floor: RingVersion(1),
+        replicas: replicas.to_vec(),
+        learners: Vec::new(),
+    };
+    router.handle_configuration(Time(0), true, partition(0), configuration(&[ME], 2));
+    let other = Replica { node: NodeId(2), incarnation: Incarnation(1) };
+    router.handle_configuration(Time(0), true, partition(1), configuration(&[other], 1));
+    run(&mut router);
+    router
+}
+
+/// Makes durable what the node stores, and returns what it sends.
+fn run(router: &mut Router) -> Vec<Message> {
+    let mut sent = Vec::new();
+    while let Some(output) = router.poll_output() {
+        match output {
+            Output::Store { partition, index, epoch, .. } => {
+                router.handle_stored(Time(0), true, partition, index, epoch);
+            }
+            Output::Send(_, envelope) => sent.push(envelope.message),
+            _ => {}
+        }
+    }
+    sent
+}
+
+fn ask_number(router: &mut Router, number: Number) -> Vec<Message> {
+    let message = Message::AskNumber { number, id: id(1), partition: partition(1) };
+    router.handle_message(Time(0), true, Envelope { partition: partition(0), message });
+    run(router)
+}
+
+#[test]
+fn a_number_is_lost_only_if_it_is_of_an_earlier_epoch() {
+    let mut router = primary();
+    assert!(matches!(ask_number(&mut router, Number::new(1, 7))[..], [Message::NumberLost { .. }]));
+    assert!(ask_number(&mut router, Number::new(2, 1)).is_empty(), "it is the marker, which is here");
+    assert!(ask_number(&mut router, Number::new(3, 7)).is_empty(), "a later primary has given it out");
+}
+
+#[test]
+fn a_late_refusal_does_not_drop_a_committed_write_that_waits_for_its_turn() {
+    let mut state = State::new(partition(0));
+    let writes = |sequence, index| {
+        let write = ChunkWrite {
+            chunk: 1,
+            partition: partition(0),
+            previous: None,
+            operations: Vec::from([ChunkOperation::Write {
+                offset: 0,
+                bytes: [1; 4][..].into(),
+                part: 0..4,
+            }]),
+        };
+        let writes = Vec::from([(blob(), Number::new(1, index), write)]);
+        Entry::Write(Arc::new(ChunkWrites { id: id(sequence), decider: partition(1), refused: None, writes }))
+    };
+    state.apply(1, Epoch(1), &writes(1, 5));
+    state.apply(2, Epoch(1), &writes(2, 6));
+    state.learn(id(2), Outcome::Committed);
+    state.learn(id(2), Outcome::Refused(Refusal::Fenced));
+    state.learn(id(1), Outcome::Committed);
+    let chunk = state.chunk(&ChunkName { blob: blob(), index: 1 }).unwrap();
+    assert_eq!(chunk.newest(), Number::new(1, 6));
+}
+
+#[test]
+fn a_stop_votes_again_when_it_hears_of_the_lock_point() {
+    let mut router = primary();
+    let head = |index: u32, key: &str| HeadPlan {
+        partition: partition(index),
+        blob: BlobName { keyspace: KeyspaceId(1), key: Key::new(key).unwrap() },
+        seen: None,
+        operations: Vec::from([Operation::Create]),
+    };
+    let plan = Plan { id: id(1), answered: 1, heads: Vec::from([head(0, "here"), head(1, "there")]) };
+    let mut tell = |message| {
+        router.handle_message(Time(0), true, Envelope { partition: partition(0), message });
+        let sent = run(&mut router);
+        sent.iter().filter(|message| matches!(message, Message::Vote { .. })).count()
+    };
+    assert_eq!(tell(Message::Start(Arc::new(plan))), 1);
+    assert_eq!(tell(Message::Release { id: id(1) }), 1);
+}
