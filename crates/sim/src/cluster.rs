@@ -9,4 +9,6 @@ pub mod pins;
 pub mod profile;
 pub mod run;
 pub mod server;
+pub mod sightings;
+pub mod trace;
 pub mod world;

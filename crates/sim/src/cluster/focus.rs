@@ -112,7 +112,12 @@ impl Profile {
         let every = [0, 30_000, 100_000, 300_000];
         profile.faults_every = *random.choose(&every).expect("there are some");
         if matches!(focus, Focus::Lists | Focus::Failover) {
+            // What a crash loses must have been heard of elsewhere: several partitions, and backups that are far behind.
             (profile.replicas, profile.nodes) = (profile.replicas.max(2), profile.nodes.max(3));
+            profile.partitions = profile.partitions.max(4);
+            profile.slow = profile.slow.max(50_000);
+            profile.faults[Fault::Crash as usize] = true;
+            profile.faults_every = profile.faults_every.clamp(30_000, 150_000);
         }
         profile
     }

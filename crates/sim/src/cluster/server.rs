@@ -24,6 +24,8 @@ pub struct Server {
     clock: Clock,
     running: Option<Running>,
     disk: Disk,
+    /// What happened seldom, since this was last emptied.
+    pub sighted: Vec<&'static str>,
     /// Counts starts, so that what was meant for an earlier process does not reach a later one.
     pub start: u64,
     /// It stands still until then.
@@ -73,6 +75,7 @@ impl Server {
             clock: Clock { offset: random.below(1_000_000_000), drift },
             running: None,
             disk: Disk::default(),
+            sighted: Vec::new(),
             start: 0,
             paused_until: 0,
             slow_until: 0,
@@ -205,6 +208,7 @@ impl Server {
     pub fn poll(&mut self) -> Option<Output> {
         loop {
             let output = self.running.as_mut()?.router.poll_output()?;
+            self.sighted.extend(super::sightings::of(&output));
             if let Some(output) = self.disk.take(output) {
                 return Some(output);
             }

@@ -21,6 +21,7 @@ use super::{
     pins::{Grant, Pins},
     profile::{Fault, Profile},
     server::Server,
+    trace::shorten,
 };
 use crate::{History, random::Random};
 
@@ -288,7 +289,7 @@ impl World {
         let is_shown = !matches!(event, Event::Tick(..) | Event::CallerTick(_) | Event::ManagerTick);
         if let Some(trace) = self.trace.as_mut().filter(|_| is_shown) {
             let now = self.now;
-            let _ = writeln!(trace, "{now:>10} {event:?}");
+            let _ = writeln!(trace, "{now:>10} {}", shorten(&format!("{event:?}")));
         }
     }
 
@@ -410,7 +411,6 @@ impl World {
 
     /// A reader was told that its version is gone: that must not be as long as its pin stands.
     fn check_expired(&mut self, look: RequestId) {
-        self.count("expired reads");
         let Some(Grant { node, start, partition: id, epoch }) = self.pins.grant_of(look) else { return };
         let server = &self.servers[&node];
         let partition = server.router().and_then(|router| router.partition(id));
@@ -452,6 +452,9 @@ impl World {
                 }
                 Output::Store { .. } | Output::Cut(..) | Output::Install { .. } => {}
             }
+        }
+        for what in std::mem::take(&mut self.server(node).sighted) {
+            self.count(what);
         }
         let (now, most) = (self.now, self.profile.disk);
         let server = self.server(node);
@@ -503,6 +506,9 @@ impl World {
     }
 
     fn answer_node(&mut self, node: NodeId, reply: Reply) {
+        if matches!(reply, Reply::Evicted(_)) {
+            self.count("evicted a node");
+        }
         let is_cut = self.is_cut(NodeId(0), node);
         if let Some(delay) = self.delay().filter(|_| !is_cut) {
             self.after(delay, Event::FromManager(node, reply));

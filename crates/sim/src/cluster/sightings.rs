@@ -1,0 +1,92 @@
+//! Names for what happens seldom, as the messages and log entries show it. A test demands that all of it happens.
+
+use tyr_proto::{
+    Outcome, Output, Refusal,
+    entry::Entry,
+    message::{Answer, Message},
+};
+
+/// Everything that has a name here.
+pub const ALL: [&str; 26] = [
+    "answered elsewhere",
+    "asked about a number",
+    "asked for a fate",
+    "asked for a vote again",
+    "collected around a pin",
+    "copied a state",
+    "cut a log",
+    "evicted a node",
+    "expired a read",
+    "forgot an outcome",
+    "installed a state",
+    "learned everything",
+    "logged a lost write's place",
+    "lost a number",
+    "noted a mark",
+    "old values from elsewhere",
+    "reconciled a log",
+    "refused by conflict",
+    "refused by existence",
+    "refused by floor",
+    "refused for a client that gave up",
+    "refused past the first stop",
+    "released a role",
+    "released a slot",
+    "reported a slow replica",
+    "told of a refusal",
+];
+
+/// What an output of a node shows.
+pub fn of(output: &Output) -> Option<&'static str> {
+    match output {
+        Output::Send(_, envelope) => of_message(&envelope.message),
+        Output::Answer(_, answer) => of_answer(answer),
+        Output::Store { entry, .. } => of_entry(entry),
+        Output::Cut(..) => Some("cut a log"),
+        Output::Install { .. } => Some("installed a state"),
+        Output::LearnerComplete(..) => Some("learned everything"),
+        Output::Released(..) => Some("released a role"),
+        Output::ReplicaSlow(..) => Some("reported a slow replica"),
+    }
+}
+
+fn of_message(message: &Message) -> Option<&'static str> {
+    Some(match message {
+        Message::AskNumber { .. } => "asked about a number",
+        Message::Ask { .. } => "asked for a fate",
+        Message::AskVote { .. } => "asked for a vote again",
+        Message::Copy { .. } => "copied a state",
+        Message::NumberLost { .. } => "lost a number",
+        Message::Olds { .. } => "old values from elsewhere",
+        Message::Reconciled { .. } => "reconciled a log",
+        Message::Release { .. } => "released a slot",
+        Message::Outcome { outcome: Outcome::Refused(_), .. } => "told of a refusal",
+        _ => return None,
+    })
+}
+
+fn of_answer(answer: &Answer) -> Option<&'static str> {
+    Some(match answer {
+        Answer::Outcome { outcome: Some((Outcome::Refused(refusal), _)), .. } => match refusal {
+            Refusal::Conflict => "refused by conflict",
+            Refusal::Exists | Refusal::NotFound => "refused by existence",
+            Refusal::Fenced => "refused by floor",
+            Refusal::Invalid => return None,
+        },
+        Answer::Expired { .. } => "expired a read",
+        Answer::Elsewhere { .. } => "answered elsewhere",
+        _ => return None,
+    })
+}
+
+fn of_entry(entry: &Entry) -> Option<&'static str> {
+    Some(match entry {
+        Entry::Refuse(refused) if refused.plan.is_none() => "refused for a client that gave up",
+        Entry::Refuse(refused) if !refused.stops.is_empty() => "refused past the first stop",
+        Entry::Write(writes) if writes.refused.is_some() => "logged a lost write's place",
+        Entry::Forget { .. } => "forgot an outcome",
+        Entry::Mark { .. } => "noted a mark",
+        Entry::Collect { keep, .. } if !keep.is_empty() => "collected around a pin",
+        _ => return None,
+    })
+}
