@@ -64,7 +64,8 @@ impl Partition {
     fn log_held(&mut self, cx: &mut Context) {
         loop {
             let free = self.held.iter().find(|(_, held)| self.all_arrived(&held.writes)).map(|(id, _)| *id);
-            let Some(held) = free.and_then(|id| self.held.remove(&id)) else { return };
+            let Some(mut held) = free.and_then(|id| self.held.remove(&id)) else { return };
+            held.writes = self.as_known(held.writes);
             let (id, refused) = (held.writes.id, held.writes.refused);
             if refused.is_some() {
                 self.tellers.insert(id, held.driver);
@@ -73,6 +74,20 @@ impl Partition {
             if let Some(refusal) = refused {
                 self.learn(id, Outcome::Refused(refusal));
             }
+        }
+    }
+
+    /// Writes of a transaction that is known to be refused only take their places. Every replica has to see that in the log: one that
+    /// did not hear of the refusal would wait for it for ever.
+    fn as_known(&self, writes: Arc<ChunkWrites>) -> Arc<ChunkWrites> {
+        match self.state.record(writes.id).and_then(|record| record.outcome) {
+            Some(Outcome::Refused(refusal)) if writes.refused.is_none() => {
+                let mut refused = ChunkWrites::clone(&writes);
+                refused.refused = Some(refusal);
+                refused.writes.iter_mut().for_each(|(_, _, write)| write.operations.clear());
+                Arc::new(refused)
+            }
+            _ => writes,
         }
     }
 
