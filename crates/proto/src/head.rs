@@ -12,7 +12,7 @@ use tyr_types::Number;
 use crate::{
     Outcome, Refusal, Seen, TransactionId,
     canary::{Canary, planted},
-    encoding::{Decode, Decoder, Encode, Encoder, Malformed},
+    encoding::{Decode, Decoder, Encode, Encoder, Malformed, ensure},
     entry::{ExistenceEffect, HeadEffect, Link, SizeEffect},
     layout,
 };
@@ -450,12 +450,75 @@ pub fn is_final(refusal: Refusal) -> bool {
     matches!(refusal, Refusal::Exists | Refusal::NotFound | Refusal::Invalid)
 }
 
-layout!(struct Head {
-    newest, blob, places, links, slot, recent as touched, recent_after, begun_after, collect_from,
-});
 layout!(struct Blob { creation, size, attributes, written });
-layout!(struct Place { number, id, log_index, alone, only_reads, effect, outcome });
 layout!(enum Access { 0 => Reads, 1 => Writes });
+
+/// Without what is worked out from the rest.
+impl Encode for Head {
+    fn encode(&self, out: &mut Encoder) {
+        self.newest.encode(out);
+        self.blob.encode(out);
+        self.places.encode(out);
+        self.links.encode(out);
+        self.slot.encode(out);
+        touched::encode(&self.recent, out);
+        (self.recent_after, self.begun_after).encode(out);
+        self.collect_from.encode(out);
+    }
+}
+
+impl Decode for Head {
+    fn decode(input: &mut Decoder<'_>) -> Result<Self, Malformed> {
+        let (newest, blob) = Decode::decode(input)?;
+        let places: VecDeque<Place> = Decode::decode(input)?;
+        let (links, slot) = Decode::decode(input)?;
+        let recent = touched::decode(input)?;
+        let (recent_after, begun_after) = Decode::decode(input)?;
+        let collect_from = Decode::decode(input)?;
+        let ascend = places.iter().zip(places.iter().skip(1)).all(|(one, next)| one.number < next.number);
+        ensure(ascend, "the places of a head are not in order")?;
+        let undecided = places.iter().filter(|place| !place.only_reads && !place.is_decided());
+        let undecided_writes = undecided.map(|place| place.number).collect();
+        let mut head = Head {
+            newest,
+            blob,
+            places,
+            undecided_writes,
+            open: (0, 0),
+            links,
+            slot,
+            recent,
+            recent_after,
+            begun_after,
+            collect_from,
+        };
+        for first in 0..head.places.len() {
+            head.fold_from(first);
+        }
+        Ok(head)
+    }
+}
+
+/// Without what is worked out from the head.
+impl Encode for Place {
+    fn encode(&self, out: &mut Encoder) {
+        (self.number, self.id).encode(out);
+        self.log_index.encode(out);
+        (self.alone, self.only_reads).encode(out);
+        self.effect.encode(out);
+        self.outcome.encode(out);
+    }
+}
+
+impl Decode for Place {
+    fn decode(input: &mut Decoder<'_>) -> Result<Self, Malformed> {
+        let (number, id) = Decode::decode(input)?;
+        let log_index = Decode::decode(input)?;
+        let (alone, only_reads) = Decode::decode(input)?;
+        let (effect, outcome) = Decode::decode(input)?;
+        Ok(Place { number, id, log_index, alone, only_reads, effect, outcome, after: After::default() })
+    }
+}
 
 /// What earlier writes touched, to find conflicts, without what they wrote.
 mod touched {
