@@ -13,6 +13,7 @@ mod check;
 mod class;
 mod command;
 mod difference;
+mod layouts;
 mod member;
 mod partition;
 mod plan;

@@ -17,6 +17,7 @@ pub mod cluster;
 mod configuration;
 mod content;
 mod effects;
+pub mod encoding;
 pub mod entry;
 mod evaluate;
 mod handovers;
