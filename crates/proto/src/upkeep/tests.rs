@@ -27,7 +27,9 @@ fn register(node: u32) -> Command {
 fn cluster(nodes: u32, upkeep: &mut Upkeep) -> Cluster {
     let mut cluster = Cluster::new(ClusterId(7));
     cluster.apply(Command::Found(vec![])).unwrap();
-    (1..=nodes).for_each(|node| drop(cluster.apply(register(node)).unwrap()));
+    for node in 1..=nodes {
+        cluster.apply(register(node)).unwrap();
+    }
     let settings = ClassSettings { partitions: 16, ..ClassSettings::new(2) };
     cluster.apply(Command::CreateClass(CLASS, settings)).unwrap();
     follow(&mut cluster, upkeep, 0);
