@@ -204,10 +204,13 @@ impl Partition {
     fn learn(&mut self, id: TransactionId, outcome: Outcome) {
         let superseded = self.state.learn(id, outcome);
         self.collection.note(superseded);
-        let Some((_, prepare)) = self.state.record(id).and_then(|record| record.prepare.clone()) else { return };
+        let Some((_, prepare)) = self.state.record(id).and_then(|record| record.prepare.clone()) else {
+            return;
+        };
         for (blob, only_reads) in decision::own_heads(&prepare) {
             // Who may be voted for now that the head moved on.
-            self.ready.extend(self.state.head(blob).into_iter().flat_map(|head| head.newly_settled(!only_reads)));
+            self.ready
+                .extend(self.state.head(blob).into_iter().flat_map(|head| head.newly_settled(!only_reads)));
         }
     }
 

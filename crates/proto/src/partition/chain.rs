@@ -244,7 +244,9 @@ impl Partition {
     /// Passes transactions on again whose outcome has not been heard of for a while.
     pub(super) fn tick_chain(&mut self, cx: &mut Context) {
         for id in self.chain.unreleased.take_due(cx.now) {
-            let Some(record) = self.state.record(id).filter(|record| record.outcome.is_none()) else { continue };
+            let Some(record) = self.state.record(id).filter(|record| record.outcome.is_none()) else {
+                continue;
+            };
             let Some((_, prepare)) = record.prepare.clone() else { continue };
             self.pass_on(cx, &prepare);
             self.chain.unreleased.add(cx.now, id);

@@ -184,7 +184,9 @@ impl Partition {
             }
         }
         for id in self.unsure.take_due(cx.now) {
-            let Some(record) = self.state.record(id).filter(|record| record.outcome.is_none()) else { continue };
+            let Some(record) = self.state.record(id).filter(|record| record.outcome.is_none()) else {
+                continue;
+            };
             let Some((_, writes)) = &record.write else { continue };
             questions.extend(numbers(cx, writes).into_iter().map(|(head, number)| (head, number, id)));
             let ask = Message::Ask { id, partition: self.id, node: self.me.node };
