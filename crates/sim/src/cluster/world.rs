@@ -366,23 +366,26 @@ impl World {
                 self.after(TICK_EVERY, Event::ManagerTick);
             }
             Event::ToManager(node, request) => {
+                let request = self.arrived(request);
                 if let Some(reply) = self.manager.handle(Time(now), request) {
                     self.answer_node(node, reply);
                 }
             }
             Event::FromManager(node, reply) => {
                 if self.is_awake(node, Event::FromManager(node, reply.clone())) {
+                    let reply = self.arrived(reply);
                     self.server(node).managed(now, reply);
                     self.flush(node);
                 }
             }
             Event::RingAsked(session, request) => {
+                let request = self.arrived(request);
                 if let Some(reply) = self.manager.handle(Time(now), request) {
                     let delay = 1 + self.random.below(MANAGER_DELAY);
                     self.after(delay, Event::RingTold(session, reply));
                 }
             }
-            Event::RingTold(session, reply) => self.tell_ring(session, reply),
+            Event::RingTold(session, reply) => self.tell_ring(session, self.arrived(reply)),
             Event::Fault => self.fault(),
         }
     }
