@@ -328,7 +328,7 @@ impl Connection {
         }
     }
 
-    /// Says that nothing more comes, after what is queued and has credit. Nothing is queued from here on.
+    /// Says that nothing more comes, after what is queued. Nothing is queued from here on.
     pub fn close(&mut self) {
         if self.is_open() {
             self.phase = Phase::Closing;
@@ -357,7 +357,7 @@ impl Connection {
                 return self.queues[channel].pop_front();
             }
         }
-        if self.phase == Phase::Closing {
+        if self.phase == Phase::Closing && self.queued == 0 {
             self.phase = Phase::Closed;
             return Some(Frame::control(Kind::Close, Channel::default(), &[]));
         }

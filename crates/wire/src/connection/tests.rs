@@ -246,10 +246,16 @@ fn a_ping_is_answered_and_many_do_not_fill_memory() {
 #[test]
 fn what_is_queued_comes_before_the_farewell() {
     let (mut dialer, mut listener) = opened(client(), node(1));
-    dialer.send(message(DATA, b"last")).unwrap();
+    for number in 0..4 {
+        dialer.send(message(DATA, &[number; 1000])).unwrap();
+    }
     dialer.close();
     assert!(matches!(dialer.send(message(DATA, b"late")), Err(Unsent::NotOpen(_))));
-    assert_eq!(carry(&mut dialer, &mut listener).unwrap(), [b"last"]);
+    assert_eq!(carry(&mut dialer, &mut listener).unwrap().len(), 3, "one waits for credit");
+    let (header, _) = Header::parse(message(DATA, &[0; 1000]).bytes(), 1000).unwrap().unwrap();
+    (0..3).for_each(|_| listener.consume(&header));
+    carry(&mut listener, &mut dialer).unwrap();
+    assert_eq!(carry(&mut dialer, &mut listener).unwrap(), [[3; 1000]]);
     assert!(dialer.is_done() && !listener.is_open());
     listener.receive(message(DATA, b"after the farewell").bytes());
     assert_eq!(listener.poll(), Ok(None));
