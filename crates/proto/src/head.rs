@@ -31,6 +31,8 @@ pub struct Head {
     recent_after: Number,
     begun_after: Number,
     collect_from: Number,
+    /// Where in the log that was noted.
+    collected_at: u64,
 }
 
 /// A blob as its head knows it.
@@ -238,6 +240,10 @@ impl Head {
             }
         }
         self.links.retain(|_, links| !links.is_empty());
+        if self.collected_at > last {
+            // The other replicas have not noted it.
+            self.collect_from = Number::ZERO;
+        }
     }
 
     /// Forgets which numbers came before those that the log is never cut before.
@@ -276,8 +282,9 @@ impl Head {
     }
 
     /// Notes that superseded versions up to a number have been collected.
-    pub fn set_collected(&mut self, up_to: Number) {
+    pub fn set_collected(&mut self, log_index: u64, up_to: Number) {
         self.collect_from = self.collect_from.max(up_to);
+        self.collected_at = log_index;
     }
 
     /// Whether nothing is left that anybody could ask for.
