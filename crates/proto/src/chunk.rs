@@ -28,9 +28,10 @@ pub struct Chunk {
     versions: BTreeMap<Number, Content>,
     collected: Number,
     kept: BTreeSet<Number>,
-    /// Where in the log versions were last dropped, and whether the log has lost that: then other replicas may still have them.
+    /// Where in the log versions were last dropped.
     dropped_at: u64,
-    has_lost_drop: bool,
+    /// The log lost an entry by which versions were dropped here, so that other replicas may still have them: what they were told since.
+    told_since_loss: Option<(Number, Vec<Number>)>,
 }
 
 /// A write that is logged and not applied.
@@ -101,7 +102,9 @@ impl Chunk {
             self.arrivals.pop_back();
         }
         self.pending.retain(|_, write| write.log_index <= last);
-        self.has_lost_drop |= self.dropped_at > last;
+        if self.dropped_at > last {
+            self.told_since_loss = Some((Number::ZERO, Vec::new()));
+        }
     }
 
     /// Forgets where writes were logged up to an index that the log is never cut before.
@@ -184,7 +187,12 @@ impl Chunk {
     /// since must stay.
     pub fn collect(&mut self, log_index: u64, up_to: Number, keep: &[Number]) {
         if up_to >= self.collected {
-            (self.dropped_at, self.has_lost_drop) = (log_index, false);
+            self.dropped_at = log_index;
+            // Whoever keeps nothing but the newest has no more than this replica.
+            self.told_since_loss.take_if(|_| keep.is_empty());
+            if let Some(told) = &mut self.told_since_loss {
+                *told = (up_to, keep.to_vec());
+            }
             let seen = self.seen_at(up_to, keep);
             self.versions.retain(|version, _| *version > up_to || seen.contains(version));
             self.kept =
@@ -196,7 +204,8 @@ impl Chunk {
     /// Whether collecting would drop anything, here or at a replica that has not been told.
     pub fn would_collect(&self, up_to: Number, keep: &[Number]) -> bool {
         let drops = || self.versions.range(..=up_to).count() > self.seen_at(up_to, keep).len();
-        up_to >= self.collected && (self.has_lost_drop || drops())
+        let is_news = |(told, kept): &(Number, Vec<Number>)| (*told, kept.as_slice()) != (up_to, keep);
+        up_to >= self.collected && (self.told_since_loss.as_ref().is_some_and(is_news) || drops())
     }
 
     /// Whether what is seen at a number has never been dropped.
@@ -269,7 +278,10 @@ mod tests {
         assert!(!chunk.would_collect(up_to, &[]));
         chunk.cut_log(6);
         assert!(chunk.would_collect(up_to, &[]), "the other replicas do not know");
-        chunk.collect(7, up_to, &[]);
+        chunk.collect(7, up_to, &[Number::new(1, 1)]);
+        assert!(!chunk.would_collect(up_to, &[Number::new(1, 1)]), "that has been said");
+        assert!(chunk.would_collect(up_to, &[]), "they may keep what a reader held");
+        chunk.collect(8, up_to, &[]);
         assert!(!chunk.would_collect(up_to, &[]));
     }
 
