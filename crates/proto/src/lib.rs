@@ -17,8 +17,10 @@ pub mod cluster;
 mod configuration;
 mod content;
 mod effects;
+pub mod encoding;
 pub mod entry;
 mod evaluate;
+mod handovers;
 mod head;
 mod keyspace;
 mod lease;
@@ -32,11 +34,13 @@ mod ring;
 mod router;
 mod state;
 mod transaction;
+mod upkeep;
 
 pub use chunk::Chunk;
 pub use client::{BlobPlan, Client, ClientOutput, Event};
 pub use configuration::{ClassId, Configuration, Epoch, PartitionId, Replica, RingVersion};
 pub use content::Content;
+pub use handovers::{Awaited, Handovers};
 pub use head::{Blob, Head, is_final};
 pub use keyspace::{Keyspace, Keyspaces, Piece};
 pub use lease::{Lease, LeaseRequest, LeaseTerms};
@@ -55,3 +59,4 @@ pub use transaction::{
     BlobName, ChunkName, HeadPlan, Operation, OperationResult, Outcome, Plan, Refusal, ResultValue, Seen,
     SessionId, StopPlan, TransactionId,
 };
+pub use upkeep::{Upkeep, UpkeepTerms};
