@@ -244,7 +244,7 @@ impl ChunkOperation {
     }
 }
 
-layout!(struct Chunk { arrivals, pending, versions, collected, kept });
+layout!(struct Chunk { arrivals, pending, versions, collected, kept, dropped_at, told_since_loss });
 layout!(struct PendingWrite { id, decider, log_index, operations, outcome });
 
 #[cfg(test)]

@@ -373,7 +373,7 @@ pub fn is_final(refusal: Refusal) -> bool {
 }
 
 layout!(struct Head {
-    newest, blob, places, links, slot, recent as touched, recent_after, begun_after, collect_from,
+    newest, blob, places, links, slot, recent as touched, recent_after, begun_after, collect_from, collected_at,
 });
 layout!(struct Blob { creation, size, attributes, written });
 layout!(struct Place { number, id, log_index, alone, only_reads, effect, outcome });
