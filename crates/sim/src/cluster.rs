@@ -10,5 +10,7 @@ pub mod profile;
 pub mod run;
 pub mod server;
 pub mod sightings;
+pub mod storage;
+pub mod target;
 pub mod trace;
 pub mod world;
