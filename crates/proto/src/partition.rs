@@ -1,13 +1,14 @@
 //! A partition at one replica: its log and state, and what the replica does in its role.
 //!
 //! The parts: `replication` keeps the replicas' logs equal and knows what is durable, `chain` visits heads, `decision` drives
-//! transactions to their end, `chunks` logs writes whose heads are elsewhere, `reading` answers readers, `collection` drops versions.
+//! transactions to their end, `freezing` keeps writers out, `chunks` logs writes whose heads are elsewhere, `reading` answers readers, `collection` drops versions.
 //! None of them calls the network or the disk: they push effects.
 
 mod chain;
 mod chunks;
 mod collection;
 mod decision;
+mod freezing;
 mod reading;
 mod replication;
 
@@ -50,6 +51,7 @@ pub struct Partition {
     ready: VecDeque<TransactionId>,
     held: BTreeMap<TransactionId, chunks::Held>,
     readers: reading::Readers,
+    freezes: freezing::Freezes,
     collection: collection::Collection,
 }
 
@@ -63,6 +65,7 @@ enum Role {
     Backup { synced: bool, early: replication::Early },
 }
 
+pub use freezing::FREEZE_MAX;
 pub use reading::PIN_TIMEOUT;
 
 /// A thing that was said and not answered is said again after this many microseconds.
@@ -99,6 +102,7 @@ impl Partition {
             ready: VecDeque::new(),
             held: BTreeMap::new(),
             readers: reading::Readers::default(),
+            freezes: freezing::Freezes::default(),
             collection: collection::Collection::default(),
         }
     }
@@ -136,7 +140,7 @@ impl Partition {
     /// How many transactions are on their way here: waiting, undecided, or not known everywhere.
     pub fn unfinished(&self) -> usize {
         let undecided = self.state.records().filter(|(_, record)| record.outcome.is_none()).count();
-        self.chain.len() + undecided + self.drives.len() + self.held.len()
+        self.chain.len() + undecided + self.drives.len() + self.held.len() + self.freezes.len()
     }
 
     /// What is on its way here, for a report.
@@ -178,6 +182,7 @@ impl Partition {
         self.tick_replication(cx);
         if self.is_established() {
             self.flush_outcomes(cx);
+            self.tick_freezes(cx);
             self.tick_chain(cx);
             self.tick_decisions(cx);
             self.tick_chunks(cx);
@@ -192,6 +197,7 @@ impl Partition {
             self.vote_for_ready(cx);
             self.run_waiting(cx);
             self.vote_for_ready(cx);
+            self.run_frozen(cx);
         }
         self.wake_readers(cx);
     }
@@ -204,6 +210,7 @@ impl Partition {
         for blob in blobs {
             self.note_ready(&blob);
         }
+        self.see_frozen();
     }
 
     /// Notes who may be voted for now that a head moved on.

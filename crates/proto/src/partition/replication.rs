@@ -76,6 +76,7 @@ impl Partition {
         self.held.clear();
         self.collection = collection::Collection::default();
         self.drop_readers(cx);
+        self.drop_freezes();
     }
 
     fn lead(&mut self, cx: &mut Context) {

@@ -7,7 +7,7 @@ use tyr_proto::{
 };
 
 /// Everything that has a name here.
-pub const ALL: [&str; 26] = [
+pub const ALL: [&str; 30] = [
     "answered elsewhere",
     "asked about a number",
     "asked for a fate",
@@ -17,6 +17,7 @@ pub const ALL: [&str; 26] = [
     "cut a log",
     "evicted a node",
     "expired a read",
+    "froze blobs",
     "forgot an outcome",
     "installed a state",
     "learned everything",
@@ -24,6 +25,8 @@ pub const ALL: [&str; 26] = [
     "lost a number",
     "noted a mark",
     "old values from elsewhere",
+    "passed a freeze on",
+    "prepared under a reserve",
     "reconciled a log",
     "refused by conflict",
     "refused by existence",
@@ -32,6 +35,7 @@ pub const ALL: [&str; 26] = [
     "refused past the first stop",
     "released a role",
     "released a slot",
+    "reserved blobs",
     "reported a slow replica",
     "told of a refusal",
 ];
@@ -58,6 +62,8 @@ fn of_message(message: &Message) -> Option<&'static str> {
         Message::Copy { .. } => "copied a state",
         Message::NumberLost { .. } => "lost a number",
         Message::Olds { .. } => "old values from elsewhere",
+        Message::Freeze { freeze, .. } if freeze.stays => "reserved blobs",
+        Message::Freeze { .. } => "passed a freeze on",
         Message::Reconciled { .. } => "reconciled a log",
         Message::Release { .. } => "released a slot",
         Message::Outcome { outcome: Outcome::Refused(_), .. } => "told of a refusal",
@@ -74,6 +80,7 @@ fn of_answer(answer: &Answer) -> Option<&'static str> {
             Refusal::Invalid => return None,
         },
         Answer::Expired { .. } => "expired a read",
+        Answer::Frozen { .. } => "froze blobs",
         Answer::Elsewhere { .. } => "answered elsewhere",
         _ => return None,
     })
@@ -81,6 +88,7 @@ fn of_answer(answer: &Answer) -> Option<&'static str> {
 
 fn of_entry(entry: &Entry) -> Option<&'static str> {
     Some(match entry {
+        Entry::Prepare(prepare) if prepare.plan.reserve.is_some() => "prepared under a reserve",
         Entry::Refuse(refused) if refused.plan.is_none() => "refused for a client that gave up",
         Entry::Refuse(refused) if !refused.stops.is_empty() => "refused past the first stop",
         Entry::Write(writes) if writes.refused.is_some() => "logged a lost write's place",

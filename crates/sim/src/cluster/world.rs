@@ -8,15 +8,16 @@ use std::{
 };
 
 use tyr_proto::{
-    ClassId, ClientOutput, Keyspace, KeyspaceSeed, Keyspaces, Layout, NodeId, Output, PartitionCount,
-    Placement, SessionId, Time,
+    BlobName, ClassId, ClientOutput, Keyspace, KeyspaceSeed, Keyspaces, Layout, NodeId, Output, PartitionCount,
+    Placement, RingVersion, SessionId, Time,
     cluster::{ClassSettings, Command, Fact},
     message::{Answer, Envelope, RequestId},
 };
 use tyr_types::{Durability, KeyspaceSettings};
 
 use super::{
-    caller::{CHUNK, Caller, KEYSPACE},
+    caller::Caller,
+    layout::{CHUNK, KEYSPACE},
     manager::{Manager, Reply, Request},
     pins::{Grant, Pins},
     profile::{Fault, Profile},
@@ -35,6 +36,9 @@ pub struct World {
     profile: Profile,
     servers: BTreeMap<NodeId, Server>,
     manager: Manager,
+    ring_version: RingVersion,
+    ring_changed_at: u64,
+    keyspaces: Arc<Keyspaces>,
     callers: BTreeMap<SessionId, Caller>,
     links_cut: BTreeMap<(NodeId, NodeId), u64>,
     is_faulty: bool,
@@ -128,6 +132,9 @@ impl World {
             profile,
             servers,
             manager,
+            ring_version: RingVersion(0),
+            ring_changed_at: 0,
+            keyspaces,
             callers,
             links_cut: BTreeMap::new(),
             is_faulty: true,
@@ -255,6 +262,7 @@ impl World {
             self.now = at;
             self.note(&event.0);
             self.happen(*event.0, steps);
+            self.note_ring();
             if self.now >= checked_at + 1_000 {
                 checked_at = self.now;
                 if holds(self) {
@@ -343,8 +351,11 @@ impl World {
                 }
             }
             Event::Answer(session, node, answer) => {
-                if let Answer::Looked { request, .. } = &answer {
-                    self.pins.accept(*request, node);
+                match &answer {
+                    Answer::Looked { request, partition, .. } | Answer::Frozen { request, partition, .. } => {
+                        self.pins.accept(*request, *partition, node);
+                    }
+                    _ => {}
                 }
                 if let Some(caller) = self.callers.get_mut(&session) {
                     caller.client.handle_answer(Time(now), node, answer);
@@ -410,8 +421,9 @@ impl World {
     }
 
     /// A reader was told that its version is gone: that must not be as long as its pin stands.
-    fn check_expired(&mut self, look: RequestId) {
-        let Some(Grant { node, start, partition: id, epoch }) = self.pins.grant_of(look) else { return };
+    fn check_expired(&mut self, look: RequestId, blob: &BlobName) {
+        let head = self.keyspaces[&KEYSPACE].partition_of(blob, 0);
+        let Some(Grant { node, start, partition: id, epoch }) = self.pins.grant_of(look, head) else { return };
         let server = &self.servers[&node];
         let partition = server.router().and_then(|router| router.partition(id));
         let stands = server.start == start && partition.is_some_and(|partition| partition.holds_pin(look));
@@ -424,6 +436,24 @@ impl World {
         }
     }
 
+    /// A transaction was refused by conflict whose blobs were reserved for it: that must not be as long as the reserve stands.
+    fn check_refused_reserve(&mut self, session: SessionId, since: u64) {
+        if self.ring_changed_at < since {
+            let (client, now) = (session.0, self.now);
+            self.broken.get_or_insert(format!(
+                "reserve broken: client {client} reserved at {since} and was refused by conflict until {now}"
+            ));
+        }
+    }
+
+    /// Notes when the ring changes: whoever then loses a role loses what it held for clients.
+    fn note_ring(&mut self) {
+        let version = self.manager.cluster().version();
+        if version != self.ring_version {
+            (self.ring_version, self.ring_changed_at) = (version, self.now);
+        }
+    }
+
     /// Takes from a node what it wants done.
     fn flush(&mut self, node: NodeId) {
         while let Some(output) = self.server(node).poll() {
@@ -431,7 +461,7 @@ impl World {
             match output {
                 Output::Send(to, envelope) => self.send(node, to, envelope),
                 Output::Answer(session, answer) => {
-                    if let Answer::Looked { request, .. } = &answer {
+                    if let Answer::Looked { request, .. } | Answer::Frozen { request, .. } = &answer {
                         self.note_pin(node, *request);
                     }
                     if let Some(delay) = self.delay() {
@@ -522,7 +552,9 @@ impl World {
             caller.step(now, &mut self.history, steps);
         }
         let expired = std::mem::take(&mut caller.expired);
-        expired.into_iter().for_each(|look| self.check_expired(look));
+        let refused = std::mem::take(&mut caller.refused_reserves);
+        expired.iter().for_each(|(look, blob)| self.check_expired(*look, blob));
+        refused.into_iter().for_each(|since| self.check_refused_reserve(session, since));
         self.flush_caller(session);
     }
 
