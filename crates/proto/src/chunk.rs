@@ -14,6 +14,7 @@ use crate::{
     canary::{Canary, planted},
     content::Content,
     entry::{ChunkOperation, ChunkWrite, Link},
+    layout,
 };
 
 /// A chunk.
@@ -227,6 +228,9 @@ impl ChunkOperation {
         start < range.end && range.start < end
     }
 }
+
+layout!(struct Chunk { arrivals, pending, versions, collected, kept });
+layout!(struct PendingWrite { id, decider, log_index, operations, outcome });
 
 #[cfg(test)]
 mod tests {

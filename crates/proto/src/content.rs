@@ -3,9 +3,13 @@
 use alloc::{sync::Arc, vec, vec::Vec};
 use core::ops::Range;
 
-use tyr_types::{Operand, Transform};
+use tyr_types::{OFFSET_MAX, Operand, Transform};
 
-use crate::entry::ChunkOperation;
+use crate::{
+    encoding::{Decode, Decoder, Encode, Encoder, Malformed, ensure},
+    entry::ChunkOperation,
+    layout,
+};
 
 /// An immutable version of a chunk: runs of bytes that writes left, in order, not overlapping. A write makes a new version that shares
 /// the bytes of its parent, so that it costs its own bytes.
@@ -14,11 +18,18 @@ pub struct Content {
     extents: Vec<Extent>,
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 struct Extent {
     start: u64,
     bytes: Arc<[u8]>,
     part: Range<usize>,
+}
+
+/// Equal bytes in equal places, whatever they are a part of.
+impl PartialEq for Extent {
+    fn eq(&self, other: &Self) -> bool {
+        self.start == other.start && self.bytes[self.part.clone()] == other.bytes[other.part.clone()]
+    }
 }
 
 impl Extent {
@@ -95,6 +106,29 @@ impl Content {
         let new: Arc<[u8]> = transform.apply(operand).to_le_bytes()[..size].into();
         self.put(Extent { start: offset, bytes: new, part: 0..size });
         old.into()
+    }
+}
+
+layout!(struct Content { extents } check |content: &Content| {
+    let apart = content.extents.windows(2).all(|pair| pair[0].end() <= pair[1].start);
+    ensure(apart, "extents overlap or are not in order")
+});
+
+/// Where it begins, and of the payload only the part that is left of it.
+impl Encode for Extent {
+    fn encode(&self, out: &mut Encoder) {
+        out.varint(self.start);
+        out.payload_part(&self.bytes, &self.part);
+    }
+}
+
+impl Decode for Extent {
+    fn decode(input: &mut Decoder<'_>) -> Result<Self, Malformed> {
+        let start = input.varint()?;
+        let (bytes, part) = input.payload_part()?;
+        let end = start.checked_add(part.len() as u64).filter(|end| *end <= OFFSET_MAX);
+        ensure(!part.is_empty() && end.is_some(), "an extent is empty or out of bounds")?;
+        Ok(Extent { start, bytes, part })
     }
 }
 

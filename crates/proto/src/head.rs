@@ -12,7 +12,9 @@ use tyr_types::Number;
 use crate::{
     Outcome, Refusal, Seen, TransactionId,
     canary::{Canary, planted},
+    encoding::{Decode, Decoder, Encode, Encoder, Malformed},
     entry::{ExistenceEffect, HeadEffect, Link, SizeEffect},
+    layout,
     message::Looked,
 };
 
@@ -384,6 +386,47 @@ impl HeadEffect {
 /// Whether a refusal is final under every id, so that the client need not try again.
 pub fn is_final(refusal: Refusal) -> bool {
     matches!(refusal, Refusal::Exists | Refusal::NotFound | Refusal::Invalid)
+}
+
+layout!(struct Head {
+    newest, blob, places, links, slot, recent as touched, recent_after, begun_after, collect_from,
+});
+layout!(struct Blob { creation, size, attributes, written });
+layout!(struct Place { number, id, log_index, alone, only_reads, effect, outcome });
+layout!(enum Access { 0 => Reads, 1 => Writes });
+
+/// What earlier writes touched, to find conflicts, without what they wrote.
+mod touched {
+    use super::{Arc, Decode, Decoder, Encode, Encoder, HeadEffect, Malformed, TransactionId, VecDeque};
+    use tyr_types::Number;
+
+    type Touched = (Number, TransactionId, Arc<HeadEffect>);
+
+    pub(super) fn encode(recent: &VecDeque<Touched>, out: &mut Encoder) {
+        out.varint(recent.len() as u64);
+        for (number, id, effect) in recent {
+            number.encode(out);
+            id.encode(out);
+            effect.existence.encode(out);
+            effect.size.encode(out);
+            effect.ranges.encode(out);
+            out.varint(effect.attributes.len() as u64);
+            effect.attributes.iter().for_each(|(name, _)| name.encode(out));
+        }
+    }
+
+    pub(super) fn decode(input: &mut Decoder<'_>) -> Result<VecDeque<Touched>, Malformed> {
+        (0..input.count()?).map(|_| decode_one(input)).collect()
+    }
+
+    fn decode_one(input: &mut Decoder<'_>) -> Result<Touched, Malformed> {
+        let (number, id) = Decode::decode(input)?;
+        let (existence, size, ranges) = Decode::decode(input)?;
+        let attributes = (0..input.count()?).map(|_| Ok((Decode::decode(input)?, None)));
+        let attributes = attributes.collect::<Result<_, Malformed>>()?;
+        let effect = HeadEffect { existence, size, ranges, attributes, ..HeadEffect::default() };
+        Ok((number, id, Arc::new(effect)))
+    }
 }
 
 #[cfg(test)]

@@ -17,9 +17,11 @@ pub mod cluster;
 mod configuration;
 mod content;
 mod effects;
+pub mod encoding;
 pub mod entry;
 mod evaluate;
 mod freeze;
+mod handovers;
 mod head;
 mod keyspace;
 mod lease;
@@ -34,6 +36,7 @@ mod ring;
 mod router;
 mod state;
 mod transaction;
+mod upkeep;
 
 pub use chunk::Chunk;
 pub use client::{
@@ -43,6 +46,7 @@ pub use client::{
 pub use configuration::{ClassId, Configuration, Epoch, PartitionId, Replica, RingVersion};
 pub use content::Content;
 pub use freeze::{Extent, FREEZE_BLOBS_MAX, Freeze, Stand};
+pub use handovers::{Awaited, Handovers};
 pub use head::{Blob, Head, is_final};
 pub use keyspace::{Keyspace, Keyspaces, Piece};
 pub use lease::{Lease, LeaseRequest, LeaseTerms};
@@ -61,3 +65,4 @@ pub use transaction::{
     BlobName, ChunkName, HeadPlan, Operation, OperationResult, Outcome, Plan, Refusal, ResultValue, Seen,
     SessionId, StopPlan, TransactionId,
 };
+pub use upkeep::{Upkeep, UpkeepTerms};

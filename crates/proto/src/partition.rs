@@ -191,13 +191,15 @@ impl Partition {
         self.tick_readers(cx);
     }
 
-    /// After any change of the state: votes that became possible, transactions that wait, readers that wait.
+    /// After any change of the state: votes that became possible, transactions and freezes that wait, readers that wait.
     fn settle(&mut self, cx: &mut Context) {
-        if self.is_established() {
+        let mut goes_on = self.is_established();
+        while goes_on {
             self.vote_for_ready(cx);
             self.run_waiting(cx);
             self.vote_for_ready(cx);
             self.run_frozen(cx);
+            goes_on = self.chain.is_stirred();
         }
         self.wake_readers(cx);
     }

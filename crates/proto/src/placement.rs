@@ -7,7 +7,11 @@ use core::ops::Range;
 
 use tyr_types::{Error, KeyspaceSettings, OFFSET_MAX, Result};
 
-use crate::{ClassId, PartitionId};
+use crate::{
+    ClassId, PartitionId,
+    encoding::{Decode, Decoder, Encode, Encoder, Malformed, ensure},
+    layout,
+};
 
 /// What a client must know of a keyspace to find its chunks. Fixed when the keyspace is created.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,11 +79,28 @@ impl Default for PartitionCount {
     }
 }
 
+impl Encode for PartitionCount {
+    fn encode(&self, out: &mut Encoder) {
+        self.0.encode(out);
+    }
+}
+
+impl Decode for PartitionCount {
+    fn decode(input: &mut Decoder<'_>) -> Result<Self, Malformed> {
+        Self::new(u32::decode(input)?).map_err(|_| Malformed("a number of partitions is out of bounds"))
+    }
+}
+
 /// How a keyspace cuts its blobs into chunks. So far chunks of one size; another layout is another case of these two functions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
     chunk_size: u64,
 }
+
+layout!(struct Layout { chunk_size } check |layout: &Layout| {
+    let is_allowed = KeyspaceSettings { chunk_size: layout.chunk_size, ..KeyspaceSettings::default() }.check();
+    ensure(is_allowed.is_ok(), "a chunk size is out of bounds")
+});
 
 impl Layout {
     /// The layout of a keyspace with these settings. Fails with [`tyr_types::ErrorKind::Invalid`] if they are out of bounds.

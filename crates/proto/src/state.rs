@@ -14,6 +14,7 @@ use crate::{
     chunk::{Chunk, Old},
     entry::{ChunkWrite, ChunkWrites, Entry, Link, Marks, Prepare, Refused},
     head::{Head, Place},
+    layout,
 };
 
 /// The state of a partition at one replica.
@@ -331,3 +332,7 @@ impl Record {
         self.outcome.is_some() && self.write.is_none() && prepared_here_alone && refused_first
     }
 }
+
+// The promises come first, so that heads and chunks refer to their payload.
+layout!(struct State { partition, records, marks, heads_after, heads, chunks });
+layout!(struct Record { prepare, write, refused, outcome, outcome_index, olds });

@@ -244,6 +244,11 @@ impl Transform {
         self.operand
     }
 
+    /// What a compare-and-swap expects; nothing for any other op.
+    pub fn expected(&self) -> Option<Operand> {
+        self.expected
+    }
+
     /// The type of the number that it works on.
     pub fn number_type(&self) -> NumberType {
         self.operand.number_type()

@@ -9,7 +9,11 @@ use alloc::{collections::BTreeMap, collections::BTreeSet, vec::Vec};
 use tyr_types::KeyspaceId;
 
 use super::{ClassSettings, Cluster, Keyspace, Member, Proposal};
-use crate::{ClassId, Configuration, NodeId, PartitionId, RingVersion};
+use crate::{
+    ClassId, Configuration, NodeId, PartitionId, RingVersion,
+    encoding::{Decode, Decoder, Encode, Encoder, Malformed},
+    layout,
+};
 
 /// Something that changes as one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -120,5 +124,22 @@ impl Cluster {
                 Fact::Partition(id, partition.configuration.clone(), partition.proposal.clone())
             }
         })
+    }
+}
+
+layout!(struct Position { version, within });
+
+/// The version of each thing; their order follows from that.
+impl Encode for Stamps {
+    fn encode(&self, out: &mut Encoder) {
+        self.by_subject.encode(out);
+    }
+}
+
+impl Decode for Stamps {
+    fn decode(input: &mut Decoder<'_>) -> Result<Self, Malformed> {
+        let by_subject: BTreeMap<Subject, RingVersion> = Decode::decode(input)?;
+        let by_version = by_subject.iter().map(|(subject, version)| (*version, *subject)).collect();
+        Ok(Stamps { by_subject, by_version })
     }
 }

@@ -90,6 +90,11 @@ impl Queue {
         self.waiting.len() < before
     }
 
+    /// Whether those that wait are to be given a turn.
+    pub fn is_stirred(&self) -> bool {
+        self.stirred
+    }
+
     /// Notes that something was decided or freed.
     pub fn stir(&mut self) {
         self.stirred = true;

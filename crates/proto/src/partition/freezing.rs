@@ -240,7 +240,11 @@ impl Partition {
             let blobs = blobs.map(|(blob, seen)| (blob.clone(), standing.numbers[blob], seen.clone())).collect();
             cx.answer(request.session, Answer::Frozen { request, point, partition: self.id, blobs });
         }
+        let before = self.freezes.len();
         self.freezes.standing.retain(|standing| standing.freeze.stays || !standing.is_answered);
+        if self.freezes.len() < before {
+            self.chain.stir();
+        }
     }
 
     /// Ends a freeze: its transaction has come, or its client wants it no more.

@@ -10,7 +10,7 @@ use std::{
 use tyr_proto::{
     BlobName, ClassId, ClientOutput, Keyspace, KeyspaceSeed, Keyspaces, Layout, NodeId, Output, PartitionCount,
     Placement, RingVersion, SessionId, Time,
-    cluster::{ClassSettings, Command, Fact},
+    cluster::{ClassSettings, Command, Fact, Request, Response},
     message::{Answer, Envelope, RequestId},
 };
 use tyr_types::{Durability, KeyspaceSettings};
@@ -18,7 +18,7 @@ use tyr_types::{Durability, KeyspaceSettings};
 use super::{
     caller::Caller,
     layout::{CHUNK, KEYSPACE},
-    manager::{Manager, Reply, Request},
+    manager::Manager,
     pins::{Grant, Pins},
     profile::{Fault, Profile},
     server::Server,
@@ -84,9 +84,9 @@ enum Event {
     CallerTick(SessionId),
     ManagerTick,
     ToManager(NodeId, Request),
-    FromManager(NodeId, Reply),
+    FromManager(NodeId, Response),
     RingAsked(SessionId, Request),
-    RingTold(SessionId, Reply),
+    RingTold(SessionId, Response),
     Fault,
 }
 
@@ -94,6 +94,8 @@ enum Event {
 const TICK_EVERY: u64 = 5_000;
 /// Microseconds between a client's ticks.
 const CALLER_TICK_EVERY: u64 = 10_000;
+/// Microseconds after which a node has heard of a change of the ring, or serves no more.
+const HEARD_AFTER: u64 = 3_000_000;
 /// Nodes, clients, and the cluster manager talk within at most this many microseconds, if nothing is wrong.
 const MANAGER_DELAY: u64 = 500;
 
@@ -117,7 +119,7 @@ impl World {
             servers.insert(node, Server::new(node, keyspaces.clone(), &mut random));
             manager.apply(super::manager::register(number, 1, 1));
         }
-        manager.plan();
+        manager.tick(Time(0));
         let callers = (1..=profile.clients)
             .map(|number| {
                 let caller = Caller::new(number, keyspaces.clone(), &profile, random.fork());
@@ -438,7 +440,8 @@ impl World {
 
     /// A transaction was refused by conflict whose blobs were reserved for it: that must not be as long as the reserve stands.
     fn check_refused_reserve(&mut self, session: SessionId, since: u64) {
-        if self.ring_changed_at < since {
+        // By then everybody who serves has heard of the change: a lease lasts no longer.
+        if self.ring_changed_at + HEARD_AFTER < since {
             let (client, now) = (session.0, self.now);
             self.broken.get_or_insert(format!(
                 "reserve broken: client {client} reserved at {since} and was refused by conflict until {now}"
@@ -535,8 +538,8 @@ impl World {
         }
     }
 
-    fn answer_node(&mut self, node: NodeId, reply: Reply) {
-        if matches!(reply, Reply::Evicted(_)) {
+    fn answer_node(&mut self, node: NodeId, reply: Response) {
+        if matches!(reply, Response::Evicted(_)) {
             self.count("evicted a node");
         }
         let is_cut = self.is_cut(NodeId(0), node);
@@ -577,8 +580,8 @@ impl World {
         }
     }
 
-    fn tell_ring(&mut self, session: SessionId, reply: Reply) {
-        let Reply::Ring(difference) = reply else { return };
+    fn tell_ring(&mut self, session: SessionId, reply: Response) {
+        let Response::Ring(difference) = reply else { return };
         let Some(caller) = self.callers.get_mut(&session) else { return };
         for fact in difference.facts {
             if let Fact::Partition(id, configuration, _) = fact {

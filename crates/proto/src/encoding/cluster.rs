@@ -1,0 +1,77 @@
+//! The layouts of the cluster manager's commands and answers, and of what it tells nodes and clients. Its snapshot's is beside it.
+
+use alloc::string::String;
+
+use super::{Decode, Decoder, Encode, Encoder, Malformed};
+use crate::{
+    ZoneRule,
+    cluster::{
+        Answer, ClassSettings, ClusterId, Command, Difference, Fact, Identity, Keyspace, KeyspaceState,
+        Member, MemberState, Presence, Proposal, Refusal, Request, Response, Subject, Zone,
+    },
+    layout,
+};
+
+layout!(struct ClusterId(bits));
+layout!(struct Identity(bits));
+
+layout!(enum Command {
+    0 => Found(founders),
+    1 => Register { identity, incarnation, memory_since, zone, weight },
+    2 => Evict(replica),
+    3 => GiveUp(node),
+    4 => RemoveReplica { partition, epoch, by, replica },
+    5 => LearnerComplete { partition, epoch, by, learner },
+    6 => Release { partition, epoch, replica, handed_to },
+    7 => Retarget { class, targets },
+    8 => Drain(node),
+    9 => Leave(node),
+    10 => CreateClass(class, settings),
+    11 => CreateKeyspace { name, class, seed, settings },
+    12 => AlterKeyspace { id, settings },
+    13 => DropKeyspace(id),
+});
+layout!(enum Answer { 0 => Done(version), 1 => Registered(node, version), 2 => KeyspaceCreated(id, version) });
+layout!(enum Refusal {
+    0 => NotFounded, 1 => Stale, 2 => NotFound, 3 => Taken, 4 => NotEntitled, 5 => TooFew, 6 => Busy, 7 => Invalid,
+});
+
+layout!(struct Member { identity, incarnation, memory_since, zone, weight, state, presence });
+layout!(enum MemberState { 0 => Active, 1 => Draining, 2 => Left });
+layout!(enum Presence { 0 => Present, 1 => Evicted, 2 => GivenUp });
+layout!(struct ClassSettings { replicas, min_replicas, partitions, durability, zones } check |settings: &ClassSettings| {
+    settings.check().map_err(|_| Malformed("a class's settings are out of bounds"))
+});
+layout!(enum ZoneRule { 0 => Require, 1 => Prefer });
+layout!(struct Keyspace { name, class, seed, settings, state });
+layout!(enum KeyspaceState { 0 => Exists, 1 => Dropped });
+layout!(struct Proposal { since, replicas, learners });
+
+layout!(struct Difference { facts, next, reached });
+layout!(enum Fact {
+    0 => Class(id, settings),
+    1 => Member(node, member),
+    2 => Keyspace(id, keyspace),
+    3 => Partition(id, configuration, proposal),
+});
+layout!(enum Request { 0 => Command(command), 1 => Register(holder, command), 2 => Lease(request, position), 3 => Ring(version) });
+layout!(enum Response {
+    0 => Registered(node),
+    1 => Granted(request, difference),
+    2 => Evicted(replica),
+    3 => Ring(difference),
+    4 => Elsewhere(leader),
+});
+layout!(enum Subject { 0 => Class(id), 1 => Member(node), 2 => Keyspace(id), 3 => Partition(id) });
+
+impl Encode for Zone {
+    fn encode(&self, out: &mut Encoder) {
+        self.as_str().encode(out);
+    }
+}
+
+impl Decode for Zone {
+    fn decode(input: &mut Decoder<'_>) -> Result<Self, Malformed> {
+        Zone::new(&String::decode(input)?).map_err(|_| Malformed("a zone's name is out of bounds"))
+    }
+}

@@ -1,0 +1,97 @@
+//! The layouts of what a partition's log holds.
+
+use tyr_types::OFFSET_MAX;
+
+use super::{Decode, Decoder, Encode, Encoder, Malformed, ensure};
+use crate::{
+    Plan,
+    entry::{
+        ChunkOperation, ChunkWrite, ChunkWrites, Entry, ExistenceEffect, HeadEffect, Link, Part, Prepare,
+        Refused, SizeEffect, Stop,
+    },
+    layout,
+};
+
+layout!(enum Entry {
+    0 => Marker,
+    1 => Prepare(prepare),
+    2 => Refuse(refused),
+    3 => Write(writes),
+    4 => Outcomes(outcomes),
+    5 => Forget { id, answered },
+    6 => Mark { session, answered },
+    7 => Collected { blob, up_to },
+    8 => Collect { chunk, up_to, keep },
+});
+
+layout!(struct Prepare { plan, stops } check |prepare: &Prepare| {
+    ensure(!prepare.stops.is_empty(), "a promise was made at no stop")?;
+    are_stops_of(&prepare.stops, Some(&prepare.plan))
+});
+layout!(struct Refused { id, refusal, plan, stops } check |refused: &Refused| {
+    are_stops_of(&refused.stops, refused.plan.as_deref())
+});
+layout!(struct Stop { partition, heads, number, effects });
+layout!(struct HeadEffect { existence, size, attributes, writes, offsets, ranges });
+layout!(enum ExistenceEffect { 0 => Stays, 1 => Begins, 2 => Ends, 3 => Restarts });
+layout!(enum SizeEffect { 0 => Stays, 1 => AtLeast(size), 2 => Exactly(size) });
+
+layout!(struct ChunkWrites { id, decider, refused, writes });
+layout!(struct ChunkWrite { chunk, partition, previous, operations });
+layout!(struct Link { number, id, decider });
+layout!(enum Part { 0 => Heads(partition), 1 => Chunks(partition) });
+
+/// Fails unless these are the first stops of the plan's chain, each with an effect for each of its heads.
+pub(super) fn are_stops_of(stops: &[Stop], plan: Option<&Plan>) -> Result<(), Malformed> {
+    let planned = plan.map(Plan::stops).unwrap_or_default();
+    let is_planned = stops.iter().zip(&planned).all(|(stop, planned)| {
+        let has_effects = stop.effects.len() == stop.heads.len();
+        has_effects && stop.partition == planned.partition && stop.heads == planned.heads
+    });
+    ensure(is_planned && stops.len() <= planned.len(), "the stops are not those of the plan")
+}
+
+/// Of the payload of a write only the part that it writes.
+impl Encode for ChunkOperation {
+    fn encode(&self, out: &mut Encoder) {
+        match self {
+            ChunkOperation::Write { offset, bytes, part } => {
+                out.byte(0);
+                out.varint(*offset);
+                out.payload_part(bytes, part);
+            }
+            ChunkOperation::Transform { offset, transform, answers } => {
+                out.byte(1);
+                out.varint(*offset);
+                transform.encode(out);
+                answers.encode(out);
+            }
+            ChunkOperation::Cut { offset } => {
+                out.byte(2);
+                out.varint(*offset);
+            }
+        }
+    }
+}
+
+impl Decode for ChunkOperation {
+    fn decode(input: &mut Decoder<'_>) -> Result<Self, Malformed> {
+        let (kind, offset) = (input.byte()?, input.varint()?);
+        let (operation, length) = match kind {
+            0 => {
+                let (bytes, part) = input.payload_part()?;
+                let length = part.len();
+                (ChunkOperation::Write { offset, bytes, part }, length)
+            }
+            1 => {
+                let (transform, answers) = (tyr_types::Transform::decode(input)?, Decode::decode(input)?);
+                (ChunkOperation::Transform { offset, transform, answers }, transform.number_type().size())
+            }
+            2 => (ChunkOperation::Cut { offset }, 0),
+            _ => return Err(Malformed("there is no such kind of ChunkOperation")),
+        };
+        let end = offset.checked_add(length as u64).filter(|end| *end <= OFFSET_MAX);
+        ensure(end.is_some(), "a chunk is changed past the largest offset")?;
+        Ok(operation)
+    }
+}

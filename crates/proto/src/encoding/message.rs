@@ -1,0 +1,78 @@
+//! The layouts of what nodes and clients say to one another.
+
+use tyr_types::{CHUNK_SIZE_MAX, Number};
+
+use super::{Malformed, ensure, entry::are_stops_of};
+use crate::{
+    Extent, Freeze, Stand, layout,
+    message::{Answer, Envelope, Looked, Message, RequestId},
+};
+
+layout!(struct Envelope { partition, message });
+layout!(struct RequestId { session, number });
+
+layout!(enum Message {
+    0 => Start(plan),
+    1 => AskOutcome { id, settle },
+    2 => Answered { session, answered },
+    3 => Look { request, blob },
+    4 => Pin { request, keep },
+    5 => Read { request, chunk, range, at },
+    6 => Scan { request, after, inclusive, limit },
+    7 => Freeze { freeze, stands },
+    8 => Frozen { request, stand, point },
+
+    32 => Pass { plan, stops },
+    33 => Release { id },
+    34 => Write { writes, driver },
+    35 => Vote { id, part },
+    36 => AskVote { id, decider },
+    37 => Outcome { id, outcome, driver },
+    38 => OutcomeStored { id, part },
+    39 => Olds { id, part, olds },
+    40 => Ask { id, partition, node },
+    41 => AskNumber { number, id, partition },
+    42 => NumberLost { number, id },
+    43 => Forget { id, answered, driver },
+    44 => Forgotten { id, part },
+
+    64 => Append { epoch, previous, entries, durable },
+    65 => Stored { epoch, index, node },
+    66 => Reconcile { epoch, epochs, start },
+    67 => Reconciled { epoch, index, node },
+    68 => Copy { epoch, index, epochs, state },
+
+    96 => AskPins { epoch, blobs },
+    97 => Pins { epoch, node, blobs },
+    98 => Collected { chunk, up_to },
+    99 => Collect { head, chunk, up_to, keep },
+} check is_sound);
+
+layout!(enum Answer {
+    0 => Outcome { id, outcome },
+    1 => Looked { request, partition, number, blob },
+    2 => Bytes { request, version, bytes, whole },
+    3 => Expired { request },
+    4 => Names { request, names, more },
+    5 => MarkNoted { partition, answered },
+    6 => Elsewhere { partition, configuration },
+    7 => Frozen { request, point, partition, blobs },
+});
+layout!(struct Freeze { request, stays, extent });
+layout!(enum Extent { 0 => Blobs(blobs), 1 => Prefix(keyspace, prefix) });
+layout!(struct Stand { epoch, count });
+layout!(struct Looked { creation, size, attributes, written });
+
+/// Indexes are places of a log, and reads lie in a chunk: whoever handles them counts on from there.
+fn is_sound(message: &Message) -> Result<(), Malformed> {
+    let is_index = |index: u64| ensure(index <= Number::MAX.index(), "an index is out of bounds");
+    match message {
+        Message::Read { range, .. } => ensure(range.end <= CHUNK_SIZE_MAX, "a chunk is read past its end"),
+        Message::Pass { plan, stops } => are_stops_of(stops, Some(plan)),
+        Message::Append { previous: index, .. }
+        | Message::Stored { index, .. }
+        | Message::Reconciled { index, .. }
+        | Message::Copy { index, .. } => is_index(*index),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,55 @@
+//! The layouts of what names things, of who holds them, and of what a client asks for.
+
+use tyr_types::Number;
+
+use super::{Malformed, ensure};
+use crate::{
+    BlobName, ChunkName, ClassId, Configuration, Epoch, Grant, HeadPlan, Incarnation, Keyspace, KeyspaceSeed,
+    LeaseRequest, LeaseTerms, NodeId, Operation, OperationResult, Outcome, PartitionId, Placement, Plan,
+    Refusal, Replica, ResultValue, RingVersion, Seen, SessionId, Time, TransactionId, layout,
+};
+
+layout!(struct NodeId(number));
+layout!(struct Incarnation(number));
+layout!(struct Replica { node, incarnation });
+layout!(struct Time(micros));
+layout!(struct LeaseTerms { length, drift_max });
+layout!(struct LeaseRequest { holder, sent });
+layout!(enum Grant { 0 => Granted(request), 1 => NotLeading, 2 => Evicted });
+
+layout!(struct ClassId(number));
+layout!(struct PartitionId { class, index });
+layout!(struct Epoch(number) check |epoch: &Epoch| ensure(epoch.0 <= Number::EPOCH_MAX, "an epoch is out of bounds"));
+layout!(struct RingVersion(number));
+layout!(struct Configuration { epoch, since, floor, replicas, learners });
+layout!(struct KeyspaceSeed(bytes));
+layout!(struct Placement { class, partitions, seed, layout });
+layout!(struct Keyspace { placement, multi_version });
+
+layout!(struct SessionId(number));
+layout!(struct TransactionId { session, sequence, birth });
+layout!(struct BlobName { keyspace, key });
+layout!(struct ChunkName { blob, index });
+
+layout!(struct Plan { id, answered, reserve, heads } check plan_has_heads);
+layout!(struct HeadPlan { partition, blob, seen, operations });
+layout!(struct Seen { number, ranges, existence, size, attributes, all_attributes, version });
+layout!(enum Operation {
+    0 => Create,
+    1 => Delete,
+    2 => Write { offset, bytes },
+    3 => Append { bytes },
+    4 => Truncate { size },
+    5 => Transform { offset, transform },
+    6 => SetAttribute { name, value },
+});
+
+layout!(enum Refusal { 0 => Conflict, 1 => Exists, 2 => NotFound, 3 => Fenced, 4 => Invalid });
+layout!(enum Outcome { 0 => Committed, 1 => Refused(refusal) });
+layout!(struct OperationResult { head, operation, value });
+layout!(enum ResultValue { 0 => Offset(offset), 1 => Old(bytes) });
+
+/// Every head has a number of 16 bits, by which answers name it.
+fn plan_has_heads(plan: &Plan) -> Result<(), Malformed> {
+    ensure((1..=usize::from(u16::MAX)).contains(&plan.heads.len()), "a plan has no heads, or too many")
+}

@@ -1,0 +1,134 @@
+//! Whatever is encoded comes back, from the same bytes for ever. No bytes make a decoder panic or reserve memory that they do not
+//! justify, and what it accepts has no other encoding.
+//!
+//! `fixtures/layouts-1.txt` has the bytes of a value of every kind under version 1 of the protocol. After the version has been raised,
+//! `TYR_WRITE_FIXTURE=1 cargo test -p tyr-proto --test encoding` writes the file of the new one.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod limit;
+mod samples;
+
+use std::{fmt::Write as _, fs, path::PathBuf};
+
+use samples::{Sample, damaged, first_bytes, kinds, samples};
+use tyr_proto::{
+    Grant,
+    cluster::{Command, Fact},
+    encoding::from_bytes,
+    entry::Entry,
+    message::{Answer, Envelope, Message},
+};
+
+/// What accepts bytes gives the same back.
+fn expect_canonical(sample: &Sample, bytes: &[u8]) {
+    if let Ok(again) = (sample.again)(bytes) {
+        assert_eq!(again, bytes, "{} read {}", sample.name, (sample.show)(bytes));
+    }
+}
+
+#[test]
+fn every_value_comes_back() {
+    for sample in samples() {
+        assert_eq!((sample.again)(&sample.bytes).as_deref(), Ok(&sample.bytes[..]), "{}", sample.name);
+    }
+}
+
+#[test]
+fn values_without_shared_payload_come_back_as_they_were() {
+    let shares = ["Prepare", "Refuse", "Write", "Pass", "Append", "Copy", "State"];
+    for sample in samples().iter().filter(|sample| !shares.iter().any(|kind| sample.name.ends_with(kind))) {
+        assert_eq!((sample.show)(&sample.bytes), sample.shown, "{}", sample.name);
+    }
+}
+
+#[test]
+fn every_kind_has_a_sample() {
+    assert_eq!(first_bytes("Entry"), kinds::<Entry>());
+    assert_eq!(first_bytes("Message"), kinds::<Message>());
+    assert_eq!(first_bytes("Answer"), kinds::<Answer>());
+    assert_eq!(first_bytes("Command"), kinds::<Command>());
+    assert_eq!(first_bytes("Fact"), kinds::<Fact>());
+    assert_eq!(first_bytes("Grant"), kinds::<Grant>());
+}
+
+#[test]
+fn the_bytes_are_those_of_the_fixture() {
+    let mut text = String::new();
+    for sample in samples() {
+        let hex = sample.bytes.iter().fold(String::new(), |mut hex, byte| {
+            write!(hex, "{byte:02x}").unwrap();
+            hex
+        });
+        writeln!(text, "{} {hex}", sample.name).unwrap();
+    }
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/layouts-1.txt");
+    if std::env::var_os("TYR_WRITE_FIXTURE").is_some() {
+        fs::write(&path, &text).unwrap();
+    }
+    let fixture = fs::read_to_string(&path).unwrap();
+    for (now, then) in text.lines().zip(fixture.lines()) {
+        assert_eq!(now, then);
+    }
+    assert_eq!(text.lines().count(), fixture.lines().count());
+}
+
+#[test]
+fn what_is_cut_off_is_refused() {
+    for sample in samples() {
+        for length in 0..sample.bytes.len() {
+            let cut = (sample.again)(&sample.bytes[..length]);
+            assert!(cut.is_err(), "{} of {length} bytes is {cut:?}", sample.name);
+        }
+        assert!((sample.again)(&[&sample.bytes[..], &[0]].concat()).is_err(), "{}", sample.name);
+    }
+}
+
+#[test]
+fn every_single_damaged_byte_is_survived() {
+    limit::memory();
+    for sample in samples() {
+        let mut bytes = sample.bytes.clone();
+        for place in 0..bytes.len() {
+            let valid = sample.bytes[place];
+            let neighbours = [valid.wrapping_add(1), valid.wrapping_sub(1), valid ^ 0x80];
+            for byte in [0, 1, 2, 3, 0x7f, 0x80, 0xff].into_iter().chain(neighbours) {
+                bytes[place] = byte;
+                expect_canonical(&sample, &bytes);
+            }
+            bytes[place] = valid;
+        }
+    }
+}
+
+#[test]
+fn any_damage_is_survived() {
+    limit::memory();
+    let samples = samples();
+    bolero::check!().for_each(|bytes: &[u8]| {
+        let Some((which, damage)) = bytes.split_first() else { return };
+        let sample = &samples[usize::from(*which) % samples.len()];
+        let damage = damage.as_chunks().0;
+        expect_canonical(sample, &damaged(&sample.bytes, &damage[..damage.len().min(8)]));
+    });
+}
+
+#[test]
+fn any_bytes_are_survived() {
+    limit::memory();
+    let samples = samples();
+    bolero::check!()
+        .for_each(|bytes: &[u8]| samples.iter().for_each(|sample| expect_canonical(sample, bytes)));
+}
+
+#[test]
+fn counts_without_elements_are_refused_before_memory_is_reserved() {
+    limit::memory();
+    let huge = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01];
+    for count in [&huge[..], &[0xff, 0xff, 0xff, 0xff, 0x0f], &[0xff, 0xff, 0x03]] {
+        let bytes = [count, &[0; 100]].concat();
+        assert!(from_bytes::<Vec<Entry>>(&bytes).is_err());
+        assert!(from_bytes::<Vec<u8>>(&bytes).is_err());
+        assert!(from_bytes::<std::collections::BTreeMap<u64, Envelope>>(&bytes).is_err());
+    }
+}

@@ -1,0 +1,485 @@
+//! Values of every kind that has bytes, made by hand.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::{collections::BTreeMap, fmt::Debug, sync::Arc};
+
+use tyr_proto::{
+    BlobName, ChunkName, ClassId, Configuration, Epoch, Extent, Freeze, Grant, HeadPlan, Incarnation, Keyspace, KeyspaceSeed,
+    Layout, LeaseRequest, NodeId, Operation, OperationResult, Outcome, PartitionCount, PartitionId,
+    Placement, Plan, Refusal, Replica, ResultValue, RingVersion, Seen, SessionId, Stand, State, Time, TransactionId,
+    ZoneRule,
+    cluster::{self, ClassSettings, Cluster, ClusterId, Command, Identity, Position, Proposal, Zone},
+    encoding::{Decode, Encode, Malformed, from_bytes, to_bytes},
+    entry::{
+        ChunkOperation, ChunkWrite, ChunkWrites, Entry, ExistenceEffect, HeadEffect, Link, Part, Prepare,
+        Refused, SizeEffect, Stop,
+    },
+    message::{Answer, Envelope, Looked, Message, RequestId},
+};
+use tyr_types::{
+    Durability, Key, KeyspaceId, KeyspaceName, KeyspaceSettings, Number, Op, Operand, Transform,
+};
+
+/// A value with its bytes, and how they are read.
+pub struct Sample {
+    /// The type, and which of its values.
+    pub name: String,
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+    /// Reads bytes as this type and writes what was read.
+    pub again: fn(&[u8]) -> Result<Vec<u8>, Malformed>,
+    /// What was read, as text.
+    pub show: fn(&[u8]) -> String,
+    /// The value as text.
+    pub shown: String,
+}
+
+fn sample<T: Encode + Decode + Debug>(name: &str, value: &T) -> Sample {
+    Sample {
+        name: name.to_string(),
+        bytes: to_bytes(value),
+        again: |bytes| from_bytes::<T>(bytes).map(|value| to_bytes(&value)),
+        show: |bytes| format!("{:?}", from_bytes::<T>(bytes)),
+        shown: format!("Ok({value:?})"),
+    }
+}
+
+/// The text of a variant is its name followed by anything else.
+fn variant(value: &impl Debug) -> String {
+    let text = format!("{value:?}");
+    text.split(|letter: char| !letter.is_alphanumeric()).next().unwrap().to_string()
+}
+
+/// Some of every type.
+pub fn samples() -> Vec<Sample> {
+    let mut all = Vec::new();
+    for entry in entries() {
+        all.push(sample(&format!("Entry::{}", variant(&entry)), &entry));
+    }
+    for message in messages() {
+        let name = format!("Message::{}", variant(&message));
+        all.push(sample(&name, &Envelope { partition: partition(7), message }));
+    }
+    for answer in answers() {
+        all.push(sample(&format!("Answer::{}", variant(&answer)), &answer));
+    }
+    for command in commands() {
+        all.push(sample(&format!("Command::{}", variant(&command)), &command));
+    }
+    for reply in replies() {
+        all.push(sample(&format!("Reply::{reply:?}"), &reply));
+    }
+    let cluster = cluster();
+    for fact in cluster.changes_since(Position::default(), 1000).facts {
+        all.push(sample(&format!("Fact::{}", variant(&fact)), &fact));
+    }
+    all.push(sample("Difference", &cluster.changes_since(Position::default(), 2)));
+    all.push(sample("Cluster", &cluster));
+    all.push(sample("State", &state()));
+    all.push(sample("Configuration", &configuration()));
+    all.push(sample("Keyspaces", &keyspaces()));
+    all.push(sample("Proposal", &proposal()));
+    let request = LeaseRequest { holder: replica(1), sent: Time(1_000_000) };
+    all.push(sample("LeaseRequest", &request));
+    for grant in [Grant::Granted(request), Grant::NotLeading, Grant::Evicted] {
+        all.push(sample(&format!("Grant::{}", variant(&grant)), &grant));
+    }
+    for transform in transforms() {
+        all.push(sample(&format!("Transform::{:?}", transform.op()), &transform));
+    }
+    all
+}
+
+fn partition(index: u32) -> PartitionId {
+    PartitionId { class: ClassId(1), index }
+}
+
+fn replica(node: u32) -> Replica {
+    Replica { node: NodeId(node), incarnation: Incarnation(u64::from(node) + 300) }
+}
+
+fn blob(key: &str) -> BlobName {
+    BlobName { keyspace: KeyspaceId(5), key: Key::new(key).unwrap() }
+}
+
+fn chunk(key: &str) -> ChunkName {
+    ChunkName { blob: blob(key), index: 130 }
+}
+
+fn id(sequence: u64) -> TransactionId {
+    TransactionId { session: SessionId(0xa1b2_c3d4), sequence, birth: RingVersion(9) }
+}
+
+fn request() -> RequestId {
+    RequestId { session: SessionId(77), number: 200 }
+}
+
+fn payload(length: u8) -> Arc<[u8]> {
+    (0..length).collect()
+}
+
+fn configuration() -> Configuration {
+    Configuration {
+        epoch: Epoch(3),
+        since: RingVersion(200),
+        floor: RingVersion(180),
+        replicas: vec![replica(1), replica(2)],
+        learners: vec![replica(3)],
+    }
+}
+
+fn proposal() -> Proposal {
+    Proposal { since: RingVersion(8), replicas: vec![replica(2)], learners: vec![replica(1), replica(3)] }
+}
+
+fn keyspaces() -> tyr_proto::Keyspaces {
+    let placement = Placement {
+        class: ClassId(1),
+        partitions: PartitionCount::new(64).unwrap(),
+        seed: KeyspaceSeed(*b"sixteen bytes :)"),
+        layout: Layout::of(&KeyspaceSettings::default()).unwrap(),
+    };
+    [(KeyspaceId(5), Keyspace { placement, multi_version: true })].into()
+}
+
+fn transforms() -> Vec<Transform> {
+    vec![
+        Transform::add(Operand::U16(3)),
+        Transform::new(Op::Multiply, Operand::F64(f64::NAN)).unwrap(),
+        Transform::min(Operand::I32(-3)),
+        Transform::max(Operand::U8(255)),
+        Transform::new(Op::And, Operand::I8(-1)).unwrap(),
+        Transform::new(Op::Or, Operand::U32(1 << 31)).unwrap(),
+        Transform::new(Op::Xor, Operand::I64(i64::MIN)).unwrap(),
+        Transform::new(Op::Swap, Operand::F32(-0.0)).unwrap(),
+        Transform::compare_and_swap(Operand::I16(7), Operand::I16(-7)).unwrap(),
+    ]
+}
+
+fn operations() -> Vec<Operation> {
+    vec![
+        Operation::Create,
+        Operation::Delete,
+        Operation::Write { offset: 1 << 40, bytes: payload(40) },
+        Operation::Append { bytes: payload(3) },
+        Operation::Truncate { size: 300 },
+        Operation::Transform { offset: 9, transform: Transform::add(Operand::U64(1)) },
+        Operation::SetAttribute { name: "a".into(), value: Some(payload(2)) },
+        Operation::SetAttribute { name: "ä".into(), value: None },
+    ]
+}
+
+/// Two heads in two partitions.
+fn plan() -> Arc<Plan> {
+    let seen = Seen {
+        number: Number::new(2, 300),
+        ranges: vec![0..10, 1000..1 << 30],
+        existence: true,
+        size: false,
+        attributes: vec!["a".into()],
+        all_attributes: true,
+        version: false,
+    };
+    let (first, second) = (
+        HeadPlan { partition: partition(1), blob: blob("one"), seen: None, operations: operations() },
+        HeadPlan { partition: partition(2), blob: blob("two"), seen: Some(seen), operations: Vec::new() },
+    );
+    Arc::new(Plan { id: id(12), answered: 11, reserve: Some(request()), heads: vec![first, second] })
+}
+
+/// What the first head's operations come to: its payload is that of the plan.
+fn effect(plan: &Plan) -> Arc<HeadEffect> {
+    let Operation::Write { bytes, .. } = &plan.heads[0].operations[2] else { panic!("the third writes") };
+    let (shared, transform) = (bytes.clone(), Transform::add(Operand::U64(1)));
+    let operations = vec![
+        ChunkOperation::Cut { offset: 5 },
+        ChunkOperation::Write { offset: 0, bytes: shared.clone(), part: 0..40 },
+        ChunkOperation::Write { offset: 200, bytes: shared.clone(), part: 20..40 },
+        ChunkOperation::Transform { offset: 9, transform, answers: (0, 5) },
+    ];
+    let previous = Some(Link { number: Number::new(1, 5), id: id(4), decider: partition(3) });
+    let here = ChunkWrite { chunk: 0, partition: partition(1), previous, operations };
+    let operations = vec![ChunkOperation::Write { offset: 8, bytes: shared, part: 2..5 }];
+    let elsewhere = ChunkWrite { chunk: 1, partition: partition(9), previous: None, operations };
+    Arc::new(HeadEffect {
+        existence: ExistenceEffect::Begins,
+        size: SizeEffect::AtLeast(1000),
+        attributes: vec![("a".into(), Some(payload(2))), ("b".into(), None)],
+        writes: vec![here, elsewhere],
+        offsets: vec![(3, 960)],
+        ranges: vec![0..40, 200..300],
+    })
+}
+
+fn stops(plan: &Plan) -> Vec<Stop> {
+    let (number, later) = (Number::new(3, 400), Number::new(4, 17));
+    let reads = Arc::new(HeadEffect::default());
+    vec![
+        Stop { partition: partition(1), heads: 0..1, number, effects: vec![effect(plan)] },
+        Stop { partition: partition(2), heads: 1..2, number: later, effects: vec![reads] },
+    ]
+}
+
+fn chunk_writes() -> Arc<ChunkWrites> {
+    let bytes = payload(100);
+    let operations = vec![
+        ChunkOperation::Write { offset: 0, bytes: bytes.clone(), part: 30..60 },
+        ChunkOperation::Write { offset: 64, bytes, part: 35..55 },
+    ];
+    let write = ChunkWrite { chunk: 2, partition: partition(7), previous: None, operations };
+    let writes = vec![(blob("one"), Number::new(3, 400), write)];
+    Arc::new(ChunkWrites { id: id(12), decider: partition(2), refused: Some(Refusal::Fenced), writes })
+}
+
+fn entries() -> Vec<Entry> {
+    let plan = plan();
+    let stops = stops(&plan);
+    let refused = Refused {
+        id: plan.id,
+        refusal: Refusal::Conflict,
+        plan: Some(plan.clone()),
+        stops: stops[..1].to_vec(),
+    };
+    let unknown = Refused { id: id(13), refusal: Refusal::Fenced, plan: None, stops: Vec::new() };
+    let refusals = [Refusal::Conflict, Refusal::Exists, Refusal::NotFound, Refusal::Fenced, Refusal::Invalid];
+    let outcomes = refusals.map(Outcome::Refused).into_iter().chain([Outcome::Committed]);
+    vec![
+        Entry::Marker,
+        Entry::Prepare(Arc::new(Prepare { plan, stops })),
+        Entry::Refuse(Arc::new(refused)),
+        Entry::Refuse(Arc::new(unknown)),
+        Entry::Write(chunk_writes()),
+        Entry::Outcomes((20..).map(id).zip(outcomes).collect()),
+        Entry::Forget { id: id(3), answered: 2 },
+        Entry::Mark { session: SessionId(u64::MAX), answered: 4 },
+        Entry::Collected { blob: blob("one"), up_to: Number::MAX },
+        Entry::Collect { chunk: chunk("one"), up_to: Number::new(2, 9), keep: vec![Number::new(1, 3)] },
+    ]
+}
+
+fn messages() -> Vec<Message> {
+    let plan = plan();
+    let stops = stops(&plan)[..1].to_vec();
+    let (id, partition, node, number) = (id(12), partition(2), NodeId(3), Number::new(3, 400));
+    let (epoch, epochs) = (Epoch(300), vec![(Epoch(1), 300), (Epoch(3), 400)]);
+    let entries = entries().into_iter().map(|entry| (epoch, Arc::new(entry))).collect();
+    let (at, stand) = (Some(number), Stand { epoch, count: 4 });
+    let extent = Extent::Blobs(vec![(partition, blob("one")), (partition, blob("two"))]);
+    let freeze = Freeze { request: request(), stays: true, extent };
+    let extent = Extent::Prefix(KeyspaceId(5), payload(3));
+    let prefix = Freeze { request: request(), stays: false, extent };
+    vec![
+        Message::Start(plan.clone()),
+        Message::AskOutcome { id, settle: true },
+        Message::Answered { session: SessionId(4), answered: 1000 },
+        Message::Look { request: request(), blob: blob("one") },
+        Message::Pin { request: request(), keep: false },
+        Message::Read { request: request(), chunk: chunk("one"), range: 0..1 << 20, at },
+        Message::Freeze { freeze: Arc::new(freeze), stands: vec![stand] },
+        Message::Freeze { freeze: Arc::new(prefix), stands: Vec::new() },
+        Message::Frozen { request: request(), stand, point: Stand { epoch, count: 200 } },
+        Message::Scan { request: request(), after: blob("one"), inclusive: true, limit: 1000 },
+        Message::Pass { plan, stops },
+        Message::Release { id },
+        Message::Write { writes: chunk_writes(), driver: partition },
+        Message::Vote { id, part: Part::Heads(partition) },
+        Message::AskVote { id, decider: partition },
+        Message::Outcome { id, outcome: Outcome::Committed, driver: Some(partition) },
+        Message::OutcomeStored { id, part: Part::Chunks(partition) },
+        Message::Olds { id, part: Part::Chunks(partition), olds: [((0, 5), payload(8))].into() },
+        Message::Ask { id, partition, node },
+        Message::AskNumber { number, id, partition },
+        Message::NumberLost { number, id },
+        Message::Forget { id, answered: 7, driver: partition },
+        Message::Forgotten { id, part: partition },
+        Message::Append { epoch, previous: 400, entries, durable: 399 },
+        Message::Stored { epoch, index: 401, node },
+        Message::Reconcile { epoch, epochs: epochs.clone(), start: 5 },
+        Message::Reconciled { epoch, index: 5, node },
+        Message::Copy { epoch, index: 500, epochs, state: Arc::new(state()) },
+        Message::AskPins { epoch, blobs: vec![(blob("one"), number)] },
+        Message::Pins { epoch, node, blobs: vec![(blob("one"), number, vec![Number::new(1, 2), number])] },
+        Message::Collected { chunk: chunk("one"), up_to: number },
+        Message::Collect { head: partition, chunk: chunk("one"), up_to: number, keep: vec![number] },
+    ]
+}
+
+fn answers() -> Vec<Answer> {
+    let (request, results) = (request(), [ResultValue::Offset(900), ResultValue::Old(payload(8))]);
+    let results = (0..).zip(results).map(|(operation, value)| OperationResult { head: 0, operation, value });
+    let looked = Looked {
+        creation: Number::new(1, 1),
+        size: 1 << 33,
+        attributes: [("a".into(), payload(20))].into(),
+        written: [(0, Number::new(1, 1)), (512, Number::new(3, 400))].into(),
+    };
+    let blobs = vec![(blob("one"), Number::new(3, 401), Some(looked.clone())), (blob("two"), Number::ZERO, None)];
+    vec![
+        Answer::Outcome { id: id(12), outcome: Some((Outcome::Committed, results.collect())) },
+        Answer::Outcome { id: id(12), outcome: None },
+        Answer::Looked { request, partition: partition(2), number: Number::new(3, 401), blob: Some(looked.clone()) },
+        Answer::Frozen { request, point: Stand { epoch: Epoch(3), count: 9 }, partition: partition(2), blobs },
+        Answer::Bytes { request, version: Number::ZERO, bytes: vec![7; 20], whole: true },
+        Answer::Expired { request },
+        Answer::Names { request, names: vec![blob("a"), blob("b")], more: true },
+        Answer::MarkNoted { partition: partition(2), answered: 12 },
+        Answer::Elsewhere { partition: partition(2), configuration: configuration() },
+    ]
+}
+
+/// What a partition has that prepared, wrote, refused, and learned.
+fn state() -> State {
+    let mut state = State::new(partition(1));
+    let plan = plan();
+    let stops = stops(&plan)[..1].to_vec();
+    let alone = |sequence: u64, index: u64| {
+        let head = HeadPlan { seen: None, ..plan.heads[0].clone() };
+        let plan = Arc::new(Plan { id: id(sequence), answered: 0, reserve: None, heads: vec![head] });
+        let number = Number::new(3, index);
+        let stop = Stop { number, effects: vec![effect(&plan)], ..stops[0].clone() };
+        Entry::Prepare(Arc::new(Prepare { plan, stops: vec![stop] }))
+    };
+    let log = [
+        Entry::Marker,
+        alone(30, 391),
+        alone(31, 392),
+        Entry::Outcomes(vec![(id(30), Outcome::Committed), (id(31), Outcome::Committed)]),
+        alone(32, 394),
+        Entry::Write(chunk_writes()),
+        Entry::Refuse(Arc::new(Refused { id: id(33), refusal: Refusal::Exists, plan: None, stops: vec![] })),
+        Entry::Collect {
+            chunk: ChunkName { blob: blob("one"), index: 0 },
+            up_to: Number::new(3, 391),
+            keep: vec![],
+        },
+        Entry::Mark { session: SessionId(8), answered: 5 },
+        Entry::Marker,
+        Entry::Prepare(Arc::new(Prepare { plan: plan.clone(), stops: stops.clone() })),
+    ];
+    for (index, entry) in (390..).zip(&log) {
+        state.apply(index, Epoch(3), entry);
+    }
+    state.head_mut(&blob("one")).release_slot(plan.id);
+    state
+}
+
+fn commands() -> Vec<Command> {
+    let (partition, epoch, replica) = (partition(0), Epoch(1), replica(2));
+    let (class, settings) = (ClassId(1), KeyspaceSettings { quota: Some(1 << 30), ..Default::default() });
+    let name = KeyspaceName::new("events").unwrap();
+    vec![
+        Command::Found(vec![Identity(1 << 127), Identity(2)]),
+        register(2),
+        Command::Evict(replica),
+        Command::GiveUp(NodeId(2)),
+        Command::RemoveReplica { partition, epoch, by: replica, replica },
+        Command::LearnerComplete { partition, epoch, by: replica, learner: replica },
+        Command::Release { partition, epoch, replica, handed_to: Some(replica) },
+        Command::Retarget { class, targets: vec![vec![NodeId(1), NodeId(2)], vec![NodeId(2)]] },
+        Command::Drain(NodeId(3)),
+        Command::Leave(NodeId(3)),
+        Command::CreateClass(class, class_settings()),
+        Command::CreateKeyspace { name, class, seed: 0x1234_5678_9abc, settings: settings.clone() },
+        Command::AlterKeyspace { id: KeyspaceId(1), settings },
+        Command::DropKeyspace(KeyspaceId(1)),
+    ]
+}
+
+fn register(number: u32) -> Command {
+    Command::Register {
+        identity: Identity(u128::from(number)),
+        incarnation: Incarnation(4),
+        memory_since: Incarnation(3),
+        zone: Zone::new("rack 1").unwrap(),
+        weight: 100,
+    }
+}
+
+fn class_settings() -> ClassSettings {
+    ClassSettings {
+        partitions: 2,
+        durability: Durability::Memory,
+        zones: ZoneRule::Require,
+        ..ClassSettings::new(2)
+    }
+}
+
+fn replies() -> Vec<cluster::Reply> {
+    use cluster::{Answer, Refusal};
+    let refusals = [
+        Refusal::NotFounded,
+        Refusal::Stale,
+        Refusal::NotFound,
+        Refusal::Taken,
+        Refusal::NotEntitled,
+        Refusal::TooFew,
+        Refusal::Busy,
+        Refusal::Invalid,
+    ];
+    let answers = [
+        Answer::Done(RingVersion(9)),
+        Answer::Registered(NodeId(1), RingVersion(1)),
+        Answer::KeyspaceCreated(KeyspaceId(1), RingVersion(300)),
+    ];
+    answers.into_iter().map(Ok).chain(refusals.into_iter().map(Err)).collect()
+}
+
+/// A cluster in which something waits, something was dropped, and somebody was evicted.
+fn cluster() -> Cluster {
+    let mut cluster = Cluster::new(ClusterId(0x0102_0304_0506_0708_090a_0b0c_0d0e_0f10));
+    cluster.apply(Command::Found(vec![Identity(1)])).unwrap();
+    for number in 1..=4 {
+        cluster.apply(register(number)).unwrap();
+    }
+    let class = ClassId(1);
+    cluster.apply(Command::CreateClass(class, class_settings())).unwrap();
+    let targets = vec![vec![NodeId(1), NodeId(2)], vec![NodeId(2), NodeId(3)]];
+    cluster.apply(Command::Retarget { class, targets }).unwrap();
+    for name in ["events", "gone"] {
+        let settings = KeyspaceSettings { durability: Durability::Memory, ..Default::default() };
+        let name = KeyspaceName::new(name).unwrap();
+        cluster.apply(Command::CreateKeyspace { name, class, seed: 5, settings }).unwrap();
+    }
+    cluster.apply(Command::DropKeyspace(KeyspaceId(2))).unwrap();
+    let targets = vec![vec![NodeId(2), NodeId(1)], vec![NodeId(2), NodeId(3)]];
+    cluster.apply(Command::Retarget { class, targets }).unwrap();
+    let evicted = Replica { node: NodeId(4), incarnation: Incarnation(4) };
+    cluster.apply(Command::Evict(evicted)).unwrap();
+    cluster.apply(Command::Drain(NodeId(3))).unwrap();
+    cluster
+}
+
+/// Values that were altered in a few places: each of `damage` says what to do where, and with which byte.
+pub fn damaged(valid: &[u8], damage: &[[u8; 4]]) -> Vec<u8> {
+    let mut bytes = valid.to_vec();
+    for &[high, low, action, byte] in damage {
+        let at = usize::from(u16::from_be_bytes([high, low])) % bytes.len().max(1);
+        match action % 4 {
+            _ if bytes.is_empty() => bytes.push(byte),
+            0 | 1 => bytes[at] = byte,
+            2 => bytes.insert(at, byte),
+            _ => drop(bytes.remove(at)),
+        }
+    }
+    bytes
+}
+
+/// What the first byte of a message, an entry, and so on can be, and a test wants to see all of.
+pub fn kinds<T: Decode + Debug>() -> Vec<u8> {
+    let is_kind = |kind: &u8| {
+        let refusal = from_bytes::<T>(&[*kind]).err();
+        refusal.is_none_or(|refusal| !refusal.0.starts_with("there is no such kind"))
+    };
+    (0..=u8::MAX).filter(is_kind).collect()
+}
+
+/// Which of these the samples have.
+pub fn first_bytes(of: &str) -> Vec<u8> {
+    let mut all = BTreeMap::new();
+    let of = format!("{of}::");
+    for sample in samples().iter().filter(|sample| sample.name.starts_with(&of)) {
+        all.insert(sample.bytes[if of == "Message::" { 2 } else { 0 }], ());
+    }
+    all.into_keys().collect()
+}
