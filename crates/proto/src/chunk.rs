@@ -108,9 +108,9 @@ impl Chunk {
         }
     }
 
-    /// Learns how a transaction ended and applies what has its turn. Returns the old values of transforms.
-    pub fn learn(&mut self, id: TransactionId, outcome: Outcome) -> Vec<Old> {
-        for write in self.pending.values_mut().filter(|write| write.id == id) {
+    /// Learns how the transaction of a number ended and applies what has its turn. Returns the old values of transforms.
+    pub fn learn(&mut self, number: Number, id: TransactionId, outcome: Outcome) -> Vec<Old> {
+        if let Some(write) = self.pending.get_mut(&number).filter(|write| write.id == id) {
             write.outcome = Some(outcome);
         }
         let mut olds = Vec::new();

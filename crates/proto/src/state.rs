@@ -201,27 +201,25 @@ impl State {
         // The first to be told is the truth: a late copy may be answered by a partition that has forgotten the transaction.
         let outcome = *record.outcome.get_or_insert(outcome);
         let (prepare, write) = (record.prepare.clone(), record.write.clone());
-        let mut chunks: BTreeSet<ChunkName> = BTreeSet::new();
+        let mut chunks: BTreeSet<(ChunkName, Number)> = BTreeSet::new();
+        let name = |blob: &BlobName, write: &ChunkWrite| ChunkName { blob: blob.clone(), index: write.chunk };
         if let Some((_, prepare)) = prepare {
+            let number = prepare.stop().number;
             for (position, effect) in prepare.stop().effects() {
                 let blob = &prepare.plan.heads[position].blob;
-                if self.head_mut(blob).learn(id, outcome) {
+                if self.head_mut(blob).learn(number, id, outcome) {
                     superseded.insert(blob.clone());
                 }
                 let own = effect.writes.iter().filter(|write| write.partition == self.partition);
-                chunks.extend(own.map(|write| ChunkName { blob: blob.clone(), index: write.chunk }));
+                chunks.extend(own.map(|write| (name(blob, write), number)));
             }
         }
         if let Some((_, writes)) = write {
-            let name = |(blob, _, write): &(BlobName, Number, ChunkWrite)| ChunkName {
-                blob: blob.clone(),
-                index: write.chunk,
-            };
-            chunks.extend(writes.writes.iter().map(name));
+            chunks.extend(writes.writes.iter().map(|(blob, number, write)| (name(blob, write), *number)));
         }
-        for name in chunks {
-            let olds = self.chunks.get_mut(&name).map(|chunk| chunk.learn(id, outcome)).unwrap_or_default();
-            self.keep_olds(olds);
+        for (name, number) in chunks {
+            let olds = self.chunks.get_mut(&name).map(|chunk| chunk.learn(number, id, outcome));
+            self.keep_olds(olds.unwrap_or_default());
         }
         superseded
     }
