@@ -43,11 +43,15 @@ pub enum Canary {
     FloorIgnored,
     /// A primary prepares whose lease is over.
     PreparedWithoutLease,
+    /// Writers do not wait for a freeze.
+    FreezeIgnored,
+    /// A freeze counts that no longer stands at one of its stops.
+    FreezeOutlived,
 }
 
 impl Canary {
     /// All of them.
-    pub const ALL: [Canary; 19] = [
+    pub const ALL: [Canary; 21] = [
         Canary::SlotNotHeld,
         Canary::HeadsInTwoOrders,
         Canary::PendingIgnored,
@@ -67,6 +71,8 @@ impl Canary {
         Canary::NumbersReused,
         Canary::FloorIgnored,
         Canary::PreparedWithoutLease,
+        Canary::FreezeIgnored,
+        Canary::FreezeOutlived,
     ];
 }
 

@@ -1,13 +1,14 @@
 //! A partition at one replica: its log and state, and what the replica does in its role.
 //!
 //! The parts: `replication` keeps the replicas' logs equal and knows what is durable, `chain` visits heads, `decision` drives
-//! transactions to their end, `chunks` logs writes whose heads are elsewhere, `reading` answers readers, `collection` drops versions.
+//! transactions to their end, `freezing` keeps writers out, `chunks` logs writes whose heads are elsewhere, `reading` answers readers, `collection` drops versions.
 //! None of them calls the network or the disk: they push effects.
 
 mod chain;
 mod chunks;
 mod collection;
 mod decision;
+mod freezing;
 mod reading;
 mod reminders;
 mod replication;
@@ -53,6 +54,7 @@ pub struct Partition {
     /// Durable writes to chunks whose heads are elsewhere, to be asked about once they are old.
     unsure: reminders::Reminders,
     readers: reading::Readers,
+    freezes: freezing::Freezes,
     collection: collection::Collection,
 }
 
@@ -66,6 +68,7 @@ enum Role {
     Backup { synced: bool, early: replication::Early },
 }
 
+pub use freezing::FREEZE_MAX;
 pub use reading::PIN_TIMEOUT;
 
 /// A thing that was said and not answered is said again after this many microseconds.
@@ -103,6 +106,7 @@ impl Partition {
             held: BTreeMap::new(),
             unsure: reminders::Reminders::default(),
             readers: reading::Readers::default(),
+            freezes: freezing::Freezes::default(),
             collection: collection::Collection::default(),
         }
     }
@@ -140,7 +144,7 @@ impl Partition {
     /// How many transactions are on their way here: waiting, undecided, or not known everywhere.
     pub fn unfinished(&self) -> usize {
         let undecided = self.state.records().filter(|(_, record)| record.outcome.is_none()).count();
-        self.chain.len() + undecided + self.drives.len() + self.held.len()
+        self.chain.len() + undecided + self.drives.len() + self.held.len() + self.freezes.len()
     }
 
     /// What is on its way here, for a report.
@@ -182,6 +186,7 @@ impl Partition {
         self.tick_replication(cx);
         if self.is_established() {
             self.flush_outcomes(cx);
+            self.tick_freezes(cx);
             self.tick_chain(cx);
             self.tick_decisions(cx);
             self.tick_chunks(cx);
@@ -190,12 +195,15 @@ impl Partition {
         self.tick_readers(cx);
     }
 
-    /// After any change of the state: votes that became possible, transactions that wait, readers that wait.
+    /// After any change of the state: votes that became possible, transactions and freezes that wait, readers that wait.
     fn settle(&mut self, cx: &mut Context) {
-        if self.is_established() {
+        let mut goes_on = self.is_established();
+        while goes_on {
             self.vote_for_ready(cx);
             self.run_waiting(cx);
             self.vote_for_ready(cx);
+            self.run_frozen(cx);
+            goes_on = self.chain.is_stirred();
         }
         self.wake_readers(cx);
     }
@@ -212,6 +220,7 @@ impl Partition {
             self.ready
                 .extend(self.state.head(blob).into_iter().flat_map(|head| head.newly_settled(!only_reads)));
         }
+        self.see_frozen();
     }
 
     fn elsewhere(&self) -> Answer {

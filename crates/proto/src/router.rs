@@ -301,7 +301,9 @@ fn deliver(partition: &mut Partition, cx: &mut Context, message: Message) {
         Message::AskOutcome { id, settle } => partition.handle_ask_outcome(cx, id, settle),
         Message::Answered { session, answered } => partition.handle_answered(cx, session, answered),
         Message::Look { request, blob } => partition.handle_look(cx, request, blob),
-        Message::Pin { request, keep, .. } => partition.handle_pin(cx, request, keep),
+        Message::Pin { request, keep } => partition.handle_pin(cx, request, keep),
+        Message::Freeze { freeze, stands } => partition.handle_freeze(cx, freeze, stands),
+        Message::Frozen { request, stand, point } => partition.handle_frozen(cx, request, stand, point),
         Message::Read { request, chunk, range, at } => partition.handle_read(cx, request, chunk, range, at),
         Message::Scan { request, after, inclusive, limit } => {
             partition.handle_scan(cx, request, after, inclusive, limit);
@@ -349,6 +351,7 @@ impl Message {
             Message::Start(plan) => Some(plan.id.session),
             Message::AskOutcome { id, .. } => Some(id.session),
             Message::Answered { session, .. } => Some(*session),
+            Message::Freeze { freeze, .. } => Some(freeze.request.session),
             Message::Look { request, .. }
             | Message::Pin { request, .. }
             | Message::Read { request, .. }

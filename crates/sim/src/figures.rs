@@ -406,7 +406,7 @@ fn seen(blob: &BlobName, number: Number, operations: Vec<Operation>) -> BlobPlan
         ranges: std::iter::once(8..16).collect(),
         existence: true,
         size: false,
-        attributes: Vec::new(),
+        ..Seen::default()
     };
     BlobPlan { blob: blob.clone(), seen: Some(seen), operations }
 }

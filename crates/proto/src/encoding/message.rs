@@ -6,7 +6,7 @@ use tyr_types::{CHUNK_SIZE_MAX, Number};
 
 use super::{Malformed, ensure, entry::are_stops_of};
 use crate::{
-    Epoch,
+    Epoch, Extent, Freeze, Stand,
     canary::{Canary, planted},
     entry::Entry,
     layout,
@@ -21,9 +21,11 @@ layout!(enum Message {
     1 => AskOutcome { id, settle },
     2 => Answered { session, answered },
     3 => Look { request, blob },
-    4 => Pin { request, blob, keep },
+    4 => Pin { request, keep },
     5 => Read { request, chunk, range, at },
     6 => Scan { request, after, inclusive, limit },
+    7 => Freeze { freeze, stands },
+    8 => Frozen { request, stand, point },
 
     32 => Pass { plan, stops },
     33 => Release { id },
@@ -53,13 +55,17 @@ layout!(enum Message {
 
 layout!(enum Answer {
     0 => Outcome { id, outcome },
-    1 => Looked { request, number, blob },
+    1 => Looked { request, partition, number, blob },
     2 => Bytes { request, version, bytes, whole },
     3 => Expired { request },
     4 => Names { request, names, more },
     5 => MarkNoted { partition, answered },
     6 => Elsewhere { partition, configuration },
+    7 => Frozen { request, point, partition, blobs },
 });
+layout!(struct Freeze { request, stays, extent });
+layout!(enum Extent { 0 => Blobs(blobs), 1 => Prefix(keyspace, prefix) });
+layout!(struct Stand { epoch, count });
 layout!(struct Looked { creation, size, attributes, written });
 
 /// Indexes are places of a log, and reads lie in a chunk: whoever handles them counts on from there.

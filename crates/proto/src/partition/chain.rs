@@ -8,29 +8,43 @@ use alloc::{
 
 use tyr_types::Number;
 
-use super::{Partition, reminders::Reminders};
+use super::{Partition, freezing::FreezeVisit, reminders::Reminders};
 use crate::{
-    BlobName, Outcome, Plan, Refusal, TransactionId,
+    BlobName, HeadPlan, Outcome, Plan, Refusal, TransactionId,
     canary::{Canary, planted},
     effects::Context,
     entry::{Entry, HeadEffect, Prepare, Refused, Stop},
     evaluate::{Evaluation, evaluate},
+    freeze::Freeze,
     head::Access,
-    message::{Answer, Message},
+    message::{Answer, Message, RequestId},
     transaction::StopPlan,
 };
 
-/// Transactions that wait for a slot or for an outcome that they depend on, in the order of their arrival.
+/// Transactions and freezes that wait for a slot or for an outcome that they depend on, in the order of their arrival.
 ///
 /// One that waits holds back later ones on the same heads. That cannot deadlock: it waits for holders of slots, which stand at later
 /// stops, for transactions past their lock points, and for earlier ones in this queue.
 #[derive(Debug, Default)]
 pub struct Queue {
-    waiting: VecDeque<Visit>,
+    waiting: VecDeque<Waiter>,
     ids: BTreeSet<TransactionId>,
     /// Transactions whose lock point has not been heard of, to be passed on again.
     pub(super) unreleased: Reminders,
     stirred: bool,
+}
+
+#[derive(Debug)]
+enum Waiter {
+    Transaction(Visit),
+    Freeze(FreezeVisit),
+}
+
+/// What waits holds back what came later.
+#[derive(Debug, Default)]
+struct HeldBack {
+    blobs: BTreeSet<BlobName>,
+    freezes: Vec<Arc<Freeze>>,
 }
 
 #[derive(Debug)]
@@ -55,6 +69,31 @@ impl Queue {
     /// Whether a transaction waits.
     pub fn contains(&self, id: TransactionId) -> bool {
         self.ids.contains(&id)
+    }
+
+    /// Has a freeze wait for its turn.
+    pub fn wait_to_freeze(&mut self, visit: FreezeVisit) {
+        self.waiting.push_back(Waiter::Freeze(visit));
+        self.stirred = true;
+    }
+
+    /// Whether a freeze waits.
+    pub fn waits_to_freeze(&self, request: RequestId) -> bool {
+        let is_it =
+            |waiter: &Waiter| matches!(waiter, Waiter::Freeze(visit) if visit.freeze.request == request);
+        self.waiting.iter().any(is_it)
+    }
+
+    /// Has freezes wait no longer; says whether any did.
+    pub fn forget_freezes(&mut self, ends: impl Fn(&FreezeVisit) -> bool) -> bool {
+        let before = self.waiting.len();
+        self.waiting.retain(|waiter| !matches!(waiter, Waiter::Freeze(visit) if ends(visit)));
+        self.waiting.len() < before
+    }
+
+    /// Whether those that wait are to be given a turn.
+    pub fn is_stirred(&self) -> bool {
+        self.stirred
     }
 
     /// Notes that something was decided or freed.
@@ -95,7 +134,7 @@ impl Partition {
             self.refuse(cx, &plan, stops, Refusal::Fenced);
         } else {
             self.chain.ids.insert(id);
-            self.chain.waiting.push_back(Visit { plan, stops, own });
+            self.chain.waiting.push_back(Waiter::Transaction(Visit { plan, stops, own }));
             self.chain.stirred = true;
         }
         self.settle(cx);
@@ -125,31 +164,56 @@ impl Partition {
 
     /// Gives everybody in the queue a turn whose heads nobody before holds back.
     pub(super) fn run_waiting(&mut self, cx: &mut Context) {
-        if !core::mem::take(&mut self.chain.stirred) {
-            return;
+        while core::mem::take(&mut self.chain.stirred) {
+            self.give_turns(cx);
         }
-        let mut held_back: BTreeSet<BlobName> = BTreeSet::new();
-        for visit in core::mem::take(&mut self.chain.waiting) {
-            let heads = || visit.plan.heads[visit.own.heads.clone()].iter().map(|head| &head.blob);
-            let attempt = match heads().any(|blob| held_back.contains(blob)) {
-                true => Attempt::Waits,
-                false => self.attempt(cx, &visit),
-            };
-            match attempt {
-                Attempt::Waits => {
-                    held_back.extend(heads().cloned());
-                    self.chain.waiting.push_back(visit);
-                    continue;
-                }
-                Attempt::Prepared(effects) => {
-                    self.chain.ids.remove(&visit.plan.id);
-                    self.prepare(cx, visit, effects);
-                }
-                Attempt::Refused(refusal) => {
-                    self.chain.ids.remove(&visit.plan.id);
-                    self.refuse(cx, &visit.plan, visit.stops, refusal);
+    }
+
+    fn give_turns(&mut self, cx: &mut Context) {
+        let mut held_back = HeldBack::default();
+        for waiter in core::mem::take(&mut self.chain.waiting) {
+            match waiter {
+                Waiter::Transaction(visit) => self.run_transaction(cx, visit, &mut held_back),
+                Waiter::Freeze(visit) => {
+                    if held_back.holds_freeze(&visit.freeze) || !self.can_freeze(cx, &visit) {
+                        held_back.freezes.push(visit.freeze.clone());
+                        self.chain.waiting.push_back(Waiter::Freeze(visit));
+                    } else {
+                        self.freeze(cx, visit);
+                    }
                 }
             }
+        }
+    }
+
+    fn run_transaction(&mut self, cx: &mut Context, visit: Visit, held_back: &mut HeldBack) {
+        let heads = || visit.plan.heads[visit.own.heads.clone()].iter();
+        // Who waits for a reserve must not be waited for by its transaction.
+        let is_held_back = |head: &HeadPlan| {
+            held_back.holds(head) && !self.freezes.is_reserved(cx.now, &head.blob, visit.plan.reserve)
+        };
+        let attempt = match heads().any(is_held_back) {
+            true => Attempt::Waits,
+            false => self.attempt(cx, &visit),
+        };
+        let (id, reserve) = (visit.plan.id, visit.plan.reserve);
+        match attempt {
+            Attempt::Waits => {
+                held_back.blobs.extend(heads().map(|head| head.blob.clone()));
+                self.chain.waiting.push_back(Waiter::Transaction(visit));
+                return;
+            }
+            Attempt::Prepared(effects) => {
+                self.chain.ids.remove(&id);
+                self.prepare(cx, visit, effects);
+            }
+            Attempt::Refused(refusal) => {
+                self.chain.ids.remove(&id);
+                self.refuse(cx, &visit.plan, visit.stops, refusal);
+            }
+        }
+        if let Some(reserve) = reserve {
+            self.end_freeze(reserve);
         }
     }
 
@@ -165,7 +229,9 @@ impl Partition {
             }
             let beginning = crate::head::Head::beginning_after(self.state.heads_after());
             let head = self.state.head(&plan.blob).unwrap_or(&beginning);
-            if !head.slot_is_free_for(access(plan.only_reads())) {
+            let access = access(plan.only_reads());
+            let is_kept_out = self.freezes.keep_out(cx.now, &plan.blob, access, visit.plan.reserve);
+            if is_kept_out || !head.slot_is_free_for(access) {
                 return Attempt::Waits;
             }
             match evaluate(head, position, plan, keyspace) {
@@ -251,6 +317,19 @@ impl Partition {
             self.pass_on(cx, &prepare);
             self.chain.unreleased.add(cx.now, id);
         }
+    }
+}
+
+impl HeldBack {
+    fn holds(&self, head: &HeadPlan) -> bool {
+        let is_frozen =
+            |freeze: &Arc<Freeze>| (freeze.stays || !head.only_reads()) && freeze.covers(&head.blob);
+        self.blobs.contains(&head.blob) || self.freezes.iter().any(is_frozen)
+    }
+
+    fn holds_freeze(&self, freeze: &Freeze) -> bool {
+        self.blobs.iter().any(|blob| freeze.covers(blob))
+            || self.freezes.iter().any(|other| (other.stays || freeze.stays) && other.meets(freeze))
     }
 }
 

@@ -77,6 +77,7 @@ impl Partition {
         self.unsure = Reminders::default();
         self.collection = collection::Collection::default();
         self.drop_readers(cx);
+        self.drop_freezes();
     }
 
     fn lead(&mut self, cx: &mut Context) {

@@ -6,10 +6,10 @@
 use std::{collections::BTreeMap, fmt::Debug, sync::Arc};
 
 use tyr_proto::{
-    BlobName, ChunkName, ClassId, Configuration, Epoch, Grant, HeadPlan, Incarnation, Keyspace, KeyspaceSeed,
-    Layout, LeaseRequest, NodeId, Operation, OperationResult, Outcome, PartitionCount, PartitionId,
-    Placement, Plan, Refusal, Replica, ResultValue, RingVersion, Seen, SessionId, State, Time, TransactionId,
-    ZoneRule,
+    BlobName, ChunkName, ClassId, Configuration, Epoch, Extent, Freeze, Grant, HeadPlan, Incarnation,
+    Keyspace, KeyspaceSeed, Layout, LeaseRequest, NodeId, Operation, OperationResult, Outcome,
+    PartitionCount, PartitionId, Placement, Plan, Refusal, Replica, ResultValue, RingVersion, Seen,
+    SessionId, Stand, State, Time, TransactionId, ZoneRule,
     cluster::{self, ClassSettings, Cluster, ClusterId, Command, Identity, Position, Proposal, Zone},
     encoding::{Decode, Encode, Malformed, from_bytes, to_bytes},
     entry::{
@@ -197,12 +197,14 @@ fn plan() -> Arc<Plan> {
         existence: true,
         size: false,
         attributes: vec!["a".into()],
+        all_attributes: true,
+        version: false,
     };
     let (first, second) = (
         HeadPlan { partition: partition(1), blob: blob("one"), seen: None, operations: operations() },
         HeadPlan { partition: partition(2), blob: blob("two"), seen: Some(seen), operations: Vec::new() },
     );
-    Arc::new(Plan { id: id(12), answered: 11, heads: vec![first, second] })
+    Arc::new(Plan { id: id(12), answered: 11, reserve: Some(request()), heads: vec![first, second] })
 }
 
 /// What the first head's operations come to: its payload is that of the plan.
@@ -294,14 +296,21 @@ pub fn messages() -> Vec<Message> {
     let stops = stops(&plan)[..1].to_vec();
     let (id, partition, node, number) = (id(12), partition(2), NodeId(3), Number::new(3, 400));
     let (epoch, epochs) = (Epoch(300), vec![(Epoch(1), 300), (Epoch(3), 400)]);
-    let at = Some(number);
+    let (at, stand) = (Some(number), Stand { epoch, count: 4 });
+    let extent = Extent::Blobs(vec![(partition, blob("one")), (partition, blob("two"))]);
+    let freeze = Freeze { request: request(), stays: true, extent };
+    let extent = Extent::Prefix(KeyspaceId(5), payload(3));
+    let prefix = Freeze { request: request(), stays: false, extent };
     vec![
         Message::Start(plan.clone()),
         Message::AskOutcome { id, settle: true },
         Message::Answered { session: SessionId(4), answered: 1000 },
         Message::Look { request: request(), blob: blob("one") },
-        Message::Pin { request: request(), blob: blob("one"), keep: false },
+        Message::Pin { request: request(), keep: false },
         Message::Read { request: request(), chunk: chunk("one"), range: 0..1 << 20, at },
+        Message::Freeze { freeze: Arc::new(freeze), stands: vec![stand] },
+        Message::Freeze { freeze: Arc::new(prefix), stands: Vec::new() },
+        Message::Frozen { request: request(), stand, point: Stand { epoch, count: 200 } },
         Message::Scan { request: request(), after: blob("one"), inclusive: true, limit: 1000 },
         Message::Pass { plan, stops },
         Message::Release { id },
@@ -337,10 +346,23 @@ fn answers() -> Vec<Answer> {
         attributes: [("a".into(), payload(20))].into(),
         written: [(0, Number::new(1, 1)), (512, Number::new(3, 400))].into(),
     };
+    let blobs =
+        vec![(blob("one"), Number::new(3, 401), Some(looked.clone())), (blob("two"), Number::ZERO, None)];
     vec![
         Answer::Outcome { id: id(12), outcome: Some((Outcome::Committed, results.collect())) },
         Answer::Outcome { id: id(12), outcome: None },
-        Answer::Looked { request, number: Number::new(3, 401), blob: Some(looked) },
+        Answer::Looked {
+            request,
+            partition: partition(2),
+            number: Number::new(3, 401),
+            blob: Some(looked.clone()),
+        },
+        Answer::Frozen {
+            request,
+            point: Stand { epoch: Epoch(3), count: 9 },
+            partition: partition(2),
+            blobs,
+        },
         Answer::Bytes { request, version: Number::ZERO, bytes: vec![7; 20], whole: true },
         Answer::Expired { request },
         Answer::Names { request, names: vec![blob("a"), blob("b")], more: true },
@@ -356,7 +378,7 @@ fn state() -> State {
     let stops = stops(&plan)[..1].to_vec();
     let alone = |sequence: u64, index: u64| {
         let head = HeadPlan { seen: None, ..plan.heads[0].clone() };
-        let plan = Arc::new(Plan { id: id(sequence), answered: 0, heads: vec![head] });
+        let plan = Arc::new(Plan { id: id(sequence), answered: 0, reserve: None, heads: vec![head] });
         let number = Number::new(3, index);
         let stop = Stop { number, effects: vec![effect(&plan)], ..stops[0].clone() };
         Entry::Prepare(Arc::new(Prepare { plan, stops: vec![stop] }))

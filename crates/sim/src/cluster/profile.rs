@@ -97,10 +97,18 @@ pub enum Kind {
     LongRead,
     /// Creates a blob and writes its first and last register.
     CreateWithHoles,
+    /// Reads blobs of several sorts as they were at one point.
+    Snapshot,
+    /// Reads all blobs as they were at one point.
+    SnapshotPrefix,
+    /// Reads some registers, thinks, and overwrites them, again and again until it is not refused.
+    Persist,
 }
 
-/// As many kinds are drawn by the swarm, the first ones; the others belong to a [`Focus`].
+/// As many kinds are drawn by the swarm, the first ones; the others belong to a [`Focus`],
 const SWARMING: usize = 17;
+/// but for these, which are drawn last, so that what was drawn before them stays.
+const SWARMING_TOO: [Kind; 3] = [Kind::Snapshot, Kind::SnapshotPrefix, Kind::Persist];
 
 /// A fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,7 +131,7 @@ pub enum Fault {
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Kind; 25] = [
+    pub const ALL: [Kind; 28] = [
         Kind::BlindWrites,
         Kind::DirectRead,
         Kind::BlobRead,
@@ -149,6 +157,9 @@ impl Kind {
         Kind::BlobsRead,
         Kind::LongRead,
         Kind::CreateWithHoles,
+        Kind::Snapshot,
+        Kind::SnapshotPrefix,
+        Kind::Persist,
     ];
 }
 
@@ -183,7 +194,7 @@ impl Profile {
             let shown = random.below(3);
             if shown == 0 { 0 } else { u32::try_from(random.below(most)).expect("small") }
         };
-        Profile {
+        let mut profile = Profile {
             nodes: u32::from(replicas) + u32::try_from(random.below(3)).expect("small"),
             replicas,
             partitions: 1 << random.below(4),
@@ -202,7 +213,11 @@ impl Profile {
             faults,
             storage: StorageProfile::model(),
             as_bytes: false,
+        };
+        for kind in SWARMING_TOO {
+            profile.weights[kind as usize] = weight(random);
         }
+        profile
     }
 
     /// A quiet cluster, to measure and to try out workloads.

@@ -7,7 +7,7 @@ use tyr_proto::{
 };
 
 /// Everything that has a name here.
-pub const ALL: [&str; 30] = [
+pub const ALL: [&str; 34] = [
     "a disk failed",
     "answered elsewhere",
     "asked about a number",
@@ -18,6 +18,7 @@ pub const ALL: [&str; 30] = [
     "cut a log",
     "evicted a node",
     "expired a read",
+    "froze blobs",
     "forgot an outcome",
     "found a disk full",
     "found partitions on its disk",
@@ -27,6 +28,8 @@ pub const ALL: [&str; 30] = [
     "lost a number",
     "noted a mark",
     "old values from elsewhere",
+    "passed a freeze on",
+    "prepared under a reserve",
     "reconciled a log",
     "refused by conflict",
     "refused by existence",
@@ -35,6 +38,7 @@ pub const ALL: [&str; 30] = [
     "refused past the first stop",
     "released a role",
     "released a slot",
+    "reserved blobs",
     "reported a slow replica",
     "told of a refusal",
     "took a checkpoint",
@@ -62,6 +66,8 @@ fn of_message(message: &Message) -> Option<&'static str> {
         Message::Copy { .. } => "copied a state",
         Message::NumberLost { .. } => "lost a number",
         Message::Olds { .. } => "old values from elsewhere",
+        Message::Freeze { freeze, .. } if freeze.stays => "reserved blobs",
+        Message::Freeze { .. } => "passed a freeze on",
         Message::Reconciled { .. } => "reconciled a log",
         Message::Release { .. } => "released a slot",
         Message::Outcome { outcome: Outcome::Refused(_), .. } => "told of a refusal",
@@ -78,6 +84,7 @@ fn of_answer(answer: &Answer) -> Option<&'static str> {
             Refusal::Invalid => return None,
         },
         Answer::Expired { .. } => "expired a read",
+        Answer::Frozen { .. } => "froze blobs",
         Answer::Elsewhere { .. } => "answered elsewhere",
         _ => return None,
     })
@@ -85,6 +92,7 @@ fn of_answer(answer: &Answer) -> Option<&'static str> {
 
 fn of_entry(entry: &Entry) -> Option<&'static str> {
     Some(match entry {
+        Entry::Prepare(prepare) if prepare.plan.reserve.is_some() => "prepared under a reserve",
         Entry::Refuse(refused) if refused.plan.is_none() => "refused for a client that gave up",
         Entry::Refuse(refused) if !refused.stops.is_empty() => "refused past the first stop",
         Entry::Write(writes) if writes.refused.is_some() => "logged a lost write's place",
