@@ -17,5 +17,5 @@ pub use gossip::{Gossip, GossipEffect, GossipTiming, PACKET_SIZE_MAX, Peer};
 pub use journal::{Change, Journal, Kept};
 pub use surroundings::{RaftRuntime, Surroundings};
 pub use transport::{NoAnswer, Transport};
-pub use types::{Proposal, Request, Response, VoterId};
+pub use types::{Premise, Proposal, Request, Response, VoterId};
 pub use voter::{Timing, Unavailable, Voter};

@@ -66,9 +66,9 @@ impl State {
                 self.membership = Membership::new(Some(entry.log_id), membership);
                 None
             }
-            EntryPayload::Normal(Proposal { term, command }) => {
-                let is_current = term.is_none_or(|term| term == entry.log_id.leader_id.term);
-                Some(if is_current { self.cluster.apply(command) } else { Err(Refusal::Stale) })
+            EntryPayload::Normal(Proposal { premise, command }) => {
+                let holds = premise.holds(entry.log_id.leader_id.term, &self.cluster);
+                Some(if holds { self.cluster.apply(command) } else { Err(Refusal::Stale) })
             }
         }
     }

@@ -1,7 +1,10 @@
 //! What the consensus is about.
 
 use openraft::{EmptyNode, RaftTypeConfig, Vote, raft::responder::OneshotResponder};
-use tyr_proto::cluster::{Cluster, Command, Reply};
+use tyr_proto::{
+    Awaited,
+    cluster::{Cluster, Command, Reply},
+};
 
 use crate::{RaftRuntime, Surroundings};
 
@@ -26,11 +29,28 @@ impl<S: Surroundings> RaftTypeConfig for Types<S> {
 /// A command, as it is logged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Proposal {
+    /// What it rests on; it is refused as stale where that does not hold any more.
+    pub premise: Premise,
+    /// The command.
+    pub command: Command,
+}
+
+/// What a command rests on. By default on nothing: it may be applied whenever it comes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Premise {
     /// The only term in which it may be applied; none: any. What a leader concluded from leases that it granted holds only in
     /// the term in which it granted them.
     pub term: Option<u64>,
-    /// The command.
-    pub command: Command,
+    /// The change that must still wait with its partition.
+    pub awaited: Option<Awaited>,
+}
+
+impl Premise {
+    /// Whether it holds in a term, before the next command is applied to the cluster.
+    pub(crate) fn holds(&self, term: u64, cluster: &Cluster) -> bool {
+        self.term.is_none_or(|only| only == term)
+            && self.awaited.is_none_or(|awaited| Awaited::of(cluster, awaited.partition) == awaited)
+    }
 }
 
 /// An entry of the log.

@@ -2,7 +2,7 @@
 //!
 //! It does what [`Leases`] asks of its caller: it begins to hold leases when it has applied everything logged before its term, it
 //! grants one only when a majority has confirmed since the request that it leads, and the evictions that it logs hold in its term
-//! only.
+//! only. So do the releases that it takes (see [`Handovers`]), and for the change only for which it took them.
 
 use std::{collections::BTreeSet, fmt, io, sync::Arc, time::Duration};
 
@@ -13,8 +13,8 @@ use openraft::{
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot};
 use tyr_proto::{
-    Grant, LeaseRequest, LeaseTerms, Leases, NodeId,
-    cluster::{Cluster, ClusterId, Command, Reply},
+    Grant, Handovers, LeaseRequest, LeaseTerms, Leases, NodeId, Replica, Time, Upkeep, UpkeepTerms,
+    cluster::{self, Cluster, ClusterId, Command, Position, Reply},
 };
 
 use crate::{
@@ -22,7 +22,7 @@ use crate::{
     journal::{Journal, Log},
     machine::Machine,
     transport::{Links, NoAnswer, Transport},
-    types::{Proposal, Request, Response, Types, VoterId},
+    types::{Premise, Proposal, Request, Response, Types, VoterId},
 };
 
 /// How long things take, in microseconds if not said otherwise.
@@ -38,6 +38,8 @@ pub struct Timing {
     pub lease: LeaseTerms,
     /// How long a node that nobody suspects may be without a lease before it is evicted.
     pub grace: u64,
+    /// Nodes that stay away, and what follows from it.
+    pub upkeep: UpkeepTerms,
     /// Entries of the log after which a snapshot is taken.
     pub snapshot_after: u64,
 }
@@ -50,6 +52,7 @@ impl Default for Timing {
             watch: 200_000,
             lease: LeaseTerms::default(),
             grace: 5_000_000,
+            upkeep: UpkeepTerms::default(),
             snapshot_after: 5_000,
         }
     }
@@ -87,10 +90,25 @@ impl<S: Surroundings, J: Clone> Clone for Voter<S, J> {
     }
 }
 
-/// The leases, and the term for which they are held.
+/// What a leader remembers, and the term for which it does. Locked before the cluster is looked at, never while it is.
 struct Held {
     leases: Leases,
+    handovers: Handovers,
+    upkeep: Upkeep,
     term: u64,
+}
+
+impl Held {
+    fn new(timing: Timing) -> Self {
+        let leases = Leases::new(timing.lease, timing.grace);
+        Held { leases, handovers: Handovers::new(), upkeep: Upkeep::new(timing.upkeep), term: 0 }
+    }
+
+    fn step_down(&mut self) {
+        self.leases.step_down();
+        self.handovers.step_down();
+        self.upkeep.step_down();
+    }
 }
 
 impl<S: Surroundings, J: Journal<S>> Voter<S, J> {
@@ -108,9 +126,8 @@ impl<S: Surroundings, J: Journal<S>> Voter<S, J> {
         let log = Log::new(journal, kept);
         let raft = Raft::new(node.0, config, Links(transport), log, machine.clone()).await;
         let raft = raft.map_err(io::Error::other)?;
-        let held = Held { leases: Leases::new(timing.lease, timing.grace), term: 0 };
         let (unconfirmed, to_confirm) = mpsc::channel(UNCONFIRMED_MAX);
-        let voter = Voter { raft, machine, held: Arc::new(Mutex::new(held)), unconfirmed };
+        let voter = Voter { raft, machine, held: Arc::new(Mutex::new(Held::new(timing))), unconfirmed };
         let (watcher, confirmer) = (voter.clone(), voter.clone());
         S::spawn(async move { watcher.watch(timing.watch).await });
         S::spawn(confirmer.confirm_all(to_confirm, Duration::from_millis(timing.election)));
@@ -136,9 +153,69 @@ impl<S: Surroundings, J: Journal<S>> Voter<S, J> {
         response.ok_or(NoAnswer)
     }
 
-    /// Logs a command and answers when it is applied here.
+    /// Answers a node or client; none if it has nothing to say, now or ever. An eviction is for the leader alone to find.
+    pub async fn serve(&self, request: cluster::Request) -> Option<cluster::Response> {
+        match request {
+            cluster::Request::Command(Command::Evict(_)) => None,
+            cluster::Request::Command(command) => match self.propose(command).await {
+                Ok(_) => None,
+                Err(Unavailable { leader }) => Some(cluster::Response::Elsewhere(leader)),
+            },
+            cluster::Request::Register(holder, command) => Some(self.register(holder, command).await),
+            cluster::Request::Lease(request, position) => Some(self.renew(request, position).await),
+            cluster::Request::Ring(version) => {
+                let all = |cluster: &Cluster| cluster.changes_since(Position::whole(version), usize::MAX);
+                Some(cluster::Response::Ring(self.look(all)))
+            }
+        }
+    }
+
+    async fn register(&self, holder: Replica, command: Command) -> cluster::Response {
+        match self.propose(command).await {
+            Ok(Ok(cluster::Answer::Registered(node, _))) => cluster::Response::Registered(node),
+            Ok(Err(cluster::Refusal::NotFounded)) => cluster::Response::Elsewhere(self.leader()),
+            Ok(_) => cluster::Response::Evicted(holder),
+            Err(Unavailable { leader }) => cluster::Response::Elsewhere(leader),
+        }
+    }
+
+    async fn renew(&self, request: LeaseRequest, position: Position) -> cluster::Response {
+        match self.lease(request).await {
+            Grant::Granted(request) => {
+                let changes = self.look(|cluster| cluster.changes_since(position, FACTS_MAX));
+                cluster::Response::Granted(request, changes)
+            }
+            Grant::Evicted => cluster::Response::Evicted(request.holder),
+            Grant::NotLeading => cluster::Response::Elsewhere(self.leader()),
+        }
+    }
+
+    /// Logs a command and answers when it is applied here. A release that is taken too early is unavailable: it is to be said again.
     pub async fn propose(&self, command: Command) -> Result<Reply, Unavailable> {
-        self.log(Proposal { term: None, command }).await
+        let premise = self.premise(&command).ok_or_else(|| Unavailable { leader: self.leader() })?;
+        let incarnation = match &command {
+            Command::Register { incarnation, .. } => Some(*incarnation),
+            _ => None,
+        };
+        let reply = self.log(Proposal { premise, command }).await?;
+        if let (Some(incarnation), Ok(cluster::Answer::Registered(node, _))) = (incarnation, reply) {
+            // It has as long as a lease lasts to ask for its first one.
+            let request = LeaseRequest { holder: Replica { node, incarnation }, sent: Time(0) };
+            self.held.lock().leases.grant(request, S::now());
+        }
+        Ok(reply)
+    }
+
+    /// What a command of a node rests on, if it may be logged now.
+    fn premise(&self, command: &Command) -> Option<Premise> {
+        let Command::Release { partition, .. } = command else { return Some(Premise::default()) };
+        let mut held = self.held.lock();
+        let Held { leases, handovers, term, .. } = &mut *held;
+        if !leases.is_leading() {
+            return None;
+        }
+        let awaited = self.look(|cluster| handovers.permit(cluster, leases, *partition, S::now()))?;
+        Some(Premise { term: Some(*term), awaited: Some(awaited) })
     }
 
     async fn log(&self, proposal: Proposal) -> Result<Reply, Unavailable> {
@@ -152,7 +229,8 @@ impl<S: Surroundings, J: Journal<S>> Voter<S, J> {
 
     /// Grants a lease, if this voter leads.
     pub async fn lease(&self, request: LeaseRequest) -> Grant {
-        // The request has arrived; a majority must confirm after that.
+        // Its holder ran when the request arrived, and nobody knows whether it does later. A majority must confirm after that.
+        let arrived = S::now();
         if !self.confirm().await {
             return Grant::NotLeading;
         }
@@ -160,7 +238,7 @@ impl<S: Surroundings, J: Journal<S>> Voter<S, J> {
         if !is_present {
             return Grant::Evicted;
         }
-        self.held.lock().leases.grant(request, S::now())
+        self.held.lock().leases.grant(request, arrived)
     }
 
     /// Whether a majority confirms, after this was asked, that this voter leads. It has then applied what was logged before its term.
@@ -218,7 +296,7 @@ impl<S: Surroundings, J: Journal<S>> Voter<S, J> {
         loop {
             S::sleep(every).await;
             let Some(term) = self.leading_term() else {
-                self.held.lock().leases.step_down();
+                self.held.lock().step_down();
                 continue;
             };
             let holds = {
@@ -229,17 +307,24 @@ impl<S: Surroundings, J: Journal<S>> Voter<S, J> {
                 self.begin(term).await;
                 continue;
             }
-            for holder in self.overdue() {
-                let proposal = Proposal { term: Some(term), command: Command::Evict(holder) };
+            for command in self.due() {
+                let premise = Premise { term: Some(term), awaited: None };
                 // What is not logged is found again.
-                let _unheard = self.log(proposal).await;
+                let _unheard = self.log(Proposal { premise, command }).await;
             }
         }
     }
 
-    fn overdue(&self) -> Vec<tyr_proto::Replica> {
-        let present: Vec<_> = self.look(|cluster| cluster.present().collect());
-        self.held.lock().leases.overdue(present.into_iter(), S::now())
+    /// What a leader proposes on its own.
+    fn due(&self) -> Vec<Command> {
+        let now = S::now();
+        let mut held = self.held.lock();
+        let Held { leases, handovers, upkeep, .. } = &mut *held;
+        self.look(|cluster| {
+            handovers.observe(cluster, now);
+            let overdue = leases.overdue(cluster.present(), now).into_iter().map(Command::Evict);
+            overdue.chain(upkeep.due(cluster, now)).collect()
+        })
     }
 
     /// Holds the leases from now on, once everything logged before the term is applied.
@@ -247,12 +332,15 @@ impl<S: Surroundings, J: Journal<S>> Voter<S, J> {
         let is_confirmed = self.confirm().await;
         if is_confirmed && self.leading_term() == Some(term) {
             let mut held = self.held.lock();
+            held.step_down();
             held.term = term;
             held.leases.lead(S::now());
         }
     }
 }
 
+/// The most things that one grant tells its holder about.
+const FACTS_MAX: usize = 64;
 /// The most requests that wait for a majority at once; more are told to ask elsewhere.
 const UNCONFIRMED_MAX: usize = 4096;
 

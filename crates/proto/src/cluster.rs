@@ -17,6 +17,7 @@ mod layouts;
 mod member;
 mod partition;
 mod plan;
+mod request;
 #[cfg(test)]
 mod tests;
 
@@ -29,6 +30,8 @@ pub use command::{Answer, Command, Refusal};
 pub use difference::{Difference, Fact, Position, Subject};
 pub use member::{Identity, Member, MemberState, Presence, ZONE_SIZE_MAX, Zone};
 pub use partition::{Partition, Proposal};
+pub use plan::PlanStep;
+pub use request::{Request, Response};
 
 use crate::{ClassId, Epoch, NodeId, PartitionId, Replica, RingVersion};
 use difference::Stamps;
@@ -112,6 +115,11 @@ impl Cluster {
     /// A keyspace, possibly dropped.
     pub fn keyspace(&self, id: KeyspaceId) -> Option<&Keyspace> {
         self.keyspaces.get(&id)
+    }
+
+    /// All classes with their settings.
+    pub fn classes(&self) -> impl Iterator<Item = (ClassId, &ClassSettings)> {
+        self.classes.iter().map(|(id, class)| (*id, &class.settings))
     }
 
     /// The settings of a class.

@@ -20,6 +20,7 @@ mod effects;
 pub mod encoding;
 pub mod entry;
 mod evaluate;
+mod handovers;
 mod head;
 mod keyspace;
 mod lease;
@@ -35,11 +36,13 @@ mod router;
 mod stages;
 mod state;
 mod transaction;
+mod upkeep;
 
 pub use chunk::Chunk;
 pub use client::{BlobPlan, Client, ClientOutput, Event};
 pub use configuration::{ClassId, Configuration, Epoch, PartitionId, Replica, RingVersion};
 pub use content::Content;
+pub use handovers::{Awaited, Handovers};
 pub use head::{Blob, Head, is_final};
 pub use keyspace::{Keyspace, Keyspaces, Piece};
 pub use lease::{Lease, LeaseRequest, LeaseTerms};
@@ -60,3 +63,4 @@ pub use transaction::{
     BlobName, ChunkName, HeadPlan, Operation, OperationResult, Outcome, Plan, Refusal, ResultValue, Seen,
     SessionId, StopPlan, TransactionId,
 };
+pub use upkeep::{Upkeep, UpkeepTerms};

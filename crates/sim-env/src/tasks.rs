@@ -4,6 +4,8 @@
 //! - Time passes only when no task can run, and then **one** sleeper wakes at a time. So a task that waits for a sleep and for
 //!   something else at once never finds both ready: code that would choose between them at random has no choice.
 //! - A node is killed between two steps of its tasks: they are dropped where they wait. That is a crash at any `await`.
+//! - A node that is paused sleeps on: none of its sleepers wakes before the pause is over. Whoever pauses it keeps everything else
+//!   that would wake its tasks from it, so that on waking, too, they find one thing at a time.
 //! - Each node has a clock of its own, which began anywhere and gains or loses against the true time.
 
 use std::{
@@ -45,6 +47,7 @@ struct State {
     ready: VecDeque<u64>,
     sleepers: BTreeMap<(u64, u64), Arc<Mutex<Alarm>>>,
     clocks: BTreeMap<u32, Drift>,
+    paused: BTreeMap<u32, u64>,
     digest: u64,
 }
 
@@ -55,8 +58,10 @@ struct Slot {
     is_ready: bool,
 }
 
-#[derive(Default)]
 struct Alarm {
+    node: u32,
+    /// When it fires, by true time; later than asked for if the node is paused then.
+    at: u64,
     has_fired: bool,
     waker: Option<Waker>,
 }
@@ -77,6 +82,7 @@ impl SimTasks {
             ready: VecDeque::new(),
             sleepers: BTreeMap::new(),
             clocks: BTreeMap::new(),
+            paused: BTreeMap::new(),
             digest: 0,
         })))
     }
@@ -108,6 +114,20 @@ impl SimTasks {
         CURRENT.replace(before);
     }
 
+    /// Lets a node sleep until a moment of true time, in microseconds, or longer if it was to sleep longer.
+    pub fn pause(&self, node: u32, until: u64) {
+        let mut state = self.0.lock();
+        let paused = state.paused.entry(node).or_insert(until);
+        *paused = until.max(*paused);
+    }
+
+    /// When something is to be done next, by true time in microseconds; none if all wait for what comes from outside.
+    pub fn next(&self) -> Option<u64> {
+        let state = self.0.lock();
+        let is_ready = !state.ready.is_empty();
+        if is_ready { Some(state.now) } else { state.sleepers.first_key_value().map(|((at, _), _)| *at) }
+    }
+
     /// Runs everything up to a moment of true time, in microseconds.
     pub fn run_until(&self, end: u64) {
         loop {
@@ -119,6 +139,14 @@ impl SimTasks {
                 return;
             };
             let alarm = state.sleepers.remove(&(at, id)).expect("it was just found");
+            let mut set = alarm.lock();
+            if let Some(until) = state.paused.get(&set.node).copied().filter(|until| *until > at) {
+                set.at = until;
+                drop(set);
+                state.sleepers.insert((until, id), alarm);
+                continue;
+            }
+            drop(set);
             state.now = state.now.max(at);
             drop(state);
             let waker = {
@@ -265,13 +293,12 @@ pub mod here {
     /// Waits until the node's clock shows this, in microseconds. Even if it does already, others that can run do so first.
     pub fn sleep_until(shown: u64) -> Sleep {
         let (tasks, node) = current();
-        let alarm: Arc<Mutex<Alarm>> = Arc::default();
         let mut state = tasks.0.lock();
-        let at = state.truth(node, shown).max(state.now);
-        let key = (at, state.id());
-        state.sleepers.insert(key, alarm.clone());
+        let (at, id) = (state.truth(node, shown).max(state.now), state.id());
+        let alarm = Arc::new(Mutex::new(Alarm { node, at, has_fired: false, waker: None }));
+        state.sleepers.insert((at, id), alarm.clone());
         drop(state);
-        Sleep { tasks: Arc::downgrade(&tasks.0), key, alarm }
+        Sleep { tasks: Arc::downgrade(&tasks.0), id, alarm }
     }
 
     /// Waits for a time on the node's clock.
@@ -283,7 +310,7 @@ pub mod here {
 /// A wait for a moment of a node's clock.
 pub struct Sleep {
     tasks: std::sync::Weak<Mutex<State>>,
-    key: (u64, u64),
+    id: u64,
     alarm: Arc<Mutex<Alarm>>,
 }
 
@@ -303,7 +330,9 @@ impl Future for Sleep {
 impl Drop for Sleep {
     fn drop(&mut self) {
         if let Some(tasks) = self.tasks.upgrade() {
-            tasks.lock().sleepers.remove(&self.key);
+            let mut state = tasks.lock();
+            let at = self.alarm.lock().at;
+            state.sleepers.remove(&(at, self.id));
         }
     }
 }
@@ -352,6 +381,26 @@ mod tests {
         tasks.kill(1);
         tasks.run_until(100);
         assert_eq!(*seen.lock(), [(2, 10)]);
+    }
+
+    #[test]
+    fn a_paused_node_sleeps_on_and_others_do_not() {
+        let tasks = SimTasks::new(1);
+        let seen = log();
+        for node in [1, 2] {
+            let seen = seen.clone();
+            tasks.start(node, async move {
+                for _ in 0..2 {
+                    here::sleep(Duration::from_micros(10)).await;
+                    seen.lock().push((here::node(), here::now()));
+                }
+            });
+        }
+        tasks.pause(1, 15);
+        assert_eq!(tasks.next(), Some(0));
+        tasks.run_until(100);
+        assert_eq!(*seen.lock(), [(2, 10), (1, 15), (2, 20), (1, 25)]);
+        assert_eq!(tasks.next(), None);
     }
 
     #[test]

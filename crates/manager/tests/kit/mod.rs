@@ -17,7 +17,7 @@ use tyr_manager::{
     Surroundings, Timing, Transport, Unavailable, Voter,
 };
 use tyr_proto::{
-    ClassId, Grant, Incarnation, Lease, LeaseRequest, LeaseTerms, NodeId, Replica, Time,
+    ClassId, Grant, Incarnation, Lease, LeaseRequest, LeaseTerms, NodeId, Replica, Time, UpkeepTerms,
     cluster::{Answer, ClassSettings, Cluster, ClusterId, Command, Identity, Refusal, Reply, Zone},
 };
 use tyr_sim_env::{Drift, SimTasks, Sleep, here};
@@ -33,6 +33,7 @@ pub const TIMING: Timing = Timing {
     watch: 100 * MS,
     lease: LeaseTerms { length: 2 * SECOND, drift_max: 10_000 },
     grace: 20 * SECOND,
+    upkeep: UpkeepTerms { absence_max: 3_600 * SECOND, moving_max: 4, plan_every: 3_600 * SECOND },
     snapshot_after: 20,
 };
 

@@ -6,8 +6,17 @@
 use alloc::{collections::BTreeSet, vec, vec::Vec};
 use core::num::NonZeroU8;
 
-use super::{Cluster, Command, MemberState, Zone};
+use super::{Cluster, Command, MemberState, Partition, Zone};
 use crate::{Assignment, ClassId, NodeId, PartitionCount, RingError, Target, TargetKind, ZoneId, plan_ring};
+
+/// As much of a plan as may be done now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlanStep {
+    /// What to propose; none if nothing would change.
+    pub command: Option<Command>,
+    /// Whether that is all that the plan wants. If not, there is more to be asked for when less is being copied.
+    pub is_whole: bool,
+}
 
 impl Cluster {
     /// The command that moves a class to where its partitions should be, given their load (see [`plan_ring`]; empty if none is
@@ -15,6 +24,42 @@ impl Cluster {
     ///
     /// None if there is no such class, or no member to hold it. Takes long for large clusters.
     pub fn plan(&self, id: ClassId, load: &[u32]) -> Result<Option<Command>, RingError> {
+        let planned = self.planned(id, load)?;
+        Ok(planned.map(|targets| Command::Retarget { class: id, targets }))
+    }
+
+    /// As [`Cluster::plan`], but no more partitions than `moving_max` copy to other nodes at once; those with the fewest complete replicas
+    /// come first. Who leads may change everywhere at once, and a partition that nobody ever held has nothing to be copied.
+    pub fn plan_step(&self, id: ClassId, load: &[u32], moving_max: u32) -> Result<PlanStep, RingError> {
+        let nothing = |is_whole| Ok(PlanStep { command: None, is_whole });
+        let Some(class) = self.classes.get(&id) else { return nothing(true) };
+        let copying = class.partitions.iter().filter(|partition| partition.is_copying()).count();
+        let mut room = usize::try_from(moving_max).unwrap_or(usize::MAX).saturating_sub(copying);
+        if room == 0 && class.partitions.iter().all(|partition| !partition.last_complete().is_empty()) {
+            return nothing(false);
+        }
+        let Some(planned) = self.planned(id, load)? else { return nothing(true) };
+        let mut order: Vec<usize> = (0..class.partitions.len()).collect();
+        order.sort_by_key(|index| class.partitions[*index].configuration.replicas.len());
+        let mut targets: Vec<Vec<NodeId>> =
+            class.partitions.iter().map(|partition| partition.target().to_vec()).collect();
+        let before = targets.clone();
+        for index in order {
+            let moves = class.partitions[index].would_copy(&planned[index]);
+            if !moves || room > 0 {
+                targets[index].clone_from(&planned[index]);
+                room -= usize::from(moves);
+            }
+        }
+        // A partition without a target cannot keep that: a command names somebody for each.
+        let can_be_asked = targets.iter().all(|target| !target.is_empty());
+        let is_whole = targets == planned;
+        let command = (targets != before && can_be_asked).then_some(Command::Retarget { class: id, targets });
+        Ok(PlanStep { command, is_whole })
+    }
+
+    /// The target sets of a class as they should be.
+    fn planned(&self, id: ClassId, load: &[u32]) -> Result<Option<Vec<Vec<NodeId>>>, RingError> {
         let members = self.eligible();
         let Some(class) = self.classes.get(&id) else { return Ok(None) };
         let count = u8::try_from(members.len()).unwrap_or(u8::MAX);
@@ -24,7 +69,7 @@ impl Cluster {
         let asked = crate::ClassSettings { partitions, replicas, target: TARGET, zone_rule };
         let before = class.partitions.iter().map(|partition| partition.target().to_vec());
         let planned = plan_ring(&members, &asked, &Assignment(before.collect()), load)?;
-        Ok(Some(Command::Retarget { class: id, targets: planned.0 }))
+        Ok(Some(planned.0))
     }
 
     /// The members that a plan may give something, as the planner sees them.
@@ -51,6 +96,19 @@ impl Cluster {
             is_bounded && set.iter().all(may_hold) && set.iter().collect::<BTreeSet<_>>().len() == set.len()
         };
         targets.len() == class.partitions.len() && targets.iter().all(is_set)
+    }
+}
+
+impl Partition {
+    /// Whether it is being copied right now.
+    fn is_copying(&self) -> bool {
+        !self.configuration.learners.is_empty()
+    }
+
+    /// Whether another target has it copied to somebody who is not asked for yet.
+    fn would_copy(&self, target: &[NodeId]) -> bool {
+        let is_empty = self.last_complete().is_empty();
+        !is_empty && !target.iter().all(|node| self.target().contains(node))
     }
 }
 

@@ -7,7 +7,7 @@ use crate::{
     ZoneRule,
     cluster::{
         Answer, ClassSettings, ClusterId, Command, Difference, Fact, Identity, Keyspace, KeyspaceState,
-        Member, MemberState, Presence, Proposal, Refusal, Subject, Zone,
+        Member, MemberState, Presence, Proposal, Refusal, Request, Response, Subject, Zone,
     },
     layout,
 };
@@ -53,6 +53,14 @@ layout!(enum Fact {
     1 => Member(node, member),
     2 => Keyspace(id, keyspace),
     3 => Partition(id, configuration, proposal),
+});
+layout!(enum Request { 0 => Command(command), 1 => Register(holder, command), 2 => Lease(request, position), 3 => Ring(version) });
+layout!(enum Response {
+    0 => Registered(node),
+    1 => Granted(request, difference),
+    2 => Evicted(replica),
+    3 => Ring(difference),
+    4 => Elsewhere(leader),
 });
 layout!(enum Subject { 0 => Class(id), 1 => Member(node), 2 => Keyspace(id), 3 => Partition(id) });
 

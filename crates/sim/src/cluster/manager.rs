@@ -1,11 +1,9 @@
 //! The cluster manager as one actor that never fails, but whose leader changes: the state and leases are the shipped ones.
 
-use std::collections::BTreeMap;
-
 use tyr_proto::{
-    ClassId, Grant, LeaseRequest, LeaseTerms, Leases, NodeId, PartitionId, Replica, RingVersion, Time,
+    Grant, Handovers, LeaseRequest, LeaseTerms, Leases, NodeId, Replica, Time, Upkeep, UpkeepTerms,
     cluster::{
-        Answer, Cluster, ClusterId, Command, Difference, Identity, MemberState, Position, Presence, Zone,
+        Answer, Cluster, ClusterId, Command, Identity, MemberState, Position, Request, Response, Zone,
     },
 };
 
@@ -13,44 +11,17 @@ use tyr_proto::{
 pub const TERMS: LeaseTerms = LeaseTerms { length: 300_000, drift_max: 10_000 };
 /// How long after its lease a node is evicted, in microseconds.
 const GRACE: u64 = 50_000;
-/// How long an evicted node stays away before its partitions are placed elsewhere, in microseconds.
-const GIVE_UP_AFTER: u64 = 2_000_000;
+/// Nodes that stay away, and what follows from it: soon, so that it happens while a run lasts.
+pub const UPKEEP: UpkeepTerms = UpkeepTerms { absence_max: 2_000_000, moving_max: 4, plan_every: 1_000_000 };
 
 /// The cluster manager.
 #[derive(Debug)]
 pub struct Manager {
     cluster: Cluster,
     leases: Leases,
-    away_since: BTreeMap<NodeId, Time>,
+    handovers: Handovers,
+    upkeep: Upkeep,
     leaderless_until: Option<Time>,
-    /// Changes that wait for those who lose a role, with when this leader first saw them.
-    proposed: BTreeMap<PartitionId, (RingVersion, Time)>,
-}
-
-/// What nodes ask of the cluster manager.
-#[derive(Clone, Debug)]
-pub enum Request {
-    /// A command.
-    Command(Command),
-    /// A node starts or goes on as a new incarnation.
-    Register(Replica, Command),
-    /// A lease, and what changed since a position.
-    Lease(LeaseRequest, Position),
-    /// What changed since a version, for a client.
-    Ring(RingVersion),
-}
-
-/// What it answers.
-#[derive(Clone, Debug)]
-pub enum Reply {
-    /// A node's number.
-    Registered(NodeId),
-    /// A lease with what changed.
-    Granted(LeaseRequest, Difference),
-    /// This incarnation was evicted.
-    Evicted(Replica),
-    /// What changed.
-    Ring(Difference),
 }
 
 impl Manager {
@@ -60,13 +31,8 @@ impl Manager {
         leases.lead(Time(0));
         let mut cluster = Cluster::new(ClusterId(7));
         cluster.apply(Command::Found(Vec::new())).expect("it is not founded yet");
-        Manager {
-            cluster,
-            leases,
-            away_since: BTreeMap::new(),
-            leaderless_until: None,
-            proposed: BTreeMap::new(),
-        }
+        let (handovers, upkeep) = (Handovers::new(), Upkeep::new(UPKEEP));
+        Manager { cluster, leases, handovers, upkeep, leaderless_until: None }
     }
 
     /// What the cluster is.
@@ -84,21 +50,20 @@ impl Manager {
     /// The leader is gone; another one leads later.
     pub fn lose_leader(&mut self, until: Time) {
         self.leases.step_down();
-        self.proposed.clear();
+        self.handovers.step_down();
+        self.upkeep.step_down();
         self.leaderless_until = Some(until);
     }
 
     /// Answers a node or client.
-    pub fn handle(&mut self, now: Time, request: Request) -> Option<Reply> {
+    pub fn handle(&mut self, now: Time, request: Request) -> Option<Response> {
         if !self.leases.is_leading() {
             return None;
         }
         match request {
             Request::Command(command) => {
-                if let Command::Release { partition, .. } = &command
-                    && !self.heirs_are_heard(*partition)
-                {
-                    return None;
+                if let Command::Release { partition, .. } = &command {
+                    self.handovers.permit(&self.cluster, &self.leases, *partition, now)?;
                 }
                 self.apply(command);
                 None
@@ -107,58 +72,29 @@ impl Manager {
                 Some(Answer::Registered(node, _)) => {
                     // It has as long as a lease lasts to ask for its first one.
                     self.leases.grant(LeaseRequest { holder, sent: Time(0) }, now);
-                    Some(Reply::Registered(node))
+                    Some(Response::Registered(node))
                 }
-                _ => Some(Reply::Evicted(holder)),
+                _ => Some(Response::Evicted(holder)),
             },
             Request::Lease(request, position) => {
                 if !self.cluster.is_present(request.holder) {
-                    return Some(Reply::Evicted(request.holder));
+                    return Some(Response::Evicted(request.holder));
                 }
                 match self.leases.grant(request, now) {
                     Grant::Granted(request) => {
-                        Some(Reply::Granted(request, self.cluster.changes_since(position, 64)))
+                        Some(Response::Granted(request, self.cluster.changes_since(position, 64)))
                     }
-                    Grant::Evicted => Some(Reply::Evicted(request.holder)),
+                    Grant::Evicted => Some(Response::Evicted(request.holder)),
                     Grant::NotLeading => None,
                 }
             }
             Request::Ring(version) => {
-                Some(Reply::Ring(self.cluster.changes_since(Position::whole(version), usize::MAX)))
+                Some(Response::Ring(self.cluster.changes_since(Position::whole(version), usize::MAX)))
             }
         }
     }
 
-    /// Whether everybody to whom a replica gives up its role has been heard of since that was proposed.
-    fn heirs_are_heard(&self, id: PartitionId) -> bool {
-        let proposal = self.cluster.partition(id).and_then(|partition| partition.proposal.as_ref());
-        match (proposal, self.proposed.get(&id)) {
-            (Some(proposal), Some((since, at))) if proposal.since == *since => {
-                proposal.replicas.iter().all(|replica| self.leases.is_heard_since(*replica, *at))
-            }
-            (Some(_), _) => false,
-            (None, _) => true,
-        }
-    }
-
-    /// Notes when this leader first saw each change that waits for those who lose a role.
-    fn note_proposals(&mut self, now: Time) {
-        for (id, partition) in self.cluster.partitions() {
-            match &partition.proposal {
-                Some(proposal) => {
-                    let seen = self.proposed.entry(id).or_insert((proposal.since, now));
-                    if seen.0 != proposal.since {
-                        *seen = (proposal.since, now);
-                    }
-                }
-                None => {
-                    self.proposed.remove(&id);
-                }
-            }
-        }
-    }
-
-    /// Evicts whose lease is over, and places elsewhere what stays away.
+    /// Evicts whose lease is over, and does what else is due.
     pub fn tick(&mut self, now: Time) {
         if let Some(until) = self.leaderless_until {
             if now < until {
@@ -167,41 +103,21 @@ impl Manager {
             self.leaderless_until = None;
             self.leases.lead(now);
         }
-        self.note_proposals(now);
+        self.handovers.observe(&self.cluster, now);
         let present: Vec<Replica> = self.cluster.present().collect();
         for replica in self.leases.overdue(present.into_iter(), now) {
             self.apply(Command::Evict(replica));
         }
-        let evicted = |presence| presence == Presence::Evicted;
-        let away: Vec<NodeId> = self
-            .cluster
-            .members()
-            .filter(|(_, member)| evicted(member.presence))
-            .map(|(node, _)| node)
-            .collect();
-        self.away_since.retain(|node, _| away.contains(node));
-        for node in away {
-            let since = *self.away_since.entry(node).or_insert(now);
-            if now.since(since) >= GIVE_UP_AFTER {
-                self.apply(Command::GiveUp(node));
-                self.plan();
-            }
+        for command in self.upkeep.due(&self.cluster, now) {
+            self.apply(command);
         }
     }
 
-    /// Plans anew where the partitions should be.
-    pub fn plan(&mut self) {
-        if let Ok(Some(plan)) = self.cluster.plan(ClassId(0), &[]) {
-            self.apply(plan);
-        }
-    }
-
-    /// Empties a node, or plans with it again.
+    /// Empties a node, unless it is the last one.
     pub fn drain(&mut self, node: NodeId) {
         let active = self.cluster.members().filter(|(_, member)| member.state == MemberState::Active).count();
         if active > 1 {
             self.apply(Command::Drain(node));
-            self.plan();
         }
     }
 }

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use tyr_proto::{
     Incarnation, Keyspaces, Lease, NodeId, Output, Replica, Router, Time,
-    cluster::{Fact, Position},
+    cluster::{Fact, Position, Request, Response},
     message::Envelope,
 };
 
 use super::{
     disk::Disk,
-    manager::{Reply, Request, TERMS, register},
+    manager::{TERMS, register},
 };
 use crate::random::Random;
 
@@ -166,16 +166,16 @@ impl Server {
     }
 
     /// The cluster manager answers.
-    pub fn managed(&mut self, now: u64, reply: Reply) {
+    pub fn managed(&mut self, now: u64, reply: Response) {
         let now = self.clock.at(now);
         let me = self.me();
         let Some(running) = &mut self.running else { return };
         match reply {
-            Reply::Registered(_) => {
+            Response::Registered(_) => {
                 running.is_registered = true;
                 running.asked_at = Time(0);
             }
-            Reply::Granted(request, difference) => {
+            Response::Granted(request, difference) => {
                 running.lease.granted(request, now);
                 let has_lease = running.lease.may_serve(now);
                 for fact in difference.facts {
@@ -189,8 +189,8 @@ impl Server {
                 }
                 running.position = running.position.max(difference.next);
             }
-            Reply::Evicted(replica) if replica == me => self.begin_incarnation(now),
-            Reply::Evicted(_) | Reply::Ring(_) => {}
+            Response::Evicted(replica) if replica == me => self.begin_incarnation(now),
+            Response::Evicted(_) | Response::Ring(_) | Response::Elsewhere(_) => {}
         }
     }
 

@@ -10,14 +10,14 @@ use std::{
 use tyr_proto::{
     ClassId, ClientOutput, Keyspace, KeyspaceSeed, Keyspaces, Layout, NodeId, Output, PartitionCount,
     Placement, SessionId, Time,
-    cluster::{ClassSettings, Command, Fact},
+    cluster::{ClassSettings, Command, Fact, Request, Response},
     message::{Answer, Envelope, RequestId},
 };
 use tyr_types::{Durability, KeyspaceSettings};
 
 use super::{
     caller::{CHUNK, Caller, KEYSPACE},
-    manager::{Manager, Reply, Request},
+    manager::Manager,
     pins::{Grant, Pins},
     profile::{Fault, Profile},
     server::Server,
@@ -80,9 +80,9 @@ enum Event {
     CallerTick(SessionId),
     ManagerTick,
     ToManager(NodeId, Request),
-    FromManager(NodeId, Reply),
+    FromManager(NodeId, Response),
     RingAsked(SessionId, Request),
-    RingTold(SessionId, Reply),
+    RingTold(SessionId, Response),
     Fault,
 }
 
@@ -113,7 +113,7 @@ impl World {
             servers.insert(node, Server::new(node, keyspaces.clone(), &mut random));
             manager.apply(super::manager::register(number, 1, 1));
         }
-        manager.plan();
+        manager.tick(Time(0));
         let callers = (1..=profile.clients)
             .map(|number| {
                 let caller = Caller::new(number, keyspaces.clone(), &profile, random.fork());
@@ -505,8 +505,8 @@ impl World {
         }
     }
 
-    fn answer_node(&mut self, node: NodeId, reply: Reply) {
-        if matches!(reply, Reply::Evicted(_)) {
+    fn answer_node(&mut self, node: NodeId, reply: Response) {
+        if matches!(reply, Response::Evicted(_)) {
             self.count("evicted a node");
         }
         let is_cut = self.is_cut(NodeId(0), node);
@@ -545,8 +545,8 @@ impl World {
         }
     }
 
-    fn tell_ring(&mut self, session: SessionId, reply: Reply) {
-        let Reply::Ring(difference) = reply else { return };
+    fn tell_ring(&mut self, session: SessionId, reply: Response) {
+        let Response::Ring(difference) = reply else { return };
         let Some(caller) = self.callers.get_mut(&session) else { return };
         for fact in difference.facts {
             if let Fact::Partition(id, configuration, _) = fact {

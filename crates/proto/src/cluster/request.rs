@@ -1,0 +1,34 @@
+//! What nodes and clients ask of the cluster manager, and what it answers.
+//!
+//! Any of the two may be lost, come twice, or come late: everything here may be asked again.
+
+use super::{Command, Difference, Position};
+use crate::{LeaseRequest, NodeId, Replica, RingVersion};
+
+/// What is asked of a node on which the cluster manager may run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// A command, of which the sender hears by what changes.
+    Command(Command),
+    /// A node starts or goes on as a new incarnation: who it will be, and the command [`Command::Register`].
+    Register(Replica, Command),
+    /// A lease, and what changed since a position.
+    Lease(LeaseRequest, Position),
+    /// What changed since a version. Any voter answers it, as far as it knows.
+    Ring(RingVersion),
+}
+
+/// What it answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Response {
+    /// The node has this number.
+    Registered(NodeId),
+    /// A lease with what changed.
+    Granted(LeaseRequest, Difference),
+    /// This incarnation was evicted.
+    Evicted(Replica),
+    /// What changed.
+    Ring(Difference),
+    /// It does not lead, or is not sure; who does, as far as it knows.
+    Elsewhere(Option<NodeId>),
+}

@@ -1,0 +1,111 @@
+//! Releases before and after those who stay were heard of.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use alloc::{vec, vec::Vec};
+
+use super::*;
+use crate::{
+    ClassId, Grant, Incarnation, LeaseRequest, LeaseTerms, NodeId, Replica,
+    cluster::{ClassSettings, ClusterId, Command, Identity, Zone},
+};
+
+const P: PartitionId = PartitionId { class: ClassId(0), index: 0 };
+const TERMS: LeaseTerms = LeaseTerms { length: 1_000, drift_max: 10_000 };
+
+fn replica(node: u32) -> Replica {
+    Replica { node: NodeId(node), incarnation: Incarnation(1) }
+}
+
+fn retarget(nodes: &[u32]) -> Command {
+    Command::Retarget { class: ClassId(0), targets: vec![nodes.iter().copied().map(NodeId).collect()] }
+}
+
+/// Nodes 1 to 3 hold one partition, and node 1 is to lose it.
+fn leaving() -> Cluster {
+    let mut cluster = Cluster::new(ClusterId(7));
+    let mut commands = vec![Command::Found(Vec::new())];
+    commands.extend((1..=3_u32).map(|node| Command::Register {
+        identity: Identity(u128::from(node)),
+        incarnation: Incarnation(1),
+        memory_since: Incarnation(1),
+        zone: Zone::new("z").unwrap(),
+        weight: 1,
+    }));
+    let settings = ClassSettings { partitions: 1, ..ClassSettings::new(3) };
+    commands.extend([Command::CreateClass(ClassId(0), settings), retarget(&[1, 2, 3]), retarget(&[2, 3])]);
+    for command in commands {
+        cluster.apply(command).unwrap();
+    }
+    assert_eq!(cluster.partition(P).unwrap().awaited(), [replica(1)]);
+    cluster
+}
+
+fn leading() -> Leases {
+    let mut leases = Leases::new(TERMS, 500);
+    leases.lead(Time(0));
+    leases
+}
+
+fn hear(leases: &mut Leases, node: u32, now: u64) {
+    let request = LeaseRequest { holder: replica(node), sent: Time(0) };
+    assert_eq!(leases.grant(request, Time(now)), Grant::Granted(request));
+}
+
+#[test]
+fn a_release_waits_until_every_heir_was_heard_of_since_the_proposal_was_seen() {
+    let (cluster, mut leases, mut handovers) = (leaving(), leading(), Handovers::new());
+    hear(&mut leases, 2, 5);
+    hear(&mut leases, 3, 5);
+    handovers.observe(&cluster, Time(10));
+    assert_eq!(handovers.permit(&cluster, &leases, P, Time(11)), None, "both may be dead since");
+    hear(&mut leases, 2, 12);
+    assert_eq!(handovers.permit(&cluster, &leases, P, Time(13)), None, "node 3 may be dead");
+    hear(&mut leases, 3, 14);
+    let permitted = handovers.permit(&cluster, &leases, P, Time(15)).unwrap();
+    assert_eq!(permitted, Awaited::of(&cluster, P));
+    assert!(permitted.since.is_some());
+}
+
+#[test]
+fn what_nobody_observed_is_seen_when_the_first_release_comes() {
+    let (cluster, mut leases, mut handovers) = (leaving(), leading(), Handovers::new());
+    [2, 3].into_iter().for_each(|node| hear(&mut leases, node, 5));
+    assert_eq!(handovers.permit(&cluster, &leases, P, Time(10)), None);
+    [2, 3].into_iter().for_each(|node| hear(&mut leases, node, 11));
+    assert!(handovers.permit(&cluster, &leases, P, Time(12)).is_some());
+}
+
+#[test]
+fn another_proposal_begins_anew() {
+    let (mut cluster, mut leases, mut handovers) = (leaving(), leading(), Handovers::new());
+    handovers.observe(&cluster, Time(10));
+    [2, 3].into_iter().for_each(|node| hear(&mut leases, node, 11));
+    let before = handovers.permit(&cluster, &leases, P, Time(12)).unwrap();
+    cluster.apply(retarget(&[2])).unwrap();
+    assert_ne!(Awaited::of(&cluster, P), before, "what was permitted before does not hold for it");
+    assert_eq!(handovers.permit(&cluster, &leases, P, Time(13)), None);
+    hear(&mut leases, 2, 14);
+    assert!(handovers.permit(&cluster, &leases, P, Time(15)).is_some(), "node 3 does not stay");
+}
+
+#[test]
+fn a_new_leader_must_hear_of_everybody_itself() {
+    let (cluster, mut leases, mut handovers) = (leaving(), leading(), Handovers::new());
+    handovers.observe(&cluster, Time(10));
+    [2, 3].into_iter().for_each(|node| hear(&mut leases, node, 11));
+    leases.lead(Time(20));
+    handovers.step_down();
+    assert_eq!(handovers.permit(&cluster, &leases, P, Time(21)), None);
+    [2, 3].into_iter().for_each(|node| hear(&mut leases, node, 22));
+    assert!(handovers.permit(&cluster, &leases, P, Time(23)).is_some());
+}
+
+#[test]
+fn a_release_for_which_nothing_waits_is_taken_at_once() {
+    let (mut cluster, leases, mut handovers) = (leaving(), leading(), Handovers::new());
+    cluster.apply(retarget(&[1, 2, 3])).unwrap();
+    assert_eq!(cluster.partition(P).unwrap().proposal, None);
+    let permitted = handovers.permit(&cluster, &leases, P, Time(1)).unwrap();
+    assert_eq!(permitted, Awaited { partition: P, since: None });
+}
