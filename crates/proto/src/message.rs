@@ -219,6 +219,11 @@ pub enum Message {
         /// The node there.
         node: NodeId,
     },
+    /// From the decider: it does not know the transaction, and never prepares it.
+    Settled {
+        /// The transaction.
+        id: TransactionId,
+    },
 
     /// From a primary: entries of the log.
     Append {

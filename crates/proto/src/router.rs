@@ -362,6 +362,7 @@ fn deliver(partition: &mut Partition, cx: &mut Context, message: Message) {
         }
         Message::Pulled(stage) => partition.handle_pulled(cx, stage),
         Message::Settle { id, partition: from, node } => partition.handle_settle(cx, id, from, node),
+        Message::Settled { id } => partition.handle_settled(cx, id),
 
         Message::Append { epoch, previous, entries, durable } => {
             partition.handle_append(cx, epoch, previous, entries, durable);

@@ -7,7 +7,7 @@ use alloc::{borrow::Cow, collections::BTreeMap, sync::Arc, vec::Vec};
 use core::ops::Range;
 
 use crate::{
-    PartitionId, SessionId, TransactionId,
+    PartitionId, RingVersion, SessionId, TransactionId,
     encoding::{Decode, Decoder, Encode, Encoder, Malformed},
     entry::{ChunkOperation, ChunkWrite},
     layout,
@@ -42,6 +42,8 @@ type Name = (TransactionId, (u16, u16), u64);
 #[derive(Clone, Debug)]
 struct Held {
     log_index: u64,
+    /// Where in the log it is said that nobody needs it.
+    ended: Option<u64>,
     stage: Arc<Stage>,
 }
 
@@ -68,20 +70,22 @@ impl Stage {
 }
 
 impl Stages {
-    /// Takes a logged stage. The first one of a name stays.
+    /// Takes a logged stage. The first one of a name stays until it has ended.
     pub fn put(&mut self, log_index: u64, stage: &Arc<Stage>) {
-        self.held.entry(stage.name()).or_insert_with(|| Held { log_index, stage: stage.clone() });
+        if self.log_index(stage).is_none() {
+            self.held.insert(stage.name(), Held { log_index, ended: None, stage: stage.clone() });
+        }
     }
 
     /// Where a stage is logged, if it is here.
     pub fn log_index(&self, stage: &Stage) -> Option<u64> {
-        self.held.get(&stage.name()).map(|held| held.log_index)
+        self.held.get(&stage.name()).filter(|held| held.ended.is_none()).map(|held| held.log_index)
     }
 
     /// A part of a payload, if all of it is here.
     pub fn find(&self, id: TransactionId, payload: (u16, u16), range: &Range<u64>) -> Option<Stage> {
         let before = self.held.range((id, payload, 0)..=(id, payload, range.start)).next_back();
-        before.and_then(|(_, held)| held.stage.within(range))
+        before.filter(|(_, held)| held.ended.is_none()).and_then(|(_, held)| held.stage.within(range))
     }
 
     /// Whether anything of a transaction is here.
@@ -95,38 +99,53 @@ impl Stages {
     }
 
     fn of(&self, id: TransactionId) -> impl Iterator<Item = (&Name, &Held)> {
-        self.held.range((id, (0, 0), 0)..=(id, (u16::MAX, u16::MAX), u64::MAX))
+        let all = self.held.range((id, (0, 0), 0)..=(id, (u16::MAX, u16::MAX), u64::MAX));
+        all.filter(|(_, held)| held.ended.is_none())
     }
 
     /// The transactions of which something is here.
     pub fn ids(&self) -> Vec<TransactionId> {
-        let mut ids: Vec<_> = self.held.keys().map(|(id, ..)| *id).collect();
+        let needed = self.held.iter().filter(|(_, held)| held.ended.is_none());
+        let mut ids: Vec<_> = needed.map(|((id, ..), _)| *id).collect();
         ids.dedup();
         ids
     }
 
     /// The bytes that are here.
     pub fn size(&self) -> u64 {
-        self.held.values().map(|held| held.stage.part.len() as u64).sum()
+        let needed = self.held.values().filter(|held| held.ended.is_none());
+        needed.map(|held| held.stage.part.len() as u64).sum()
     }
 
-    /// Lets go of what a transaction had here.
-    pub fn end(&mut self, id: TransactionId) {
-        let names: Vec<Name> = self.of(id).map(|(name, _)| *name).collect();
-        names.iter().for_each(|name| {
-            self.held.remove(name);
+    /// Lets go of what a transaction had here, as the entry at an index says.
+    pub fn end(&mut self, index: u64, id: TransactionId) {
+        let all = self.held.range_mut((id, (0, 0), 0)..=(id, (u16::MAX, u16::MAX), u64::MAX));
+        all.for_each(|(_, held)| {
+            held.ended.get_or_insert(index);
         });
     }
 
-    /// Lets go of what a session's transactions below a sequence had here.
-    pub fn end_below(&mut self, session: SessionId, sequence: u64) {
-        let is_over = |id: &TransactionId| id.session == session && id.sequence < sequence;
-        self.held.retain(|(id, ..), _| !is_over(id));
+    /// Lets go of what a session's transactions below a sequence had here, as the entry at an index says.
+    pub fn end_below(&mut self, index: u64, session: SessionId, sequence: u64) {
+        let of = |sequence, birth| TransactionId { session, sequence, birth: RingVersion(birth) };
+        let all = self.held.range_mut((of(0, 0), (0, 0), 0)..(of(sequence, 0), (0, 0), 0));
+        all.for_each(|(_, held)| {
+            held.ended.get_or_insert(index);
+        });
     }
 
-    /// Forgets what was logged past a place at which the log was cut.
+    /// Takes back what was logged past a place at which the log was cut: also that something has ended, so that the replicas agree on
+    /// what is to be let go of.
     pub fn cut_log(&mut self, last: u64) {
         self.held.retain(|_, held| held.log_index <= last);
+        self.held.values_mut().for_each(|held| {
+            held.ended.take_if(|ended| *ended > last);
+        });
+    }
+
+    /// Drops what has ended, up to an index that the log is never cut before.
+    pub fn trim_log(&mut self, start: u64) {
+        self.held.retain(|_, held| held.ended.is_none_or(|ended| ended > start));
     }
 
     /// A write with its payload. What is not here is left out: then the transaction has been refused.
@@ -147,7 +166,7 @@ impl Stages {
 }
 
 layout!(struct Stages { held });
-layout!(struct Held { log_index, stage });
+layout!(struct Held { log_index, ended, stage });
 
 /// Of the payload only the part that it is.
 impl Encode for Stage {
@@ -173,7 +192,7 @@ impl Decode for Stage {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{ClassId, RingVersion};
+    use crate::ClassId;
 
     fn stage(sequence: u64, from: u64, bytes: &[u8]) -> Arc<Stage> {
         let id = TransactionId { session: SessionId(1), sequence, birth: RingVersion(0) };
@@ -204,11 +223,17 @@ mod tests {
         for (index, sequence) in [(1, 1), (2, 2), (3, 3)] {
             stages.put(index, &stage(sequence, 0, b"abcd"));
         }
+        let left = |stages: &Stages| stages.ids().iter().map(|id| id.sequence).collect::<Vec<_>>();
+        stages.end_below(4, SessionId(1), 2);
+        stages.end(5, stage(2, 0, b"").id);
+        assert_eq!(left(&stages), [3]);
+        stages.cut_log(4);
+        assert_eq!(left(&stages), [2, 3], "that it has ended is lost, too");
         stages.cut_log(2);
-        assert_eq!(stages.size(), 8);
-        stages.end_below(SessionId(1), 2);
-        assert_eq!(stages.ids().iter().map(|id| id.sequence).collect::<Vec<_>>(), [2]);
-        stages.end(stage(2, 0, b"").id);
-        assert_eq!(stages.size(), 0);
+        stages.trim_log(2);
+        assert_eq!((left(&stages), stages.size()), (Vec::from([1, 2]), 8));
+        stages.end_below(3, SessionId(1), 3);
+        stages.trim_log(3);
+        assert!(stages.held.is_empty());
     }
 }

@@ -153,7 +153,7 @@ impl State {
                 record.refused = Some((index, refused.clone()));
                 record.outcome = Some(Outcome::Refused(refused.refusal));
                 record.outcome_index = Some(index);
-                self.stages.end(refused.id);
+                self.stages.end(index, refused.id);
                 let answered = refused.plan.as_ref().map_or(0, |plan| plan.answered);
                 self.raise_mark(index, refused.id.session, answered, refused.id.birth);
             }
@@ -165,19 +165,19 @@ impl State {
                     if let Some(record) = self.records.get_mut(id) {
                         record.outcome_index.get_or_insert(index);
                     }
-                    self.stages.end(*id);
+                    self.stages.end(index, *id);
                     self.drop_answered(*id);
                 }
                 return superseded;
             }
             Entry::Forget { id, answered } => {
                 self.records.remove(id);
-                self.stages.end(*id);
+                self.stages.end(index, *id);
                 self.raise_mark(index, id.session, *answered, id.birth);
             }
             Entry::Mark { session, answered, born } => self.raise_mark(index, *session, *answered, *born),
             Entry::Stage(stage) => self.stages.put(index, stage),
-            Entry::Unstage { id } => self.stages.end(*id),
+            Entry::Unstage { id } => self.stages.end(index, *id),
             Entry::Expire { session } => self.expire(*session),
             Entry::Collected { blob, up_to } => self.set_collected(blob, *up_to),
             Entry::Collect { chunk, up_to, keep } => self.collect(chunk, *up_to, keep),
@@ -220,7 +220,7 @@ impl State {
             record.write = Some((index, writes.clone()));
         }
         if let Some(refusal) = writes.refused {
-            self.stages.end(writes.id);
+            self.stages.end(index, writes.id);
             self.learn(writes.id, Outcome::Refused(refusal));
             let record = self.records.entry(writes.id).or_default();
             record.outcome_index.get_or_insert(index);
@@ -278,7 +278,7 @@ impl State {
         } else {
             return;
         }
-        self.stages.end_below(session, answered);
+        self.stages.end_below(index, session, answered);
         let of = |sequence, birth| TransactionId { session, sequence, birth: RingVersion(birth) };
         let below = self.records.range(of(0, 0)..of(answered, 0)).map(|(id, _)| *id);
         for id in below.collect::<Vec<_>>() {
@@ -327,6 +327,7 @@ impl State {
     pub fn trim_log(&mut self, start: u64) {
         self.heads.values_mut().for_each(|head| head.trim_log(start));
         self.chunks.values_mut().for_each(|chunk| chunk.trim_log(start));
+        self.stages.trim_log(start);
     }
 
     /// Takes back what was folded from entries after an index.

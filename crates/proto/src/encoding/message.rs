@@ -38,6 +38,7 @@ layout!(enum Message {
     48 => Pull { id, payload, part, partition },
     49 => Pulled(stage),
     50 => Settle { id, partition, node },
+    51 => Settled { id },
 
     64 => Append { epoch, previous, entries, durable },
     65 => Stored { epoch, index, node, is_short },

@@ -8,9 +8,9 @@ use core::ops::Range;
 
 use super::{Partition, RESEND_AFTER};
 use crate::{
-    NodeId, Outcome, PartitionId, Refusal, Time, TransactionId,
+    NodeId, PartitionId, Refusal, Time, TransactionId,
     canary::{Canary, planted},
-    effects::Context,
+    effects::{Context, Effect},
     entry::{ChunkOperation, ChunkWrites, Entry, HeadEffect, Refused},
     message::{Answer, Message},
     stages::Stage,
@@ -149,9 +149,8 @@ impl Partition {
         }
         let is_unknown = self.state.record(id).is_none() && !self.chain.contains(id);
         if is_unknown && (self.state.is_over(id) || self.configuration.floor > id.birth) {
-            let outcome = Outcome::Refused(Refusal::Fenced);
-            let message = Message::Outcome { id, outcome, driver: None };
-            cx.push(crate::effects::Effect::ToNode(node, partition, message));
+            // Not that it was refused: it may have been forgotten, and who asks may not have heard yet how it ended.
+            cx.push(Effect::ToNode(node, partition, Message::Settled { id }));
         } else if is_unknown {
             let refused = Refused { id, refusal: Refusal::Unstaged, plan: None, stops: Vec::new() };
             self.append(cx, Entry::Refuse(Arc::new(refused)));
@@ -167,6 +166,12 @@ impl Partition {
         }
     }
 
+    /// The decider does not know a transaction, and never prepares it.
+    pub fn handle_settled(&mut self, cx: &mut Context, id: TransactionId) {
+        self.unstage(cx, id);
+        self.settle(cx);
+    }
+
     /// Takes up again whose payload is here.
     pub(super) fn resume_staging(&mut self, now: Time) {
         self.renewals = self.state.stages().ids().into_iter().map(|id| (id, (now, now))).collect();
@@ -178,7 +183,9 @@ impl Partition {
         self.renewals.retain(|id, _| stages.has(*id));
         let mut expired = Vec::new();
         for (id, (renewed_at, asked_at)) in &mut self.renewals {
-            let is_late = cx.now.since(*renewed_at) >= cx.limits.stage_timeout;
+            // What was prepared or written here is asked about as such.
+            let is_known = self.state.record(*id).is_some();
+            let is_late = !is_known && cx.now.since(*renewed_at) >= cx.limits.stage_timeout;
             if is_late && cx.now.since(*asked_at) >= 4 * RESEND_AFTER {
                 *asked_at = cx.now;
                 expired.extend(self.state.stages().decider(*id).map(|decider| (*id, decider)));

@@ -2,6 +2,7 @@
 
 use tyr_types::Durability;
 
+use super::bounds::Bounds;
 use crate::random::Random;
 
 /// The settings of a run.
@@ -37,6 +38,8 @@ pub struct Profile {
     pub faults_every: u64,
     /// Which faults there are, in the order of [`Fault`].
     pub faults: [bool; Fault::ALL.len()],
+    /// What nodes and clients are bounded by.
+    pub bounds: Bounds,
 }
 
 /// A kind of operation of a client.
@@ -195,6 +198,7 @@ impl Profile {
             faults_every: [0, 60_000, 200_000, 600_000]
                 [usize::try_from(random.below(4)).expect("below four")],
             faults,
+            bounds: Bounds::wide(),
         }
     }
 
@@ -216,6 +220,7 @@ impl Profile {
             disk: 100,
             faults_every: 0,
             faults: [false; Fault::ALL.len()],
+            bounds: Bounds::wide(),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tyr_proto::{PartitionId, State};
 
-use super::{caller::Layout, profile::Profile, world::World};
+use super::{bounds::Bounds, caller::Layout, profile::Profile, world::World};
 use crate::{Outcome, check, random::Random};
 
 /// What a run showed.
@@ -67,13 +67,17 @@ impl Draw {
 
 /// Runs the swarm's profile of a seed.
 pub fn swarm(seed: u64, with_trace: bool) -> Report {
-    let profile = Profile::swarm(&mut Random::new(seed));
+    let mut random = Random::new(seed);
+    let mut profile = Profile::swarm(&mut random);
+    profile.bounds = Bounds::drawn(&mut random, profile.replicas);
     run(seed, profile, with_trace)
 }
 
 /// Runs a profile of a seed that is about one thing.
 pub fn focused(seed: u64, with_trace: bool) -> Report {
-    let profile = Profile::focused(&mut Random::new(seed));
+    let mut random = Random::new(seed);
+    let mut profile = Profile::focused(&mut random);
+    profile.bounds = Bounds::drawn(&mut random, profile.replicas);
     run(seed, profile, with_trace)
 }
 

@@ -9,6 +9,7 @@ use tyr_proto::{
 };
 
 use super::{
+    bounds::Bounds,
     disk::Disk,
     manager::{TERMS, register},
 };
@@ -24,6 +25,11 @@ pub struct Server {
     clock: Clock,
     running: Option<Running>,
     disk: Disk,
+    bounds: Bounds,
+    /// Whether its disk has no room for more than what has been promised.
+    pub is_short: bool,
+    /// What it must not have logged.
+    pub broken: Option<String>,
     /// What happened seldom, since this was last emptied.
     pub sighted: Vec<&'static str>,
     /// Counts starts, so that what was meant for an earlier process does not reach a later one.
@@ -65,7 +71,7 @@ const RENEW_AFTER: u64 = 40_000;
 
 impl Server {
     /// A node that was never started.
-    pub fn new(node: NodeId, keyspaces: Arc<Keyspaces>, random: &mut Random) -> Self {
+    pub fn new(node: NodeId, keyspaces: Arc<Keyspaces>, bounds: Bounds, random: &mut Random) -> Self {
         let drift = i64::try_from(random.below(8_000)).expect("small") - 4_000;
         Server {
             node,
@@ -75,6 +81,9 @@ impl Server {
             clock: Clock { offset: random.below(1_000_000_000), drift },
             running: None,
             disk: Disk::default(),
+            bounds,
+            is_short: false,
+            broken: None,
             sighted: Vec::new(),
             start: 0,
             paused_until: 0,
@@ -110,6 +119,7 @@ impl Server {
         self.memory_since = self.incarnation;
         let me = self.me();
         let mut router = Router::new(me, self.keyspaces.clone());
+        router.set_limits(self.bounds.limits);
         self.disk.restore(me).into_iter().for_each(|partition| router.restore(partition));
         self.running = Some(Running::new(router, me));
     }
@@ -154,6 +164,7 @@ impl Server {
         let (incarnation, memory_since, node) = (self.incarnation, self.memory_since, self.node.0);
         let me = self.me();
         let running = self.running.as_mut()?;
+        running.router.handle_room(self.is_short);
         running.router.handle_tick(now, running.lease.may_serve(now));
         if now.since(running.asked_at) < RENEW_AFTER {
             return None;
@@ -179,13 +190,20 @@ impl Server {
                 running.lease.granted(request, now);
                 let has_lease = running.lease.may_serve(now);
                 for fact in difference.facts {
-                    if let Fact::Partition(id, configuration, proposal) = fact {
-                        let epoch = configuration.epoch;
-                        running.router.handle_configuration(now, has_lease, id, configuration);
-                        if let Some(proposal) = proposal {
-                            running.router.handle_proposal(now, has_lease, id, epoch, &proposal);
+                    match fact {
+                        Fact::Partition(id, configuration, proposal) => {
+                            let epoch = configuration.epoch;
+                            running.router.handle_configuration(now, has_lease, id, configuration);
+                            if let Some(proposal) = proposal {
+                                running.router.handle_proposal(now, has_lease, id, epoch, &proposal);
+                            }
                         }
+                        Fact::Class(id, settings) => running.router.handle_class(id, settings),
+                        Fact::Member(..) | Fact::Keyspace(..) => {}
                     }
+                }
+                if let Some(version) = difference.reached {
+                    running.router.handle_ring_version(version);
                 }
                 running.position = running.position.max(difference.next);
             }
@@ -207,7 +225,11 @@ impl Server {
     /// What it wants done, but for the disk.
     pub fn poll(&mut self) -> Option<Output> {
         loop {
-            let output = self.running.as_mut()?.router.poll_output()?;
+            let router = &mut self.running.as_mut()?.router;
+            let output = router.poll_output()?;
+            if self.broken.is_none() {
+                self.broken = super::promises::check(router, &output, &self.bounds, self.is_short);
+            }
             self.sighted.extend(super::sightings::of(&output));
             if let Some(output) = self.disk.take(output) {
                 return Some(output);
