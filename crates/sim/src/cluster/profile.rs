@@ -40,6 +40,8 @@ pub struct Profile {
     pub faults: [bool; Fault::ALL.len()],
     /// What nodes and clients are bounded by.
     pub bounds: Bounds,
+    /// Whether what is sent is encoded, and what arrives is decoded. That changes nothing, and takes time.
+    pub as_bytes: bool,
 }
 
 /// A kind of operation of a client.
@@ -199,6 +201,7 @@ impl Profile {
                 [usize::try_from(random.below(4)).expect("below four")],
             faults,
             bounds: Bounds::wide(),
+            as_bytes: false,
         }
     }
 
@@ -221,6 +224,7 @@ impl Profile {
             faults_every: 0,
             faults: [false; Fault::ALL.len()],
             bounds: Bounds::wide(),
+            as_bytes: false,
         }
     }
 }

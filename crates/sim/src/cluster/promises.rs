@@ -1,8 +1,33 @@
-//! What a primary must not log: promises past the bounds of what it takes on.
+//! What a primary must not log: promises past the bounds of what it takes on, and a second promise of the same transaction.
 
-use tyr_proto::{Operation, Output, Router, entry::Entry};
+use std::collections::BTreeMap;
+
+use tyr_proto::{Epoch, Operation, Output, PartitionId, Router, TransactionId, entry::Entry};
 
 use super::bounds::Bounds;
+
+/// Where each transaction was prepared: at most once in a partition, for ever, whatever became of the log.
+#[derive(Debug, Default)]
+pub struct Prepared(BTreeMap<(PartitionId, TransactionId), (Epoch, u64)>);
+
+/// An entry that promises a transaction: the partition, the transaction, and the entry's place.
+pub type Promise = (PartitionId, TransactionId, (Epoch, u64));
+
+impl Prepared {
+    /// Takes a promise that a node logs. Says what is wrong if it is another one than the transaction has there.
+    pub fn note(&mut self, (partition, id, place): Promise) -> Option<String> {
+        let first = *self.0.entry((partition, id)).or_insert(place);
+        let (epoch, index) = place;
+        (first != place).then(|| format!("prepared twice: {id} at {partition}, then as {epoch:?} {index}"))
+    }
+}
+
+/// The promise in what a node wants written.
+pub fn of(output: &Output) -> Option<Promise> {
+    let Output::Store { partition, index, epoch, entry } = output else { return None };
+    let Entry::Prepare(prepare) = &**entry else { return None };
+    Some((*partition, prepare.id(), (*epoch, *index)))
+}
 
 /// What is wrong with what a node wants written, if anything is.
 pub fn check(router: &Router, output: &Output, bounds: &Bounds, is_short: bool) -> Option<String> {

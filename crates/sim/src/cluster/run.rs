@@ -56,29 +56,31 @@ impl Draw {
         }
     }
 
+    /// The profile of a seed. In every fourth, messages travel as bytes.
+    pub fn profile(self, seed: u64) -> Profile {
+        let random = &mut Random::new(seed);
+        let drawn = match self {
+            Draw::Swarm => Profile::swarm(random),
+            Draw::Focused => Profile::focused(random),
+        };
+        let bounds = Bounds::drawn(random, drawn.replicas);
+        Profile { as_bytes: seed.is_multiple_of(4), bounds, ..drawn }
+    }
+
     /// Runs a seed.
     pub fn run(self, seed: u64, with_trace: bool) -> Report {
-        match self {
-            Draw::Swarm => swarm(seed, with_trace),
-            Draw::Focused => focused(seed, with_trace),
-        }
+        run(seed, self.profile(seed), with_trace)
     }
 }
 
 /// Runs the swarm's profile of a seed.
 pub fn swarm(seed: u64, with_trace: bool) -> Report {
-    let mut random = Random::new(seed);
-    let mut profile = Profile::swarm(&mut random);
-    profile.bounds = Bounds::drawn(&mut random, profile.replicas);
-    run(seed, profile, with_trace)
+    Draw::Swarm.run(seed, with_trace)
 }
 
 /// Runs a profile of a seed that is about one thing.
 pub fn focused(seed: u64, with_trace: bool) -> Report {
-    let mut random = Random::new(seed);
-    let mut profile = Profile::focused(&mut random);
-    profile.bounds = Bounds::drawn(&mut random, profile.replicas);
-    run(seed, profile, with_trace)
+    Draw::Focused.run(seed, with_trace)
 }
 
 /// Runs a profile from a seed.
@@ -155,7 +157,9 @@ fn is_quiet(world: &World) -> bool {
             server.router().is_some_and(|router| {
                 router.partitions().filter(|partition| partition.has_role()).all(|partition| {
                     partition.unfinished() == 0
-                        && (!partition.is_established() || has_one_version_each(partition.state()))
+                        && (!partition.is_established()
+                            || (has_one_version_each(partition.state())
+                                && has_forgotten(world, partition.state())))
                 })
             })
         })
@@ -167,6 +171,11 @@ fn is_quiet(world: &World) -> bool {
                     .is_some_and(|partition| partition.is_established())
             })
         })
+}
+
+/// Whether clients that died are forgotten, too.
+fn has_forgotten(world: &World, state: &State) -> bool {
+    state.sessions().all(|(session, _)| world.callers().any(|caller| caller.session() == session))
 }
 
 fn has_one_version_each(state: &State) -> bool {
@@ -215,6 +224,10 @@ fn stuck(world: &World) -> String {
             continue;
         };
         for partition in router.partitions().filter(|partition| partition.has_role()) {
+            let sessions: Vec<_> = partition.state().sessions().collect();
+            if !has_forgotten(world, partition.state()) && partition.is_established() {
+                text.push_str(&format!("; {node} {} remembers {sessions:?}", partition.id()));
+            }
             if partition.unfinished() > 0 || !has_one_version_each(partition.state()) {
                 text.push_str(&format!("; {node} {}", partition.describe()));
             }

@@ -12,6 +12,7 @@ use super::{
     bounds::Bounds,
     disk::Disk,
     manager::{TERMS, register},
+    promises::Promise,
 };
 use crate::random::Random;
 
@@ -30,6 +31,8 @@ pub struct Server {
     pub is_short: bool,
     /// What it must not have logged.
     pub broken: Option<String>,
+    /// What it promised, since this was last emptied.
+    pub promised: Vec<Promise>,
     /// What happened seldom, since this was last emptied.
     pub sighted: Vec<&'static str>,
     /// Counts starts, so that what was meant for an earlier process does not reach a later one.
@@ -84,6 +87,7 @@ impl Server {
             bounds,
             is_short: false,
             broken: None,
+            promised: Vec::new(),
             sighted: Vec::new(),
             start: 0,
             paused_until: 0,
@@ -227,6 +231,7 @@ impl Server {
         loop {
             let router = &mut self.running.as_mut()?.router;
             let output = router.poll_output()?;
+            self.promised.extend(super::promises::of(&output));
             if self.broken.is_none() {
                 self.broken = super::promises::check(router, &output, &self.bounds, self.is_short);
             }

@@ -11,6 +11,7 @@ use tyr_proto::{
     ClassId, ClientOutput, Keyspace, KeyspaceSeed, Keyspaces, Layout, NodeId, Output, PartitionCount,
     Placement, SessionId, Time,
     cluster::{ClassSettings, Command, Fact, Request, Response},
+    encoding::{Decode, Encode, from_bytes, to_bytes},
     message::{Answer, Envelope, RequestId},
 };
 use tyr_types::{Durability, KeyspaceSettings};
@@ -20,6 +21,7 @@ use super::{
     manager::Manager,
     pins::{Grant, Pins},
     profile::{Fault, Profile},
+    promises::Prepared,
     server::Server,
     trace::shorten,
 };
@@ -45,6 +47,7 @@ pub struct World {
     /// What went wrong that no client can see.
     pub broken: Option<String>,
     pins: Pins,
+    prepared: Prepared,
     digest: u64,
     trace: Option<String>,
     /// What happened, by name.
@@ -139,6 +142,7 @@ impl World {
             history: History::new(),
             broken: None,
             pins: Pins::default(),
+            prepared: Prepared::default(),
             digest: 0xcbf2_9ce4_8422_2325,
             trace: with_trace.then(String::new),
             counts: BTreeMap::new(),
@@ -316,6 +320,7 @@ impl World {
             Event::Deliver(node, envelope) => {
                 if self.is_awake(node, Event::Deliver(node, envelope.clone())) {
                     self.count("messages");
+                    let envelope = self.arrived(envelope);
                     self.server(node).receive(now, envelope);
                     self.flush(node);
                 }
@@ -358,6 +363,7 @@ impl World {
                 if let Answer::Looked { request, .. } = &answer {
                     self.pins.accept(*request, node);
                 }
+                let answer = self.arrived(answer);
                 if let Some(caller) = self.callers.get_mut(&session) {
                     caller.client.handle_answer(Time(now), node, answer);
                 }
@@ -376,23 +382,26 @@ impl World {
                 self.after(TICK_EVERY, Event::ManagerTick);
             }
             Event::ToManager(node, request) => {
+                let request = self.arrived(request);
                 if let Some(reply) = self.manager.handle(Time(now), request) {
                     self.answer_node(node, reply);
                 }
             }
             Event::FromManager(node, reply) => {
                 if self.is_awake(node, Event::FromManager(node, reply.clone())) {
+                    let reply = self.arrived(reply);
                     self.server(node).managed(now, reply);
                     self.flush(node);
                 }
             }
             Event::RingAsked(session, request) => {
+                let request = self.arrived(request);
                 if let Some(reply) = self.manager.handle(Time(now), request) {
                     let delay = 1 + self.random.below(MANAGER_DELAY);
                     self.after(delay, Event::RingTold(session, reply));
                 }
             }
-            Event::RingTold(session, reply) => self.tell_ring(session, reply),
+            Event::RingTold(session, reply) => self.tell_ring(session, self.arrived(reply)),
             Event::Fault => self.fault(),
         }
     }
@@ -411,6 +420,14 @@ impl World {
         caller.client.connect();
         self.callers.insert(session, caller);
         session
+    }
+
+    /// What came over the network is what was sent, if it has gone there as bytes, too.
+    fn arrived<T: Encode + Decode>(&self, sent: T) -> T {
+        if self.profile.as_bytes {
+            return from_bytes(&to_bytes(&sent)).expect("what was encoded can be decoded");
+        }
+        sent
     }
 
     fn server(&mut self, node: NodeId) -> &mut Server {
@@ -483,6 +500,11 @@ impl World {
                     self.ask_manager(node, Request::Command(Command::Advance(version)));
                 }
                 Output::Store { .. } | Output::Cut(..) | Output::Install { .. } => {}
+            }
+        }
+        for promise in std::mem::take(&mut self.server(node).promised) {
+            if let Some(broken) = self.prepared.note(promise) {
+                self.broken.get_or_insert(broken);
             }
         }
         if let Some(broken) = self.server(node).broken.take() {
@@ -571,7 +593,7 @@ impl World {
                     if self.servers.contains_key(&node) {
                         let late_copies = self.profile.bounds.late_copies;
                         if late_copies > 0 && self.is_faulty && self.random.happens(late_copies) {
-                            let delay = 1_000_000 + self.random.below(5_000_000);
+                            let delay = 1_000_000 + self.random.below(7_000_000);
                             self.after(delay, Event::Deliver(node, envelope.clone()));
                         }
                         self.after(delay, Event::Deliver(node, envelope));
