@@ -12,5 +12,7 @@ pub mod promises;
 pub mod run;
 pub mod server;
 pub mod sightings;
+pub mod storage;
+pub mod target;
 pub mod trace;
 pub mod world;

@@ -2,7 +2,7 @@
 
 use tyr_types::Durability;
 
-use super::bounds::Bounds;
+use super::{bounds::Bounds, storage::StorageProfile};
 use crate::random::Random;
 
 /// The settings of a run.
@@ -40,6 +40,8 @@ pub struct Profile {
     pub faults: [bool; Fault::ALL.len()],
     /// What nodes and clients are bounded by.
     pub bounds: Bounds,
+    /// What nodes are like inside.
+    pub storage: StorageProfile,
     /// Whether what is sent is encoded, and what arrives is decoded. That changes nothing, and takes time.
     pub as_bytes: bool,
 }
@@ -201,6 +203,7 @@ impl Profile {
                 [usize::try_from(random.below(4)).expect("below four")],
             faults,
             bounds: Bounds::wide(),
+            storage: StorageProfile::model(),
             as_bytes: false,
         }
     }
@@ -224,6 +227,7 @@ impl Profile {
             faults_every: 0,
             faults: [false; Fault::ALL.len()],
             bounds: Bounds::wide(),
+            storage: StorageProfile::model(),
             as_bytes: false,
         }
     }

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use tyr_proto::{Epoch, Operation, Output, PartitionId, Router, TransactionId, entry::Entry};
+use tyr_node::Node;
+use tyr_proto::{Epoch, Operation, Output, PartitionId, TransactionId, entry::Entry};
 
 use super::bounds::Bounds;
 
@@ -30,12 +31,12 @@ pub fn of(output: &Output) -> Option<Promise> {
 }
 
 /// What is wrong with what a node wants written, if anything is.
-pub fn check(router: &Router, output: &Output, bounds: &Bounds, is_short: bool) -> Option<String> {
+pub fn check(node: &Node, output: &Output, bounds: &Bounds, is_short: bool) -> Option<String> {
     let Output::Store { partition: id, epoch, entry, .. } = output else { return None };
     let Entry::Prepare(prepare) = &**entry else { return None };
-    let partition = router.partition(*id)?;
+    let partition = node.partition(*id)?;
     let configuration = partition.configuration();
-    if configuration.primary() != Some(router.me()) || configuration.epoch != *epoch {
+    if configuration.primary() != Some(node.replica()) || configuration.epoch != *epoch {
         return None;
     }
     let own = &prepare.plan.heads[prepare.stop().heads.clone()];

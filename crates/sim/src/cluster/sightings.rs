@@ -1,4 +1,4 @@
-//! Names for what happens seldom, as the messages and log entries show it. A test demands that all of it happens.
+//! Names for what happens seldom, as messages, log entries, and disks show it. A test demands that all of it happens.
 
 use tyr_proto::{
     Outcome, Output, Refusal,
@@ -7,7 +7,8 @@ use tyr_proto::{
 };
 
 /// Everything that has a name here.
-pub const ALL: [&str; 36] = [
+pub const ALL: [&str; 40] = [
+    "a disk failed",
     "answered elsewhere",
     "asked for a version",
     "asked about a number",
@@ -20,6 +21,8 @@ pub const ALL: [&str; 36] = [
     "expired a read",
     "forgot a session",
     "forgot an outcome",
+    "found a disk full",
+    "found partitions on its disk",
     "installed a state",
     "learned everything",
     "logged a lost write's place",
@@ -43,6 +46,7 @@ pub const ALL: [&str; 36] = [
     "settled a stage",
     "staged",
     "told of a refusal",
+    "took a checkpoint",
     "unstaged",
 ];
 
