@@ -47,11 +47,15 @@ pub enum Canary {
     FreezeIgnored,
     /// A freeze counts that no longer stands at one of its stops.
     FreezeOutlived,
+    /// Staged payload goes after a while, whatever becomes of its transaction.
+    StageDropped,
+    /// A session is forgotten without a trace: its ids may be executed again.
+    SessionForgotten,
 }
 
 impl Canary {
     /// All of them.
-    pub const ALL: [Canary; 21] = [
+    pub const ALL: [Canary; 23] = [
         Canary::SlotNotHeld,
         Canary::HeadsInTwoOrders,
         Canary::PendingIgnored,
@@ -73,6 +77,8 @@ impl Canary {
         Canary::PreparedWithoutLease,
         Canary::FreezeIgnored,
         Canary::FreezeOutlived,
+        Canary::StageDropped,
+        Canary::SessionForgotten,
     ];
 }
 

@@ -134,7 +134,7 @@ impl Head {
     }
 
     /// Places that are not applied, in order.
-    pub fn places(&self) -> impl DoubleEndedIterator<Item = &Place> {
+    pub fn places(&self) -> impl DoubleEndedIterator<Item = &Place> + ExactSizeIterator {
         self.places.iter()
     }
 

@@ -48,6 +48,8 @@ impl Overlay {
                     ChunkOperation::Transform { offset: *offset, transform: *transform, answers: (0, 0) };
                 self.put(step, *offset, transform.number_type().size() as u64);
             }
+            // Payload is staged on its way to the servers, when nothing is laid over any more.
+            Operation::WriteStaged { .. } | Operation::AppendStaged { .. } => {}
         }
     }
 
@@ -73,6 +75,7 @@ impl Overlay {
                     needed = without(&needed, &(*offset..offset.saturating_add(part.len() as u64)));
                 }
                 ChunkOperation::Cut { offset } => needed = without(&needed, &(*offset..u64::MAX)),
+                ChunkOperation::Staged { .. } => {}
                 ChunkOperation::Transform { offset, transform, .. } => {
                     let number = *offset..offset.saturating_add(transform.number_type().size() as u64);
                     if needed.iter().any(|range| range.start < number.end && number.start < range.end) {

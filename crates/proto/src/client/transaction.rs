@@ -94,6 +94,8 @@ pub enum End {
     Refused(Refusal),
     /// Not known in time. [`Client::resolve`] finds out; then it is told again.
     Unknown(TransactionId),
+    /// Nobody knows any more: nothing was heard of this client for too long.
+    Forgotten(TransactionId),
 }
 
 impl Transaction {
@@ -227,6 +229,10 @@ impl Transaction {
             }
             (Event::Unknown(id), Stage::Sent(plan)) if plan.id == *id => {
                 self.told.push_back(Told::Ended(End::Unknown(*id)));
+                true
+            }
+            (Event::Forgotten(id), Stage::Sent(plan)) if plan.id == *id => {
+                self.end(client, Some(End::Forgotten(*id)));
                 true
             }
             _ => self.reads.handle(client, now, event),

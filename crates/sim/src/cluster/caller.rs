@@ -13,6 +13,7 @@ use tyr_proto::{
 use tyr_types::{Operand, Transform};
 
 use super::{
+    bounds::Bounds,
     layout::{KEYSPACE, LIST_START, Layout, Sort, all_parts, blob_of, name, offset_of, range_of},
     profile::Profile,
     wants::{Chooser, REST_MAX, Then, Wants, Way},
@@ -24,6 +25,8 @@ use crate::{Action, Blob, ClientId, History, Outcome, Register, TransactionId, r
 pub struct Caller {
     /// The shipped client.
     pub client: Client,
+    session: SessionId,
+    bounds: Bounds,
     id: ClientId,
     random: Random,
     keyspaces: Arc<Keyspaces>,
@@ -105,12 +108,17 @@ enum Found {
 
 /// The label of the operation that makes what has to exist.
 const SET_UP: &str = "set up";
+/// The sessions of one caller are this far apart.
+const SESSIONS_APART: u64 = 1000;
 
 impl Caller {
     /// A client that has done nothing.
     pub fn new(number: u32, keyspaces: Arc<Keyspaces>, profile: &Profile, random: Random) -> Self {
+        let session = SessionId(u64::from(number));
         Caller {
-            client: Client::new(SessionId(u64::from(number)), keyspaces.clone()),
+            client: client(session, &keyspaces, profile.bounds),
+            session,
+            bounds: profile.bounds,
             id: ClientId(number),
             random,
             keyspaces,
@@ -123,6 +131,18 @@ impl Caller {
             refused_reserves: Vec::new(),
             ended: BTreeMap::new(),
         }
+    }
+
+    /// The session of its client.
+    pub fn session(&self) -> SessionId {
+        self.session
+    }
+
+    /// Its process dies, and with it the session: what was under way may happen at any later time. Another process goes on.
+    pub fn die(&mut self, now: u64, history: &mut History) {
+        self.session.0 += SESSIONS_APART;
+        self.client = client(self.session, &self.keyspaces, self.bounds);
+        self.end(now, history, Outcome::Unknown);
     }
 
     /// Whether it has nothing left to do.
@@ -501,6 +521,7 @@ impl Caller {
                 let touched = task.source.touched();
                 self.refused(now, history, refusal, touched, true);
             }
+            End::Forgotten(_) => self.end(now, history, Outcome::Unknown),
             End::Unknown(id) => {
                 // Half of them are not waited for any longer: they may happen at any later time.
                 if self.random.below(2) == 0 {
@@ -697,6 +718,13 @@ fn action_of(target: Target, found: Found) -> Action {
         }
         (target, found) => panic!("{target:?} is {found:?}"),
     }
+}
+
+fn client(session: SessionId, keyspaces: &Arc<Keyspaces>, bounds: Bounds) -> Client {
+    let mut client = Client::new(session, keyspaces.clone());
+    client.stage_above(bounds.staged_above);
+    client.set_limits(bounds.limits);
+    client
 }
 
 fn value_of(bytes: &[u8]) -> u64 {

@@ -5,7 +5,7 @@
 //! plan is not counted again in the effects of the same message, which refer to it.
 
 use tyr_proto::{
-    BlobName, Extent, Operation, Plan,
+    BlobName, Extent, Operation, Plan, Stage,
     entry::{ChunkOperation, ChunkWrite, ChunkWrites, Entry, Stop},
     message::{Answer, Looked, Message},
 };
@@ -46,6 +46,7 @@ pub fn of_message(message: &Message) -> u64 {
                 3 * NUMBER + of_extent(&freeze.extent) + len(stands.len()) * NUMBER
             }
             Message::Read { chunk, .. } => 6 * NUMBER + of_name(&chunk.blob),
+            Message::Stage(stage) | Message::Pulled(stage) => of_stage(stage),
             _ => ID + NUMBER + PARTITION + TAG,
         }
 }
@@ -88,7 +89,10 @@ fn of_entry(entry: &Entry) -> u64 {
         Entry::Collected { blob, .. } => of_name(blob) + NUMBER,
         Entry::Collect { chunk, keep, .. } => of_name(&chunk.blob) + (2 + len(keep.len())) * NUMBER,
         Entry::Marker => 0,
-        Entry::Forget { .. } | Entry::Mark { .. } => ID + NUMBER,
+        Entry::Forget { .. } | Entry::Mark { .. } | Entry::Unstage { .. } | Entry::Expire { .. } => {
+            ID + NUMBER
+        }
+        Entry::Stage(stage) => of_stage(stage),
     }
 }
 
@@ -108,7 +112,11 @@ fn of_operation(operation: &Operation) -> u64 {
         Operation::SetAttribute { name, value } => {
             len(name.len()) + 2 * POSITION + value.iter().map(|value| len(value.len())).sum::<u64>()
         }
-        Operation::Create | Operation::Delete | Operation::Truncate { .. } => NUMBER,
+        Operation::WriteStaged { .. } => 2 * NUMBER,
+        Operation::Create
+        | Operation::Delete
+        | Operation::AppendStaged { .. }
+        | Operation::Truncate { .. } => NUMBER,
     }
 }
 
@@ -136,6 +144,7 @@ fn of_write(write: &ChunkWrite, with_payload: bool) -> u64 {
             NUMBER + 2 * POSITION + if with_payload { len(part.len()) } else { 0 }
         }
         ChunkOperation::Transform { .. } => 2 * NUMBER + 2 * POSITION + TAG,
+        ChunkOperation::Staged { .. } => 3 * NUMBER + 2 * POSITION,
         ChunkOperation::Cut { .. } => NUMBER,
     });
     NUMBER + PARTITION + TAG + link + operations.map(|size| TAG + size).sum::<u64>()
@@ -146,6 +155,10 @@ fn of_extent(extent: &Extent) -> u64 {
         Extent::Blobs(blobs) => blobs.iter().map(|(_, blob)| PARTITION + of_name(blob)).sum(),
         Extent::Prefix(_, prefix) => NUMBER + len(prefix.len()),
     }
+}
+
+fn of_stage(stage: &Stage) -> u64 {
+    ID + PARTITION + 2 * POSITION + NUMBER + len(stage.part.len())
 }
 
 fn of_name(blob: &BlobName) -> u64 {
