@@ -47,11 +47,15 @@ pub enum Canary {
     FreezeIgnored,
     /// A freeze counts that no longer stands at one of its stops.
     FreezeOutlived,
+    /// A freeze goes on while what it sees is not decided.
+    FreezeUndecided,
+    /// A keyspace that keeps only the latest versions keeps the former ones.
+    FormerKept,
 }
 
 impl Canary {
     /// All of them.
-    pub const ALL: [Canary; 21] = [
+    pub const ALL: [Canary; 23] = [
         Canary::SlotNotHeld,
         Canary::HeadsInTwoOrders,
         Canary::PendingIgnored,
@@ -73,6 +77,8 @@ impl Canary {
         Canary::PreparedWithoutLease,
         Canary::FreezeIgnored,
         Canary::FreezeOutlived,
+        Canary::FreezeUndecided,
+        Canary::FormerKept,
     ];
 }
 

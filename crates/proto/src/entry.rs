@@ -128,6 +128,8 @@ pub struct ChunkWrite {
     pub previous: Option<Link>,
     /// What happens, in order.
     pub operations: Vec<ChunkOperation>,
+    /// Whether the versions before it are dropped once it is applied: the keyspace keeps only the latest.
+    pub drops_former: bool,
 }
 
 /// The last write of a chunk that its head has numbered.

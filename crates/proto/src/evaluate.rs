@@ -181,6 +181,7 @@ impl Draft<'_> {
                 partition: keyspace.partition_of(blob, chunk),
                 previous: head.link(chunk),
                 operations,
+                drops_former: !keyspace.multi_version,
             })
             .collect();
         effect

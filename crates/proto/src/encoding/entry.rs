@@ -37,7 +37,7 @@ layout!(enum ExistenceEffect { 0 => Stays, 1 => Begins, 2 => Ends, 3 => Restarts
 layout!(enum SizeEffect { 0 => Stays, 1 => AtLeast(size), 2 => Exactly(size) });
 
 layout!(struct ChunkWrites { id, decider, refused, writes });
-layout!(struct ChunkWrite { chunk, partition, previous, operations });
+layout!(struct ChunkWrite { chunk, partition, previous, operations, drops_former });
 layout!(struct Link { number, id, decider });
 layout!(enum Part { 0 => Heads(partition), 1 => Chunks(partition) });
 

@@ -199,9 +199,9 @@ fn effect(plan: &Plan) -> Arc<HeadEffect> {
         ChunkOperation::Transform { offset: 9, transform, answers: (0, 5) },
     ];
     let previous = Some(Link { number: Number::new(1, 5), id: id(4), decider: partition(3) });
-    let here = ChunkWrite { chunk: 0, partition: partition(1), previous, operations };
+    let here = ChunkWrite { chunk: 0, partition: partition(1), previous, operations, drops_former: false };
     let operations = vec![ChunkOperation::Write { offset: 8, bytes: shared, part: 2..5 }];
-    let elsewhere = ChunkWrite { chunk: 1, partition: partition(9), previous: None, operations };
+    let elsewhere = ChunkWrite { chunk: 1, partition: partition(9), previous: None, operations, drops_former: true };
     Arc::new(HeadEffect {
         existence: ExistenceEffect::Begins,
         size: SizeEffect::AtLeast(1000),
@@ -227,7 +227,7 @@ fn chunk_writes() -> Arc<ChunkWrites> {
         ChunkOperation::Write { offset: 0, bytes: bytes.clone(), part: 30..60 },
         ChunkOperation::Write { offset: 64, bytes, part: 35..55 },
     ];
-    let write = ChunkWrite { chunk: 2, partition: partition(7), previous: None, operations };
+    let write = ChunkWrite { chunk: 2, partition: partition(7), previous: None, operations, drops_former: true };
     let writes = vec![(blob("one"), Number::new(3, 400), write)];
     Arc::new(ChunkWrites { id: id(12), decider: partition(2), refused: Some(Refusal::Fenced), writes })
 }
