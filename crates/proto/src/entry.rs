@@ -89,6 +89,8 @@ pub struct HeadEffect {
     pub offsets: Vec<(u16, u64)>,
     /// The bytes whose readers it conflicts with.
     pub ranges: Vec<Range<u64>>,
+    /// What transforms across two chunks answer, by operation: they are written as their values.
+    pub olds: Vec<(u16, Arc<[u8]>)>,
 }
 
 /// What becomes of a blob's existence.

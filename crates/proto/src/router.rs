@@ -305,6 +305,12 @@ fn deliver(partition: &mut Partition, cx: &mut Context, message: Message) {
         Message::NumberLost { number, id } => partition.handle_number_lost(cx, id, number),
         Message::Forget { id, answered, driver } => partition.handle_forget(cx, id, answered, driver),
         Message::Forgotten { id, part } => partition.handle_forgotten(cx, id, part),
+        Message::Fetch { id, chunk, range, at, partition: from } => {
+            partition.handle_fetch(cx, id, chunk, range, at, from);
+        }
+        Message::Fetched { id, chunk, range, at, bytes } => {
+            partition.handle_fetched(cx, id, chunk, range, at, bytes);
+        }
 
         Message::Append { epoch, previous, entries, durable } => {
             partition.handle_append(cx, epoch, previous, entries, durable);

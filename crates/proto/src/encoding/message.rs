@@ -35,6 +35,8 @@ layout!(enum Message {
     42 => NumberLost { number, id },
     43 => Forget { id, answered, driver },
     44 => Forgotten { id, part },
+    45 => Fetch { id, chunk, range, at, partition },
+    46 => Fetched { id, chunk, range, at, bytes },
 
     64 => Append { epoch, previous, entries, durable },
     65 => Stored { epoch, index, node },
@@ -67,7 +69,7 @@ layout!(struct Looked { creation, size, attributes, written });
 fn is_sound(message: &Message) -> Result<(), Malformed> {
     let is_index = |index: u64| ensure(index <= Number::MAX.index(), "an index is out of bounds");
     match message {
-        Message::Read { range, .. } => ensure(range.end <= CHUNK_SIZE_MAX, "a chunk is read past its end"),
+        Message::Read { range, .. } | Message::Fetch { range, .. } | Message::Fetched { range, .. } => ensure(range.end <= CHUNK_SIZE_MAX, "a chunk is read past its end"),
         Message::Pass { plan, stops } => are_stops_of(stops, Some(plan)),
         Message::Append { previous: index, .. }
         | Message::Stored { index, .. }

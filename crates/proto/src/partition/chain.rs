@@ -8,7 +8,7 @@ use alloc::{
 
 use tyr_types::Number;
 
-use super::{Partition, freezing::FreezeVisit, reminders::Reminders};
+use super::{Partition, Wanted, freezing::FreezeVisit, reminders::Reminders};
 use crate::{
     BlobName, HeadPlan, Outcome, Plan, Refusal, TransactionId,
     canary::{Canary, planted},
@@ -56,6 +56,8 @@ struct Visit {
 
 enum Attempt {
     Waits,
+    /// For these bytes.
+    WaitsFor(Vec<Wanted>),
     Prepared(Vec<Arc<HeadEffect>>),
     Refused(Refusal),
 }
@@ -198,7 +200,10 @@ impl Partition {
         };
         let (id, reserve) = (visit.plan.id, visit.plan.reserve);
         match attempt {
-            Attempt::Waits => {
+            Attempt::Waits | Attempt::WaitsFor(_) => {
+                if let Attempt::WaitsFor(wanted) = attempt {
+                    self.fetch(cx, id, wanted);
+                }
                 held_back.blobs.extend(heads().map(|head| head.blob.clone()));
                 self.chain.waiting.push_back(Waiter::Transaction(visit));
                 return;
@@ -212,13 +217,15 @@ impl Partition {
                 self.refuse(cx, &visit.plan, visit.stops, refusal);
             }
         }
+        self.fetches.end(id);
         if let Some(reserve) = reserve {
             self.end_freeze(reserve);
         }
     }
 
     fn attempt(&self, cx: &Context, visit: &Visit) -> Attempt {
-        let mut effects = Vec::new();
+        let (mut effects, mut wanted) = (Vec::new(), Vec::new());
+        let found = |one: &Wanted| self.fetches.found(visit.plan.id, one);
         for position in visit.own.heads.clone() {
             let plan = &visit.plan.heads[position];
             let Some(keyspace) = cx.keyspaces.get(&plan.blob.keyspace) else {
@@ -234,13 +241,14 @@ impl Partition {
             if is_kept_out || !head.slot_is_free_for(access) {
                 return Attempt::Waits;
             }
-            match evaluate(head, position, plan, keyspace) {
+            match evaluate(head, position, plan, keyspace, &found) {
                 Evaluation::Waits => return Attempt::Waits,
+                Evaluation::WaitsFor(mut more) => wanted.append(&mut more),
                 Evaluation::Refused(refusal) => return Attempt::Refused(refusal),
                 Evaluation::Ready(effect) => effects.push(Arc::new(effect)),
             }
         }
-        Attempt::Prepared(effects)
+        if wanted.is_empty() { Attempt::Prepared(effects) } else { Attempt::WaitsFor(wanted) }
     }
 
     /// Takes the next number at every head of the stop, logs the promise, and passes on without waiting for it.

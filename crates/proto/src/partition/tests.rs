@@ -95,6 +95,7 @@ fn a_late_refusal_does_not_drop_a_committed_write_that_waits_for_its_turn() {
                 bytes: [1; 4][..].into(),
                 part: 0..4,
             }]),
+            drops_former: false,
         };
         let writes = Vec::from([(blob(), Number::new(1, index), write)]);
         Entry::Write(Arc::new(ChunkWrites { id: id(sequence), decider: partition(1), refused: None, writes }))

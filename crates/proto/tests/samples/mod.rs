@@ -209,6 +209,7 @@ fn effect(plan: &Plan) -> Arc<HeadEffect> {
         writes: vec![here, elsewhere],
         offsets: vec![(3, 960)],
         ranges: vec![0..40, 200..300],
+        olds: vec![(6, payload(8))],
     })
 }
 
@@ -293,6 +294,8 @@ fn messages() -> Vec<Message> {
         Message::NumberLost { number, id },
         Message::Forget { id, answered: 7, driver: partition },
         Message::Forgotten { id, part: partition },
+        Message::Fetch { id, chunk: chunk("one"), range: 5..9, at: number, partition },
+        Message::Fetched { id, chunk: chunk("one"), range: 5..9, at: number, bytes: vec![1, 2, 3, 4] },
         Message::Append { epoch, previous: 400, entries, durable: 399 },
         Message::Stored { epoch, index: 401, node },
         Message::Reconcile { epoch, epochs: epochs.clone(), start: 5 },

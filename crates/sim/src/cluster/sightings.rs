@@ -7,7 +7,7 @@ use tyr_proto::{
 };
 
 /// Everything that has a name here.
-pub const ALL: [&str; 30] = [
+pub const ALL: [&str; 31] = [
     "answered elsewhere",
     "asked about a number",
     "asked for a fate",
@@ -17,6 +17,7 @@ pub const ALL: [&str; 30] = [
     "cut a log",
     "evicted a node",
     "expired a read",
+    "fetched a number's bytes",
     "froze blobs",
     "forgot an outcome",
     "installed a state",
@@ -62,6 +63,7 @@ fn of_message(message: &Message) -> Option<&'static str> {
         Message::Copy { .. } => "copied a state",
         Message::NumberLost { .. } => "lost a number",
         Message::Olds { .. } => "old values from elsewhere",
+        Message::Fetched { .. } => "fetched a number's bytes",
         Message::Freeze { freeze, .. } if freeze.stays => "reserved blobs",
         Message::Freeze { .. } => "passed a freeze on",
         Message::Reconciled { .. } => "reconciled a log",
