@@ -42,6 +42,8 @@ pub struct Head {
     recent_after: Number,
     begun_after: Number,
     collect_from: Number,
+    /// Where in the log that was noted.
+    collected_at: u64,
 }
 
 /// A blob as its head knows it.
@@ -323,6 +325,10 @@ impl Head {
             }
         }
         self.links.retain(|_, links| !links.is_empty());
+        if self.collected_at > last {
+            // The other replicas have not noted it.
+            self.collect_from = Number::ZERO;
+        }
     }
 
     /// Forgets which numbers came before those that the log is never cut before.
@@ -361,8 +367,9 @@ impl Head {
     }
 
     /// Notes that superseded versions up to a number have been collected.
-    pub fn set_collected(&mut self, up_to: Number) {
+    pub fn set_collected(&mut self, log_index: u64, up_to: Number) {
         self.collect_from = self.collect_from.max(up_to);
+        self.collected_at = log_index;
     }
 
     /// Whether nothing is left that anybody could ask for.
@@ -487,7 +494,7 @@ impl Encode for Head {
         self.slot.encode(out);
         touched::encode(&self.recent, out);
         (self.recent_after, self.begun_after).encode(out);
-        self.collect_from.encode(out);
+        (self.collect_from, self.collected_at).encode(out);
     }
 }
 
@@ -498,7 +505,7 @@ impl Decode for Head {
         let (links, slot) = Decode::decode(input)?;
         let recent = touched::decode(input)?;
         let (recent_after, begun_after) = Decode::decode(input)?;
-        let collect_from = Decode::decode(input)?;
+        let (collect_from, collected_at) = Decode::decode(input)?;
         let ascend = places.iter().zip(places.iter().skip(1)).all(|(one, next)| one.number < next.number);
         ensure(ascend, "the places of a head are not in order")?;
         let undecided = places.iter().filter(|place| !place.only_reads && !place.is_decided());
@@ -515,6 +522,7 @@ impl Decode for Head {
             recent_after,
             begun_after,
             collect_from,
+            collected_at,
         };
         for first in 0..head.places.len() {
             head.fold_from(first);

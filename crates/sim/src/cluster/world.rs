@@ -11,6 +11,7 @@ use tyr_proto::{
     BlobName, ClassId, ClientOutput, Keyspace, KeyspaceSeed, Keyspaces, Layout, NodeId, Output, PartitionCount,
     Placement, RingVersion, SessionId, Time,
     cluster::{ClassSettings, Command, Fact, Request, Response},
+    encoding::{Decode, Encode, from_bytes, to_bytes},
     message::{Answer, Envelope, RequestId},
 };
 use tyr_types::{Durability, KeyspaceSettings};
@@ -320,6 +321,7 @@ impl World {
             Event::Deliver(node, envelope) => {
                 if self.is_awake(node, Event::Deliver(node, envelope.clone())) {
                     self.count("messages");
+                    let envelope = self.arrived(envelope);
                     self.server(node).receive(now, envelope);
                     self.flush(node);
                 }
@@ -360,6 +362,7 @@ impl World {
                     }
                     _ => {}
                 }
+                let answer = self.arrived(answer);
                 if let Some(caller) = self.callers.get_mut(&session) {
                     caller.client.handle_answer(Time(now), node, answer);
                 }
@@ -377,25 +380,36 @@ impl World {
                 self.after(TICK_EVERY, Event::ManagerTick);
             }
             Event::ToManager(node, request) => {
+                let request = self.arrived(request);
                 if let Some(reply) = self.manager.handle(Time(now), request) {
                     self.answer_node(node, reply);
                 }
             }
             Event::FromManager(node, reply) => {
                 if self.is_awake(node, Event::FromManager(node, reply.clone())) {
+                    let reply = self.arrived(reply);
                     self.server(node).managed(now, reply);
                     self.flush(node);
                 }
             }
             Event::RingAsked(session, request) => {
+                let request = self.arrived(request);
                 if let Some(reply) = self.manager.handle(Time(now), request) {
                     let delay = 1 + self.random.below(MANAGER_DELAY);
                     self.after(delay, Event::RingTold(session, reply));
                 }
             }
-            Event::RingTold(session, reply) => self.tell_ring(session, reply),
+            Event::RingTold(session, reply) => self.tell_ring(session, self.arrived(reply)),
             Event::Fault => self.fault(),
         }
+    }
+
+    /// What came over the network is what was sent, if it has gone there as bytes, too.
+    fn arrived<T: Encode + Decode>(&self, sent: T) -> T {
+        if self.profile.as_bytes {
+            return from_bytes(&to_bytes(&sent)).expect("what was encoded can be decoded");
+        }
+        sent
     }
 
     fn server(&mut self, node: NodeId) -> &mut Server {
