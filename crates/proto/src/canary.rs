@@ -45,8 +45,6 @@ pub enum Canary {
     PreparedWithoutLease,
     /// Writers do not wait for a freeze.
     FreezeIgnored,
-    /// A freeze counts that no longer stands at one of its stops.
-    FreezeOutlived,
     /// A freeze goes on while what it sees is not decided.
     FreezeUndecided,
     /// A keyspace that keeps only the latest versions keeps the former ones.
@@ -55,7 +53,7 @@ pub enum Canary {
 
 impl Canary {
     /// All of them.
-    pub const ALL: [Canary; 23] = [
+    pub const ALL: [Canary; 22] = [
         Canary::SlotNotHeld,
         Canary::HeadsInTwoOrders,
         Canary::PendingIgnored,
@@ -76,7 +74,6 @@ impl Canary {
         Canary::FloorIgnored,
         Canary::PreparedWithoutLease,
         Canary::FreezeIgnored,
-        Canary::FreezeOutlived,
         Canary::FreezeUndecided,
         Canary::FormerKept,
     ];

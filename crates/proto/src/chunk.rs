@@ -95,7 +95,8 @@ impl Chunk {
         }
         self.arrivals.push_back((log_index, number));
         let (operations, drops_former) = (write.operations.clone(), write.drops_former);
-        self.pending.insert(number, PendingWrite { id, decider, log_index, operations, drops_former, outcome: None });
+        self.pending
+            .insert(number, PendingWrite { id, decider, log_index, operations, drops_former, outcome: None });
     }
 
     /// Forgets writes that were logged past a place at which the log was cut.

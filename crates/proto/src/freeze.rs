@@ -53,7 +53,9 @@ impl Freeze {
             Extent::Prefix(keyspace, _) => {
                 let placement = keyspaces.get(keyspace).map(|keyspace| &keyspace.placement);
                 let all = |class, count| (0..count).map(move |index| PartitionId { class, index }).collect();
-                placement.map(|placement| all(placement.class, placement.partitions.get())).unwrap_or_default()
+                placement
+                    .map(|placement| all(placement.class, placement.partitions.get()))
+                    .unwrap_or_default()
             }
         }
     }

@@ -468,7 +468,8 @@ impl HeadEffect {
         let meets =
             |range: &Range<u64>| self.ranges.iter().any(|own| own.start < range.end && range.start < own.end);
         seen.version
-            || (existence && (seen.existence || seen.size || !seen.ranges.is_empty() || seen.sees_attributes()))
+            || (existence
+                && (seen.existence || seen.size || !seen.ranges.is_empty() || seen.sees_attributes()))
             || (seen.size && self.size != SizeEffect::Stays)
             || seen.ranges.iter().any(meets)
             || (seen.all_attributes && !self.attributes.is_empty())

@@ -40,8 +40,8 @@ mod upkeep;
 
 pub use chunk::Chunk;
 pub use client::{
-    BlobPlan, Check, Client, ClientOutput, End, Event, FrozenBlob, Next, ReadAnswer, ReadId, Run, Snapshot, Told,
-    Transaction,
+    BlobPlan, Check, Client, ClientOutput, End, Event, FrozenBlob, Next, ReadAnswer, ReadId, Run, Snapshot,
+    Told, Transaction,
 };
 pub use configuration::{ClassId, Configuration, Epoch, PartitionId, Replica, RingVersion};
 pub use content::Content;

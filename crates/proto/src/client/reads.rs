@@ -430,12 +430,8 @@ impl Reads {
 
 /// What a blob is under some changes.
 fn stat(base: &Base, overlay: &Overlay, operations: &[Operation]) -> Looked {
-    let unknown = Looked {
-        creation: Number::ZERO,
-        size: 0,
-        attributes: BTreeMap::new(),
-        written: BTreeMap::new(),
-    };
+    let unknown =
+        Looked { creation: Number::ZERO, size: 0, attributes: BTreeMap::new(), written: BTreeMap::new() };
     let mut looked = base.blob.clone().unwrap_or_else(|| unknown.clone());
     for operation in operations {
         match operation {

@@ -216,7 +216,8 @@ impl Transaction {
             (Event::Ended(id, outcome, results), Stage::Sent(plan)) if plan.id == *id => {
                 let place = |head: u16, operation| (plan.heads[usize::from(head)].blob.clone(), operation);
                 let values = results.iter();
-                let values = values.map(|result| (place(result.head, result.operation), result.value.clone()));
+                let values =
+                    values.map(|result| (place(result.head, result.operation), result.value.clone()));
                 let end = match outcome {
                     Outcome::Committed => End::Committed(values.collect()),
                     Outcome::Refused(refusal) => End::Refused(*refusal),

@@ -69,7 +69,9 @@ layout!(struct Looked { creation, size, attributes, written });
 fn is_sound(message: &Message) -> Result<(), Malformed> {
     let is_index = |index: u64| ensure(index <= Number::MAX.index(), "an index is out of bounds");
     match message {
-        Message::Read { range, .. } | Message::Fetch { range, .. } | Message::Fetched { range, .. } => ensure(range.end <= CHUNK_SIZE_MAX, "a chunk is read past its end"),
+        Message::Read { range, .. } | Message::Fetch { range, .. } | Message::Fetched { range, .. } => {
+            ensure(range.end <= CHUNK_SIZE_MAX, "a chunk is read past its end")
+        }
         Message::Pass { plan, stops } => are_stops_of(stops, Some(plan)),
         Message::Append { previous: index, .. }
         | Message::Stored { index, .. }

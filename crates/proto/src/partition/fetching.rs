@@ -44,6 +44,9 @@ struct Fetch {
     sent_at: Time,
 }
 
+/// No number that is transformed has more bytes.
+const NUMBER_SIZE_MAX: u64 = 8;
+
 impl Fetches {
     /// The bytes that a transaction wanted, if they have come.
     pub fn found(&self, id: TransactionId, wanted: &Wanted) -> Option<&Vec<u8>> {
@@ -94,7 +97,8 @@ impl Partition {
         at: Number,
         partition: PartitionId,
     ) {
-        if !self.is_established() || !cx.has_lease {
+        let is_number = range.end.saturating_sub(range.start) <= NUMBER_SIZE_MAX;
+        if !self.is_established() || !cx.has_lease || !is_number {
             return;
         }
         let nothing = Chunk::default();
@@ -128,7 +132,8 @@ impl Partition {
 
     /// Asks again for bytes that have not come.
     pub(super) fn tick_fetches(&mut self, cx: &mut Context) {
-        let is_late = |fetch: &Fetch| !fetch.missing.is_empty() && cx.now.since(fetch.sent_at) >= RESEND_AFTER;
+        let is_late =
+            |fetch: &Fetch| !fetch.missing.is_empty() && cx.now.since(fetch.sent_at) >= RESEND_AFTER;
         let late: Vec<TransactionId> =
             self.fetches.of.iter().filter(|(_, fetch)| is_late(fetch)).map(|(id, _)| *id).collect();
         for id in late {

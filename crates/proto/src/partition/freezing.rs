@@ -112,7 +112,10 @@ impl Standing {
         }
         self.point = Some(self.stand);
         for (stop, stand) in stops.into_iter().zip(&self.earlier) {
-            cx.to_primary(stop, Message::Frozen { request: freeze.request, stand: *stand, point: self.stand });
+            cx.to_primary(
+                stop,
+                Message::Frozen { request: freeze.request, stand: *stand, point: self.stand },
+            );
         }
     }
 }
@@ -204,9 +207,7 @@ impl Partition {
         let (now, may_serve) = (cx.now, self.is_established() && cx.has_lease);
         let mut standing = self.freezes.standing.iter_mut();
         let own = standing.find(|own| own.freeze.request == request && own.point.is_none());
-        let stands = |own: &&mut Standing| {
-            (own.stand == stand && own.until > now && may_serve) || planted(Canary::FreezeOutlived)
-        };
+        let stands = |own: &&mut Standing| own.stand == stand && own.until > now && may_serve;
         if let Some(own) = own.filter(stands) {
             own.point = Some(point);
             self.chain.stir();
@@ -247,7 +248,8 @@ impl Partition {
             let request = standing.freeze.request;
             self.readers.keep(request, cx.now);
             let blobs = standing.seen.iter();
-            let blobs = blobs.map(|(blob, seen)| (blob.clone(), standing.numbers[blob], seen.clone())).collect();
+            let blobs =
+                blobs.map(|(blob, seen)| (blob.clone(), standing.numbers[blob], seen.clone())).collect();
             cx.answer(request.session, Answer::Frozen { request, point, partition: self.id, blobs });
         }
         let before = self.freezes.len();

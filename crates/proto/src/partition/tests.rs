@@ -118,7 +118,8 @@ fn a_stop_votes_again_when_it_hears_of_the_lock_point() {
         seen: None,
         operations: Vec::from([Operation::Create]),
     };
-    let plan = Plan { id: id(1), answered: 1, reserve: None, heads: Vec::from([head(0, "here"), head(1, "there")]) };
+    let plan =
+        Plan { id: id(1), answered: 1, reserve: None, heads: Vec::from([head(0, "here"), head(1, "there")]) };
     let mut tell = |message| {
         router.handle_message(Time(0), true, Envelope { partition: partition(0), message });
         let sent = run(&mut router);

@@ -5,10 +5,10 @@
 use std::{collections::BTreeMap, fmt::Debug, sync::Arc};
 
 use tyr_proto::{
-    BlobName, ChunkName, ClassId, Configuration, Epoch, Extent, Freeze, Grant, HeadPlan, Incarnation, Keyspace, KeyspaceSeed,
-    Layout, LeaseRequest, NodeId, Operation, OperationResult, Outcome, PartitionCount, PartitionId,
-    Placement, Plan, Refusal, Replica, ResultValue, RingVersion, Seen, SessionId, Stand, State, Time, TransactionId,
-    ZoneRule,
+    BlobName, ChunkName, ClassId, Configuration, Epoch, Extent, Freeze, Grant, HeadPlan, Incarnation,
+    Keyspace, KeyspaceSeed, Layout, LeaseRequest, NodeId, Operation, OperationResult, Outcome,
+    PartitionCount, PartitionId, Placement, Plan, Refusal, Replica, ResultValue, RingVersion, Seen,
+    SessionId, Stand, State, Time, TransactionId, ZoneRule,
     cluster::{self, ClassSettings, Cluster, ClusterId, Command, Identity, Position, Proposal, Zone},
     encoding::{Decode, Encode, Malformed, from_bytes, to_bytes},
     entry::{
@@ -201,7 +201,8 @@ fn effect(plan: &Plan) -> Arc<HeadEffect> {
     let previous = Some(Link { number: Number::new(1, 5), id: id(4), decider: partition(3) });
     let here = ChunkWrite { chunk: 0, partition: partition(1), previous, operations, drops_former: false };
     let operations = vec![ChunkOperation::Write { offset: 8, bytes: shared, part: 2..5 }];
-    let elsewhere = ChunkWrite { chunk: 1, partition: partition(9), previous: None, operations, drops_former: true };
+    let elsewhere =
+        ChunkWrite { chunk: 1, partition: partition(9), previous: None, operations, drops_former: true };
     Arc::new(HeadEffect {
         existence: ExistenceEffect::Begins,
         size: SizeEffect::AtLeast(1000),
@@ -228,7 +229,8 @@ fn chunk_writes() -> Arc<ChunkWrites> {
         ChunkOperation::Write { offset: 0, bytes: bytes.clone(), part: 30..60 },
         ChunkOperation::Write { offset: 64, bytes, part: 35..55 },
     ];
-    let write = ChunkWrite { chunk: 2, partition: partition(7), previous: None, operations, drops_former: true };
+    let write =
+        ChunkWrite { chunk: 2, partition: partition(7), previous: None, operations, drops_former: true };
     let writes = vec![(blob("one"), Number::new(3, 400), write)];
     Arc::new(ChunkWrites { id: id(12), decider: partition(2), refused: Some(Refusal::Fenced), writes })
 }
@@ -317,12 +319,23 @@ fn answers() -> Vec<Answer> {
         attributes: [("a".into(), payload(20))].into(),
         written: [(0, Number::new(1, 1)), (512, Number::new(3, 400))].into(),
     };
-    let blobs = vec![(blob("one"), Number::new(3, 401), Some(looked.clone())), (blob("two"), Number::ZERO, None)];
+    let blobs =
+        vec![(blob("one"), Number::new(3, 401), Some(looked.clone())), (blob("two"), Number::ZERO, None)];
     vec![
         Answer::Outcome { id: id(12), outcome: Some((Outcome::Committed, results.collect())) },
         Answer::Outcome { id: id(12), outcome: None },
-        Answer::Looked { request, partition: partition(2), number: Number::new(3, 401), blob: Some(looked.clone()) },
-        Answer::Frozen { request, point: Stand { epoch: Epoch(3), count: 9 }, partition: partition(2), blobs },
+        Answer::Looked {
+            request,
+            partition: partition(2),
+            number: Number::new(3, 401),
+            blob: Some(looked.clone()),
+        },
+        Answer::Frozen {
+            request,
+            point: Stand { epoch: Epoch(3), count: 9 },
+            partition: partition(2),
+            blobs,
+        },
         Answer::Bytes { request, version: Number::ZERO, bytes: vec![7; 20], whole: true },
         Answer::Expired { request },
         Answer::Names { request, names: vec![blob("a"), blob("b")], more: true },

@@ -194,7 +194,8 @@ impl Caller {
         for blob in blobs(Sort::Registers).into_iter().chain(blobs(Sort::Passing)) {
             registers.extend(all_parts(blob));
         }
-        registers.extend(blobs(Sort::Counter).into_iter().flat_map(|blob| [0, 1].map(|part| blob.register(part))));
+        registers
+            .extend(blobs(Sort::Counter).into_iter().flat_map(|blob| [0, 1].map(|part| blob.register(part))));
         let (lists, exists) = (blobs(Sort::List), blobs(Sort::Passing));
         let wants = Wants { label: "read all", registers, lists, exists, ..Wants::default() };
         self.begin(now, history, wants);
@@ -433,7 +434,8 @@ impl Caller {
         let Some(task) = &mut self.task else { return };
         if task.wants.reads_back && !back.is_empty() {
             task.stage = Stage::ReadingBack;
-            back.into_iter().for_each(|register| task.read(&mut self.client, now, Target::Register(register)));
+            back.into_iter()
+                .for_each(|register| task.read(&mut self.client, now, Target::Register(register)));
         } else {
             self.commit_source(now, history);
         }
@@ -566,7 +568,8 @@ impl Caller {
         let Some(task) = &mut self.task else { return };
         if whole {
             let (register, value) = (task.wants.registers[0], value_of(bytes));
-            let action = Action::Read { register, value: Some(value).filter(|value| *value != 0), number: None };
+            let action =
+                Action::Read { register, value: Some(value).filter(|value| *value != 0), number: None };
             history.act(task.place, action);
             self.end(now, history, Outcome::Committed);
         } else {
@@ -649,9 +652,7 @@ impl Source {
         match self {
             Source::Nothing => None,
             Source::Transaction(transaction) => transaction.poll_told(),
-            Source::Snapshot(snapshot) => {
-                snapshot.poll_answer().map(|(id, answer)| Told::Read(id, answer))
-            }
+            Source::Snapshot(snapshot) => snapshot.poll_answer().map(|(id, answer)| Told::Read(id, answer)),
         }
     }
 
@@ -683,7 +684,9 @@ impl Source {
 
 fn action_of(target: Target, found: Found) -> Action {
     match (target, found) {
-        (Target::Exists(blob), found) => Action::Exists { blob, exists: matches!(found, Found::Exists(true)) },
+        (Target::Exists(blob), found) => {
+            Action::Exists { blob, exists: matches!(found, Found::Exists(true)) }
+        }
         (Target::Register(register), Found::Bytes(bytes)) => {
             // A hole reads as zeros, which nobody writes.
             let value = bytes.filter(|bytes| bytes.len() == 8).map(|bytes| value_of(&bytes));
@@ -707,7 +710,9 @@ fn value_of(bytes: &[u8]) -> u64 {
 /// Fills in an offset or an old value.
 fn fill(action: &mut Action, value: Option<ResultValue>) {
     match (action, value) {
-        (Action::Append { offset, .. }, Some(ResultValue::Offset(at))) => *offset = Some((at - LIST_START) / 8),
+        (Action::Append { offset, .. }, Some(ResultValue::Offset(at))) => {
+            *offset = Some((at - LIST_START) / 8)
+        }
         (Action::Add { old, .. }, Some(ResultValue::Old(bytes))) => *old = Some(value_of(&bytes)),
         (action, value) => panic!("{action} answers {value:?}"),
     }

@@ -8,8 +8,8 @@ use std::{
 };
 
 use tyr_proto::{
-    BlobName, ClassId, ClientOutput, Keyspace, KeyspaceSeed, Keyspaces, Layout, NodeId, Output, PartitionCount,
-    Placement, RingVersion, SessionId, Time,
+    BlobName, ClassId, ClientOutput, Keyspace, KeyspaceSeed, Keyspaces, Layout, NodeId, Output,
+    PartitionCount, Placement, RingVersion, SessionId, Time,
     cluster::{ClassSettings, Command, Fact, Request, Response},
     encoding::{Decode, Encode, from_bytes, to_bytes},
     message::{Answer, Envelope, RequestId},
@@ -436,7 +436,8 @@ impl World {
         let keeps = |(_, chunk): (_, &tyr_proto::Chunk)| chunk.version_count() > 1;
         let keeping = partitions.filter(|partition| partition.state().chunks().any(keeps));
         if let Some(id) = keeping.map(|partition| partition.id()).next() {
-            self.broken.get_or_insert(format!("former version kept: {node} keeps superseded versions in {id}"));
+            self.broken
+                .get_or_insert(format!("former version kept: {node} keeps superseded versions in {id}"));
         }
     }
 
@@ -453,7 +454,9 @@ impl World {
     /// A reader was told that its version is gone: that must not be as long as its pin stands.
     fn check_expired(&mut self, look: RequestId, blob: &BlobName) {
         let head = self.keyspaces[&KEYSPACE].partition_of(blob, 0);
-        let Some(Grant { node, start, partition: id, epoch }) = self.pins.grant_of(look, head) else { return };
+        let Some(Grant { node, start, partition: id, epoch }) = self.pins.grant_of(look, head) else {
+            return;
+        };
         let server = &self.servers[&node];
         let partition = server.router().and_then(|router| router.partition(id));
         let stands = server.start == start && partition.is_some_and(|partition| partition.holds_pin(look));
