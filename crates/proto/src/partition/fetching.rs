@@ -65,10 +65,15 @@ impl Fetches {
 }
 
 impl Partition {
-    /// Asks for bytes that a transaction waits for, and for no others any more.
+    /// Asks for bytes that a transaction waits for. What it has found for its other heads stays; what is of another version than wanted goes.
     pub(super) fn fetch(&mut self, cx: &mut Context, id: TransactionId, wanted: Vec<Wanted>) {
         let fetch = self.fetches.of.entry(id).or_default();
-        fetch.found.retain(|found, _| wanted.contains(found));
+        let is_stale = |found: &Wanted| {
+            wanted
+                .iter()
+                .any(|one| (&one.chunk, one.within) == (&found.chunk, found.within) && one.at != found.at)
+        };
+        fetch.found.retain(|found, _| !is_stale(found));
         let missing: BTreeSet<Wanted> =
             wanted.into_iter().filter(|wanted| !fetch.found.contains_key(wanted)).collect();
         if missing != fetch.missing {
