@@ -1,4 +1,4 @@
-//! Names for what happens seldom, as the messages and log entries show it. A test demands that all of it happens.
+//! Names for what happens seldom, as messages, log entries, and disks show it. A test demands that all of it happens.
 
 use tyr_proto::{
     Outcome, Output, Refusal,
@@ -7,7 +7,8 @@ use tyr_proto::{
 };
 
 /// Everything that has a name here.
-pub const ALL: [&str; 31] = [
+pub const ALL: [&str; 35] = [
+    "a disk failed",
     "answered elsewhere",
     "asked about a number",
     "asked for a fate",
@@ -20,6 +21,8 @@ pub const ALL: [&str; 31] = [
     "fetched a number's bytes",
     "froze blobs",
     "forgot an outcome",
+    "found a disk full",
+    "found partitions on its disk",
     "installed a state",
     "learned everything",
     "logged a lost write's place",
@@ -39,6 +42,7 @@ pub const ALL: [&str; 31] = [
     "reserved blobs",
     "reported a slow replica",
     "told of a refusal",
+    "took a checkpoint",
 ];
 
 /// What an output of a node shows.

@@ -8,13 +8,13 @@ use std::{
 };
 
 use tyr_proto::{
-    BlobName, ClassId, ClientOutput, Keyspace, KeyspaceSeed, Keyspaces, Layout, NodeId, Output,
+    BlobName, ClassId, ClientOutput, Incarnation, Keyspace, KeyspaceSeed, Keyspaces, Layout, NodeId, Output,
     PartitionCount, Placement, RingVersion, SessionId, Time,
     cluster::{ClassSettings, Command, Fact, Request, Response},
     encoding::{Decode, Encode, from_bytes, to_bytes},
     message::{Answer, Envelope, RequestId},
 };
-use tyr_types::{Durability, KeyspaceSettings};
+use tyr_types::{Durability, ErrorKind, KeyspaceSettings};
 
 use super::{
     caller::Caller,
@@ -117,8 +117,9 @@ impl World {
         let mut servers = BTreeMap::new();
         for number in 1..=profile.nodes {
             let node = NodeId(number);
-            servers.insert(node, Server::new(node, keyspaces.clone(), &mut random));
-            manager.apply(super::manager::register(number, 1, 1));
+            servers.insert(node, Server::new(node, keyspaces.clone(), &profile.storage, &mut random));
+            let first = Incarnation::of(1, 0).0;
+            manager.apply(super::manager::register(number, first, first));
         }
         manager.tick(Time(0));
         let callers = (1..=profile.clients)
@@ -245,6 +246,7 @@ impl World {
         for (node, server) in &mut self.servers {
             server.paused_until = server.paused_until.min(now);
             server.slow_until = now;
+            server.heal_disk();
             if !server.is_up() {
                 down.push(*node);
             }
@@ -349,10 +351,7 @@ impl World {
             }
             Event::Boot(node) => {
                 if !self.servers[&node].is_up() {
-                    self.server(node).boot();
-                    let start = self.servers[&node].start;
-                    self.after(0, Event::Tick(node, start));
-                    self.flush(node);
+                    self.boot(node);
                 }
             }
             Event::Answer(session, node, answer) => {
@@ -432,7 +431,7 @@ impl World {
         if self.profile.multi_version {
             return;
         }
-        let partitions = self.servers[&node].router().into_iter().flat_map(|router| router.partitions());
+        let partitions = self.servers[&node].node().into_iter().flat_map(|node| node.partitions());
         let keeps = |(_, chunk): (_, &tyr_proto::Chunk)| chunk.version_count() > 1;
         let keeping = partitions.filter(|partition| partition.state().chunks().any(keeps));
         if let Some(id) = keeping.map(|partition| partition.id()).next() {
@@ -444,7 +443,7 @@ impl World {
     /// A replica has answered a look: from now on it holds the number.
     fn note_pin(&mut self, node: NodeId, look: RequestId) {
         let server = &self.servers[&node];
-        let partition = server.router().into_iter().flat_map(|router| router.partitions());
+        let partition = server.node().into_iter().flat_map(|node| node.partitions());
         for partition in partition.filter(|partition| partition.holds_pin(look)) {
             let epoch = partition.configuration().epoch;
             self.pins.grant(look, Grant { node, start: server.start, partition: partition.id(), epoch });
@@ -458,7 +457,7 @@ impl World {
             return;
         };
         let server = &self.servers[&node];
-        let partition = server.router().and_then(|router| router.partition(id));
+        let partition = server.node().and_then(|node| node.partition(id));
         let stands = server.start == start && partition.is_some_and(|partition| partition.holds_pin(look));
         let set = self.manager.cluster().partitions().find(|(other, _)| *other == id);
         if stands && set.is_some_and(|(_, partition)| partition.configuration.epoch == epoch) {
@@ -522,7 +521,16 @@ impl World {
         }
         let (now, most) = (self.now, self.profile.disk);
         let server = self.server(node);
-        let pending = server.disk().pending();
+        server.submit(now);
+        if let Some(failure) = server.failure().map(ToString::to_string) {
+            self.count("a disk failed");
+            self.say(|| format!("the disk of {node} fails: {failure}"));
+            let lasts = 1 + self.random.below(500_000);
+            self.crash(node, lasts);
+            return;
+        }
+        let server = self.server(node);
+        let pending = server.pending();
         if pending > 0 && !server.is_writing {
             server.is_writing = true;
             let slow = if server.slow_until > now { 100 } else { 1 };
@@ -666,6 +674,24 @@ impl World {
             Fault::Drain => self.manager.drain(one),
         }
         self.count("faults");
+    }
+
+    /// A node starts. If its disk fails meanwhile, it starts again later.
+    fn boot(&mut self, node: NodeId) {
+        let booted = self.server(node).boot();
+        if let Err(error) = booted {
+            self.count("a disk failed");
+            self.say(|| format!("{node} cannot be started: {error}"));
+            if error.kind() == ErrorKind::Corrupt {
+                self.broken.get_or_insert(format!("lost data: {node} cannot be started: {error}"));
+            }
+            let lasts = 1 + self.random.below(500_000);
+            self.after(lasts, Event::Boot(node));
+            return;
+        }
+        let start = self.servers[&node].start;
+        self.after(0, Event::Tick(node, start));
+        self.flush(node);
     }
 
     /// A node crashes and starts again later.
