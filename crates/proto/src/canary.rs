@@ -45,17 +45,19 @@ pub enum Canary {
     PreparedWithoutLease,
     /// Writers do not wait for a freeze.
     FreezeIgnored,
-    /// A freeze counts that no longer stands at one of its stops.
-    FreezeOutlived,
     /// Staged payload goes after a while, whatever becomes of its transaction.
     StageDropped,
     /// A session is forgotten without a trace: its ids may be executed again.
     SessionForgotten,
+    /// A freeze goes on while what it sees is not decided.
+    FreezeUndecided,
+    /// A keyspace that keeps only the latest versions keeps the former ones.
+    FormerKept,
 }
 
 impl Canary {
     /// All of them.
-    pub const ALL: [Canary; 23] = [
+    pub const ALL: [Canary; 24] = [
         Canary::SlotNotHeld,
         Canary::HeadsInTwoOrders,
         Canary::PendingIgnored,
@@ -76,9 +78,10 @@ impl Canary {
         Canary::FloorIgnored,
         Canary::PreparedWithoutLease,
         Canary::FreezeIgnored,
-        Canary::FreezeOutlived,
         Canary::StageDropped,
         Canary::SessionForgotten,
+        Canary::FreezeUndecided,
+        Canary::FormerKept,
     ];
 }
 

@@ -392,8 +392,12 @@ impl Client {
             Answer::Outcome { id, outcome } => self.end(id, outcome),
             Answer::Looked { request, number, blob, .. } => {
                 let Some(asked) = self.requests.remove(&request) else { return };
-                let pin = Pin { request, partition: asked.partition, node: from, renewed_at: now };
-                self.pins.insert(request, Vec::from([pin]));
+                if let Message::Look { blob, .. } = &asked.message
+                    && self.keyspace(blob).multi_version
+                {
+                    let pin = Pin { request, partition: asked.partition, node: from, renewed_at: now };
+                    self.pins.insert(request, Vec::from([pin]));
+                }
                 self.events.push_back(Event::Looked(request, number, blob));
             }
             Answer::Bytes { request, version, bytes, whole } => {

@@ -305,7 +305,8 @@ impl Head {
             }
             blob.written.extend(effect.writes.iter().map(|write| (write.chunk, place.number)));
         }
-        !effect.writes.is_empty()
+        // What drops its former versions by itself leaves nothing to collect but the head of a deleted blob.
+        effect.writes.iter().any(|write| !write.drops_former || self.blob.is_none())
     }
 
     /// Forgets places that were logged past a place at which the log was cut.

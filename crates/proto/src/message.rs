@@ -239,6 +239,32 @@ pub enum Message {
         /// The transaction.
         id: TransactionId,
     },
+    /// From a head's partition to a chunk's: the bytes that a transaction's turn depends on.
+    Fetch {
+        /// The transaction.
+        id: TransactionId,
+        /// The chunk.
+        chunk: ChunkName,
+        /// The bytes within the chunk.
+        range: Range<u64>,
+        /// The number to read at.
+        at: Number,
+        /// Who asks.
+        partition: PartitionId,
+    },
+    /// To a head's partition: the bytes that it asked for.
+    Fetched {
+        /// The transaction.
+        id: TransactionId,
+        /// The chunk.
+        chunk: ChunkName,
+        /// The bytes within the chunk.
+        range: Range<u64>,
+        /// The number that was read at.
+        at: Number,
+        /// The bytes, with zeros where nothing was written.
+        bytes: Vec<u8>,
+    },
 
     /// From a primary: entries of the log.
     Append {

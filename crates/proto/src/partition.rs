@@ -1,14 +1,16 @@
 //! A partition at one replica: its log and state, and what the replica does in its role.
 //!
 //! The parts: `replication` keeps the replicas' logs equal and knows what is durable, `chain` visits heads, `decision` drives
-//! transactions to their end, `freezing` keeps writers out, `chunks` logs writes whose heads are elsewhere, `staging` receives payload
-//! beforehand, `sessions` forgets clients that are gone, `reading` answers readers, `collection` drops versions.
+//! transactions to their end, `freezing` keeps writers out, `fetching` reads what a turn depends on, `chunks` logs writes whose heads are
+//! elsewhere, `staging` receives payload beforehand, `sessions` forgets clients that are gone, `reading` answers readers, `collection`
+//! drops versions.
 //! None of them calls the network or the disk: they push effects.
 
 mod chain;
 mod chunks;
 mod collection;
 mod decision;
+mod fetching;
 mod freezing;
 mod reading;
 mod reminders;
@@ -60,6 +62,7 @@ pub struct Partition {
     sessions: sessions::Sessions,
     readers: reading::Readers,
     freezes: freezing::Freezes,
+    fetches: fetching::Fetches,
     collection: collection::Collection,
 }
 
@@ -73,6 +76,7 @@ enum Role {
     Backup { synced: bool, early: replication::Early },
 }
 
+pub use fetching::Wanted;
 pub use freezing::FREEZE_MAX;
 pub use reading::PIN_TIMEOUT;
 
@@ -114,6 +118,7 @@ impl Partition {
             sessions: sessions::Sessions::default(),
             readers: reading::Readers::default(),
             freezes: freezing::Freezes::default(),
+            fetches: fetching::Fetches::default(),
             collection: collection::Collection::default(),
         }
     }
@@ -196,6 +201,7 @@ impl Partition {
         if self.is_established() {
             self.flush_outcomes(cx);
             self.tick_freezes(cx);
+            self.tick_fetches(cx);
             self.tick_chain(cx);
             self.tick_decisions(cx);
             self.tick_chunks(cx);

@@ -377,6 +377,12 @@ fn deliver(partition: &mut Partition, cx: &mut Context, message: Message) {
         Message::NumberLost { number, id } => partition.handle_number_lost(cx, id, number),
         Message::Forget { id, answered, driver } => partition.handle_forget(cx, id, answered, driver),
         Message::Forgotten { id, part } => partition.handle_forgotten(cx, id, part),
+        Message::Fetch { id, chunk, range, at, partition: from } => {
+            partition.handle_fetch(cx, id, chunk, range, at, from);
+        }
+        Message::Fetched { id, chunk, range, at, bytes } => {
+            partition.handle_fetched(cx, id, chunk, range, at, bytes);
+        }
 
         Message::Pull { id, payload, part, partition: from } => {
             partition.handle_pull(cx, id, payload, &part, from);

@@ -133,7 +133,7 @@ pub enum Operation {
         /// The new size.
         size: u64,
     },
-    /// Transforms a number that lies in one chunk, creating the blob if it does not exist. Answers the old value.
+    /// Transforms a number, creating the blob if it does not exist. Answers the old value.
     Transform {
         /// The number's offset.
         offset: u64,
@@ -160,7 +160,7 @@ pub enum Refusal {
     NotFound,
     /// It was born before a failure that may have lost it; to be sent again under a new id.
     Fenced,
-    /// An operation is not possible, such as a transform across two chunks or a blob past the largest offset.
+    /// An operation is not possible, such as a write past the largest offset.
     Invalid,
     /// Too many transactions wait at a head that it needs; to be tried again later.
     Busy,

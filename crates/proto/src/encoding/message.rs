@@ -46,6 +46,8 @@ layout!(enum Message {
     49 => Pulled(stage),
     50 => Settle { id, partition, node },
     51 => Settled { id },
+    45 => Fetch { id, chunk, range, at, partition },
+    46 => Fetched { id, chunk, range, at, bytes },
 
     64 => Append { epoch, previous, entries, durable },
     65 => Stored { epoch, index, node, is_short },
@@ -80,7 +82,9 @@ layout!(struct Looked { creation, size, attributes, written });
 fn is_sound(message: &Message) -> Result<(), Malformed> {
     let is_index = |index: u64| ensure(index <= Number::MAX.index(), "an index is out of bounds");
     match message {
-        Message::Read { range, .. } => ensure(range.end <= CHUNK_SIZE_MAX, "a chunk is read past its end"),
+        Message::Read { range, .. } | Message::Fetch { range, .. } | Message::Fetched { range, .. } => {
+            ensure(range.end <= CHUNK_SIZE_MAX, "a chunk is read past its end")
+        }
         Message::Pass { plan, stops } => are_stops_of(stops, Some(plan)),
         Message::Append { epoch, previous, entries, .. } => {
             is_index(previous.saturating_add(entries.len() as u64))?;

@@ -8,7 +8,7 @@ use alloc::{
 
 use tyr_types::Number;
 
-use super::{Partition, freezing::FreezeVisit, reminders::Reminders};
+use super::{Partition, Wanted, freezing::FreezeVisit, reminders::Reminders};
 use crate::{
     BlobName, HeadPlan, Operation, Outcome, Plan, Refusal, TransactionId,
     canary::{Canary, planted},
@@ -58,6 +58,8 @@ struct Visit {
 
 enum Attempt {
     Waits,
+    /// For these bytes.
+    WaitsFor(Vec<Wanted>),
     Prepared(Vec<Arc<HeadEffect>>),
     Refused(Refusal),
 }
@@ -229,9 +231,12 @@ impl Partition {
             true => Attempt::Waits,
             false => self.attempt(cx, &visit),
         };
-        let reserve = visit.plan.reserve;
+        let (id, reserve) = (visit.plan.id, visit.plan.reserve);
         match attempt {
-            Attempt::Waits => {
+            Attempt::Waits | Attempt::WaitsFor(_) => {
+                if let Attempt::WaitsFor(wanted) = attempt {
+                    self.fetch(cx, id, wanted);
+                }
                 held_back.blobs.extend(heads().map(|head| head.blob.clone()));
                 self.chain.waiting.push_back(Waiter::Transaction(visit));
                 return;
@@ -245,13 +250,15 @@ impl Partition {
                 self.refuse(cx, &visit.plan, visit.stops, refusal);
             }
         }
+        self.fetches.end(id);
         if let Some(reserve) = reserve {
             self.end_freeze(reserve);
         }
     }
 
     fn attempt(&self, cx: &Context, visit: &Visit) -> Attempt {
-        let mut effects = Vec::new();
+        let (mut effects, mut wanted) = (Vec::new(), Vec::new());
+        let found = |one: &Wanted| self.fetches.found(visit.plan.id, one);
         for position in visit.own.heads.clone() {
             let plan = &visit.plan.heads[position];
             if let Some(refusal) = self.lacks_means(cx, plan) {
@@ -271,8 +278,9 @@ impl Partition {
             if is_full || is_kept_out || !head.slot_is_free_for(access) {
                 return Attempt::Waits;
             }
-            match evaluate(head, position, plan, keyspace) {
+            match evaluate(head, position, plan, keyspace, &found) {
                 Evaluation::Waits => return Attempt::Waits,
+                Evaluation::WaitsFor(mut more) => wanted.append(&mut more),
                 Evaluation::Refused(refusal) => return Attempt::Refused(refusal),
                 Evaluation::Ready(effect)
                     if self.has_staged(visit.plan.id, &effect, &appends(position, plan)) =>
@@ -282,7 +290,7 @@ impl Partition {
                 Evaluation::Ready(_) => return Attempt::Refused(Refusal::Unstaged),
             }
         }
-        Attempt::Prepared(effects)
+        if wanted.is_empty() { Attempt::Prepared(effects) } else { Attempt::WaitsFor(wanted) }
     }
 
     /// Whether a write of a head cannot be taken for want of room or of replicas. Nothing is promised here yet; what is past its lock point

@@ -6,11 +6,15 @@
 //! nothing that it sees is decided later than something that comes after it: that is its point. It orders nothing, is in no log, ends by
 //! itself, and dies with its primary; who was told nothing by then asks for another one.
 
-use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
+use alloc::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    vec::Vec,
+};
 
 use tyr_types::Number;
 
-use super::Partition;
+use super::{Partition, reading::keeps_versions};
 use crate::{
     BlobName, Time,
     canary::{Canary, planted},
@@ -39,6 +43,8 @@ struct Standing {
     has_passed: bool,
     /// The last number of each head when it was frozen.
     numbers: BTreeMap<BlobName, Number>,
+    /// Those whose keyspace keeps superseded versions.
+    pinned: BTreeSet<BlobName>,
     /// The blobs at these numbers, as far as everything up to them is decided.
     seen: BTreeMap<BlobName, Option<Looked>>,
     point: Option<Stand>,
@@ -185,6 +191,7 @@ impl Partition {
             stand,
             earlier,
             has_passed: false,
+            pinned: numbers.keys().filter(|blob| keeps_versions(cx, blob)).cloned().collect(),
             numbers,
             seen: BTreeMap::new(),
             point: None,
@@ -200,9 +207,7 @@ impl Partition {
         let (now, may_serve) = (cx.now, self.is_established() && cx.has_lease);
         let mut standing = self.freezes.standing.iter_mut();
         let own = standing.find(|own| own.freeze.request == request && own.point.is_none());
-        let stands = |own: &&mut Standing| {
-            (own.stand == stand && own.until > now && may_serve) || planted(Canary::FreezeOutlived)
-        };
+        let stands = |own: &&mut Standing| own.stand == stand && own.until > now && may_serve;
         if let Some(own) = own.filter(stands) {
             own.point = Some(point);
             self.chain.stir();
@@ -223,7 +228,9 @@ impl Partition {
                 }
             }
             for (blob, number, looked) in seen {
-                self.readers.pin(standing.freeze.request, blob.clone(), number, standing.until);
+                if standing.pinned.contains(&blob) {
+                    self.readers.pin(standing.freeze.request, blob.clone(), number, standing.until);
+                }
                 standing.seen.insert(blob, looked);
             }
         }
@@ -232,10 +239,11 @@ impl Partition {
     /// Passes freezes on whose blobs are seen, and tells clients of those that stand everywhere.
     pub(super) fn run_frozen(&mut self, cx: &mut Context) {
         for standing in &mut self.freezes.standing {
-            if !standing.has_passed && standing.seen.len() == standing.numbers.len() {
+            let is_seen = standing.seen.len() == standing.numbers.len();
+            if !standing.has_passed && (is_seen || planted(Canary::FreezeUndecided)) {
                 standing.pass_on(cx);
             }
-            let Some(point) = standing.point.filter(|_| !standing.is_answered) else { continue };
+            let Some(point) = standing.point.filter(|_| is_seen && !standing.is_answered) else { continue };
             standing.is_answered = true;
             let request = standing.freeze.request;
             self.readers.keep(request, cx.now);

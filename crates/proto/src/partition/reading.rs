@@ -60,6 +60,11 @@ const WAITING_MAX: usize = 4096;
 /// A reader waits for at most this many microseconds; its client asks again.
 const WAIT_MAX: u64 = 1_000_000;
 
+/// Whether a blob's keyspace keeps superseded versions, so that a pin holds anything.
+pub fn keeps_versions(cx: &Context, blob: &BlobName) -> bool {
+    cx.keyspaces.get(&blob.keyspace).is_some_and(|keyspace| keyspace.multi_version)
+}
+
 impl Readers {
     /// Holds a number for a reader.
     pub fn pin(&mut self, request: RequestId, blob: BlobName, number: Number, until: Time) {
@@ -175,7 +180,9 @@ impl Partition {
         let head = self.state.head(&blob);
         let number = head.map_or(self.state.heads_after(), |head| head.read_number());
         let looked = head.and_then(Head::looked);
-        self.readers.pin(request, blob, number, cx.now.after(PIN_TIMEOUT));
+        if keeps_versions(cx, &blob) {
+            self.readers.pin(request, blob, number, cx.now.after(PIN_TIMEOUT));
+        }
         Answer::Looked { request, partition: self.id, number, blob: looked }
     }
 

@@ -89,6 +89,7 @@ impl Partition {
         self.collection = collection::Collection::default();
         self.drop_readers(cx);
         self.drop_freezes();
+        self.fetches.clear();
     }
 
     fn lead(&mut self, cx: &mut Context) {

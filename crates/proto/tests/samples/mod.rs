@@ -221,9 +221,10 @@ fn effect(plan: &Plan) -> Arc<HeadEffect> {
         ChunkOperation::Staged { offset: 70, payload: (0, 9), part: 30..100 },
     ];
     let previous = Some(Link { number: Number::new(1, 5), id: id(4), decider: partition(3) });
-    let here = ChunkWrite { chunk: 0, partition: partition(1), previous, operations };
+    let here = ChunkWrite { chunk: 0, partition: partition(1), previous, operations, drops_former: false };
     let operations = vec![ChunkOperation::Write { offset: 8, bytes: shared, part: 2..5 }];
-    let elsewhere = ChunkWrite { chunk: 1, partition: partition(9), previous: None, operations };
+    let elsewhere =
+        ChunkWrite { chunk: 1, partition: partition(9), previous: None, operations, drops_former: true };
     Arc::new(HeadEffect {
         existence: ExistenceEffect::Begins,
         size: SizeEffect::AtLeast(1000),
@@ -231,6 +232,7 @@ fn effect(plan: &Plan) -> Arc<HeadEffect> {
         writes: vec![here, elsewhere],
         offsets: vec![(3, 960)],
         ranges: vec![0..40, 200..300],
+        olds: vec![(6, payload(8))],
     })
 }
 
@@ -255,7 +257,8 @@ fn chunk_writes() -> Arc<ChunkWrites> {
         ChunkOperation::Write { offset: 0, bytes: bytes.clone(), part: 30..60 },
         ChunkOperation::Write { offset: 64, bytes, part: 35..55 },
     ];
-    let write = ChunkWrite { chunk: 2, partition: partition(7), previous: None, operations };
+    let write =
+        ChunkWrite { chunk: 2, partition: partition(7), previous: None, operations, drops_former: true };
     let writes = vec![(blob("one"), Number::new(3, 400), write)];
     Arc::new(ChunkWrites { id: id(12), decider: partition(2), refused: Some(Refusal::Fenced), writes })
 }
@@ -353,6 +356,8 @@ pub fn messages() -> Vec<Message> {
         Message::Pulled(stage()),
         Message::Settle { id, partition, node },
         Message::Settled { id },
+        Message::Fetch { id, chunk: chunk("one"), range: 5..9, at: number, partition },
+        Message::Fetched { id, chunk: chunk("one"), range: 5..9, at: number, bytes: vec![1, 2, 3, 4] },
         append(epoch, 400),
         Message::Stored { epoch, index: 401, node, is_short: true },
         Message::Reconcile { epoch, epochs: epochs.clone(), start: 5 },

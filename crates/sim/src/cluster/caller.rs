@@ -214,7 +214,8 @@ impl Caller {
         for blob in blobs(Sort::Registers).into_iter().chain(blobs(Sort::Passing)) {
             registers.extend(all_parts(blob));
         }
-        registers.extend(blobs(Sort::Counter).into_iter().map(|blob| blob.register(0)));
+        registers
+            .extend(blobs(Sort::Counter).into_iter().flat_map(|blob| [0, 1].map(|part| blob.register(part))));
         let (lists, exists) = (blobs(Sort::List), blobs(Sort::Passing));
         let wants = Wants { label: "read all", registers, lists, exists, ..Wants::default() };
         self.begin(now, history, wants);

@@ -16,6 +16,8 @@ pub struct Profile {
     pub partitions: u32,
     /// Whether a node's memory is all it has.
     pub durability: Durability,
+    /// Whether superseded versions are kept for readers.
+    pub multi_version: bool,
     /// Clients.
     pub clients: u32,
     /// Operations that each client begins.
@@ -201,6 +203,7 @@ impl Profile {
             replicas,
             partitions: 1 << random.below(4),
             durability: if random.below(3) == 0 { Durability::Memory } else { Durability::Disk },
+            multi_version: true,
             clients: small(random, 6),
             operations: 10 + small(random, 40),
             blobs: [small(random, 4), small(random, 3), small(random, 2), small(random, 4), small(random, 4)],
@@ -220,6 +223,7 @@ impl Profile {
         for kind in SWARMING_TOO {
             profile.weights[kind as usize] = weight(random);
         }
+        profile.multi_version = random.below(4) > 0;
         profile
     }
 
@@ -230,6 +234,7 @@ impl Profile {
             replicas,
             partitions: 16,
             durability: Durability::Disk,
+            multi_version: true,
             clients,
             operations,
             blobs: [4, 2, 2, 4, 4],

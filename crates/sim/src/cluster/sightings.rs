@@ -7,7 +7,7 @@ use tyr_proto::{
 };
 
 /// Everything that has a name here.
-pub const ALL: [&str; 44] = [
+pub const ALL: [&str; 45] = [
     "a disk failed",
     "answered elsewhere",
     "asked for a version",
@@ -19,6 +19,7 @@ pub const ALL: [&str; 44] = [
     "cut a log",
     "evicted a node",
     "expired a read",
+    "fetched a number's bytes",
     "froze blobs",
     "forgot a session",
     "forgot an outcome",
@@ -77,6 +78,7 @@ fn of_message(message: &Message) -> Option<&'static str> {
         Message::Copy { .. } => "copied a state",
         Message::NumberLost { .. } => "lost a number",
         Message::Olds { .. } => "old values from elsewhere",
+        Message::Fetched { .. } => "fetched a number's bytes",
         Message::Freeze { freeze, .. } if freeze.stays => "reserved blobs",
         Message::Freeze { .. } => "passed a freeze on",
         Message::Reconciled { .. } => "reconciled a log",

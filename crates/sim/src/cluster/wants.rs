@@ -180,6 +180,9 @@ impl Chooser<'_> {
             Kind::StarAdds => ("star adds", first_parts(self.star(Sort::Counter))),
             _ => ("add", self.counters(1)),
         };
+        // Every now and then a counter that lies in two chunks.
+        let across = u32::from(self.random.below(4) == 0);
+        let counters = counters.into_iter().map(|register| register.blob.register(across)).collect();
         Wants { label, then: Then::Add(counters), ..Wants::default() }
     }
 

@@ -363,6 +363,7 @@ impl World {
                         self.ask_manager(node, request);
                     }
                     self.flush(node);
+                    self.check_versions(node);
                     self.after(TICK_EVERY, Event::Tick(node, start));
                 }
             }
@@ -458,6 +459,20 @@ impl World {
             return false;
         }
         self.servers[&node].is_up()
+    }
+
+    /// Where only the latest versions are kept, nothing else is, and nobody holds anything.
+    fn check_versions(&mut self, node: NodeId) {
+        if self.profile.multi_version {
+            return;
+        }
+        let partitions = self.servers[&node].node().into_iter().flat_map(|node| node.partitions());
+        let keeps = |(_, chunk): (_, &tyr_proto::Chunk)| chunk.version_count() > 1;
+        let keeping = partitions.filter(|partition| partition.state().chunks().any(keeps));
+        if let Some(id) = keeping.map(|partition| partition.id()).next() {
+            self.broken
+                .get_or_insert(format!("former version kept: {node} keeps superseded versions in {id}"));
+        }
     }
 
     /// A replica has answered a look: from now on it holds the number.
@@ -783,5 +798,5 @@ fn keyspaces(profile: &Profile, random: &mut Random) -> Keyspaces {
         seed: KeyspaceSeed(seed),
         layout: Layout::of(&settings).expect("the least chunk size"),
     };
-    [(KEYSPACE, Keyspace { placement, multi_version: true })].into()
+    [(KEYSPACE, Keyspace { placement, multi_version: profile.multi_version })].into()
 }
