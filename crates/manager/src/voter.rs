@@ -7,7 +7,7 @@
 use std::{collections::BTreeSet, fmt, io, sync::Arc, time::Duration};
 
 use openraft::{
-    AsyncRuntime, Config, Raft, ServerState, Snapshot, SnapshotPolicy,
+    AsyncRuntime, Config, EmptyNode, Raft, ServerState, Snapshot, SnapshotPolicy,
     error::{ClientWriteError, RaftError},
 };
 use parking_lot::Mutex;
@@ -19,6 +19,7 @@ use tyr_proto::{
 
 use crate::{
     RaftRuntime, Surroundings,
+    electorate::electorate,
     journal::{Journal, Log},
     machine::Machine,
     transport::{Links, NoAnswer, Transport},
@@ -40,6 +41,8 @@ pub struct Timing {
     pub grace: u64,
     /// Nodes that stay away, and what follows from it.
     pub upkeep: UpkeepTerms,
+    /// The most voters, an odd number.
+    pub voters_max: usize,
     /// Entries of the log after which a snapshot is taken.
     pub snapshot_after: u64,
 }
@@ -53,6 +56,7 @@ impl Default for Timing {
             lease: LeaseTerms::default(),
             grace: 5_000_000,
             upkeep: UpkeepTerms::default(),
+            voters_max: 5,
             snapshot_after: 5_000,
         }
     }
@@ -77,6 +81,7 @@ impl fmt::Display for Unavailable {
 
 /// One member of the consensus group. Handles are equal; it runs until its surroundings end.
 pub struct Voter<S: Surroundings, J> {
+    node: NodeId,
     raft: Raft<Types<S>>,
     machine: Machine<J>,
     held: Arc<Mutex<Held>>,
@@ -86,7 +91,13 @@ pub struct Voter<S: Surroundings, J> {
 impl<S: Surroundings, J: Clone> Clone for Voter<S, J> {
     fn clone(&self) -> Self {
         let (raft, machine) = (self.raft.clone(), self.machine.clone());
-        Voter { raft, machine, held: self.held.clone(), unconfirmed: self.unconfirmed.clone() }
+        Voter {
+            node: self.node,
+            raft,
+            machine,
+            held: self.held.clone(),
+            unconfirmed: self.unconfirmed.clone(),
+        }
     }
 }
 
@@ -127,9 +138,10 @@ impl<S: Surroundings, J: Journal<S>> Voter<S, J> {
         let raft = Raft::new(node.0, config, Links(transport), log, machine.clone()).await;
         let raft = raft.map_err(io::Error::other)?;
         let (unconfirmed, to_confirm) = mpsc::channel(UNCONFIRMED_MAX);
-        let voter = Voter { raft, machine, held: Arc::new(Mutex::new(Held::new(timing))), unconfirmed };
-        let (watcher, confirmer) = (voter.clone(), voter.clone());
+        let voter = Voter { node, raft, machine, held: Arc::new(Mutex::new(Held::new(timing))), unconfirmed };
+        let (watcher, elector, confirmer) = (voter.clone(), voter.clone(), voter.clone());
         S::spawn(async move { watcher.watch(timing.watch).await });
+        S::spawn(async move { elector.reform_all(timing).await });
         S::spawn(confirmer.confirm_all(to_confirm, Duration::from_millis(timing.election)));
         Ok(voter)
     }
@@ -164,8 +176,14 @@ impl<S: Surroundings, J: Journal<S>> Voter<S, J> {
             cluster::Request::Register(holder, command) => Some(self.register(holder, command).await),
             cluster::Request::Lease(request, position) => Some(self.renew(request, position).await),
             cluster::Request::Ring(version) => {
-                let all = |cluster: &Cluster| cluster.changes_since(Position::whole(version), usize::MAX);
-                Some(cluster::Response::Ring(self.look(all)))
+                let position = Position::whole(version);
+                let is_behind =
+                    self.look(|cluster| cluster.version() < version.max(tyr_proto::RingVersion(1)));
+                let all = |cluster: &Cluster| cluster.changes_since(position, usize::MAX);
+                Some(match is_behind {
+                    true => cluster::Response::Elsewhere(self.leader()),
+                    false => cluster::Response::Ring(self.look(all)),
+                })
             }
         }
     }
@@ -285,7 +303,7 @@ impl<S: Surroundings, J: Journal<S>> Voter<S, J> {
     }
 
     /// The term in which this voter leads, as far as it knows.
-    fn leading_term(&self) -> Option<u64> {
+    pub fn leading_term(&self) -> Option<u64> {
         let metrics = self.raft.metrics();
         let metrics = metrics.borrow();
         (metrics.state == ServerState::Leader).then_some(metrics.current_term)
@@ -327,6 +345,52 @@ impl<S: Surroundings, J: Journal<S>> Voter<S, J> {
         })
     }
 
+    /// Keeps the voters those who should vote, as long as it leads.
+    async fn reform_all(&self, timing: Timing) {
+        loop {
+            S::sleep(timing.watch).await;
+            let step = self.reform(timing.voters_max);
+            // What takes longer than two elections is begun anew; the consensus refuses a second change while one is on its way.
+            let time_max = Duration::from_millis(2 * timing.election);
+            let _given_up = RaftRuntime::<S>::timeout(time_max, step).await;
+        }
+    }
+
+    /// The next step towards that: who is to vote learns the log first, and then all begin and cease to vote at once.
+    async fn reform(&self, most: usize) {
+        let holds = self.held.lock().leases.is_leading();
+        let (membership, last, known) = {
+            let metrics = self.raft.metrics();
+            let metrics = metrics.borrow();
+            let known = metrics.replication.clone().unwrap_or_default();
+            (metrics.membership_config.membership().clone(), metrics.last_log_index.unwrap_or(0), known)
+        };
+        let voting: BTreeSet<NodeId> = membership.voter_ids().map(NodeId).collect();
+        let wanted = self.look(|cluster| electorate(cluster, &voting, most));
+        let is_halfway = membership.get_joint_config().len() > 1;
+        // One that ceased to vote leads on until the others know that; it must not change anything more.
+        let may_change = holds && voting.contains(&self.node);
+        if !may_change || wanted.is_empty() || wanted == voting && !is_halfway {
+            return;
+        }
+        let is_near = |voter: &NodeId| {
+            let learned = known.get(&voter.0).copied().flatten().map_or(0, |learned| learned.index);
+            voting.contains(voter) || learned + LAG_MAX >= last && learned > 0
+        };
+        // What fails is tried again.
+        if let Some(newcomer) = wanted.iter().find(|voter| membership.get_node(&voter.0).is_none()) {
+            let _unheard = self.raft.add_learner(newcomer.0, EmptyNode {}, false).await;
+        } else if wanted.iter().all(is_near) {
+            let voters: BTreeSet<VoterId> = wanted.iter().map(|node| node.0).collect();
+            let _unheard = self.raft.change_membership(voters, false).await;
+        }
+    }
+
+    /// Who votes, as far as this voter knows.
+    pub fn voters(&self) -> BTreeSet<NodeId> {
+        self.raft.metrics().borrow().membership_config.voter_ids().map(NodeId).collect()
+    }
+
     /// Holds the leases from now on, once everything logged before the term is applied.
     async fn begin(&self, term: u64) {
         let is_confirmed = self.confirm().await;
@@ -341,6 +405,8 @@ impl<S: Surroundings, J: Journal<S>> Voter<S, J> {
 
 /// The most things that one grant tells its holder about.
 const FACTS_MAX: usize = 64;
+/// The most entries of the log that a node may lack when it begins to vote.
+const LAG_MAX: u64 = 16;
 /// The most requests that wait for a majority at once; more are told to ask elsewhere.
 const UNCONFIRMED_MAX: usize = 4096;
 

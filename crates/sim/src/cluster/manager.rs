@@ -1,16 +1,14 @@
 //! The cluster manager as one actor that never fails, but whose leader changes: the state and leases are the shipped ones.
 
 use tyr_proto::{
-    Grant, Handovers, LeaseRequest, LeaseTerms, Leases, NodeId, Replica, Time, Upkeep, UpkeepTerms,
-    cluster::{
-        Answer, Cluster, ClusterId, Command, Identity, MemberState, Position, Request, Response, Zone,
-    },
+    Grant, Handovers, LeaseRequest, LeaseTerms, Leases, Replica, Time, Upkeep, UpkeepTerms,
+    cluster::{Answer, Cluster, ClusterId, Command, Identity, Position, Request, Response, Zone},
 };
 
 /// Leases of simulated nodes.
 pub const TERMS: LeaseTerms = LeaseTerms { length: 300_000, drift_max: 10_000 };
 /// How long after its lease a node is evicted, in microseconds.
-const GRACE: u64 = 50_000;
+pub const GRACE: u64 = 50_000;
 /// Nodes that stay away, and what follows from it: soon, so that it happens while a run lasts.
 pub const UPKEEP: UpkeepTerms = UpkeepTerms { absence_max: 2_000_000, moving_max: 4, plan_every: 1_000_000 };
 
@@ -110,14 +108,6 @@ impl Manager {
         }
         for command in self.upkeep.due(&self.cluster, now) {
             self.apply(command);
-        }
-    }
-
-    /// Empties a node, unless it is the last one.
-    pub fn drain(&mut self, node: NodeId) {
-        let active = self.cluster.members().filter(|(_, member)| member.state == MemberState::Active).count();
-        if active > 1 {
-            self.apply(Command::Drain(node));
         }
     }
 }

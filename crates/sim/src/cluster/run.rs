@@ -67,13 +67,13 @@ impl Draw {
 
 /// Runs the swarm's profile of a seed.
 pub fn swarm(seed: u64, with_trace: bool) -> Report {
-    let profile = Profile::swarm(&mut Random::new(seed));
+    let profile = Profile::swarm(&mut Random::new(seed)).managed(seed);
     run(seed, profile, with_trace)
 }
 
 /// Runs a profile of a seed that is about one thing.
 pub fn focused(seed: u64, with_trace: bool) -> Report {
-    let profile = Profile::focused(&mut Random::new(seed));
+    let profile = Profile::focused(&mut Random::new(seed)).managed(seed);
     run(seed, profile, with_trace)
 }
 
@@ -103,6 +103,13 @@ fn go(world: &mut World, profile: &Profile) -> Result<(), String> {
     // A cluster that nothing disturbs comes up.
     let connected = |world: &World| world.callers().all(|caller| caller.client.is_connected());
     while !connected(world) {
+        if world.now() > HEAL_MAX {
+            return Err(format!(
+                "nothing is served after {HEAL_MAX} us: {}; {:?}",
+                stuck(world),
+                world.manager()
+            ));
+        }
         world.connect();
         let end = world.now() + 100_000;
         world.run_until(end, false, connected);

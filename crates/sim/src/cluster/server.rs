@@ -7,6 +7,7 @@ use tyr_proto::{
     cluster::{Fact, Position, Request, Response},
     message::Envelope,
 };
+use tyr_sim_env::Drift;
 
 use super::{
     disk::Disk,
@@ -81,6 +82,17 @@ impl Server {
             slow_until: 0,
             is_writing: false,
         }
+    }
+
+    /// What its clock shows at a true time.
+    pub fn time(&self, now: u64) -> Time {
+        self.clock.at(now)
+    }
+
+    /// How its clock goes.
+    pub fn drift(&self) -> Drift {
+        let gain = i32::try_from(self.clock.drift).expect("a clock gains little");
+        Drift { start: self.clock.offset, gain }
     }
 
     /// Whether its process runs.

@@ -7,7 +7,8 @@ use tyr_proto::{
 };
 
 /// Everything that has a name here.
-pub const ALL: [&str; 26] = [
+pub const ALL: [&str; 29] = [
+    "another voter led",
     "answered elsewhere",
     "asked about a number",
     "asked for a fate",
@@ -22,6 +23,7 @@ pub const ALL: [&str; 26] = [
     "learned everything",
     "logged a lost write's place",
     "lost a number",
+    "members became voters",
     "noted a mark",
     "old values from elsewhere",
     "reconciled a log",
@@ -34,6 +36,7 @@ pub const ALL: [&str; 26] = [
     "released a slot",
     "reported a slow replica",
     "told of a refusal",
+    "voters became members",
 ];
 
 /// What an output of a node shows.
