@@ -29,6 +29,10 @@ pub struct Chunk {
     versions: BTreeMap<Number, Content>,
     collected: Number,
     kept: BTreeSet<Number>,
+    /// Where in the log versions were last dropped.
+    dropped_at: u64,
+    /// The log lost an entry by which versions were dropped here, so that other replicas may still have them: what they were told since.
+    told_since_loss: Option<(Number, Vec<Number>)>,
 }
 
 /// A write that is logged and not applied.
@@ -99,6 +103,9 @@ impl Chunk {
             self.arrivals.pop_back();
         }
         self.pending.retain(|_, write| write.log_index <= last);
+        if self.dropped_at > last {
+            self.told_since_loss = Some((Number::ZERO, Vec::new()));
+        }
     }
 
     /// Forgets where writes were logged up to an index that the log is never cut before.
@@ -108,9 +115,9 @@ impl Chunk {
         }
     }
 
-    /// Learns how a transaction ended and applies what has its turn. Returns the old values of transforms.
-    pub fn learn(&mut self, id: TransactionId, outcome: Outcome) -> Vec<Old> {
-        for write in self.pending.values_mut().filter(|write| write.id == id) {
+    /// Learns how the transaction of a number ended and applies what has its turn. Returns the old values of transforms.
+    pub fn learn(&mut self, number: Number, id: TransactionId, outcome: Outcome) -> Vec<Old> {
+        if let Some(write) = self.pending.get_mut(&number).filter(|write| write.id == id) {
             write.outcome = Some(outcome);
         }
         let mut olds = Vec::new();
@@ -179,8 +186,14 @@ impl Chunk {
     ///
     /// A list that is older than one that was followed comes late, and is not followed: what it keeps may be gone, and what was kept
     /// since must stay.
-    pub fn collect(&mut self, up_to: Number, keep: &[Number]) {
+    pub fn collect(&mut self, log_index: u64, up_to: Number, keep: &[Number]) {
         if up_to >= self.collected {
+            self.dropped_at = log_index;
+            // Whoever keeps nothing but the newest has no more than this replica.
+            self.told_since_loss.take_if(|_| keep.is_empty());
+            if let Some(told) = &mut self.told_since_loss {
+                *told = (up_to, keep.to_vec());
+            }
             let seen = self.seen_at(up_to, keep);
             self.versions.retain(|version, _| *version > up_to || seen.contains(version));
             self.kept =
@@ -189,9 +202,11 @@ impl Chunk {
         }
     }
 
-    /// Whether collecting would drop anything.
+    /// Whether collecting would drop anything, here or at a replica that has not been told.
     pub fn would_collect(&self, up_to: Number, keep: &[Number]) -> bool {
-        up_to >= self.collected && self.versions.range(..=up_to).count() > self.seen_at(up_to, keep).len()
+        let drops = || self.versions.range(..=up_to).count() > self.seen_at(up_to, keep).len();
+        let is_news = |(told, kept): &(Number, Vec<Number>)| (*told, kept.as_slice()) != (up_to, keep);
+        up_to >= self.collected && (self.told_since_loss.as_ref().is_some_and(is_news) || drops())
     }
 
     /// Whether what is seen at a number has never been dropped.
@@ -229,7 +244,7 @@ impl ChunkOperation {
     }
 }
 
-layout!(struct Chunk { arrivals, pending, versions, collected, kept });
+layout!(struct Chunk { arrivals, pending, versions, collected, kept, dropped_at, told_since_loss });
 layout!(struct PendingWrite { id, decider, log_index, operations, outcome });
 
 #[cfg(test)]
@@ -249,19 +264,36 @@ mod tests {
     fn a_list_of_pins_that_comes_late_brings_no_version_back() {
         let mut chunk = with_versions(&[1, 2, 3]);
         let (held, up_to) = (Number::new(1, 1), Number::new(1, 3));
-        chunk.collect(up_to, &[held]);
+        chunk.collect(9, up_to, &[held]);
         assert!(!is_expired(&chunk, 1) && is_expired(&chunk, 2));
-        chunk.collect(up_to, &[]);
-        chunk.collect(up_to, &[held]);
+        chunk.collect(9, up_to, &[]);
+        chunk.collect(9, up_to, &[held]);
         assert!(is_expired(&chunk, 1), "it has been dropped");
         assert!(!chunk.would_collect(up_to, &[held]));
     }
 
     #[test]
+    fn what_the_log_loses_of_dropping_is_said_again() {
+        let mut chunk = with_versions(&[1, 2]);
+        let up_to = Number::new(1, 2);
+        chunk.collect(7, up_to, &[]);
+        assert!(!chunk.would_collect(up_to, &[]));
+        chunk.cut_log(7);
+        assert!(!chunk.would_collect(up_to, &[]));
+        chunk.cut_log(6);
+        assert!(chunk.would_collect(up_to, &[]), "the other replicas do not know");
+        chunk.collect(7, up_to, &[Number::new(1, 1)]);
+        assert!(!chunk.would_collect(up_to, &[Number::new(1, 1)]), "that has been said");
+        assert!(chunk.would_collect(up_to, &[]), "they may keep what a reader held");
+        chunk.collect(8, up_to, &[]);
+        assert!(!chunk.would_collect(up_to, &[]));
+    }
+
+    #[test]
     fn a_list_of_pins_of_an_earlier_round_drops_nothing() {
         let mut chunk = with_versions(&[1, 2, 3]);
-        chunk.collect(Number::new(1, 3), &[Number::new(1, 1)]);
-        chunk.collect(Number::new(1, 2), &[]);
+        chunk.collect(9, Number::new(1, 3), &[Number::new(1, 1)]);
+        chunk.collect(9, Number::new(1, 2), &[]);
         assert!(!is_expired(&chunk, 1) && !is_expired(&chunk, 3));
     }
 }

@@ -1,7 +1,7 @@
 //! The head of a blob at one replica: what is decided, what is numbered and waits for its fate, and who holds the slot.
 
 use alloc::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     string::String,
     sync::Arc,
 };
@@ -12,7 +12,7 @@ use tyr_types::Number;
 use crate::{
     Outcome, Refusal, Seen, TransactionId,
     canary::{Canary, planted},
-    encoding::{Decode, Decoder, Encode, Encoder, Malformed},
+    encoding::{Decode, Decoder, Encode, Encoder, Malformed, ensure},
     entry::{ExistenceEffect, HeadEffect, Link, SizeEffect},
     layout,
 };
@@ -20,12 +20,20 @@ use crate::{
 /// A head.
 ///
 /// Invariants: places are in the order of their numbers; what is decided is applied in that order, so that `blob` is what the
-/// transactions up to `newest` left. A write is never numbered below another.
+/// transactions up to `newest` left. A write is never numbered below another. The first place is never decided: what is decided at the
+/// front is applied.
+///
+/// What a place means for those behind it is kept with it, so that nothing here takes longer the more transactions are in flight: only a
+/// refusal that changes what its followers built on is worked out anew, from its place on.
 #[derive(Clone, Debug, Default)]
 pub struct Head {
     newest: Number,
     blob: Option<Blob>,
     places: VecDeque<Place>,
+    /// Places of undecided transactions that do more than read.
+    undecided_writes: BTreeSet<Number>,
+    /// How many places leave existence, and how many leave the size, to an outcome that is not known.
+    open: (usize, usize),
     /// The last writes of each chunk that were numbered, so that cutting the log takes numbers back.
     links: BTreeMap<u64, VecDeque<Link>>,
     slot: BTreeMap<TransactionId, Access>,
@@ -33,6 +41,8 @@ pub struct Head {
     recent_after: Number,
     begun_after: Number,
     collect_from: Number,
+    /// Where in the log that was noted.
+    collected_at: u64,
 }
 
 /// A blob as its head knows it.
@@ -63,6 +73,16 @@ pub struct Place {
     pub only_reads: bool,
     effect: Arc<HeadEffect>,
     outcome: Option<Outcome>,
+    after: After,
+}
+
+/// The blob as it will be after a place, if all that is not refused up to there is committed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct After {
+    exists: bool,
+    size: u64,
+    /// Whether it is this place that leaves existence, or the size, to an outcome that is not known.
+    opens: (bool, bool),
 }
 
 /// How a transaction over several heads holds a slot.
@@ -76,7 +96,7 @@ pub enum Access {
 
 /// The blob as it will be if everything that has a number is committed, with what is not certain because a transaction over
 /// several heads may still be refused elsewhere.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ahead {
     /// Whether it will exist.
     pub exists: bool,
@@ -134,21 +154,38 @@ impl Head {
 
     /// What will be, seen from the end of the order.
     pub fn ahead(&self) -> Ahead {
-        let mut ahead = Ahead {
-            exists: self.blob.is_some(),
-            size: self.blob.as_ref().map_or(0, |blob| blob.size),
-            ..Ahead::default()
-        };
-        for place in self.places.iter().filter(|place| !matches!(place.outcome, Some(Outcome::Refused(_)))) {
-            let open = !place.alone && place.outcome.is_none();
-            ahead.existence_open |= open && place.effect.existence.changes(ahead.exists);
-            ahead.size_open |= open && place.effect.size.apply(ahead.size) != ahead.size;
-            ahead.exists = place.effect.existence.exists(ahead.exists);
-            if !planted(Canary::PendingSizeIgnored) {
-                ahead.size = if ahead.exists { place.effect.size.apply(ahead.size) } else { 0 };
+        let After { exists, size, .. } = self.after(self.places.len());
+        let (existence, sizes) = self.open;
+        Ahead { exists, size, existence_open: existence > 0, size_open: sizes > 0 }
+    }
+
+    /// The blob after as many places.
+    fn after(&self, count: usize) -> After {
+        match count.checked_sub(1).and_then(|last| self.places.get(last)) {
+            Some(place) => place.after,
+            None => self.applied(),
+        }
+    }
+
+    fn applied(&self) -> After {
+        let size = self.blob.as_ref().map_or(0, |blob| blob.size);
+        After { exists: self.blob.is_some(), size, opens: (false, false) }
+    }
+
+    /// Works out anew what places mean for those behind them, from one on, until that is as it was.
+    fn fold_from(&mut self, first: usize) {
+        let applied = self.applied();
+        let mut before = self.after(first);
+        for place in self.places.range_mut(first..) {
+            let after = place.after_all(before, applied);
+            let goes_on = (after.exists, after.size) != (place.after.exists, place.after.size);
+            self.open = exchange(self.open, place.after.opens, after.opens);
+            place.after = after;
+            before = after;
+            if !goes_on {
+                break;
             }
         }
-        ahead
     }
 
     /// Whether something that was read has been overwritten since, by a committed or a numbered write.
@@ -172,21 +209,45 @@ impl Head {
         for (chunk, link) in links {
             self.links.entry(chunk).or_default().push_back(link);
         }
+        if !place.only_reads {
+            self.undecided_writes.insert(place.number);
+        }
         self.places.push_back(place);
+        self.fold_from(self.places.len() - 1);
     }
 
-    /// Whether everything before a transaction's place is decided, so that it may be. Two that only read do not wait for each other.
-    pub fn is_settled(&self, id: TransactionId) -> bool {
-        let Some(place) = self.places.iter().find(|place| place.id == id) else { return true };
-        let before = self.places.iter().take_while(|before| before.number < place.number);
-        before.into_iter().all(|before| before.outcome.is_some() || (place.only_reads && before.only_reads))
+    /// Whether everything before the place at a number is decided, so that it may be. Two that only read do not wait for each other.
+    pub fn is_settled(&self, number: Number) -> bool {
+        let Some(place) = self.position(number).map(|position| &self.places[position]) else { return true };
+        let waits_for = match place.only_reads {
+            true => self.undecided_writes.first().copied(),
+            false => self.places.front().map(|first| first.number),
+        };
+        waits_for.is_none_or(|first| first >= number)
     }
 
-    /// Learns how a transaction ended, frees its slot, and applies what has its turn. Returns whether versions were superseded.
-    pub fn learn(&mut self, id: TransactionId, outcome: Outcome) -> bool {
+    /// Who may have become settled when a transaction was decided: the first one, and if that only reads and a write was decided,
+    /// all that only read up to the next write.
+    pub fn newly_settled(&self, after_write: bool) -> impl Iterator<Item = TransactionId> {
+        let all = after_write && self.places.front().is_some_and(|first| first.only_reads);
+        let end = self.undecided_writes.first().copied().unwrap_or(Number::MAX);
+        let readers = self.places.iter().take_while(move |place| all && place.number < end);
+        let first = self.places.front().filter(|_| !all);
+        first.into_iter().chain(readers).filter(|place| !place.is_decided()).map(|place| place.id)
+    }
+
+    fn position(&self, number: Number) -> Option<usize> {
+        self.places.binary_search_by_key(&number, |place| place.number).ok()
+    }
+
+    /// Learns how the transaction at a number ended, frees its slot, and applies what has its turn. Returns whether versions were
+    /// superseded.
+    pub fn learn(&mut self, number: Number, id: TransactionId, outcome: Outcome) -> bool {
         self.slot.remove(&id);
-        for place in self.places.iter_mut().filter(|place| place.id == id) {
-            place.outcome = Some(outcome);
+        if let Some(position) = self.position(number) {
+            self.places[position].outcome = Some(outcome);
+            self.undecided_writes.remove(&number);
+            self.fold_from(position);
         }
         if outcome != Outcome::Committed {
             self.recent.retain(|(_, other, _)| *other != id);
@@ -230,6 +291,8 @@ impl Head {
     pub fn cut_log(&mut self, last: u64) {
         while self.places.back().is_some_and(|place| place.log_index > last) {
             let Some(lost) = self.places.pop_back() else { break };
+            self.undecided_writes.remove(&lost.number);
+            self.open = exchange(self.open, lost.after.opens, (false, false));
             self.recent.retain(|(_, id, _)| *id != lost.id);
             self.slot.remove(&lost.id);
         }
@@ -240,6 +303,10 @@ impl Head {
             }
         }
         self.links.retain(|_, links| !links.is_empty());
+        if self.collected_at > last {
+            // The other replicas have not noted it.
+            self.collect_from = Number::ZERO;
+        }
     }
 
     /// Forgets which numbers came before those that the log is never cut before.
@@ -278,8 +345,9 @@ impl Head {
     }
 
     /// Notes that superseded versions up to a number have been collected.
-    pub fn set_collected(&mut self, up_to: Number) {
+    pub fn set_collected(&mut self, log_index: u64, up_to: Number) {
         self.collect_from = self.collect_from.max(up_to);
+        self.collected_at = log_index;
     }
 
     /// Whether nothing is left that anybody could ask for.
@@ -307,7 +375,25 @@ impl Place {
         only_reads: bool,
         effect: Arc<HeadEffect>,
     ) -> Self {
-        Place { number, id, log_index, alone, only_reads, effect, outcome: None }
+        Place { number, id, log_index, alone, only_reads, effect, outcome: None, after: After::default() }
+    }
+
+    /// The blob after it, by what it is before and what is applied.
+    fn after_all(&self, before: After, applied: After) -> After {
+        let before = After { opens: (false, false), ..before };
+        if matches!(self.outcome, Some(Outcome::Refused(_))) {
+            return before;
+        }
+        let open = !self.alone && self.outcome.is_none();
+        let size = self.effect.size.apply(before.size);
+        let opens = (open && self.effect.existence.changes(before.exists), open && size != before.size);
+        let exists = self.effect.existence.exists(before.exists);
+        let size = match planted(Canary::PendingSizeIgnored) {
+            true => applied.size,
+            false if exists => size,
+            false => 0,
+        };
+        After { exists, size, opens }
     }
 
     /// Whether its outcome is known.
@@ -321,6 +407,12 @@ impl Place {
             || matches!(self.effect.size, SizeEffect::Exactly(_))
             || self.effect.ranges.iter().any(|own| own.start < range.end && range.start < own.end)
     }
+}
+
+/// How many places leave something open, when one of them comes to leave open something else.
+fn exchange(open: (usize, usize), before: (bool, bool), after: (bool, bool)) -> (usize, usize) {
+    let one = |count: usize, before: bool, after: bool| count + usize::from(after) - usize::from(before);
+    (one(open.0, before.0, after.0), one(open.1, before.1, after.1))
 }
 
 impl ExistenceEffect {
@@ -365,12 +457,76 @@ pub fn is_final(refusal: Refusal) -> bool {
     matches!(refusal, Refusal::Exists | Refusal::NotFound | Refusal::Invalid)
 }
 
-layout!(struct Head {
-    newest, blob, places, links, slot, recent as touched, recent_after, begun_after, collect_from,
-});
 layout!(struct Blob { creation, size, attributes, written });
-layout!(struct Place { number, id, log_index, alone, only_reads, effect, outcome });
 layout!(enum Access { 0 => Reads, 1 => Writes });
+
+/// Without what is worked out from the rest.
+impl Encode for Head {
+    fn encode(&self, out: &mut Encoder) {
+        self.newest.encode(out);
+        self.blob.encode(out);
+        self.places.encode(out);
+        self.links.encode(out);
+        self.slot.encode(out);
+        touched::encode(&self.recent, out);
+        (self.recent_after, self.begun_after).encode(out);
+        (self.collect_from, self.collected_at).encode(out);
+    }
+}
+
+impl Decode for Head {
+    fn decode(input: &mut Decoder<'_>) -> Result<Self, Malformed> {
+        let (newest, blob) = Decode::decode(input)?;
+        let places: VecDeque<Place> = Decode::decode(input)?;
+        let (links, slot) = Decode::decode(input)?;
+        let recent = touched::decode(input)?;
+        let (recent_after, begun_after) = Decode::decode(input)?;
+        let (collect_from, collected_at) = Decode::decode(input)?;
+        let ascend = places.iter().zip(places.iter().skip(1)).all(|(one, next)| one.number < next.number);
+        ensure(ascend, "the places of a head are not in order")?;
+        let undecided = places.iter().filter(|place| !place.only_reads && !place.is_decided());
+        let undecided_writes = undecided.map(|place| place.number).collect();
+        let mut head = Head {
+            newest,
+            blob,
+            places,
+            undecided_writes,
+            open: (0, 0),
+            links,
+            slot,
+            recent,
+            recent_after,
+            begun_after,
+            collect_from,
+            collected_at,
+        };
+        for first in 0..head.places.len() {
+            head.fold_from(first);
+        }
+        Ok(head)
+    }
+}
+
+/// Without what is worked out from the head.
+impl Encode for Place {
+    fn encode(&self, out: &mut Encoder) {
+        (self.number, self.id).encode(out);
+        self.log_index.encode(out);
+        (self.alone, self.only_reads).encode(out);
+        self.effect.encode(out);
+        self.outcome.encode(out);
+    }
+}
+
+impl Decode for Place {
+    fn decode(input: &mut Decoder<'_>) -> Result<Self, Malformed> {
+        let (number, id) = Decode::decode(input)?;
+        let log_index = Decode::decode(input)?;
+        let (alone, only_reads) = Decode::decode(input)?;
+        let (effect, outcome) = Decode::decode(input)?;
+        Ok(Place { number, id, log_index, alone, only_reads, effect, outcome, after: After::default() })
+    }
+}
 
 /// What earlier writes touched, to find conflicts, without what they wrote.
 mod touched {
@@ -407,26 +563,4 @@ mod touched {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_refused_number_that_the_log_loses_is_nobodys_predecessor() {
-        let id =
-            |sequence| TransactionId { session: crate::SessionId(1), sequence, birth: crate::RingVersion(0) };
-        let decider = crate::PartitionId { class: crate::ClassId(0), index: 0 };
-        let mut head = Head::default();
-        for index in 1..=2 {
-            let number = Number::new(1, index);
-            let place = Place::new(number, id(index), index, false, false, Arc::default());
-            head.take_place(place, [(0, Link { number, id: id(index), decider })]);
-        }
-        head.learn(id(1), Outcome::Committed);
-        head.learn(id(2), Outcome::Refused(Refusal::Fenced));
-        head.cut_log(1);
-        assert_eq!(head.link(0).map(|link| link.id), Some(id(1)));
-        head.trim_log(1);
-        head.cut_log(1);
-        assert_eq!(head.link(0).map(|link| link.id), Some(id(1)));
-    }
-}
+mod tests;

@@ -9,15 +9,16 @@ mod chunks;
 mod collection;
 mod decision;
 mod reading;
+mod reminders;
 mod replication;
 
 use alloc::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
+    collections::{BTreeMap, VecDeque},
     vec::Vec,
 };
 
 use crate::{
-    BlobName, Configuration, Epoch, NodeId, Outcome, PartitionId, Replica, TransactionId,
+    Configuration, Epoch, NodeId, Outcome, PartitionId, Replica, TransactionId,
     effects::{Context, Effect},
     log::Log,
     message::Answer,
@@ -45,10 +46,12 @@ pub struct Partition {
     tellers: BTreeMap<TransactionId, PartitionId>,
     forgetting: BTreeMap<TransactionId, (u64, PartitionId)>,
     /// Outcomes that are known and not logged yet.
-    outcomes: Vec<(TransactionId, Outcome)>,
+    outcomes: BTreeMap<TransactionId, Outcome>,
     /// Transactions that may have become ready to be voted for.
     ready: VecDeque<TransactionId>,
     held: BTreeMap<TransactionId, chunks::Held>,
+    /// Durable writes to chunks whose heads are elsewhere, to be asked about once they are old.
+    unsure: reminders::Reminders,
     readers: reading::Readers,
     collection: collection::Collection,
 }
@@ -95,9 +98,10 @@ impl Partition {
             drives: BTreeMap::new(),
             tellers: BTreeMap::new(),
             forgetting: BTreeMap::new(),
-            outcomes: Vec::new(),
+            outcomes: BTreeMap::new(),
             ready: VecDeque::new(),
             held: BTreeMap::new(),
+            unsure: reminders::Reminders::default(),
             readers: reading::Readers::default(),
             collection: collection::Collection::default(),
         }
@@ -200,20 +204,13 @@ impl Partition {
     fn learn(&mut self, id: TransactionId, outcome: Outcome) {
         let superseded = self.state.learn(id, outcome);
         self.collection.note(superseded);
-        let blobs: BTreeSet<BlobName> = self.state.record(id).map(decision::own_blobs).unwrap_or_default();
-        for blob in blobs {
-            self.note_ready(&blob);
-        }
-    }
-
-    /// Notes who may be voted for now that a head moved on.
-    fn note_ready(&mut self, blob: &BlobName) {
-        let Some(head) = self.state.head(blob) else { return };
-        for place in head.places().filter(|place| !place.is_decided()) {
-            self.ready.push_back(place.id);
-            if !place.only_reads {
-                break;
-            }
+        let Some((_, prepare)) = self.state.record(id).and_then(|record| record.prepare.clone()) else {
+            return;
+        };
+        for (blob, only_reads) in decision::own_heads(&prepare) {
+            // Who may be voted for now that the head moved on.
+            self.ready
+                .extend(self.state.head(blob).into_iter().flat_map(|head| head.newly_settled(!only_reads)));
         }
     }
 

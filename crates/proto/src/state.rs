@@ -149,8 +149,8 @@ impl State {
                 self.raise_mark(index, id.session, *answered);
             }
             Entry::Mark { session, answered } => self.raise_mark(index, *session, *answered),
-            Entry::Collected { blob, up_to } => self.set_collected(blob, *up_to),
-            Entry::Collect { chunk, up_to, keep } => self.collect(chunk, *up_to, keep),
+            Entry::Collected { blob, up_to } => self.set_collected(index, blob, *up_to),
+            Entry::Collect { chunk, up_to, keep } => self.collect(index, chunk, *up_to, keep),
         }
         BTreeSet::new()
     }
@@ -201,27 +201,25 @@ impl State {
         // The first to be told is the truth: a late copy may be answered by a partition that has forgotten the transaction.
         let outcome = *record.outcome.get_or_insert(outcome);
         let (prepare, write) = (record.prepare.clone(), record.write.clone());
-        let mut chunks: BTreeSet<ChunkName> = BTreeSet::new();
+        let mut chunks: BTreeSet<(ChunkName, Number)> = BTreeSet::new();
+        let name = |blob: &BlobName, write: &ChunkWrite| ChunkName { blob: blob.clone(), index: write.chunk };
         if let Some((_, prepare)) = prepare {
+            let number = prepare.stop().number;
             for (position, effect) in prepare.stop().effects() {
                 let blob = &prepare.plan.heads[position].blob;
-                if self.head_mut(blob).learn(id, outcome) {
+                if self.head_mut(blob).learn(number, id, outcome) {
                     superseded.insert(blob.clone());
                 }
                 let own = effect.writes.iter().filter(|write| write.partition == self.partition);
-                chunks.extend(own.map(|write| ChunkName { blob: blob.clone(), index: write.chunk }));
+                chunks.extend(own.map(|write| (name(blob, write), number)));
             }
         }
         if let Some((_, writes)) = write {
-            let name = |(blob, _, write): &(BlobName, Number, ChunkWrite)| ChunkName {
-                blob: blob.clone(),
-                index: write.chunk,
-            };
-            chunks.extend(writes.writes.iter().map(name));
+            chunks.extend(writes.writes.iter().map(|(blob, number, write)| (name(blob, write), *number)));
         }
-        for name in chunks {
-            let olds = self.chunks.get_mut(&name).map(|chunk| chunk.learn(id, outcome)).unwrap_or_default();
-            self.keep_olds(olds);
+        for (name, number) in chunks {
+            let olds = self.chunks.get_mut(&name).map(|chunk| chunk.learn(number, id, outcome));
+            self.keep_olds(olds.unwrap_or_default());
         }
         superseded
     }
@@ -250,23 +248,27 @@ impl State {
     }
 
     fn drop_answered(&mut self, id: TransactionId) {
-        let concerns_nobody_else = self.records.get(&id).is_some_and(Record::concerns_nobody_else);
-        if (self.is_below_mark(id) || planted(Canary::ForgottenEarly)) && concerns_nobody_else {
+        // What is not logged yet, the other replicas still have to be told.
+        let is_of_no_use = self
+            .records
+            .get(&id)
+            .is_some_and(|record| record.outcome_index.is_some() && record.concerns_nobody_else());
+        if (self.is_below_mark(id) || planted(Canary::ForgottenEarly)) && is_of_no_use {
             self.records.remove(&id);
         }
     }
 
-    fn collect(&mut self, name: &ChunkName, up_to: Number, keep: &[Number]) {
+    fn collect(&mut self, index: u64, name: &ChunkName, up_to: Number, keep: &[Number]) {
         if let Some(chunk) = self.chunks.get_mut(name) {
             // What is left of a deleted chunk is the number that a later write may follow.
-            chunk.collect(up_to, keep);
+            chunk.collect(index, up_to, keep);
         }
     }
 
     /// Drops a head of which nothing is left.
-    fn set_collected(&mut self, blob: &BlobName, up_to: Number) {
+    fn set_collected(&mut self, index: u64, blob: &BlobName, up_to: Number) {
         let Some(head) = self.heads.get_mut(blob) else { return };
-        head.set_collected(up_to);
+        head.set_collected(index, up_to);
         if head.is_gone() {
             self.heads_after = self.heads_after.max(head.newest());
             self.heads.remove(blob);

@@ -231,7 +231,8 @@ fn in_flight() -> String {
         let mut quiet = Quiet::new(Shape { nodes: 3, replicas: 3, partitions: 1, clients, stride: 1 });
         let blob = Quiet::name(0);
         let each = (20_000 / u64::from(clients)).clamp(20, 1000);
-        let load = load(&mut quiet, each, &blob, |client, _| vec![blind(&blob, write(8 * client as u64))]);
+        let load =
+            load(&mut quiet, each, &blob, |client, _| vec![blind(&blob, write(8 * (client as u64 % 8)))]);
         let ended = load.ended();
         let _ = writeln!(
             text,

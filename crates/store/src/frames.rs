@@ -22,6 +22,8 @@ pub(crate) struct FrameScan {
     epoch: u64,
     length: u64,
     window: Window,
+    /// Bytes to read at once: few where large payload lies between the records.
+    window_size: usize,
 }
 
 /// What comes next in a segment.
@@ -54,7 +56,7 @@ impl FrameScan {
     /// From a known frame on.
     pub(crate) fn from(segment: Arc<Segment>, position: u64, sequence: u64, epoch: u64) -> Self {
         let window = Window { start: 0, bytes: Blocks::default() };
-        FrameScan { segment, position, sequence, epoch, length: 0, window }
+        FrameScan { segment, position, sequence, epoch, length: 0, window, window_size: WINDOW_SIZE }
     }
 
     /// Where the next frame would begin.
@@ -77,6 +79,8 @@ impl FrameScan {
             u32::try_from(self.position).map_err(|_| Error::internal("a segment is larger than 4 GiB"))?;
         let place = Place { segment: self.segment.id, position };
         self.position += u64::from(header.frame_end);
+        let is_sparse = (header.frame_end - header.records_end) as usize > WINDOW_SIZE / 2;
+        self.window_size = if is_sparse { SPARSE_WINDOW_SIZE } else { WINDOW_SIZE };
         self.sequence = header.sequence + 1;
         self.epoch = header.epoch;
         Ok(Scanned::Frame(Frame { header, place, bytes }))
@@ -137,7 +141,7 @@ impl FrameScan {
         let held = self.window.start..self.window.start + self.window.bytes.len() as u64;
         if position < held.start || position + len as u64 > held.end {
             let rest = usize::try_from(self.length()? - position).unwrap_or(usize::MAX);
-            self.window.bytes.resize(WINDOW_SIZE.max(len).min(rest));
+            self.window.bytes.resize(self.window_size.max(len).min(rest));
             let read = self.segment.file.read_at(position, self.window.bytes.as_bytes_mut());
             read.map_err(|error| disk_error(&format!("reading {}", self.segment.name()), &error))?;
             self.window.start = position;
@@ -159,3 +163,4 @@ impl Frame {
 }
 
 const WINDOW_SIZE: usize = 256 << 10;
+const SPARSE_WINDOW_SIZE: usize = 16 << 10;

@@ -29,6 +29,7 @@ mod manifest;
 mod miss;
 mod objects;
 mod options;
+mod pace;
 mod payload;
 mod pin;
 mod pins;

@@ -50,6 +50,22 @@ impl Store {
     /// Does one bounded step of what is most urgent. After a failure nothing is lost; call again.
     pub fn maintain(&self) -> Result<Maintained> {
         self.check_open()?;
+        let _working = self.pace.begin();
+        let result = self.maintain_step();
+        self.note_use();
+        result
+    }
+
+    /// Tells the writers how much of what files use is live.
+    fn note_use(&self) {
+        let all = self.segments.all();
+        let capacity = u64::from(self.segments.capacity());
+        let used = all.len() as u64 * capacity + self.segments.idle_bytes();
+        let live = all.iter().map(|segment| segment.live()).sum();
+        self.pace.note(used, live, SLACK_SEGMENTS * capacity);
+    }
+
+    fn maintain_step(&self) -> Result<Maintained> {
         if self.is_checkpoint_due() {
             self.checkpoint()?;
             return Ok(Maintained::Worked);
@@ -458,6 +474,10 @@ const SPARSE: u64 = 50;
 
 /// Segments with less than this percentage live are compacted on request.
 const TIDY: u64 = 90;
+
+/// Files may use so many segments besides twice what is live before any writer waits for maintenance: those being filled, those that a
+/// replay would read, and those kept ready.
+const SLACK_SEGMENTS: u64 = 12;
 
 /// Leaves that one step looks at.
 const GARBAGE_STEP: usize = 256;

@@ -29,6 +29,7 @@ use crate::{
     miss::{Miss, Wait},
     objects::{Objects, Weigh},
     options::Options,
+    pace::Pace,
     pins::Pins,
     recent::Recent,
     segment::Segments,
@@ -61,6 +62,7 @@ pub struct Store {
     /// Held by the one merge of tables that is going on.
     pub(crate) merging: Mutex<()>,
     pub(crate) backlog: Arc<Backlog>,
+    pub(crate) pace: Pace,
     /// Maintenance is woken when so many bytes have been written.
     pub(crate) next_wake: AtomicU64,
     pub(crate) closed: AtomicBool,

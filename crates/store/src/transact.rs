@@ -172,11 +172,15 @@ impl Store {
     /// Keeps what is pending and what is dirty within bounds.
     fn make_room(&self, wait: Wait) -> Result<(), Miss> {
         self.check_open()?;
+        let is_crowded = self.pace.is_to_wait();
         let is_log_full = self.log.pending_bytes() > PENDING_BYTES_MAX;
         let is_memory_full =
             self.entries.dirty_bytes() + self.leaves.dirty_bytes() > self.options.index_cache / 2;
-        if (is_log_full || is_memory_full) && wait == Wait::Never {
+        if (is_crowded || is_log_full || is_memory_full) && wait == Wait::Never {
             return Err(Miss::WouldBlock);
+        }
+        if is_crowded {
+            self.pace.wait();
         }
         if is_log_full {
             self.log.flush()?;

@@ -8,9 +8,9 @@ use alloc::{
 
 use tyr_types::Number;
 
-use super::{Partition, RESEND_AFTER};
+use super::{Partition, reminders::Reminders};
 use crate::{
-    BlobName, Outcome, Plan, Refusal, Time, TransactionId,
+    BlobName, Outcome, Plan, Refusal, TransactionId,
     canary::{Canary, planted},
     effects::Context,
     entry::{Entry, HeadEffect, Prepare, Refused, Stop},
@@ -28,7 +28,8 @@ use crate::{
 pub struct Queue {
     waiting: VecDeque<Visit>,
     ids: BTreeSet<TransactionId>,
-    passed_at: Time,
+    /// Transactions whose lock point has not been heard of, to be passed on again.
+    pub(super) unreleased: Reminders,
     stirred: bool,
 }
 
@@ -194,6 +195,7 @@ impl Partition {
             if !planted(Canary::SlotNotHeld) {
                 self.take_slots(&prepare);
             }
+            self.chain.unreleased.add(cx.now, prepare.id());
             self.pass_on(cx, &prepare);
         }
     }
@@ -239,18 +241,15 @@ impl Partition {
         self.settle(cx);
     }
 
-    /// Passes transactions on again whose lock point has not been heard of.
+    /// Passes transactions on again whose outcome has not been heard of for a while.
     pub(super) fn tick_chain(&mut self, cx: &mut Context) {
-        if cx.now.since(self.chain.passed_at) < RESEND_AFTER {
-            return;
-        }
-        self.chain.passed_at = cx.now;
-        let undecided = self.state.records().filter(|(_, record)| record.outcome.is_none());
-        let prepares = undecided.filter_map(|(_, record)| record.prepare.as_ref());
-        let waiting: Vec<_> =
-            prepares.filter(|(_, prepare)| !prepare.is_last()).map(|(_, prepare)| prepare.clone()).collect();
-        for prepare in waiting {
+        for id in self.chain.unreleased.take_due(cx.now) {
+            let Some(record) = self.state.record(id).filter(|record| record.outcome.is_none()) else {
+                continue;
+            };
+            let Some((_, prepare)) = record.prepare.clone() else { continue };
             self.pass_on(cx, &prepare);
+            self.chain.unreleased.add(cx.now, id);
         }
     }
 }

@@ -122,6 +122,7 @@ impl Partition {
         if writes.refused.is_some() {
             self.say_stored(cx, writes.id);
         } else {
+            self.unsure.add(cx.now, writes.id);
             self.vote_for_writes(cx, writes.id);
         }
     }
@@ -182,12 +183,15 @@ impl Partition {
                     .extend(numbers(cx, &held.writes).into_iter().map(|(head, number)| (head, number, *id)));
             }
         }
-        for (id, record) in self.state.records().filter(|(_, record)| record.outcome.is_none()) {
-            if let Some((_, writes)) = record.write.as_ref().filter(|(index, _)| *index <= self.durable) {
-                questions.extend(numbers(cx, writes).into_iter().map(|(head, number)| (head, number, id)));
-                let ask = Message::Ask { id, partition: self.id, node: self.me.node };
-                cx.to_primary(writes.decider, ask);
-            }
+        for id in self.unsure.take_due(cx.now) {
+            let Some(record) = self.state.record(id).filter(|record| record.outcome.is_none()) else {
+                continue;
+            };
+            let Some((_, writes)) = &record.write else { continue };
+            questions.extend(numbers(cx, writes).into_iter().map(|(head, number)| (head, number, id)));
+            let ask = Message::Ask { id, partition: self.id, node: self.me.node };
+            cx.to_primary(writes.decider, ask);
+            self.unsure.add(cx.now, id);
         }
         for (head, number, id) in questions {
             cx.to_primary(head, Message::AskNumber { number, id, partition: self.id });

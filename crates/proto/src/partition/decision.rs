@@ -52,13 +52,10 @@ impl core::fmt::Display for Drive {
     }
 }
 
-/// The blobs whose heads a partition prepared.
-pub fn own_blobs(record: &Record) -> BTreeSet<BlobName> {
-    let prepare = record.prepare.as_ref().map(|(_, prepare)| prepare);
-    let blobs = |prepare: &Arc<Prepare>| {
-        prepare.stop().heads.clone().map(|position| prepare.plan.heads[position].blob.clone()).collect()
-    };
-    prepare.map(blobs).unwrap_or_default()
+/// The blobs whose heads a partition prepared, and whether they are only read.
+pub fn own_heads(prepare: &Prepare) -> impl Iterator<Item = (&BlobName, bool)> {
+    let plans = &prepare.plan.heads[prepare.stop().heads.clone()];
+    plans.iter().map(|plan| (&plan.blob, plan.only_reads()))
 }
 
 impl Partition {
@@ -86,8 +83,11 @@ impl Partition {
             self.state.records().map(|(id, record)| (id, record.clone())).collect();
         self.collection.note(self.state.heads().map(|(blob, _)| blob.clone()).collect());
         for (id, record) in records {
+            if record.write.is_some() && record.outcome.is_none() {
+                self.unsure.add(cx.now, id);
+            }
             if let Some(outcome) = record.outcome.filter(|_| record.outcome_index.is_none()) {
-                self.outcomes.push((id, outcome));
+                self.outcomes.insert(id, outcome);
             }
             match (&record.prepare, &record.refused) {
                 (Some((_, prepare)), _) if prepare.is_last() => {
@@ -98,7 +98,10 @@ impl Partition {
                         self.decide(cx, id, outcome);
                     }
                 }
-                (Some((_, prepare)), _) if record.outcome.is_none() => self.take_slots(prepare),
+                (Some((_, prepare)), _) if record.outcome.is_none() => {
+                    self.take_slots(prepare);
+                    self.chain.unreleased.add(cx.now, id);
+                }
                 (Some(_), _) => self.drive_if_refused(cx, id),
                 (_, Some((_, refused))) => self.handle_refusal_durable(cx, refused),
                 _ => {}
@@ -120,10 +123,11 @@ impl Partition {
         let Some(record) = self.state.record(id).filter(|record| record.outcome.is_none()) else {
             return false;
         };
-        let durable = record.prepare.as_ref().is_some_and(|(index, _)| *index <= self.durable);
-        let settled = |blob: &BlobName| self.state.head(blob).is_none_or(|head| head.is_settled(id));
-        (durable || planted(Canary::VotedBeforeDurable))
-            && (own_blobs(record).iter().all(settled) || planted(Canary::DecidedUnsettled))
+        let Some((index, prepare)) = &record.prepare else { return false };
+        let number = prepare.stop().number;
+        let settled = |blob: &BlobName| self.state.head(blob).is_none_or(|head| head.is_settled(number));
+        (*index <= self.durable || planted(Canary::VotedBeforeDurable))
+            && (own_heads(prepare).all(|(blob, _)| settled(blob)) || planted(Canary::DecidedUnsettled))
     }
 
     pub(super) fn vote(&mut self, cx: &mut Context, id: TransactionId) {
@@ -182,8 +186,8 @@ impl Partition {
     /// Has an outcome logged with the next entry.
     pub(super) fn note_outcome(&mut self, id: TransactionId, outcome: Outcome) {
         let logged = self.state.record(id).is_none_or(|record| record.outcome_index.is_some());
-        if !logged && !self.outcomes.iter().any(|(noted, _)| *noted == id) {
-            self.outcomes.push((id, outcome));
+        if !logged {
+            self.outcomes.entry(id).or_insert(outcome);
         }
     }
 

@@ -134,7 +134,7 @@ impl Partition {
     fn is_ready(&self, wants: &Wants) -> bool {
         let decided = |blob: &BlobName, number: Number| {
             self.state.head(blob).is_none_or(|head| {
-                head.places().filter(|place| !place.only_reads).all(|place| place.number > number)
+                head.places().find(|place| !place.only_reads).is_none_or(|place| place.number > number)
             })
         };
         match wants {

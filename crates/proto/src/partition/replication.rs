@@ -2,7 +2,7 @@
 
 use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
 
-use super::{Partition, RESEND_AFTER, Role, chain, collection};
+use super::{Partition, RESEND_AFTER, Role, chain, collection, reminders::Reminders};
 use crate::{
     Configuration, Epoch, NodeId, Replica, Time,
     canary::{Canary, planted},
@@ -74,6 +74,7 @@ impl Partition {
         self.outcomes.clear();
         self.ready.clear();
         self.held.clear();
+        self.unsure = Reminders::default();
         self.collection = collection::Collection::default();
         self.drop_readers(cx);
     }
@@ -122,7 +123,7 @@ impl Partition {
     pub(super) fn flush_outcomes(&mut self, cx: &mut Context) {
         if !self.outcomes.is_empty() {
             let outcomes = core::mem::take(&mut self.outcomes);
-            self.log_entry(cx, Entry::Outcomes(outcomes));
+            self.log_entry(cx, Entry::Outcomes(outcomes.into_iter().collect()));
         }
     }
 
