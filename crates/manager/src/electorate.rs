@@ -1,4 +1,6 @@
 //! Who should vote: one, three, or five of the members, so that a majority survives none, one, or two failures.
+//!
+//! A founder votes before it has registered, so one that votes and is no member yet goes on as if it were one.
 
 use std::collections::BTreeSet;
 
@@ -7,32 +9,47 @@ use tyr_proto::{
     cluster::{Cluster, Member, MemberState, Presence, Zone},
 };
 
+/// A node that may vote.
+struct Candidate<'a> {
+    node: NodeId,
+    zone: Option<&'a Zone>,
+    votes: bool,
+    is_here: bool,
+}
+
 /// The nodes that should vote, given those that do. Those who vote stay as long as they are active and not given up; who joins them is
 /// present, and if possible of another zone. Empty if nobody may vote: then everything stays as it is.
 pub(crate) fn electorate(cluster: &Cluster, voting: &BTreeSet<NodeId>, most: usize) -> BTreeSet<NodeId> {
+    let mut candidates = candidates(cluster, voting);
+    let size = odd(candidates.len().min(most));
+    candidates.retain(|candidate| candidate.votes || candidate.is_here);
+    let mut chosen = Vec::new();
+    let mut zones: BTreeSet<Option<&Zone>> = BTreeSet::new();
+    while chosen.len() < size && !candidates.is_empty() {
+        let rank = |of: &Candidate<'_>| (!of.votes, !of.is_here, zones.contains(&of.zone), of.node);
+        let best = (0..candidates.len()).min_by_key(|place| rank(&candidates[*place]));
+        let best = candidates.swap_remove(best.expect("there are candidates"));
+        chosen.push(best.node);
+        zones.insert(best.zone);
+    }
+    // An even number of voters survives no more failures than one less.
+    let count = odd(chosen.len());
+    chosen.into_iter().take(count).collect()
+}
+
+/// All who may vote, those who are away included.
+fn candidates<'a>(cluster: &'a Cluster, voting: &BTreeSet<NodeId>) -> Vec<Candidate<'a>> {
     let may_vote =
         |member: &Member| member.state == MemberState::Active && member.presence != Presence::GivenUp;
-    let eligible: Vec<(NodeId, &Member)> = cluster.members().filter(|(_, member)| may_vote(member)).collect();
-    let size = odd(eligible.len().min(most));
-    let mut candidates: Vec<(NodeId, &Member)> = eligible
-        .into_iter()
-        .filter(|(node, member)| voting.contains(node) || member.presence == Presence::Present)
-        .collect();
-    let mut chosen = BTreeSet::new();
-    let mut zones: BTreeSet<&Zone> = BTreeSet::new();
-    while chosen.len() < size && !candidates.is_empty() {
-        let rank = |(node, member): &(NodeId, &Member)| {
-            let is_away = member.presence != Presence::Present;
-            (!voting.contains(node), is_away, zones.contains(&member.zone), *node)
-        };
-        let best = (0..candidates.len()).min_by_key(|place| rank(&candidates[*place]));
-        let (node, member) = candidates.swap_remove(best.expect("there are candidates"));
-        chosen.insert(node);
-        zones.insert(&member.zone);
-    }
-    let count = odd(chosen.len());
-    // With fewer than there should be, an even number of voters survives no more than one less.
-    chosen.into_iter().take(count).collect()
+    let members = cluster.members().filter(|(_, member)| may_vote(member)).map(|(node, member)| Candidate {
+        node,
+        zone: Some(&member.zone),
+        votes: voting.contains(&node),
+        is_here: member.presence == Presence::Present,
+    });
+    let founders = voting.iter().filter(|node| cluster.member(**node).is_none());
+    let founders = founders.map(|node| Candidate { node: *node, zone: None, votes: true, is_here: true });
+    members.chain(founders).collect()
 }
 
 /// The largest odd number up to this; zero of zero.
@@ -118,6 +135,15 @@ mod tests {
         assert_eq!(electorate(&known, &voting, 3), voting);
         known.apply(Command::GiveUp(NodeId(2))).unwrap();
         assert_eq!(electorate(&known, &voting, 3), set(&[1, 3, 4]));
+    }
+
+    #[test]
+    fn a_founder_votes_before_it_has_registered() {
+        let mut known = cluster(&[]);
+        join(&mut known, 1, "a");
+        assert_eq!(electorate(&known, &set(&[7]), 5), set(&[7]));
+        join(&mut known, 2, "a");
+        assert_eq!(electorate(&known, &set(&[7]), 5), set(&[1, 2, 7]));
     }
 
     #[test]

@@ -181,7 +181,7 @@ impl<S: Surroundings, J: Journal<S>> Voter<S, J> {
                     self.look(|cluster| cluster.version() < version.max(tyr_proto::RingVersion(1)));
                 let all = |cluster: &Cluster| cluster.changes_since(position, usize::MAX);
                 Some(match is_behind {
-                    true => cluster::Response::Elsewhere(self.leader()),
+                    true => cluster::Response::Elsewhere(self.other_leader()),
                     false => cluster::Response::Ring(self.look(all)),
                 })
             }
@@ -191,7 +191,7 @@ impl<S: Surroundings, J: Journal<S>> Voter<S, J> {
     async fn register(&self, holder: Replica, command: Command) -> cluster::Response {
         match self.propose(command).await {
             Ok(Ok(cluster::Answer::Registered(node, _))) => cluster::Response::Registered(node),
-            Ok(Err(cluster::Refusal::NotFounded)) => cluster::Response::Elsewhere(self.leader()),
+            Ok(Err(cluster::Refusal::NotFounded)) => cluster::Response::Elsewhere(self.other_leader()),
             Ok(_) => cluster::Response::Evicted(holder),
             Err(Unavailable { leader }) => cluster::Response::Elsewhere(leader),
         }
@@ -204,13 +204,13 @@ impl<S: Surroundings, J: Journal<S>> Voter<S, J> {
                 cluster::Response::Granted(request, changes)
             }
             Grant::Evicted => cluster::Response::Evicted(request.holder),
-            Grant::NotLeading => cluster::Response::Elsewhere(self.leader()),
+            Grant::NotLeading => cluster::Response::Elsewhere(self.other_leader()),
         }
     }
 
     /// Logs a command and answers when it is applied here. A release that is taken too early is unavailable: it is to be said again.
     pub async fn propose(&self, command: Command) -> Result<Reply, Unavailable> {
-        let premise = self.premise(&command).ok_or_else(|| Unavailable { leader: self.leader() })?;
+        let premise = self.premise(&command).ok_or_else(|| Unavailable { leader: self.other_leader() })?;
         let incarnation = match &command {
             Command::Register { incarnation, .. } => Some(*incarnation),
             _ => None,
@@ -242,7 +242,7 @@ impl<S: Surroundings, J: Journal<S>> Voter<S, J> {
             Err(RaftError::APIError(ClientWriteError::ForwardToLeader(to))) => to.leader_id.map(NodeId),
             Err(_) => None,
         };
-        Err(Unavailable { leader })
+        Err(Unavailable { leader: leader.filter(|leader| *leader != self.node) })
     }
 
     /// Grants a lease, if this voter leads.
@@ -300,6 +300,11 @@ impl<S: Surroundings, J: Journal<S>> Voter<S, J> {
     /// Who leads, as far as this voter knows.
     pub fn leader(&self) -> Option<NodeId> {
         self.raft.metrics().borrow().current_leader.map(NodeId)
+    }
+
+    /// Who may be asked in place of this voter, which does not lead, or cannot do now what was asked.
+    fn other_leader(&self) -> Option<NodeId> {
+        self.leader().filter(|leader| *leader != self.node)
     }
 
     /// The term in which this voter leads, as far as it knows.

@@ -53,6 +53,7 @@ impl Contact {
     /// Asks the next one from now on.
     pub fn turn(&mut self) {
         self.place = (self.place + 1).checked_rem(self.nodes.len()).unwrap_or(0);
+        self.silent_since = None;
     }
 }
 

@@ -18,7 +18,9 @@ use tyr_manager::{
 };
 use tyr_proto::{
     ClassId, Contact, Incarnation, NodeId, RingVersion, SessionId, Time,
-    cluster::{ClassSettings, Cluster, ClusterId, Command, Identity, Request, Response},
+    cluster::{
+        ClassSettings, Cluster, ClusterId, Command, Difference, Identity, Position, Request, Response,
+    },
 };
 use tyr_sim_env::{CrashMode, Drift, SimDisk, SimTasks, Sleep, here};
 
@@ -148,8 +150,10 @@ pub struct Voters {
     contacts: BTreeMap<Asker, Contact>,
     /// The newest state that any voter has applied.
     known: Cluster,
-    /// States that voters had, so that all with one version can be compared.
-    past: BTreeMap<RingVersion, Cluster>,
+    /// What voters had to tell, so that all with one version can be compared.
+    past: BTreeMap<RingVersion, Difference>,
+    /// The version that each voter had when it was last looked at.
+    seen: BTreeMap<NodeId, RingVersion>,
     voters_max: usize,
     disk_time_max: u64,
     class: ClassSettings,
@@ -195,6 +199,7 @@ impl Voters {
             contacts: BTreeMap::new(),
             known: Cluster::new(CLUSTER),
             past: BTreeMap::new(),
+            seen: BTreeMap::new(),
             voters_max: usize::try_from(voters_max).expect("a small number"),
             disk_time_max: disk_time_max * 4,
             class,
@@ -414,18 +419,18 @@ impl Voters {
         let running: Vec<(NodeId, Running)> = self.all_running().collect();
         for (node, (voter, _)) in running {
             let version = voter.look(Cluster::version);
-            if let Some(known) = self.past.get(&version) {
-                if !voter.look(|cluster| cluster == known) {
-                    return Err(format!("voter {node} differs from another one at {version:?}"));
-                }
+            if self.seen.insert(node, version) == Some(version) {
                 continue;
             }
             let cluster = voter.look(Cluster::clone);
             cluster.check();
-            if version > self.known.version() {
-                self.known = cluster.clone();
+            let told = cluster.changes_since(Position::default(), usize::MAX);
+            if self.past.entry(version).or_insert_with(|| told.clone()) != &told {
+                return Err(format!("voter {node} differs from another one at {version:?}"));
             }
-            self.past.insert(version, cluster);
+            if version > self.known.version() {
+                self.known = cluster;
+            }
             if self.past.len() > PAST_MAX {
                 self.past.pop_first();
             }
