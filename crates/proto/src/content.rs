@@ -1,7 +1,7 @@
 //! The bytes of a chunk at one version: what was written, and where nothing was.
 
 use alloc::{sync::Arc, vec, vec::Vec};
-use core::ops::Range;
+use core::{fmt, ops::Range};
 
 use tyr_types::{OFFSET_MAX, Operand, Transform};
 
@@ -18,11 +18,18 @@ pub struct Content {
     extents: Vec<Extent>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 struct Extent {
     start: u64,
     bytes: Arc<[u8]>,
     part: Range<usize>,
+}
+
+/// What replicas compare: whose payload the bytes are a part of does not show.
+impl fmt::Debug for Extent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {:?}", self.start, &self.bytes[self.part.clone()])
+    }
 }
 
 /// Equal bytes in equal places, whatever they are a part of.

@@ -6,7 +6,12 @@
 use std::collections::BTreeSet;
 
 use tyr_proto::canary::Canary;
-use tyr_sim::cluster::{canaries, run::Draw, sightings};
+use tyr_sim::cluster::{
+    canaries,
+    profile::Profile,
+    run::{Draw, run},
+    sightings,
+};
 
 const SEEDS: &str = include_str!("../seeds.txt");
 /// Fresh seeds of each draw.
@@ -57,6 +62,18 @@ fn fresh_seeds_pass() {
 fn the_same_seed_does_the_same_twice() {
     for (draw, seed) in kept_seeds() {
         let [one, other] = [false, true].map(|with_trace| draw.run(seed, with_trace));
+        assert_eq!(one.digest, other.digest, "{} {seed}", draw.name());
+        assert_eq!(one.counts, other.counts, "{} {seed}", draw.name());
+    }
+}
+
+#[test]
+fn messages_that_travel_as_bytes_change_nothing() {
+    for (draw, seed) in kept_seeds() {
+        let [one, other] = [false, true].map(|as_bytes| {
+            let profile = Profile { as_bytes, ..draw.profile(seed) };
+            run(seed, profile, false)
+        });
         assert_eq!(one.digest, other.digest, "{} {seed}", draw.name());
         assert_eq!(one.counts, other.counts, "{} {seed}", draw.name());
     }

@@ -1,4 +1,4 @@
-//! The bytes of Týr: what is written to disk, and later to the network, as pure functions over slices.
+//! The bytes of Týr: what is written to disk, as pure functions over slices, and the connection between two programs as a state machine.
 //!
 //! Decoders never panic and never allocate more than the bytes they were given justify, whatever these bytes are.
 //! Nothing here does I/O. This crate is `no_std`: no clock, thread, file, or randomly ordered map compiles in it.
@@ -8,6 +8,7 @@
 
 extern crate alloc;
 
+pub mod connection;
 pub mod entry;
 pub mod extent;
 pub mod frame;

@@ -39,6 +39,8 @@ pub struct Profile {
     pub faults_every: u64,
     /// Which faults there are, in the order of [`Fault`].
     pub faults: [bool; Fault::ALL.len()],
+    /// Whether what is sent is encoded, and what arrives is decoded. That changes nothing, and takes time.
+    pub as_bytes: bool,
 }
 
 /// A kind of operation of a client.
@@ -198,6 +200,7 @@ impl Profile {
             faults_every: [0, 60_000, 200_000, 600_000]
                 [usize::try_from(random.below(4)).expect("below four")],
             faults,
+            as_bytes: false,
         }
     }
 
@@ -231,6 +234,7 @@ impl Profile {
             disk: 100,
             faults_every: 0,
             faults: [false; Fault::ALL.len()],
+            as_bytes: false,
         }
     }
 }

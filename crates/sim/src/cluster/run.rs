@@ -56,25 +56,30 @@ impl Draw {
         }
     }
 
+    /// The profile of a seed. In every fourth, messages travel as bytes.
+    pub fn profile(self, seed: u64) -> Profile {
+        let random = &mut Random::new(seed);
+        let drawn = match self {
+            Draw::Swarm => Profile::swarm(random),
+            Draw::Focused => Profile::focused(random),
+        };
+        Profile { as_bytes: seed.is_multiple_of(4), ..drawn.managed(seed) }
+    }
+
     /// Runs a seed.
     pub fn run(self, seed: u64, with_trace: bool) -> Report {
-        match self {
-            Draw::Swarm => swarm(seed, with_trace),
-            Draw::Focused => focused(seed, with_trace),
-        }
+        run(seed, self.profile(seed), with_trace)
     }
 }
 
 /// Runs the swarm's profile of a seed.
 pub fn swarm(seed: u64, with_trace: bool) -> Report {
-    let profile = Profile::swarm(&mut Random::new(seed)).managed(seed);
-    run(seed, profile, with_trace)
+    Draw::Swarm.run(seed, with_trace)
 }
 
 /// Runs a profile of a seed that is about one thing.
 pub fn focused(seed: u64, with_trace: bool) -> Report {
-    let profile = Profile::focused(&mut Random::new(seed)).managed(seed);
-    run(seed, profile, with_trace)
+    Draw::Focused.run(seed, with_trace)
 }
 
 /// Runs a profile from a seed.

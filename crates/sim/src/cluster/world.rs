@@ -11,6 +11,7 @@ use tyr_proto::{
     ClassId, ClientOutput, Keyspace, KeyspaceSeed, Keyspaces, Layout, NodeId, Output, PartitionCount,
     Placement, SessionId, Time,
     cluster::{ClassSettings, Command, Fact, Request, Response},
+    encoding::{Decode, Encode, from_bytes, to_bytes},
     message::{Answer, Envelope, RequestId},
 };
 use tyr_types::{Durability, KeyspaceSettings};
@@ -373,6 +374,7 @@ impl World {
             Event::Deliver(node, envelope) => {
                 if self.is_awake(node, Event::Deliver(node, envelope.clone())) {
                     self.count("messages");
+                    let envelope = self.arrived(envelope);
                     self.server(node).receive(now, envelope);
                     self.flush(node);
                 }
@@ -413,6 +415,7 @@ impl World {
                 if let Answer::Looked { request, .. } = &answer {
                     self.pins.accept(*request, node);
                 }
+                let answer = self.arrived(answer);
                 if let Some(caller) = self.callers.get_mut(&session) {
                     caller.client.handle_answer(Time(now), node, answer);
                 }
@@ -429,8 +432,14 @@ impl World {
                 self.tick_manager();
                 self.after(TICK_EVERY, Event::ManagerTick);
             }
-            Event::ToManager(node, voter, request) => self.ask(Asker::Node(node), voter, request),
-            Event::RingAsked(session, voter, request) => self.ask(Asker::Client(session), voter, request),
+            Event::ToManager(node, voter, request) => {
+                let request = self.arrived(request);
+                self.ask(Asker::Node(node), voter, request);
+            }
+            Event::RingAsked(session, voter, request) => {
+                let request = self.arrived(request);
+                self.ask(Asker::Client(session), voter, request);
+            }
             Event::Letter(node, letter) => {
                 if self.is_awake(node, Event::Letter(node, letter.clone())) {
                     let time = self.servers[&node].time(now);
@@ -442,6 +451,7 @@ impl World {
             }
             Event::FromManager(node, reply) => {
                 if self.is_awake(node, Event::FromManager(node, reply.clone())) {
+                    let reply = self.arrived(reply);
                     if let Some(voters) = self.manager.voters() {
                         voters.heard(Asker::Node(node), &reply);
                     }
@@ -449,7 +459,7 @@ impl World {
                     self.flush(node);
                 }
             }
-            Event::RingTold(session, reply) => self.tell_ring(session, reply),
+            Event::RingTold(session, reply) => self.tell_ring(session, self.arrived(reply)),
             Event::Fault => self.fault(),
         }
     }
@@ -514,6 +524,14 @@ impl World {
                 }
             }
         }
+    }
+
+    /// What came over the network is what was sent, if it has gone there as bytes, too.
+    fn arrived<T: Encode + Decode>(&self, sent: T) -> T {
+        if self.profile.as_bytes {
+            return from_bytes(&to_bytes(&sent)).expect("what was encoded can be decoded");
+        }
+        sent
     }
 
     fn server(&mut self, node: NodeId) -> &mut Server {

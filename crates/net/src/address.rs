@@ -1,0 +1,34 @@
+//! Where a program listens.
+
+use std::{convert::Infallible, fmt, path::PathBuf, str::FromStr};
+
+/// Where a program listens.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Address {
+    /// A host, by name or number, and a port: `host:port`. Port 0 lets the system choose one.
+    Tcp(String),
+    /// A socket in the file system of this host: `unix:path`.
+    Unix(PathBuf),
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Address::Tcp(host) => f.write_str(host),
+            Address::Unix(path) => write!(f, "{UNIX}{}", path.display()),
+        }
+    }
+}
+
+impl FromStr for Address {
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Infallible> {
+        Ok(match text.strip_prefix(UNIX) {
+            Some(path) => Address::Unix(path.into()),
+            None => Address::Tcp(text.into()),
+        })
+    }
+}
+
+const UNIX: &str = "unix:";

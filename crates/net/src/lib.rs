@@ -1,0 +1,62 @@
+//! Sockets: listeners and dialers for TCP and for Unix sockets, which carry the frames of [`tyr_wire::connection`].
+//!
+//! Each connection is one task of a tokio runtime that both reads and writes, so that an end whose peer does not read goes on reading,
+//! and two such ends do not wait for one another for ever. A program hands frames to a [`Link`] from any thread, and gets what comes by
+//! a [`Handler`].
+//!
+//! Invariants:
+//!
+//! - Memory is bounded: by the outbox of each link, by the window of each channel, and by the number of connections.
+//! - Nothing waits for ever: neither a handshake nor a peer that has gone silent.
+//! - What is lost with a connection is not sent again; frames that still waited in the outbox of a dialer are.
+//!
+//! It does not know what frames mean, and answers nobody but for the connection itself.
+
+#![forbid(unsafe_code)]
+
+mod address;
+mod dialer;
+mod link;
+mod listener;
+mod run;
+mod stream;
+
+use std::time::Duration;
+
+pub use address::Address;
+pub use dialer::Dialer;
+pub use link::{End, Handler, Link, Receipt, Received};
+pub use listener::Listener;
+
+/// How long things may take, and how many there may be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// A connection is open this long after it began, or given up.
+    pub handshake_timeout: Duration,
+    /// A peer that has been silent for this long is asked whether it is there.
+    pub ping_after: Duration,
+    /// A peer that has been silent for this long is not there.
+    pub silence_max: Duration,
+    /// A dialer waits at least this long between attempts that fail; each time twice as long,
+    pub wait_min: Duration,
+    /// up to this.
+    pub wait_max: Duration,
+    /// A link whose frames take more than these bytes takes no more of them. At most [`tyr_wire::connection::QUEUE_SIZE_MAX`].
+    pub outbox_size_max: usize,
+    /// A listener has at most so many connections.
+    pub connections_max: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            handshake_timeout: Duration::from_secs(5),
+            ping_after: Duration::from_secs(2),
+            silence_max: Duration::from_secs(6),
+            wait_min: Duration::from_millis(20),
+            wait_max: Duration::from_secs(2),
+            outbox_size_max: 32 << 20,
+            connections_max: 10_000,
+        }
+    }
+}

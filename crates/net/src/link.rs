@@ -1,0 +1,208 @@
+//! A connection as a program sees it: where frames are handed in, and who hears of what comes.
+
+use std::{collections::VecDeque, fmt, io, sync::Arc};
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tyr_wire::connection::{self, BODY_SIZE_MAX, Connection, FRAME_HEADER_SIZE, Frame, Header, Peer, Unsent};
+
+use crate::Settings;
+
+/// What a program does with what comes. Called by the task of the connection, which waits meanwhile: nothing here may block.
+pub trait Handler: Send + Sync + 'static {
+    /// Both ends have agreed; frames can come from here on.
+    fn opened(&self, _link: &Link, _peer: &Peer) {}
+
+    /// A frame came.
+    fn received(&self, link: &Link, frame: Received<'_>);
+
+    /// The connection has ended, or an attempt to make one; with the peer if it had been opened. A dialer makes another one.
+    fn closed(&self, _link: &Link, _peer: Option<&Peer>, _end: &End) {}
+}
+
+/// A frame that came.
+#[derive(Debug)]
+pub struct Received<'a> {
+    /// What it is.
+    pub header: Header,
+    /// What it says.
+    pub body: &'a [u8],
+    /// As long as this is kept, its bytes count as held here, and the peer sends no more than the window allows.
+    pub receipt: Receipt,
+}
+
+/// Bytes of a frame that came and are still needed. Dropped, it lets the peer send as many.
+#[derive(Debug)]
+pub struct Receipt {
+    header: Header,
+    link: Link,
+    generation: u64,
+}
+
+impl Drop for Receipt {
+    fn drop(&mut self) {
+        let mut outbox = self.link.shared.outbox.lock();
+        if outbox.generation == self.generation {
+            outbox.consumed.push(self.header);
+            drop(outbox);
+            self.link.shared.stirred.notify_one();
+        }
+    }
+}
+
+/// Why a connection is no more.
+#[derive(Debug)]
+pub enum End {
+    /// One of the two ends wanted it.
+    Closed,
+    /// It was not made, or broke.
+    Lost(io::Error),
+    /// The two ends do not understand one another.
+    Failed(connection::Error),
+    /// Nothing came for too long.
+    Silent,
+}
+
+impl fmt::Display for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            End::Closed => f.write_str("it was closed"),
+            End::Lost(error) => error.fmt(f),
+            End::Failed(error) => error.fmt(f),
+            End::Silent => f.write_str("nothing was heard for too long"),
+        }
+    }
+}
+
+/// A connection, or with a dialer the connections to one peer one after another. Cheap to clone; any thread may use it.
+#[derive(Clone, Debug)]
+pub struct Link {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    outbox: Mutex<Outbox>,
+    /// Something is new in the outbox.
+    stirred: Notify,
+}
+
+/// What the program wants, and the task has not seen yet.
+#[derive(Debug)]
+struct Outbox {
+    frames: VecDeque<Frame>,
+    consumed: Vec<Header>,
+    is_closing: bool,
+    /// How many connections there were before.
+    generation: u64,
+    /// Bytes of frames that are not written yet, here or with the task.
+    size: usize,
+    size_max: usize,
+    body_size_max: usize,
+    dropped: u64,
+}
+
+impl Link {
+    pub(crate) fn new(settings: &Settings) -> Self {
+        let outbox = Outbox {
+            frames: VecDeque::new(),
+            consumed: Vec::new(),
+            is_closing: false,
+            generation: 0,
+            size: 0,
+            size_max: settings.outbox_size_max.min(connection::QUEUE_SIZE_MAX),
+            body_size_max: BODY_SIZE_MAX,
+            dropped: 0,
+        };
+        Link { shared: Arc::new(Shared { outbox: Mutex::new(outbox), stirred: Notify::new() }) }
+    }
+
+    /// Hands in a frame to be sent, in the order of its channel. One that does not fit is given back: a message between nodes can be
+    /// dropped then, as the protocol says it again.
+    pub fn send(&self, frame: Frame) -> Result<(), Unsent> {
+        let mut outbox = self.shared.outbox.lock();
+        let size = frame.bytes().len();
+        if outbox.is_closing {
+            return Err(Unsent::NotOpen(frame));
+        }
+        if size - FRAME_HEADER_SIZE > outbox.body_size_max {
+            return Err(Unsent::TooLarge(frame));
+        }
+        if outbox.size > 0 && outbox.size + size > outbox.size_max {
+            return Err(Unsent::Full(frame));
+        }
+        outbox.size += size;
+        outbox.frames.push_back(frame);
+        drop(outbox);
+        self.shared.stirred.notify_one();
+        Ok(())
+    }
+
+    /// Ends the connection after what was handed in is sent. A dialer makes no other one.
+    pub fn close(&self) {
+        self.shared.outbox.lock().is_closing = true;
+        self.shared.stirred.notify_one();
+    }
+
+    /// Bytes of frames that are not written yet.
+    pub fn waiting(&self) -> usize {
+        self.shared.outbox.lock().size
+    }
+
+    /// How many frames were taken and then dropped, with a connection that broke or because the peer does not take as large ones.
+    pub fn dropped(&self) -> u64 {
+        self.shared.outbox.lock().dropped
+    }
+
+    pub(crate) fn is_closing(&self) -> bool {
+        self.shared.outbox.lock().is_closing
+    }
+
+    pub(crate) async fn stirred(&self) {
+        self.shared.stirred.notified().await;
+    }
+
+    pub(crate) fn receipt(&self, header: Header) -> Receipt {
+        let generation = self.shared.outbox.lock().generation;
+        Receipt { header, link: self.clone(), generation }
+    }
+
+    /// Both have agreed: from here on the peer's limits are known.
+    pub(crate) fn set_limits(&self, peer: &Peer) {
+        let body_size_max = usize::try_from(peer.limits.body_size_max).unwrap_or(BODY_SIZE_MAX);
+        self.shared.outbox.lock().body_size_max = body_size_max;
+    }
+
+    /// Hands an open connection what has come to the outbox.
+    pub(crate) fn hand_over(&self, connection: &mut Connection) {
+        let mut outbox = self.shared.outbox.lock();
+        outbox.consumed.drain(..).for_each(|header| connection.consume(&header));
+        if !connection.is_open() {
+            return;
+        }
+        for frame in std::mem::take(&mut outbox.frames) {
+            let size = frame.bytes().len();
+            if connection.send(frame).is_err() {
+                outbox.size -= size;
+                outbox.dropped += 1;
+            }
+        }
+        if outbox.is_closing {
+            connection.close();
+        }
+    }
+
+    /// Frames of this size are written, and need no room any more.
+    pub(crate) fn written(&self, size: usize) {
+        self.shared.outbox.lock().size -= size;
+    }
+
+    /// The connection is no more: what it had been handed is lost, and what came by it needs no credit.
+    pub(crate) fn forget(&self, frames: u64) {
+        let mut outbox = self.shared.outbox.lock();
+        outbox.generation += 1;
+        outbox.size = outbox.frames.iter().map(|frame| frame.bytes().len()).sum();
+        outbox.dropped += frames;
+        outbox.consumed.clear();
+    }
+}

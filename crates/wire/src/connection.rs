@@ -1,0 +1,381 @@
+//! One connection between two programs as a state machine: bytes in, frames out, and the other way round. No socket, no clock.
+//!
+//! The dialer says hello, the listener welcomes or refuses it; then both send frames on channels, as far as the other's credit goes.
+//! `docs/wire-protocol.md` has the bytes.
+//!
+//! Invariants:
+//!
+//! - Nothing is given to the program before both have agreed, and nothing that is damaged, too large, or beyond its credit.
+//! - Whatever bytes come, memory is bounded: by one frame that is not complete, by the windows, and by the queue.
+//! - Frames of one channel arrive in the order in which they were sent. Frames of different channels may overtake one another, so that a
+//!   channel whose receiver is slow holds up no other one.
+//! - After an error nothing more is received; what a refusal or a farewell says can still be sent.
+//!
+//! Frames are neither numbered nor acknowledged: what is lost with a connection is said again by whoever needs it.
+
+mod credit;
+mod frame;
+mod handshake;
+#[cfg(test)]
+mod tests;
+
+use alloc::{collections::VecDeque, vec::Vec};
+use core::{fmt, ops::Range};
+
+pub use frame::{BODY_SIZE_MAX, Channel, FRAME_HEADER_SIZE, Frame, Header, Kind};
+pub use handshake::{Introduction, Limits, Party, Peer, Refusal, VERSIONS};
+
+use crate::{Malformed, Reader};
+use credit::{Allowed, Granted};
+
+/// An end of a connection.
+#[derive(Debug)]
+pub struct Connection {
+    me: Introduction,
+    phase: Phase,
+    peer: Option<Peer>,
+    /// What came; up to `start` it has been dealt with.
+    buffer: Vec<u8>,
+    start: usize,
+    granted: [Granted; Channel::COUNT],
+    allowed: [Allowed; Channel::COUNT],
+    /// Frames of the connection itself, which need no credit.
+    control: VecDeque<Frame>,
+    queues: [VecDeque<Frame>; Channel::COUNT],
+    queued: usize,
+    /// The channel whose turn it is.
+    turn: usize,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Phase {
+    /// A listener waits for the dialer's hello.
+    Listening,
+    /// A dialer waits for the listener's welcome.
+    Dialing,
+    Open,
+    /// This end has said that nothing more comes.
+    Closing,
+    /// The other end has.
+    Closed,
+    Failed(Error),
+}
+
+/// Why a connection cannot go on. It is to be closed, and dialed anew where that makes sense.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Error {
+    /// The other end speaks something else.
+    NotTyr,
+    /// The listener does not talk to this dialer, or the dialer not to this listener.
+    Refused(Refusal),
+    /// A frame is not what was sent.
+    Damaged,
+    /// A frame is larger than was agreed on.
+    FrameTooLarge,
+    /// A frame is of a kind or on a channel that the version does not have.
+    UnknownFrame,
+    /// A frame is not in its place, such as a second hello.
+    OutOfTurn,
+    /// More was sent than the credit allows.
+    CreditExceeded,
+    /// More credit was granted than there can be.
+    CreditOutOfBounds,
+    /// The body of a frame of the connection is not what it should be.
+    Malformed(Malformed),
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Error::NotTyr => "the other end does not speak Týr's protocol; check the address and port",
+            Error::Refused(refusal) => return refusal.fmt(f),
+            Error::Damaged => "a frame was damaged on its way",
+            Error::FrameTooLarge => "a frame is larger than was agreed on",
+            Error::UnknownFrame => "a frame is of an unknown kind",
+            Error::OutOfTurn => "a frame came out of turn",
+            Error::CreditExceeded => "more was sent than the credit allows",
+            Error::CreditOutOfBounds => "more credit was granted than there can be",
+            Error::Malformed(malformed) => return malformed.fmt(f),
+        })
+    }
+}
+
+impl core::error::Error for Error {}
+
+impl From<Malformed> for Error {
+    fn from(malformed: Malformed) -> Self {
+        Error::Malformed(malformed)
+    }
+}
+
+/// What bytes that came amount to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event<'a> {
+    /// Both have agreed.
+    Opened(Peer),
+    /// A frame for the program, which calls [`Connection::consume`] with its header when it needs its bytes no more.
+    Received(Header, &'a [u8]),
+    /// The other end has nothing more to say.
+    Closed,
+}
+
+/// A frame was not taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unsent {
+    /// The queue is full: drop it, or try again later.
+    Full(Frame),
+    /// It is larger than the other end takes.
+    TooLarge(Frame),
+    /// The connection is not open, or no more.
+    NotOpen(Frame),
+}
+
+/// As many bytes wait in the queue of a connection for credit.
+pub const QUEUE_SIZE_MAX: usize = 64 << 20;
+
+impl Connection {
+    /// The end that dials. Its hello waits to be sent.
+    pub fn dial(me: Introduction) -> Self {
+        let hello = handshake::hello(&me);
+        let mut connection = Self::new(me, Phase::Dialing);
+        connection.control.push_back(hello);
+        connection
+    }
+
+    /// The end that was dialed.
+    pub fn listen(me: Introduction) -> Self {
+        Self::new(me, Phase::Listening)
+    }
+
+    fn new(me: Introduction, phase: Phase) -> Self {
+        debug_assert!(me.limits.are_sound(), "a window has room for the largest frame");
+        Connection {
+            granted: [Granted::new(me.limits.window); Channel::COUNT],
+            me,
+            phase,
+            peer: None,
+            buffer: Vec::new(),
+            start: 0,
+            allowed: [Allowed::default(); Channel::COUNT],
+            control: VecDeque::new(),
+            queues: Default::default(),
+            queued: 0,
+            turn: 0,
+        }
+    }
+
+    /// Who is at the other end, once both have agreed.
+    pub fn peer(&self) -> Option<&Peer> {
+        self.peer.as_ref()
+    }
+
+    /// Whether frames may be sent.
+    pub fn is_open(&self) -> bool {
+        self.phase == Phase::Open
+    }
+
+    /// How many frames wait for credit.
+    pub fn queued_count(&self) -> usize {
+        self.queues.iter().map(VecDeque::len).sum()
+    }
+
+    /// Bytes that are held for the program or wait for credit.
+    pub fn held(&self) -> u64 {
+        self.queued as u64 + self.granted.iter().map(Granted::held).sum::<u64>()
+    }
+}
+
+// What comes.
+impl Connection {
+    /// Where bytes that come are to be appended. [`Connection::poll`] before the next ones are.
+    pub fn buffer(&mut self) -> &mut Vec<u8> {
+        self.buffer.drain(..self.start);
+        self.start = 0;
+        &mut self.buffer
+    }
+
+    /// Takes bytes that came.
+    pub fn receive(&mut self, bytes: &[u8]) {
+        self.buffer().extend_from_slice(bytes);
+    }
+
+    /// The next thing that the bytes which came amount to; `None` if more must come first.
+    pub fn poll(&mut self) -> Result<Option<Event<'_>>, Error> {
+        match self.advance() {
+            Ok(None) => Ok(None),
+            Ok(Some(Step::Opened(peer))) => Ok(Some(Event::Opened(peer))),
+            Ok(Some(Step::Received(header, body))) => Ok(Some(Event::Received(header, &self.buffer[body]))),
+            Ok(Some(Step::Closed)) => Ok(Some(Event::Closed)),
+            Err(error) => {
+                self.phase = Phase::Failed(error.clone());
+                self.queues = Default::default();
+                self.queued = 0;
+                self.buffer = Vec::new();
+                self.start = 0;
+                Err(error)
+            }
+        }
+    }
+
+    fn advance(&mut self) -> Result<Option<Step>, Error> {
+        loop {
+            let body_size_max = match &self.phase {
+                Phase::Failed(error) => return Err(error.clone()),
+                Phase::Closed => {
+                    self.start = self.buffer.len();
+                    return Ok(None);
+                }
+                Phase::Listening | Phase::Dialing => handshake::HANDSHAKE_SIZE_MAX,
+                Phase::Open | Phase::Closing => {
+                    usize::try_from(self.me.limits.body_size_max).unwrap_or(BODY_SIZE_MAX)
+                }
+            };
+            let Some((header, _)) = Header::parse(&self.buffer[self.start..], body_size_max)? else {
+                return Ok(None);
+            };
+            let body = self.start + FRAME_HEADER_SIZE..self.start + header.frame_size();
+            self.start = body.end;
+            if let Some(step) = self.take(header, body)? {
+                return Ok(Some(step));
+            }
+        }
+    }
+
+    fn take(&mut self, header: Header, body: Range<usize>) -> Result<Option<Step>, Error> {
+        let is_agreed = matches!(self.phase, Phase::Open | Phase::Closing);
+        let bytes = &self.buffer[body.clone()];
+        match (&self.phase, header.kind) {
+            (Phase::Listening, Kind::Hello) => match handshake::judge_hello(&self.me, bytes)? {
+                Ok(peer) => {
+                    self.control.push_back(handshake::welcome(&self.me, peer.version));
+                    return Ok(Some(self.open(peer)));
+                }
+                Err(refusal) => {
+                    self.control.push_back(handshake::refused(&self.me, &refusal));
+                    return Err(Error::Refused(refusal));
+                }
+            },
+            (Phase::Dialing, Kind::Welcome) => {
+                let peer = handshake::judge_welcome(&self.me, bytes)?;
+                return Ok(Some(self.open(peer)));
+            }
+            (Phase::Dialing, Kind::Refused) => return Err(Error::Refused(handshake::read_refusal(bytes)?)),
+            (_, Kind::Credit) if is_agreed => {
+                let mut reader = Reader::new(bytes);
+                let total = reader.u64()?;
+                reader.finish()?;
+                self.allowed[header.channel.index()].raise(total)?;
+            }
+            (_, Kind::Ping) if is_agreed && bytes.is_empty() => {
+                // One answer to many questions, so that they cannot fill memory.
+                if self.control.len() < CONTROL_MAX {
+                    self.control.push_back(Frame::control(Kind::Pong, Channel::default(), &[]));
+                }
+            }
+            (_, Kind::Pong) if is_agreed && bytes.is_empty() => {}
+            (_, Kind::Close) if is_agreed && bytes.is_empty() => {
+                self.phase = Phase::Closed;
+                return Ok(Some(Step::Closed));
+            }
+            (_, kind) if is_agreed && kind.is_counted() => {
+                self.granted[header.channel.index()].receive(header.frame_size())?;
+                return Ok(Some(Step::Received(header, body)));
+            }
+            _ => return Err(Error::OutOfTurn),
+        }
+        Ok(None)
+    }
+
+    fn open(&mut self, peer: Peer) -> Step {
+        self.phase = Phase::Open;
+        self.peer = Some(peer);
+        self.allowed = [Allowed::new(peer.limits.window); Channel::COUNT];
+        Step::Opened(peer)
+    }
+
+    /// The program needs the bytes of a frame no more: the other end may send as many.
+    pub fn consume(&mut self, header: &Header) {
+        let total = self.granted[header.channel.index()].consume(header.frame_size());
+        if let Some(total) = total.filter(|_| self.is_open()) {
+            self.control.push_back(Frame::control(Kind::Credit, header.channel, &total.to_le_bytes()));
+        }
+    }
+}
+
+// What goes.
+impl Connection {
+    /// Queues a frame until there is credit for it.
+    pub fn send(&mut self, frame: Frame) -> Result<(), Unsent> {
+        let Some(peer) = self.peer.as_ref().filter(|_| self.phase == Phase::Open) else {
+            return Err(Unsent::NotOpen(frame));
+        };
+        if frame.body_size() as u64 > u64::from(peer.limits.body_size_max) {
+            return Err(Unsent::TooLarge(frame));
+        }
+        let queued = self.queued + frame.bytes().len();
+        if queued > QUEUE_SIZE_MAX && self.queued > 0 {
+            return Err(Unsent::Full(frame));
+        }
+        self.queued = queued;
+        self.queues[frame.channel().index()].push_back(frame);
+        Ok(())
+    }
+
+    /// Asks whether anybody is there: an answer comes, or the connection is dead.
+    pub fn ping(&mut self) {
+        if self.is_open() && self.control.len() < CONTROL_MAX {
+            self.control.push_back(Frame::control(Kind::Ping, Channel::default(), &[]));
+        }
+    }
+
+    /// Says that nothing more comes, after what is queued. Nothing is queued from here on.
+    pub fn close(&mut self) {
+        if self.is_open() {
+            self.phase = Phase::Closing;
+        }
+    }
+
+    /// Refuses a dialer, whatever it says.
+    pub fn refuse(&mut self, refusal: Refusal) {
+        if self.phase == Phase::Listening {
+            self.control.push_back(handshake::refused(&self.me, &refusal));
+            self.phase = Phase::Failed(Error::Refused(refusal));
+        }
+    }
+
+    /// The next frame to be written; `None` if there is none that the credit allows.
+    pub fn transmit(&mut self) -> Option<Frame> {
+        if let Some(frame) = self.control.pop_front() {
+            return Some(frame);
+        }
+        for step in 0..Channel::COUNT {
+            let channel = (self.turn + step) % Channel::COUNT;
+            let Some(size) = self.queues[channel].front().map(|frame| frame.bytes().len()) else { continue };
+            if self.allowed[channel].take(size) {
+                self.turn = channel + 1;
+                self.queued -= size;
+                return self.queues[channel].pop_front();
+            }
+        }
+        if self.phase == Phase::Closing && self.queued == 0 {
+            self.phase = Phase::Closed;
+            return Some(Frame::control(Kind::Close, Channel::default(), &[]));
+        }
+        None
+    }
+
+    /// Whether nothing will be sent any more.
+    pub fn is_done(&self) -> bool {
+        self.control.is_empty() && matches!(self.phase, Phase::Closed | Phase::Failed(_))
+    }
+}
+
+/// What one frame came to.
+enum Step {
+    Opened(Peer),
+    Received(Header, Range<usize>),
+    Closed,
+}
+
+/// As many frames of the connection itself may wait before pings are neither sent nor answered.
+const CONTROL_MAX: usize = 64;

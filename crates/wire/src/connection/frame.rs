@@ -1,0 +1,187 @@
+//! Frames of a connection: what is written to a socket as one, with a checksum.
+//!
+//! ```text
+//! | checksum: u32 | length: u32 | kind: u8 | channel: u8 | 0: u16 | request: u64 | body ... |
+//! ```
+//!
+//! The checksum (CRC-32C) is that of everything after it, and the length that of the body. This layout never changes, so that
+//! programs of any two versions understand that they do not understand one another.
+
+use alloc::{sync::Arc, vec::Vec};
+
+use super::Error;
+use crate::Reader;
+
+/// Bytes in front of a frame's body.
+pub const FRAME_HEADER_SIZE: usize = 20;
+
+/// The largest body that a frame can have, whatever is agreed on.
+pub const BODY_SIZE_MAX: usize = 1 << 30;
+
+/// What a frame is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Kind {
+    /// Who dials, and what it speaks.
+    Hello = 1,
+    /// The listener agrees.
+    Welcome = 2,
+    /// The listener does not.
+    Refused = 3,
+    /// As many bytes may have been sent on the channel.
+    Credit = 4,
+    /// Is anybody there?
+    Ping = 5,
+    /// Yes.
+    Pong = 6,
+    /// Nothing more comes.
+    Close = 7,
+    /// Something that asks for no reply by its number.
+    Message = 16,
+    /// Something that does.
+    Request = 17,
+    /// The reply to a request.
+    Reply = 18,
+}
+
+impl Kind {
+    const ALL: [Kind; 10] = [
+        Kind::Hello,
+        Kind::Welcome,
+        Kind::Refused,
+        Kind::Credit,
+        Kind::Ping,
+        Kind::Pong,
+        Kind::Close,
+        Kind::Message,
+        Kind::Request,
+        Kind::Reply,
+    ];
+
+    /// Whether it is for the program, and counted against the credit of its channel.
+    pub fn is_counted(self) -> bool {
+        matches!(self, Kind::Message | Kind::Request | Kind::Reply)
+    }
+}
+
+/// What the body of a frame belongs to. Channels do not hold one another up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Channel(u8);
+
+impl Channel {
+    /// As many channels there are.
+    pub const COUNT: usize = 8;
+
+    /// All of them.
+    pub const ALL: [Channel; Channel::COUNT] =
+        [Channel(0), Channel(1), Channel(2), Channel(3), Channel(4), Channel(5), Channel(6), Channel(7)];
+
+    /// The channel of a number below [`Channel::COUNT`].
+    pub const fn new(number: u8) -> Option<Self> {
+        if (number as usize) < Channel::COUNT { Some(Channel(number)) } else { None }
+    }
+
+    /// Its place among all.
+    pub fn index(self) -> usize {
+        usize::from(self.0)
+    }
+}
+
+/// A frame that is ready to be sent, to one or to many.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Frame(Arc<Vec<u8>>);
+
+/// The beginning of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// What it is.
+    pub kind: Kind,
+    /// What the body belongs to; 0 if it is for the connection itself.
+    pub channel: Channel,
+    /// Ties a reply to its request: the sender of a request chooses it. 0 for anything else.
+    pub request: u64,
+    /// Bytes of the body.
+    pub body_size: usize,
+}
+
+impl Header {
+    /// Bytes of the frame.
+    pub fn frame_size(&self) -> usize {
+        FRAME_HEADER_SIZE + self.body_size
+    }
+
+    /// The header and body of the frame that these bytes begin with; `None` if some of it is missing. One that is too large is refused
+    /// before it is there.
+    pub fn parse(bytes: &[u8], body_size_max: usize) -> Result<Option<(Header, &[u8])>, Error> {
+        let mut reader = Reader::new(bytes);
+        let (Ok(checksum), Ok(length)) = (reader.u32(), reader.u32()) else { return Ok(None) };
+        let body_size = usize::try_from(length).map_err(|_| Error::FrameTooLarge)?;
+        if body_size > body_size_max {
+            return Err(Error::FrameTooLarge);
+        }
+        let Some(frame) = bytes.get(..FRAME_HEADER_SIZE + body_size) else { return Ok(None) };
+        if crc32c::crc32c(&frame[CHECKSUM_SIZE..]) != checksum {
+            return Err(Error::Damaged);
+        }
+        let fields = (reader.u8()?, reader.u8()?, reader.u16()?, reader.u64()?);
+        let (kind, channel, 0, request) = fields else { return Err(Error::UnknownFrame) };
+        let kind = Kind::ALL.into_iter().find(|known| *known as u8 == kind).ok_or(Error::UnknownFrame)?;
+        let channel = Channel::new(channel).ok_or(Error::UnknownFrame)?;
+        Ok(Some((Header { kind, channel, request, body_size }, &frame[FRAME_HEADER_SIZE..])))
+    }
+}
+
+const CHECKSUM_SIZE: usize = 4;
+
+impl Frame {
+    /// A message whose body is what `write` appends. `None` if it is larger than any frame.
+    pub fn message(channel: Channel, write: impl FnOnce(&mut Vec<u8>)) -> Option<Self> {
+        Self::new(Kind::Message, channel, 0, write)
+    }
+
+    /// A request, by a number that the sender chooses.
+    pub fn request(channel: Channel, number: u64, write: impl FnOnce(&mut Vec<u8>)) -> Option<Self> {
+        Self::new(Kind::Request, channel, number, write)
+    }
+
+    /// The reply to a request.
+    pub fn reply(channel: Channel, number: u64, write: impl FnOnce(&mut Vec<u8>)) -> Option<Self> {
+        Self::new(Kind::Reply, channel, number, write)
+    }
+
+    /// A frame for the connection itself.
+    pub(super) fn control(kind: Kind, channel: Channel, body: &[u8]) -> Self {
+        Self::new(kind, channel, 0, |out| out.extend_from_slice(body)).expect("the body is short")
+    }
+
+    fn new(kind: Kind, channel: Channel, request: u64, write: impl FnOnce(&mut Vec<u8>)) -> Option<Self> {
+        let mut bytes = Vec::from([0; FRAME_HEADER_SIZE]);
+        write(&mut bytes);
+        let body_size = bytes.len().checked_sub(FRAME_HEADER_SIZE).filter(|size| *size <= BODY_SIZE_MAX)?;
+        let length = u32::try_from(body_size).ok()?;
+        bytes[4..8].copy_from_slice(&length.to_le_bytes());
+        (bytes[8], bytes[9]) = (kind as u8, channel.0);
+        bytes[12..20].copy_from_slice(&request.to_le_bytes());
+        let checksum = crc32c::crc32c(&bytes[CHECKSUM_SIZE..]);
+        bytes[..CHECKSUM_SIZE].copy_from_slice(&checksum.to_le_bytes());
+        Some(Frame(Arc::new(bytes)))
+    }
+
+    /// All bytes of it.
+    pub fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// Whether it is for the program, and counted against the credit of its channel.
+    pub fn is_counted(&self) -> bool {
+        Kind::ALL.into_iter().any(|kind| kind as u8 == self.0[8] && kind.is_counted())
+    }
+
+    pub(super) fn body_size(&self) -> usize {
+        self.0.len() - FRAME_HEADER_SIZE
+    }
+
+    pub(super) fn channel(&self) -> Channel {
+        Channel(self.0[9])
+    }
+}

@@ -1,0 +1,274 @@
+//! How two programs agree to talk: who they are, which cluster they belong to, which version they speak, and how much each takes.
+//!
+//! Everything that a later version may change comes after the versions, and is not read if there is none in common.
+
+use alloc::vec::Vec;
+use core::{fmt, ops::RangeInclusive};
+
+use super::{BODY_SIZE_MAX, Channel, Error, Frame, Kind};
+use crate::{Malformed, Reader};
+
+/// The versions of the protocol that this program speaks.
+pub const VERSIONS: RangeInclusive<u16> = 1..=1;
+
+/// Who is at an end of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Party {
+    /// A member of the cluster.
+    Node {
+        /// Its number.
+        node: u32,
+        /// Which start of it.
+        incarnation: u64,
+    },
+    /// A node without a number: one that is to join.
+    Newcomer {
+        /// What it calls itself.
+        identity: u128,
+    },
+    /// A client.
+    Client {
+        /// Its session.
+        session: u64,
+    },
+}
+
+/// How much one end takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// The largest body of a frame.
+    pub body_size_max: u32,
+    /// Bytes of frames that may be on their way or waiting on one channel; room for one frame of the largest size at least.
+    pub window: u32,
+}
+
+impl Limits {
+    /// Whether every frame that may be sent fits the window.
+    pub fn are_sound(&self) -> bool {
+        let frame_size_max = u64::from(self.body_size_max) + super::FRAME_HEADER_SIZE as u64;
+        u64::from(self.body_size_max) <= BODY_SIZE_MAX as u64 && frame_size_max <= u64::from(self.window)
+    }
+}
+
+impl Default for Limits {
+    /// Bodies up to 16 MiB, and a window of twice that.
+    fn default() -> Self {
+        Limits { body_size_max: 16 << 20, window: 32 << 20 }
+    }
+}
+
+/// What one end says of itself, and expects of the other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Introduction {
+    /// Who it is.
+    pub party: Party,
+    /// Its cluster; none if it does not know yet. One who knows none talks to every cluster.
+    pub cluster: Option<u128>,
+    /// The node that a dialer wants to talk to; none if to any.
+    pub wanted: Option<u32>,
+    /// The versions that it speaks.
+    pub versions: RangeInclusive<u16>,
+    /// How much it takes.
+    pub limits: Limits,
+}
+
+impl Introduction {
+    /// Somebody who speaks every version that this program does, with the usual limits.
+    pub fn new(party: Party, cluster: Option<u128>) -> Self {
+        Introduction { party, cluster, wanted: None, versions: VERSIONS, limits: Limits::default() }
+    }
+}
+
+/// The other end of an open connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// Who it is.
+    pub party: Party,
+    /// Its cluster, if it knows one.
+    pub cluster: Option<u128>,
+    /// The version that both speak.
+    pub version: u16,
+    /// How much it takes.
+    pub limits: Limits,
+}
+
+/// Why a listener does not talk to a dialer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// It belongs to another cluster.
+    WrongCluster,
+    /// It speaks only these versions.
+    NoCommonVersion(RangeInclusive<u16>),
+    /// It is another node than the one that was wanted.
+    WrongNode,
+    /// It has as many connections as it takes: try again later.
+    TooManyConnections,
+    /// It is about to stop: try again later, or elsewhere.
+    Stopping,
+    /// The dialer may not do this.
+    Denied,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Refusal::WrongCluster => "it belongs to another cluster; check the address",
+            Refusal::NoCommonVersion(theirs) => {
+                let (first, last) = (theirs.start(), theirs.end());
+                return write!(
+                    f,
+                    "it speaks versions {first} to {last} of the protocol; upgrade the older one"
+                );
+            }
+            Refusal::WrongNode => "another node has this address now; fetch the members",
+            Refusal::TooManyConnections => "it has too many connections; try again later",
+            Refusal::Stopping => "it is stopping; try again later or elsewhere",
+            Refusal::Denied => "access is denied",
+        })
+    }
+}
+
+const MAGIC: [u8; 8] = *b"TyrProto";
+
+/// The largest body of a frame before the two have agreed.
+pub(super) const HANDSHAKE_SIZE_MAX: usize = 1024;
+
+pub(super) fn hello(me: &Introduction) -> Frame {
+    let mut body = versioned(&me.versions);
+    body.extend_from_slice(&me.cluster.unwrap_or(0).to_le_bytes());
+    body.extend_from_slice(&me.wanted.unwrap_or(0).to_le_bytes());
+    write_party(me, &mut body);
+    Frame::control(Kind::Hello, Channel::default(), &body)
+}
+
+pub(super) fn welcome(me: &Introduction, version: u16) -> Frame {
+    let mut body = versioned(&(version..=version));
+    body.extend_from_slice(&me.cluster.unwrap_or(0).to_le_bytes());
+    write_party(me, &mut body);
+    Frame::control(Kind::Welcome, Channel::default(), &body)
+}
+
+pub(super) fn refused(me: &Introduction, refusal: &Refusal) -> Frame {
+    let mut body = versioned(&me.versions);
+    body.push(match refusal {
+        Refusal::WrongCluster => 1,
+        Refusal::NoCommonVersion(_) => 2,
+        Refusal::WrongNode => 3,
+        Refusal::TooManyConnections => 4,
+        Refusal::Stopping => 5,
+        Refusal::Denied => 6,
+    });
+    Frame::control(Kind::Refused, Channel::default(), &body)
+}
+
+/// The dialer, as the listener sees it; or why the listener does not talk to it.
+pub(super) fn judge_hello(me: &Introduction, body: &[u8]) -> Result<Result<Peer, Refusal>, Error> {
+    let mut reader = Reader::new(body);
+    let theirs = read_versions(&mut reader)?;
+    let version = *me.versions.end().min(theirs.end());
+    if version < *me.versions.start().max(theirs.start()) {
+        return Ok(Err(Refusal::NoCommonVersion(me.versions.clone())));
+    }
+    let (cluster, wanted) = (read_cluster(&mut reader)?, reader.u32()?);
+    let (party, limits) = read_party(&mut reader)?;
+    reader.finish()?;
+    if cluster.is_some() && cluster != me.cluster {
+        return Ok(Err(Refusal::WrongCluster));
+    }
+    let is_wanted = matches!(me.party, Party::Node { node, .. } if node == wanted);
+    if wanted != 0 && !is_wanted {
+        return Ok(Err(Refusal::WrongNode));
+    }
+    Ok(Ok(Peer { party, cluster, version, limits }))
+}
+
+/// The listener, as the dialer sees it.
+pub(super) fn judge_welcome(me: &Introduction, body: &[u8]) -> Result<Peer, Error> {
+    let mut reader = Reader::new(body);
+    let version = *read_versions(&mut reader)?.start();
+    if !me.versions.contains(&version) {
+        return Err(Error::Refused(Refusal::NoCommonVersion(version..=version)));
+    }
+    let cluster = read_cluster(&mut reader)?;
+    let (party, limits) = read_party(&mut reader)?;
+    reader.finish()?;
+    if me.cluster.is_some() && me.cluster != cluster {
+        return Err(Error::Refused(Refusal::WrongCluster));
+    }
+    let is_wanted = |wanted: u32| matches!(party, Party::Node { node, .. } if node == wanted);
+    if me.wanted.is_some_and(|wanted| !is_wanted(wanted)) {
+        return Err(Error::Refused(Refusal::WrongNode));
+    }
+    Ok(Peer { party, cluster, version, limits })
+}
+
+pub(super) fn read_refusal(body: &[u8]) -> Result<Refusal, Error> {
+    let mut reader = Reader::new(body);
+    let versions = read_versions(&mut reader)?;
+    Ok(match reader.u8()? {
+        1 => Refusal::WrongCluster,
+        2 => Refusal::NoCommonVersion(versions),
+        3 => Refusal::WrongNode,
+        4 => Refusal::TooManyConnections,
+        5 => Refusal::Stopping,
+        6 => Refusal::Denied,
+        _ => return Err(Malformed("a refusal has an unknown reason").into()),
+    })
+}
+
+fn versioned(versions: &RangeInclusive<u16>) -> Vec<u8> {
+    let mut body = Vec::from(MAGIC);
+    body.extend_from_slice(&versions.start().to_le_bytes());
+    body.extend_from_slice(&versions.end().to_le_bytes());
+    body
+}
+
+fn read_versions(reader: &mut Reader<'_>) -> Result<RangeInclusive<u16>, Error> {
+    if reader.array()? != MAGIC {
+        return Err(Error::NotTyr);
+    }
+    let versions = reader.u16()?..=reader.u16()?;
+    if versions.is_empty() {
+        return Err(Malformed("a range of versions is empty").into());
+    }
+    Ok(versions)
+}
+
+fn read_cluster(reader: &mut Reader<'_>) -> Result<Option<u128>, Malformed> {
+    let cluster = reader.array().map(u128::from_le_bytes)?;
+    Ok(Some(cluster).filter(|cluster| *cluster != 0))
+}
+
+fn write_party(me: &Introduction, body: &mut Vec<u8>) {
+    match me.party {
+        Party::Node { node, incarnation } => {
+            body.push(1);
+            body.extend_from_slice(&node.to_le_bytes());
+            body.extend_from_slice(&incarnation.to_le_bytes());
+        }
+        Party::Newcomer { identity } => {
+            body.push(2);
+            body.extend_from_slice(&identity.to_le_bytes());
+        }
+        Party::Client { session } => {
+            body.push(3);
+            body.extend_from_slice(&session.to_le_bytes());
+        }
+    }
+    body.extend_from_slice(&me.limits.body_size_max.to_le_bytes());
+    body.extend_from_slice(&me.limits.window.to_le_bytes());
+}
+
+fn read_party(reader: &mut Reader<'_>) -> Result<(Party, Limits), Malformed> {
+    let party = match reader.u8()? {
+        1 => Party::Node { node: reader.u32()?, incarnation: reader.u64()? },
+        2 => Party::Newcomer { identity: reader.array().map(u128::from_le_bytes)? },
+        3 => Party::Client { session: reader.u64()? },
+        _ => return Err(Malformed("a party is of an unknown kind")),
+    };
+    let limits = Limits { body_size_max: reader.u32()?, window: reader.u32()? };
+    if !limits.are_sound() {
+        return Err(Malformed("a window has no room for the largest frame"));
+    }
+    Ok((party, limits))
+}

@@ -1,0 +1,262 @@
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use alloc::vec::Vec;
+
+use super::*;
+
+const DATA: Channel = Channel::ALL[1];
+const OTHER: Channel = Channel::ALL[2];
+
+fn node(number: u32) -> Introduction {
+    let party = Party::Node { node: number, incarnation: u64::from(number) << 20 };
+    let limits = Limits { body_size_max: 1000, window: 3060 };
+    Introduction { limits, ..Introduction::new(party, Some(7)) }
+}
+
+fn client() -> Introduction {
+    Introduction { party: Party::Client { session: 99 }, ..node(0) }
+}
+
+fn message(channel: Channel, body: &[u8]) -> Frame {
+    Frame::message(channel, |out| out.extend_from_slice(body)).unwrap()
+}
+
+/// Everything that one end has to send gets to the other; returns the bodies that came and those events that are none.
+fn carry(from: &mut Connection, to: &mut Connection) -> Result<Vec<Vec<u8>>, Error> {
+    let mut bodies = Vec::new();
+    while let Some(frame) = from.transmit() {
+        to.receive(frame.bytes());
+        while let Some(event) = to.poll()? {
+            if let Event::Received(_, body) = event {
+                bodies.push(body.to_vec());
+            }
+        }
+    }
+    Ok(bodies)
+}
+
+fn opened(dialer: Introduction, listener: Introduction) -> (Connection, Connection) {
+    let (mut dialer, mut listener) = (Connection::dial(dialer), Connection::listen(listener));
+    carry(&mut dialer, &mut listener).unwrap();
+    carry(&mut listener, &mut dialer).unwrap();
+    assert!(dialer.is_open() && listener.is_open());
+    (dialer, listener)
+}
+
+/// What the dialer is told.
+fn refused(dialer: Introduction, listener: Introduction) -> Refusal {
+    let (mut dialer, mut listener) = (Connection::dial(dialer), Connection::listen(listener));
+    let said = carry(&mut dialer, &mut listener).unwrap_err();
+    let Err(Error::Refused(heard)) = carry(&mut listener, &mut dialer) else { panic!("nothing was said") };
+    assert_eq!(said, Error::Refused(heard.clone()));
+    assert!(listener.is_done());
+    heard
+}
+
+#[test]
+fn both_ends_learn_who_the_other_is() {
+    let (dialer, listener) = opened(client(), node(3));
+    assert_eq!(dialer.peer().unwrap().party, node(3).party);
+    let peer = Peer { party: client().party, cluster: Some(7), version: 1, limits: client().limits };
+    assert_eq!(*listener.peer().unwrap(), peer);
+}
+
+#[test]
+fn the_newest_version_that_both_speak_is_spoken() {
+    let speaks = |versions| Introduction { versions, ..node(1) };
+    let (dialer, listener) = opened(speaks(1..=4), speaks(3..=9));
+    assert_eq!((dialer.peer().unwrap().version, listener.peer().unwrap().version), (4, 4));
+    assert_eq!(refused(speaks(1..=2), speaks(3..=9)), Refusal::NoCommonVersion(3..=9));
+    assert_eq!(refused(speaks(10..=12), speaks(3..=9)), Refusal::NoCommonVersion(3..=9));
+}
+
+#[test]
+fn a_hello_of_a_later_version_is_refused_whatever_follows_the_versions() {
+    let mut body = b"TyrProto".to_vec();
+    body.extend_from_slice(&[8, 0, 9, 0]);
+    body.extend_from_slice(b"what nobody knows yet");
+    let mut listener = Connection::listen(node(1));
+    listener.receive(Frame::control(Kind::Hello, Channel::default(), &body).bytes());
+    assert_eq!(listener.poll(), Err(Error::Refused(Refusal::NoCommonVersion(VERSIONS))));
+}
+
+#[test]
+fn who_is_wrong_here_is_told_why() {
+    let of = |cluster| Introduction { cluster, ..node(1) };
+    assert_eq!(refused(of(Some(8)), of(Some(7))), Refusal::WrongCluster);
+    assert_eq!(refused(of(Some(8)), of(None)), Refusal::WrongCluster);
+    let wants = |wanted| Introduction { wanted: Some(wanted), ..client() };
+    assert_eq!(refused(wants(4), node(3)), Refusal::WrongNode);
+    opened(wants(3), node(3));
+    let (dialer, _) = opened(of(None), of(Some(7)));
+    assert_eq!(dialer.peer().unwrap().cluster, Some(7), "who knew no cluster knows it now");
+}
+
+#[test]
+fn a_listener_may_refuse_before_it_has_heard_anything() {
+    let (mut dialer, mut listener) = (Connection::dial(client()), Connection::listen(node(1)));
+    listener.refuse(Refusal::TooManyConnections);
+    assert_eq!(carry(&mut listener, &mut dialer), Err(Error::Refused(Refusal::TooManyConnections)));
+    assert!(listener.is_done());
+}
+
+#[test]
+fn who_speaks_something_else_is_not_understood() {
+    let mut listener = Connection::listen(node(1));
+    listener.receive(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    assert!(listener.poll().is_err());
+    let mut listener = Connection::listen(node(1));
+    listener.receive(Frame::control(Kind::Hello, Channel::default(), &[7; 60]).bytes());
+    assert_eq!(listener.poll(), Err(Error::NotTyr));
+}
+
+#[test]
+fn frames_come_in_any_pieces() {
+    let (mut dialer, mut listener) = opened(client(), node(1));
+    let number = 1 << 40;
+    dialer.send(Frame::request(DATA, number, |out| out.extend_from_slice(b"question")).unwrap()).unwrap();
+    dialer.send(message(DATA, b"")).unwrap();
+    let bytes: Vec<u8> =
+        core::iter::from_fn(|| dialer.transmit()).flat_map(|frame| frame.bytes().to_vec()).collect();
+    let mut heard = Vec::new();
+    for byte in bytes {
+        listener.receive(&[byte]);
+        if let Some(Event::Received(header, body)) = listener.poll().unwrap() {
+            heard.push((header.kind, header.channel, header.request, body.to_vec()));
+        }
+    }
+    let expected =
+        [(Kind::Request, DATA, number, b"question".to_vec()), (Kind::Message, DATA, 0, Vec::new())];
+    assert_eq!(heard, expected);
+}
+
+#[test]
+fn nothing_is_sent_beyond_the_credit_and_channels_do_not_hold_one_another_up() {
+    let (mut dialer, mut listener) = opened(client(), node(1));
+    for number in 0..5 {
+        dialer.send(message(DATA, &[number; 1000])).unwrap();
+    }
+    dialer.send(message(OTHER, b"overtakes")).unwrap();
+    let mut came = Vec::new();
+    while let Some(frame) = dialer.transmit() {
+        listener.receive(frame.bytes());
+        while let Some(event) = listener.poll().unwrap() {
+            if let Event::Received(header, body) = event {
+                came.push((header, body[0]));
+            }
+        }
+    }
+    let on = |channel, came: &[(Header, u8)]| -> Vec<u8> {
+        came.iter().filter(|(header, _)| header.channel == channel).map(|(_, first)| *first).collect()
+    };
+    assert_eq!((on(DATA, &came), on(OTHER, &came)), ([0, 1, 2].to_vec(), [b'o'].to_vec()));
+    listener.consume(&came[0].0);
+    assert_eq!(carry(&mut listener, &mut dialer), Ok(Vec::new()));
+    assert!(dialer.transmit().is_none(), "less than half of the window is free");
+    came[1..]
+        .iter()
+        .filter(|(header, _)| header.channel == DATA)
+        .for_each(|(header, _)| listener.consume(header));
+    carry(&mut listener, &mut dialer).unwrap();
+    assert_eq!(carry(&mut dialer, &mut listener).unwrap(), [[3; 1000], [4; 1000]]);
+}
+
+#[test]
+fn who_ignores_its_credit_is_cut_off() {
+    let (_, mut listener) = opened(client(), node(1));
+    for _ in 0..3 {
+        listener.receive(message(DATA, &[0; 1000]).bytes());
+        assert!(listener.poll().unwrap().is_some());
+    }
+    listener.receive(message(DATA, b"").bytes());
+    assert_eq!(listener.poll(), Err(Error::CreditExceeded));
+    assert_eq!(listener.poll(), Err(Error::CreditExceeded), "an error stays");
+}
+
+#[test]
+fn credit_that_comes_twice_or_late_changes_nothing_and_too_much_is_refused() {
+    let (mut dialer, _) = opened(client(), node(1));
+    let credit = |total: u64| Frame::control(Kind::Credit, DATA, &total.to_le_bytes());
+    for total in [3100, 3100, 5] {
+        dialer.receive(credit(total).bytes());
+        assert_eq!(dialer.poll(), Ok(None));
+    }
+    dialer.send(message(DATA, &[0; 1000])).unwrap();
+    dialer.send(message(DATA, &[0; 1000])).unwrap();
+    dialer.send(message(DATA, &[0; 1000])).unwrap();
+    dialer.send(message(DATA, &[0; 20])).unwrap();
+    dialer.send(message(DATA, b"")).unwrap();
+    let sizes: Vec<usize> =
+        core::iter::from_fn(|| dialer.transmit()).map(|frame| frame.bytes().len()).collect();
+    assert_eq!(sizes, [1020, 1020, 1020, 40]);
+    dialer.receive(credit(u64::MAX).bytes());
+    assert_eq!(dialer.poll(), Err(Error::CreditOutOfBounds));
+}
+
+#[test]
+fn frames_that_are_too_large_are_refused_before_they_are_there() {
+    let (mut dialer, mut listener) = opened(client(), node(1));
+    let large = message(DATA, &[0; 1001]);
+    assert!(matches!(dialer.send(large.clone()), Err(Unsent::TooLarge(_))));
+    listener.receive(&large.bytes()[..8]);
+    assert_eq!(listener.poll(), Err(Error::FrameTooLarge));
+    let mut listener = Connection::listen(node(1));
+    listener.receive(&[0, 0, 0, 0, 0, 0, 1, 0]);
+    assert_eq!(listener.poll(), Err(Error::FrameTooLarge), "before the handshake, hardly anything is taken");
+}
+
+#[test]
+fn damage_is_noticed_wherever_it_is() {
+    let frame = message(DATA, b"body");
+    for place in 0..frame.bytes().len() {
+        let (_, mut listener) = opened(client(), node(1));
+        let mut bytes = frame.bytes().to_vec();
+        bytes[place] ^= 1;
+        listener.receive(&bytes);
+        assert!(!matches!(listener.poll(), Ok(Some(_))), "byte {place}");
+    }
+}
+
+#[test]
+fn what_comes_out_of_turn_is_refused() {
+    let mut dialer = Connection::dial(client());
+    assert!(matches!(dialer.send(message(DATA, b"early")), Err(Unsent::NotOpen(_))));
+    let hello = dialer.transmit().unwrap();
+    let (mut early, (_, mut open)) = (Connection::listen(node(1)), opened(client(), node(1)));
+    early.receive(message(DATA, b"early").bytes());
+    assert_eq!(early.poll(), Err(Error::OutOfTurn));
+    open.receive(hello.bytes());
+    assert_eq!(open.poll(), Err(Error::OutOfTurn), "a second hello");
+}
+
+#[test]
+fn a_ping_is_answered_and_many_do_not_fill_memory() {
+    let (mut dialer, mut listener) = opened(client(), node(1));
+    dialer.ping();
+    carry(&mut dialer, &mut listener).unwrap();
+    let pong = listener.transmit().unwrap();
+    assert_eq!(Header::parse(pong.bytes(), 0).unwrap().unwrap().0.kind, Kind::Pong);
+    for _ in 0..1000 {
+        listener.receive(Frame::control(Kind::Ping, Channel::default(), &[]).bytes());
+        listener.poll().unwrap();
+    }
+    assert_eq!(core::iter::from_fn(|| listener.transmit()).count(), CONTROL_MAX);
+}
+
+#[test]
+fn what_is_queued_comes_before_the_farewell() {
+    let (mut dialer, mut listener) = opened(client(), node(1));
+    for number in 0..4 {
+        dialer.send(message(DATA, &[number; 1000])).unwrap();
+    }
+    dialer.close();
+    assert!(matches!(dialer.send(message(DATA, b"late")), Err(Unsent::NotOpen(_))));
+    assert_eq!(carry(&mut dialer, &mut listener).unwrap().len(), 3, "one waits for credit");
+    let (header, _) = Header::parse(message(DATA, &[0; 1000]).bytes(), 1000).unwrap().unwrap();
+    (0..3).for_each(|_| listener.consume(&header));
+    carry(&mut listener, &mut dialer).unwrap();
+    assert_eq!(carry(&mut dialer, &mut listener).unwrap(), [[3; 1000]]);
+    assert!(dialer.is_done() && !listener.is_open());
+    listener.receive(message(DATA, b"after the farewell").bytes());
+    assert_eq!(listener.poll(), Ok(None));
+}
