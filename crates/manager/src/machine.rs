@@ -44,6 +44,11 @@ impl<J> Machine<J> {
         Machine { journal, state: Arc::new(Mutex::new(state)) }
     }
 
+    /// The term of the last entry applied.
+    pub(crate) fn term(&self) -> u64 {
+        self.state.lock().applied.map_or(0, |applied| applied.leader_id.term)
+    }
+
     /// Looks at the cluster.
     pub(crate) fn look<T>(&self, look: impl FnOnce(&Cluster) -> T) -> T {
         look(&self.state.lock().cluster)

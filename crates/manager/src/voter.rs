@@ -171,6 +171,8 @@ impl<S: Surroundings, J: Journal<S>> Voter<S, J> {
             cluster::Request::Command(Command::Evict(_)) => None,
             cluster::Request::Command(command) => match self.propose(command).await {
                 Ok(_) => None,
+                // It leads, and cannot do it yet.
+                Err(Unavailable { leader: None }) if self.leading_term().is_some() => None,
                 Err(Unavailable { leader }) => Some(cluster::Response::Elsewhere(leader)),
             },
             cluster::Request::Register(holder, command) => Some(self.register(holder, command).await),
@@ -226,7 +228,14 @@ impl<S: Surroundings, J: Journal<S>> Voter<S, J> {
 
     /// What a command of a node rests on, if it may be logged now.
     fn premise(&self, command: &Command) -> Option<Premise> {
-        let Command::Release { partition, .. } = command else { return Some(Premise::default()) };
+        let Command::Release { partition, replica, .. } = command else { return Some(Premise::default()) };
+        let is_known = |cluster: &Cluster| {
+            let partition = cluster.partition(*partition).filter(|partition| partition.proposal.is_some());
+            partition.is_some_and(|partition| !partition.awaited().contains(replica))
+        };
+        if self.look(is_known) {
+            return None;
+        }
         let mut held = self.held.lock();
         let Held { leases, handovers, term, .. } = &mut *held;
         if !leases.is_leading() {
@@ -307,11 +316,12 @@ impl<S: Surroundings, J: Journal<S>> Voter<S, J> {
         self.leader().filter(|leader| *leader != self.node)
     }
 
-    /// The term in which this voter leads, as far as it knows.
+    /// The term in which this voter leads, as far as it knows: that of the last entry that it has applied. The term of its vote may be
+    /// later: it may have voted for another one, who was not elected, and leads on. One that leads anew and has not applied an entry of its
+    /// own yet answers an earlier term; whatever rests on that is refused when it is applied.
     pub fn leading_term(&self) -> Option<u64> {
-        let metrics = self.raft.metrics();
-        let metrics = metrics.borrow();
-        (metrics.state == ServerState::Leader).then_some(metrics.current_term)
+        let leads = self.raft.metrics().borrow().state == ServerState::Leader;
+        leads.then(|| self.machine.term())
     }
 
     /// Begins and ends to hold the leases with the leadership, and evicts those that have none.
@@ -327,7 +337,7 @@ impl<S: Surroundings, J: Journal<S>> Voter<S, J> {
                 held.leases.is_leading() && held.term == term
             };
             if !holds {
-                self.begin(term).await;
+                self.begin().await;
                 continue;
             }
             for command in self.due() {
@@ -397,9 +407,9 @@ impl<S: Surroundings, J: Journal<S>> Voter<S, J> {
     }
 
     /// Holds the leases from now on, once everything logged before the term is applied.
-    async fn begin(&self, term: u64) {
+    async fn begin(&self) {
         let is_confirmed = self.confirm().await;
-        if is_confirmed && self.leading_term() == Some(term) {
+        if let Some(term) = self.leading_term().filter(|_| is_confirmed) {
             let mut held = self.held.lock();
             held.step_down();
             held.term = term;
