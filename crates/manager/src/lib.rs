@@ -19,6 +19,6 @@ mod voter;
 pub use gossip::{Gossip, GossipEffect, GossipTiming, PACKET_SIZE_MAX, Peer};
 pub use journal::{Change, DiskJournal, Journal, Kept};
 pub use surroundings::{RaftRuntime, Surroundings};
-pub use transport::{Exchange, NoAnswer, Post, Transport};
+pub use transport::{Exchange, NoAnswer, Post, Transport, describe};
 pub use types::{Premise, Proposal, Request, Response, VoterId};
 pub use voter::{Timing, Unavailable, Voter};

@@ -51,6 +51,14 @@ pub(crate) enum Message<S: Surroundings> {
     Answer(u64, Response),
 }
 
+/// A message in words, for a trace.
+pub fn describe<S: Surroundings>(message: &[u8]) -> String {
+    match codec::from_bytes::<Message<S>>(message) {
+        Ok(message) => format!("{message:?}"),
+        Err(malformed) => format!("{malformed:?}"),
+    }
+}
+
 /// Takes messages to other voters, at once. It keeps them, sends them, or drops them, and waits for nothing.
 pub trait Post: Clone + Send + Sync + 'static {
     /// To one voter.

@@ -82,6 +82,8 @@ impl fmt::Display for Unavailable {
 /// One member of the consensus group. Handles are equal; it runs until its surroundings end.
 pub struct Voter<S: Surroundings, J> {
     node: NodeId,
+    /// How long the consensus is waited for: two elections at the most.
+    patience: Duration,
     raft: Raft<Types<S>>,
     machine: Machine<J>,
     held: Arc<Mutex<Held>>,
@@ -138,7 +140,15 @@ impl<S: Surroundings, J: Journal<S>> Voter<S, J> {
         let raft = Raft::new(node.0, config, Links(transport), log, machine.clone()).await;
         let raft = raft.map_err(io::Error::other)?;
         let (unconfirmed, to_confirm) = mpsc::channel(UNCONFIRMED_MAX);
-        let voter = Voter { node, raft, machine, held: Arc::new(Mutex::new(Held::new(timing))), unconfirmed };
+        let patience = Duration::from_millis(2 * timing.election);
+        let voter = Voter {
+            node,
+            patience,
+            raft,
+            machine,
+            held: Arc::new(Mutex::new(Held::new(timing))),
+            unconfirmed,
+        };
         let (watcher, elector, confirmer) = (voter.clone(), voter.clone(), voter.clone());
         S::spawn(async move { watcher.watch(timing.watch).await });
         S::spawn(async move { elector.reform_all(timing).await });
@@ -246,10 +256,12 @@ impl<S: Surroundings, J: Journal<S>> Voter<S, J> {
     }
 
     async fn log(&self, proposal: Proposal) -> Result<Reply, Unavailable> {
-        let leader = match self.raft.client_write(proposal).await {
-            Ok(written) => return Ok(written.data.expect("a command has a reply")),
-            Err(RaftError::APIError(ClientWriteError::ForwardToLeader(to))) => to.leader_id.map(NodeId),
-            Err(_) => None,
+        // It waits for ever if this voter leads no more and takes what followed as a snapshot.
+        let written = RaftRuntime::<S>::timeout(self.patience, self.raft.client_write(proposal)).await;
+        let leader = match written {
+            Ok(Ok(written)) => return Ok(written.data.expect("a command has a reply")),
+            Ok(Err(RaftError::APIError(ClientWriteError::ForwardToLeader(to)))) => to.leader_id.map(NodeId),
+            Ok(Err(_)) | Err(_) => None,
         };
         Err(Unavailable { leader: leader.filter(|leader| *leader != self.node) })
     }
@@ -364,10 +376,9 @@ impl<S: Surroundings, J: Journal<S>> Voter<S, J> {
     async fn reform_all(&self, timing: Timing) {
         loop {
             S::sleep(timing.watch).await;
+            // What takes longer is begun anew; the consensus refuses a second change while one is on its way.
             let step = self.reform(timing.voters_max);
-            // What takes longer than two elections is begun anew; the consensus refuses a second change while one is on its way.
-            let time_max = Duration::from_millis(2 * timing.election);
-            let _given_up = RaftRuntime::<S>::timeout(time_max, step).await;
+            let _given_up = RaftRuntime::<S>::timeout(self.patience, step).await;
         }
     }
 

@@ -58,7 +58,7 @@ impl<S: Surroundings> DiskJournal<S> {
         open.kept.apply(change);
         match record {
             Some(record) => open.append(&record),
-            None => open.begin_file(),
+            None => open.take().and_then(|_| open.begin_file()),
         }
     }
 

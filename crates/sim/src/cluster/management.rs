@@ -11,7 +11,7 @@ use super::{manager::Manager, voters::Voters};
 #[derive(Debug)]
 pub enum Management {
     /// One actor that never fails.
-    Actor(Manager),
+    Actor(Box<Manager>),
     /// Voters on the nodes.
     Voters(Box<Voters>),
 }

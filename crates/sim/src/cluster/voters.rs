@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use tyr_env::Disk;
 use tyr_manager::{
     Change, DiskJournal, Exchange, Gossip, GossipEffect, GossipTiming, Journal, Kept, Peer, Post,
-    Surroundings, Timing, Voter,
+    Surroundings, Timing, Voter, describe,
 };
 use tyr_proto::{
     ClassId, Contact, Incarnation, NodeId, RingVersion, SessionId, Time,
@@ -97,7 +97,7 @@ impl fmt::Debug for Letter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Letter::Voter(Way { from, to }, bytes) => {
-                write!(f, "voter {from} to {to}: {} bytes", bytes.len())
+                write!(f, "voter {from} to {to}: {}", describe::<Here>(bytes))
             }
             Letter::Gossip(Way { from, to }, bytes) => {
                 write!(f, "gossip {from} to {to}: {} bytes", bytes.len())

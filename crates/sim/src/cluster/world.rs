@@ -848,7 +848,7 @@ fn manager(profile: &Profile, servers: &BTreeMap<NodeId, Server>, seed: u64) -> 
         manager.apply(super::manager::register(node.0, 1, 1));
     }
     manager.tick(Time(0));
-    Management::Actor(manager)
+    Management::Actor(Box::new(manager))
 }
 
 fn keyspaces(profile: &Profile, random: &mut Random) -> Keyspaces {
