@@ -205,6 +205,9 @@ impl Report {
 
     /// Writes all of it as JSON.
     pub fn write(&self, path: &Path) -> Outcome<()> {
+        if let Some(directory) = path.parent() {
+            fs::create_dir_all(directory)?;
+        }
         fs::write(path, serde_json::to_vec_pretty(self)?)?;
         println!("\nwritten to {}", path.display());
         Ok(())

@@ -95,6 +95,7 @@ impl<S: Surroundings, J: Clone> Clone for Voter<S, J> {
         let (raft, machine) = (self.raft.clone(), self.machine.clone());
         Voter {
             node: self.node,
+            patience: self.patience,
             raft,
             machine,
             held: self.held.clone(),

@@ -43,7 +43,7 @@ pub struct Settings {
     pub wait_max: Duration,
     /// A link whose frames take more than these bytes takes no more of them. At most [`tyr_wire::connection::QUEUE_SIZE_MAX`].
     pub outbox_size_max: usize,
-    /// A listener has at most so many connections.
+    /// A listener has at most so many connections; as many more are told so, and others are cut off without a word.
     pub connections_max: usize,
 }
 

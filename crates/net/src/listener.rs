@@ -88,6 +88,8 @@ async fn accept(accepting: Arc<Accepting>, closing: Arc<Notify>) {
     loop {
         tokio::select! {
             stream = accepting.socket.accept() => match stream {
+                // Those who are being told that there is no room take some, too.
+                Ok(_) if running.len() >= accepting.settings.connections_max.saturating_mul(2) => {}
                 Ok(stream) => {
                     let refusal = running.len() >= accepting.settings.connections_max;
                     let refusal = refusal.then_some(Refusal::TooManyConnections);

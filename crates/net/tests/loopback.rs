@@ -194,6 +194,17 @@ async fn more_connections_than_there_may_be_are_refused() {
 }
 
 #[tokio::test]
+async fn who_waits_to_be_refused_takes_room_that_is_bounded() {
+    let settings = Settings { connections_max: 1, ..Settings::default() };
+    let (listener, mut there) = listen_with(&local(), settings).await;
+    let (_first, _here) = dial(listener.address());
+    there.open().await;
+    let (mut second, mut third) = (raw(listener.address()).await, raw(listener.address()).await);
+    assert_eq!(ended(&mut third).await, 0);
+    assert!(ended(&mut second).await > 0, "it was told why");
+}
+
+#[tokio::test]
 async fn a_full_outbox_takes_no_more() {
     let settings = Settings { outbox_size_max: 50_000, ..Settings::default() };
     let nowhere = Address::Unix("/nonexistent/socket".into());

@@ -48,7 +48,7 @@ pub use keyspace::{Keyspace, Keyspaces, Piece};
 pub use lease::{Lease, LeaseRequest, LeaseTerms};
 pub use leases::{Grant, Leases};
 pub use log::Log;
-pub use node::{Incarnation, NodeId, Time};
+pub use node::{Incarnation, NodeId, ShardId, Time};
 pub use partition::{PIN_TIMEOUT, Partition, RESEND_AFTER};
 pub use placement::{KeyspaceSeed, Layout, PartitionCount, Placement, placement_hash};
 pub use ring::{

@@ -42,6 +42,11 @@ impl Log {
         &self.epochs
     }
 
+    /// As [`Log::epochs`], of a log that ends with `last`.
+    pub fn epochs_up_to(&self, last: u64) -> Vec<(Epoch, u64)> {
+        cut_epochs(&self.epochs, last)
+    }
+
     /// Adds an entry and returns its index.
     pub fn push(&mut self, epoch: Epoch, entry: Arc<Entry>) -> u64 {
         self.entries.push_back((epoch, entry));

@@ -1,6 +1,7 @@
-//! One server: takes messages, completions, and ticks, gives them to its partitions, and says where what they want goes.
+//! One shard of a server: takes messages, completions, and ticks, gives them to its partitions, and says where what they want goes.
 //!
-//! This file shows the whole flow. Partitions share nothing; a node may run them on as many threads as it likes.
+//! This file shows the whole flow. Partitions share nothing; a node may have as many shards as it likes, each on its own thread. What
+//! is meant for a partition of another shard of the node goes out like everything else.
 
 use alloc::{
     collections::{BTreeMap, VecDeque},
@@ -8,7 +9,7 @@ use alloc::{
 };
 
 use crate::{
-    Configuration, Epoch, Keyspaces, NodeId, PartitionId, Replica, SessionId, Time,
+    Configuration, Epoch, Keyspaces, NodeId, PartitionId, Replica, SessionId, ShardId, Time,
     cluster::Proposal,
     effects::{Context, Effect},
     entry::Entry,
@@ -21,6 +22,7 @@ use crate::{
 #[derive(Debug)]
 pub struct Router {
     me: Replica,
+    shard: ShardId,
     ring: BTreeMap<PartitionId, Configuration>,
     partitions: BTreeMap<PartitionId, Partition>,
     keyspaces: Arc<Keyspaces>,
@@ -70,10 +72,16 @@ pub enum Output {
 }
 
 impl Router {
-    /// A server that holds nothing yet.
+    /// A server of one shard that holds nothing yet.
     pub fn new(me: Replica, keyspaces: Arc<Keyspaces>) -> Self {
+        Router::of_shard(ShardId::ONLY, me, keyspaces)
+    }
+
+    /// A shard that holds nothing yet. It is told of the partitions of all shards, and runs its own.
+    pub fn of_shard(shard: ShardId, me: Replica, keyspaces: Arc<Keyspaces>) -> Self {
         Router {
             me,
+            shard,
             ring: BTreeMap::new(),
             partitions: BTreeMap::new(),
             keyspaces,
@@ -86,6 +94,11 @@ impl Router {
     /// Which start of which node it is.
     pub fn me(&self) -> Replica {
         self.me
+    }
+
+    /// Which shard of its node it is.
+    pub fn shard(&self) -> ShardId {
+        self.shard
     }
 
     /// The partitions that it holds.
@@ -136,8 +149,8 @@ impl Router {
         }
         self.ring.insert(id, new.clone());
         // What a replica that lost its role has is kept: it may be all that is left of the last complete set.
-        let holds = new.replicas.contains(&self.me) || new.learners.contains(&self.me);
-        if holds || self.partitions.contains_key(&id) {
+        let is_named = new.replicas.contains(&self.me) || new.learners.contains(&self.me);
+        if (is_named && self.shard.holds(id)) || self.partitions.contains_key(&id) {
             self.partitions.entry(id).or_insert_with(|| Partition::new(id, self.me));
             self.with(now, has_lease, id, |partition, cx| partition.configure(cx, new));
         }
@@ -157,6 +170,9 @@ impl Router {
         else {
             return;
         };
+        if !self.shard.holds(id) {
+            return;
+        }
         let held = configuration.replicas.contains(&self.me);
         let leads = configuration.primary() == Some(self.me);
         let loses = (held && !proposal.replicas.contains(&self.me))
@@ -228,14 +244,16 @@ impl Router {
         self.keep_local();
     }
 
-    /// What a partition says to another one of this node takes no way over the network.
+    /// What a partition says to another one of this shard takes no way over the network.
     fn keep_local(&mut self) {
         for effect in core::mem::take(&mut self.effects) {
             match effect {
                 Effect::ToPrimary(partition, message) if self.is_primary_of(partition) => {
                     self.local.push_back(Envelope { partition, message });
                 }
-                Effect::ToNode(node, partition, message) if node == self.me.node => {
+                Effect::ToNode(node, partition, message)
+                    if node == self.me.node && self.shard.holds(partition) =>
+                {
                     self.local.push_back(Envelope { partition, message });
                 }
                 effect => self.effects.push_back(effect),
@@ -244,7 +262,8 @@ impl Router {
     }
 
     fn is_primary_of(&self, partition: PartitionId) -> bool {
-        self.ring.get(&partition).and_then(Configuration::primary) == Some(self.me)
+        self.shard.holds(partition)
+            && self.ring.get(&partition).and_then(Configuration::primary) == Some(self.me)
     }
 
     fn deliver_local(&mut self, now: Time, has_lease: bool) {

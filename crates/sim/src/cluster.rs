@@ -11,6 +11,8 @@ pub mod profile;
 pub mod run;
 pub mod server;
 pub mod sightings;
+pub mod storage;
+pub mod target;
 pub mod trace;
 pub mod voters;
 pub mod world;

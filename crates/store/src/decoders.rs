@@ -58,7 +58,7 @@ fn index_keys_survive_any_bytes() {
 /// The file of a manifest with this body, its length and checksum as they should be.
 fn file(body: &[u8]) -> Vec<u8> {
     let len = u32::try_from(body.len()).expect("short").to_le_bytes();
-    let checksum = tyr_wire::extent::checksum(body).to_le_bytes();
+    let checksum = tyr_wire::checksum::crc32c(body).to_le_bytes();
     [b"TyrMnfst", &1u32.to_le_bytes()[..], &len, &checksum, body].concat()
 }
 

@@ -95,7 +95,7 @@ impl Manifest {
         let len =
             u32::try_from(body.len()).map_err(|_| Error::internal("the manifest is larger than 4 GiB"))?;
         bytes[12..16].copy_from_slice(&len.to_le_bytes());
-        bytes[16..20].copy_from_slice(&tyr_wire::extent::checksum(&body).to_le_bytes());
+        bytes[16..20].copy_from_slice(&tyr_wire::checksum::crc32c(&body).to_le_bytes());
         bytes[HEADER_SIZE..HEADER_SIZE + body.len()].copy_from_slice(&body);
         replace(disk, &blocks).map_err(|error| disk_error("writing the manifest", &error))
     }
@@ -131,7 +131,7 @@ impl Manifest {
         }
         let (len, checksum) = (reader.u32()? as usize, reader.u32()?);
         let body = reader.bytes(len).map_err(|_| damaged("it ends early"))?;
-        if tyr_wire::extent::checksum(body) != checksum {
+        if tyr_wire::checksum::crc32c(body) != checksum {
             return Err(damaged("its checksum does not match"));
         }
         let mut reader = Reader::new(body);

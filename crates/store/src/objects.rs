@@ -13,7 +13,7 @@ use std::{
     ops::Bound,
     sync::{
         Arc,
-        atomic::{AtomicI64, Ordering},
+        atomic::{AtomicI64, AtomicUsize, Ordering},
     },
 };
 
@@ -27,6 +27,17 @@ pub struct Objects<K, V> {
     budget: usize,
     dirty_bytes: AtomicI64,
     bytes: AtomicI64,
+    /// How many [`Hold`]s there are.
+    holds: AtomicUsize,
+}
+
+/// Keeps everything in memory as long as it exists, for who needs more objects at once than the budget allows.
+pub struct Hold<'a>(&'a AtomicUsize);
+
+impl Drop for Hold<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
 }
 
 /// One shard: a lock, and the objects under it.
@@ -58,7 +69,19 @@ impl<K: Clone + Eq + Hash + Ord, V: Weigh> Objects<K, V> {
     pub fn new(budget: u64) -> Self {
         let shards = (0..SHARDS).map(|_| Mutex::new(Shard::default())).collect();
         let budget = usize::try_from(budget).unwrap_or(usize::MAX);
-        Objects { shards, budget, dirty_bytes: AtomicI64::new(0), bytes: AtomicI64::new(0) }
+        Objects {
+            shards,
+            budget,
+            dirty_bytes: AtomicI64::new(0),
+            bytes: AtomicI64::new(0),
+            holds: AtomicUsize::new(0),
+        }
+    }
+
+    /// Evicts nothing until the hold is dropped.
+    pub fn hold(&self) -> Hold<'_> {
+        self.holds.fetch_add(1, Ordering::AcqRel);
+        Hold(&self.holds)
     }
 
     /// Locks the shard that has the key.
@@ -135,6 +158,9 @@ impl<K: Clone + Eq + Hash + Ord, V: Weigh> Objects<K, V> {
     }
 
     fn evict(&self, shard: &mut Shard<K, V>) {
+        if self.holds.load(Ordering::Acquire) > 0 {
+            return;
+        }
         let budget = self.budget / SHARDS;
         // What was inserted last is at the back and stays, however small the budget.
         let mut chances = shard.queue.len().saturating_sub(1).min(EVICTION_CHANCES);

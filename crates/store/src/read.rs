@@ -410,7 +410,7 @@ pub(crate) fn damaged(segment: &Segment, place: Place) -> Error {
 }
 
 pub(crate) fn crc32c(bytes: &[u8]) -> u32 {
-    tyr_wire::extent::checksum(bytes)
+    tyr_wire::checksum::crc32c(bytes)
 }
 
 /// After so many interferences a read takes the commit lock.

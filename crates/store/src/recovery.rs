@@ -486,6 +486,7 @@ fn adopt_unnamed(
     } else {
         read_header(&Segment::candidate(id, kind, file.clone()))?
     };
+    let was_used = header.as_ref().is_some_and(|header| header.store == manifest.identity);
     let header = header.filter(|header| {
         header.segment == id
             && header.store == manifest.identity
@@ -513,6 +514,10 @@ fn adopt_unnamed(
             let segment = Arc::new(Segment::candidate(id, kind, file.clone()));
             if kind == SegmentKind::Log && id >= manifest.next_segment && was_settled(&segment)? {
                 return Err(damaged_header(&segment));
+            }
+            if !was_used {
+                // The sync that ended its preparation may have failed: then no later one makes its length durable.
+                return disk.remove(&name).map_err(failed);
             }
             segments.adopt_emptied(id, kind, file);
         }

@@ -125,8 +125,15 @@ impl Store {
         mut plan: impl FnMut(&mut Writer<'_>) -> Result<T, Stop<E>>,
     ) -> Result<(T, Ticket), Refused<E>> {
         let mut fetched = Fetched::default();
+        let mut runs = 0;
+        let mut _holds = None;
         loop {
             self.make_room(wait)?;
+            if runs == RUNS_UNHELD {
+                // What it loads evicts what it loaded before, for it needs more at once than fits.
+                _holds = Some((self.entries.hold(), self.leaves.hold()));
+            }
+            runs += 1;
             let wanted = {
                 let commit = self.commit.lock();
                 let mut writer = Writer::new(self, &fetched);
@@ -584,3 +591,8 @@ impl<E> From<E> for Stop<E> {
 
 /// More than this is not queued for the disk; who comes then waits for a batch.
 const PENDING_BYTES_MAX: usize = 16 << 20;
+/// A plan that was run so often and still misses objects is given all that it asks for, whatever the budget.
+const RUNS_UNHELD: u32 = 3;
+
+#[cfg(test)]
+mod tests;

@@ -99,6 +99,21 @@ fn a_failed_write_or_sync_stops_writing_and_loses_nothing() {
     }
 }
 
+#[test]
+fn files_of_a_process_whose_disk_failed_do_no_harm_to_the_next_one() {
+    strike_everywhere(&Fault::Error, |mut session, _| {
+        session.abandon();
+        // The machine runs on, and with it what the file system holds in memory.
+        let mut next = recover(session.disk.snapshot(), &session.states[session.acked..]);
+        for seed in 0..12 {
+            let edit = Edit::any(next.state(), A, &key("next")).write(seed * 500, pattern(seed, 30_000));
+            next.commit(&[edit]).expect("commits");
+        }
+        next.abandon();
+        drop(recover(next.disk.crash(CrashMode::LoseAll), &next.states[next.acked..]));
+    });
+}
+
 /// What was acknowledged and not changed since is read; what was changed without being acknowledged is not shown.
 fn expect_readable(session: &Session) {
     let acked = &session.states[session.acked];

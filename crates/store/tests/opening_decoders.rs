@@ -11,7 +11,7 @@ use tyr_sim_env::{SimClock, SimDisk};
 use tyr_store::{Create, Maintained, Store, Wait};
 use tyr_types::Number;
 use tyr_wire::{
-    extent::checksum,
+    checksum::crc32c as checksum,
     frame::{FRAME_HEADER_SIZE, FrameHeader, records},
     table::{TableId, part},
     varint::write_varint,

@@ -46,18 +46,13 @@ pub enum Checksums {
     Many(Arc<[u32]>),
 }
 
-/// The crc32c of bytes under one checksum.
-pub fn checksum(bytes: &[u8]) -> u32 {
-    crc32c::crc32c(bytes)
-}
-
 impl Checksums {
     /// Computes those of a payload.
     pub fn of(payload: &[u8]) -> Self {
         if payload.len() <= CHECKSUM_BLOCK {
-            return Checksums::One(crc32c::crc32c(payload));
+            return Checksums::One(crate::checksum::crc32c(payload));
         }
-        Checksums::Many(payload.chunks(CHECKSUM_BLOCK).map(crc32c::crc32c).collect())
+        Checksums::Many(payload.chunks(CHECKSUM_BLOCK).map(crate::checksum::crc32c).collect())
     }
 
     /// All of them.

@@ -68,7 +68,7 @@ impl FrameHeader {
         header.extend_from_slice(&self.frame_end.to_le_bytes());
         header.resize(FRAME_HEADER_SIZE, 0);
         frame[..FRAME_HEADER_SIZE].copy_from_slice(&header);
-        let checksum = crc32c::crc32c(&frame[8..self.records_end as usize]);
+        let checksum = crate::checksum::crc32c(&frame[8..self.records_end as usize]);
         frame[4..8].copy_from_slice(&checksum.to_le_bytes());
     }
 
@@ -100,7 +100,7 @@ impl FrameHeader {
         let (Some(stored), Some(covered)) = (frame.get(4..8), frame.get(8..self.records_end as usize)) else {
             return false;
         };
-        stored == crc32c::crc32c(covered).to_le_bytes()
+        stored == crate::checksum::crc32c(covered).to_le_bytes()
     }
 }
 
@@ -178,7 +178,7 @@ impl SegmentHeader {
         };
         block.extend_from_slice(&keyspace.to_le_bytes());
         block.resize(SEGMENT_HEADER_SIZE, 0);
-        let checksum = crc32c::crc32c(&block[12..]);
+        let checksum = crate::checksum::crc32c(&block[12..]);
         block[8..12].copy_from_slice(&checksum.to_le_bytes());
         block
     }
@@ -187,7 +187,7 @@ impl SegmentHeader {
     pub fn decode(block: &[u8]) -> Option<Self> {
         let mut reader = Reader::new(block.get(..SEGMENT_HEADER_SIZE)?);
         if reader.u64().ok()? != SEGMENT_MAGIC
-            || reader.u32().ok()? != crc32c::crc32c(&block[12..SEGMENT_HEADER_SIZE])
+            || reader.u32().ok()? != crate::checksum::crc32c(&block[12..SEGMENT_HEADER_SIZE])
         {
             return None;
         }

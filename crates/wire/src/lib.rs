@@ -8,6 +8,7 @@
 
 extern crate alloc;
 
+pub mod checksum;
 pub mod connection;
 pub mod entry;
 pub mod extent;

@@ -82,7 +82,7 @@ fn sealed(kind: u8, channel: u8, body: &[u8]) -> Vec<u8> {
     let mut bytes =
         Frame::message(Channel::default(), |out| out.extend_from_slice(body)).unwrap().bytes().to_vec();
     (bytes[8], bytes[9]) = (kind, channel);
-    let checksum = crc32c::crc32c(&bytes[4..]);
+    let checksum = tyr_wire::checksum::crc32c(&bytes[4..]);
     bytes[..4].copy_from_slice(&checksum.to_le_bytes());
     bytes
 }

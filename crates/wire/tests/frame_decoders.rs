@@ -97,7 +97,7 @@ fn segment_headers_survive_any_bytes() {
         for (target, byte) in block[12..60].iter_mut().zip(bytes) {
             *target ^= byte;
         }
-        let checksum = tyr_wire::extent::checksum(&block[12..]);
+        let checksum = tyr_wire::checksum::crc32c(&block[12..]);
         block[8..12].copy_from_slice(&checksum.to_le_bytes());
         if let Some(decoded) = SegmentHeader::decode(&block) {
             block[56..].fill(0);

@@ -13,6 +13,7 @@ use std::{io, sync::Arc};
 
 use parking_lot::Mutex;
 use tyr_env::{Access, BLOCK_SIZE, Blocks, Disk, File};
+use tyr_wire::checksum::crc32c;
 
 use super::{Change, Journal, Kept};
 use crate::{Surroundings, codec};
@@ -188,7 +189,7 @@ fn record(generation: u64, count: u64, durable: u64, payload: &[u8]) -> Blocks {
     }
     bytes.extend_from_slice(payload);
     bytes[..4].copy_from_slice(&MAGIC);
-    let checksum = crc32c::crc32c(&bytes[8..]);
+    let checksum = crc32c(&bytes[8..]);
     bytes[4..8].copy_from_slice(&checksum.to_le_bytes());
     let mut blocks = Blocks::with_capacity(bytes.len());
     blocks.extend_from_slice(&bytes);
@@ -211,7 +212,7 @@ fn read(bytes: &[u8], generation: u64, at: usize) -> Option<Record<'_>> {
     let end = HEADER_SIZE.checked_add(size)?;
     let is_whole = header[..4] == MAGIC && word(8) == generation;
     let covered = bytes.get(8..end).filter(|_| is_whole)?;
-    if crc32c::crc32c(covered).to_le_bytes() != header[4..8] {
+    if crc32c(covered).to_le_bytes() != header[4..8] {
         return None;
     }
     let payload = &bytes[HEADER_SIZE..end];

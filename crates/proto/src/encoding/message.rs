@@ -1,9 +1,14 @@
 //! The layouts of what nodes and clients say to one another.
 
+use alloc::sync::Arc;
+
 use tyr_types::{CHUNK_SIZE_MAX, Number};
 
 use super::{Malformed, ensure, entry::are_stops_of};
 use crate::{
+    Epoch,
+    canary::{Canary, planted},
+    entry::Entry,
     layout,
     message::{Answer, Envelope, Looked, Message, RequestId},
 };
@@ -63,10 +68,26 @@ fn is_sound(message: &Message) -> Result<(), Malformed> {
     match message {
         Message::Read { range, .. } => ensure(range.end <= CHUNK_SIZE_MAX, "a chunk is read past its end"),
         Message::Pass { plan, stops } => are_stops_of(stops, Some(plan)),
-        Message::Append { previous: index, .. }
-        | Message::Stored { index, .. }
-        | Message::Reconciled { index, .. }
-        | Message::Copy { index, .. } => is_index(*index),
+        Message::Append { epoch, previous, entries, .. } => {
+            is_index(previous.saturating_add(entries.len() as u64))?;
+            is_part_of_a_log(*epoch, *previous, entries)
+        }
+        Message::Stored { index, .. } | Message::Reconciled { index, .. } | Message::Copy { index, .. } => {
+            is_index(*index)
+        }
         _ => Ok(()),
     }
+}
+
+/// Fails unless these entries can follow one another: epochs do not fall, and a promise gives the number of its place.
+fn is_part_of_a_log(epoch: Epoch, previous: u64, entries: &[(Epoch, Arc<Entry>)]) -> Result<(), Malformed> {
+    let is_ascending = entries.is_sorted_by_key(|(epoch, _)| *epoch);
+    let is_past = entries.last().is_none_or(|(last, _)| *last <= epoch);
+    ensure(is_ascending && is_past, "the epochs of a log are out of order")?;
+    let is_in_place = |(index, (epoch, entry)): (u64, &(Epoch, Arc<Entry>))| match &**entry {
+        Entry::Prepare(prepare) => prepare.stop().number == Number::new(epoch.0, index),
+        _ => true,
+    };
+    let are_in_place = (previous + 1..).zip(entries).all(is_in_place) || planted(Canary::NumbersReused);
+    ensure(are_in_place, "a promise does not give the number of its place in the log")
 }

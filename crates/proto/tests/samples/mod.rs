@@ -1,6 +1,7 @@
 //! Values of every kind that has bytes, made by hand.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(dead_code, reason = "each test file uses a part of it")]
 
 use std::{collections::BTreeMap, fmt::Debug, sync::Arc};
 
@@ -91,11 +92,11 @@ pub fn samples() -> Vec<Sample> {
     all
 }
 
-fn partition(index: u32) -> PartitionId {
+pub fn partition(index: u32) -> PartitionId {
     PartitionId { class: ClassId(1), index }
 }
 
-fn replica(node: u32) -> Replica {
+pub fn replica(node: u32) -> Replica {
     Replica { node: NodeId(node), incarnation: Incarnation(u64::from(node) + 300) }
 }
 
@@ -119,7 +120,7 @@ fn payload(length: u8) -> Arc<[u8]> {
     (0..length).collect()
 }
 
-fn configuration() -> Configuration {
+pub fn configuration() -> Configuration {
     Configuration {
         epoch: Epoch(3),
         since: RingVersion(200),
@@ -133,7 +134,7 @@ fn proposal() -> Proposal {
     Proposal { since: RingVersion(8), replicas: vec![replica(2)], learners: vec![replica(1), replica(3)] }
 }
 
-fn keyspaces() -> tyr_proto::Keyspaces {
+pub fn keyspaces() -> tyr_proto::Keyspaces {
     let placement = Placement {
         class: ClassId(1),
         partitions: PartitionCount::new(64).unwrap(),
@@ -141,6 +142,24 @@ fn keyspaces() -> tyr_proto::Keyspaces {
         layout: Layout::of(&KeyspaceSettings::default()).unwrap(),
     };
     [(KeyspaceId(5), Keyspace { placement, multi_version: true })].into()
+}
+
+/// Keyspaces in which the heads of the sample plan are where it says, and its writes lie in several chunks.
+pub fn small_keyspaces() -> tyr_proto::Keyspaces {
+    let mut all = keyspaces();
+    let settings = KeyspaceSettings { chunk_size: tyr_types::CHUNK_SIZE_MIN, ..KeyspaceSettings::default() };
+    let keyspace = all.get_mut(&KeyspaceId(5)).unwrap();
+    keyspace.placement.layout = Layout::of(&settings).unwrap();
+    keyspace.placement.partitions = PartitionCount::new(4).unwrap();
+    let fits = |keyspace: &Keyspace| {
+        [("one", 1), ("two", 2)]
+            .iter()
+            .all(|(key, index)| keyspace.partition_of(&blob(key), 0) == partition(*index))
+    };
+    while !fits(keyspace) {
+        keyspace.placement.seed.0[0] += 1;
+    }
+    all
 }
 
 fn transforms() -> Vec<Transform> {
@@ -256,12 +275,25 @@ fn entries() -> Vec<Entry> {
     ]
 }
 
-fn messages() -> Vec<Message> {
+/// All entries, each in its place behind one of an index.
+pub fn append(epoch: Epoch, previous: u64) -> Message {
+    let in_place = |(index, entry): (u64, Entry)| match entry {
+        Entry::Prepare(prepare) => {
+            let mut prepare = Prepare::clone(&prepare);
+            prepare.stops.last_mut().unwrap().number = Number::new(epoch.0, index);
+            (epoch, Arc::new(Entry::Prepare(Arc::new(prepare))))
+        }
+        entry => (epoch, Arc::new(entry)),
+    };
+    let entries = (previous + 1..).zip(entries()).map(in_place).collect();
+    Message::Append { epoch, previous, entries, durable: previous }
+}
+
+pub fn messages() -> Vec<Message> {
     let plan = plan();
     let stops = stops(&plan)[..1].to_vec();
     let (id, partition, node, number) = (id(12), partition(2), NodeId(3), Number::new(3, 400));
     let (epoch, epochs) = (Epoch(300), vec![(Epoch(1), 300), (Epoch(3), 400)]);
-    let entries = entries().into_iter().map(|entry| (epoch, Arc::new(entry))).collect();
     let at = Some(number);
     vec![
         Message::Start(plan.clone()),
@@ -284,7 +316,7 @@ fn messages() -> Vec<Message> {
         Message::NumberLost { number, id },
         Message::Forget { id, answered: 7, driver: partition },
         Message::Forgotten { id, part: partition },
-        Message::Append { epoch, previous: 400, entries, durable: 399 },
+        append(epoch, 400),
         Message::Stored { epoch, index: 401, node },
         Message::Reconcile { epoch, epochs: epochs.clone(), start: 5 },
         Message::Reconciled { epoch, index: 5, node },
@@ -353,7 +385,7 @@ fn state() -> State {
     state
 }
 
-fn commands() -> Vec<Command> {
+pub fn commands() -> Vec<Command> {
     let (partition, epoch, replica) = (partition(0), Epoch(1), replica(2));
     let (class, settings) = (ClassId(1), KeyspaceSettings { quota: Some(1 << 30), ..Default::default() });
     let name = KeyspaceName::new("events").unwrap();
@@ -415,7 +447,7 @@ fn replies() -> Vec<cluster::Reply> {
 }
 
 /// A cluster in which something waits, something was dropped, and somebody was evicted.
-fn cluster() -> Cluster {
+pub fn cluster() -> Cluster {
     let mut cluster = Cluster::new(ClusterId(0x0102_0304_0506_0708_090a_0b0c_0d0e_0f10));
     cluster.apply(Command::Found(vec![Identity(1)])).unwrap();
     for number in 1..=4 {

@@ -1,10 +1,12 @@
-//! A node's disk as its partitions' logs see it: what was written lasts once it is durable; a crash keeps any part of the rest.
+//! A model of a node's disk as its partitions' logs see it, for speed: what was written lasts once it is durable; a crash keeps any part
+//! of the rest, from its beginning.
 
 use std::{
     collections::{BTreeMap, VecDeque},
     sync::Arc,
 };
 
+use tyr_node::Stored;
 use tyr_proto::{Epoch, Log, Output, Partition, PartitionId, Replica, State, entry::Entry};
 
 use crate::random::Random;
@@ -37,9 +39,6 @@ enum Operation {
     Cut(PartitionId, u64),
     Install(PartitionId, u64, Vec<(Epoch, u64)>, Arc<State>),
 }
-
-/// A log entry that has become durable: its partition, index, and epoch.
-pub type Stored = (PartitionId, u64, Epoch);
 
 impl Disk {
     /// Takes what a router wants written. Returns what is not for a disk.
@@ -75,7 +74,7 @@ impl Disk {
                 let image = self.durable.entry(partition).or_default();
                 assert_eq!(index, image.last() + 1, "{partition}: entries are stored in order");
                 image.entries.push((epoch, entry));
-                Some((partition, index, epoch))
+                Some(Stored { partition, index, epoch })
             }
             Operation::Cut(partition, last) => {
                 let image = self.durable.entry(partition).or_default();
@@ -87,7 +86,7 @@ impl Disk {
                 let epoch = epochs.last().map_or(Epoch(0), |(epoch, _)| *epoch);
                 let image = Image { base: Some(Base { index, epochs, state }), entries: Vec::new() };
                 self.durable.insert(partition, image);
-                Some((partition, index, epoch))
+                Some(Stored { partition, index, epoch })
             }
         }
     }

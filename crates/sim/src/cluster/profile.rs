@@ -2,6 +2,7 @@
 
 use tyr_types::Durability;
 
+use super::storage::StorageProfile;
 use crate::random::Random;
 
 /// The settings of a run.
@@ -39,6 +40,8 @@ pub struct Profile {
     pub faults_every: u64,
     /// Which faults there are, in the order of [`Fault`].
     pub faults: [bool; Fault::ALL.len()],
+    /// What nodes are like inside.
+    pub storage: StorageProfile,
     /// Whether what is sent is encoded, and what arrives is decoded. That changes nothing, and takes time.
     pub as_bytes: bool,
 }
@@ -200,6 +203,7 @@ impl Profile {
             faults_every: [0, 60_000, 200_000, 600_000]
                 [usize::try_from(random.below(4)).expect("below four")],
             faults,
+            storage: StorageProfile::model(),
             as_bytes: false,
         }
     }
@@ -234,6 +238,7 @@ impl Profile {
             disk: 100,
             faults_every: 0,
             faults: [false; Fault::ALL.len()],
+            storage: StorageProfile::model(),
             as_bytes: false,
         }
     }

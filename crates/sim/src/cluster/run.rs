@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tyr_proto::{PartitionId, State};
 
-use super::{caller::Layout, profile::Profile, world::World};
+use super::{caller::Layout, profile::Profile, storage::StorageProfile, world::World};
 use crate::{Outcome, check, random::Random};
 
 /// What a run showed.
@@ -56,14 +56,15 @@ impl Draw {
         }
     }
 
-    /// The profile of a seed. In every fourth, messages travel as bytes.
+    /// The profile of a seed. In every fourth, messages travel as bytes; in one of four, nodes have the shipped store.
     pub fn profile(self, seed: u64) -> Profile {
         let random = &mut Random::new(seed);
         let drawn = match self {
             Draw::Swarm => Profile::swarm(random),
             Draw::Focused => Profile::focused(random),
         };
-        Profile { as_bytes: seed.is_multiple_of(4), ..drawn.managed(seed) }
+        let storage = StorageProfile::drawn(seed, drawn.durability);
+        Profile { as_bytes: seed.is_multiple_of(4), storage, ..drawn.managed(seed) }
     }
 
     /// Runs a seed.
@@ -160,8 +161,8 @@ fn go(world: &mut World, profile: &Profile) -> Result<(), String> {
 fn is_quiet(world: &World) -> bool {
     world.callers().all(|caller| caller.is_idle())
         && world.servers().all(|(_, server)| {
-            server.router().is_some_and(|router| {
-                router.partitions().filter(|partition| partition.has_role()).all(|partition| {
+            server.node().is_some_and(|node| {
+                node.partitions().filter(|partition| partition.has_role()).all(|partition| {
                     partition.unfinished() == 0
                         && (!partition.is_established() || has_one_version_each(partition.state()))
                 })
@@ -170,8 +171,8 @@ fn is_quiet(world: &World) -> bool {
         && world.manager().cluster().partitions().all(|(id, _)| {
             world.servers().any(|(_, server)| {
                 server
-                    .router()
-                    .and_then(|router| router.partition(id))
+                    .node()
+                    .and_then(|node| node.partition(id))
                     .is_some_and(|partition| partition.is_established())
             })
         })
@@ -187,7 +188,7 @@ fn converged(world: &World) -> Result<(), String> {
         let mut contents = BTreeSet::new();
         for replica in &partition.configuration.replicas {
             let server = world.servers().find(|(node, _)| **node == replica.node);
-            let held = server.and_then(|(_, server)| server.router()).and_then(|router| router.partition(id));
+            let held = server.and_then(|(_, server)| server.node()).and_then(|node| node.partition(id));
             let Some(held) = held else { return Err(format!("{id} is not held by {}", replica.node)) };
             contents.insert(content(held.state()));
         }
@@ -217,22 +218,22 @@ fn stuck(world: &World) -> String {
     for caller in busy {
         text.push_str(&format!("; {}", caller.describe()));
     }
-    for (node, server) in world.servers() {
-        let Some(router) = server.router() else {
-            text.push_str(&format!("; {node} is down"));
+    for (number, server) in world.servers() {
+        let Some(node) = server.node() else {
+            text.push_str(&format!("; {number} is down"));
             continue;
         };
-        for partition in router.partitions().filter(|partition| partition.has_role()) {
+        for partition in node.partitions().filter(|partition| partition.has_role()) {
             if partition.unfinished() > 0 || !has_one_version_each(partition.state()) {
-                text.push_str(&format!("; {node} {}", partition.describe()));
+                text.push_str(&format!("; {number} {}", partition.describe()));
             }
         }
     }
     let unserved = world.manager().cluster().partitions().filter(|(id, _)| {
         !world.servers().any(|(_, server)| {
             server
-                .router()
-                .and_then(|router| router.partition(*id))
+                .node()
+                .and_then(|node| node.partition(*id))
                 .is_some_and(|partition| partition.is_established())
         })
     });

@@ -1,30 +1,28 @@
-//! A simulated node: the shipped router on a simulated disk, with a clock of its own.
+//! A simulated node: the shipped node with its journal, on a clock of its own, that crashes, pauses, and loses its disk.
 
-use std::sync::Arc;
+use std::{num::NonZeroU32, sync::Arc};
 
+use tyr_node::{Member, Node, Settings, Stored};
 use tyr_proto::{
-    Incarnation, Keyspaces, Lease, NodeId, Output, Replica, Router, Time,
-    cluster::{Fact, Position, Request, Response},
+    Incarnation, Keyspaces, NodeId, Output, Replica, Time,
+    cluster::{Identity, Request, Response, Zone},
     message::Envelope,
 };
 use tyr_sim_env::Drift;
+use tyr_types::Error;
 
-use super::{
-    disk::Disk,
-    manager::{TERMS, register},
-};
+use super::{disk::Disk, manager::TERMS, storage::StorageProfile, target::Target};
 use crate::random::Random;
 
 /// A node.
 #[derive(Debug)]
 pub struct Server {
-    node: NodeId,
-    incarnation: u64,
-    memory_since: u64,
+    number: NodeId,
+    shards: NonZeroU32,
     keyspaces: Arc<Keyspaces>,
     clock: Clock,
-    running: Option<Running>,
-    disk: Disk,
+    running: Option<Node>,
+    storage: Storage,
     /// What happened seldom, since this was last emptied.
     pub sighted: Vec<&'static str>,
     /// Counts starts, so that what was meant for an earlier process does not reach a later one.
@@ -37,13 +35,13 @@ pub struct Server {
     pub is_writing: bool,
 }
 
+/// Where a node keeps its logs.
 #[derive(Debug)]
-struct Running {
-    router: Router,
-    lease: Lease,
-    position: Position,
-    is_registered: bool,
-    asked_at: Time,
+enum Storage {
+    /// A model of a disk, which is fast.
+    Model { disk: Disk, starts: u32 },
+    /// The shipped journal and store.
+    Target(Box<Target>),
 }
 
 /// A clock that is not quite right.
@@ -66,16 +64,29 @@ const RENEW_AFTER: u64 = 40_000;
 
 impl Server {
     /// A node that was never started.
-    pub fn new(node: NodeId, keyspaces: Arc<Keyspaces>, random: &mut Random) -> Self {
+    pub fn new(
+        number: NodeId,
+        keyspaces: Arc<Keyspaces>,
+        profile: &StorageProfile,
+        random: &mut Random,
+    ) -> Self {
         let drift = i64::try_from(random.below(8_000)).expect("small") - 4_000;
+        let clock = Clock { offset: random.below(1_000_000_000), drift };
+        let storage = match profile.store {
+            None => Storage::Model { disk: Disk::default(), starts: 0 },
+            Some(store) => {
+                // Not a choice of the world: what the disk does leaves the rest of the run as it is.
+                let seed = clock.offset ^ u64::from(number.0) << 40;
+                Storage::Target(Box::new(Target::new(store, Random::new(seed))))
+            }
+        };
         Server {
-            node,
-            incarnation: 0,
-            memory_since: 0,
+            number,
+            shards: profile.shards,
             keyspaces,
-            clock: Clock { offset: random.below(1_000_000_000), drift },
+            clock,
             running: None,
-            disk: Disk::default(),
+            storage,
             sighted: Vec::new(),
             start: 0,
             paused_until: 0,
@@ -102,145 +113,159 @@ impl Server {
 
     /// Whether its process runs and holds a lease.
     pub fn has_lease(&self, now: u64) -> bool {
-        self.running.as_ref().is_some_and(|running| running.lease.may_serve(self.clock.at(now)))
+        self.running.as_ref().is_some_and(|node| node.has_lease(self.clock.at(now)))
     }
 
-    /// Its router, if its process runs.
-    pub fn router(&self) -> Option<&Router> {
-        self.running.as_ref().map(|running| &running.router)
+    /// What runs, if its process does.
+    pub fn node(&self) -> Option<&Node> {
+        self.running.as_ref()
     }
 
-    /// Its disk.
-    pub fn disk(&mut self) -> &mut Disk {
-        &mut self.disk
+    /// Why its process cannot go on, if it cannot.
+    pub fn failure(&self) -> Option<&Error> {
+        self.running.as_ref().and_then(Node::failure)
     }
 
-    /// Starts the process, on what is on the disk.
-    pub fn boot(&mut self) {
+    /// How much is not durable yet.
+    pub fn pending(&self) -> usize {
+        match &self.storage {
+            Storage::Model { disk, .. } => disk.pending(),
+            Storage::Target(target) => usize::from(target.has_pending()),
+        }
+    }
+
+    /// Its disk is as good as new, but for what is on it.
+    pub fn heal_disk(&mut self) {
+        if let Storage::Target(target) = &mut self.storage {
+            target.heal();
+        }
+    }
+
+    /// Starts the process, on what is on the disk. Fails if the disk does.
+    pub fn boot(&mut self) -> Result<(), Error> {
         self.start += 1;
-        self.incarnation += 1;
-        self.memory_since = self.incarnation;
-        let me = self.me();
-        let mut router = Router::new(me, self.keyspaces.clone());
-        self.disk.restore(me).into_iter().for_each(|partition| router.restore(partition));
-        self.running = Some(Running::new(router, me));
-    }
-
-    fn me(&self) -> Replica {
-        Replica { node: self.node, incarnation: Incarnation(self.incarnation) }
+        let me = |start| Replica { node: self.number, incarnation: Incarnation::of(start, 0) };
+        let (start, found) = match &mut self.storage {
+            Storage::Model { disk, starts } => {
+                *starts += 1;
+                (*starts, disk.restore(me(*starts)))
+            }
+            Storage::Target(target) => {
+                let (start, found) = target.boot(identity(self.number))?;
+                self.sighted.extend((!found.is_empty()).then_some("found partitions on its disk"));
+                let found = found.into_iter().map(|restored| restored.into_partition(me(start)));
+                (start, found.collect())
+            }
+        };
+        let settings = Settings {
+            identity: identity(self.number),
+            zone: Zone::new(&format!("z{}", self.number.0)).expect("a short name"),
+            weight: 1,
+            terms: TERMS,
+            renew_after: RENEW_AFTER,
+        };
+        let member = Member::new(settings, self.number, start);
+        self.running = Some(Node::new(member, self.shards, &self.keyspaces, found));
+        Ok(())
     }
 
     /// The process dies.
     pub fn crash(&mut self, random: &mut Random, memory_is_all: bool) {
         self.running = None;
         self.is_writing = false;
-        self.disk.crash(random);
-        if memory_is_all {
-            self.disk.lose_everything();
+        match &mut self.storage {
+            Storage::Model { disk, .. } => {
+                disk.crash(random);
+                if memory_is_all {
+                    disk.lose_everything();
+                }
+            }
+            Storage::Target(target) => target.crash(),
         }
     }
 
     /// A message arrives.
     pub fn receive(&mut self, now: u64, envelope: Envelope) {
         let now = self.clock.at(now);
-        if let Some(running) = &mut self.running {
-            let has_lease = running.lease.may_serve(now);
-            running.router.handle_message(now, has_lease, envelope);
+        if let Some(node) = &mut self.running {
+            node.handle_message(now, envelope);
         }
     }
 
     /// Something has become durable.
     pub fn stored(&mut self, now: u64, count: usize) {
         let now = self.clock.at(now);
-        let done = self.disk.complete(count);
-        let Some(running) = &mut self.running else { return };
-        for (partition, index, epoch) in done {
-            let has_lease = running.lease.may_serve(now);
-            running.router.handle_stored(now, has_lease, partition, index, epoch);
+        let Some(node) = &mut self.running else { return };
+        let stored: Result<Vec<Stored>, Error> = match &mut self.storage {
+            Storage::Model { disk, .. } => Ok(disk.complete(count)),
+            Storage::Target(target) => target.complete(),
+        };
+        match stored {
+            Ok(stored) => stored.into_iter().for_each(|stored| node.handle_stored(now, stored)),
+            Err(error) => node.handle_failure(now, error),
         }
     }
 
     /// Time passes. Returns what it asks of the cluster manager.
     pub fn tick(&mut self, now: u64) -> Option<Request> {
         let now = self.clock.at(now);
-        let (incarnation, memory_since, node) = (self.incarnation, self.memory_since, self.node.0);
-        let me = self.me();
-        let running = self.running.as_mut()?;
-        running.router.handle_tick(now, running.lease.may_serve(now));
-        if now.since(running.asked_at) < RENEW_AFTER {
-            return None;
-        }
-        running.asked_at = now;
-        Some(match running.is_registered {
-            true => Request::Lease(running.lease.request(now), running.position),
-            false => Request::Register(me, register(node, incarnation, memory_since)),
-        })
+        self.running.as_mut()?.handle_tick(now)
     }
 
     /// The cluster manager answers.
-    pub fn managed(&mut self, now: u64, reply: Response) {
+    pub fn managed(&mut self, now: u64, response: Response) {
         let now = self.clock.at(now);
-        let me = self.me();
-        let Some(running) = &mut self.running else { return };
-        match reply {
-            Response::Registered(_) => {
-                running.is_registered = true;
-                running.asked_at = Time(0);
-            }
-            Response::Granted(request, difference) => {
-                running.lease.granted(request, now);
-                let has_lease = running.lease.may_serve(now);
-                for fact in difference.facts {
-                    if let Fact::Partition(id, configuration, proposal) = fact {
-                        let epoch = configuration.epoch;
-                        running.router.handle_configuration(now, has_lease, id, configuration);
-                        if let Some(proposal) = proposal {
-                            running.router.handle_proposal(now, has_lease, id, epoch, &proposal);
-                        }
-                    }
-                }
-                running.position = running.position.max(difference.next);
-            }
-            Response::Evicted(replica) if replica == me => self.begin_incarnation(now),
-            Response::Evicted(_) | Response::Ring(_) | Response::Elsewhere(_) => {}
+        if let Some(node) = &mut self.running {
+            node.handle_response(now, response);
         }
-    }
-
-    fn begin_incarnation(&mut self, now: Time) {
-        self.incarnation += 1;
-        let me = self.me();
-        let Some(running) = &mut self.running else { return };
-        running.router.begin_incarnation(now, me);
-        running.lease = Lease::new(me, TERMS);
-        running.is_registered = false;
-        running.asked_at = Time(0);
     }
 
     /// What it wants done, but for the disk.
     pub fn poll(&mut self) -> Option<Output> {
         loop {
-            let output = self.running.as_mut()?.router.poll_output()?;
+            let node = self.running.as_mut()?;
+            let output = node.poll_output()?;
             self.sighted.extend(super::sightings::of(&output));
-            if let Some(output) = self.disk.take(output) {
-                return Some(output);
+            let output = match &mut self.storage {
+                Storage::Model { disk, .. } => disk.take(output),
+                Storage::Target(target) => {
+                    let durability = durability_of(node, &output);
+                    target.take(output, durability)
+                }
+            };
+            if output.is_some() {
+                return output;
             }
         }
     }
 
+    /// Begins to write what it wants written.
+    pub fn submit(&mut self, now: u64) {
+        let now = self.clock.at(now);
+        let (Some(node), Storage::Target(target)) = (&mut self.running, &mut self.storage) else { return };
+        match target.submit(node) {
+            Ok(checkpoints) => self.sighted.extend((checkpoints > 0).then_some("took a checkpoint")),
+            Err(error) => node.handle_failure(now, error),
+        }
+        self.sighted.extend(target.is_full().then_some("found a disk full"));
+    }
+
     /// Who sends what it reports to the cluster manager.
     pub fn replica(&self) -> Replica {
-        self.me()
+        let nobody = Replica { node: self.number, incarnation: Incarnation(0) };
+        self.running.as_ref().map_or(nobody, Node::replica)
     }
 }
 
-impl Running {
-    fn new(router: Router, me: Replica) -> Self {
-        Running {
-            router,
-            lease: Lease::new(me, TERMS),
-            position: Position::default(),
-            is_registered: false,
-            asked_at: Time(0),
+fn identity(number: NodeId) -> Identity {
+    Identity(u128::from(number.0))
+}
+
+fn durability_of(node: &Node, output: &Output) -> tyr_types::Durability {
+    match output {
+        Output::Store { partition, .. } | Output::Cut(partition, _) | Output::Install { partition, .. } => {
+            node.durability_of(*partition)
         }
+        _ => tyr_types::Durability::Disk,
     }
 }

@@ -1,4 +1,4 @@
-//! Names for what happens seldom, as the messages and log entries show it. A test demands that all of it happens.
+//! Names for what happens seldom, as messages, log entries, and disks show it. A test demands that all of it happens.
 
 use tyr_proto::{
     Outcome, Output, Refusal,
@@ -7,7 +7,8 @@ use tyr_proto::{
 };
 
 /// Everything that has a name here.
-pub const ALL: [&str; 29] = [
+pub const ALL: [&str; 33] = [
+    "a disk failed",
     "another voter led",
     "answered elsewhere",
     "asked about a number",
@@ -19,6 +20,8 @@ pub const ALL: [&str; 29] = [
     "evicted a node",
     "expired a read",
     "forgot an outcome",
+    "found a disk full",
+    "found partitions on its disk",
     "installed a state",
     "learned everything",
     "logged a lost write's place",
@@ -36,6 +39,7 @@ pub const ALL: [&str; 29] = [
     "released a slot",
     "reported a slow replica",
     "told of a refusal",
+    "took a checkpoint",
     "voters became members",
 ];
 

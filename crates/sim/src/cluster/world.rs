@@ -8,13 +8,13 @@ use std::{
 };
 
 use tyr_proto::{
-    ClassId, ClientOutput, Keyspace, KeyspaceSeed, Keyspaces, Layout, NodeId, Output, PartitionCount,
-    Placement, SessionId, Time,
+    ClassId, ClientOutput, Incarnation, Keyspace, KeyspaceSeed, Keyspaces, Layout, NodeId, Output,
+    PartitionCount, Placement, SessionId, Time,
     cluster::{ClassSettings, Command, Fact, Request, Response},
     encoding::{Decode, Encode, from_bytes, to_bytes},
     message::{Answer, Envelope, RequestId},
 };
-use tyr_types::{Durability, KeyspaceSettings};
+use tyr_types::{Durability, ErrorKind, KeyspaceSettings};
 
 use super::{
     caller::{CHUNK, Caller, KEYSPACE},
@@ -107,7 +107,7 @@ impl World {
         let mut servers = BTreeMap::new();
         for number in 1..=profile.nodes {
             let node = NodeId(number);
-            servers.insert(node, Server::new(node, keyspaces.clone(), &mut random));
+            servers.insert(node, Server::new(node, keyspaces.clone(), &profile.storage, &mut random));
         }
         let manager = manager(&profile, &servers, seed);
         let callers = (1..=profile.clients)
@@ -235,6 +235,7 @@ impl World {
         for (node, server) in &mut self.servers {
             server.paused_until = server.paused_until.min(now);
             server.slow_until = now;
+            server.heal_disk();
             if !server.is_up() {
                 down.push(*node);
             }
@@ -402,13 +403,7 @@ impl World {
             }
             Event::Boot(node) => {
                 if !self.servers[&node].is_up() {
-                    self.server(node).boot();
-                    let start = self.servers[&node].start;
-                    if let Some(voters) = self.manager.voters() {
-                        voters.boot(now, node, start);
-                    }
-                    self.after(0, Event::Tick(node, start));
-                    self.flush(node);
+                    self.boot(node);
                 }
             }
             Event::Answer(session, node, answer) => {
@@ -552,7 +547,7 @@ impl World {
     /// A replica has answered a look: from now on it holds the number.
     fn note_pin(&mut self, node: NodeId, look: RequestId) {
         let server = &self.servers[&node];
-        let partition = server.router().into_iter().flat_map(|router| router.partitions());
+        let partition = server.node().into_iter().flat_map(|node| node.partitions());
         for partition in partition.filter(|partition| partition.holds_pin(look)) {
             let epoch = partition.configuration().epoch;
             self.pins.grant(look, Grant { node, start: server.start, partition: partition.id(), epoch });
@@ -563,7 +558,7 @@ impl World {
     fn check_expired(&mut self, look: RequestId) {
         let Some(Grant { node, start, partition: id, epoch }) = self.pins.grant_of(look) else { return };
         let server = &self.servers[&node];
-        let partition = server.router().and_then(|router| router.partition(id));
+        let partition = server.node().and_then(|node| node.partition(id));
         let stands = server.start == start && partition.is_some_and(|partition| partition.holds_pin(look));
         let set = self.manager.cluster().partitions().find(|(other, _)| *other == id);
         if stands && set.is_some_and(|(_, partition)| partition.configuration.epoch == epoch) {
@@ -608,7 +603,16 @@ impl World {
         }
         let (now, most) = (self.now, self.profile.disk);
         let server = self.server(node);
-        let pending = server.disk().pending();
+        server.submit(now);
+        if let Some(failure) = server.failure().map(ToString::to_string) {
+            self.count("a disk failed");
+            self.say(|| format!("the disk of {node} fails: {failure}"));
+            let lasts = 1 + self.random.below(500_000);
+            self.crash(node, lasts);
+            return;
+        }
+        let server = self.server(node);
+        let pending = server.pending();
         if pending > 0 && !server.is_writing {
             server.is_writing = true;
             let slow = if server.slow_until > now { 100 } else { 1 };
@@ -764,6 +768,28 @@ impl World {
         self.count("faults");
     }
 
+    /// A node starts. If its disk fails meanwhile, it starts again later.
+    fn boot(&mut self, node: NodeId) {
+        let booted = self.server(node).boot();
+        if let Err(error) = booted {
+            self.count("a disk failed");
+            self.say(|| format!("{node} cannot be started: {error}"));
+            if error.kind() == ErrorKind::Corrupt {
+                self.broken.get_or_insert(format!("lost data: {node} cannot be started: {error}"));
+            }
+            let lasts = 1 + self.random.below(500_000);
+            self.after(lasts, Event::Boot(node));
+            return;
+        }
+        let start = self.servers[&node].start;
+        let now = self.now;
+        if let Some(voters) = self.manager.voters() {
+            voters.boot(now, node, start);
+        }
+        self.after(0, Event::Tick(node, start));
+        self.flush(node);
+    }
+
     /// A node crashes and starts again later.
     fn crash(&mut self, node: NodeId, lasts: u64) {
         let memory_is_all = self.profile.durability == Durability::Memory;
@@ -844,8 +870,9 @@ fn manager(profile: &Profile, servers: &BTreeMap<NodeId, Server>, seed: u64) -> 
     }
     let mut manager = Manager::founded();
     manager.apply(Command::CreateClass(ClassId(0), class));
+    let first = Incarnation::of(1, 0).0;
     for node in servers.keys() {
-        manager.apply(super::manager::register(node.0, 1, 1));
+        manager.apply(super::manager::register(node.0, first, first));
     }
     manager.tick(Time(0));
     Management::Actor(Box::new(manager))

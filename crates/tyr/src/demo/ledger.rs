@@ -178,7 +178,7 @@ impl Ledger {
     pub fn marker(&self, batch: Batch) -> String {
         let rows = self.rows(batch);
         let lines = self.events.range(rows.clone()).map(|(_, event)| self.events.line(event));
-        let checksum = lines.fold(0, crc32c::crc32c_append);
+        let checksum = lines.fold(0, tyr_wire::checksum::crc32c_append);
         format!("{} rows, crc32c {checksum:08x}\n", rows.len())
     }
 }

@@ -9,13 +9,13 @@ pub struct Checksum(u32);
 impl Checksum {
     /// The checksum of these bytes.
     pub fn of(bytes: &[u8]) -> Self {
-        Checksum(crc32c::crc32c(bytes))
+        Checksum(tyr_wire::checksum::crc32c(bytes))
     }
 
     /// The checksum of what came before and these bytes.
     #[must_use]
     pub fn then(self, bytes: &[u8]) -> Self {
-        Checksum(crc32c::crc32c_append(self.0, bytes))
+        Checksum(tyr_wire::checksum::crc32c_append(self.0, bytes))
     }
 
     /// Reads back what is displayed: eight hexadecimal digits.

@@ -134,7 +134,7 @@ pub fn describe_tree(root: &Path) -> Vec<String> {
             format!(
                 "file of {} bytes, {:08x}",
                 metadata.len(),
-                crc32c::crc32c(&fs::read(&path).expect("reads"))
+                tyr_wire::checksum::crc32c(&fs::read(&path).expect("reads"))
             )
         };
         let name =

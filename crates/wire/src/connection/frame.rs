@@ -120,7 +120,7 @@ impl Header {
             return Err(Error::FrameTooLarge);
         }
         let Some(frame) = bytes.get(..FRAME_HEADER_SIZE + body_size) else { return Ok(None) };
-        if crc32c::crc32c(&frame[CHECKSUM_SIZE..]) != checksum {
+        if crate::checksum::crc32c(&frame[CHECKSUM_SIZE..]) != checksum {
             return Err(Error::Damaged);
         }
         let fields = (reader.u8()?, reader.u8()?, reader.u16()?, reader.u64()?);
@@ -162,7 +162,7 @@ impl Frame {
         bytes[4..8].copy_from_slice(&length.to_le_bytes());
         (bytes[8], bytes[9]) = (kind as u8, channel.0);
         bytes[12..20].copy_from_slice(&request.to_le_bytes());
-        let checksum = crc32c::crc32c(&bytes[CHECKSUM_SIZE..]);
+        let checksum = crate::checksum::crc32c(&bytes[CHECKSUM_SIZE..]);
         bytes[..CHECKSUM_SIZE].copy_from_slice(&checksum.to_le_bytes());
         Some(Frame(Arc::new(bytes)))
     }

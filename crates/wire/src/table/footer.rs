@@ -66,7 +66,7 @@ impl Footer {
         for (index, field) in fields.iter().enumerate() {
             block[16 + 8 * index..][..8].copy_from_slice(&field.to_le_bytes());
         }
-        let checksum = crc32c::crc32c(&block[..CHECKSUM_AT]);
+        let checksum = crate::checksum::crc32c(&block[..CHECKSUM_AT]);
         block[CHECKSUM_AT..].copy_from_slice(&checksum.to_le_bytes());
         (block, checksum)
     }
@@ -79,7 +79,7 @@ impl Footer {
         if reader.array()? != MAGIC {
             return Err(Malformed("the footer has no magic").into());
         }
-        if crc32c::crc32c(content) != checksum {
+        if crate::checksum::crc32c(content) != checksum {
             return Err(Malformed("the footer's checksum does not match").into());
         }
         let version = reader.u32()?;

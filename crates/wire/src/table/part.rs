@@ -61,7 +61,7 @@ fn checksum(place: Place, bytes: &[u8]) -> u32 {
     let mut origin = [0; 16];
     origin[..8].copy_from_slice(&place.table.0.to_le_bytes());
     origin[8..].copy_from_slice(&place.block.to_le_bytes());
-    crc32c::crc32c_append(crc32c::crc32c(&origin), bytes)
+    crate::checksum::crc32c_append(crate::checksum::crc32c(&origin), bytes)
 }
 
 const TOO_SHORT: Malformed = Malformed("a part is too short");

@@ -182,7 +182,7 @@ fn a_footer_of_another_version_is_told_from_a_damaged_one() {
     assert_eq!(Footer::decode(&block), Ok((footer, checksum)));
     block[8] = 2;
     assert!(matches!(Footer::decode(&block), Err(FooterFault::Malformed(_))));
-    let checksum = crc32c::crc32c(&block[..BLOCK_SIZE - 4]);
+    let checksum = crate::checksum::crc32c(&block[..BLOCK_SIZE - 4]);
     block[BLOCK_SIZE - 4..].copy_from_slice(&checksum.to_le_bytes());
     let fault = Footer::decode(&block).expect_err("is refused");
     assert_eq!(fault, FooterFault::Version(2));

@@ -1,0 +1,323 @@
+//! The logs of a shard's partitions, on a store that it may share with other shards of its node.
+//!
+//! A log entry is a blob, so that payload is written once and stays where compaction puts it; a checkpoint of a partition's state is
+//! another, taken when what was logged since weighs as much as it. What is taken from the protocol is queued in order, and committed by
+//! transactions of the store, each of which holds as much as there is: so entries of all partitions share a sync, and a crash leaves a
+//! part of that order from its beginning.
+//!
+//! Invariants: an entry is told to be stored only when the transaction that holds it is durable, with all before it. What a restart
+//! finds is what the protocol had at some point of that order. After a failed write nothing is told any more. A device that is full is no
+//! failure: what waits is tried again, and nothing is lost meanwhile but time.
+//!
+//! What a placement class in memory logs is not written at all: a node that has started again has lost it by definition.
+
+mod base;
+mod batch;
+mod keys;
+mod restore;
+mod start;
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use tyr_proto::{Epoch, Output, Partition, PartitionId, State, encoding::to_bytes, entry::Entry};
+use tyr_store::{Store, Ticket};
+use tyr_types::{Durability, Error, ErrorKind, KeyspaceId, Result};
+
+use self::{base::Base, batch::Batch};
+
+pub use self::{restore::Restored, start::Start};
+
+/// How often a journal takes checkpoints.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// A partition's state is checkpointed when what it logged since weighs this many bytes and at least as much as its last
+    /// checkpoint. Bounds what a restart reads again.
+    pub checkpoint_size: u64,
+}
+
+/// A log entry, or a state that was installed, that has become durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stored {
+    /// The partition.
+    pub partition: PartitionId,
+    /// The entry, or the one up to which the state is folded.
+    pub index: u64,
+    /// Its epoch.
+    pub epoch: Epoch,
+}
+
+/// The logs of some partitions.
+pub struct Journal {
+    store: Arc<Store>,
+    space: KeyspaceId,
+    options: Options,
+    limits: Limits,
+    tails: BTreeMap<PartitionId, Tail>,
+    due: BTreeSet<PartitionId>,
+    /// Partitions with entries that a checkpoint has replaced.
+    untrimmed: BTreeSet<PartitionId>,
+    queue: VecDeque<Batch>,
+    committed: VecDeque<(Ticket, Vec<Stored>)>,
+    /// Of classes in memory.
+    in_memory: Vec<Stored>,
+    failure: Option<Error>,
+    is_full: bool,
+}
+
+/// Sizes in bytes that depend on the store's.
+#[derive(Clone, Copy, Debug)]
+struct Limits {
+    /// A transaction of the store that has reached this size is not added to.
+    batch_min: usize,
+    /// A blob is written in pieces of at most this size.
+    piece_max: usize,
+}
+
+/// What the store holds of a partition's log, or will when all that is queued is committed.
+#[derive(Debug, Default)]
+struct Tail {
+    base: Base,
+    /// Entries up to here are deleted; those from there to the base's start will be.
+    trimmed: u64,
+    last: u64,
+    /// What has been logged since the last checkpoint.
+    weight: u64,
+    /// What the last checkpoint weighs.
+    checkpoint_weight: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options { checkpoint_size: 4 << 20 }
+    }
+}
+
+impl Limits {
+    fn of(segment_size: u64) -> Limits {
+        let share = |parts| usize::try_from(segment_size / parts).unwrap_or(usize::MAX);
+        Limits { batch_min: share(8).min(4 << 20), piece_max: share(4).min(1 << 20) }
+    }
+}
+
+impl Journal {
+    /// Takes what the protocol wants written. Returns what is not for a journal.
+    pub fn take(&mut self, output: Output, durability: Durability) -> Option<Output> {
+        let is_kept = durability == Durability::Disk;
+        match output {
+            Output::Store { partition, index, epoch, entry } => {
+                let stored = Stored { partition, index, epoch };
+                if is_kept { self.push(stored, &entry) } else { self.in_memory.push(stored) }
+            }
+            Output::Cut(partition, last) if is_kept => self.cut(partition, last),
+            Output::Cut(..) => {}
+            Output::Install { partition, index, epochs, state } => {
+                let epoch = epochs.last().map_or(Epoch(0), |(epoch, _)| *epoch);
+                let stored = Stored { partition, index, epoch };
+                if is_kept { self.install(stored, epochs, &state) } else { self.in_memory.push(stored) }
+            }
+            other => return Some(other),
+        }
+        None
+    }
+
+    fn push(&mut self, stored: Stored, entry: &Entry) {
+        let Stored { partition, index, epoch } = stored;
+        let bytes = base::encode_entry(epoch, entry);
+        let weight = bytes.len() as u64 + ENTRY_WEIGHT;
+        self.open_batch();
+        let batch = self.queue.back_mut().expect("opened above");
+        let tail = self.tails.entry(partition).or_insert_with(|| {
+            batch.put(keys::base(partition), Base::default().encode());
+            Tail::default()
+        });
+        assert_eq!(index, tail.last + 1, "{partition}: entries are logged in order");
+        tail.last = index;
+        tail.weight += weight;
+        batch.put(keys::entry(partition, index), bytes);
+        batch.stored.push(stored);
+        if tail.weight >= self.options.checkpoint_size.max(tail.checkpoint_weight) {
+            self.due.insert(partition);
+        }
+    }
+
+    fn cut(&mut self, partition: PartitionId, last: u64) {
+        self.open_batch();
+        let Some(tail) = self.tails.get_mut(&partition) else { return };
+        let batch = self.queue.back_mut().expect("opened above");
+        (last + 1..=tail.last).for_each(|index| batch.delete(keys::entry(partition, index)));
+        tail.last = tail.last.min(last);
+        // Of the checkpoint, what was folded from the entries that are gone is taken back when it is read.
+        if tail.base.folded.is_some_and(|folded| folded > last) {
+            tail.base.folded = Some(last);
+            batch.put(keys::base(partition), tail.base.encode());
+        }
+    }
+
+    fn install(&mut self, stored: Stored, epochs: Vec<(Epoch, u64)>, state: &State) {
+        let Stored { partition, index, .. } = stored;
+        let base = Base { start: index, folded: Some(index), epochs };
+        self.fold(partition, base, index, state);
+        self.queue.back_mut().expect("opened for the state").stored.push(stored);
+    }
+
+    /// The partitions for which it is time for a checkpoint. None while the device is full: one would need space.
+    pub fn due(&self) -> Vec<PartitionId> {
+        let due = self.due.iter().filter(|_| !self.is_full);
+        due.copied().collect()
+    }
+
+    /// Takes a checkpoint of a partition, and drops the entries that its log has dropped. Everything that it wanted written has
+    /// been taken before.
+    pub fn checkpoint(&mut self, partition: &Partition) {
+        let (id, log) = (partition.id(), partition.log());
+        self.due.remove(&id);
+        let Some(tail) = self.tails.get(&id) else { return };
+        assert_eq!(log.last(), tail.last, "{id}: all that was logged has been taken");
+        let start = log.start().max(tail.base.start);
+        let base = Base { start, folded: Some(tail.last), epochs: log.epochs_up_to(start) };
+        self.fold(id, base, log.last(), partition.state());
+    }
+
+    /// Replaces what stands for the beginning of a log, and drops the entries after its end. Those up to its start are dropped later,
+    /// a few at a time, for there is no bound on how many they are.
+    fn fold(&mut self, partition: PartitionId, base: Base, last: u64, state: &State) {
+        let bytes = to_bytes(state);
+        self.due.remove(&partition);
+        self.untrimmed.insert(partition);
+        self.open_batch();
+        let batch = self.queue.back_mut().expect("opened above");
+        let tail = self.tails.entry(partition).or_default();
+        (last + 1..=tail.last).for_each(|index| batch.delete(keys::entry(partition, index)));
+        batch.put(keys::base(partition), base.encode());
+        let (trimmed, checkpoint_weight) = (tail.trimmed, bytes.len() as u64);
+        batch.put(keys::checkpoint(partition), bytes);
+        *tail = Tail { base, trimmed, last, weight: 0, checkpoint_weight };
+    }
+
+    /// Deletes some of what checkpoints have replaced. Nothing waits to be committed: the checkpoints have been.
+    fn trim(&mut self) -> Result<()> {
+        let mut batch = Batch::default();
+        while let Some(id) = self.untrimmed.first().copied() {
+            let tail = self.tails.get_mut(&id).expect("it has been folded");
+            let end = tail.base.start.min(tail.trimmed + TRIM_STEP);
+            (tail.trimmed + 1..=end).for_each(|index| batch.delete(keys::entry(id, index)));
+            tail.trimmed = end;
+            if end < tail.base.start || batch.weight() >= self.limits.batch_min {
+                break;
+            }
+            self.untrimmed.pop_first();
+        }
+        if batch.weight() > 0 {
+            self.queue.push_back(batch);
+        }
+        self.commit_queue()
+    }
+
+    /// Makes sure that the last batch may be added to. One step of the protocol is never cut in two.
+    fn open_batch(&mut self) {
+        if self.queue.back().is_none_or(|batch| batch.weight() >= self.limits.batch_min) {
+            self.queue.push_back(Batch::default());
+        }
+    }
+
+    /// Commits what was taken. It is durable later. Fails if the journal has failed.
+    pub fn submit(&mut self) -> Result<()> {
+        self.check()?;
+        self.is_full = false;
+        self.commit_queue()?;
+        if self.queue.is_empty() && !self.untrimmed.is_empty() {
+            self.trim()?;
+        }
+        Ok(())
+    }
+
+    fn commit_queue(&mut self) -> Result<()> {
+        while let Some(batch) = self.queue.front() {
+            match batch.commit(&self.store, self.space, self.limits.piece_max) {
+                Ok(ticket) => {
+                    let batch = self.queue.pop_front().expect("looked at above");
+                    self.committed.push_back((ticket, batch.stored));
+                }
+                Err(error) if error.kind() == ErrorKind::Full => {
+                    self.is_full = true;
+                    break;
+                }
+                Err(error) => return Err(self.fail(error)),
+            }
+        }
+        Ok(())
+    }
+
+    /// What has become durable since the last call, in the order in which it was taken, as far as it has been committed. Pending
+    /// if nothing has; the waker is called when that changes. Needs a thread in [`Store::drive_commits`], or [`Journal::sync`].
+    pub fn poll_stored(&mut self, cx: &mut Context<'_>) -> Poll<Result<Vec<Stored>>> {
+        if let Err(error) = self.check() {
+            return Poll::Ready(Err(error));
+        }
+        let mut stored = std::mem::take(&mut self.in_memory);
+        while let Some((ticket, of_batch)) = self.committed.front_mut() {
+            match ticket.poll(cx) {
+                Poll::Ready(Ok(())) => {
+                    stored.append(of_batch);
+                    self.committed.pop_front();
+                }
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(self.fail(error))),
+                Poll::Pending => break,
+            }
+        }
+        if stored.is_empty() { Poll::Pending } else { Poll::Ready(Ok(stored)) }
+    }
+
+    /// Makes everything durable that has been committed, on the calling thread.
+    pub fn sync(&self) {
+        while self.store.drive_commits_once() {}
+    }
+
+    /// Whether something was taken that is not known to be durable.
+    pub fn has_pending(&self) -> bool {
+        !(self.queue.is_empty() && self.committed.is_empty() && self.in_memory.is_empty())
+    }
+
+    /// Whether the device has no space for what waits. It is tried again by each [`Journal::submit`].
+    pub fn is_full(&self) -> bool {
+        self.is_full
+    }
+
+    /// The store.
+    pub fn store(&self) -> &Arc<Store> {
+        &self.store
+    }
+
+    fn check(&self) -> Result<()> {
+        self.failure.clone().map_or(Ok(()), Err)
+    }
+
+    fn fail(&mut self, error: Error) -> Error {
+        self.failure.get_or_insert(error).clone()
+    }
+}
+
+impl std::fmt::Debug for Journal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "Journal({} partitions, {} batches wait, {} in flight, failure: {:?})",
+            self.tails.len(),
+            self.queue.len(),
+            self.committed.len(),
+            self.failure
+        )
+    }
+}
+
+/// What an entry costs beside its bytes, so that many small ones bring a checkpoint, too.
+const ENTRY_WEIGHT: u64 = 128;
+/// As many entries of one partition are deleted at once.
+const TRIM_STEP: u64 = 256;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,54 @@
+//! Under which keys a journal keeps what. What belongs together is in order, so that a restart reads it from front to back.
+
+use tyr_proto::{ClassId, PartitionId};
+use tyr_types::Key;
+
+/// Begins the keys of bases.
+pub const BASES: [u8; 1] = [1];
+
+/// What stands before the entries of a partition's log.
+pub fn base(partition: PartitionId) -> Key {
+    Key::new(prefix(BASES[0], partition)).expect("a short key")
+}
+
+/// The checkpoint of a partition's state.
+pub fn checkpoint(partition: PartitionId) -> Key {
+    Key::new(prefix(CHECKPOINT, partition)).expect("a short key")
+}
+
+/// An entry of a partition's log.
+pub fn entry(partition: PartitionId, index: u64) -> Key {
+    let mut key = [0; 14];
+    key[..6].copy_from_slice(&entries(partition));
+    key[6..].copy_from_slice(&index.to_be_bytes());
+    Key::new(key).expect("a short key")
+}
+
+/// Begins the keys of a partition's entries.
+pub fn entries(partition: PartitionId) -> [u8; 6] {
+    prefix(ENTRY, partition)
+}
+
+/// The partition of a base.
+pub fn partition_of_base(key: &Key) -> Option<PartitionId> {
+    let (kind, class, index) = match key.as_bytes() {
+        [kind, class, index @ ..] => (*kind, *class, index.try_into().ok()?),
+        _ => return None,
+    };
+    (kind == BASES[0]).then(|| PartitionId { class: ClassId(class), index: u32::from_be_bytes(index) })
+}
+
+/// The index of an entry.
+pub fn index_of_entry(key: &Key) -> Option<u64> {
+    let index = key.as_bytes().get(6..)?.try_into().ok()?;
+    Some(u64::from_be_bytes(index))
+}
+
+fn prefix(kind: u8, partition: PartitionId) -> [u8; 6] {
+    let mut key = [kind, partition.class.0, 0, 0, 0, 0];
+    key[2..].copy_from_slice(&partition.index.to_be_bytes());
+    key
+}
+
+const CHECKPOINT: u8 = 2;
+const ENTRY: u8 = 3;

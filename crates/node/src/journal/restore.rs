@@ -1,0 +1,146 @@
+//! What a node that starts finds of its partitions: each state from its checkpoint, and the entries that were logged after it.
+//!
+//! The time that it takes grows with the checkpoints and with what was logged since, which [`super::Options`] bounds.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    sync::Arc,
+};
+
+use tyr_proto::{Log, Partition, PartitionId, Replica, ShardId, State, encoding::from_bytes};
+use tyr_store::{Miss, Store, Wait};
+use tyr_types::{Error, Key, KeyspaceId, Number, Result};
+
+use super::{
+    ENTRY_WEIGHT, Journal, Limits, Options, Tail,
+    base::{Base, decode_entry},
+    keys, start,
+};
+
+/// A partition as it was found.
+#[derive(Debug)]
+pub struct Restored {
+    id: PartitionId,
+    log: Log,
+    state: State,
+}
+
+impl Restored {
+    /// The partition, at a replica that is this start of the node.
+    pub fn into_partition(self, me: Replica) -> Partition {
+        Partition::restored(self.id, me, self.log, self.state)
+    }
+}
+
+impl Journal {
+    /// The journal of a shard, with the partitions that are found. Fails with `corrupt` if a log has a hole or cannot be read.
+    pub fn open(store: Arc<Store>, shard: ShardId, options: Options) -> Result<(Journal, Vec<Restored>)> {
+        let space = start::space(&store)?;
+        let limits = Limits::of(store.stats().segment_size);
+        let mut tails = BTreeMap::new();
+        let mut untrimmed = BTreeSet::new();
+        let mut found = Vec::new();
+        for key in keys_of(&store, space, &keys::BASES)? {
+            let malformed = || Error::corrupt("a key of the journal is malformed");
+            let id = keys::partition_of_base(&key).ok_or_else(malformed)?;
+            if shard.holds(id) {
+                let (restored, tail) = restore(&store, space, id)
+                    .map_err(|error| error.context(format_args!("the log of partition {id}")))?;
+                if tail.trimmed < tail.base.start {
+                    untrimmed.insert(id);
+                }
+                tails.insert(id, tail);
+                found.push(restored);
+            }
+        }
+        let journal = Journal {
+            store,
+            space,
+            options,
+            limits,
+            tails,
+            due: BTreeSet::new(),
+            untrimmed,
+            queue: VecDeque::new(),
+            committed: VecDeque::new(),
+            in_memory: Vec::new(),
+            failure: None,
+            is_full: false,
+        };
+        Ok((journal, found))
+    }
+}
+
+fn restore(store: &Store, space: KeyspaceId, id: PartitionId) -> Result<(Restored, Tail)> {
+    let missing = |what: &str| Error::corrupt(format!("{what} is missing"));
+    let base = read(store, space, &keys::base(id))?.ok_or_else(|| missing("the base"))?;
+    let base = Base::decode(&base)?;
+    let mut state = State::new(id);
+    let mut checkpoint_weight = 0;
+    if let Some(folded) = base.folded {
+        let bytes = read(store, space, &keys::checkpoint(id))?.ok_or_else(|| missing("the checkpoint"))?;
+        checkpoint_weight = bytes.len() as u64;
+        state = from_bytes(&bytes).map_err(|_| Error::corrupt("the checkpoint is malformed"))?;
+        state.cut_log(folded);
+    }
+    let mut log = Log::after(base.start, base.epochs.clone());
+    let (mut trimmed, mut weight) = (base.start, 0);
+    for key in keys_of(store, space, &keys::entries(id))? {
+        let index = log.last() + 1;
+        match keys::index_of_entry(&key) {
+            // A checkpoint has replaced it.
+            Some(early) if early <= base.start => {
+                trimmed = trimmed.min(early - 1);
+                continue;
+            }
+            found if found != Some(index) => return Err(missing(&format!("entry {index}"))),
+            _ => {}
+        }
+        let bytes = read(store, space, &key)?.ok_or_else(|| missing(&format!("entry {index}")))?;
+        let (epoch, entry) = decode_entry(&bytes)?;
+        let entry = Arc::new(entry);
+        log.push(epoch, entry.clone());
+        if base.folded.is_none_or(|folded| index > folded) {
+            state.apply(index, epoch, &entry);
+            weight += bytes.len() as u64 + ENTRY_WEIGHT;
+        }
+    }
+    if base.folded.is_some_and(|folded| folded > log.last()) {
+        return Err(missing(&format!("entry {}", log.last() + 1)));
+    }
+    let tail = Tail { trimmed, last: log.last(), weight, checkpoint_weight, base };
+    Ok((Restored { id, log, state }, tail))
+}
+
+/// The keys that begin with a prefix, in order.
+fn keys_of(store: &Store, space: KeyspaceId, prefix: &[u8]) -> Result<Vec<Key>> {
+    let mut keys: Vec<Key> = Vec::new();
+    loop {
+        let after = keys.last().cloned();
+        let after = after.as_ref().map(Key::as_bytes);
+        let page = store.scan(space, prefix, after, PAGE, Number::MAX)?;
+        let is_last = page.len() < PAGE;
+        keys.extend(page.into_iter().map(|(key, _)| key));
+        if is_last {
+            return Ok(keys);
+        }
+    }
+}
+
+/// The bytes of a blob; `None` if there is none.
+pub fn read(store: &Store, space: KeyspaceId, key: &Key) -> Result<Option<Vec<u8>>> {
+    let miss = |miss| match miss {
+        Miss::Failed(error) => error,
+        Miss::WouldBlock => Error::internal("a read that may wait did not"),
+    };
+    let Some(head) = store.head(space, key, Number::MAX, Wait::Allowed).map_err(miss)? else {
+        return Ok(None);
+    };
+    let size = usize::try_from(head.size).map_err(|_| Error::corrupt("a blob does not fit memory"))?;
+    let mut bytes = vec![0; size];
+    let read = store.read(space, key, Number::MAX, 0, &mut bytes, Wait::Allowed).map_err(miss)?;
+    Ok(read.map(|_| bytes))
+}
+
+/// Keys that are listed together.
+const PAGE: usize = 1024;

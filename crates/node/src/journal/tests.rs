@@ -1,0 +1,306 @@
+//! What a journal told to be stored is found again, whatever happened to the process and the power.
+
+use std::{
+    sync::Arc,
+    task::{Context, Poll, Waker},
+};
+
+use tyr_env::Disk;
+use tyr_proto::{
+    ClassId, Epoch, Incarnation, Log, NodeId, Output, Partition, PartitionId, Replica, SessionId, ShardId,
+    State, cluster::Identity, encoding::to_bytes, entry::Entry,
+};
+use tyr_sim_env::{CrashMode, Fault, SimClock, SimDisk};
+use tyr_store::{Create, Store};
+use tyr_types::{Durability, ErrorKind, Result};
+
+use super::{Journal, Options, Restored, Start, Stored};
+
+const P: PartitionId = PartitionId { class: ClassId(0), index: 5 };
+const ME: Replica = Replica { node: NodeId(1), incarnation: Incarnation(1) };
+
+fn options(checkpoint_size: u64) -> Options {
+    Options { checkpoint_size }
+}
+
+fn open_store(disk: &Arc<SimDisk>) -> Result<Arc<Store>> {
+    let options = tyr_store::Options { segment_size: 128 << 10, inline_max: 4096, ..Default::default() };
+    Store::open(disk.clone(), SimClock::new(), Create::IfMissing, options).map(Arc::new)
+}
+
+fn open(disk: &Arc<SimDisk>, checkpoint_size: u64) -> Result<(Journal, Vec<Partition>)> {
+    let (journal, found) = Journal::open(open_store(disk)?, ShardId::ONLY, options(checkpoint_size))?;
+    Ok((journal, found.into_iter().map(|found| Restored::into_partition(found, ME)).collect()))
+}
+
+/// A partition with its journal, as the protocol drives it.
+struct Bench {
+    journal: Journal,
+    log: Log,
+    state: State,
+}
+
+impl Bench {
+    fn new(disk: &Arc<SimDisk>, checkpoint_size: u64) -> Bench {
+        let (journal, found) = open(disk, checkpoint_size).expect("opens");
+        assert!(found.is_empty());
+        Bench { journal, log: Log::default(), state: State::new(P) }
+    }
+
+    fn take(&mut self, output: Output) {
+        assert!(self.journal.take(output, Durability::Disk).is_none());
+    }
+
+    fn push(&mut self, epoch: u32, entry: Entry) {
+        let (epoch, entry) = (Epoch(epoch), Arc::new(entry));
+        let index = self.log.push(epoch, entry.clone());
+        self.state.apply(index, epoch, &entry);
+        self.take(Output::Store { partition: P, index, epoch, entry });
+    }
+
+    fn cut(&mut self, last: u64) {
+        self.log.cut(last);
+        self.state.cut_log(last);
+        self.take(Output::Cut(P, last));
+    }
+
+    fn partition(&self) -> Partition {
+        Partition::restored(P, ME, self.log.clone(), self.state.clone())
+    }
+
+    fn checkpoint(&mut self) {
+        self.journal.checkpoint(&self.partition());
+    }
+
+    /// Makes durable what was taken, and returns what is told.
+    fn settle(&mut self) -> Result<Vec<Stored>> {
+        self.journal.submit()?;
+        self.journal.sync();
+        match self.journal.poll_stored(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(stored) => stored,
+            Poll::Pending => Ok(Vec::new()),
+        }
+    }
+}
+
+fn mark(answered: u64) -> Entry {
+    Entry::Mark { session: SessionId(answered % 3), answered }
+}
+
+/// What a partition holds, to be compared.
+fn content(partition: &Partition) -> (u64, Vec<(Epoch, u64)>, Vec<u8>) {
+    (partition.log().last(), partition.log().epochs().to_vec(), to_bytes(partition.state()))
+}
+
+fn found(disk: &Arc<SimDisk>) -> Partition {
+    let (_, mut found) = open(disk, 1 << 20).expect("opens");
+    assert_eq!(found.len(), 1);
+    found.remove(0)
+}
+
+#[test]
+fn what_was_logged_is_found_after_a_restart() {
+    let disk = SimDisk::new(1);
+    let mut bench = Bench::new(&disk, 1 << 20);
+    bench.push(1, Entry::Marker);
+    (2..40).for_each(|answered| bench.push(1, mark(answered)));
+    let stored = bench.settle().expect("durable");
+    assert_eq!(stored.last(), Some(&Stored { partition: P, index: 39, epoch: Epoch(1) }));
+    assert_eq!(content(&found(&disk.crash(CrashMode::LoseAll))), content(&bench.partition()));
+}
+
+#[test]
+fn nothing_is_told_before_it_is_durable() {
+    let disk = SimDisk::new(2);
+    let mut bench = Bench::new(&disk, 1 << 20);
+    bench.push(1, Entry::Marker);
+    let cx = &mut Context::from_waker(Waker::noop());
+    assert!(bench.journal.poll_stored(cx).is_pending(), "it is not even committed");
+    bench.journal.submit().expect("commits");
+    assert!(bench.journal.poll_stored(cx).is_pending() && bench.journal.has_pending());
+    bench.journal.sync();
+    assert!(bench.journal.poll_stored(cx).is_ready() && !bench.journal.has_pending());
+}
+
+#[test]
+fn a_class_in_memory_waits_for_nothing_and_leaves_nothing() {
+    let disk = SimDisk::new(3);
+    let mut bench = Bench::new(&disk, 1 << 20);
+    let output = Output::Store { partition: P, index: 1, epoch: Epoch(1), entry: Arc::new(Entry::Marker) };
+    assert!(bench.journal.take(output, Durability::Memory).is_none());
+    assert!(bench.journal.poll_stored(&mut Context::from_waker(Waker::noop())).is_ready());
+    let (_, found) = open(&disk.crash(CrashMode::KeepAll), 1 << 20).expect("opens");
+    assert!(found.is_empty());
+}
+
+#[test]
+fn a_checkpoint_replaces_the_entries_that_the_log_has_dropped() {
+    let disk = SimDisk::new(4);
+    let mut bench = Bench::new(&disk, 1 << 10);
+    for answered in 1..=100 {
+        bench.push(1, mark(answered));
+        bench.log.trim(answered.saturating_sub(5));
+        bench.state.trim_log(answered.saturating_sub(5));
+        for due in bench.journal.due() {
+            assert_eq!(due, P);
+            bench.checkpoint();
+        }
+        bench.settle().expect("durable");
+    }
+    let disk = disk.crash(CrashMode::LoseAll);
+    let found = found(&disk);
+    assert!(found.log().start() > 50, "the log begins at {}", found.log().start());
+    assert_eq!(content(&found), content(&bench.partition()));
+    let store = open_store(&disk).expect("opens");
+    let blobs: u64 = store.keyspaces().iter().map(|keyspace| keyspace.blobs).sum();
+    assert!(blobs < 30, "{blobs} blobs are left");
+}
+
+#[test]
+fn a_log_that_is_cut_behind_its_checkpoint_is_found_as_it_was_cut() {
+    let disk = SimDisk::new(5);
+    let mut bench = Bench::new(&disk, 1 << 20);
+    (1..=10).for_each(|answered| bench.push(1, mark(answered)));
+    bench.checkpoint();
+    bench.cut(6);
+    bench.settle().expect("durable");
+    assert_eq!(content(&found(&disk.snapshot().crash(CrashMode::LoseAll))).0, 6);
+    bench.push(2, Entry::Marker);
+    (20..30).for_each(|answered| bench.push(2, mark(answered)));
+    bench.settle().expect("durable");
+    assert_eq!(content(&found(&disk.crash(CrashMode::LoseAll))), content(&bench.partition()));
+}
+
+#[test]
+fn an_installed_state_takes_the_place_of_a_longer_log() {
+    let disk = SimDisk::new(6);
+    let mut bench = Bench::new(&disk, 1 << 20);
+    (1..=600).for_each(|answered| bench.push(1, mark(answered)));
+    bench.settle().expect("durable");
+    let (index, epochs) = (400, vec![(Epoch(1), 300), (Epoch(2), 400)]);
+    bench.log = Log::after(index, epochs.clone());
+    bench.state = State::new(P);
+    let state = Arc::new(bench.state.clone());
+    bench.take(Output::Install { partition: P, index, epochs, state });
+    let told = bench.settle().expect("durable");
+    assert_eq!(told, [Stored { partition: P, index, epoch: Epoch(2) }]);
+    bench.push(3, Entry::Marker);
+    bench.settle().expect("durable");
+    assert_eq!(content(&found(&disk.crash(CrashMode::LoseAll))), content(&bench.partition()));
+}
+
+#[test]
+fn large_entries_and_states_are_found_whole() {
+    let disk = SimDisk::new(7);
+    let mut bench = Bench::new(&disk, 1 << 20);
+    let ids = (0..20_000).map(|sequence| {
+        let birth = tyr_proto::RingVersion(sequence);
+        let id = tyr_proto::TransactionId { session: SessionId(1), sequence, birth };
+        (id, tyr_proto::Outcome::Committed)
+    });
+    bench.push(1, Entry::Outcomes(ids.collect()));
+    (0..5_000).for_each(|session| {
+        bench.push(1, Entry::Mark { session: SessionId(session), answered: 1 });
+    });
+    bench.checkpoint();
+    bench.settle().expect("durable");
+    assert_eq!(content(&found(&disk.crash(CrashMode::LoseAll))), content(&bench.partition()));
+}
+
+#[test]
+fn starts_are_counted_and_the_first_identity_stays() {
+    let disk = SimDisk::new(8);
+    for number in 1..4 {
+        let store = open_store(&disk).expect("opens");
+        let start = Start::count(&store, Identity(u128::from(number))).expect("counts");
+        assert_eq!(start, Start { identity: Identity(1), number });
+    }
+}
+
+/// One step of a history of a partition.
+fn step(bench: &mut Bench, round: u64) {
+    match round % 7 {
+        // What is cut leaves no facts behind, so that what is found can be compared.
+        2 => (0..3).for_each(|_| bench.push(100, Entry::Marker)),
+        3 => bench.checkpoint(),
+        4 => bench.cut(bench.log.last() - 3),
+        6 => bench.checkpoint(),
+        _ => {
+            let epoch = u32::try_from(1 + round / 7).expect("few rounds");
+            (0..3).for_each(|answered| bench.push(epoch, mark(round * 10 + answered)));
+            if round % 7 == 5 {
+                let start = bench.log.last().saturating_sub(6);
+                bench.log.trim(start);
+                bench.state.trim_log(start);
+            }
+        }
+    }
+}
+
+#[test]
+fn after_a_crash_at_any_operation_a_state_is_found_that_there_was_and_nothing_that_was_told_is_lost() {
+    let run = |disk: &Arc<SimDisk>| {
+        let mut histories = vec![None];
+        let mut told = 0;
+        let Ok((journal, _)) = open(disk, 1 << 9) else { return (histories, told) };
+        let mut bench = Bench { journal, log: Log::default(), state: State::new(P) };
+        for round in 0..21 {
+            step(&mut bench, round);
+            histories.push(Some(content(&bench.partition())));
+            match bench.settle() {
+                Ok(_) if !disk.is_crashed() => told = histories.len() - 1,
+                _ => break,
+            }
+        }
+        (histories, told)
+    };
+    let whole = SimDisk::new(9);
+    run(&whole);
+    for operation in 0..whole.operations() {
+        let disk = SimDisk::new(9);
+        disk.fail_at(operation, Fault::Crash);
+        let (histories, told) = run(&disk);
+        for mode in CrashMode::ALL {
+            let after = disk.crash(mode);
+            let (_, found) = open(&after, 1 << 9).expect("opens");
+            let found = found.first().map(content);
+            let place = histories.iter().position(|history| *history == found);
+            assert!(place.is_some(), "at {operation}, {mode:?}: {found:?} never was");
+            let last = histories.iter().rposition(|history| *history == found);
+            assert!(last >= Some(told), "at {operation}, {mode:?}: {last:?} was told up to {told}");
+        }
+    }
+}
+
+#[test]
+fn a_failed_write_stops_the_journal_for_good() {
+    let disk = SimDisk::new(10);
+    let mut bench = Bench::new(&disk, 1 << 20);
+    bench.push(1, Entry::Marker);
+    bench.journal.submit().expect("commits");
+    disk.fail_at(disk.operations(), Fault::Error);
+    bench.journal.sync();
+    let cx = &mut Context::from_waker(Waker::noop());
+    let failed = |told: Poll<Result<Vec<Stored>>>| matches!(told, Poll::Ready(Err(error)) if error.kind() == ErrorKind::Unavailable);
+    assert!(failed(bench.journal.poll_stored(cx)));
+    bench.push(1, Entry::Marker);
+    assert!(bench.journal.submit().is_err() && failed(bench.journal.poll_stored(cx)));
+}
+
+#[test]
+fn a_full_disk_refuses_and_goes_on_when_there_is_space() {
+    let disk = SimDisk::new(11);
+    let mut bench = Bench::new(&disk, 1 << 20);
+    disk.set_capacity(0);
+    for answered in 1..=300 {
+        bench.push(1, mark(answered));
+        bench.settle().expect("no space is no failure");
+    }
+    assert!(bench.journal.is_full() && bench.journal.has_pending());
+    disk.set_capacity(1 << 30);
+    let told = bench.settle().expect("durable");
+    assert_eq!(told.last().map(|stored| stored.index), Some(300));
+    assert!(!bench.journal.is_full() && !bench.journal.has_pending());
+    assert_eq!(content(&found(&disk.crash(CrashMode::LoseAll))), content(&bench.partition()));
+    assert!(disk.space().is_err(), "the power is off");
+}

@@ -1,0 +1,111 @@
+//! How a node registers, is granted its lease, and goes on after an eviction.
+
+use tyr_proto::{
+    LeaseTerms, NodeId, Replica, RingVersion, Time,
+    cluster::{Command, Difference, Identity, Position, Request, Response, Zone},
+};
+
+use super::{Member, Notice, Settings};
+
+fn member() -> Member {
+    let settings = Settings {
+        identity: Identity(7),
+        zone: Zone::new("z").expect("a short name"),
+        weight: 1,
+        terms: LeaseTerms { length: 1_000, drift_max: 0 },
+        renew_after: 100,
+    };
+    Member::new(settings, NodeId(1), 3)
+}
+
+fn nothing_new() -> Difference {
+    let version = RingVersion(1);
+    Difference { facts: Vec::new(), next: Position::whole(version), reached: Some(version) }
+}
+
+/// Registers and asks for a lease at a time.
+fn ask_for_lease(member: &mut Member, now: u64) -> Response {
+    member.handle_tick(Time(now)).expect("registers");
+    member.handle_response(Time(now), Response::Registered(member.replica().node));
+    match member.handle_tick(Time(now)) {
+        Some(Request::Lease(request, _)) => Response::Granted(request, nothing_new()),
+        other => panic!("asks for no lease: {other:?}"),
+    }
+}
+
+fn incarnation(request: Option<Request>) -> (u64, u64) {
+    match request {
+        Some(Request::Register(_, Command::Register { incarnation, memory_since, .. })) => {
+            (incarnation.0, memory_since.0)
+        }
+        other => panic!("does not register: {other:?}"),
+    }
+}
+
+#[test]
+fn a_lease_counts_from_when_it_was_asked_for() {
+    let mut member = member();
+    let granted = ask_for_lease(&mut member, 10);
+    assert!(!member.has_lease(Time(10)));
+    member.handle_response(Time(500), granted);
+    assert!(member.has_lease(Time(1_009)) && !member.has_lease(Time(1_010)));
+    let notices = member.take_notices();
+    assert!(matches!(notices[..], [Notice::Lease(Some(Time(1_010)))]), "{notices:?}");
+}
+
+#[test]
+fn what_is_not_answered_is_asked_again_and_not_too_often() {
+    let mut member = member();
+    assert!(member.handle_tick(Time(0)).is_some() && member.handle_tick(Time(99)).is_none());
+    assert!(matches!(member.handle_tick(Time(100)), Some(Request::Register(..))));
+}
+
+#[test]
+fn an_evicted_process_gives_everything_up_and_registers_a_higher_incarnation_with_its_memory() {
+    let mut member = member();
+    let granted = ask_for_lease(&mut member, 0);
+    member.handle_response(Time(1), granted.clone());
+    let before = member.replica();
+    member.take_notices();
+    member.handle_response(Time(2), Response::Evicted(before));
+    assert!(!member.has_lease(Time(2)));
+    let notices = member.take_notices();
+    assert!(matches!(notices[..], [Notice::Lease(None), Notice::Incarnation(_)]), "{notices:?}");
+    let (now, since) = incarnation(member.handle_tick(Time(3)));
+    assert!(now > before.incarnation.0 && since == before.incarnation.0);
+    // A grant for what it was is none for what it is.
+    member.handle_response(Time(4), granted);
+    assert!(!member.has_lease(Time(4)));
+    member.handle_response(Time(5), Response::Evicted(before));
+    assert_eq!(member.replica().incarnation.0, now, "it is not evicted twice");
+}
+
+#[test]
+fn a_later_start_has_a_higher_incarnation_than_any_eviction_of_an_earlier_one() {
+    let mut early = member();
+    for _ in 0..1_000 {
+        early.handle_response(Time(0), Response::Evicted(early.replica()));
+    }
+    let late = Member::new(early.settings.clone(), NodeId(1), 4);
+    assert!(early.replica().incarnation < late.replica().incarnation);
+}
+
+#[test]
+fn a_node_learns_its_number_when_it_registers() {
+    let mut member = Member::new(member().settings, NodeId(0), 1);
+    member.handle_tick(Time(0));
+    member.handle_response(Time(1), Response::Registered(NodeId(9)));
+    let learned = Replica { node: NodeId(9), ..member.replica() };
+    let notices = member.take_notices();
+    assert!(matches!(notices[..], [Notice::Incarnation(me)] if me == learned), "{notices:?}");
+}
+
+#[test]
+fn a_member_that_has_stopped_serves_and_asks_nothing() {
+    let mut member = member();
+    let granted = ask_for_lease(&mut member, 0);
+    member.handle_response(Time(1), granted.clone());
+    member.stop();
+    member.handle_response(Time(2), granted);
+    assert!(!member.has_lease(Time(2)) && member.handle_tick(Time(500)).is_none());
+}

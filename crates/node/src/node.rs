@@ -1,0 +1,136 @@
+//! A node on one thread: its member and its shards together.
+//!
+//! Who hears of what is decided here and nowhere else: a message goes to the shard of its partition, a notice of the member to all
+//! shards. When the journal has failed, the node stops: it gives up its lease, and nothing that was not durable is ever said to be.
+
+use std::{collections::BTreeMap, num::NonZeroU32, sync::Arc};
+
+use tyr_proto::{
+    ClassId, Keyspaces, Output, Partition, PartitionId, Replica, ShardId, Time,
+    cluster::{Fact, Request, Response},
+    message::Envelope,
+};
+use tyr_types::{Durability, Error};
+
+use crate::{
+    journal::Stored,
+    member::{Member, Notice},
+    shard::Shard,
+};
+
+/// A server without sockets, threads, and a clock.
+#[derive(Debug)]
+pub struct Node {
+    member: Member,
+    count: NonZeroU32,
+    shards: Vec<Shard>,
+    classes: BTreeMap<ClassId, Durability>,
+    failure: Option<Error>,
+}
+
+impl Node {
+    /// A node that is about to register, with so many shards, and with the partitions that were found on its disk.
+    pub fn new(
+        member: Member,
+        count: NonZeroU32,
+        keyspaces: &Arc<Keyspaces>,
+        mut found: Vec<Partition>,
+    ) -> Self {
+        let shard = |id: ShardId| {
+            let own = found.extract_if(.., |partition| id.holds(partition.id()));
+            Shard::new(id, member.replica(), keyspaces.clone(), own)
+        };
+        let shards = ShardId::all(count).map(shard).collect();
+        Node { member, count, shards, classes: BTreeMap::new(), failure: None }
+    }
+
+    /// Which start of which node it is.
+    pub fn replica(&self) -> Replica {
+        self.member.replica()
+    }
+
+    /// Whether it may serve.
+    pub fn has_lease(&self, now: Time) -> bool {
+        self.member.has_lease(now)
+    }
+
+    /// Why it has stopped, if it has.
+    pub fn failure(&self) -> Option<&Error> {
+        self.failure.as_ref()
+    }
+
+    /// The partitions that it holds.
+    pub fn partitions(&self) -> impl Iterator<Item = &Partition> {
+        self.shards.iter().flat_map(|shard| shard.router().partitions())
+    }
+
+    /// One of the partitions.
+    pub fn partition(&self, id: PartitionId) -> Option<&Partition> {
+        self.shards[self.place_of(id)].router().partition(id)
+    }
+
+    /// What a record of a partition has to survive. As long as the class is not known it is taken to be all that there is.
+    pub fn durability_of(&self, id: PartitionId) -> Durability {
+        self.classes.get(&id.class).copied().unwrap_or(Durability::Disk)
+    }
+
+    fn place_of(&self, id: PartitionId) -> usize {
+        usize::try_from(ShardId::of(id, self.count).number()).expect("as many shards as there are fit memory")
+    }
+
+    /// A message arrives.
+    pub fn handle_message(&mut self, now: Time, envelope: Envelope) {
+        let place = self.place_of(envelope.partition);
+        self.shards[place].handle_message(now, envelope);
+    }
+
+    /// An entry of a partition's log is durable here.
+    pub fn handle_stored(&mut self, now: Time, stored: Stored) {
+        if self.failure.is_none() {
+            let place = self.place_of(stored.partition);
+            self.shards[place].handle_stored(now, stored);
+        }
+    }
+
+    /// The journal has failed: nothing more becomes durable. What was acknowledged is safe; the process has to start anew.
+    pub fn handle_failure(&mut self, now: Time, error: Error) {
+        self.failure.get_or_insert(error);
+        self.member.stop();
+        self.spread(now);
+    }
+
+    /// Time passes. Returns what is to be asked of the cluster manager.
+    pub fn handle_tick(&mut self, now: Time) -> Option<Request> {
+        self.shards.iter_mut().for_each(|shard| shard.handle_tick(now));
+        self.member.handle_tick(now)
+    }
+
+    /// The cluster manager answers.
+    pub fn handle_response(&mut self, now: Time, response: Response) {
+        self.member.handle_response(now, response);
+        self.spread(now);
+    }
+
+    /// The keyspaces have changed.
+    pub fn handle_keyspaces(&mut self, keyspaces: &Arc<Keyspaces>) {
+        self.shards.iter_mut().for_each(|shard| shard.handle_keyspaces(keyspaces.clone()));
+    }
+
+    /// Tells all shards what the member has to say.
+    fn spread(&mut self, now: Time) {
+        for notice in self.member.take_notices() {
+            if let Notice::Fact(Fact::Class(id, settings)) = &notice {
+                self.classes.insert(*id, settings.durability);
+            }
+            self.shards.iter_mut().for_each(|shard| shard.handle_notice(now, &notice));
+        }
+    }
+
+    /// The next thing that the surroundings have to do.
+    pub fn poll_output(&mut self) -> Option<Output> {
+        self.shards.iter_mut().find_map(Shard::poll_output)
+    }
+}
+
+#[cfg(test)]
+mod tests;
