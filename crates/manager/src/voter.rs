@@ -87,6 +87,8 @@ pub struct Voter<S: Surroundings, J> {
     raft: Raft<Types<S>>,
     machine: Machine<J>,
     held: Arc<Mutex<Held>>,
+    /// What nodes reported and is being logged.
+    reported: Arc<Mutex<Vec<Command>>>,
     unconfirmed: mpsc::Sender<oneshot::Sender<bool>>,
 }
 
@@ -99,6 +101,7 @@ impl<S: Surroundings, J: Clone> Clone for Voter<S, J> {
             raft,
             machine,
             held: self.held.clone(),
+            reported: self.reported.clone(),
             unconfirmed: self.unconfirmed.clone(),
         }
     }
@@ -148,6 +151,7 @@ impl<S: Surroundings, J: Journal<S>> Voter<S, J> {
             raft,
             machine,
             held: Arc::new(Mutex::new(Held::new(timing))),
+            reported: Arc::default(),
             unconfirmed,
         };
         let (watcher, elector, confirmer) = (voter.clone(), voter.clone(), voter.clone());
@@ -180,8 +184,8 @@ impl<S: Surroundings, J: Journal<S>> Voter<S, J> {
     pub async fn serve(&self, request: cluster::Request) -> Option<cluster::Response> {
         match request {
             cluster::Request::Command(Command::Evict(_)) => None,
-            cluster::Request::Command(command) => match self.propose(command).await {
-                Ok(_) => None,
+            cluster::Request::Command(command) => match self.report(command).await {
+                Ok(()) => None,
                 // It leads, and cannot do it yet.
                 Err(Unavailable { leader: None }) if self.leading_term().is_some() => None,
                 Err(Unavailable { leader }) => Some(cluster::Response::Elsewhere(leader)),
@@ -199,6 +203,24 @@ impl<S: Surroundings, J: Journal<S>> Voter<S, J> {
                 })
             }
         }
+    }
+
+    /// Logs what a node reports, unless it is no news, or is being logged.
+    async fn report(&self, command: Command) -> Result<(), Unavailable> {
+        let leads = self.leading_term().is_some();
+        if leads {
+            let is_news = self.look(|cluster| cluster.is_news(&command));
+            let mut reported = self.reported.lock();
+            if !is_news || reported.contains(&command) || reported.len() >= REPORTED_MAX {
+                return Ok(());
+            }
+            reported.push(command.clone());
+        }
+        let logged = self.propose(command.clone()).await;
+        if leads {
+            self.reported.lock().retain(|other| *other != command);
+        }
+        logged.map(|_| ())
     }
 
     async fn register(&self, holder: Replica, command: Command) -> cluster::Response {
@@ -239,14 +261,7 @@ impl<S: Surroundings, J: Journal<S>> Voter<S, J> {
 
     /// What a command of a node rests on, if it may be logged now.
     fn premise(&self, command: &Command) -> Option<Premise> {
-        let Command::Release { partition, replica, .. } = command else { return Some(Premise::default()) };
-        let is_known = |cluster: &Cluster| {
-            let partition = cluster.partition(*partition).filter(|partition| partition.proposal.is_some());
-            partition.is_some_and(|partition| !partition.awaited().contains(replica))
-        };
-        if self.look(is_known) {
-            return None;
-        }
+        let Command::Release { partition, .. } = command else { return Some(Premise::default()) };
         let mut held = self.held.lock();
         let Held { leases, handovers, term, .. } = &mut *held;
         if !leases.is_leading() {
@@ -434,6 +449,8 @@ impl<S: Surroundings, J: Journal<S>> Voter<S, J> {
 const FACTS_MAX: usize = 64;
 /// The most entries of the log that a node may lack when it begins to vote.
 const LAG_MAX: u64 = 16;
+/// The most reports of nodes that are being logged at once; more are not heard, and are said again.
+const REPORTED_MAX: usize = 1024;
 /// The most requests that wait for a majority at once; more are told to ask elsewhere.
 const UNCONFIRMED_MAX: usize = 4096;
 
