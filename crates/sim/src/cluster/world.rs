@@ -738,8 +738,7 @@ impl World {
         let [one, other] = [0, 1].map(|_| *self.random.choose(&nodes).expect("a node at least"));
         let lasts = 1 + self.random.below(1_500_000);
         let now = self.now;
-        let takes_out = matches!(kind, Fault::Crash | Fault::Pause | Fault::Isolate);
-        if takes_out && self.profile.durability == Durability::Memory && self.is_needed(one) {
+        if self.profile.durability == Durability::Memory && self.takes_too_much(kind, one, other) {
             return;
         }
         self.say(|| format!("{kind:?} of {one} ({other}) for {lasts}"));
@@ -814,6 +813,22 @@ impl World {
             voters.crash(node);
         }
         self.after(lasts, Event::Boot(node));
+    }
+
+    /// Whether a fault would take out the last one who holds something in memory. A cut between a node and who leads the voters does, too.
+    fn takes_too_much(&mut self, fault: Fault, one: NodeId, other: NodeId) -> bool {
+        let now = self.now;
+        // What was applied this very moment counts.
+        let observed = self.manager.voters().map(|voters| voters.observe(now));
+        let taken = match fault {
+            Fault::Crash | Fault::Pause | Fault::Isolate => vec![one],
+            Fault::Cut if observed.is_some() => vec![one, other],
+            _ => Vec::new(),
+        };
+        if let Some(Err(what)) = observed {
+            self.broken.get_or_insert(what);
+        }
+        taken.into_iter().any(|node| self.is_needed(node))
     }
 
     /// Whether the cluster manager hears of a node, whoever leads.
