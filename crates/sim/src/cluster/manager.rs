@@ -8,7 +8,7 @@ use tyr_proto::{
 /// Leases of simulated nodes.
 pub const TERMS: LeaseTerms = LeaseTerms { length: 300_000, drift_max: 10_000 };
 /// How long after its lease a node is evicted, in microseconds.
-pub const GRACE: u64 = 50_000;
+const GRACE: u64 = 50_000;
 /// Nodes that stay away, and what follows from it: soon, so that it happens while a run lasts.
 pub const UPKEEP: UpkeepTerms = UpkeepTerms { absence_max: 2_000_000, moving_max: 4, plan_every: 1_000_000 };
 

@@ -24,7 +24,7 @@ use tyr_proto::{
 };
 use tyr_sim_env::{CrashMode, Drift, SimDisk, SimTasks, Sleep, here};
 
-use super::manager::{GRACE, TERMS, UPKEEP};
+use super::manager::{TERMS, UPKEEP};
 use crate::random::Random;
 
 /// Voters take what they need of a process from the task that runs.
@@ -483,7 +483,9 @@ async fn found(voter: Voter<Here, SlowJournal>, me: NodeId, founders: Vec<Identi
 const CLUSTER: ClusterId = ClusterId(7);
 /// Fast, as everything is here: leases last a third of a second.
 const GOSSIP: GossipTiming = GossipTiming { probe: 80_000, answer: 30_000, refute: 120_000, news: 60_000 };
+/// How long a node that nobody suspects may be without a lease, in microseconds: long enough to ask everybody who leads.
+const GRACE: u64 = 600_000;
 /// How long a node waits for an answer before it asks another one, in microseconds.
-const PATIENCE: u64 = 100_000;
+const PATIENCE: u64 = 60_000;
 /// States that are kept for comparison.
 const PAST_MAX: usize = 64;

@@ -19,7 +19,7 @@ use tyr_types::{Durability, ErrorKind, KeyspaceSettings};
 use super::{
     caller::{CHUNK, Caller, KEYSPACE},
     management::Management,
-    manager::Manager,
+    manager::{Manager, TERMS},
     pins::{Grant, Pins},
     profile::{Fault, Profile},
     server::Server,
@@ -852,7 +852,9 @@ impl World {
             let lives = |replica: &&tyr_proto::Replica| {
                 let server = &self.servers[&replica.node];
                 let is_heard = self.is_heard(replica.node);
-                let runs = server.has_lease(self.now) && server.paused_until <= self.now;
+                // One whose lease runs out soon was not heard of lately.
+                let fresh = if matches!(self.manager, Management::Voters(_)) { TERMS.length / 2 } else { 0 };
+                let runs = server.has_lease(self.now + fresh) && server.paused_until <= self.now;
                 replica.node != node && runs && is_heard && server.replica() == **replica
             };
             // Who is about to lose its role does not count.
