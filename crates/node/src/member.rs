@@ -5,7 +5,7 @@
 //! that came with it.
 
 use tyr_proto::{
-    Incarnation, Lease, LeaseTerms, NodeId, Replica, Time,
+    Incarnation, Lease, LeaseTerms, NodeId, Replica, RingVersion, Time,
     cluster::{Command, Fact, Identity, Position, Request, Response, Zone},
 };
 
@@ -31,6 +31,8 @@ pub enum Notice {
     Lease(Option<Time>),
     /// Something changed.
     Fact(Fact),
+    /// Everything up to this version of the ring has been told.
+    Version(RingVersion),
     /// The node goes on as this incarnation, or has learned its number.
     Incarnation(Replica),
 }
@@ -125,6 +127,7 @@ impl Member {
                 self.lease.granted(request, now);
                 self.notices.push(Notice::Lease(self.lease.ends()));
                 self.notices.extend(difference.facts.into_iter().map(Notice::Fact));
+                self.notices.extend(difference.reached.map(Notice::Version));
                 self.position = self.position.max(difference.next);
             }
             Response::Evicted(replica) if replica == self.me => self.begin_incarnation(),

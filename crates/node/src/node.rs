@@ -6,7 +6,7 @@
 use std::{collections::BTreeMap, num::NonZeroU32, sync::Arc};
 
 use tyr_proto::{
-    ClassId, Keyspaces, Output, Partition, PartitionId, Replica, ShardId, Time,
+    ClassId, Keyspaces, Limits, Output, Partition, PartitionId, Replica, ShardId, Time,
     cluster::{Fact, Request, Response},
     message::Envelope,
 };
@@ -109,6 +109,16 @@ impl Node {
     pub fn handle_response(&mut self, now: Time, response: Response) {
         self.member.handle_response(now, response);
         self.spread(now);
+    }
+
+    /// How much it takes on.
+    pub fn set_limits(&mut self, limits: Limits) {
+        self.shards.iter_mut().for_each(|shard| shard.set_limits(limits));
+    }
+
+    /// Whether the disk has no room for more than what has been promised.
+    pub fn handle_room(&mut self, is_short: bool) {
+        self.shards.iter_mut().for_each(|shard| shard.handle_room(is_short));
     }
 
     /// The keyspaces have changed.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tyr_proto::{
-    Keyspaces, Output, Partition, Replica, Router, ShardId, Time, cluster::Fact, message::Envelope,
+    Keyspaces, Limits, Output, Partition, Replica, Router, ShardId, Time, cluster::Fact, message::Envelope,
 };
 
 use crate::{journal::Stored, member::Notice};
@@ -54,6 +54,16 @@ impl Shard {
         self.router.handle_tick(now, self.has_lease(now));
     }
 
+    /// How much it takes on.
+    pub fn set_limits(&mut self, limits: Limits) {
+        self.router.set_limits(limits);
+    }
+
+    /// Whether the disk has no room for more than what has been promised.
+    pub fn handle_room(&mut self, is_short: bool) {
+        self.router.handle_room(is_short);
+    }
+
     /// The keyspaces have changed.
     pub fn handle_keyspaces(&mut self, keyspaces: Arc<Keyspaces>) {
         self.router.handle_keyspaces(keyspaces);
@@ -74,7 +84,9 @@ impl Shard {
                     self.router.handle_proposal(now, has_lease, *id, epoch, proposal);
                 }
             }
-            Notice::Fact(Fact::Class(..) | Fact::Member(..) | Fact::Keyspace(..)) => {}
+            Notice::Fact(Fact::Class(id, settings)) => self.router.handle_class(*id, *settings),
+            Notice::Fact(Fact::Member(..) | Fact::Keyspace(..)) => {}
+            Notice::Version(version) => self.router.handle_ring_version(*version),
         }
     }
 

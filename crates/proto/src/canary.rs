@@ -43,11 +43,15 @@ pub enum Canary {
     FloorIgnored,
     /// A primary prepares whose lease is over.
     PreparedWithoutLease,
+    /// Staged payload goes after a while, whatever becomes of its transaction.
+    StageDropped,
+    /// A session is forgotten without a trace: its ids may be executed again.
+    SessionForgotten,
 }
 
 impl Canary {
     /// All of them.
-    pub const ALL: [Canary; 19] = [
+    pub const ALL: [Canary; 21] = [
         Canary::SlotNotHeld,
         Canary::HeadsInTwoOrders,
         Canary::PendingIgnored,
@@ -67,6 +71,8 @@ impl Canary {
         Canary::NumbersReused,
         Canary::FloorIgnored,
         Canary::PreparedWithoutLease,
+        Canary::StageDropped,
+        Canary::SessionForgotten,
     ];
 }
 

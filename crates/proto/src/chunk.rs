@@ -238,6 +238,7 @@ impl ChunkOperation {
             ChunkOperation::Transform { offset, transform, .. } => {
                 (*offset, offset + transform.number_type().size() as u64)
             }
+            ChunkOperation::Staged { offset, part, .. } => (*offset, offset + (part.end - part.start)),
             ChunkOperation::Cut { offset } => (*offset, u64::MAX),
         };
         start < range.end && range.start < end

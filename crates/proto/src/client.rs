@@ -2,6 +2,8 @@
 //!
 //! Transactions keep their id when they are sent again, so that they are applied at most once. Reads are sent to the replicas in turn.
 
+mod staging;
+
 use alloc::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
@@ -12,8 +14,8 @@ use core::ops::Range;
 use tyr_types::Number;
 
 use crate::{
-    BlobName, ChunkName, Configuration, HeadPlan, Keyspaces, NodeId, Operation, OperationResult, Outcome,
-    PartitionId, Plan, RingVersion, Seen, SessionId, Time, TransactionId,
+    BlobName, ChunkName, Configuration, HeadPlan, Keyspaces, Limits, NodeId, Operation, OperationResult,
+    Outcome, PartitionId, Plan, RingVersion, Seen, SessionId, Time, TransactionId,
     canary::{Canary, planted},
     message::{Answer, Envelope, Looked, Message, RequestId},
 };
@@ -37,6 +39,9 @@ pub struct Client {
     pins: BTreeMap<RequestId, Pin>,
     unmarked: BTreeMap<PartitionId, u64>,
     unmarked_since: Time,
+    staged_above: usize,
+    limits: Limits,
+    ring_asked_at: Time,
     outputs: VecDeque<ClientOutput>,
     events: VecDeque<Event>,
 }
@@ -55,6 +60,7 @@ struct Transaction {
     sent_at: Time,
     gives_up_at: Option<Time>,
     settles: bool,
+    staging: staging::Staging,
 }
 
 #[derive(Debug)]
@@ -81,6 +87,8 @@ pub enum Event {
     Ended(TransactionId, Outcome, Vec<OperationResult>),
     /// It is not known in time how a transaction ended. [`Client::resolve`] finds out.
     Unknown(TransactionId),
+    /// Nobody knows any more how a transaction ended: nothing was heard of this client for too long.
+    Forgotten(TransactionId),
     /// A look was answered; what was seen stays readable at the number until it is let go.
     Looked(RequestId, Number, Option<Looked>),
     /// A read was answered: the version's number, the bytes, and whether all of them were written.
@@ -123,6 +131,9 @@ impl Client {
             pins: BTreeMap::new(),
             unmarked: BTreeMap::new(),
             unmarked_since: Time(0),
+            staged_above: staging::STAGED_ABOVE,
+            limits: Limits::default(),
+            ring_asked_at: Time(0),
             outputs: VecDeque::new(),
             events: VecDeque::new(),
         }
@@ -152,6 +163,11 @@ impl Client {
             self.requests,
             self.unmarked
         )
+    }
+
+    /// The limits of the nodes: it speaks often enough to be known to live.
+    pub fn set_limits(&mut self, limits: Limits) {
+        self.limits = limits;
     }
 
     /// Asks for the ring. Without one, transactions are born so early that they are refused.
@@ -198,8 +214,11 @@ impl Client {
         if planted(Canary::HeadsInTwoOrders) && sequence.is_multiple_of(2) {
             heads.reverse();
         }
-        let plan = Arc::new(Plan { id, answered, heads });
-        self.transactions.insert(sequence, Transaction { plan, sent_at: now, gives_up_at, settles: false });
+        let mut plan = Plan { id, answered, heads };
+        let staging = staging::Staging::of(&mut plan, &self.keyspaces, self.staged_above, now);
+        let plan = Arc::new(plan);
+        let transaction = Transaction { plan, sent_at: now, gives_up_at, settles: false, staging };
+        self.transactions.insert(sequence, transaction);
         self.send_transaction(sequence, false);
         id
     }
@@ -227,7 +246,11 @@ impl Client {
         if again {
             self.send(decider, 0, Message::AskOutcome { id, settle });
         }
-        self.send(first, 0, Message::Start(plan));
+        if self.transactions.get(&sequence).is_some_and(|transaction| transaction.staging.is_done()) {
+            self.send(first, 0, Message::Start(plan));
+        } else {
+            self.send_stages(sequence);
+        }
     }
 
     /// Asks what a blob is. What is seen stays readable at its number until it is let go.
@@ -330,6 +353,8 @@ impl Client {
             Answer::Names { request, names, more } => {
                 self.answer(request, Event::Names(request, names, more))
             }
+            Answer::Staged { id, payload, from } => self.staged(now, id, payload, from),
+            Answer::Unstaged { id, refusal } => self.not_staged(id, refusal),
             Answer::MarkNoted { partition, answered } => {
                 if self.unmarked.get(&partition).is_some_and(|needed| *needed <= answered) {
                     self.unmarked.remove(&partition);
@@ -353,13 +378,19 @@ impl Client {
     }
 
     fn end(&mut self, id: TransactionId, outcome: Option<(Outcome, Vec<OperationResult>)>) {
-        let Some((outcome, results)) = outcome else { return };
         let Some(transaction) = self.transactions.remove(&id.sequence) else { return };
+        let stops = transaction.plan.stops().into_iter().map(|stop| stop.partition);
+        for partition in stops.chain(transaction.staging.partitions()) {
+            self.unmarked.insert(partition, id.sequence + 1);
+        }
+        let Some((outcome, results)) = outcome else {
+            // The session was taken for dead while it did not speak.
+            self.fetch_ring();
+            self.events.push_back(Event::Forgotten(id));
+            return;
+        };
         if outcome == Outcome::Refused(crate::Refusal::Fenced) {
             self.fetch_ring();
-        }
-        for stop in transaction.plan.stops() {
-            self.unmarked.insert(stop.partition, id.sequence + 1);
         }
         self.events.push_back(Event::Ended(id, outcome, results));
     }
@@ -402,12 +433,19 @@ impl Client {
         }
         self.tick_transactions(now, is_stuck);
         self.tick_pins(now);
+        self.tick_staging(now, self.limits.stage_timeout / 4);
+        if now.since(self.ring_asked_at) >= self.limits.session_timeout / 4 {
+            // Transactions that are born too long ago may be taken for those of a session that is gone.
+            self.ring_asked_at = now;
+            self.fetch_ring();
+        }
         if late(self.unmarked_since) {
             self.unmarked_since = now;
             let answered = self.answered();
             let partitions: BTreeSet<PartitionId> = self.unmarked.keys().copied().collect();
             for partition in partitions {
-                self.send(partition, 0, Message::Answered { session: self.session, answered });
+                let (session, born) = (self.session, self.version);
+                self.send(partition, 0, Message::Answered { session, answered, born });
             }
         }
     }

@@ -179,6 +179,7 @@ impl Cluster {
             }
             Command::AlterKeyspace { id, settings } => self.alter_keyspace(id, settings),
             Command::DropKeyspace(id) => self.drop_keyspace(id),
+            Command::Advance(version) => self.advance_to(version),
         }
     }
 
@@ -440,6 +441,17 @@ impl Cluster {
 
 // Classes, keyspaces, and the plan.
 impl Cluster {
+    /// By one at most: who asks for more than the next version is ahead of this cluster, which cannot be.
+    fn advance_to(&mut self, version: RingVersion) -> Reply {
+        if version.0 > self.version.0 + 1 {
+            return Err(Refusal::Invalid);
+        }
+        if version <= self.version {
+            return Ok(Answer::Done(self.version));
+        }
+        Ok(self.change(|cluster, version| cluster.stamps.stamp(Subject::Version, version)))
+    }
+
     fn create_class(&mut self, id: ClassId, settings: ClassSettings) -> Reply {
         settings.check().map_err(|_| Refusal::Invalid)?;
         match self.class(id) {

@@ -66,6 +66,8 @@ impl Content {
                 self.put(Extent { start: *offset, bytes: bytes.clone(), part: part.clone() });
                 None
             }
+            // It was resolved when it was logged, or is of a transaction that was refused.
+            ChunkOperation::Staged { .. } => None,
             ChunkOperation::Cut { offset } => {
                 self.keep_outside(*offset..u64::MAX);
                 None

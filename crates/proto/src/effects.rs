@@ -3,7 +3,7 @@
 use alloc::{collections::VecDeque, sync::Arc};
 
 use crate::{
-    Epoch, Keyspaces, NodeId, PartitionId, Replica, SessionId, Time,
+    Epoch, Keyspaces, Limits, NodeId, PartitionId, Replica, RingVersion, SessionId, Time,
     entry::Entry,
     message::{Answer, Message},
     state::State,
@@ -53,6 +53,8 @@ pub enum Effect {
     Released(PartitionId, Epoch, Replica),
     /// Ask the cluster manager to remove a replica that does not keep up.
     ReplicaSlow(PartitionId, Epoch, Replica),
+    /// Ask the cluster manager for a ring version, this one at least.
+    AskVersion(RingVersion),
 }
 
 /// The surroundings of a handler: the time, the keyspaces, and the queue of what it wants done.
@@ -64,6 +66,14 @@ pub struct Context {
     pub keyspaces: Arc<Keyspaces>,
     /// Whether the node holds its lease now.
     pub has_lease: bool,
+    /// Whether the node's disk has no room for more than what has been promised.
+    pub is_short: bool,
+    /// The newest ring version that the node knows.
+    pub version: RingVersion,
+    /// How much the node takes on.
+    pub limits: Limits,
+    /// Below how many replicas the partition takes no writes.
+    pub min_replicas: u8,
     /// What is to be done, in order.
     pub effects: VecDeque<Effect>,
 }

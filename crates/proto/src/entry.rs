@@ -5,7 +5,9 @@ use core::ops::Range;
 
 use tyr_types::{Number, Transform};
 
-use crate::{BlobName, ChunkName, Outcome, PartitionId, Plan, Refusal, SessionId, TransactionId};
+use crate::{
+    BlobName, ChunkName, Outcome, PartitionId, Plan, Refusal, RingVersion, SessionId, Stage, TransactionId,
+};
 
 /// An entry of a partition's log. Every replica folds the same entries into the same state.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,6 +35,20 @@ pub enum Entry {
         session: SessionId,
         /// The sequence.
         answered: u64,
+        /// No transaction below it was born at a later ring version.
+        born: RingVersion,
+    },
+    /// Payload was received.
+    Stage(Arc<Stage>),
+    /// Nobody needs the payload that a transaction staged here.
+    Unstage {
+        /// The transaction.
+        id: TransactionId,
+    },
+    /// A session was not heard of for long: nobody needs the outcomes of its transactions.
+    Expire {
+        /// The session.
+        session: SessionId,
     },
     /// A blob's superseded versions up to a number are collected at all its chunks.
     Collected {
@@ -153,6 +169,15 @@ pub enum ChunkOperation {
         /// Which part.
         part: Range<usize>,
     },
+    /// Bytes are written that were staged.
+    Staged {
+        /// Where.
+        offset: u64,
+        /// Which payload: the blob in the plan and its operation.
+        payload: (u16, u16),
+        /// The bytes of the payload.
+        part: Range<u64>,
+    },
     /// A number is transformed.
     Transform {
         /// Where.
@@ -265,5 +290,16 @@ pub fn distant_writes(
     by_partition
 }
 
-/// Up to where clients have their answers, by session, and where that is logged: nothing below is executed again.
-pub type Marks = alloc::collections::BTreeMap<SessionId, (u64, u64)>;
+/// Up to where clients have their answers, by session: nothing below is executed again.
+pub type Marks = alloc::collections::BTreeMap<SessionId, Mark>;
+
+/// Up to where a client has its answers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Mark {
+    /// It has those of all transactions below this sequence.
+    pub answered: u64,
+    /// Where that is logged.
+    pub log_index: u64,
+    /// No transaction of the session that was taken here, or is below, was born at a later ring version.
+    pub born: RingVersion,
+}

@@ -33,7 +33,13 @@ pub fn evaluate(head: &Head, position: usize, plan: &HeadPlan, keyspace: &Keyspa
     }
     let ahead = head.ahead();
     let depends_on_size = plan.operations.iter().any(|operation| {
-        matches!(operation, Operation::Append { .. } | Operation::Truncate { .. } | Operation::Delete)
+        matches!(
+            operation,
+            Operation::Append { .. }
+                | Operation::AppendStaged { .. }
+                | Operation::Truncate { .. }
+                | Operation::Delete
+        )
     });
     let size_open = ahead.size_open && !planted(Canary::OpenSizeIgnored);
     if !plan.only_reads() && (ahead.existence_open || (depends_on_size && size_open)) {
@@ -79,6 +85,14 @@ impl Draft<'_> {
                 self.write(offset, bytes)?;
                 self.effect.size = SizeEffect::Exactly(self.ahead.size);
             }
+            Operation::WriteStaged { offset, length } => self.write_staged(position, *offset, *length)?,
+            Operation::AppendStaged { length } => {
+                let offset = self.ahead.size;
+                self.effect.offsets.push((index(position)?, offset));
+                self.effect.size = SizeEffect::AtLeast(offset);
+                self.write_staged(position, offset, *length)?;
+                self.effect.size = SizeEffect::Exactly(self.ahead.size);
+            }
             Operation::Transform { offset, transform } => {
                 let range = end_of(*offset, transform.number_type().size() as u64)?;
                 let pieces = self.keyspace.pieces(*offset, range.end - range.start);
@@ -112,6 +126,18 @@ impl Draft<'_> {
         for piece in self.keyspace.pieces(offset, bytes.len() as u64) {
             let operation =
                 ChunkOperation::Write { offset: piece.within.start, bytes: bytes.clone(), part: piece.part };
+            self.writes.entry(piece.chunk).or_default().push(operation);
+        }
+        self.touch(range);
+        Ok(())
+    }
+
+    fn write_staged(&mut self, position: usize, offset: u64, length: u64) -> Result<(), Refusal> {
+        let range = end_of(offset, length)?;
+        let payload = (self.head_position, index(position)?);
+        for piece in self.keyspace.pieces(offset, length) {
+            let part = piece.part.start as u64..piece.part.end as u64;
+            let operation = ChunkOperation::Staged { offset: piece.within.start, payload, part };
             self.writes.entry(piece.chunk).or_default().push(operation);
         }
         self.touch(range);

@@ -133,7 +133,7 @@ impl Head {
     }
 
     /// Places that are not applied, in order.
-    pub fn places(&self) -> impl DoubleEndedIterator<Item = &Place> {
+    pub fn places(&self) -> impl DoubleEndedIterator<Item = &Place> + ExactSizeIterator {
         self.places.iter()
     }
 

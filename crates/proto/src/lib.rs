@@ -26,6 +26,7 @@ mod head;
 mod keyspace;
 mod lease;
 mod leases;
+mod limits;
 mod log;
 pub mod message;
 mod node;
@@ -33,6 +34,7 @@ mod partition;
 mod placement;
 mod ring;
 mod router;
+mod stages;
 mod state;
 mod transaction;
 mod upkeep;
@@ -47,6 +49,7 @@ pub use head::{Blob, Head, is_final};
 pub use keyspace::{Keyspace, Keyspaces, Piece};
 pub use lease::{Lease, LeaseRequest, LeaseTerms};
 pub use leases::{Grant, Leases};
+pub use limits::Limits;
 pub use log::Log;
 pub use node::{Incarnation, NodeId, ShardId, Time};
 pub use partition::{PIN_TIMEOUT, Partition, RESEND_AFTER};
@@ -56,6 +59,7 @@ pub use ring::{
     plan_ring,
 };
 pub use router::{Output, Router};
+pub use stages::{Stage, Stages};
 pub use state::{Record, State};
 pub use transaction::{
     BlobName, ChunkName, HeadPlan, Operation, OperationResult, Outcome, Plan, Refusal, ResultValue, Seen,

@@ -6,8 +6,8 @@ use core::ops::Range;
 use tyr_types::Number;
 
 use crate::{
-    BlobName, ChunkName, Configuration, Epoch, NodeId, OperationResult, Outcome, PartitionId, Plan,
-    SessionId, TransactionId,
+    BlobName, ChunkName, Configuration, Epoch, NodeId, OperationResult, Outcome, PartitionId, Plan, Refusal,
+    RingVersion, SessionId, Stage, TransactionId,
     entry::{ChunkWrites, Entry, Part, Stop},
     state::State,
 };
@@ -48,6 +48,15 @@ pub enum Message {
         session: SessionId,
         /// The first transaction that it has no answer of.
         answered: u64,
+        /// No transaction before it was born at a later ring version.
+        born: RingVersion,
+    },
+    /// To a chunk's partition, or for an append to the head's: payload of a transaction that begins later.
+    Stage(Arc<Stage>),
+    /// To a partition with payload of a transaction: the client still wants it.
+    KeepStages {
+        /// The transaction.
+        id: TransactionId,
     },
     /// To any complete replica of a head: what is the blob now?
     Look {
@@ -188,6 +197,34 @@ pub enum Message {
         part: PartitionId,
     },
 
+    /// To a head's partition: send what was staged for an append and goes to a chunk here.
+    Pull {
+        /// The transaction.
+        id: TransactionId,
+        /// Which payload: the blob in the plan and its operation.
+        payload: (u16, u16),
+        /// Which bytes of it.
+        part: Range<u64>,
+        /// Who asks.
+        partition: PartitionId,
+    },
+    /// From a head's partition: what was asked for.
+    Pulled(Arc<Stage>),
+    /// To the decider, from a partition with staged payload: how did this transaction end? If it has not begun, it never will.
+    Settle {
+        /// The transaction.
+        id: TransactionId,
+        /// The partition that asks.
+        partition: PartitionId,
+        /// The node there.
+        node: NodeId,
+    },
+    /// From the decider: it does not know the transaction, and never prepares it.
+    Settled {
+        /// The transaction.
+        id: TransactionId,
+    },
+
     /// From a primary: entries of the log.
     Append {
         /// The primary's epoch.
@@ -207,6 +244,8 @@ pub enum Message {
         index: u64,
         /// The replica.
         node: NodeId,
+        /// Whether its disk has no room for more than what has been promised.
+        is_short: bool,
     },
     /// From a new primary: this is my log, make yours a part of it.
     Reconcile {
@@ -317,6 +356,22 @@ pub enum Answer {
         names: Vec<BlobName>,
         /// Whether there may be more in this partition.
         more: bool,
+    },
+    /// A part of a transaction's payload is staged.
+    Staged {
+        /// The transaction.
+        id: TransactionId,
+        /// Which payload.
+        payload: (u16, u16),
+        /// Where in it the part begins.
+        from: u64,
+    },
+    /// Payload was not taken: the transaction cannot begin.
+    Unstaged {
+        /// The transaction.
+        id: TransactionId,
+        /// Why.
+        refusal: Refusal,
     },
     /// The mark was noted.
     MarkNoted {

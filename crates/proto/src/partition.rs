@@ -1,7 +1,8 @@
 //! A partition at one replica: its log and state, and what the replica does in its role.
 //!
 //! The parts: `replication` keeps the replicas' logs equal and knows what is durable, `chain` visits heads, `decision` drives
-//! transactions to their end, `chunks` logs writes whose heads are elsewhere, `reading` answers readers, `collection` drops versions.
+//! transactions to their end, `chunks` logs writes whose heads are elsewhere, `staging`
+//! receives payload beforehand, `sessions` forgets clients that are gone, `reading` answers readers, `collection` drops versions.
 //! None of them calls the network or the disk: they push effects.
 
 mod chain;
@@ -11,6 +12,8 @@ mod decision;
 mod reading;
 mod reminders;
 mod replication;
+mod sessions;
+mod staging;
 
 use alloc::{
     collections::{BTreeMap, VecDeque},
@@ -52,6 +55,8 @@ pub struct Partition {
     held: BTreeMap<TransactionId, chunks::Held>,
     /// Durable writes to chunks whose heads are elsewhere, to be asked about once they are old.
     unsure: reminders::Reminders,
+    renewals: staging::Renewals,
+    sessions: sessions::Sessions,
     readers: reading::Readers,
     collection: collection::Collection,
 }
@@ -102,6 +107,8 @@ impl Partition {
             ready: VecDeque::new(),
             held: BTreeMap::new(),
             unsure: reminders::Reminders::default(),
+            renewals: staging::Renewals::new(),
+            sessions: sessions::Sessions::default(),
             readers: reading::Readers::default(),
             collection: collection::Collection::default(),
         }
@@ -140,7 +147,8 @@ impl Partition {
     /// How many transactions are on their way here: waiting, undecided, or not known everywhere.
     pub fn unfinished(&self) -> usize {
         let undecided = self.state.records().filter(|(_, record)| record.outcome.is_none()).count();
-        self.chain.len() + undecided + self.drives.len() + self.held.len()
+        let staged = self.state.stages().ids().len();
+        self.chain.len() + undecided + self.drives.len() + self.held.len() + staged
     }
 
     /// What is on its way here, for a report.
@@ -156,7 +164,7 @@ impl Partition {
         let drives: Vec<_> = self.drives.iter().map(|(id, drive)| alloc::format!("{id} {drive}")).collect();
         let versions = self.state.chunks().filter(|(_, chunk)| chunk.version_count() > 1).count();
         alloc::format!(
-            "{} {} log {}..{} stored {} durable {}: {} wait, undecided {undecided:?}, drives {drives:?}, held {:?}, {versions} with versions",
+            "{} {} log {}..{} stored {} durable {}: {} wait, staged {:?}, undecided {undecided:?}, drives {drives:?}, held {:?}, {versions} with versions",
             self.id,
             match &self.role {
                 Role::None => "none",
@@ -170,6 +178,7 @@ impl Partition {
             self.stored,
             self.durable,
             self.chain.len(),
+            self.state.stages().ids(),
             self.held
                 .iter()
                 .map(|(id, held)| alloc::format!("{id} {}", self.describe_held(held)))
@@ -185,6 +194,8 @@ impl Partition {
             self.tick_chain(cx);
             self.tick_decisions(cx);
             self.tick_chunks(cx);
+            self.tick_staging(cx);
+            self.tick_sessions(cx);
             self.tick_collection(cx);
         }
         self.tick_readers(cx);
@@ -212,6 +223,17 @@ impl Partition {
             self.ready
                 .extend(self.state.head(blob).into_iter().flat_map(|head| head.newly_settled(!only_reads)));
         }
+    }
+
+    /// Whether a disk of the set has no room for more than what has been promised.
+    fn is_short(&self, cx: &Context) -> bool {
+        let Role::Primary { peers, .. } = &self.role else { return cx.is_short };
+        cx.is_short || peers.values().any(replication::Peer::is_short)
+    }
+
+    /// Whether too few replicas are left to take writes.
+    fn is_below_minimum(&self, cx: &Context) -> bool {
+        self.configuration.replicas.len() < usize::from(cx.min_replicas)
     }
 
     fn elsewhere(&self) -> Answer {

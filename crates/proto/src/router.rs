@@ -9,8 +9,9 @@ use alloc::{
 };
 
 use crate::{
-    Configuration, Epoch, Keyspaces, NodeId, PartitionId, Replica, SessionId, ShardId, Time,
-    cluster::Proposal,
+    ClassId, Configuration, Epoch, Keyspaces, Limits, NodeId, PartitionId, Replica, RingVersion, SessionId,
+    ShardId, Time,
+    cluster::{ClassSettings, Proposal},
     effects::{Context, Effect},
     entry::Entry,
     message::{Answer, Envelope, Message},
@@ -28,6 +29,11 @@ pub struct Router {
     keyspaces: Arc<Keyspaces>,
     effects: VecDeque<Effect>,
     local: VecDeque<Envelope>,
+    limits: Limits,
+    classes: BTreeMap<ClassId, ClassSettings>,
+    /// The newest ring version that was heard of.
+    version: RingVersion,
+    is_short: bool,
     /// Roles that were given up in an epoch that is not over yet.
     released: BTreeMap<PartitionId, (Epoch, Replica)>,
 }
@@ -69,6 +75,8 @@ pub enum Output {
     Released(PartitionId, Epoch, Replica),
     /// Ask the cluster manager to remove a replica that does not keep up.
     ReplicaSlow(PartitionId, Epoch, Replica),
+    /// Ask the cluster manager for a ring version, this one at least.
+    AskVersion(RingVersion),
 }
 
 impl Router {
@@ -87,6 +95,10 @@ impl Router {
             keyspaces,
             effects: VecDeque::new(),
             local: VecDeque::new(),
+            limits: Limits::default(),
+            classes: BTreeMap::new(),
+            version: RingVersion(0),
+            is_short: false,
             released: BTreeMap::new(),
         }
     }
@@ -139,6 +151,7 @@ impl Router {
             }
             Effect::Released(partition, epoch, replica) => Output::Released(partition, epoch, replica),
             Effect::ReplicaSlow(partition, epoch, replica) => Output::ReplicaSlow(partition, epoch, replica),
+            Effect::AskVersion(version) => Output::AskVersion(version),
         })
     }
 
@@ -147,6 +160,7 @@ impl Router {
         if self.ring.get(&id).is_some_and(|known| known.epoch >= new.epoch) {
             return;
         }
+        self.version = self.version.max(new.since);
         self.ring.insert(id, new.clone());
         // What a replica that lost its role has is kept: it may be all that is left of the last complete set.
         let is_named = new.replicas.contains(&self.me) || new.learners.contains(&self.me);
@@ -207,6 +221,26 @@ impl Router {
         self.keyspaces = keyspaces;
     }
 
+    /// What a placement class is.
+    pub fn handle_class(&mut self, class: ClassId, settings: ClassSettings) {
+        self.classes.insert(class, settings);
+    }
+
+    /// The cluster manager has told everything up to a version of the ring.
+    pub fn handle_ring_version(&mut self, version: RingVersion) {
+        self.version = self.version.max(version);
+    }
+
+    /// Whether the disk has no room for more than what has been promised.
+    pub fn handle_room(&mut self, is_short: bool) {
+        self.is_short = is_short;
+    }
+
+    /// How much the node takes on.
+    pub fn set_limits(&mut self, limits: Limits) {
+        self.limits = limits;
+    }
+
     /// An entry of a partition's log is durable here.
     pub fn handle_stored(&mut self, now: Time, has_lease: bool, id: PartitionId, index: u64, epoch: Epoch) {
         self.with(now, has_lease, id, |partition, cx| partition.handle_stored(cx, index, epoch));
@@ -238,7 +272,16 @@ impl Router {
     ) {
         let Some(partition) = self.partitions.get_mut(&id) else { return };
         let effects = core::mem::take(&mut self.effects);
-        let mut cx = Context { now, keyspaces: self.keyspaces.clone(), has_lease, effects };
+        let mut cx = Context {
+            now,
+            keyspaces: self.keyspaces.clone(),
+            has_lease,
+            is_short: self.is_short,
+            version: self.version,
+            limits: self.limits,
+            min_replicas: self.classes.get(&id.class).map_or(1, |class| class.min_replicas),
+            effects,
+        };
         act(partition, &mut cx);
         self.effects = cx.effects;
         self.keep_local();
@@ -283,7 +326,13 @@ impl Router {
             }
             return;
         }
-        self.with(now, has_lease, id, |partition, cx| deliver(partition, cx, message));
+        let session = message.client();
+        self.with(now, has_lease, id, |partition, cx| {
+            if let Some(session) = session {
+                partition.hear(cx, session);
+            }
+            deliver(partition, cx, message);
+        });
     }
 
     fn serves(&self, id: PartitionId, message: &Message) -> bool {
@@ -299,7 +348,11 @@ fn deliver(partition: &mut Partition, cx: &mut Context, message: Message) {
     match message {
         Message::Start(plan) => partition.handle_pass(cx, plan, alloc::vec::Vec::new()),
         Message::AskOutcome { id, settle } => partition.handle_ask_outcome(cx, id, settle),
-        Message::Answered { session, answered } => partition.handle_answered(cx, session, answered),
+        Message::Answered { session, answered, born } => {
+            partition.handle_answered(cx, session, answered, born);
+        }
+        Message::Stage(stage) => partition.handle_stage(cx, stage),
+        Message::KeepStages { id } => partition.handle_keep_stages(cx, id),
         Message::Look { request, blob } => partition.handle_look(cx, request, blob),
         Message::Pin { request, keep, .. } => partition.handle_pin(cx, request, keep),
         Message::Read { request, chunk, range, at } => partition.handle_read(cx, request, chunk, range, at),
@@ -323,10 +376,19 @@ fn deliver(partition: &mut Partition, cx: &mut Context, message: Message) {
         Message::Forget { id, answered, driver } => partition.handle_forget(cx, id, answered, driver),
         Message::Forgotten { id, part } => partition.handle_forgotten(cx, id, part),
 
+        Message::Pull { id, payload, part, partition: from } => {
+            partition.handle_pull(cx, id, payload, &part, from);
+        }
+        Message::Pulled(stage) => partition.handle_pulled(cx, stage),
+        Message::Settle { id, partition: from, node } => partition.handle_settle(cx, id, from, node),
+        Message::Settled { id } => partition.handle_settled(cx, id),
+
         Message::Append { epoch, previous, entries, durable } => {
             partition.handle_append(cx, epoch, previous, entries, durable);
         }
-        Message::Stored { epoch, index, node } => partition.handle_replica_stored(cx, epoch, index, node),
+        Message::Stored { epoch, index, node, is_short } => {
+            partition.handle_replica_stored(cx, epoch, index, node, is_short);
+        }
         Message::Reconcile { epoch, epochs, start } => partition.handle_reconcile(cx, epoch, &epochs, start),
         Message::Reconciled { epoch, index, node } => partition.handle_reconciled(cx, epoch, index, node),
         Message::Copy { epoch, index, epochs, state } => {
@@ -347,7 +409,8 @@ impl Message {
     fn client(&self) -> Option<SessionId> {
         match self {
             Message::Start(plan) => Some(plan.id.session),
-            Message::AskOutcome { id, .. } => Some(id.session),
+            Message::AskOutcome { id, .. } | Message::KeepStages { id } => Some(id.session),
+            Message::Stage(stage) => Some(stage.id.session),
             Message::Answered { session, .. } => Some(*session),
             Message::Look { request, .. }
             | Message::Pin { request, .. }

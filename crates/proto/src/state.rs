@@ -9,10 +9,10 @@ use alloc::{
 use tyr_types::Number;
 
 use crate::{
-    BlobName, ChunkName, Epoch, Outcome, PartitionId, RingVersion, SessionId, TransactionId,
+    BlobName, ChunkName, Epoch, Outcome, PartitionId, RingVersion, SessionId, Stages, TransactionId,
     canary::{Canary, planted},
     chunk::{Chunk, Old},
-    entry::{ChunkWrite, ChunkWrites, Entry, Link, Marks, Prepare, Refused},
+    entry::{ChunkWrite, ChunkWrites, Entry, Link, Mark, Marks, Prepare, Refused},
     head::{Head, Place},
     layout,
 };
@@ -28,6 +28,9 @@ pub struct State {
     chunks: BTreeMap<ChunkName, Chunk>,
     records: BTreeMap<TransactionId, Record>,
     marks: Marks,
+    /// Ids born below it that are not known are never executed: their sessions may have been forgotten.
+    sessions_floor: RingVersion,
+    stages: Stages,
     /// No head that was dropped had a higher number.
     heads_after: Number,
 }
@@ -58,6 +61,8 @@ impl State {
             chunks: BTreeMap::new(),
             records: BTreeMap::new(),
             marks: Marks::new(),
+            sessions_floor: RingVersion(0),
+            stages: Stages::default(),
             heads_after: Number::ZERO,
         }
     }
@@ -109,13 +114,33 @@ impl State {
     }
 
     /// Up to where a client has its answers, as far as this partition knows, and where that is logged.
-    pub fn mark(&self, session: SessionId) -> Option<(u64, u64)> {
+    pub fn mark(&self, session: SessionId) -> Option<Mark> {
         self.marks.get(&session).copied()
+    }
+
+    /// Sessions that have a mark, in order, each with the latest birth of its transactions.
+    pub fn sessions(&self) -> impl Iterator<Item = (SessionId, RingVersion)> {
+        self.marks.iter().map(|(session, mark)| (*session, mark.born))
     }
 
     /// Whether a transaction's client has its answer, so that it is not executed if it comes again.
     pub fn is_below_mark(&self, id: TransactionId) -> bool {
-        self.marks.get(&id.session).is_some_and(|(mark, _)| id.sequence < *mark)
+        self.marks.get(&id.session).is_some_and(|mark| id.sequence < mark.answered)
+    }
+
+    /// Whether nobody waits for a transaction's answer any more: its client has it, or its session was forgotten.
+    pub fn is_answered(&self, id: TransactionId) -> bool {
+        self.is_below_mark(id) || (!self.marks.contains_key(&id.session) && id.birth < self.sessions_floor)
+    }
+
+    /// Whether a transaction that is not known here may have been forgotten: it is not executed, for good.
+    pub fn is_over(&self, id: TransactionId) -> bool {
+        self.is_below_mark(id) || id.birth < self.sessions_floor
+    }
+
+    /// Payload that was received before its transactions began.
+    pub fn stages(&self) -> &Stages {
+        &self.stages
     }
 
     /// Folds an entry. Returns the blobs of which versions were superseded.
@@ -128,9 +153,9 @@ impl State {
                 record.refused = Some((index, refused.clone()));
                 record.outcome = Some(Outcome::Refused(refused.refusal));
                 record.outcome_index = Some(index);
-                if let Some(plan) = &refused.plan {
-                    self.raise_mark(index, refused.id.session, plan.answered);
-                }
+                self.stages.end(index, refused.id);
+                let answered = refused.plan.as_ref().map_or(0, |plan| plan.answered);
+                self.raise_mark(index, refused.id.session, answered, refused.id.birth);
             }
             Entry::Write(writes) => self.write(index, writes),
             Entry::Outcomes(outcomes) => {
@@ -140,15 +165,20 @@ impl State {
                     if let Some(record) = self.records.get_mut(id) {
                         record.outcome_index.get_or_insert(index);
                     }
+                    self.stages.end(index, *id);
                     self.drop_answered(*id);
                 }
                 return superseded;
             }
             Entry::Forget { id, answered } => {
                 self.records.remove(id);
-                self.raise_mark(index, id.session, *answered);
+                self.stages.end(index, *id);
+                self.raise_mark(index, id.session, *answered, id.birth);
             }
-            Entry::Mark { session, answered } => self.raise_mark(index, *session, *answered),
+            Entry::Mark { session, answered, born } => self.raise_mark(index, *session, *answered, *born),
+            Entry::Stage(stage) => self.stages.put(index, stage),
+            Entry::Unstage { id } => self.stages.end(index, *id),
+            Entry::Expire { session } => self.expire(*session),
             Entry::Collected { blob, up_to } => self.set_collected(index, blob, *up_to),
             Entry::Collect { chunk, up_to, keep } => self.collect(index, chunk, *up_to, keep),
         }
@@ -170,24 +200,27 @@ impl State {
             self.head_mut(blob).take_place(place, links);
             for write in effect.writes.iter().filter(|write| write.partition == self.partition) {
                 let name = ChunkName { blob: blob.clone(), index: write.chunk };
-                self.chunks.entry(name).or_default().log(stop.number, id, decider, write, index);
+                let write = self.stages.resolve(id, write);
+                self.chunks.entry(name).or_default().log(stop.number, id, decider, &write, index);
             }
         }
         self.records.entry(id).or_default().prepare = Some((index, prepare.clone()));
-        self.raise_mark(index, id.session, plan.answered);
+        self.raise_mark(index, id.session, plan.answered, id.birth);
     }
 
     fn write(&mut self, index: u64, writes: &Arc<ChunkWrites>) {
         for (blob, number, write) in &writes.writes {
             let name = ChunkName { blob: blob.clone(), index: write.chunk };
+            let write = self.stages.resolve(writes.id, write);
             let chunk = self.chunks.entry(name).or_default();
-            chunk.log(*number, writes.id, writes.decider, write, index);
+            chunk.log(*number, writes.id, writes.decider, &write, index);
         }
         let record = self.records.entry(writes.id).or_default();
         if record.write.is_none() {
             record.write = Some((index, writes.clone()));
         }
         if let Some(refusal) = writes.refused {
+            self.stages.end(index, writes.id);
             self.learn(writes.id, Outcome::Refused(refusal));
             let record = self.records.entry(writes.id).or_default();
             record.outcome_index.get_or_insert(index);
@@ -233,16 +266,35 @@ impl State {
     }
 
     /// Notes that a client has the answers of everything below a sequence, and forgets those that concern nobody else.
-    fn raise_mark(&mut self, index: u64, session: SessionId, answered: u64) {
-        let (mark, logged) = self.marks.entry(session).or_default();
-        if *mark < answered || (*mark == answered && *logged == NOT_LOGGED) {
-            (*mark, *logged) = (answered, index);
+    fn raise_mark(&mut self, index: u64, session: SessionId, answered: u64, born: RingVersion) {
+        if !self.marks.contains_key(&session) && born < self.sessions_floor {
+            // It was forgotten; what comes late does not bring it back.
+            return;
+        }
+        let mark = self.marks.entry(session).or_default();
+        mark.born = mark.born.max(born);
+        if mark.answered < answered || (mark.answered == answered && mark.log_index == NOT_LOGGED) {
+            (mark.answered, mark.log_index) = (answered, index);
         } else {
             return;
         }
+        self.stages.end_below(index, session, answered);
         let of = |sequence, birth| TransactionId { session, sequence, birth: RingVersion(birth) };
         let below = self.records.range(of(0, 0)..of(answered, 0)).map(|(id, _)| *id);
         for id in below.collect::<Vec<_>>() {
+            self.drop_answered(id);
+        }
+    }
+
+    /// Forgets a session, and the outcomes that concern nobody else. What is staged stays until its transaction has ended.
+    fn expire(&mut self, session: SessionId) {
+        let Some(mark) = self.marks.remove(&session) else { return };
+        if !planted(Canary::SessionForgotten) {
+            self.sessions_floor = self.sessions_floor.max(RingVersion(mark.born.0.saturating_add(1)));
+        }
+        let of = |sequence| TransactionId { session, sequence, birth: RingVersion(0) };
+        let all = self.records.range(of(0)..).take_while(|(id, _)| id.session == session);
+        for id in all.map(|(id, _)| *id).collect::<Vec<_>>() {
             self.drop_answered(id);
         }
     }
@@ -253,7 +305,7 @@ impl State {
             .records
             .get(&id)
             .is_some_and(|record| record.outcome_index.is_some() && record.concerns_nobody_else());
-        if (self.is_below_mark(id) || planted(Canary::ForgottenEarly)) && is_of_no_use {
+        if (self.is_answered(id) || planted(Canary::ForgottenEarly)) && is_of_no_use {
             self.records.remove(&id);
         }
     }
@@ -279,12 +331,14 @@ impl State {
     pub fn trim_log(&mut self, start: u64) {
         self.heads.values_mut().for_each(|head| head.trim_log(start));
         self.chunks.values_mut().for_each(|chunk| chunk.trim_log(start));
+        self.stages.trim_log(start);
     }
 
     /// Takes back what was folded from entries after an index.
     pub fn cut_log(&mut self, last: u64) {
         self.heads.values_mut().for_each(|head| head.cut_log(last));
         self.chunks.values_mut().for_each(|chunk| chunk.cut_log(last));
+        self.stages.cut_log(last);
         let lost = |index: u64| index > last;
         for record in self.records.values_mut() {
             record.prepare.take_if(|(index, _)| lost(*index));
@@ -296,8 +350,8 @@ impl State {
         }
         self.records.retain(|_, record| record.is_known());
         // What clients said stays true.
-        for (_, logged) in self.marks.values_mut().filter(|(_, logged)| lost(*logged)) {
-            *logged = NOT_LOGGED;
+        for mark in self.marks.values_mut().filter(|mark| lost(mark.log_index)) {
+            mark.log_index = NOT_LOGGED;
         }
     }
 }
@@ -336,5 +390,6 @@ impl Record {
 }
 
 // The promises come first, so that heads and chunks refer to their payload.
-layout!(struct State { partition, records, marks, heads_after, heads, chunks });
+layout!(struct State { partition, records, stages, marks, sessions_floor, heads_after, heads, chunks });
+layout!(struct Mark { answered, log_index, born });
 layout!(struct Record { prepare, write, refused, outcome, outcome_index, olds });

@@ -109,6 +109,18 @@ pub enum Operation {
         /// The bytes.
         bytes: Arc<[u8]>,
     },
+    /// Writes bytes at an offset that are staged with the partitions of their chunks.
+    WriteStaged {
+        /// The first byte's offset.
+        offset: u64,
+        /// How many bytes.
+        length: u64,
+    },
+    /// Writes bytes at the end that are staged with the head's partition. Answers the offset.
+    AppendStaged {
+        /// How many bytes.
+        length: u64,
+    },
     /// Sets the size, extending with zeros; refused if the blob does not exist.
     Truncate {
         /// The new size.
@@ -143,6 +155,14 @@ pub enum Refusal {
     Fenced,
     /// An operation is not possible, such as a transform across two chunks or a blob past the largest offset.
     Invalid,
+    /// Too many transactions wait at a head that it needs; to be tried again later.
+    Busy,
+    /// There is no room for it.
+    Full,
+    /// Payload of it is not staged, or no longer; to be sent again under a new id.
+    Unstaged,
+    /// Too few replicas of a partition are left to take writes.
+    TooFewReplicas,
 }
 
 /// How a transaction ended.

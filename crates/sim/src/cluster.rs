@@ -1,5 +1,6 @@
 //! A whole cluster and its clients in one process, from one seed: the shipped protocol on simulated disks, clocks, and links.
 
+pub mod bounds;
 pub mod caller;
 pub mod canaries;
 pub mod disk;
@@ -8,6 +9,7 @@ pub mod management;
 pub mod manager;
 pub mod pins;
 pub mod profile;
+pub mod promises;
 pub mod run;
 pub mod server;
 pub mod sightings;

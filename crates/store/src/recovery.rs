@@ -13,7 +13,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use tyr_env::{Access, BLOCK_SIZE, Blocks, Clock, Disk, Write};
+use tyr_env::{Access, BLOCK_SIZE, Blocks, Clock, Disk, File, Write};
 use tyr_types::{BlobId, Error, ErrorKind, KeyspaceId, Number, Result};
 use tyr_wire::{
     Reader,
@@ -497,6 +497,8 @@ fn adopt_unnamed(
     if !is_whole && header.is_some() {
         return Err(cut_short(&name, length));
     }
+    // The name of a file that is removed is not used again: nobody knows whether its creation was durable.
+    segments.pass_over(id);
     if !is_whole {
         // Its preparation was cut short.
         return disk.remove(&name).map_err(failed);
@@ -508,6 +510,7 @@ fn adopt_unnamed(
             found.logs.insert(header.first_sequence, segment);
         }
         (Some(_), SegmentKind::Bulk(keyspace)) => {
+            make_header_durable(disk, &*file).map_err(failed)?;
             found.bulk.push((keyspace, segments.adopt(id, kind, file, 0, SEGMENT_HEADER_SIZE as u64)));
         }
         (None, _) => {
@@ -536,6 +539,14 @@ fn was_settled(segment: &Arc<Segment>) -> Result<bool> {
         }
     }
     Ok(false)
+}
+
+/// Writes the header of a bulk segment again. A process that was killed may have left it only with the file system, and what is going to
+/// be written behind it is lost without it.
+fn make_header_durable(disk: &dyn Disk, file: &dyn File) -> std::io::Result<()> {
+    let mut block = Blocks::zeroed(SEGMENT_HEADER_SIZE);
+    file.read_at(0, block.as_bytes_mut())?;
+    disk.write_durably(&[Write { file, position: 0, bytes: block.as_bytes() }])
 }
 
 fn read_header(segment: &Segment) -> Result<Option<SegmentHeader>> {

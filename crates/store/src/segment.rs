@@ -248,6 +248,11 @@ impl Segments {
         pool.emptied.push(Arc::new(Segment::candidate(id, kind, file)));
     }
 
+    /// Gives out no id up to this one: a file that had it was removed.
+    pub fn pass_over(&self, id: SegmentId) {
+        self.pool.lock().skip(id);
+    }
+
     /// A segment to fill: a spare, or one prepared now. Fails with `full` if there is no space.
     pub fn take(&self, kind: SegmentKind) -> Result<Arc<Segment>> {
         if self.spares(kind) == 0 {

@@ -103,6 +103,10 @@ fn a_failed_write_or_sync_stops_writing_and_loses_nothing() {
 fn files_of_a_process_whose_disk_failed_do_no_harm_to_the_next_one() {
     strike_everywhere(&Fault::Error, |mut session, _| {
         session.abandon();
+        if session.disk.strikes().iter().any(|strike| strike.what == "sync names") {
+            // No name that was changed is ever durable again before the file system has been mounted anew.
+            return;
+        }
         // The machine runs on, and with it what the file system holds in memory.
         let mut next = recover(session.disk.snapshot(), &session.states[session.acked..]);
         for seed in 0..12 {

@@ -7,8 +7,8 @@ use std::{
 
 use tyr_env::Disk;
 use tyr_proto::{
-    ClassId, Epoch, Incarnation, Log, NodeId, Output, Partition, PartitionId, Replica, SessionId, ShardId,
-    State, cluster::Identity, encoding::to_bytes, entry::Entry,
+    ClassId, Epoch, Incarnation, Log, NodeId, Output, Partition, PartitionId, Replica, RingVersion,
+    SessionId, ShardId, State, cluster::Identity, encoding::to_bytes, entry::Entry,
 };
 use tyr_sim_env::{CrashMode, Fault, SimClock, SimDisk};
 use tyr_store::{Create, Store};
@@ -84,7 +84,7 @@ impl Bench {
 }
 
 fn mark(answered: u64) -> Entry {
-    Entry::Mark { session: SessionId(answered % 3), answered }
+    Entry::Mark { session: SessionId(answered % 3), answered, born: RingVersion(1) }
 }
 
 /// What a partition holds, to be compared.
@@ -194,13 +194,13 @@ fn large_entries_and_states_are_found_whole() {
     let disk = SimDisk::new(7);
     let mut bench = Bench::new(&disk, 1 << 20);
     let ids = (0..20_000).map(|sequence| {
-        let birth = tyr_proto::RingVersion(sequence);
+        let birth = RingVersion(sequence);
         let id = tyr_proto::TransactionId { session: SessionId(1), sequence, birth };
         (id, tyr_proto::Outcome::Committed)
     });
     bench.push(1, Entry::Outcomes(ids.collect()));
     (0..5_000).for_each(|session| {
-        bench.push(1, Entry::Mark { session: SessionId(session), answered: 1 });
+        bench.push(1, Entry::Mark { session: SessionId(session), answered: 1, born: RingVersion(1) });
     });
     bench.checkpoint();
     bench.settle().expect("durable");

@@ -100,6 +100,8 @@ pub enum Command {
     },
     /// Drops a keyspace.
     DropKeyspace(KeyspaceId),
+    /// Raises the ring version to this one at least though nothing changes: what is born from then on is told from what was born before.
+    Advance(RingVersion),
 }
 
 /// What an accepted command answers, with the ring version at which it is in effect.

@@ -26,6 +26,8 @@ pub enum Subject {
     Keyspace(KeyspaceId),
     /// A partition.
     Partition(PartitionId),
+    /// Nothing but the version.
+    Version,
 }
 
 /// Something as it is now.
@@ -116,6 +118,7 @@ impl Cluster {
 
     fn fact(&self, subject: Subject) -> Option<Fact> {
         Some(match subject {
+            Subject::Version => return None,
             Subject::Class(id) => Fact::Class(id, self.classes.get(&id)?.settings),
             Subject::Member(node) => Fact::Member(node, self.members.get(&node)?.clone()),
             Subject::Keyspace(id) => Fact::Keyspace(id, self.keyspaces.get(&id)?.clone()),

@@ -30,6 +30,7 @@ layout!(enum Command {
     11 => CreateKeyspace { name, class, seed, settings },
     12 => AlterKeyspace { id, settings },
     13 => DropKeyspace(id),
+    14 => Advance(version),
 });
 layout!(enum Answer { 0 => Done(version), 1 => Registered(node, version), 2 => KeyspaceCreated(id, version) });
 layout!(enum Refusal {
@@ -62,7 +63,7 @@ layout!(enum Response {
     3 => Ring(difference),
     4 => Elsewhere(leader),
 });
-layout!(enum Subject { 0 => Class(id), 1 => Member(node), 2 => Keyspace(id), 3 => Partition(id) });
+layout!(enum Subject { 0 => Class(id), 1 => Member(node), 2 => Keyspace(id), 3 => Partition(id), 4 => Version });
 
 impl Encode for Zone {
     fn encode(&self, out: &mut Encoder) {

@@ -19,9 +19,12 @@ layout!(enum Entry {
     3 => Write(writes),
     4 => Outcomes(outcomes),
     5 => Forget { id, answered },
-    6 => Mark { session, answered },
+    6 => Mark { session, answered, born },
     7 => Collected { blob, up_to },
     8 => Collect { chunk, up_to, keep },
+    9 => Stage(stage),
+    10 => Unstage { id },
+    11 => Expire { session },
 });
 
 layout!(struct Prepare { plan, stops } check |prepare: &Prepare| {
@@ -70,6 +73,12 @@ impl Encode for ChunkOperation {
                 out.byte(2);
                 out.varint(*offset);
             }
+            ChunkOperation::Staged { offset, payload, part } => {
+                out.byte(3);
+                out.varint(*offset);
+                payload.encode(out);
+                part.encode(out);
+            }
         }
     }
 }
@@ -78,19 +87,28 @@ impl Decode for ChunkOperation {
     fn decode(input: &mut Decoder<'_>) -> Result<Self, Malformed> {
         let (kind, offset) = (input.byte()?, input.varint()?);
         let (operation, length) = match kind {
+            3 => {
+                let (payload, part): (_, core::ops::Range<u64>) =
+                    (Decode::decode(input)?, Decode::decode(input)?);
+                let length = part.end.saturating_sub(part.start);
+                (ChunkOperation::Staged { offset, payload, part }, length)
+            }
             0 => {
                 let (bytes, part) = input.payload_part()?;
-                let length = part.len();
+                let length = part.len() as u64;
                 (ChunkOperation::Write { offset, bytes, part }, length)
             }
             1 => {
                 let (transform, answers) = (tyr_types::Transform::decode(input)?, Decode::decode(input)?);
-                (ChunkOperation::Transform { offset, transform, answers }, transform.number_type().size())
+                (
+                    ChunkOperation::Transform { offset, transform, answers },
+                    transform.number_type().size() as u64,
+                )
             }
             2 => (ChunkOperation::Cut { offset }, 0),
             _ => return Err(Malformed("there is no such kind of ChunkOperation")),
         };
-        let end = offset.checked_add(length as u64).filter(|end| *end <= OFFSET_MAX);
+        let end = offset.checked_add(length).filter(|end| *end <= OFFSET_MAX);
         ensure(end.is_some(), "a chunk is changed past the largest offset")?;
         Ok(operation)
     }

@@ -19,11 +19,13 @@ layout!(struct RequestId { session, number });
 layout!(enum Message {
     0 => Start(plan),
     1 => AskOutcome { id, settle },
-    2 => Answered { session, answered },
+    2 => Answered { session, answered, born },
     3 => Look { request, blob },
     4 => Pin { request, blob, keep },
     5 => Read { request, chunk, range, at },
     6 => Scan { request, after, inclusive, limit },
+    16 => Stage(stage),
+    17 => KeepStages { id },
 
     32 => Pass { plan, stops },
     33 => Release { id },
@@ -38,9 +40,13 @@ layout!(enum Message {
     42 => NumberLost { number, id },
     43 => Forget { id, answered, driver },
     44 => Forgotten { id, part },
+    48 => Pull { id, payload, part, partition },
+    49 => Pulled(stage),
+    50 => Settle { id, partition, node },
+    51 => Settled { id },
 
     64 => Append { epoch, previous, entries, durable },
-    65 => Stored { epoch, index, node },
+    65 => Stored { epoch, index, node, is_short },
     66 => Reconcile { epoch, epochs, start },
     67 => Reconciled { epoch, index, node },
     68 => Copy { epoch, index, epochs, state },
@@ -59,6 +65,8 @@ layout!(enum Answer {
     4 => Names { request, names, more },
     5 => MarkNoted { partition, answered },
     6 => Elsewhere { partition, configuration },
+    16 => Staged { id, payload, from },
+    17 => Unstaged { id, refusal },
 });
 layout!(struct Looked { creation, size, attributes, written });
 

@@ -42,9 +42,21 @@ layout!(enum Operation {
     4 => Truncate { size },
     5 => Transform { offset, transform },
     6 => SetAttribute { name, value },
+    16 => WriteStaged { offset, length },
+    17 => AppendStaged { length },
 });
 
-layout!(enum Refusal { 0 => Conflict, 1 => Exists, 2 => NotFound, 3 => Fenced, 4 => Invalid });
+layout!(enum Refusal {
+    0 => Conflict,
+    1 => Exists,
+    2 => NotFound,
+    3 => Fenced,
+    4 => Invalid,
+    5 => Busy,
+    6 => Full,
+    7 => Unstaged,
+    8 => TooFewReplicas,
+});
 layout!(enum Outcome { 0 => Committed, 1 => Refused(refusal) });
 layout!(struct OperationResult { head, operation, value });
 layout!(enum ResultValue { 0 => Offset(offset), 1 => Old(bytes) });

@@ -1,7 +1,7 @@
 //! The head phase: a transaction visits the heads that it touches in one global order (design, section 5).
 
 use alloc::{
-    collections::{BTreeSet, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
     vec::Vec,
 };
@@ -10,7 +10,7 @@ use tyr_types::Number;
 
 use super::{Partition, reminders::Reminders};
 use crate::{
-    BlobName, Outcome, Plan, Refusal, TransactionId,
+    BlobName, HeadPlan, Operation, Outcome, Plan, Refusal, TransactionId,
     canary::{Canary, planted},
     effects::Context,
     entry::{Entry, HeadEffect, Prepare, Refused, Stop},
@@ -28,6 +28,8 @@ use crate::{
 pub struct Queue {
     waiting: VecDeque<Visit>,
     ids: BTreeSet<TransactionId>,
+    /// How many wait at each head.
+    waiting_at: BTreeMap<BlobName, usize>,
     /// Transactions whose lock point has not been heard of, to be passed on again.
     pub(super) unreleased: Reminders,
     stirred: bool,
@@ -57,6 +59,27 @@ impl Queue {
         self.ids.contains(&id)
     }
 
+    fn push(&mut self, visit: Visit) {
+        self.ids.insert(visit.plan.id);
+        for head in &visit.plan.heads[visit.own.heads.clone()] {
+            *self.waiting_at.entry(head.blob.clone()).or_default() += 1;
+        }
+        self.waiting.push_back(visit);
+        self.stirred = true;
+    }
+
+    /// A transaction has waited long enough.
+    fn leave(&mut self, visit: &Visit) {
+        self.ids.remove(&visit.plan.id);
+        for head in &visit.plan.heads[visit.own.heads.clone()] {
+            let Some(count) = self.waiting_at.get_mut(&head.blob) else { continue };
+            *count -= 1;
+            if *count == 0 {
+                self.waiting_at.remove(&head.blob);
+            }
+        }
+    }
+
     /// Notes that something was decided or freed.
     pub fn stir(&mut self) {
         self.stirred = true;
@@ -76,8 +99,8 @@ impl Partition {
         }
         let is_fenced = self.configuration.floor > id.birth && !planted(Canary::FloorIgnored);
         // Who passes it on has not heard how it ended; a copy that is late finds nobody whom the refusal concerns.
-        let is_over = is_fenced || self.state.is_below_mark(id);
-        if self.state.is_below_mark(id) && stops.is_empty() {
+        let is_over = is_fenced || self.state.is_over(id);
+        if self.state.is_over(id) && stops.is_empty() {
             cx.answer(id.session, Answer::Outcome { id, outcome: None });
             return;
         }
@@ -93,12 +116,22 @@ impl Partition {
         }
         if is_over {
             self.refuse(cx, &plan, stops, Refusal::Fenced);
+        } else if self.is_busy(cx, &plan, &own, stops.is_empty()) {
+            self.refuse(cx, &plan, stops, Refusal::Busy);
         } else {
-            self.chain.ids.insert(id);
-            self.chain.waiting.push_back(Visit { plan, stops, own });
-            self.chain.stirred = true;
+            self.chain.push(Visit { plan, stops, own });
         }
         self.settle(cx);
+    }
+
+    /// Whether too many wait at a head that is visited. At the first stop nothing has been promised; at a later one there is room for
+    /// those who hold slots elsewhere.
+    fn is_busy(&self, cx: &Context, plan: &Plan, own: &StopPlan, is_first: bool) -> bool {
+        let most = if is_first { cx.limits.waiting_max } else { cx.limits.waiting_max.saturating_mul(2) };
+        let heads = plan.heads[own.heads.clone()].iter();
+        heads
+            .into_iter()
+            .any(|head| self.chain.waiting_at.get(&head.blob).is_some_and(|count| *count >= most))
     }
 
     fn is_known(&self, id: TransactionId) -> bool {
@@ -142,11 +175,11 @@ impl Partition {
                     continue;
                 }
                 Attempt::Prepared(effects) => {
-                    self.chain.ids.remove(&visit.plan.id);
+                    self.chain.leave(&visit);
                     self.prepare(cx, visit, effects);
                 }
                 Attempt::Refused(refusal) => {
-                    self.chain.ids.remove(&visit.plan.id);
+                    self.chain.leave(&visit);
                     self.refuse(cx, &visit.plan, visit.stops, refusal);
                 }
             }
@@ -157,6 +190,9 @@ impl Partition {
         let mut effects = Vec::new();
         for position in visit.own.heads.clone() {
             let plan = &visit.plan.heads[position];
+            if let Some(refusal) = self.lacks_means(cx, plan) {
+                return Attempt::Refused(refusal);
+            }
             let Some(keyspace) = cx.keyspaces.get(&plan.blob.keyspace) else {
                 return Attempt::Refused(Refusal::NotFound);
             };
@@ -165,16 +201,36 @@ impl Partition {
             }
             let beginning = crate::head::Head::beginning_after(self.state.heads_after());
             let head = self.state.head(&plan.blob).unwrap_or(&beginning);
-            if !head.slot_is_free_for(access(plan.only_reads())) {
+            let is_full = head.places().len() >= cx.limits.places_max;
+            if is_full || !head.slot_is_free_for(access(plan.only_reads())) {
                 return Attempt::Waits;
             }
             match evaluate(head, position, plan, keyspace) {
                 Evaluation::Waits => return Attempt::Waits,
                 Evaluation::Refused(refusal) => return Attempt::Refused(refusal),
-                Evaluation::Ready(effect) => effects.push(Arc::new(effect)),
+                Evaluation::Ready(effect)
+                    if self.has_staged(visit.plan.id, &effect, &appends(position, plan)) =>
+                {
+                    effects.push(Arc::new(effect));
+                }
+                Evaluation::Ready(_) => return Attempt::Refused(Refusal::Unstaged),
             }
         }
         Attempt::Prepared(effects)
+    }
+
+    /// Whether a write of a head cannot be taken for want of room or of replicas. Nothing is promised here yet; what is past its lock point
+    /// is never asked this. What frees room needs none.
+    fn lacks_means(&self, cx: &Context, plan: &HeadPlan) -> Option<Refusal> {
+        let frees =
+            |operation: &Operation| matches!(operation, Operation::Delete | Operation::Truncate { .. });
+        if plan.only_reads() {
+            None
+        } else if self.is_below_minimum(cx) {
+            Some(Refusal::TooFewReplicas)
+        } else {
+            (self.is_short(cx) && !plan.operations.iter().all(frees)).then_some(Refusal::Full)
+        }
     }
 
     /// Takes the next number at every head of the stop, logs the promise, and passes on without waiting for it.
@@ -252,6 +308,16 @@ impl Partition {
             self.chain.unreleased.add(cx.now, id);
         }
     }
+}
+
+/// The payload of a head's staged appends with their lengths.
+fn appends(position: usize, plan: &HeadPlan) -> Vec<((u16, u16), u64)> {
+    let name = |operation: usize| Some((u16::try_from(position).ok()?, u16::try_from(operation).ok()?));
+    let length = |(place, operation): (usize, &Operation)| match operation {
+        Operation::AppendStaged { length } => Some((name(place)?, *length)),
+        _ => None,
+    };
+    plan.operations.iter().enumerate().filter_map(length).collect()
 }
 
 fn access(only_reads: bool) -> Access {

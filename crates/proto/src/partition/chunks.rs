@@ -32,7 +32,7 @@ impl Partition {
             (Some(index), None) if index <= self.durable => self.vote_for_writes(cx, id),
             (Some(_), None) => {}
             (Some(_), Some(refusal)) => self.handle_outcome(cx, id, Outcome::Refused(refusal), Some(driver)),
-            (None, _) if self.state.is_below_mark(id) && self.has_passed(writes) => {
+            (None, _) if self.state.is_over(id) && self.has_passed(writes) => {
                 // Forgotten, or dead long ago: its places are taken.
                 for message in [
                     Message::Vote { id, part: Part::Chunks(self.id) },
@@ -46,6 +46,7 @@ impl Partition {
                 let replaces = self.held.get(&id).is_none_or(|held| held.writes.refused.is_none());
                 if replaces {
                     self.held.insert(id, held);
+                    self.pull(cx, writes);
                     self.log_held(cx);
                 }
             }
@@ -61,9 +62,10 @@ impl Partition {
     }
 
     /// Logs what no longer waits for anything.
-    fn log_held(&mut self, cx: &mut Context) {
+    pub(super) fn log_held(&mut self, cx: &mut Context) {
         loop {
-            let free = self.held.iter().find(|(_, held)| self.all_arrived(&held.writes)).map(|(id, _)| *id);
+            let is_free = |writes| self.all_arrived(writes) && self.lacking(cx, writes).is_empty();
+            let free = self.held.iter().find(|(_, held)| is_free(&held.writes)).map(|(id, _)| *id);
             let Some(mut held) = free.and_then(|id| self.held.remove(&id)) else { return };
             held.writes = self.as_known(held.writes);
             let (id, refused) = (held.writes.id, held.writes.refused);
@@ -176,13 +178,16 @@ impl Partition {
     /// Asks for the fate of writes that wait for long.
     pub(super) fn tick_chunks(&mut self, cx: &mut Context) {
         let mut questions: BTreeSet<(PartitionId, Number, TransactionId)> = BTreeSet::new();
+        let mut late = Vec::new();
         for (id, held) in &mut self.held {
             if cx.now.since(held.asked_at) >= RESEND_AFTER {
                 held.asked_at = cx.now;
                 questions
                     .extend(numbers(cx, &held.writes).into_iter().map(|(head, number)| (head, number, *id)));
+                late.push(held.writes.clone());
             }
         }
+        late.iter().for_each(|writes| self.pull(cx, writes));
         for id in self.unsure.take_due(cx.now) {
             let Some(record) = self.state.record(id).filter(|record| record.outcome.is_none()) else {
                 continue;

@@ -11,8 +11,8 @@ use alloc::{
 
 use super::{Partition, RESEND_AFTER};
 use crate::{
-    BlobName, NodeId, OperationResult, Outcome, PartitionId, Plan, Refusal, ResultValue, SessionId, Time,
-    TransactionId,
+    BlobName, NodeId, OperationResult, Outcome, PartitionId, Plan, Refusal, ResultValue, RingVersion,
+    SessionId, Time, TransactionId,
     canary::{Canary, planted},
     effects::{Context, Effect},
     entry::{ChunkOperation, ChunkWrites, Entry, Part, Prepare, Refused, Stop, distant_writes},
@@ -107,6 +107,7 @@ impl Partition {
                 _ => {}
             }
         }
+        self.resume_staging(cx.now);
         self.chain.stir();
     }
 
@@ -247,6 +248,7 @@ impl Partition {
         if self.drives.contains_key(&id) {
             self.decide(cx, id, outcome);
         }
+        self.unstage(cx, id);
         if self.state.record(id).is_some() {
             self.learn(id, outcome);
             if self.is_established() {
@@ -365,7 +367,7 @@ impl Partition {
     /// Ends what needs no more driving; asks the other partitions to forget what nobody needs.
     fn end_drive_if_done(&mut self, cx: &mut Context, id: TransactionId) {
         let outcome_index = self.state.record(id).map(|record| record.outcome_index);
-        let is_answered = self.state.is_below_mark(id);
+        let is_answered = self.state.is_answered(id);
         let Some(drive) = self.drives.get_mut(&id) else { return };
         if is_answered {
             // The client has what the transforms answered; who computed it may have forgotten it.
@@ -435,17 +437,23 @@ impl Partition {
 
     /// A client has the answers of everything below a sequence. It hears that this is noted once a new
     /// primary would know it, too.
-    pub fn handle_answered(&mut self, cx: &mut Context, session: SessionId, answered: u64) {
+    pub fn handle_answered(
+        &mut self,
+        cx: &mut Context,
+        session: SessionId,
+        answered: u64,
+        born: RingVersion,
+    ) {
         if !self.is_established() {
             return;
         }
         match self.state.mark(session) {
-            Some((mark, index)) if mark >= answered && index <= self.durable => {
+            Some(mark) if mark.answered >= answered && mark.log_index <= self.durable => {
                 cx.answer(session, Answer::MarkNoted { partition: self.id, answered });
             }
-            Some((mark, index)) if mark >= answered && index <= self.log.last() => {}
+            Some(mark) if mark.answered >= answered && mark.log_index <= self.log.last() => {}
             _ => {
-                self.append(cx, Entry::Mark { session, answered });
+                self.append(cx, Entry::Mark { session, answered, born });
             }
         }
         self.settle(cx);
@@ -453,6 +461,11 @@ impl Partition {
 
     pub(super) fn handle_mark_durable(&mut self, cx: &mut Context, session: SessionId, answered: u64) {
         cx.answer(session, Answer::MarkNoted { partition: self.id, answered });
+        self.end_drives_of(cx, session);
+    }
+
+    /// Ends the drives of a session that wait for nothing but its client.
+    pub(super) fn end_drives_of(&mut self, cx: &mut Context, session: SessionId) {
         let ids: Vec<_> = self.drives.keys().filter(|id| id.session == session).copied().collect();
         for id in ids {
             self.end_drive_if_done(cx, id);
@@ -495,7 +508,7 @@ impl Partition {
                 record.refused.as_ref().is_none_or(|(index, _)| *index <= self.durable).then_some(refused)
             }),
             // Below the mark it may be forgotten instead; then the asker's partition has the outcome in its log.
-            None if self.lacks_for_good(id) && !self.state.is_below_mark(id) => {
+            None if self.lacks_for_good(id) && !self.state.is_over(id) => {
                 Some(Outcome::Refused(Refusal::Fenced))
             }
             None if planted(Canary::AbsentIsRefused) && self.state.record(id).is_none() => {
@@ -525,7 +538,7 @@ impl Partition {
             if refused.is_none_or(|(index, _)| *index <= self.durable) {
                 self.answer_again(cx, id);
             }
-        } else if self.state.is_below_mark(id) {
+        } else if self.state.is_over(id) {
             cx.answer(id.session, Answer::Outcome { id, outcome: None });
         } else if self.configuration.floor > id.birth || (settle && planted(Canary::AbsentIsRefused)) {
             let outcome = Some((Outcome::Refused(Refusal::Fenced), Vec::new()));
@@ -617,7 +630,7 @@ fn answers_of_writes(writes: &ChunkWrites) -> Vec<(u16, u16)> {
 fn answer_of(operation: &ChunkOperation) -> Option<(u16, u16)> {
     match operation {
         ChunkOperation::Transform { answers, .. } => Some(*answers),
-        ChunkOperation::Write { .. } | ChunkOperation::Cut { .. } => None,
+        ChunkOperation::Write { .. } | ChunkOperation::Staged { .. } | ChunkOperation::Cut { .. } => None,
     }
 }
 

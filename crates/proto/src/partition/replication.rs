@@ -24,6 +24,15 @@ pub struct Peer {
     stored: Option<u64>,
     sent_at: Time,
     progress_at: Time,
+    /// Its disk has no room for more than what has been promised.
+    is_short: bool,
+}
+
+impl Peer {
+    /// Whether nothing is durable without it, and its disk is short of room.
+    pub fn is_short(&self) -> bool {
+        self.is_counted && self.is_short
+    }
 }
 
 /// Entries that came before those in front of them, by the index of the first.
@@ -75,6 +84,8 @@ impl Partition {
         self.ready.clear();
         self.held.clear();
         self.unsure = Reminders::default();
+        self.renewals.clear();
+        self.sessions = super::sessions::Sessions::default();
         self.collection = collection::Collection::default();
         self.drop_readers(cx);
     }
@@ -88,6 +99,7 @@ impl Partition {
                 stored: None,
                 sent_at: cx.now,
                 progress_at: cx.now,
+                is_short: false,
             };
             (replica.node, peer)
         };
@@ -164,16 +176,27 @@ impl Partition {
 
     fn acknowledge(&self, cx: &mut Context) {
         let epoch = self.configuration.epoch;
-        self.to_primary_of_self(cx, Message::Stored { epoch, index: self.stored, node: self.me.node });
+        self.to_primary_of_self(
+            cx,
+            Message::Stored { epoch, index: self.stored, node: self.me.node, is_short: cx.is_short },
+        );
     }
 
     /// A replica's log is durable up to an index.
-    pub fn handle_replica_stored(&mut self, cx: &mut Context, epoch: Epoch, index: u64, node: NodeId) {
+    pub fn handle_replica_stored(
+        &mut self,
+        cx: &mut Context,
+        epoch: Epoch,
+        index: u64,
+        node: NodeId,
+        is_short: bool,
+    ) {
         if epoch != self.configuration.epoch {
             return;
         }
         let Role::Primary { peers, .. } = &mut self.role else { return };
         let Some(peer) = peers.get_mut(&node) else { return };
+        peer.is_short = is_short;
         if peer.stored.is_some_and(|stored| index > stored) {
             peer.stored = Some(index);
             peer.progress_at = cx.now;
@@ -206,7 +229,9 @@ impl Partition {
     /// An entry is durable on all replicas: what was promised in it may be said.
     fn handle_durable(&mut self, cx: &mut Context, entry: &Entry) {
         match entry {
-            Entry::Marker | Entry::Collected { .. } => {}
+            Entry::Marker | Entry::Collected { .. } | Entry::Unstage { .. } => {}
+            Entry::Stage(stage) => self.handle_stage_durable(cx, stage),
+            Entry::Expire { session } => self.handle_expire_durable(cx, *session),
             Entry::Collect { chunk, .. } => self.handle_collect_durable(cx, chunk),
             Entry::Prepare(prepare) => self.ready.push_back(prepare.id()),
             Entry::Refuse(refused) => self.handle_refusal_durable(cx, refused),
@@ -216,7 +241,7 @@ impl Partition {
                     self.handle_outcome_durable(cx, *id);
                 }
             }
-            Entry::Mark { session, answered } => self.handle_mark_durable(cx, *session, *answered),
+            Entry::Mark { session, answered, .. } => self.handle_mark_durable(cx, *session, *answered),
             Entry::Forget { id, .. } => self.handle_forget_durable(cx, *id),
         }
     }

@@ -109,6 +109,25 @@ fn a_late_refusal_does_not_drop_a_committed_write_that_waits_for_its_turn() {
 }
 
 #[test]
+fn that_a_decider_knows_a_transaction_no_more_does_not_refuse_what_waits_for_its_outcome() {
+    let mut router = primary();
+    let write = ChunkWrite {
+        chunk: 1,
+        partition: partition(0),
+        previous: None,
+        operations: Vec::from([ChunkOperation::Cut { offset: 0 }]),
+    };
+    let writes = Vec::from([(blob(), Number::new(1, 5), write)]);
+    let writes = Arc::new(ChunkWrites { id: id(1), decider: partition(1), refused: None, writes });
+    for message in [Message::Write { writes, driver: partition(1) }, Message::Settled { id: id(1) }] {
+        router.handle_message(Time(0), true, Envelope { partition: partition(0), message });
+        run(&mut router);
+    }
+    let record = router.partition(partition(0)).unwrap().state().record(id(1)).unwrap();
+    assert!(record.write.is_some() && record.outcome.is_none());
+}
+
+#[test]
 fn a_stop_votes_again_when_it_hears_of_the_lock_point() {
     let mut router = primary();
     let head = |index: u32, key: &str| HeadPlan {

@@ -8,8 +8,8 @@ use std::{collections::BTreeMap, fmt::Debug, sync::Arc};
 use tyr_proto::{
     BlobName, ChunkName, ClassId, Configuration, Epoch, Grant, HeadPlan, Incarnation, Keyspace, KeyspaceSeed,
     Layout, LeaseRequest, NodeId, Operation, OperationResult, Outcome, PartitionCount, PartitionId,
-    Placement, Plan, Refusal, Replica, ResultValue, RingVersion, Seen, SessionId, State, Time, TransactionId,
-    ZoneRule,
+    Placement, Plan, Refusal, Replica, ResultValue, RingVersion, Seen, SessionId, Stage, State, Time,
+    TransactionId, ZoneRule,
     cluster::{self, ClassSettings, Cluster, ClusterId, Command, Identity, Position, Proposal, Zone},
     encoding::{Decode, Encode, Malformed, from_bytes, to_bytes},
     entry::{
@@ -186,6 +186,8 @@ fn operations() -> Vec<Operation> {
         Operation::Transform { offset: 9, transform: Transform::add(Operand::U64(1)) },
         Operation::SetAttribute { name: "a".into(), value: Some(payload(2)) },
         Operation::SetAttribute { name: "ä".into(), value: None },
+        Operation::WriteStaged { offset: 1 << 40, length: 1 << 20 },
+        Operation::AppendStaged { length: 1 << 20 },
     ]
 }
 
@@ -214,6 +216,7 @@ fn effect(plan: &Plan) -> Arc<HeadEffect> {
         ChunkOperation::Write { offset: 0, bytes: shared.clone(), part: 0..40 },
         ChunkOperation::Write { offset: 200, bytes: shared.clone(), part: 20..40 },
         ChunkOperation::Transform { offset: 9, transform, answers: (0, 5) },
+        ChunkOperation::Staged { offset: 70, payload: (0, 9), part: 30..100 },
     ];
     let previous = Some(Link { number: Number::new(1, 5), id: id(4), decider: partition(3) });
     let here = ChunkWrite { chunk: 0, partition: partition(1), previous, operations };
@@ -238,6 +241,12 @@ fn stops(plan: &Plan) -> Vec<Stop> {
     ]
 }
 
+/// The second half of a payload.
+fn stage() -> Arc<Stage> {
+    let (id, decider, bytes) = (id(40), partition(2), payload(60));
+    Arc::new(Stage { id, decider, payload: (1, 3), from: 300, bytes, part: 20..60 })
+}
+
 fn chunk_writes() -> Arc<ChunkWrites> {
     let bytes = payload(100);
     let operations = vec![
@@ -259,7 +268,17 @@ fn entries() -> Vec<Entry> {
         stops: stops[..1].to_vec(),
     };
     let unknown = Refused { id: id(13), refusal: Refusal::Fenced, plan: None, stops: Vec::new() };
-    let refusals = [Refusal::Conflict, Refusal::Exists, Refusal::NotFound, Refusal::Fenced, Refusal::Invalid];
+    let refusals = [
+        Refusal::Conflict,
+        Refusal::Exists,
+        Refusal::NotFound,
+        Refusal::Fenced,
+        Refusal::Invalid,
+        Refusal::Busy,
+        Refusal::Full,
+        Refusal::Unstaged,
+        Refusal::TooFewReplicas,
+    ];
     let outcomes = refusals.map(Outcome::Refused).into_iter().chain([Outcome::Committed]);
     vec![
         Entry::Marker,
@@ -269,7 +288,10 @@ fn entries() -> Vec<Entry> {
         Entry::Write(chunk_writes()),
         Entry::Outcomes((20..).map(id).zip(outcomes).collect()),
         Entry::Forget { id: id(3), answered: 2 },
-        Entry::Mark { session: SessionId(u64::MAX), answered: 4 },
+        Entry::Mark { session: SessionId(u64::MAX), answered: 4, born: RingVersion(1) },
+        Entry::Stage(stage()),
+        Entry::Unstage { id: id(4) },
+        Entry::Expire { session: SessionId(4) },
         Entry::Collected { blob: blob("one"), up_to: Number::MAX },
         Entry::Collect { chunk: chunk("one"), up_to: Number::new(2, 9), keep: vec![Number::new(1, 3)] },
     ]
@@ -298,11 +320,13 @@ pub fn messages() -> Vec<Message> {
     vec![
         Message::Start(plan.clone()),
         Message::AskOutcome { id, settle: true },
-        Message::Answered { session: SessionId(4), answered: 1000 },
+        Message::Answered { session: SessionId(4), answered: 1000, born: RingVersion(300) },
         Message::Look { request: request(), blob: blob("one") },
         Message::Pin { request: request(), blob: blob("one"), keep: false },
         Message::Read { request: request(), chunk: chunk("one"), range: 0..1 << 20, at },
         Message::Scan { request: request(), after: blob("one"), inclusive: true, limit: 1000 },
+        Message::Stage(stage()),
+        Message::KeepStages { id },
         Message::Pass { plan, stops },
         Message::Release { id },
         Message::Write { writes: chunk_writes(), driver: partition },
@@ -316,8 +340,12 @@ pub fn messages() -> Vec<Message> {
         Message::NumberLost { number, id },
         Message::Forget { id, answered: 7, driver: partition },
         Message::Forgotten { id, part: partition },
+        Message::Pull { id, payload: (1, 3), part: 200..400, partition },
+        Message::Pulled(stage()),
+        Message::Settle { id, partition, node },
+        Message::Settled { id },
         append(epoch, 400),
-        Message::Stored { epoch, index: 401, node },
+        Message::Stored { epoch, index: 401, node, is_short: true },
         Message::Reconcile { epoch, epochs: epochs.clone(), start: 5 },
         Message::Reconciled { epoch, index: 5, node },
         Message::Copy { epoch, index: 500, epochs, state: Arc::new(state()) },
@@ -344,6 +372,8 @@ fn answers() -> Vec<Answer> {
         Answer::Bytes { request, version: Number::ZERO, bytes: vec![7; 20], whole: true },
         Answer::Expired { request },
         Answer::Names { request, names: vec![blob("a"), blob("b")], more: true },
+        Answer::Staged { id: id(12), payload: (1, 3), from: 300 },
+        Answer::Unstaged { id: id(12), refusal: Refusal::Full },
         Answer::MarkNoted { partition: partition(2), answered: 12 },
         Answer::Elsewhere { partition: partition(2), configuration: configuration() },
     ]
@@ -374,7 +404,7 @@ fn state() -> State {
             up_to: Number::new(3, 391),
             keep: vec![],
         },
-        Entry::Mark { session: SessionId(8), answered: 5 },
+        Entry::Mark { session: SessionId(8), answered: 5, born: RingVersion(9) },
         Entry::Marker,
         Entry::Prepare(Arc::new(Prepare { plan: plan.clone(), stops: stops.clone() })),
     ];
@@ -403,6 +433,7 @@ pub fn commands() -> Vec<Command> {
         Command::CreateClass(class, class_settings()),
         Command::CreateKeyspace { name, class, seed: 0x1234_5678_9abc, settings: settings.clone() },
         Command::AlterKeyspace { id: KeyspaceId(1), settings },
+        Command::Advance(RingVersion(300)),
         Command::DropKeyspace(KeyspaceId(1)),
     ]
 }

@@ -9,7 +9,10 @@ use tyr_proto::{
 };
 use tyr_types::{Key, KeyspaceId, Number, Operand, Transform};
 
-use super::profile::{Kind, Profile};
+use super::{
+    bounds::Bounds,
+    profile::{Kind, Profile},
+};
 use crate::{Action, Blob, ClientId, History, Outcome, Register, TransactionId, random::Random};
 
 /// A client with what it is about.
@@ -17,6 +20,8 @@ use crate::{Action, Blob, ClientId, History, Outcome, Register, TransactionId, r
 pub struct Caller {
     /// The shipped client.
     pub client: Client,
+    session: SessionId,
+    bounds: Bounds,
     id: ClientId,
     random: Random,
     keyspaces: Arc<Keyspaces>,
@@ -133,6 +138,8 @@ pub const CHUNK: u64 = tyr_types::CHUNK_SIZE_MIN;
 const LIST_START: u64 = CHUNK - 40;
 /// The label of the operation that makes what has to exist.
 const SET_UP: &str = "set up";
+/// The sessions of one caller are this far apart.
+const SESSIONS_APART: u64 = 1000;
 /// Registers of a blob.
 pub const PARTS: u32 = 4;
 /// A long reader rests at most this many microseconds before it reads again.
@@ -181,8 +188,11 @@ fn range_of(register: Register) -> Range<u64> {
 impl Caller {
     /// A client that has done nothing.
     pub fn new(number: u32, keyspaces: Arc<Keyspaces>, profile: &Profile, random: Random) -> Self {
+        let session = SessionId(u64::from(number));
         Caller {
-            client: Client::new(SessionId(u64::from(number)), keyspaces.clone()),
+            client: client(session, &keyspaces, profile.bounds),
+            session,
+            bounds: profile.bounds,
             id: ClientId(number),
             random,
             keyspaces,
@@ -194,6 +204,18 @@ impl Caller {
             expired: Vec::new(),
             ended: BTreeMap::new(),
         }
+    }
+
+    /// The session of its client.
+    pub fn session(&self) -> SessionId {
+        self.session
+    }
+
+    /// Its process dies, and with it the session: what was under way may happen at any later time. Another process goes on.
+    pub fn die(&mut self, now: u64, history: &mut History) {
+        self.session.0 += SESSIONS_APART;
+        self.client = client(self.session, &self.keyspaces, self.bounds);
+        self.end(now, history, Outcome::Unknown);
     }
 
     /// Whether it has nothing left to do.
@@ -502,6 +524,12 @@ impl Caller {
             Event::Expired(request) => self.read_expired(now, history, request),
             Event::Names(request, names, more) => self.names(now, history, request, names, more),
             Event::Ended(id, outcome, results) => self.ended(now, history, id, outcome, results),
+            Event::Forgotten(id) => {
+                let waits = |task: &Task| matches!(task.stage, Stage::Committing(current) if current == id);
+                if self.task.as_ref().is_some_and(waits) {
+                    self.end(now, history, Outcome::Unknown);
+                }
+            }
             Event::Unknown(id) => {
                 // Half of them are not waited for any longer: they may happen at any later time.
                 if self.random.below(2) == 0 {
@@ -895,6 +923,13 @@ impl Caller {
         history.act(task.place, Action::Scan { from, to, found });
         self.end(now, history, Outcome::Committed);
     }
+}
+
+fn client(session: SessionId, keyspaces: &Arc<Keyspaces>, bounds: Bounds) -> Client {
+    let mut client = Client::new(session, keyspaces.clone());
+    client.stage_above(bounds.staged_above);
+    client.set_limits(bounds.limits);
+    client
 }
 
 fn value_of(bytes: &[u8]) -> u64 {

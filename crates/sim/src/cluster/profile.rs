@@ -2,7 +2,7 @@
 
 use tyr_types::Durability;
 
-use super::storage::StorageProfile;
+use super::{bounds::Bounds, storage::StorageProfile};
 use crate::random::Random;
 
 /// The settings of a run.
@@ -40,6 +40,8 @@ pub struct Profile {
     pub faults_every: u64,
     /// Which faults there are, in the order of [`Fault`].
     pub faults: [bool; Fault::ALL.len()],
+    /// What nodes and clients are bounded by.
+    pub bounds: Bounds,
     /// What nodes are like inside.
     pub storage: StorageProfile,
     /// Whether what is sent is encoded, and what arrives is decoded. That changes nothing, and takes time.
@@ -203,6 +205,7 @@ impl Profile {
             faults_every: [0, 60_000, 200_000, 600_000]
                 [usize::try_from(random.below(4)).expect("below four")],
             faults,
+            bounds: Bounds::wide(),
             storage: StorageProfile::model(),
             as_bytes: false,
         }
@@ -238,6 +241,7 @@ impl Profile {
             disk: 100,
             faults_every: 0,
             faults: [false; Fault::ALL.len()],
+            bounds: Bounds::wide(),
             storage: StorageProfile::model(),
             as_bytes: false,
         }

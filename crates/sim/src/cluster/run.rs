@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tyr_proto::{PartitionId, State};
 
-use super::{caller::Layout, profile::Profile, storage::StorageProfile, world::World};
+use super::{bounds::Bounds, caller::Layout, profile::Profile, storage::StorageProfile, world::World};
 use crate::{Outcome, check, random::Random};
 
 /// What a run showed.
@@ -63,8 +63,9 @@ impl Draw {
             Draw::Swarm => Profile::swarm(random),
             Draw::Focused => Profile::focused(random),
         };
+        let bounds = Bounds::drawn(random, drawn.replicas);
         let storage = StorageProfile::drawn(seed, drawn.durability);
-        Profile { as_bytes: seed.is_multiple_of(4), storage, ..drawn.managed(seed) }
+        Profile { as_bytes: seed.is_multiple_of(4), storage, bounds, ..drawn.managed(seed) }
     }
 
     /// Runs a seed.
@@ -164,7 +165,9 @@ fn is_quiet(world: &World) -> bool {
             server.node().is_some_and(|node| {
                 node.partitions().filter(|partition| partition.has_role()).all(|partition| {
                     partition.unfinished() == 0
-                        && (!partition.is_established() || has_one_version_each(partition.state()))
+                        && (!partition.is_established()
+                            || (has_one_version_each(partition.state())
+                                && has_forgotten(world, partition.state())))
                 })
             })
         })
@@ -176,6 +179,11 @@ fn is_quiet(world: &World) -> bool {
                     .is_some_and(|partition| partition.is_established())
             })
         })
+}
+
+/// Whether clients that died are forgotten, too.
+fn has_forgotten(world: &World, state: &State) -> bool {
+    state.sessions().all(|(session, _)| world.callers().any(|caller| caller.session() == session))
 }
 
 fn has_one_version_each(state: &State) -> bool {
@@ -224,6 +232,10 @@ fn stuck(world: &World) -> String {
             continue;
         };
         for partition in node.partitions().filter(|partition| partition.has_role()) {
+            let sessions: Vec<_> = partition.state().sessions().collect();
+            if !has_forgotten(world, partition.state()) && partition.is_established() {
+                text.push_str(&format!("; {number} {} remembers {sessions:?}", partition.id()));
+            }
             if partition.unfinished() > 0 || !has_one_version_each(partition.state()) {
                 text.push_str(&format!("; {number} {}", partition.describe()));
             }

@@ -11,7 +11,9 @@ use tyr_proto::{
 use tyr_sim_env::Drift;
 use tyr_types::Error;
 
-use super::{disk::Disk, manager::TERMS, storage::StorageProfile, target::Target};
+use super::{
+    bounds::Bounds, disk::Disk, manager::TERMS, promises::Promise, storage::StorageProfile, target::Target,
+};
 use crate::random::Random;
 
 /// A node.
@@ -23,6 +25,13 @@ pub struct Server {
     clock: Clock,
     running: Option<Node>,
     storage: Storage,
+    bounds: Bounds,
+    /// Whether its disk has no room for more than what has been promised.
+    pub is_short: bool,
+    /// What it must not have logged.
+    pub broken: Option<String>,
+    /// What it promised, since this was last emptied.
+    pub promised: Vec<Promise>,
     /// What happened seldom, since this was last emptied.
     pub sighted: Vec<&'static str>,
     /// Counts starts, so that what was meant for an earlier process does not reach a later one.
@@ -68,6 +77,7 @@ impl Server {
         number: NodeId,
         keyspaces: Arc<Keyspaces>,
         profile: &StorageProfile,
+        bounds: Bounds,
         random: &mut Random,
     ) -> Self {
         let drift = i64::try_from(random.below(8_000)).expect("small") - 4_000;
@@ -87,6 +97,10 @@ impl Server {
             clock,
             running: None,
             storage,
+            bounds,
+            is_short: false,
+            broken: None,
+            promised: Vec::new(),
             sighted: Vec::new(),
             start: 0,
             paused_until: 0,
@@ -165,7 +179,9 @@ impl Server {
             renew_after: RENEW_AFTER,
         };
         let member = Member::new(settings, self.number, start);
-        self.running = Some(Node::new(member, self.shards, &self.keyspaces, found));
+        let mut node = Node::new(member, self.shards, &self.keyspaces, found);
+        node.set_limits(self.bounds.limits);
+        self.running = Some(node);
         Ok(())
     }
 
@@ -209,7 +225,9 @@ impl Server {
     /// Time passes. Returns what it asks of the cluster manager.
     pub fn tick(&mut self, now: u64) -> Option<Request> {
         let now = self.clock.at(now);
-        self.running.as_mut()?.handle_tick(now)
+        let node = self.running.as_mut()?;
+        node.handle_room(self.is_short);
+        node.handle_tick(now)
     }
 
     /// The cluster manager answers.
@@ -225,6 +243,10 @@ impl Server {
         loop {
             let node = self.running.as_mut()?;
             let output = node.poll_output()?;
+            self.promised.extend(super::promises::of(&output));
+            if self.broken.is_none() {
+                self.broken = super::promises::check(node, &output, &self.bounds, self.is_short);
+            }
             self.sighted.extend(super::sightings::of(&output));
             let output = match &mut self.storage {
                 Storage::Model { disk, .. } => disk.take(output),

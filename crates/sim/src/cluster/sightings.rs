@@ -7,10 +7,11 @@ use tyr_proto::{
 };
 
 /// Everything that has a name here.
-pub const ALL: [&str; 33] = [
+pub const ALL: [&str; 43] = [
     "a disk failed",
     "another voter led",
     "answered elsewhere",
+    "asked for a version",
     "asked about a number",
     "asked for a fate",
     "asked for a vote again",
@@ -19,6 +20,7 @@ pub const ALL: [&str; 33] = [
     "cut a log",
     "evicted a node",
     "expired a read",
+    "forgot a session",
     "forgot an outcome",
     "found a disk full",
     "found partitions on its disk",
@@ -29,17 +31,25 @@ pub const ALL: [&str; 33] = [
     "members became voters",
     "noted a mark",
     "old values from elsewhere",
+    "pulled an append",
     "reconciled a log",
+    "refused as busy",
+    "refused as not staged",
     "refused by conflict",
     "refused by existence",
     "refused by floor",
     "refused for a client that gave up",
+    "refused for want of replicas",
+    "refused for want of room",
     "refused past the first stop",
     "released a role",
     "released a slot",
     "reported a slow replica",
+    "settled a stage",
+    "staged",
     "told of a refusal",
     "took a checkpoint",
+    "unstaged",
     "voters became members",
 ];
 
@@ -54,6 +64,7 @@ pub fn of(output: &Output) -> Option<&'static str> {
         Output::LearnerComplete(..) => Some("learned everything"),
         Output::Released(..) => Some("released a role"),
         Output::ReplicaSlow(..) => Some("reported a slow replica"),
+        Output::AskVersion(_) => Some("asked for a version"),
     }
 }
 
@@ -66,7 +77,9 @@ fn of_message(message: &Message) -> Option<&'static str> {
         Message::NumberLost { .. } => "lost a number",
         Message::Olds { .. } => "old values from elsewhere",
         Message::Reconciled { .. } => "reconciled a log",
+        Message::Pulled(_) => "pulled an append",
         Message::Release { .. } => "released a slot",
+        Message::Settle { .. } => "settled a stage",
         Message::Outcome { outcome: Outcome::Refused(_), .. } => "told of a refusal",
         _ => return None,
     })
@@ -78,6 +91,10 @@ fn of_answer(answer: &Answer) -> Option<&'static str> {
             Refusal::Conflict => "refused by conflict",
             Refusal::Exists | Refusal::NotFound => "refused by existence",
             Refusal::Fenced => "refused by floor",
+            Refusal::Busy => "refused as busy",
+            Refusal::Full => "refused for want of room",
+            Refusal::Unstaged => "refused as not staged",
+            Refusal::TooFewReplicas => "refused for want of replicas",
             Refusal::Invalid => return None,
         },
         Answer::Expired { .. } => "expired a read",
@@ -91,7 +108,10 @@ fn of_entry(entry: &Entry) -> Option<&'static str> {
         Entry::Refuse(refused) if refused.plan.is_none() => "refused for a client that gave up",
         Entry::Refuse(refused) if !refused.stops.is_empty() => "refused past the first stop",
         Entry::Write(writes) if writes.refused.is_some() => "logged a lost write's place",
+        Entry::Expire { .. } => "forgot a session",
         Entry::Forget { .. } => "forgot an outcome",
+        Entry::Stage(_) => "staged",
+        Entry::Unstage { .. } => "unstaged",
         Entry::Mark { .. } => "noted a mark",
         Entry::Collect { keep, .. } if !keep.is_empty() => "collected around a pin",
         _ => return None,

@@ -22,6 +22,7 @@ use super::{
     manager::{Manager, TERMS},
     pins::{Grant, Pins},
     profile::{Fault, Profile},
+    promises::Prepared,
     server::Server,
     trace::shorten,
     voters::{Asker, Letter, Voters, Way},
@@ -41,11 +42,14 @@ pub struct World {
     callers: BTreeMap<SessionId, Caller>,
     links_cut: BTreeMap<(NodeId, NodeId), u64>,
     is_faulty: bool,
+    /// Whether everything has been set up and clients are at work.
+    has_begun: bool,
     /// What clients were told.
     pub history: History,
     /// What went wrong that no client can see.
     pub broken: Option<String>,
     pins: Pins,
+    prepared: Prepared,
     digest: u64,
     trace: Option<String>,
     /// What happened, by name.
@@ -96,6 +100,8 @@ enum Event {
 const TICK_EVERY: u64 = 5_000;
 /// Microseconds between a client's ticks.
 const CALLER_TICK_EVERY: u64 = 10_000;
+/// A disk is short of room for this many microseconds at a time.
+const SHORT_FOR: u64 = 300_000;
 /// Nodes, clients, and the cluster manager talk within at most this many microseconds, if nothing is wrong.
 const MANAGER_DELAY: u64 = 500;
 
@@ -107,13 +113,16 @@ impl World {
         let mut servers = BTreeMap::new();
         for number in 1..=profile.nodes {
             let node = NodeId(number);
-            servers.insert(node, Server::new(node, keyspaces.clone(), &profile.storage, &mut random));
+            servers.insert(
+                node,
+                Server::new(node, keyspaces.clone(), &profile.storage, profile.bounds, &mut random),
+            );
         }
         let manager = manager(&profile, &servers, seed);
         let callers = (1..=profile.clients)
             .map(|number| {
                 let caller = Caller::new(number, keyspaces.clone(), &profile, random.fork());
-                (SessionId(u64::from(number)), caller)
+                (caller.session(), caller)
             })
             .collect();
         let mut world = World {
@@ -127,9 +136,11 @@ impl World {
             callers,
             links_cut: BTreeMap::new(),
             is_faulty: true,
+            has_begun: false,
             history: History::new(),
             broken: None,
             pins: Pins::default(),
+            prepared: Prepared::default(),
             digest: 0xcbf2_9ce4_8422_2325,
             trace: with_trace.then(String::new),
             counts: BTreeMap::new(),
@@ -210,6 +221,7 @@ impl World {
 
     /// Lets the clients begin operations, and faults happen.
     pub fn begin(&mut self) {
+        self.has_begun = true;
         if self.profile.faults_every > 0 {
             self.after(self.profile.faults_every, Event::Fault);
         }
@@ -391,6 +403,12 @@ impl World {
                 }
             }
             Event::Tick(node, start) => {
+                let turn = self.now / SHORT_FOR + u64::from(node.0);
+                let is_short = self.has_begun
+                    && self.profile.bounds.disks_fill
+                    && self.is_faulty
+                    && turn.is_multiple_of(4);
+                self.server(node).is_short = is_short;
                 if self.servers[&node].start == start && self.is_awake(node, Event::Tick(node, start)) {
                     self.tick_gossip(node);
                     let request = self.server(node).tick(now);
@@ -417,6 +435,7 @@ impl World {
                 self.step_caller(session, steps);
             }
             Event::CallerTick(session) => {
+                let session = if steps { self.may_die(session) } else { session };
                 if let Some(caller) = self.callers.get_mut(&session) {
                     caller.client.handle_tick(Time(now));
                 }
@@ -521,6 +540,22 @@ impl World {
         }
     }
 
+    /// A client may die, and another one take its place. Returns the session of the one that lives.
+    fn may_die(&mut self, session: SessionId) -> SessionId {
+        let mortality = self.profile.bounds.mortality;
+        if mortality == 0 || !self.is_faulty || !self.random.happens(mortality) {
+            return session;
+        }
+        let Some(mut caller) = self.callers.remove(&session) else { return session };
+        self.say(|| format!("client {} dies", session.0));
+        self.count("clients that died");
+        caller.die(self.now, &mut self.history);
+        let session = caller.session();
+        caller.client.connect();
+        self.callers.insert(session, caller);
+        session
+    }
+
     /// What came over the network is what was sent, if it has gone there as bytes, too.
     fn arrived<T: Encode + Decode>(&self, sent: T) -> T {
         if self.profile.as_bytes {
@@ -595,8 +630,19 @@ impl World {
                     let command = Command::Release { partition, epoch, replica, handed_to: None };
                     self.ask_manager(node, Request::Command(command));
                 }
+                Output::AskVersion(version) => {
+                    self.ask_manager(node, Request::Command(Command::Advance(version)));
+                }
                 Output::Store { .. } | Output::Cut(..) | Output::Install { .. } => {}
             }
+        }
+        for promise in std::mem::take(&mut self.server(node).promised) {
+            if let Some(broken) = self.prepared.note(promise) {
+                self.broken.get_or_insert(broken);
+            }
+        }
+        if let Some(broken) = self.server(node).broken.take() {
+            self.broken.get_or_insert(broken);
         }
         for what in std::mem::take(&mut self.server(node).sighted) {
             self.count(what);
@@ -693,6 +739,11 @@ impl World {
             match (output, delay) {
                 (ClientOutput::Send(node, envelope), Some(delay)) => {
                     if self.servers.contains_key(&node) {
+                        let late_copies = self.profile.bounds.late_copies;
+                        if late_copies > 0 && self.is_faulty && self.random.happens(late_copies) {
+                            let delay = 1_000_000 + self.random.below(7_000_000);
+                            self.after(delay, Event::Deliver(node, envelope.clone()));
+                        }
                         self.after(delay, Event::Deliver(node, envelope));
                     }
                 }
@@ -869,7 +920,7 @@ impl World {
 fn manager(profile: &Profile, servers: &BTreeMap<NodeId, Server>, seed: u64) -> Management {
     let class = ClassSettings {
         replicas: profile.replicas,
-        min_replicas: 1,
+        min_replicas: profile.bounds.min_replicas,
         partitions: profile.partitions,
         durability: profile.durability,
         zones: tyr_proto::ZoneRule::Prefer,

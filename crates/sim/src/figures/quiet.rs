@@ -250,7 +250,8 @@ impl Quiet {
                 | Output::Install { .. }
                 | Output::LearnerComplete(..)
                 | Output::Released(..)
-                | Output::ReplicaSlow(..) => {}
+                | Output::ReplicaSlow(..)
+                | Output::AskVersion(_) => {}
             }
         }
     }

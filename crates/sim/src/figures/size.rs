@@ -5,7 +5,7 @@
 //! plan is not counted again in the effects of the same message, which refer to it.
 
 use tyr_proto::{
-    BlobName, Operation, Plan,
+    BlobName, Operation, Plan, Stage,
     entry::{ChunkOperation, ChunkWrite, ChunkWrites, Entry, Stop},
     message::{Answer, Message},
 };
@@ -42,6 +42,7 @@ pub fn of_message(message: &Message) -> u64 {
             }
             Message::Look { blob, .. } | Message::Pin { blob, .. } => 2 * NUMBER + of_name(blob),
             Message::Read { chunk, .. } => 6 * NUMBER + of_name(&chunk.blob),
+            Message::Stage(stage) | Message::Pulled(stage) => of_stage(stage),
             _ => ID + NUMBER + PARTITION + TAG,
         }
 }
@@ -77,7 +78,10 @@ fn of_entry(entry: &Entry) -> u64 {
         Entry::Collected { blob, .. } => of_name(blob) + NUMBER,
         Entry::Collect { chunk, keep, .. } => of_name(&chunk.blob) + (2 + len(keep.len())) * NUMBER,
         Entry::Marker => 0,
-        Entry::Forget { .. } | Entry::Mark { .. } => ID + NUMBER,
+        Entry::Forget { .. } | Entry::Mark { .. } | Entry::Unstage { .. } | Entry::Expire { .. } => {
+            ID + NUMBER
+        }
+        Entry::Stage(stage) => of_stage(stage),
     }
 }
 
@@ -97,7 +101,11 @@ fn of_operation(operation: &Operation) -> u64 {
         Operation::SetAttribute { name, value } => {
             len(name.len()) + 2 * POSITION + value.iter().map(|value| len(value.len())).sum::<u64>()
         }
-        Operation::Create | Operation::Delete | Operation::Truncate { .. } => NUMBER,
+        Operation::WriteStaged { .. } => 2 * NUMBER,
+        Operation::Create
+        | Operation::Delete
+        | Operation::AppendStaged { .. }
+        | Operation::Truncate { .. } => NUMBER,
     }
 }
 
@@ -125,9 +133,14 @@ fn of_write(write: &ChunkWrite, with_payload: bool) -> u64 {
             NUMBER + 2 * POSITION + if with_payload { len(part.len()) } else { 0 }
         }
         ChunkOperation::Transform { .. } => 2 * NUMBER + 2 * POSITION + TAG,
+        ChunkOperation::Staged { .. } => 3 * NUMBER + 2 * POSITION,
         ChunkOperation::Cut { .. } => NUMBER,
     });
     NUMBER + PARTITION + TAG + link + operations.map(|size| TAG + size).sum::<u64>()
+}
+
+fn of_stage(stage: &Stage) -> u64 {
+    ID + PARTITION + 2 * POSITION + NUMBER + len(stage.part.len())
 }
 
 fn of_name(blob: &BlobName) -> u64 {

@@ -1,0 +1,131 @@
+//! What a client sends ahead of a transaction: payload that is too large to travel in its plan (design, section 5).
+
+use alloc::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use super::Client;
+use crate::{
+    HeadPlan, Keyspaces, Operation, Outcome, PartitionId, Plan, Refusal, Stage, Time, TransactionId,
+    message::Message,
+};
+
+/// What a transaction has staged, and what is not known to be staged yet.
+#[derive(Debug, Default)]
+pub(super) struct Staging {
+    /// Parts by payload and where they begin, with the partitions that they go to.
+    missing: BTreeMap<Part, (PartitionId, Arc<Stage>)>,
+    partitions: BTreeSet<PartitionId>,
+    kept_at: Time,
+}
+
+/// Which payload, by the blob in the plan and its operation, and where in it the part begins.
+type Part = ((u16, u16), u64);
+
+/// Payload above this many bytes is staged.
+pub const STAGED_ABOVE: usize = 64 << 10;
+/// Parts of one transaction that are on their way at once.
+const UNDER_WAY_MAX: usize = 16;
+
+impl Staging {
+    /// Takes out of a plan what is to be staged.
+    pub(super) fn of(plan: &mut Plan, keyspaces: &Keyspaces, above: usize, now: Time) -> Self {
+        let mut staging = Staging { kept_at: now, ..Staging::default() };
+        let Some(decider) = plan.decider() else { return staging };
+        for (head, plan_of_head) in (0..=u16::MAX).zip(&mut plan.heads) {
+            let HeadPlan { partition, blob, operations, .. } = plan_of_head;
+            let Some(keyspace) = keyspaces.get(&blob.keyspace) else { continue };
+            for (operation, change) in (0..=u16::MAX).zip(operations) {
+                let mut add = |to: PartitionId, bytes: &Arc<[u8]>, part: core::ops::Range<usize>| {
+                    let (payload, from) = ((head, operation), part.start as u64);
+                    let bytes = bytes.clone();
+                    let stage = Stage { id: plan.id, decider, payload, from, bytes, part };
+                    staging.partitions.insert(to);
+                    staging.missing.insert((payload, from), (to, Arc::new(stage)));
+                };
+                match change {
+                    Operation::Write { offset, bytes }
+                        if bytes.len() > above && offset.checked_add(bytes.len() as u64).is_some() =>
+                    {
+                        for piece in keyspace.pieces(*offset, bytes.len() as u64) {
+                            add(keyspace.partition_of(blob, piece.chunk), bytes, piece.part);
+                        }
+                        *change = Operation::WriteStaged { offset: *offset, length: bytes.len() as u64 };
+                    }
+                    Operation::Append { bytes } if bytes.len() > above => {
+                        add(*partition, bytes, 0..bytes.len());
+                        *change = Operation::AppendStaged { length: bytes.len() as u64 };
+                    }
+                    _ => {}
+                }
+            }
+        }
+        staging
+    }
+
+    /// Whether everything is staged: the transaction may begin.
+    pub(super) fn is_done(&self) -> bool {
+        self.missing.is_empty()
+    }
+
+    /// The partitions that hold payload of it.
+    pub(super) fn partitions(&self) -> impl Iterator<Item = PartitionId> {
+        self.partitions.iter().copied()
+    }
+}
+
+impl Client {
+    /// Payload above this many bytes is staged from now on.
+    pub fn stage_above(&mut self, bytes: usize) {
+        self.staged_above = bytes;
+    }
+
+    /// Sends the next parts of a transaction's payload.
+    pub(super) fn send_stages(&mut self, sequence: u64) {
+        let Some(transaction) = self.transactions.get(&sequence) else { return };
+        let next: alloc::vec::Vec<_> =
+            transaction.staging.missing.values().take(UNDER_WAY_MAX).cloned().collect();
+        for (partition, stage) in next {
+            self.send(partition, 0, Message::Stage(stage));
+        }
+    }
+
+    /// A part is staged.
+    pub(super) fn staged(&mut self, now: Time, id: TransactionId, payload: (u16, u16), from: u64) {
+        let Some(transaction) = self.transactions.get_mut(&id.sequence) else { return };
+        let staging = &mut transaction.staging;
+        if staging.missing.remove(&(payload, from)).is_none() {
+            return;
+        }
+        transaction.sent_at = now;
+        if staging.is_done() {
+            self.send_transaction(id.sequence, false);
+        } else if let Some((partition, stage)) = staging.missing.values().nth(UNDER_WAY_MAX - 1).cloned() {
+            self.send(partition, 0, Message::Stage(stage));
+        }
+    }
+
+    /// A part was not taken. The transaction has not begun, and no more of it is sent.
+    pub(super) fn not_staged(&mut self, id: TransactionId, refusal: Refusal) {
+        let begins = self.transactions.get(&id.sequence).is_some_and(|known| known.staging.is_done());
+        if !begins {
+            self.end(id, Some((Outcome::Refused(refusal), alloc::vec::Vec::new())));
+        }
+    }
+
+    /// Has what is staged kept until its transaction has ended.
+    pub(super) fn tick_staging(&mut self, now: Time, every: u64) {
+        let mut kept = alloc::vec::Vec::new();
+        for transaction in self.transactions.values_mut() {
+            if !transaction.staging.partitions.is_empty() && now.since(transaction.staging.kept_at) >= every {
+                transaction.staging.kept_at = now;
+                let id = transaction.plan.id;
+                kept.extend(transaction.staging.partitions().map(|partition| (partition, id)));
+            }
+        }
+        for (partition, id) in kept {
+            self.send(partition, 0, Message::KeepStages { id });
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! Bounds of what a node takes on. Past them it refuses before it has promised anything.
+
+/// How much a partition takes on, and how long it waits for clients that may be gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// The most transactions that wait at one head. A chain that has promises behind it may wait among twice as many.
+    pub waiting_max: usize,
+    /// The most places at one head that are not applied; more transactions wait.
+    pub places_max: usize,
+    /// The most bytes of staged payload in one partition.
+    pub staged_max: u64,
+    /// Staged payload whose client was not heard of for this many microseconds goes, unless its transaction needs it.
+    pub stage_timeout: u64,
+    /// The marks of a session that was not heard of for this many microseconds are forgotten.
+    pub session_timeout: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            waiting_max: 4096,
+            places_max: 16384,
+            staged_max: 256 << 20,
+            stage_timeout: 60_000_000,
+            session_timeout: 300_000_000,
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! Receives payload before its transaction begins, hands it to the chunks that get it, and lets it go (design, section 5).
+//!
+//! A client is told that a stage is here once every replica has it, and begins the transaction only then. What nobody was heard of for
+//! long goes only after the transaction's decider has promised never to prepare it: so a transaction past its lock point finds it.
+
+use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
+use core::ops::Range;
+
+use super::{Partition, RESEND_AFTER};
+use crate::{
+    NodeId, PartitionId, Refusal, Time, TransactionId,
+    canary::{Canary, planted},
+    effects::{Context, Effect},
+    entry::{ChunkOperation, ChunkWrites, Entry, HeadEffect, Refused},
+    message::{Answer, Message},
+    stages::Stage,
+};
+
+/// When a client was last heard of, for each transaction with stages here; and when the decider was last asked.
+pub type Renewals = BTreeMap<TransactionId, (Time, Time)>;
+
+impl Partition {
+    /// A client sends a part of a transaction's payload.
+    pub fn handle_stage(&mut self, cx: &mut Context, stage: Arc<Stage>) {
+        if !self.is_established() {
+            return;
+        }
+        let (id, payload, from) = (stage.id, stage.payload, stage.from);
+        match self.state.stages().log_index(&stage) {
+            Some(index) if index <= self.durable => {
+                cx.answer(id.session, Answer::Staged { id, payload, from });
+            }
+            Some(_) => {}
+            None if self.has_ended(id) => return,
+            None => match self.refuses_stage(cx, &stage) {
+                Some(refusal) => return cx.answer(id.session, Answer::Unstaged { id, refusal }),
+                None => {
+                    self.append(cx, Entry::Stage(stage));
+                }
+            },
+        }
+        self.renewals.insert(id, (cx.now, cx.now));
+    }
+
+    fn has_ended(&self, id: TransactionId) -> bool {
+        self.state.is_over(id) || self.state.record(id).is_some_and(|record| record.outcome.is_some())
+    }
+
+    /// Whether there is no room: nothing has been promised yet.
+    fn refuses_stage(&self, cx: &Context, stage: &Stage) -> Option<Refusal> {
+        let size = self.state.stages().size().saturating_add(stage.part.len() as u64);
+        if self.is_short(cx) || size > cx.limits.staged_max {
+            return Some(Refusal::Full);
+        }
+        self.is_below_minimum(cx).then_some(Refusal::TooFewReplicas)
+    }
+
+    /// Every replica has a stage.
+    pub(super) fn handle_stage_durable(&mut self, cx: &mut Context, stage: &Stage) {
+        let Stage { id, payload, from, .. } = *stage;
+        cx.answer(id.session, Answer::Staged { id, payload, from });
+    }
+
+    /// A client still wants what it has staged.
+    pub fn handle_keep_stages(&mut self, cx: &Context, id: TransactionId) {
+        if self.state.stages().has(id) {
+            self.renewals.insert(id, (cx.now, cx.now));
+        }
+    }
+
+    /// Whether the payload is here that a head's own chunks get, and that of its appends, which chunks elsewhere get from here.
+    pub(super) fn has_staged(
+        &self,
+        id: TransactionId,
+        effect: &HeadEffect,
+        appends: &[((u16, u16), u64)],
+    ) -> bool {
+        let own = effect.writes.iter().filter(|write| write.partition == self.id);
+        let parts = own.flat_map(|write| &write.operations).filter_map(staged);
+        let wholes = appends.iter().map(|(payload, length)| (*payload, 0..*length));
+        parts.chain(wholes).all(|(payload, part)| self.state.stages().find(id, payload, &part).is_some())
+    }
+
+    /// Parts of payload that writes need and that are not here, each with the partition that has it.
+    pub(super) fn lacking(
+        &self,
+        cx: &Context,
+        writes: &ChunkWrites,
+    ) -> Vec<(PartitionId, (u16, u16), Range<u64>)> {
+        if planted(Canary::StageDropped) {
+            return Vec::new();
+        }
+        let mut lacking = Vec::new();
+        for (blob, _, write) in &writes.writes {
+            let Some(keyspace) = cx.keyspaces.get(&blob.keyspace) else { continue };
+            let parts = write.operations.iter().filter_map(staged);
+            let absent =
+                parts.filter(|(payload, part)| self.state.stages().find(writes.id, *payload, part).is_none());
+            lacking.extend(absent.map(|(payload, part)| (keyspace.partition_of(blob, 0), payload, part)));
+        }
+        lacking
+    }
+
+    /// Asks the heads' partitions for payload of appends that writes here need.
+    pub(super) fn pull(&self, cx: &mut Context, writes: &ChunkWrites) {
+        for (head, payload, part) in self.lacking(cx, writes) {
+            cx.to_primary(head, Message::Pull { id: writes.id, payload, part, partition: self.id });
+        }
+    }
+
+    /// A chunk gets a part of an append that was staged here.
+    pub fn handle_pull(
+        &mut self,
+        cx: &mut Context,
+        id: TransactionId,
+        payload: (u16, u16),
+        part: &Range<u64>,
+        partition: PartitionId,
+    ) {
+        if !self.is_established() {
+            return;
+        }
+        if let Some(stage) = self.state.stages().find(id, payload, part) {
+            cx.to_primary(partition, Message::Pulled(Arc::new(stage)));
+        }
+    }
+
+    /// Payload that a write past its lock point waits for: it is never refused for space.
+    pub fn handle_pulled(&mut self, cx: &mut Context, stage: Arc<Stage>) {
+        let waits = self.held.contains_key(&stage.id);
+        if self.is_established() && waits && self.state.stages().log_index(&stage).is_none() {
+            self.renewals.insert(stage.id, (cx.now, cx.now));
+            self.append(cx, Entry::Stage(stage));
+            self.log_held(cx);
+            self.settle(cx);
+        }
+    }
+
+    /// Whoever has staged payload of a transaction asks whether that may still begin. From here on it may not, if nobody here knows it.
+    pub fn handle_settle(
+        &mut self,
+        cx: &mut Context,
+        id: TransactionId,
+        partition: PartitionId,
+        node: NodeId,
+    ) {
+        if !self.is_established() {
+            return;
+        }
+        let is_unknown = self.state.record(id).is_none() && !self.chain.contains(id);
+        if is_unknown && (self.state.is_over(id) || self.configuration.floor > id.birth) {
+            // Not that it was refused: it may have been forgotten, and who asks may not have heard yet how it ended.
+            cx.push(Effect::ToNode(node, partition, Message::Settled { id }));
+        } else if is_unknown {
+            let refused = Refused { id, refusal: Refusal::Unstaged, plan: None, stops: Vec::new() };
+            self.append(cx, Entry::Refuse(Arc::new(refused)));
+        } else {
+            self.handle_ask(cx, id, partition, node);
+        }
+    }
+
+    /// A transaction that wrote nothing here has ended: what it had staged goes.
+    pub(super) fn unstage(&mut self, cx: &mut Context, id: TransactionId) {
+        if self.is_established() && self.state.stages().has(id) && self.state.record(id).is_none() {
+            self.append(cx, Entry::Unstage { id });
+        }
+    }
+
+    /// The decider does not know a transaction, and never prepares it.
+    pub fn handle_settled(&mut self, cx: &mut Context, id: TransactionId) {
+        self.unstage(cx, id);
+        self.settle(cx);
+    }
+
+    /// Takes up again whose payload is here.
+    pub(super) fn resume_staging(&mut self, now: Time) {
+        self.renewals = self.state.stages().ids().into_iter().map(|id| (id, (now, now))).collect();
+    }
+
+    /// Asks the deciders of transactions whose clients were not heard of for long.
+    pub(super) fn tick_staging(&mut self, cx: &mut Context) {
+        let stages = self.state.stages();
+        self.renewals.retain(|id, _| stages.has(*id));
+        let mut expired = Vec::new();
+        for (id, (renewed_at, asked_at)) in &mut self.renewals {
+            // What was prepared or written here is asked about as such.
+            let is_known = self.state.record(*id).is_some();
+            let is_late = !is_known && cx.now.since(*renewed_at) >= cx.limits.stage_timeout;
+            if is_late && cx.now.since(*asked_at) >= 4 * RESEND_AFTER {
+                *asked_at = cx.now;
+                expired.extend(self.state.stages().decider(*id).map(|decider| (*id, decider)));
+            }
+        }
+        for (id, decider) in expired {
+            if planted(Canary::StageDropped) {
+                self.append(cx, Entry::Unstage { id });
+                continue;
+            }
+            cx.to_primary(decider, Message::Settle { id, partition: self.id, node: self.me.node });
+        }
+    }
+}
+
+/// What an operation needs of a staged payload.
+fn staged(operation: &ChunkOperation) -> Option<((u16, u16), Range<u64>)> {
+    match operation {
+        ChunkOperation::Staged { payload, part, .. } => Some((*payload, part.clone())),
+        ChunkOperation::Write { .. } | ChunkOperation::Transform { .. } | ChunkOperation::Cut { .. } => None,
+    }
+}

@@ -1,0 +1,239 @@
+//! Payload that a partition received before the transaction that it belongs to begins (design, section 5).
+//!
+//! A stage is an entry of the log. It goes when its transaction has ended, or is known never to begin. Invariant: a transaction that
+//! its decider has prepared finds its stages, see [`docs/protocol/invariants.md`](../../../docs/protocol/invariants.md).
+
+use alloc::{borrow::Cow, collections::BTreeMap, sync::Arc, vec::Vec};
+use core::ops::Range;
+
+use crate::{
+    PartitionId, RingVersion, SessionId, TransactionId,
+    encoding::{Decode, Decoder, Encode, Encoder, Malformed},
+    entry::{ChunkOperation, ChunkWrite},
+    layout,
+};
+
+/// A part of a transaction's payload.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stage {
+    /// The transaction.
+    pub id: TransactionId,
+    /// Who knows how it ended.
+    pub decider: PartitionId,
+    /// Which payload: the blob in the plan and its operation.
+    pub payload: (u16, u16),
+    /// Where in the payload it begins.
+    pub from: u64,
+    /// The bytes: a part of these.
+    pub bytes: Arc<[u8]>,
+    /// Which part.
+    pub part: Range<usize>,
+}
+
+/// The stages of a partition at one replica.
+#[derive(Clone, Debug, Default)]
+pub struct Stages {
+    held: BTreeMap<Name, Held>,
+}
+
+/// The transaction, which payload, and where in it the stage begins.
+type Name = (TransactionId, (u16, u16), u64);
+
+#[derive(Clone, Debug)]
+struct Held {
+    log_index: u64,
+    /// Where in the log it is said that nobody needs it.
+    ended: Option<u64>,
+    stage: Arc<Stage>,
+}
+
+impl Stage {
+    fn name(&self) -> Name {
+        (self.id, self.payload, self.from)
+    }
+
+    fn end(&self) -> u64 {
+        self.from + self.part.len() as u64
+    }
+
+    /// A part of it.
+    pub fn within(&self, range: &Range<u64>) -> Option<Stage> {
+        let inside = self.from <= range.start && range.start <= range.end && range.end <= self.end();
+        let place = |at: u64| self.part.start + usize::try_from(at - self.from).expect("payload fits memory");
+        inside.then(|| Stage {
+            from: range.start,
+            part: place(range.start)..place(range.end),
+            bytes: self.bytes.clone(),
+            ..*self
+        })
+    }
+}
+
+impl Stages {
+    /// Takes a logged stage. The first one of a name stays until it has ended.
+    pub fn put(&mut self, log_index: u64, stage: &Arc<Stage>) {
+        if self.log_index(stage).is_none() {
+            self.held.insert(stage.name(), Held { log_index, ended: None, stage: stage.clone() });
+        }
+    }
+
+    /// Where a stage is logged, if it is here.
+    pub fn log_index(&self, stage: &Stage) -> Option<u64> {
+        self.held.get(&stage.name()).filter(|held| held.ended.is_none()).map(|held| held.log_index)
+    }
+
+    /// A part of a payload, if all of it is here.
+    pub fn find(&self, id: TransactionId, payload: (u16, u16), range: &Range<u64>) -> Option<Stage> {
+        let before = self.held.range((id, payload, 0)..=(id, payload, range.start)).next_back();
+        before.filter(|(_, held)| held.ended.is_none()).and_then(|(_, held)| held.stage.within(range))
+    }
+
+    /// Whether anything of a transaction is here.
+    pub fn has(&self, id: TransactionId) -> bool {
+        self.of(id).next().is_some()
+    }
+
+    /// Who decides a transaction of which something is here.
+    pub fn decider(&self, id: TransactionId) -> Option<PartitionId> {
+        self.of(id).next().map(|(_, held)| held.stage.decider)
+    }
+
+    fn of(&self, id: TransactionId) -> impl Iterator<Item = (&Name, &Held)> {
+        let all = self.held.range((id, (0, 0), 0)..=(id, (u16::MAX, u16::MAX), u64::MAX));
+        all.filter(|(_, held)| held.ended.is_none())
+    }
+
+    /// The transactions of which something is here.
+    pub fn ids(&self) -> Vec<TransactionId> {
+        let needed = self.held.iter().filter(|(_, held)| held.ended.is_none());
+        let mut ids: Vec<_> = needed.map(|((id, ..), _)| *id).collect();
+        ids.dedup();
+        ids
+    }
+
+    /// The bytes that are here.
+    pub fn size(&self) -> u64 {
+        let needed = self.held.values().filter(|held| held.ended.is_none());
+        needed.map(|held| held.stage.part.len() as u64).sum()
+    }
+
+    /// Lets go of what a transaction had here, as the entry at an index says.
+    pub fn end(&mut self, index: u64, id: TransactionId) {
+        let all = self.held.range_mut((id, (0, 0), 0)..=(id, (u16::MAX, u16::MAX), u64::MAX));
+        all.for_each(|(_, held)| {
+            held.ended.get_or_insert(index);
+        });
+    }
+
+    /// Lets go of what a session's transactions below a sequence had here, as the entry at an index says.
+    pub fn end_below(&mut self, index: u64, session: SessionId, sequence: u64) {
+        let of = |sequence, birth| TransactionId { session, sequence, birth: RingVersion(birth) };
+        let all = self.held.range_mut((of(0, 0), (0, 0), 0)..(of(sequence, 0), (0, 0), 0));
+        all.for_each(|(_, held)| {
+            held.ended.get_or_insert(index);
+        });
+    }
+
+    /// Takes back what was logged past a place at which the log was cut: also that something has ended, so that the replicas agree on
+    /// what is to be let go of.
+    pub fn cut_log(&mut self, last: u64) {
+        self.held.retain(|_, held| held.log_index <= last);
+        self.held.values_mut().for_each(|held| {
+            held.ended.take_if(|ended| *ended > last);
+        });
+    }
+
+    /// Drops what has ended, up to an index that the log is never cut before.
+    pub fn trim_log(&mut self, start: u64) {
+        self.held.retain(|_, held| held.ended.is_none_or(|ended| ended > start));
+    }
+
+    /// A write with its payload. What is not here is left out: then the transaction has been refused.
+    pub fn resolve<'a>(&self, id: TransactionId, write: &'a ChunkWrite) -> Cow<'a, ChunkWrite> {
+        if !write.operations.iter().any(|operation| matches!(operation, ChunkOperation::Staged { .. })) {
+            return Cow::Borrowed(write);
+        }
+        let resolved = |operation: &ChunkOperation| match operation {
+            ChunkOperation::Staged { offset, payload, part } => {
+                let Stage { bytes, part, .. } = self.find(id, *payload, part)?;
+                Some(ChunkOperation::Write { offset: *offset, bytes, part })
+            }
+            other => Some(other.clone()),
+        };
+        let operations = write.operations.iter().filter_map(resolved).collect();
+        Cow::Owned(ChunkWrite { operations, ..*write })
+    }
+}
+
+layout!(struct Stages { held });
+layout!(struct Held { log_index, ended, stage });
+
+/// Of the payload only the part that it is.
+impl Encode for Stage {
+    fn encode(&self, out: &mut Encoder) {
+        (self.id, self.decider).encode(out);
+        self.payload.encode(out);
+        out.varint(self.from);
+        out.payload_part(&self.bytes, &self.part);
+    }
+}
+
+impl Decode for Stage {
+    fn decode(input: &mut Decoder<'_>) -> Result<Self, Malformed> {
+        let (id, decider) = Decode::decode(input)?;
+        let (payload, from) = (Decode::decode(input)?, input.varint()?);
+        let (bytes, part) = input.payload_part()?;
+        let end = from.checked_add(part.len() as u64);
+        crate::encoding::ensure(end.is_some(), "a stage is out of bounds")?;
+        Ok(Stage { id, decider, payload, from, bytes, part })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ClassId;
+
+    fn stage(sequence: u64, from: u64, bytes: &[u8]) -> Arc<Stage> {
+        let id = TransactionId { session: SessionId(1), sequence, birth: RingVersion(0) };
+        let decider = PartitionId { class: ClassId(0), index: 0 };
+        Arc::new(Stage { id, decider, payload: (0, 1), from, bytes: bytes.into(), part: 0..bytes.len() })
+    }
+
+    #[test]
+    fn a_part_of_a_payload_is_found_in_the_stage_that_has_all_of_it() {
+        let mut stages = Stages::default();
+        let id = stage(1, 0, b"").id;
+        stages.put(1, &stage(1, 0, b"abcd"));
+        stages.put(2, &stage(1, 4, b"efgh"));
+        let found = |range: Range<u64>| {
+            let found = stages.find(id, (0, 1), &range)?;
+            Some(found.bytes[found.part].to_vec())
+        };
+        assert_eq!(found(1..3).as_deref(), Some(&b"bc"[..]));
+        assert_eq!(found(4..8).as_deref(), Some(&b"efgh"[..]));
+        assert_eq!(found(3..5), None, "no stage has both");
+        assert_eq!(found(7..9), None);
+        assert_eq!(stages.find(id, (0, 2), &(0..1)), None);
+    }
+
+    #[test]
+    fn what_a_log_loses_was_never_staged_and_what_has_ended_is_not_kept() {
+        let mut stages = Stages::default();
+        for (index, sequence) in [(1, 1), (2, 2), (3, 3)] {
+            stages.put(index, &stage(sequence, 0, b"abcd"));
+        }
+        let left = |stages: &Stages| stages.ids().iter().map(|id| id.sequence).collect::<Vec<_>>();
+        stages.end_below(4, SessionId(1), 2);
+        stages.end(5, stage(2, 0, b"").id);
+        assert_eq!(left(&stages), [3]);
+        stages.cut_log(4);
+        assert_eq!(left(&stages), [2, 3], "that it has ended is lost, too");
+        stages.cut_log(2);
+        stages.trim_log(2);
+        assert_eq!((left(&stages), stages.size()), (Vec::from([1, 2]), 8));
+        stages.end_below(3, SessionId(1), 3);
+        stages.trim_log(3);
+        assert!(stages.held.is_empty());
+    }
+}

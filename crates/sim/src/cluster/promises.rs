@@ -1,0 +1,58 @@
+//! What a primary must not log: promises past the bounds of what it takes on, and a second promise of the same transaction.
+
+use std::collections::BTreeMap;
+
+use tyr_node::Node;
+use tyr_proto::{Epoch, Operation, Output, PartitionId, TransactionId, entry::Entry};
+
+use super::bounds::Bounds;
+
+/// Where each transaction was prepared: at most once in a partition, for ever, whatever became of the log.
+#[derive(Debug, Default)]
+pub struct Prepared(BTreeMap<(PartitionId, TransactionId), (Epoch, u64)>);
+
+/// An entry that promises a transaction: the partition, the transaction, and the entry's place.
+pub type Promise = (PartitionId, TransactionId, (Epoch, u64));
+
+impl Prepared {
+    /// Takes a promise that a node logs. Says what is wrong if it is another one than the transaction has there.
+    pub fn note(&mut self, (partition, id, place): Promise) -> Option<String> {
+        let first = *self.0.entry((partition, id)).or_insert(place);
+        let (epoch, index) = place;
+        (first != place).then(|| format!("prepared twice: {id} at {partition}, then as {epoch:?} {index}"))
+    }
+}
+
+/// The promise in what a node wants written.
+pub fn of(output: &Output) -> Option<Promise> {
+    let Output::Store { partition, index, epoch, entry } = output else { return None };
+    let Entry::Prepare(prepare) = &**entry else { return None };
+    Some((*partition, prepare.id(), (*epoch, *index)))
+}
+
+/// What is wrong with what a node wants written, if anything is.
+pub fn check(node: &Node, output: &Output, bounds: &Bounds, is_short: bool) -> Option<String> {
+    let Output::Store { partition: id, epoch, entry, .. } = output else { return None };
+    let Entry::Prepare(prepare) = &**entry else { return None };
+    let partition = node.partition(*id)?;
+    let configuration = partition.configuration();
+    if configuration.primary() != Some(node.replica()) || configuration.epoch != *epoch {
+        return None;
+    }
+    let own = &prepare.plan.heads[prepare.stop().heads.clone()];
+    let frees = |operation: &Operation| matches!(operation, Operation::Delete | Operation::Truncate { .. });
+    let broken = |rule: &str| Some(format!("{rule}: {} at {id}", prepare.id()));
+    if own.iter().any(|head| !head.only_reads()) {
+        if configuration.replicas.len() < usize::from(bounds.min_replicas) {
+            return broken("a write was taken with too few replicas");
+        }
+        if is_short && own.iter().any(|head| !head.operations.iter().all(frees)) {
+            return broken("a write was taken without room");
+        }
+    }
+    let most = bounds.limits.places_max;
+    let is_crowded = |head: &tyr_proto::HeadPlan| {
+        partition.state().head(&head.blob).is_some_and(|head| head.places().len() > most)
+    };
+    if own.iter().any(is_crowded) { broken("too many places at a head") } else { None }
+}
