@@ -2,6 +2,8 @@
 //!
 //! A voter answers nothing before the change that backs the answer is durable; so every change is awaited where it is made.
 
+mod file;
+
 use std::{collections::BTreeMap, fmt, future::Future, io, ops::RangeBounds, sync::Arc};
 
 use openraft::{
@@ -10,6 +12,8 @@ use openraft::{
 };
 use parking_lot::Mutex;
 use tyr_proto::cluster::Cluster;
+
+pub use file::DiskJournal;
 
 use crate::Surroundings;
 use crate::types::{Entry, LogId, SnapshotMeta, StorageError, Types, VoterId};
@@ -68,11 +72,21 @@ impl<S: Surroundings> Kept<S> {
             }
             Change::Truncate(index) => drop(self.log.split_off(&index)),
             Change::Purge(last) => {
-                self.log = self.log.split_off(&(last.index + 1));
+                self.log = self.log.split_off(&last.index.saturating_add(1));
                 self.purged = Some(last);
             }
             Change::Snapshot(meta, cluster) => self.snapshot = Some((meta, cluster)),
         }
+    }
+
+    /// Changes that make it from nothing.
+    pub(crate) fn changes(&self) -> Vec<Change<S>> {
+        let vote = self.vote.map(Change::Vote);
+        let snapshot = self.snapshot.clone().map(|(meta, cluster)| Change::Snapshot(meta, cluster));
+        let purged = self.purged.map(Change::Purge);
+        let entries: Vec<Entry<S>> = self.log.values().cloned().collect();
+        let entries = (!entries.is_empty()).then_some(Change::Append(entries));
+        [vote, snapshot, purged, entries].into_iter().flatten().collect()
     }
 
     /// The last snapshot.

@@ -8,7 +8,7 @@ use openraft::{
 use parking_lot::Mutex;
 use tyr_proto::cluster::{Cluster, Refusal, Reply};
 
-use crate::types::{Entry, LogId, Membership, Proposal, SnapshotMeta, StorageError, Types};
+use crate::types::{Entry, LogId, Membership, Proposal, SnapshotMeta, StorageError, Types, snapshot_meta};
 use crate::{
     Surroundings,
     journal::{Change, Journal, Kept},
@@ -42,6 +42,11 @@ impl<J> Machine<J> {
             state.restore(meta.clone(), cluster.clone());
         }
         Machine { journal, state: Arc::new(Mutex::new(state)) }
+    }
+
+    /// The term of the last entry applied.
+    pub(crate) fn term(&self) -> u64 {
+        self.state.lock().applied.map_or(0, |applied| applied.leader_id.term)
     }
 
     /// Looks at the cluster.
@@ -78,9 +83,7 @@ impl<S: Surroundings, J: Journal<S>> RaftSnapshotBuilder<Types<S>> for Machine<J
     async fn build_snapshot(&mut self) -> Result<Snapshot<Types<S>>, StorageError> {
         let (meta, cluster) = {
             let state = self.state.lock();
-            let snapshot_id = state.applied.map_or_else(String::new, |applied| applied.to_string());
-            let (last_log_id, last_membership) = (state.applied, state.membership.clone());
-            (SnapshotMeta { last_log_id, last_membership, snapshot_id }, Box::new(state.cluster.clone()))
+            (snapshot_meta(state.applied, state.membership.clone()), Box::new(state.cluster.clone()))
         };
         let change = Change::Snapshot(meta.clone(), cluster.clone());
         self.journal.keep(change).await.map_err(|error| StorageIOError::write(&error))?;

@@ -61,6 +61,13 @@ pub type LogId = openraft::LogId<VoterId>;
 pub type Membership = openraft::StoredMembership<VoterId, EmptyNode>;
 /// What a snapshot covers.
 pub type SnapshotMeta = openraft::SnapshotMeta<VoterId, EmptyNode>;
+
+/// What a snapshot covers, by name.
+pub(crate) fn snapshot_meta(last_log_id: Option<LogId>, last_membership: Membership) -> SnapshotMeta {
+    let snapshot_id = last_log_id.map_or_else(String::new, |last| last.to_string());
+    SnapshotMeta { last_log_id, last_membership, snapshot_id }
+}
+
 /// A failure of the journal.
 pub type StorageError = openraft::StorageError<VoterId>;
 

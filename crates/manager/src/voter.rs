@@ -7,7 +7,7 @@
 use std::{collections::BTreeSet, fmt, io, sync::Arc, time::Duration};
 
 use openraft::{
-    AsyncRuntime, Config, Raft, ServerState, Snapshot, SnapshotPolicy,
+    AsyncRuntime, Config, EmptyNode, Raft, ServerState, Snapshot, SnapshotPolicy,
     error::{ClientWriteError, RaftError},
 };
 use parking_lot::Mutex;
@@ -19,6 +19,7 @@ use tyr_proto::{
 
 use crate::{
     RaftRuntime, Surroundings,
+    electorate::electorate,
     journal::{Journal, Log},
     machine::Machine,
     transport::{Links, NoAnswer, Transport},
@@ -40,6 +41,8 @@ pub struct Timing {
     pub grace: u64,
     /// Nodes that stay away, and what follows from it.
     pub upkeep: UpkeepTerms,
+    /// The most voters, an odd number.
+    pub voters_max: usize,
     /// Entries of the log after which a snapshot is taken.
     pub snapshot_after: u64,
 }
@@ -53,6 +56,7 @@ impl Default for Timing {
             lease: LeaseTerms::default(),
             grace: 5_000_000,
             upkeep: UpkeepTerms::default(),
+            voters_max: 5,
             snapshot_after: 5_000,
         }
     }
@@ -77,16 +81,29 @@ impl fmt::Display for Unavailable {
 
 /// One member of the consensus group. Handles are equal; it runs until its surroundings end.
 pub struct Voter<S: Surroundings, J> {
+    node: NodeId,
+    /// How long the consensus is waited for: two elections at the most.
+    patience: Duration,
     raft: Raft<Types<S>>,
     machine: Machine<J>,
     held: Arc<Mutex<Held>>,
+    /// What nodes reported and is being logged.
+    reported: Arc<Mutex<Vec<Command>>>,
     unconfirmed: mpsc::Sender<oneshot::Sender<bool>>,
 }
 
 impl<S: Surroundings, J: Clone> Clone for Voter<S, J> {
     fn clone(&self) -> Self {
         let (raft, machine) = (self.raft.clone(), self.machine.clone());
-        Voter { raft, machine, held: self.held.clone(), unconfirmed: self.unconfirmed.clone() }
+        Voter {
+            node: self.node,
+            patience: self.patience,
+            raft,
+            machine,
+            held: self.held.clone(),
+            reported: self.reported.clone(),
+            unconfirmed: self.unconfirmed.clone(),
+        }
     }
 }
 
@@ -127,9 +144,19 @@ impl<S: Surroundings, J: Journal<S>> Voter<S, J> {
         let raft = Raft::new(node.0, config, Links(transport), log, machine.clone()).await;
         let raft = raft.map_err(io::Error::other)?;
         let (unconfirmed, to_confirm) = mpsc::channel(UNCONFIRMED_MAX);
-        let voter = Voter { raft, machine, held: Arc::new(Mutex::new(Held::new(timing))), unconfirmed };
-        let (watcher, confirmer) = (voter.clone(), voter.clone());
+        let patience = Duration::from_millis(2 * timing.election);
+        let voter = Voter {
+            node,
+            patience,
+            raft,
+            machine,
+            held: Arc::new(Mutex::new(Held::new(timing))),
+            reported: Arc::default(),
+            unconfirmed,
+        };
+        let (watcher, elector, confirmer) = (voter.clone(), voter.clone(), voter.clone());
         S::spawn(async move { watcher.watch(timing.watch).await });
+        S::spawn(async move { elector.reform_all(timing).await });
         S::spawn(confirmer.confirm_all(to_confirm, Duration::from_millis(timing.election)));
         Ok(voter)
     }
@@ -157,23 +184,49 @@ impl<S: Surroundings, J: Journal<S>> Voter<S, J> {
     pub async fn serve(&self, request: cluster::Request) -> Option<cluster::Response> {
         match request {
             cluster::Request::Command(Command::Evict(_)) => None,
-            cluster::Request::Command(command) => match self.propose(command).await {
-                Ok(_) => None,
+            cluster::Request::Command(command) => match self.report(command).await {
+                Ok(()) => None,
+                // It leads, and cannot do it yet.
+                Err(Unavailable { leader: None }) if self.leading_term().is_some() => None,
                 Err(Unavailable { leader }) => Some(cluster::Response::Elsewhere(leader)),
             },
             cluster::Request::Register(holder, command) => Some(self.register(holder, command).await),
             cluster::Request::Lease(request, position) => Some(self.renew(request, position).await),
             cluster::Request::Ring(version) => {
-                let all = |cluster: &Cluster| cluster.changes_since(Position::whole(version), usize::MAX);
-                Some(cluster::Response::Ring(self.look(all)))
+                let position = Position::whole(version);
+                let is_behind =
+                    self.look(|cluster| cluster.version() < version.max(tyr_proto::RingVersion(1)));
+                let all = |cluster: &Cluster| cluster.changes_since(position, usize::MAX);
+                Some(match is_behind {
+                    true => cluster::Response::Elsewhere(self.other_leader()),
+                    false => cluster::Response::Ring(self.look(all)),
+                })
             }
         }
+    }
+
+    /// Logs what a node reports, unless it is no news, or is being logged.
+    async fn report(&self, command: Command) -> Result<(), Unavailable> {
+        let leads = self.leading_term().is_some();
+        if leads {
+            let is_news = self.look(|cluster| cluster.is_news(&command));
+            let mut reported = self.reported.lock();
+            if !is_news || reported.contains(&command) || reported.len() >= REPORTED_MAX {
+                return Ok(());
+            }
+            reported.push(command.clone());
+        }
+        let logged = self.propose(command.clone()).await;
+        if leads {
+            self.reported.lock().retain(|other| *other != command);
+        }
+        logged.map(|_| ())
     }
 
     async fn register(&self, holder: Replica, command: Command) -> cluster::Response {
         match self.propose(command).await {
             Ok(Ok(cluster::Answer::Registered(node, _))) => cluster::Response::Registered(node),
-            Ok(Err(cluster::Refusal::NotFounded)) => cluster::Response::Elsewhere(self.leader()),
+            Ok(Err(cluster::Refusal::NotFounded)) => cluster::Response::Elsewhere(self.other_leader()),
             Ok(_) => cluster::Response::Evicted(holder),
             Err(Unavailable { leader }) => cluster::Response::Elsewhere(leader),
         }
@@ -186,13 +239,13 @@ impl<S: Surroundings, J: Journal<S>> Voter<S, J> {
                 cluster::Response::Granted(request, changes)
             }
             Grant::Evicted => cluster::Response::Evicted(request.holder),
-            Grant::NotLeading => cluster::Response::Elsewhere(self.leader()),
+            Grant::NotLeading => cluster::Response::Elsewhere(self.other_leader()),
         }
     }
 
     /// Logs a command and answers when it is applied here. A release that is taken too early is unavailable: it is to be said again.
     pub async fn propose(&self, command: Command) -> Result<Reply, Unavailable> {
-        let premise = self.premise(&command).ok_or_else(|| Unavailable { leader: self.leader() })?;
+        let premise = self.premise(&command).ok_or_else(|| Unavailable { leader: self.other_leader() })?;
         let incarnation = match &command {
             Command::Register { incarnation, .. } => Some(*incarnation),
             _ => None,
@@ -219,12 +272,14 @@ impl<S: Surroundings, J: Journal<S>> Voter<S, J> {
     }
 
     async fn log(&self, proposal: Proposal) -> Result<Reply, Unavailable> {
-        let leader = match self.raft.client_write(proposal).await {
-            Ok(written) => return Ok(written.data.expect("a command has a reply")),
-            Err(RaftError::APIError(ClientWriteError::ForwardToLeader(to))) => to.leader_id.map(NodeId),
-            Err(_) => None,
+        // It waits for ever if this voter leads no more and takes what followed as a snapshot.
+        let written = RaftRuntime::<S>::timeout(self.patience, self.raft.client_write(proposal)).await;
+        let leader = match written {
+            Ok(Ok(written)) => return Ok(written.data.expect("a command has a reply")),
+            Ok(Err(RaftError::APIError(ClientWriteError::ForwardToLeader(to)))) => to.leader_id.map(NodeId),
+            Ok(Err(_)) | Err(_) => None,
         };
-        Err(Unavailable { leader })
+        Err(Unavailable { leader: leader.filter(|leader| *leader != self.node) })
     }
 
     /// Grants a lease, if this voter leads.
@@ -284,11 +339,17 @@ impl<S: Surroundings, J: Journal<S>> Voter<S, J> {
         self.raft.metrics().borrow().current_leader.map(NodeId)
     }
 
-    /// The term in which this voter leads, as far as it knows.
-    fn leading_term(&self) -> Option<u64> {
-        let metrics = self.raft.metrics();
-        let metrics = metrics.borrow();
-        (metrics.state == ServerState::Leader).then_some(metrics.current_term)
+    /// Who may be asked in place of this voter, which does not lead, or cannot do now what was asked.
+    fn other_leader(&self) -> Option<NodeId> {
+        self.leader().filter(|leader| *leader != self.node)
+    }
+
+    /// The term in which this voter leads, as far as it knows: that of the last entry that it has applied. The term of its vote may be
+    /// later: it may have voted for another one, who was not elected, and leads on. One that leads anew and has not applied an entry of its
+    /// own yet answers an earlier term; whatever rests on that is refused when it is applied.
+    pub fn leading_term(&self) -> Option<u64> {
+        let leads = self.raft.metrics().borrow().state == ServerState::Leader;
+        leads.then(|| self.machine.term())
     }
 
     /// Begins and ends to hold the leases with the leadership, and evicts those that have none.
@@ -304,7 +365,7 @@ impl<S: Surroundings, J: Journal<S>> Voter<S, J> {
                 held.leases.is_leading() && held.term == term
             };
             if !holds {
-                self.begin(term).await;
+                self.begin().await;
                 continue;
             }
             for command in self.due() {
@@ -327,10 +388,55 @@ impl<S: Surroundings, J: Journal<S>> Voter<S, J> {
         })
     }
 
+    /// Keeps the voters those who should vote, as long as it leads.
+    async fn reform_all(&self, timing: Timing) {
+        loop {
+            S::sleep(timing.watch).await;
+            // What takes longer is begun anew; the consensus refuses a second change while one is on its way.
+            let step = self.reform(timing.voters_max);
+            let _given_up = RaftRuntime::<S>::timeout(self.patience, step).await;
+        }
+    }
+
+    /// The next step towards that: who is to vote learns the log first, and then all begin and cease to vote at once.
+    async fn reform(&self, most: usize) {
+        let holds = self.held.lock().leases.is_leading();
+        let (membership, last, known) = {
+            let metrics = self.raft.metrics();
+            let metrics = metrics.borrow();
+            let known = metrics.replication.clone().unwrap_or_default();
+            (metrics.membership_config.membership().clone(), metrics.last_log_index.unwrap_or(0), known)
+        };
+        let voting: BTreeSet<NodeId> = membership.voter_ids().map(NodeId).collect();
+        let wanted = self.look(|cluster| electorate(cluster, &voting, most));
+        let is_halfway = membership.get_joint_config().len() > 1;
+        // One that ceased to vote leads on until the others know that; it must not change anything more.
+        let may_change = holds && voting.contains(&self.node);
+        if !may_change || wanted.is_empty() || wanted == voting && !is_halfway {
+            return;
+        }
+        let is_near = |voter: &NodeId| {
+            let learned = known.get(&voter.0).copied().flatten().map_or(0, |learned| learned.index);
+            voting.contains(voter) || learned + LAG_MAX >= last && learned > 0
+        };
+        // What fails is tried again.
+        if let Some(newcomer) = wanted.iter().find(|voter| membership.get_node(&voter.0).is_none()) {
+            let _unheard = self.raft.add_learner(newcomer.0, EmptyNode {}, false).await;
+        } else if wanted.iter().all(is_near) {
+            let voters: BTreeSet<VoterId> = wanted.iter().map(|node| node.0).collect();
+            let _unheard = self.raft.change_membership(voters, false).await;
+        }
+    }
+
+    /// Who votes, as far as this voter knows.
+    pub fn voters(&self) -> BTreeSet<NodeId> {
+        self.raft.metrics().borrow().membership_config.voter_ids().map(NodeId).collect()
+    }
+
     /// Holds the leases from now on, once everything logged before the term is applied.
-    async fn begin(&self, term: u64) {
+    async fn begin(&self) {
         let is_confirmed = self.confirm().await;
-        if is_confirmed && self.leading_term() == Some(term) {
+        if let Some(term) = self.leading_term().filter(|_| is_confirmed) {
             let mut held = self.held.lock();
             held.step_down();
             held.term = term;
@@ -341,6 +447,10 @@ impl<S: Surroundings, J: Journal<S>> Voter<S, J> {
 
 /// The most things that one grant tells its holder about.
 const FACTS_MAX: usize = 64;
+/// The most entries of the log that a node may lack when it begins to vote.
+const LAG_MAX: u64 = 16;
+/// The most reports of nodes that are being logged at once; more are not heard, and are said again.
+const REPORTED_MAX: usize = 1024;
 /// The most requests that wait for a majority at once; more are told to ask elsewhere.
 const UNCONFIRMED_MAX: usize = 4096;
 

@@ -320,6 +320,23 @@ impl Cluster {
 // Partitions.
 impl Cluster {
     fn remove_replica(&mut self, id: PartitionId, epoch: Epoch, by: Replica, replica: Replica) -> Reply {
+        let is_backup = self.removable(id, epoch, by, replica)?;
+        Ok(self.change_partition(id, |partition| {
+            partition.target.retain(|node| *node != replica.node);
+            if is_backup && !partition.slow.contains(&replica) {
+                partition.slow.push(replica);
+            }
+        }))
+    }
+
+    /// Whether the one to be removed is a backup, and not a learner, if it may be removed.
+    fn removable(
+        &self,
+        id: PartitionId,
+        epoch: Epoch,
+        by: Replica,
+        replica: Replica,
+    ) -> Result<bool, Refusal> {
         let partition = self.led_by(id, epoch, by)?;
         let configuration = &partition.configuration;
         let is_backup = replica != by && configuration.replicas.contains(&replica);
@@ -332,12 +349,32 @@ impl Cluster {
         if is_backup && remaining < usize::from(min_replicas) {
             return Err(Refusal::TooFew);
         }
-        Ok(self.change_partition(id, |partition| {
-            partition.target.retain(|node| *node != replica.node);
-            if is_backup && !partition.slow.contains(&replica) {
-                partition.slow.push(replica);
+        Ok(is_backup)
+    }
+
+    /// Whether what a node reports of a partition would change anything now. If not it need not be logged: nodes repeat such reports until
+    /// they hear of another epoch, and a log that is full of them delays just that. Of all other commands this is not asked.
+    pub fn is_news(&self, command: &Command) -> bool {
+        match *command {
+            Command::RemoveReplica { partition, epoch, by, replica } => {
+                let is_known = |known: &Partition| known.slow.contains(&replica);
+                self.removable(partition, epoch, by, replica).is_ok()
+                    && !self.partition(partition).is_some_and(is_known)
             }
-        }))
+            Command::LearnerComplete { partition, epoch, by, learner } => {
+                let known = self.led_by(partition, epoch, by);
+                known.is_ok_and(|known| known.configuration.learners.contains(&learner))
+            }
+            Command::Release { partition, epoch, replica, .. } => {
+                let known = self.partition(partition).filter(|known| known.configuration.epoch == epoch);
+                self.is_present(replica)
+                    && known.is_some_and(|known| {
+                        known.configuration.replicas.contains(&replica)
+                            && !known.released.contains_key(&replica)
+                    })
+            }
+            _ => true,
+        }
     }
 
     fn learner_complete(&mut self, id: PartitionId, epoch: Epoch, by: Replica, learner: Replica) -> Reply {

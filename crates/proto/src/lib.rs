@@ -15,6 +15,7 @@ mod chunk;
 mod client;
 pub mod cluster;
 mod configuration;
+mod contact;
 mod content;
 mod effects;
 pub mod encoding;
@@ -46,6 +47,7 @@ pub use client::{
     Told, Transaction,
 };
 pub use configuration::{ClassId, Configuration, Epoch, PartitionId, Replica, RingVersion};
+pub use contact::Contact;
 pub use content::Content;
 pub use freeze::{Extent, FREEZE_BLOBS_MAX, Freeze, Stand};
 pub use handovers::{Awaited, Handovers};

@@ -34,6 +34,7 @@ pub const TIMING: Timing = Timing {
     lease: LeaseTerms { length: 2 * SECOND, drift_max: 10_000 },
     grace: 20 * SECOND,
     upkeep: UpkeepTerms { absence_max: 3_600 * SECOND, moving_max: 4, plan_every: 3_600 * SECOND },
+    voters_max: 3,
     snapshot_after: 20,
 };
 

@@ -373,3 +373,22 @@ fn a_difference_read_in_pieces_has_everything_once() {
     accept(&mut cluster, Command::DropKeyspace(KeyspaceId(1)));
     assert_eq!(cluster.changes_since(Position::whole(reached), 2).facts.len(), 1);
 }
+
+#[test]
+fn a_report_is_news_until_it_has_changed_something() {
+    let mut cluster = cluster(4, settings(3, Durability::Disk));
+    let epoch = held(&cluster).epoch;
+    let slow = Command::RemoveReplica { partition: P, epoch, by: replica(1, 1), replica: replica(2, 1) };
+    assert!(cluster.is_news(&slow));
+    accept(&mut cluster, slow.clone());
+    assert!(!cluster.is_news(&slow), "it is on the way");
+    let gone = release(&cluster, replica(2, 1), None);
+    assert!(cluster.is_news(&gone));
+    accept(&mut cluster, gone.clone());
+    assert!(!cluster.is_news(&gone) && !cluster.is_news(&slow), "the epoch is over");
+    accept(&mut cluster, retarget(&[1, 3, 4], 1));
+    let complete = complete(&cluster, replica(4, 1));
+    assert!(cluster.is_news(&complete));
+    accept(&mut cluster, complete.clone());
+    assert!(!cluster.is_news(&complete));
+}

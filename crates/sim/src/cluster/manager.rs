@@ -1,10 +1,8 @@
 //! The cluster manager as one actor that never fails, but whose leader changes: the state and leases are the shipped ones.
 
 use tyr_proto::{
-    Grant, Handovers, LeaseRequest, LeaseTerms, Leases, NodeId, Replica, Time, Upkeep, UpkeepTerms,
-    cluster::{
-        Answer, Cluster, ClusterId, Command, Identity, MemberState, Position, Request, Response, Zone,
-    },
+    Grant, Handovers, LeaseRequest, LeaseTerms, Leases, Replica, Time, Upkeep, UpkeepTerms,
+    cluster::{Answer, Cluster, ClusterId, Command, Identity, Position, Request, Response, Zone},
 };
 
 /// Leases of simulated nodes.
@@ -110,14 +108,6 @@ impl Manager {
         }
         for command in self.upkeep.due(&self.cluster, now) {
             self.apply(command);
-        }
-    }
-
-    /// Empties a node, unless it is the last one.
-    pub fn drain(&mut self, node: NodeId) {
-        let active = self.cluster.members().filter(|(_, member)| member.state == MemberState::Active).count();
-        if active > 1 {
-            self.apply(Command::Drain(node));
         }
     }
 }

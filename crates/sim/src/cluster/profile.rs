@@ -18,6 +18,8 @@ pub struct Profile {
     pub durability: Durability,
     /// Whether superseded versions are kept for readers.
     pub multi_version: bool,
+    /// The most voters of the cluster manager; an actor stands in for all of them if zero.
+    pub voters: u32,
     /// Clients.
     pub clients: u32,
     /// Operations that each client begins.
@@ -204,6 +206,7 @@ impl Profile {
             partitions: 1 << random.below(4),
             durability: if random.below(3) == 0 { Durability::Memory } else { Durability::Disk },
             multi_version: true,
+            voters: 0,
             clients: small(random, 6),
             operations: 10 + small(random, 40),
             blobs: [small(random, 4), small(random, 3), small(random, 2), small(random, 4), small(random, 4)],
@@ -227,6 +230,17 @@ impl Profile {
         profile
     }
 
+    /// Who manages the cluster, drawn apart from everything else: voters in every third run, since they take longer than all the rest.
+    pub fn managed(self, seed: u64) -> Profile {
+        let mut random = Random::new(seed ^ 0x766f_7465_7273);
+        let voters = if random.below(3) == 0 {
+            [1, 3, 3, 5][usize::try_from(random.below(4)).expect("below four")]
+        } else {
+            0
+        };
+        Profile { voters, ..self }
+    }
+
     /// A quiet cluster, to measure and to try out workloads.
     pub fn quiet(nodes: u32, replicas: u8, clients: u32, operations: u32) -> Profile {
         Profile {
@@ -235,6 +249,7 @@ impl Profile {
             partitions: 16,
             durability: Durability::Disk,
             multi_version: true,
+            voters: 0,
             clients,
             operations,
             blobs: [4, 2, 2, 4, 4],

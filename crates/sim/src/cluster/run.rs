@@ -65,7 +65,7 @@ impl Draw {
         };
         let bounds = Bounds::drawn(random, drawn.replicas);
         let storage = StorageProfile::drawn(seed, drawn.durability);
-        Profile { as_bytes: seed.is_multiple_of(4), storage, bounds, ..drawn }
+        Profile { as_bytes: seed.is_multiple_of(4), storage, bounds, ..drawn.managed(seed) }
     }
 
     /// Runs a seed.
@@ -110,6 +110,13 @@ fn go(world: &mut World, profile: &Profile) -> Result<(), String> {
     // A cluster that nothing disturbs comes up.
     let connected = |world: &World| world.callers().all(|caller| caller.client.is_connected());
     while !connected(world) {
+        if world.now() > HEAL_MAX {
+            return Err(format!(
+                "nothing is served after {HEAL_MAX} us: {}; {:?}",
+                stuck(world),
+                world.manager()
+            ));
+        }
         world.connect();
         let end = world.now() + 100_000;
         world.run_until(end, false, connected);

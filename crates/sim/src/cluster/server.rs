@@ -8,6 +8,7 @@ use tyr_proto::{
     cluster::{Identity, Request, Response, Zone},
     message::Envelope,
 };
+use tyr_sim_env::Drift;
 use tyr_types::Error;
 
 use super::{
@@ -106,6 +107,17 @@ impl Server {
             slow_until: 0,
             is_writing: false,
         }
+    }
+
+    /// What its clock shows at a true time.
+    pub fn time(&self, now: u64) -> Time {
+        self.clock.at(now)
+    }
+
+    /// How its clock goes.
+    pub fn drift(&self) -> Drift {
+        let gain = i32::try_from(self.clock.drift).expect("a clock gains little");
+        Drift { start: self.clock.offset, gain }
     }
 
     /// Whether its process runs.

@@ -7,8 +7,9 @@ use tyr_proto::{
 };
 
 /// Everything that has a name here.
-pub const ALL: [&str; 45] = [
+pub const ALL: [&str; 48] = [
     "a disk failed",
+    "another voter led",
     "answered elsewhere",
     "asked for a version",
     "asked about a number",
@@ -29,6 +30,7 @@ pub const ALL: [&str; 45] = [
     "learned everything",
     "logged a lost write's place",
     "lost a number",
+    "members became voters",
     "noted a mark",
     "old values from elsewhere",
     "passed a freeze on",
@@ -53,6 +55,7 @@ pub const ALL: [&str; 45] = [
     "told of a refusal",
     "took a checkpoint",
     "unstaged",
+    "voters became members",
 ];
 
 /// What an output of a node shows.

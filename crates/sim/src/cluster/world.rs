@@ -19,12 +19,14 @@ use tyr_types::{Durability, ErrorKind, KeyspaceSettings};
 use super::{
     caller::Caller,
     layout::{CHUNK, KEYSPACE},
-    manager::Manager,
+    management::Management,
+    manager::{Manager, TERMS},
     pins::{Grant, Pins},
     profile::{Fault, Profile},
     promises::Prepared,
     server::Server,
     trace::shorten,
+    voters::{Asker, Letter, Voters, Way},
 };
 use crate::{History, random::Random};
 
@@ -37,7 +39,7 @@ pub struct World {
     random: Random,
     profile: Profile,
     servers: BTreeMap<NodeId, Server>,
-    manager: Manager,
+    manager: Management,
     ring_version: RingVersion,
     ring_changed_at: u64,
     keyspaces: Arc<Keyspaces>,
@@ -88,10 +90,13 @@ enum Event {
     Boot(NodeId),
     CallerTick(SessionId),
     ManagerTick,
-    ToManager(NodeId, Request),
+    /// From a node to the cluster manager, of which a node is asked.
+    ToManager(NodeId, NodeId, Request),
     FromManager(NodeId, Response),
-    RingAsked(SessionId, Request),
+    RingAsked(SessionId, NodeId, Request),
     RingTold(SessionId, Response),
+    /// Between voters, or packets of gossip.
+    Letter(NodeId, Letter),
     Fault,
 }
 
@@ -111,15 +116,6 @@ impl World {
     pub fn new(seed: u64, profile: Profile, with_trace: bool) -> Self {
         let mut random = Random::new(seed);
         let keyspaces = Arc::new(keyspaces(&profile, &mut random));
-        let mut manager = Manager::founded();
-        let settings = ClassSettings {
-            replicas: profile.replicas,
-            min_replicas: profile.bounds.min_replicas,
-            partitions: profile.partitions,
-            durability: profile.durability,
-            zones: tyr_proto::ZoneRule::Prefer,
-        };
-        manager.apply(Command::CreateClass(ClassId(0), settings));
         let mut servers = BTreeMap::new();
         for number in 1..=profile.nodes {
             let node = NodeId(number);
@@ -127,10 +123,8 @@ impl World {
                 node,
                 Server::new(node, keyspaces.clone(), &profile.storage, profile.bounds, &mut random),
             );
-            let first = Incarnation::of(1, 0).0;
-            manager.apply(super::manager::register(number, first, first));
         }
-        manager.tick(Time(0));
+        let manager = manager(&profile, &servers, seed);
         let callers = (1..=profile.clients)
             .map(|number| {
                 let caller = Caller::new(number, keyspaces.clone(), &profile, random.fork());
@@ -188,7 +182,10 @@ impl World {
 
     /// A number that two runs share only if they did the same.
     pub fn digest(&self) -> u64 {
-        self.digest
+        match &self.manager {
+            Management::Actor(_) => self.digest,
+            Management::Voters(voters) => self.digest ^ voters.digest(),
+        }
     }
 
     /// What happened, if it was asked for.
@@ -207,7 +204,7 @@ impl World {
     }
 
     /// The cluster manager.
-    pub fn manager(&self) -> &Manager {
+    pub fn manager(&self) -> &Management {
         &self.manager
     }
 
@@ -253,6 +250,7 @@ impl World {
     pub fn heal(&mut self) {
         self.is_faulty = false;
         self.links_cut.clear();
+        self.manager.voters().into_iter().for_each(Voters::heal);
         let now = self.now;
         let mut down = Vec::new();
         for (node, server) in &mut self.servers {
@@ -271,14 +269,16 @@ impl World {
     /// Runs until something holds or the time is over; says whether it holds.
     pub fn run_until(&mut self, end: u64, steps: bool, mut holds: impl FnMut(&World) -> bool) -> bool {
         let mut checked_at = self.now;
-        while let Some(Reverse((at, _, _))) = self.queue.peek() {
-            if *at > end {
-                break;
+        while let Some(at) = self.next().filter(|at| *at <= end) {
+            self.now = at.max(self.now);
+            let is_event = self.queue.peek().is_some_and(|Reverse((due, ..))| *due <= at);
+            match is_event.then(|| self.queue.pop()).flatten() {
+                Some(Reverse((_, _, event))) => {
+                    self.note(&event.0);
+                    self.happen(*event.0, steps);
+                }
+                None => self.run_voters(),
             }
-            let Some(Reverse((at, _, event))) = self.queue.pop() else { break };
-            self.now = at;
-            self.note(&event.0);
-            self.happen(*event.0, steps);
             self.note_ring();
             if self.now >= checked_at + 1_000 {
                 checked_at = self.now;
@@ -289,6 +289,61 @@ impl World {
         }
         self.now = self.now.max(end);
         holds(self)
+    }
+
+    /// When anything happens next.
+    fn next(&mut self) -> Option<u64> {
+        let event = self.queue.peek().map(|Reverse((at, ..))| *at);
+        let voters = self.manager.voters().and_then(|voters| voters.next());
+        event.into_iter().chain(voters).min()
+    }
+
+    /// Voters do what is due, and what they send goes on its way.
+    fn run_voters(&mut self) {
+        let now = self.now;
+        if let Some(voters) = self.manager.voters() {
+            voters.run(now);
+        }
+        self.carry();
+    }
+
+    /// What voters and gossip want carried goes on its way.
+    fn carry(&mut self) {
+        while let Some(letter) = self.manager.voters().and_then(|voters| voters.poll()) {
+            match letter {
+                Letter::Voter(Way { from, to }, _) | Letter::Gossip(Way { from, to }, _) => {
+                    self.send_letter(from, to, letter);
+                }
+                Letter::Node(Way { from, to }, response) => {
+                    let is_cut = self.is_cut(from, to);
+                    if from == to {
+                        self.after(1, Event::FromManager(to, response));
+                    } else if let Some(delay) = self.delay().filter(|_| !is_cut) {
+                        self.after(delay, Event::FromManager(to, response));
+                    }
+                }
+                Letter::Client(to, response) => {
+                    if let Some(delay) = self.delay() {
+                        self.after(delay, Event::RingTold(to, response));
+                    }
+                }
+            }
+        }
+    }
+
+    fn send_letter(&mut self, from: NodeId, to: NodeId, letter: Letter) {
+        let now = self.now;
+        let is_voter = matches!(letter, Letter::Voter(..));
+        let is_muted = self.manager.voters().is_some_and(|voters| is_voter && voters.is_muted(from, to, now));
+        if !self.servers.contains_key(&to) || is_muted || (self.is_faulty && self.is_cut(from, to)) {
+            return;
+        }
+        let comes_twice = self.is_faulty && self.random.happens(self.profile.duplication);
+        for _ in 0..=u32::from(comes_twice) {
+            if let Some(delay) = self.delay() {
+                self.after(delay, Event::Letter(to, letter.clone()));
+            }
+        }
     }
 
     fn note(&mut self, event: &Event) {
@@ -302,16 +357,23 @@ impl World {
             Event::Boot(node) => (5, u64::from(node.0)),
             Event::CallerTick(session) => (6, session.0),
             Event::ManagerTick => (7, 0),
-            Event::ToManager(node, _) => (8, u64::from(node.0)),
+            Event::ToManager(node, ..) => (8, u64::from(node.0)),
             Event::FromManager(node, _) => (9, u64::from(node.0)),
-            Event::RingAsked(session, _) => (10, session.0),
+            Event::RingAsked(session, ..) => (10, session.0),
             Event::RingTold(session, _) => (11, session.0),
             Event::Fault => (12, 0),
+            Event::Letter(node, _) => (13, u64::from(node.0)),
         };
         for word in [self.now, kind, subject] {
             self.digest = (self.digest ^ word).wrapping_mul(0x0000_0100_0000_01b3);
         }
-        let is_shown = !matches!(event, Event::Tick(..) | Event::CallerTick(_) | Event::ManagerTick);
+        let is_shown = !matches!(
+            event,
+            Event::Tick(..)
+                | Event::CallerTick(_)
+                | Event::ManagerTick
+                | Event::Letter(_, Letter::Gossip(..))
+        );
         if let Some(trace) = self.trace.as_mut().filter(|_| is_shown) {
             let now = self.now;
             let _ = writeln!(trace, "{now:>10} {}", shorten(&format!("{event:?}")));
@@ -358,6 +420,7 @@ impl World {
                     && turn.is_multiple_of(4);
                 self.server(node).is_short = is_short;
                 if self.servers[&node].start == start && self.is_awake(node, Event::Tick(node, start)) {
+                    self.tick_gossip(node);
                     let request = self.server(node).tick(now);
                     if let Some(request) = request {
                         self.ask_manager(node, request);
@@ -394,31 +457,100 @@ impl World {
                 self.after(CALLER_TICK_EVERY, Event::CallerTick(session));
             }
             Event::ManagerTick => {
-                self.manager.tick(Time(now));
+                self.tick_manager();
                 self.after(TICK_EVERY, Event::ManagerTick);
             }
-            Event::ToManager(node, request) => {
+            Event::ToManager(node, voter, request) => {
                 let request = self.arrived(request);
-                if let Some(reply) = self.manager.handle(Time(now), request) {
-                    self.answer_node(node, reply);
+                self.ask(Asker::Node(node), voter, request);
+            }
+            Event::RingAsked(session, voter, request) => {
+                let request = self.arrived(request);
+                self.ask(Asker::Client(session), voter, request);
+            }
+            Event::Letter(node, letter) => {
+                if self.is_awake(node, Event::Letter(node, letter.clone())) {
+                    let time = self.servers[&node].time(now);
+                    if let Some(voters) = self.manager.voters() {
+                        voters.deliver(now, letter, time);
+                    }
+                    self.carry();
                 }
             }
             Event::FromManager(node, reply) => {
                 if self.is_awake(node, Event::FromManager(node, reply.clone())) {
                     let reply = self.arrived(reply);
+                    if let Some(voters) = self.manager.voters() {
+                        voters.heard(Asker::Node(node), &reply);
+                    }
                     self.server(node).managed(now, reply);
                     self.flush(node);
                 }
             }
-            Event::RingAsked(session, request) => {
-                let request = self.arrived(request);
-                if let Some(reply) = self.manager.handle(Time(now), request) {
-                    let delay = 1 + self.random.below(MANAGER_DELAY);
-                    self.after(delay, Event::RingTold(session, reply));
-                }
-            }
             Event::RingTold(session, reply) => self.tell_ring(session, self.arrived(reply)),
             Event::Fault => self.fault(),
+        }
+    }
+
+    fn tick_gossip(&mut self, node: NodeId) {
+        let time = self.servers[&node].time(self.now);
+        if let Some(voters) = self.manager.voters() {
+            voters.tick(node, time);
+            self.carry();
+        }
+    }
+
+    fn tick_manager(&mut self) {
+        let now = self.now;
+        let observed = match &mut self.manager {
+            Management::Actor(manager) => {
+                manager.tick(Time(now));
+                Ok(())
+            }
+            Management::Voters(voters) => voters.observe(now),
+        };
+        let sighted: Vec<_> = self.manager.voters().into_iter().flat_map(Voters::sighted).collect();
+        sighted.into_iter().for_each(|what| self.count(what));
+        if let Err(what) = observed.and_then(|()| self.check_fenced()) {
+            self.broken.get_or_insert(what);
+        }
+    }
+
+    /// No incarnation whose end the cluster manager has logged holds a lease.
+    fn check_fenced(&self) -> Result<(), String> {
+        for (node, server) in &self.servers {
+            let replica = server.replica();
+            let cluster = self.manager.cluster();
+            let is_known =
+                cluster.member(*node).is_some_and(|known| known.incarnation >= replica.incarnation);
+            if is_known && !cluster.is_present(replica) && server.has_lease(self.now) {
+                return Err(format!("{replica:?} serves though it was evicted"));
+            }
+        }
+        Ok(())
+    }
+
+    /// A question arrives at the cluster manager.
+    fn ask(&mut self, asker: Asker, voter: NodeId, request: Request) {
+        let now = self.now;
+        match &mut self.manager {
+            Management::Actor(manager) => {
+                let Some(response) = manager.handle(Time(now), request) else { return };
+                match asker {
+                    Asker::Node(node) => self.answer_node(node, response),
+                    Asker::Client(session) => {
+                        let delay = 1 + self.random.below(MANAGER_DELAY);
+                        self.after(delay, Event::RingTold(session, response));
+                    }
+                }
+            }
+            Management::Voters(voters) => {
+                let server = &self.servers[&voter];
+                // What comes to one that stands still is lost here, which it may be.
+                if server.is_up() && server.paused_until <= now {
+                    voters.ask(now, voter, asker, request);
+                }
+            }
         }
     }
 
@@ -615,11 +747,16 @@ impl World {
         }
     }
 
-    /// Node 0 of a link stands for the cluster manager.
+    /// Node 0 of a link stands for a cluster manager that is an actor.
     fn ask_manager(&mut self, node: NodeId, request: Request) {
-        let is_cut = self.is_cut(node, NodeId(0));
-        if let Some(delay) = self.delay().filter(|_| !is_cut) {
-            self.after(delay.min(MANAGER_DELAY * 4), Event::ToManager(node, request));
+        let time = Time(self.now);
+        let voter = self.manager.voters().map(|voters| voters.contact(Asker::Node(node), time));
+        let to = voter.unwrap_or(NodeId(0));
+        let is_cut = self.is_cut(node, to);
+        if to == node {
+            self.after(1, Event::ToManager(node, to, request));
+        } else if let Some(delay) = self.delay().filter(|_| !is_cut) {
+            self.after(delay.min(MANAGER_DELAY * 4), Event::ToManager(node, to, request));
         }
     }
 
@@ -663,7 +800,11 @@ impl World {
                     }
                 }
                 (ClientOutput::FetchRing(version), Some(delay)) => {
-                    self.after(delay, Event::RingAsked(session, Request::Ring(version)));
+                    let time = Time(self.now);
+                    let voter =
+                        self.manager.voters().map(|voters| voters.contact(Asker::Client(session), time));
+                    let to = voter.unwrap_or(NodeId(0));
+                    self.after(delay, Event::RingAsked(session, to, Request::Ring(version)));
                 }
                 (_, None) => {}
             }
@@ -700,8 +841,7 @@ impl World {
         let [one, other] = [0, 1].map(|_| *self.random.choose(&nodes).expect("a node at least"));
         let lasts = 1 + self.random.below(1_500_000);
         let now = self.now;
-        let takes_out = matches!(kind, Fault::Crash | Fault::Pause | Fault::Isolate);
-        if takes_out && self.profile.durability == Durability::Memory && self.is_needed(one) {
+        if self.profile.durability == Durability::Memory && self.takes_too_much(kind, one, other) {
             return;
         }
         self.say(|| format!("{kind:?} of {one} ({other}) for {lasts}"));
@@ -710,6 +850,9 @@ impl World {
             Fault::Pause => {
                 let server = self.server(one);
                 server.paused_until = server.paused_until.max(now + lasts / 2);
+                if let Some(voters) = self.manager.voters() {
+                    voters.pause(one, now + lasts / 2);
+                }
             }
             Fault::Cut => {
                 self.links_cut.insert((one, other), now + lasts);
@@ -721,8 +864,8 @@ impl World {
                 }
             }
             Fault::SlowDisk => self.server(one).slow_until = now + lasts,
-            Fault::ManagerChange => self.manager.lose_leader(Time(now + lasts / 4)),
-            Fault::Drain => self.manager.drain(one),
+            Fault::ManagerChange => self.manager.lose_leader(now + lasts / 4),
+            Fault::Drain => self.manager.drain(now, one),
         }
         self.count("faults");
     }
@@ -741,6 +884,10 @@ impl World {
             return;
         }
         let start = self.servers[&node].start;
+        let now = self.now;
+        if let Some(voters) = self.manager.voters() {
+            voters.boot(now, node, start);
+        }
         self.after(0, Event::Tick(node, start));
         self.flush(node);
     }
@@ -765,7 +912,38 @@ impl World {
         self.say(|| format!("{node} crashes; complete: {}", holders.join(", ")));
         let mut random = self.random.fork();
         self.server(node).crash(&mut random, memory_is_all);
+        if let Some(voters) = self.manager.voters() {
+            voters.crash(node);
+        }
         self.after(lasts, Event::Boot(node));
+    }
+
+    /// Whether a fault would take out the last one who holds something in memory. A cut between a node and who leads the voters does, too.
+    fn takes_too_much(&mut self, fault: Fault, one: NodeId, other: NodeId) -> bool {
+        let now = self.now;
+        // What was applied this very moment counts.
+        let observed = self.manager.voters().map(|voters| voters.observe(now));
+        let taken = match fault {
+            Fault::Crash | Fault::Pause | Fault::Isolate => vec![one],
+            Fault::Cut if observed.is_some() => vec![one, other],
+            _ => Vec::new(),
+        };
+        if let Some(Err(what)) = observed {
+            self.broken.get_or_insert(what);
+        }
+        taken.into_iter().any(|node| self.is_needed(node))
+    }
+
+    /// Whether the cluster manager hears of a node, whoever leads.
+    fn is_heard(&self, node: NodeId) -> bool {
+        let hears = |other| !self.is_cut(node, other) && !self.is_cut(other, node);
+        match &self.manager {
+            Management::Actor(_) => hears(NodeId(0)),
+            Management::Voters(voters) => {
+                let voting = voters.voting();
+                !voting.is_empty() && voting.into_iter().all(hears)
+            }
+        }
     }
 
     /// Whether a node holds something in memory that no other complete replica holds which runs and is heard of: a cluster in memory
@@ -776,8 +954,10 @@ impl World {
                 partition.last_complete().iter().map(|replica| replica.node).collect();
             let lives = |replica: &&tyr_proto::Replica| {
                 let server = &self.servers[&replica.node];
-                let is_heard = !self.is_cut(replica.node, NodeId(0)) && !self.is_cut(NodeId(0), replica.node);
-                let runs = server.has_lease(self.now) && server.paused_until <= self.now;
+                let is_heard = self.is_heard(replica.node);
+                // One whose lease runs out soon was not heard of lately.
+                let fresh = if matches!(self.manager, Management::Voters(_)) { TERMS.length / 2 } else { 0 };
+                let runs = server.has_lease(self.now + fresh) && server.paused_until <= self.now;
                 replica.node != node && runs && is_heard && server.replica() == **replica
             };
             // Who is about to lose its role does not count.
@@ -786,6 +966,36 @@ impl World {
             holders.contains(&node) && !stays
         })
     }
+}
+
+/// A cluster manager with one class, and, if it is an actor, with all nodes.
+fn manager(profile: &Profile, servers: &BTreeMap<NodeId, Server>, seed: u64) -> Management {
+    let class = ClassSettings {
+        replicas: profile.replicas,
+        min_replicas: profile.bounds.min_replicas,
+        partitions: profile.partitions,
+        durability: profile.durability,
+        zones: tyr_proto::ZoneRule::Prefer,
+    };
+    if profile.voters > 0 {
+        let clocks = servers.iter().map(|(node, server)| (*node, server.drift()));
+        let random = Random::new(seed ^ 0x6d61_6e61_6765);
+        return Management::Voters(Box::new(Voters::new(
+            clocks,
+            class,
+            profile.voters,
+            profile.disk,
+            random,
+        )));
+    }
+    let mut manager = Manager::founded();
+    manager.apply(Command::CreateClass(ClassId(0), class));
+    let first = Incarnation::of(1, 0).0;
+    for node in servers.keys() {
+        manager.apply(super::manager::register(node.0, first, first));
+    }
+    manager.tick(Time(0));
+    Management::Actor(Box::new(manager))
 }
 
 fn keyspaces(profile: &Profile, random: &mut Random) -> Keyspaces {

@@ -1,0 +1,184 @@
+//! Crashes at every operation, and disks that lose what they had promised.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::future::{Ready, pending, ready};
+
+use openraft::{CommittedLeaderId, EntryPayload, Vote};
+use tyr_proto::{
+    Time,
+    cluster::{Cluster, ClusterId, Command},
+};
+use tyr_sim_env::{CrashMode, Fault, SimDisk};
+
+use super::*;
+use crate::types::{Entry, LogId, Membership, Premise, Proposal, snapshot_meta};
+
+/// A journal asks for nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct Nowhere;
+
+impl Surroundings for Nowhere {
+    type Sleep = Ready<()>;
+
+    fn spawn(task: impl Future<Output = ()> + Send + 'static) {
+        drop(task);
+    }
+
+    fn now() -> Time {
+        Time(0)
+    }
+
+    fn sleep_until(_: Time) -> Ready<()> {
+        let _never: std::future::Pending<()> = pending();
+        ready(())
+    }
+
+    fn random() -> u64 {
+        4
+    }
+}
+
+type DiskJournal = super::DiskJournal<Nowhere>;
+
+fn id(term: u64, index: u64) -> LogId {
+    LogId { leader_id: CommittedLeaderId { term, node_id: 1 }, index }
+}
+
+fn entries(term: u64, indices: std::ops::Range<u64>) -> Change<Nowhere> {
+    let entry = |index| {
+        let command = Command::GiveUp(tyr_proto::NodeId(7));
+        let payload = EntryPayload::Normal(Proposal { premise: Premise::default(), command });
+        Entry::<Nowhere> { log_id: id(term, index), payload }
+    };
+    Change::Append(indices.map(entry).collect())
+}
+
+fn snapshot(index: u64) -> Change<Nowhere> {
+    let meta = snapshot_meta(Some(id(1, index)), Membership::default());
+    Change::Snapshot(meta, Box::new(Cluster::new(ClusterId(9))))
+}
+
+/// All kinds of changes, with two snapshots, and one record of several blocks.
+fn changes() -> Vec<Change<Nowhere>> {
+    vec![
+        Change::Vote(Vote::new(1, 1)),
+        entries(1, 0..3),
+        entries(1, 3..1_000),
+        Change::Truncate(6),
+        entries(2, 6..7),
+        snapshot(4),
+        Change::Purge(id(1, 3)),
+        entries(2, 7..9),
+        Change::Vote(Vote::new(3, 2)),
+        snapshot(8),
+        Change::Purge(id(2, 8)),
+    ]
+}
+
+/// What is kept after each number of changes.
+fn states() -> Vec<Vec<u8>> {
+    let mut kept = Kept::default();
+    let mut states = vec![codec::to_bytes(&kept.changes())];
+    for change in changes() {
+        kept.apply(change);
+        states.push(codec::to_bytes(&kept.changes()));
+    }
+    states
+}
+
+fn kept(journal: &DiskJournal) -> Vec<u8> {
+    codec::to_bytes(&journal.load().unwrap().changes())
+}
+
+fn keep(journal: &DiskJournal, change: Change<Nowhere>) -> io::Result<()> {
+    journal.write(change)?;
+    journal.sync()
+}
+
+/// Makes all changes, and answers how many were promised.
+fn run(disk: &Arc<SimDisk>) -> usize {
+    let Ok(journal) = DiskJournal::open(disk.clone()) else { return 0 };
+    changes().into_iter().take_while(|change| keep(&journal, change.clone()).is_ok()).count()
+}
+
+#[test]
+fn everything_is_there_again_when_it_is_opened_again() {
+    let disk = SimDisk::new(1);
+    assert_eq!(run(&disk), changes().len());
+    for _ in 0..3 {
+        let journal = DiskJournal::open(disk.clone()).unwrap();
+        assert_eq!(kept(&journal), *states().last().unwrap());
+    }
+    assert_eq!(disk.names().unwrap().len(), 1, "older files are gone");
+}
+
+#[test]
+fn a_crash_at_any_operation_loses_nothing_that_was_promised() {
+    let (empty, states) = (SimDisk::new(2), states());
+    let whole = empty.snapshot();
+    run(&whole);
+    for operation in 0..whole.operations() {
+        for (mode, seed) in CrashMode::ALL.into_iter().flat_map(|mode| [(mode, 1), (mode, 2)]) {
+            let disk = empty.snapshot();
+            disk.reseed(seed);
+            disk.fail_at(operation, Fault::Crash);
+            let promised = run(&disk);
+            let found = disk.crash(mode);
+            let journal = DiskJournal::open(found.clone()).unwrap();
+            let state = kept(&journal);
+            let possible = &states[promised..(promised + 2).min(states.len())];
+            assert!(
+                possible.contains(&state),
+                "operation {operation}, {mode:?}: not as after {promised} changes"
+            );
+            keep(&journal, Change::Vote(Vote::new(9, 9))).unwrap();
+            let again = DiskJournal::open(found.crash(CrashMode::LoseAll)).unwrap();
+            assert_eq!(kept(&again), kept(&journal), "operation {operation}, {mode:?}: it goes on");
+        }
+    }
+}
+
+#[test]
+fn what_was_written_and_not_synced_is_there_up_to_somewhere() {
+    let states = states();
+    for seed in 0..200 {
+        let disk = SimDisk::new(seed);
+        let journal = DiskJournal::open(disk.clone()).unwrap();
+        changes().into_iter().take(5).for_each(|change| journal.write(change).unwrap());
+        let journal = DiskJournal::open(disk.crash(CrashMode::Random)).unwrap();
+        assert!(states[..6].contains(&kept(&journal)), "seed {seed}");
+    }
+}
+
+#[test]
+fn a_failed_write_or_sync_is_the_last() {
+    let whole = SimDisk::new(3);
+    run(&whole);
+    for operation in 0..whole.operations() {
+        let disk = SimDisk::new(3);
+        disk.fail_at(operation, Fault::Error);
+        let Ok(journal) = DiskJournal::open(disk.clone()) else { continue };
+        let mut changes = changes().into_iter();
+        let failed = changes.by_ref().any(|change| keep(&journal, change).is_err());
+        assert!(failed, "operation {operation} fails");
+        for change in changes {
+            assert!(keep(&journal, change).is_err(), "operation {operation}: it does not go on");
+        }
+    }
+}
+
+#[test]
+fn a_disk_that_lost_a_promise_is_not_voted_with() {
+    let disk = SimDisk::new(4);
+    let journal = DiskJournal::open(disk.clone()).unwrap();
+    changes().into_iter().take(5).for_each(|change| keep(&journal, change).unwrap());
+    let name = disk.names().unwrap().remove(0);
+    let length = disk.read_file(&name).unwrap().len();
+    for block in 0..length / BLOCK_SIZE - 1 {
+        let damaged = disk.snapshot();
+        damaged.flip_bit(&name, (block * BLOCK_SIZE + 20) as u64, 3).unwrap();
+        let opened = DiskJournal::open(damaged).err().map(|error| error.kind());
+        assert_eq!(opened, Some(io::ErrorKind::InvalidData), "block {block}");
+    }
+}
