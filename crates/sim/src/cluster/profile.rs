@@ -111,7 +111,7 @@ pub enum Kind {
     Persist,
 }
 
-/// As many kinds are drawn by the swarm, the first ones; the others belong to a [`Focus`],
+/// As many kinds are drawn by the swarm, the first ones; the others belong to a [`Focus`](super::focus::Focus),
 const SWARMING: usize = 17;
 /// but for these, which are drawn last, so that what was drawn before them stays.
 const SWARMING_TOO: [Kind; 3] = [Kind::Snapshot, Kind::SnapshotPrefix, Kind::Persist];
