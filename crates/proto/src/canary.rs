@@ -43,15 +43,21 @@ pub enum Canary {
     FloorIgnored,
     /// A primary prepares whose lease is over.
     PreparedWithoutLease,
+    /// Writers do not wait for a freeze.
+    FreezeIgnored,
     /// Staged payload goes after a while, whatever becomes of its transaction.
     StageDropped,
     /// A session is forgotten without a trace: its ids may be executed again.
     SessionForgotten,
+    /// A freeze goes on while what it sees is not decided.
+    FreezeUndecided,
+    /// A keyspace that keeps only the latest versions keeps the former ones.
+    FormerKept,
 }
 
 impl Canary {
     /// All of them.
-    pub const ALL: [Canary; 21] = [
+    pub const ALL: [Canary; 24] = [
         Canary::SlotNotHeld,
         Canary::HeadsInTwoOrders,
         Canary::PendingIgnored,
@@ -71,8 +77,11 @@ impl Canary {
         Canary::NumbersReused,
         Canary::FloorIgnored,
         Canary::PreparedWithoutLease,
+        Canary::FreezeIgnored,
         Canary::StageDropped,
         Canary::SessionForgotten,
+        Canary::FreezeUndecided,
+        Canary::FormerKept,
     ];
 }
 

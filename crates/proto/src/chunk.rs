@@ -45,6 +45,7 @@ pub struct PendingWrite {
     /// Where in this partition's log it is.
     pub log_index: u64,
     operations: Vec<ChunkOperation>,
+    drops_former: bool,
     outcome: Option<Outcome>,
 }
 
@@ -93,8 +94,9 @@ impl Chunk {
             return;
         }
         self.arrivals.push_back((log_index, number));
-        let operations = write.operations.clone();
-        self.pending.insert(number, PendingWrite { id, decider, log_index, operations, outcome: None });
+        let (operations, drops_former) = (write.operations.clone(), write.drops_former);
+        self.pending
+            .insert(number, PendingWrite { id, decider, log_index, operations, drops_former, outcome: None });
     }
 
     /// Forgets writes that were logged past a place at which the log was cut.
@@ -139,6 +141,11 @@ impl Chunk {
             if let (Some(old), ChunkOperation::Transform { answers, .. }) = (old, operation) {
                 olds.push((write.id, *answers, old));
             }
+        }
+        if write.drops_former && !planted(Canary::FormerKept) {
+            self.versions.clear();
+            self.kept.clear();
+            self.collected = number;
         }
         self.versions.insert(number, content);
     }
@@ -246,7 +253,7 @@ impl ChunkOperation {
 }
 
 layout!(struct Chunk { arrivals, pending, versions, collected, kept, dropped_at, told_since_loss });
-layout!(struct PendingWrite { id, decider, log_index, operations, outcome });
+layout!(struct PendingWrite { id, decider, log_index, operations, drops_former, outcome });
 
 #[cfg(test)]
 mod tests {

@@ -2,7 +2,12 @@
 //!
 //! Transactions keep their id when they are sent again, so that they are applied at most once. Reads are sent to the replicas in turn.
 
+mod freezing;
+mod reads;
+mod run;
+mod snapshot;
 mod staging;
+mod transaction;
 
 use alloc::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -20,6 +25,12 @@ use crate::{
     message::{Answer, Envelope, Looked, Message, RequestId},
 };
 
+pub use freezing::FrozenBlob;
+pub use reads::{ReadAnswer, ReadId};
+pub use run::{Next, Run};
+pub use snapshot::Snapshot;
+pub use transaction::{Check, End, Told, Transaction};
+
 /// A client.
 ///
 /// Invariant: `answered` is never above a transaction whose outcome the caller has not been told.
@@ -35,8 +46,10 @@ pub struct Client {
     last_request: u64,
     last_sequence: u64,
     requests: BTreeMap<RequestId, Request>,
-    transactions: BTreeMap<u64, Transaction>,
-    pins: BTreeMap<RequestId, Pin>,
+    transactions: BTreeMap<u64, Sent>,
+    freezes: BTreeMap<RequestId, freezing::Freezing>,
+    /// What is held for reads, by the look or the freeze that was asked for.
+    pins: BTreeMap<RequestId, Vec<Pin>>,
     unmarked: BTreeMap<PartitionId, u64>,
     unmarked_since: Time,
     staged_above: usize,
@@ -54,8 +67,9 @@ struct Request {
     sent_at: Time,
 }
 
+/// A transaction that was sent and has no outcome yet.
 #[derive(Debug)]
-struct Transaction {
+struct Sent {
     plan: Arc<Plan>,
     sent_at: Time,
     gives_up_at: Option<Time>,
@@ -65,8 +79,8 @@ struct Transaction {
 
 #[derive(Debug)]
 struct Pin {
+    request: RequestId,
     partition: PartitionId,
-    blob: BlobName,
     node: NodeId,
     renewed_at: Time,
 }
@@ -91,6 +105,8 @@ pub enum Event {
     Forgotten(TransactionId),
     /// A look was answered; what was seen stays readable at the number until it is let go.
     Looked(RequestId, Number, Option<Looked>),
+    /// What is frozen: every blob with its number, if it exists also what it is. It stays readable until it is let go.
+    Frozen(RequestId, Vec<FrozenBlob>),
     /// A read was answered: the version's number, the bytes, and whether all of them were written.
     Bytes(RequestId, Number, Vec<u8>, bool),
     /// What was to be read has been collected: look again.
@@ -128,6 +144,7 @@ impl Client {
             last_sequence: 0,
             requests: BTreeMap::new(),
             transactions: BTreeMap::new(),
+            freezes: BTreeMap::new(),
             pins: BTreeMap::new(),
             unmarked: BTreeMap::new(),
             unmarked_since: Time(0),
@@ -151,7 +168,10 @@ impl Client {
 
     /// Whether everything was answered and no partition has to be told so.
     pub fn is_idle(&self) -> bool {
-        self.requests.is_empty() && self.transactions.is_empty() && self.unmarked.is_empty()
+        self.requests.is_empty()
+            && self.transactions.is_empty()
+            && self.freezes.is_empty()
+            && self.unmarked.is_empty()
     }
 
     /// What it waits for, for a report.
@@ -159,8 +179,9 @@ impl Client {
         let transactions: Vec<_> =
             self.transactions.values().map(|transaction| &transaction.plan.id).collect();
         alloc::format!(
-            "requests {:?}, transactions {transactions:?}, unmarked {:?}",
+            "requests {:?}, transactions {transactions:?}, freezes {:?}, unmarked {:?}",
             self.requests,
+            self.freezes,
             self.unmarked
         )
     }
@@ -199,6 +220,18 @@ impl Client {
     ///
     /// The blobs are distinct; there is one at least, in a keyspace that exists.
     pub fn commit(&mut self, now: Time, blobs: Vec<BlobPlan>, gives_up_at: Option<Time>) -> TransactionId {
+        self.commit_reserved(now, blobs, None, gives_up_at)
+    }
+
+    /// Sends a transaction whose blobs are frozen for it, see [`Client::reserve`].
+    pub fn commit_reserved(
+        &mut self,
+        now: Time,
+        blobs: Vec<BlobPlan>,
+        reserve: Option<RequestId>,
+        gives_up_at: Option<Time>,
+    ) -> TransactionId {
+        let reserve = reserve.and_then(|asked| self.name_of_freeze(asked));
         let answered = self.answered();
         self.last_sequence += 1;
         let (session, sequence) = (self.session, self.last_sequence);
@@ -214,11 +247,11 @@ impl Client {
         if planted(Canary::HeadsInTwoOrders) && sequence.is_multiple_of(2) {
             heads.reverse();
         }
-        let mut plan = Plan { id, answered, heads };
+        let mut plan = Plan { id, answered, reserve, heads };
         let staging = staging::Staging::of(&mut plan, &self.keyspaces, self.staged_above, now);
         let plan = Arc::new(plan);
-        let transaction = Transaction { plan, sent_at: now, gives_up_at, settles: false, staging };
-        self.transactions.insert(sequence, transaction);
+        let sent = Sent { plan, sent_at: now, gives_up_at, settles: false, staging };
+        self.transactions.insert(sequence, sent);
         self.send_transaction(sequence, false);
         id
     }
@@ -285,18 +318,38 @@ impl Client {
         self.request(now, partition, turn, |request| Message::Scan { request, after, inclusive, limit })
     }
 
-    /// Lets go of what a look saw, or will see.
-    pub fn let_go(&mut self, look: RequestId) {
-        self.requests.remove(&look);
-        if let Some(pin) = self.pins.remove(&look) {
-            let message = Message::Pin { request: look, blob: pin.blob, keep: false };
+    /// The plan of a transaction that was sent and has no outcome yet.
+    pub fn plan(&self, id: TransactionId) -> Option<&Arc<Plan>> {
+        self.transactions.get(&id.sequence).map(|sent| &sent.plan)
+    }
+
+    /// Wants the answer of a read no more.
+    pub fn forget(&mut self, request: RequestId) {
+        self.requests.remove(&request);
+    }
+
+    /// Lets go of what a look or a freeze saw, or will see.
+    pub fn let_go(&mut self, asked: RequestId) {
+        self.requests.remove(&asked);
+        self.drop_freeze(asked);
+        for pin in self.pins.remove(&asked).unwrap_or_default() {
+            let message = Message::Pin { request: pin.request, keep: false };
             self.send_to(pin.node, pin.partition, message);
         }
     }
 
+    /// A keyspace, which exists.
+    fn keyspace(&self, blob: &BlobName) -> &crate::Keyspace {
+        self.keyspaces.get(&blob.keyspace).expect("the caller names keyspaces that exist")
+    }
+
     fn partition_of(&self, blob: &BlobName, chunk: u64) -> PartitionId {
-        let keyspace = self.keyspaces.get(&blob.keyspace).expect("the caller names keyspaces that exist");
-        keyspace.partition_of(blob, chunk)
+        self.keyspace(blob).partition_of(blob, chunk)
+    }
+
+    fn next_request(&mut self) -> RequestId {
+        self.last_request += 1;
+        RequestId { session: self.session, number: self.last_request }
     }
 
     fn request(
@@ -306,8 +359,7 @@ impl Client {
         turn: usize,
         message: impl FnOnce(RequestId) -> Message,
     ) -> RequestId {
-        self.last_request += 1;
-        let id = RequestId { session: self.session, number: self.last_request };
+        let id = self.next_request();
         let message = message(id);
         self.requests.insert(id, Request { partition, message: message.clone(), turn, sent_at: now });
         self.send(partition, turn, message);
@@ -338,16 +390,21 @@ impl Client {
     pub fn handle_answer(&mut self, now: Time, from: NodeId, answer: Answer) {
         match answer {
             Answer::Outcome { id, outcome } => self.end(id, outcome),
-            Answer::Looked { request, number, blob } => {
+            Answer::Looked { request, number, blob, .. } => {
                 let Some(asked) = self.requests.remove(&request) else { return };
-                if let Message::Look { blob, .. } = asked.message {
-                    let pin = Pin { partition: asked.partition, blob, node: from, renewed_at: now };
-                    self.pins.insert(request, pin);
+                if let Message::Look { blob, .. } = &asked.message
+                    && self.keyspace(blob).multi_version
+                {
+                    let pin = Pin { request, partition: asked.partition, node: from, renewed_at: now };
+                    self.pins.insert(request, Vec::from([pin]));
                 }
                 self.events.push_back(Event::Looked(request, number, blob));
             }
             Answer::Bytes { request, version, bytes, whole } => {
                 self.answer(request, Event::Bytes(request, version, bytes, whole));
+            }
+            Answer::Frozen { request, point, partition, blobs } => {
+                self.handle_frozen(now, from, request, point, (partition, blobs));
             }
             Answer::Expired { request } => self.answer(request, Event::Expired(request)),
             Answer::Names { request, names, more } => {
@@ -397,6 +454,7 @@ impl Client {
 
     /// Sends what waits for a partition to its new holders.
     fn send_all_of(&mut self, now: Time, partition: PartitionId) {
+        self.freeze_again_at(now, partition);
         let requests = self.requests.values_mut().filter(|request| request.partition == partition);
         let mut again = Vec::new();
         for request in requests {
@@ -406,7 +464,7 @@ impl Client {
         for (turn, message) in again {
             self.send(partition, turn, message);
         }
-        let first = |transaction: &Transaction| transaction.plan.heads.first().map(|head| head.partition);
+        let first = |transaction: &Sent| transaction.plan.heads.first().map(|head| head.partition);
         let begun: Vec<u64> = self
             .transactions
             .iter()
@@ -427,7 +485,7 @@ impl Client {
             request.turn += 1;
             again.push((request.partition, request.turn, request.message.clone()));
         }
-        let is_stuck = !again.is_empty();
+        let is_stuck = self.tick_freezes(now) || !again.is_empty();
         for (partition, turn, message) in again {
             self.send(partition, turn, message);
         }
@@ -473,14 +531,14 @@ impl Client {
 
     fn tick_pins(&mut self, now: Time) {
         let mut renewed = Vec::new();
-        for (request, pin) in &mut self.pins {
+        for pin in self.pins.values_mut().flatten() {
             if now.since(pin.renewed_at) >= RENEW_AFTER {
                 pin.renewed_at = now;
-                renewed.push((pin.node, pin.partition, *request, pin.blob.clone()));
+                renewed.push((pin.node, pin.partition, pin.request));
             }
         }
-        for (node, partition, request, blob) in renewed {
-            self.send_to(node, partition, Message::Pin { request, blob, keep: true });
+        for (node, partition, request) in renewed {
+            self.send_to(node, partition, Message::Pin { request, keep: true });
         }
     }
 }

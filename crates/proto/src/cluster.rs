@@ -278,8 +278,15 @@ impl Cluster {
         match member.state {
             MemberState::Left => Err(Refusal::NotFound),
             MemberState::Draining => Ok(Answer::Done(self.version)),
+            MemberState::Active if self.needs_all() => Err(Refusal::TooFew),
             MemberState::Active => self.set_state(node, MemberState::Draining),
         }
+    }
+
+    /// Whether some class takes no more writes when there is a node less.
+    fn needs_all(&self) -> bool {
+        let active = self.members.values().filter(|member| member.state == MemberState::Active).count();
+        self.classes.values().any(|class| active <= usize::from(class.settings.min_replicas))
     }
 
     fn leave(&mut self, node: NodeId) -> Reply {

@@ -105,6 +105,8 @@ pub struct HeadEffect {
     pub offsets: Vec<(u16, u64)>,
     /// The bytes whose readers it conflicts with.
     pub ranges: Vec<Range<u64>>,
+    /// What transforms across two chunks answer, by operation: they are written as their values.
+    pub olds: Vec<(u16, Arc<[u8]>)>,
 }
 
 /// What becomes of a blob's existence.
@@ -144,6 +146,8 @@ pub struct ChunkWrite {
     pub previous: Option<Link>,
     /// What happens, in order.
     pub operations: Vec<ChunkOperation>,
+    /// Whether the versions before it are dropped once it is applied: the keyspace keeps only the latest.
+    pub drops_former: bool,
 }
 
 /// The last write of a chunk that its head has numbered.

@@ -3,13 +3,15 @@
 use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
 use core::ops::Range;
 
-use tyr_types::OFFSET_MAX;
+use tyr_types::{Number, OFFSET_MAX, Operand, Transform};
 
 use crate::{
-    BlobName, HeadPlan, Keyspace, Operation, Refusal,
+    ChunkName, HeadPlan, Keyspace, Operation, Refusal,
     canary::{Canary, planted},
     entry::{ChunkOperation, ChunkWrite, ExistenceEffect, HeadEffect, SizeEffect},
     head::{Ahead, Head},
+    overlay::Overlay,
+    partition::Wanted,
 };
 
 /// What became of an evaluation.
@@ -17,8 +19,10 @@ use crate::{
 pub enum Evaluation {
     /// It is possible and does this.
     Ready(HeadEffect),
-    /// It depends on transactions over several heads whose outcome is not known yet.
+    /// It depends on transactions whose outcome is not known yet.
     Waits,
+    /// It depends on bytes that are not here: all that it wants, also what has been found.
+    WaitsFor(Vec<Wanted>),
     /// It is not possible, or something that it read has been overwritten.
     Refused(Refusal),
 }
@@ -27,7 +31,16 @@ pub enum Evaluation {
 ///
 /// It builds on what has a number and is not decided: on transactions on this head alone, because they are lost only together with
 /// it; not on transactions over several heads, which may be refused elsewhere (design, section 5, point 4).
-pub fn evaluate(head: &Head, position: usize, plan: &HeadPlan, keyspace: &Keyspace) -> Evaluation {
+///
+/// A transform across two chunks is rewritten into a write of its value, from bytes that `found` knows. What it is worked out from is the blob
+/// as it is applied, so everything that has a number is waited for.
+pub fn evaluate<'a>(
+    head: &Head,
+    position: usize,
+    plan: &HeadPlan,
+    keyspace: &Keyspace,
+    found: &dyn Fn(&Wanted) -> Option<&'a Vec<u8>>,
+) -> Evaluation {
     if plan.seen.as_ref().is_some_and(|seen| head.conflicts(seen)) {
         return Evaluation::Refused(Refusal::Conflict);
     }
@@ -45,29 +58,54 @@ pub fn evaluate(head: &Head, position: usize, plan: &HeadPlan, keyspace: &Keyspa
     if !plan.only_reads() && (ahead.existence_open || (depends_on_size && size_open)) {
         return Evaluation::Waits;
     }
+    let crosses = |operation: &Operation| crosses_chunks(operation, keyspace);
+    if plan.operations.iter().any(crosses) && !head.is_decided_up_to(Number::MAX) {
+        return Evaluation::Waits;
+    }
     let Ok(head_position) = index(position) else { return Evaluation::Refused(Refusal::Invalid) };
-    let effect = HeadEffect::default();
-    let mut draft =
-        Draft { head, head_position, blob: &plan.blob, keyspace, ahead, effect, writes: BTreeMap::new() };
+    let mut draft = Draft {
+        head,
+        head_position,
+        plan,
+        keyspace,
+        found,
+        ahead,
+        effect: HeadEffect::default(),
+        writes: BTreeMap::new(),
+        wanted: Vec::new(),
+        is_short: false,
+    };
     for (position, operation) in plan.operations.iter().enumerate() {
         if let Err(refusal) = draft.apply(position, operation) {
             return Evaluation::Refused(refusal);
         }
     }
-    Evaluation::Ready(draft.finish())
+    if draft.is_short { Evaluation::WaitsFor(draft.wanted) } else { Evaluation::Ready(draft.finish()) }
 }
 
-struct Draft<'a> {
+/// Whether an operation transforms a number that lies in two chunks.
+fn crosses_chunks(operation: &Operation, keyspace: &Keyspace) -> bool {
+    let Operation::Transform { offset, transform } = operation else { return false };
+    let range = end_of(*offset, transform.number_type().size() as u64);
+    range.is_ok_and(|range| keyspace.pieces(*offset, range.end - range.start).len() > 1)
+}
+
+struct Draft<'a, 'f> {
     head: &'a Head,
     head_position: u16,
-    blob: &'a BlobName,
+    plan: &'a HeadPlan,
     keyspace: &'a Keyspace,
+    found: &'a dyn Fn(&Wanted) -> Option<&'f Vec<u8>>,
     ahead: Ahead,
     effect: HeadEffect,
     writes: BTreeMap<u64, Vec<ChunkOperation>>,
+    /// The bytes from which transforms across chunks are worked out,
+    wanted: Vec<Wanted>,
+    /// and whether any is missing.
+    is_short: bool,
 }
 
-impl Draft<'_> {
+impl Draft<'_, '_> {
     fn apply(&mut self, position: usize, operation: &Operation) -> Result<(), Refusal> {
         match operation {
             Operation::Create if self.ahead.exists => return Err(Refusal::Exists),
@@ -96,7 +134,9 @@ impl Draft<'_> {
             Operation::Transform { offset, transform } => {
                 let range = end_of(*offset, transform.number_type().size() as u64)?;
                 let pieces = self.keyspace.pieces(*offset, range.end - range.start);
-                let [piece] = &pieces[..] else { return Err(Refusal::Invalid) };
+                let [piece] = &pieces[..] else {
+                    return self.transform_across(position, range, transform);
+                };
                 let answers = (self.head_position, index(position)?);
                 let operation =
                     ChunkOperation::Transform { offset: piece.within.start, transform: *transform, answers };
@@ -109,6 +149,37 @@ impl Draft<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Writes the value of a transform that no chunk can work out alone.
+    fn transform_across(
+        &mut self,
+        position: usize,
+        range: Range<u64>,
+        transform: &Transform,
+    ) -> Result<(), Refusal> {
+        let size = self.head.blob().map_or(0, |blob| blob.size);
+        let before = &self.plan.operations[..position];
+        let overlay = Overlay::of(before, self.head.blob().is_some(), size);
+        let (mut base, at) = (Vec::new(), self.head.read_number());
+        for needed in overlay.base_of(range.clone()) {
+            for piece in self.keyspace.pieces(needed.start, needed.end - needed.start) {
+                let chunk = ChunkName { blob: self.plan.blob.clone(), index: piece.chunk };
+                let wanted = Wanted { chunk, within: (piece.within.start, piece.within.end), at };
+                match (self.found)(&wanted) {
+                    Some(bytes) => base.push((needed.start + piece.part.start as u64, bytes.clone())),
+                    None => self.is_short = true,
+                }
+                self.wanted.push(wanted);
+            }
+        }
+        let mut old = overlay.read(&base, &range);
+        old.resize(transform.number_type().size(), 0);
+        let operand =
+            Operand::from_le_bytes(transform.number_type(), &old).expect("as many bytes as the type");
+        let new: Arc<[u8]> = transform.apply(operand).to_le_bytes()[..old.len()].into();
+        self.effect.olds.push((index(position)?, old.into()));
+        self.write(range.start, &new)
     }
 
     fn exist(&mut self) {
@@ -199,14 +270,15 @@ impl Draft<'_> {
     }
 
     fn finish(self) -> HeadEffect {
-        let Draft { head, blob, keyspace, mut effect, writes, .. } = self;
+        let Draft { head, plan, keyspace, mut effect, writes, .. } = self;
         effect.writes = writes
             .into_iter()
             .map(|(chunk, operations)| ChunkWrite {
                 chunk,
-                partition: keyspace.partition_of(blob, chunk),
+                partition: keyspace.partition_of(&plan.blob, chunk),
                 previous: head.link(chunk),
                 operations,
+                drops_former: !keyspace.multi_version,
             })
             .collect();
         effect

@@ -15,6 +15,7 @@ use crate::{
     encoding::{Decode, Decoder, Encode, Encoder, Malformed, ensure},
     entry::{ExistenceEffect, HeadEffect, Link, SizeEffect},
     layout,
+    message::Looked,
 };
 
 /// A head.
@@ -135,6 +136,26 @@ impl Head {
     /// Places that are not applied, in order.
     pub fn places(&self) -> impl DoubleEndedIterator<Item = &Place> + ExactSizeIterator {
         self.places.iter()
+    }
+
+    /// The number at which everything is read that has a number now, once it is decided.
+    pub fn frozen_number(&self) -> Number {
+        self.last_number().max(self.begun_after)
+    }
+
+    /// Whether the fate of every write up to a number is known.
+    pub fn is_decided_up_to(&self, number: Number) -> bool {
+        self.places.iter().find(|place| !place.only_reads).is_none_or(|place| place.number > number)
+    }
+
+    /// The blob after the last transaction that is applied, as readers are told of it.
+    pub fn looked(&self) -> Option<Looked> {
+        self.blob.as_ref().map(|blob| Looked {
+            creation: blob.creation,
+            size: blob.size,
+            attributes: blob.attributes.clone(),
+            written: blob.written.clone(),
+        })
     }
 
     /// The number of the last place, or of the last transaction that is applied.
@@ -284,7 +305,8 @@ impl Head {
             }
             blob.written.extend(effect.writes.iter().map(|write| (write.chunk, place.number)));
         }
-        !effect.writes.is_empty()
+        // What drops its former versions by itself leaves nothing to collect but the head of a deleted blob.
+        effect.writes.iter().any(|write| !write.drops_former || self.blob.is_none())
     }
 
     /// Forgets places that were logged past a place at which the log was cut.
@@ -445,9 +467,12 @@ impl HeadEffect {
         let existence = self.existence != ExistenceEffect::Stays;
         let meets =
             |range: &Range<u64>| self.ranges.iter().any(|own| own.start < range.end && range.start < own.end);
-        (existence && (seen.existence || seen.size || !seen.ranges.is_empty() || !seen.attributes.is_empty()))
+        seen.version
+            || (existence
+                && (seen.existence || seen.size || !seen.ranges.is_empty() || seen.sees_attributes()))
             || (seen.size && self.size != SizeEffect::Stays)
             || seen.ranges.iter().any(meets)
+            || (seen.all_attributes && !self.attributes.is_empty())
             || self.attributes.iter().any(|(name, _)| seen.attributes.contains(name))
     }
 }

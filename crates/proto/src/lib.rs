@@ -21,6 +21,7 @@ mod effects;
 pub mod encoding;
 pub mod entry;
 mod evaluate;
+mod freeze;
 mod handovers;
 mod head;
 mod keyspace;
@@ -30,6 +31,7 @@ mod limits;
 mod log;
 pub mod message;
 mod node;
+mod overlay;
 mod partition;
 mod placement;
 mod ring;
@@ -40,10 +42,14 @@ mod transaction;
 mod upkeep;
 
 pub use chunk::Chunk;
-pub use client::{BlobPlan, Client, ClientOutput, Event};
+pub use client::{
+    BlobPlan, Check, Client, ClientOutput, End, Event, FrozenBlob, Next, ReadAnswer, ReadId, Run, Snapshot,
+    Told, Transaction,
+};
 pub use configuration::{ClassId, Configuration, Epoch, PartitionId, Replica, RingVersion};
 pub use contact::Contact;
 pub use content::Content;
+pub use freeze::{Extent, FREEZE_BLOBS_MAX, Freeze, Stand};
 pub use handovers::{Awaited, Handovers};
 pub use head::{Blob, Head, is_final};
 pub use keyspace::{Keyspace, Keyspaces, Piece};
@@ -52,7 +58,7 @@ pub use leases::{Grant, Leases};
 pub use limits::Limits;
 pub use log::Log;
 pub use node::{Incarnation, NodeId, ShardId, Time};
-pub use partition::{PIN_TIMEOUT, Partition, RESEND_AFTER};
+pub use partition::{FREEZE_MAX, PIN_TIMEOUT, Partition, RESEND_AFTER};
 pub use placement::{KeyspaceSeed, Layout, PartitionCount, Placement, placement_hash};
 pub use ring::{
     Assignment, ClassSettings, Member, MemberState, RingError, Target, TargetKind, ZoneId, ZoneRule,

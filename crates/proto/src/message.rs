@@ -9,6 +9,7 @@ use crate::{
     BlobName, ChunkName, Configuration, Epoch, NodeId, OperationResult, Outcome, PartitionId, Plan, Refusal,
     RingVersion, SessionId, Stage, TransactionId,
     entry::{ChunkWrites, Entry, Part, Stop},
+    freeze::{Freeze, Stand},
     state::State,
 };
 
@@ -65,12 +66,10 @@ pub enum Message {
         /// The blob.
         blob: BlobName,
     },
-    /// To the replica that answered a look: keep what is seen there readable a while longer, or no longer.
+    /// To the replica that answered a look or a freeze: keep what is seen there readable a while longer, or no longer.
     Pin {
-        /// The request whose look took the pin.
+        /// The request that took the pin.
         request: RequestId,
-        /// The blob.
-        blob: BlobName,
         /// Whether to keep it.
         keep: bool,
     },
@@ -84,6 +83,22 @@ pub enum Message {
         range: Range<u64>,
         /// The number to read at; the newest if `None`.
         at: Option<Number>,
+    },
+    /// To a stop of a freeze: keep writers out of its heads here, and pass it on.
+    Freeze {
+        /// The freeze.
+        freeze: Arc<Freeze>,
+        /// How it stands at the stops so far.
+        stands: Vec<Stand>,
+    },
+    /// From the last stop of a freeze to an earlier one: all its heads stand still.
+    Frozen {
+        /// The freeze.
+        request: RequestId,
+        /// How it stood at the earlier stop.
+        stand: Stand,
+        /// How it stands at the last one: the point of the freeze.
+        point: Stand,
     },
     /// To the head's partition: the keys that exist after a name, in order.
     Scan {
@@ -224,6 +239,32 @@ pub enum Message {
         /// The transaction.
         id: TransactionId,
     },
+    /// From a head's partition to a chunk's: the bytes that a transaction's turn depends on.
+    Fetch {
+        /// The transaction.
+        id: TransactionId,
+        /// The chunk.
+        chunk: ChunkName,
+        /// The bytes within the chunk.
+        range: Range<u64>,
+        /// The number to read at.
+        at: Number,
+        /// Who asks.
+        partition: PartitionId,
+    },
+    /// To a head's partition: the bytes that it asked for.
+    Fetched {
+        /// The transaction.
+        id: TransactionId,
+        /// The chunk.
+        chunk: ChunkName,
+        /// The bytes within the chunk.
+        range: Range<u64>,
+        /// The number that was read at.
+        at: Number,
+        /// The bytes, with zeros where nothing was written.
+        bytes: Vec<u8>,
+    },
 
     /// From a primary: entries of the log.
     Append {
@@ -327,10 +368,23 @@ pub enum Answer {
     Looked {
         /// The request.
         request: RequestId,
+        /// The head's partition.
+        partition: PartitionId,
         /// The number that was read.
         number: Number,
         /// The blob, if it exists.
         blob: Option<Looked>,
+    },
+    /// One stop's blobs as they are at the point of a freeze.
+    Frozen {
+        /// The freeze.
+        request: RequestId,
+        /// Its point. Only what was told with the same one belongs together.
+        point: Stand,
+        /// The stop.
+        partition: PartitionId,
+        /// Its blobs, each with its number and what it is, if it exists.
+        blobs: Vec<(BlobName, Number, Option<Looked>)>,
     },
     /// Bytes of a chunk.
     Bytes {

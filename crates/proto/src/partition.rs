@@ -1,14 +1,17 @@
 //! A partition at one replica: its log and state, and what the replica does in its role.
 //!
 //! The parts: `replication` keeps the replicas' logs equal and knows what is durable, `chain` visits heads, `decision` drives
-//! transactions to their end, `chunks` logs writes whose heads are elsewhere, `staging`
-//! receives payload beforehand, `sessions` forgets clients that are gone, `reading` answers readers, `collection` drops versions.
+//! transactions to their end, `freezing` keeps writers out, `fetching` reads what a turn depends on, `chunks` logs writes whose heads are
+//! elsewhere, `staging` receives payload beforehand, `sessions` forgets clients that are gone, `reading` answers readers, `collection`
+//! drops versions.
 //! None of them calls the network or the disk: they push effects.
 
 mod chain;
 mod chunks;
 mod collection;
 mod decision;
+mod fetching;
+mod freezing;
 mod reading;
 mod reminders;
 mod replication;
@@ -58,6 +61,8 @@ pub struct Partition {
     renewals: staging::Renewals,
     sessions: sessions::Sessions,
     readers: reading::Readers,
+    freezes: freezing::Freezes,
+    fetches: fetching::Fetches,
     collection: collection::Collection,
 }
 
@@ -71,6 +76,8 @@ enum Role {
     Backup { synced: bool, early: replication::Early },
 }
 
+pub use fetching::Wanted;
+pub use freezing::FREEZE_MAX;
 pub use reading::PIN_TIMEOUT;
 
 /// A thing that was said and not answered is said again after this many microseconds.
@@ -110,6 +117,8 @@ impl Partition {
             renewals: staging::Renewals::new(),
             sessions: sessions::Sessions::default(),
             readers: reading::Readers::default(),
+            freezes: freezing::Freezes::default(),
+            fetches: fetching::Fetches::default(),
             collection: collection::Collection::default(),
         }
     }
@@ -148,7 +157,7 @@ impl Partition {
     pub fn unfinished(&self) -> usize {
         let undecided = self.state.records().filter(|(_, record)| record.outcome.is_none()).count();
         let staged = self.state.stages().ids().len();
-        self.chain.len() + undecided + self.drives.len() + self.held.len() + staged
+        self.chain.len() + undecided + self.drives.len() + self.held.len() + self.freezes.len() + staged
     }
 
     /// What is on its way here, for a report.
@@ -191,6 +200,8 @@ impl Partition {
         self.tick_replication(cx);
         if self.is_established() {
             self.flush_outcomes(cx);
+            self.tick_freezes(cx);
+            self.tick_fetches(cx);
             self.tick_chain(cx);
             self.tick_decisions(cx);
             self.tick_chunks(cx);
@@ -201,12 +212,15 @@ impl Partition {
         self.tick_readers(cx);
     }
 
-    /// After any change of the state: votes that became possible, transactions that wait, readers that wait.
+    /// After any change of the state: votes that became possible, transactions and freezes that wait, readers that wait.
     fn settle(&mut self, cx: &mut Context) {
-        if self.is_established() {
+        let mut goes_on = self.is_established();
+        while goes_on {
             self.vote_for_ready(cx);
             self.run_waiting(cx);
             self.vote_for_ready(cx);
+            self.run_frozen(cx);
+            goes_on = self.chain.is_stirred();
         }
         self.wake_readers(cx);
     }
@@ -223,6 +237,7 @@ impl Partition {
             self.ready
                 .extend(self.state.head(blob).into_iter().flat_map(|head| head.newly_settled(!only_reads)));
         }
+        self.see_frozen();
     }
 
     /// Whether a disk of the set has no room for more than what has been promised.

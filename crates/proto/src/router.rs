@@ -354,7 +354,9 @@ fn deliver(partition: &mut Partition, cx: &mut Context, message: Message) {
         Message::Stage(stage) => partition.handle_stage(cx, stage),
         Message::KeepStages { id } => partition.handle_keep_stages(cx, id),
         Message::Look { request, blob } => partition.handle_look(cx, request, blob),
-        Message::Pin { request, keep, .. } => partition.handle_pin(cx, request, keep),
+        Message::Pin { request, keep } => partition.handle_pin(cx, request, keep),
+        Message::Freeze { freeze, stands } => partition.handle_freeze(cx, freeze, stands),
+        Message::Frozen { request, stand, point } => partition.handle_frozen(cx, request, stand, point),
         Message::Read { request, chunk, range, at } => partition.handle_read(cx, request, chunk, range, at),
         Message::Scan { request, after, inclusive, limit } => {
             partition.handle_scan(cx, request, after, inclusive, limit);
@@ -375,6 +377,12 @@ fn deliver(partition: &mut Partition, cx: &mut Context, message: Message) {
         Message::NumberLost { number, id } => partition.handle_number_lost(cx, id, number),
         Message::Forget { id, answered, driver } => partition.handle_forget(cx, id, answered, driver),
         Message::Forgotten { id, part } => partition.handle_forgotten(cx, id, part),
+        Message::Fetch { id, chunk, range, at, partition: from } => {
+            partition.handle_fetch(cx, id, chunk, range, at, from);
+        }
+        Message::Fetched { id, chunk, range, at, bytes } => {
+            partition.handle_fetched(cx, id, chunk, range, at, bytes);
+        }
 
         Message::Pull { id, payload, part, partition: from } => {
             partition.handle_pull(cx, id, payload, &part, from);
@@ -412,6 +420,7 @@ impl Message {
             Message::AskOutcome { id, .. } | Message::KeepStages { id } => Some(id.session),
             Message::Stage(stage) => Some(stage.id.session),
             Message::Answered { session, .. } => Some(*session),
+            Message::Freeze { freeze, .. } => Some(freeze.request.session),
             Message::Look { request, .. }
             | Message::Pin { request, .. }
             | Message::Read { request, .. }

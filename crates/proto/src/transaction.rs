@@ -8,6 +8,7 @@ use tyr_types::{Key, KeyspaceId, Number, Transform};
 use crate::{
     PartitionId, RingVersion,
     canary::{Canary, planted},
+    message::RequestId,
 };
 
 /// One client's connection to the cluster, for as long as it lives; never used by another.
@@ -58,6 +59,8 @@ pub struct Plan {
     pub id: TransactionId,
     /// The client has the answers of all its transactions whose sequence is below this one.
     pub answered: u64,
+    /// The freeze that keeps its heads for it, if it has reserved them.
+    pub reserve: Option<RequestId>,
     /// Its part at each blob, in the order of the chain: partition, keyspace, key.
     pub heads: Vec<HeadPlan>,
 }
@@ -88,6 +91,10 @@ pub struct Seen {
     pub size: bool,
     /// The names of the attributes it read.
     pub attributes: Vec<String>,
+    /// Whether it saw all attributes, and that there are no others.
+    pub all_attributes: bool,
+    /// Whether it saw which version it is, so that any later write counts.
+    pub version: bool,
 }
 
 /// One operation on a blob.
@@ -126,7 +133,7 @@ pub enum Operation {
         /// The new size.
         size: u64,
     },
-    /// Transforms a number that lies in one chunk, creating the blob if it does not exist. Answers the old value.
+    /// Transforms a number, creating the blob if it does not exist. Answers the old value.
     Transform {
         /// The number's offset.
         offset: u64,
@@ -153,7 +160,7 @@ pub enum Refusal {
     NotFound,
     /// It was born before a failure that may have lost it; to be sent again under a new id.
     Fenced,
-    /// An operation is not possible, such as a transform across two chunks or a blob past the largest offset.
+    /// An operation is not possible, such as a write past the largest offset.
     Invalid,
     /// Too many transactions wait at a head that it needs; to be tried again later.
     Busy,
@@ -232,6 +239,13 @@ impl Plan {
         let ascend =
             |pair: &[HeadPlan]| place(&pair[0]) < place(&pair[1]) || planted(Canary::HeadsInTwoOrders);
         !self.heads.is_empty() && self.heads.windows(2).all(ascend)
+    }
+}
+
+impl Seen {
+    /// Whether it saw any attribute, or that there is none.
+    pub fn sees_attributes(&self) -> bool {
+        self.all_attributes || !self.attributes.is_empty()
     }
 }
 

@@ -7,7 +7,7 @@ mod size;
 
 use std::{fmt::Write as _, time::Instant};
 
-use tyr_proto::{BlobName, BlobPlan, ChunkName, Event, Operation, Outcome, Seen};
+use tyr_proto::{BlobName, BlobPlan, ChunkName, Event, Operation, Outcome, Seen, Transaction};
 use tyr_types::{CHUNK_SIZE_MIN, Number, Operand, Transform};
 
 use crate::random::Random;
@@ -136,7 +136,11 @@ fn operations(replicas: u32) -> String {
     let at_number = one(&mut quiet, |quiet| {
         read_blob(quiet, &a);
     });
-    row(&mut text, "read of 2 chunks at a number", at_number, Some((4, 7, 0)), None);
+    row(&mut text, "read of 2 chunks at a number, the head first", at_number, Some((4, 7, 0)), None);
+    let at_once = one(&mut quiet, |quiet| read_in_transaction(quiet, &a));
+    row(&mut text, "read of 2 chunks at a number, all at once", at_once, Some((2, 7, 0)), None);
+    let snapshot = one(&mut quiet, |quiet| take_snapshot(quiet, &[&a, &b]));
+    row(&mut text, "snapshot of 2 blobs", snapshot, Some((4, 7, 0)), None);
     let number = read_blob(&mut quiet, &a);
     let other_number = read_blob(&mut quiet, &b);
     quiet.rest();
@@ -218,6 +222,31 @@ fn read_blob(quiet: &mut Quiet, blob: &BlobName) -> Number {
     read(quiet, blob, &[0, 1], Some(number));
     quiet.with_client(0, |client, _| client.let_go(look));
     number
+}
+
+/// Reads bytes in two chunks in a transaction, which asks the head and the chunks at once.
+fn read_in_transaction(quiet: &mut Quiet, blob: &BlobName) {
+    let mut transaction = Transaction::begin(2);
+    let range = CHUNK_SIZE_MIN - 4..CHUNK_SIZE_MIN + 4;
+    quiet.with_client(0, |client, now| {
+        transaction.read(client, now, blob, range);
+    });
+    while transaction.poll_told().is_none() {
+        let event = quiet.next_told().2;
+        quiet.with_client(0, |client, now| {
+            transaction.handle(client, now, &event);
+        });
+    }
+    quiet.with_client(0, |client, _| transaction.roll_back(client));
+}
+
+fn take_snapshot(quiet: &mut Quiet, blobs: &[&BlobName]) {
+    let blobs = blobs.iter().copied().cloned().collect();
+    quiet.with_client(0, |client, now| {
+        client.snapshot(now, &blobs);
+    });
+    let (_, _, Event::Frozen(asked, _)) = quiet.next_told() else { panic!("a freeze is answered") };
+    quiet.with_client(0, |client, _| client.let_go(asked));
 }
 
 /// What a transaction costs on one blob when many are in flight.
@@ -406,7 +435,7 @@ fn seen(blob: &BlobName, number: Number, operations: Vec<Operation>) -> BlobPlan
         ranges: std::iter::once(8..16).collect(),
         existence: true,
         size: false,
-        attributes: Vec::new(),
+        ..Seen::default()
     };
     BlobPlan { blob: blob.clone(), seen: Some(seen), operations }
 }

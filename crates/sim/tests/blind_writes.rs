@@ -162,7 +162,7 @@ fn blind_write(sequence: u64, heads: &[(PartitionId, BlobName)], which: &[usize]
         let (partition, blob) = heads[place].clone();
         HeadPlan { partition, blob, seen: None, operations: operations.clone() }
     };
-    Arc::new(Plan { id, answered: 1, heads: which.iter().copied().map(head).collect() })
+    Arc::new(Plan { id, answered: 1, reserve: None, heads: which.iter().copied().map(head).collect() })
 }
 
 /// Runs one schedule: at each step, which of the messages on their way is next. Messages that belong to no chain come at once, or

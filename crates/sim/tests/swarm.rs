@@ -17,11 +17,12 @@ const SEEDS: &str = include_str!("../seeds.txt");
 /// Fresh seeds of each draw.
 const FRESH: u64 = 120;
 /// Bugs that take thousands of seeds: a long test looks for them, too.
-const RARE: [Canary; 4] = [
+const RARE: [Canary; 5] = [
     Canary::StoredBeforeDurable,
     Canary::OpenSizeIgnored,
     Canary::NumbersReused,
     Canary::PreparedWithoutLease,
+    Canary::FreezeUndecided,
 ];
 
 fn scale() -> u64 {

@@ -196,6 +196,13 @@ fn a_slow_backup_is_removed_when_it_has_released_its_role() {
 }
 
 #[test]
+fn no_node_is_drained_without_which_there_are_too_few() {
+    let mut cluster = cluster(2, settings(2, Durability::Disk));
+    accept(&mut cluster, Command::Drain(NodeId(1)));
+    assert_eq!(cluster.apply(Command::Drain(NodeId(2))), Err(Refusal::TooFew));
+}
+
+#[test]
 fn a_drained_primary_hands_over_after_its_successor_is_complete() {
     let mut cluster = cluster(1, settings(1, Durability::Disk));
     accept(&mut cluster, start(2, 1));

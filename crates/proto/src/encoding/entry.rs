@@ -35,12 +35,12 @@ layout!(struct Refused { id, refusal, plan, stops } check |refused: &Refused| {
     are_stops_of(&refused.stops, refused.plan.as_deref())
 });
 layout!(struct Stop { partition, heads, number, effects });
-layout!(struct HeadEffect { existence, size, attributes, writes, offsets, ranges });
+layout!(struct HeadEffect { existence, size, attributes, writes, offsets, ranges, olds });
 layout!(enum ExistenceEffect { 0 => Stays, 1 => Begins, 2 => Ends, 3 => Restarts });
 layout!(enum SizeEffect { 0 => Stays, 1 => AtLeast(size), 2 => Exactly(size) });
 
 layout!(struct ChunkWrites { id, decider, refused, writes });
-layout!(struct ChunkWrite { chunk, partition, previous, operations });
+layout!(struct ChunkWrite { chunk, partition, previous, operations, drops_former });
 layout!(struct Link { number, id, decider });
 layout!(enum Part { 0 => Heads(partition), 1 => Chunks(partition) });
 

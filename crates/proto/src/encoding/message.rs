@@ -6,7 +6,7 @@ use tyr_types::{CHUNK_SIZE_MAX, Number};
 
 use super::{Malformed, ensure, entry::are_stops_of};
 use crate::{
-    Epoch,
+    Epoch, Extent, Freeze, Stand,
     canary::{Canary, planted},
     entry::Entry,
     layout,
@@ -21,9 +21,11 @@ layout!(enum Message {
     1 => AskOutcome { id, settle },
     2 => Answered { session, answered, born },
     3 => Look { request, blob },
-    4 => Pin { request, blob, keep },
+    4 => Pin { request, keep },
     5 => Read { request, chunk, range, at },
     6 => Scan { request, after, inclusive, limit },
+    7 => Freeze { freeze, stands },
+    8 => Frozen { request, stand, point },
     16 => Stage(stage),
     17 => KeepStages { id },
 
@@ -44,6 +46,8 @@ layout!(enum Message {
     49 => Pulled(stage),
     50 => Settle { id, partition, node },
     51 => Settled { id },
+    45 => Fetch { id, chunk, range, at, partition },
+    46 => Fetched { id, chunk, range, at, bytes },
 
     64 => Append { epoch, previous, entries, durable },
     65 => Stored { epoch, index, node, is_short },
@@ -59,22 +63,28 @@ layout!(enum Message {
 
 layout!(enum Answer {
     0 => Outcome { id, outcome },
-    1 => Looked { request, number, blob },
+    1 => Looked { request, partition, number, blob },
     2 => Bytes { request, version, bytes, whole },
     3 => Expired { request },
     4 => Names { request, names, more },
     5 => MarkNoted { partition, answered },
     6 => Elsewhere { partition, configuration },
+    7 => Frozen { request, point, partition, blobs },
     16 => Staged { id, payload, from },
     17 => Unstaged { id, refusal },
 });
+layout!(struct Freeze { request, stays, extent });
+layout!(enum Extent { 0 => Blobs(blobs), 1 => Prefix(keyspace, prefix) });
+layout!(struct Stand { epoch, count });
 layout!(struct Looked { creation, size, attributes, written });
 
 /// Indexes are places of a log, and reads lie in a chunk: whoever handles them counts on from there.
 fn is_sound(message: &Message) -> Result<(), Malformed> {
     let is_index = |index: u64| ensure(index <= Number::MAX.index(), "an index is out of bounds");
     match message {
-        Message::Read { range, .. } => ensure(range.end <= CHUNK_SIZE_MAX, "a chunk is read past its end"),
+        Message::Read { range, .. } | Message::Fetch { range, .. } | Message::Fetched { range, .. } => {
+            ensure(range.end <= CHUNK_SIZE_MAX, "a chunk is read past its end")
+        }
         Message::Pass { plan, stops } => are_stops_of(stops, Some(plan)),
         Message::Append { epoch, previous, entries, .. } => {
             is_index(previous.saturating_add(entries.len() as u64))?;

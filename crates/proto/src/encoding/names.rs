@@ -31,9 +31,9 @@ layout!(struct TransactionId { session, sequence, birth });
 layout!(struct BlobName { keyspace, key });
 layout!(struct ChunkName { blob, index });
 
-layout!(struct Plan { id, answered, heads } check plan_has_heads);
+layout!(struct Plan { id, answered, reserve, heads } check plan_has_heads);
 layout!(struct HeadPlan { partition, blob, seen, operations });
-layout!(struct Seen { number, ranges, existence, size, attributes });
+layout!(struct Seen { number, ranges, existence, size, attributes, all_attributes, version });
 layout!(enum Operation {
     0 => Create,
     1 => Delete,

@@ -8,31 +8,45 @@ use alloc::{
 
 use tyr_types::Number;
 
-use super::{Partition, reminders::Reminders};
+use super::{Partition, Wanted, freezing::FreezeVisit, reminders::Reminders};
 use crate::{
     BlobName, HeadPlan, Operation, Outcome, Plan, Refusal, TransactionId,
     canary::{Canary, planted},
     effects::Context,
     entry::{Entry, HeadEffect, Prepare, Refused, Stop},
     evaluate::{Evaluation, evaluate},
+    freeze::Freeze,
     head::Access,
-    message::{Answer, Message},
+    message::{Answer, Message, RequestId},
     transaction::StopPlan,
 };
 
-/// Transactions that wait for a slot or for an outcome that they depend on, in the order of their arrival.
+/// Transactions and freezes that wait for a slot or for an outcome that they depend on, in the order of their arrival.
 ///
 /// One that waits holds back later ones on the same heads. That cannot deadlock: it waits for holders of slots, which stand at later
 /// stops, for transactions past their lock points, and for earlier ones in this queue.
 #[derive(Debug, Default)]
 pub struct Queue {
-    waiting: VecDeque<Visit>,
+    waiting: VecDeque<Waiter>,
     ids: BTreeSet<TransactionId>,
     /// How many wait at each head.
     waiting_at: BTreeMap<BlobName, usize>,
     /// Transactions whose lock point has not been heard of, to be passed on again.
     pub(super) unreleased: Reminders,
     stirred: bool,
+}
+
+#[derive(Debug)]
+enum Waiter {
+    Transaction(Visit),
+    Freeze(FreezeVisit),
+}
+
+/// What waits holds back what came later.
+#[derive(Debug, Default)]
+struct HeldBack {
+    blobs: BTreeSet<BlobName>,
+    freezes: Vec<Arc<Freeze>>,
 }
 
 #[derive(Debug)]
@@ -44,6 +58,8 @@ struct Visit {
 
 enum Attempt {
     Waits,
+    /// For these bytes.
+    WaitsFor(Vec<Wanted>),
     Prepared(Vec<Arc<HeadEffect>>),
     Refused(Refusal),
 }
@@ -59,12 +75,37 @@ impl Queue {
         self.ids.contains(&id)
     }
 
+    /// Has a freeze wait for its turn.
+    pub fn wait_to_freeze(&mut self, visit: FreezeVisit) {
+        self.waiting.push_back(Waiter::Freeze(visit));
+        self.stirred = true;
+    }
+
+    /// Whether a freeze waits.
+    pub fn waits_to_freeze(&self, request: RequestId) -> bool {
+        let is_it =
+            |waiter: &Waiter| matches!(waiter, Waiter::Freeze(visit) if visit.freeze.request == request);
+        self.waiting.iter().any(is_it)
+    }
+
+    /// Has freezes wait no longer; says whether any did.
+    pub fn forget_freezes(&mut self, ends: impl Fn(&FreezeVisit) -> bool) -> bool {
+        let before = self.waiting.len();
+        self.waiting.retain(|waiter| !matches!(waiter, Waiter::Freeze(visit) if ends(visit)));
+        self.waiting.len() < before
+    }
+
+    /// Whether those that wait are to be given a turn.
+    pub fn is_stirred(&self) -> bool {
+        self.stirred
+    }
+
     fn push(&mut self, visit: Visit) {
         self.ids.insert(visit.plan.id);
         for head in &visit.plan.heads[visit.own.heads.clone()] {
             *self.waiting_at.entry(head.blob.clone()).or_default() += 1;
         }
-        self.waiting.push_back(visit);
+        self.waiting.push_back(Waiter::Transaction(visit));
         self.stirred = true;
     }
 
@@ -158,36 +199,66 @@ impl Partition {
 
     /// Gives everybody in the queue a turn whose heads nobody before holds back.
     pub(super) fn run_waiting(&mut self, cx: &mut Context) {
-        if !core::mem::take(&mut self.chain.stirred) {
-            return;
+        while core::mem::take(&mut self.chain.stirred) {
+            self.give_turns(cx);
         }
-        let mut held_back: BTreeSet<BlobName> = BTreeSet::new();
-        for visit in core::mem::take(&mut self.chain.waiting) {
-            let heads = || visit.plan.heads[visit.own.heads.clone()].iter().map(|head| &head.blob);
-            let attempt = match heads().any(|blob| held_back.contains(blob)) {
-                true => Attempt::Waits,
-                false => self.attempt(cx, &visit),
-            };
-            match attempt {
-                Attempt::Waits => {
-                    held_back.extend(heads().cloned());
-                    self.chain.waiting.push_back(visit);
-                    continue;
-                }
-                Attempt::Prepared(effects) => {
-                    self.chain.leave(&visit);
-                    self.prepare(cx, visit, effects);
-                }
-                Attempt::Refused(refusal) => {
-                    self.chain.leave(&visit);
-                    self.refuse(cx, &visit.plan, visit.stops, refusal);
+    }
+
+    fn give_turns(&mut self, cx: &mut Context) {
+        let mut held_back = HeldBack::default();
+        for waiter in core::mem::take(&mut self.chain.waiting) {
+            match waiter {
+                Waiter::Transaction(visit) => self.run_transaction(cx, visit, &mut held_back),
+                Waiter::Freeze(visit) => {
+                    if held_back.holds_freeze(&visit.freeze) || !self.can_freeze(cx, &visit) {
+                        held_back.freezes.push(visit.freeze.clone());
+                        self.chain.waiting.push_back(Waiter::Freeze(visit));
+                    } else {
+                        self.freeze(cx, visit);
+                    }
                 }
             }
         }
     }
 
+    fn run_transaction(&mut self, cx: &mut Context, visit: Visit, held_back: &mut HeldBack) {
+        let heads = || visit.plan.heads[visit.own.heads.clone()].iter();
+        // Who waits for a reserve must not be waited for by its transaction.
+        let is_held_back = |head: &HeadPlan| {
+            held_back.holds(head) && !self.freezes.is_reserved(cx.now, &head.blob, visit.plan.reserve)
+        };
+        let attempt = match heads().any(is_held_back) {
+            true => Attempt::Waits,
+            false => self.attempt(cx, &visit),
+        };
+        let (id, reserve) = (visit.plan.id, visit.plan.reserve);
+        match attempt {
+            Attempt::Waits | Attempt::WaitsFor(_) => {
+                if let Attempt::WaitsFor(wanted) = attempt {
+                    self.fetch(cx, id, wanted);
+                }
+                held_back.blobs.extend(heads().map(|head| head.blob.clone()));
+                self.chain.waiting.push_back(Waiter::Transaction(visit));
+                return;
+            }
+            Attempt::Prepared(effects) => {
+                self.chain.leave(&visit);
+                self.prepare(cx, visit, effects);
+            }
+            Attempt::Refused(refusal) => {
+                self.chain.leave(&visit);
+                self.refuse(cx, &visit.plan, visit.stops, refusal);
+            }
+        }
+        self.fetches.end(id);
+        if let Some(reserve) = reserve {
+            self.end_freeze(reserve);
+        }
+    }
+
     fn attempt(&self, cx: &Context, visit: &Visit) -> Attempt {
-        let mut effects = Vec::new();
+        let (mut effects, mut wanted) = (Vec::new(), Vec::new());
+        let found = |one: &Wanted| self.fetches.found(visit.plan.id, one);
         for position in visit.own.heads.clone() {
             let plan = &visit.plan.heads[position];
             if let Some(refusal) = self.lacks_means(cx, plan) {
@@ -201,12 +272,15 @@ impl Partition {
             }
             let beginning = crate::head::Head::beginning_after(self.state.heads_after());
             let head = self.state.head(&plan.blob).unwrap_or(&beginning);
+            let access = access(plan.only_reads());
+            let is_kept_out = self.freezes.keep_out(cx.now, &plan.blob, access, visit.plan.reserve);
             let is_full = head.places().len() >= cx.limits.places_max;
-            if is_full || !head.slot_is_free_for(access(plan.only_reads())) {
+            if is_full || is_kept_out || !head.slot_is_free_for(access) {
                 return Attempt::Waits;
             }
-            match evaluate(head, position, plan, keyspace) {
+            match evaluate(head, position, plan, keyspace, &found) {
                 Evaluation::Waits => return Attempt::Waits,
+                Evaluation::WaitsFor(mut more) => wanted.append(&mut more),
                 Evaluation::Refused(refusal) => return Attempt::Refused(refusal),
                 Evaluation::Ready(effect)
                     if self.has_staged(visit.plan.id, &effect, &appends(position, plan)) =>
@@ -216,7 +290,7 @@ impl Partition {
                 Evaluation::Ready(_) => return Attempt::Refused(Refusal::Unstaged),
             }
         }
-        Attempt::Prepared(effects)
+        if wanted.is_empty() { Attempt::Prepared(effects) } else { Attempt::WaitsFor(wanted) }
     }
 
     /// Whether a write of a head cannot be taken for want of room or of replicas. Nothing is promised here yet; what is past its lock point
@@ -307,6 +381,19 @@ impl Partition {
             self.pass_on(cx, &prepare);
             self.chain.unreleased.add(cx.now, id);
         }
+    }
+}
+
+impl HeldBack {
+    fn holds(&self, head: &HeadPlan) -> bool {
+        let is_frozen =
+            |freeze: &Arc<Freeze>| (freeze.stays || !head.only_reads()) && freeze.covers(&head.blob);
+        self.blobs.contains(&head.blob) || self.freezes.iter().any(is_frozen)
+    }
+
+    fn holds_freeze(&self, freeze: &Freeze) -> bool {
+        self.blobs.iter().any(|blob| freeze.covers(blob))
+            || self.freezes.iter().any(|other| (other.stays || freeze.stays) && other.meets(freeze))
     }
 }
 

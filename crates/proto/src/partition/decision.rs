@@ -650,7 +650,15 @@ fn results(stops: &[Stop], own: &Olds, distant: Option<&Olds>) -> Vec<OperationR
         value: ResultValue::Old(old.clone()),
     };
     let olds = own.iter().chain(distant.into_iter().flatten()).map(old);
-    let mut results: Vec<_> = offsets.chain(olds).collect();
+    let known = stops.iter().flat_map(Stop::effects).flat_map(|(head, effect)| {
+        let head = u16::try_from(head).expect("as many heads were evaluated");
+        effect.olds.iter().map(move |(operation, old)| OperationResult {
+            head,
+            operation: *operation,
+            value: ResultValue::Old(old.clone()),
+        })
+    });
+    let mut results: Vec<_> = offsets.chain(olds).chain(known).collect();
     results.sort_by_key(|result| (result.head, result.operation));
     results.dedup_by_key(|result| (result.head, result.operation));
     results

@@ -17,7 +17,8 @@ use crate::{
     canary::{Canary, planted},
     chunk::ChunkBytes,
     effects::Context,
-    message::{Answer, Looked, Message, RequestId},
+    head::Head,
+    message::{Answer, Message, RequestId},
 };
 
 /// Readers that wait, and numbers that readers hold.
@@ -45,11 +46,10 @@ enum Wants {
     Scan(BlobName, bool, u32, BTreeSet<(BlobName, Number)>),
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Pin {
-    blob: BlobName,
-    /// More than one if the look came more than once: its client may have any of the answers.
-    numbers: BTreeSet<Number>,
+    /// More than one of a blob if the look came more than once: its client may have any of the answers.
+    numbers: BTreeMap<BlobName, BTreeSet<Number>>,
     until: Time,
 }
 
@@ -59,6 +59,27 @@ pub const PIN_TIMEOUT: u64 = 2_000_000;
 const WAITING_MAX: usize = 4096;
 /// A reader waits for at most this many microseconds; its client asks again.
 const WAIT_MAX: u64 = 1_000_000;
+
+/// Whether a blob's keyspace keeps superseded versions, so that a pin holds anything.
+pub fn keeps_versions(cx: &Context, blob: &BlobName) -> bool {
+    cx.keyspaces.get(&blob.keyspace).is_some_and(|keyspace| keyspace.multi_version)
+}
+
+impl Readers {
+    /// Holds a number for a reader.
+    pub fn pin(&mut self, request: RequestId, blob: BlobName, number: Number, until: Time) {
+        let pin = self.pins.entry(request).or_default();
+        pin.numbers.entry(blob).or_default().insert(number);
+        pin.until = pin.until.max(until);
+    }
+
+    /// Holds what a reader has pinned a while longer.
+    pub fn keep(&mut self, request: RequestId, now: Time) {
+        if let Some(pin) = self.pins.get_mut(&request) {
+            pin.until = now.after(PIN_TIMEOUT);
+        }
+    }
+}
 
 impl Partition {
     /// Whether this replica may answer readers: it holds all that was ever acknowledged, and the node its lease.
@@ -133,9 +154,7 @@ impl Partition {
 
     fn is_ready(&self, wants: &Wants) -> bool {
         let decided = |blob: &BlobName, number: Number| {
-            self.state.head(blob).is_none_or(|head| {
-                head.places().find(|place| !place.only_reads).is_none_or(|place| place.number > number)
-            })
+            self.state.head(blob).is_none_or(|head| head.is_decided_up_to(number))
         };
         match wants {
             Wants::Look(blob, number) => decided(blob, *number),
@@ -160,17 +179,11 @@ impl Partition {
     fn looked(&mut self, cx: &Context, request: RequestId, blob: BlobName) -> Answer {
         let head = self.state.head(&blob);
         let number = head.map_or(self.state.heads_after(), |head| head.read_number());
-        let looked = head.and_then(|head| head.blob()).map(|blob| Looked {
-            creation: blob.creation,
-            size: blob.size,
-            attributes: blob.attributes.clone(),
-            written: blob.written.clone(),
-        });
-        let pin = || Pin { blob, numbers: BTreeSet::new(), until: cx.now };
-        let pin = self.readers.pins.entry(request).or_insert_with(pin);
-        pin.numbers.insert(number);
-        pin.until = cx.now.after(PIN_TIMEOUT);
-        Answer::Looked { request, number, blob: looked }
+        let looked = head.and_then(Head::looked);
+        if keeps_versions(cx, &blob) {
+            self.readers.pin(request, blob, number, cx.now.after(PIN_TIMEOUT));
+        }
+        Answer::Looked { request, partition: self.id, number, blob: looked }
     }
 
     fn bytes(&self, request: RequestId, name: &ChunkName, range: &Range<u64>, at: Option<Number>) -> Answer {
@@ -194,11 +207,13 @@ impl Partition {
     }
 
     /// Keeps what a reader saw readable a while longer, or no longer.
-    pub fn handle_pin(&mut self, cx: &Context, request: RequestId, keep: bool) {
-        if !keep {
+    pub fn handle_pin(&mut self, cx: &mut Context, request: RequestId, keep: bool) {
+        if keep {
+            self.readers.keep(request, cx.now);
+        } else {
             self.readers.pins.remove(&request);
-        } else if let Some(pin) = self.readers.pins.get_mut(&request) {
-            pin.until = cx.now.after(PIN_TIMEOUT);
+            self.end_freeze(request);
+            self.settle(cx);
         }
     }
 
@@ -212,8 +227,8 @@ impl Partition {
         if planted(Canary::PinsIgnored) {
             return Vec::new();
         }
-        let held = self.readers.pins.values().filter(|pin| pin.blob == *blob);
-        let numbers = held.flat_map(|pin| pin.numbers.range(..below)).copied();
+        let held = self.readers.pins.values().filter_map(|pin| pin.numbers.get(blob));
+        let numbers = held.flat_map(|numbers| numbers.range(..below)).copied();
         numbers.collect::<BTreeSet<_>>().into_iter().collect()
     }
 

@@ -88,6 +88,8 @@ impl Partition {
         self.sessions = super::sessions::Sessions::default();
         self.collection = collection::Collection::default();
         self.drop_readers(cx);
+        self.drop_freezes();
+        self.fetches.clear();
     }
 
     fn lead(&mut self, cx: &mut Context) {

@@ -95,6 +95,7 @@ fn a_late_refusal_does_not_drop_a_committed_write_that_waits_for_its_turn() {
                 bytes: [1; 4][..].into(),
                 part: 0..4,
             }]),
+            drops_former: false,
         };
         let writes = Vec::from([(blob(), Number::new(1, index), write)]);
         Entry::Write(Arc::new(ChunkWrites { id: id(sequence), decider: partition(1), refused: None, writes }))
@@ -116,6 +117,7 @@ fn that_a_decider_knows_a_transaction_no_more_does_not_refuse_what_waits_for_its
         partition: partition(0),
         previous: None,
         operations: Vec::from([ChunkOperation::Cut { offset: 0 }]),
+        drops_former: false,
     };
     let writes = Vec::from([(blob(), Number::new(1, 5), write)]);
     let writes = Arc::new(ChunkWrites { id: id(1), decider: partition(1), refused: None, writes });
@@ -136,7 +138,8 @@ fn a_stop_votes_again_when_it_hears_of_the_lock_point() {
         seen: None,
         operations: Vec::from([Operation::Create]),
     };
-    let plan = Plan { id: id(1), answered: 1, heads: Vec::from([head(0, "here"), head(1, "there")]) };
+    let plan =
+        Plan { id: id(1), answered: 1, reserve: None, heads: Vec::from([head(0, "here"), head(1, "there")]) };
     let mut tell = |message| {
         router.handle_message(Time(0), true, Envelope { partition: partition(0), message });
         let sent = run(&mut router);

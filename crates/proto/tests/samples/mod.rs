@@ -6,10 +6,10 @@
 use std::{collections::BTreeMap, fmt::Debug, sync::Arc};
 
 use tyr_proto::{
-    BlobName, ChunkName, ClassId, Configuration, Epoch, Grant, HeadPlan, Incarnation, Keyspace, KeyspaceSeed,
-    Layout, LeaseRequest, NodeId, Operation, OperationResult, Outcome, PartitionCount, PartitionId,
-    Placement, Plan, Refusal, Replica, ResultValue, RingVersion, Seen, SessionId, Stage, State, Time,
-    TransactionId, ZoneRule,
+    BlobName, ChunkName, ClassId, Configuration, Epoch, Extent, Freeze, Grant, HeadPlan, Incarnation,
+    Keyspace, KeyspaceSeed, Layout, LeaseRequest, NodeId, Operation, OperationResult, Outcome,
+    PartitionCount, PartitionId, Placement, Plan, Refusal, Replica, ResultValue, RingVersion, Seen,
+    SessionId, Stage, Stand, State, Time, TransactionId, ZoneRule,
     cluster::{self, ClassSettings, Cluster, ClusterId, Command, Identity, Position, Proposal, Zone},
     encoding::{Decode, Encode, Malformed, from_bytes, to_bytes},
     entry::{
@@ -199,12 +199,14 @@ fn plan() -> Arc<Plan> {
         existence: true,
         size: false,
         attributes: vec!["a".into()],
+        all_attributes: true,
+        version: false,
     };
     let (first, second) = (
         HeadPlan { partition: partition(1), blob: blob("one"), seen: None, operations: operations() },
         HeadPlan { partition: partition(2), blob: blob("two"), seen: Some(seen), operations: Vec::new() },
     );
-    Arc::new(Plan { id: id(12), answered: 11, heads: vec![first, second] })
+    Arc::new(Plan { id: id(12), answered: 11, reserve: Some(request()), heads: vec![first, second] })
 }
 
 /// What the first head's operations come to: its payload is that of the plan.
@@ -219,9 +221,10 @@ fn effect(plan: &Plan) -> Arc<HeadEffect> {
         ChunkOperation::Staged { offset: 70, payload: (0, 9), part: 30..100 },
     ];
     let previous = Some(Link { number: Number::new(1, 5), id: id(4), decider: partition(3) });
-    let here = ChunkWrite { chunk: 0, partition: partition(1), previous, operations };
+    let here = ChunkWrite { chunk: 0, partition: partition(1), previous, operations, drops_former: false };
     let operations = vec![ChunkOperation::Write { offset: 8, bytes: shared, part: 2..5 }];
-    let elsewhere = ChunkWrite { chunk: 1, partition: partition(9), previous: None, operations };
+    let elsewhere =
+        ChunkWrite { chunk: 1, partition: partition(9), previous: None, operations, drops_former: true };
     Arc::new(HeadEffect {
         existence: ExistenceEffect::Begins,
         size: SizeEffect::AtLeast(1000),
@@ -229,6 +232,7 @@ fn effect(plan: &Plan) -> Arc<HeadEffect> {
         writes: vec![here, elsewhere],
         offsets: vec![(3, 960)],
         ranges: vec![0..40, 200..300],
+        olds: vec![(6, payload(8))],
     })
 }
 
@@ -253,7 +257,8 @@ fn chunk_writes() -> Arc<ChunkWrites> {
         ChunkOperation::Write { offset: 0, bytes: bytes.clone(), part: 30..60 },
         ChunkOperation::Write { offset: 64, bytes, part: 35..55 },
     ];
-    let write = ChunkWrite { chunk: 2, partition: partition(7), previous: None, operations };
+    let write =
+        ChunkWrite { chunk: 2, partition: partition(7), previous: None, operations, drops_former: true };
     let writes = vec![(blob("one"), Number::new(3, 400), write)];
     Arc::new(ChunkWrites { id: id(12), decider: partition(2), refused: Some(Refusal::Fenced), writes })
 }
@@ -316,14 +321,21 @@ pub fn messages() -> Vec<Message> {
     let stops = stops(&plan)[..1].to_vec();
     let (id, partition, node, number) = (id(12), partition(2), NodeId(3), Number::new(3, 400));
     let (epoch, epochs) = (Epoch(300), vec![(Epoch(1), 300), (Epoch(3), 400)]);
-    let at = Some(number);
+    let (at, stand) = (Some(number), Stand { epoch, count: 4 });
+    let extent = Extent::Blobs(vec![(partition, blob("one")), (partition, blob("two"))]);
+    let freeze = Freeze { request: request(), stays: true, extent };
+    let extent = Extent::Prefix(KeyspaceId(5), payload(3));
+    let prefix = Freeze { request: request(), stays: false, extent };
     vec![
         Message::Start(plan.clone()),
         Message::AskOutcome { id, settle: true },
         Message::Answered { session: SessionId(4), answered: 1000, born: RingVersion(300) },
         Message::Look { request: request(), blob: blob("one") },
-        Message::Pin { request: request(), blob: blob("one"), keep: false },
+        Message::Pin { request: request(), keep: false },
         Message::Read { request: request(), chunk: chunk("one"), range: 0..1 << 20, at },
+        Message::Freeze { freeze: Arc::new(freeze), stands: vec![stand] },
+        Message::Freeze { freeze: Arc::new(prefix), stands: Vec::new() },
+        Message::Frozen { request: request(), stand, point: Stand { epoch, count: 200 } },
         Message::Scan { request: request(), after: blob("one"), inclusive: true, limit: 1000 },
         Message::Stage(stage()),
         Message::KeepStages { id },
@@ -344,6 +356,8 @@ pub fn messages() -> Vec<Message> {
         Message::Pulled(stage()),
         Message::Settle { id, partition, node },
         Message::Settled { id },
+        Message::Fetch { id, chunk: chunk("one"), range: 5..9, at: number, partition },
+        Message::Fetched { id, chunk: chunk("one"), range: 5..9, at: number, bytes: vec![1, 2, 3, 4] },
         append(epoch, 400),
         Message::Stored { epoch, index: 401, node, is_short: true },
         Message::Reconcile { epoch, epochs: epochs.clone(), start: 5 },
@@ -365,10 +379,23 @@ fn answers() -> Vec<Answer> {
         attributes: [("a".into(), payload(20))].into(),
         written: [(0, Number::new(1, 1)), (512, Number::new(3, 400))].into(),
     };
+    let blobs =
+        vec![(blob("one"), Number::new(3, 401), Some(looked.clone())), (blob("two"), Number::ZERO, None)];
     vec![
         Answer::Outcome { id: id(12), outcome: Some((Outcome::Committed, results.collect())) },
         Answer::Outcome { id: id(12), outcome: None },
-        Answer::Looked { request, number: Number::new(3, 401), blob: Some(looked) },
+        Answer::Looked {
+            request,
+            partition: partition(2),
+            number: Number::new(3, 401),
+            blob: Some(looked.clone()),
+        },
+        Answer::Frozen {
+            request,
+            point: Stand { epoch: Epoch(3), count: 9 },
+            partition: partition(2),
+            blobs,
+        },
         Answer::Bytes { request, version: Number::ZERO, bytes: vec![7; 20], whole: true },
         Answer::Expired { request },
         Answer::Names { request, names: vec![blob("a"), blob("b")], more: true },
@@ -386,7 +413,7 @@ fn state() -> State {
     let stops = stops(&plan)[..1].to_vec();
     let alone = |sequence: u64, index: u64| {
         let head = HeadPlan { seen: None, ..plan.heads[0].clone() };
-        let plan = Arc::new(Plan { id: id(sequence), answered: 0, heads: vec![head] });
+        let plan = Arc::new(Plan { id: id(sequence), answered: 0, reserve: None, heads: vec![head] });
         let number = Number::new(3, index);
         let stop = Stop { number, effects: vec![effect(&plan)], ..stops[0].clone() };
         Entry::Prepare(Arc::new(Prepare { plan, stops: vec![stop] }))

@@ -18,12 +18,24 @@ pub enum Focus {
     Passing,
     /// Primaries fail all the time.
     Failover,
+    /// Snapshots of what is written and created meanwhile, in one go over several blobs.
+    Snapshots,
+    /// Those who think before they write, among those who do not.
+    Starving,
 }
 
 impl Focus {
     /// All of them.
-    pub const ALL: [Focus; 6] =
-        [Focus::Rings, Focus::Stars, Focus::Lists, Focus::Readers, Focus::Passing, Focus::Failover];
+    pub const ALL: [Focus; 8] = [
+        Focus::Rings,
+        Focus::Stars,
+        Focus::Lists,
+        Focus::Readers,
+        Focus::Passing,
+        Focus::Failover,
+        Focus::Snapshots,
+        Focus::Starving,
+    ];
 
     /// The blobs of each sort, as in a profile.
     fn blobs(self) -> [u32; 5] {
@@ -33,6 +45,8 @@ impl Focus {
             Focus::Readers => [2, 1, 1, 2, 1],
             Focus::Passing => [1, 1, 1, 1, 2],
             Focus::Failover => [2, 2, 2, 2, 1],
+            Focus::Snapshots => [3, 1, 1, 3, 2],
+            Focus::Starving => [2, 1, 1, 2, 1],
         }
     }
 
@@ -83,6 +97,24 @@ impl Focus {
                 (Kind::ReadLists, 2),
                 (Kind::Audit, 2),
             ],
+            Focus::Snapshots => &[
+                (Kind::Snapshot, 8),
+                (Kind::SnapshotPrefix, 2),
+                (Kind::RingWrites, 8),
+                (Kind::StarWrites, 2),
+                (Kind::Transfer, 6),
+                (Kind::Append, 2),
+                (Kind::Create, 2),
+                (Kind::Delete, 2),
+                (Kind::DirectRead, 2),
+            ],
+            Focus::Starving => &[
+                (Kind::Persist, 6),
+                (Kind::BlindWrites, 10),
+                (Kind::RingWrites, 6),
+                (Kind::Snapshot, 1),
+                (Kind::Transfer, 3),
+            ],
         }
     }
 
@@ -92,6 +124,8 @@ impl Focus {
             Focus::Rings | Focus::Stars | Focus::Passing => &[Fault::SlowDisk, Fault::Cut, Fault::Crash],
             Focus::Lists | Focus::Failover => &[Fault::Crash, Fault::Isolate, Fault::SlowDisk, Fault::Pause],
             Focus::Readers => &[Fault::SlowDisk, Fault::Pause],
+            Focus::Snapshots => &[Fault::SlowDisk, Fault::Cut, Fault::Crash, Fault::Pause],
+            Focus::Starving => &[Fault::SlowDisk, Fault::Crash],
         }
     }
 }

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 
 use tyr_proto::{Epoch, NodeId, PartitionId, message::RequestId};
 
-/// The pins that clients were told of.
+/// The pins that clients were told of: of a look one, of a freeze one for each partition that it passes.
 #[derive(Debug, Default)]
 pub struct Pins {
-    grants: BTreeMap<(RequestId, NodeId), Grant>,
-    accepted: BTreeMap<RequestId, NodeId>,
+    grants: BTreeMap<(RequestId, PartitionId, NodeId), Grant>,
+    accepted: BTreeMap<(RequestId, PartitionId), NodeId>,
 }
 
 /// A number that a replica holds for a reader.
@@ -26,19 +26,19 @@ pub struct Grant {
 }
 
 impl Pins {
-    /// A replica has answered a look.
-    pub fn grant(&mut self, look: RequestId, grant: Grant) {
-        self.grants.entry((look, grant.node)).or_insert(grant);
+    /// A replica has answered.
+    pub fn grant(&mut self, request: RequestId, grant: Grant) {
+        self.grants.entry((request, grant.partition, grant.node)).or_insert(grant);
     }
 
     /// The client has the answer: of several, the first one counts.
-    pub fn accept(&mut self, look: RequestId, node: NodeId) {
-        self.accepted.entry(look).or_insert(node);
+    pub fn accept(&mut self, request: RequestId, partition: PartitionId, node: NodeId) {
+        self.accepted.entry((request, partition)).or_insert(node);
     }
 
     /// Who holds the number for a client that reads at it.
-    pub fn grant_of(&self, look: RequestId) -> Option<Grant> {
-        let node = self.accepted.get(&look)?;
-        self.grants.get(&(look, *node)).copied()
+    pub fn grant_of(&self, request: RequestId, partition: PartitionId) -> Option<Grant> {
+        let node = self.accepted.get(&(request, partition))?;
+        self.grants.get(&(request, partition, *node)).copied()
     }
 }

@@ -16,6 +16,8 @@ pub struct Profile {
     pub partitions: u32,
     /// Whether a node's memory is all it has.
     pub durability: Durability,
+    /// Whether superseded versions are kept for readers.
+    pub multi_version: bool,
     /// The most voters of the cluster manager; an actor stands in for all of them if zero.
     pub voters: u32,
     /// Clients.
@@ -101,10 +103,18 @@ pub enum Kind {
     LongRead,
     /// Creates a blob and writes its first and last register.
     CreateWithHoles,
+    /// Reads blobs of several sorts as they were at one point.
+    Snapshot,
+    /// Reads all blobs as they were at one point.
+    SnapshotPrefix,
+    /// Reads some registers, thinks, and overwrites them, again and again until it is not refused.
+    Persist,
 }
 
-/// As many kinds are drawn by the swarm, the first ones; the others belong to a [`Focus`].
+/// As many kinds are drawn by the swarm, the first ones; the others belong to a [`Focus`],
 const SWARMING: usize = 17;
+/// but for these, which are drawn last, so that what was drawn before them stays.
+const SWARMING_TOO: [Kind; 3] = [Kind::Snapshot, Kind::SnapshotPrefix, Kind::Persist];
 
 /// A fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,7 +137,7 @@ pub enum Fault {
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Kind; 25] = [
+    pub const ALL: [Kind; 28] = [
         Kind::BlindWrites,
         Kind::DirectRead,
         Kind::BlobRead,
@@ -153,6 +163,9 @@ impl Kind {
         Kind::BlobsRead,
         Kind::LongRead,
         Kind::CreateWithHoles,
+        Kind::Snapshot,
+        Kind::SnapshotPrefix,
+        Kind::Persist,
     ];
 }
 
@@ -187,11 +200,12 @@ impl Profile {
             let shown = random.below(3);
             if shown == 0 { 0 } else { u32::try_from(random.below(most)).expect("small") }
         };
-        Profile {
+        let mut profile = Profile {
             nodes: u32::from(replicas) + u32::try_from(random.below(3)).expect("small"),
             replicas,
             partitions: 1 << random.below(4),
             durability: if random.below(3) == 0 { Durability::Memory } else { Durability::Disk },
+            multi_version: true,
             voters: 0,
             clients: small(random, 6),
             operations: 10 + small(random, 40),
@@ -208,7 +222,12 @@ impl Profile {
             bounds: Bounds::wide(),
             storage: StorageProfile::model(),
             as_bytes: false,
+        };
+        for kind in SWARMING_TOO {
+            profile.weights[kind as usize] = weight(random);
         }
+        profile.multi_version = random.below(4) > 0;
+        profile
     }
 
     /// Who manages the cluster, drawn apart from everything else: voters in every third run, since they take longer than all the rest.
@@ -229,6 +248,7 @@ impl Profile {
             replicas,
             partitions: 16,
             durability: Durability::Disk,
+            multi_version: true,
             voters: 0,
             clients,
             operations,

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tyr_proto::{PartitionId, State};
 
-use super::{bounds::Bounds, caller::Layout, profile::Profile, storage::StorageProfile, world::World};
+use super::{bounds::Bounds, layout::Layout, profile::Profile, storage::StorageProfile, world::World};
 use crate::{Outcome, check, random::Random};
 
 /// What a run showed.

@@ -7,7 +7,7 @@ use tyr_proto::{
 };
 
 /// Everything that has a name here.
-pub const ALL: [&str; 43] = [
+pub const ALL: [&str; 48] = [
     "a disk failed",
     "another voter led",
     "answered elsewhere",
@@ -20,6 +20,8 @@ pub const ALL: [&str; 43] = [
     "cut a log",
     "evicted a node",
     "expired a read",
+    "fetched a number's bytes",
+    "froze blobs",
     "forgot a session",
     "forgot an outcome",
     "found a disk full",
@@ -31,6 +33,8 @@ pub const ALL: [&str; 43] = [
     "members became voters",
     "noted a mark",
     "old values from elsewhere",
+    "passed a freeze on",
+    "prepared under a reserve",
     "pulled an append",
     "reconciled a log",
     "refused as busy",
@@ -44,6 +48,7 @@ pub const ALL: [&str; 43] = [
     "refused past the first stop",
     "released a role",
     "released a slot",
+    "reserved blobs",
     "reported a slow replica",
     "settled a stage",
     "staged",
@@ -76,6 +81,9 @@ fn of_message(message: &Message) -> Option<&'static str> {
         Message::Copy { .. } => "copied a state",
         Message::NumberLost { .. } => "lost a number",
         Message::Olds { .. } => "old values from elsewhere",
+        Message::Fetched { .. } => "fetched a number's bytes",
+        Message::Freeze { freeze, .. } if freeze.stays => "reserved blobs",
+        Message::Freeze { .. } => "passed a freeze on",
         Message::Reconciled { .. } => "reconciled a log",
         Message::Pulled(_) => "pulled an append",
         Message::Release { .. } => "released a slot",
@@ -98,6 +106,7 @@ fn of_answer(answer: &Answer) -> Option<&'static str> {
             Refusal::Invalid => return None,
         },
         Answer::Expired { .. } => "expired a read",
+        Answer::Frozen { .. } => "froze blobs",
         Answer::Elsewhere { .. } => "answered elsewhere",
         _ => return None,
     })
@@ -105,6 +114,7 @@ fn of_answer(answer: &Answer) -> Option<&'static str> {
 
 fn of_entry(entry: &Entry) -> Option<&'static str> {
     Some(match entry {
+        Entry::Prepare(prepare) if prepare.plan.reserve.is_some() => "prepared under a reserve",
         Entry::Refuse(refused) if refused.plan.is_none() => "refused for a client that gave up",
         Entry::Refuse(refused) if !refused.stops.is_empty() => "refused past the first stop",
         Entry::Write(writes) if writes.refused.is_some() => "logged a lost write's place",

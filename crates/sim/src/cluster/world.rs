@@ -8,8 +8,8 @@ use std::{
 };
 
 use tyr_proto::{
-    ClassId, ClientOutput, Incarnation, Keyspace, KeyspaceSeed, Keyspaces, Layout, NodeId, Output,
-    PartitionCount, Placement, SessionId, Time,
+    BlobName, ClassId, ClientOutput, Incarnation, Keyspace, KeyspaceSeed, Keyspaces, Layout, NodeId, Output,
+    PartitionCount, Placement, RingVersion, SessionId, Time,
     cluster::{ClassSettings, Command, Fact, Request, Response},
     encoding::{Decode, Encode, from_bytes, to_bytes},
     message::{Answer, Envelope, RequestId},
@@ -17,7 +17,8 @@ use tyr_proto::{
 use tyr_types::{Durability, ErrorKind, KeyspaceSettings};
 
 use super::{
-    caller::{CHUNK, Caller, KEYSPACE},
+    caller::Caller,
+    layout::{CHUNK, KEYSPACE},
     management::Management,
     manager::{Manager, TERMS},
     pins::{Grant, Pins},
@@ -39,6 +40,9 @@ pub struct World {
     profile: Profile,
     servers: BTreeMap<NodeId, Server>,
     manager: Management,
+    ring_version: RingVersion,
+    ring_changed_at: u64,
+    keyspaces: Arc<Keyspaces>,
     callers: BTreeMap<SessionId, Caller>,
     links_cut: BTreeMap<(NodeId, NodeId), u64>,
     is_faulty: bool,
@@ -100,6 +104,8 @@ enum Event {
 const TICK_EVERY: u64 = 5_000;
 /// Microseconds between a client's ticks.
 const CALLER_TICK_EVERY: u64 = 10_000;
+/// Microseconds after which a node has heard of a change of the ring, or serves no more.
+const HEARD_AFTER: u64 = 3_000_000;
 /// A disk is short of room for this many microseconds at a time.
 const SHORT_FOR: u64 = 300_000;
 /// Nodes, clients, and the cluster manager talk within at most this many microseconds, if nothing is wrong.
@@ -133,6 +139,9 @@ impl World {
             profile,
             servers,
             manager,
+            ring_version: RingVersion(0),
+            ring_changed_at: 0,
+            keyspaces,
             callers,
             links_cut: BTreeMap::new(),
             is_faulty: true,
@@ -270,6 +279,7 @@ impl World {
                 }
                 None => self.run_voters(),
             }
+            self.note_ring();
             if self.now >= checked_at + 1_000 {
                 checked_at = self.now;
                 if holds(self) {
@@ -416,6 +426,7 @@ impl World {
                         self.ask_manager(node, request);
                     }
                     self.flush(node);
+                    self.check_versions(node);
                     self.after(TICK_EVERY, Event::Tick(node, start));
                 }
             }
@@ -425,8 +436,11 @@ impl World {
                 }
             }
             Event::Answer(session, node, answer) => {
-                if let Answer::Looked { request, .. } = &answer {
-                    self.pins.accept(*request, node);
+                match &answer {
+                    Answer::Looked { request, partition, .. } | Answer::Frozen { request, partition, .. } => {
+                        self.pins.accept(*request, *partition, node);
+                    }
+                    _ => {}
                 }
                 let answer = self.arrived(answer);
                 if let Some(caller) = self.callers.get_mut(&session) {
@@ -579,6 +593,20 @@ impl World {
         self.servers[&node].is_up()
     }
 
+    /// Where only the latest versions are kept, nothing else is, and nobody holds anything.
+    fn check_versions(&mut self, node: NodeId) {
+        if self.profile.multi_version {
+            return;
+        }
+        let partitions = self.servers[&node].node().into_iter().flat_map(|node| node.partitions());
+        let keeps = |(_, chunk): (_, &tyr_proto::Chunk)| chunk.version_count() > 1;
+        let keeping = partitions.filter(|partition| partition.state().chunks().any(keeps));
+        if let Some(id) = keeping.map(|partition| partition.id()).next() {
+            self.broken
+                .get_or_insert(format!("former version kept: {node} keeps superseded versions in {id}"));
+        }
+    }
+
     /// A replica has answered a look: from now on it holds the number.
     fn note_pin(&mut self, node: NodeId, look: RequestId) {
         let server = &self.servers[&node];
@@ -590,8 +618,11 @@ impl World {
     }
 
     /// A reader was told that its version is gone: that must not be as long as its pin stands.
-    fn check_expired(&mut self, look: RequestId) {
-        let Some(Grant { node, start, partition: id, epoch }) = self.pins.grant_of(look) else { return };
+    fn check_expired(&mut self, look: RequestId, blob: &BlobName) {
+        let head = self.keyspaces[&KEYSPACE].partition_of(blob, 0);
+        let Some(Grant { node, start, partition: id, epoch }) = self.pins.grant_of(look, head) else {
+            return;
+        };
         let server = &self.servers[&node];
         let partition = server.node().and_then(|node| node.partition(id));
         let stands = server.start == start && partition.is_some_and(|partition| partition.holds_pin(look));
@@ -604,6 +635,25 @@ impl World {
         }
     }
 
+    /// A transaction was refused by conflict whose blobs were reserved for it: that must not be as long as the reserve stands.
+    fn check_refused_reserve(&mut self, session: SessionId, since: u64) {
+        // By then everybody who serves has heard of the change: a lease lasts no longer.
+        if self.ring_changed_at + HEARD_AFTER < since {
+            let (client, now) = (session.0, self.now);
+            self.broken.get_or_insert(format!(
+                "reserve broken: client {client} reserved at {since} and was refused by conflict until {now}"
+            ));
+        }
+    }
+
+    /// Notes when the ring changes: whoever then loses a role loses what it held for clients.
+    fn note_ring(&mut self) {
+        let version = self.manager.cluster().version();
+        if version != self.ring_version {
+            (self.ring_version, self.ring_changed_at) = (version, self.now);
+        }
+    }
+
     /// Takes from a node what it wants done.
     fn flush(&mut self, node: NodeId) {
         while let Some(output) = self.server(node).poll() {
@@ -611,7 +661,7 @@ impl World {
             match output {
                 Output::Send(to, envelope) => self.send(node, to, envelope),
                 Output::Answer(session, answer) => {
-                    if let Answer::Looked { request, .. } = &answer {
+                    if let Answer::Looked { request, .. } | Answer::Frozen { request, .. } = &answer {
                         self.note_pin(node, *request);
                     }
                     if let Some(delay) = self.delay() {
@@ -727,7 +777,9 @@ impl World {
             caller.step(now, &mut self.history, steps);
         }
         let expired = std::mem::take(&mut caller.expired);
-        expired.into_iter().for_each(|look| self.check_expired(look));
+        let refused = std::mem::take(&mut caller.refused_reserves);
+        expired.iter().for_each(|(look, blob)| self.check_expired(*look, blob));
+        refused.into_iter().for_each(|since| self.check_refused_reserve(session, since));
         self.flush_caller(session);
     }
 
@@ -956,5 +1008,5 @@ fn keyspaces(profile: &Profile, random: &mut Random) -> Keyspaces {
         seed: KeyspaceSeed(seed),
         layout: Layout::of(&settings).expect("the least chunk size"),
     };
-    [(KEYSPACE, Keyspace { placement, multi_version: true })].into()
+    [(KEYSPACE, Keyspace { placement, multi_version: profile.multi_version })].into()
 }

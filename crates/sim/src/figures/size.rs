@@ -5,9 +5,9 @@
 //! plan is not counted again in the effects of the same message, which refer to it.
 
 use tyr_proto::{
-    BlobName, Operation, Plan, Stage,
+    BlobName, Extent, Operation, Plan, Stage,
     entry::{ChunkOperation, ChunkWrite, ChunkWrites, Entry, Stop},
-    message::{Answer, Message},
+    message::{Answer, Looked, Message},
 };
 
 const FRAME: u64 = 24;
@@ -40,7 +40,11 @@ pub fn of_message(message: &Message) -> u64 {
                         .map(|(blob, _, held)| of_name(blob) + NUMBER * (1 + len(held.len())))
                         .sum::<u64>()
             }
-            Message::Look { blob, .. } | Message::Pin { blob, .. } => 2 * NUMBER + of_name(blob),
+            Message::Look { blob, .. } => 2 * NUMBER + of_name(blob),
+            Message::Pin { .. } => 2 * NUMBER + TAG,
+            Message::Freeze { freeze, stands } => {
+                3 * NUMBER + of_extent(&freeze.extent) + len(stands.len()) * NUMBER
+            }
             Message::Read { chunk, .. } => 6 * NUMBER + of_name(&chunk.blob),
             Message::Stage(stage) | Message::Pulled(stage) => of_stage(stage),
             _ => ID + NUMBER + PARTITION + TAG,
@@ -61,6 +65,13 @@ pub fn of_answer(answer: &Answer) -> u64 {
             Answer::Looked { blob, .. } => {
                 3 * NUMBER
                     + blob.iter().map(|blob| NUMBER + len(blob.written.len()) * 2 * NUMBER).sum::<u64>()
+            }
+            Answer::Frozen { blobs, .. } => {
+                let each = |(name, _, blob): &(BlobName, _, Option<Looked>)| {
+                    let looked = blob.iter().map(|blob| 2 * NUMBER + len(blob.written.len()) * 2 * NUMBER);
+                    of_name(name) + NUMBER + TAG + looked.sum::<u64>()
+                };
+                4 * NUMBER + PARTITION + blobs.iter().map(each).sum::<u64>()
             }
             Answer::Bytes { bytes, .. } => 3 * NUMBER + TAG + len(bytes.len()),
             _ => 3 * NUMBER,
@@ -137,6 +148,13 @@ fn of_write(write: &ChunkWrite, with_payload: bool) -> u64 {
         ChunkOperation::Cut { .. } => NUMBER,
     });
     NUMBER + PARTITION + TAG + link + operations.map(|size| TAG + size).sum::<u64>()
+}
+
+fn of_extent(extent: &Extent) -> u64 {
+    match extent {
+        Extent::Blobs(blobs) => blobs.iter().map(|(_, blob)| PARTITION + of_name(blob)).sum(),
+        Extent::Prefix(_, prefix) => NUMBER + len(prefix.len()),
+    }
 }
 
 fn of_stage(stage: &Stage) -> u64 {

@@ -1,0 +1,153 @@
+//! How a client freezes blobs: for a snapshot, or for a transaction that would be refused again and again.
+//!
+//! One that is not answered in time is let go and asked for anew under another name: what two passes through the stops saw is never put
+//! together.
+
+use alloc::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    vec::Vec,
+};
+
+use tyr_types::{KeyspaceId, Number};
+
+use super::{Client, Event, Pin};
+use crate::{
+    BlobName, Extent, Freeze, NodeId, PartitionId, Stand, Time,
+    message::{Looked, Message, RequestId},
+};
+
+/// A freeze that has not been answered by all its stops.
+#[derive(Debug)]
+pub(super) struct Freezing {
+    freeze: Arc<Freeze>,
+    stops: Vec<PartitionId>,
+    told: BTreeMap<Stand, BTreeMap<PartitionId, (NodeId, Vec<FrozenBlob>)>>,
+    sent_at: Time,
+    patience: u64,
+}
+
+/// A blob as it is at the point of a freeze: its number, and what it is if it exists.
+pub type FrozenBlob = (BlobName, Number, Option<Looked>);
+
+/// A freeze is asked for anew after this many microseconds without an answer; twice as many the next time,
+const PATIENCE: u64 = 400_000;
+/// up to this many: as long as it may wait at a stop.
+const PATIENCE_MAX: u64 = crate::FREEZE_MAX;
+
+impl Client {
+    /// Sees several blobs at one point. They stay readable at their numbers until they are let go.
+    pub fn snapshot(&mut self, now: Time, blobs: &BTreeSet<BlobName>) -> RequestId {
+        let extent = self.extent_of(blobs);
+        self.begin_freeze(now, false, extent)
+    }
+
+    /// Sees all blobs of a keyspace whose keys begin so at one point. They stay readable at their numbers until they are let go.
+    pub fn snapshot_prefix(&mut self, now: Time, keyspace: KeyspaceId, prefix: &[u8]) -> RequestId {
+        self.begin_freeze(now, false, Extent::Prefix(keyspace, prefix.into()))
+    }
+
+    /// Sees several blobs at one point and keeps everybody else from changing them, until a transaction comes that names this as its
+    /// reserve, it is let go, or [`crate::FREEZE_MAX`] is over.
+    pub fn reserve(&mut self, now: Time, blobs: &BTreeSet<BlobName>) -> RequestId {
+        let extent = self.extent_of(blobs);
+        self.begin_freeze(now, true, extent)
+    }
+
+    fn extent_of(&self, blobs: &BTreeSet<BlobName>) -> Extent {
+        let mut placed: Vec<_> =
+            blobs.iter().map(|blob| (self.partition_of(blob, 0), blob.clone())).collect();
+        placed.sort();
+        Extent::Blobs(placed)
+    }
+
+    fn begin_freeze(&mut self, now: Time, stays: bool, extent: Extent) -> RequestId {
+        let request = self.next_request();
+        let freeze = Arc::new(Freeze { request, stays, extent });
+        let stops = freeze.stops(&self.keyspaces);
+        if stops.is_empty() {
+            self.events.push_back(Event::Frozen(request, Vec::new()));
+            return request;
+        }
+        let freezing = Freezing { freeze, stops, told: BTreeMap::new(), sent_at: now, patience: PATIENCE };
+        self.send_freeze(&freezing);
+        self.freezes.insert(request, freezing);
+        request
+    }
+
+    fn send_freeze(&mut self, freezing: &Freezing) {
+        let message = Message::Freeze { freeze: freezing.freeze.clone(), stands: Vec::new() };
+        self.send(freezing.stops[0], 0, message);
+    }
+
+    /// A stop tells its part. Complete is what all stops told with the same point.
+    pub(super) fn handle_frozen(
+        &mut self,
+        now: Time,
+        from: NodeId,
+        request: RequestId,
+        point: Stand,
+        part: (PartitionId, Vec<FrozenBlob>),
+    ) {
+        let of_request = |(_, freezing): &(&RequestId, &mut Freezing)| freezing.freeze.request == request;
+        let Some((asked, freezing)) = self.freezes.iter_mut().find(of_request) else { return };
+        let asked = *asked;
+        let told = freezing.told.entry(point).or_default();
+        told.insert(part.0, (from, part.1));
+        if told.len() < freezing.stops.len() {
+            return;
+        }
+        let told = core::mem::take(told);
+        self.freezes.remove(&asked);
+        let (mut pins, mut blobs) = (Vec::new(), Vec::new());
+        for (partition, (node, mut own)) in told {
+            pins.push(Pin { request, partition, node, renewed_at: now });
+            blobs.append(&mut own);
+        }
+        self.pins.insert(asked, pins);
+        self.events.push_back(Event::Frozen(asked, blobs));
+    }
+
+    /// The name under which a freeze stands that was asked for and told.
+    pub fn name_of_freeze(&self, asked: RequestId) -> Option<RequestId> {
+        self.pins.get(&asked).and_then(|pins| pins.first()).map(|pin| pin.request)
+    }
+
+    /// Wants a freeze no more that was not answered.
+    pub(super) fn drop_freeze(&mut self, asked: RequestId) {
+        let Some(freezing) = self.freezes.remove(&asked) else { return };
+        self.tell_dropped(&freezing);
+    }
+
+    fn tell_dropped(&mut self, freezing: &Freezing) {
+        for partition in freezing.stops.clone() {
+            self.send(partition, 0, Message::Pin { request: freezing.freeze.request, keep: false });
+        }
+    }
+
+    /// Asks anew for freezes that pass a partition whose holders have changed.
+    pub(super) fn freeze_again_at(&mut self, now: Time, partition: PartitionId) {
+        self.freeze_again(now, |freezing| freezing.stops.contains(&partition));
+    }
+
+    /// Asks anew for freezes that were not answered in time. Says whether there are any.
+    pub(super) fn tick_freezes(&mut self, now: Time) -> bool {
+        self.freeze_again(now, |freezing| now.since(freezing.sent_at) >= freezing.patience)
+    }
+
+    fn freeze_again(&mut self, now: Time, is_lost: impl Fn(&Freezing) -> bool) -> bool {
+        let lost = self.freezes.iter().filter(|(_, freezing)| is_lost(freezing));
+        let asked: Vec<RequestId> = lost.map(|(asked, _)| *asked).collect();
+        for asked in &asked {
+            let Some(mut freezing) = self.freezes.remove(asked) else { continue };
+            self.tell_dropped(&freezing);
+            let Freeze { stays, extent, .. } = Freeze::clone(&freezing.freeze);
+            freezing.freeze = Arc::new(Freeze { request: self.next_request(), stays, extent });
+            freezing.told.clear();
+            (freezing.sent_at, freezing.patience) = (now, (2 * freezing.patience).min(PATIENCE_MAX));
+            self.send_freeze(&freezing);
+            self.freezes.insert(*asked, freezing);
+        }
+        !asked.is_empty()
+    }
+}

@@ -1,0 +1,453 @@
+//! What a transaction or a snapshot has seen: each blob at one number, held by a pin, so that whoever reads it again sees the same.
+//!
+//! The first read of a blob asks its head and its chunks at once. What the chunks answer is taken if it is the version that the head
+//! names; the rest is read again at the head's number.
+
+use alloc::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    vec::Vec,
+};
+use core::ops::Range;
+
+use tyr_types::Number;
+
+use super::{Client, Event, FrozenBlob};
+use crate::{
+    BlobName, ChunkName, Operation, Seen, Time,
+    message::{Looked, RequestId},
+    overlay::Overlay,
+};
+
+/// Names a read of one transaction or snapshot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ReadId(pub u64);
+
+/// What a read answers.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ReadAnswer {
+    /// The bytes, fewer than were asked for if the blob ends before. `None` if there is no such blob.
+    Bytes(Option<Vec<u8>>),
+    /// What the blob is, if it exists. For one that the transaction creates, the numbers are zero.
+    Stat(Option<Looked>),
+    /// What it had seen of the blob is gone: it cannot go on, and is to be run again.
+    Lost,
+}
+
+/// Blobs as they are seen.
+#[derive(Debug, Default)]
+pub(super) struct Reads {
+    blobs: BTreeMap<BlobName, View>,
+    reads: BTreeMap<ReadId, Read>,
+    last: u64,
+    turn: usize,
+    answers: VecDeque<(ReadId, ReadAnswer)>,
+}
+
+/// A blob as it is seen.
+#[derive(Debug, Default)]
+struct View {
+    look: Option<RequestId>,
+    base: Option<Base>,
+    /// What was answered of it.
+    seen: Seen,
+    is_seen: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Base {
+    number: Number,
+    blob: Option<Looked>,
+}
+
+#[derive(Debug)]
+struct Read {
+    blob: BlobName,
+    wants: Wants,
+    /// What the transaction did to the blob before.
+    operations: Vec<Operation>,
+    pieces: BTreeMap<RequestId, Piece>,
+    /// Pieces of newest versions, which came before the head's answer.
+    early: Vec<(Piece, Number, Vec<u8>)>,
+    base: Vec<(u64, Vec<u8>)>,
+    /// Whether all pieces were asked for.
+    is_asked: bool,
+}
+
+#[derive(Clone, Debug)]
+enum Wants {
+    Bytes(Range<u64>),
+    Stat,
+    /// What it is, without having seen more than whether it is there.
+    Probe,
+}
+
+/// A part of a read in one chunk.
+#[derive(Clone, Debug)]
+struct Piece {
+    chunk: u64,
+    within: Range<u64>,
+    /// Where it begins in the blob.
+    start: u64,
+    /// Whether the newest version was asked for, which may be another one.
+    is_newest: bool,
+}
+
+/// A read of more pieces than this first asks what the blob is, and how large.
+const EARLY_PIECES_MAX: usize = 8;
+
+impl Reads {
+    /// Nothing is seen yet. The turn chooses among replicas.
+    pub(super) fn new(turn: usize) -> Self {
+        Reads { turn, ..Reads::default() }
+    }
+
+    /// Sees blobs as they are frozen.
+    pub(super) fn see_frozen(&mut self, blobs: Vec<FrozenBlob>) {
+        for (name, number, blob) in blobs {
+            let base = Some(Base { number, blob });
+            self.blobs.insert(name, View { base, ..View::default() });
+        }
+    }
+
+    /// The blobs that were looked at.
+    pub(super) fn blobs(&self) -> impl Iterator<Item = &BlobName> {
+        self.blobs.keys()
+    }
+
+    /// The blobs that exist.
+    pub(super) fn existing(&self) -> impl Iterator<Item = &BlobName> {
+        let exists = |view: &View| view.base.as_ref().is_some_and(|base| base.blob.is_some());
+        self.blobs.iter().filter(move |(_, view)| exists(view)).map(|(blob, _)| blob)
+    }
+
+    /// Whether a blob is known.
+    pub(super) fn knows(&self, blob: &BlobName) -> bool {
+        self.blobs.get(blob).is_some_and(|view| view.base.is_some())
+    }
+
+    /// The number at which a blob is seen.
+    pub(super) fn number(&self, blob: &BlobName) -> Option<Number> {
+        self.blobs.get(blob).and_then(|view| view.base.as_ref()).map(|base| base.number)
+    }
+
+    /// What was seen of a blob.
+    pub(super) fn seen(&self, blob: &BlobName) -> Option<Seen> {
+        let view = self.blobs.get(blob).filter(|view| view.is_seen)?;
+        let number = view.base.as_ref()?.number;
+        Some(Seen { number, existence: true, ..view.seen.clone() })
+    }
+
+    /// Notes that something of a blob matters.
+    pub(super) fn see(&mut self, blob: &BlobName, see: impl FnOnce(&mut Seen)) {
+        if let Some(view) = self.blobs.get_mut(blob) {
+            view.is_seen = true;
+            see(&mut view.seen);
+        }
+    }
+
+    /// The next answer.
+    pub(super) fn poll_answer(&mut self) -> Option<(ReadId, ReadAnswer)> {
+        self.answers.pop_front()
+    }
+
+    /// Whether nothing is under way.
+    pub(super) fn is_idle(&self) -> bool {
+        self.reads.is_empty()
+    }
+
+    /// Reads bytes of a blob under some changes of it.
+    pub(super) fn read(
+        &mut self,
+        client: &mut Client,
+        now: Time,
+        blob: BlobName,
+        range: Range<u64>,
+        operations: Vec<Operation>,
+    ) -> ReadId {
+        self.begin(client, now, blob, Wants::Bytes(range), operations)
+    }
+
+    /// Asks what a blob is under some changes of it.
+    pub(super) fn stat(
+        &mut self,
+        client: &mut Client,
+        now: Time,
+        blob: BlobName,
+        operations: Vec<Operation>,
+    ) -> ReadId {
+        self.begin(client, now, blob, Wants::Stat, operations)
+    }
+
+    /// Asks what a blob is for somebody who notes himself what he sees of that.
+    pub(super) fn probe(&mut self, client: &mut Client, now: Time, blob: BlobName) -> ReadId {
+        self.begin(client, now, blob, Wants::Probe, Vec::new())
+    }
+
+    fn begin(
+        &mut self,
+        client: &mut Client,
+        now: Time,
+        blob: BlobName,
+        wants: Wants,
+        operations: Vec<Operation>,
+    ) -> ReadId {
+        self.last += 1;
+        let id = ReadId(self.last);
+        let mut read = Read {
+            blob: blob.clone(),
+            wants,
+            operations,
+            pieces: BTreeMap::new(),
+            early: Vec::new(),
+            base: Vec::new(),
+            is_asked: false,
+        };
+        let view = self.blobs.entry(blob).or_default();
+        if view.base.is_none() {
+            self.turn += 1;
+            let is_first = view.look.is_none();
+            view.look.get_or_insert_with(|| client.look(now, read.blob.clone(), self.turn));
+            if is_first {
+                self.ask_early(client, now, &mut read);
+            }
+        }
+        self.reads.insert(id, read);
+        self.go_on(client, now, id);
+        id
+    }
+
+    /// Asks the chunks before the head has answered.
+    fn ask_early(&mut self, client: &mut Client, now: Time, read: &mut Read) {
+        let Wants::Bytes(range) = read.wants.clone() else { return };
+        let overlay = Overlay::of(&read.operations, true, u64::MAX);
+        let needed = overlay.base_of(range);
+        let length = |range: &Range<u64>| range.end - range.start;
+        if needed.iter().map(length).fold(0, u64::saturating_add) > EARLY_BYTES_MAX {
+            return;
+        }
+        let pieces = self.pieces(client, &read.blob, &needed, true);
+        if pieces.len() <= EARLY_PIECES_MAX {
+            read.is_asked = true;
+            self.ask(client, now, read, pieces, None);
+        }
+    }
+
+    fn pieces(&self, client: &Client, blob: &BlobName, ranges: &[Range<u64>], is_newest: bool) -> Vec<Piece> {
+        let keyspace = client.keyspace(blob);
+        let pieces = ranges.iter().flat_map(|range| {
+            let pieces = keyspace.pieces(range.start, range.end - range.start).into_iter();
+            pieces.map(|piece| Piece {
+                chunk: piece.chunk,
+                within: piece.within,
+                start: range.start + piece.part.start as u64,
+                is_newest,
+            })
+        });
+        pieces.collect()
+    }
+
+    fn ask(
+        &mut self,
+        client: &mut Client,
+        now: Time,
+        read: &mut Read,
+        pieces: Vec<Piece>,
+        at: Option<Number>,
+    ) {
+        for piece in pieces {
+            self.turn += 1;
+            let chunk = ChunkName { blob: read.blob.clone(), index: piece.chunk };
+            let request = client.read(now, chunk, piece.within.clone(), at, self.turn);
+            read.pieces.insert(request, piece);
+        }
+    }
+
+    /// Does what can be done now for a read: asks for what is missing, or answers.
+    fn go_on(&mut self, client: &mut Client, now: Time, id: ReadId) {
+        let Some(mut read) = self.reads.remove(&id) else { return };
+        let Some(base) = self.blobs.get(&read.blob).and_then(|view| view.base.clone()) else {
+            self.reads.insert(id, read);
+            return;
+        };
+        let size = base.blob.as_ref().map_or(0, |blob| blob.size);
+        let overlay = Overlay::of(&read.operations, base.blob.is_some(), size);
+        if let Wants::Bytes(range) = &read.wants
+            && !read.is_asked
+        {
+            read.is_asked = true;
+            let needed = overlay.base_of(range.start..range.end.min(overlay.size).max(range.start));
+            let needed: Vec<_> = needed.into_iter().map(|range| range.start..range.end.min(size)).collect();
+            let needed: Vec<_> = needed.into_iter().filter(|range| !range.is_empty()).collect();
+            let pieces = self.pieces(client, &read.blob, &needed, false);
+            self.ask(client, now, &mut read, pieces, Some(base.number));
+        }
+        for (piece, version, bytes) in core::mem::take(&mut read.early) {
+            self.take(client, now, &mut read, piece, version, bytes);
+        }
+        if read.pieces.is_empty() {
+            self.answer(id, read, &base, &overlay);
+        } else {
+            self.reads.insert(id, read);
+        }
+    }
+
+    /// Takes a piece, if it is of the version that is seen; else asks for that one.
+    fn take(
+        &mut self,
+        client: &mut Client,
+        now: Time,
+        read: &mut Read,
+        mut piece: Piece,
+        version: Number,
+        bytes: Vec<u8>,
+    ) {
+        let Some(base) = self.blobs.get(&read.blob).and_then(|view| view.base.as_ref()) else {
+            read.early.push((piece, version, bytes));
+            return;
+        };
+        let Some(blob) = &base.blob else { return };
+        let (written, number) = (blob.written.get(&piece.chunk).copied(), base.number);
+        if piece.is_newest && version != written.unwrap_or(Number::ZERO) {
+            piece.is_newest = false;
+            self.ask(client, now, read, Vec::from([piece]), Some(number));
+        } else {
+            read.base.push((piece.start, bytes));
+        }
+    }
+
+    fn answer(&mut self, id: ReadId, read: Read, base: &Base, overlay: &Overlay) {
+        let Some(view) = self.blobs.get_mut(&read.blob) else { return };
+        view.is_seen = true;
+        let answer = match read.wants {
+            Wants::Bytes(range) => {
+                view.seen.size |= overlay.depends_on_size && range.end > overlay.size;
+                view.seen.ranges.extend(overlay.base_of(range.clone()));
+                let bytes = overlay.exists.then(|| overlay.read(&read.base, &range));
+                ReadAnswer::Bytes(bytes)
+            }
+            Wants::Probe => ReadAnswer::Stat(base.blob.clone()),
+            Wants::Stat => {
+                view.seen.size |= overlay.depends_on_size;
+                view.seen.all_attributes = true;
+                ReadAnswer::Stat(overlay.exists.then(|| stat(base, overlay, &read.operations)))
+            }
+        };
+        self.answers.push_back((id, answer));
+    }
+
+    /// Takes what the client was told, if it was asked for here.
+    pub(super) fn handle(&mut self, client: &mut Client, now: Time, event: &Event) -> bool {
+        match event {
+            Event::Looked(request, number, blob) => {
+                let mut views = self.blobs.iter_mut();
+                let of_request = |(_, view): &(&BlobName, &mut View)| view.look == Some(*request);
+                let Some((name, view)) = views.find(of_request) else { return false };
+                view.base = Some(Base { number: *number, blob: blob.clone() });
+                let name = name.clone();
+                self.go_on_with(client, now, &name);
+                true
+            }
+            Event::Bytes(request, version, bytes, _) => {
+                let Some(id) = self.read_of(*request) else { return false };
+                let Some(mut read) = self.reads.remove(&id) else { return false };
+                if let Some(piece) = read.pieces.remove(request) {
+                    self.take(client, now, &mut read, piece, *version, bytes.clone());
+                }
+                self.reads.insert(id, read);
+                self.go_on(client, now, id);
+                true
+            }
+            Event::Expired(request) => {
+                let Some(id) = self.read_of(*request) else { return false };
+                let blob = self.reads[&id].blob.clone();
+                self.expire(client, now, &blob);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn read_of(&self, request: RequestId) -> Option<ReadId> {
+        let of_request = |(_, read): &(&ReadId, &Read)| read.pieces.contains_key(&request);
+        self.reads.iter().find(of_request).map(|(id, _)| *id)
+    }
+
+    fn go_on_with(&mut self, client: &mut Client, now: Time, blob: &BlobName) {
+        let of_blob = self.reads.iter().filter(|(_, read)| read.blob == *blob).map(|(id, _)| *id);
+        for id in of_blob.collect::<Vec<_>>() {
+            self.go_on(client, now, id);
+        }
+    }
+
+    /// What is seen of a blob is gone. If nothing of it was answered, it is looked at again.
+    fn expire(&mut self, client: &mut Client, now: Time, blob: &BlobName) {
+        let Some(view) = self.blobs.get_mut(blob) else { return };
+        let look = view.look.take();
+        let begins_again = look.is_some() && !view.is_seen;
+        view.base = view.base.take().filter(|_| !begins_again);
+        look.into_iter().for_each(|look| client.let_go(look));
+        let of_blob = self.reads.iter().filter(|(_, read)| read.blob == *blob).map(|(id, _)| *id);
+        let ids: BTreeSet<ReadId> = of_blob.collect();
+        for id in ids {
+            let Some(read) = self.reads.remove(&id) else { continue };
+            read.pieces.keys().for_each(|request| client.forget(*request));
+            if begins_again {
+                let empty = Read {
+                    pieces: BTreeMap::new(),
+                    early: Vec::new(),
+                    base: Vec::new(),
+                    is_asked: false,
+                    ..read
+                };
+                self.reads.insert(id, empty);
+            } else {
+                self.answers.push_back((id, ReadAnswer::Lost));
+            }
+        }
+        if begins_again {
+            self.turn += 1;
+            let look = client.look(now, blob.clone(), self.turn);
+            self.blobs.entry(blob.clone()).or_default().look = Some(look);
+        }
+    }
+
+    /// Lets go of everything.
+    pub(super) fn let_go(&mut self, client: &mut Client) {
+        for view in self.blobs.values_mut() {
+            view.look.take().into_iter().for_each(|look| client.let_go(look));
+        }
+        for read in core::mem::take(&mut self.reads).into_values() {
+            read.pieces.keys().for_each(|request| client.forget(*request));
+        }
+    }
+
+    /// The blob that a request is to read, and the look that holds what is seen of it.
+    pub(super) fn held_for(&self, request: RequestId) -> Option<(BlobName, Option<RequestId>)> {
+        let blob = &self.reads[&self.read_of(request)?].blob;
+        Some((blob.clone(), self.blobs.get(blob).and_then(|view| view.look)))
+    }
+}
+
+/// What a blob is under some changes.
+fn stat(base: &Base, overlay: &Overlay, operations: &[Operation]) -> Looked {
+    let unknown =
+        Looked { creation: Number::ZERO, size: 0, attributes: BTreeMap::new(), written: BTreeMap::new() };
+    let mut looked = base.blob.clone().unwrap_or_else(|| unknown.clone());
+    for operation in operations {
+        match operation {
+            Operation::Delete => looked = unknown.clone(),
+            Operation::SetAttribute { name, value: Some(value) } => {
+                looked.attributes.insert(name.clone(), value.clone());
+            }
+            Operation::SetAttribute { name, value: None } => {
+                looked.attributes.remove(name);
+            }
+            _ => {}
+        }
+    }
+    looked.size = overlay.size;
+    looked
+}
+
+/// A read of more bytes than this first asks what the blob is, and how large.
+const EARLY_BYTES_MAX: u64 = 1 << 20;

@@ -1,0 +1,331 @@
+//! A transaction at its client: what it reads, what it wants to write, and how it ends.
+//!
+//! It begins without a message. What it reads of a blob is seen at one number; its own writes are laid over; nothing of them is sent
+//! before the commit. Whoever holds it passes on to it what the client tells ([`Transaction::handle`]), and ends it by a commit or a
+//! rollback, which let go of what it has seen.
+
+use alloc::{
+    collections::{BTreeMap, VecDeque},
+    string::String,
+    sync::Arc,
+    vec::Vec,
+};
+use core::ops::Range;
+
+use tyr_types::{Number, Transform};
+
+use super::{
+    BlobPlan, Client, Event, FrozenBlob,
+    reads::{ReadAnswer, ReadId, Reads},
+};
+use crate::{
+    BlobName, Operation, Outcome, Plan, Refusal, ResultValue, Seen, Time, TransactionId, message::RequestId,
+};
+
+/// A transaction.
+///
+/// Invariant: nothing that it has read is let go before its plan is sent or it is over.
+#[derive(Debug)]
+pub struct Transaction {
+    reads: Reads,
+    changes: BTreeMap<BlobName, Vec<Operation>>,
+    checks: BTreeMap<ReadId, (BlobName, Check)>,
+    reserve: Option<RequestId>,
+    stage: Stage,
+    told: VecDeque<Told>,
+}
+
+#[derive(Debug)]
+enum Stage {
+    /// It reads and writes.
+    Open,
+    /// Something that it had read is lost, or a check does not hold: it cannot commit.
+    Doomed,
+    /// It commits when what it reads and checks has been answered; what it gives up at.
+    Closing(Option<Time>),
+    /// It was sent.
+    Sent(Arc<Plan>),
+    /// It has ended.
+    Over,
+}
+
+/// A condition on a blob at the moment of the commit, before the transaction's own writes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Check {
+    /// The blob exists.
+    Exists,
+    /// The blob does not exist.
+    Missing,
+    /// The blob exists and nothing was written to it after this number.
+    Version(Number),
+    /// The blob exists and has this size, in bytes.
+    Size(u64),
+    /// The blob exists and has these bytes at the offset.
+    Bytes {
+        /// Where they begin.
+        offset: u64,
+        /// The bytes.
+        bytes: Vec<u8>,
+    },
+    /// The blob exists and the attribute has this value, or is not set.
+    Attribute {
+        /// Its name.
+        name: String,
+        /// Its value; `None` if it is not to be set.
+        value: Option<Arc<[u8]>>,
+    },
+}
+
+/// What a transaction is told.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Told {
+    /// A read was answered.
+    Read(ReadId, ReadAnswer),
+    /// The transaction ended so, or it is not known in time how.
+    Ended(End),
+}
+
+/// How a transaction ends.
+#[derive(Clone, Debug, PartialEq)]
+pub enum End {
+    /// All of it happened. Appends answer where, transforms what was there: by blob and place among its changes.
+    Committed(BTreeMap<(BlobName, u16), ResultValue>),
+    /// None of it happened, and none of it will.
+    Refused(Refusal),
+    /// Not known in time. [`Client::resolve`] finds out; then it is told again.
+    Unknown(TransactionId),
+    /// Nobody knows any more: nothing was heard of this client for too long.
+    Forgotten(TransactionId),
+}
+
+impl Transaction {
+    /// Begins. The turn chooses among replicas: any number.
+    pub fn begin(turn: usize) -> Self {
+        Transaction {
+            reads: Reads::new(turn),
+            changes: BTreeMap::new(),
+            checks: BTreeMap::new(),
+            reserve: None,
+            stage: Stage::Open,
+            told: VecDeque::new(),
+        }
+    }
+
+    /// Begins with blobs that are reserved: nobody else changes them before it does, if it is quick.
+    pub fn begin_reserved(turn: usize, reserve: RequestId, blobs: Vec<FrozenBlob>) -> Self {
+        let mut transaction = Transaction::begin(turn);
+        transaction.reserve = Some(reserve);
+        transaction.reads.see_frozen(blobs);
+        transaction
+    }
+
+    /// Reads bytes of a blob, which exist in a keyspace. They are told later.
+    pub fn read(&mut self, client: &mut Client, now: Time, blob: &BlobName, range: Range<u64>) -> ReadId {
+        let changes = self.changes_of(blob);
+        let id = self.reads.read(client, now, blob.clone(), range, changes);
+        self.go_on(client, now);
+        id
+    }
+
+    /// Asks what a blob is.
+    pub fn stat(&mut self, client: &mut Client, now: Time, blob: &BlobName) -> ReadId {
+        let changes = self.changes_of(blob);
+        let id = self.reads.stat(client, now, blob.clone(), changes);
+        self.go_on(client, now);
+        id
+    }
+
+    /// Asks whether a blob exists. Only that counts as seen; what is told is the blob as it was before the transaction.
+    pub fn exists(&mut self, client: &mut Client, now: Time, blob: &BlobName) -> ReadId {
+        let id = self.reads.probe(client, now, blob.clone());
+        self.go_on(client, now);
+        id
+    }
+
+    fn changes_of(&self, blob: &BlobName) -> Vec<Operation> {
+        self.changes.get(blob).cloned().unwrap_or_default()
+    }
+
+    /// Has the commit refused by conflict unless a condition holds then.
+    pub fn check(&mut self, client: &mut Client, now: Time, blob: &BlobName, check: Check) {
+        let id = match &check {
+            Check::Bytes { offset, bytes } => {
+                let range = *offset..offset.saturating_add(bytes.len() as u64);
+                self.reads.read(client, now, blob.clone(), range, Vec::new())
+            }
+            _ => self.reads.probe(client, now, blob.clone()),
+        };
+        self.checks.insert(id, (blob.clone(), check));
+        self.go_on(client, now);
+    }
+
+    /// Does something to a blob. Returns its place among the blob's changes, under which its result is told.
+    pub fn change(&mut self, blob: &BlobName, operation: Operation) -> u16 {
+        let changes = self.changes.entry(blob.clone()).or_default();
+        changes.push(operation);
+        u16::try_from(changes.len() - 1).unwrap_or(u16::MAX)
+    }
+
+    /// Writes bytes at an offset.
+    pub fn write(&mut self, blob: &BlobName, offset: u64, bytes: impl Into<Arc<[u8]>>) {
+        self.change(blob, Operation::Write { offset, bytes: bytes.into() });
+    }
+
+    /// Appends bytes; their offset is told at the commit.
+    pub fn append(&mut self, blob: &BlobName, bytes: impl Into<Arc<[u8]>>) -> u16 {
+        self.change(blob, Operation::Append { bytes: bytes.into() })
+    }
+
+    /// Transforms a number; what was there is told at the commit.
+    pub fn transform(&mut self, blob: &BlobName, offset: u64, transform: Transform) -> u16 {
+        self.change(blob, Operation::Transform { offset, transform })
+    }
+
+    /// The blobs that it has read or changed so far.
+    pub fn touched(&self) -> impl Iterator<Item = &BlobName> {
+        self.reads.blobs().chain(self.changes.keys())
+    }
+
+    /// The blob that a request of the client is to read, and the look or the freeze that holds what is seen of it.
+    pub fn held_for(&self, request: RequestId) -> Option<(BlobName, RequestId)> {
+        let (blob, look) = self.reads.held_for(request)?;
+        Some((blob, look.or(self.reserve)?))
+    }
+
+    /// The next thing that it is told.
+    pub fn poll_told(&mut self) -> Option<Told> {
+        self.told.pop_front()
+    }
+
+    /// Commits, once what it reads and checks has been answered. How it ended is told later; if it is not known by `gives_up_at`, that is.
+    pub fn commit(&mut self, client: &mut Client, now: Time, gives_up_at: Option<Time>) {
+        match self.stage {
+            Stage::Open => self.stage = Stage::Closing(gives_up_at),
+            Stage::Doomed => self.end(client, Some(End::Refused(Refusal::Conflict))),
+            Stage::Closing(_) | Stage::Sent(_) | Stage::Over => {}
+        }
+        self.go_on(client, now);
+    }
+
+    /// Forgets what it did, and lets go of what it has seen.
+    pub fn roll_back(&mut self, client: &mut Client) {
+        self.end(client, None);
+    }
+
+    /// Takes what the client was told, if it concerns this transaction.
+    pub fn handle(&mut self, client: &mut Client, now: Time, event: &Event) -> bool {
+        let is_own = match (event, &self.stage) {
+            (Event::Ended(id, outcome, results), Stage::Sent(plan)) if plan.id == *id => {
+                let place = |head: u16, operation| (plan.heads[usize::from(head)].blob.clone(), operation);
+                let values = results.iter();
+                let values =
+                    values.map(|result| (place(result.head, result.operation), result.value.clone()));
+                let end = match outcome {
+                    Outcome::Committed => End::Committed(values.collect()),
+                    Outcome::Refused(refusal) => End::Refused(*refusal),
+                };
+                self.end(client, Some(end));
+                true
+            }
+            (Event::Unknown(id), Stage::Sent(plan)) if plan.id == *id => {
+                self.told.push_back(Told::Ended(End::Unknown(*id)));
+                true
+            }
+            (Event::Forgotten(id), Stage::Sent(plan)) if plan.id == *id => {
+                self.end(client, Some(End::Forgotten(*id)));
+                true
+            }
+            _ => self.reads.handle(client, now, event),
+        };
+        if is_own {
+            self.go_on(client, now);
+        }
+        is_own
+    }
+
+    fn go_on(&mut self, client: &mut Client, now: Time) {
+        while let Some((id, answer)) = self.reads.poll_answer() {
+            let is_lost = answer == ReadAnswer::Lost;
+            let holds = match self.checks.remove(&id) {
+                Some((blob, check)) => self.holds_true(&blob, &check, &answer),
+                None => {
+                    self.told.push_back(Told::Read(id, answer));
+                    !is_lost
+                }
+            };
+            if !holds {
+                self.doom(client);
+            }
+        }
+        if let Stage::Closing(gives_up_at) = self.stage
+            && self.reads.is_idle()
+        {
+            self.send(client, now, gives_up_at);
+        }
+    }
+
+    /// It cannot commit any more.
+    fn doom(&mut self, client: &mut Client) {
+        match self.stage {
+            Stage::Open => self.stage = Stage::Doomed,
+            Stage::Closing(_) => self.end(client, Some(End::Refused(Refusal::Conflict))),
+            Stage::Doomed | Stage::Sent(_) | Stage::Over => {}
+        }
+    }
+
+    /// Whether a check holds for what is seen, which the commit makes sure of.
+    fn holds_true(&mut self, blob: &BlobName, check: &Check, answer: &ReadAnswer) -> bool {
+        let number = self.reads.number(blob);
+        self.reads.see(blob, |seen: &mut Seen| match check {
+            Check::Exists | Check::Missing | Check::Bytes { .. } => {}
+            Check::Version(_) => seen.version = true,
+            Check::Size(_) => seen.size = true,
+            Check::Attribute { name, .. } => seen.attributes.push(name.clone()),
+        });
+        let looked = match answer {
+            ReadAnswer::Lost => return false,
+            ReadAnswer::Stat(looked) => looked.as_ref(),
+            ReadAnswer::Bytes(found) => {
+                return matches!(check, Check::Bytes { bytes, .. } if found.as_ref() == Some(bytes));
+            }
+        };
+        match (check, looked) {
+            (Check::Missing, looked) => looked.is_none(),
+            (_, None) => false,
+            (Check::Exists | Check::Bytes { .. }, Some(_)) => true,
+            (Check::Version(version), Some(_)) => number.is_some_and(|number| number <= *version),
+            (Check::Size(size), Some(looked)) => looked.size == *size,
+            (Check::Attribute { name, value }, Some(looked)) => looked.attributes.get(name) == value.as_ref(),
+        }
+    }
+
+    fn send(&mut self, client: &mut Client, now: Time, gives_up_at: Option<Time>) {
+        let seen: Vec<BlobName> =
+            self.reads.blobs().filter(|blob| self.reads.seen(blob).is_some()).cloned().collect();
+        if self.changes.is_empty() && seen.len() <= 1 {
+            // What it read of one blob was there at one point.
+            return self.end(client, Some(End::Committed(BTreeMap::new())));
+        }
+        let mut plans: BTreeMap<BlobName, BlobPlan> = BTreeMap::new();
+        for blob in seen {
+            let seen = self.reads.seen(&blob);
+            plans.insert(blob.clone(), BlobPlan { blob, seen, operations: Vec::new() });
+        }
+        for (blob, operations) in &self.changes {
+            let plan = BlobPlan { blob: blob.clone(), seen: None, operations: Vec::new() };
+            plans.entry(blob.clone()).or_insert(plan).operations = operations.clone();
+        }
+        let plans = plans.into_values().collect();
+        let id = client.commit_reserved(now, plans, self.reserve, gives_up_at);
+        if let Some(plan) = client.plan(id).cloned() {
+            self.stage = Stage::Sent(plan);
+        }
+    }
+
+    fn end(&mut self, client: &mut Client, end: Option<End>) {
+        self.stage = Stage::Over;
+        self.reads.let_go(client);
+        self.reserve.take().into_iter().for_each(|reserve| client.let_go(reserve));
+        self.told.extend(end.map(Told::Ended));
+    }
+}

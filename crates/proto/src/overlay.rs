@@ -1,0 +1,164 @@
+//! What a blob is under changes that are not made yet: a transaction sees its own writes, and a transform its plan's earlier ones.
+
+use alloc::vec::Vec;
+use core::ops::Range;
+
+use crate::{Content, Operation, entry::ChunkOperation};
+
+/// A blob with operations laid over it. Offsets are those of the blob, as if it were one chunk.
+#[derive(Clone, Debug)]
+pub struct Overlay {
+    /// Whether it exists after the operations.
+    pub exists: bool,
+    /// Its size after them.
+    pub size: u64,
+    /// Whether that follows from the size before them, or is told by a place that does.
+    pub depends_on_size: bool,
+    steps: Vec<ChunkOperation>,
+}
+
+impl Overlay {
+    /// Lays operations over a blob of a size; zero if it does not exist. What will be refused is laid over as if it were not.
+    pub fn of(operations: &[Operation], exists: bool, size: u64) -> Self {
+        let mut overlay = Overlay { exists, size, depends_on_size: true, steps: Vec::new() };
+        operations.iter().for_each(|operation| overlay.lay(operation));
+        overlay
+    }
+
+    fn lay(&mut self, operation: &Operation) {
+        match operation {
+            Operation::Create | Operation::SetAttribute { .. } => self.exists = true,
+            Operation::Delete => {
+                self.cut(0);
+                self.exists = false;
+            }
+            Operation::Truncate { size } => self.cut(*size),
+            Operation::Write { offset, bytes } => {
+                let step =
+                    ChunkOperation::Write { offset: *offset, bytes: bytes.clone(), part: 0..bytes.len() };
+                self.put(step, *offset, bytes.len() as u64);
+            }
+            Operation::Append { bytes } => {
+                let offset = self.size;
+                let step = ChunkOperation::Write { offset, bytes: bytes.clone(), part: 0..bytes.len() };
+                self.put(step, offset, bytes.len() as u64);
+            }
+            Operation::Transform { offset, transform } => {
+                let step =
+                    ChunkOperation::Transform { offset: *offset, transform: *transform, answers: (0, 0) };
+                self.put(step, *offset, transform.number_type().size() as u64);
+            }
+            // Payload is staged on its way to the servers, when nothing is laid over any more.
+            Operation::WriteStaged { .. } | Operation::AppendStaged { .. } => {}
+        }
+    }
+
+    fn cut(&mut self, size: u64) {
+        self.steps.push(ChunkOperation::Cut { offset: size });
+        (self.size, self.depends_on_size) = (size, false);
+    }
+
+    fn put(&mut self, step: ChunkOperation, offset: u64, length: u64) {
+        self.exists = true;
+        if length > 0 {
+            self.size = self.size.max(offset.saturating_add(length));
+            self.steps.push(step);
+        }
+    }
+
+    /// The bytes of the blob before the operations that a range after them depends on.
+    pub fn base_of(&self, range: Range<u64>) -> Vec<Range<u64>> {
+        let mut needed = Vec::from([range]);
+        for step in self.steps.iter().rev() {
+            match step {
+                ChunkOperation::Write { offset, part, .. } => {
+                    needed = without(&needed, &(*offset..offset.saturating_add(part.len() as u64)));
+                }
+                ChunkOperation::Cut { offset } => needed = without(&needed, &(*offset..u64::MAX)),
+                ChunkOperation::Staged { .. } => {}
+                ChunkOperation::Transform { offset, transform, .. } => {
+                    let number = *offset..offset.saturating_add(transform.number_type().size() as u64);
+                    if needed.iter().any(|range| range.start < number.end && number.start < range.end) {
+                        needed = without(&needed, &number);
+                        needed.push(number);
+                    }
+                }
+            }
+        }
+        needed.retain(|range| !range.is_empty());
+        needed.sort_by_key(|range| range.start);
+        needed
+    }
+
+    /// The bytes of a range after the operations, as far as the blob reaches, from runs of bytes before them.
+    pub fn read(&self, base: &[(u64, Vec<u8>)], range: &Range<u64>) -> Vec<u8> {
+        let mut content = Content::default();
+        for (offset, bytes) in base {
+            let bytes: alloc::sync::Arc<[u8]> = bytes[..].into();
+            let part = 0..bytes.len();
+            content.apply(&ChunkOperation::Write { offset: *offset, bytes, part });
+        }
+        for step in &self.steps {
+            content.apply(step);
+        }
+        let end = range.end.min(self.size);
+        content.read(&(range.start.min(end)..end)).0
+    }
+}
+
+/// Ranges without what lies in another one.
+fn without(ranges: &[Range<u64>], cut: &Range<u64>) -> Vec<Range<u64>> {
+    let parts = ranges.iter().flat_map(|range| {
+        let before = range.start..range.end.min(cut.start.max(range.start));
+        let after = range.start.max(cut.end.min(range.end))..range.end;
+        [before, after]
+    });
+    parts.filter(|range| range.start < range.end).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+    use alloc::vec;
+
+    use tyr_types::{Operand, Transform};
+
+    use super::*;
+
+    fn write(offset: u64, bytes: &[u8]) -> Operation {
+        Operation::Write { offset, bytes: bytes.into() }
+    }
+
+    #[test]
+    fn only_what_shows_through_is_asked_for() {
+        let overlay = Overlay::of(&[write(4, b"abcd"), Operation::Truncate { size: 12 }], true, 20);
+        assert_eq!(overlay.base_of(0..20), [0..4, 8..12]);
+        assert_eq!(
+            overlay.read(&[(0, vec![1; 4]), (8, vec![2; 4])], &(0..20)),
+            b"\x01\x01\x01\x01abcd\x02\x02\x02\x02"
+        );
+        let deleted = Overlay::of(&[Operation::Delete, write(2, b"x")], true, 20);
+        assert_eq!((deleted.base_of(0..20), deleted.size, deleted.exists), (vec![], 3, true));
+        assert_eq!(deleted.read(&[], &(0..20)), b"\0\0x");
+    }
+
+    #[test]
+    fn a_transform_needs_its_whole_number_and_an_append_the_size() {
+        let add = Operation::Transform { offset: 2, transform: Transform::add(Operand::U32(1)) };
+        let overlay = Overlay::of(&[add, Operation::Append { bytes: b"end"[..].into() }], true, 8);
+        assert_eq!(overlay.base_of(0..3), [0..2, 2..6]);
+        assert!(overlay.depends_on_size);
+        let bytes = overlay.read(&[(0, vec![9; 2]), (2, vec![255, 0, 0, 0]), (6, vec![9; 2])], &(0..100));
+        assert_eq!(bytes, [9, 9, 0, 1, 0, 0, 9, 9, b'e', b'n', b'd']);
+    }
+
+    #[test]
+    fn ranges_without_a_range_are_what_lies_outside() {
+        let ranges = [0..10, 20..30];
+        assert_eq!(without(&ranges, &(3..5)), [0..3, 5..10, 20..30]);
+        assert_eq!(without(&ranges, &(0..10)), vec![20..30]);
+        assert_eq!(without(&ranges, &(8..22)), [0..8, 22..30]);
+        assert_eq!(without(&ranges, &(12..13)), ranges);
+    }
+}

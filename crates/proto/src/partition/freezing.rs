@@ -1,0 +1,285 @@
+//! Freezes heads, so that a client sees several blobs at one point or changes them before others do.
+//!
+//! A freeze visits its heads in the order of chains and is to others what a transaction that holds their slots is: a snapshot one that
+//! only reads, a reserve one that writes; only the transaction that names a reserve passes it. So it adds no circle to who waits for whom.
+//! It passes on when everything that has a number at a stop is decided there, so at its last stop all heads stand still at once, and
+//! nothing that it sees is decided later than something that comes after it: that is its point. It orders nothing, is in no log, ends by
+//! itself, and dies with its primary; who was told nothing by then asks for another one.
+
+use alloc::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    vec::Vec,
+};
+
+use tyr_types::Number;
+
+use super::{Partition, reading::keeps_versions};
+use crate::{
+    BlobName, Time,
+    canary::{Canary, planted},
+    effects::Context,
+    freeze::{Extent, Freeze, Stand, first_name},
+    head::{Access, Head},
+    message::{Answer, Looked, Message, RequestId},
+};
+
+/// The freezes that stand at a partition.
+#[derive(Debug, Default)]
+pub struct Freezes {
+    count: u64,
+    standing: Vec<Standing>,
+}
+
+/// A freeze that stands.
+///
+/// Invariant: as long as it keeps writers out, nothing below a head's number in `numbers` is missing there, and no writer is above it.
+#[derive(Debug)]
+struct Standing {
+    freeze: Arc<Freeze>,
+    stand: Stand,
+    /// How it stands at the stops before this one.
+    earlier: Vec<Stand>,
+    has_passed: bool,
+    /// The last number of each head when it was frozen.
+    numbers: BTreeMap<BlobName, Number>,
+    /// Those whose keyspace keeps superseded versions.
+    pinned: BTreeSet<BlobName>,
+    /// The blobs at these numbers, as far as everything up to them is decided.
+    seen: BTreeMap<BlobName, Option<Looked>>,
+    point: Option<Stand>,
+    is_answered: bool,
+    until: Time,
+}
+
+/// A freeze that waits in the queue of heads.
+#[derive(Debug)]
+pub struct FreezeVisit {
+    /// The freeze.
+    pub freeze: Arc<Freeze>,
+    stands: Vec<Stand>,
+    until: Time,
+}
+
+/// A freeze stands, and waits, at one stop for at most this many microseconds.
+pub const FREEZE_MAX: u64 = 1_000_000;
+/// As many stand at one partition; more are not heard.
+const STANDING_MAX: usize = 1024;
+
+impl Freezes {
+    /// Whether a transaction has to wait that does not come for its own reserve.
+    pub fn keep_out(&self, now: Time, blob: &BlobName, access: Access, reserve: Option<RequestId>) -> bool {
+        let keeps_out = |standing: &Standing| {
+            standing.keeps_out(now)
+                && (standing.freeze.stays || access == Access::Writes)
+                && Some(standing.freeze.request) != reserve
+                && standing.freeze.covers(blob)
+        };
+        self.standing.iter().any(keeps_out) && !planted(Canary::FreezeIgnored)
+    }
+
+    /// Whether a transaction's own reserve stands at a blob.
+    pub fn is_reserved(&self, now: Time, blob: &BlobName, reserve: Option<RequestId>) -> bool {
+        let of_it = |standing: &&Standing| Some(standing.freeze.request) == reserve && standing.freeze.stays;
+        let mut own = self.standing.iter().filter(of_it);
+        own.any(|standing| standing.keeps_out(now) && standing.freeze.covers(blob))
+    }
+
+    /// How many stand.
+    pub fn len(&self) -> usize {
+        self.standing.len()
+    }
+}
+
+impl Standing {
+    fn keeps_out(&self, now: Time) -> bool {
+        self.until > now && (self.freeze.stays || self.point.is_none())
+    }
+}
+
+impl Standing {
+    /// Goes on to the next stop. At the last one all heads stand still.
+    fn pass_on(&mut self, cx: &mut Context) {
+        self.has_passed = true;
+        let (freeze, stops) = (self.freeze.clone(), self.freeze.stops(&cx.keyspaces));
+        if let Some(next) = stops.get(self.earlier.len() + 1) {
+            let mut stands = self.earlier.clone();
+            stands.push(self.stand);
+            return cx.to_primary(*next, Message::Freeze { freeze, stands });
+        }
+        if self.until <= cx.now || !cx.has_lease {
+            return;
+        }
+        self.point = Some(self.stand);
+        for (stop, stand) in stops.into_iter().zip(&self.earlier) {
+            cx.to_primary(
+                stop,
+                Message::Frozen { request: freeze.request, stand: *stand, point: self.stand },
+            );
+        }
+    }
+}
+
+impl Partition {
+    /// A freeze arrives, from its client or from the stop before.
+    pub fn handle_freeze(&mut self, cx: &mut Context, freeze: Arc<Freeze>, stands: Vec<Stand>) {
+        if !self.is_established() {
+            return;
+        }
+        if !cx.has_lease {
+            cx.answer(freeze.request.session, self.elsewhere());
+            return;
+        }
+        let is_known = self.freezes.standing.iter().any(|own| own.freeze.request == freeze.request)
+            || self.chain.waits_to_freeze(freeze.request);
+        let is_here = freeze.stops(&cx.keyspaces).get(stands.len()) == Some(&self.id);
+        if is_known || !is_here || self.freezes.len() >= STANDING_MAX {
+            return;
+        }
+        self.chain.wait_to_freeze(FreezeVisit { freeze, stands, until: cx.now.after(FREEZE_MAX) });
+        self.settle(cx);
+    }
+
+    /// The blobs of a freeze whose heads are here.
+    fn blobs_of(&self, freeze: &Freeze) -> Vec<BlobName> {
+        match &freeze.extent {
+            Extent::Blobs(blobs) => {
+                let own = blobs.iter().filter(|(partition, _)| *partition == self.id);
+                own.map(|(_, blob)| blob.clone()).collect()
+            }
+            Extent::Prefix(keyspace, prefix) => {
+                let from = first_name(*keyspace, prefix).into_iter();
+                let heads = from.flat_map(|first| {
+                    let names = self.state.heads_from(&first).map(|(blob, _)| blob);
+                    names.take_while(|blob| freeze.covers(blob)).cloned().collect::<Vec<_>>()
+                });
+                heads.collect()
+            }
+        }
+    }
+
+    /// Whether a freeze need not wait: for no slot of a chain that is at a later stop, and for no reserve.
+    pub(super) fn can_freeze(&self, cx: &Context, visit: &FreezeVisit) -> bool {
+        let freeze = &visit.freeze;
+        let access = if freeze.stays { Access::Writes } else { Access::Reads };
+        let is_free =
+            |blob: &BlobName| self.state.head(blob).is_none_or(|head| head.slot_is_free_for(access));
+        let excludes = |standing: &Standing| {
+            let one_stays = freeze.stays || standing.freeze.stays;
+            one_stays && standing.keeps_out(cx.now) && standing.freeze.meets(freeze)
+        };
+        self.blobs_of(freeze).iter().all(is_free) && !self.freezes.standing.iter().any(excludes)
+    }
+
+    /// Freezes the heads that are here.
+    pub(super) fn freeze(&mut self, cx: &mut Context, visit: FreezeVisit) {
+        let FreezeVisit { freeze, stands: earlier, .. } = visit;
+        self.freezes.count += 1;
+        let stand = Stand { epoch: self.configuration.epoch, count: self.freezes.count };
+        let after = self.state.heads_after();
+        let number = |blob: &BlobName| self.state.head(blob).map_or(after, Head::frozen_number);
+        let numbers: BTreeMap<BlobName, Number> = self
+            .blobs_of(&freeze)
+            .into_iter()
+            .map(|blob| {
+                let number = number(&blob);
+                (blob, number)
+            })
+            .collect();
+        self.freezes.standing.push(Standing {
+            freeze,
+            stand,
+            earlier,
+            has_passed: false,
+            pinned: numbers.keys().filter(|blob| keeps_versions(cx, blob)).cloned().collect(),
+            numbers,
+            seen: BTreeMap::new(),
+            point: None,
+            is_answered: false,
+            until: cx.now.after(FREEZE_MAX),
+        });
+        self.see_frozen();
+        self.run_frozen(cx);
+    }
+
+    /// All heads of a freeze stand still, if it still stands here.
+    pub fn handle_frozen(&mut self, cx: &mut Context, request: RequestId, stand: Stand, point: Stand) {
+        let (now, may_serve) = (cx.now, self.is_established() && cx.has_lease);
+        let mut standing = self.freezes.standing.iter_mut();
+        let own = standing.find(|own| own.freeze.request == request && own.point.is_none());
+        let stands = |own: &&mut Standing| own.stand == stand && own.until > now && may_serve;
+        if let Some(own) = own.filter(stands) {
+            own.point = Some(point);
+            self.chain.stir();
+            self.settle(cx);
+        }
+    }
+
+    /// Sees the blobs of freezes as far as everything up to their numbers is decided. What comes after them is decided later, so this is
+    /// called whenever anything was.
+    pub(super) fn see_frozen(&mut self) {
+        for standing in &mut self.freezes.standing {
+            let unseen = standing.numbers.iter().filter(|(blob, _)| !standing.seen.contains_key(*blob));
+            let mut seen = Vec::new();
+            for (blob, number) in unseen {
+                let head = self.state.head(blob);
+                if head.is_none_or(|head| head.is_decided_up_to(*number)) {
+                    seen.push((blob.clone(), *number, head.and_then(Head::looked)));
+                }
+            }
+            for (blob, number, looked) in seen {
+                if standing.pinned.contains(&blob) {
+                    self.readers.pin(standing.freeze.request, blob.clone(), number, standing.until);
+                }
+                standing.seen.insert(blob, looked);
+            }
+        }
+    }
+
+    /// Passes freezes on whose blobs are seen, and tells clients of those that stand everywhere.
+    pub(super) fn run_frozen(&mut self, cx: &mut Context) {
+        for standing in &mut self.freezes.standing {
+            let is_seen = standing.seen.len() == standing.numbers.len();
+            if !standing.has_passed && (is_seen || planted(Canary::FreezeUndecided)) {
+                standing.pass_on(cx);
+            }
+            let Some(point) = standing.point.filter(|_| is_seen && !standing.is_answered) else { continue };
+            standing.is_answered = true;
+            let request = standing.freeze.request;
+            self.readers.keep(request, cx.now);
+            let blobs = standing.seen.iter();
+            let blobs =
+                blobs.map(|(blob, seen)| (blob.clone(), standing.numbers[blob], seen.clone())).collect();
+            cx.answer(request.session, Answer::Frozen { request, point, partition: self.id, blobs });
+        }
+        let before = self.freezes.len();
+        self.freezes.standing.retain(|standing| standing.freeze.stays || !standing.is_answered);
+        if self.freezes.len() < before {
+            self.chain.stir();
+        }
+    }
+
+    /// Ends a freeze: its transaction has come, or its client wants it no more.
+    pub(super) fn end_freeze(&mut self, request: RequestId) {
+        let before = self.freezes.len();
+        self.freezes.standing.retain(|standing| standing.freeze.request != request);
+        if self.chain.forget_freezes(|visit| visit.freeze.request == request) || self.freezes.len() < before {
+            self.chain.stir();
+        }
+    }
+
+    pub(super) fn tick_freezes(&mut self, cx: &mut Context) {
+        let before = self.freezes.len();
+        self.freezes.standing.retain(|standing| standing.until > cx.now);
+        let is_late = |visit: &FreezeVisit| visit.until <= cx.now;
+        if self.chain.forget_freezes(is_late) || self.freezes.len() < before {
+            self.chain.stir();
+            self.settle(cx);
+        }
+    }
+
+    /// Ends all freezes: nobody is told any more that they stand.
+    pub(super) fn drop_freezes(&mut self) {
+        self.freezes.standing.clear();
+    }
+}
