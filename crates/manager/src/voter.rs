@@ -423,18 +423,18 @@ impl<S: Surroundings, J: Journal<S>> Voter<S, J> {
     /// vote itself: if it failed meanwhile, it might hold the longest log, in which it is no voter and does not stand, and then nobody else
     /// could be elected. The consensus has no other way to hand the leadership over.
     async fn step_aside(&self, timing: Timing) {
-        // The others wait for as long as they would follow a leader that is silent, and then for as long as an election may take: two
-        // times election each.
-        let end = S::now().after(5 * 1_000 * timing.election);
+        // The others wait for as long as they follow a leader that is silent, and for as long as an election may take, twice if they
+        // have lost one to a longer log: two times `election` each.
+        let end = S::now().after(10 * 1_000 * timing.election);
         self.is_silent.store(true, Ordering::Relaxed);
         self.held.lock().step_down();
-        self.raft.enable_heartbeat(false);
-        self.raft.enable_elect(false);
+        self.raft.runtime_config().heartbeat(false);
+        self.raft.runtime_config().elect(false);
         while S::now() < end && self.raft.metrics().borrow().state == ServerState::Leader {
             S::sleep(timing.watch).await;
         }
-        self.raft.enable_heartbeat(true);
-        self.raft.enable_elect(true);
+        self.raft.runtime_config().heartbeat(true);
+        self.raft.runtime_config().elect(true);
         self.is_silent.store(false, Ordering::Relaxed);
     }
 
