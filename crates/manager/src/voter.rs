@@ -4,7 +4,15 @@
 //! grants one only when a majority has confirmed since the request that it leads, and the evictions that it logs hold in its term
 //! only. So do the releases that it takes (see [`Handovers`]), and for the change only for which it took them.
 
-use std::{collections::BTreeSet, fmt, io, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeSet,
+    fmt, io,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use openraft::{
     AsyncRuntime, Config, EmptyNode, Raft, ServerState, Snapshot, SnapshotPolicy,
@@ -89,6 +97,8 @@ pub struct Voter<S: Surroundings, J> {
     held: Arc<Mutex<Held>>,
     /// What nodes reported and is being logged.
     reported: Arc<Mutex<Vec<Command>>>,
+    /// Whether it steps aside.
+    is_silent: Arc<AtomicBool>,
     unconfirmed: mpsc::Sender<oneshot::Sender<bool>>,
 }
 
@@ -102,6 +112,7 @@ impl<S: Surroundings, J: Clone> Clone for Voter<S, J> {
             machine,
             held: self.held.clone(),
             reported: self.reported.clone(),
+            is_silent: self.is_silent.clone(),
             unconfirmed: self.unconfirmed.clone(),
         }
     }
@@ -152,6 +163,7 @@ impl<S: Surroundings, J: Journal<S>> Voter<S, J> {
             machine,
             held: Arc::new(Mutex::new(Held::new(timing))),
             reported: Arc::default(),
+            is_silent: Arc::default(),
             unconfirmed,
         };
         let (watcher, elector, confirmer) = (voter.clone(), voter.clone(), voter.clone());
@@ -272,6 +284,9 @@ impl<S: Surroundings, J: Journal<S>> Voter<S, J> {
     }
 
     async fn log(&self, proposal: Proposal) -> Result<Reply, Unavailable> {
+        if self.is_silent.load(Ordering::Relaxed) {
+            return Err(Unavailable { leader: None });
+        }
         // It waits for ever if this voter leads no more and takes what followed as a snapshot.
         let written = RaftRuntime::<S>::timeout(self.patience, self.raft.client_write(proposal)).await;
         let leader = match written {
@@ -298,6 +313,9 @@ impl<S: Surroundings, J: Journal<S>> Voter<S, J> {
 
     /// Whether a majority confirms, after this was asked, that this voter leads. It has then applied what was logged before its term.
     async fn confirm(&self) -> bool {
+        if self.is_silent.load(Ordering::Relaxed) {
+            return false;
+        }
         let (sender, receiver) = oneshot::channel();
         self.unconfirmed.try_send(sender).is_ok() && receiver.await.unwrap_or(false)
     }
@@ -349,7 +367,7 @@ impl<S: Surroundings, J: Journal<S>> Voter<S, J> {
     /// own yet answers an earlier term; whatever rests on that is refused when it is applied.
     pub fn leading_term(&self) -> Option<u64> {
         let leads = self.raft.metrics().borrow().state == ServerState::Leader;
-        leads.then(|| self.machine.term())
+        (leads && !self.is_silent.load(Ordering::Relaxed)).then(|| self.machine.term())
     }
 
     /// Begins and ends to hold the leases with the leadership, and evicts those that have none.
@@ -394,12 +412,35 @@ impl<S: Surroundings, J: Journal<S>> Voter<S, J> {
             S::sleep(timing.watch).await;
             // What takes longer is begun anew; the consensus refuses a second change while one is on its way.
             let step = self.reform(timing.voters_max);
-            let _given_up = RaftRuntime::<S>::timeout(self.patience, step).await;
+            let is_to_go = RaftRuntime::<S>::timeout(self.patience, step).await == Ok(true);
+            if is_to_go {
+                self.step_aside(timing).await;
+            }
         }
     }
 
-    /// The next step towards that: who is to vote learns the log first, and then all begin and cease to vote at once.
-    async fn reform(&self, most: usize) {
+    /// Says nothing for so many microseconds, so that another voter stands for election. A leader that is to vote no more must not end its
+    /// vote itself: if it failed meanwhile, it might hold the longest log, in which it is no voter and does not stand, and then nobody else
+    /// could be elected. The consensus has no other way to hand the leadership over.
+    async fn step_aside(&self, timing: Timing) {
+        // The others wait for as long as they follow a leader that is silent, and for as long as an election may take, twice if they
+        // have lost one to a longer log: two times `election` each.
+        let end = S::now().after(10 * 1_000 * timing.election);
+        self.is_silent.store(true, Ordering::Relaxed);
+        self.held.lock().step_down();
+        self.raft.runtime_config().heartbeat(false);
+        self.raft.runtime_config().elect(false);
+        while S::now() < end && self.raft.metrics().borrow().state == ServerState::Leader {
+            S::sleep(timing.watch).await;
+        }
+        self.raft.runtime_config().heartbeat(true);
+        self.raft.runtime_config().elect(true);
+        self.is_silent.store(false, Ordering::Relaxed);
+    }
+
+    /// The next step towards that: who is to vote learns the log first, and then all begin and cease to vote at once. True if all is as
+    /// it should be but that this voter should be none.
+    async fn reform(&self, most: usize) -> bool {
         let holds = self.held.lock().leases.is_leading();
         let (membership, last, known) = {
             let metrics = self.raft.metrics();
@@ -408,15 +449,20 @@ impl<S: Surroundings, J: Journal<S>> Voter<S, J> {
             (metrics.membership_config.membership().clone(), metrics.last_log_index.unwrap_or(0), known)
         };
         let voting: BTreeSet<NodeId> = membership.voter_ids().map(NodeId).collect();
-        let wanted = self.look(|cluster| electorate(cluster, &voting, most));
+        let mut wanted = self.look(|cluster| electorate(cluster, &voting, most));
         let is_halfway = membership.get_joint_config().len() > 1;
-        // One that ceased to vote leads on until the others know that; it must not change anything more.
-        let may_change = holds && voting.contains(&self.node);
-        if !may_change || wanted.is_empty() || wanted == voting && !is_halfway {
-            return;
+        if !holds || !voting.contains(&self.node) || wanted.is_empty() {
+            return false;
+        }
+        let is_to_go = wanted.insert(self.node);
+        let index =
+            |voter: &NodeId| known.get(&voter.0).copied().flatten().map_or(0, |learned| learned.index);
+        if wanted == voting && !is_halfway {
+            // Whoever lacks an entry cannot be elected.
+            return is_to_go && wanted.iter().all(|voter| *voter == self.node || index(voter) >= last);
         }
         let is_near = |voter: &NodeId| {
-            let learned = known.get(&voter.0).copied().flatten().map_or(0, |learned| learned.index);
+            let learned = index(voter);
             voting.contains(voter) || learned + LAG_MAX >= last && learned > 0
         };
         // What fails is tried again.
@@ -426,6 +472,7 @@ impl<S: Surroundings, J: Journal<S>> Voter<S, J> {
             let voters: BTreeSet<VoterId> = wanted.iter().map(|node| node.0).collect();
             let _unheard = self.raft.change_membership(voters, false).await;
         }
+        false
     }
 
     /// Who votes, as far as this voter knows.
