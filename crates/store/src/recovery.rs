@@ -541,7 +541,7 @@ fn was_settled(segment: &Arc<Segment>) -> Result<bool> {
     Ok(false)
 }
 
-/// Writes the header of a bulk segment again. A process that was killed may have left it only with the file system, and what is going to
+/// Writes the header of a segment again. A process that was killed may have left it only with the file system, and what is going to
 /// be written behind it is lost without it.
 fn make_header_durable(disk: &dyn Disk, file: &dyn File) -> std::io::Result<()> {
     let mut block = Blocks::zeroed(SEGMENT_HEADER_SIZE);
@@ -618,6 +618,13 @@ impl Tail {
                     rewrite.part(place, len)?;
                 }
             }
+        }
+        if self.end.place.position == FIRST_FRAME
+            && let Some(segment) = segments.find(self.end.place.segment)
+        {
+            // It goes on in a segment of which nothing is known to have been durable, not even its header.
+            let failed = |error| disk_error(&format!("writing {}", segment.name()), &error);
+            make_header_durable(disk, &*segment.file).map_err(failed)?;
         }
         Ok(())
     }
