@@ -17,7 +17,8 @@ const SEEDS: &str = include_str!("../seeds.txt");
 /// Fresh seeds of each draw.
 const FRESH: u64 = 120;
 /// Bugs that take thousands of seeds: a long test looks for them, too.
-const RARE: [Canary; 5] = [
+const RARE: [Canary; 6] = [
+    Canary::HeadsInTwoOrders,
     Canary::StoredBeforeDurable,
     Canary::OpenSizeIgnored,
     Canary::NumbersReused,

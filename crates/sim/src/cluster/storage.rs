@@ -57,7 +57,7 @@ impl StorageProfile {
             checkpoint_size: 1 << (10 + random.below(10)),
             errors: if fails { 300_000 } else { 0 },
             operations: 1 << (4 + random.below(10)),
-            full: if fails && random.below(4) == 0 { 200_000 } else { 0 },
+            full: if fails && random.below(2) == 0 { 500_000 } else { 0 },
         };
         StorageProfile { shards, store: Some(store) }
     }
