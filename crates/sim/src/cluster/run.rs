@@ -103,7 +103,7 @@ pub fn run(seed: u64, profile: Profile, with_trace: bool) -> Report {
             trace.push_str(&format!("{operation}\n"));
         }
     }
-    Report { seed, profile, digest: world.digest(), failure, counts: world.counts, ended, trace }
+    Report { seed, profile, digest: world.digest(), failure, counts: world.counts().clone(), ended, trace }
 }
 
 fn go(world: &mut World, profile: &Profile) -> Result<(), String> {

@@ -1,0 +1,63 @@
+//! What happens in a world at some time.
+
+use tyr_proto::{
+    NodeId, SessionId,
+    cluster::{Request, Response},
+    message::{Answer, Envelope},
+};
+
+use crate::cluster::voters::Letter;
+
+/// Something that happens.
+#[derive(Clone, Debug)]
+pub(super) enum Event {
+    Deliver(NodeId, Envelope),
+    Answer(SessionId, NodeId, Answer),
+    Stored(NodeId, u64, usize),
+    Tick(NodeId, u64),
+    Boot(NodeId),
+    CallerTick(SessionId),
+    ManagerTick,
+    /// From a node to the cluster manager, of which a node is asked.
+    ToManager(NodeId, NodeId, Request),
+    FromManager(NodeId, Response),
+    RingAsked(SessionId, NodeId, Request),
+    RingTold(SessionId, Response),
+    /// Between voters, or packets of gossip.
+    Letter(NodeId, Letter),
+    Fault,
+}
+
+impl Event {
+    /// Its kind and whom it concerns, as numbers.
+    pub(super) fn subject(&self) -> (u64, u64) {
+        match self {
+            Event::Deliver(node, envelope) => {
+                (1, u64::from(node.0) ^ u64::from(envelope.partition.index) << 8)
+            }
+            Event::Answer(session, node, _) => (2, session.0 ^ u64::from(node.0) << 8),
+            Event::Stored(node, ..) => (3, u64::from(node.0)),
+            Event::Tick(node, _) => (4, u64::from(node.0)),
+            Event::Boot(node) => (5, u64::from(node.0)),
+            Event::CallerTick(session) => (6, session.0),
+            Event::ManagerTick => (7, 0),
+            Event::ToManager(node, ..) => (8, u64::from(node.0)),
+            Event::FromManager(node, _) => (9, u64::from(node.0)),
+            Event::RingAsked(session, ..) => (10, session.0),
+            Event::RingTold(session, _) => (11, session.0),
+            Event::Fault => (12, 0),
+            Event::Letter(node, _) => (13, u64::from(node.0)),
+        }
+    }
+
+    /// Whether it is worth a line of the trace.
+    pub(super) fn is_shown(&self) -> bool {
+        !matches!(
+            self,
+            Event::Tick(..)
+                | Event::CallerTick(_)
+                | Event::ManagerTick
+                | Event::Letter(_, Letter::Gossip(..))
+        )
+    }
+}

@@ -1,0 +1,190 @@
+//! What goes wrong in a world, and how it ends.
+
+use std::collections::BTreeSet;
+
+use tyr_proto::{NodeId, Replica, SessionId};
+use tyr_types::{Durability, ErrorKind};
+
+use super::{World, event::Event};
+use crate::cluster::{management::Management, manager::TERMS, profile::Fault, voters::Voters};
+
+impl World {
+    /// Ends all faults: everything runs, every link works.
+    pub fn heal(&mut self) {
+        self.is_faulty = false;
+        self.links_cut.clear();
+        self.manager.voters().into_iter().for_each(Voters::heal);
+        let now = self.now;
+        let mut down = Vec::new();
+        for (node, server) in &mut self.servers {
+            server.paused_until = server.paused_until.min(now);
+            server.slow_until = now;
+            server.heal_disk();
+            if !server.is_up() {
+                down.push(*node);
+            }
+        }
+        for node in down {
+            self.after(1, Event::Boot(node));
+        }
+    }
+
+    /// A client may die, and another one take its place. Returns the session of the one that lives.
+    pub(super) fn may_die(&mut self, session: SessionId) -> SessionId {
+        let mortality = self.profile.bounds.mortality;
+        if mortality == 0 || !self.is_faulty || !self.random.happens(mortality) {
+            return session;
+        }
+        let Some(mut caller) = self.callers.remove(&session) else { return session };
+        self.record.say(self.now, || format!("client {} dies", session.0));
+        self.record.count("clients that died");
+        caller.die(self.now, &mut self.history);
+        let session = caller.session();
+        caller.client.connect();
+        self.callers.insert(session, caller);
+        session
+    }
+
+    pub(super) fn fault(&mut self) {
+        if !self.is_faulty {
+            return;
+        }
+        let next = 1 + self.random.below(2 * self.profile.faults_every);
+        self.after(next, Event::Fault);
+        let kinds: Vec<Fault> = Fault::ALL
+            .into_iter()
+            .zip(self.profile.faults)
+            .filter(|(_, on)| *on)
+            .map(|(fault, _)| fault)
+            .collect();
+        let Some(kind) = self.random.choose(&kinds).copied() else { return };
+        let nodes: Vec<NodeId> = self.servers.keys().copied().collect();
+        let [one, other] = [0, 1].map(|_| *self.random.choose(&nodes).expect("a node at least"));
+        let lasts = 1 + self.random.below(1_500_000);
+        let now = self.now;
+        if self.profile.durability == Durability::Memory && self.takes_too_much(kind, one, other) {
+            return;
+        }
+        self.record.say(self.now, || format!("{kind:?} of {one} ({other}) for {lasts}"));
+        match kind {
+            Fault::Crash => self.crash(one, lasts),
+            Fault::Pause => {
+                let server = self.server(one);
+                server.paused_until = server.paused_until.max(now + lasts / 2);
+                if let Some(voters) = self.manager.voters() {
+                    voters.pause(one, now + lasts / 2);
+                }
+            }
+            Fault::Cut => {
+                self.links_cut.insert((one, other), now + lasts);
+            }
+            Fault::Isolate => {
+                for node in nodes.into_iter().chain([NodeId(0)]) {
+                    self.links_cut.insert((one, node), now + lasts);
+                    self.links_cut.insert((node, one), now + lasts);
+                }
+            }
+            Fault::SlowDisk => self.server(one).slow_until = now + lasts,
+            Fault::ManagerChange => self.manager.lose_leader(now + lasts / 4),
+            Fault::Drain => self.manager.drain(now, one),
+        }
+        self.record.count("faults");
+    }
+
+    /// A node starts. If its disk fails meanwhile, it starts again later.
+    pub(super) fn boot(&mut self, node: NodeId) {
+        let booted = self.server(node).boot();
+        if let Err(error) = booted {
+            self.record.count("a disk failed");
+            self.record.say(self.now, || format!("{node} cannot be started: {error}"));
+            if error.kind() == ErrorKind::Corrupt {
+                self.broken.get_or_insert(format!("lost data: {node} cannot be started: {error}"));
+            }
+            let lasts = 1 + self.random.below(500_000);
+            self.after(lasts, Event::Boot(node));
+            return;
+        }
+        let start = self.servers[&node].start;
+        let now = self.now;
+        if let Some(voters) = self.manager.voters() {
+            voters.boot(now, node, start);
+        }
+        self.after(0, Event::Tick(node, start));
+        self.flush(node);
+    }
+
+    /// A node crashes and starts again later.
+    pub(super) fn crash(&mut self, node: NodeId, lasts: u64) {
+        let memory_is_all = self.profile.durability == Durability::Memory;
+        if !self.servers[&node].is_up() {
+            return;
+        }
+        self.record.count("crashes");
+        let holders: Vec<String> = self
+            .manager
+            .cluster()
+            .partitions()
+            .map(|(id, partition)| {
+                let complete = partition.last_complete().iter();
+                let complete = complete.map(|replica| format!("{}/{}", replica.node, replica.incarnation.0));
+                format!("{id} {}", complete.collect::<Vec<_>>().join(" "))
+            })
+            .collect();
+        self.record.say(self.now, || format!("{node} crashes; complete: {}", holders.join(", ")));
+        let mut random = self.random.fork();
+        self.server(node).crash(&mut random, memory_is_all);
+        if let Some(voters) = self.manager.voters() {
+            voters.crash(node);
+        }
+        self.after(lasts, Event::Boot(node));
+    }
+
+    /// Whether a fault would take out the last one who holds something in memory. A cut between a node and who leads the voters does, too.
+    fn takes_too_much(&mut self, fault: Fault, one: NodeId, other: NodeId) -> bool {
+        let now = self.now;
+        // What was applied this very moment counts.
+        let observed = self.manager.voters().map(|voters| voters.observe(now));
+        let taken = match fault {
+            Fault::Crash | Fault::Pause | Fault::Isolate => vec![one],
+            Fault::Cut if observed.is_some() => vec![one, other],
+            _ => Vec::new(),
+        };
+        if let Some(Err(what)) = observed {
+            self.broken.get_or_insert(what);
+        }
+        taken.into_iter().any(|node| self.is_needed(node))
+    }
+
+    /// Whether the cluster manager hears of a node, whoever leads.
+    fn is_heard(&self, node: NodeId) -> bool {
+        let hears = |other| !self.is_cut(node, other) && !self.is_cut(other, node);
+        match &self.manager {
+            Management::Actor(_) => hears(NodeId(0)),
+            Management::Voters(voters) => {
+                let voting = voters.voting();
+                !voting.is_empty() && voting.into_iter().all(hears)
+            }
+        }
+    }
+
+    /// Whether a node holds something in memory that no other complete replica holds which runs and is heard of: a cluster in memory
+    /// survives the loss of all replicas of a partition but one, not of all.
+    fn is_needed(&self, node: NodeId) -> bool {
+        self.manager.cluster().partitions().any(|(_, partition)| {
+            let holders: BTreeSet<NodeId> =
+                partition.last_complete().iter().map(|replica| replica.node).collect();
+            let lives = |replica: &&Replica| {
+                let server = &self.servers[&replica.node];
+                let is_heard = self.is_heard(replica.node);
+                // One whose lease runs out soon was not heard of lately.
+                let fresh = if matches!(self.manager, Management::Voters(_)) { TERMS.length / 2 } else { 0 };
+                let runs = server.has_lease(self.now + fresh) && server.paused_until <= self.now;
+                replica.node != node && runs && is_heard && server.replica() == **replica
+            };
+            // Who is about to lose its role does not count.
+            let stays = partition.proposal.is_none()
+                && partition.last_complete().iter().any(|replica| lives(&replica));
+            holders.contains(&node) && !stays
+        })
+    }
+}

@@ -1,0 +1,86 @@
+//! What must hold in a world at every moment, and no client can see.
+
+use tyr_proto::{BlobName, Chunk, NodeId, SessionId, message::RequestId};
+
+use super::World;
+use crate::cluster::{layout::KEYSPACE, pins::Grant};
+
+/// Microseconds after which a node has heard of a change of the ring, or serves no more.
+const HEARD_AFTER: u64 = 3_000_000;
+
+impl World {
+    /// No incarnation whose end the cluster manager has logged holds a lease.
+    pub(super) fn check_fenced(&self) -> Result<(), String> {
+        for (node, server) in &self.servers {
+            let replica = server.replica();
+            let cluster = self.manager.cluster();
+            let is_known =
+                cluster.member(*node).is_some_and(|known| known.incarnation >= replica.incarnation);
+            if is_known && !cluster.is_present(replica) && server.has_lease(self.now) {
+                return Err(format!("{replica:?} serves though it was evicted"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Where only the latest versions are kept, nothing else is, and nobody holds anything.
+    pub(super) fn check_versions(&mut self, node: NodeId) {
+        if self.profile.multi_version {
+            return;
+        }
+        let partitions = self.servers[&node].node().into_iter().flat_map(|node| node.partitions());
+        let keeps = |(_, chunk): (_, &Chunk)| chunk.version_count() > 1;
+        let keeping = partitions.filter(|partition| partition.state().chunks().any(keeps));
+        if let Some(id) = keeping.map(|partition| partition.id()).next() {
+            self.broken
+                .get_or_insert(format!("former version kept: {node} keeps superseded versions in {id}"));
+        }
+    }
+
+    /// A replica has answered a look: from now on it holds the number.
+    pub(super) fn note_pin(&mut self, node: NodeId, look: RequestId) {
+        let server = &self.servers[&node];
+        let partition = server.node().into_iter().flat_map(|node| node.partitions());
+        for partition in partition.filter(|partition| partition.holds_pin(look)) {
+            let epoch = partition.configuration().epoch;
+            self.pins.grant(look, Grant { node, start: server.start, partition: partition.id(), epoch });
+        }
+    }
+
+    /// A reader was told that its version is gone: that must not be as long as its pin stands.
+    pub(super) fn check_expired(&mut self, look: RequestId, blob: &BlobName) {
+        let head = self.keyspaces[&KEYSPACE].partition_of(blob, 0);
+        let Some(Grant { node, start, partition: id, epoch }) = self.pins.grant_of(look, head) else {
+            return;
+        };
+        let server = &self.servers[&node];
+        let partition = server.node().and_then(|node| node.partition(id));
+        let stands = server.start == start && partition.is_some_and(|partition| partition.holds_pin(look));
+        let set = self.manager.cluster().partitions().find(|(other, _)| *other == id);
+        if stands && set.is_some_and(|(_, partition)| partition.configuration.epoch == epoch) {
+            let (session, number) = (look.session.0, look.number);
+            self.broken.get_or_insert(format!(
+                "version collected under a reader: look {number} of client {session} is pinned at {node} in {id}"
+            ));
+        }
+    }
+
+    /// A transaction was refused by conflict whose blobs were reserved for it: that must not be as long as the reserve stands.
+    pub(super) fn check_refused_reserve(&mut self, session: SessionId, since: u64) {
+        // By then everybody who serves has heard of the change: a lease lasts no longer.
+        if self.ring_changed_at + HEARD_AFTER < since {
+            let (client, now) = (session.0, self.now);
+            self.broken.get_or_insert(format!(
+                "reserve broken: client {client} reserved at {since} and was refused by conflict until {now}"
+            ));
+        }
+    }
+
+    /// Notes when the ring changes: whoever then loses a role loses what it held for clients.
+    pub(super) fn note_ring(&mut self) {
+        let version = self.manager.cluster().version();
+        if version != self.ring_version {
+            (self.ring_version, self.ring_changed_at) = (version, self.now);
+        }
+    }
+}
