@@ -12,7 +12,6 @@ pub mod pins;
 pub mod profile;
 pub mod promises;
 pub mod run;
-pub mod schedule;
 pub mod server;
 pub mod sightings;
 pub mod storage;

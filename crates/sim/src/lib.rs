@@ -29,5 +29,6 @@ pub mod cluster;
 pub mod figures;
 pub mod history;
 pub mod random;
+pub mod schedule;
 
 pub use history::{Action, Blob, ClientId, History, Operation, Outcome, Register, TransactionId};

@@ -28,11 +28,10 @@ use super::{
     pins::Pins,
     profile::Profile,
     promises::Prepared,
-    schedule::Schedule,
     server::Server,
     voters::{Asker, Voters},
 };
-use crate::{History, random::Random};
+use crate::{History, random::Random, schedule::Schedule};
 
 /// A cluster with its clients.
 #[derive(Debug)]

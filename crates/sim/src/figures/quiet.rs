@@ -2,10 +2,7 @@
 //!
 //! A hop lasts far longer than a write, so a latency tells how many of each were on the way, one after the other.
 
-use std::{
-    collections::{BTreeMap, VecDeque},
-    sync::Arc,
-};
+use std::{collections::VecDeque, sync::Arc};
 
 use tyr_proto::{
     BlobName, BlobPlan, ClassId, Client, ClientOutput, Configuration, Epoch, Event as Told, Incarnation,
@@ -16,6 +13,7 @@ use tyr_proto::{
 use tyr_types::{CHUNK_SIZE_MIN, Key, KeyspaceId, KeyspaceSettings};
 
 use super::size;
+use crate::schedule::Schedule;
 
 /// The keyspace of all figures.
 pub const KEYSPACE: KeyspaceId = KeyspaceId(1);
@@ -55,8 +53,7 @@ pub struct Counts {
 #[derive(Debug)]
 pub struct Quiet {
     now: u64,
-    sequence: u64,
-    queue: BTreeMap<(u64, u64), Event>,
+    schedule: Schedule<Event>,
     routers: Vec<Router>,
     /// The clients.
     pub clients: Vec<Client>,
@@ -84,8 +81,7 @@ impl Quiet {
             (1..=u64::from(shape.clients)).map(|session| Client::new(SessionId(session), keyspaces.clone()));
         let mut quiet = Quiet {
             now: 0,
-            sequence: 0,
-            queue: BTreeMap::new(),
+            schedule: Schedule::default(),
             routers,
             clients: clients.collect(),
             keyspaces,
@@ -159,7 +155,7 @@ impl Quiet {
     /// Lets time pass.
     pub fn run_for(&mut self, micros: u64) {
         let end = self.now + micros;
-        while self.queue.first_key_value().is_some_and(|((at, _), _)| *at <= end) {
+        while self.schedule.next().is_some_and(|at| at <= end) {
             self.step();
         }
         self.now = end;
@@ -189,14 +185,13 @@ impl Quiet {
     }
 
     fn after(&mut self, delay: u64, event: Event) {
-        self.sequence += 1;
-        self.queue.insert((self.now + delay, self.sequence), event);
+        self.schedule.add(self.now + delay, event);
     }
 
     fn step(&mut self) {
-        let ((at, _), event) = self.queue.pop_first().expect("time passes");
-        self.now = at;
-        let now = Time(at);
+        self.now = self.schedule.next().expect("time passes");
+        let event = self.schedule.pop_by(self.now).expect("is due");
+        let now = Time(self.now);
         match event {
             Event::Deliver(node, envelope) => {
                 self.router(node).handle_message(now, true, envelope);
