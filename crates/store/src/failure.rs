@@ -2,7 +2,7 @@
 
 use std::io;
 
-use tyr_types::Error;
+use tyr_types::{Error, Number};
 
 /// Turns a failed disk operation into an error: no space is `full`, everything else `unavailable`, with what was being done.
 pub fn disk_error(what: &str, error: &io::Error) -> Error {
@@ -23,4 +23,11 @@ pub fn disk_error(what: &str, error: &io::Error) -> Error {
         }
         _ => Error::unavailable(format!("{what}: {error}; check the device")),
     }
+}
+
+/// Something on the disk names a transaction that no opening has logged.
+pub fn never_logged(number: Number) -> Error {
+    Error::corrupt(format!(
+        "the store names transaction {number}, which was never logged; run a check, and restore the directory from a backup"
+    ))
 }

@@ -41,6 +41,7 @@ use self::{
     flight::{Batch, Flight},
 };
 use crate::{
+    failure::never_logged,
     guard::Poison,
     payload::Payload,
     segment::{Segment, SegmentHold, Segments},
@@ -243,7 +244,8 @@ impl Log {
         self.state.lock().assembly.pending_bytes()
     }
 
-    /// Blocks until `number` is on disk; the calling thread may do the writing.
+    /// Blocks until `number` is on disk; the calling thread may do the writing. Fails with `corrupt` if nothing was appended under
+    /// that number: no batch would bring it.
     pub fn wait(&self, number: Number) -> Result<()> {
         loop {
             if self.durable() >= number {
@@ -256,6 +258,7 @@ impl Log {
             }
             // A batch may have failed since: nothing may be written behind it.
             self.check_poison()?;
+            state.check_appended(number)?;
             self.lead_or_park(state, Goal::Number(number));
         }
     }
@@ -280,7 +283,7 @@ impl Log {
         if self.durable() >= number {
             return Poll::Ready(Ok(()));
         }
-        if let Err(error) = self.check_poison() {
+        if let Err(error) = self.check_poison().and_then(|()| state.check_appended(number)) {
             return Poll::Ready(Err(error));
         }
         state.needs_sync = true;
@@ -448,6 +451,13 @@ impl Log {
 }
 
 impl State {
+    fn check_appended(&self, number: Number) -> Result<()> {
+        if number > self.appended {
+            return Err(never_logged(number));
+        }
+        Ok(())
+    }
+
     /// Whether a batch may be started now.
     fn may_lead(&self) -> bool {
         self.flight.is_empty()

@@ -27,7 +27,7 @@ use crate::{
     cache::BlockCache,
     checkpoint::CheckpointState,
     collect::{Garbage, Owner},
-    failure::disk_error,
+    failure::{disk_error, never_logged},
     frames::{Frame, FrameScan, Scanned},
     guard::{Guard, Poison},
     index::{Index, IndexOptions},
@@ -247,6 +247,15 @@ impl Store {
     }
 
     fn replay(&self, record: Record) -> Result<()> {
+        let newest = match &record {
+            Record::Commit(commit) => commit.number,
+            Record::Entry(state) => state.entry.applied,
+            Record::Leaf(state) => state.leaf.applied,
+            Record::Keyspace(_) | Record::KeyspaceDropped(_) => Number::ZERO,
+        };
+        if newest >= Number::first_of_epoch(self.epoch) {
+            return Err(never_logged(newest));
+        }
         match record {
             Record::Commit(commit) => self.replay_commit(&commit)?,
             Record::Entry(state) => {

@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, io, thread};
 use parking_lot::Condvar;
 use tyr_env::{Access, Space};
 use tyr_sim_env::SimDisk;
+use tyr_types::ErrorKind;
 use tyr_wire::extent::SegmentId;
 
 use super::*;
@@ -209,4 +210,18 @@ fn a_flush_that_has_what_it_waited_for_leaves_the_lead_to_another() {
         disk.let_all_go();
     });
     assert_eq!(log.durable(), Number::from_u64(2));
+}
+
+#[test]
+fn nobody_waits_for_what_was_never_appended() {
+    let disk = HoldingDisk::new();
+    let log = open_log(&disk);
+    disk.let_all_go();
+    append(&log, 1, 100);
+    let error = log.wait(Number::from_u64(2)).expect_err("nothing has that number");
+    assert_eq!(error.kind(), ErrorKind::Corrupt);
+    let mut cx = Context::from_waker(Waker::noop());
+    let Poll::Ready(Err(error)) = log.poll(Number::from_u64(2), &mut cx) else { panic!("waits for ever") };
+    assert_eq!(error.kind(), ErrorKind::Corrupt);
+    log.wait(Number::from_u64(1)).expect("is durable");
 }
