@@ -130,6 +130,12 @@ impl Reads {
         self.blobs.get(blob).and_then(|view| view.base.as_ref()).map(|base| base.number)
     }
 
+    /// What a blob is that is known to exist, with the number at which it is seen.
+    pub(super) fn looked(&self, blob: &BlobName) -> Option<(Number, &Looked)> {
+        let base = self.blobs.get(blob)?.base.as_ref()?;
+        Some((base.number, base.blob.as_ref()?))
+    }
+
     /// What was seen of a blob.
     pub(super) fn seen(&self, blob: &BlobName) -> Option<Seen> {
         let view = self.blobs.get(blob).filter(|view| view.is_seen)?;
@@ -234,16 +240,21 @@ impl Reads {
 
     fn pieces(&self, client: &Client, blob: &BlobName, ranges: &[Range<u64>], is_newest: bool) -> Vec<Piece> {
         let keyspace = client.keyspace(blob);
-        let pieces = ranges.iter().flat_map(|range| {
-            let pieces = keyspace.pieces(range.start, range.end - range.start).into_iter();
-            pieces.map(|piece| Piece {
-                chunk: piece.chunk,
-                within: piece.within,
-                start: range.start + piece.part.start as u64,
-                is_newest,
-            })
-        });
-        pieces.collect()
+        let mut pieces = Vec::new();
+        for range in ranges {
+            for piece in keyspace.pieces(range.start, range.end - range.start) {
+                let (whole, start) = (piece.within, range.start + piece.part.start as u64);
+                let mut at = whole.start;
+                // An answer has to fit a frame, and chunks may be larger.
+                while at < whole.end {
+                    let end = whole.end.min(at + PIECE_SIZE_MAX);
+                    let start = start + (at - whole.start);
+                    pieces.push(Piece { chunk: piece.chunk, within: at..end, start, is_newest });
+                    at = end;
+                }
+            }
+        }
+        pieces
     }
 
     fn ask(
@@ -451,3 +462,5 @@ fn stat(base: &Base, overlay: &Overlay, operations: &[Operation]) -> Looked {
 
 /// A read of more bytes than this first asks what the blob is, and how large.
 const EARLY_BYTES_MAX: u64 = 1 << 20;
+/// The most bytes that are asked for at once.
+const PIECE_SIZE_MAX: u64 = 1 << 20;
