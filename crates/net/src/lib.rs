@@ -10,11 +10,12 @@
 //! - Nothing waits for ever: neither a handshake nor a peer that has gone silent.
 //! - What is lost with a connection is not sent again; frames that still waited in the outbox of a dialer are.
 //!
-//! It does not know what frames mean, and answers nobody but for the connection itself.
+//! It does not know what frames mean, but for the names of their [`channels`], and answers nobody but for the connection itself.
 
 #![forbid(unsafe_code)]
 
 mod address;
+pub mod channels;
 mod dialer;
 mod link;
 mod listener;

@@ -27,6 +27,7 @@ use crate::{
 #[derive(Debug)]
 pub struct Listener {
     address: Address,
+    me: Arc<Mutex<Introduction>>,
     closing: Arc<Notify>,
     task: JoinHandle<()>,
 }
@@ -34,7 +35,7 @@ pub struct Listener {
 /// What all connections of a listener have in common.
 struct Accepting {
     socket: Socket,
-    me: Introduction,
+    me: Arc<Mutex<Introduction>>,
     handler: Arc<dyn Handler>,
     settings: Settings,
     links: Mutex<BTreeMap<u64, Link>>,
@@ -57,14 +58,21 @@ impl Listener {
         let socket = Socket::bind(address).await?;
         let address = socket.address()?;
         let closing = Arc::new(Notify::new());
-        let accepting = Arc::new(Accepting { socket, me, handler, settings, links: Mutex::default() });
+        let me = Arc::new(Mutex::new(me));
+        let accepting =
+            Arc::new(Accepting { socket, me: me.clone(), handler, settings, links: Mutex::default() });
         let task = tokio::spawn(accept(accepting, closing.clone()));
-        Ok(Listener { address, closing, task })
+        Ok(Listener { address, me, closing, task })
     }
 
     /// Where it listens, with the port that the system chose.
     pub fn address(&self) -> &Address {
         &self.address
+    }
+
+    /// Says from now on that it is somebody else: a newcomer that has got its number.
+    pub fn introduce(&self, me: Introduction) {
+        *self.me.lock() = me;
     }
 
     /// Takes no more connections, and ends those that there are after what was handed in to them is sent.
@@ -122,7 +130,7 @@ impl Accepting {
     async fn serve(self: Arc<Self>, number: u64, stream: Stream, refusal: Option<Refusal>) {
         let link = Link::new(&self.settings);
         self.links.lock().insert(number, link.clone());
-        let mut connection = Connection::listen(self.me.clone());
+        let mut connection = Connection::listen(self.me.lock().clone());
         if let Some(refusal) = refusal {
             connection.refuse(refusal);
         }

@@ -144,13 +144,18 @@ impl<'a> Running<'a> {
             Some(_) => {}
         }
         (self.silent_since, self.has_pinged) = (Instant::now(), false);
+        let mut peer = self.connection.peer().copied();
         loop {
             match self.connection.poll() {
                 Ok(None) => return Ok(None),
-                Ok(Some(Event::Opened(peer))) => self.open(&peer),
+                Ok(Some(Event::Opened(opened))) => {
+                    self.open(&opened);
+                    peer = Some(opened);
+                }
                 Ok(Some(Event::Received(header, body))) => {
+                    let peer = peer.expect("nothing is received before both have agreed");
                     let receipt = self.link.receipt(header);
-                    self.handler.received(self.link, Received { header, body, receipt });
+                    self.handler.received(self.link, Received { peer, header, body, receipt });
                 }
                 Ok(Some(Event::Closed)) => return Ok(Some(End::Closed)),
                 Err(error) => {
