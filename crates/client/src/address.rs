@@ -29,7 +29,8 @@ impl<'a> Place<'a> {
             let name = name.display();
             Error::invalid(format!("'{name}' {what}; write tyr://host:port,host:port or tyr://unix:/path"))
         };
-        let text = name.to_str().and_then(|name| name.strip_prefix(SCHEME)).ok_or_else(|| wrong("is not text"))?;
+        let text =
+            name.to_str().and_then(|name| name.strip_prefix(SCHEME)).ok_or_else(|| wrong("is not text"))?;
         let addresses = text.trim_end_matches('/').split(',').map(|part| {
             let is_whole = match part.strip_prefix(UNIX) {
                 Some(path) => path.starts_with('/'),

@@ -6,8 +6,8 @@ use std::{ops::RangeBounds, path::Path, time::Duration};
 
 use pollster::block_on;
 use tyr_embed::{
-    Blob, Check, CheckReport, Committed, CompactReport, Create, Entry, IoMode, KeyspaceSettings, Number, Operand, Outcome,
-    Result, Slot, Stat, Stats, Transform,
+    Blob, Check, CheckReport, Committed, CompactReport, Create, Entry, IoMode, KeyspaceSettings, Number,
+    Operand, Outcome, Result, Slot, Stat, Stats, Transform,
 };
 
 use crate::KeyspaceSummary;

@@ -124,17 +124,31 @@ const PATIENCE_MAX: Duration = Duration::from_secs(1 << 30);
 
 impl Cluster {
     /// Connects to a cluster by any of its addresses. Fails if none answers within the time.
-    pub async fn connect(addresses: Vec<Address>, connect_max: Duration, patience: Duration) -> Result<Cluster> {
+    pub async fn connect(
+        addresses: Vec<Address>,
+        connect_max: Duration,
+        patience: Duration,
+    ) -> Result<Cluster> {
         let (calls, heard) = mpsc::unbounded_channel();
         let catalog = Arc::new(Catalog::default());
-        let beginning =
-            Beginning { seeds: addresses, session: random(), patience, catalog: catalog.clone(), calls: heard };
+        let beginning = Beginning {
+            seeds: addresses,
+            session: random(),
+            patience,
+            catalog: catalog.clone(),
+            calls: heard,
+        };
         thread::Builder::new()
             .name("tyr-client".into())
             .spawn(move || drive(beginning))
             .map_err(|error| Error::unavailable(format!("cannot start a thread: {error}")))?;
-        let core =
-            Core { calls, catalog, handles: AtomicU64::new(1), patience, room: Semaphore::new(ROOM as usize) };
+        let core = Core {
+            calls,
+            catalog,
+            handles: AtomicU64::new(1),
+            patience,
+            room: Semaphore::new(ROOM as usize),
+        };
         let until = Instant::now() + connect_max.min(PATIENCE_MAX);
         let connected = core.ask(|reply| Call::Refresh { until, reply });
         connected.await.map_err(|error| error.context("the cluster cannot be reached"))?;
@@ -190,7 +204,9 @@ impl Cluster {
             return Err(words::not_in_a_cluster("a quota"));
         }
         let (id, known) = self.find(name).await?;
-        if settings.chunk_size != known.settings.chunk_size || settings.durability != known.settings.durability {
+        if settings.chunk_size != known.settings.chunk_size
+            || settings.durability != known.settings.durability
+        {
             return Err(Error::invalid(
                 "the chunk size and the durability of a cluster's keyspace cannot be altered; create another keyspace",
             ));

@@ -28,8 +28,8 @@ use tokio::{
 };
 use tyr_net::{Address, Settings};
 use tyr_proto::{
-    BlobName, Client, ClientOutput, Event, NodeId, ReadAnswer, ReadId, RingVersion, Run, SessionId, Snapshot, Time,
-    Transaction,
+    BlobName, Client, ClientOutput, Event, NodeId, ReadAnswer, ReadId, RingVersion, Run, SessionId, Snapshot,
+    Time, Transaction,
     cluster::{Difference, Fact, MemberState, Response},
     message::{Message, RequestId},
 };
@@ -199,7 +199,8 @@ impl Driver {
     }
 
     fn is_done(&self) -> bool {
-        let is_idle = || self.client.is_idle() && self.applies.is_empty() && !self.seats.values().any(Seat::is_ending);
+        let is_idle =
+            || self.client.is_idle() && self.applies.is_empty() && !self.seats.values().any(Seat::is_ending);
         self.closing.as_ref().is_some_and(|closing| closing.until <= Instant::now() || is_idle())
     }
 
@@ -320,9 +321,12 @@ impl Driver {
                 let found = self.frozen(of).map(|frozen| found(&frozen.snapshot, &blob));
                 let _ = reply.send(found);
             }
-            Call::ReadFrozen { of, blob, range, until, reply } => self.read_frozen(of, &blob, range, until, reply),
+            Call::ReadFrozen { of, blob, range, until, reply } => {
+                self.read_frozen(of, &blob, range, until, reply)
+            }
             Call::ListFrozen { of, prefix, after, limit, reply } => {
-                let listed = self.frozen(of).map(|frozen| list(&frozen.snapshot, &prefix, after.as_deref(), limit));
+                let listed =
+                    self.frozen(of).map(|frozen| list(&frozen.snapshot, &prefix, after.as_deref(), limit));
                 let _ = reply.send(listed);
             }
             Call::LetGo { of } => {
@@ -513,14 +517,20 @@ impl Driver {
         let catalog = &self.catalog;
         let exists = |blob: &BlobName| catalog.exists(blob.keyspace);
         match &event {
-            Event::Ended(id, outcome, results) if self.applies.end(now, *id, *outcome, results, exists) => return,
+            Event::Ended(id, outcome, results) if self.applies.end(now, *id, *outcome, results, exists) => {
+                return;
+            }
             Event::Unknown(id) => {
                 let unknown = words::unknown(patience, &self.links.troubles());
                 if self.applies.lose(&mut self.client, now, *id, unknown, false) {
                     return;
                 }
             }
-            Event::Forgotten(id) if self.applies.lose(&mut self.client, now, *id, words::forgotten(), true) => return,
+            Event::Forgotten(id)
+                if self.applies.lose(&mut self.client, now, *id, words::forgotten(), true) =>
+            {
+                return;
+            }
             Event::Looked(request, ..) | Event::Bytes(request, ..) | Event::Expired(request) => {
                 return self.handle_read(*request, &event);
             }
@@ -574,13 +584,16 @@ impl Driver {
         let now = self.now();
         let client = &mut self.client;
         let mut seats = self.seats.iter_mut();
-        if let Some(of) = seats.find_map(|(of, seat)| seat.transaction.handle(client, now, event).then_some(*of)) {
+        if let Some(of) =
+            seats.find_map(|(of, seat)| seat.transaction.handle(client, now, event).then_some(*of))
+        {
             self.flush(Some(Owner::Seat(of)));
             self.settle_seat(of);
             return;
         }
         let mut snapshots = self.snapshots.iter_mut();
-        let told = snapshots.find_map(|(of, frozen)| frozen.snapshot.handle(client, now, event).then_some(*of));
+        let told =
+            snapshots.find_map(|(of, frozen)| frozen.snapshot.handle(client, now, event).then_some(*of));
         if let Some(of) = told {
             self.flush(Some(Owner::Snapshot(of)));
             self.settle_snapshot(of);
@@ -664,7 +677,9 @@ impl Driver {
         let pauses = self.applies.is_pausing() || self.runs.values().any(|running| running.begins.is_some());
         let period = match pauses {
             true => TICK_SHORT,
-            false if self.client.is_idle() && self.whole > RingVersion(0) && self.closing.is_none() => TICK_LONG,
+            false if self.client.is_idle() && self.whole > RingVersion(0) && self.closing.is_none() => {
+                TICK_LONG
+            }
             false => TICK,
         };
         let at = Instant::now();
@@ -704,7 +719,9 @@ fn list(snapshot: &Snapshot, prefix: &[u8], after: Option<&[u8]>, limit: usize) 
 }
 
 fn expired() -> Error {
-    Error::expired("what the snapshot shows is not kept any more, after a failure or a long pause; take another one")
+    Error::expired(
+        "what the snapshot shows is not kept any more, after a failure or a long pause; take another one",
+    )
 }
 
 /// As much is taken from the channels before what it came to is sent.

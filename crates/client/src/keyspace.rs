@@ -156,7 +156,12 @@ impl Keyspace {
 
     /// Transforms the number at an offset and returns its old value. Never aborted by a conflict. Creates the blob if it does
     /// not exist, and extends it with zeros as needed.
-    pub async fn transform(&self, key: impl AsRef<[u8]>, offset: u64, transform: Transform) -> Result<Operand> {
+    pub async fn transform(
+        &self,
+        key: impl AsRef<[u8]>,
+        offset: u64,
+        transform: Transform,
+    ) -> Result<Operand> {
         match &self.inner {
             Inner::Directory(keyspace) => keyspace.transform(key, offset, transform).await,
             Inner::Cluster(keyspace) => keyspace.transform(key.as_ref(), offset, transform).await,
@@ -189,7 +194,8 @@ impl Keyspace {
 /// Copies what was read into the caller's buffer, which is at least as long.
 pub(crate) fn fill(buffer: &mut [u8], bytes: &[u8]) -> Result<usize> {
     let target = buffer.get_mut(..bytes.len());
-    let target = target.ok_or_else(|| Error::internal("a read is no longer than its range; please report it"))?;
+    let target =
+        target.ok_or_else(|| Error::internal("a read is no longer than its range; please report it"))?;
     target.copy_from_slice(bytes);
     Ok(bytes.len())
 }

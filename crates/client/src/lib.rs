@@ -65,7 +65,7 @@ pub use snapshot::Snapshot;
 pub use store::{KeyspaceSummary, Store};
 pub use transaction::{Pending, Transaction};
 pub use tyr_embed::{
-    Attributes, Blob, BlobId, Check, CheckReport, Committed, CompactReport, Conflict, Create, Durability, Entry,
-    Error, ErrorKind, IoMode, Key, KeyspaceId, KeyspaceSettings, Number, NumberType, Op, Operand, Outcome, Receipt,
-    Result, Slot, Stat, Stats, Transform,
+    Attributes, Blob, BlobId, Check, CheckReport, Committed, CompactReport, Conflict, Create, Durability,
+    Entry, Error, ErrorKind, IoMode, Key, KeyspaceId, KeyspaceSettings, Number, NumberType, Op, Operand,
+    Outcome, Receipt, Result, Slot, Stat, Stats, Transform,
 };

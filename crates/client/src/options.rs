@@ -105,7 +105,9 @@ impl OpenOptions {
 
     async fn connect(self, addresses: Vec<tyr_net::Address>) -> Result<Inner> {
         if self.is_new {
-            return Err(Error::invalid("a cluster is not created by opening it; start its nodes, then open it"));
+            return Err(Error::invalid(
+                "a cluster is not created by opening it; start its nodes, then open it",
+            ));
         }
         Cluster::connect(addresses, self.connect_max, self.deadline).await.map(Inner::Cluster)
     }

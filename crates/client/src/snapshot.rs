@@ -51,7 +51,9 @@ impl Snapshot {
         buffer: &mut [u8],
     ) -> Result<usize> {
         match &self.inner {
-            Inner::Directory(snapshot) => snapshot.read_into(keyspace.directory()?, key, offset, buffer).await,
+            Inner::Directory(snapshot) => {
+                snapshot.read_into(keyspace.directory()?, key, offset, buffer).await
+            }
             Inner::Cluster(snapshot) => {
                 snapshot.read_into(keyspace.cluster()?, key.as_ref(), offset, buffer).await
             }

@@ -63,8 +63,12 @@ impl Store {
     /// [`crate::ErrorKind::Invalid`] if the name or a setting is out of bounds.
     pub async fn create_keyspace(&self, name: &str, settings: KeyspaceSettings) -> Result<Keyspace> {
         let inner = match &self.inner {
-            Inner::Directory(store) => keyspace::Inner::Directory(store.create_keyspace(name, settings).await?),
-            Inner::Cluster(cluster) => keyspace::Inner::Cluster(cluster.create_keyspace(name, settings).await?),
+            Inner::Directory(store) => {
+                keyspace::Inner::Directory(store.create_keyspace(name, settings).await?)
+            }
+            Inner::Cluster(cluster) => {
+                keyspace::Inner::Cluster(cluster.create_keyspace(name, settings).await?)
+            }
         };
         Ok(Keyspace { inner })
     }
@@ -143,7 +147,8 @@ impl Store {
     pub async fn snapshot(&self, keyspaces: &[&Keyspace]) -> Result<Snapshot> {
         let inner = match &self.inner {
             Inner::Directory(store) => {
-                let own = keyspaces.iter().map(|keyspace| keyspace.directory()).collect::<Result<Vec<_>>>()?;
+                let own =
+                    keyspaces.iter().map(|keyspace| keyspace.directory()).collect::<Result<Vec<_>>>()?;
                 snapshot::Inner::Directory(store.snapshot(&own).await?)
             }
             Inner::Cluster(cluster) => {

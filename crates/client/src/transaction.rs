@@ -161,8 +161,12 @@ impl Transaction {
         bytes: impl AsRef<[u8]>,
     ) -> Result<()> {
         match &mut self.inner {
-            Inner::Directory(transaction) => transaction.write(keyspace.directory()?, key, offset, bytes).await,
-            Inner::Cluster(transaction) => transaction.write(keyspace.cluster()?, key, offset, bytes.as_ref()),
+            Inner::Directory(transaction) => {
+                transaction.write(keyspace.directory()?, key, offset, bytes).await
+            }
+            Inner::Cluster(transaction) => {
+                transaction.write(keyspace.cluster()?, key, offset, bytes.as_ref())
+            }
         }
     }
 

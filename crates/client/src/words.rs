@@ -67,10 +67,12 @@ pub fn refused(refusal: Refusal) -> Error {
         Refusal::Conflict => Error::conflict("something that was read has changed meanwhile; run it again"),
         Refusal::Exists => Error::exists("the blob exists already; delete it first, or write to it"),
         Refusal::NotFound => Error::not_found("the blob does not exist; write or create it first"),
-        Refusal::Invalid => {
-            Error::invalid("an operation is not possible, such as a write past 2^63-1; use a smaller offset or size")
+        Refusal::Invalid => Error::invalid(
+            "an operation is not possible, such as a write past 2^63-1; use a smaller offset or size",
+        ),
+        Refusal::Full => {
+            Error::full("a node has no room for it; delete something or add a node, then try again")
         }
-        Refusal::Full => Error::full("a node has no room for it; delete something or add a node, then try again"),
         Refusal::TooFewReplicas => Error::unavailable(
             "nothing of it happened: too few replicas of a partition are left to take writes; bring nodes back, then try again",
         ),

@@ -148,11 +148,6 @@ impl Draft {
         let own = self.attributes.get(name).cloned();
         own.or(self.is_renewed.then_some(None))
     }
-
-    /// Whether a blob that existed before still is that one.
-    pub fn is_same(&self) -> bool {
-        !self.is_renewed
-    }
 }
 
 /// The attributes of a blob as callers know them.

@@ -126,7 +126,8 @@ impl Keyspace {
         let read = self.again(async || {
             let open = Open::new(self.core.clone());
             if span.is_short() {
-                return read_blocks(span.start..span.end(), span.end(), |range| open.read(&blob, range)).await;
+                return read_blocks(span.start..span.end(), span.end(), |range| open.read(&blob, range))
+                    .await;
             }
             Ok(self.whole(&open, &blob, span).await?.map(|(_, bytes)| bytes))
         });
@@ -136,7 +137,8 @@ impl Keyspace {
     /// See [`crate::Keyspace::get`].
     pub async fn get(&self, key: &[u8]) -> Result<Blob> {
         let blob = self.required(key)?;
-        let read = self.again(async || self.whole(&Open::new(self.core.clone()), &blob, Span::ALL).await).await?;
+        let read =
+            self.again(async || self.whole(&Open::new(self.core.clone()), &blob, Span::ALL).await).await?;
         let (found, bytes) = read.ok_or_else(|| self.missing(&blob.key))?;
         Ok(Blob { stat: stat_of(&found)?, bytes })
     }
@@ -196,7 +198,12 @@ impl Keyspace {
     }
 
     /// Changes a blob in a transaction of its own.
-    async fn apply(&self, key: &[u8], operations: Vec<Operation>, bytes: usize) -> Result<BTreeMap<u16, ResultValue>> {
+    async fn apply(
+        &self,
+        key: &[u8],
+        operations: Vec<Operation>,
+        bytes: usize,
+    ) -> Result<BTreeMap<u16, ResultValue>> {
         let blob = self.required(key)?;
         let _room = self.core.admit(bytes).await?;
         let until = self.core.until();
@@ -206,7 +213,9 @@ impl Keyspace {
             ErrorKind::NotFound => self.missing(&key),
             ErrorKind::Exists => {
                 let name = self.name();
-                Error::exists(format!("keyspace '{name}' has a blob '{key}' already; delete it first, or write to it"))
+                Error::exists(format!(
+                    "keyspace '{name}' has a blob '{key}' already; delete it first, or write to it"
+                ))
             }
             _ => error,
         })

@@ -61,7 +61,9 @@ impl Span {
         let end = self.end().min(size).max(self.start);
         if end - self.start > READ_SIZE_MAX {
             let length = end - self.start;
-            return Err(Error::invalid(format!("reading {length} bytes at once is too much; read parts with read_into")));
+            return Err(Error::invalid(format!(
+                "reading {length} bytes at once is too much; read parts with read_into"
+            )));
         }
         Ok(self.start..end)
     }

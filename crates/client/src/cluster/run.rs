@@ -34,7 +34,11 @@ impl Run {
     }
 
     /// Commits a try, or ends it as its body wants; `None` if it has to be repeated.
-    pub async fn finish<T>(&self, transaction: Transaction, result: Result<T>) -> Result<Option<Committed<T>>> {
+    pub async fn finish<T>(
+        &self,
+        transaction: Transaction,
+        result: Result<T>,
+    ) -> Result<Option<Committed<T>>> {
         let end = match &result {
             Ok(_) => transaction.end(false).await?,
             // The body met a conflict by itself.

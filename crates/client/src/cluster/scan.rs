@@ -68,7 +68,8 @@ impl<'a> Listing<'a> {
         let count = layout.placement.partitions.get();
         // The hash spreads names evenly, more or less.
         let share = limit / usize::try_from(count).unwrap_or(usize::MAX).max(1);
-        let page = u32::try_from(share.saturating_add(share / 4).saturating_add(8).min(PAGE_MAX)).unwrap_or(u32::MAX);
+        let page = u32::try_from(share.saturating_add(share / 4).saturating_add(8).min(PAGE_MAX))
+            .unwrap_or(u32::MAX);
         let ids = (0..count).map(|index| PartitionId { class: layout.placement.class, index });
         let asked: Vec<_> = ids.map(|id| (id, ask(keyspace, id, first.clone(), inclusive, page))).collect();
         let mut listing = Listing { keyspace, prefix, partitions: Vec::new(), next: BinaryHeap::new(), page };
@@ -97,7 +98,8 @@ impl<'a> Listing<'a> {
         let (keyspace, page) = (self.keyspace, self.page);
         let part = &mut self.partitions[place];
         let mut next = part.names.next();
-        if next.is_none() && part.has_more
+        if next.is_none()
+            && part.has_more
             && let Some(last) = part.last.take()
         {
             let (names, has_more) = ask(keyspace, part.id, last, false, page).await?;
@@ -105,8 +107,9 @@ impl<'a> Listing<'a> {
             part.names = names.into_iter();
             next = part.names.next();
         }
-        let is_wanted =
-            |name: &BlobName| name.keyspace == keyspace.entry.id && name.key.as_bytes().starts_with(self.prefix);
+        let is_wanted = |name: &BlobName| {
+            name.keyspace == keyspace.entry.id && name.key.as_bytes().starts_with(self.prefix)
+        };
         match next.filter(is_wanted) {
             Some(name) => self.next.push(Reverse((name, place))),
             // Names are in order, so none of those that follow has the prefix.
@@ -147,4 +150,3 @@ fn first_name(keyspace: &Keyspace, prefix: &[u8], after: Option<&[u8]>) -> Optio
 const LOOKS_MAX: usize = 256;
 /// The most names that are asked of a partition at once.
 const PAGE_MAX: usize = 1024;
-

@@ -44,7 +44,9 @@ impl Snapshot {
             return Ok(Snapshot { core: core.clone(), frozen: None });
         };
         if keyspaces.iter().any(|other| other.entry.id != keyspace.entry.id) {
-            return Err(words::not_in_a_cluster("a snapshot of several keyspaces; take one of each, or read them in a transaction"));
+            return Err(words::not_in_a_cluster(
+                "a snapshot of several keyspaces; take one of each, or read them in a transaction",
+            ));
         }
         let (of, until, id) = (core.handle(), core.until(), keyspace.entry.id);
         // Made before it is waited for, so that who gives up waiting lets go of it.
@@ -54,7 +56,12 @@ impl Snapshot {
     }
 
     /// See [`crate::Snapshot::read`].
-    pub async fn read(&self, keyspace: &Keyspace, key: &[u8], range: impl RangeBounds<u64>) -> Result<Vec<u8>> {
+    pub async fn read(
+        &self,
+        keyspace: &Keyspace,
+        key: &[u8],
+        range: impl RangeBounds<u64>,
+    ) -> Result<Vec<u8>> {
         let (of, blob, span) = (self.of(keyspace)?, keyspace.blob(key)?, Span::new(range)?);
         let bytes = self.bytes(of, &blob, span).await?;
         bytes.map(|(_, bytes)| bytes).ok_or_else(|| keyspace.missing(&blob.key))
@@ -72,7 +79,13 @@ impl Snapshot {
     }
 
     /// See [`crate::Snapshot::read_into`].
-    pub async fn read_into(&self, keyspace: &Keyspace, key: &[u8], offset: u64, buffer: &mut [u8]) -> Result<usize> {
+    pub async fn read_into(
+        &self,
+        keyspace: &Keyspace,
+        key: &[u8],
+        offset: u64,
+        buffer: &mut [u8],
+    ) -> Result<usize> {
         let end = range_end(offset, buffer.len() as u64)?;
         let bytes = self.read(keyspace, key, offset..end).await?;
         buffer[..bytes.len()].copy_from_slice(&bytes);

@@ -217,7 +217,13 @@ impl Transaction {
     }
 
     /// See [`crate::Transaction::write`].
-    pub fn write(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>, offset: u64, bytes: &[u8]) -> Result<()> {
+    pub fn write(
+        &mut self,
+        keyspace: &Keyspace,
+        key: impl AsRef<[u8]>,
+        offset: u64,
+        bytes: &[u8],
+    ) -> Result<()> {
         let blob = self.touch(keyspace, key.as_ref())?;
         range_end(offset, bytes.len() as u64)?;
         self.change(&blob, writes(offset, bytes))
@@ -494,7 +500,11 @@ pub fn writes(offset: u64, bytes: &[u8]) -> Vec<Operation> {
         return vec![Operation::Write { offset, bytes: bytes.into() }];
     }
     let offsets = (offset..).step_by(PIECE_SIZE);
-    bytes.chunks(PIECE_SIZE).zip(offsets).map(|(piece, offset)| Operation::Write { offset, bytes: piece.into() }).collect()
+    bytes
+        .chunks(PIECE_SIZE)
+        .zip(offsets)
+        .map(|(piece, offset)| Operation::Write { offset, bytes: piece.into() })
+        .collect()
 }
 
 /// An append in pieces that fit frames. They follow one another, as nothing comes between the operations of a transaction.
@@ -526,7 +536,9 @@ pub fn fits(found: &Found, name: &str, value: Option<&[u8]>) -> Result<()> {
 fn inline_size(operation: &Operation) -> usize {
     const COST: usize = 32;
     COST + match operation {
-        Operation::Write { bytes, .. } | Operation::Append { bytes } if bytes.len() <= INLINE_MAX => bytes.len(),
+        Operation::Write { bytes, .. } | Operation::Append { bytes } if bytes.len() <= INLINE_MAX => {
+            bytes.len()
+        }
         Operation::SetAttribute { name, value } => name.len() + value.as_ref().map_or(0, |value| value.len()),
         _ => 0,
     }

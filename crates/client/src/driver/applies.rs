@@ -5,7 +5,8 @@ use std::{collections::BTreeMap, time::Duration};
 
 use tokio::time::Instant;
 use tyr_proto::{
-    BlobName, BlobPlan, Client, Operation, OperationResult, Outcome, Refusal, ResultValue, Time, TransactionId,
+    BlobName, BlobPlan, Client, Operation, OperationResult, Outcome, Refusal, ResultValue, Time,
+    TransactionId,
 };
 
 use super::call::Reply;
@@ -67,7 +68,9 @@ impl Applies {
         let Some(mut apply) = self.sent.remove(&id) else { return false };
         let Some(reply) = apply.reply.take() else { return true };
         let answer = match outcome {
-            Outcome::Committed => Ok(results.iter().map(|result| (result.operation, result.value.clone())).collect()),
+            Outcome::Committed => {
+                Ok(results.iter().map(|result| (result.operation, result.value.clone())).collect())
+            }
             Outcome::Refused(refusal) if is_passing(refusal, &apply, exists) && now < apply.gives_up_at => {
                 apply.reply = Some(reply);
                 self.paused.push((now.after(PAUSE), apply));
@@ -81,7 +84,14 @@ impl Applies {
     }
 
     /// It is not known in time how one ended, or will never be. Whether it is one of these.
-    pub fn lose(&mut self, client: &mut Client, now: Time, id: TransactionId, error: tyr_types::Error, for_ever: bool) -> bool {
+    pub fn lose(
+        &mut self,
+        client: &mut Client,
+        now: Time,
+        id: TransactionId,
+        error: tyr_types::Error,
+        for_ever: bool,
+    ) -> bool {
         let Some(apply) = self.sent.get_mut(&id) else { return false };
         if let Some(reply) = apply.reply.take() {
             let _ = reply.send(Err(error));
@@ -113,15 +123,14 @@ impl Applies {
 /// Whether a refusal says nothing of the blob, so that the same may be done a little later.
 fn is_passing(refusal: Refusal, apply: &Apply, exists: impl Fn(&BlobName) -> bool) -> bool {
     match refusal {
-        Refusal::Conflict
-        | Refusal::Fenced
-        | Refusal::Busy
-        | Refusal::Unstaged
-        | Refusal::TooFewReplicas => true,
+        Refusal::Conflict | Refusal::Fenced | Refusal::Busy | Refusal::Unstaged | Refusal::TooFewReplicas => {
+            true
+        }
         Refusal::Exists | Refusal::Invalid | Refusal::Full => false,
         // A node that has not heard of a new keyspace yet says the same as one that has no such blob.
         Refusal::NotFound => {
-            let needs = |operation: &Operation| matches!(operation, Operation::Delete | Operation::Truncate { .. });
+            let needs =
+                |operation: &Operation| matches!(operation, Operation::Delete | Operation::Truncate { .. });
             !apply.operations.first().is_some_and(needs) && exists(&apply.blob)
         }
     }

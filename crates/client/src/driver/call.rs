@@ -70,7 +70,12 @@ pub enum Call {
     /// Keeps it no longer.
     Drop { of: Handle },
     /// Changes a blob, in a transaction of its own.
-    Apply { blob: BlobName, operations: Vec<Operation>, until: Instant, reply: Reply<BTreeMap<u16, ResultValue>> },
+    Apply {
+        blob: BlobName,
+        operations: Vec<Operation>,
+        until: Instant,
+        reply: Reply<BTreeMap<u16, ResultValue>>,
+    },
     /// Names of a partition from one on, and whether there may be more.
     Names {
         partition: PartitionId,
@@ -85,7 +90,13 @@ pub enum Call {
     /// A blob in a snapshot.
     LookFrozen { of: Handle, blob: BlobName, reply: Reply<Option<Found>> },
     /// Bytes of a blob that exists in a snapshot.
-    ReadFrozen { of: Handle, blob: BlobName, range: Range<u64>, until: Instant, reply: Reply<Option<Vec<u8>>> },
+    ReadFrozen {
+        of: Handle,
+        blob: BlobName,
+        range: Range<u64>,
+        until: Instant,
+        reply: Reply<Option<Vec<u8>>>,
+    },
     /// Blobs of a snapshot with a prefix, after a key.
     ListFrozen {
         of: Handle,

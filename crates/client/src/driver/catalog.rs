@@ -88,7 +88,9 @@ impl Catalog {
             Durability::Disk => "disk",
         };
         let missing = || {
-            Error::invalid(format!("the cluster has no placement class of durability '{word}'; ask for another durability"))
+            Error::invalid(format!(
+                "the cluster has no placement class of durability '{word}'; ask for another durability"
+            ))
         };
         fits.map(|(id, _)| *id).ok_or_else(missing)
     }

@@ -184,7 +184,7 @@ impl Handler for Ear {
     }
 
     fn received(&self, _: &Link, frame: Received<'_>) {
-        let Received { header, body, receipt } = frame;
+        let Received { header, body, receipt, .. } = frame;
         // What cannot be read is ignored, like everything that is lost on its way.
         let what = match (header.channel, header.kind) {
             (channels::DATA, Kind::Message) => from_bytes(body).ok().map(What::Answer),

@@ -97,7 +97,14 @@ impl Manager {
     }
 
     /// Asks for a change.
-    pub fn command(&mut self, links: &Links, now: Time, command: Command, until: Instant, reply: Reply<CommandReply>) {
+    pub fn command(
+        &mut self,
+        links: &Links,
+        now: Time,
+        command: Command,
+        until: Instant,
+        reply: Reply<CommandReply>,
+    ) {
         self.last += 1;
         self.commands.insert(self.last, Commanded { command, due: now, until, reply });
         self.send_command(links, now, self.last);
@@ -136,7 +143,8 @@ impl Manager {
         if is_late || (self.fetch.is_none() && self.wants_ring) {
             self.send_fetch(links, now, whole);
         }
-        let late = self.commands.iter().filter(|(_, commanded)| commanded.due <= now).map(|(number, _)| *number);
+        let late =
+            self.commands.iter().filter(|(_, commanded)| commanded.due <= now).map(|(number, _)| *number);
         for number in late.collect::<Vec<_>>() {
             self.send_command(links, now, number);
         }

@@ -98,7 +98,13 @@ impl Seat {
     }
 
     /// Passes on what the transaction is told.
-    pub fn settle(&mut self, client: &mut Client, now: Time, patience: Duration, troubles: impl Fn() -> String) {
+    pub fn settle(
+        &mut self,
+        client: &mut Client,
+        now: Time,
+        patience: Duration,
+        troubles: impl Fn() -> String,
+    ) {
         while let Some(told) = self.transaction.poll_told() {
             match told {
                 Told::Read(id, answer) => self.answer(id, answer),
@@ -143,7 +149,13 @@ impl Seat {
     }
 
     /// Answers those who have waited too long. A commit that was not sent by then is not sent at all.
-    pub fn give_up(&mut self, client: &mut Client, at: Instant, patience: Duration, troubles: impl Fn() -> String) {
+    pub fn give_up(
+        &mut self,
+        client: &mut Client,
+        at: Instant,
+        patience: Duration,
+        troubles: impl Fn() -> String,
+    ) {
         for (_, waiting) in self.reads.extract_if(.., |_, waiting| waiting.until <= at) {
             waiting.wants.fail(words::no_answer(patience, &troubles()));
         }
@@ -170,5 +182,7 @@ impl Wants {
 
 /// What a transaction had read is gone.
 fn lost() -> Error {
-    Error::conflict("a version that was read is not kept any more, after a failure or a long pause; run it again")
+    Error::conflict(
+        "a version that was read is not kept any more, after a failure or a long pause; run it again",
+    )
 }
