@@ -148,7 +148,7 @@ impl Connection {
     }
 
     fn new(me: Introduction, phase: Phase) -> Self {
-        debug_assert!(me.limits.are_sound(), "a window has room for the largest frame");
+        debug_assert!(me.limits.are_sound(), "a window has room for two frames of the largest size");
         Connection {
             granted: [Granted::new(me.limits.window); Channel::COUNT],
             me,

@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use alloc::vec::Vec;
+use alloc::{vec, vec::Vec};
 
 use super::*;
 
@@ -159,6 +159,34 @@ fn nothing_is_sent_beyond_the_credit_and_channels_do_not_hold_one_another_up() {
         .for_each(|(header, _)| listener.consume(header));
     carry(&mut listener, &mut dialer).unwrap();
     assert_eq!(carry(&mut dialer, &mut listener).unwrap(), [[3; 1000], [4; 1000]]);
+}
+
+/// A frame of one size and then one of the largest, from an end whose receiver is done with everything at once.
+fn comes_through(limits: Limits, first: u32) {
+    let (mut dialer, mut listener) = opened(client(), Introduction { limits, ..node(1) });
+    for body_size in [first, limits.body_size_max, limits.body_size_max] {
+        let body = vec![0; body_size as usize];
+        dialer.send(message(DATA, &body)).unwrap();
+        let frame =
+            dialer.transmit().unwrap_or_else(|| panic!("{first} and then {body_size} stall {limits:?}"));
+        listener.receive(frame.bytes());
+        let Some(Event::Received(header, _)) = listener.poll().unwrap() else { panic!("it came") };
+        listener.consume(&header);
+        carry(&mut listener, &mut dialer).unwrap();
+    }
+}
+
+#[test]
+fn no_channel_stalls_while_the_receiver_is_done_with_what_comes() {
+    for body_size_max in 0..100 {
+        let of = |window| Limits { body_size_max, window };
+        let smallest = (0..).map(of).find(Limits::are_sound).unwrap();
+        (0..=body_size_max).for_each(|first| comes_through(smallest, first));
+    }
+    let limits = Limits::default();
+    for first in [0, limits.body_size_max - 1, limits.body_size_max] {
+        comes_through(limits, first);
+    }
 }
 
 #[test]
