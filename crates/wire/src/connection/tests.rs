@@ -190,6 +190,17 @@ fn no_channel_stalls_while_the_receiver_is_done_with_what_comes() {
 }
 
 #[test]
+fn the_queue_of_one_channel_takes_no_room_from_another() {
+    let limits = Limits { body_size_max: 8 << 20, window: 32 << 20 };
+    let (mut dialer, _) = opened(client(), Introduction { limits, ..node(1) });
+    let large = message(DATA, &vec![0; 8 << 20]);
+    let sent = (0..100).take_while(|_| dialer.send(large.clone()).is_ok()).count();
+    assert_eq!(sent, QUEUE_SIZE_MAX / large.bytes().len());
+    assert!(matches!(dialer.send(message(DATA, &vec![0; 8 << 20])), Err(Unsent::Full(_))));
+    dialer.send(message(OTHER, &vec![0; 8 << 20])).unwrap();
+}
+
+#[test]
 fn who_ignores_its_credit_is_cut_off() {
     let (_, mut listener) = opened(client(), node(1));
     for _ in 0..3 {
@@ -269,6 +280,22 @@ fn a_ping_is_answered_and_many_do_not_fill_memory() {
         listener.poll().unwrap();
     }
     assert_eq!(core::iter::from_fn(|| listener.transmit()).count(), CONTROL_MAX);
+}
+
+#[test]
+fn who_has_said_all_still_grants_credit() {
+    let (mut dialer, mut listener) = opened(client(), node(1));
+    for number in 0..4 {
+        dialer.send(message(DATA, &[number; 1000])).unwrap();
+        listener.send(message(DATA, &[number; 1000])).unwrap();
+    }
+    dialer.close();
+    carry(&mut dialer, &mut listener).unwrap();
+    assert_eq!(carry(&mut listener, &mut dialer).unwrap().len(), 3);
+    let (header, _) = Header::parse(message(DATA, &[0; 1000]).bytes(), 1000).unwrap().unwrap();
+    (0..3).for_each(|_| dialer.consume(&header));
+    carry(&mut dialer, &mut listener).unwrap();
+    assert_eq!(carry(&mut listener, &mut dialer).unwrap(), [[3; 1000]]);
 }
 
 #[test]
