@@ -44,8 +44,9 @@ impl Attempt {
 
     /// A frame came.
     pub(crate) fn receive(&self, header: Header, body: &[u8]) {
+        let peer = self.peer.expect("nothing is received before both have agreed");
         let receipt = self.link.receipt(header);
-        self.handler.received(&self.link, Received { header, body, receipt });
+        self.handler.received(&self.link, Received { peer, header, body, receipt });
     }
 
     /// This is how it ended.

@@ -15,12 +15,13 @@
 //!   is written, or counted as dropped, or waits.
 //! - The end of each connection is told once, also if its task was dropped.
 //!
-//! It does not know what frames mean, and answers nobody but for the connection itself.
+//! It does not know what frames mean, but for the names of their [`channels`], and answers nobody but for the connection itself.
 
 #![forbid(unsafe_code)]
 
 mod address;
 mod attempt;
+pub mod channels;
 mod dialer;
 mod link;
 mod listener;

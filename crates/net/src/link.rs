@@ -26,6 +26,8 @@ pub trait Handler: Send + Sync + 'static {
 /// A frame that came.
 #[derive(Debug)]
 pub struct Received<'a> {
+    /// Who sent it.
+    pub peer: Peer,
     /// What it is.
     pub header: Header,
     /// What it says.
@@ -149,6 +151,11 @@ impl Link {
     pub fn close(&self) {
         self.shared.outbox.lock().is_closing = true;
         self.shared.stirred.notify_one();
+    }
+
+    /// Whether two handles are of one link.
+    pub fn is(&self, other: &Link) -> bool {
+        Arc::ptr_eq(&self.shared, &other.shared)
     }
 
     /// Bytes of frames that are not written yet.

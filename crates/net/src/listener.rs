@@ -7,6 +7,7 @@ use std::{
     sync::Arc,
 };
 
+use parking_lot::Mutex;
 use tokio::{
     net::{TcpListener, UnixListener},
     sync::Notify,
@@ -28,13 +29,14 @@ use crate::{
 #[derive(Debug)]
 pub struct Listener {
     address: Address,
+    me: Arc<Mutex<Introduction>>,
     closing: Arc<Notify>,
     task: Task,
 }
 
 /// The task of a listener, and the connections that it has taken.
 struct Accepting {
-    me: Introduction,
+    me: Arc<Mutex<Introduction>>,
     handler: Arc<dyn Handler>,
     settings: Settings,
     running: JoinSet<bool>,
@@ -58,15 +60,21 @@ impl Listener {
         let socket = Socket::bind(address).await?;
         let address = socket.address()?;
         let closing = Arc::new(Notify::new());
+        let me = Arc::new(Mutex::new(me));
         let (running, links) = (JoinSet::new(), HashMap::new());
-        let accepting = Accepting { me, handler, settings, running, links };
+        let accepting = Accepting { me: me.clone(), handler, settings, running, links };
         let task = Task::spawn(accepting.accept(socket, closing.clone()));
-        Ok(Listener { address, closing, task })
+        Ok(Listener { address, me, closing, task })
     }
 
     /// Where it listens, with the port that the system chose.
     pub fn address(&self) -> &Address {
         &self.address
+    }
+
+    /// Says from now on that it is somebody else: a newcomer that has got its number.
+    pub fn introduce(&self, me: Introduction) {
+        *self.me.lock() = me;
     }
 
     /// Listens no longer, and ends the connections that there are after what was handed in to them is sent, each as long as anything of
@@ -107,7 +115,7 @@ impl Accepting {
 
     fn serve(&mut self, stream: Stream, refusal: Option<Refusal>) {
         let link = Link::new(&self.settings);
-        let mut connection = Connection::listen(self.me.clone());
+        let mut connection = Connection::listen(self.me.lock().clone());
         if let Some(refusal) = refusal {
             connection.refuse(refusal);
         }

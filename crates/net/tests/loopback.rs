@@ -14,7 +14,9 @@ use tokio::{
     net::{TcpStream, UnixListener},
 };
 use tyr_net::{Address, End, Listener, Settings};
-use tyr_wire::connection::{Channel, Connection, Error, Frame, Introduction, Kind, Limits, Refusal, Unsent};
+use tyr_wire::connection::{
+    Channel, Connection, Error, Frame, Introduction, Kind, Limits, Party, Refusal, Unsent,
+};
 
 async fn raw(address: &Address) -> TcpStream {
     let Address::Tcp(host) = address else { panic!("it is a TCP address") };
@@ -327,4 +329,18 @@ async fn a_socket_that_a_dead_process_left_is_replaced_and_a_live_one_is_not() {
     let (handler, _ears) = Ears::new();
     let second = Listener::bind(&address, introduction(NODE), handler, Settings::default()).await;
     assert_eq!(second.unwrap_err().kind(), io::ErrorKind::AddrInUse);
+}
+
+#[tokio::test]
+async fn a_newcomer_that_has_got_its_number_says_so_to_whoever_dials_then() {
+    let newcomer = Party::Newcomer { identity: 77 };
+    let (handler, _there) = Ears::new();
+    let me = Introduction { cluster: None, ..introduction(newcomer) };
+    let listener = Listener::bind(&local(), me, handler, Settings::default()).await.unwrap();
+    let nobodys = Introduction { cluster: None, ..introduction(CLIENT) };
+    let (_early, mut here) = dial_as(listener.address(), nobodys, Settings::default());
+    assert_eq!(here.open().await, newcomer);
+    listener.introduce(introduction(NODE));
+    let (_late, mut here) = dial(listener.address());
+    assert_eq!(here.open().await, NODE);
 }

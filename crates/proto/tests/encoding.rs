@@ -14,7 +14,7 @@ use std::{fmt::Write as _, fs, path::PathBuf};
 use samples::{Sample, damaged, first_bytes, kinds, samples};
 use tyr_proto::{
     Grant,
-    cluster::{Command, Fact},
+    cluster::{Command, Fact, Request, Response},
     encoding::from_bytes,
     entry::Entry,
     message::{Answer, Envelope, Message},
@@ -49,6 +49,8 @@ fn every_kind_has_a_sample() {
     assert_eq!(first_bytes("Answer"), kinds::<Answer>());
     assert_eq!(first_bytes("Command"), kinds::<Command>());
     assert_eq!(first_bytes("Fact"), kinds::<Fact>());
+    assert_eq!(first_bytes("Request"), kinds::<Request>());
+    assert_eq!(first_bytes("Response"), kinds::<Response>());
     assert_eq!(first_bytes("Grant"), kinds::<Grant>());
 }
 

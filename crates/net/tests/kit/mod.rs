@@ -32,7 +32,7 @@ impl Handler for Teller {
     }
 
     fn received(&self, link: &Link, frame: Received<'_>) {
-        let Received { header, body, receipt } = frame;
+        let Received { header, body, receipt, .. } = frame;
         if header.kind == Kind::Request {
             let reply = Frame::reply(header.channel, header.request, |out| out.extend_from_slice(body));
             link.send(reply.unwrap()).unwrap();
