@@ -80,6 +80,9 @@ pub fn samples() -> Vec<Sample> {
     for response in responses(&cluster) {
         all.push(sample(&format!("Response::{}", variant(&response)), &response));
     }
+    for subject in subjects() {
+        all.push(sample(&format!("Subject::{}", variant(&subject)), &subject));
+    }
     for fact in cluster.changes_since(Position::default(), 1000).facts {
         all.push(sample(&format!("Fact::{}", variant(&fact)), &fact));
     }
@@ -535,6 +538,17 @@ fn responses(cluster: &Cluster) -> Vec<cluster::Response> {
         Response::Elsewhere(Some(NodeId(3))),
         Response::Replied(Ok(cluster::Answer::Done(RingVersion(9)))),
         Response::Replied(Err(cluster::Refusal::TooFew)),
+    ]
+}
+
+fn subjects() -> Vec<cluster::Subject> {
+    use cluster::Subject;
+    vec![
+        Subject::Class(ClassId(1)),
+        Subject::Member(NodeId(300)),
+        Subject::Keyspace(KeyspaceId(5)),
+        Subject::Partition(partition(7)),
+        Subject::Version,
     ]
 }
 
