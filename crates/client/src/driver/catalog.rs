@@ -21,6 +21,19 @@ struct Table {
     classes: BTreeMap<ClassId, ClassSettings>,
 }
 
+impl Table {
+    /// A keyspace as the protocol sees it; none if nothing was heard of its class, which no cluster leaves out.
+    fn layout(&self, id: KeyspaceId) -> Option<Keyspace> {
+        let known = self.keyspaces.get(&id)?;
+        Keyspace::of(known, self.classes.get(&known.class)?).ok()
+    }
+
+    fn exists(&self, id: KeyspaceId) -> bool {
+        let known = self.keyspaces.get(&id).filter(|known| self.classes.contains_key(&known.class));
+        known.is_some_and(|known| known.state == KeyspaceState::Exists)
+    }
+}
+
 impl Catalog {
     /// Takes note of a class.
     pub fn note_class(&self, id: ClassId, settings: ClassSettings) {
@@ -35,10 +48,7 @@ impl Catalog {
     /// All keyspaces as the protocol sees them, those that were dropped included: somebody may still have a handle.
     pub fn placed(&self) -> Arc<Keyspaces> {
         let table = self.0.read();
-        let placed = table.keyspaces.iter().filter_map(|(id, known)| {
-            let class = table.classes.get(&known.class)?;
-            Some((*id, Keyspace::of(known, class).ok()?))
-        });
+        let placed = table.keyspaces.keys().filter_map(|id| Some((*id, table.layout(*id)?)));
         Arc::new(placed.collect())
     }
 
@@ -50,21 +60,18 @@ impl Catalog {
     /// All keyspaces that exist.
     pub fn all(&self) -> Vec<(KeyspaceId, cluster::Keyspace)> {
         let table = self.0.read();
-        let exists = table.keyspaces.iter().filter(|(_, known)| known.state == KeyspaceState::Exists);
+        let exists = table.keyspaces.iter().filter(|(id, _)| table.exists(**id));
         exists.map(|(id, known)| (*id, known.clone())).collect()
     }
 
     /// Fails unless a keyspace exists.
     pub fn require(&self, id: KeyspaceId, name: &str) -> Result<()> {
-        match self.0.read().keyspaces.get(&id).map(|known| known.state) {
-            Some(KeyspaceState::Exists) => Ok(()),
-            _ => Err(words::dropped(name)),
-        }
+        if self.exists(id) { Ok(()) } else { Err(words::dropped(name)) }
     }
 
     /// Whether a keyspace exists.
     pub fn exists(&self, id: KeyspaceId) -> bool {
-        self.0.read().keyspaces.get(&id).is_some_and(|known| known.state == KeyspaceState::Exists)
+        self.0.read().exists(id)
     }
 
     /// The settings of a keyspace that was once known.
@@ -74,9 +81,7 @@ impl Catalog {
 
     /// A keyspace as the protocol sees it.
     pub fn layout(&self, id: KeyspaceId) -> Option<Keyspace> {
-        let table = self.0.read();
-        let known = table.keyspaces.get(&id)?;
-        Keyspace::of(known, table.classes.get(&known.class)?).ok()
+        self.0.read().layout(id)
     }
 
     /// The class for a new keyspace: the first that keeps what the keyspace asks for.

@@ -70,9 +70,9 @@ impl Seat {
         self.commit = Some(Commit { until, reply: Some(reply), is_unknown: false });
     }
 
-    /// Whether its end has been asked for.
+    /// Whether its end has been asked for and has not come.
     pub fn is_ending(&self) -> bool {
-        self.commit.is_some()
+        self.commit.is_some() && self.ended.is_none()
     }
 
     /// Whether how it ends is kept.

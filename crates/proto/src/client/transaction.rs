@@ -231,10 +231,10 @@ impl Transaction {
     pub fn handle(&mut self, client: &mut Client, now: Time, event: &Event) -> bool {
         let is_own = match (event, &self.stage) {
             (Event::Ended(id, outcome, results), Stage::Sent(plan)) if plan.id == *id => {
-                let place = |head: u16, operation| (plan.heads[usize::from(head)].blob.clone(), operation);
-                let values = results.iter();
-                let values =
-                    values.map(|result| (place(result.head, result.operation), result.value.clone()));
+                let values = results.iter().filter_map(|result| {
+                    let blob = plan.heads.get(usize::from(result.head))?.blob.clone();
+                    Some(((blob, result.operation), result.value.clone()))
+                });
                 let end = match outcome {
                     Outcome::Committed => End::Committed(values.collect()),
                     Outcome::Refused(refusal) => End::Refused(*refusal),
