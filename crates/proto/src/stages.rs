@@ -30,6 +30,17 @@ pub struct Stage {
     pub part: Range<usize>,
 }
 
+/// The most bytes of a stage: payload is cut at multiples of this, and at the borders of chunks where these are known.
+pub const STAGE_SIZE_MAX: u64 = 1 << 20;
+/// What a stage takes besides its bytes, at the least.
+const STAGE_COST: u64 = 4 << 10;
+
+/// The ranges into which payload is cut for its way.
+pub fn stage_parts(length: u64) -> impl Iterator<Item = Range<u64>> {
+    let step = usize::try_from(STAGE_SIZE_MAX).expect("some megabytes");
+    (0..length).step_by(step).map(move |from| from..length.min(from + STAGE_SIZE_MAX))
+}
+
 /// The stages of a partition at one replica.
 #[derive(Clone, Debug, Default)]
 pub struct Stages {
@@ -50,6 +61,11 @@ struct Held {
 impl Stage {
     fn name(&self) -> Name {
         (self.id, self.payload, self.from)
+    }
+
+    /// What it takes up.
+    pub fn size(&self) -> u64 {
+        self.part.len() as u64 + STAGE_COST
     }
 
     fn end(&self) -> u64 {
@@ -111,10 +127,10 @@ impl Stages {
         ids
     }
 
-    /// The bytes that are here.
+    /// What is here takes so many bytes.
     pub fn size(&self) -> u64 {
         let needed = self.held.values().filter(|held| held.ended.is_none());
-        needed.map(|held| held.stage.part.len() as u64).sum()
+        needed.map(|held| held.stage.size()).sum()
     }
 
     /// Lets go of what a transaction had here, as the entry at an index says.
@@ -231,7 +247,7 @@ mod tests {
         assert_eq!(left(&stages), [2, 3], "that it has ended is lost, too");
         stages.cut_log(2);
         stages.trim_log(2);
-        assert_eq!((left(&stages), stages.size()), (Vec::from([1, 2]), 8));
+        assert_eq!((left(&stages), stages.size()), (Vec::from([1, 2]), 2 * (4 + STAGE_COST)));
         stages.end_below(3, SessionId(1), 3);
         stages.trim_log(3);
         assert!(stages.held.is_empty());
