@@ -32,8 +32,8 @@ pub struct Stage {
 
 /// The most bytes of a stage: payload is cut at multiples of this, and at the borders of chunks where these are known.
 pub const STAGE_SIZE_MAX: u64 = 1 << 20;
-/// What a stage takes besides its bytes, at the least.
-const STAGE_COST: u64 = 4 << 10;
+/// A partition holds at most so many stages.
+pub const STAGES_MAX: usize = 64 << 10;
 
 /// The ranges into which payload is cut for its way.
 pub fn stage_parts(length: u64) -> impl Iterator<Item = Range<u64>> {
@@ -61,11 +61,6 @@ struct Held {
 impl Stage {
     fn name(&self) -> Name {
         (self.id, self.payload, self.from)
-    }
-
-    /// What it takes up.
-    pub fn size(&self) -> u64 {
-        self.part.len() as u64 + STAGE_COST
     }
 
     fn end(&self) -> u64 {
@@ -127,10 +122,15 @@ impl Stages {
         ids
     }
 
-    /// What is here takes so many bytes.
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.held.len()
+    }
+
+    /// The bytes that are here.
     pub fn size(&self) -> u64 {
         let needed = self.held.values().filter(|held| held.ended.is_none());
-        needed.map(|held| held.stage.size()).sum()
+        needed.map(|held| held.stage.part.len() as u64).sum()
     }
 
     /// Lets go of what a transaction had here, as the entry at an index says.
@@ -247,7 +247,7 @@ mod tests {
         assert_eq!(left(&stages), [2, 3], "that it has ended is lost, too");
         stages.cut_log(2);
         stages.trim_log(2);
-        assert_eq!((left(&stages), stages.size()), (Vec::from([1, 2]), 2 * (4 + STAGE_COST)));
+        assert_eq!((left(&stages), stages.size()), (Vec::from([1, 2]), 8));
         stages.end_below(3, SessionId(1), 3);
         stages.trim_log(3);
         assert!(stages.held.is_empty());

@@ -13,7 +13,7 @@ use crate::{
     effects::{Context, Effect},
     entry::{ChunkOperation, ChunkWrites, Entry, HeadEffect, Refused},
     message::{Answer, Message},
-    stages::{STAGE_SIZE_MAX, Stage, stage_parts},
+    stages::{STAGE_SIZE_MAX, STAGES_MAX, Stage, stage_parts},
 };
 
 /// When a client was last heard of, for each transaction with stages here; and when the decider was last asked.
@@ -57,8 +57,9 @@ impl Partition {
         if stage.part.is_empty() || stage.part.len() as u64 > STAGE_SIZE_MAX {
             return Some(Refusal::Invalid);
         }
-        let size = self.state.stages().size().saturating_add(stage.size());
-        if self.is_short(cx) || size > cx.limits.staged_max {
+        let stages = self.state.stages();
+        let size = stages.size().saturating_add(stage.part.len() as u64);
+        if self.is_short(cx) || size > cx.limits.staged_max || stages.count() >= STAGES_MAX {
             return Some(Refusal::Full);
         }
         self.is_below_minimum(cx).then_some(Refusal::TooFewReplicas)
