@@ -10,7 +10,7 @@ use super::{
     Core,
     draft::stat_of,
     reading::{Span, read_blocks},
-    transaction::{Open, appends, fits, passing, puts, set_attribute, writes},
+    transaction::{Open, PAYLOAD_MAX, appends, fits, passing, puts, set_attribute, writes},
 };
 use crate::{
     driver::call::{Call, Ended, Found},
@@ -205,6 +205,11 @@ impl Keyspace {
         bytes: usize,
     ) -> Result<BTreeMap<u16, ResultValue>> {
         let blob = self.required(key)?;
+        if bytes as u64 > PAYLOAD_MAX {
+            return Err(Error::invalid(format!(
+                "{bytes} bytes are too many to be written at once; write parts"
+            )));
+        }
         let _room = self.core.admit(bytes).await?;
         let until = self.core.until();
         let key = blob.key.clone();

@@ -79,6 +79,7 @@ pub struct Transaction {
     drafts: BTreeMap<BlobName, Draft>,
     slots: Slots,
     held: usize,
+    payload: u64,
 }
 
 /// Where the results of a transaction are found.
@@ -104,7 +105,7 @@ pub enum End {
 impl Transaction {
     /// Begins without a message.
     pub fn new(open: Open) -> Self {
-        Transaction { open, drafts: BTreeMap::new(), slots: Slots::default(), held: 0 }
+        Transaction { open, drafts: BTreeMap::new(), slots: Slots::default(), held: 0, payload: 0 }
     }
 
     /// What finds out how it ended.
@@ -362,12 +363,14 @@ impl Transaction {
     fn change(&mut self, blob: &BlobName, operations: Vec<Operation>) -> Result<()> {
         let inline = operations.iter().map(inline_size).sum();
         self.afford(inline)?;
+        let payload = self.payload.saturating_add(operations.iter().map(payload_size).sum());
         let draft = self.draft(blob);
-        if draft.operations() + operations.len() > usize::from(u16::MAX) {
+        if draft.operations() + operations.len() > usize::from(u16::MAX) || payload > PAYLOAD_MAX {
             return Err(too_large());
         }
         operations.iter().for_each(|operation| draft.note(operation));
         self.held += inline;
+        self.payload = payload;
         self.open.change(blob, operations);
         Ok(())
     }
@@ -465,8 +468,8 @@ pub fn passing(refusal: Refusal) -> Result<Refusal> {
 #[cold]
 fn too_large() -> Error {
     Error::invalid(
-        "the transaction is too large: it may touch 10000 blobs, do 65535 things to each, and have 8 MiB of small writes; commit in \
-         parts, or write in larger pieces",
+        "the transaction is too large: it may touch 10000 blobs, do 65535 things to each, and write 1 GiB, 8 MiB of that in small \
+         pieces; commit in parts, or write in larger pieces",
     )
 }
 
@@ -532,6 +535,13 @@ pub fn fits(found: &Found, name: &str, value: Option<&[u8]>) -> Result<()> {
     attributes_of(&found.looked)?.set(name, value)
 }
 
+fn payload_size(operation: &Operation) -> u64 {
+    match operation {
+        Operation::Write { bytes, .. } | Operation::Append { bytes } => bytes.len() as u64,
+        _ => 0,
+    }
+}
+
 /// What an operation adds to a plan, in bytes. What is larger travels before it.
 fn inline_size(operation: &Operation) -> usize {
     const COST: usize = 32;
@@ -546,8 +556,10 @@ fn inline_size(operation: &Operation) -> usize {
 
 /// Payload is cut into operations of at most these many bytes: each of them travels in a frame of its own.
 const PIECE_SIZE: usize = 1 << 20;
-/// Payload up to these many bytes travels in the plan.
-const INLINE_MAX: usize = 64 << 10;
+/// Payload up to these many bytes may travel in the plan, whatever else there is.
+const INLINE_MAX: usize = 4 << 10;
+/// The most payload of a transaction.
+pub const PAYLOAD_MAX: u64 = 1 << 30;
 /// The most bytes of a plan, far below the largest frame.
 const HELD_MAX: usize = 8 << 20;
 /// The most blobs of a transaction.

@@ -14,7 +14,7 @@ use tyr_types::Number;
 use super::{Client, Event, FrozenBlob};
 use crate::{
     BlobName, ChunkName, Operation, Seen, Time,
-    message::{Looked, RequestId},
+    message::{Looked, READ_SIZE_MAX, RequestId},
     overlay::Overlay,
 };
 
@@ -81,7 +81,7 @@ enum Wants {
     Probe,
 }
 
-/// A part of a read in one chunk.
+/// A part of a read that one message asks for.
 #[derive(Clone, Debug)]
 struct Piece {
     chunk: u64,
@@ -243,14 +243,13 @@ impl Reads {
         let mut pieces = Vec::new();
         for range in ranges {
             for piece in keyspace.pieces(range.start, range.end - range.start) {
-                let (whole, start) = (piece.within, range.start + piece.part.start as u64);
-                let mut at = whole.start;
-                // An answer has to fit a frame, and chunks may be larger.
-                while at < whole.end {
-                    let end = whole.end.min(at + PIECE_SIZE_MAX);
-                    let start = start + (at - whole.start);
-                    pieces.push(Piece { chunk: piece.chunk, within: at..end, start, is_newest });
-                    at = end;
+                let (chunk, mut within) = (piece.chunk, piece.within);
+                let mut start = range.start + piece.part.start as u64;
+                while !within.is_empty() {
+                    let next = within.end.min(within.start + READ_SIZE_MAX);
+                    pieces.push(Piece { chunk, within: within.start..next, start, is_newest });
+                    start += next - within.start;
+                    within.start = next;
                 }
             }
         }
@@ -462,5 +461,3 @@ fn stat(base: &Base, overlay: &Overlay, operations: &[Operation]) -> Looked {
 
 /// A read of more bytes than this first asks what the blob is, and how large.
 const EARLY_BYTES_MAX: u64 = 1 << 20;
-/// The most bytes that are asked for at once.
-const PIECE_SIZE_MAX: u64 = 1 << 20;
