@@ -101,7 +101,13 @@ struct Freeze {
 #[derive(Debug)]
 struct Frozen {
     snapshot: Snapshot,
-    reads: BTreeMap<ReadId, (Instant, Reply<Option<Vec<u8>>>)>,
+    reads: BTreeMap<ReadId, FrozenRead>,
+}
+
+#[derive(Debug)]
+struct FrozenRead {
+    until: Instant,
+    reply: Reply<Option<Vec<u8>>>,
 }
 
 #[derive(Debug)]
@@ -394,7 +400,7 @@ impl Driver {
             return;
         };
         match frozen.snapshot.read(&mut self.client, now, blob, range) {
-            Some(id) => drop(frozen.reads.insert(id, (until, reply))),
+            Some(id) => drop(frozen.reads.insert(id, FrozenRead { until, reply })),
             None => drop(reply.send(Ok(None))),
         }
         self.flush(Some(Owner::Snapshot(of)));
@@ -404,7 +410,7 @@ impl Driver {
     fn settle_snapshot(&mut self, of: Handle) {
         let Some(frozen) = self.snapshots.get_mut(&of) else { return };
         while let Some((id, answer)) = frozen.snapshot.poll_answer() {
-            let Some((_, reply)) = frozen.reads.remove(&id) else { continue };
+            let Some(FrozenRead { reply, .. }) = frozen.reads.remove(&id) else { continue };
             let _ = reply.send(match answer {
                 ReadAnswer::Bytes(bytes) => Ok(bytes),
                 ReadAnswer::Stat(_) | ReadAnswer::Lost => Err(expired()),
@@ -651,8 +657,8 @@ impl Driver {
             let _ = freeze.reply.send(Err(late()));
         }
         for frozen in self.snapshots.values_mut() {
-            for (_, (_, reply)) in frozen.reads.extract_if(.., |_, (until, _)| *until <= at) {
-                let _ = reply.send(Err(late()));
+            for (_, read) in frozen.reads.extract_if(.., |_, read| read.until <= at) {
+                let _ = read.reply.send(Err(late()));
             }
         }
         for running in self.runs.values_mut() {
