@@ -80,6 +80,9 @@ pub fn samples() -> Vec<Sample> {
     for response in responses(&cluster) {
         all.push(sample(&format!("Response::{}", variant(&response)), &response));
     }
+    for subject in subjects() {
+        all.push(sample(&format!("Subject::{}", variant(&subject)), &subject));
+    }
     for fact in cluster.changes_since(Position::default(), 1000).facts {
         all.push(sample(&format!("Fact::{}", variant(&fact)), &fact));
     }
@@ -300,11 +303,12 @@ fn entries() -> Vec<Entry> {
         Entry::Refuse(Arc::new(unknown)),
         Entry::Write(chunk_writes()),
         Entry::Outcomes((20..).map(id).zip(outcomes).collect()),
-        Entry::Forget { id: id(3), answered: 2 },
+        Entry::Forget { id: id(3), answered: Some(2) },
+        Entry::Forget { id: id(3), answered: None },
         Entry::Mark { session: SessionId(u64::MAX), answered: 4, born: RingVersion(1) },
         Entry::Stage(stage()),
         Entry::Unstage { id: id(4) },
-        Entry::Expire { session: SessionId(4) },
+        Entry::Expire { session: SessionId(4), born: RingVersion(300) },
         Entry::Collected { blob: blob("one"), up_to: Number::MAX },
         Entry::Collect { chunk: chunk("one"), up_to: Number::new(2, 9), keep: vec![Number::new(1, 3)] },
     ]
@@ -358,7 +362,7 @@ pub fn messages() -> Vec<Message> {
         Message::Ask { id, partition, node },
         Message::AskNumber { number, id, partition },
         Message::NumberLost { number, id },
-        Message::Forget { id, answered: 7, driver: partition },
+        Message::Forget { id, answered: Some(7), driver: partition },
         Message::Forgotten { id, part: partition },
         Message::Pull { id, payload: (1, 3), part: 200..400, partition },
         Message::Pulled(stage()),
@@ -535,6 +539,17 @@ fn responses(cluster: &Cluster) -> Vec<cluster::Response> {
         Response::Elsewhere(Some(NodeId(3))),
         Response::Replied(Ok(cluster::Answer::Done(RingVersion(9)))),
         Response::Replied(Err(cluster::Refusal::TooFew)),
+    ]
+}
+
+fn subjects() -> Vec<cluster::Subject> {
+    use cluster::Subject;
+    vec![
+        Subject::Class(ClassId(1)),
+        Subject::Member(NodeId(300)),
+        Subject::Keyspace(KeyspaceId(5)),
+        Subject::Partition(partition(7)),
+        Subject::Version,
     ]
 }
 
