@@ -15,6 +15,7 @@ mod event;
 mod http;
 mod join;
 mod membership;
+mod operator;
 mod peers;
 mod reception;
 mod server;
@@ -25,6 +26,15 @@ mod surroundings;
 mod target;
 mod voting;
 
+pub use operator::Operator;
 pub use server::Server;
 pub use settings::{Settings, Timing};
 pub use state::Status;
+pub use tyr_net::Address;
+pub use tyr_proto::{
+    NodeId,
+    cluster::{
+        Answer, ClassSettings, ClusterId, Command as ClusterCommand, Difference, Fact, KeyspaceState, Member,
+        MemberState, Presence, Refusal, Zone,
+    },
+};

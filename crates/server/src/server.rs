@@ -115,12 +115,7 @@ impl Server {
         self.started.state.wait(patience, holds)
     }
 
-    /// Whether it has ended by itself; [`Server::stop`] tells why.
-    pub fn has_ended(&self) -> bool {
-        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
-    }
-
-    /// Stops it cleanly. Fails with the reason if it had ended by itself.
+    /// Stops it cleanly. Fails with the reason if it had [ended](Status::has_ended) by itself.
     pub fn stop(mut self) -> Result<()> {
         self.end(Ending::Stopped)
     }
@@ -163,9 +158,9 @@ async fn run(
 ) -> Result<()> {
     let (events, mut heard) = Events::new();
     let starting = Starting::new(settings, events).await?;
-    let _begun = Begun(starting.reception.clone());
     let settings = starting.settings.clone();
     let state = Arc::new(State::default());
+    let _begun = Begun(starting.reception.clone(), state.clone());
     let card = tokio::select! {
         card = starting.belong() => card?,
         _ = &mut stop => return Ok(()),
@@ -194,12 +189,13 @@ async fn run(
     failure.map_or(ended, Err)
 }
 
-/// Ends what a server that could not start has begun.
-struct Begun(Arc<Reception>);
+/// Ends what a server has begun, whether it could start or not.
+struct Begun(Arc<Reception>, Arc<State>);
 
 impl Drop for Begun {
     fn drop(&mut self) {
         self.0.end(Ending::Killed);
+        self.1.show(|status| *status = Status { has_ended: true, ..Status::default() });
     }
 }
 

@@ -251,7 +251,7 @@ impl Running {
     /// Whether a transaction names a keyspace that is newer than what this node has heard of.
     fn is_early(&self, message: &Message) -> bool {
         let plan = match message {
-            Message::Start(plan) => plan,
+            Message::Start(plan) | Message::Pass { plan, .. } => plan,
             _ => return false,
         };
         let is_unknown = |keyspace| !self.keyspaces.contains_key(&keyspace);

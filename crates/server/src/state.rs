@@ -14,6 +14,8 @@ pub struct Status {
     pub is_ready: bool,
     /// It leads the cluster manager.
     pub leads: bool,
+    /// It serves no more, and has stopped or failed.
+    pub has_ended: bool,
     /// The ring version that it wholly knows.
     pub ring_version: RingVersion,
 }

@@ -14,6 +14,7 @@ use tyr_proto::{
     cluster::{ClassSettings, Fact},
 };
 use tyr_server::{Server, Settings, Timing};
+use tyr_types::ErrorKind;
 
 fn settings(directory: &Path, join: &[Address]) -> Settings {
     Settings {
@@ -76,7 +77,7 @@ fn three_servers_lose_nothing_that_was_acknowledged_when_one_is_away() {
     let mut write = |driver: &mut Driver, from: u32, to: u32| {
         for number in from..to {
             let bytes = number.to_be_bytes();
-            assert!(driver.append(keyspace, &keys, &bytes) == Outcome::Committed);
+            assert_eq!(driver.append(keyspace, &keys, &bytes), Outcome::Committed);
             expected.extend(bytes);
         }
         for key in keys {
@@ -97,4 +98,51 @@ fn three_servers_lose_nothing_that_was_acknowledged_when_one_is_away() {
     write(&mut driver, 150, 200);
     second.stop().unwrap();
     third.stop().unwrap();
+}
+
+#[test]
+fn a_server_that_is_killed_has_all_that_was_acknowledged_when_it_starts_again() {
+    kit::log();
+    let directory = tempfile::tempdir().unwrap();
+    let server = start(&directory, &[]);
+    let address = server.address().clone();
+    let mut driver = Driver::new(std::slice::from_ref(&address), 78);
+    let keyspace = driver.keyspace("events");
+    let mut expected = Vec::new();
+    for number in 0..20_u32 {
+        assert_eq!(driver.append(keyspace, &["a", "b"], &number.to_be_bytes()), Outcome::Committed);
+        expected.extend(number.to_be_bytes());
+    }
+    drop(server);
+    let again = Settings { listen: address, ..settings(directory.path(), &[]) };
+    let server = Server::start(again).unwrap();
+    assert_eq!(driver.read(keyspace, "a"), Some(expected.clone()));
+    assert_eq!(driver.read(keyspace, "b"), Some(expected));
+    assert_eq!(driver.read(keyspace, "c"), None);
+    server.stop().unwrap();
+}
+
+#[test]
+fn a_directory_of_another_cluster_is_refused() {
+    kit::log();
+    let directories = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let ours = start(&directories[0], &[]);
+    start(&directories[1], &[]).stop().unwrap();
+    let lost = Server::start(settings(directories[1].path(), &[ours.address().clone()])).unwrap();
+    assert!(lost.wait(Duration::from_secs(60), |status| status.has_ended));
+    let error = lost.stop().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Invalid);
+    assert!(error.to_string().contains("belongs to cluster"), "{error}");
+    ours.stop().unwrap();
+}
+
+#[test]
+fn a_directory_keeps_its_number_of_shards() {
+    kit::log();
+    let directory = tempfile::tempdir().unwrap();
+    start(&directory, &[]).stop().unwrap();
+    let shards = 3.try_into().unwrap();
+    let error = Server::start(Settings { shards, ..settings(directory.path(), &[]) }).err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::Invalid);
+    assert!(error.to_string().contains("2 shards"), "{error}");
 }
