@@ -65,7 +65,9 @@ impl Operator {
     pub fn facts(&mut self) -> Result<Difference> {
         match self.ask(&Request::Ring(RingVersion(0)))? {
             Response::Ring(difference) => Ok(difference),
-            _ => Err(Error::internal("a node answers something else than it was asked; is it of another version?")),
+            _ => Err(Error::internal(
+                "a node answers something else than it was asked; is it of another version?",
+            )),
         }
     }
 
@@ -73,7 +75,9 @@ impl Operator {
     pub fn command(&mut self, command: Command) -> Result<Reply> {
         match self.ask(&Request::Command(command))? {
             Response::Replied(reply) => Ok(reply),
-            _ => Err(Error::internal("a node answers something else than it was asked; is it of another version?")),
+            _ => Err(Error::internal(
+                "a node answers something else than it was asked; is it of another version?",
+            )),
         }
     }
 
@@ -94,7 +98,8 @@ impl Operator {
             // Who leads may be about to change.
             std::thread::sleep(PAUSE);
         }
-        let addresses = self.dialers.iter().map(|(address, _)| address.to_string()).collect::<Vec<_>>().join(", ");
+        let addresses =
+            self.dialers.iter().map(|(address, _)| address.to_string()).collect::<Vec<_>>().join(", ");
         Err(Error::unavailable(format!(
             "no node answers at {addresses}; check the addresses, and whether most of the cluster's voters run"
         )))
