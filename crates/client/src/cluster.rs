@@ -106,16 +106,13 @@ impl Core {
         reply.map_err(words::not_managed)
     }
 
-    /// Waits until something is known here that the cluster manager has said is so.
+    /// Waits until something is known here that the cluster manager has said is so. One answer of who leads is enough: if it is not
+    /// known then, it has changed again.
     async fn learn(&self, is_known: impl Fn(&Catalog) -> bool) -> Result<()> {
-        let until = self.until();
-        while !is_known(&self.catalog) {
-            self.ask(|reply| Call::Refresh { until, reply }).await?;
-            if Instant::now() >= until {
-                return Err(words::no_answer(self.patience, ""));
-            }
+        match is_known(&self.catalog) {
+            true => Ok(()),
+            false => self.refresh().await,
         }
-        Ok(())
     }
 }
 

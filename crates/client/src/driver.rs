@@ -623,12 +623,13 @@ impl Driver {
 // Time, and what goes out.
 impl Driver {
     fn tick(&mut self) {
-        let now = self.now();
+        // One time for all: what the protocol's client was not told to be late is not.
+        let at = Instant::now();
+        let now = self.time(at);
         self.client.handle_tick(now);
         self.flush(None);
         self.handle_events();
         self.applies.go_on(&mut self.client, now);
-        let at = Instant::now();
         if self.next_check <= at {
             self.next_check = at + CHECK_EVERY;
             self.give_up(at);
@@ -637,11 +638,12 @@ impl Driver {
 
     /// Answers all that have waited too long, and forgets what nobody waits for.
     fn give_up(&mut self, at: Instant) {
+        let now = self.time(at);
         let (links, patience) = (&self.links, self.patience);
         let troubles = || links.troubles();
         let late = || words::no_answer(patience, &links.troubles());
         for seat in self.seats.values_mut() {
-            seat.give_up(&mut self.client, at, patience, troubles);
+            seat.give_up(&mut self.client, now, at, patience, troubles);
         }
         self.seats.retain(|_, seat| !seat.is_over());
         self.applies.give_up(at, patience, troubles);

@@ -90,7 +90,7 @@ impl Manager {
         self.wants_ring = true;
     }
 
-    /// Fetches what has changed from now on.
+    /// Fetches all that is so now, from who leads.
     pub fn refresh(&mut self, until: Instant, reply: Reply<()>) {
         self.waiting_next.push(Waiting { until, reply });
         self.wants_ring = true;
@@ -129,12 +129,16 @@ impl Manager {
     fn send_fetch(&mut self, links: &Links, now: Time, whole: RingVersion) {
         self.last += 1;
         let number = self.last;
+        self.waiting.append(&mut self.waiting_next);
+        let request = match self.waiting.is_empty() {
+            true => Request::Ring(whole),
+            false => Request::Newest(whole),
+        };
         if let Some(origin) = self.whom(now) {
-            links.ask(origin, number, &Request::Ring(whole));
+            links.ask(origin, number, &request);
         }
         self.fetch = Some(Fetch { number, due: now.after(ASK_AGAIN_AFTER) });
         self.wants_ring = false;
-        self.waiting.append(&mut self.waiting_next);
     }
 
     /// Sends what is due.

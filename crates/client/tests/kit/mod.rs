@@ -218,7 +218,7 @@ impl World {
     fn manage(&mut self, request: Request) -> Response {
         match request {
             Request::Command(command) => Response::Replied(self.apply(command)),
-            Request::Ring(version) => {
+            Request::Ring(version) | Request::Newest(version) => {
                 Response::Ring(self.cluster.changes_since(Position::whole(version), usize::MAX))
             }
             Request::Register(..) | Request::Lease(..) => Response::Elsewhere(None),
