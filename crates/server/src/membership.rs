@@ -10,7 +10,9 @@ use tyr_net::{Address, Dialer, Link, channels::GOSSIP};
 use tyr_node::{Member, Notice};
 use tyr_proto::{
     ClassId, Contact, Incarnation, Keyspace, Keyspaces, NodeId, RingVersion, Time,
-    cluster::{self, ClassSettings, Cluster, ClusterId, Command, Fact, KeyspaceState, MemberState, Request, Response},
+    cluster::{
+        self, ClassSettings, Cluster, ClusterId, Command, Fact, KeyspaceState, MemberState, Request, Response,
+    },
     encoding::to_bytes,
 };
 use tyr_types::{Error, KeyspaceId};

@@ -194,34 +194,17 @@ fn lost() -> Error {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-    use std::{collections::BTreeMap, sync::Arc};
-
     use tokio::sync::oneshot;
-    use tyr_proto::{
-        ClassId, Keyspace, KeyspaceSeed, Layout, Operation, PartitionCount, Placement, SessionId,
-    };
-    use tyr_types::{Key, KeyspaceId, KeyspaceSettings};
+    use tyr_proto::Operation;
 
     use super::*;
+    use crate::driver::fixture::unheard;
 
     const PATIENCE: Duration = Duration::from_millis(1);
 
-    /// A client of a cluster that it never hears of, and a blob there.
-    fn client() -> (Client, BlobName) {
-        let placement = Placement {
-            class: ClassId(0),
-            partitions: PartitionCount::new(1).unwrap(),
-            seed: KeyspaceSeed([0; 16]),
-            layout: Layout::of(&KeyspaceSettings::default()).unwrap(),
-        };
-        let keyspaces = BTreeMap::from([(KeyspaceId(1), Keyspace { placement, multi_version: true })]);
-        let blob = BlobName { keyspace: KeyspaceId(1), key: Key::new("a").unwrap() };
-        (Client::new(SessionId(1), Arc::new(keyspaces)), blob)
-    }
-
     /// What a commit is told whose time is over at 1000 microseconds, when somebody looks at 1001.
     fn told_late(reads: bool) -> (Seat, Error) {
-        let (mut client, blob) = client();
+        let (mut client, blob) = unheard();
         let mut seat = Seat::new(Transaction::begin(0));
         if reads {
             seat.transaction.stat(&mut client, Time(0), &blob);
