@@ -8,7 +8,7 @@
 //! - It sends a grant only after a majority has confirmed, **since the request arrived**, that it still leads. Otherwise a leader that
 //!   was deposed without knowing could grant leases that its successor, which waits one lease from its election, outlives.
 //! - It gives [`Leases::grant`] its own time, read after the request arrived.
-//! - The evictions that [`Leases::overdue`] names are logged in the term in which they were found, or not at all.
+//! - The evictions that [`Leases::overdue`] names are logged in the term in which they were found and in their order, or not at all.
 
 use alloc::{
     collections::{BTreeMap, BTreeSet},
@@ -107,6 +107,10 @@ impl Leases {
 
     /// Those of the present incarnations that are to be evicted: whose lease is over, and who are suspected or have been without one
     /// for the grace. From here on they are granted nothing; the caller logs their eviction.
+    ///
+    /// They are in the order in which they fell silent, and whoever was silent for longer than one of them is one of them. Who is left of a
+    /// partition when all are evicted is the one that may bring it back: that is the last one heard of, not one that died long before
+    /// and was not suspected.
     pub fn overdue(&mut self, present: impl Iterator<Item = Replica>, now: Time) -> Vec<Replica> {
         let present: BTreeSet<Replica> = present.collect();
         self.granted.retain(|holder, _| present.contains(holder));
@@ -115,7 +119,14 @@ impl Leases {
             let patience = if self.suspected.contains(&holder.node) { 0 } else { self.grace };
             self.ended(*holder).is_some_and(|end| end.after(patience) <= now)
         };
-        let due: Vec<Replica> = present.into_iter().filter(is_due).collect();
+        let silent = |holder: &Replica| self.ended(*holder).map(|end| (end, *holder));
+        let last = present.iter().filter(|holder| is_due(holder)).filter_map(silent).max();
+        let Some((last_end, _)) = last else { return Vec::new() };
+        let is_silent_longer = |(end, holder): &(Time, Replica)| *end < last_end || is_due(holder);
+        let mut due: Vec<(Time, Replica)> =
+            present.iter().filter_map(silent).filter(is_silent_longer).collect();
+        due.sort_unstable();
+        let due: Vec<Replica> = due.into_iter().map(|(_, holder)| holder).collect();
         self.condemned.extend(&due);
         due
     }
