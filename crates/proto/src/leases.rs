@@ -108,23 +108,23 @@ impl Leases {
     /// Those of the present incarnations that are to be evicted: whose lease is over, and who are suspected or have been without one
     /// for the grace. From here on they are granted nothing; the caller logs their eviction.
     ///
-    /// They are in the order in which they fell silent, and whoever was silent for longer than one of them is one of them. Who is left of a
-    /// partition when all are evicted is the one that may bring it back: that is the last one heard of, not one that died long before
-    /// and was not suspected.
+    /// They are in the order in which they fell silent, and nobody is evicted as long as another one has been silent for longer and is
+    /// spared. Who is left of a partition when all are evicted is the one that may bring it back: the last one heard of, not one that
+    /// died before and is not suspected yet.
     pub fn overdue(&mut self, present: impl Iterator<Item = Replica>, now: Time) -> Vec<Replica> {
         let present: BTreeSet<Replica> = present.collect();
         self.granted.retain(|holder, _| present.contains(holder));
         self.condemned.retain(|holder| present.contains(holder));
         let is_due = |holder: &Replica| {
             let patience = if self.suspected.contains(&holder.node) { 0 } else { self.grace };
-            self.ended(*holder).is_some_and(|end| end.after(patience) <= now)
+            let is_over = self.ended(*holder).is_some_and(|end| end.after(patience) <= now);
+            is_over || self.condemned.contains(holder)
         };
         let silent = |holder: &Replica| self.ended(*holder).map(|end| (end, *holder));
-        let last = present.iter().filter(|holder| is_due(holder)).filter_map(silent).max();
-        let Some((last_end, _)) = last else { return Vec::new() };
-        let is_silent_longer = |(end, holder): &(Time, Replica)| *end < last_end || is_due(holder);
-        let mut due: Vec<(Time, Replica)> =
-            present.iter().filter_map(silent).filter(is_silent_longer).collect();
+        let (due, spared): (Vec<Replica>, Vec<Replica>) = present.into_iter().partition(is_due);
+        let spared = spared.iter().filter_map(silent).map(|(end, _)| end).min();
+        let is_next = |(end, _): &(Time, Replica)| spared.is_none_or(|spared| *end <= spared);
+        let mut due: Vec<(Time, Replica)> = due.iter().filter_map(silent).filter(is_next).collect();
         due.sort_unstable();
         let due: Vec<Replica> = due.into_iter().map(|(_, holder)| holder).collect();
         self.condemned.extend(&due);

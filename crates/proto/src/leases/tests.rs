@@ -106,12 +106,15 @@ fn who_was_heard_of_last_is_evicted_last() {
 
 #[test]
 fn nobody_is_evicted_before_one_that_has_been_silent_for_longer() {
-    let mut leases = heard(&[(1, 100), (2, 300), (3, 320), (4, 320)]);
-    // Gossip may never have heard of node 1, which is dead.
-    leases.suspect(NodeId(3));
-    let all = || [1, 2, 3, 4].map(replica).into_iter();
-    assert_eq!(leases.overdue(all(), Time(1_329)), vec![], "none that is suspected is without a lease");
-    assert_eq!(leases.overdue(all(), Time(1_330)), [1, 2, 3].map(replica), "and no sooner than node 3");
+    let all = || [1, 2, 3].map(replica).into_iter();
+    let mut leases = heard(&[(1, 100), (2, 300), (3, 300)]);
+    leases.suspect(NodeId(2));
+    assert_eq!(leases.overdue(all(), Time(1_609)), vec![], "node 1 may be dead, and nobody suspects it yet");
+    assert_eq!(leases.overdue(all(), Time(1_610)), [1, 2].map(replica), "its grace is over");
+    let mut leases = heard(&[(1, 100), (2, 300), (3, 300)]);
+    leases.suspect(NodeId(2));
+    leases.grant(LeaseRequest { holder: replica(1), sent: Time(0) }, Time(1_400));
+    assert_eq!(leases.overdue(all(), Time(1_400)), [2].map(replica), "node 1 was heard of again");
 }
 
 #[test]
