@@ -64,7 +64,7 @@ mod tests {
     use super::*;
     use tyr_proto::{
         Incarnation, Replica,
-        cluster::{ClusterId, Command, Identity},
+        cluster::{Address, ClusterId, Command, Identity},
     };
 
     fn join(cluster: &mut Cluster, node: u32, zone: &str) {
@@ -74,6 +74,7 @@ mod tests {
             memory_since: Incarnation(1),
             zone: Zone::new(zone).unwrap(),
             weight: 1,
+            address: Address::new("host:1").unwrap(),
         };
         cluster.apply(command).unwrap();
     }

@@ -197,7 +197,7 @@ impl<S: Surroundings, J: Journal<S>> Voter<S, J> {
         match request {
             cluster::Request::Command(Command::Evict(_)) => None,
             cluster::Request::Command(command) => match self.report(command).await {
-                Ok(()) => None,
+                Ok(reply) => reply.map(cluster::Response::Replied),
                 // It leads, and cannot do it yet.
                 Err(Unavailable { leader: None }) if self.leading_term().is_some() => None,
                 Err(Unavailable { leader }) => Some(cluster::Response::Elsewhere(leader)),
@@ -217,14 +217,14 @@ impl<S: Surroundings, J: Journal<S>> Voter<S, J> {
         }
     }
 
-    /// Logs what a node reports, unless it is no news, or is being logged.
-    async fn report(&self, command: Command) -> Result<(), Unavailable> {
+    /// Logs a command; none is answered to what is no news, or is being logged.
+    async fn report(&self, command: Command) -> Result<Option<Reply>, Unavailable> {
         let leads = self.leading_term().is_some();
         if leads {
             let is_news = self.look(|cluster| cluster.is_news(&command));
             let mut reported = self.reported.lock();
             if !is_news || reported.contains(&command) || reported.len() >= REPORTED_MAX {
-                return Ok(());
+                return Ok(None);
             }
             reported.push(command.clone());
         }
@@ -232,7 +232,7 @@ impl<S: Surroundings, J: Journal<S>> Voter<S, J> {
         if leads {
             self.reported.lock().retain(|other| *other != command);
         }
-        logged.map(|_| ())
+        logged.map(Some)
     }
 
     async fn register(&self, holder: Replica, command: Command) -> cluster::Response {

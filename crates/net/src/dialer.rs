@@ -1,33 +1,33 @@
 //! The end that dials: makes a connection, and another one when that is lost.
 
-use std::{io, sync::Arc};
+use std::{future::Future, io, sync::Arc};
 
-use tokio::{
-    task::JoinHandle,
-    time::{Duration, sleep, timeout},
-};
+use tokio::time::{sleep, timeout};
 use tyr_wire::connection::{Connection, Introduction};
 
 use crate::{
     Address, Settings,
+    attempt::Attempt,
     link::{End, Handler, Link},
     run::Running,
     stream::Stream,
+    task::Task,
+    waits::Waits,
 };
 
-/// Keeps a connection to one address until it is closed.
+/// Keeps a connection to one address until it is closed. Dropped, it ends at once.
 #[derive(Debug)]
 pub struct Dialer {
     link: Link,
-    task: JoinHandle<()>,
+    task: Task,
 }
 
 impl Dialer {
     /// Begins to dial, in the runtime that this is called in.
     pub fn new(address: Address, me: Introduction, handler: Arc<dyn Handler>, settings: Settings) -> Self {
         let link = Link::new(&settings);
-        let task = tokio::spawn(keep(address, me, handler, settings, link.clone()));
-        Dialer { link, task }
+        let dialing = Dialing { address, me, handler, settings, link: link.clone() };
+        Dialer { link, task: Task::spawn(dialing.keep()) }
     }
 
     /// Where frames are handed in. They wait while there is no connection.
@@ -35,47 +35,67 @@ impl Dialer {
         &self.link
     }
 
-    /// Sends what was handed in if there is a connection, and ends.
-    pub async fn close(mut self) {
+    /// Sends what was handed in if there is a connection, as long as anything of it or of what the other end sends moves; and ends. Who
+    /// does not wait for that ends it at once.
+    pub async fn close(self) {
         self.link.close();
-        // It ends by itself; if it panicked, there is nobody left to be told.
-        let _ = (&mut self.task).await;
+        self.task.ended().await;
     }
 }
 
-/// Ends at once.
-impl Drop for Dialer {
+/// The task of a dialer.
+struct Dialing {
+    address: Address,
+    me: Introduction,
+    handler: Arc<dyn Handler>,
+    settings: Settings,
+    link: Link,
+}
+
+/// Also if it was aborted, nobody is left who would send anything.
+impl Drop for Dialing {
     fn drop(&mut self) {
-        self.task.abort();
+        self.link.finish();
     }
 }
 
-async fn keep(address: Address, me: Introduction, handler: Arc<dyn Handler>, settings: Settings, link: Link) {
-    let mut wait = settings.wait_min;
-    while !link.is_closing() {
-        let timed_out = |_| Err(io::ErrorKind::TimedOut.into());
-        match timeout(settings.handshake_timeout, Stream::connect(&address)).await.unwrap_or_else(timed_out) {
-            Ok(stream) => {
-                let connection = Connection::dial(me.clone());
-                if Running::new(stream, connection, &link, &handler, &settings).run().await {
-                    wait = settings.wait_min;
-                }
+impl Dialing {
+    async fn keep(self) {
+        let mut waits = Waits::new(&self.settings);
+        while !self.link.is_closing() {
+            if self.connect().await {
+                waits.begin_again();
             }
-            Err(error) => handler.closed(&link, None, &End::Lost(error)),
+            unless_closing(&self.link, sleep(waits.next())).await;
         }
-        pause(&link, wait).await;
-        wait = (wait * 2).min(settings.wait_max);
+    }
+
+    /// Makes a connection and runs it to its end. Says whether it was ever open.
+    async fn connect(&self) -> bool {
+        let attempt = Attempt::of_dialer(self.link.clone(), self.handler.clone());
+        let stream = timeout(self.settings.handshake_timeout, Stream::connect(&self.address));
+        let end = match unless_closing(&self.link, stream).await {
+            Some(Ok(Ok(stream))) => {
+                let connection = Connection::dial(self.me.clone());
+                return Running::new(stream, connection, attempt, self.settings.clone()).run().await;
+            }
+            Some(Ok(Err(error))) => End::Lost(error),
+            Some(Err(_)) => End::Lost(io::ErrorKind::TimedOut.into()),
+            None => End::Closed,
+        };
+        attempt.end(end);
+        false
     }
 }
 
-/// Waits, but not if the link is closed meanwhile.
-async fn pause(link: &Link, wait: Duration) {
-    let sleep = sleep(wait);
-    tokio::pin!(sleep);
+/// Waits for this, but not if the link is closed meanwhile.
+async fn unless_closing<T>(link: &Link, waited_for: impl Future<Output = T>) -> Option<T> {
+    tokio::pin!(waited_for);
     while !link.is_closing() {
         tokio::select! {
-            () = &mut sleep => return,
+            output = &mut waited_for => return Some(output),
             () = link.stirred() => {}
         }
     }
+    None
 }

@@ -6,20 +6,29 @@
 //!
 //! Invariants:
 //!
-//! - Memory is bounded: by the outbox of each link, by the window of each channel, and by the number of connections.
-//! - Nothing waits for ever: neither a handshake nor a peer that has gone silent.
-//! - What is lost with a connection is not sent again; frames that still waited in the outbox of a dialer are.
+//! - Memory is bounded: each channel of a connection holds at most [`Settings::outbox_size_max`] to be sent, or a single frame that is
+//!   larger, and the window that came; there are [`Channel::COUNT`](tyr_wire::connection::Channel::COUNT) of them, and so many connections
+//!   as the settings allow.
+//! - Channels have nothing in common but the socket: one whose peer is slow takes neither room nor turns from another.
+//! - Nothing waits for ever: neither a handshake, nor a peer that has gone silent, nor an end that closes and for which nothing moves.
+//! - What is lost with a connection is not sent again; frames that still waited in the outbox of a dialer are. Every frame that was taken
+//!   is written, or counted as dropped, or waits.
+//! - The end of each connection is told once, also if its task was dropped.
 //!
-//! It does not know what frames mean, and answers nobody but for the connection itself.
+//! It does not know what frames mean, but for the names of their [`channels`], and answers nobody but for the connection itself.
 
 #![forbid(unsafe_code)]
 
 mod address;
+mod attempt;
+pub mod channels;
 mod dialer;
 mod link;
 mod listener;
 mod run;
 mod stream;
+mod task;
+mod waits;
 
 use std::time::Duration;
 
@@ -37,11 +46,12 @@ pub struct Settings {
     pub ping_after: Duration,
     /// A peer that has been silent for this long is not there.
     pub silence_max: Duration,
-    /// A dialer waits at least this long between attempts that fail; each time twice as long,
+    /// A dialer waits at least this long between attempts, and after the first at most twice as long: a random time in between. As long
+    /// as attempts fail, the latter doubles each time,
     pub wait_min: Duration,
     /// up to this.
     pub wait_max: Duration,
-    /// A link whose frames take more than these bytes takes no more of them. At most [`tyr_wire::connection::QUEUE_SIZE_MAX`].
+    /// A channel of a link whose frames take as many bytes takes no more of them. At most [`tyr_wire::connection::QUEUE_SIZE_MAX`].
     pub outbox_size_max: usize,
     /// A listener has at most so many connections; as many more are told so, and others are cut off without a word.
     pub connections_max: usize,

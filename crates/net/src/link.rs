@@ -4,7 +4,9 @@ use std::{collections::VecDeque, fmt, io, sync::Arc};
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
-use tyr_wire::connection::{self, BODY_SIZE_MAX, Connection, FRAME_HEADER_SIZE, Frame, Header, Peer, Unsent};
+use tyr_wire::connection::{
+    self, BODY_SIZE_MAX, Channel, Connection, FRAME_HEADER_SIZE, Frame, Header, Peer, Unsent,
+};
 
 use crate::Settings;
 
@@ -16,13 +18,16 @@ pub trait Handler: Send + Sync + 'static {
     /// A frame came.
     fn received(&self, link: &Link, frame: Received<'_>);
 
-    /// The connection has ended, or an attempt to make one; with the peer if it had been opened. A dialer makes another one.
+    /// The connection has ended, or an attempt to make one; with the peer if it had been opened. A dialer makes another one. Told once
+    /// of each, whatever ended it, and then the link of a listener takes no more frames.
     fn closed(&self, _link: &Link, _peer: Option<&Peer>, _end: &End) {}
 }
 
 /// A frame that came.
 #[derive(Debug)]
 pub struct Received<'a> {
+    /// Who sent it.
+    pub peer: Peer,
     /// What it is.
     pub header: Header,
     /// What it says.
@@ -95,9 +100,11 @@ struct Outbox {
     is_closing: bool,
     /// How many connections there were before.
     generation: u64,
-    /// Bytes of frames that are not written yet, here or with the task.
-    size: usize,
+    /// Bytes of frames that are not written yet, here or with the task, on each channel.
+    sizes: [usize; Channel::COUNT],
     size_max: usize,
+    /// Frames that the task has and has not written yet.
+    handed_over: u64,
     body_size_max: usize,
     dropped: u64,
 }
@@ -109,8 +116,9 @@ impl Link {
             consumed: Vec::new(),
             is_closing: false,
             generation: 0,
-            size: 0,
+            sizes: [0; Channel::COUNT],
             size_max: settings.outbox_size_max.min(connection::QUEUE_SIZE_MAX),
+            handed_over: 0,
             body_size_max: BODY_SIZE_MAX,
             dropped: 0,
         };
@@ -121,17 +129,18 @@ impl Link {
     /// dropped then, as the protocol says it again.
     pub fn send(&self, frame: Frame) -> Result<(), Unsent> {
         let mut outbox = self.shared.outbox.lock();
-        let size = frame.bytes().len();
+        let (channel, size) = (frame.channel().index(), frame.bytes().len());
         if outbox.is_closing {
             return Err(Unsent::NotOpen(frame));
         }
         if size - FRAME_HEADER_SIZE > outbox.body_size_max {
             return Err(Unsent::TooLarge(frame));
         }
-        if outbox.size > 0 && outbox.size + size > outbox.size_max {
+        let size_before = outbox.sizes[channel];
+        if size_before > 0 && size_before + size > outbox.size_max {
             return Err(Unsent::Full(frame));
         }
-        outbox.size += size;
+        outbox.sizes[channel] += size;
         outbox.frames.push_back(frame);
         drop(outbox);
         self.shared.stirred.notify_one();
@@ -144,12 +153,18 @@ impl Link {
         self.shared.stirred.notify_one();
     }
 
-    /// Bytes of frames that are not written yet.
-    pub fn waiting(&self) -> usize {
-        self.shared.outbox.lock().size
+    /// Whether two handles are of one link.
+    pub fn is(&self, other: &Link) -> bool {
+        Arc::ptr_eq(&self.shared, &other.shared)
     }
 
-    /// How many frames were taken and then dropped, with a connection that broke or because the peer does not take as large ones.
+    /// Bytes of frames that are not written yet.
+    pub fn waiting(&self) -> usize {
+        self.shared.outbox.lock().sizes.iter().sum()
+    }
+
+    /// How many frames were taken and then dropped: with a connection that broke or a link that ended, or because the peer does not take
+    /// as large ones.
     pub fn dropped(&self) -> u64 {
         self.shared.outbox.lock().dropped
     }
@@ -181,9 +196,11 @@ impl Link {
             return;
         }
         for frame in std::mem::take(&mut outbox.frames) {
-            let size = frame.bytes().len();
-            if connection.send(frame).is_err() {
-                outbox.size -= size;
+            let (channel, size) = (frame.channel().index(), frame.bytes().len());
+            if connection.send(frame).is_ok() {
+                outbox.handed_over += 1;
+            } else {
+                outbox.sizes[channel] -= size;
                 outbox.dropped += 1;
             }
         }
@@ -192,17 +209,34 @@ impl Link {
         }
     }
 
-    /// Frames of this size are written, and need no room any more.
-    pub(crate) fn written(&self, size: usize) {
-        self.shared.outbox.lock().size -= size;
+    /// A frame is written, and needs no room any more.
+    pub(crate) fn written(&self, frame: &Frame) {
+        let mut outbox = self.shared.outbox.lock();
+        outbox.sizes[frame.channel().index()] -= frame.bytes().len();
+        outbox.handed_over -= 1;
     }
 
     /// The connection is no more: what it had been handed is lost, and what came by it needs no credit.
-    pub(crate) fn forget(&self, frames: u64) {
+    pub(crate) fn forget(&self) {
+        self.shared.outbox.lock().forget();
+    }
+
+    /// There will be no connection any more, so that nobody sends what waits: it is lost, too, and nothing is taken from here on.
+    pub(crate) fn finish(&self) {
         let mut outbox = self.shared.outbox.lock();
-        outbox.generation += 1;
-        outbox.size = outbox.frames.iter().map(|frame| frame.bytes().len()).sum();
-        outbox.dropped += frames;
-        outbox.consumed.clear();
+        outbox.is_closing = true;
+        outbox.dropped += outbox.frames.len() as u64;
+        outbox.frames.clear();
+        outbox.forget();
+    }
+}
+
+impl Outbox {
+    fn forget(&mut self) {
+        self.generation += 1;
+        self.dropped += std::mem::take(&mut self.handed_over);
+        self.consumed.clear();
+        self.sizes = [0; Channel::COUNT];
+        self.frames.iter().for_each(|frame| self.sizes[frame.channel().index()] += frame.bytes().len());
     }
 }

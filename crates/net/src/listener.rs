@@ -1,8 +1,8 @@
 //! The end that listens.
 
 use std::{
-    collections::BTreeMap,
-    io,
+    collections::HashMap,
+    io, iter,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -11,39 +11,42 @@ use parking_lot::Mutex;
 use tokio::{
     net::{TcpListener, UnixListener},
     sync::Notify,
-    task::{JoinHandle, JoinSet},
+    task::{Id, JoinError, JoinSet},
     time::sleep,
 };
 use tyr_wire::connection::{Connection, Introduction, Refusal};
 
 use crate::{
     Address, Settings,
+    attempt::Attempt,
     link::{Handler, Link},
     run::Running,
     stream::Stream,
+    task::Task,
 };
 
-/// Takes connections at one address until it is closed.
+/// Takes connections at one address until it is closed. Dropped, it ends at once, with all connections.
 #[derive(Debug)]
 pub struct Listener {
     address: Address,
+    me: Arc<Mutex<Introduction>>,
     closing: Arc<Notify>,
-    task: JoinHandle<()>,
+    task: Task,
 }
 
-/// What all connections of a listener have in common.
+/// The task of a listener, and the connections that it has taken.
 struct Accepting {
-    socket: Socket,
-    me: Introduction,
+    me: Arc<Mutex<Introduction>>,
     handler: Arc<dyn Handler>,
     settings: Settings,
-    links: Mutex<BTreeMap<u64, Link>>,
+    running: JoinSet<bool>,
+    links: HashMap<Id, Link>,
 }
 
 #[derive(Debug)]
 enum Socket {
     Tcp(TcpListener),
-    Unix(UnixListener, PathBuf),
+    Unix(Entry, UnixListener),
 }
 
 impl Listener {
@@ -57,9 +60,11 @@ impl Listener {
         let socket = Socket::bind(address).await?;
         let address = socket.address()?;
         let closing = Arc::new(Notify::new());
-        let accepting = Arc::new(Accepting { socket, me, handler, settings, links: Mutex::default() });
-        let task = tokio::spawn(accept(accepting, closing.clone()));
-        Ok(Listener { address, closing, task })
+        let me = Arc::new(Mutex::new(me));
+        let (running, links) = (JoinSet::new(), HashMap::new());
+        let accepting = Accepting { me: me.clone(), handler, settings, running, links };
+        let task = Task::spawn(accepting.accept(socket, closing.clone()));
+        Ok(Listener { address, me, closing, task })
     }
 
     /// Where it listens, with the port that the system chose.
@@ -67,68 +72,64 @@ impl Listener {
         &self.address
     }
 
-    /// Takes no more connections, and ends those that there are after what was handed in to them is sent.
-    pub async fn close(mut self) {
+    /// Says from now on that it is somebody else: a newcomer that has got its number.
+    pub fn introduce(&self, me: Introduction) {
+        *self.me.lock() = me;
+    }
+
+    /// Listens no longer, and ends the connections that there are after what was handed in to them is sent, each as long as anything of
+    /// that or of what the other end sends moves. Who does not wait for that ends them at once.
+    pub async fn close(self) {
         self.closing.notify_one();
-        // It ends by itself; if it panicked, there is nobody left to be told.
-        let _ = (&mut self.task).await;
-    }
-}
-
-/// Ends at once, with all connections.
-impl Drop for Listener {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
-}
-
-async fn accept(accepting: Arc<Accepting>, closing: Arc<Notify>) {
-    let mut running = JoinSet::new();
-    let mut count = 0;
-    loop {
-        tokio::select! {
-            stream = accepting.socket.accept() => match stream {
-                // Those who are being told that there is no room take some, too.
-                Ok(_) if running.len() >= accepting.settings.connections_max.saturating_mul(2) => {}
-                Ok(stream) => {
-                    let refusal = running.len() >= accepting.settings.connections_max;
-                    let refusal = refusal.then_some(Refusal::TooManyConnections);
-                    count += 1;
-                    running.spawn(accepting.clone().serve(count, stream, refusal));
-                }
-                // Too many open files, for instance: that passes, and to try again at once would not help.
-                Err(_) => sleep(accepting.settings.wait_min).await,
-            },
-            Some(_) = running.join_next() => {}
-            () = closing.notified() => break,
-        }
-    }
-    accepting.links.lock().values().for_each(Link::close);
-    let patience = sleep(accepting.settings.silence_max);
-    tokio::pin!(patience);
-    while !running.is_empty() {
-        tokio::select! {
-            _ = running.join_next() => {}
-            () = &mut patience => running.shutdown().await,
-        }
-    }
-    if let Socket::Unix(_, path) = &accepting.socket {
-        // Who listens there next replaces it anyway.
-        let _ = std::fs::remove_file(path);
+        self.task.ended().await;
     }
 }
 
 impl Accepting {
-    async fn serve(self: Arc<Self>, number: u64, stream: Stream, refusal: Option<Refusal>) {
+    async fn accept(mut self, socket: Socket, closing: Arc<Notify>) {
+        let connections_max = self.settings.connections_max;
+        loop {
+            tokio::select! {
+                stream = socket.accept() => match stream {
+                    // Those who are being told that there is no room take some, too.
+                    Ok(_) if self.running.len() >= connections_max.saturating_mul(2) => {}
+                    Ok(stream) => {
+                        let refusal = self.running.len() >= connections_max;
+                        self.serve(stream, refusal.then_some(Refusal::TooManyConnections));
+                    }
+                    // Too many open files, for instance: that passes, and to try again at once would not help.
+                    Err(_) => sleep(self.settings.wait_min).await,
+                },
+                Some(ended) = self.running.join_next_with_id() => self.forget(&ended),
+                () = closing.notified() => break,
+            }
+        }
+        self.links.values().for_each(Link::close);
+        for stream in socket.close(connections_max) {
+            self.serve(stream, Some(Refusal::Stopping));
+        }
+        while let Some(ended) = self.running.join_next_with_id().await {
+            self.forget(&ended);
+        }
+    }
+
+    fn serve(&mut self, stream: Stream, refusal: Option<Refusal>) {
         let link = Link::new(&self.settings);
-        self.links.lock().insert(number, link.clone());
-        let mut connection = Connection::listen(self.me.clone());
+        let mut connection = Connection::listen(self.me.lock().clone());
         if let Some(refusal) = refusal {
             connection.refuse(refusal);
         }
-        Running::new(stream, connection, &link, &self.handler, &self.settings).run().await;
-        link.close();
-        self.links.lock().remove(&number);
+        let attempt = Attempt::of_listener(link.clone(), self.handler.clone());
+        let running = Running::new(stream, connection, attempt, self.settings.clone());
+        self.links.insert(self.running.spawn(running.run()).id(), link);
+    }
+
+    fn forget(&mut self, ended: &Result<(Id, bool), JoinError>) {
+        let id = match ended {
+            Ok((id, _)) => *id,
+            Err(error) => error.id(),
+        };
+        self.links.remove(&id);
     }
 }
 
@@ -136,22 +137,53 @@ impl Socket {
     async fn bind(address: &Address) -> io::Result<Self> {
         match address {
             Address::Tcp(host) => Ok(Socket::Tcp(TcpListener::bind(host).await?)),
-            Address::Unix(path) => Ok(Socket::Unix(bind_unix(path)?, path.clone())),
+            Address::Unix(path) => {
+                let listener = bind_unix(path)?;
+                Ok(Socket::Unix(Entry(path.clone()), listener))
+            }
         }
     }
 
     fn address(&self) -> io::Result<Address> {
         Ok(match self {
             Socket::Tcp(listener) => Address::Tcp(listener.local_addr()?.to_string()),
-            Socket::Unix(_, path) => Address::Unix(path.clone()),
+            Socket::Unix(entry, _) => Address::Unix(entry.0.clone()),
         })
     }
 
     async fn accept(&self) -> io::Result<Stream> {
         match self {
             Socket::Tcp(listener) => Stream::tcp(listener.accept().await?.0),
-            Socket::Unix(listener, _) => Ok(Stream::Unix(listener.accept().await?.0)),
+            Socket::Unix(_, listener) => Ok(Stream::Unix(listener.accept().await?.0)),
         }
+    }
+
+    /// Listens no longer. Returns some of those who have dialed already and were not accepted.
+    fn close(self, count_max: usize) -> Vec<Stream> {
+        match self {
+            Socket::Tcp(listener) => {
+                let Ok(listener) = listener.into_std() else { return Vec::new() };
+                let accept = || Stream::from_std_tcp(listener.accept().ok()?.0).ok();
+                iter::from_fn(accept).take(count_max).collect()
+            }
+            Socket::Unix(entry, listener) => {
+                drop(entry);
+                let Ok(listener) = listener.into_std() else { return Vec::new() };
+                let accept = || Stream::from_std_unix(listener.accept().ok()?.0).ok();
+                iter::from_fn(accept).take(count_max).collect()
+            }
+        }
+    }
+}
+
+/// The entry of a socket in the file system. It goes before the socket does: another process that finds nobody there may replace it.
+#[derive(Debug)]
+struct Entry(PathBuf);
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        // Who listens there next replaces it anyway.
+        let _ = std::fs::remove_file(&self.0);
     }
 }
 

@@ -1,26 +1,21 @@
 //! The task of one connection: moves bytes between a socket and the state machine until either has had enough.
 
-use std::{collections::VecDeque, io, io::IoSlice, sync::Arc};
+use std::{collections::VecDeque, io, io::IoSlice};
 
 use tokio::{
     io::Interest,
     time::{Instant, sleep_until},
 };
-use tyr_wire::connection::{Connection, Event, Frame, Peer};
+use tyr_wire::connection::{Connection, Event, Frame, Refusal};
 
-use crate::{
-    Settings,
-    link::{End, Handler, Link, Received},
-    stream::Stream,
-};
+use crate::{Settings, attempt::Attempt, link::End, stream::Stream};
 
 /// A connection and its socket.
-pub(crate) struct Running<'a> {
+pub(crate) struct Running {
     stream: Stream,
     connection: Connection,
-    link: &'a Link,
-    handler: &'a Arc<dyn Handler>,
-    settings: &'a Settings,
+    attempt: Attempt,
+    settings: Settings,
     /// Frames that are being written, and the bytes of the first that are.
     writing: VecDeque<Frame>,
     written: usize,
@@ -28,59 +23,54 @@ pub(crate) struct Running<'a> {
     /// Since when nothing has come.
     silent_since: Instant,
     has_pinged: bool,
-    /// Since when it is to be closed.
-    closing_since: Option<Instant>,
+    /// When bytes of frames for either program were read or written last, or when it was closed. Pings do not count: whoever has nothing
+    /// else to say does not let anything be said to it either.
+    moved_at: Instant,
+    is_closing: bool,
 }
 
-/// As many frames are written by one call.
+/// As many frames are written by one call,
 const BATCH: usize = 64;
+/// and no more once there are as many bytes: a frame of another channel waits behind these.
+const BATCH_SIZE: usize = 256 << 10;
 /// As many bytes are read by one call.
 const READ_SIZE: usize = 64 << 10;
 
-impl<'a> Running<'a> {
-    pub(crate) fn new(
-        stream: Stream,
-        connection: Connection,
-        link: &'a Link,
-        handler: &'a Arc<dyn Handler>,
-        settings: &'a Settings,
-    ) -> Self {
+impl Running {
+    pub(crate) fn new(stream: Stream, connection: Connection, attempt: Attempt, settings: Settings) -> Self {
+        let now = Instant::now();
         Running {
             stream,
             connection,
-            link,
-            handler,
+            attempt,
             settings,
             writing: VecDeque::new(),
             written: 0,
-            began: Instant::now(),
-            silent_since: Instant::now(),
+            began: now,
+            silent_since: now,
             has_pinged: false,
-            closing_since: None,
+            moved_at: now,
+            is_closing: false,
         }
     }
 
-    /// Runs it to its end, tells the handler of that, and says whether it was ever open.
+    /// Runs it to its end, and says whether it was ever open.
     pub(crate) async fn run(mut self) -> bool {
         let end = match self.go().await {
             Ok(end) | Err(end) => end,
         };
-        let peer = self.connection.peer().copied();
-        let lost =
-            self.writing.iter().filter(|frame| frame.is_counted()).count() + self.connection.queued_count();
-        self.link.forget(lost as u64);
-        self.handler.closed(self.link, peer.as_ref(), &end);
-        peer.is_some()
+        self.attempt.end(end);
+        self.connection.peer().is_some()
     }
 
     async fn go(&mut self) -> Result<End, End> {
         loop {
-            self.link.hand_over(&mut self.connection);
-            if self.link.is_closing() {
-                if self.connection.peer().is_none() {
+            self.attempt.link().hand_over(&mut self.connection);
+            if self.attempt.link().is_closing() && !self.is_closing {
+                (self.is_closing, self.moved_at) = (true, Instant::now());
+                if self.connection.peer().is_none() && !self.connection.refuse(Refusal::Stopping) {
                     return Ok(End::Closed);
                 }
-                self.closing_since.get_or_insert_with(Instant::now);
             }
             self.fill();
             if self.writing.is_empty() && self.connection.is_done() {
@@ -101,7 +91,7 @@ impl<'a> Running<'a> {
                         return Ok(end);
                     }
                 }
-                () = self.link.stirred() => {}
+                () = self.attempt.link().stirred() => {}
                 () = sleep_until(self.deadline()) => self.wait_no_longer()?,
             }
         }
@@ -109,9 +99,12 @@ impl<'a> Running<'a> {
 
     /// Takes the frames that may be written next.
     fn fill(&mut self) {
+        let mut size: usize = self.writing.iter().map(|frame| frame.bytes().len()).sum();
         while self.writing.len() < BATCH
+            && size <= BATCH_SIZE
             && let Some(frame) = self.connection.transmit()
         {
+            size += frame.bytes().len();
             self.writing.push_back(frame);
         }
     }
@@ -123,13 +116,16 @@ impl<'a> Running<'a> {
         first.advance(self.written);
         let Some(count) = self.stream.write(&slices).map_err(End::Lost)? else { return Ok(()) };
         self.written += count;
-        while let Some(size) =
-            self.writing.front().map(|frame| frame.bytes().len()).filter(|size| *size <= self.written)
-        {
-            self.written -= size;
-            if self.writing.pop_front().is_some_and(|frame| frame.is_counted()) {
-                self.link.written(size);
+        while let Some(frame) = self.writing.front().filter(|_| self.written > 0) {
+            if frame.is_counted() {
+                self.moved_at = Instant::now();
             }
+            let Some(rest) = self.written.checked_sub(frame.bytes().len()) else { break };
+            self.written = rest;
+            if frame.is_counted() {
+                self.attempt.link().written(frame);
+            }
+            self.writing.pop_front();
         }
         Ok(())
     }
@@ -146,11 +142,11 @@ impl<'a> Running<'a> {
         (self.silent_since, self.has_pinged) = (Instant::now(), false);
         loop {
             match self.connection.poll() {
-                Ok(None) => return Ok(None),
-                Ok(Some(Event::Opened(peer))) => self.open(&peer),
+                Ok(None) => break,
+                Ok(Some(Event::Opened(peer))) => self.attempt.open(peer),
                 Ok(Some(Event::Received(header, body))) => {
-                    let receipt = self.link.receipt(header);
-                    self.handler.received(self.link, Received { header, body, receipt });
+                    self.moved_at = self.silent_since;
+                    self.attempt.receive(header, body);
                 }
                 Ok(Some(Event::Closed)) => return Ok(Some(End::Closed)),
                 Err(error) => {
@@ -161,26 +157,26 @@ impl<'a> Running<'a> {
                 }
             }
         }
-    }
-
-    fn open(&self, peer: &Peer) {
-        self.link.set_limits(peer);
-        self.handler.opened(self.link, peer);
+        if !self.connection.buffer().is_empty() {
+            // A part of a frame.
+            self.moved_at = self.silent_since;
+        }
+        Ok(None)
     }
 
     /// When something has to happen though nothing comes.
     fn deadline(&self) -> Instant {
-        let (since, patience) = match (self.connection.peer(), self.closing_since) {
-            (None, _) => (self.began, self.settings.handshake_timeout),
-            (Some(_), Some(since)) => (since, self.settings.silence_max),
-            (Some(_), None) if self.has_pinged => (self.silent_since, self.settings.silence_max),
-            (Some(_), None) => (self.silent_since, self.settings.ping_after),
+        let (since, patience) = match self.connection.peer() {
+            None => (self.began, self.settings.handshake_timeout),
+            Some(_) if self.is_closing => (self.moved_at, self.settings.silence_max),
+            Some(_) if self.has_pinged => (self.silent_since, self.settings.silence_max),
+            Some(_) => (self.silent_since, self.settings.ping_after),
         };
         since + patience
     }
 
     fn wait_no_longer(&mut self) -> Result<(), End> {
-        if self.connection.peer().is_none() || self.has_pinged || self.closing_since.is_some() {
+        if self.connection.peer().is_none() || self.has_pinged || self.is_closing {
             return Err(End::Silent);
         }
         self.has_pinged = true;
@@ -189,19 +185,21 @@ impl<'a> Running<'a> {
     }
 
     /// All is said. Waits until the other end has read it: a socket that is closed while something comes takes back what it has sent.
+    /// As long as something comes, it reads.
     async fn linger(&mut self) -> Result<End, End> {
         self.stream.finish().await.map_err(End::Lost)?;
-        let deadline = Instant::now() + self.settings.handshake_timeout;
+        let mut heard_at = Instant::now();
         let mut ignored = Vec::with_capacity(READ_SIZE);
         loop {
             tokio::select! {
                 ready = self.stream.ready(Interest::READABLE) => drop(ready.map_err(End::Lost)?),
-                () = sleep_until(deadline) => return Ok(End::Closed),
+                () = sleep_until(heard_at + self.settings.handshake_timeout) => return Ok(End::Closed),
             }
             ignored.clear();
             match self.stream.read(&mut ignored) {
                 Ok(Some(0)) | Err(_) => return Ok(End::Closed),
-                Ok(_) => {}
+                Ok(Some(_)) => heard_at = Instant::now(),
+                Ok(None) => {}
             }
         }
     }

@@ -39,6 +39,18 @@ impl Stream {
         Ok(Stream::Tcp(stream))
     }
 
+    /// What a listener took that is not of the runtime.
+    pub(crate) fn from_std_tcp(stream: std::net::TcpStream) -> io::Result<Self> {
+        stream.set_nonblocking(true)?;
+        Self::tcp(TcpStream::from_std(stream)?)
+    }
+
+    /// The same for a Unix socket.
+    pub(crate) fn from_std_unix(stream: std::os::unix::net::UnixStream) -> io::Result<Self> {
+        stream.set_nonblocking(true)?;
+        Ok(Stream::Unix(UnixStream::from_std(stream)?))
+    }
+
     pub(crate) async fn ready(&self, interest: Interest) -> io::Result<Ready> {
         each!(self, stream => stream.ready(interest).await)
     }

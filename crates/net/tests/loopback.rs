@@ -7,14 +7,16 @@ mod kit;
 use std::{collections::BTreeMap, io, time::Duration};
 
 use kit::{
-    CLIENT, DATA, Ears, Heard, NODE, dial, dial_as, introduction, listen, listen_with, local, message,
+    CLIENT, DATA, Ears, Hand, Heard, NODE, dial, dial_as, introduction, listen, listen_with, local, message,
 };
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpStream,
+    net::{TcpStream, UnixListener},
 };
 use tyr_net::{Address, End, Listener, Settings};
-use tyr_wire::connection::{Channel, Connection, Error, Frame, Introduction, Kind, Refusal, Unsent};
+use tyr_wire::connection::{
+    Channel, Connection, Error, Frame, Introduction, Kind, Limits, Party, Refusal, Unsent,
+};
 
 async fn raw(address: &Address) -> TcpStream {
     let Address::Tcp(host) = address else { panic!("it is a TCP address") };
@@ -216,6 +218,47 @@ async fn a_full_outbox_takes_no_more() {
 }
 
 #[tokio::test]
+async fn a_channel_that_takes_no_more_leaves_room_to_others() {
+    let settings = Settings { outbox_size_max: 50_000, ..Settings::default() };
+    let nowhere = Address::Unix("/nonexistent/socket".into());
+    let (dialer, _here) = dial_as(&nowhere, introduction(CLIENT), settings);
+    for channel in Channel::ALL {
+        dialer.link().send(message(channel, &[1; 49_980])).unwrap();
+        assert!(matches!(dialer.link().send(message(channel, b"")), Err(Unsent::Full(_))));
+    }
+    assert_eq!(dialer.link().waiting(), Channel::COUNT * 50_000);
+}
+
+#[tokio::test]
+async fn a_heartbeat_waits_behind_few_bytes_of_other_channels() {
+    const SIZE: usize = 100_000;
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("socket");
+    let socket = UnixListener::bind(&path).unwrap();
+    let (dialer, mut here) = dial(&Address::Unix(path));
+    let limits = Limits { body_size_max: 1 << 20, window: 64 << 20 };
+    let mut hand = Hand::welcome(socket.accept().await.unwrap().0, limits).await;
+    here.open().await;
+    for _ in 0..100 {
+        dialer.link().send(message(DATA, &[1; SIZE])).unwrap();
+    }
+    let before = dialer.link().waiting();
+    hand.stream.readable().await.unwrap();
+    // By now it writes, and no more fits the socket than this and a part of a frame.
+    let written = before - dialer.link().waiting() + SIZE;
+    dialer.link().send(message(Channel::ALL[0], b"heartbeat")).unwrap();
+    let mut ahead = 0;
+    loop {
+        let (header, body) = hand.frame().await;
+        if header.channel != DATA {
+            break;
+        }
+        ahead += body.len();
+    }
+    assert!(ahead <= written + (256 << 10) + 2 * SIZE, "{ahead} bytes, of which {written} were written");
+}
+
+#[tokio::test]
 async fn a_frame_that_the_peer_does_not_take_is_given_back() {
     let (listener, mut there) = listen(&local()).await;
     let (dialer, mut here) = dial(listener.address());
@@ -286,4 +329,18 @@ async fn a_socket_that_a_dead_process_left_is_replaced_and_a_live_one_is_not() {
     let (handler, _ears) = Ears::new();
     let second = Listener::bind(&address, introduction(NODE), handler, Settings::default()).await;
     assert_eq!(second.unwrap_err().kind(), io::ErrorKind::AddrInUse);
+}
+
+#[tokio::test]
+async fn a_newcomer_that_has_got_its_number_says_so_to_whoever_dials_then() {
+    let newcomer = Party::Newcomer { identity: 77 };
+    let (handler, _there) = Ears::new();
+    let me = Introduction { cluster: None, ..introduction(newcomer) };
+    let listener = Listener::bind(&local(), me, handler, Settings::default()).await.unwrap();
+    let nobodys = Introduction { cluster: None, ..introduction(CLIENT) };
+    let (_early, mut here) = dial_as(listener.address(), nobodys, Settings::default());
+    assert_eq!(here.open().await, newcomer);
+    listener.introduce(introduction(NODE));
+    let (_late, mut here) = dial(listener.address());
+    assert_eq!(here.open().await, NODE);
 }

@@ -6,7 +6,7 @@
 
 use tyr_proto::{
     Incarnation, Lease, LeaseTerms, NodeId, Replica, RingVersion, Time,
-    cluster::{Command, Fact, Identity, Position, Request, Response, Zone},
+    cluster::{Address, Command, Fact, Identity, Position, Request, Response, Zone},
 };
 
 /// What a node tells of itself when it registers, and how often it renews its lease.
@@ -18,6 +18,8 @@ pub struct Settings {
     pub zone: Zone,
     /// Its share of the load, relative to other members.
     pub weight: u32,
+    /// Where it listens.
+    pub address: Address,
     /// How long leases last. The same on all nodes.
     pub terms: LeaseTerms,
     /// It asks for its lease again after this many microseconds: several times within a lease, for an answer may be lost.
@@ -113,6 +115,7 @@ impl Member {
             memory_since: Incarnation::of(self.start, 0),
             zone: self.settings.zone.clone(),
             weight: self.settings.weight,
+            address: self.settings.address.clone(),
         }
     }
 
@@ -131,7 +134,7 @@ impl Member {
                 self.position = self.position.max(difference.next);
             }
             Response::Evicted(replica) if replica == self.me => self.begin_incarnation(),
-            Response::Evicted(_) | Response::Ring(_) | Response::Elsewhere(_) => {}
+            Response::Evicted(_) | Response::Ring(_) | Response::Elsewhere(_) | Response::Replied(_) => {}
         }
     }
 

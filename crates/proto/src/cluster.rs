@@ -28,7 +28,7 @@ use tyr_types::{Durability, KeyspaceId, KeyspaceName, KeyspaceSettings};
 pub use class::{ClassSettings, Keyspace, KeyspaceState, PARTITIONS_MAX, REPLICAS_MAX};
 pub use command::{Answer, Command, Refusal};
 pub use difference::{Difference, Fact, Position, Subject};
-pub use member::{Identity, Member, MemberState, Presence, ZONE_SIZE_MAX, Zone};
+pub use member::{ADDRESS_SIZE_MAX, Address, Identity, Member, MemberState, Presence, ZONE_SIZE_MAX, Zone};
 pub use partition::{Partition, Proposal};
 pub use plan::PlanStep;
 pub use request::{Request, Response};
@@ -148,17 +148,17 @@ impl Cluster {
         }
         match command {
             Command::Found(founders) => self.found(&founders),
-            Command::Register { identity, incarnation, memory_since, zone, weight } => {
-                self.register(Member {
+            Command::Register { identity, incarnation, memory_since, zone, weight, address } => self
+                .register(Member {
                     identity,
                     incarnation,
                     memory_since: memory_since.min(incarnation),
                     zone,
                     weight,
+                    address,
                     state: MemberState::Active,
                     presence: Presence::Present,
-                })
-            }
+                }),
             Command::Evict(replica) => self.evict(replica),
             Command::GiveUp(node) => self.give_up(node),
             Command::RemoveReplica { partition, epoch, by, replica } => {

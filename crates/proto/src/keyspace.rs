@@ -3,9 +3,9 @@
 use alloc::{collections::BTreeMap, vec::Vec};
 use core::ops::Range;
 
-use tyr_types::KeyspaceId;
+use tyr_types::{KeyspaceId, Result};
 
-use crate::{BlobName, PartitionId, Placement};
+use crate::{BlobName, KeyspaceSeed, Layout, PartitionCount, PartitionId, Placement, cluster};
 
 /// A keyspace as the protocol sees it. The placement never changes while the keyspace exists.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,6 +31,20 @@ pub struct Piece {
 }
 
 impl Keyspace {
+    /// A keyspace as the cluster manager tells of it and of its class. Fails with [`tyr_types::ErrorKind::Invalid`] if a setting is out
+    /// of bounds, which none is that comes from there.
+    pub fn of(known: &cluster::Keyspace, class: &cluster::ClassSettings) -> Result<Self> {
+        let mut seed = [0; 16];
+        seed[..8].copy_from_slice(&known.seed.to_le_bytes());
+        let placement = Placement {
+            class: known.class,
+            partitions: PartitionCount::new(class.partitions)?,
+            seed: KeyspaceSeed(seed),
+            layout: Layout::of(&known.settings)?,
+        };
+        Ok(Keyspace { placement, multi_version: known.settings.multi_version })
+    }
+
     /// The partition of a chunk.
     pub fn partition_of(&self, blob: &BlobName, chunk: u64) -> PartitionId {
         self.placement.partition_of(blob.key.as_bytes(), chunk)

@@ -1,8 +1,8 @@
 //! Whatever is encoded comes back, from the same bytes for ever. No bytes make a decoder panic or reserve memory that they do not
 //! justify, and what it accepts has no other encoding.
 //!
-//! `fixtures/layouts-1.txt` has the bytes of a value of every kind under version 1 of the protocol. After the version has been raised,
-//! `TYR_WRITE_FIXTURE=1 cargo test -p tyr-proto --test encoding` writes the file of the new one.
+//! `fixtures/layouts-N.txt` has the bytes of a value of every kind under version N of the protocol, the newest that is spoken. After the
+//! version has been raised, `TYR_WRITE_FIXTURE=1 cargo test -p tyr-proto --test encoding` writes the file of the new one.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -14,11 +14,12 @@ use std::{fmt::Write as _, fs, path::PathBuf};
 use samples::{Sample, damaged, first_bytes, kinds, samples};
 use tyr_proto::{
     Grant,
-    cluster::{Command, Fact},
+    cluster::{Command, Fact, Request, Response, Subject},
     encoding::from_bytes,
     entry::Entry,
     message::{Answer, Envelope, Message},
 };
+use tyr_wire::connection::VERSIONS;
 
 /// What accepts bytes gives the same back.
 fn expect_canonical(sample: &Sample, bytes: &[u8]) {
@@ -49,6 +50,9 @@ fn every_kind_has_a_sample() {
     assert_eq!(first_bytes("Answer"), kinds::<Answer>());
     assert_eq!(first_bytes("Command"), kinds::<Command>());
     assert_eq!(first_bytes("Fact"), kinds::<Fact>());
+    assert_eq!(first_bytes("Request"), kinds::<Request>());
+    assert_eq!(first_bytes("Response"), kinds::<Response>());
+    assert_eq!(first_bytes("Subject"), kinds::<Subject>());
     assert_eq!(first_bytes("Grant"), kinds::<Grant>());
 }
 
@@ -62,7 +66,8 @@ fn the_bytes_are_those_of_the_fixture() {
         });
         writeln!(text, "{} {hex}", sample.name).unwrap();
     }
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/layouts-1.txt");
+    let name = format!("tests/fixtures/layouts-{}.txt", VERSIONS.end());
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(name);
     if std::env::var_os("TYR_WRITE_FIXTURE").is_some() {
         fs::write(&path, &text).unwrap();
     }

@@ -6,9 +6,9 @@
 //! Invariants:
 //!
 //! - Nothing is given to the program before both have agreed, and nothing that is damaged, too large, or beyond its credit.
-//! - Whatever bytes come, memory is bounded: by one frame that is not complete, by the windows, and by the queue.
-//! - Frames of one channel arrive in the order in which they were sent. Frames of different channels may overtake one another, so that a
-//!   channel whose receiver is slow holds up no other one.
+//! - Whatever bytes come, memory is bounded: by one frame that is not complete, and for each channel by its window and its queue.
+//! - Frames of one channel arrive in the order in which they were sent. Frames of different channels may overtake one another, and have
+//!   neither credit nor a queue in common, so that a channel whose receiver is slow holds up no other one.
 //! - After an error nothing more is received; what a refusal or a farewell says can still be sent.
 //!
 //! Frames are neither numbered nor acknowledged: what is lost with a connection is said again by whoever needs it.
@@ -41,8 +41,7 @@ pub struct Connection {
     allowed: [Allowed; Channel::COUNT],
     /// Frames of the connection itself, which need no credit.
     control: VecDeque<Frame>,
-    queues: [VecDeque<Frame>; Channel::COUNT],
-    queued: usize,
+    queues: [Queue; Channel::COUNT],
     /// The channel whose turn it is.
     turn: usize,
 }
@@ -130,7 +129,14 @@ pub enum Unsent {
     NotOpen(Frame),
 }
 
-/// As many bytes wait in the queue of a connection for credit.
+/// Frames of a channel that wait for credit, and their bytes.
+#[derive(Debug, Default)]
+struct Queue {
+    frames: VecDeque<Frame>,
+    size: usize,
+}
+
+/// As many bytes wait for credit on each channel of a connection; a single frame may be larger.
 pub const QUEUE_SIZE_MAX: usize = 64 << 20;
 
 impl Connection {
@@ -148,7 +154,7 @@ impl Connection {
     }
 
     fn new(me: Introduction, phase: Phase) -> Self {
-        debug_assert!(me.limits.are_sound(), "a window has room for the largest frame");
+        debug_assert!(me.limits.are_sound(), "a window has room for two frames of the largest size");
         Connection {
             granted: [Granted::new(me.limits.window); Channel::COUNT],
             me,
@@ -159,7 +165,6 @@ impl Connection {
             allowed: [Allowed::default(); Channel::COUNT],
             control: VecDeque::new(),
             queues: Default::default(),
-            queued: 0,
             turn: 0,
         }
     }
@@ -174,14 +179,10 @@ impl Connection {
         self.phase == Phase::Open
     }
 
-    /// How many frames wait for credit.
-    pub fn queued_count(&self) -> usize {
-        self.queues.iter().map(VecDeque::len).sum()
-    }
-
     /// Bytes that are held for the program or wait for credit.
     pub fn held(&self) -> u64 {
-        self.queued as u64 + self.granted.iter().map(Granted::held).sum::<u64>()
+        let queued: usize = self.queues.iter().map(|queue| queue.size).sum();
+        queued as u64 + self.granted.iter().map(Granted::held).sum::<u64>()
     }
 }
 
@@ -209,7 +210,6 @@ impl Connection {
             Err(error) => {
                 self.phase = Phase::Failed(error.clone());
                 self.queues = Default::default();
-                self.queued = 0;
                 self.buffer = Vec::new();
                 self.start = 0;
                 Err(error)
@@ -296,7 +296,8 @@ impl Connection {
     /// The program needs the bytes of a frame no more: the other end may send as many.
     pub fn consume(&mut self, header: &Header) {
         let total = self.granted[header.channel.index()].consume(header.frame_size());
-        if let Some(total) = total.filter(|_| self.is_open()) {
+        // Who has nothing more to say goes on listening: the other end may have to get rid of something before it hears the rest.
+        if let Some(total) = total.filter(|_| matches!(self.phase, Phase::Open | Phase::Closing)) {
             self.control.push_back(Frame::control(Kind::Credit, header.channel, &total.to_le_bytes()));
         }
     }
@@ -312,12 +313,13 @@ impl Connection {
         if frame.body_size() as u64 > u64::from(peer.limits.body_size_max) {
             return Err(Unsent::TooLarge(frame));
         }
-        let queued = self.queued + frame.bytes().len();
-        if queued > QUEUE_SIZE_MAX && self.queued > 0 {
+        let queue = &mut self.queues[frame.channel().index()];
+        let size = queue.size + frame.bytes().len();
+        if size > QUEUE_SIZE_MAX && queue.size > 0 {
             return Err(Unsent::Full(frame));
         }
-        self.queued = queued;
-        self.queues[frame.channel().index()].push_back(frame);
+        queue.size = size;
+        queue.frames.push_back(frame);
         Ok(())
     }
 
@@ -335,12 +337,13 @@ impl Connection {
         }
     }
 
-    /// Refuses a dialer, whatever it says.
-    pub fn refuse(&mut self, refusal: Refusal) {
+    /// Refuses a dialer, whatever it says. False if there is none to be refused: this end has dialed, or both have agreed.
+    pub fn refuse(&mut self, refusal: Refusal) -> bool {
         if self.phase == Phase::Listening {
             self.control.push_back(handshake::refused(&self.me, &refusal));
             self.phase = Phase::Failed(Error::Refused(refusal));
         }
+        matches!(self.phase, Phase::Failed(_))
     }
 
     /// The next frame to be written; `None` if there is none that the credit allows.
@@ -350,14 +353,15 @@ impl Connection {
         }
         for step in 0..Channel::COUNT {
             let channel = (self.turn + step) % Channel::COUNT;
-            let Some(size) = self.queues[channel].front().map(|frame| frame.bytes().len()) else { continue };
+            let queue = &mut self.queues[channel];
+            let Some(size) = queue.frames.front().map(|frame| frame.bytes().len()) else { continue };
             if self.allowed[channel].take(size) {
                 self.turn = channel + 1;
-                self.queued -= size;
-                return self.queues[channel].pop_front();
+                queue.size -= size;
+                return queue.frames.pop_front();
             }
         }
-        if self.phase == Phase::Closing && self.queued == 0 {
+        if self.phase == Phase::Closing && self.queues.iter().all(|queue| queue.frames.is_empty()) {
             self.phase = Phase::Closed;
             return Some(Frame::control(Kind::Close, Channel::default(), &[]));
         }

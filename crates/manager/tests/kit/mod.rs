@@ -18,7 +18,7 @@ use tyr_manager::{
 };
 use tyr_proto::{
     ClassId, Grant, Incarnation, Lease, LeaseRequest, LeaseTerms, NodeId, Replica, Time, UpkeepTerms,
-    cluster::{Answer, ClassSettings, Cluster, ClusterId, Command, Identity, Refusal, Reply, Zone},
+    cluster::{Address, Answer, ClassSettings, Cluster, ClusterId, Command, Identity, Refusal, Reply, Zone},
 };
 use tyr_sim_env::{Drift, SimTasks, Sleep, here};
 
@@ -425,6 +425,7 @@ async fn register(net: &SimNet, incarnation: Incarnation, memory_since: Incarnat
         memory_since,
         zone: Zone::new("z").unwrap(),
         weight: 1,
+        address: Address::new("host:1").unwrap(),
     };
     loop {
         match propose(net, command.clone()).await {

@@ -6,16 +6,19 @@
 use std::{sync::Arc, time::Duration};
 
 use tokio::{
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
     sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
     time::timeout,
 };
 use tyr_net::{Address, Dialer, End, Handler, Link, Listener, Receipt, Received, Settings};
-use tyr_wire::connection::{Channel, Frame, Header, Introduction, Kind, Limits, Party, Peer};
+use tyr_wire::connection::{
+    Channel, Connection, Event, Frame, Header, Introduction, Kind, Limits, Party, Peer,
+};
 
 /// What a handler was told.
 #[derive(Debug)]
 pub enum Heard {
-    Opened(Party),
+    Opened(Party, Link),
     Frame(Header, Vec<u8>, Receipt),
     Closed(Option<Party>, End),
 }
@@ -24,12 +27,12 @@ pub enum Heard {
 pub struct Teller(UnboundedSender<Heard>);
 
 impl Handler for Teller {
-    fn opened(&self, _: &Link, peer: &Peer) {
-        let _ = self.0.send(Heard::Opened(peer.party));
+    fn opened(&self, link: &Link, peer: &Peer) {
+        let _ = self.0.send(Heard::Opened(peer.party, link.clone()));
     }
 
     fn received(&self, link: &Link, frame: Received<'_>) {
-        let Received { header, body, receipt } = frame;
+        let Received { header, body, receipt, .. } = frame;
         if header.kind == Kind::Request {
             let reply = Frame::reply(header.channel, header.request, |out| out.extend_from_slice(body));
             link.send(reply.unwrap()).unwrap();
@@ -88,11 +91,22 @@ impl Ears {
 
     /// The next connection.
     pub async fn open(&mut self) -> Party {
+        self.opened().await.0
+    }
+
+    /// The next connection, with its link.
+    pub async fn opened(&mut self) -> (Party, Link) {
         loop {
-            if let Heard::Opened(party) = self.next().await {
-                return party;
+            if let Heard::Opened(party, link) = self.next().await {
+                return (party, link);
             }
         }
+    }
+
+    /// Waits until nobody is left who could tell anything; nothing was told meanwhile.
+    pub async fn hear_no_more(&mut self) {
+        let heard = timeout(Duration::from_secs(100), self.0.recv()).await.expect("nobody is left");
+        assert!(heard.is_none(), "{heard:?}");
     }
 }
 
@@ -129,4 +143,34 @@ pub fn dial(address: &Address) -> (Dialer, Ears) {
 pub fn dial_as(address: &Address, me: Introduction, settings: Settings) -> (Dialer, Ears) {
     let (handler, ears) = Ears::new();
     (Dialer::new(address.clone(), me, handler, settings), ears)
+}
+
+/// A listener's end that a test holds in its hands.
+pub struct Hand<S> {
+    pub stream: S,
+    connection: Connection,
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Hand<S> {
+    /// Agrees with whoever has dialed.
+    pub async fn welcome(stream: S, limits: Limits) -> Self {
+        let connection = Connection::listen(Introduction { limits, ..introduction(NODE) });
+        let mut hand = Hand { stream, connection };
+        while !matches!(hand.connection.poll(), Ok(Some(Event::Opened(_)))) {
+            assert!(hand.stream.read_buf(hand.connection.buffer()).await.unwrap() > 0);
+        }
+        let welcome = hand.connection.transmit().unwrap();
+        hand.stream.write_all(welcome.bytes()).await.unwrap();
+        hand
+    }
+
+    /// The next frame for a program.
+    pub async fn frame(&mut self) -> (Header, Vec<u8>) {
+        loop {
+            if let Some(Event::Received(header, body)) = self.connection.poll().unwrap() {
+                return (header, body.to_vec());
+            }
+            assert!(self.stream.read_buf(self.connection.buffer()).await.unwrap() > 0);
+        }
+    }
 }

@@ -2,7 +2,7 @@
 
 use tyr_proto::{
     LeaseTerms, NodeId, Replica, RingVersion, Time,
-    cluster::{Command, Difference, Identity, Position, Request, Response, Zone},
+    cluster::{Address, Command, Difference, Identity, Position, Request, Response, Zone},
 };
 
 use super::{Member, Notice, Settings};
@@ -12,6 +12,7 @@ fn member() -> Member {
         identity: Identity(7),
         zone: Zone::new("z").expect("a short name"),
         weight: 1,
+        address: Address::new("host:1").expect("a short address"),
         terms: LeaseTerms { length: 1_000, drift_max: 0 },
         renew_after: 100,
     };

@@ -4,7 +4,7 @@ use std::{num::NonZeroU32, sync::Arc};
 
 use tyr_proto::{
     ClassId, Configuration, Epoch, Keyspaces, LeaseTerms, NodeId, Output, PartitionId, RingVersion, Time,
-    cluster::{ClassSettings, Difference, Fact, Identity, Position, Request, Response, Zone},
+    cluster::{Address, ClassSettings, Difference, Fact, Identity, Position, Request, Response, Zone},
 };
 use tyr_types::{Durability, Error};
 
@@ -22,6 +22,7 @@ fn node(shards: u32) -> Node {
         identity: Identity(1),
         zone: Zone::new("z").expect("a short name"),
         weight: 1,
+        address: Address::new("host:1").expect("a short address"),
         terms: LeaseTerms::default(),
         renew_after: 1,
     };

@@ -5,7 +5,7 @@ use core::fmt;
 
 use tyr_types::{KeyspaceId, KeyspaceName, KeyspaceSettings};
 
-use super::{ClassSettings, Identity, Zone};
+use super::{Address, ClassSettings, Identity, Zone};
 use crate::{ClassId, Epoch, Incarnation, NodeId, PartitionId, Replica, RingVersion};
 
 /// A change of the cluster. Commands are repeated when an answer is lost; each says how it takes that.
@@ -28,6 +28,8 @@ pub enum Command {
         zone: Zone,
         /// Its share of the load, relative to other members.
         weight: u32,
+        /// Where it listens.
+        address: Address,
     },
     /// The lease of an incarnation has run out: it serves nothing any more. Proposed only by the holder of the leases.
     Evict(Replica),

@@ -40,6 +40,34 @@ impl fmt::Display for Zone {
     }
 }
 
+/// Where a node listens, as text: `host:port` or `unix:/path`, 1 to 255 bytes. What it means is for whoever dials.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Address(String);
+
+impl Address {
+    /// Checks and takes the text.
+    pub fn new(text: &str) -> Result<Self> {
+        if text.is_empty() || text.len() > ADDRESS_SIZE_MAX {
+            return Err(Error::invalid(format!(
+                "an address has 1 to {ADDRESS_SIZE_MAX} bytes, not {}",
+                text.len()
+            )));
+        }
+        Ok(Address(text.into()))
+    }
+
+    /// The address as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
 /// What the operators want of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MemberState {
@@ -75,6 +103,8 @@ pub struct Member {
     pub zone: Zone,
     /// Its share of the load, relative to other members. Zero: none.
     pub weight: u32,
+    /// Where its newest incarnation listens.
+    pub address: Address,
     /// What the operators want of it.
     pub state: MemberState,
     /// Whether its newest incarnation may hold roles.
@@ -94,5 +124,7 @@ impl Member {
     }
 }
 
+/// The longest address, in bytes.
+pub const ADDRESS_SIZE_MAX: usize = 255;
 /// The longest name of a zone, in bytes.
 pub const ZONE_SIZE_MAX: usize = 64;

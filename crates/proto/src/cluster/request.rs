@@ -2,13 +2,13 @@
 //!
 //! Any of the two may be lost, come twice, or come late: everything here may be asked again.
 
-use super::{Command, Difference, Position};
+use super::{Command, Difference, Position, Reply};
 use crate::{LeaseRequest, NodeId, Replica, RingVersion};
 
 /// What is asked of a node on which the cluster manager may run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// A command, of which the sender hears by what changes.
+    /// A command. What a node reports again and is no news may stay without an answer.
     Command(Command),
     /// A node starts or goes on as a new incarnation: who it will be, and the command [`Command::Register`].
     Register(Replica, Command),
@@ -31,4 +31,6 @@ pub enum Response {
     Ring(Difference),
     /// It does not lead, or is not sure; who does, as far as it knows.
     Elsewhere(Option<NodeId>),
+    /// What a command answers.
+    Replied(Reply),
 }

@@ -25,6 +25,7 @@ fn registration(node: u32, incarnation: u64, memory_since: u64) -> Command {
         memory_since: Incarnation(memory_since),
         zone: Zone::new(&format!("zone {node}")).unwrap(),
         weight: 1,
+        address: Address::new(&format!("host{node}:{incarnation}")).unwrap(),
     }
 }
 
@@ -316,7 +317,9 @@ fn a_plan_spreads_partitions_and_primaries_by_weight_and_zone() {
         let zone = Zone::new(&format!("{}", node % 3)).unwrap();
         let identity = Identity(u128::from(node));
         let incarnation = Incarnation(1);
-        let command = Command::Register { identity, incarnation, memory_since: incarnation, zone, weight: 1 };
+        let address = Address::new("host:1").unwrap();
+        let memory_since = incarnation;
+        let command = Command::Register { identity, incarnation, memory_since, zone, weight: 1, address };
         accept(&mut cluster, command);
     }
     let class = ClassSettings { partitions: 64, ..ClassSettings::new(3) };

@@ -6,8 +6,8 @@ use super::{Decode, Decoder, Encode, Encoder, Malformed};
 use crate::{
     ZoneRule,
     cluster::{
-        Answer, ClassSettings, ClusterId, Command, Difference, Fact, Identity, Keyspace, KeyspaceState,
-        Member, MemberState, Presence, Proposal, Refusal, Request, Response, Subject, Zone,
+        Address, Answer, ClassSettings, ClusterId, Command, Difference, Fact, Identity, Keyspace,
+        KeyspaceState, Member, MemberState, Presence, Proposal, Refusal, Request, Response, Subject, Zone,
     },
     layout,
 };
@@ -17,7 +17,7 @@ layout!(struct Identity(bits));
 
 layout!(enum Command {
     0 => Found(founders),
-    1 => Register { identity, incarnation, memory_since, zone, weight },
+    1 => Register { identity, incarnation, memory_since, zone, weight, address },
     2 => Evict(replica),
     3 => GiveUp(node),
     4 => RemoveReplica { partition, epoch, by, replica },
@@ -37,7 +37,7 @@ layout!(enum Refusal {
     0 => NotFounded, 1 => Stale, 2 => NotFound, 3 => Taken, 4 => NotEntitled, 5 => TooFew, 6 => Busy, 7 => Invalid,
 });
 
-layout!(struct Member { identity, incarnation, memory_since, zone, weight, state, presence });
+layout!(struct Member { identity, incarnation, memory_since, zone, weight, address, state, presence });
 layout!(enum MemberState { 0 => Active, 1 => Draining, 2 => Left });
 layout!(enum Presence { 0 => Present, 1 => Evicted, 2 => GivenUp });
 layout!(struct ClassSettings { replicas, min_replicas, partitions, durability, zones } check |settings: &ClassSettings| {
@@ -62,6 +62,7 @@ layout!(enum Response {
     2 => Evicted(replica),
     3 => Ring(difference),
     4 => Elsewhere(leader),
+    5 => Replied(reply),
 });
 layout!(enum Subject { 0 => Class(id), 1 => Member(node), 2 => Keyspace(id), 3 => Partition(id), 4 => Version });
 
@@ -74,5 +75,17 @@ impl Encode for Zone {
 impl Decode for Zone {
     fn decode(input: &mut Decoder<'_>) -> Result<Self, Malformed> {
         Zone::new(&String::decode(input)?).map_err(|_| Malformed("a zone's name is out of bounds"))
+    }
+}
+
+impl Encode for Address {
+    fn encode(&self, out: &mut Encoder) {
+        self.as_str().encode(out);
+    }
+}
+
+impl Decode for Address {
+    fn decode(input: &mut Decoder<'_>) -> Result<Self, Malformed> {
+        Address::new(&String::decode(input)?).map_err(|_| Malformed("an address is out of bounds"))
     }
 }

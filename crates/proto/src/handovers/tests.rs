@@ -7,7 +7,7 @@ use alloc::{vec, vec::Vec};
 use super::*;
 use crate::{
     ClassId, Grant, Incarnation, LeaseRequest, LeaseTerms, NodeId, Replica,
-    cluster::{ClassSettings, ClusterId, Command, Identity, Zone},
+    cluster::{Address, ClassSettings, ClusterId, Command, Identity, Zone},
 };
 
 const P: PartitionId = PartitionId { class: ClassId(0), index: 0 };
@@ -31,6 +31,7 @@ fn leaving() -> Cluster {
         memory_since: Incarnation(1),
         zone: Zone::new("z").unwrap(),
         weight: 1,
+        address: Address::new("host:1").unwrap(),
     }));
     let settings = ClassSettings { partitions: 1, ..ClassSettings::new(3) };
     commands.extend([Command::CreateClass(ClassId(0), settings), retarget(&[1, 2, 3]), retarget(&[2, 3])]);

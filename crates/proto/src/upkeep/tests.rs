@@ -7,7 +7,7 @@ use alloc::{format, vec};
 use super::*;
 use crate::{
     Incarnation, Replica,
-    cluster::{ClassSettings, ClusterId, Identity, Partition, Zone},
+    cluster::{Address, ClassSettings, ClusterId, Identity, Partition, Zone},
 };
 
 const CLASS: ClassId = ClassId(0);
@@ -20,6 +20,7 @@ fn register(node: u32) -> Command {
         memory_since: Incarnation(1),
         zone: Zone::new(&format!("z{node}")).unwrap(),
         weight: 1,
+        address: Address::new(&format!("host{node}:1")).unwrap(),
     }
 }
 
@@ -131,9 +132,9 @@ fn a_node_that_comes_back_in_time_keeps_what_it_has() {
     let dead = Replica { node: NodeId(2), incarnation: Incarnation(1) };
     cluster.apply(Command::Evict(dead)).unwrap();
     follow(&mut cluster, &mut upkeep, 500);
-    let Command::Register { identity, zone, weight, .. } = register(2) else { unreachable!() };
+    let Command::Register { identity, zone, weight, address, .. } = register(2) else { unreachable!() };
     let again = Incarnation(2);
-    let back = Command::Register { identity, incarnation: again, memory_since: again, zone, weight };
+    let back = Command::Register { identity, incarnation: again, memory_since: again, zone, weight, address };
     cluster.apply(back).unwrap();
     assert_eq!(follow(&mut cluster, &mut upkeep, 2_000), 0);
     assert_eq!(targets(&cluster), before);

@@ -10,7 +10,9 @@ use tyr_proto::{
     Keyspace, KeyspaceSeed, Layout, LeaseRequest, NodeId, Operation, OperationResult, Outcome,
     PartitionCount, PartitionId, Placement, Plan, Refusal, Replica, ResultValue, RingVersion, Seen,
     SessionId, Stage, Stand, State, Time, TransactionId, ZoneRule,
-    cluster::{self, ClassSettings, Cluster, ClusterId, Command, Identity, Position, Proposal, Zone},
+    cluster::{
+        self, Address, ClassSettings, Cluster, ClusterId, Command, Identity, Position, Proposal, Zone,
+    },
     encoding::{Decode, Encode, Malformed, from_bytes, to_bytes},
     entry::{
         ChunkOperation, ChunkWrite, ChunkWrites, Entry, ExistenceEffect, HeadEffect, Link, Part, Prepare,
@@ -72,6 +74,15 @@ pub fn samples() -> Vec<Sample> {
         all.push(sample(&format!("Reply::{reply:?}"), &reply));
     }
     let cluster = cluster();
+    for request in requests() {
+        all.push(sample(&format!("Request::{}", variant(&request)), &request));
+    }
+    for response in responses(&cluster) {
+        all.push(sample(&format!("Response::{}", variant(&response)), &response));
+    }
+    for subject in subjects() {
+        all.push(sample(&format!("Subject::{}", variant(&subject)), &subject));
+    }
     for fact in cluster.changes_since(Position::default(), 1000).facts {
         all.push(sample(&format!("Fact::{}", variant(&fact)), &fact));
     }
@@ -472,6 +483,7 @@ fn register(number: u32) -> Command {
         memory_since: Incarnation(3),
         zone: Zone::new("rack 1").unwrap(),
         weight: 100,
+        address: Address::new("host-1:7300").unwrap(),
     }
 }
 
@@ -502,6 +514,42 @@ fn replies() -> Vec<cluster::Reply> {
         Answer::KeyspaceCreated(KeyspaceId(1), RingVersion(300)),
     ];
     answers.into_iter().map(Ok).chain(refusals.into_iter().map(Err)).collect()
+}
+
+fn requests() -> Vec<cluster::Request> {
+    use cluster::Request;
+    let lease = LeaseRequest { holder: replica(1), sent: Time(1_000_000) };
+    vec![
+        Request::Command(Command::Drain(NodeId(3))),
+        Request::Register(replica(2), register(2)),
+        Request::Lease(lease, Position::whole(RingVersion(7))),
+        Request::Ring(RingVersion(300)),
+    ]
+}
+
+fn responses(cluster: &Cluster) -> Vec<cluster::Response> {
+    use cluster::Response;
+    let lease = LeaseRequest { holder: replica(1), sent: Time(1_000_000) };
+    vec![
+        Response::Registered(NodeId(2)),
+        Response::Granted(lease, cluster.changes_since(Position::default(), 2)),
+        Response::Evicted(replica(2)),
+        Response::Ring(cluster.changes_since(Position::default(), 1)),
+        Response::Elsewhere(Some(NodeId(3))),
+        Response::Replied(Ok(cluster::Answer::Done(RingVersion(9)))),
+        Response::Replied(Err(cluster::Refusal::TooFew)),
+    ]
+}
+
+fn subjects() -> Vec<cluster::Subject> {
+    use cluster::Subject;
+    vec![
+        Subject::Class(ClassId(1)),
+        Subject::Member(NodeId(300)),
+        Subject::Keyspace(KeyspaceId(5)),
+        Subject::Partition(partition(7)),
+        Subject::Version,
+    ]
 }
 
 /// A cluster in which something waits, something was dropped, and somebody was evicted.

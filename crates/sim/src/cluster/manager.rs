@@ -2,7 +2,7 @@
 
 use tyr_proto::{
     Grant, Handovers, LeaseRequest, LeaseTerms, Leases, Replica, Time, Upkeep, UpkeepTerms,
-    cluster::{Answer, Cluster, ClusterId, Command, Identity, Position, Request, Response, Zone},
+    cluster::{Address, Answer, Cluster, ClusterId, Command, Identity, Position, Request, Response, Zone},
 };
 
 /// Leases of simulated nodes.
@@ -53,7 +53,7 @@ impl Manager {
         self.leaderless_until = Some(until);
     }
 
-    /// Answers a node or client.
+    /// Answers a node or client. Nobody here waits for what a command answers, so that is not told.
     pub fn handle(&mut self, now: Time, request: Request) -> Option<Response> {
         if !self.leases.is_leading() {
             return None;
@@ -120,5 +120,6 @@ pub fn register(node: u32, incarnation: u64, memory_since: u64) -> Command {
         memory_since: tyr_proto::Incarnation(memory_since),
         zone: Zone::new(&format!("z{node}")).expect("a short name"),
         weight: 1,
+        address: Address::new(&format!("host{node}:1")).expect("a short address"),
     }
 }

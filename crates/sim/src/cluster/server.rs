@@ -5,7 +5,7 @@ use std::{num::NonZeroU32, sync::Arc};
 use tyr_node::{Member, Node, Settings, Stored};
 use tyr_proto::{
     Incarnation, Keyspaces, NodeId, Output, Replica, Time,
-    cluster::{Identity, Request, Response, Zone},
+    cluster::{Address, Identity, Request, Response, Zone},
     message::Envelope,
 };
 use tyr_sim_env::Drift;
@@ -175,6 +175,7 @@ impl Server {
             identity: identity(self.number),
             zone: Zone::new(&format!("z{}", self.number.0)).expect("a short name"),
             weight: 1,
+            address: Address::new(&format!("host{}:1", self.number.0)).expect("a short address"),
             terms: TERMS,
             renew_after: RENEW_AFTER,
         };

@@ -381,7 +381,9 @@ impl Voters {
         let Some((voter, _)) = self.running(node) else { return };
         let sent = self.sent.clone();
         self.tasks.start(node.0, async move {
-            let response = voter.serve(request).await;
+            // Nobody here waits for what a command answers.
+            let is_awaited = |response: &Response| !matches!(response, Response::Replied(_));
+            let response = voter.serve(request).await.filter(is_awaited);
             sent.lock().extend(response.map(|response| match asker {
                 Asker::Node(to) => Letter::Node(Way { from: node, to }, response),
                 Asker::Client(to) => Letter::Client(to, response),

@@ -1,6 +1,8 @@
 //! Credit: how many bytes may be on their way on a channel, counted from the beginning of the connection.
 //!
 //! Both ends begin with the receiver's window. Totals only grow, so a credit that comes twice, or after a later one, changes nothing.
+//! Credit is granted once half of the window is free again. Before that, a receiver that is done with all that came has granted more
+//! than half of the window beyond it, which is enough for a frame of any size that the limits allow: no channel stalls.
 
 use super::Error;
 

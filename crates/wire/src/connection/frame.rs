@@ -181,7 +181,8 @@ impl Frame {
         self.0.len() - FRAME_HEADER_SIZE
     }
 
-    pub(super) fn channel(&self) -> Channel {
+    /// What its body belongs to.
+    pub fn channel(&self) -> Channel {
         Channel(self.0[9])
     }
 }

@@ -5,7 +5,7 @@
 use alloc::vec::Vec;
 use core::{fmt, ops::RangeInclusive};
 
-use super::{BODY_SIZE_MAX, Channel, Error, Frame, Kind};
+use super::{BODY_SIZE_MAX, Channel, Error, FRAME_HEADER_SIZE, Frame, Kind};
 use crate::{Malformed, Reader};
 
 /// The versions of the protocol that this program speaks.
@@ -38,22 +38,25 @@ pub enum Party {
 pub struct Limits {
     /// The largest body of a frame.
     pub body_size_max: u32,
-    /// Bytes of frames that may be on their way or waiting on one channel; room for one frame of the largest size at least.
+    /// Bytes of frames that may be on their way or waiting on one channel; room for two frames of the largest size at least. Credit is
+    /// granted when half of the window is free again, and what is left meanwhile must do for any frame: else both ends wait for ever.
     pub window: u32,
 }
 
 impl Limits {
-    /// Whether every frame that may be sent fits the window.
+    /// Whether every frame that may be sent fits half of the window.
     pub fn are_sound(&self) -> bool {
-        let frame_size_max = u64::from(self.body_size_max) + super::FRAME_HEADER_SIZE as u64;
-        u64::from(self.body_size_max) <= BODY_SIZE_MAX as u64 && frame_size_max <= u64::from(self.window)
+        let frame_size_max = u64::from(self.body_size_max) + FRAME_HEADER_SIZE as u64;
+        u64::from(self.body_size_max) <= BODY_SIZE_MAX as u64 && 2 * frame_size_max <= u64::from(self.window)
     }
 }
 
 impl Default for Limits {
-    /// Bodies up to 16 MiB, and a window of twice that.
+    /// Bodies up to 16 MiB, and a window of two such frames.
+    #[expect(clippy::cast_possible_truncation, reason = "a header has few bytes")]
     fn default() -> Self {
-        Limits { body_size_max: 16 << 20, window: 32 << 20 }
+        let body_size_max = 16 << 20;
+        Limits { body_size_max, window: 2 * (body_size_max + FRAME_HEADER_SIZE as u32) }
     }
 }
 
@@ -268,7 +271,7 @@ fn read_party(reader: &mut Reader<'_>) -> Result<(Party, Limits), Malformed> {
     };
     let limits = Limits { body_size_max: reader.u32()?, window: reader.u32()? };
     if !limits.are_sound() {
-        return Err(Malformed("a window has no room for the largest frame"));
+        return Err(Malformed("a window has no room for two frames of the largest size"));
     }
     Ok((party, limits))
 }

@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use alloc::vec::Vec;
+use alloc::{vec, vec::Vec};
 
 use super::*;
 
@@ -161,6 +161,45 @@ fn nothing_is_sent_beyond_the_credit_and_channels_do_not_hold_one_another_up() {
     assert_eq!(carry(&mut dialer, &mut listener).unwrap(), [[3; 1000], [4; 1000]]);
 }
 
+/// A frame of one size and then one of the largest, from an end whose receiver is done with everything at once.
+fn comes_through(limits: Limits, first: u32) {
+    let (mut dialer, mut listener) = opened(client(), Introduction { limits, ..node(1) });
+    for body_size in [first, limits.body_size_max, limits.body_size_max] {
+        let body = vec![0; body_size as usize];
+        dialer.send(message(DATA, &body)).unwrap();
+        let frame =
+            dialer.transmit().unwrap_or_else(|| panic!("{first} and then {body_size} stall {limits:?}"));
+        listener.receive(frame.bytes());
+        let Some(Event::Received(header, _)) = listener.poll().unwrap() else { panic!("it came") };
+        listener.consume(&header);
+        carry(&mut listener, &mut dialer).unwrap();
+    }
+}
+
+#[test]
+fn no_channel_stalls_while_the_receiver_is_done_with_what_comes() {
+    for body_size_max in 0..100 {
+        let of = |window| Limits { body_size_max, window };
+        let smallest = (0..).map(of).find(Limits::are_sound).unwrap();
+        (0..=body_size_max).for_each(|first| comes_through(smallest, first));
+    }
+    let limits = Limits::default();
+    for first in [0, limits.body_size_max - 1, limits.body_size_max] {
+        comes_through(limits, first);
+    }
+}
+
+#[test]
+fn the_queue_of_one_channel_takes_no_room_from_another() {
+    let limits = Limits { body_size_max: 8 << 20, window: 32 << 20 };
+    let (mut dialer, _) = opened(client(), Introduction { limits, ..node(1) });
+    let large = message(DATA, &vec![0; 8 << 20]);
+    let sent = (0..100).take_while(|_| dialer.send(large.clone()).is_ok()).count();
+    assert_eq!(sent, QUEUE_SIZE_MAX / large.bytes().len());
+    assert!(matches!(dialer.send(message(DATA, &vec![0; 8 << 20])), Err(Unsent::Full(_))));
+    dialer.send(message(OTHER, &vec![0; 8 << 20])).unwrap();
+}
+
 #[test]
 fn who_ignores_its_credit_is_cut_off() {
     let (_, mut listener) = opened(client(), node(1));
@@ -241,6 +280,22 @@ fn a_ping_is_answered_and_many_do_not_fill_memory() {
         listener.poll().unwrap();
     }
     assert_eq!(core::iter::from_fn(|| listener.transmit()).count(), CONTROL_MAX);
+}
+
+#[test]
+fn who_has_said_all_still_grants_credit() {
+    let (mut dialer, mut listener) = opened(client(), node(1));
+    for number in 0..4 {
+        dialer.send(message(DATA, &[number; 1000])).unwrap();
+        listener.send(message(DATA, &[number; 1000])).unwrap();
+    }
+    dialer.close();
+    carry(&mut dialer, &mut listener).unwrap();
+    assert_eq!(carry(&mut listener, &mut dialer).unwrap().len(), 3);
+    let (header, _) = Header::parse(message(DATA, &[0; 1000]).bytes(), 1000).unwrap().unwrap();
+    (0..3).for_each(|_| dialer.consume(&header));
+    carry(&mut dialer, &mut listener).unwrap();
+    assert_eq!(carry(&mut listener, &mut dialer).unwrap(), [[3; 1000]]);
 }
 
 #[test]
