@@ -19,6 +19,7 @@ mod start;
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
+    ops::RangeInclusive,
     sync::Arc,
     task::{Context, Poll},
 };
@@ -58,8 +59,8 @@ pub struct Journal {
     limits: Limits,
     tails: BTreeMap<PartitionId, Tail>,
     due: BTreeSet<PartitionId>,
-    /// Partitions with entries that a checkpoint has replaced.
-    untrimmed: BTreeSet<PartitionId>,
+    /// Entries that a committed checkpoint has replaced, to be deleted.
+    untrimmed: VecDeque<Replaced>,
     queue: VecDeque<Batch>,
     committed: VecDeque<(Ticket, Vec<Stored>)>,
     /// Of classes in memory.
@@ -67,6 +68,9 @@ pub struct Journal {
     failure: Option<Error>,
     is_full: bool,
 }
+
+/// Entries of one log.
+type Replaced = (PartitionId, RangeInclusive<u64>);
 
 /// Sizes in bytes that depend on the store's.
 #[derive(Clone, Copy, Debug)]
@@ -81,8 +85,6 @@ struct Limits {
 #[derive(Debug, Default)]
 struct Tail {
     base: Base,
-    /// Entries up to here are deleted; those from there to the base's start will be.
-    trimmed: u64,
     last: u64,
     /// What has been logged since the last checkpoint.
     weight: u64,
@@ -182,39 +184,55 @@ impl Journal {
         self.fold(id, base, log.last(), partition.state());
     }
 
-    /// Replaces what stands for the beginning of a log, and drops the entries after its end. Those up to its start are dropped later,
-    /// a few at a time, for there is no bound on how many they are.
+    /// Replaces what stands for the beginning of a log, and drops the entries after its end. Those up to its start are dropped once that
+    /// is committed, a few at a time, for there is no bound on how many they are.
     fn fold(&mut self, partition: PartitionId, base: Base, last: u64, state: &State) {
         let bytes = to_bytes(state);
         self.due.remove(&partition);
-        self.untrimmed.insert(partition);
         self.open_batch();
         let batch = self.queue.back_mut().expect("opened above");
         let tail = self.tails.entry(partition).or_default();
         (last + 1..=tail.last).for_each(|index| batch.delete(keys::entry(partition, index)));
         batch.put(keys::base(partition), base.encode());
-        let (trimmed, checkpoint_weight) = (tail.trimmed, bytes.len() as u64);
+        let checkpoint_weight = bytes.len() as u64;
         batch.put(keys::checkpoint(partition), bytes);
-        *tail = Tail { base, trimmed, last, weight: 0, checkpoint_weight };
+        // What was installed may begin far behind the last entry that was ever written.
+        let replaced = tail.base.start + 1..=base.start.min(tail.last);
+        if !replaced.is_empty() {
+            batch.replaced.push((partition, replaced));
+        }
+        *tail = Tail { base, last, weight: 0, checkpoint_weight };
     }
 
-    /// Deletes some of what checkpoints have replaced. Nothing waits to be committed: the checkpoints have been.
-    fn trim(&mut self) -> Result<()> {
+    /// Deletes some of what checkpoints have replaced: more than has been logged since the last time, and not all at once. It goes
+    /// before what waits for space, which it makes.
+    fn trim(&mut self, logged: usize) -> Result<()> {
+        let mut room = TRIM_MIN.max(2 * logged).min(self.limits.batch_min / TRIM_WEIGHT);
         let mut batch = Batch::default();
-        while let Some(id) = self.untrimmed.first().copied() {
-            let tail = self.tails.get_mut(&id).expect("it has been folded");
-            let end = tail.base.start.min(tail.trimmed + TRIM_STEP);
-            (tail.trimmed + 1..=end).for_each(|index| batch.delete(keys::entry(id, index)));
-            tail.trimmed = end;
-            if end < tail.base.start || batch.weight() >= self.limits.batch_min {
-                break;
+        let mut taken = Vec::new();
+        while room > 0
+            && let Some((id, range)) = self.untrimmed.pop_front()
+        {
+            let end = (*range.end()).min(range.start() + room as u64 - 1);
+            (*range.start()..=end).for_each(|index| batch.delete(keys::entry(id, index)));
+            room -= usize::try_from(end + 1 - range.start()).expect("within the room");
+            taken.push((id, *range.start()..=end));
+            if end < *range.end() {
+                self.untrimmed.push_back((id, end + 1..=*range.end()));
             }
-            self.untrimmed.pop_first();
         }
-        if batch.weight() > 0 {
-            self.queue.push_back(batch);
+        if taken.is_empty() {
+            return Ok(());
         }
-        self.commit_queue()
+        match batch.commit(&self.store, self.space, self.limits.piece_max) {
+            Ok(ticket) => self.committed.push_back((ticket, Vec::new())),
+            Err(error) if error.kind() == ErrorKind::Full => {
+                self.is_full = true;
+                self.untrimmed.extend(taken);
+            }
+            Err(error) => return Err(self.fail(error)),
+        }
+        Ok(())
     }
 
     /// Makes sure that the last batch may be added to. One step of the protocol is never cut in two.
@@ -228,18 +246,19 @@ impl Journal {
     pub fn submit(&mut self) -> Result<()> {
         self.check()?;
         self.is_full = false;
-        self.commit_queue()?;
-        if self.queue.is_empty() && !self.untrimmed.is_empty() {
-            self.trim()?;
-        }
-        Ok(())
+        let logged = self.commit_queue()?;
+        self.trim(logged)
     }
 
-    fn commit_queue(&mut self) -> Result<()> {
-        while let Some(batch) = self.queue.front() {
+    /// Returns how much was logged.
+    fn commit_queue(&mut self) -> Result<usize> {
+        let mut logged = 0;
+        while let Some(batch) = self.queue.front_mut() {
             match batch.commit(&self.store, self.space, self.limits.piece_max) {
                 Ok(ticket) => {
                     let batch = self.queue.pop_front().expect("looked at above");
+                    logged += batch.stored.len();
+                    self.untrimmed.extend(batch.replaced);
                     self.committed.push_back((ticket, batch.stored));
                 }
                 Err(error) if error.kind() == ErrorKind::Full => {
@@ -249,7 +268,7 @@ impl Journal {
                 Err(error) => return Err(self.fail(error)),
             }
         }
-        Ok(())
+        Ok(logged)
     }
 
     /// What has become durable since the last call, in the order in which it was taken, as far as it has been committed. Pending
@@ -282,7 +301,8 @@ impl Journal {
         !(self.queue.is_empty() && self.committed.is_empty() && self.in_memory.is_empty())
     }
 
-    /// Whether the device has no space for what waits. It is tried again by each [`Journal::submit`].
+    /// Whether the device has no space for what waits. It is tried again by each [`Journal::submit`]. The node is to be told
+    /// ([`Node::handle_room`](crate::Node::handle_room)), so that it takes on no more: what waits is in memory.
     pub fn is_full(&self) -> bool {
         self.is_full
     }
@@ -316,8 +336,10 @@ impl std::fmt::Debug for Journal {
 
 /// What an entry costs beside its bytes, so that many small ones bring a checkpoint, too.
 const ENTRY_WEIGHT: u64 = 128;
-/// As many entries of one partition are deleted at once.
-const TRIM_STEP: u64 = 256;
+/// As many entries are deleted at once, if there are, though nothing was logged.
+const TRIM_MIN: usize = 256;
+/// What a deletion takes in a transaction of the store, in bytes.
+const TRIM_WEIGHT: usize = 96;
 
 #[cfg(test)]
 mod tests;

@@ -10,7 +10,7 @@ mod staging;
 mod transaction;
 
 use alloc::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
+    collections::{BTreeMap, VecDeque},
     sync::Arc,
     vec::Vec,
 };
@@ -55,6 +55,8 @@ pub struct Client {
     staged_above: usize,
     limits: Limits,
     ring_asked_at: Time,
+    /// Whether what changed in the ring is to be asked for.
+    wants_ring: bool,
     outputs: VecDeque<ClientOutput>,
     events: VecDeque<Event>,
 }
@@ -64,14 +66,36 @@ struct Request {
     partition: PartitionId,
     message: Message,
     turn: usize,
-    sent_at: Time,
+    sent: Tries,
+}
+
+/// How often something was sent, and when last. Each time without an answer the next is waited for twice as long.
+#[derive(Clone, Copy, Debug)]
+struct Tries {
+    at: Time,
+    count: u32,
+}
+
+impl Tries {
+    /// Sent for the first time, or to somebody else, or with progress since.
+    fn first(at: Time) -> Self {
+        Tries { at, count: 0 }
+    }
+
+    fn is_due(self, now: Time) -> bool {
+        now.since(self.at) >= RETRY_AFTER << self.count.min(DOUBLINGS_MAX)
+    }
+
+    fn again(&mut self, at: Time) {
+        (self.at, self.count) = (at, self.count.saturating_add(1));
+    }
 }
 
 /// A transaction that was sent and has no outcome yet.
 #[derive(Debug)]
 struct Sent {
     plan: Arc<Plan>,
-    sent_at: Time,
+    sent: Tries,
     gives_up_at: Option<Time>,
     settles: bool,
     staging: staging::Staging,
@@ -126,8 +150,10 @@ pub struct BlobPlan {
     pub operations: Vec<Operation>,
 }
 
-/// A request is sent again after this many microseconds without an answer.
+/// A request is sent again after this many microseconds without an answer, then after twice as many,
 const RETRY_AFTER: u64 = 100_000;
+/// up to so many doublings.
+const DOUBLINGS_MAX: u32 = 4;
 /// Pins are renewed after this many microseconds.
 const RENEW_AFTER: u64 = crate::PIN_TIMEOUT / 4;
 
@@ -151,6 +177,7 @@ impl Client {
             staged_above: staging::STAGED_ABOVE,
             limits: Limits::default(),
             ring_asked_at: Time(0),
+            wants_ring: false,
             outputs: VecDeque::new(),
             events: VecDeque::new(),
         }
@@ -158,7 +185,9 @@ impl Client {
 
     /// The next thing that the surroundings have to do.
     pub fn poll_output(&mut self) -> Option<ClientOutput> {
-        self.outputs.pop_front()
+        let output = self.outputs.pop_front();
+        output
+            .or_else(|| core::mem::take(&mut self.wants_ring).then_some(ClientOutput::FetchRing(self.whole)))
     }
 
     /// The next thing that the caller is to know.
@@ -216,9 +245,11 @@ impl Client {
         self.version = self.version.max(version);
     }
 
-    /// Sends a transaction. If it is not known how it ended until `gives_up_at`, the caller is told so.
+    /// Sends a transaction. If it is not known how it ended until `gives_up_at`, the caller is told so. One that is
+    /// [too large](Plan::is_too_large) after its payload was staged is refused as invalid; payload of a blob is not staged if a
+    /// number of that blob is transformed that lies in two chunks.
     ///
-    /// The blobs are distinct; there is one at least, in a keyspace that exists.
+    /// The blobs are distinct; there is one at least.
     pub fn commit(&mut self, now: Time, blobs: Vec<BlobPlan>, gives_up_at: Option<Time>) -> TransactionId {
         self.commit_reserved(now, blobs, None, gives_up_at)
     }
@@ -236,11 +267,16 @@ impl Client {
         self.last_sequence += 1;
         let (session, sequence) = (self.session, self.last_sequence);
         let id = TransactionId { session, sequence, birth: self.version };
+        if blobs.iter().any(|plan| !self.keyspaces.contains_key(&plan.blob.keyspace)) {
+            let outcome = Outcome::Refused(crate::Refusal::NotFound);
+            self.events.push_back(Event::Ended(id, outcome, Vec::new()));
+            return id;
+        }
         let mut heads: Vec<HeadPlan> = blobs
             .into_iter()
-            .filter_map(|BlobPlan { blob, seen, operations }| {
-                let partition = self.keyspaces.get(&blob.keyspace)?.partition_of(&blob, 0);
-                Some(HeadPlan { partition, blob, seen, operations })
+            .map(|BlobPlan { blob, seen, operations }| {
+                let partition = self.partition_of(&blob, 0);
+                HeadPlan { partition, blob, seen, operations }
             })
             .collect();
         heads.sort_by(|a, b| (a.partition, &a.blob).cmp(&(b.partition, &b.blob)));
@@ -249,8 +285,13 @@ impl Client {
         }
         let mut plan = Plan { id, answered, reserve, heads };
         let staging = staging::Staging::of(&mut plan, &self.keyspaces, self.staged_above, now);
+        if plan.is_too_large() {
+            let outcome = Outcome::Refused(crate::Refusal::Invalid);
+            self.events.push_back(Event::Ended(id, outcome, Vec::new()));
+            return id;
+        }
         let plan = Arc::new(plan);
-        let sent = Sent { plan, sent_at: now, gives_up_at, settles: false, staging };
+        let sent = Sent { plan, sent: Tries::first(now), gives_up_at, settles: false, staging };
         self.transactions.insert(sequence, sent);
         self.send_transaction(sequence, false);
         id
@@ -258,12 +299,17 @@ impl Client {
 
     /// Finds out how a transaction ended that was unknown; it is refused if nobody has heard of it.
     pub fn resolve(&mut self, now: Time, id: TransactionId) {
-        if let Some(transaction) = self.transactions.get_mut(&id.sequence) {
+        if let Some(transaction) = self.sent_mut(id) {
             transaction.settles = true;
             transaction.gives_up_at = None;
-            transaction.sent_at = now;
+            transaction.sent = Tries::first(now);
             self.send_transaction(id.sequence, true);
         }
+    }
+
+    /// A transaction that was sent and has no outcome yet.
+    fn sent_mut(&mut self, id: TransactionId) -> Option<&mut Sent> {
+        self.transactions.get_mut(&id.sequence).filter(|sent| sent.plan.id == id)
     }
 
     /// Everything below this sequence has been answered.
@@ -282,7 +328,7 @@ impl Client {
         if self.transactions.get(&sequence).is_some_and(|transaction| transaction.staging.is_done()) {
             self.send(first, 0, Message::Start(plan));
         } else {
-            self.send_stages(sequence);
+            self.send_stages(sequence, again);
         }
     }
 
@@ -361,7 +407,8 @@ impl Client {
     ) -> RequestId {
         let id = self.next_request();
         let message = message(id);
-        self.requests.insert(id, Request { partition, message: message.clone(), turn, sent_at: now });
+        self.requests
+            .insert(id, Request { partition, message: message.clone(), turn, sent: Tries::first(now) });
         self.send(partition, turn, message);
         id
     }
@@ -383,7 +430,7 @@ impl Client {
     }
 
     fn fetch_ring(&mut self) {
-        self.outputs.push_back(ClientOutput::FetchRing(self.whole));
+        self.wants_ring = true;
     }
 
     /// A node answers.
@@ -435,10 +482,14 @@ impl Client {
     }
 
     fn end(&mut self, id: TransactionId, outcome: Option<(Outcome, Vec<OperationResult>)>) {
+        if self.sent_mut(id).is_none() {
+            return;
+        }
         let Some(transaction) = self.transactions.remove(&id.sequence) else { return };
         let stops = transaction.plan.stops().into_iter().map(|stop| stop.partition);
         for partition in stops.chain(transaction.staging.partitions()) {
-            self.unmarked.insert(partition, id.sequence + 1);
+            let owed = self.unmarked.entry(partition).or_default();
+            *owed = (*owed).max(id.sequence + 1);
         }
         let Some((outcome, results)) = outcome else {
             // The session was taken for dead while it did not speak.
@@ -458,7 +509,7 @@ impl Client {
         let requests = self.requests.values_mut().filter(|request| request.partition == partition);
         let mut again = Vec::new();
         for request in requests {
-            request.sent_at = now;
+            request.sent = Tries::first(now);
             again.push((request.turn, request.message.clone()));
         }
         for (turn, message) in again {
@@ -472,16 +523,21 @@ impl Client {
             .map(|(sequence, _)| *sequence)
             .collect();
         for sequence in begun {
+            if let Some(transaction) = self.transactions.get_mut(&sequence) {
+                transaction.sent = Tries::first(now);
+            }
             self.send_transaction(sequence, true);
+            if self.transactions.get(&sequence).is_some_and(|transaction| !transaction.staging.is_done()) {
+                self.send_stages(sequence, false);
+            }
         }
     }
 
     /// Time passes: what was not answered is sent again, pins are renewed, marks are told.
     pub fn handle_tick(&mut self, now: Time) {
-        let late = |sent_at: Time| now.since(sent_at) >= RETRY_AFTER;
         let mut again = Vec::new();
-        for request in self.requests.values_mut().filter(|request| late(request.sent_at)) {
-            request.sent_at = now;
+        for request in self.requests.values_mut().filter(|request| request.sent.is_due(now)) {
+            request.sent.again(now);
             request.turn += 1;
             again.push((request.partition, request.turn, request.message.clone()));
         }
@@ -497,11 +553,12 @@ impl Client {
             self.ring_asked_at = now;
             self.fetch_ring();
         }
-        if late(self.unmarked_since) {
+        if now.since(self.unmarked_since) >= RETRY_AFTER {
             self.unmarked_since = now;
             let answered = self.answered();
-            let partitions: BTreeSet<PartitionId> = self.unmarked.keys().copied().collect();
-            for partition in partitions {
+            // As long as an earlier transaction has not ended, the others can be told nothing new.
+            let due = self.unmarked.iter().filter(|(_, owed)| **owed <= answered);
+            for partition in due.map(|(partition, _)| *partition).collect::<Vec<_>>() {
                 let (session, born) = (self.session, self.version);
                 self.send(partition, 0, Message::Answered { session, answered, born });
             }
@@ -515,8 +572,8 @@ impl Client {
                 transaction.gives_up_at = None;
                 self.events.push_back(Event::Unknown(transaction.plan.id));
             }
-            if now.since(transaction.sent_at) >= RETRY_AFTER {
-                transaction.sent_at = now;
+            if transaction.sent.is_due(now) {
+                transaction.sent.again(now);
                 late.push(*sequence);
             }
         }

@@ -285,7 +285,7 @@ impl Cluster {
 
     /// Whether some class takes no more writes when there is a node less.
     fn needs_all(&self) -> bool {
-        let active = self.members.values().filter(|member| member.state == MemberState::Active).count();
+        let active = self.members.values().filter(|member| member.is_eligible()).count();
         self.classes.values().any(|class| active <= usize::from(class.settings.min_replicas))
     }
 

@@ -32,6 +32,11 @@ pub struct Epoch(pub u32);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RingVersion(pub u64);
 
+impl RingVersion {
+    /// No cluster lives to see as many changes.
+    pub const MAX: Self = RingVersion(1 << 62);
+}
+
 /// One start of one node, as a holder of a partition. A node that starts again is another replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Replica {

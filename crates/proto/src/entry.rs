@@ -26,8 +26,8 @@ pub enum Entry {
     Forget {
         /// The transaction.
         id: TransactionId,
-        /// Its client has the answers of everything below.
-        answered: u64,
+        /// Its client has the answers of everything below; `None` if its session was forgotten, which says nothing of others.
+        answered: Option<u64>,
     },
     /// A client has the answers of everything below a sequence.
     Mark {
@@ -49,6 +49,8 @@ pub enum Entry {
     Expire {
         /// The session.
         session: SessionId,
+        /// Nothing is executed any more that was born by this ring version and is not known here.
+        born: RingVersion,
     },
     /// A blob's superseded versions up to a number are collected at all its chunks.
     Collected {

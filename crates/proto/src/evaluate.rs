@@ -84,7 +84,7 @@ pub fn evaluate<'a>(
 }
 
 /// Whether an operation transforms a number that lies in two chunks.
-fn crosses_chunks(operation: &Operation, keyspace: &Keyspace) -> bool {
+pub fn crosses_chunks(operation: &Operation, keyspace: &Keyspace) -> bool {
     let Operation::Transform { offset, transform } = operation else { return false };
     let range = end_of(*offset, transform.number_type().size() as u64);
     range.is_ok_and(|range| keyspace.pieces(*offset, range.end - range.start).len() > 1)
@@ -160,6 +160,13 @@ impl Draft<'_, '_> {
     ) -> Result<(), Refusal> {
         let size = self.head.blob().map_or(0, |blob| blob.size);
         let before = &self.plan.operations[..position];
+        let is_staged = |operation: &Operation| {
+            matches!(operation, Operation::WriteStaged { .. } | Operation::AppendStaged { .. })
+        };
+        if before.iter().any(is_staged) {
+            // What it transforms may be payload that is elsewhere.
+            return Err(Refusal::Invalid);
+        }
         let overlay = Overlay::of(before, self.head.blob().is_some(), size);
         let (mut base, at) = (Vec::new(), self.head.read_number());
         for needed in overlay.base_of(range.clone()) {
@@ -206,7 +213,7 @@ impl Draft<'_, '_> {
     fn write_staged(&mut self, position: usize, offset: u64, length: u64) -> Result<(), Refusal> {
         let range = end_of(offset, length)?;
         let payload = (self.head_position, index(position)?);
-        for piece in self.keyspace.pieces(offset, length) {
+        for piece in self.keyspace.staged_pieces(offset, length) {
             let part = piece.part.start as u64..piece.part.end as u64;
             let operation = ChunkOperation::Staged { offset: piece.within.start, payload, part };
             self.writes.entry(piece.chunk).or_default().push(operation);

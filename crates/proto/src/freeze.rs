@@ -60,10 +60,20 @@ impl Freeze {
         }
     }
 
-    /// Whether it keeps writers away from a blob.
-    pub fn covers(&self, blob: &BlobName) -> bool {
+    /// How many blobs it names.
+    pub fn names(&self) -> usize {
         match &self.extent {
-            Extent::Blobs(blobs) => blobs.iter().any(|(_, own)| own == blob),
+            Extent::Blobs(blobs) => blobs.len(),
+            Extent::Prefix(..) => 0,
+        }
+    }
+
+    /// Whether it keeps writers away from a blob whose head is in this partition.
+    pub fn covers(&self, partition: PartitionId, blob: &BlobName) -> bool {
+        match &self.extent {
+            Extent::Blobs(blobs) => {
+                blobs.binary_search_by(|(at, own)| (at, own).cmp(&(&partition, blob))).is_ok()
+            }
             Extent::Prefix(keyspace, prefix) => {
                 blob.keyspace == *keyspace && blob.key.as_bytes().starts_with(prefix)
             }
@@ -73,8 +83,8 @@ impl Freeze {
     /// Whether there is a blob that both cover.
     pub fn meets(&self, other: &Freeze) -> bool {
         match (&self.extent, &other.extent) {
-            (Extent::Blobs(blobs), _) => blobs.iter().any(|(_, blob)| other.covers(blob)),
-            (_, Extent::Blobs(blobs)) => blobs.iter().any(|(_, blob)| self.covers(blob)),
+            (Extent::Blobs(blobs), _) => blobs.iter().any(|(at, blob)| other.covers(*at, blob)),
+            (_, Extent::Blobs(blobs)) => blobs.iter().any(|(at, blob)| self.covers(*at, blob)),
             (Extent::Prefix(own, one), Extent::Prefix(keyspace, other)) => {
                 own == keyspace && (one.starts_with(other) || other.starts_with(one))
             }

@@ -5,7 +5,9 @@ use core::ops::Range;
 
 use tyr_types::{KeyspaceId, Result};
 
-use crate::{BlobName, KeyspaceSeed, Layout, PartitionCount, PartitionId, Placement, cluster};
+use crate::{
+    BlobName, KeyspaceSeed, Layout, PartitionCount, PartitionId, Placement, cluster, stages::stage_parts,
+};
 
 /// A keyspace as the protocol sees it. The placement never changes while the keyspace exists.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,5 +67,15 @@ impl Keyspace {
             at = stop;
         }
         pieces
+    }
+
+    /// As [`Keyspace::pieces`], of staged payload: cut at the borders of its stages, too.
+    pub fn staged_pieces(&self, offset: u64, length: u64) -> Vec<Piece> {
+        let cut = |stage: Range<u64>| {
+            let start = usize::try_from(stage.start).expect("payload fits memory");
+            let pieces = self.pieces(offset + stage.start, stage.end - stage.start).into_iter();
+            pieces.map(move |piece| Piece { part: start + piece.part.start..start + piece.part.end, ..piece })
+        };
+        stage_parts(length).flat_map(cut).collect()
     }
 }

@@ -13,6 +13,9 @@ use crate::{
     state::State,
 };
 
+/// One message reads at most so many bytes of a chunk: a server that answers takes that much memory, however short the question.
+pub const READ_SIZE_MAX: u64 = 1 << 20;
+
 /// A message to a partition at a node.
 #[derive(Clone, Debug)]
 pub struct Envelope {
@@ -73,7 +76,7 @@ pub enum Message {
         /// Whether to keep it.
         keep: bool,
     },
-    /// To any complete replica of a chunk: its bytes, now or at a number.
+    /// To any complete replica of a chunk: bytes of it, [`READ_SIZE_MAX`] at the most, now or at a number.
     Read {
         /// The request.
         request: RequestId,
@@ -199,8 +202,8 @@ pub enum Message {
     Forget {
         /// The transaction.
         id: TransactionId,
-        /// The client has the answers of everything below.
-        answered: u64,
+        /// The client has the answers of everything below; `None` if its session was forgotten.
+        answered: Option<u64>,
         /// The driver.
         driver: PartitionId,
     },

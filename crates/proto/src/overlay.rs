@@ -48,7 +48,7 @@ impl Overlay {
                     ChunkOperation::Transform { offset: *offset, transform: *transform, answers: (0, 0) };
                 self.put(step, *offset, transform.number_type().size() as u64);
             }
-            // Payload is staged on its way to the servers, when nothing is laid over any more.
+            // A client stages when nothing is laid over any more, and a server refuses what would have to be.
             Operation::WriteStaged { .. } | Operation::AppendStaged { .. } => {}
         }
     }

@@ -30,6 +30,17 @@ pub struct Stage {
     pub part: Range<usize>,
 }
 
+/// The most bytes of a stage: payload is cut at multiples of this, and at the borders of chunks where these are known.
+pub const STAGE_SIZE_MAX: u64 = 1 << 20;
+/// A partition holds at most so many stages.
+pub const STAGES_MAX: usize = 64 << 10;
+
+/// The ranges into which payload is cut for its way.
+pub fn stage_parts(length: u64) -> impl Iterator<Item = Range<u64>> {
+    let step = usize::try_from(STAGE_SIZE_MAX).expect("some megabytes");
+    (0..length).step_by(step).map(move |from| from..length.min(from + STAGE_SIZE_MAX))
+}
+
 /// The stages of a partition at one replica.
 #[derive(Clone, Debug, Default)]
 pub struct Stages {
@@ -109,6 +120,11 @@ impl Stages {
         let mut ids: Vec<_> = needed.map(|((id, ..), _)| *id).collect();
         ids.dedup();
         ids
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.held.len()
     }
 
     /// The bytes that are here.

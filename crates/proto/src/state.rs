@@ -123,6 +123,11 @@ impl State {
         self.marks.iter().map(|(session, mark)| (*session, mark.born))
     }
 
+    /// Whether a session has a mark.
+    pub fn has_session(&self, session: SessionId) -> bool {
+        self.marks.contains_key(&session)
+    }
+
     /// Whether a transaction's client has its answer, so that it is not executed if it comes again.
     pub fn is_below_mark(&self, id: TransactionId) -> bool {
         self.marks.get(&id.session).is_some_and(|mark| id.sequence < mark.answered)
@@ -173,12 +178,15 @@ impl State {
             Entry::Forget { id, answered } => {
                 self.records.remove(id);
                 self.stages.end(index, *id);
-                self.raise_mark(index, id.session, *answered, id.birth);
+                match answered {
+                    Some(answered) => self.raise_mark(index, id.session, *answered, id.birth),
+                    None => self.raise_floor(id.birth),
+                }
             }
             Entry::Mark { session, answered, born } => self.raise_mark(index, *session, *answered, *born),
             Entry::Stage(stage) => self.stages.put(index, stage),
             Entry::Unstage { id } => self.stages.end(index, *id),
-            Entry::Expire { session } => self.expire(*session),
+            Entry::Expire { session, born } => self.expire(*session, *born),
             Entry::Collected { blob, up_to } => self.set_collected(index, blob, *up_to),
             Entry::Collect { chunk, up_to, keep } => self.collect(index, chunk, *up_to, keep),
         }
@@ -287,16 +295,23 @@ impl State {
     }
 
     /// Forgets a session, and the outcomes that concern nobody else. What is staged stays until its transaction has ended.
-    fn expire(&mut self, session: SessionId) {
-        let Some(mark) = self.marks.remove(&session) else { return };
+    fn expire(&mut self, session: SessionId, born: RingVersion) {
+        if self.marks.remove(&session).is_none() {
+            return;
+        }
         if !planted(Canary::SessionForgotten) {
-            self.sessions_floor = self.sessions_floor.max(RingVersion(mark.born.0.saturating_add(1)));
+            self.raise_floor(born);
         }
         let of = |sequence| TransactionId { session, sequence, birth: RingVersion(0) };
         let all = self.records.range(of(0)..).take_while(|(id, _)| id.session == session);
         for id in all.map(|(id, _)| *id).collect::<Vec<_>>() {
             self.drop_answered(id);
         }
+    }
+
+    /// Has nothing executed any more that was born by then and is not known here.
+    fn raise_floor(&mut self, born: RingVersion) {
+        self.sessions_floor = self.sessions_floor.max(RingVersion(born.0.saturating_add(1)));
     }
 
     fn drop_answered(&mut self, id: TransactionId) {

@@ -210,7 +210,35 @@ pub struct StopPlan {
     pub heads: Range<usize>,
 }
 
+/// A plan has at most so many bytes of payload itself; what is more is staged.
+pub const INLINE_MAX: u64 = 8 << 20;
+/// A transaction has at most so many bytes of staged payload.
+pub const STAGED_MAX: u64 = 1 << 30;
+
 impl Plan {
+    /// Whether it is more than one transaction can be: of blobs, of operations on one of them, or of payload. Operations that cannot
+    /// be staged count in full, see [`Client::commit`](crate::Client::commit).
+    pub fn is_too_large(&self) -> bool {
+        let operations = self.heads.iter().flat_map(|head| &head.operations);
+        let (inline, staged) =
+            operations.fold((0_u64, 0_u64), |(inline, staged), operation| match operation {
+                Operation::Write { bytes, .. } | Operation::Append { bytes } => {
+                    (inline.saturating_add(bytes.len() as u64), staged)
+                }
+                Operation::WriteStaged { length, .. } | Operation::AppendStaged { length } => {
+                    (inline, staged.saturating_add(*length))
+                }
+                _ => (inline, staged),
+            });
+        inline > INLINE_MAX || staged > STAGED_MAX || self.has_too_many()
+    }
+
+    /// Whether its blobs, or the operations on one, have no numbers of 16 bits.
+    pub fn has_too_many(&self) -> bool {
+        let most = usize::from(u16::MAX);
+        self.heads.len() > most || self.heads.iter().any(|head| head.operations.len() > most)
+    }
+
     /// The visits of the chain, in order. The last is the lock point; its partition's primary decides.
     pub fn stops(&self) -> Vec<StopPlan> {
         let mut stops: Vec<StopPlan> = Vec::new();

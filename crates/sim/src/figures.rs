@@ -3,7 +3,6 @@
 //! What is counted (messages, records, hops, refusals) is the same in every run; processor time is not.
 
 mod quiet;
-mod size;
 
 use std::{fmt::Write as _, time::Instant};
 
@@ -253,7 +252,7 @@ fn take_snapshot(quiet: &mut Quiet, blobs: &[&BlobName]) {
 fn in_flight() -> String {
     let mut text = String::from(
         "### Many transactions in flight on one blob (8 bytes each in chunk 0, 3 replicas)\n\n\
-         | in flight | hops | messages each | bytes each, estimated | records each | places at the head, most | chunks linked | \
+         | in flight | hops | messages each | bytes each | records each | places at the head, most | chunks linked | \
          processor time each, µs |\n|---|---|---|---|---|---|---|---|\n",
     );
     for clients in [1, 10, 100, 1000] {
@@ -395,7 +394,7 @@ fn hot_head() -> String {
 fn sizes() -> String {
     let mut text = String::from(
         "### Clusters of 3 to 256 nodes (3 replicas, 16 partitions and 4 clients a node; half of the transactions write one blob, half two)\n\n\
-         | nodes | transactions | messages each | bytes each, estimated | records each | hops | processor time each, µs | simulated a second on one core |\n\
+         | nodes | transactions | messages each | bytes each | records each | hops | processor time each, µs | simulated a second on one core |\n\
          |---|---|---|---|---|---|---|---|\n",
     );
     for nodes in [3, 8, 32, 64, 128, 256u32] {

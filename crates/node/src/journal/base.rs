@@ -2,7 +2,7 @@
 
 use tyr_proto::{
     Epoch,
-    encoding::{from_bytes, to_bytes},
+    encoding::{Encode, Encoder, from_bytes},
     entry::Entry,
 };
 use tyr_types::{Error, Result};
@@ -57,9 +57,9 @@ impl Base {
 
 /// The bytes of an entry with its epoch.
 pub fn encode_entry(epoch: Epoch, entry: &Entry) -> Vec<u8> {
-    let mut bytes = epoch.0.to_le_bytes().to_vec();
-    bytes.extend(to_bytes(entry));
-    bytes
+    let mut out = Encoder::new(epoch.0.to_le_bytes().to_vec());
+    entry.encode(&mut out);
+    out.finish()
 }
 
 /// An entry with its epoch from its bytes. Fails with `corrupt` if they are none.

@@ -5,31 +5,39 @@ use std::{collections::BTreeMap, convert::Infallible};
 use tyr_store::{BlobChange, Existence, Payload, Refused, Stop, Store, Ticket, Wait};
 use tyr_types::{Error, Key, KeyspaceId, Result};
 
-use super::Stored;
+use super::{Replaced, Stored};
 
 /// Changes of blobs; of two of the same blob the later one counts.
 #[derive(Debug, Default)]
 pub struct Batch {
-    changes: BTreeMap<Key, Option<Vec<u8>>>,
+    changes: BTreeMap<Key, Change>,
     weight: usize,
     /// What is to be told when it is durable.
     pub stored: Vec<Stored>,
+    /// Entries that are of no use once it is committed.
+    pub replaced: Vec<Replaced>,
 }
 
-/// A blob's bytes in pieces, with their offsets; none if it is deleted.
-type Pieces = Option<Vec<(u64, Payload)>>;
+/// What becomes of a blob.
+#[derive(Debug)]
+enum Change {
+    Deleted,
+    Put(Vec<u8>),
+    /// In pieces with their offsets, of which the store has the large ones.
+    Staged(Vec<(u64, Payload)>),
+}
 
 impl Batch {
     /// Writes a blob anew.
     pub fn put(&mut self, key: Key, bytes: Vec<u8>) {
         self.weight += bytes.len() + CHANGE_WEIGHT;
-        self.changes.insert(key, Some(bytes));
+        self.changes.insert(key, Change::Put(bytes));
     }
 
     /// Deletes a blob, if it is there.
     pub fn delete(&mut self, key: Key) {
         self.weight += CHANGE_WEIGHT;
-        self.changes.insert(key, None);
+        self.changes.insert(key, Change::Deleted);
     }
 
     /// About how many bytes its record takes.
@@ -37,15 +45,15 @@ impl Batch {
         self.weight
     }
 
-    /// Commits it. Fails with `full` if there is no space, having changed nothing.
-    pub fn commit(&self, store: &Store, space: KeyspaceId, piece_max: usize) -> Result<Ticket> {
-        let changes = self.stage(store, space, piece_max)?;
+    /// Commits it. Fails with `full` if there is no space, having changed nothing; what was staged by then is not staged again.
+    pub fn commit(&mut self, store: &Store, space: KeyspaceId, piece_max: usize) -> Result<Ticket> {
+        self.stage(store, space, piece_max)?;
         let committed = store.transact(Wait::Allowed, |writer| {
             let mut is_missing = false;
-            for (key, pieces) in &changes {
+            for (key, change) in &self.changes {
                 match writer.head::<Infallible>(space, key) {
                     Ok(head) => {
-                        if let Some(change) = change(head.is_some(), pieces) {
+                        if let Some(change) = change.of_blob(head.is_some()) {
                             writer.put(space, key, change);
                         }
                     }
@@ -64,28 +72,34 @@ impl Batch {
     }
 
     /// Splits what is written into payloads, of which the store takes large ones at once.
-    fn stage(&self, store: &Store, space: KeyspaceId, piece_max: usize) -> Result<Vec<(Key, Pieces)>> {
-        let mut changes = Vec::with_capacity(self.changes.len());
-        for (key, bytes) in &self.changes {
-            let pieces = bytes.iter().flat_map(|bytes| bytes.chunks(piece_max));
-            let staged = pieces.map(|piece| store.stage(space, piece)).collect::<Result<Vec<Payload>>>()?;
-            let offsets = (0u64..).step_by(piece_max);
-            changes.push((key.clone(), bytes.as_ref().map(|_| offsets.zip(staged).collect())));
+    fn stage(&mut self, store: &Store, space: KeyspaceId, piece_max: usize) -> Result<()> {
+        for change in self.changes.values_mut() {
+            let Change::Put(bytes) = &*change else { continue };
+            let payloads = bytes.chunks(piece_max).map(|piece| store.stage(space, piece));
+            let pieces = (0u64..).step_by(piece_max).zip(payloads);
+            let pieces = pieces.map(|(offset, payload)| payload.map(|payload| (offset, payload)));
+            *change = Change::Staged(pieces.collect::<Result<_>>()?);
         }
-        Ok(changes)
+        Ok(())
     }
 }
 
-fn change(exists: bool, pieces: &Pieces) -> Option<BlobChange> {
-    let existence = match (pieces, exists) {
-        (None, false) => return None,
-        (None, true) => Existence::Delete,
-        (Some(_), false) => Existence::Create,
-        (Some(_), true) => Existence::Replace,
-    };
-    let writes = pieces.clone().unwrap_or_default();
-    let size = writes.last().map_or(0, |(offset, payload)| offset + payload.len() as u64);
-    Some(BlobChange { existence, cut: None, size, attributes: None, writes })
+impl Change {
+    /// What it means for a blob that exists or does not.
+    fn of_blob(&self, exists: bool) -> Option<BlobChange> {
+        let writes = match self {
+            Change::Staged(pieces) => pieces.clone(),
+            Change::Deleted | Change::Put(_) => Vec::new(),
+        };
+        let existence = match (self, exists) {
+            (Change::Deleted, false) => return None,
+            (Change::Deleted, true) => Existence::Delete,
+            (_, false) => Existence::Create,
+            (_, true) => Existence::Replace,
+        };
+        let size = writes.last().map_or(0, |(offset, payload)| offset + payload.len() as u64);
+        Some(BlobChange { existence, cut: None, size, attributes: None, writes })
+    }
 }
 
 /// What a change costs beside its bytes: key, numbers, places, checksums.

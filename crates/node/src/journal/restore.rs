@@ -4,6 +4,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
+    ops::RangeInclusive,
     sync::Arc,
 };
 
@@ -38,17 +39,15 @@ impl Journal {
         let space = start::space(&store)?;
         let limits = Limits::of(store.stats().segment_size);
         let mut tails = BTreeMap::new();
-        let mut untrimmed = BTreeSet::new();
+        let mut untrimmed = VecDeque::new();
         let mut found = Vec::new();
         for key in keys_of(&store, space, &keys::BASES)? {
             let malformed = || Error::corrupt("a key of the journal is malformed");
             let id = keys::partition_of_base(&key).ok_or_else(malformed)?;
             if shard.holds(id) {
-                let (restored, tail) = restore(&store, space, id)
+                let (restored, tail, replaced) = restore(&store, space, id)
                     .map_err(|error| error.context(format_args!("the log of partition {id}")))?;
-                if tail.trimmed < tail.base.start {
-                    untrimmed.insert(id);
-                }
+                untrimmed.extend(replaced.map(|replaced| (id, replaced)));
                 tails.insert(id, tail);
                 found.push(restored);
             }
@@ -71,7 +70,12 @@ impl Journal {
     }
 }
 
-fn restore(store: &Store, space: KeyspaceId, id: PartitionId) -> Result<(Restored, Tail)> {
+/// Also returns the entries that are still there though the checkpoint has replaced them.
+fn restore(
+    store: &Store,
+    space: KeyspaceId,
+    id: PartitionId,
+) -> Result<(Restored, Tail, Option<RangeInclusive<u64>>)> {
     let missing = |what: &str| Error::corrupt(format!("{what} is missing"));
     let base = read(store, space, &keys::base(id))?.ok_or_else(|| missing("the base"))?;
     let base = Base::decode(&base)?;
@@ -84,13 +88,13 @@ fn restore(store: &Store, space: KeyspaceId, id: PartitionId) -> Result<(Restore
         state.cut_log(folded);
     }
     let mut log = Log::after(base.start, base.epochs.clone());
-    let (mut trimmed, mut weight) = (base.start, 0);
+    let (mut replaced, mut weight) = (None, 0);
     for key in keys_of(store, space, &keys::entries(id))? {
         let index = log.last() + 1;
         match keys::index_of_entry(&key) {
-            // A checkpoint has replaced it.
             Some(early) if early <= base.start => {
-                trimmed = trimmed.min(early - 1);
+                let first = replaced.map_or(early, |range: RangeInclusive<u64>| *range.start());
+                replaced = Some(first..=early);
                 continue;
             }
             found if found != Some(index) => return Err(missing(&format!("entry {index}"))),
@@ -108,8 +112,8 @@ fn restore(store: &Store, space: KeyspaceId, id: PartitionId) -> Result<(Restore
     if base.folded.is_some_and(|folded| folded > log.last()) {
         return Err(missing(&format!("entry {}", log.last() + 1)));
     }
-    let tail = Tail { trimmed, last: log.last(), weight, checkpoint_weight, base };
-    Ok((Restored { id, log, state }, tail))
+    let tail = Tail { last: log.last(), weight, checkpoint_weight, base };
+    Ok((Restored { id, log, state }, tail, replaced))
 }
 
 /// The keys that begin with a prefix, in order.

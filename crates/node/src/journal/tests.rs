@@ -304,3 +304,45 @@ fn a_full_disk_refuses_and_goes_on_when_there_is_space() {
     assert_eq!(content(&found(&disk.crash(CrashMode::LoseAll))), content(&bench.partition()));
     assert!(disk.space().is_err(), "the power is off");
 }
+
+fn blobs(journal: &Journal) -> u64 {
+    journal.store().keyspaces().iter().map(|keyspace| keyspace.blobs).sum()
+}
+
+#[test]
+fn what_an_installed_state_has_skipped_is_not_looked_for() {
+    let disk = SimDisk::new(12);
+    let mut bench = Bench::new(&disk, 1 << 20);
+    let (index, epochs) = (100_000_000, vec![(Epoch(1), 100_000_000)]);
+    bench.log = Log::after(index, epochs.clone());
+    let state = Arc::new(bench.state.clone());
+    bench.take(Output::Install { partition: P, index, epochs, state });
+    (1..=600).for_each(|answered| bench.push(2, mark(answered)));
+    bench.log.trim(bench.log.last());
+    bench.checkpoint();
+    (0..4).for_each(|_| drop(bench.settle().expect("durable")));
+    assert!(blobs(&bench.journal) < 10, "{} blobs are left", blobs(&bench.journal));
+    assert_eq!(content(&found(&disk.crash(CrashMode::LoseAll))), content(&bench.partition()));
+}
+
+#[test]
+fn what_checkpoints_have_replaced_is_deleted_though_the_disk_is_full() {
+    let disk = SimDisk::new(13);
+    let mut bench = Bench::new(&disk, 1 << 20);
+    (1..=2000).for_each(|answered| bench.push(1, mark(answered)));
+    bench.settle().expect("durable");
+    bench.log.trim(bench.log.last());
+    bench.checkpoint();
+    bench.settle().expect("durable");
+    let before = blobs(&bench.journal);
+    disk.set_capacity(0);
+    while !bench.journal.is_full() {
+        bench.push(1, mark(3000));
+        bench.settle().expect("no space is no failure");
+    }
+    for _ in 0..8 {
+        bench.settle().expect("no space is no failure");
+    }
+    let after = blobs(&bench.journal);
+    assert!(after + 200 < before, "{before} blobs were there, {after} are");
+}

@@ -14,7 +14,7 @@ use tyr_types::Number;
 use super::{Client, Event, FrozenBlob};
 use crate::{
     BlobName, ChunkName, Operation, Seen, Time,
-    message::{Looked, RequestId},
+    message::{Looked, READ_SIZE_MAX, RequestId},
     overlay::Overlay,
 };
 
@@ -81,7 +81,7 @@ enum Wants {
     Probe,
 }
 
-/// A part of a read in one chunk.
+/// A part of a read that one message asks for.
 #[derive(Clone, Debug)]
 struct Piece {
     chunk: u64,
@@ -234,16 +234,20 @@ impl Reads {
 
     fn pieces(&self, client: &Client, blob: &BlobName, ranges: &[Range<u64>], is_newest: bool) -> Vec<Piece> {
         let keyspace = client.keyspace(blob);
-        let pieces = ranges.iter().flat_map(|range| {
-            let pieces = keyspace.pieces(range.start, range.end - range.start).into_iter();
-            pieces.map(|piece| Piece {
-                chunk: piece.chunk,
-                within: piece.within,
-                start: range.start + piece.part.start as u64,
-                is_newest,
-            })
-        });
-        pieces.collect()
+        let mut pieces = Vec::new();
+        for range in ranges {
+            for piece in keyspace.pieces(range.start, range.end - range.start) {
+                let (chunk, mut within) = (piece.chunk, piece.within);
+                let mut start = range.start + piece.part.start as u64;
+                while !within.is_empty() {
+                    let next = within.end.min(within.start + READ_SIZE_MAX);
+                    pieces.push(Piece { chunk, within: within.start..next, start, is_newest });
+                    start += next - within.start;
+                    within.start = next;
+                }
+            }
+        }
+        pieces
     }
 
     fn ask(

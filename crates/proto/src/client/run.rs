@@ -1,4 +1,4 @@
-//! Runs a transaction until it commits: with growing pauses after conflicts, and after a few of them with its blobs reserved.
+//! Runs a transaction until it commits: with growing pauses after refusals, and after a few of them with its blobs reserved.
 
 use alloc::collections::BTreeSet;
 
@@ -8,6 +8,7 @@ use crate::{BlobName, Refusal, Time, is_final, message::RequestId};
 /// The tries of one transaction.
 #[derive(Debug)]
 pub struct Run {
+    tries: u32,
     conflicts: u32,
     random: u64,
     stage: Stage,
@@ -38,13 +39,15 @@ pub enum Next {
 
 /// After so many conflicts a run reserves what its last try touched.
 const CONFLICTS_MAX: u32 = 3;
-/// Half the longest pause after the first conflict, in microseconds.
+/// Half the longest pause after the first try, in microseconds. It doubles with every try,
 const PAUSE_MIN: u64 = 500;
+/// so many times at the most: to half a second.
+const DOUBLINGS_MAX: u32 = 10;
 
 impl Run {
     /// No try yet. The seed draws the pauses: it is not zero, and another one for each run.
     pub fn new(seed: u64) -> Self {
-        Run { conflicts: 0, random: seed.max(1), stage: Stage::Ready }
+        Run { tries: 0, conflicts: 0, random: seed.max(1), stage: Stage::Ready }
     }
 
     /// The next try, if it is its time.
@@ -72,12 +75,14 @@ impl Run {
         if is_final(refusal) {
             return Next::Ends;
         }
+        self.tries += 1;
         self.conflicts += u32::from(refusal == Refusal::Conflict);
-        if self.conflicts >= CONFLICTS_MAX {
+        // Who refuses for another reason has enough to do.
+        if refusal == Refusal::Conflict && self.conflicts >= CONFLICTS_MAX {
             self.stage = Stage::Reserving(client.reserve(now, touched));
             return Next::Reserves;
         }
-        let longest = PAUSE_MIN << (self.conflicts + 1);
+        let longest = PAUSE_MIN << self.tries.min(DOUBLINGS_MAX);
         self.stage = Stage::Pausing(now.after(self.draw(longest)));
         Next::Again
     }

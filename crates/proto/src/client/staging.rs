@@ -5,10 +5,12 @@ use alloc::{
     sync::Arc,
 };
 
+use tyr_types::OFFSET_MAX;
+
 use super::Client;
 use crate::{
     HeadPlan, Keyspaces, Operation, Outcome, PartitionId, Plan, Refusal, Stage, Time, TransactionId,
-    message::Message,
+    evaluate::crosses_chunks, message::Message, stages::stage_parts,
 };
 
 /// What a transaction has staged, and what is not known to be staged yet.
@@ -23,8 +25,12 @@ pub(super) struct Staging {
 /// Which payload, by the blob in the plan and its operation, and where in it the part begins.
 type Part = ((u16, u16), u64);
 
-/// Payload above this many bytes is staged.
+/// Payload above this many bytes is staged,
 pub const STAGED_ABOVE: usize = 64 << 10;
+/// and such of a transaction that has so many already
+const INLINE_ENOUGH: usize = 1 << 20;
+/// if it is not smaller than this.
+const STAGED_LEAST: usize = 4 << 10;
 /// Parts of one transaction that are on their way at once.
 const UNDER_WAY_MAX: usize = 16;
 
@@ -32,10 +38,13 @@ impl Staging {
     /// Takes out of a plan what is to be staged.
     pub(super) fn of(plan: &mut Plan, keyspaces: &Keyspaces, above: usize, now: Time) -> Self {
         let mut staging = Staging { kept_at: now, ..Staging::default() };
-        let Some(decider) = plan.decider() else { return staging };
+        let Some(decider) = plan.decider().filter(|_| !plan.has_too_many()) else { return staging };
+        let mut inline = 0;
         for (head, plan_of_head) in (0..=u16::MAX).zip(&mut plan.heads) {
             let HeadPlan { partition, blob, operations, .. } = plan_of_head;
             let Some(keyspace) = keyspaces.get(&blob.keyspace) else { continue };
+            // What is transformed across chunks is worked out at the head, from all payload before.
+            let crosses = operations.iter().any(|operation| crosses_chunks(operation, keyspace));
             for (operation, change) in (0..=u16::MAX).zip(operations) {
                 let mut add = |to: PartitionId, bytes: &Arc<[u8]>, part: core::ops::Range<usize>| {
                     let (payload, from) = ((head, operation), part.start as u64);
@@ -44,18 +53,32 @@ impl Staging {
                     staging.partitions.insert(to);
                     staging.missing.insert((payload, from), (to, Arc::new(stage)));
                 };
+                let (Operation::Write { bytes, .. } | Operation::Append { bytes }) = &*change else {
+                    continue;
+                };
+                let length = bytes.len() as u64;
+                inline += bytes.len();
+                let is_large = bytes.len() > above || (inline > INLINE_ENOUGH && bytes.len() >= STAGED_LEAST);
+                if crosses || !is_large {
+                    continue;
+                }
                 match change {
                     Operation::Write { offset, bytes }
-                        if bytes.len() > above && offset.checked_add(bytes.len() as u64).is_some() =>
+                        if offset.checked_add(length).is_some_and(|end| end <= OFFSET_MAX) =>
                     {
-                        for piece in keyspace.pieces(*offset, bytes.len() as u64) {
+                        for piece in keyspace.staged_pieces(*offset, length) {
                             add(keyspace.partition_of(blob, piece.chunk), bytes, piece.part);
                         }
-                        *change = Operation::WriteStaged { offset: *offset, length: bytes.len() as u64 };
+                        inline -= bytes.len();
+                        *change = Operation::WriteStaged { offset: *offset, length };
                     }
-                    Operation::Append { bytes } if bytes.len() > above => {
-                        add(*partition, bytes, 0..bytes.len());
-                        *change = Operation::AppendStaged { length: bytes.len() as u64 };
+                    Operation::Append { bytes } => {
+                        for part in stage_parts(length) {
+                            let place = |at: u64| usize::try_from(at).expect("within payload");
+                            add(*partition, bytes, place(part.start)..place(part.end));
+                        }
+                        inline -= bytes.len();
+                        *change = Operation::AppendStaged { length };
                     }
                     _ => {}
                 }
@@ -81,11 +104,11 @@ impl Client {
         self.staged_above = bytes;
     }
 
-    /// Sends the next parts of a transaction's payload.
-    pub(super) fn send_stages(&mut self, sequence: u64) {
+    /// Sends the next parts of a transaction's payload; again only the first, for the others may be on their way.
+    pub(super) fn send_stages(&mut self, sequence: u64, again: bool) {
         let Some(transaction) = self.transactions.get(&sequence) else { return };
-        let next: alloc::vec::Vec<_> =
-            transaction.staging.missing.values().take(UNDER_WAY_MAX).cloned().collect();
+        let count = if again { 1 } else { UNDER_WAY_MAX };
+        let next: alloc::vec::Vec<_> = transaction.staging.missing.values().take(count).cloned().collect();
         for (partition, stage) in next {
             self.send(partition, 0, Message::Stage(stage));
         }
@@ -93,12 +116,12 @@ impl Client {
 
     /// A part is staged.
     pub(super) fn staged(&mut self, now: Time, id: TransactionId, payload: (u16, u16), from: u64) {
-        let Some(transaction) = self.transactions.get_mut(&id.sequence) else { return };
+        let Some(transaction) = self.sent_mut(id) else { return };
         let staging = &mut transaction.staging;
         if staging.missing.remove(&(payload, from)).is_none() {
             return;
         }
-        transaction.sent_at = now;
+        transaction.sent = super::Tries::first(now);
         if staging.is_done() {
             self.send_transaction(id.sequence, false);
         } else if let Some((partition, stage)) = staging.missing.values().nth(UNDER_WAY_MAX - 1).cloned() {
@@ -108,8 +131,7 @@ impl Client {
 
     /// A part was not taken. The transaction has not begun, and no more of it is sent.
     pub(super) fn not_staged(&mut self, id: TransactionId, refusal: Refusal) {
-        let begins = self.transactions.get(&id.sequence).is_some_and(|known| known.staging.is_done());
-        if !begins {
+        if self.sent_mut(id).is_some_and(|sent| !sent.staging.is_done()) {
             self.end(id, Some((Outcome::Refused(refusal), alloc::vec::Vec::new())));
         }
     }

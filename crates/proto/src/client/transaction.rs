@@ -43,8 +43,8 @@ enum Stage {
     Doomed,
     /// It commits when what it reads and checks has been answered; what it gives up at.
     Closing(Option<Time>),
-    /// It was sent.
-    Sent(Arc<Plan>),
+    /// It was sent; without a plan it is refused already.
+    Sent(TransactionId, Option<Arc<Plan>>),
     /// It has ended.
     Over,
 }
@@ -202,9 +202,18 @@ impl Transaction {
         match self.stage {
             Stage::Open => self.stage = Stage::Closing(gives_up_at),
             Stage::Doomed => self.end(client, Some(End::Refused(Refusal::Conflict))),
-            Stage::Closing(_) | Stage::Sent(_) | Stage::Over => {}
+            Stage::Closing(_) | Stage::Sent(..) | Stage::Over => {}
         }
         self.go_on(client, now);
+    }
+
+    /// Time passes: one that is to commit and still waits for what it reads gives up in time. Nothing of it was sent.
+    pub fn handle_tick(&mut self, client: &mut Client, now: Time) {
+        if let Stage::Closing(Some(gives_up_at)) = self.stage
+            && gives_up_at <= now
+        {
+            self.end(client, Some(End::Refused(Refusal::Busy)));
+        }
     }
 
     /// Forgets what it did, and lets go of what it has seen.
@@ -215,11 +224,11 @@ impl Transaction {
     /// Takes what the client was told, if it concerns this transaction.
     pub fn handle(&mut self, client: &mut Client, now: Time, event: &Event) -> bool {
         let is_own = match (event, &self.stage) {
-            (Event::Ended(id, outcome, results), Stage::Sent(plan)) if plan.id == *id => {
-                let place = |head: u16, operation| (plan.heads[usize::from(head)].blob.clone(), operation);
-                let values = results.iter();
-                let values =
-                    values.map(|result| (place(result.head, result.operation), result.value.clone()));
+            (Event::Ended(id, outcome, results), Stage::Sent(own, plan)) if own == id => {
+                let values = results.iter().filter_map(|result| {
+                    let blob = plan.as_ref()?.heads.get(usize::from(result.head))?.blob.clone();
+                    Some(((blob, result.operation), result.value.clone()))
+                });
                 let end = match outcome {
                     Outcome::Committed => End::Committed(values.collect()),
                     Outcome::Refused(refusal) => End::Refused(*refusal),
@@ -227,11 +236,11 @@ impl Transaction {
                 self.end(client, Some(end));
                 true
             }
-            (Event::Unknown(id), Stage::Sent(plan)) if plan.id == *id => {
+            (Event::Unknown(id), Stage::Sent(own, _)) if own == id => {
                 self.told.push_back(Told::Ended(End::Unknown(*id)));
                 true
             }
-            (Event::Forgotten(id), Stage::Sent(plan)) if plan.id == *id => {
+            (Event::Forgotten(id), Stage::Sent(own, _)) if own == id => {
                 self.end(client, Some(End::Forgotten(*id)));
                 true
             }
@@ -269,7 +278,7 @@ impl Transaction {
         match self.stage {
             Stage::Open => self.stage = Stage::Doomed,
             Stage::Closing(_) => self.end(client, Some(End::Refused(Refusal::Conflict))),
-            Stage::Doomed | Stage::Sent(_) | Stage::Over => {}
+            Stage::Doomed | Stage::Sent(..) | Stage::Over => {}
         }
     }
 
@@ -317,9 +326,7 @@ impl Transaction {
         }
         let plans = plans.into_values().collect();
         let id = client.commit_reserved(now, plans, self.reserve, gives_up_at);
-        if let Some(plan) = client.plan(id).cloned() {
-            self.stage = Stage::Sent(plan);
-        }
+        self.stage = Stage::Sent(id, client.plan(id).cloned());
     }
 
     fn end(&mut self, client: &mut Client, end: Option<End>) {

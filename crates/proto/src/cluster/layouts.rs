@@ -17,7 +17,10 @@ layout!(struct Partition { configuration, proposal, target, last_complete, relea
 /// Everything that counts on may count on.
 fn is_sound(cluster: &Cluster) -> Result<(), Malformed> {
     let newest = cluster.stamps.newest().unwrap_or_default();
-    ensure(newest <= cluster.version && cluster.version <= VERSION_MAX, "a ring version is out of bounds")?;
+    ensure(
+        newest <= cluster.version && cluster.version <= RingVersion::MAX,
+        "a ring version is out of bounds",
+    )?;
     let last_node = cluster.numbers.values().chain(cluster.members.keys()).max();
     let nodes =
         last_node.is_none_or(|node| usize::try_from(node.0).is_ok_and(|number| number <= MEMBERS_MAX));
@@ -26,6 +29,3 @@ fn is_sound(cluster: &Cluster) -> Result<(), Malformed> {
     let keyspaces = last_keyspace.is_none_or(|id| usize::try_from(id.0).is_ok_and(|id| id <= KEYSPACES_MAX));
     ensure(keyspaces && cluster.classes.len() <= CLASSES_MAX, "there are too many classes or keyspaces")
 }
-
-/// No cluster lives to see as many changes.
-const VERSION_MAX: RingVersion = RingVersion(1 << 62);

@@ -24,7 +24,7 @@ layout!(enum Entry {
     8 => Collect { chunk, up_to, keep },
     9 => Stage(stage),
     10 => Unstage { id },
-    11 => Expire { session },
+    11 => Expire { session, born },
 });
 
 layout!(struct Prepare { plan, stops } check |prepare: &Prepare| {

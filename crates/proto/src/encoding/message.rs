@@ -10,7 +10,7 @@ use crate::{
     canary::{Canary, planted},
     entry::Entry,
     layout,
-    message::{Answer, Envelope, Looked, Message, RequestId},
+    message::{Answer, Envelope, Looked, Message, READ_SIZE_MAX, RequestId},
 };
 
 layout!(struct Envelope { partition, message });
@@ -83,7 +83,8 @@ fn is_sound(message: &Message) -> Result<(), Malformed> {
     let is_index = |index: u64| ensure(index <= Number::MAX.index(), "an index is out of bounds");
     match message {
         Message::Read { range, .. } | Message::Fetch { range, .. } | Message::Fetched { range, .. } => {
-            ensure(range.end <= CHUNK_SIZE_MAX, "a chunk is read past its end")
+            ensure(range.end <= CHUNK_SIZE_MAX, "a chunk is read past its end")?;
+            ensure(range.end - range.start <= READ_SIZE_MAX, "too much is read at once")
         }
         Message::Pass { plan, stops } => are_stops_of(stops, Some(plan)),
         Message::Append { epoch, previous, entries, .. } => {

@@ -20,7 +20,9 @@ layout!(enum Grant { 0 => Granted(request), 1 => NotLeading, 2 => Evicted });
 layout!(struct ClassId(number));
 layout!(struct PartitionId { class, index });
 layout!(struct Epoch(number) check |epoch: &Epoch| ensure(epoch.0 <= Number::EPOCH_MAX, "an epoch is out of bounds"));
-layout!(struct RingVersion(number));
+layout!(struct RingVersion(number) check |version: &RingVersion| {
+    ensure(*version <= RingVersion::MAX, "a ring version is out of bounds")
+});
 layout!(struct Configuration { epoch, since, floor, replicas, learners });
 layout!(struct KeyspaceSeed(bytes));
 layout!(struct Placement { class, partitions, seed, layout });
@@ -31,7 +33,7 @@ layout!(struct TransactionId { session, sequence, birth });
 layout!(struct BlobName { keyspace, key });
 layout!(struct ChunkName { blob, index });
 
-layout!(struct Plan { id, answered, reserve, heads } check plan_has_heads);
+layout!(struct Plan { id, answered, reserve, heads } check plan_is_sound);
 layout!(struct HeadPlan { partition, blob, seen, operations });
 layout!(struct Seen { number, ranges, existence, size, attributes, all_attributes, version });
 layout!(enum Operation {
@@ -61,7 +63,6 @@ layout!(enum Outcome { 0 => Committed, 1 => Refused(refusal) });
 layout!(struct OperationResult { head, operation, value });
 layout!(enum ResultValue { 0 => Offset(offset), 1 => Old(bytes) });
 
-/// Every head has a number of 16 bits, by which answers name it.
-fn plan_has_heads(plan: &Plan) -> Result<(), Malformed> {
-    ensure((1..=usize::from(u16::MAX)).contains(&plan.heads.len()), "a plan has no heads, or too many")
+fn plan_is_sound(plan: &Plan) -> Result<(), Malformed> {
+    ensure(!plan.heads.is_empty() && !plan.is_too_large(), "a plan has no heads, or is too large")
 }

@@ -10,7 +10,7 @@ use tyr_types::Number;
 
 use super::{Partition, Wanted, freezing::FreezeVisit, reminders::Reminders};
 use crate::{
-    BlobName, HeadPlan, Operation, Outcome, Plan, Refusal, TransactionId,
+    BlobName, HeadPlan, Operation, Outcome, PartitionId, Plan, Refusal, TransactionId,
     canary::{Canary, planted},
     effects::Context,
     entry::{Entry, HeadEffect, Prepare, Refused, Stop},
@@ -43,8 +43,9 @@ enum Waiter {
 }
 
 /// What waits holds back what came later.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct HeldBack {
+    at: PartitionId,
     blobs: BTreeSet<BlobName>,
     freezes: Vec<Arc<Freeze>>,
 }
@@ -83,9 +84,15 @@ impl Queue {
 
     /// Whether a freeze waits.
     pub fn waits_to_freeze(&self, request: RequestId) -> bool {
-        let is_it =
-            |waiter: &Waiter| matches!(waiter, Waiter::Freeze(visit) if visit.freeze.request == request);
-        self.waiting.iter().any(is_it)
+        self.waiting_freezes().any(|freeze| freeze.request == request)
+    }
+
+    /// The freezes that wait.
+    pub fn waiting_freezes(&self) -> impl Iterator<Item = &Arc<Freeze>> {
+        self.waiting.iter().filter_map(|waiter| match waiter {
+            Waiter::Freeze(visit) => Some(&visit.freeze),
+            Waiter::Transaction(_) => None,
+        })
     }
 
     /// Has freezes wait no longer; says whether any did.
@@ -205,7 +212,7 @@ impl Partition {
     }
 
     fn give_turns(&mut self, cx: &mut Context) {
-        let mut held_back = HeldBack::default();
+        let mut held_back = HeldBack { at: self.id, blobs: BTreeSet::new(), freezes: Vec::new() };
         for waiter in core::mem::take(&mut self.chain.waiting) {
             match waiter {
                 Waiter::Transaction(visit) => self.run_transaction(cx, visit, &mut held_back),
@@ -353,7 +360,9 @@ impl Partition {
             cx.answer(id.session, Answer::Outcome { id, outcome });
             return;
         }
-        let refused = Refused { id, refusal, plan: Some(plan.clone()), stops };
+        // Whoever refuses first has nobody to tell.
+        let told = (!stops.is_empty()).then(|| plan.clone());
+        let refused = Refused { id, refusal, plan: told, stops };
         self.append(cx, Entry::Refuse(Arc::new(refused)));
     }
 
@@ -387,12 +396,12 @@ impl Partition {
 impl HeldBack {
     fn holds(&self, head: &HeadPlan) -> bool {
         let is_frozen =
-            |freeze: &Arc<Freeze>| (freeze.stays || !head.only_reads()) && freeze.covers(&head.blob);
+            |freeze: &Arc<Freeze>| (freeze.stays || !head.only_reads()) && freeze.covers(self.at, &head.blob);
         self.blobs.contains(&head.blob) || self.freezes.iter().any(is_frozen)
     }
 
     fn holds_freeze(&self, freeze: &Freeze) -> bool {
-        self.blobs.iter().any(|blob| freeze.covers(blob))
+        self.blobs.iter().any(|blob| freeze.covers(self.at, blob))
             || self.freezes.iter().any(|other| (other.stays || freeze.stays) && other.meets(freeze))
     }
 }

@@ -64,7 +64,7 @@ impl Partition {
     /// Logs what no longer waits for anything.
     pub(super) fn log_held(&mut self, cx: &mut Context) {
         loop {
-            let is_free = |writes| self.all_arrived(writes) && self.lacking(cx, writes).is_empty();
+            let is_free = |writes| self.all_arrived(writes) && self.lacking(writes).is_empty();
             let free = self.held.iter().find(|(_, held)| is_free(&held.writes)).map(|(id, _)| *id);
             let Some(mut held) = free.and_then(|id| self.held.remove(&id)) else { return };
             held.writes = self.as_known(held.writes);

@@ -392,18 +392,26 @@ impl Partition {
         let Some(drive) = self.drives.get_mut(&id) else { return };
         let Some(remembering) = &drive.remembering else { return };
         drive.sent_at = cx.now;
+        // A session that was forgotten here may live elsewhere, with earlier transactions that have not ended.
+        let answered = self.state.is_below_mark(id).then_some(id.sequence.saturating_add(1));
         for partition in remembering {
-            let message = Message::Forget { id, answered: id.sequence + 1, driver: self.id };
+            let message = Message::Forget { id, answered, driver: self.id };
             cx.to_primary(*partition, message);
         }
         if remembering.is_empty() {
             self.drives.remove(&id);
-            self.append(cx, Entry::Forget { id, answered: id.sequence + 1 });
+            self.append(cx, Entry::Forget { id, answered });
         }
     }
 
     /// The driver says that nobody needs an outcome.
-    pub fn handle_forget(&mut self, cx: &mut Context, id: TransactionId, answered: u64, driver: PartitionId) {
+    pub fn handle_forget(
+        &mut self,
+        cx: &mut Context,
+        id: TransactionId,
+        answered: Option<u64>,
+        driver: PartitionId,
+    ) {
         // Two that refused may drive the same transaction; either may forget it once all have its outcome.
         let is_done = self.drives.get(&id).is_none_or(|drive| drive.remembering.is_some());
         if !self.is_established() || !is_done {

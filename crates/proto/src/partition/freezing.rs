@@ -16,7 +16,7 @@ use tyr_types::Number;
 
 use super::{Partition, reading::keeps_versions};
 use crate::{
-    BlobName, Time,
+    BlobName, PartitionId, Time,
     canary::{Canary, planted},
     effects::Context,
     freeze::{Extent, Freeze, Stand, first_name},
@@ -37,6 +37,7 @@ pub struct Freezes {
 #[derive(Debug)]
 struct Standing {
     freeze: Arc<Freeze>,
+    stop: PartitionId,
     stand: Stand,
     /// How it stands at the stops before this one.
     earlier: Vec<Stand>,
@@ -63,8 +64,10 @@ pub struct FreezeVisit {
 
 /// A freeze stands, and waits, at one stop for at most this many microseconds.
 pub const FREEZE_MAX: u64 = 1_000_000;
-/// As many stand at one partition; more are not heard.
-const STANDING_MAX: usize = 1024;
+/// As many stand or wait at one partition; more are not heard,
+const FREEZES_MAX: usize = 1024;
+/// nor are those that would have them name more blobs than this.
+const NAMES_MAX: usize = 64 << 10;
 
 impl Freezes {
     /// Whether a transaction has to wait that does not come for its own reserve.
@@ -73,7 +76,7 @@ impl Freezes {
             standing.keeps_out(now)
                 && (standing.freeze.stays || access == Access::Writes)
                 && Some(standing.freeze.request) != reserve
-                && standing.freeze.covers(blob)
+                && standing.covers(blob)
         };
         self.standing.iter().any(keeps_out) && !planted(Canary::FreezeIgnored)
     }
@@ -82,7 +85,7 @@ impl Freezes {
     pub fn is_reserved(&self, now: Time, blob: &BlobName, reserve: Option<RequestId>) -> bool {
         let of_it = |standing: &&Standing| Some(standing.freeze.request) == reserve && standing.freeze.stays;
         let mut own = self.standing.iter().filter(of_it);
-        own.any(|standing| standing.keeps_out(now) && standing.freeze.covers(blob))
+        own.any(|standing| standing.keeps_out(now) && standing.covers(blob))
     }
 
     /// How many stand.
@@ -95,9 +98,11 @@ impl Standing {
     fn keeps_out(&self, now: Time) -> bool {
         self.until > now && (self.freeze.stays || self.point.is_none())
     }
-}
 
-impl Standing {
+    fn covers(&self, blob: &BlobName) -> bool {
+        self.freeze.covers(self.stop, blob)
+    }
+
     /// Goes on to the next stop. At the last one all heads stand still.
     fn pass_on(&mut self, cx: &mut Context) {
         self.has_passed = true;
@@ -133,11 +138,20 @@ impl Partition {
         let is_known = self.freezes.standing.iter().any(|own| own.freeze.request == freeze.request)
             || self.chain.waits_to_freeze(freeze.request);
         let is_here = freeze.stops(&cx.keyspaces).get(stands.len()) == Some(&self.id);
-        if is_known || !is_here || self.freezes.len() >= STANDING_MAX {
+        if is_known || !is_here || !self.takes(&freeze) {
             return;
         }
         self.chain.wait_to_freeze(FreezeVisit { freeze, stands, until: cx.now.after(FREEZE_MAX) });
         self.settle(cx);
+    }
+
+    /// Whether there is room for one more freeze.
+    fn takes(&self, freeze: &Freeze) -> bool {
+        let standing = self.freezes.standing.iter().map(|own| &own.freeze);
+        let (count, names) = standing
+            .chain(self.chain.waiting_freezes())
+            .fold((0, freeze.names()), |(count, names), other| (count + 1, names + other.names()));
+        count < FREEZES_MAX && names <= NAMES_MAX
     }
 
     /// The blobs of a freeze whose heads are here.
@@ -151,7 +165,7 @@ impl Partition {
                 let from = first_name(*keyspace, prefix).into_iter();
                 let heads = from.flat_map(|first| {
                     let names = self.state.heads_from(&first).map(|(blob, _)| blob);
-                    names.take_while(|blob| freeze.covers(blob)).cloned().collect::<Vec<_>>()
+                    names.take_while(|blob| freeze.covers(self.id, blob)).cloned().collect::<Vec<_>>()
                 });
                 heads.collect()
             }
@@ -188,6 +202,7 @@ impl Partition {
             .collect();
         self.freezes.standing.push(Standing {
             freeze,
+            stop: self.id,
             stand,
             earlier,
             has_passed: false,
@@ -218,7 +233,8 @@ impl Partition {
     /// Sees the blobs of freezes as far as everything up to their numbers is decided. What comes after them is decided later, so this is
     /// called whenever anything was.
     pub(super) fn see_frozen(&mut self) {
-        for standing in &mut self.freezes.standing {
+        let looks = |standing: &&mut Standing| standing.seen.len() < standing.numbers.len();
+        for standing in self.freezes.standing.iter_mut().filter(looks) {
             let unseen = standing.numbers.iter().filter(|(blob, _)| !standing.seen.contains_key(*blob));
             let mut seen = Vec::new();
             for (blob, number) in unseen {

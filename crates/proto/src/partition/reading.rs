@@ -286,13 +286,9 @@ impl Partition {
             return;
         }
         self.readers.asked_at = cx.now;
-        let (late, waiting) = core::mem::take(&mut self.readers.waiting)
-            .into_iter()
-            .partition(|reader: &Reader| cx.now.since(reader.since) >= WAIT_MAX);
-        self.readers.waiting = waiting;
+        self.readers.waiting.retain(|reader| cx.now.since(reader.since) < WAIT_MAX);
         for reader in &self.readers.waiting {
             self.ask_for(cx, &reader.wants);
         }
-        let _: Vec<Reader> = late;
     }
 }

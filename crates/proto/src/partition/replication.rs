@@ -233,7 +233,7 @@ impl Partition {
         match entry {
             Entry::Marker | Entry::Collected { .. } | Entry::Unstage { .. } => {}
             Entry::Stage(stage) => self.handle_stage_durable(cx, stage),
-            Entry::Expire { session } => self.handle_expire_durable(cx, *session),
+            Entry::Expire { session, .. } => self.handle_expire_durable(cx, *session),
             Entry::Collect { chunk, .. } => self.handle_collect_durable(cx, chunk),
             Entry::Prepare(prepare) => self.ready.push_back(prepare.id()),
             Entry::Refuse(refused) => self.handle_refusal_durable(cx, refused),

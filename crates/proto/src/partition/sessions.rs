@@ -22,11 +22,17 @@ pub struct Sessions {
     looked_at: Time,
 }
 
+/// A client is never so many ring versions ahead of a node with a lease.
+const AHEAD_MAX: u64 = 1 << 20;
+
 impl Partition {
     /// A client says something.
     pub fn hear(&mut self, cx: &Context, session: SessionId) {
-        self.sessions.heard_at.insert(session, cx.now);
-        self.sessions.outdated_since.remove(&session);
+        // Others have nothing here that a time of theirs would keep.
+        if self.is_established() && self.state.has_session(session) {
+            self.sessions.heard_at.insert(session, cx.now);
+            self.sessions.outdated_since.remove(&session);
+        }
     }
 
     /// Forgets sessions that were not heard of for long. Clients that live learn newer ring versions before their ids are refused:
@@ -41,7 +47,7 @@ impl Partition {
         let Sessions { heard_at, outdated_since, .. } = &mut self.sessions;
         let is_marked =
             |session: &SessionId| marked.binary_search_by_key(session, |(marked, _)| *marked).is_ok();
-        heard_at.retain(|session, at| is_marked(session) || cx.now.since(*at) < timeout);
+        heard_at.retain(|session, _| is_marked(session));
         outdated_since.retain(|session, _| is_marked(session));
         let mut gone = Vec::new();
         for (session, born) in &marked {
@@ -49,14 +55,17 @@ impl Partition {
             if cx.now.since(heard) < timeout {
                 continue;
             }
-            if cx.version <= *born {
-                cx.push(Effect::AskVersion(RingVersion(born.0 + 1)));
+            if cx.version.0.saturating_add(AHEAD_MAX) < born.0 {
+                // No cluster manager has told it that.
+                gone.push((*session, RingVersion(cx.version.0.saturating_sub(1))));
+            } else if cx.version <= *born {
+                cx.push(Effect::AskVersion(RingVersion(born.0.saturating_add(1))));
             } else if cx.now.since(*outdated_since.entry(*session).or_insert(cx.now)) >= timeout / 2 {
-                gone.push(*session);
+                gone.push((*session, *born));
             }
         }
-        for session in gone {
-            self.append(cx, Entry::Expire { session });
+        for (session, born) in gone {
+            self.append(cx, Entry::Expire { session, born });
         }
     }
 

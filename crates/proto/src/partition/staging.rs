@@ -8,12 +8,12 @@ use core::ops::Range;
 
 use super::{Partition, RESEND_AFTER};
 use crate::{
-    NodeId, PartitionId, Refusal, Time, TransactionId,
+    BlobName, NodeId, PartitionId, Refusal, Time, TransactionId,
     canary::{Canary, planted},
     effects::{Context, Effect},
     entry::{ChunkOperation, ChunkWrites, Entry, HeadEffect, Refused},
     message::{Answer, Message},
-    stages::Stage,
+    stages::{STAGE_SIZE_MAX, STAGES_MAX, Stage, stage_parts},
 };
 
 /// When a client was last heard of, for each transaction with stages here; and when the decider was last asked.
@@ -31,7 +31,13 @@ impl Partition {
                 cx.answer(id.session, Answer::Staged { id, payload, from });
             }
             Some(_) => {}
-            None if self.has_ended(id) => return,
+            None if self.has_ended(id) => {
+                if !self.state.is_below_mark(id) && self.state.record(id).is_none() {
+                    // Too old, like its session: it can begin nowhere.
+                    cx.answer(id.session, Answer::Unstaged { id, refusal: Refusal::Fenced });
+                }
+                return;
+            }
             None => match self.refuses_stage(cx, &stage) {
                 Some(refusal) => return cx.answer(id.session, Answer::Unstaged { id, refusal }),
                 None => {
@@ -48,8 +54,12 @@ impl Partition {
 
     /// Whether there is no room: nothing has been promised yet.
     fn refuses_stage(&self, cx: &Context, stage: &Stage) -> Option<Refusal> {
-        let size = self.state.stages().size().saturating_add(stage.part.len() as u64);
-        if self.is_short(cx) || size > cx.limits.staged_max {
+        if stage.part.is_empty() || stage.part.len() as u64 > STAGE_SIZE_MAX {
+            return Some(Refusal::Invalid);
+        }
+        let stages = self.state.stages();
+        let size = stages.size().saturating_add(stage.part.len() as u64);
+        if self.is_short(cx) || size > cx.limits.staged_max || stages.count() >= STAGES_MAX {
             return Some(Refusal::Full);
         }
         self.is_below_minimum(cx).then_some(Refusal::TooFewReplicas)
@@ -77,33 +87,33 @@ impl Partition {
     ) -> bool {
         let own = effect.writes.iter().filter(|write| write.partition == self.id);
         let parts = own.flat_map(|write| &write.operations).filter_map(staged);
-        let wholes = appends.iter().map(|(payload, length)| (*payload, 0..*length));
+        let wholes = appends
+            .iter()
+            .flat_map(|&(payload, length)| stage_parts(length).map(move |part| (payload, part)));
         parts.chain(wholes).all(|(payload, part)| self.state.stages().find(id, payload, &part).is_some())
     }
 
-    /// Parts of payload that writes need and that are not here, each with the partition that has it.
-    pub(super) fn lacking(
-        &self,
-        cx: &Context,
-        writes: &ChunkWrites,
-    ) -> Vec<(PartitionId, (u16, u16), Range<u64>)> {
+    /// Parts of payload that writes need and that are not here, each with its blob.
+    pub(super) fn lacking<'a>(&self, writes: &'a ChunkWrites) -> Vec<(&'a BlobName, (u16, u16), Range<u64>)> {
         if planted(Canary::StageDropped) {
             return Vec::new();
         }
         let mut lacking = Vec::new();
         for (blob, _, write) in &writes.writes {
-            let Some(keyspace) = cx.keyspaces.get(&blob.keyspace) else { continue };
             let parts = write.operations.iter().filter_map(staged);
             let absent =
                 parts.filter(|(payload, part)| self.state.stages().find(writes.id, *payload, part).is_none());
-            lacking.extend(absent.map(|(payload, part)| (keyspace.partition_of(blob, 0), payload, part)));
+            lacking.extend(absent.map(|(payload, part)| (blob, payload, part)));
         }
         lacking
     }
 
     /// Asks the heads' partitions for payload of appends that writes here need.
     pub(super) fn pull(&self, cx: &mut Context, writes: &ChunkWrites) {
-        for (head, payload, part) in self.lacking(cx, writes) {
+        for (blob, payload, part) in self.lacking(writes) {
+            // A keyspace that is not known here yet soon will be; until then the write waits.
+            let Some(keyspace) = cx.keyspaces.get(&blob.keyspace) else { continue };
+            let head = keyspace.partition_of(blob, 0);
             cx.to_primary(head, Message::Pull { id: writes.id, payload, part, partition: self.id });
         }
     }

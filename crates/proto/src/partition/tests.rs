@@ -8,8 +8,8 @@ use tyr_types::{CHUNK_SIZE_MIN, Key, KeyspaceId, KeyspaceSettings, Number};
 
 use crate::{
     BlobName, ChunkName, ClassId, Configuration, Epoch, HeadPlan, Incarnation, Keyspace, KeyspaceSeed,
-    Layout, NodeId, Operation, Outcome, Output, PartitionCount, PartitionId, Placement, Plan, Refusal,
-    Replica, RingVersion, Router, SessionId, State, Time, TransactionId,
+    Layout, Limits, NodeId, Operation, Outcome, Output, PartitionCount, PartitionId, Placement, Plan,
+    Refusal, Replica, RingVersion, Router, SessionId, Stage, State, Time, TransactionId,
     entry::{ChunkOperation, ChunkWrite, ChunkWrites, Entry},
     message::{Envelope, Message},
 };
@@ -147,4 +147,61 @@ fn a_stop_votes_again_when_it_hears_of_the_lock_point() {
     };
     assert_eq!(tell(Message::Start(Arc::new(plan))), 1);
     assert_eq!(tell(Message::Release { id: id(1) }), 1);
+}
+
+#[test]
+fn a_write_waits_for_its_payload_though_its_keyspace_is_not_known_yet() {
+    let mut router = primary();
+    let staged = ChunkOperation::Staged { offset: 0, payload: (0, 0), part: 0..4 };
+    let write = ChunkWrite {
+        chunk: 1,
+        partition: partition(0),
+        previous: None,
+        operations: Vec::from([staged]),
+        drops_former: false,
+    };
+    let late = BlobName { keyspace: KeyspaceId(2), ..blob() };
+    let writes = Vec::from([(late, Number::new(1, 5), write)]);
+    let writes = Arc::new(ChunkWrites { id: id(1), decider: partition(1), refused: None, writes });
+    let message = Message::Write { writes, driver: partition(1) };
+    router.handle_message(Time(0), true, Envelope { partition: partition(0), message });
+    assert!(run(&mut router).is_empty(), "it votes for nothing that it does not have");
+    assert!(router.partition(partition(0)).unwrap().state().record(id(1)).is_none());
+}
+
+#[test]
+fn that_a_session_was_forgotten_elsewhere_ends_none_of_its_other_transactions() {
+    let mut state = State::new(partition(0));
+    let stage = |sequence| {
+        let bytes: Arc<[u8]> = [1; 4][..].into();
+        let stage =
+            Stage { id: id(sequence), decider: partition(1), payload: (0, 0), from: 0, bytes, part: 0..4 };
+        Entry::Stage(Arc::new(stage))
+    };
+    state.apply(1, Epoch(1), &stage(3));
+    state.apply(2, Epoch(1), &Entry::Forget { id: id(5), answered: None });
+    assert!(state.stages().has(id(3)) && !state.is_below_mark(id(3)));
+    assert!(state.is_over(id(5)), "a late copy does not execute it again");
+}
+
+#[test]
+fn a_session_that_claims_a_ring_that_never_was_is_forgotten_like_any_other() {
+    let mut router = primary();
+    router.handle_ring_version(RingVersion(7));
+    let timeout = Limits::default().session_timeout;
+    let born = RingVersion::MAX;
+    let message = Message::Answered { session: SessionId(1), answered: 2, born };
+    router.handle_message(Time(0), true, Envelope { partition: partition(0), message });
+    run(&mut router);
+    let has_session = |router: &Router| {
+        router.partition(partition(0)).unwrap().state().sessions().any(|(session, _)| session == SessionId(1))
+    };
+    assert!(has_session(&router));
+    for eighth in 1..=20 {
+        router.handle_tick(Time(eighth * timeout / 8), true);
+        run(&mut router);
+    }
+    assert!(!has_session(&router));
+    let newest = TransactionId { session: SessionId(2), sequence: 1, birth: RingVersion(7) };
+    assert!(!router.partition(partition(0)).unwrap().state().is_over(newest), "others go on");
 }

@@ -28,6 +28,8 @@ pub struct Server {
     bounds: Bounds,
     /// Whether its disk has no room for more than what has been promised.
     pub is_short: bool,
+    /// Whether it was told so, or that its journal found no room.
+    knows_short: bool,
     /// What it must not have logged.
     pub broken: Option<String>,
     /// What it promised, since this was last emptied.
@@ -99,6 +101,7 @@ impl Server {
             storage,
             bounds,
             is_short: false,
+            knows_short: false,
             broken: None,
             promised: Vec::new(),
             sighted: Vec::new(),
@@ -227,7 +230,9 @@ impl Server {
     pub fn tick(&mut self, now: u64) -> Option<Request> {
         let now = self.clock.at(now);
         let node = self.running.as_mut()?;
-        node.handle_room(self.is_short);
+        let is_full = matches!(&self.storage, Storage::Target(target) if target.is_full());
+        self.knows_short = self.is_short || is_full;
+        node.handle_room(self.knows_short);
         node.handle_tick(now)
     }
 
@@ -246,7 +251,7 @@ impl Server {
             let output = node.poll_output()?;
             self.promised.extend(super::promises::of(&output));
             if self.broken.is_none() {
-                self.broken = super::promises::check(node, &output, &self.bounds, self.is_short);
+                self.broken = super::promises::check(node, &output, &self.bounds, self.knows_short);
             }
             self.sighted.extend(super::sightings::of(&output));
             let output = match &mut self.storage {

@@ -8,11 +8,12 @@ use tyr_proto::{
     BlobName, BlobPlan, ClassId, Client, ClientOutput, Configuration, Epoch, Event as Told, Incarnation,
     Keyspace, KeyspaceSeed, Keyspaces, Layout, NodeId, Output, PartitionCount, PartitionId, Placement,
     Replica, RingVersion, Router, SessionId, Time,
+    encoding::{Encode, to_bytes},
     message::{Answer, Envelope},
 };
 use tyr_types::{CHUNK_SIZE_MIN, Key, KeyspaceId, KeyspaceSettings};
+use tyr_wire::connection::FRAME_HEADER_SIZE;
 
-use super::size;
 use crate::schedule::Schedule;
 
 /// The keyspace of all figures.
@@ -43,7 +44,7 @@ pub struct Shape {
 pub struct Counts {
     /// Messages between machines.
     pub messages: u64,
-    /// Their estimated bytes.
+    /// Their bytes, as frames.
     pub bytes: u64,
     /// Log records, on all replicas together.
     pub records: u64,
@@ -234,7 +235,7 @@ impl Quiet {
                 Output::Send(to, envelope) => self.send(to, envelope),
                 Output::Answer(session, answer) => {
                     self.counts.messages += 1;
-                    self.counts.bytes += size::of_answer(&answer);
+                    self.counts.bytes += size_of(&answer);
                     self.after(HOP, Event::Answer(session, node, answer));
                 }
                 Output::Store { partition, index, epoch, .. } => {
@@ -253,7 +254,7 @@ impl Quiet {
 
     fn send(&mut self, to: NodeId, envelope: Envelope) {
         self.counts.messages += 1;
-        self.counts.bytes += size::of_message(&envelope.message);
+        self.counts.bytes += size_of(&envelope);
         self.after(HOP, Event::Deliver(to, envelope));
     }
 
@@ -278,4 +279,9 @@ fn keyspaces(partitions: u32) -> Keyspaces {
         layout: Layout::of(&settings).expect("the least chunk size"),
     };
     [(KEYSPACE, Keyspace { placement, multi_version: true })].into()
+}
+
+/// The bytes of a frame with this in it.
+fn size_of(said: &impl Encode) -> u64 {
+    (FRAME_HEADER_SIZE + to_bytes(said).len()) as u64
 }

@@ -1,0 +1,304 @@
+//! A client and one node that leads everything, without a network: what they make of what a program wants.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use tyr_proto::{
+    BlobName, BlobPlan, Check, ClassId, Client, ClientOutput, Configuration, End, Epoch, Event, Incarnation,
+    Keyspace, KeyspaceSeed, Keyspaces, Layout, NodeId, Operation, OperationResult, Outcome, Output,
+    PartitionCount, PartitionId, Placement, ReadAnswer, Refusal, Replica, ResultValue, RingVersion, Router,
+    SessionId, Time, Told, Transaction, TransactionId,
+    message::{Answer, Envelope, Message},
+};
+use tyr_types::{CHUNK_SIZE_MIN, Key, KeyspaceId, KeyspaceSettings, Operand, Transform};
+
+const PARTITIONS: u32 = 4;
+const ME: Replica = Replica { node: NodeId(1), incarnation: Incarnation(1) };
+
+/// A client, a node, and which partitions the node answers for.
+struct World {
+    keyspaces: Arc<Keyspaces>,
+    router: Router,
+    client: Client,
+    now: u64,
+    silent: Vec<PartitionId>,
+    /// What the client said.
+    said: Vec<Envelope>,
+}
+
+fn partition(index: u32) -> PartitionId {
+    PartitionId { class: ClassId(0), index }
+}
+
+fn blob(key: &str) -> BlobName {
+    BlobName { keyspace: KeyspaceId(1), key: Key::new(key).unwrap() }
+}
+
+fn keyspaces() -> Arc<Keyspaces> {
+    let settings = KeyspaceSettings { chunk_size: CHUNK_SIZE_MIN, ..KeyspaceSettings::default() };
+    let placement = Placement {
+        class: ClassId(0),
+        partitions: PartitionCount::new(PARTITIONS).unwrap(),
+        seed: KeyspaceSeed([0; 16]),
+        layout: Layout::of(&settings).unwrap(),
+    };
+    Arc::new(BTreeMap::from([(KeyspaceId(1), Keyspace { placement, multi_version: true })]))
+}
+
+impl World {
+    fn new() -> Self {
+        let keyspaces = keyspaces();
+        let mut router = Router::new(ME, keyspaces.clone());
+        let mut client = Client::new(SessionId(1), keyspaces.clone());
+        for index in 0..PARTITIONS {
+            let configuration = Configuration {
+                epoch: Epoch(2),
+                since: RingVersion(1),
+                floor: RingVersion(1),
+                replicas: vec![ME],
+                learners: Vec::new(),
+            };
+            router.handle_configuration(Time(0), true, partition(index), configuration.clone());
+            client.handle_configuration(partition(index), configuration);
+        }
+        let mut world = World { keyspaces, router, client, now: 0, silent: Vec::new(), said: Vec::new() };
+        world.settle();
+        world
+    }
+
+    fn time(&self) -> Time {
+        Time(self.now)
+    }
+
+    /// Carries what is said until nobody says anything more.
+    fn settle(&mut self) {
+        loop {
+            if let Some(output) = self.router.poll_output() {
+                match output {
+                    Output::Store { partition, index, epoch, .. } => {
+                        self.router.handle_stored(Time(self.now), true, partition, index, epoch);
+                    }
+                    Output::Send(_, envelope) => {
+                        self.router.handle_message(Time(self.now), true, envelope);
+                    }
+                    Output::Answer(_, answer) => self.client.handle_answer(Time(self.now), ME.node, answer),
+                    _ => {}
+                }
+            } else if let Some(output) = self.client.poll_output() {
+                let ClientOutput::Send(_, envelope) = output else { continue };
+                self.said.push(envelope.clone());
+                if !self.silent.contains(&envelope.partition) {
+                    self.router.handle_message(Time(self.now), true, envelope);
+                }
+            } else {
+                return;
+            }
+        }
+    }
+
+    fn pass(&mut self, micros: u64) {
+        self.now += micros;
+        self.router.handle_tick(Time(self.now), true);
+        self.client.handle_tick(Time(self.now));
+        self.settle();
+    }
+
+    /// Tells a transaction what there is to tell, and what it is told.
+    fn tell(&mut self, transaction: &mut Transaction) -> Vec<Told> {
+        loop {
+            self.settle();
+            let Some(event) = self.client.poll_event() else { break };
+            transaction.handle(&mut self.client, Time(self.now), &event);
+        }
+        std::iter::from_fn(|| transaction.poll_told()).collect()
+    }
+
+    fn commit(&mut self, transaction: &mut Transaction) -> End {
+        transaction.commit(&mut self.client, Time(self.now), None);
+        let told = self.tell(transaction);
+        let [Told::Ended(end)] = &told[..] else { panic!("it ends once: {told:?}") };
+        end.clone()
+    }
+
+    fn read(&mut self, blob: &BlobName) -> Vec<u8> {
+        let mut transaction = Transaction::begin(0);
+        transaction.read(&mut self.client, Time(self.now), blob, 0..1 << 30);
+        let told = self.tell(&mut transaction);
+        let [Told::Read(_, ReadAnswer::Bytes(Some(bytes)))] = &told[..] else { panic!("{told:?}") };
+        transaction.roll_back(&mut self.client);
+        bytes.clone()
+    }
+
+    /// A blob whose head is in a partition.
+    fn blob_in(&self, index: u32) -> BlobName {
+        let mut names = (0..).map(|number: u32| blob(&number.to_string()));
+        let keyspace = &self.keyspaces[&KeyspaceId(1)];
+        names.find(|name| keyspace.partition_of(name, 0) == partition(index)).unwrap()
+    }
+
+    fn answer(&mut self, id: TransactionId, results: Vec<OperationResult>) {
+        let outcome = Some((Outcome::Committed, results));
+        self.client.handle_answer(self.time(), ME.node, Answer::Outcome { id, outcome });
+    }
+
+    fn marks(&self) -> Vec<(PartitionId, u64)> {
+        let mark = |envelope: &Envelope| match envelope.message {
+            Message::Answered { answered, .. } => Some((envelope.partition, answered)),
+            _ => None,
+        };
+        self.said.iter().filter_map(mark).collect()
+    }
+}
+
+fn plan(name: &BlobName) -> BlobPlan {
+    BlobPlan { blob: name.clone(), seen: None, operations: vec![Operation::Create] }
+}
+
+/// Bytes that differ wherever one may be mistaken for another.
+fn payload(length: usize) -> Vec<u8> {
+    (0..length).map(|at| u8::try_from(at % 251).unwrap()).collect()
+}
+
+#[test]
+fn a_number_in_two_chunks_is_transformed_on_what_its_transaction_wrote() {
+    let mut world = World::new();
+    let (name, border) = (blob("a"), usize::try_from(CHUNK_SIZE_MIN).unwrap());
+    let mut written = payload(border + 40_000);
+    let mut transaction = Transaction::begin(0);
+    transaction.write(&name, 0, &written[..]);
+    let place = transaction.transform(&name, CHUNK_SIZE_MIN - 4, Transform::add(Operand::U64(1)));
+    let End::Committed(values) = world.commit(&mut transaction) else { panic!("commits") };
+    let number = border - 4..border + 4;
+    assert_eq!(values[&(name.clone(), place)], ResultValue::Old(written[number.clone()].into()));
+    let old = u64::from_le_bytes(written[number.clone()].try_into().unwrap());
+    written[number].copy_from_slice(&(old + 1).to_le_bytes());
+    assert!(world.read(&name) == written);
+}
+
+#[test]
+fn payload_of_many_stages_is_read_as_it_was_written() {
+    let mut world = World::new();
+    let name = blob("a");
+    let bytes = payload(3_500_000);
+    let mut transaction = Transaction::begin(0);
+    transaction.write(&name, 100_001, &bytes[..]);
+    assert_eq!(world.commit(&mut transaction), End::Committed(BTreeMap::new()));
+    let mut transaction = Transaction::begin(0);
+    let place = transaction.append(&name, &bytes[..]);
+    let offset = ResultValue::Offset(3_600_001);
+    assert_eq!(world.commit(&mut transaction), End::Committed([((name.clone(), place), offset)].into()));
+    assert!(world.read(&name) == [&[0; 100_001][..], &bytes, &bytes].concat());
+}
+
+#[test]
+fn much_payload_in_small_pieces_does_not_travel_in_one_plan() {
+    let mut world = World::new();
+    let name = blob("a");
+    let piece = payload(60_000);
+    let mut transaction = Transaction::begin(0);
+    for _ in 0..100 {
+        transaction.append(&name, &piece[..]);
+    }
+    assert!(matches!(world.commit(&mut transaction), End::Committed(values) if values.len() == 100));
+    let inline = |envelope: &Envelope| match &envelope.message {
+        Message::Start(plan) => {
+            let operations = plan.heads.iter().flat_map(|head| &head.operations);
+            operations.filter(|operation| matches!(operation, Operation::Append { .. })).count()
+        }
+        _ => 0,
+    };
+    assert!(world.said.iter().all(|envelope| inline(envelope) * piece.len() <= 1 << 20));
+    assert!(world.read(&name) == piece.repeat(100));
+}
+
+#[test]
+fn a_transaction_of_a_keyspace_that_is_not_known_does_nothing_at_all() {
+    let mut world = World::new();
+    let other = BlobName { keyspace: KeyspaceId(7), ..blob("a") };
+    let id = world.client.commit(Time(0), vec![plan(&blob("a")), plan(&other)], None);
+    world.settle();
+    let Some(Event::Ended(ended, outcome, _)) = world.client.poll_event() else { panic!("is answered") };
+    assert_eq!((ended, outcome), (id, Outcome::Refused(Refusal::NotFound)));
+    assert!(world.said.is_empty() && world.client.is_idle());
+}
+
+#[test]
+fn a_transaction_of_more_than_one_can_be_is_refused() {
+    let mut world = World::new();
+    let mut transaction = Transaction::begin(0);
+    let bytes: Arc<[u8]> = payload(1 << 20).into();
+    for _ in 0..1025 {
+        transaction.append(&blob("a"), bytes.clone());
+    }
+    assert_eq!(world.commit(&mut transaction), End::Refused(Refusal::Invalid));
+    let mut transaction = Transaction::begin(0);
+    for _ in 0..=u16::MAX {
+        transaction.append(&blob("a"), [1][..].to_vec());
+    }
+    assert_eq!(world.commit(&mut transaction), End::Refused(Refusal::Invalid));
+    assert!(world.said.is_empty());
+}
+
+#[test]
+fn a_commit_that_waits_for_its_reads_gives_up_in_time() {
+    let mut world = World::new();
+    let name = world.blob_in(0);
+    world.silent.push(partition(0));
+    let mut transaction = Transaction::begin(0);
+    transaction.check(&mut world.client, Time(0), &name, Check::Exists);
+    transaction.write(&name, 0, [1][..].to_vec());
+    transaction.commit(&mut world.client, Time(0), Some(Time(1_000_000)));
+    world.pass(999_999);
+    transaction.handle_tick(&mut world.client, Time(world.now));
+    assert_eq!(world.tell(&mut transaction), []);
+    world.pass(1);
+    transaction.handle_tick(&mut world.client, Time(world.now));
+    assert_eq!(world.tell(&mut transaction), [Told::Ended(End::Refused(Refusal::Busy))]);
+    world.silent.clear();
+    world.pass(10_000_000);
+    assert_eq!(world.tell(&mut transaction), [], "nothing of it was sent");
+}
+
+#[test]
+fn a_partition_is_told_the_highest_mark_that_it_waits_for() {
+    let mut world = World::new();
+    let [one, other] = [0, 1].map(|index| world.blob_in(index));
+    world.silent = vec![partition(0), partition(1)];
+    let [first, second, third] = [&one, &other, &one].map(|name| {
+        let id = world.client.commit(Time(0), vec![plan(name)], None);
+        world.settle();
+        id
+    });
+    world.answer(third, Vec::new());
+    world.answer(first, Vec::new());
+    world.pass(1_000_000);
+    assert_eq!(world.marks(), [], "the second has not ended");
+    world.answer(second, Vec::new());
+    world.pass(1_000_000);
+    let mut marks = world.marks();
+    marks.sort();
+    assert_eq!(marks, [(partition(0), 4), (partition(1), 4)]);
+}
+
+#[test]
+fn an_answer_that_names_no_blob_of_the_plan_does_no_harm() {
+    let mut world = World::new();
+    world.silent = (0..PARTITIONS).map(partition).collect();
+    let mut transaction = Transaction::begin(0);
+    transaction.append(&blob("a"), [1][..].to_vec());
+    transaction.commit(&mut world.client, Time(0), None);
+    world.settle();
+    let started = world.said.iter().find_map(|envelope| match &envelope.message {
+        Message::Start(plan) => Some(plan.id),
+        _ => None,
+    });
+    let id = started.unwrap();
+    let other = TransactionId { birth: RingVersion(id.birth.0 + 1), ..id };
+    world.answer(other, Vec::new());
+    assert_eq!(world.tell(&mut transaction), [], "it is another one's");
+    let result = |head| OperationResult { head, operation: 0, value: ResultValue::Offset(0) };
+    world.answer(id, vec![result(0), result(1)]);
+    let values = [((blob("a"), 0), ResultValue::Offset(0))].into();
+    assert_eq!(world.tell(&mut transaction), [Told::Ended(End::Committed(values))]);
+}
