@@ -300,13 +300,11 @@ impl Membership {
         tokio::spawn(async move {
             let _permit = permit;
             let is_stale = matches!(request, Request::Ring(_)) && voter.look(Cluster::version) < known;
-            let response = match is_stale {
-                true => Response::Elsewhere(voter.leader()),
-                false => match voter.serve(request.clone()).await {
-                    Some(response) => response,
-                    None => return,
-                },
+            let served = match is_stale {
+                true => Some(Response::Elsewhere(None)),
+                false => voter.serve(request.clone()).await,
             };
+            let Some(response) = served else { return };
             let Response::Elsewhere(other) = response else { return reply(&link, number, &response) };
             let other = other.or(leader).filter(|other| *other != me);
             let is_node = matches!(party, Party::Node { .. });
