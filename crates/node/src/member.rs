@@ -108,6 +108,11 @@ impl Member {
         })
     }
 
+    /// There is something to be learned: the next tick asks, however early that is.
+    pub fn hurry(&mut self) {
+        self.asked_at = None;
+    }
+
     fn registration(&self) -> Command {
         Command::Register {
             identity: self.settings.identity,

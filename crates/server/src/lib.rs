@@ -1,0 +1,40 @@
+//! A node of a cluster: the sockets, threads, and clock around `tyr_node`, `tyr_manager`, and `tyr_proto`.
+//!
+//! [`Server::start`] runs one in this process; several may run side by side. Invariants:
+//!
+//! - What the protocol does is decided in the crates below, which the simulator runs as they are. Here things are only carried.
+//! - Each shard has a thread, a store, and a journal of its own; shards share nothing but mailboxes.
+//! - Whatever comes from outside waits in bounded places. What does not fit is held back by the credit of its connection, or dropped if
+//!   the protocol says it again.
+
+#![forbid(unsafe_code)]
+
+mod asking;
+mod card;
+mod event;
+mod http;
+mod join;
+mod membership;
+mod operator;
+mod peers;
+mod reception;
+mod server;
+mod settings;
+mod shard;
+mod state;
+mod surroundings;
+mod target;
+mod voting;
+
+pub use operator::Operator;
+pub use server::Server;
+pub use settings::{Settings, Timing};
+pub use state::Status;
+pub use tyr_net::Address;
+pub use tyr_proto::{
+    NodeId,
+    cluster::{
+        Answer, ClassSettings, ClusterId, Command as ClusterCommand, Difference, Fact, KeyspaceState, Member,
+        MemberState, Presence, Refusal, Zone,
+    },
+};

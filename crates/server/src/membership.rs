@@ -1,0 +1,351 @@
+//! The node as a member of its cluster: one task that keeps its lease, asks and answers for the cluster manager, and gossips.
+//!
+//! What it learns it gives to the shards, in the order in which it learned it. It is never on the way of data.
+
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
+
+use tokio::{sync::Semaphore, time::interval};
+use tyr_manager::{Gossip, GossipEffect, Peer};
+use tyr_net::{Address, Dialer, Link, channels::GOSSIP};
+use tyr_node::{Member, Notice};
+use tyr_proto::{
+    ClassId, Contact, Incarnation, Keyspace, Keyspaces, NodeId, RingVersion, Time,
+    cluster::{self, ClassSettings, ClusterId, Command, Fact, KeyspaceState, MemberState, Request, Response},
+    encoding::to_bytes,
+};
+use tyr_types::{Error, KeyspaceId};
+use tyr_wire::connection::{Frame, Party};
+
+use crate::{
+    asking::reply,
+    card::Card,
+    event::Event,
+    peers::Peers,
+    reception::Reception,
+    shard::Mail,
+    state::State,
+    surroundings::{now, random},
+    voting::Voting,
+};
+
+/// What the task works with.
+pub(crate) struct Membership {
+    pub member: Member,
+    pub gossip: Gossip,
+    pub voting: Voting,
+    pub peers: Arc<Peers>,
+    pub reception: Arc<Reception>,
+    pub state: Arc<State>,
+    pub card: Card,
+    pub directory: PathBuf,
+    /// How long an answer of the cluster manager is waited for, in microseconds.
+    pub patience: u64,
+    pub contact: Contact,
+    pub known: Facts,
+    /// Who answered last.
+    pub leader: Option<NodeId>,
+    /// What was reported lately, and when.
+    pub reported: BTreeMap<Vec<u8>, Time>,
+    pub serving: Arc<Semaphore>,
+    /// Connections to the nodes of the settings, until this one is ready.
+    pub greeters: Vec<(Address, Dialer)>,
+}
+
+/// What the cluster manager has told.
+#[derive(Debug, Default)]
+pub(crate) struct Facts {
+    classes: BTreeMap<ClassId, ClassSettings>,
+    keyspaces: BTreeMap<KeyspaceId, cluster::Keyspace>,
+    version: RingVersion,
+}
+
+impl Facts {
+    /// Takes something that is so. Whether that changes the keyspaces.
+    fn take(&mut self, fact: &Fact) -> bool {
+        match fact {
+            Fact::Class(id, settings) => drop(self.classes.insert(*id, *settings)),
+            Fact::Keyspace(id, keyspace) => {
+                self.keyspaces.insert(*id, keyspace.clone());
+                return true;
+            }
+            Fact::Member(..) | Fact::Partition(..) => {}
+        }
+        false
+    }
+
+    /// The keyspaces that exist, as the protocol sees them.
+    fn keyspaces(&self) -> Keyspaces {
+        let existing = self.keyspaces.iter().filter(|(_, keyspace)| keyspace.state == KeyspaceState::Exists);
+        let placed = existing.filter_map(|(id, keyspace)| {
+            let class = self.classes.get(&keyspace.class)?;
+            Some((*id, Keyspace::of(keyspace, class).ok()?))
+        });
+        placed.collect()
+    }
+}
+
+impl Membership {
+    /// Whom a node asks that knows these others.
+    pub fn contact(me: NodeId, peers: &Peers, asked: Option<NodeId>, patience: u64) -> Contact {
+        let mut nodes = peers.nodes();
+        nodes.push(me);
+        nodes.sort_unstable();
+        let first = nodes.iter().position(|node| Some(*node) == asked).unwrap_or(0);
+        Contact::new(nodes, first, patience)
+    }
+
+    /// Serves as long as anybody can be heard.
+    pub async fn run(mut self, mut events: tokio::sync::mpsc::Receiver<Event>) {
+        let mut ticks = interval(TICK_EVERY);
+        loop {
+            tokio::select! {
+                event = events.recv() => match event {
+                    Some(event) => self.handle(event),
+                    None => return,
+                },
+                _ = ticks.tick() => self.tick(),
+            }
+        }
+    }
+
+    fn me(&self) -> NodeId {
+        self.member.replica().node
+    }
+
+    fn handle(&mut self, event: Event) {
+        match event {
+            Event::Asked(party, link, number, request) => self.serve(party, link, number, request),
+            Event::Answered(from, response) => self.answered(from, response),
+            Event::Gossip(packet) => {
+                self.gossip.handle_packet(&packet, now());
+                self.hear_gossip();
+            }
+            Event::Report(command) => self.report(command),
+            Event::Behind => self.member.hurry(),
+            Event::Met(address, cluster, node) => self.met(&address, cluster, node),
+        }
+    }
+
+    fn tick(&mut self) {
+        let time = now();
+        if let Some(request) = self.member.handle_tick(time) {
+            self.ask(request);
+        }
+        self.gossip.handle_timeout(time);
+        if self.gossip.trusted().next().is_none() {
+            let others = self.peers.nodes();
+            let draw = usize::try_from(random() >> 32).expect("32 bits fit memory");
+            if let Some(node) = draw.checked_rem(others.len()).map(|place| others[place]) {
+                self.gossip.join(Peer { node, incarnation: Incarnation(0), revival: 0 }, time);
+            }
+        }
+        self.hear_gossip();
+        self.reception.asking.tick();
+        self.reported.retain(|_, at| time.since(*at) < REPORT_EVERY);
+        self.show();
+        if self.state.status().is_ready {
+            self.greeters.clear();
+        }
+    }
+
+    /// Asks the cluster manager something for this node.
+    fn ask(&mut self, request: Request) {
+        let me = self.me();
+        let Some(node) = self.contact.ask(now()) else { return };
+        let events = self.reception.events.clone();
+        if node == me {
+            let voter = self.voting.voter.clone();
+            tokio::spawn(async move {
+                if let Some(response) = voter.serve(request).await {
+                    events.tell(Event::Answered(me, response));
+                }
+            });
+            return;
+        }
+        let Some(link) = self.peers.link(node) else { return self.contact.turn() };
+        let answer = self.reception.asking.ask(&link, &request);
+        tokio::spawn(async move {
+            if let Ok((_, response)) = answer.await {
+                events.tell(Event::Answered(node, response));
+            }
+        });
+    }
+
+    /// The cluster manager has answered this node.
+    fn answered(&mut self, from: NodeId, response: Response) {
+        self.contact.heard(&response);
+        match &response {
+            Response::Elsewhere(_) | Response::Ring(_) => {}
+            Response::Evicted(replica) => tracing::warn!(%from, ?replica, "this incarnation was evicted"),
+            Response::Granted(_, difference) => {
+                self.leader = Some(from);
+                if difference.reached.is_none() {
+                    // There is more.
+                    self.member.hurry();
+                }
+            }
+            Response::Registered(number) => {
+                self.leader = Some(from);
+                tracing::info!(%from, node = %number, "registered");
+            }
+            Response::Replied(_) => self.leader = Some(from),
+        }
+        self.member.handle_response(now(), response);
+        self.spread();
+    }
+
+    /// Tells the shards what the member has to say, and takes what it needs itself.
+    fn spread(&mut self) {
+        let notices: Arc<[Notice]> = self.member.take_notices().into();
+        if notices.is_empty() {
+            return;
+        }
+        let (mut has_keyspaces, mut has_members) = (false, false);
+        for notice in &*notices {
+            match notice {
+                Notice::Fact(fact) => {
+                    has_keyspaces |= self.known.take(fact);
+                    if let Fact::Member(node, member) = fact {
+                        has_members |= self.learn(*node, member);
+                    }
+                }
+                Notice::Version(version) => self.known.version = *version,
+                Notice::Incarnation(me) => {
+                    tracing::info!(node = %me.node, incarnation = me.incarnation.0, "goes on")
+                }
+                Notice::Lease(_) => {}
+            }
+        }
+        let keyspaces = has_keyspaces.then(|| Arc::new(self.known.keyspaces()));
+        for mailbox in &self.reception.mailboxes {
+            mailbox.put(Mail::Notices(keyspaces.clone(), notices.clone()));
+        }
+        if has_members {
+            self.contact = Membership::contact(self.me(), &self.peers, self.leader, self.patience);
+            self.keep_card();
+        }
+        self.show();
+    }
+
+    /// Takes what a member is. Whether that changes who can be asked.
+    fn learn(&mut self, node: NodeId, member: &cluster::Member) -> bool {
+        if member.state == MemberState::Left {
+            self.peers.forget(node);
+            return true;
+        }
+        let address: Address = match member.address.as_str().parse() {
+            Ok(address) => address,
+            Err(never) => match never {},
+        };
+        self.link(node, &address)
+    }
+
+    fn link(&mut self, node: NodeId, address: &Address) -> bool {
+        let Some(link) = self.peers.learn(node, address) else { return false };
+        tracing::info!(%node, %address, "a member is known");
+        for mailbox in &self.reception.mailboxes {
+            mailbox.put(Mail::Link(node, link.clone()));
+        }
+        true
+    }
+
+    /// Writes down where the others are. What is not written is learned anew.
+    fn keep_card(&mut self) {
+        self.card.peers = self.peers.addresses();
+        let (card, directory) = (self.card.clone(), self.directory.clone());
+        tokio::task::spawn_blocking(move || {
+            if let Err(error) = card.save(&directory) {
+                tracing::warn!(%error, "cannot keep where the other members are");
+            }
+        });
+    }
+
+    fn met(&mut self, address: &Address, cluster: Option<ClusterId>, node: Option<NodeId>) {
+        let ours = self.card.cluster;
+        if let Some(theirs) = cluster.filter(|theirs| *theirs != ours) {
+            self.reception.events.fail(Error::invalid(format!(
+                "the directory '{}' belongs to cluster {:032x}, but {address} to cluster {:032x}; check the addresses to join by, or \
+                 use an empty directory",
+                self.directory.display(),
+                ours.0,
+                theirs.0
+            )));
+        }
+        if let Some(node) = node.filter(|node| !self.peers.knows(*node))
+            && self.link(node, address)
+        {
+            self.contact = Membership::contact(self.me(), &self.peers, self.leader, self.patience);
+        }
+    }
+
+    /// Reports something to the cluster manager, unless that was just done.
+    fn report(&mut self, command: Command) {
+        let bytes = to_bytes(&command);
+        if self.reported.len() < REPORTED_MAX && !self.reported.contains_key(&bytes) {
+            self.reported.insert(bytes, now());
+            self.ask(Request::Command(command));
+        }
+    }
+
+    /// Answers a request of somebody else, or carries it to the one who leads.
+    fn serve(&self, party: Party, link: Link, number: u64, request: Request) {
+        // What is too much is asked again.
+        let Ok(permit) = self.serving.clone().try_acquire_owned() else { return };
+        let (voter, reception, peers) =
+            (self.voting.voter.clone(), self.reception.clone(), self.peers.clone());
+        let (me, leader) = (self.me(), self.leader);
+        tokio::spawn(async move {
+            let _permit = permit;
+            let Some(response) = voter.serve(request.clone()).await else { return };
+            let Response::Elsewhere(other) = response else { return reply(&link, number, &response) };
+            let other = other.or(leader).filter(|other| *other != me);
+            let is_node = matches!(party, Party::Node { .. });
+            match other.and_then(|other| peers.link(other)).filter(|_| !is_node) {
+                Some(to) => reception.asking.carry(&to, &request, link, number),
+                None => reply(&link, number, &Response::Elsewhere(other)),
+            }
+        });
+    }
+
+    fn hear_gossip(&mut self) {
+        while let Some(effect) = self.gossip.poll_effect() {
+            match effect {
+                GossipEffect::Send(to, packet) => {
+                    let frame = Frame::message(GOSSIP, |out| out.extend_from_slice(&packet));
+                    if let (Some(link), Some(frame)) = (self.peers.link(to), frame) {
+                        let _lost = link.send(frame);
+                    }
+                }
+                GossipEffect::Suspect(node) => {
+                    tracing::info!(%node, "a member is suspected");
+                    self.voting.voter.suspect(node);
+                }
+                GossipEffect::Trust(node) => {
+                    tracing::info!(%node, "a member is heard of");
+                    self.voting.voter.trust(node);
+                }
+            }
+        }
+    }
+
+    /// Shows how it stands.
+    fn show(&self) {
+        let has_lease = self.member.has_lease(now());
+        self.state.show(|status| {
+            status.has_lease = has_lease;
+            status.ring_version = self.known.version;
+            status.is_ready =
+                has_lease && self.known.version > RingVersion(0) && !self.known.classes.is_empty();
+            status.leads = self.voting.voter.leading_term().is_some();
+        });
+    }
+}
+
+/// The task looks around this often.
+const TICK_EVERY: Duration = Duration::from_millis(20);
+/// The same is reported this often at most, in microseconds.
+const REPORT_EVERY: u64 = 100_000;
+/// The most reports in that time; more are said again.
+const REPORTED_MAX: usize = 4096;
+/// The most requests of others that are being answered at once.
+pub(crate) const SERVING_MAX: usize = 1024;

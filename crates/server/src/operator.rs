@@ -1,0 +1,120 @@
+//! How a program asks the cluster manager: over a connection to any node of the cluster.
+
+use std::{
+    sync::{
+        Arc,
+        mpsc::{Receiver, Sender, channel},
+    },
+    time::{Duration, Instant},
+};
+
+use tokio::runtime::Runtime;
+use tyr_net::{Address, Dialer, Handler, Link, Received, channels::MANAGER};
+use tyr_proto::{
+    RingVersion,
+    cluster::{Command, Difference, Reply, Request, Response},
+    encoding::{append_to, from_bytes},
+};
+use tyr_types::{Error, Result};
+use tyr_wire::connection::{Frame, Introduction, Kind, Party};
+
+use crate::surroundings::random;
+
+/// Asks the cluster manager, on the calling thread.
+pub struct Operator {
+    /// Ends last.
+    dialers: Vec<(Address, Dialer)>,
+    _runtime: Runtime,
+    replies: Receiver<(u64, Response)>,
+    last: u64,
+    patience: Duration,
+}
+
+/// Hears replies.
+struct Ear(Sender<(u64, Response)>);
+
+impl Handler for Ear {
+    fn received(&self, _: &Link, frame: Received<'_>) {
+        if (frame.header.channel, frame.header.kind) == (MANAGER, Kind::Reply)
+            && let Ok(response) = from_bytes(frame.body)
+        {
+            let _ended = self.0.send((frame.header.request, response));
+        }
+    }
+}
+
+impl Operator {
+    /// Begins to dial these nodes. Whatever is asked fails with [`tyr_types::ErrorKind::Unavailable`] if it is not answered in time.
+    pub fn new(addresses: &[Address], patience: Duration) -> Result<Self> {
+        let failed = |error| Error::unavailable(format!("cannot start threads: {error}"));
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+        let runtime = runtime.map_err(failed)?;
+        let (sender, replies) = channel();
+        let ear: Arc<dyn Handler> = Arc::new(Ear(sender));
+        let me = Introduction::new(Party::Client { session: random().max(1) }, None);
+        let dial = |address: &Address| {
+            let _runtime = runtime.enter();
+            let dialer = Dialer::new(address.clone(), me.clone(), ear.clone(), tyr_net::Settings::default());
+            (address.clone(), dialer)
+        };
+        let dialers = addresses.iter().map(dial).collect();
+        Ok(Operator { dialers, _runtime: runtime, replies, last: 0, patience })
+    }
+
+    /// Everything that the cluster manager knows.
+    pub fn facts(&mut self) -> Result<Difference> {
+        match self.ask(&Request::Ring(RingVersion(0)))? {
+            Response::Ring(difference) => Ok(difference),
+            _ => Err(Error::internal(
+                "a node answers something else than it was asked; is it of another version?",
+            )),
+        }
+    }
+
+    /// Has a command carried out. It may have been, too, if this fails.
+    pub fn command(&mut self, command: Command) -> Result<Reply> {
+        match self.ask(&Request::Command(command))? {
+            Response::Replied(reply) => Ok(reply),
+            _ => Err(Error::internal(
+                "a node answers something else than it was asked; is it of another version?",
+            )),
+        }
+    }
+
+    fn ask(&mut self, request: &Request) -> Result<Response> {
+        let (end, first) = (Instant::now() + self.patience, self.last + 1);
+        while Instant::now() < end && !self.dialers.is_empty() {
+            let step = Instant::now() + STEP;
+            self.send_to_next(request);
+            let left = || step.saturating_duration_since(Instant::now());
+            while let Ok((number, response)) = self.replies.recv_timeout(left()) {
+                match response {
+                    // Of what was asked before.
+                    _ if number < first => {}
+                    Response::Elsewhere(_) => break,
+                    response => return Ok(response),
+                }
+            }
+            // Who leads may be about to change.
+            std::thread::sleep(PAUSE);
+        }
+        let addresses =
+            self.dialers.iter().map(|(address, _)| address.to_string()).collect::<Vec<_>>().join(", ");
+        Err(Error::unavailable(format!(
+            "no node answers at {addresses}; check the addresses, and whether most of the cluster's voters run"
+        )))
+    }
+
+    fn send_to_next(&mut self, request: &Request) {
+        self.last += 1;
+        let place = usize::try_from(self.last % self.dialers.len() as u64).expect("below a length");
+        if let Some(frame) = Frame::request(MANAGER, self.last, |out| append_to(out, request)) {
+            // What is not sent is not answered.
+            let _lost = self.dialers[place].1.link().send(frame);
+        }
+    }
+}
+
+/// After so long without an answer the next node is asked.
+const STEP: Duration = Duration::from_secs(1);
+const PAUSE: Duration = Duration::from_millis(50);

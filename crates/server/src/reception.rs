@@ -1,0 +1,148 @@
+//! Where what comes over connections goes.
+//!
+//! Called by the tasks of the connections, so nothing here waits.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+
+use parking_lot::RwLock;
+use tyr_net::{
+    Address, End, Handler, Link, Received,
+    channels::{CONSENSUS, DATA, GOSSIP, MANAGER},
+};
+use tyr_proto::{NodeId, SessionId, cluster::ClusterId, encoding::from_bytes, message::Envelope};
+use tyr_wire::connection::{Channel, Kind, Party, Peer};
+
+use crate::{
+    asking::Asking,
+    event::{Event, Events},
+    shard::{Ending, Mail, Mailbox, place_of},
+    voting::Voting,
+};
+
+/// Takes what comes over all connections of a node.
+pub(crate) struct Reception {
+    pub mailboxes: Vec<Mailbox>,
+    pub events: Events,
+    pub asking: Asking,
+    /// From when it runs until the server ends.
+    pub voting: RwLock<Option<Voting>>,
+    pub counts: Counts,
+}
+
+/// What has come since the start.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    /// Frames by channel.
+    pub frames: [AtomicU64; Channel::COUNT],
+    /// Bytes of their bodies.
+    pub bytes: [AtomicU64; Channel::COUNT],
+    /// Frames that made no sense.
+    pub malformed: AtomicU64,
+}
+
+impl Reception {
+    /// Without a voter so far.
+    pub fn new(mailboxes: Vec<Mailbox>, events: Events) -> Self {
+        let (asking, counts) = (Asking::default(), Counts::default());
+        Reception { mailboxes, events, asking, voting: RwLock::default(), counts }
+    }
+
+    /// The server ends: its shards do, and nothing keeps its voter.
+    pub fn end(&self, end: Ending) {
+        self.voting.write().take();
+        self.mailboxes.iter().for_each(|mailbox| mailbox.put(Mail::Stop(end)));
+    }
+
+    /// What a frame says, to whom it concerns. False if it makes no sense.
+    fn take(&self, link: &Link, frame: Received<'_>) -> bool {
+        let Received { peer, header, body, receipt } = frame;
+        match (header.channel, header.kind, peer.party) {
+            (CONSENSUS, Kind::Message, Party::Node { node, .. }) => {
+                // One that comes before the voter runs is asked again.
+                self.voting.read().as_ref().is_none_or(|voting| voting.receive(NodeId(node), body))
+            }
+            (GOSSIP, Kind::Message, Party::Node { .. }) => {
+                self.events.tell(Event::Gossip(body.to_vec()));
+                true
+            }
+            (MANAGER, Kind::Request, party) => match from_bytes(body) {
+                Ok(request) => {
+                    self.events.tell(Event::Asked(party, link.clone(), header.request, request));
+                    true
+                }
+                Err(_) => false,
+            },
+            (MANAGER, Kind::Reply, _) => self.asking.replied(&peer, header.request, body),
+            (DATA, Kind::Message, Party::Node { .. } | Party::Client { .. }) => {
+                match from_bytes::<Envelope>(body) {
+                    Ok(envelope) => {
+                        let place = place_of(envelope.partition, self.mailboxes.len());
+                        self.mailboxes[place].put(Mail::Message(envelope, Some(receipt)));
+                        true
+                    }
+                    Err(_) => false,
+                }
+            }
+            _ => false,
+        }
+    }
+}
+
+impl Handler for Reception {
+    fn opened(&self, link: &Link, peer: &Peer) {
+        tracing::debug!(peer = ?peer.party, "connected");
+        if let Party::Client { session } = peer.party {
+            for mailbox in &self.mailboxes {
+                mailbox.put(Mail::Session(SessionId(session), link.clone()));
+            }
+        }
+    }
+
+    fn received(&self, link: &Link, frame: Received<'_>) {
+        let (party, header) = (frame.peer.party, frame.header);
+        let channel = header.channel.index();
+        self.counts.frames[channel].fetch_add(1, Ordering::Relaxed);
+        self.counts.bytes[channel].fetch_add(frame.body.len() as u64, Ordering::Relaxed);
+        if !self.take(link, frame) {
+            self.counts.malformed.fetch_add(1, Ordering::Relaxed);
+            tracing::debug!(peer = ?party, ?header, "a frame makes no sense, and is ignored");
+        }
+    }
+
+    fn closed(&self, link: &Link, peer: Option<&Peer>, end: &End) {
+        tracing::debug!(peer = ?peer.map(|peer| peer.party), %end, "a connection has ended");
+        if let Some(Party::Client { session }) = peer.map(|peer| peer.party) {
+            for mailbox in &self.mailboxes {
+                mailbox.put(Mail::SessionOver(SessionId(session), link.clone()));
+            }
+        }
+    }
+}
+
+/// Takes what comes over a connection to an address of the settings, and tells who is there.
+pub(crate) struct Greeter {
+    pub address: Address,
+    pub reception: Arc<Reception>,
+}
+
+impl Handler for Greeter {
+    fn opened(&self, _: &Link, peer: &Peer) {
+        let node = match peer.party {
+            Party::Node { node, .. } => Some(NodeId(node)),
+            Party::Newcomer { .. } | Party::Client { .. } => None,
+        };
+        let met = Event::Met(self.address.clone(), peer.cluster.map(ClusterId), node);
+        self.reception.events.tell(met);
+    }
+
+    fn received(&self, link: &Link, frame: Received<'_>) {
+        self.reception.received(link, frame);
+    }
+
+    fn closed(&self, _: &Link, _: Option<&Peer>, end: &End) {
+        tracing::debug!(address = %self.address, %end, "not connected to a node that is named to join by");
+    }
+}

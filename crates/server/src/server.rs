@@ -1,0 +1,426 @@
+//! A server from its start to its end.
+//!
+//! It has a tokio runtime of its own for connections, the cluster manager, and gossip, and a thread for each shard. When it is stopped,
+//! it first serves nobody any more, then makes durable what it has taken, and then closes. Dropped, it ends as if it had been killed.
+
+use std::{
+    collections::BTreeMap,
+    io,
+    path::PathBuf,
+    sync::{Arc, mpsc::Receiver},
+    thread::JoinHandle,
+    time::Duration,
+};
+
+use tokio::sync::{Semaphore, oneshot};
+use tyr_manager::{Gossip, Peer};
+use tyr_net::{Address, Listener};
+use tyr_node::{Journal, Member, Notice, Restored, Shard, Start};
+use tyr_proto::{
+    ClassId, Incarnation, Keyspaces, NodeId, Replica, RingVersion, ShardId,
+    cluster::{self, ClassSettings, ClusterId, Command, Identity},
+};
+use tyr_types::{Error, Result};
+use tyr_wire::connection::{Introduction, Party};
+
+use crate::{
+    Settings, Status,
+    card::Card,
+    event::Events,
+    http,
+    join::{greet, join},
+    membership::{Membership, SERVING_MAX},
+    peers::Peers,
+    reception::Reception,
+    shard::{Ending, Mail, Mailbox, Runner},
+    state::State,
+    surroundings::{random, random_bits},
+    target::{Target, open_failure},
+    voting::Voting,
+};
+
+/// A node that runs in this process.
+pub struct Server {
+    started: Started,
+    stop: Option<oneshot::Sender<Ending>>,
+    thread: Option<JoinHandle<Result<()>>>,
+}
+
+/// What is known of a server that has started.
+#[derive(Clone)]
+struct Started {
+    address: Address,
+    http: Option<String>,
+    node: NodeId,
+    cluster: ClusterId,
+    state: Arc<State>,
+}
+
+impl Server {
+    /// Starts a server, and waits until it belongs to a cluster and listens: for ever, if it is to join one of which no node is there. It
+    /// serves as soon as it is [ready](Status::is_ready).
+    ///
+    /// Fails with [`tyr_types::ErrorKind::Invalid`] if a setting does not fit the directory, such as addresses of another cluster.
+    pub fn start(settings: Settings) -> Result<Server> {
+        settings.check()?;
+        let (told, hears) = std::sync::mpsc::channel();
+        let (stop, stopped) = oneshot::channel();
+        let body = move || {
+            let mut runtime = tokio::runtime::Builder::new_multi_thread();
+            let runtime = runtime.worker_threads(WORKERS).thread_name("tyr-server").enable_all().build();
+            let runtime =
+                runtime.map_err(|error| Error::unavailable(format!("cannot start threads: {error}")))?;
+            let told_too = told.clone();
+            let ended = runtime.block_on(run(settings, stopped, move |started| {
+                let _unheard = told_too.send(Ok(started));
+            }));
+            runtime.shutdown_timeout(Duration::from_secs(1));
+            // Heard only if it has not started.
+            let _unheard = told.send(Err(ended.clone().err().unwrap_or_else(never_started)));
+            ended
+        };
+        let thread = std::thread::Builder::new().name("tyr-server".into()).spawn(body);
+        let thread = thread.map_err(|error| Error::unavailable(format!("cannot start a thread: {error}")))?;
+        let started = hears.recv().map_err(|_| never_started())??;
+        Ok(Server { started, stop: Some(stop), thread: Some(thread) })
+    }
+
+    /// Where it listens, with the port that the system chose.
+    pub fn address(&self) -> &Address {
+        &self.started.address
+    }
+
+    /// Where it serves health and metrics, if it does.
+    pub fn http_address(&self) -> Option<&str> {
+        self.started.http.as_deref()
+    }
+
+    /// Its number.
+    pub fn node(&self) -> NodeId {
+        self.started.node
+    }
+
+    /// Its cluster.
+    pub fn cluster(&self) -> ClusterId {
+        self.started.cluster
+    }
+
+    /// How it stands.
+    pub fn status(&self) -> Status {
+        self.started.state.status()
+    }
+
+    /// Waits until something holds of its status; false if it does not in time.
+    pub fn wait(&self, patience: Duration, holds: impl Fn(&Status) -> bool) -> bool {
+        self.started.state.wait(patience, holds)
+    }
+
+    /// Stops it cleanly. Fails with the reason if it had [ended](Status::has_ended) by itself.
+    pub fn stop(mut self) -> Result<()> {
+        self.end(Ending::Stopped)
+    }
+
+    fn end(&mut self, end: Ending) -> Result<()> {
+        if let Some(stop) = self.stop.take() {
+            let _ended = stop.send(end);
+        }
+        let Some(thread) = self.thread.take() else { return Ok(()) };
+        thread.join().map_err(|_| Error::internal("the server has panicked; please report it"))?
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Whoever wants to know stops it.
+        let _unheard = self.end(Ending::Killed);
+    }
+}
+
+fn never_started() -> Error {
+    Error::unavailable("the server was stopped before it had started")
+}
+
+/// A server while it starts.
+struct Starting {
+    settings: Settings,
+    identity: Identity,
+    start: u32,
+    targets: Vec<Target>,
+    reception: Arc<Reception>,
+    inboxes: Vec<Receiver<Mail>>,
+    listener: Listener,
+}
+
+async fn run(
+    settings: Settings,
+    mut stop: oneshot::Receiver<Ending>,
+    tell: impl FnOnce(Started),
+) -> Result<()> {
+    let (events, mut heard) = Events::new();
+    let starting = Starting::new(settings, events).await?;
+    let settings = starting.settings.clone();
+    let state = Arc::new(State::default());
+    let _begun = Begun(starting.reception.clone(), state.clone());
+    let card = tokio::select! {
+        card = starting.belong() => card?,
+        _ = &mut stop => return Ok(()),
+    };
+    let (node, cluster) = (card.node, card.cluster);
+    let running = starting.go(card, &state, heard.events).await?;
+    let http = match &settings.http {
+        Some(address) => Some(http::serve(address, state.clone(), running.reception.clone()).await?),
+        None => None,
+    };
+    let address = running.listener.address().clone();
+    tracing::info!(%node, cluster = %format_args!("{:032x}", cluster.0), %address, "listening");
+    tell(Started { address, http, node, cluster, state });
+    let failure = tokio::select! {
+        end = &mut stop => match end {
+            Ok(Ending::Stopped) => None,
+            Ok(Ending::Killed) | Err(_) => return running.end(Ending::Killed).await,
+        },
+        error = heard.failed.recv() => error,
+    };
+    if let Some(error) = &failure {
+        tracing::error!(%error, "the server cannot go on");
+    }
+    let ended = running.end(Ending::Stopped).await;
+    tracing::info!("stopped");
+    failure.map_or(ended, Err)
+}
+
+/// Ends what a server has begun, whether it could start or not.
+struct Begun(Arc<Reception>, Arc<State>);
+
+impl Drop for Begun {
+    fn drop(&mut self) {
+        self.0.end(Ending::Killed);
+        self.1.show(|status| *status = Status { has_ended: true, ..Status::default() });
+    }
+}
+
+impl Starting {
+    /// Opens what is in the directories, and listens, as a newcomer.
+    async fn new(settings: Settings, events: Events) -> Result<Self> {
+        let failed = |error: io::Error| {
+            open_failure(&error).context(format_args!("directory '{}'", settings.directory.display()))
+        };
+        std::fs::create_dir_all(&settings.directory).map_err(failed)?;
+        if let Some(card) =
+            Card::load(&settings.directory)?.filter(|card| card.shards != settings.shards.get())
+        {
+            return Err(Error::invalid(format!(
+                "the directory '{}' was made for {} shards, not {}; a node keeps their number",
+                settings.directory.display(),
+                card.shards,
+                settings.shards
+            )));
+        }
+        let open = |directory: PathBuf| Target::open(&directory, settings.io, settings.store.clone());
+        let targets = settings.shard_directories().into_iter().map(open).collect::<Result<Vec<Target>>>()?;
+        let Start { identity, number } = Start::count(&targets[0].store, Identity(random_bits()))?;
+        let (mailboxes, inboxes) = targets.iter().map(|_| Mailbox::new()).unzip();
+        let reception = Arc::new(Reception::new(mailboxes, events));
+        let newcomer = Introduction::new(Party::Newcomer { identity: identity.0 }, None);
+        let listener = Listener::bind(&settings.listen, newcomer, reception.clone(), net_settings()).await;
+        let listener = listener
+            .map_err(|error| Error::unavailable(format!("cannot listen at {}: {error}", settings.listen)))?;
+        Ok(Starting { settings, identity, start: number, targets, reception, inboxes, listener })
+    }
+
+    fn address(&self) -> &Address {
+        self.settings.advertise.as_ref().unwrap_or(self.listener.address())
+    }
+
+    fn member_settings(&self) -> Result<tyr_node::Settings> {
+        Ok(tyr_node::Settings {
+            identity: self.identity,
+            zone: self.settings.zone.clone(),
+            weight: self.settings.weight,
+            terms: self.settings.timing.lease,
+            renew_after: micros(self.settings.timing.renew_after),
+            address: cluster::Address::new(&self.address().to_string())?,
+        })
+    }
+
+    /// Finds out to which cluster the node belongs, if need be by joining or founding one.
+    async fn belong(&self) -> Result<Card> {
+        if let Some(card) = Card::load(&self.settings.directory)? {
+            return Ok(card);
+        }
+        let shards = self.settings.shards.get();
+        let peers = BTreeMap::new();
+        let card = if self.settings.join.is_empty() {
+            let cluster = ClusterId(random_bits());
+            tracing::info!(cluster = %format_args!("{:032x}", cluster.0), "founding a cluster");
+            Card { cluster, node: NodeId(1), shards, is_founded: false, peers }
+        } else {
+            let party = Party::Newcomer { identity: self.identity.0 };
+            let dialers = greet(&self.settings.join, party, &self.reception, &net_settings());
+            let registration = self.registration()?;
+            let (cluster, node) = join(&dialers, registration, &self.reception).await?;
+            Card { cluster, node, shards, is_founded: true, peers }
+        };
+        card.save(&self.settings.directory)?;
+        Ok(card)
+    }
+
+    fn registration(&self) -> Result<Command> {
+        let tyr_node::Settings { identity, zone, weight, address, .. } = self.member_settings()?;
+        let incarnation = Incarnation::of(self.start, 0);
+        Ok(Command::Register { identity, incarnation, memory_since: incarnation, zone, weight, address })
+    }
+
+    /// Starts everything.
+    async fn go(
+        self,
+        card: Card,
+        state: &Arc<State>,
+        events: tokio::sync::mpsc::Receiver<crate::event::Event>,
+    ) -> Result<Running> {
+        let me = Replica { node: card.node, incarnation: Incarnation::of(self.start, 0) };
+        self.listener.introduce(Peers::introduction(card.cluster, me));
+        let peers = Arc::new(Peers::new(card.cluster, me, self.reception.clone(), net_settings()));
+        let links =
+            card.peers.iter().filter_map(|(node, address)| Some((*node, peers.learn(*node, address)?)));
+        let links: BTreeMap<_, _> = links.collect();
+        let timing = self.settings.timing;
+        let voting = Voting::start(
+            &self.settings.directory.join(MANAGER),
+            self.settings.io,
+            card.node,
+            card.cluster,
+            timing.manager,
+            peers.clone(),
+        )
+        .await?;
+        *self.reception.voting.write() = Some(voting.clone());
+        let member = Member::new(self.member_settings()?, card.node, self.start);
+        let party = Party::Newcomer { identity: self.identity.0 };
+        let greeters = greet(&self.settings.join, party, &self.reception, &net_settings());
+        let patience = micros(timing.patience);
+        let gossiper = Peer { node: card.node, incarnation: Incarnation(u64::from(self.start)), revival: 0 };
+        if card.node == FOUNDER {
+            let founding = found(
+                voting.clone(),
+                self.identity,
+                self.settings.class,
+                card.clone(),
+                self.settings.directory.clone(),
+            );
+            tokio::spawn(founding);
+        }
+        let membership = Membership {
+            member,
+            gossip: Gossip::new(gossiper, timing.gossip, random()),
+            contact: Membership::contact(card.node, &peers, None, patience),
+            voting,
+            peers,
+            reception: self.reception.clone(),
+            state: state.clone(),
+            card,
+            directory: self.settings.directory.clone(),
+            patience,
+            known: Default::default(),
+            leader: None,
+            reported: BTreeMap::new(),
+            serving: Arc::new(Semaphore::new(SERVING_MAX)),
+            greeters,
+        };
+        let (reception, listener, limits) = (self.reception, self.listener, self.settings.limits);
+        let mut shards = Vec::new();
+        let ids = ShardId::all(self.settings.shards);
+        for (((place, id), target), inbox) in (0..).zip(ids).zip(self.targets).zip(self.inboxes) {
+            let (journal, found) = Journal::open(target.store.clone(), id, tyr_node::Options::default())?;
+            let found = found.into_iter().map(|restored: Restored| restored.into_partition(me));
+            let mut shard = Shard::new(id, me, Arc::new(Keyspaces::new()), found);
+            shard.set_limits(limits);
+            let (mailboxes, events) = (reception.mailboxes.clone(), reception.events.clone());
+            let runner = Runner { shard, journal, target, inbox, mailboxes, events, links: links.clone() };
+            shards.push(runner.start(place)?);
+        }
+        tokio::spawn(membership.run(events));
+        Ok(Running { reception, listener, shards })
+    }
+}
+
+/// A server that serves.
+struct Running {
+    reception: Arc<Reception>,
+    listener: Listener,
+    shards: Vec<JoinHandle<Result<()>>>,
+}
+
+impl Running {
+    /// Serves nobody any more. If it is stopped it makes durable what was taken, and sends what there is to send.
+    async fn end(self, end: Ending) -> Result<()> {
+        let last: Arc<[Notice]> = Arc::new([Notice::Lease(None)]);
+        for mailbox in &self.reception.mailboxes {
+            mailbox.put(Mail::Notices(None, last.clone()));
+        }
+        self.reception.end(end);
+        let shards = self.shards;
+        let joined = tokio::task::spawn_blocking(move || {
+            let ended = shards.into_iter().map(|shard| {
+                shard
+                    .join()
+                    .unwrap_or_else(|_| Err(Error::internal("a shard has panicked; please report it")))
+            });
+            ended.collect::<Result<Vec<()>>>().map(drop)
+        });
+        let ended = joined.await.map_err(|_| Error::internal("the shards could not be waited for"))?;
+        if end == Ending::Stopped {
+            self.listener.close().await;
+        }
+        ended
+    }
+}
+
+/// Begins the cluster if it has not begun, and makes its class.
+async fn found(voting: Voting, identity: Identity, class: ClassSettings, mut card: Card, directory: PathBuf) {
+    let voter = &voting.voter;
+    if !card.is_founded {
+        // One that has begun refuses.
+        let _begun_before = voter.found([card.node].into()).await;
+        while voter.look(cluster::Cluster::version) == RingVersion(0) {
+            let _again = voter.propose(Command::Found(vec![identity])).await;
+            tokio::time::sleep(PAUSE).await;
+        }
+        card.is_founded = true;
+        if let Err(error) = card.save(&directory) {
+            tracing::warn!(%error, "cannot keep that the cluster was founded");
+        }
+    }
+    while voter.look(|cluster| cluster.class(ClassId(0)).is_none()) {
+        if voter.leading_term().is_some() {
+            let _again = voter.propose(Command::CreateClass(ClassId(0), class)).await;
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+impl Settings {
+    /// The directory of each shard's store: on the targets in turn.
+    fn shard_directories(&self) -> Vec<PathBuf> {
+        let own = [self.directory.clone()];
+        let targets = if self.targets.is_empty() { &own[..] } else { &self.targets[..] };
+        let directory = |(number, target): (u32, &PathBuf)| target.join(format!("shard-{number}"));
+        (0..self.shards.get()).zip(targets.iter().cycle()).map(directory).collect()
+    }
+}
+
+fn net_settings() -> tyr_net::Settings {
+    tyr_net::Settings::default()
+}
+
+fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}
+
+/// Who founds a cluster has this number.
+const FOUNDER: NodeId = NodeId(1);
+/// The directory of the cluster manager's journal.
+const MANAGER: &str = "manager";
+/// Threads for connections, the cluster manager, and gossip.
+const WORKERS: usize = 2;
+const PAUSE: Duration = Duration::from_millis(20);

@@ -1,0 +1,138 @@
+//! How a server is started.
+
+use std::{num::NonZeroU32, path::PathBuf, time::Duration};
+
+use tyr_manager::GossipTiming;
+use tyr_net::Address;
+use tyr_os::IoMode;
+use tyr_proto::{
+    LeaseTerms, Limits, UpkeepTerms,
+    cluster::{ClassSettings, Zone},
+};
+use tyr_types::{Error, Result};
+
+/// How a server is started.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Where the node keeps what it is, and the cluster manager's journal. Made if it is missing.
+    pub directory: PathBuf,
+    /// Where it keeps data: directories on one or several devices. None: in `directory`.
+    pub targets: Vec<PathBuf>,
+    /// Where it listens; port 0 lets the system choose one.
+    pub listen: Address,
+    /// Where others reach it, if that is another address than the one at which it listens.
+    pub advertise: Option<Address>,
+    /// Nodes of the cluster that it joins. None: a node that belongs to no cluster yet founds one.
+    pub join: Vec<Address>,
+    /// The nodes that may fail together with it.
+    pub zone: Zone,
+    /// Its share of the load, relative to other nodes.
+    pub weight: u32,
+    /// Its threads that do the work of partitions, each with a store of its own. Fixed when its directory is made.
+    pub shards: NonZeroU32,
+    /// The placement class that a founder makes.
+    pub class: ClassSettings,
+    /// Sizes of each shard's store.
+    pub store: tyr_store::Options,
+    /// How stores do I/O.
+    pub io: IoMode,
+    /// How much each partition takes on.
+    pub limits: Limits,
+    /// How long things take.
+    pub timing: Timing,
+    /// Where health and metrics are served by HTTP, as `host:port`; nowhere if `None`.
+    pub http: Option<String>,
+}
+
+impl Settings {
+    /// The usual ones, for a directory: a node that listens on a port of the loopback interface that the system chooses.
+    pub fn new(directory: impl Into<PathBuf>) -> Self {
+        Settings {
+            directory: directory.into(),
+            targets: Vec::new(),
+            listen: Address::Tcp("127.0.0.1:0".into()),
+            advertise: None,
+            join: Vec::new(),
+            zone: Zone::new("default").expect("a short name"),
+            weight: 100,
+            shards: NonZeroU32::new(2).expect("not zero"),
+            class: ClassSettings { partitions: 256, min_replicas: 1, ..ClassSettings::new(3) },
+            store: tyr_store::Options {
+                index_cache: 64 << 20,
+                data_cache: 0,
+                ..tyr_store::Options::default()
+            },
+            io: IoMode::Auto,
+            limits: Limits::default(),
+            timing: Timing::default(),
+            http: None,
+        }
+    }
+
+    /// Fails with [`tyr_types::ErrorKind::Invalid`] if a setting is out of bounds.
+    pub(crate) fn check(&self) -> Result<()> {
+        self.class.check()?;
+        self.store.check()?;
+        if self.shards.get() > SHARDS_MAX {
+            return Err(Error::invalid(format!(
+                "{} shards are too many; use 1 to {SHARDS_MAX}",
+                self.shards
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// How long things take. The same on all nodes.
+#[derive(Clone, Copy, Debug)]
+pub struct Timing {
+    /// Leases.
+    pub lease: LeaseTerms,
+    /// A node asks for its lease again after this long.
+    pub renew_after: Duration,
+    /// A node that gets no answer from the cluster manager for this long asks another voter.
+    pub patience: Duration,
+    /// The consensus, and what rests on it. Its leases are those above.
+    pub manager: tyr_manager::Timing,
+    /// Gossip.
+    pub gossip: GossipTiming,
+}
+
+impl Default for Timing {
+    /// For nodes that are milliseconds apart: a node that dies is replaced after about three seconds.
+    fn default() -> Self {
+        let lease = LeaseTerms::default();
+        Timing {
+            lease,
+            renew_after: Duration::from_millis(400),
+            patience: Duration::from_millis(500),
+            manager: tyr_manager::Timing { lease, ..tyr_manager::Timing::default() },
+            gossip: GossipTiming::default(),
+        }
+    }
+}
+
+impl Timing {
+    /// For nodes on one machine, such as those of a test: a node that dies is replaced after about a second.
+    pub fn near() -> Self {
+        let lease = LeaseTerms { length: 700_000, ..LeaseTerms::default() };
+        Timing {
+            lease,
+            renew_after: Duration::from_millis(100),
+            patience: Duration::from_millis(200),
+            manager: tyr_manager::Timing {
+                heartbeat: 60,
+                election: 300,
+                watch: 50_000,
+                lease,
+                grace: 1_500_000,
+                upkeep: UpkeepTerms::default(),
+                ..tyr_manager::Timing::default()
+            },
+            gossip: GossipTiming { probe: 150_000, answer: 70_000, refute: 400_000, news: 100_000 },
+        }
+    }
+}
+
+/// The most threads that work on partitions.
+const SHARDS_MAX: u32 = 1024;

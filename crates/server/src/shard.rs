@@ -1,0 +1,377 @@
+//! A shard's thread: takes its mail, gives it to the protocol, writes what that wants written, and sends what it wants sent.
+//!
+//! Nothing is shared with other shards but their mailboxes. What waits in a mailbox is bounded by the windows of the connections that it
+//! came by, for a message keeps its receipt until it has been handled; what a node says to itself has a bound of its own, and is dropped
+//! beyond that like anything that is lost.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+        mpsc::{Receiver, RecvTimeoutError, Sender, channel},
+    },
+    task::{Context, Poll, Wake, Waker},
+    thread::JoinHandle,
+    time::Duration,
+};
+
+use tyr_net::{Link, Receipt, channels::DATA};
+use tyr_node::{Journal, Notice, Shard};
+use tyr_proto::{
+    ClassId, Keyspaces, NodeId, Output, PartitionId, RingVersion, SessionId,
+    cluster::{Command, Fact},
+    encoding::append_to,
+    message::{Envelope, Message},
+};
+use tyr_types::{Durability, Error, Result};
+use tyr_wire::connection::Frame;
+
+use crate::{
+    event::{Event, Events},
+    surroundings::now,
+    target::Target,
+};
+
+/// What comes to a shard.
+#[derive(Debug)]
+pub(crate) enum Mail {
+    /// A message of the protocol; with the receipt of the frame that brought it.
+    Message(Envelope, Option<Receipt>),
+    /// A client has dialed this node.
+    Session(SessionId, Link),
+    /// A connection of a client has ended.
+    SessionOver(SessionId, Link),
+    /// The link to another member.
+    Link(NodeId, Link),
+    /// What the membership has to say, and the keyspaces if they have changed.
+    Notices(Option<Arc<Keyspaces>>, Arc<[Notice]>),
+    /// Something has become durable.
+    Stored,
+    /// Ending: after what was taken is durable, or at once.
+    Stop(Ending),
+}
+
+/// How a server ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// All that it has taken is durable, and what it opened is closed.
+    Stopped,
+    /// At once, as if the process had been killed.
+    Killed,
+}
+
+/// Where a shard's mail is put. Handles are equal.
+#[derive(Clone, Debug)]
+pub(crate) struct Mailbox {
+    sender: Sender<Mail>,
+    /// Messages of this node to itself that wait.
+    own: Arc<AtomicUsize>,
+}
+
+impl Mailbox {
+    /// A mailbox, and its other end.
+    pub fn new() -> (Mailbox, Receiver<Mail>) {
+        let (sender, receiver) = channel();
+        (Mailbox { sender, own: Arc::default() }, receiver)
+    }
+
+    /// Puts something in. It is lost if the shard has ended.
+    pub fn put(&self, mail: Mail) {
+        let _lost = self.sender.send(mail);
+    }
+
+    /// Puts in a message of this node to itself.
+    fn put_own(&self, envelope: Envelope) {
+        if self.own.fetch_add(1, Ordering::Relaxed) < OWN_MAX {
+            self.put(Mail::Message(envelope, None));
+        } else {
+            self.own.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Rings when something has become durable.
+struct Bell(Mailbox);
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        self.0.put(Mail::Stored);
+    }
+}
+
+/// A shard that is about to run.
+pub(crate) struct Runner {
+    pub shard: Shard,
+    pub journal: Journal,
+    pub target: Target,
+    pub inbox: Receiver<Mail>,
+    /// Of all shards of this node, in order.
+    pub mailboxes: Vec<Mailbox>,
+    pub events: Events,
+    /// Links that are known already.
+    pub links: BTreeMap<NodeId, Link>,
+}
+
+struct Running {
+    shard: Shard,
+    journal: Journal,
+    mailboxes: Vec<Mailbox>,
+    place: usize,
+    events: Events,
+    links: BTreeMap<NodeId, Link>,
+    sessions: BTreeMap<SessionId, Link>,
+    classes: BTreeMap<ClassId, Durability>,
+    keyspaces: Arc<Keyspaces>,
+    version: RingVersion,
+    waker: Waker,
+    has_failed: bool,
+}
+
+impl Runner {
+    /// Runs the shard on a thread of its own, which ends with the store closed if it was told to stop.
+    pub fn start(self, place: usize) -> Result<JoinHandle<Result<()>>> {
+        let spawned =
+            std::thread::Builder::new().name(format!("tyr-shard-{place}")).spawn(move || self.run(place));
+        spawned.map_err(|error| Error::unavailable(format!("cannot start a thread: {error}")))
+    }
+
+    fn run(self, place: usize) -> Result<()> {
+        let Runner { shard, journal, target, inbox, mailboxes, events, links } = self;
+        let waker = Waker::from(Arc::new(Bell(mailboxes[place].clone())));
+        let mut running = Running {
+            shard,
+            journal,
+            mailboxes,
+            place,
+            events,
+            links,
+            sessions: BTreeMap::new(),
+            classes: BTreeMap::new(),
+            keyspaces: Arc::default(),
+            version: RingVersion(0),
+            waker,
+            has_failed: false,
+        };
+        let end = running.serve(&inbox, &target);
+        if end == Ending::Stopped {
+            running.finish(&inbox);
+        }
+        drop(running);
+        match end {
+            Ending::Stopped => target.close(),
+            Ending::Killed => Ok(()),
+        }
+    }
+}
+
+impl Running {
+    /// Serves until it is told to end.
+    fn serve(&mut self, inbox: &Receiver<Mail>, target: &Target) -> Ending {
+        let (mut tick_at, mut room_at) = (now(), now());
+        loop {
+            let wait = Duration::from_micros(tick_at.since(now()));
+            match inbox.recv_timeout(wait) {
+                Ok(mail) => {
+                    if let Some(end) = self.take_all(mail, inbox) {
+                        return end;
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return Ending::Killed,
+            }
+            let time = now();
+            if time >= tick_at {
+                if time >= room_at {
+                    let is_short = target.disk.space().is_ok_and(|space| space.free < ROOM_MIN);
+                    self.shard.handle_room(is_short || self.journal.is_full());
+                    room_at = time.after(ROOM_EVERY);
+                }
+                self.shard.handle_tick(time);
+                tick_at = time.after(TICK_EVERY);
+            }
+            self.flush();
+        }
+    }
+
+    /// Takes mail, and what has come since, up to a bound. Returns how it is to end, if it is.
+    fn take_all(&mut self, first: Mail, inbox: &Receiver<Mail>) -> Option<Ending> {
+        let more = std::iter::from_fn(|| inbox.try_recv().ok()).take(BATCH);
+        for mail in std::iter::once(first).chain(more) {
+            if let Mail::Stop(end) = mail {
+                return Some(end);
+            }
+            self.take(mail);
+        }
+        None
+    }
+
+    fn take(&mut self, mail: Mail) {
+        match mail {
+            Mail::Message(envelope, receipt) => {
+                if receipt.is_none() {
+                    self.mailboxes[self.place].own.fetch_sub(1, Ordering::Relaxed);
+                }
+                if self.is_early(&envelope.message) {
+                    // It is said again; until then the membership has asked what is new.
+                    self.events.tell(Event::Behind);
+                } else {
+                    self.shard.handle_message(now(), envelope);
+                }
+            }
+            Mail::Session(session, link) => drop(self.sessions.insert(session, link)),
+            Mail::SessionOver(session, link) => {
+                if self.sessions.get(&session).is_some_and(|known| known.is(&link)) {
+                    self.sessions.remove(&session);
+                }
+            }
+            Mail::Link(node, link) => drop(self.links.insert(node, link)),
+            Mail::Notices(keyspaces, notices) => {
+                if let Some(keyspaces) = keyspaces {
+                    self.keyspaces = keyspaces.clone();
+                    self.shard.handle_keyspaces(keyspaces);
+                }
+                notices.iter().for_each(|notice| self.notice(notice));
+            }
+            Mail::Stored | Mail::Stop(_) => {}
+        }
+    }
+
+    fn notice(&mut self, notice: &Notice) {
+        match notice {
+            Notice::Fact(Fact::Class(class, settings)) => {
+                self.classes.insert(*class, settings.durability);
+            }
+            Notice::Version(version) => self.version = *version,
+            _ => {}
+        }
+        self.shard.handle_notice(now(), notice);
+    }
+
+    /// Whether a transaction names a keyspace that is newer than what this node has heard of.
+    fn is_early(&self, message: &Message) -> bool {
+        let plan = match message {
+            Message::Start(plan) | Message::Pass { plan, .. } => plan,
+            _ => return false,
+        };
+        let is_unknown = |keyspace| !self.keyspaces.contains_key(&keyspace);
+        plan.id.birth > self.version && plan.heads.iter().any(|head| is_unknown(head.blob.keyspace))
+    }
+
+    /// Does what the protocol wants, until it wants nothing more.
+    fn flush(&mut self) {
+        loop {
+            self.empty();
+            if self.has_failed {
+                return;
+            }
+            for id in self.journal.due() {
+                if let Some(partition) = self.shard.router().partition(id) {
+                    self.journal.checkpoint(partition);
+                }
+            }
+            let stored = match self.journal.submit() {
+                Ok(()) => self.journal.poll_stored(&mut Context::from_waker(&self.waker)),
+                Err(error) => Poll::Ready(Err(error)),
+            };
+            match stored {
+                Poll::Pending => return,
+                Poll::Ready(Ok(stored)) => {
+                    let time = now();
+                    stored.into_iter().for_each(|stored| self.shard.handle_stored(time, stored));
+                }
+                Poll::Ready(Err(error)) => return self.fail(error),
+            }
+        }
+    }
+
+    fn empty(&mut self) {
+        while let Some(output) = self.shard.poll_output() {
+            let durability = self.durability_of(&output);
+            if let Some(output) = self.journal.take(output, durability) {
+                self.carry_out(output);
+            }
+        }
+    }
+
+    /// As long as a class is not known it is taken to be all that there is.
+    fn durability_of(&self, output: &Output) -> Durability {
+        let partition = match output {
+            Output::Store { partition, .. }
+            | Output::Cut(partition, _)
+            | Output::Install { partition, .. } => partition,
+            _ => return Durability::Disk,
+        };
+        self.classes.get(&partition.class).copied().unwrap_or(Durability::Disk)
+    }
+
+    fn carry_out(&mut self, output: Output) {
+        let me = self.shard.router().me();
+        let command = match output {
+            Output::Send(to, envelope) if to == me.node => {
+                return self.mailboxes[place_of(envelope.partition, self.mailboxes.len())].put_own(envelope);
+            }
+            Output::Send(to, envelope) => {
+                let frame = Frame::message(DATA, |out| append_to(out, &envelope));
+                return send(self.links.get(&to), frame);
+            }
+            Output::Answer(session, answer) => {
+                let frame = Frame::message(DATA, |out| append_to(out, &answer));
+                return send(self.sessions.get(&session), frame);
+            }
+            Output::LearnerComplete(partition, epoch, learner) => {
+                Command::LearnerComplete { partition, epoch, by: me, learner }
+            }
+            Output::ReplicaSlow(partition, epoch, replica) => {
+                Command::RemoveReplica { partition, epoch, by: me, replica }
+            }
+            Output::Released(partition, epoch, replica) => {
+                Command::Release { partition, epoch, replica, handed_to: None }
+            }
+            Output::AskVersion(version) => Command::Advance(version),
+            Output::Store { .. } | Output::Cut(..) | Output::Install { .. } => return,
+        };
+        self.events.tell(Event::Report(command));
+    }
+
+    fn fail(&mut self, error: Error) {
+        self.has_failed = true;
+        self.events.fail(error.context(format_args!("shard {}", self.place)));
+    }
+
+    /// Makes durable what has been taken. What comes meanwhile is as good as lost.
+    fn finish(&mut self, inbox: &Receiver<Mail>) {
+        let end = now().after(FINISH_MAX);
+        self.flush();
+        while self.journal.has_pending() && !self.has_failed && now() < end {
+            // The bell, or what need not be heard any more.
+            let _unheard = inbox.recv_timeout(Duration::from_micros(TICK_EVERY));
+            self.flush();
+        }
+    }
+}
+
+/// The place of a partition's shard among so many.
+pub(crate) fn place_of(partition: PartitionId, shards: usize) -> usize {
+    usize::try_from(partition.index).expect("32 bits fit memory") % shards
+}
+
+/// What cannot be sent is lost, and said again.
+fn send(link: Option<&Link>, frame: Option<Frame>) {
+    if let (Some(link), Some(frame)) = (link, frame) {
+        let _lost = link.send(frame);
+    }
+}
+
+/// Time passes for the protocol this often, in microseconds.
+const TICK_EVERY: u64 = 10_000;
+/// How often the device's space is looked at, in microseconds.
+const ROOM_EVERY: u64 = 1_000_000;
+/// A device with less free space takes no more than what has been promised, in bytes.
+const ROOM_MIN: u64 = 64 << 20;
+/// As much mail is taken before what it led to is written and sent.
+const BATCH: usize = 1024;
+/// The most messages of a node to itself that wait in a mailbox.
+const OWN_MAX: usize = 1 << 16;
+/// A shard that is to stop waits at most this long for its disk, in microseconds.
+const FINISH_MAX: u64 = 10_000_000;
