@@ -100,7 +100,7 @@ fn heard(nodes: &[(u32, u64)]) -> Leases {
 #[test]
 fn who_was_heard_of_last_is_evicted_last() {
     let mut leases = heard(&[(1, 300), (2, 100), (3, 200)]);
-    [1, 2, 3].into_iter().for_each(|node| leases.suspect(NodeId(node)));
+    (1..=3).for_each(|node| leases.suspect(NodeId(node)));
     assert_eq!(leases.overdue([1, 2, 3].map(replica).into_iter(), Time(5_000)), [2, 3, 1].map(replica));
 }
 
