@@ -81,6 +81,12 @@ impl OpenOptions {
     }
 }
 
+impl From<crate::OpenOptions> for OpenOptions {
+    fn from(options: crate::OpenOptions) -> Self {
+        OpenOptions(options)
+    }
+}
+
 /// An open store; see [`crate::Store`].
 #[derive(Clone, Debug)]
 pub struct Store(crate::Store);
@@ -184,6 +190,14 @@ impl Store {
     /// See [`crate::Store::close`].
     pub fn close(self) -> Result<()> {
         run_to_end(self.0.close())
+    }
+}
+
+impl Store {
+    /// The same store with the methods of [`crate::Store`], whose futures block where they are polled first and are ready then. For who
+    /// offers both kinds of methods on top of this crate.
+    pub fn into_ready(self) -> crate::Store {
+        self.0
     }
 }
 

@@ -220,6 +220,11 @@ impl Client {
         self.limits = limits;
     }
 
+    /// The keyspaces have changed. One that was known stays known, even if it was dropped.
+    pub fn handle_keyspaces(&mut self, keyspaces: Arc<Keyspaces>) {
+        self.keyspaces = keyspaces;
+    }
+
     /// Asks for the ring. Without one, transactions are born so early that they are refused.
     pub fn connect(&mut self) {
         self.fetch_ring();

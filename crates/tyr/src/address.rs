@@ -74,12 +74,9 @@ impl fmt::Display for PrefixAddress {
     }
 }
 
-/// What is said wherever a cluster is named.
-pub fn cluster_refused(host: &str) -> String {
-    format!(
-        "tyr://{host}/ names a cluster, and this build opens stores in local directories only; \
-         pass the directory with --store and write tyr:///keyspace/key"
-    )
+/// What is said where a blob is named with its cluster.
+fn cluster_refused(host: &str) -> String {
+    format!("a blob is not named with its cluster: pass --store tyr://{host} and write tyr:///keyspace/key")
 }
 
 /// The name of the keyspace, and what follows the slash after it.
@@ -160,7 +157,9 @@ mod tests {
         assert!(blob(b"/k/a").expect_err("leading slash").contains("no keyspace"));
         assert!(blob(b"a b/c").expect_err("space").contains("keyspace name"));
         assert!(blob(&[b"k/".as_slice(), &[b'x'; 5000]].concat()).expect_err("long").contains("5000"));
-        assert!(blob(b"tyr://host:1,other:2/k/a").expect_err("cluster").contains("local directories only"));
+        assert!(
+            blob(b"tyr://host:1,other:2/k/a").expect_err("cluster").contains("--store tyr://host:1,other:2")
+        );
     }
 
     #[test]

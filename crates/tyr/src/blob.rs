@@ -12,8 +12,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueHint};
 use serde_json::{Map, Value};
-use tyr_embed::{
-    Create, NumberType, Op, Outcome, Receipt,
+use tyr_client::{
+    Create, Number, NumberType, Op, Outcome, Receipt,
     blocking::{Store, Transaction},
 };
 
@@ -189,8 +189,14 @@ impl Verb {
 pub fn commit(transaction: Transaction) -> Result<Receipt> {
     match transaction.commit()? {
         Outcome::Committed(receipt) => Ok(receipt),
-        Outcome::Conflict(conflict) => Err(tyr_embed::Error::conflict(conflict.to_string()).into()),
+        Outcome::Conflict(conflict) => Err(tyr_client::Error::conflict(conflict.to_string()).into()),
     }
+}
+
+/// The number of the transaction, as JSON; null if the store gives none to a transaction as a whole.
+pub fn version_of(receipt: &Receipt) -> Value {
+    let number = Some(receipt.number()).filter(|number| *number != Number::ZERO);
+    number.map_or(Value::Null, |number| number.to_string().into())
 }
 
 /// Says what was done to a blob: a JSON object that begins with action, keyspace, and key; and a line of text.
@@ -225,6 +231,6 @@ impl Report for Done {
 }
 
 /// The keyspace of the blob.
-fn keyspace_of(store: &Store, blob: &BlobAddress) -> Result<tyr_embed::blocking::Keyspace> {
+fn keyspace_of(store: &Store, blob: &BlobAddress) -> Result<tyr_client::blocking::Keyspace> {
     Ok(store.keyspace(&blob.keyspace)?)
 }

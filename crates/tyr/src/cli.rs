@@ -16,8 +16,8 @@ use crate::{
 
 /// A transactional blob store.
 ///
-/// Blobs are named KEYSPACE/KEY, or tyr:///keyspace/key. The store is a directory: --store, TYR_STORE, or a
-/// configuration file. Sizes take units (64KiB, 10GiB). Exit codes: 0 done, 1 a local file or a part of the work failed,
+/// Blobs are named KEYSPACE/KEY, or tyr:///keyspace/key. The store is a directory, or a cluster as
+/// tyr://host:port,host:port: --store, TYR_STORE, or a configuration file. Sizes take units (64KiB, 10GiB). Exit codes: 0 done, 1 a local file or a part of the work failed,
 /// 2 wrong usage, 10 + kind if the store refused or failed; see docs/errors.md.
 #[derive(Parser)]
 #[command(name = "tyr", version, max_term_width = 100)]

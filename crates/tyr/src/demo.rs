@@ -27,7 +27,7 @@ use std::{
 
 use clap::{Args, Subcommand, ValueHint};
 use serde::Serialize;
-use tyr_embed::Create;
+use tyr_client::Create;
 
 use self::{
     compare::Comparison,

@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand, ValueEnum};
 use serde::Serialize;
-use tyr_embed::{Create, Durability, KeyspaceSettings, KeyspaceSummary, blocking::Store};
+use tyr_client::{Create, Durability, KeyspaceSettings, KeyspaceSummary, blocking::Store};
 
 use crate::{
     amount::{parse_bytes, write_bytes},
@@ -161,8 +161,8 @@ fn confirmed(shown: &Shown, out: &Output) -> Result<bool> {
     if out.form() == Form::Json {
         return Ok(false);
     }
-    let (blobs, bytes) = (shown.blobs, Bytes(shown.bytes));
-    let answer = ask(&format!("Drop keyspace '{}' with {blobs} blobs ({bytes})? [yes/no] ", shown.name))?;
+    let (name, blobs, bytes) = (&shown.name, shown.blobs(), shown.size());
+    let answer = ask(&format!("Drop keyspace '{name}' with {blobs} blobs ({bytes})? [yes/no] "))?;
     Ok(matches!(answer.as_deref(), Some("yes" | "y")))
 }
 
@@ -171,7 +171,7 @@ fn find(store: &Store, name: &str) -> Result<Shown> {
     let keyspace = store.keyspace(name)?;
     let summary = store.keyspaces().into_iter().find(|summary| summary.name == keyspace.name());
     let summary =
-        summary.ok_or_else(|| tyr_embed::Error::not_found(format!("keyspace '{name}' was dropped")));
+        summary.ok_or_else(|| tyr_client::Error::not_found(format!("keyspace '{name}' was dropped")));
     Ok(Shown::from(&summary?))
 }
 
@@ -184,8 +184,8 @@ pub struct Shown {
     chunk_size: u64,
     multi_version: bool,
     quota: Option<u64>,
-    pub blobs: u64,
-    pub bytes: u64,
+    pub blobs: Option<u64>,
+    pub bytes: Option<u64>,
 }
 
 impl From<&KeyspaceSummary> for Shown {
@@ -215,6 +215,16 @@ impl Shown {
     fn quota(&self) -> String {
         self.quota.map_or("none".to_owned(), write_bytes)
     }
+
+    /// How many blobs there are, if the store knows.
+    pub fn blobs(&self) -> String {
+        self.blobs.map_or(UNKNOWN.to_owned(), |blobs| blobs.to_string())
+    }
+
+    /// How large they are together, if the store knows.
+    pub fn size(&self) -> String {
+        self.bytes.map_or(UNKNOWN.to_owned(), |bytes| Bytes(bytes).to_string())
+    }
 }
 
 impl Report for Shown {
@@ -227,8 +237,8 @@ impl Report for Shown {
             ("chunk size", write_bytes(self.chunk_size)),
             ("multi-version", self.multi_version().to_owned()),
             ("quota", self.quota()),
-            ("blobs", self.blobs.to_string()),
-            ("bytes", format!("{} ({})", self.bytes, Bytes(self.bytes))),
+            ("blobs", self.blobs()),
+            ("bytes", self.bytes.map_or(UNKNOWN.to_owned(), |bytes| format!("{bytes} ({})", Bytes(bytes)))),
         ];
         for (name, fact) in facts {
             table.row([name.to_owned(), fact]);
@@ -236,6 +246,9 @@ impl Report for Shown {
         table.print(out)
     }
 }
+
+/// What is printed for a number that the store does not know.
+const UNKNOWN: &str = "unknown";
 
 #[derive(Serialize)]
 struct List {
@@ -256,8 +269,8 @@ impl Report for List {
         for shown in &self.keyspaces {
             table.row([
                 shown.name.clone(),
-                shown.blobs.to_string(),
-                Bytes(shown.bytes).to_string(),
+                shown.blobs(),
+                shown.size(),
                 shown.durability.to_owned(),
                 write_bytes(shown.chunk_size),
                 shown.multi_version().to_owned(),

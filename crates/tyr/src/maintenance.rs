@@ -2,7 +2,7 @@
 
 use clap::Args;
 use serde::Serialize;
-use tyr_embed::{CheckReport, CompactReport, Create, Error, Stats, blocking::Store};
+use tyr_client::{CheckReport, CompactReport, Create, Error, Stats, blocking::Store};
 
 use crate::{
     failure::Result,
@@ -39,7 +39,7 @@ pub fn check(arguments: &Check, settings: &Settings, out: &mut Output) -> Result
 
 /// Prints what the store holds.
 pub fn stats(settings: &Settings, out: &mut Output) -> Result<()> {
-    let report = with_store(settings, Create::Never, |store| Ok(Statistics::of(store)))?;
+    let report = with_store(settings, Create::Never, Statistics::of)?;
     out.report(&report)
 }
 
@@ -154,9 +154,9 @@ struct Pins {
 }
 
 impl Statistics {
-    fn of(store: &Store) -> Self {
-        let stats: Stats = store.stats();
-        Statistics {
+    fn of(store: &Store) -> Result<Self> {
+        let stats: Stats = store.stats()?;
+        Ok(Statistics {
             action: "stats",
             epoch: stats.epoch,
             io: stats.io,
@@ -193,7 +193,7 @@ impl Statistics {
                 index_misses_count: stats.index.cache_misses,
             },
             pins: Pins { count: stats.pins, oldest_seconds: stats.oldest_pin },
-        }
+        })
     }
 }
 
@@ -253,7 +253,7 @@ impl Report for Statistics {
         let mut table =
             Table::new([("KEYSPACE", Align::Left), ("BLOBS", Align::Right), ("SIZE", Align::Right)]);
         for keyspace in &self.keyspaces {
-            table.row([keyspace.name.clone(), keyspace.blobs.to_string(), bytes(keyspace.bytes)]);
+            table.row([keyspace.name.clone(), keyspace.blobs(), keyspace.size()]);
         }
         table.print(out)
     }

@@ -2,10 +2,9 @@
 
 use std::path::Path;
 
-use tyr_embed::{Create, Error, blocking::Store};
+use tyr_client::{Create, Error, blocking::Store, is_cluster};
 
 use crate::{
-    address::cluster_refused,
     failure::{Failure, Result},
     settings::Settings,
 };
@@ -45,8 +44,13 @@ pub fn with_tables<T>(
 
 /// Opens the store that the settings name.
 fn open(settings: &Settings, create: Create, tables: Tables) -> Result<Store> {
-    let path = directory(settings)?;
-    if matches!(create, Create::Never) && !path.exists() {
+    let path = named(settings)?;
+    if is_cluster(path) && tables == Tables::Rebuilt {
+        return Err(Failure::from(Error::invalid(
+            "a cluster has no index of its own to make anew; its nodes keep theirs",
+        )));
+    }
+    if matches!(create, Create::Never) && !is_cluster(path) && !path.exists() {
         return Err(Failure::from(Error::not_found(format!(
             "there is no store at '{}'; correct --store, or create one with 'tyr keyspace create NAME'",
             path.display()
@@ -65,8 +69,8 @@ fn open(settings: &Settings, create: Create, tables: Tables) -> Result<Store> {
     Ok(options.open(path)?)
 }
 
-/// The directory of the store.
-fn directory(settings: &Settings) -> Result<&Path> {
+/// What names the store: its directory, or the URL of a cluster.
+fn named(settings: &Settings) -> Result<&Path> {
     let Some(path) = settings.store.as_deref() else {
         return Err(Failure::Usage(
             "no store is named: pass --store PATH, or set TYR_STORE, or write path = \"PATH\" under [store] in \
@@ -74,12 +78,5 @@ fn directory(settings: &Settings) -> Result<&Path> {
                 .to_owned(),
         ));
     };
-    let bytes = path.as_os_str().as_encoded_bytes();
-    match bytes.strip_prefix(b"tyr://") {
-        None => Ok(path),
-        Some(rest) => {
-            let host = String::from_utf8_lossy(rest);
-            Err(Failure::Usage(cluster_refused(host.trim_end_matches('/'))))
-        }
-    }
+    Ok(path)
 }

@@ -14,7 +14,7 @@ use std::{
 };
 
 use clap::{Subcommand, ValueHint};
-use tyr_embed::{Check, Create, Key, Transform};
+use tyr_client::{Check, Create, Key, Transform};
 
 use crate::{
     failure::{Failure, Result},

@@ -12,7 +12,7 @@ mod server;
 use std::path::PathBuf;
 
 use clap::{Arg, ArgAction, Command, builder::OsStringValueParser};
-use tyr_embed::IoMode;
+use tyr_client::IoMode;
 
 pub use resolve::{Environment, resolve};
 pub use server::{SERVER_SETTINGS, ServerSettings};
@@ -99,7 +99,7 @@ pub const SETTINGS: [Setting; 9] = [
         short: Some('s'),
         values: Values::Path,
         default: "",
-        help: "The directory of the store",
+        help: "The directory of the store, or a cluster: tyr://host:port,host:port",
     },
     Setting {
         name: "store.data_cache",

@@ -20,7 +20,7 @@ mod walk;
 use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
-use tyr_embed::Create;
+use tyr_client::Create;
 
 pub use self::{
     export::{FILE_MODE_BITS, run as run_export},

@@ -61,6 +61,18 @@ impl Receipt {
         Receipt { number, outcomes: outcomes.into_iter().collect() }
     }
 
+    /// A receipt of a store that is not in a directory but is used in the same way: the offsets of appends, and the values that
+    /// transforms replaced.
+    pub fn of(
+        number: Number,
+        offsets: impl IntoIterator<Item = (Slot, u64)>,
+        olds: impl IntoIterator<Item = (Slot, Operand)>,
+    ) -> Self {
+        let offsets = offsets.into_iter().map(|(slot, offset)| (slot, draft::Outcome::Offset(offset)));
+        let olds = olds.into_iter().map(|(slot, old)| (slot, draft::Outcome::Old(old)));
+        Receipt { number, outcomes: offsets.chain(olds).collect() }
+    }
+
     /// The number of the transaction: that of the versions it wrote. For a transaction that changed nothing, a number at
     /// which all that it read was true; [`Number::ZERO`] if it neither read nor wrote.
     pub fn number(&self) -> Number {

@@ -15,6 +15,14 @@ use super::layer::{Bytes, Layer};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Slot(pub(crate) u32);
 
+impl Slot {
+    /// The slot of a number, for a store that is not in a directory but is used in the same way. A number of one transaction is not that
+    /// of another.
+    pub fn of(number: u32) -> Self {
+        Slot(number)
+    }
+}
+
 /// One change of a blob.
 #[derive(Clone)]
 pub(crate) enum Step {

@@ -130,6 +130,12 @@ impl Reads {
         self.blobs.get(blob).and_then(|view| view.base.as_ref()).map(|base| base.number)
     }
 
+    /// What a blob is that is known to exist, with the number at which it is seen.
+    pub(super) fn looked(&self, blob: &BlobName) -> Option<(Number, &Looked)> {
+        let base = self.blobs.get(blob)?.base.as_ref()?;
+        Some((base.number, base.blob.as_ref()?))
+    }
+
     /// What was seen of a blob.
     pub(super) fn seen(&self, blob: &BlobName) -> Option<Seen> {
         let view = self.blobs.get(blob).filter(|view| view.is_seen)?;

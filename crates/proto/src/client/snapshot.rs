@@ -3,11 +3,16 @@
 use alloc::vec::Vec;
 use core::ops::Range;
 
+use tyr_types::Number;
+
 use super::{
     Client, Event, FrozenBlob,
     reads::{ReadAnswer, ReadId, Reads},
 };
-use crate::{BlobName, Time, message::RequestId};
+use crate::{
+    BlobName, Time,
+    message::{Looked, RequestId},
+};
 
 /// A snapshot. Reads of it never conflict, and may go to any replica.
 #[derive(Debug)]
@@ -32,6 +37,11 @@ impl Snapshot {
     /// The blobs in it that exist.
     pub fn blobs(&self) -> impl Iterator<Item = &BlobName> {
         self.reads.existing()
+    }
+
+    /// A blob as it was, with the number at which it is read; `None` if it is no part of the snapshot or did not exist.
+    pub fn looked(&self, blob: &BlobName) -> Option<(Number, &Looked)> {
+        self.reads.looked(blob)
     }
 
     /// Reads bytes of a blob; `None` if it is no part of the snapshot.

@@ -181,6 +181,11 @@ impl Transaction {
         self.change(blob, Operation::Transform { offset, transform })
     }
 
+    /// The number at which it has seen a blob.
+    pub fn number(&self, blob: &BlobName) -> Option<Number> {
+        self.reads.number(blob)
+    }
+
     /// The blobs that it has read or changed so far.
     pub fn touched(&self) -> impl Iterator<Item = &BlobName> {
         self.reads.blobs().chain(self.changes.keys())
@@ -205,6 +210,16 @@ impl Transaction {
             Stage::Closing(_) | Stage::Sent(..) | Stage::Over => {}
         }
         self.go_on(client, now);
+    }
+
+    /// Ends like a commit of what was read alone: whether that fits together. What it did and checked is forgotten.
+    pub fn validate(&mut self, client: &mut Client, now: Time, gives_up_at: Option<Time>) {
+        self.changes.clear();
+        self.checks.clear();
+        if matches!(self.stage, Stage::Doomed) {
+            self.stage = Stage::Open;
+        }
+        self.commit(client, now, gives_up_at);
     }
 
     /// Time passes: one that is to commit and still waits for what it reads gives up in time. Nothing of it was sent.

@@ -5,7 +5,7 @@ use std::{ffi::OsString, os::unix::ffi::OsStrExt};
 use clap::Subcommand;
 use serde::Serialize;
 use serde_json::{Map, Value};
-use tyr_embed::{Error, blocking::Store};
+use tyr_client::{Error, blocking::Store};
 
 use crate::{
     address::BlobAddress,

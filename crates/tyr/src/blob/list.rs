@@ -2,7 +2,7 @@
 
 use std::os::unix::ffi::OsStrExt;
 
-use tyr_embed::{Entry, blocking::Store};
+use tyr_client::{Entry, blocking::Store};
 
 use crate::{
     blob::List,

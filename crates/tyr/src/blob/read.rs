@@ -7,7 +7,7 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use tyr_embed::{Stat, blocking::Store};
+use tyr_client::{Stat, blocking::Store};
 
 use crate::{
     address::BlobAddress,

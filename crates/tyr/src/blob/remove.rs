@@ -1,7 +1,7 @@
 //! `tyr blob rm`: named blobs in one transaction, or everything below a prefix in many.
 
 use serde::Serialize;
-use tyr_embed::{Key, blocking::Store};
+use tyr_client::{Key, blocking::Store};
 
 use crate::{
     address::{BlobAddress, PrefixAddress},
@@ -62,7 +62,7 @@ fn remove_prefix(store: &Store, prefix: &PrefixAddress, force: bool) -> Result<u
         removed += entries.len() as u64;
     }
     if removed == 0 && !force {
-        return Err(tyr_embed::Error::not_found(format!("no key begins with {prefix}")).into());
+        return Err(tyr_client::Error::not_found(format!("no key begins with {prefix}")).into());
     }
     Ok(removed)
 }

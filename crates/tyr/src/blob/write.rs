@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
-use tyr_embed::blocking::Store;
+use tyr_client::blocking::Store;
 
 use crate::{
     address::BlobAddress,
     arithmetic::{self, operand_json, parse_operand, show_operand},
-    blob::{Done, Put, Transform, commit, keyspace_of},
+    blob::{Done, Put, Transform, commit, keyspace_of, version_of},
     failure::{Failure, Result},
     output::{Bytes, Output},
     payload::Payload,
@@ -31,9 +31,7 @@ pub fn put(store: &Store, arguments: &Put, out: &mut Output) -> Result<()> {
     })?;
     let receipt = commit(transaction)?;
     let line = format!("put {blob}: {}", Bytes(written));
-    out.done(
-        &Done::new("put", blob, line).with("bytes", written).with("version", receipt.number().to_string()),
-    )
+    out.done(&Done::new("put", blob, line).with("bytes", written).with("version", version_of(&receipt)))
 }
 
 pub fn append(store: &Store, blob: &BlobAddress, file: Option<&Path>, out: &mut Output) -> Result<()> {
@@ -50,11 +48,9 @@ pub fn append(store: &Store, blob: &BlobAddress, file: Option<&Path>, out: &mut 
     let receipt = commit(transaction)?;
     let offset = first.and_then(|slot| receipt.offset(slot));
     let offset =
-        offset.ok_or_else(|| tyr_embed::Error::internal("the receipt has no offset for an append"))?;
+        offset.ok_or_else(|| tyr_client::Error::internal("the receipt has no offset for an append"))?;
     let done = Done::new("append", blob, offset.to_string());
-    out.report(
-        &done.with("offset", offset).with("bytes", written).with("version", receipt.number().to_string()),
-    )
+    out.report(&done.with("offset", offset).with("bytes", written).with("version", version_of(&receipt)))
 }
 
 pub fn truncate(store: &Store, blob: &BlobAddress, size: u64, out: &mut Output) -> Result<()> {

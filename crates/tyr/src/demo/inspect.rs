@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use tyr_embed::blocking::{Keyspace, Snapshot, Store};
+use tyr_client::blocking::{Keyspace, Snapshot, Store};
 
 use super::{
     events::Series,
@@ -198,7 +198,7 @@ fn add(cells: &mut Cells, series: Series, cell: u64, value: Option<i64>) {
 
 #[cfg(test)]
 mod tests {
-    use tyr_embed::{Operand, Transform};
+    use tyr_client::{Operand, Transform};
 
     use super::*;
     use crate::demo::{

@@ -8,7 +8,7 @@
 
 use std::{collections::BTreeMap, ops::Range};
 
-use tyr_embed::{
+use tyr_client::{
     KeyspaceSettings, Operand, Outcome, Result, Transform,
     blocking::{Keyspace, Store, Transaction},
 };

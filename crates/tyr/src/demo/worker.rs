@@ -9,7 +9,7 @@ use std::{
     thread,
 };
 
-use tyr_embed::{Create, blocking::Store};
+use tyr_client::{Create, blocking::Store};
 
 use super::ledger::{Batch, KEYSPACE, Ledger, Written};
 use crate::{

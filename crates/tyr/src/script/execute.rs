@@ -4,7 +4,7 @@ use std::collections::{HashMap, hash_map::Entry};
 
 use serde::Serialize;
 use serde_json::{Map, Value};
-use tyr_embed::{
+use tyr_client::{
     Check, Operand, Receipt, Slot,
     blocking::{Keyspace, Store, Transaction},
 };
@@ -12,7 +12,7 @@ use tyr_embed::{
 use super::{Action, Operation};
 use crate::{
     arithmetic::{operand_json, show_operand},
-    blob::commit,
+    blob::{commit, version_of},
     failure::{Failure, Result},
     output::{Output, Report, Shown, key_fields},
     payload::Payload,
@@ -37,7 +37,7 @@ pub fn execute<'a>(store: &Store, operations: &'a [Operation]) -> Result<Execute
     }
     let receipt = commit(transaction)?;
     let results = slots.into_iter().map(|(operation, slot)| Answer::new(operation, &receipt, slot)).collect();
-    Ok(Executed { operations: operations.len(), version: receipt.number().to_string(), results })
+    Ok(Executed { operations: operations.len(), version: version_of(&receipt), results })
 }
 
 /// Adds one operation to the transaction.
@@ -108,7 +108,7 @@ fn for_each_piece(
 /// What a committed script has to say.
 pub struct Executed<'a> {
     operations: usize,
-    version: String,
+    version: Value,
     results: Vec<Answer<'a>>,
 }
 
@@ -157,7 +157,8 @@ impl Serialize for Executed<'_> {
 
 impl Report for Executed<'_> {
     fn print(&self, out: &mut Output) -> Result<()> {
-        out.line(format!("committed {} operations as version {}", self.operations, self.version))?;
+        let version = self.version.as_str().map_or(String::new(), |version| format!(" as version {version}"));
+        out.line(format!("committed {} operations{version}", self.operations))?;
         for answer in &self.results {
             let operation = answer.operation;
             let (line, keyspace, key) =

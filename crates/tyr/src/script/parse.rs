@@ -2,7 +2,7 @@
 
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
 
-use tyr_embed::Check;
+use tyr_client::Check;
 use tyr_types::Number;
 
 use super::{
@@ -95,7 +95,7 @@ impl Words {
         let parse =
             |word: &Word| parse_operand(number_type, &text(word)).map_err(|message| wrong(word, &message));
         let mut operands = vec![parse(&first)?];
-        if op == tyr_embed::Op::CompareAndSwap {
+        if op == tyr_client::Op::CompareAndSwap {
             operands.push(parse(&self.next("the new value, after the expected one")?)?);
         }
         let transform = transform(op, &operands).map_err(|message| wrong(&op_word, &message))?;

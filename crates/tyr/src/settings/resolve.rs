@@ -6,7 +6,7 @@ use std::{
 };
 
 use clap::ArgMatches;
-use tyr_embed::IoMode;
+use tyr_client::IoMode;
 
 use crate::{
     amount::parse_bytes,

@@ -17,7 +17,7 @@ use std::{
 };
 
 use rustix::fs::{AtFlags, CWD, OFlags, Timespec, Timestamps, UTIME_OMIT, utimensat};
-use tyr_embed::{
+use tyr_client::{
     Entry, Error, Key,
     blocking::{Keyspace, Store},
 };

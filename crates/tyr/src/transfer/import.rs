@@ -6,7 +6,7 @@
 use std::{fs::File, io::Read, os::unix::fs::OpenOptionsExt, path::Path, thread};
 
 use rustix::fs::OFlags;
-use tyr_embed::{
+use tyr_client::{
     Error, ErrorKind, Key,
     blocking::{Keyspace, Store},
 };
@@ -47,6 +47,7 @@ pub fn run(
     let job = Job {
         store,
         keyspace: keyspace(store, arguments)?,
+        segment_size: store.stats().map_or(settings.segment_size, |stats| stats.segment_size),
         prefix: tree_prefix(&arguments.target.prefix),
         verify: arguments.verify,
         interrupt,
@@ -71,7 +72,7 @@ fn keyspace(store: &Store, arguments: &Import) -> Result<Keyspace> {
     let name = &arguments.target.keyspace;
     match store.keyspace(name) {
         Err(error) if arguments.create && error.kind() == ErrorKind::NotFound => {
-            Ok(store.create_keyspace(name, tyr_embed::KeyspaceSettings::default())?)
+            Ok(store.create_keyspace(name, tyr_client::KeyspaceSettings::default())?)
         }
         other => Ok(other?),
     }
@@ -80,6 +81,7 @@ fn keyspace(store: &Store, arguments: &Import) -> Result<Keyspace> {
 struct Job<'a> {
     store: &'a Store,
     keyspace: Keyspace,
+    segment_size: u64,
     prefix: Vec<u8>,
     verify: bool,
     interrupt: &'a Interrupt,
@@ -107,7 +109,7 @@ impl Job<'_> {
 
     /// Cuts the walk into batches.
     fn batches(&self, steps: Walk) -> impl Iterator<Item = Result<Vec<Found>>> {
-        let mut batcher = Some(Batcher::new(self.store.stats().segment_size));
+        let mut batcher = Some(Batcher::new(self.segment_size));
         let mut steps = steps.filter_map(|step| match step {
             Step::Found(found) => Some(found),
             Step::LeftOut => {

@@ -9,7 +9,7 @@
 
 use std::{fs::Metadata, os::unix::fs::MetadataExt};
 
-use tyr_embed::{
+use tyr_client::{
     Attributes, Error, Key, Result,
     blocking::{Keyspace, Transaction},
 };

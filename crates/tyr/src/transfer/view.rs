@@ -1,6 +1,6 @@
 //! What an export reads: one snapshot, or the blobs as they are.
 
-use tyr_embed::{
+use tyr_client::{
     Entry, Key, Result, Stat,
     blocking::{Keyspace, Snapshot, Store},
 };

@@ -37,14 +37,13 @@ fn an_unknown_key_is_an_error_that_names_key_file_and_closest_key() {
 }
 
 #[test]
-fn no_store_and_a_cluster_are_refused_with_what_to_do() {
+fn no_store_and_no_address_are_refused_with_what_to_do() {
     let scratch = Scratch::new();
     let output = scratch.command(["keyspace", "list"]).env_remove("TYR_STORE").output().expect("runs");
     assert!(String::from_utf8_lossy(&output.stderr).contains("pass --store PATH"));
     assert_eq!(output.status.code(), Some(2));
-    let cluster = "tyr://node1:7000,node2:7000/";
-    scratch.run(["--store", cluster, "keyspace", "list"]).fails(2, "local directories only");
-    scratch.run(["blob", "cat", "tyr://node1:7000/k/a"]).fails(2, "local directories only");
+    scratch.run(["--store", "tyr://node1", "keyspace", "list"]).fails(15, "tyr://host:port");
+    scratch.run(["blob", "cat", "tyr://node1:7000/k/a"]).fails(2, "--store tyr://node1:7000");
 }
 
 #[test]

@@ -1,12 +1,15 @@
 //! The built binary, as its users meet it.
 
 mod blobs;
+mod clusters;
 mod configuration;
 mod demonstration;
 mod failures;
 mod interruption;
 mod json;
 mod keyspaces;
+#[path = "../../../client/tests/kit/mod.rs"]
+mod kit;
 mod scripts;
 mod support;
 mod transfers;

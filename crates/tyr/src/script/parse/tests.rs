@@ -1,5 +1,5 @@
 use proptest::prelude::*;
-use tyr_embed::{Operand, Transform};
+use tyr_client::{Operand, Transform};
 use tyr_types::Key;
 
 use super::*;

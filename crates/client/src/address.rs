@@ -1,0 +1,92 @@
+//! Where a store is: in a directory, or at the addresses of a cluster.
+
+use std::{ffi::OsStr, path::Path};
+
+use tyr_embed::{Error, Result};
+use tyr_net::Address;
+
+/// Where a store is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place<'a> {
+    /// In a directory.
+    Directory(&'a Path),
+    /// At these addresses.
+    Cluster(Vec<Address>),
+}
+
+/// Whether what names a store names a cluster, not a directory.
+pub fn is_cluster(name: impl AsRef<OsStr>) -> bool {
+    name.as_ref().as_encoded_bytes().starts_with(SCHEME.as_bytes())
+}
+
+impl<'a> Place<'a> {
+    /// Takes apart what names a store.
+    pub fn parse(name: &'a Path) -> Result<Self> {
+        if !is_cluster(name) {
+            return Ok(Place::Directory(name));
+        }
+        let wrong = |what: &str| {
+            let name = name.display();
+            Error::invalid(format!("'{name}' {what}; write tyr://host:port,host:port or tyr://unix:/path"))
+        };
+        let text =
+            name.to_str().and_then(|name| name.strip_prefix(SCHEME)).ok_or_else(|| wrong("is not text"))?;
+        let addresses = text.trim_end_matches('/').split(',').map(|part| {
+            let is_whole = match part.strip_prefix(UNIX) {
+                Some(path) => path.starts_with('/'),
+                None if part.contains('/') => {
+                    return Err(wrong("names more than a cluster"));
+                }
+                None => part.rsplit_once(':').is_some_and(|(host, port)| {
+                    !host.is_empty() && port.parse::<u16>().is_ok_and(|port| port > 0)
+                }),
+            };
+            if !is_whole {
+                return Err(wrong("has an address without host and port"));
+            }
+            let Ok(address) = part.parse();
+            Ok(address)
+        });
+        Ok(Place::Cluster(addresses.collect::<Result<_>>()?))
+    }
+}
+
+const SCHEME: &str = "tyr://";
+const UNIX: &str = "unix:";
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+    use super::*;
+
+    fn parse(name: &str) -> Result<Place<'_>> {
+        Place::parse(Path::new(name))
+    }
+
+    #[test]
+    fn a_url_names_addresses_and_everything_else_a_directory() {
+        let tcp = |host: &str| Address::Tcp(host.into());
+        let both = vec![tcp("a:1"), tcp("[::1]:2")];
+        assert_eq!(parse("tyr://a:1,[::1]:2").unwrap(), Place::Cluster(both));
+        assert_eq!(parse("tyr://a:1/").unwrap(), Place::Cluster(vec![tcp("a:1")]));
+        let unix = Place::Cluster(vec![Address::Unix("/run/tyr".into()), tcp("a:1")]);
+        assert_eq!(parse("tyr://unix:/run/tyr,a:1").unwrap(), unix);
+        assert_eq!(parse("tyr").unwrap(), Place::Directory(Path::new("tyr")));
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_url_is_said() {
+        for (name, word) in [
+            ("tyr://", "without host"),
+            ("tyr://a", "without host"),
+            ("tyr://a:0", "without host"),
+            ("tyr://a:1,", "without host"),
+            ("tyr://a:1/keyspace", "more than a cluster"),
+            ("tyr://unix:path", "without host"),
+        ] {
+            let error = parse(name).unwrap_err();
+            assert!(error.message().contains(word), "{name}: {error}");
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! A store that is a cluster: what its handles share, and what they do.
+//!
+//! A handle turns what its caller wants into calls of the driver and waits for their answers. Invariant: whatever a handle keeps of a
+//! transaction is what the driver was told in the same order, since calls overtake one another nowhere.
+
+mod draft;
+pub mod keyspace;
+mod reading;
+pub mod run;
+mod scan;
+pub mod snapshot;
+pub mod transaction;
+
+use std::{
+    hash::BuildHasher,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    thread,
+    time::Duration,
+};
+
+use tokio::{
+    runtime,
+    sync::{Semaphore, SemaphorePermit, mpsc, oneshot},
+    time::Instant,
+};
+use tyr_embed::{KeyspaceSettings, Result};
+use tyr_net::Address;
+use tyr_proto::{
+    RingVersion,
+    cluster::{self, Answer, Command},
+};
+use tyr_types::{Error, KeyspaceId, KeyspaceName};
+
+use crate::{
+    driver::{
+        Beginning, Driver,
+        call::{Answered, Call, Handle, Reply},
+        catalog::Catalog,
+    },
+    words,
+};
+pub use keyspace::{Entry, Keyspace};
+
+/// What all handles of one client share.
+#[derive(Debug)]
+pub struct Core {
+    calls: mpsc::UnboundedSender<Call>,
+    pub(crate) catalog: Arc<Catalog>,
+    handles: AtomicU64,
+    patience: Duration,
+    /// KiB of payload of lone changes that may be under way.
+    room: Semaphore,
+}
+
+/// An open cluster.
+#[derive(Clone, Debug)]
+pub struct Cluster {
+    pub(crate) core: Arc<Core>,
+}
+
+/// KiB of payload of lone changes that are under way at once; more wait.
+const ROOM: u32 = 64 << 10;
+
+impl Core {
+    /// Names something new.
+    pub fn handle(&self) -> Handle {
+        Handle(self.handles.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// When a call that is made now has waited too long.
+    pub fn until(&self) -> Instant {
+        let now = Instant::now();
+        now.checked_add(self.patience).unwrap_or(now + PATIENCE_MAX)
+    }
+
+    /// Tells the driver something. If it has ended, nobody needs to hear it.
+    pub fn tell(&self, call: Call) {
+        let _ = self.calls.send(call);
+    }
+
+    /// Asks the driver something, at once; the answer is waited for by whoever waits for what is returned.
+    pub fn ask<T>(&self, call: impl FnOnce(Reply<T>) -> Call) -> Answered<T> {
+        let (reply, answer) = oneshot::channel();
+        self.tell(call(reply));
+        Answered(answer)
+    }
+
+    /// Waits until there is room for a lone change with so many bytes.
+    pub async fn admit(&self, bytes: usize) -> Result<SemaphorePermit<'_>> {
+        let share = u32::try_from(bytes >> 10).unwrap_or(ROOM).clamp(1, ROOM);
+        self.room.acquire_many(share).await.map_err(|_| words::closed())
+    }
+
+    /// Learns what has changed in the cluster.
+    pub fn refresh(&self) -> Answered<()> {
+        let until = self.until();
+        self.ask(|reply| Call::Refresh { until, reply })
+    }
+
+    async fn command(&self, command: Command) -> Result<Answer> {
+        let until = self.until();
+        let reply = self.ask(|reply| Call::Manage { command, until, reply }).await?;
+        reply.map_err(words::not_managed)
+    }
+
+    /// Waits until something is known here that the cluster manager has said is so.
+    async fn learn(&self, is_known: impl Fn(&Catalog) -> bool) -> Result<()> {
+        let until = self.until();
+        while !is_known(&self.catalog) {
+            self.ask(|reply| Call::Refresh { until, reply }).await?;
+            if Instant::now() >= until {
+                return Err(words::no_answer(self.patience, ""));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The longest patience that can be counted with.
+const PATIENCE_MAX: Duration = Duration::from_secs(1 << 30);
+
+impl Cluster {
+    /// Connects to a cluster by any of its addresses. Fails if none answers within the time.
+    pub async fn connect(
+        addresses: Vec<Address>,
+        connect_max: Duration,
+        patience: Duration,
+    ) -> Result<Cluster> {
+        let (calls, heard) = mpsc::unbounded_channel();
+        let catalog = Arc::new(Catalog::default());
+        let beginning = Beginning {
+            seeds: addresses,
+            session: random(),
+            patience,
+            catalog: catalog.clone(),
+            calls: heard,
+        };
+        thread::Builder::new()
+            .name("tyr-client".into())
+            .spawn(move || drive(beginning))
+            .map_err(|error| Error::unavailable(format!("cannot start a thread: {error}")))?;
+        let core = Core {
+            calls,
+            catalog,
+            handles: AtomicU64::new(1),
+            patience,
+            room: Semaphore::new(ROOM as usize),
+        };
+        let until = Instant::now() + connect_max.min(PATIENCE_MAX);
+        let connected = core.ask(|reply| Call::Refresh { until, reply });
+        connected.await.map_err(|error| error.context("the cluster cannot be reached"))?;
+        Ok(Cluster { core: Arc::new(core) })
+    }
+
+    /// Creates a keyspace.
+    pub async fn create_keyspace(&self, name: &str, settings: KeyspaceSettings) -> Result<Keyspace> {
+        let name = KeyspaceName::new(name)?;
+        settings.check()?;
+        if settings.quota.is_some() {
+            return Err(words::not_in_a_cluster("a quota"));
+        }
+        let class = self.core.catalog.class_for(settings.durability)?;
+        let command = Command::CreateKeyspace { name: name.clone(), class, seed: random(), settings };
+        let answer = self.core.command(command).await.map_err(|error| match error.kind() {
+            tyr_embed::ErrorKind::Exists => Error::exists(format!("there is a keyspace '{name}' already")),
+            _ => error,
+        })?;
+        let Answer::KeyspaceCreated(id, _) = answer else {
+            return Err(Error::internal("the answer to a keyspace's creation names it; please report it"));
+        };
+        self.core.learn(|catalog| catalog.exists(id)).await?;
+        Ok(self.open(id, name))
+    }
+
+    /// An existing keyspace, if it is known here.
+    pub fn known_keyspace(&self, name: &str) -> Option<Keyspace> {
+        let (id, known) = self.core.catalog.find(name)?;
+        Some(self.open(id, known.name))
+    }
+
+    fn open(&self, id: KeyspaceId, name: KeyspaceName) -> Keyspace {
+        Keyspace { core: self.core.clone(), entry: Arc::new(Entry { id, name }) }
+    }
+
+    /// All keyspaces that are known here, in the order of their names.
+    pub fn known_keyspaces(&self) -> Vec<(KeyspaceId, cluster::Keyspace)> {
+        let mut all = self.core.catalog.all();
+        all.sort_by(|a, b| a.1.name.cmp(&b.1.name));
+        all
+    }
+
+    async fn find(&self, name: &str) -> Result<(KeyspaceId, cluster::Keyspace)> {
+        self.core.refresh().await?;
+        self.core.catalog.find(name).ok_or_else(|| words::no_keyspace(name))
+    }
+
+    /// Gives a keyspace other settings.
+    pub async fn alter_keyspace(&self, name: &str, settings: KeyspaceSettings) -> Result<()> {
+        settings.check()?;
+        if settings.quota.is_some() {
+            return Err(words::not_in_a_cluster("a quota"));
+        }
+        let (id, known) = self.find(name).await?;
+        if settings.chunk_size != known.settings.chunk_size
+            || settings.durability != known.settings.durability
+        {
+            return Err(Error::invalid(
+                "the chunk size and the durability of a cluster's keyspace cannot be altered; create another keyspace",
+            ));
+        }
+        let altered = settings.clone();
+        self.core.command(Command::AlterKeyspace { id, settings: altered }).await?;
+        self.core.learn(|catalog| catalog.settings(id) == settings || !catalog.exists(id)).await
+    }
+
+    /// Drops a keyspace with everything in it.
+    pub async fn drop_keyspace(&self, name: &str) -> Result<()> {
+        let (id, _) = self.find(name).await?;
+        self.core.command(Command::DropKeyspace(id)).await?;
+        self.core.learn(|catalog| !catalog.exists(id)).await
+    }
+
+    /// Returns when every commit so far is on disk.
+    pub fn flush(&self) -> Result<()> {
+        match self.core.catalog.is_on_disk() {
+            true => Ok(()),
+            false => Err(words::not_in_a_cluster("to flush keyspaces of durability 'memory'")),
+        }
+    }
+
+    /// Ends, when what was sent has ended or a few seconds are over.
+    pub async fn close(self) -> Result<()> {
+        // If it has ended already, that is as good.
+        let _ = self.core.ask(|reply| Call::Close { reply }).await;
+        Ok(())
+    }
+}
+
+/// The thread of a client.
+fn drive(beginning: Beginning) {
+    let runtime = runtime::Builder::new_current_thread().enable_io().enable_time().build();
+    // Without one, whoever asks anything is told that the store is closed.
+    let Ok(runtime) = runtime else { return };
+    runtime.block_on(async { Driver::new(beginning).run().await });
+}
+
+/// A random number that is not 0, from the seed that the standard library draws for its maps.
+pub fn random() -> u64 {
+    std::hash::RandomState::new().hash_one(RingVersion(0).0).max(1)
+}

@@ -1,0 +1,228 @@
+//! Operations on the blobs of a cluster's keyspace outside transactions: each is a transaction of one, or a read at one number.
+
+use std::{collections::BTreeMap, ops::RangeBounds, sync::Arc};
+
+use tyr_embed::{Blob, ErrorKind, KeyspaceSettings, Operand, Result, Stat};
+use tyr_proto::{BlobName, Operation, ResultValue};
+use tyr_types::{Attributes, Error, Key, KeyspaceId, KeyspaceName, Transform, range_end};
+
+use super::{
+    Core,
+    draft::stat_of,
+    reading::{Span, read_blocks},
+    transaction::{Open, PAYLOAD_MAX, appends, fits, passing, puts, set_attribute, writes},
+};
+use crate::{
+    driver::call::{Call, Ended, Found},
+    words,
+};
+
+/// What all handles of one keyspace share.
+#[derive(Debug)]
+pub struct Entry {
+    /// Its number.
+    pub id: KeyspaceId,
+    /// Its name.
+    pub name: KeyspaceName,
+}
+
+/// A keyspace.
+#[derive(Clone, Debug)]
+pub struct Keyspace {
+    pub(crate) core: Arc<Core>,
+    pub(crate) entry: Arc<Entry>,
+}
+
+impl Keyspace {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        self.entry.name.as_str()
+    }
+
+    /// Its settings as far as they are known here.
+    pub fn settings(&self) -> KeyspaceSettings {
+        self.core.catalog.settings(self.entry.id)
+    }
+
+    /// Fails unless it exists.
+    pub fn require(&self) -> Result<()> {
+        self.core.catalog.require(self.entry.id, self.name())
+    }
+
+    /// The name of a blob.
+    pub fn blob(&self, key: &[u8]) -> Result<BlobName> {
+        Ok(BlobName { keyspace: self.entry.id, key: Key::new(key)? })
+    }
+
+    /// See [`crate::Keyspace::create`].
+    pub async fn create(&self, key: &[u8]) -> Result<()> {
+        self.apply(key, vec![Operation::Create], 0).await.map(drop)
+    }
+
+    /// See [`crate::Keyspace::delete`].
+    pub async fn delete(&self, key: &[u8]) -> Result<()> {
+        self.apply(key, vec![Operation::Delete], 0).await.map(drop)
+    }
+
+    /// See [`crate::Keyspace::write`].
+    pub async fn write(&self, key: &[u8], offset: u64, bytes: &[u8]) -> Result<()> {
+        range_end(offset, bytes.len() as u64)?;
+        self.apply(key, writes(offset, bytes), bytes.len()).await.map(drop)
+    }
+
+    /// See [`crate::Keyspace::put`].
+    pub async fn put(&self, key: &[u8], bytes: &[u8]) -> Result<()> {
+        self.apply(key, puts(bytes), bytes.len()).await.map(drop)
+    }
+
+    /// See [`crate::Keyspace::append`].
+    pub async fn append(&self, key: &[u8], bytes: &[u8]) -> Result<u64> {
+        match self.apply(key, appends(bytes), bytes.len()).await?.get(&0) {
+            Some(ResultValue::Offset(offset)) => Ok(*offset),
+            _ => Err(Error::internal("an append has an offset; please report it")),
+        }
+    }
+
+    /// See [`crate::Keyspace::truncate`].
+    pub async fn truncate(&self, key: &[u8], size: u64) -> Result<()> {
+        range_end(size, 0)?;
+        self.apply(key, vec![Operation::Truncate { size }], 0).await.map(drop)
+    }
+
+    /// See [`crate::Keyspace::transform`].
+    pub async fn transform(&self, key: &[u8], offset: u64, transform: Transform) -> Result<Operand> {
+        range_end(offset, transform.number_type().size() as u64)?;
+        match self.apply(key, vec![Operation::Transform { offset, transform }], 0).await?.get(&0) {
+            Some(ResultValue::Old(old)) => Operand::from_le_bytes(transform.number_type(), old),
+            _ => Err(Error::internal("a transform has an old value; please report it")),
+        }
+    }
+
+    /// See [`crate::Keyspace::set_attribute`]. That the blob exists has to be seen, so this may have to be tried again.
+    pub async fn set_attribute(&self, key: &[u8], name: &str, value: Option<&[u8]>) -> Result<()> {
+        Attributes::default().set(name, value)?;
+        let blob = self.required(key)?;
+        let until = self.core.until();
+        loop {
+            let mut open = Open::new(self.core.clone());
+            let found = open.probe(&blob).await?.ok_or_else(|| self.missing(&blob.key))?;
+            fits(&found, name, value)?;
+            open.change(&blob, vec![set_attribute(name, value)]);
+            match open.commit(false).await? {
+                Ended::Committed(_) => return Ok(()),
+                Ended::Refused(refusal) => {
+                    let refusal = passing(refusal)?;
+                    if tokio::time::Instant::now() >= until {
+                        return Err(words::refused(refusal));
+                    }
+                }
+            }
+        }
+    }
+
+    /// See [`crate::Keyspace::read`].
+    pub async fn read(&self, key: &[u8], range: impl RangeBounds<u64>) -> Result<Vec<u8>> {
+        let (blob, span) = (self.required(key)?, Span::new(range)?);
+        let read = self.again(async || {
+            let open = Open::new(self.core.clone());
+            if span.is_short() {
+                return read_blocks(span.start..span.end(), span.end(), |range| open.read(&blob, range))
+                    .await;
+            }
+            Ok(self.whole(&open, &blob, span).await?.map(|(_, bytes)| bytes))
+        });
+        read.await?.ok_or_else(|| self.missing(&blob.key))
+    }
+
+    /// See [`crate::Keyspace::get`].
+    pub async fn get(&self, key: &[u8]) -> Result<Blob> {
+        let blob = self.required(key)?;
+        let read =
+            self.again(async || self.whole(&Open::new(self.core.clone()), &blob, Span::ALL).await).await?;
+        let (found, bytes) = read.ok_or_else(|| self.missing(&blob.key))?;
+        Ok(Blob { stat: stat_of(&found)?, bytes })
+    }
+
+    /// A blob with its bytes in a span, of one version.
+    async fn whole(&self, open: &Open, blob: &BlobName, span: Span) -> Result<Option<(Found, Vec<u8>)>> {
+        let Some(found) = open.probe(blob).await? else { return Ok(None) };
+        let range = span.within(found.looked.size)?;
+        let end = range.end;
+        let bytes = read_blocks(range, end, |range| open.read(blob, range)).await?;
+        Ok(bytes.map(|bytes| (found, bytes)))
+    }
+
+    /// See [`crate::Keyspace::stat`].
+    pub async fn stat(&self, key: &[u8]) -> Result<Stat> {
+        let blob = self.required(key)?;
+        let found = self.found(&blob).await?.ok_or_else(|| self.missing(&blob.key))?;
+        stat_of(&found)
+    }
+
+    /// See [`crate::Keyspace::exists`].
+    pub async fn exists(&self, key: &[u8]) -> Result<bool> {
+        let blob = self.required(key)?;
+        Ok(self.found(&blob).await?.is_some())
+    }
+
+    /// See [`crate::Keyspace::attribute`].
+    pub async fn attribute(&self, key: &[u8], name: &str) -> Result<Option<Vec<u8>>> {
+        let blob = self.required(key)?;
+        let found = self.found(&blob).await?.ok_or_else(|| self.missing(&blob.key))?;
+        Ok(found.looked.attributes.get(name).map(|value| value.to_vec()))
+    }
+
+    async fn found(&self, blob: &BlobName) -> Result<Option<Found>> {
+        self.again(async || Open::new(self.core.clone()).probe(blob).await).await
+    }
+
+    /// Reads again what was collected while it was read: where nothing is pinned, or after a failure.
+    async fn again<T>(&self, read: impl AsyncFn() -> Result<T>) -> Result<T> {
+        let until = self.core.until();
+        loop {
+            match read().await {
+                Err(error) if error.kind() == ErrorKind::Conflict && tokio::time::Instant::now() < until => {}
+                result => return result,
+            }
+        }
+    }
+
+    fn required(&self, key: &[u8]) -> Result<BlobName> {
+        self.require()?;
+        self.blob(key)
+    }
+
+    /// The error of an operation on a blob that does not exist.
+    pub fn missing(&self, key: &Key) -> Error {
+        words::no_blob(self.name(), key)
+    }
+
+    /// Changes a blob in a transaction of its own.
+    async fn apply(
+        &self,
+        key: &[u8],
+        operations: Vec<Operation>,
+        bytes: usize,
+    ) -> Result<BTreeMap<u16, ResultValue>> {
+        let blob = self.required(key)?;
+        if bytes as u64 > PAYLOAD_MAX {
+            return Err(Error::invalid(format!(
+                "{bytes} bytes are too many to be written at once; write parts"
+            )));
+        }
+        let _room = self.core.admit(bytes).await?;
+        let until = self.core.until();
+        let key = blob.key.clone();
+        let applied = self.core.ask(|reply| Call::Apply { blob, operations, until, reply }).await;
+        applied.map_err(|error| match error.kind() {
+            ErrorKind::NotFound => self.missing(&key),
+            ErrorKind::Exists => {
+                let name = self.name();
+                Error::exists(format!(
+                    "keyspace '{name}' has a blob '{key}' already; delete it first, or write to it"
+                ))
+            }
+            _ => error,
+        })
+    }
+}

@@ -1,0 +1,73 @@
+//! Running a transaction in a cluster until it commits. The pauses, and when blobs are reserved, are the protocol's to decide.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use tyr_embed::{Committed, ErrorKind, Result};
+use tyr_proto::{BlobName, Refusal};
+
+use super::{
+    Core,
+    transaction::{End, Open, Transaction},
+};
+use crate::driver::call::{Call, Handle};
+
+/// The tries of one run.
+#[derive(Debug)]
+pub struct Run {
+    core: Arc<Core>,
+    handle: Handle,
+}
+
+impl Run {
+    /// No try yet.
+    pub fn new(core: Arc<Core>) -> Self {
+        let handle = core.handle();
+        Run { core, handle }
+    }
+
+    /// A transaction for the next try, when it is its time.
+    pub async fn begin(&self) -> Result<Transaction> {
+        let open = Open::new(self.core.clone());
+        let (run, of, until) = (self.handle, open.handle, self.core.until());
+        self.core.ask(|reply| Call::Begin { run, of, until, reply }).await?;
+        Ok(Transaction::new(open))
+    }
+
+    /// Commits a try, or ends it as its body wants; `None` if it has to be repeated.
+    pub async fn finish<T>(
+        &self,
+        transaction: Transaction,
+        result: Result<T>,
+    ) -> Result<Option<Committed<T>>> {
+        let end = match &result {
+            Ok(_) => transaction.end(false).await?,
+            // The body met a conflict by itself.
+            Err(error) if error.kind() == ErrorKind::Conflict => {
+                self.refused(Refusal::Conflict, transaction.touched());
+                return Ok(None);
+            }
+            Err(_) => match transaction.end(true).await {
+                Ok(end) => end,
+                // What the body has to say comes first.
+                Err(_) => return result.map(|_| None),
+            },
+        };
+        match end {
+            End::Committed(receipt) => result.map(|value| Some(Committed { value, receipt })),
+            End::Refused(refusal, _, touched) => {
+                self.refused(refusal, touched);
+                Ok(None)
+            }
+        }
+    }
+
+    fn refused(&self, refusal: Refusal, touched: BTreeSet<BlobName>) {
+        self.core.tell(Call::Refused { run: self.handle, refusal, touched });
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        self.core.tell(Call::EndRun { run: self.handle });
+    }
+}

@@ -1,0 +1,734 @@
+//! The one task of a client: it owns the protocol's client, the connections, and what is under way, and is told everything by channels.
+//!
+//! It runs on a thread of its own with a runtime of its own, so that callers need no particular one. It knows the time and draws random
+//! numbers; the protocol's client does neither.
+//!
+//! Invariants:
+//!
+//! - Every call is answered, at the latest when its time is over. What was sent by then goes on to its end.
+//! - Only blobs of keyspaces that the protocol's client knows get there.
+//! - Memory is bounded by what callers have under way: what comes is held against the credit of its connection.
+
+mod applies;
+pub mod call;
+pub mod catalog;
+mod links;
+mod manager;
+mod seats;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use tokio::{
+    sync::mpsc::{UnboundedReceiver, unbounded_channel},
+    time::{Instant, sleep_until},
+};
+use tyr_net::{Address, Settings};
+use tyr_proto::{
+    BlobName, Client, ClientOutput, Event, NodeId, ReadAnswer, ReadId, RingVersion, Run, SessionId, Snapshot,
+    Time, Transaction,
+    cluster::{Difference, Fact, MemberState, Response},
+    message::{Message, RequestId},
+};
+use tyr_types::{Error, Result};
+
+use crate::words;
+use applies::{Applies, Apply};
+use call::{Call, Found, Handle, Reply};
+use catalog::Catalog;
+use links::{Heard, Links, Origin, What};
+use manager::Manager;
+use seats::{Seat, Wants};
+
+/// The task.
+pub struct Driver {
+    client: Client,
+    began: Instant,
+    patience: Duration,
+    catalog: Arc<Catalog>,
+    links: Links,
+    manager: Manager,
+    /// The addresses of members.
+    members: BTreeMap<NodeId, Address>,
+    /// The ring version of which nothing is missing.
+    whole: RingVersion,
+    random: u64,
+    calls: UnboundedReceiver<Call>,
+    heard: UnboundedReceiver<Heard>,
+    seats: BTreeMap<Handle, Seat>,
+    applies: Applies,
+    names: BTreeMap<RequestId, Names>,
+    freezes: BTreeMap<RequestId, Freeze>,
+    snapshots: BTreeMap<Handle, Frozen>,
+    runs: BTreeMap<Handle, Running>,
+    /// For whom blobs are looked at and read.
+    owners: BTreeMap<RequestId, Owner>,
+    next_tick: Instant,
+    next_check: Instant,
+    closing: Option<Closing>,
+}
+
+/// What a driver begins with.
+pub struct Beginning {
+    /// The addresses that the caller named.
+    pub seeds: Vec<Address>,
+    /// The client's session: a random number that is not 0.
+    pub session: u64,
+    /// How long a call waits that nobody said it of.
+    pub patience: Duration,
+    /// What all handles know of keyspaces.
+    pub catalog: Arc<Catalog>,
+    /// What the handles ask.
+    pub calls: UnboundedReceiver<Call>,
+}
+
+#[derive(Debug)]
+struct Names {
+    until: Instant,
+    reply: Reply<(Vec<BlobName>, bool)>,
+}
+
+#[derive(Debug)]
+struct Freeze {
+    of: Handle,
+    until: Instant,
+    reply: Reply<()>,
+}
+
+#[derive(Debug)]
+struct Frozen {
+    snapshot: Snapshot,
+    reads: BTreeMap<ReadId, FrozenRead>,
+}
+
+#[derive(Debug)]
+struct FrozenRead {
+    until: Instant,
+    reply: Reply<Option<Vec<u8>>>,
+}
+
+#[derive(Debug)]
+struct Running {
+    run: Run,
+    begins: Option<(Handle, Instant, Reply<()>)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Owner {
+    Seat(Handle),
+    Snapshot(Handle),
+}
+
+struct Closing {
+    until: Instant,
+    replies: Vec<Reply<()>>,
+}
+
+/// How often time passes for the protocol's client while something is under way,
+const TICK: Duration = Duration::from_millis(20);
+/// while somebody waits for a pause to end,
+const TICK_SHORT: Duration = Duration::from_millis(1);
+/// and while nothing is.
+const TICK_LONG: Duration = Duration::from_millis(250);
+/// How often it is looked who has waited too long.
+const CHECK_EVERY: Duration = Duration::from_millis(100);
+/// A client that is closed waits this long for what is under way.
+const CLOSE_MAX: Duration = Duration::from_secs(5);
+
+impl Driver {
+    /// A driver that has dialed the addresses, in the runtime that this is called in.
+    pub fn new(beginning: Beginning) -> Self {
+        let Beginning { seeds, session, patience, catalog, calls } = beginning;
+        let (teller, heard) = unbounded_channel();
+        let mut links = Links::new(links::introduction(session), Settings::default(), teller);
+        let first = usize::try_from(session % 1024).unwrap_or(0);
+        let manager = Manager::new(seeds.len(), first);
+        for (place, address) in seeds.into_iter().enumerate() {
+            links.dial(Origin::Seed(place), address);
+        }
+        let now = Instant::now();
+        Driver {
+            client: Client::new(SessionId(session), catalog.placed()),
+            began: now,
+            patience,
+            catalog,
+            links,
+            manager,
+            members: BTreeMap::new(),
+            whole: RingVersion(0),
+            random: session,
+            calls,
+            heard,
+            seats: BTreeMap::new(),
+            applies: Applies::default(),
+            names: BTreeMap::new(),
+            freezes: BTreeMap::new(),
+            snapshots: BTreeMap::new(),
+            runs: BTreeMap::new(),
+            owners: BTreeMap::new(),
+            next_tick: now,
+            next_check: now,
+            closing: None,
+        }
+    }
+
+    /// Runs until the client is closed.
+    pub async fn run(mut self) {
+        while !self.is_done() {
+            tokio::select! {
+                call = self.calls.recv(), if self.closing.is_none() => match call {
+                    Some(call) => self.take(call),
+                    None => self.close(None),
+                },
+                Some(heard) = self.heard.recv() => self.hear(heard),
+                () = sleep_until(self.next_tick) => self.tick(),
+            }
+            for _ in 0..BATCH {
+                let (call, heard) = (self.calls.try_recv().ok(), self.heard.try_recv().ok());
+                if call.is_none() && heard.is_none() {
+                    break;
+                }
+                call.into_iter().for_each(|call| self.take(call));
+                heard.into_iter().for_each(|heard| self.hear(heard));
+            }
+            self.settle();
+        }
+        self.calls.close();
+        self.links.close().await;
+        for reply in self.closing.into_iter().flat_map(|closing| closing.replies) {
+            // Who asked may be gone, here and everywhere below.
+            let _ = reply.send(Ok(()));
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        let is_idle =
+            || self.client.is_idle() && self.applies.is_empty() && !self.seats.values().any(Seat::is_ending);
+        self.closing.as_ref().is_some_and(|closing| closing.until <= Instant::now() || is_idle())
+    }
+
+    fn close(&mut self, reply: Option<Reply<()>>) {
+        let until = Instant::now() + CLOSE_MAX;
+        let closing = self.closing.get_or_insert(Closing { until, replies: Vec::new() });
+        closing.replies.extend(reply);
+        self.calls.close();
+        // Whatever only reads is of no use any more.
+        self.names.clear();
+        self.freezes.clear();
+        for frozen in std::mem::take(&mut self.snapshots).into_values() {
+            let mut snapshot = frozen.snapshot;
+            snapshot.let_go(&mut self.client);
+        }
+        for mut running in std::mem::take(&mut self.runs).into_values() {
+            running.run.end(&mut self.client);
+        }
+        for (_, mut seat) in self.seats.extract_if(.., |_, seat| !seat.is_ending()) {
+            seat.transaction.roll_back(&mut self.client);
+        }
+    }
+
+    fn now(&self) -> Time {
+        self.time(Instant::now())
+    }
+
+    fn time(&self, at: Instant) -> Time {
+        Time(u64::try_from(at.saturating_duration_since(self.began).as_micros()).unwrap_or(u64::MAX))
+    }
+
+    /// A random number: xorshift64 (G. Marsaglia, "Xorshift RNGs", 2003).
+    fn draw(&mut self) -> u64 {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        self.random
+    }
+
+    fn turn(&mut self) -> usize {
+        usize::try_from(self.draw() % 64).unwrap_or(0)
+    }
+}
+
+// What callers ask.
+impl Driver {
+    fn take(&mut self, call: Call) {
+        let now = self.now();
+        match call {
+            Call::Read { of, blob, range, until, reply } => {
+                self.with_seat(of, |seat, client| {
+                    let id = seat.transaction.read(client, now, &blob, range);
+                    seat.wait(id, until, Wants::Bytes(reply));
+                });
+            }
+            Call::Stat { of, blob, until, reply } => {
+                self.with_seat(of, |seat, client| {
+                    let id = seat.transaction.stat(client, now, &blob);
+                    seat.wait(id, until, Wants::Blob(blob, reply));
+                });
+            }
+            Call::Probe { of, blob, until, reply } => {
+                self.with_seat(of, |seat, client| {
+                    let id = seat.transaction.exists(client, now, &blob);
+                    seat.wait(id, until, Wants::Blob(blob, reply));
+                });
+            }
+            Call::Check { of, blob, check } => {
+                self.with_seat(of, |seat, client| seat.transaction.check(client, now, &blob, check));
+            }
+            Call::Change { of, blob, operations } => {
+                self.with_seat(of, |seat, _| {
+                    for operation in operations {
+                        seat.transaction.change(&blob, operation);
+                    }
+                });
+            }
+            Call::Commit { of, only_reads, until, reply } => {
+                let gives_up_at = Some(self.time(until));
+                self.with_seat(of, |seat, client| {
+                    seat.wait_for_end(until, reply);
+                    match only_reads {
+                        true => seat.transaction.validate(client, now, gives_up_at),
+                        false => seat.transaction.commit(client, now, gives_up_at),
+                    }
+                });
+            }
+            Call::RollBack { of } => {
+                if let Some(mut seat) = self.seats.remove(&of) {
+                    seat.transaction.roll_back(&mut self.client);
+                }
+            }
+            Call::Keep { of } => self.with_seat(of, |seat, _| seat.keep(true)),
+            Call::Await { of, until, reply } => match self.seats.get_mut(&of) {
+                Some(seat) => seat.await_end(until, reply),
+                None => drop(reply.send(Err(words::not_committed()))),
+            },
+            Call::Drop { of } => {
+                if self.seats.contains_key(&of) {
+                    self.with_seat(of, |seat, _| seat.keep(false));
+                }
+            }
+            Call::Apply { blob, operations, until, reply } => {
+                let gives_up_at = self.time(until);
+                let apply = Apply { blob, operations, until, gives_up_at, reply: Some(reply) };
+                self.applies.send(&mut self.client, now, apply);
+            }
+            Call::Names { partition, after, inclusive, limit, until, reply } => {
+                let turn = self.turn();
+                let request = self.client.scan(now, partition, after, inclusive, limit, turn);
+                self.names.insert(request, Names { until, reply });
+            }
+            Call::Freeze { of, keyspace, until, reply } => {
+                let request = self.client.snapshot_prefix(now, keyspace, b"");
+                self.freezes.insert(request, Freeze { of, until, reply });
+            }
+            Call::LookFrozen { of, blob, reply } => {
+                let found = self.frozen(of).map(|frozen| found(&frozen.snapshot, &blob));
+                let _ = reply.send(found);
+            }
+            Call::ReadFrozen { of, blob, range, until, reply } => {
+                self.read_frozen(of, &blob, range, until, reply)
+            }
+            Call::ListFrozen { of, prefix, after, limit, reply } => {
+                let listed =
+                    self.frozen(of).map(|frozen| list(&frozen.snapshot, &prefix, after.as_deref(), limit));
+                let _ = reply.send(listed);
+            }
+            Call::LetGo { of } => {
+                if let Some(mut frozen) = self.snapshots.remove(&of) {
+                    frozen.snapshot.let_go(&mut self.client);
+                }
+            }
+            Call::Begin { run, of, until, reply } => {
+                let seed = self.draw();
+                let running =
+                    self.runs.entry(run).or_insert_with(|| Running { run: Run::new(seed), begins: None });
+                running.begins = Some((of, until, reply));
+            }
+            Call::Refused { run, refusal, touched } => self.refuse(run, refusal, &touched),
+            Call::EndRun { run } => {
+                if let Some(mut running) = self.runs.remove(&run) {
+                    running.run.end(&mut self.client);
+                }
+            }
+            Call::Manage { command, until, reply } => {
+                self.manager.command(&self.links, now, command, until, reply);
+            }
+            Call::Refresh { until, reply } => self.manager.refresh(until, reply),
+            Call::Close { reply } => self.close(Some(reply)),
+        }
+    }
+
+    /// Does something with a transaction, which begins if it has not.
+    fn with_seat(&mut self, of: Handle, act: impl FnOnce(&mut Seat, &mut Client)) {
+        if !self.seats.contains_key(&of) {
+            let turn = self.turn();
+            self.seats.insert(of, Seat::new(Transaction::begin(turn)));
+        }
+        let Some(seat) = self.seats.get_mut(&of) else { return };
+        act(seat, &mut self.client);
+        self.flush(Some(Owner::Seat(of)));
+        self.settle_seat(of);
+    }
+
+    fn settle_seat(&mut self, of: Handle) {
+        let (now, patience) = (self.now(), self.patience);
+        let Some(seat) = self.seats.get_mut(&of) else { return };
+        let links = &self.links;
+        seat.settle(&mut self.client, now, patience, || links.troubles());
+        if seat.is_over() {
+            self.seats.remove(&of);
+        }
+    }
+
+    fn frozen(&mut self, of: Handle) -> Result<&mut Frozen> {
+        self.snapshots.get_mut(&of).ok_or_else(words::closed)
+    }
+
+    fn read_frozen(
+        &mut self,
+        of: Handle,
+        blob: &BlobName,
+        range: core::ops::Range<u64>,
+        until: Instant,
+        reply: Reply<Option<Vec<u8>>>,
+    ) {
+        let now = self.now();
+        let Some(frozen) = self.snapshots.get_mut(&of) else {
+            let _ = reply.send(Err(words::closed()));
+            return;
+        };
+        match frozen.snapshot.read(&mut self.client, now, blob, range) {
+            Some(id) => drop(frozen.reads.insert(id, FrozenRead { until, reply })),
+            None => drop(reply.send(Ok(None))),
+        }
+        self.flush(Some(Owner::Snapshot(of)));
+        self.settle_snapshot(of);
+    }
+
+    fn settle_snapshot(&mut self, of: Handle) {
+        let Some(frozen) = self.snapshots.get_mut(&of) else { return };
+        while let Some((id, answer)) = frozen.snapshot.poll_answer() {
+            let Some(FrozenRead { reply, .. }) = frozen.reads.remove(&id) else { continue };
+            let _ = reply.send(match answer {
+                ReadAnswer::Bytes(bytes) => Ok(bytes),
+                ReadAnswer::Stat(_) | ReadAnswer::Lost => Err(expired()),
+            });
+        }
+    }
+
+    fn refuse(&mut self, run: Handle, refusal: tyr_proto::Refusal, touched: &BTreeSet<BlobName>) {
+        let now = self.now();
+        if let Some(running) = self.runs.get_mut(&run) {
+            running.run.handle_refusal(&mut self.client, now, refusal, touched);
+        }
+    }
+
+    /// Begins the tries whose time has come.
+    fn begin_tries(&mut self) {
+        let now = self.now();
+        for running in self.runs.values_mut() {
+            if running.begins.is_none() {
+                continue;
+            }
+            if let Some(transaction) = running.run.begin(now)
+                && let Some((of, _, reply)) = running.begins.take()
+            {
+                self.seats.insert(of, Seat::new(transaction));
+                let _ = reply.send(Ok(()));
+            }
+        }
+    }
+}
+
+// What comes by the connections.
+impl Driver {
+    fn hear(&mut self, heard: Heard) {
+        if !self.links.note(&heard) {
+            return;
+        }
+        let now = self.now();
+        match (heard.what, heard.origin) {
+            (What::Answer(answer), Origin::Node(node)) => {
+                self.client.handle_answer(now, node, answer);
+                self.flush(None);
+            }
+            (What::Response(number, response), _) => {
+                if let Some(Response::Ring(difference)) = self.manager.hear(now, number, response) {
+                    self.learn(difference);
+                }
+            }
+            (What::Opened(_), _) if self.whole == RingVersion(0) => self.manager.want_ring(),
+            (What::Opened(_) | What::Closed(_) | What::Answer(_), _) => {}
+        }
+        self.handle_events();
+    }
+
+    /// Takes note of what has changed in the cluster.
+    fn learn(&mut self, difference: Difference) {
+        let mut has_keyspaces = false;
+        for fact in difference.facts {
+            match fact {
+                Fact::Class(id, settings) => {
+                    has_keyspaces = true;
+                    self.catalog.note_class(id, settings);
+                }
+                Fact::Keyspace(id, keyspace) => {
+                    has_keyspaces = true;
+                    self.catalog.note_keyspace(id, keyspace);
+                }
+                Fact::Member(node, member) if member.state == MemberState::Left => {
+                    self.members.remove(&node);
+                }
+                Fact::Member(node, member) => {
+                    // Whatever it is: that text parses as an address is the type's promise.
+                    let Ok(address) = member.address.as_str().parse();
+                    self.members.insert(node, address);
+                }
+                Fact::Partition(id, configuration, _) => self.client.handle_configuration(id, configuration),
+            }
+        }
+        if has_keyspaces {
+            self.client.handle_keyspaces(self.catalog.placed());
+        }
+        for (node, address) in &self.members {
+            self.links.dial(Origin::Node(*node), address.clone());
+        }
+        let (members, is_known) = (&self.members, !self.members.is_empty());
+        self.links.hang_up(|origin| match origin {
+            Origin::Node(node) => !members.contains_key(&node),
+            Origin::Seed(_) => is_known,
+        });
+        self.manager.set_members(self.members.keys().copied().collect());
+        match difference.reached {
+            Some(version) => {
+                self.whole = self.whole.max(version);
+                self.client.handle_ring_version(version);
+            }
+            None => self.manager.want_ring(),
+        }
+        self.manager.fetched();
+    }
+
+    /// Passes on what the protocol's client has to tell.
+    fn handle_events(&mut self) {
+        while let Some(event) = self.client.poll_event() {
+            self.handle_event(event);
+        }
+    }
+
+    fn handle_event(&mut self, mut event: Event) {
+        let (now, patience) = (self.now(), self.patience);
+        let catalog = &self.catalog;
+        let exists = |blob: &BlobName| catalog.exists(blob.keyspace);
+        match &event {
+            Event::Ended(id, outcome, results) if self.applies.end(now, *id, *outcome, results, exists) => {
+                return;
+            }
+            Event::Unknown(id) => {
+                let unknown = words::unknown(patience, &self.links.troubles());
+                if self.applies.lose(&mut self.client, now, *id, unknown, false) {
+                    return;
+                }
+            }
+            Event::Forgotten(id)
+                if self.applies.lose(&mut self.client, now, *id, words::forgotten(), true) =>
+            {
+                return;
+            }
+            Event::Looked(request, ..) | Event::Bytes(request, ..) | Event::Expired(request) => {
+                return self.handle_read(*request, &event);
+            }
+            Event::Frozen(request, _) if self.freezes.contains_key(request) => return self.freeze(event),
+            Event::Frozen(..) => {
+                self.runs.values_mut().any(|running| running.run.handle(&mut event));
+                return;
+            }
+            Event::Names(request, ..) => {
+                if let Some(names) = self.names.remove(request)
+                    && let Event::Names(_, found, more) = event
+                {
+                    let _ = names.reply.send(Ok((found, more)));
+                }
+                return;
+            }
+            Event::Ended(..) | Event::Forgotten(_) => {}
+        }
+        let client = &mut self.client;
+        let mut seats = self.seats.iter_mut();
+        let told = seats.find_map(|(of, seat)| seat.transaction.handle(client, now, &event).then_some(*of));
+        if let Some(of) = told {
+            self.flush(Some(Owner::Seat(of)));
+            self.settle_seat(of);
+        } else if let Event::Unknown(id) = event {
+            self.client.resolve(now, id);
+        }
+    }
+
+    fn handle_read(&mut self, request: RequestId, event: &Event) {
+        let now = self.now();
+        match self.owners.remove(&request) {
+            Some(Owner::Seat(of)) => {
+                let Some(seat) = self.seats.get_mut(&of) else { return };
+                seat.transaction.handle(&mut self.client, now, event);
+                self.flush(Some(Owner::Seat(of)));
+                self.settle_seat(of);
+            }
+            Some(Owner::Snapshot(of)) => {
+                let Some(frozen) = self.snapshots.get_mut(&of) else { return };
+                frozen.snapshot.handle(&mut self.client, now, event);
+                self.flush(Some(Owner::Snapshot(of)));
+                self.settle_snapshot(of);
+            }
+            None => self.handle_unowned(event),
+        }
+    }
+
+    /// Something that was asked for when nobody knew yet whom to ask.
+    fn handle_unowned(&mut self, event: &Event) {
+        let now = self.now();
+        let client = &mut self.client;
+        let mut seats = self.seats.iter_mut();
+        if let Some(of) =
+            seats.find_map(|(of, seat)| seat.transaction.handle(client, now, event).then_some(*of))
+        {
+            self.flush(Some(Owner::Seat(of)));
+            self.settle_seat(of);
+            return;
+        }
+        let mut snapshots = self.snapshots.iter_mut();
+        let told =
+            snapshots.find_map(|(of, frozen)| frozen.snapshot.handle(client, now, event).then_some(*of));
+        if let Some(of) = told {
+            self.flush(Some(Owner::Snapshot(of)));
+            self.settle_snapshot(of);
+        }
+    }
+
+    fn freeze(&mut self, event: Event) {
+        let Event::Frozen(request, blobs) = event else { return };
+        let Some(Freeze { of, reply, .. }) = self.freezes.remove(&request) else { return };
+        let turn = self.turn();
+        let mut snapshot = Snapshot::new(request, blobs, turn);
+        if reply.is_closed() {
+            snapshot.let_go(&mut self.client);
+            return;
+        }
+        self.snapshots.insert(of, Frozen { snapshot, reads: BTreeMap::new() });
+        let _ = reply.send(Ok(()));
+    }
+}
+
+// Time, and what goes out.
+impl Driver {
+    fn tick(&mut self) {
+        let now = self.now();
+        self.client.handle_tick(now);
+        self.flush(None);
+        self.handle_events();
+        self.applies.go_on(&mut self.client, now);
+        let at = Instant::now();
+        if self.next_check <= at {
+            self.next_check = at + CHECK_EVERY;
+            self.give_up(at);
+        }
+    }
+
+    /// Answers all that have waited too long, and forgets what nobody waits for.
+    fn give_up(&mut self, at: Instant) {
+        let (links, patience) = (&self.links, self.patience);
+        let troubles = || links.troubles();
+        let late = || words::no_answer(patience, &links.troubles());
+        for seat in self.seats.values_mut() {
+            seat.give_up(&mut self.client, at, patience, troubles);
+        }
+        self.seats.retain(|_, seat| !seat.is_over());
+        self.applies.give_up(at, patience, troubles);
+        self.manager.give_up(at, patience, troubles);
+        let is_late = |names: &Names| names.until <= at || names.reply.is_closed();
+        for (request, names) in self.names.extract_if(.., |_, names| is_late(names)) {
+            self.client.forget(request);
+            let _ = names.reply.send(Err(late()));
+        }
+        let is_late = |freeze: &Freeze| freeze.until <= at || freeze.reply.is_closed();
+        for (request, freeze) in self.freezes.extract_if(.., |_, freeze| is_late(freeze)) {
+            self.client.let_go(request);
+            let _ = freeze.reply.send(Err(late()));
+        }
+        for frozen in self.snapshots.values_mut() {
+            for (_, read) in frozen.reads.extract_if(.., |_, read| read.until <= at) {
+                let _ = read.reply.send(Err(late()));
+            }
+        }
+        for running in self.runs.values_mut() {
+            if let Some((_, _, reply)) = running.begins.take_if(|(_, until, _)| *until <= at) {
+                let _ = reply.send(Err(late()));
+            }
+        }
+        let (seats, snapshots) = (&self.seats, &self.snapshots);
+        self.owners.retain(|_, owner| match owner {
+            Owner::Seat(of) => seats.contains_key(of),
+            Owner::Snapshot(of) => snapshots.contains_key(of),
+        });
+    }
+
+    /// Does what is left to do after something has happened.
+    fn settle(&mut self) {
+        self.handle_events();
+        self.begin_tries();
+        self.flush(None);
+        let now = self.now();
+        self.manager.go_on(&self.links, now, self.whole);
+        let pauses = self.applies.is_pausing() || self.runs.values().any(|running| running.begins.is_some());
+        let period = match pauses {
+            true => TICK_SHORT,
+            false if self.client.is_idle() && self.whole > RingVersion(0) && self.closing.is_none() => {
+                TICK_LONG
+            }
+            false => TICK,
+        };
+        let at = Instant::now();
+        let is_past = self.next_tick <= at;
+        self.next_tick = if is_past { at + period } else { self.next_tick.min(at + period) };
+    }
+
+    /// Sends what the protocol's client wants sent. What it asks nodes then is asked for the owner.
+    fn flush(&mut self, owner: Option<Owner>) {
+        while let Some(output) = self.client.poll_output() {
+            match output {
+                ClientOutput::Send(node, envelope) => {
+                    if let (Some(owner), Message::Look { request, .. } | Message::Read { request, .. }) =
+                        (owner, &envelope.message)
+                    {
+                        self.owners.entry(*request).or_insert(owner);
+                    }
+                    self.links.tell(node, &envelope);
+                }
+                ClientOutput::FetchRing(_) => self.manager.want_ring(),
+            }
+        }
+    }
+}
+
+fn found(snapshot: &Snapshot, blob: &BlobName) -> Option<Found> {
+    snapshot.looked(blob).map(|(number, looked)| Found { number, looked: looked.clone() })
+}
+
+fn list(snapshot: &Snapshot, prefix: &[u8], after: Option<&[u8]>, limit: usize) -> Vec<(BlobName, Found)> {
+    let is_wanted = |blob: &&BlobName| {
+        let key = blob.key.as_bytes();
+        key.starts_with(prefix) && after.is_none_or(|after| key > after)
+    };
+    let listed = snapshot.blobs().filter(is_wanted).take(limit);
+    listed.filter_map(|blob| Some((blob.clone(), found(snapshot, blob)?))).collect()
+}
+
+fn expired() -> Error {
+    Error::expired(
+        "what the snapshot shows is not kept any more, after a failure or a long pause; take another one",
+    )
+}
+
+/// As much is taken from the channels before what it came to is sent.
+const BATCH: usize = 64;

@@ -1,0 +1,209 @@
+//! The connections of a client: one to every member, since any of them may have something to answer, and until members are known one
+//! to each address that the caller named.
+//!
+//! A dialer makes its connection anew when it is lost. What is handed in while there is none waits only up to a bound: the protocol says
+//! everything again.
+
+use std::{collections::BTreeMap, fmt::Write as _, sync::Arc};
+
+use tokio::sync::mpsc::UnboundedSender;
+use tyr_net::{Address, Dialer, End, Handler, Link, Receipt, Received, Settings, channels};
+use tyr_proto::{
+    NodeId,
+    cluster::{Request, Response},
+    encoding::{append_to, from_bytes},
+    message::{Answer, Envelope},
+};
+use tyr_wire::connection::{Frame, Introduction, Kind, Party, Peer};
+
+/// Which connection something came by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Origin {
+    /// That of a member.
+    Node(NodeId),
+    /// That of one of the caller's addresses.
+    Seed(usize),
+}
+
+/// What came.
+#[derive(Debug)]
+pub struct Heard {
+    /// By which connection: which one of its kind since the beginning,
+    pub number: u64,
+    /// and whose it is.
+    pub origin: Origin,
+    /// What.
+    pub what: What,
+    /// What is held as long as this is not dealt with.
+    pub _receipt: Option<Receipt>,
+}
+
+/// What came by a connection.
+#[derive(Debug)]
+pub enum What {
+    /// It is open.
+    Opened(Peer),
+    /// It was lost, or could not be made.
+    Closed(String),
+    /// A node answers.
+    Answer(Answer),
+    /// A node answers a request to the cluster manager.
+    Response(u64, Response),
+}
+
+/// The connections.
+#[derive(Debug)]
+pub struct Links {
+    me: Introduction,
+    settings: Settings,
+    heard: UnboundedSender<Heard>,
+    made: u64,
+    dialed: BTreeMap<Origin, Dialed>,
+}
+
+#[derive(Debug)]
+struct Dialed {
+    number: u64,
+    address: Address,
+    dialer: Dialer,
+    is_open: bool,
+    trouble: Option<String>,
+}
+
+/// As many bytes wait for a connection that is not there.
+const WAITING_MAX: usize = 1 << 20;
+
+impl Links {
+    /// A client's connections, of which there are none yet.
+    pub fn new(me: Introduction, settings: Settings, heard: UnboundedSender<Heard>) -> Self {
+        Links { me, settings, heard, made: 0, dialed: BTreeMap::new() }
+    }
+
+    /// Dials an address, unless that is being done.
+    pub fn dial(&mut self, origin: Origin, address: Address) {
+        if self.dialed.get(&origin).is_some_and(|dialed| dialed.address == address) {
+            return;
+        }
+        self.made += 1;
+        let ear = Ear { number: self.made, origin, heard: self.heard.clone() };
+        let wanted = match origin {
+            Origin::Node(node) => Some(node.0),
+            Origin::Seed(_) => None,
+        };
+        let me = Introduction { wanted, ..self.me.clone() };
+        let dialer = Dialer::new(address.clone(), me, Arc::new(ear), self.settings.clone());
+        let dialed = Dialed { number: self.made, address, dialer, is_open: false, trouble: None };
+        self.dialed.insert(origin, dialed);
+    }
+
+    /// Hangs up at once.
+    pub fn hang_up(&mut self, is_needless: impl Fn(Origin) -> bool) {
+        self.dialed.retain(|origin, _| !is_needless(*origin));
+    }
+
+    /// Takes note of a connection that has opened or closed. False for one that is not wanted any more.
+    pub fn note(&mut self, heard: &Heard) -> bool {
+        let known = self.dialed.get_mut(&heard.origin).filter(|dialed| dialed.number == heard.number);
+        let Some(dialed) = known else { return false };
+        match &heard.what {
+            What::Opened(peer) => {
+                (dialed.is_open, dialed.trouble) = (true, None);
+                self.me.cluster = self.me.cluster.or(peer.cluster);
+            }
+            What::Closed(trouble) => (dialed.is_open, dialed.trouble) = (false, Some(trouble.clone())),
+            What::Answer(_) | What::Response(..) => {}
+        }
+        true
+    }
+
+    /// Sends a message to a partition at a node.
+    pub fn tell(&self, node: NodeId, envelope: &Envelope) {
+        let frame = Frame::message(channels::DATA, |out| append_to(out, envelope));
+        self.send(Origin::Node(node), frame);
+    }
+
+    /// Asks something of the cluster manager.
+    pub fn ask(&self, origin: Origin, number: u64, request: &Request) {
+        let frame = Frame::request(channels::MANAGER, number, |out| append_to(out, request));
+        self.send(origin, frame);
+    }
+
+    fn send(&self, origin: Origin, frame: Option<Frame>) {
+        let (Some(dialed), Some(frame)) = (self.dialed.get(&origin), frame) else { return };
+        let link = dialed.dialer.link();
+        if dialed.is_open || link.waiting() <= WAITING_MAX {
+            // What does not fit is said again later.
+            let _ = link.send(frame);
+        }
+    }
+
+    /// What keeps connections from being made, as the end of a sentence; empty if nothing is known to.
+    pub fn troubles(&self) -> String {
+        let mut text = String::new();
+        for dialed in self.dialed.values() {
+            if let Some(trouble) = &dialed.trouble {
+                let lead = if text.is_empty() { " (" } else { "; " };
+                // Writing to a string does not fail.
+                let _ = write!(text, "{lead}{}: {trouble}", dialed.address);
+            }
+        }
+        if !text.is_empty() {
+            text.push(')');
+        }
+        text
+    }
+
+    /// Sends what was handed in, and ends.
+    pub async fn close(self) {
+        for dialed in self.dialed.into_values() {
+            match dialed.is_open {
+                true => dialed.dialer.close().await,
+                false => drop(dialed),
+            }
+        }
+    }
+}
+
+/// Hears what comes by one connection.
+struct Ear {
+    number: u64,
+    origin: Origin,
+    heard: UnboundedSender<Heard>,
+}
+
+impl Ear {
+    fn tell(&self, what: What, receipt: Option<Receipt>) {
+        // If nobody listens, the client has ended.
+        let _ = self.heard.send(Heard { number: self.number, origin: self.origin, what, _receipt: receipt });
+    }
+}
+
+impl Handler for Ear {
+    fn opened(&self, _: &Link, peer: &Peer) {
+        self.tell(What::Opened(*peer), None);
+    }
+
+    fn received(&self, _: &Link, frame: Received<'_>) {
+        let Received { header, body, receipt, .. } = frame;
+        // What cannot be read is ignored, like everything that is lost on its way.
+        let what = match (header.channel, header.kind) {
+            (channels::DATA, Kind::Message) => from_bytes(body).ok().map(What::Answer),
+            (channels::MANAGER, Kind::Reply) => {
+                from_bytes(body).ok().map(|response| What::Response(header.request, response))
+            }
+            _ => None,
+        };
+        if let Some(what) = what {
+            self.tell(what, Some(receipt));
+        }
+    }
+
+    fn closed(&self, _: &Link, _: Option<&Peer>, end: &End) {
+        self.tell(What::Closed(end.to_string()), None);
+    }
+}
+
+/// How a client introduces itself.
+pub fn introduction(session: u64) -> Introduction {
+    Introduction::new(Party::Client { session }, None)
+}

@@ -1,0 +1,204 @@
+//! What a client asks of the cluster manager: what has changed, and commands. Any of it may be lost and is asked again.
+
+use std::collections::BTreeMap;
+
+use tokio::time::Instant;
+use tyr_proto::{
+    Contact, NodeId, RingVersion, Time,
+    cluster::{Command, Reply as CommandReply, Request, Response},
+};
+
+use super::{
+    call::Reply,
+    links::{Links, Origin},
+};
+use crate::words;
+
+/// What is asked of the cluster manager.
+#[derive(Debug)]
+pub struct Manager {
+    /// The addresses that the caller named.
+    seeds: usize,
+    members: Vec<NodeId>,
+    contact: Contact,
+    /// Which seed is asked while no member is known.
+    turn: usize,
+    last: u64,
+    fetch: Option<Fetch>,
+    /// Whether to fetch again when the present fetch is answered.
+    wants_ring: bool,
+    /// Who waits for what is being fetched, and who for what will be fetched next.
+    waiting: Vec<Waiting>,
+    waiting_next: Vec<Waiting>,
+    commands: BTreeMap<u64, Commanded>,
+}
+
+#[derive(Debug)]
+struct Fetch {
+    number: u64,
+    /// When to ask again.
+    due: Time,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    until: Instant,
+    reply: Reply<()>,
+}
+
+#[derive(Debug)]
+struct Commanded {
+    command: Command,
+    /// When to ask again.
+    due: Time,
+    until: Instant,
+    reply: Reply<CommandReply>,
+}
+
+/// A question is asked again after this many microseconds without an answer.
+const ASK_AGAIN_AFTER: u64 = 300_000;
+/// And after this many if the answer was that somebody else is to be asked: who it is may change meanwhile.
+const ASK_ELSEWHERE_AFTER: u64 = 10_000;
+
+impl Manager {
+    /// Asks these many addresses until members are known. Everybody begins elsewhere.
+    pub fn new(seeds: usize, first: usize) -> Self {
+        Manager {
+            seeds,
+            members: Vec::new(),
+            contact: Contact::new(Vec::new(), 0, ASK_AGAIN_AFTER),
+            turn: first,
+            last: 0,
+            fetch: None,
+            wants_ring: true,
+            waiting: Vec::new(),
+            waiting_next: Vec::new(),
+            commands: BTreeMap::new(),
+        }
+    }
+
+    /// These are the members.
+    pub fn set_members(&mut self, members: Vec<NodeId>) {
+        if members != self.members {
+            self.contact = Contact::new(members.clone(), self.turn, ASK_AGAIN_AFTER);
+            self.members = members;
+        }
+    }
+
+    /// What has changed is to be fetched.
+    pub fn want_ring(&mut self) {
+        self.wants_ring = true;
+    }
+
+    /// Fetches what has changed from now on.
+    pub fn refresh(&mut self, until: Instant, reply: Reply<()>) {
+        self.waiting_next.push(Waiting { until, reply });
+        self.wants_ring = true;
+    }
+
+    /// Asks for a change.
+    pub fn command(
+        &mut self,
+        links: &Links,
+        now: Time,
+        command: Command,
+        until: Instant,
+        reply: Reply<CommandReply>,
+    ) {
+        self.last += 1;
+        self.commands.insert(self.last, Commanded { command, due: now, until, reply });
+        self.send_command(links, now, self.last);
+    }
+
+    fn whom(&mut self, now: Time) -> Option<Origin> {
+        if self.members.is_empty() {
+            self.turn += 1;
+            return self.turn.checked_rem(self.seeds).map(Origin::Seed);
+        }
+        self.contact.ask(now).map(Origin::Node)
+    }
+
+    fn send_command(&mut self, links: &Links, now: Time, number: u64) {
+        let Some(origin) = self.whom(now) else { return };
+        if let Some(commanded) = self.commands.get_mut(&number) {
+            commanded.due = now.after(ASK_AGAIN_AFTER);
+            links.ask(origin, number, &Request::Command(commanded.command.clone()));
+        }
+    }
+
+    fn send_fetch(&mut self, links: &Links, now: Time, whole: RingVersion) {
+        self.last += 1;
+        let number = self.last;
+        if let Some(origin) = self.whom(now) {
+            links.ask(origin, number, &Request::Ring(whole));
+        }
+        self.fetch = Some(Fetch { number, due: now.after(ASK_AGAIN_AFTER) });
+        self.wants_ring = false;
+        self.waiting.append(&mut self.waiting_next);
+    }
+
+    /// Sends what is due.
+    pub fn go_on(&mut self, links: &Links, now: Time, whole: RingVersion) {
+        let is_late = self.fetch.as_ref().is_some_and(|fetch| fetch.due <= now);
+        if is_late || (self.fetch.is_none() && self.wants_ring) {
+            self.send_fetch(links, now, whole);
+        }
+        let late =
+            self.commands.iter().filter(|(_, commanded)| commanded.due <= now).map(|(number, _)| *number);
+        for number in late.collect::<Vec<_>>() {
+            self.send_command(links, now, number);
+        }
+    }
+
+    /// Takes an answer. Returns it if it is the one to the newest question of what has changed.
+    pub fn hear(&mut self, now: Time, number: u64, response: Response) -> Option<Response> {
+        let is_fetch = self.fetch.as_ref().is_some_and(|fetch| fetch.number == number);
+        if !is_fetch && !self.commands.contains_key(&number) {
+            return None;
+        }
+        self.contact.heard(&response);
+        match response {
+            Response::Ring(_) if is_fetch => {
+                self.fetch = None;
+                Some(response)
+            }
+            Response::Replied(reply) => {
+                if let Some(commanded) = self.commands.remove(&number) {
+                    // Who asked may be gone.
+                    let _ = commanded.reply.send(Ok(reply));
+                }
+                self.wants_ring = true;
+                None
+            }
+            Response::Elsewhere(Some(_)) => {
+                let due = now.after(ASK_ELSEWHERE_AFTER);
+                self.fetch.iter_mut().filter(|_| is_fetch).for_each(|fetch| fetch.due = due);
+                self.commands.get_mut(&number).into_iter().for_each(|commanded| commanded.due = due);
+                None
+            }
+            // Nobody leads: that takes a while.
+            _ => None,
+        }
+    }
+
+    /// What was fetched is taken note of.
+    pub fn fetched(&mut self) {
+        for waiting in self.waiting.drain(..) {
+            let _ = waiting.reply.send(Ok(()));
+        }
+    }
+
+    /// Answers those who have waited too long.
+    pub fn give_up(&mut self, at: Instant, patience: std::time::Duration, troubles: impl Fn() -> String) {
+        let late = |until: &Instant| *until <= at;
+        for waiting in self.waiting.extract_if(.., |waiting| late(&waiting.until)) {
+            let _ = waiting.reply.send(Err(words::no_answer(patience, &troubles())));
+        }
+        for waiting in self.waiting_next.extract_if(.., |waiting| late(&waiting.until)) {
+            let _ = waiting.reply.send(Err(words::no_answer(patience, &troubles())));
+        }
+        for (_, commanded) in self.commands.extract_if(.., |_, commanded| late(&commanded.until)) {
+            let _ = commanded.reply.send(Err(words::unknown_command(patience, &troubles())));
+        }
+    }
+}

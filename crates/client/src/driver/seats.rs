@@ -1,0 +1,188 @@
+//! A transaction that is under way, and who waits for what of it.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use tokio::time::Instant;
+use tyr_proto::{BlobName, Client, End, ReadAnswer, ReadId, Time, Told, Transaction};
+use tyr_types::{Error, Result};
+
+use super::call::{Ended, Found, Reply};
+use crate::words;
+
+/// A transaction and who waits for what of it.
+#[derive(Debug)]
+pub struct Seat {
+    /// The transaction.
+    pub transaction: Transaction,
+    reads: BTreeMap<ReadId, Waiting>,
+    commit: Option<Commit>,
+    /// How it ended, if somebody wants that kept.
+    ended: Option<Result<Ended>>,
+    is_kept: bool,
+    /// Those who wait for that.
+    awaiting: Vec<(Instant, Reply<Ended>)>,
+}
+
+#[derive(Debug)]
+struct Commit {
+    until: Instant,
+    reply: Option<Reply<Ended>>,
+    /// Whether it was told that it is not known in time.
+    is_unknown: bool,
+}
+
+/// Who waits for a read.
+#[derive(Debug)]
+struct Waiting {
+    until: Instant,
+    wants: Wants,
+}
+
+/// What is waited for.
+#[derive(Debug)]
+pub enum Wants {
+    /// Bytes.
+    Bytes(Reply<Option<Vec<u8>>>),
+    /// The blob.
+    Blob(BlobName, Reply<Option<Found>>),
+}
+
+impl Seat {
+    /// Nobody waits for anything yet.
+    pub fn new(transaction: Transaction) -> Self {
+        Seat {
+            transaction,
+            reads: BTreeMap::new(),
+            commit: None,
+            ended: None,
+            is_kept: false,
+            awaiting: Vec::new(),
+        }
+    }
+
+    /// Somebody waits for a read.
+    pub fn wait(&mut self, id: ReadId, until: Instant, wants: Wants) {
+        self.reads.insert(id, Waiting { until, wants });
+    }
+
+    /// Somebody waits for its end, which has been asked for.
+    pub fn wait_for_end(&mut self, until: Instant, reply: Reply<Ended>) {
+        self.commit = Some(Commit { until, reply: Some(reply), is_unknown: false });
+    }
+
+    /// Whether its end has been asked for and has not come.
+    pub fn is_ending(&self) -> bool {
+        self.commit.is_some() && self.ended.is_none()
+    }
+
+    /// Whether how it ends is kept.
+    pub fn keep(&mut self, is_kept: bool) {
+        self.is_kept = is_kept;
+    }
+
+    /// Whether nothing of it is needed any more.
+    pub fn is_over(&self) -> bool {
+        self.ended.is_some() && !self.is_kept
+    }
+
+    /// Somebody wants to know how it ended.
+    pub fn await_end(&mut self, until: Instant, reply: Reply<Ended>) {
+        match &self.ended {
+            // Who asked may be gone, here and everywhere below.
+            Some(ended) => drop(reply.send(ended.clone())),
+            None if self.commit.is_none() => {
+                drop(reply.send(Err(words::not_committed())));
+            }
+            None => self.awaiting.push((until, reply)),
+        }
+    }
+
+    /// Passes on what the transaction is told.
+    pub fn settle(
+        &mut self,
+        client: &mut Client,
+        now: Time,
+        patience: Duration,
+        troubles: impl Fn() -> String,
+    ) {
+        while let Some(told) = self.transaction.poll_told() {
+            match told {
+                Told::Read(id, answer) => self.answer(id, answer),
+                Told::Ended(End::Committed(values)) => self.end(Ok(Ended::Committed(values))),
+                Told::Ended(End::Refused(refusal)) => self.end(Ok(Ended::Refused(refusal))),
+                Told::Ended(End::Forgotten(_)) => self.end(Err(words::forgotten())),
+                Told::Ended(End::Unknown(id)) => {
+                    if let Some(commit) = &mut self.commit {
+                        commit.is_unknown = true;
+                        if let Some(reply) = commit.reply.take() {
+                            drop(reply.send(Err(words::unknown(patience, &troubles()))));
+                        }
+                    }
+                    // Nobody can say anything of a session's later transactions as long as this one is open.
+                    client.resolve(now, id);
+                }
+            }
+        }
+    }
+
+    fn end(&mut self, ended: Result<Ended>) {
+        if let Some(reply) = self.commit.as_mut().and_then(|commit| commit.reply.take()) {
+            drop(reply.send(ended.clone()));
+        }
+        for (_, reply) in self.awaiting.drain(..) {
+            drop(reply.send(ended.clone()));
+        }
+        self.reads.clear();
+        self.ended = Some(ended);
+    }
+
+    fn answer(&mut self, id: ReadId, answer: ReadAnswer) {
+        let Some(Waiting { wants, .. }) = self.reads.remove(&id) else { return };
+        match (wants, answer) {
+            (Wants::Bytes(reply), ReadAnswer::Bytes(bytes)) => drop(reply.send(Ok(bytes))),
+            (Wants::Blob(blob, reply), ReadAnswer::Stat(looked)) => {
+                let number = self.transaction.number(&blob).unwrap_or_default();
+                drop(reply.send(Ok(looked.map(|looked| Found { number, looked }))));
+            }
+            (wants, _) => wants.fail(lost()),
+        }
+    }
+
+    /// Answers those who have waited too long. A commit that was not sent by then is not sent at all.
+    pub fn give_up(
+        &mut self,
+        client: &mut Client,
+        at: Instant,
+        patience: Duration,
+        troubles: impl Fn() -> String,
+    ) {
+        for (_, waiting) in self.reads.extract_if(.., |_, waiting| waiting.until <= at) {
+            waiting.wants.fail(words::no_answer(patience, &troubles()));
+        }
+        for (_, reply) in self.awaiting.extract_if(.., |(until, _)| *until <= at) {
+            drop(reply.send(Err(words::unknown(patience, &troubles()))));
+        }
+        let is_late = self.commit.as_ref().is_some_and(|commit| commit.until <= at && !commit.is_unknown);
+        if is_late && self.ended.is_none() {
+            self.transaction.roll_back(client);
+            self.end(Err(words::not_begun(patience, &troubles())));
+        }
+    }
+}
+
+impl Wants {
+    /// Somebody does not get what was waited for.
+    pub fn fail(self, error: Error) {
+        match self {
+            Wants::Bytes(reply) => drop(reply.send(Err(error))),
+            Wants::Blob(_, reply) => drop(reply.send(Err(error))),
+        }
+    }
+}
+
+/// What a transaction had read is gone.
+fn lost() -> Error {
+    Error::conflict(
+        "a version that was read is not kept any more, after a failure or a long pause; run it again",
+    )
+}

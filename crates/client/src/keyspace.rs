@@ -1,0 +1,206 @@
+//! Keyspaces and the operations on their blobs outside transactions, whichever store they are in.
+
+use std::ops::RangeBounds;
+
+use tyr_embed::{Blob, Entry, Error, KeyspaceSettings, Operand, Result, Stat, Transform};
+
+use crate::cluster;
+
+/// An isolated namespace of blobs with its own settings. Cheap to clone; keeps its store open.
+///
+/// Every operation here is atomic by itself. Reads return the newest committed state of the blob. A future that is dropped before it is
+/// ready leaves its operation done or not done, as a whole.
+#[derive(Clone, Debug)]
+pub struct Keyspace {
+    pub(crate) inner: Inner,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Inner {
+    Directory(tyr_embed::Keyspace),
+    Cluster(cluster::Keyspace),
+}
+
+impl Keyspace {
+    pub(crate) fn directory(&self) -> Result<&tyr_embed::Keyspace> {
+        match &self.inner {
+            Inner::Directory(keyspace) => Ok(keyspace),
+            Inner::Cluster(_) => Err(elsewhere()),
+        }
+    }
+
+    pub(crate) fn cluster(&self) -> Result<&cluster::Keyspace> {
+        match &self.inner {
+            Inner::Directory(_) => Err(elsewhere()),
+            Inner::Cluster(keyspace) => Ok(keyspace),
+        }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        match &self.inner {
+            Inner::Directory(keyspace) => keyspace.name(),
+            Inner::Cluster(keyspace) => keyspace.name(),
+        }
+    }
+
+    /// Its settings as they are now, or in a cluster as they were last heard of.
+    pub fn settings(&self) -> KeyspaceSettings {
+        match &self.inner {
+            Inner::Directory(keyspace) => keyspace.settings(),
+            Inner::Cluster(keyspace) => keyspace.settings(),
+        }
+    }
+
+    /// Creates an empty blob. Fails with [`crate::ErrorKind::Exists`] if it exists.
+    pub async fn create(&self, key: impl AsRef<[u8]>) -> Result<()> {
+        match &self.inner {
+            Inner::Directory(keyspace) => keyspace.create(key).await,
+            Inner::Cluster(keyspace) => keyspace.create(key.as_ref()).await,
+        }
+    }
+
+    /// Deletes a blob. Fails with [`crate::ErrorKind::NotFound`] if it does not exist.
+    pub async fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
+        match &self.inner {
+            Inner::Directory(keyspace) => keyspace.delete(key).await,
+            Inner::Cluster(keyspace) => keyspace.delete(key.as_ref()).await,
+        }
+    }
+
+    /// Reads bytes of a blob. Shorter than the range if the blob ends in it; holes read as zeros. Fails with
+    /// [`crate::ErrorKind::NotFound`] if the blob does not exist.
+    pub async fn read(&self, key: impl AsRef<[u8]>, range: impl RangeBounds<u64>) -> Result<Vec<u8>> {
+        match &self.inner {
+            Inner::Directory(keyspace) => keyspace.read(key, range).await,
+            Inner::Cluster(keyspace) => keyspace.read(key.as_ref(), range).await,
+        }
+    }
+
+    /// Reads bytes at an offset into the buffer and returns how many there were. Otherwise like [`Keyspace::read`].
+    pub async fn read_into(&self, key: impl AsRef<[u8]>, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+        match &self.inner {
+            Inner::Directory(keyspace) => keyspace.read_into(key, offset, buffer).await,
+            Inner::Cluster(keyspace) => {
+                let end = tyr_types::range_end(offset, buffer.len() as u64)?;
+                fill(buffer, &keyspace.read(key.as_ref(), offset..end).await?)
+            }
+        }
+    }
+
+    /// Writes bytes at an offset; creates the blob if it does not exist, and extends it as needed.
+    pub async fn write(&self, key: impl AsRef<[u8]>, offset: u64, bytes: impl AsRef<[u8]>) -> Result<()> {
+        match &self.inner {
+            Inner::Directory(keyspace) => keyspace.write(key, offset, bytes).await,
+            Inner::Cluster(keyspace) => keyspace.write(key.as_ref(), offset, bytes.as_ref()).await,
+        }
+    }
+
+    /// Makes the bytes the whole content of the blob; keeps its attributes, and creates it if it does not exist.
+    pub async fn put(&self, key: impl AsRef<[u8]>, bytes: impl AsRef<[u8]>) -> Result<()> {
+        match &self.inner {
+            Inner::Directory(keyspace) => keyspace.put(key, bytes).await,
+            Inner::Cluster(keyspace) => keyspace.put(key.as_ref(), bytes.as_ref()).await,
+        }
+    }
+
+    /// Appends bytes and returns their offset; creates the blob if it does not exist.
+    pub async fn append(&self, key: impl AsRef<[u8]>, bytes: impl AsRef<[u8]>) -> Result<u64> {
+        match &self.inner {
+            Inner::Directory(keyspace) => keyspace.append(key, bytes).await,
+            Inner::Cluster(keyspace) => keyspace.append(key.as_ref(), bytes.as_ref()).await,
+        }
+    }
+
+    /// Makes the blob this long, cutting it or extending it with zeros. Fails with [`crate::ErrorKind::NotFound`] if it
+    /// does not exist.
+    pub async fn truncate(&self, key: impl AsRef<[u8]>, size: u64) -> Result<()> {
+        match &self.inner {
+            Inner::Directory(keyspace) => keyspace.truncate(key, size).await,
+            Inner::Cluster(keyspace) => keyspace.truncate(key.as_ref(), size).await,
+        }
+    }
+
+    /// The state of a blob. Fails with [`crate::ErrorKind::NotFound`] if it does not exist.
+    pub async fn stat(&self, key: impl AsRef<[u8]>) -> Result<Stat> {
+        match &self.inner {
+            Inner::Directory(keyspace) => keyspace.stat(key).await,
+            Inner::Cluster(keyspace) => keyspace.stat(key.as_ref()).await,
+        }
+    }
+
+    /// Whether a blob exists.
+    pub async fn exists(&self, key: impl AsRef<[u8]>) -> Result<bool> {
+        match &self.inner {
+            Inner::Directory(keyspace) => keyspace.exists(key).await,
+            Inner::Cluster(keyspace) => keyspace.exists(key.as_ref()).await,
+        }
+    }
+
+    /// The value of an attribute, if it is set. Fails with [`crate::ErrorKind::NotFound`] if the blob does not exist.
+    pub async fn attribute(&self, key: impl AsRef<[u8]>, name: &str) -> Result<Option<Vec<u8>>> {
+        match &self.inner {
+            Inner::Directory(keyspace) => keyspace.attribute(key, name).await,
+            Inner::Cluster(keyspace) => keyspace.attribute(key.as_ref(), name).await,
+        }
+    }
+
+    /// Sets an attribute, or unsets it if there is no value. Fails with [`crate::ErrorKind::NotFound`] if the blob does
+    /// not exist.
+    pub async fn set_attribute(&self, key: impl AsRef<[u8]>, name: &str, value: Option<&[u8]>) -> Result<()> {
+        match &self.inner {
+            Inner::Directory(keyspace) => keyspace.set_attribute(key, name, value).await,
+            Inner::Cluster(keyspace) => keyspace.set_attribute(key.as_ref(), name, value).await,
+        }
+    }
+
+    /// Transforms the number at an offset and returns its old value. Never aborted by a conflict. Creates the blob if it does
+    /// not exist, and extends it with zeros as needed.
+    pub async fn transform(
+        &self,
+        key: impl AsRef<[u8]>,
+        offset: u64,
+        transform: Transform,
+    ) -> Result<Operand> {
+        match &self.inner {
+            Inner::Directory(keyspace) => keyspace.transform(key, offset, transform).await,
+            Inner::Cluster(keyspace) => keyspace.transform(key.as_ref(), offset, transform).await,
+        }
+    }
+
+    /// State and content of a blob, of one version. Fails with [`crate::ErrorKind::NotFound`] if it does not exist.
+    pub async fn get(&self, key: impl AsRef<[u8]>) -> Result<Blob> {
+        match &self.inner {
+            Inner::Directory(keyspace) => keyspace.get(key).await,
+            Inner::Cluster(keyspace) => keyspace.get(key.as_ref()).await,
+        }
+    }
+
+    /// Up to `limit` blobs whose keys have the prefix, in the order of their keys, beginning after a key. Fewer than `limit`
+    /// mean that there are no more. Not a snapshot: every blob that exists throughout is listed exactly once, others may be.
+    pub async fn scan(
+        &self,
+        prefix: impl AsRef<[u8]>,
+        after: Option<&[u8]>,
+        limit: usize,
+    ) -> Result<Vec<Entry>> {
+        match &self.inner {
+            Inner::Directory(keyspace) => keyspace.scan(prefix, after, limit).await,
+            Inner::Cluster(keyspace) => keyspace.scan(prefix.as_ref(), after, limit).await,
+        }
+    }
+}
+
+/// Copies what was read into the caller's buffer, which is at least as long.
+pub(crate) fn fill(buffer: &mut [u8], bytes: &[u8]) -> Result<usize> {
+    let target = buffer.get_mut(..bytes.len());
+    let target =
+        target.ok_or_else(|| Error::internal("a read is no longer than its range; please report it"))?;
+    target.copy_from_slice(bytes);
+    Ok(bytes.len())
+}
+
+#[cold]
+fn elsewhere() -> Error {
+    Error::invalid("the keyspace is of another store")
+}

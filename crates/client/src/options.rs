@@ -1,0 +1,114 @@
+//! How a store is opened.
+
+use std::{path::Path, time::Duration};
+
+use tyr_embed::{Create, Error, IoMode, Result};
+
+use crate::{
+    address::Place,
+    cluster::Cluster,
+    store::{Inner, Store},
+};
+
+/// Options for opening a store; made by [`Store::options`]. Those that say how a directory is kept mean nothing for a cluster.
+#[derive(Clone)]
+#[must_use = "options do nothing until they are opened"]
+pub struct OpenOptions {
+    directory: tyr_embed::OpenOptions,
+    is_new: bool,
+    deadline: Duration,
+    connect_max: Duration,
+}
+
+impl OpenOptions {
+    pub(crate) fn new() -> Self {
+        OpenOptions {
+            directory: tyr_embed::Store::options(),
+            is_new: false,
+            deadline: Duration::from_secs(30),
+            connect_max: Duration::from_secs(5),
+        }
+    }
+
+    /// How long a call to a cluster waits for an answer. 30 seconds by default. What takes longer fails with
+    /// [`crate::ErrorKind::Unavailable`].
+    pub fn deadline(mut self, deadline: Duration) -> Self {
+        self.deadline = deadline;
+        self
+    }
+
+    /// How long opening a cluster waits for any of its nodes. 5 seconds by default.
+    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
+        self.connect_max = timeout;
+        self
+    }
+
+    /// See [`tyr_embed::OpenOptions::create`]. A cluster is there or not; it cannot be asked for as a new one.
+    pub fn create(mut self, create: Create) -> Self {
+        self.directory = self.directory.create(create);
+        self.is_new = create == Create::New;
+        self
+    }
+
+    /// See [`tyr_embed::OpenOptions::data_cache`].
+    pub fn data_cache(mut self, bytes: u64) -> Self {
+        self.directory = self.directory.data_cache(bytes);
+        self
+    }
+
+    /// See [`tyr_embed::OpenOptions::index_cache`].
+    pub fn index_cache(mut self, bytes: u64) -> Self {
+        self.directory = self.directory.index_cache(bytes);
+        self
+    }
+
+    /// See [`tyr_embed::OpenOptions::segment_size`].
+    pub fn segment_size(mut self, bytes: u64) -> Self {
+        self.directory = self.directory.segment_size(bytes);
+        self
+    }
+
+    /// See [`tyr_embed::OpenOptions::io`].
+    pub fn io(mut self, mode: IoMode) -> Self {
+        self.directory = self.directory.io(mode);
+        self
+    }
+
+    /// See [`tyr_embed::OpenOptions::rebuild_index`].
+    pub fn rebuild_index(mut self) -> Self {
+        self.directory = self.directory.rebuild_index();
+        self
+    }
+
+    /// Opens the store in the directory, or connects to the cluster, that is named.
+    ///
+    /// Fails with [`crate::ErrorKind::Unavailable`] if the store is open elsewhere, or if no node of the cluster answers.
+    pub async fn open(self, name: impl AsRef<Path>) -> Result<Store> {
+        let inner = match Place::parse(name.as_ref())? {
+            Place::Directory(path) => Inner::Directory(self.directory.open(path).await?),
+            Place::Cluster(addresses) => self.connect(addresses).await?,
+        };
+        Ok(Store { inner })
+    }
+
+    /// As [`OpenOptions::open`], but futures of what is in a directory do everything when they are first polled.
+    pub(crate) fn open_blocking(self, name: &Path) -> Result<Store> {
+        let inner = match Place::parse(name)? {
+            Place::Directory(path) => {
+                let options = tyr_embed::blocking::OpenOptions::from(self.directory);
+                Inner::Directory(options.open(path)?.into_ready())
+            }
+            Place::Cluster(addresses) => pollster::block_on(self.connect(addresses))?,
+        };
+        Ok(Store { inner })
+    }
+
+    async fn connect(self, addresses: Vec<tyr_net::Address>) -> Result<Inner> {
+        if self.is_new {
+            return Err(Error::invalid(
+                "a cluster is not created by opening it; start its nodes, then open it",
+            ));
+        }
+        Cluster::connect(addresses, self.connect_max, self.deadline).await.map(Inner::Cluster)
+    }
+}

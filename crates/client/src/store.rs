@@ -1,0 +1,210 @@
+//! An open store, whichever it is.
+
+use std::path::Path;
+
+use tyr_embed::{CheckReport, CompactReport, KeyspaceId, KeyspaceSettings, Result, Stats};
+
+use crate::{
+    cluster::{Cluster, transaction},
+    keyspace::{self, Keyspace},
+    options::OpenOptions,
+    snapshot::{self, Snapshot},
+    transaction::Transaction,
+    words,
+};
+
+/// An open store: one in a directory, or a cluster.
+///
+/// Cheap to clone. It is stopped when the last handle is dropped, or by [`Store::close`], which is the better way because it waits for
+/// what is under way and can report an error.
+#[derive(Clone, Debug)]
+pub struct Store {
+    pub(crate) inner: Inner,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Inner {
+    Directory(tyr_embed::Store),
+    Cluster(Cluster),
+}
+
+/// A keyspace as listed by [`Store::keyspaces`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyspaceSummary {
+    /// Its name.
+    pub name: String,
+    /// Its identity, which no other keyspace of the store ever has.
+    pub id: KeyspaceId,
+    /// Its settings.
+    pub settings: KeyspaceSettings,
+    /// How many blobs exist in it; a cluster does not know.
+    pub blobs: Option<u64>,
+    /// The sum of their sizes, in bytes; a cluster does not know.
+    pub bytes: Option<u64>,
+}
+
+impl Store {
+    /// Options for opening a store.
+    pub fn options() -> OpenOptions {
+        OpenOptions::new()
+    }
+
+    /// Opens the store that is named: `tyr://host:port,host:port`, or a directory, which is created if missing.
+    pub async fn open(name: impl AsRef<Path>) -> Result<Store> {
+        Self::options().open(name).await
+    }
+
+    /// Whether it is a cluster.
+    pub fn is_cluster(&self) -> bool {
+        matches!(self.inner, Inner::Cluster(_))
+    }
+
+    /// Creates a keyspace. Fails with [`crate::ErrorKind::Exists`] if the name is taken and with
+    /// [`crate::ErrorKind::Invalid`] if the name or a setting is out of bounds.
+    pub async fn create_keyspace(&self, name: &str, settings: KeyspaceSettings) -> Result<Keyspace> {
+        let inner = match &self.inner {
+            Inner::Directory(store) => {
+                keyspace::Inner::Directory(store.create_keyspace(name, settings).await?)
+            }
+            Inner::Cluster(cluster) => {
+                keyspace::Inner::Cluster(cluster.create_keyspace(name, settings).await?)
+            }
+        };
+        Ok(Keyspace { inner })
+    }
+
+    /// A handle of an existing keyspace. Fails with [`crate::ErrorKind::NotFound`] if there is none of that name. A cluster is asked, and
+    /// the calling thread waits, only for a name that was not heard of.
+    pub fn keyspace(&self, name: &str) -> Result<Keyspace> {
+        let inner = match &self.inner {
+            Inner::Directory(store) => keyspace::Inner::Directory(store.keyspace(name)?),
+            Inner::Cluster(cluster) => {
+                let known = match cluster.known_keyspace(name) {
+                    Some(known) => Some(known),
+                    None => {
+                        pollster::block_on(cluster.core.refresh())?;
+                        cluster.known_keyspace(name)
+                    }
+                };
+                keyspace::Inner::Cluster(known.ok_or_else(|| words::no_keyspace(name))?)
+            }
+        };
+        Ok(Keyspace { inner })
+    }
+
+    /// All keyspaces in the order of their names. The calling thread waits for a cluster to tell what is new; if it does not, these are
+    /// those that it has told of before.
+    pub fn keyspaces(&self) -> Vec<KeyspaceSummary> {
+        match &self.inner {
+            Inner::Directory(store) => store.keyspaces().into_iter().map(Into::into).collect(),
+            Inner::Cluster(cluster) => {
+                // What was heard before is the answer then.
+                let _ = pollster::block_on(cluster.core.refresh());
+                let known = cluster.known_keyspaces().into_iter();
+                let summary = known.map(|(id, known)| KeyspaceSummary {
+                    name: known.name.as_str().to_owned(),
+                    id,
+                    settings: known.settings,
+                    blobs: None,
+                    bytes: None,
+                });
+                summary.collect()
+            }
+        }
+    }
+
+    /// Gives a keyspace other settings. Its chunk size cannot be altered ([`crate::ErrorKind::Invalid`]).
+    pub async fn alter_keyspace(&self, name: &str, settings: KeyspaceSettings) -> Result<()> {
+        match &self.inner {
+            Inner::Directory(store) => store.alter_keyspace(name, settings).await,
+            Inner::Cluster(cluster) => cluster.alter_keyspace(name, settings).await,
+        }
+    }
+
+    /// Drops a keyspace with everything in it. Handles of it fail with [`crate::ErrorKind::NotFound`] from then on.
+    pub async fn drop_keyspace(&self, name: &str) -> Result<()> {
+        match &self.inner {
+            Inner::Directory(store) => store.drop_keyspace(name).await,
+            Inner::Cluster(cluster) => cluster.drop_keyspace(name).await,
+        }
+    }
+
+    /// Begins a transaction. Local: costs nothing until something is read.
+    pub fn begin(&self) -> Transaction {
+        match &self.inner {
+            Inner::Directory(store) => Transaction::directory(store.begin()),
+            Inner::Cluster(cluster) => {
+                let open = transaction::Open::new(cluster.core.clone());
+                Transaction::cluster(transaction::Transaction::new(open))
+            }
+        }
+    }
+
+    /// Pins all blobs of the keyspaces at one point: what the snapshot shows never changes and never conflicts.
+    ///
+    /// Fails with [`crate::ErrorKind::Invalid`] for a keyspace that keeps no versions (`multi_version: false`), and in a cluster for more
+    /// than one.
+    pub async fn snapshot(&self, keyspaces: &[&Keyspace]) -> Result<Snapshot> {
+        let inner = match &self.inner {
+            Inner::Directory(store) => {
+                let own =
+                    keyspaces.iter().map(|keyspace| keyspace.directory()).collect::<Result<Vec<_>>>()?;
+                snapshot::Inner::Directory(store.snapshot(&own).await?)
+            }
+            Inner::Cluster(cluster) => {
+                let own = keyspaces.iter().map(|keyspace| keyspace.cluster()).collect::<Result<Vec<_>>>()?;
+                snapshot::Inner::Cluster(crate::cluster::snapshot::Snapshot::take(cluster, &own).await?)
+            }
+        };
+        Ok(Snapshot { inner })
+    }
+
+    /// What a store in a directory holds and has done, in numbers.
+    pub fn stats(&self) -> Result<Stats> {
+        match &self.inner {
+            Inner::Directory(store) => Ok(store.stats()),
+            Inner::Cluster(_) => Err(words::not_in_a_cluster("to tell what it holds")),
+        }
+    }
+
+    /// Reads and verifies everything in a directory: records, payload, and index. Damage is listed in the report; only a failure to look
+    /// is an error.
+    pub async fn check(&self) -> Result<CheckReport> {
+        match &self.inner {
+            Inner::Directory(store) => store.check().await,
+            Inner::Cluster(_) => Err(words::not_in_a_cluster("to verify everything")),
+        }
+    }
+
+    /// Reclaims all space of a directory that is worth it, now.
+    pub async fn compact(&self) -> Result<CompactReport> {
+        match &self.inner {
+            Inner::Directory(store) => store.compact().await,
+            Inner::Cluster(_) => Err(words::not_in_a_cluster("to reclaim space when told to")),
+        }
+    }
+
+    /// Returns when every commit so far is on disk, those of keyspaces with [`crate::Durability::Memory`] included.
+    pub async fn flush(&self) -> Result<()> {
+        match &self.inner {
+            Inner::Directory(store) => store.flush().await,
+            Inner::Cluster(cluster) => cluster.flush(),
+        }
+    }
+
+    /// Stops the store cleanly. What is still under way elsewhere is finished or refused; every later operation, on any handle, fails with
+    /// [`crate::ErrorKind::Unavailable`].
+    pub async fn close(self) -> Result<()> {
+        match self.inner {
+            Inner::Directory(store) => store.close().await,
+            Inner::Cluster(cluster) => cluster.close().await,
+        }
+    }
+}
+
+impl From<tyr_embed::KeyspaceSummary> for KeyspaceSummary {
+    fn from(summary: tyr_embed::KeyspaceSummary) -> Self {
+        let tyr_embed::KeyspaceSummary { name, id, settings, blobs, bytes } = summary;
+        KeyspaceSummary { name, id, settings, blobs: Some(blobs), bytes: Some(bytes) }
+    }
+}

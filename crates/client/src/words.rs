@@ -1,0 +1,134 @@
+//! What callers are told.
+
+use std::time::Duration;
+
+use tyr_proto::{Refusal, cluster};
+use tyr_types::{Error, Key};
+
+/// The store was closed.
+#[cold]
+pub fn closed() -> Error {
+    Error::unavailable("the store is closed; open it again")
+}
+
+/// Nothing was heard in time of something that changes nothing.
+#[cold]
+pub fn no_answer(patience: Duration, troubles: &str) -> Error {
+    Error::unavailable(format!("no answer came within {}{troubles}; try again later", seconds(patience)))
+}
+
+/// Nothing was heard in time of something that had not begun.
+#[cold]
+pub fn not_begun(patience: Duration, troubles: &str) -> Error {
+    Error::unavailable(format!(
+        "nothing of it happened, and nothing will: it could not begin within {}{troubles}; try again later",
+        seconds(patience)
+    ))
+}
+
+/// It is not known how a transaction ended.
+#[cold]
+pub fn unknown(patience: Duration, troubles: &str) -> Error {
+    Error::unavailable(format!(
+        "no answer came within {}{troubles}: it is not known whether this happened, but it happens once at most, as a whole, and is \
+         still being found out; ask the transaction's Pending for its outcome, or read what it wrote before doing it again",
+        seconds(patience)
+    ))
+}
+
+/// It is not known whether the cluster manager did what was asked.
+#[cold]
+pub fn unknown_command(patience: Duration, troubles: &str) -> Error {
+    Error::unavailable(format!(
+        "the cluster manager did not answer within {}{troubles}: it is not known whether this happened; look, then try again",
+        seconds(patience)
+    ))
+}
+
+/// Somebody asks how a transaction ended that was rolled back, or goes on.
+#[cold]
+pub fn not_committed() -> Error {
+    Error::invalid("the transaction was not committed, so it has no outcome")
+}
+
+/// Nobody will ever know how a transaction ended.
+#[cold]
+pub fn forgotten() -> Error {
+    Error::unavailable(
+        "nobody knows any more whether this happened: the cluster heard nothing of this client for too long; read what it wrote \
+         before doing it again",
+    )
+}
+
+/// A refusal of something that is as it is however often it is tried.
+#[cold]
+pub fn refused(refusal: Refusal) -> Error {
+    match refusal {
+        Refusal::Conflict => Error::conflict("something that was read has changed meanwhile; run it again"),
+        Refusal::Exists => Error::exists("the blob exists already; delete it first, or write to it"),
+        Refusal::NotFound => Error::not_found("the blob does not exist; write or create it first"),
+        Refusal::Invalid => Error::invalid(
+            "an operation is not possible, such as a write past 2^63-1; use a smaller offset or size",
+        ),
+        Refusal::Full => {
+            Error::full("a node has no room for it; delete something or add a node, then try again")
+        }
+        Refusal::TooFewReplicas => Error::unavailable(
+            "nothing of it happened: too few replicas of a partition are left to take writes; bring nodes back, then try again",
+        ),
+        Refusal::Busy => Error::unavailable(
+            "nothing of it happened: too many transactions wait at a blob that it needs; try again later",
+        ),
+        Refusal::Fenced | Refusal::Unstaged => {
+            Error::unavailable("nothing of it happened: a node failed meanwhile; try again")
+        }
+    }
+}
+
+/// A refusal of the cluster manager.
+#[cold]
+pub fn not_managed(refusal: cluster::Refusal) -> Error {
+    let text = format!("the cluster manager refused: {refusal}");
+    match refusal {
+        cluster::Refusal::NotFound => Error::not_found(text),
+        cluster::Refusal::Taken => Error::exists(text),
+        cluster::Refusal::Invalid => Error::invalid(text),
+        cluster::Refusal::NotEntitled => Error::denied(text),
+        cluster::Refusal::NotFounded
+        | cluster::Refusal::Stale
+        | cluster::Refusal::TooFew
+        | cluster::Refusal::Busy => Error::unavailable(text),
+    }
+}
+
+/// A blob that does not exist.
+#[cold]
+pub fn no_blob(keyspace: &str, key: &Key) -> Error {
+    Error::not_found(format!("keyspace '{keyspace}' has no blob '{key}'; write or create it first"))
+}
+
+/// A keyspace that does not exist.
+#[cold]
+pub fn no_keyspace(name: &str) -> Error {
+    let name = name.escape_debug();
+    Error::not_found(format!("there is no keyspace '{name}'; create it with create_keyspace"))
+}
+
+/// A keyspace that exists no more.
+#[cold]
+pub fn dropped(name: &str) -> Error {
+    Error::not_found(format!("keyspace '{name}' was dropped"))
+}
+
+/// What a cluster cannot do.
+#[cold]
+pub fn not_in_a_cluster(what: &str) -> Error {
+    Error::invalid(format!("{what}: a cluster cannot do that yet; it works on stores in a directory"))
+}
+
+fn seconds(patience: Duration) -> String {
+    match patience.as_secs() {
+        0 => format!("{} ms", patience.as_millis()),
+        seconds => format!("{seconds} s"),
+    }
+}

@@ -1,0 +1,195 @@
+//! What callers are told when a cluster does not answer, and that nothing is left half done.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod kit;
+
+use std::{
+    future::Future,
+    pin::pin,
+    task::{Context, Waker},
+    time::Duration,
+};
+
+use kit::Kit;
+use tyr_client::{ErrorKind, Keyspace, KeyspaceSettings, Outcome, Store, blocking};
+
+const SHORT: Duration = Duration::from_millis(300);
+
+fn open(kit: &Kit, deadline: Duration) -> (blocking::Store, blocking::Keyspace) {
+    let store = blocking::Store::options().deadline(deadline).open(kit.url()).unwrap();
+    let keyspace = match store.keyspace("files") {
+        Ok(keyspace) => keyspace,
+        Err(_) => store.create_keyspace("files", KeyspaceSettings::default()).unwrap(),
+    };
+    (store, keyspace)
+}
+
+/// Has a future begin, and drops it.
+fn begin_and_drop(future: impl Future) {
+    assert!(pin!(future).poll(&mut Context::from_waker(Waker::noop())).is_pending());
+}
+
+#[test]
+fn who_reaches_nobody_is_told_whom() {
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let options = blocking::Store::options().connect_timeout(SHORT);
+    let error = options.open(format!("tyr://{nobody}")).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    assert!(error.message().contains(&nobody.to_string()), "{error}");
+    let error = blocking::Store::open("tyr://127.0.0.1").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+}
+
+#[test]
+fn reads_that_nobody_answers_end_at_their_deadline() {
+    let kit = Kit::start(1);
+    let (store, files) = open(&kit, SHORT);
+    files.put("a", b"x").unwrap();
+    kit.set_deaf(true);
+    for error in [
+        files.read("a", ..).unwrap_err(),
+        files.stat("a").unwrap_err(),
+        files.scan("", None, 1).unwrap_err(),
+        store.snapshot(&[&files]).unwrap_err(),
+    ] {
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+        assert!(error.message().contains("no answer came"), "{error}");
+    }
+    kit.set_deaf(false);
+    assert_eq!(files.read("a", ..).unwrap(), b"x");
+}
+
+#[test]
+fn a_commit_that_could_not_begin_never_happens() {
+    let kit = Kit::start(1);
+    let (store, files) = open(&kit, SHORT);
+    files.put("a", b"x").unwrap();
+    kit.set_deaf(true);
+    let mut transaction = store.begin();
+    transaction.check(&files, "a", tyr_client::Check::Exists).unwrap();
+    transaction.put(&files, "b", b"y").unwrap();
+    let pending = transaction.pending();
+    let error = transaction.commit().unwrap_err();
+    assert!(error.message().contains("nothing of it happened"), "{error}");
+    kit.set_deaf(false);
+    assert_eq!(pending.outcome().unwrap_err().message(), error.message(), "it stays what it was");
+    assert!(!files.exists("b").unwrap());
+}
+
+#[test]
+fn an_unknown_outcome_is_found_out() {
+    for (is_deaf, number) in [(true, 1), (false, 2)] {
+        let kit = Kit::start(3);
+        let (store, files) = open(&kit, SHORT);
+        match is_deaf {
+            true => kit.set_deaf(true),
+            false => kit.set_mute(true),
+        }
+        let mut transaction = store.begin();
+        let slot = transaction.append(&files, "a", b"first").unwrap();
+        transaction.put(&files, "b", [number]).unwrap();
+        let pending = transaction.pending();
+        let error = transaction.commit().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unavailable);
+        assert!(error.message().contains("not known"), "{error}");
+        let error = files.append("c", b"lone").unwrap_err();
+        assert!(error.message().contains("not known"), "{error}");
+        kit.set_deaf(false);
+        kit.set_mute(false);
+        match pending.outcome().unwrap() {
+            Outcome::Committed(receipt) => {
+                assert_eq!(receipt.offset(slot), Some(0));
+                assert_eq!(files.read("a", ..).unwrap(), b"first");
+                assert_eq!(files.read("b", ..).unwrap(), [number]);
+            }
+            Outcome::Conflict(_) => {
+                assert!(is_deaf, "it happened, though nobody said so");
+                assert!(!files.exists("a").unwrap() && !files.exists("b").unwrap());
+            }
+        }
+        assert!(pending.outcome().is_ok(), "it can be asked for again");
+        store.close().unwrap();
+        let (_, files) = open(&kit, SHORT);
+        let lone = files.read("c", ..).unwrap_or_default();
+        assert!(lone == b"lone" || (lone.is_empty() && is_deaf), "once or not at all: {lone:?}");
+    }
+}
+
+#[test]
+fn a_transaction_that_was_not_committed_has_no_outcome() {
+    let kit = Kit::start(1);
+    let (store, files) = open(&kit, SHORT);
+    let mut transaction = store.begin();
+    transaction.put(&files, "a", b"x").unwrap();
+    let pending = transaction.pending();
+    drop(transaction);
+    assert_eq!(pending.outcome().unwrap_err().kind(), ErrorKind::Invalid);
+}
+
+#[test]
+fn a_commit_that_is_not_waited_for_happens_as_a_whole() {
+    let kit = Kit::start(3);
+    let (store, files): (Store, Keyspace) = pollster::block_on(async {
+        let store = Store::open(kit.url()).await.unwrap();
+        let files = store.create_keyspace("files", KeyspaceSettings::default()).await.unwrap();
+        (store, files)
+    });
+    pollster::block_on(async {
+        let mut transaction = store.begin();
+        for number in 0..20u8 {
+            transaction.put(&files, [number], [number]).await.unwrap();
+        }
+        begin_and_drop(transaction.commit());
+        let mut transaction = store.begin();
+        transaction.put(&files, "never", b"x").await.unwrap();
+        drop(transaction.commit());
+        begin_and_drop(files.put("lone", b"x"));
+        store.close().await.unwrap();
+    });
+    let (_, files) = open(&kit, SHORT);
+    for number in 0..20u8 {
+        assert_eq!(files.read([number], ..).unwrap(), [number]);
+    }
+    assert!(files.exists("lone").unwrap());
+    assert!(!files.exists("never").unwrap(), "it was dropped before it began");
+}
+
+#[test]
+fn reads_that_are_not_waited_for_leave_the_transaction_as_it_was() {
+    let kit = Kit::start(1);
+    pollster::block_on(async {
+        let store = Store::open(kit.url()).await.unwrap();
+        let files = store.create_keyspace("files", KeyspaceSettings::default()).await.unwrap();
+        files.put("a", b"x").await.unwrap();
+        let mut transaction = store.begin();
+        begin_and_drop(transaction.read(&files, "a", ..));
+        begin_and_drop(transaction.stat(&files, "a"));
+        assert_eq!(transaction.read(&files, "a", ..).await.unwrap(), b"x");
+        transaction.put(&files, "b", b"y").await.unwrap();
+        assert!(matches!(transaction.commit().await.unwrap(), Outcome::Committed(_)));
+        begin_and_drop(files.read("a", ..));
+        begin_and_drop(files.scan("", None, 10));
+        begin_and_drop(store.snapshot(&[&files]));
+        assert_eq!(files.read("b", ..).await.unwrap(), b"y");
+        store.close().await.unwrap();
+    });
+}
+
+#[test]
+fn clients_do_not_stand_in_one_anothers_way() {
+    let kit = Kit::start(3);
+    let (_store, files) = open(&kit, Duration::from_secs(30));
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let (store, files) = open(&kit, Duration::from_secs(30));
+                for _ in 0..50 {
+                    files.append("log", b"12345").unwrap();
+                }
+                store.close().unwrap();
+            });
+        }
+    });
+    assert_eq!(files.stat("log").unwrap().size, 4 * 50 * 5);
+}

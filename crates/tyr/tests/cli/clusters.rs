@@ -1,0 +1,70 @@
+//! The command on a cluster: the transcript in `docs/client.md`, and what a cluster refuses.
+
+use std::{fs, path::Path, process::Command};
+
+use crate::{kit::Kit, support::Scratch};
+
+/// Runs a line in a shell that finds the command, and returns what it prints to standard output.
+fn shell(scratch: &Scratch, url: &str, line: &str) -> String {
+    let binary = Path::new(env!("CARGO_BIN_EXE_tyr"));
+    let others = std::env::var("PATH").unwrap_or_default();
+    let path = format!("{}:{others}", binary.parent().expect("is in a directory").display());
+    let mut shell = Command::new("sh");
+    shell.args(["-c", line]).current_dir(scratch.path("")).env("PATH", path).env("TYR_STORE", url);
+    let output = shell.output().expect("a shell is there");
+    String::from_utf8(output.stdout).expect("is text")
+}
+
+#[test]
+fn the_transcript_in_the_documents_is_what_happens() {
+    let (scratch, kit) = (Scratch::new(), Kit::start(3));
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/client.md");
+    let text = fs::read_to_string(file).expect("is there");
+    let transcript =
+        text.split("```console\n").nth(1).and_then(|rest| rest.split("```").next()).expect("has one");
+    let mut steps = transcript.split("$ ").skip(1).map(|step| step.split_once('\n').expect("a line"));
+    assert!(steps.next().is_some_and(|(line, _)| line.starts_with("export TYR_STORE=tyr://")));
+    for (line, expected) in steps {
+        assert_eq!(shell(&scratch, kit.url(), line), expected, "{line}");
+    }
+}
+
+#[test]
+fn a_cluster_in_the_configuration_file_is_opened() {
+    let (scratch, kit) = (Scratch::new(), Kit::start(1));
+    scratch.write("tyr.toml", format!("[store]\npath = \"{}\"\n", kit.url()));
+    let run = |arguments: &[&str]| {
+        let output = scratch.command(arguments).env_remove("TYR_STORE").output().expect("runs");
+        (output.status.code(), String::from_utf8(output.stdout).expect("is text"))
+    };
+    assert_eq!(run(&["keyspace", "create", "k"]).0, Some(0));
+    let (code, shown) = run(&["keyspace", "show", "k", "--json"]);
+    assert_eq!(code, Some(0));
+    let shown: serde_json::Value = serde_json::from_str(&shown).expect("is JSON");
+    assert_eq!((&shown["name"], &shown["blobs"]), (&"k".into(), &serde_json::Value::Null));
+}
+
+#[test]
+fn what_a_cluster_cannot_do_is_said() {
+    let (scratch, kit) = (Scratch::new(), Kit::start(1));
+    for arguments in [&["check"][..], &["check", "--rebuild-index"], &["stats"], &["compact"]] {
+        scratch.run(["--store", kit.url()].iter().chain(arguments)).fails(15, "cluster");
+    }
+    scratch.run(["--store", kit.url(), "keyspace", "create", "k", "--quota", "1GiB"]).fails(15, "quota");
+    scratch.run(["--store", kit.url(), "blob", "cat", "k/a"]).fails(13, "no keyspace 'k'");
+}
+
+#[test]
+fn trees_of_many_files_go_in_and_come_out() {
+    let (scratch, kit) = (Scratch::new(), Kit::start(3));
+    for number in 0..40u32 {
+        let size = usize::try_from(number * number * 100).expect("small");
+        scratch.write(format!("tree/{}/{number}", number % 7), vec![1; size]);
+    }
+    scratch.write("tree/large", vec![7; 9 << 20]);
+    let at = ["--store", kit.url()];
+    scratch.run(at.iter().chain(&["import", "tree", "k", "--create", "--verify"])).ok();
+    scratch.run(at.iter().chain(&["export", "k", "copy"])).ok();
+    let same = Command::new("diff").args(["-r", "tree", "copy"]).current_dir(scratch.path("")).status();
+    assert!(same.expect("diff is there").success());
+}
