@@ -8,7 +8,8 @@ use std::{
 
 use clap::Args;
 use serde::Serialize;
-use tyr_server::{ClassSettings, Server, Timing};
+use tracing::level_filters::LevelFilter;
+use tyr_server::{ClassSettings, Server};
 
 use crate::{
     failure::{Failure, Result},
@@ -27,11 +28,14 @@ pub struct Dev {
     /// Keep the nodes' directories here, so that the next run goes on with them. Without it they are removed at the end.
     #[arg(long, value_name = "PATH")]
     keep: Option<PathBuf>,
+    /// How much is logged to standard error: off, error, warn, info, debug, or trace.
+    #[arg(long, value_name = "WORD", default_value = "warn")]
+    log: LevelFilter,
 }
 
 /// Runs a cluster until a signal asks to stop.
 pub fn run(arguments: &Dev, settings: &Settings, out: &mut Output) -> Result<()> {
-    server::log(settings.server.log)?;
+    server::log(arguments.log)?;
     let interrupt = Interrupt::install()?;
     let place = Place::new(arguments.keep.as_deref())?;
     let mut servers: Vec<Server> = Vec::new();
@@ -40,7 +44,6 @@ pub fn run(arguments: &Dev, settings: &Settings, out: &mut Output) -> Result<()>
         node.join = servers.first().map(|first| first.address().clone()).into_iter().collect();
         node.class = ClassSettings { partitions: PARTITIONS, min_replicas: 1, ..ClassSettings::new(3) };
         node.store.segment_size = settings.segment_size.min(SEGMENT_SIZE_MAX);
-        node.timing = Timing::near();
         let server = server::start(node, &interrupt)?;
         while !server.wait(GLANCE, |status| status.is_ready) {
             if interrupt.is_asked() {

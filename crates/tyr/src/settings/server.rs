@@ -44,7 +44,7 @@ pub const SERVER_SETTINGS: [Setting; 12] = [
         "",
         "What the node keeps of itself, and its data if there are no targets",
     ),
-    setting("server.listen", "listen", Values::Text(ADDRESS), "127.0.0.1:7300", "Where the node listens"),
+    setting("server.listen", "listen", Values::Text(ADDRESS), "127.0.0.1:7700", "Where the node listens"),
     setting(
         "server.advertise",
         "advertise",
