@@ -90,10 +90,14 @@ impl Applies {
         !self.paused.is_empty()
     }
 
-    /// Sends one as soon as there is room for it, if its time is not over then.
+    /// Sends one, even if nobody waits for it any more; or as soon as there is room for it, if its time is not over then.
     pub fn take(&mut self, client: &mut Client, now: Time, apply: Apply) {
-        self.waiting.push_back(apply);
-        self.admit(client, now);
+        match self.room.clone().try_acquire_many_owned(apply.size()) {
+            Ok(room) if self.waiting.is_empty() => {
+                self.send(client, now, Apply { room: Some(room), ..apply });
+            }
+            _ => self.waiting.push_back(apply),
+        }
     }
 
     /// Sends those for which there is room. One whose time is over is not sent, but [told so](Applies::give_up).
@@ -103,7 +107,7 @@ impl Applies {
             && let Ok(room) = self.room.clone().try_acquire_many_owned(size)
             && let Some(mut apply) = self.waiting.pop_front()
         {
-            // What nobody waits for gives its room to the next.
+            // One that nobody waits for is as if it had not been asked for.
             if !apply.is_deserted() {
                 apply.room = Some(room);
                 self.send(client, now, apply);
