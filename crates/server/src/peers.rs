@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use parking_lot::Mutex;
 use tyr_net::{Address, Dialer, Handler, Link};
 use tyr_proto::{NodeId, Replica, cluster::ClusterId};
-use tyr_wire::connection::{Introduction, Party};
+use tyr_wire::connection::{Introduction, Limits, Party};
 
 /// Links to all other members.
 pub(crate) struct Peers {
@@ -42,7 +42,10 @@ impl Peers {
     /// How this node introduces itself.
     pub fn introduction(cluster: ClusterId, me: Replica) -> Introduction {
         let party = Party::Node { node: me.node.0, incarnation: me.incarnation.0 };
-        Introduction::new(party, Some(cluster.0))
+        // The state of a partition travels whole to a new replica.
+        let window = 2 * (BODY_SIZE_MAX + HEADER_SIZE);
+        let limits = Limits { body_size_max: BODY_SIZE_MAX, window };
+        Introduction { limits, ..Introduction::new(party, Some(cluster.0)) }
     }
 
     /// A member is at an address. Returns the link to it if that is news.
@@ -84,3 +87,8 @@ impl Peers {
         self.known.lock().peers.keys().copied().collect()
     }
 }
+
+/// The largest body of a frame that a node takes, in bytes.
+const BODY_SIZE_MAX: u32 = 128 << 20;
+/// What a frame has beside its body, in bytes.
+const HEADER_SIZE: u32 = 20;

@@ -166,7 +166,7 @@ async fn run(
         _ = &mut stop => return Ok(()),
     };
     let (node, cluster) = (card.node, card.cluster);
-    let running = starting.go(card, &state, heard.events).await?;
+    let mut running = starting.go(card, &state, heard.events).await?;
     let http = match &settings.http {
         Some(address) => Some(http::serve(address, state.clone(), running.reception.clone()).await?),
         None => None,
@@ -180,6 +180,7 @@ async fn run(
             Ok(Ending::Killed) | Err(_) => return running.end(Ending::Killed).await,
         },
         error = heard.failed.recv() => error,
+        _ = &mut running.membership => Some(Error::internal("the membership has panicked; please report it")),
     };
     if let Some(error) = &failure {
         tracing::error!(%error, "the server cannot go on");
@@ -339,8 +340,8 @@ impl Starting {
             let runner = Runner { shard, journal, target, inbox, mailboxes, events, links: links.clone() };
             shards.push(runner.start(place)?);
         }
-        tokio::spawn(membership.run(events));
-        Ok(Running { reception, listener, shards })
+        let membership = tokio::spawn(membership.run(events));
+        Ok(Running { reception, listener, shards, membership })
     }
 }
 
@@ -349,6 +350,7 @@ struct Running {
     reception: Arc<Reception>,
     listener: Listener,
     shards: Vec<JoinHandle<Result<()>>>,
+    membership: tokio::task::JoinHandle<()>,
 }
 
 impl Running {

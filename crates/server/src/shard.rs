@@ -25,7 +25,7 @@ use tyr_proto::{
     message::{Envelope, Message},
 };
 use tyr_types::{Durability, Error, Result};
-use tyr_wire::connection::Frame;
+use tyr_wire::connection::{Frame, Unsent};
 
 use crate::{
     event::{Event, Events},
@@ -91,6 +91,17 @@ impl Mailbox {
     }
 }
 
+/// Ends the server if the shard's thread panics: nobody else can do its work, and others can only when the node's lease is over.
+struct Alarm(Events, usize);
+
+impl Drop for Alarm {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.fail(Error::internal(format!("shard {} has panicked; please report it", self.1)));
+        }
+    }
+}
+
 /// Rings when something has become durable.
 struct Bell(Mailbox);
 
@@ -137,6 +148,7 @@ impl Runner {
     }
 
     fn run(self, place: usize) -> Result<()> {
+        let _alarm = Alarm(self.events.clone(), place);
         let Runner { shard, journal, target, inbox, mailboxes, events, links } = self;
         let waker = Waker::from(Arc::new(Bell(mailboxes[place].clone())));
         let mut running = Running {
@@ -358,8 +370,14 @@ pub(crate) fn place_of(partition: PartitionId, shards: usize) -> usize {
 
 /// What cannot be sent is lost, and said again.
 fn send(link: Option<&Link>, frame: Option<Frame>) {
-    if let (Some(link), Some(frame)) = (link, frame) {
-        let _lost = link.send(frame);
+    match (link, frame) {
+        (Some(link), Some(frame)) => {
+            if let Err(Unsent::TooLarge(frame)) = link.send(frame) {
+                tracing::warn!(bytes = frame.bytes().len(), "a message is larger than its receiver takes");
+            }
+        }
+        (Some(_), None) => tracing::warn!("a message is larger than any frame"),
+        (None, _) => {}
     }
 }
 
