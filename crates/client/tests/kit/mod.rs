@@ -46,6 +46,8 @@ struct World {
     is_mute: bool,
     /// Whoever is asked what has changed has not heard of anything, if it does not have to be sure.
     is_stale: bool,
+    /// Connections of sessions that had one to the same node.
+    doubled: usize,
 }
 
 const CLUSTER: u128 = 77;
@@ -91,9 +93,9 @@ impl Kit {
         self.world.lock().unwrap().is_stale = is_stale;
     }
 
-    /// How many versions of blobs readers hold at the nodes is not to be seen; how many sessions are known is.
-    pub fn sessions(&self) -> usize {
-        self.world.lock().unwrap().links.len()
+    /// How often a session has dialed a node to which it had a connection.
+    pub fn doubled(&self) -> usize {
+        self.world.lock().unwrap().doubled
     }
 }
 
@@ -119,6 +121,7 @@ async fn run(
         is_deaf: false,
         is_mute: false,
         is_stale: false,
+        doubled: 0,
     }));
     let (mut listeners, mut addresses) = (Vec::new(), Vec::new());
     for number in 1..=nodes {
@@ -153,7 +156,9 @@ struct Ear {
 impl Handler for Ear {
     fn opened(&self, link: &Link, peer: &Peer) {
         if let Party::Client { session } = peer.party {
-            self.world.lock().unwrap().links.insert((self.node, SessionId(session)), link.clone());
+            let mut world = self.world.lock().unwrap();
+            let before = world.links.insert((self.node, SessionId(session)), link.clone());
+            world.doubled += usize::from(before.is_some());
         }
     }
 
