@@ -89,7 +89,8 @@ impl Gossip {
         Gossip { foca, pending: Pending::default() }
     }
 
-    /// Makes itself known to a node, and through it to all. To be repeated as long as nobody is known.
+    /// Makes itself known to a node, and through it to all whom that one knows. To be repeated with the members of the cluster that this
+    /// one does not [know](Gossip::knows): two groups that know only themselves would stay two, and suspect nobody of the other one.
     pub fn join(&mut self, through: Peer, now: Time) {
         self.pending.now = now;
         // Fails only if there is nothing to be sent.
@@ -120,6 +121,11 @@ impl Gossip {
     /// What is to be done next.
     pub fn poll_effect(&mut self) -> Option<GossipEffect> {
         self.pending.effects.pop_front()
+    }
+
+    /// Whether it has heard of a node, if only that it is held for dead.
+    pub fn knows(&self, node: NodeId) -> bool {
+        self.foca.iter_membership_state().any(|member| member.id().node == node)
     }
 
     /// The nodes that are not suspected, without this one.

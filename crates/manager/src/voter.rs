@@ -401,8 +401,10 @@ impl<S: Surroundings, J: Journal<S>> Voter<S, J> {
             }
             for command in self.due() {
                 let premise = Premise { term: Some(term), awaited: None };
-                // What is not logged is found again.
-                let _unheard = self.log(Proposal { premise, command }).await;
+                // What is not logged is found again, and nothing after it comes before it.
+                if self.log(Proposal { premise, command }).await.is_err() {
+                    break;
+                }
             }
         }
     }

@@ -8,7 +8,7 @@
 //! - It sends a grant only after a majority has confirmed, **since the request arrived**, that it still leads. Otherwise a leader that
 //!   was deposed without knowing could grant leases that its successor, which waits one lease from its election, outlives.
 //! - It gives [`Leases::grant`] its own time, read after the request arrived.
-//! - The evictions that [`Leases::overdue`] names are logged in the term in which they were found, or not at all.
+//! - The evictions that [`Leases::overdue`] names are logged in the term in which they were found and in their order, or not at all.
 
 use alloc::{
     collections::{BTreeMap, BTreeSet},
@@ -107,15 +107,26 @@ impl Leases {
 
     /// Those of the present incarnations that are to be evicted: whose lease is over, and who are suspected or have been without one
     /// for the grace. From here on they are granted nothing; the caller logs their eviction.
+    ///
+    /// They are in the order in which they fell silent, and nobody is evicted as long as another one has been silent for longer and is
+    /// spared. Who is left of a partition when all are evicted is the one that may bring it back: the last one heard of, not one that
+    /// died before and is not suspected yet.
     pub fn overdue(&mut self, present: impl Iterator<Item = Replica>, now: Time) -> Vec<Replica> {
         let present: BTreeSet<Replica> = present.collect();
         self.granted.retain(|holder, _| present.contains(holder));
         self.condemned.retain(|holder| present.contains(holder));
         let is_due = |holder: &Replica| {
             let patience = if self.suspected.contains(&holder.node) { 0 } else { self.grace };
-            self.ended(*holder).is_some_and(|end| end.after(patience) <= now)
+            let is_over = self.ended(*holder).is_some_and(|end| end.after(patience) <= now);
+            is_over || self.condemned.contains(holder)
         };
-        let due: Vec<Replica> = present.into_iter().filter(is_due).collect();
+        let silent = |holder: &Replica| self.ended(*holder).map(|end| (end, *holder));
+        let (due, spared): (Vec<Replica>, Vec<Replica>) = present.into_iter().partition(is_due);
+        let spared = spared.iter().filter_map(silent).map(|(end, _)| end).min();
+        let is_next = |(end, _): &(Time, Replica)| spared.is_none_or(|spared| *end <= spared);
+        let mut due: Vec<(Time, Replica)> = due.iter().filter_map(silent).filter(is_next).collect();
+        due.sort_unstable();
+        let due: Vec<Replica> = due.into_iter().map(|(_, holder)| holder).collect();
         self.condemned.extend(&due);
         due
     }

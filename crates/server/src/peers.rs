@@ -12,7 +12,7 @@ use tyr_proto::{
     cluster::{self, ClusterId},
     encoding::append_to,
 };
-use tyr_wire::connection::{self, Frame, Introduction, Party};
+use tyr_wire::connection::{self, Frame, Introduction, Limits, Party};
 
 use crate::reception::Reception;
 
@@ -76,7 +76,10 @@ impl Peers {
     /// How this node introduces itself.
     pub fn introduction(cluster: ClusterId, me: Replica) -> Introduction {
         let party = Party::Node { node: me.node.0, incarnation: me.incarnation.0 };
-        Introduction::new(party, Some(cluster.0))
+        // The state of a partition travels whole to a new replica.
+        let window = 2 * (BODY_SIZE_MAX + HEADER_SIZE);
+        let limits = Limits { body_size_max: BODY_SIZE_MAX, window };
+        Introduction { limits, ..Introduction::new(party, Some(cluster.0)) }
     }
 
     /// The cluster manager says that a member is at an address. Returns the link to it if that is news: a member that has since been met
@@ -136,3 +139,8 @@ impl Peers {
         self.known.lock().peers.keys().copied().collect()
     }
 }
+
+/// The largest body of a frame that a node takes, in bytes.
+const BODY_SIZE_MAX: u32 = 128 << 20;
+/// What a frame has beside its body, in bytes.
+const HEADER_SIZE: u32 = 20;

@@ -120,7 +120,11 @@ impl Default for Timing {
             lease,
             renew_after: Duration::from_millis(400),
             patience: Duration::from_millis(500),
-            manager: tyr_manager::Timing { lease, ..tyr_manager::Timing::default() },
+            manager: tyr_manager::Timing {
+                lease,
+                upkeep: upkeep(10_000_000),
+                ..tyr_manager::Timing::default()
+            },
             gossip: GossipTiming::default(),
         }
     }
@@ -140,12 +144,17 @@ impl Timing {
                 watch: 50_000,
                 lease,
                 grace: 1_500_000,
-                upkeep: UpkeepTerms::default(),
+                upkeep: upkeep(1_000_000),
                 ..tyr_manager::Timing::default()
             },
             gossip: GossipTiming { probe: 150_000, answer: 70_000, refute: 400_000, news: 100_000 },
         }
     }
+}
+
+/// A replica that was removed because it did not keep up, or while its node was away, comes back by a plan, so they are made often.
+fn upkeep(plan_every: u64) -> UpkeepTerms {
+    UpkeepTerms { plan_every, ..UpkeepTerms::default() }
 }
 
 /// The most threads that work on partitions.

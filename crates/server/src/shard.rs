@@ -25,7 +25,7 @@ use tyr_proto::{
     message::{Envelope, Message},
 };
 use tyr_types::{Durability, Error, Result};
-use tyr_wire::connection::Frame;
+use tyr_wire::connection::{Frame, Unsent};
 
 use crate::{
     alarm::Alarm,
@@ -375,8 +375,14 @@ pub(crate) fn place_of(partition: PartitionId, shards: usize) -> usize {
 
 /// What cannot be sent is lost, and said again.
 fn send(link: Option<&Link>, frame: Option<Frame>) {
-    if let (Some(link), Some(frame)) = (link, frame) {
-        let _lost = link.send(frame);
+    match (link, frame) {
+        (Some(link), Some(frame)) => {
+            if let Err(Unsent::TooLarge(frame)) = link.send(frame) {
+                tracing::warn!(bytes = frame.bytes().len(), "a message is larger than its receiver takes");
+            }
+        }
+        (Some(_), None) => tracing::warn!("a message is larger than any frame"),
+        (None, _) => {}
     }
 }
 

@@ -306,6 +306,9 @@ impl Segments {
                 self.disk.rename(&old.name(), &name).map_err(failed)?;
                 old.file.clone()
             }
+            None if self.has_no_space() => {
+                return Err(failed(std::io::ErrorKind::StorageFull.into()));
+            }
             None => self.create_file(&name, kind).map_err(|error| {
                 // What was reserved in part is given back; should that fail too, the next opening removes it.
                 let _ = self.disk.remove(&name);
@@ -315,6 +318,12 @@ impl Segments {
         self.disk.sync_names().map_err(failed)?;
         self.pool.lock().spares.entry(kind).or_default().push_back((id, file));
         Ok(())
+    }
+
+    /// Whether it is known before that a file has no room. Whoever waits for space tries again and again: no file is made and removed
+    /// each time.
+    fn has_no_space(&self) -> bool {
+        self.disk.space().is_ok_and(|space| space.free < u64::from(self.capacity))
     }
 
     fn create_file(&self, name: &str, kind: SegmentKind) -> std::io::Result<Arc<dyn File>> {

@@ -4,12 +4,12 @@ use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 
 use crate::{
-    blob, demo,
+    blob, cluster, demo, dev,
     failure::Result,
     keyspace, maintenance,
     output::Output,
     reference::Document,
-    script,
+    script, server,
     settings::{Settings, with_flags},
     transfer, version,
 };
@@ -55,6 +55,15 @@ pub enum Verb {
     Stats,
     /// Reclaim all space that is worth it, now. Otherwise that happens bit by bit.
     Compact,
+    /// Run a node of a cluster, until SIGTERM or Ctrl-C.
+    ///
+    /// A new directory founds a cluster, or joins one with --join. See docs/operations.md.
+    Server,
+    /// Run a cluster on this machine to try things on.
+    Dev(dev::Dev),
+    /// See what a cluster consists of, and change that. The cluster is named by --store tyr://HOST:PORT,HOST:PORT.
+    #[command(subcommand)]
+    Cluster(cluster::Verb),
     /// Show on real data that what was acknowledged survives kills, and that nothing is torn.
     Demo(demo::Demo),
     /// Print the version and how this binary was built.
@@ -91,6 +100,9 @@ impl Verb {
             Verb::Check(arguments) => maintenance::check(&arguments, settings, out),
             Verb::Stats => maintenance::stats(settings, out),
             Verb::Compact => maintenance::compact(settings, out),
+            Verb::Server => server::run(settings, out),
+            Verb::Dev(arguments) => dev::run(&arguments, settings, out),
+            Verb::Cluster(verb) => verb.run(settings, out),
             Verb::Demo(arguments) => demo::run(&arguments, settings, out),
             Verb::Docs { document } => out.bytes(document.text().as_bytes()),
             Verb::Version => out.report(&version::Version::this()),

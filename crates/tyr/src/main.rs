@@ -1,6 +1,6 @@
 //! The `tyr` command: keyspaces, blobs, transactions, and whole directory trees, on a Týr store.
 //!
-//! It stands on `tyr-client` alone and uses nothing that a program could not use. A run is: arguments to a [`cli::Cli`],
+//! It stands on `tyr-client`, for nodes on `tyr-server`, and uses nothing that a program could not use. A run is: arguments to a [`cli::Cli`],
 //! flags, environment, and configuration file to [`settings::Settings`], then one verb, which prints through
 //! [`output::Output`] and ends with success or a [`failure::Failure`], whose kind is the exit code.
 
@@ -9,7 +9,9 @@ mod amount;
 mod arithmetic;
 mod blob;
 mod cli;
+mod cluster;
 mod demo;
+mod dev;
 mod failure;
 mod interrupt;
 mod keyspace;
@@ -19,6 +21,7 @@ mod output;
 mod payload;
 mod reference;
 mod script;
+mod server;
 mod settings;
 mod transfer;
 mod version;

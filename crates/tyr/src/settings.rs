@@ -7,6 +7,7 @@
 mod closest;
 mod file;
 mod resolve;
+mod server;
 
 use std::path::PathBuf;
 
@@ -14,6 +15,7 @@ use clap::{Arg, ArgAction, Command, builder::OsStringValueParser};
 use tyr_client::IoMode;
 
 pub use resolve::{Environment, resolve};
+pub use server::{SERVER_SETTINGS, ServerSettings};
 
 use crate::output::{Chatter, ColorChoice, Form};
 
@@ -38,6 +40,8 @@ pub struct Settings {
     pub color: ColorChoice,
     /// Threads that import, export, or aggregate.
     pub threads: usize,
+    /// How `tyr server` runs a node.
+    pub server: ServerSettings,
 }
 
 /// A row of the table of settings.
@@ -74,9 +78,20 @@ pub enum Values {
     Switch,
     /// One of these words.
     Choice(&'static [&'static str]),
+    /// Text that means this.
+    Text(&'static str),
+    /// Several of this, separated by commas.
+    List(&'static str),
+    /// Several paths, separated by commas.
+    Paths,
 }
 
-/// Every setting. The order is that of the document and of the help.
+/// Every setting, in the order of the document.
+pub fn all() -> impl Iterator<Item = &'static Setting> {
+    SETTINGS.iter().chain(&SERVER_SETTINGS)
+}
+
+/// The settings that every verb takes, in the order of the help.
 pub const SETTINGS: [Setting; 9] = [
     Setting {
         name: "store.path",
@@ -183,6 +198,9 @@ impl Values {
             Values::Count { min, max } => format!("a number from {min} to {max}"),
             Values::Switch => "true or false".to_owned(),
             Values::Choice(words) => format!("one of {}", words.join(", ")),
+            Values::Text(what) => what.to_owned(),
+            Values::List(what) => format!("{what}, separated by commas or as an array"),
+            Values::Paths => "paths, separated by commas or as an array".to_owned(),
         }
     }
 
@@ -193,11 +211,14 @@ impl Values {
             Values::Count { .. } => "NUMBER",
             Values::Switch => "BOOL",
             Values::Choice(_) => "WORD",
+            Values::Text(_) => "TEXT",
+            Values::List(_) => "LIST",
+            Values::Paths => "PATHS",
         }
     }
 }
 
-/// Adds the flags of all settings, and `--config`, to the command and all its verbs.
+/// Adds the flags of all settings, and `--config`, to the command and all its verbs; those of a server to `server`.
 pub fn with_flags(command: Command) -> Command {
     let config = Arg::new(CONFIG_ARGUMENT)
         .long("config")
@@ -205,7 +226,12 @@ pub fn with_flags(command: Command) -> Command {
         .value_parser(OsStringValueParser::new())
         .help("The configuration file; also TYR_CONFIG");
     let flags = SETTINGS.iter().map(flag).chain([config]);
-    command.args(flags.map(|flag| flag.global(true).help_heading("Settings")))
+    let command = command.args(flags.map(|flag| flag.global(true).help_heading("Settings")));
+    let of_server = SERVER_SETTINGS.iter().map(flag);
+    match command.find_subcommand("server") {
+        Some(_) => command.mut_subcommand("server", |server| server.args(of_server)),
+        None => command.args(of_server),
+    }
 }
 
 /// The id of the argument `--config`.

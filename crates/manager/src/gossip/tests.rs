@@ -93,6 +93,42 @@ fn everybody_hears_of_everybody_and_nobody_is_suspected() {
     }
 }
 
+/// Nodes 1 and 2 know one another, and so do 3 and 4.
+fn two_groups() -> Net {
+    let mut net = Net::new(0, 0);
+    for node in 1..=4 {
+        net.nodes.insert(NodeId(node), Gossip::new(peer(node), GossipTiming::default(), u64::from(node)));
+    }
+    net.nodes.get_mut(&NodeId(2)).unwrap().join(peer(1), Time(0));
+    net.nodes.get_mut(&NodeId(4)).unwrap().join(peer(3), Time(0));
+    net.run(10 * SECOND);
+    net
+}
+
+#[test]
+fn groups_become_one_when_a_node_makes_itself_known_to_whom_it_does_not_know() {
+    let mut net = two_groups();
+    let known = |net: &Net, node: u32| -> Vec<u32> {
+        (1..=4).filter(|other| net.nodes[&NodeId(node)].knows(NodeId(*other))).collect()
+    };
+    assert_eq!([known(&net, 1), known(&net, 3)], [[2], [4]], "they know nobody of the other group");
+    let now = net.now;
+    net.nodes.get_mut(&NodeId(2)).unwrap().join(peer(3), now);
+    net.run(10 * SECOND);
+    for node in 1..=4 {
+        assert_eq!(known(&net, node).len(), 3, "{node}");
+    }
+}
+
+#[test]
+fn a_node_that_is_held_for_dead_is_known() {
+    let mut net = two_groups();
+    net.silent.insert(NodeId(2));
+    net.run(15 * SECOND);
+    let gossip = &net.nodes[&NodeId(1)];
+    assert!(gossip.trusted().next().is_none() && gossip.knows(NodeId(2)));
+}
+
 #[test]
 fn a_silent_node_is_suspected_by_all_and_trusted_when_it_is_heard_of_again() {
     let mut net = Net::new(7, 2);

@@ -380,8 +380,8 @@ async fn gossip(net: SimNet, me: Peer) {
     loop {
         let now = Time(here::now());
         gossip.lock().handle_timeout(now);
-        if gossip.lock().trusted().next().is_none() {
-            let node = NodeId(1 + (net.node + u32::try_from(here::random() % 4).unwrap()) % 5);
+        let node = NodeId(1 + (net.node + u32::try_from(here::random() % 4).unwrap()) % 5);
+        if !gossip.lock().knows(node) {
             gossip.lock().join(Peer { node, incarnation: Incarnation(0), revival: 0 }, now);
         }
         loop {

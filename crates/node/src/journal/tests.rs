@@ -305,6 +305,23 @@ fn a_full_disk_refuses_and_goes_on_when_there_is_space() {
     assert!(disk.space().is_err(), "the power is off");
 }
 
+#[test]
+fn who_tries_again_leaves_a_full_disk_alone() {
+    let disk = SimDisk::new(14);
+    let mut bench = Bench::new(&disk, 1 << 20);
+    disk.set_capacity(0);
+    while !bench.journal.is_full() {
+        bench.push(1, mark(1));
+        bench.settle().expect("no space is no failure");
+    }
+    let before = disk.operations();
+    for _ in 0..10 {
+        bench.settle().expect("no space is no failure");
+    }
+    assert!(bench.journal.is_full());
+    assert_eq!(disk.operations(), before, "nothing was created and removed");
+}
+
 fn blobs(journal: &Journal) -> u64 {
     journal.store().keyspaces().iter().map(|keyspace| keyspace.blobs).sum()
 }

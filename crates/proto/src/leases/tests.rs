@@ -84,6 +84,39 @@ fn who_is_to_be_evicted_is_granted_nothing_more() {
     assert_eq!(leases.overdue(once(next), Time(1_013)), vec![next], "it asked for no lease either");
 }
 
+fn replica(node: u32) -> Replica {
+    Replica { node: NodeId(node), incarnation: Incarnation(1) }
+}
+
+/// A leader that heard of these nodes at these times for the last time.
+fn heard(nodes: &[(u32, u64)]) -> Leases {
+    let mut leases = leading(0);
+    for (node, at) in nodes {
+        leases.grant(LeaseRequest { holder: replica(*node), sent: Time(0) }, Time(*at));
+    }
+    leases
+}
+
+#[test]
+fn who_was_heard_of_last_is_evicted_last() {
+    let mut leases = heard(&[(1, 300), (2, 100), (3, 200)]);
+    (1..=3).for_each(|node| leases.suspect(NodeId(node)));
+    assert_eq!(leases.overdue([1, 2, 3].map(replica).into_iter(), Time(5_000)), [2, 3, 1].map(replica));
+}
+
+#[test]
+fn nobody_is_evicted_before_one_that_has_been_silent_for_longer() {
+    let all = || [1, 2, 3].map(replica).into_iter();
+    let mut leases = heard(&[(1, 100), (2, 300), (3, 300)]);
+    leases.suspect(NodeId(2));
+    assert_eq!(leases.overdue(all(), Time(1_609)), vec![], "node 1 may be dead, and nobody suspects it yet");
+    assert_eq!(leases.overdue(all(), Time(1_610)), [1, 2].map(replica), "its grace is over");
+    let mut leases = heard(&[(1, 100), (2, 300), (3, 300)]);
+    leases.suspect(NodeId(2));
+    leases.grant(LeaseRequest { holder: replica(1), sent: Time(0) }, Time(1_400));
+    assert_eq!(leases.overdue(all(), Time(1_400)), [2].map(replica), "node 1 was heard of again");
+}
+
 #[test]
 fn who_does_not_lead_neither_grants_nor_evicts() {
     let mut leases = leading(0);

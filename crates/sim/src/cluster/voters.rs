@@ -332,8 +332,7 @@ impl Voters {
         let through = self.random.choose(&self.seats.keys().copied().collect::<Vec<_>>()).copied();
         let Some(gossip) = self.seats.get_mut(&node).and_then(|seat| seat.gossip.as_mut()) else { return };
         gossip.handle_timeout(time);
-        if let Some(through) = through.filter(|through| *through != node && gossip.trusted().next().is_none())
-        {
+        if let Some(through) = through.filter(|through| *through != node && !gossip.knows(*through)) {
             gossip.join(Peer { node: through, incarnation: Incarnation(0), revival: 0 }, time);
         }
         self.hear(node);

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use crate::{
     reference::cell,
-    settings::{SETTINGS, Setting},
+    settings::{Setting, all},
 };
 
 const HEAD: &str = "\
@@ -22,7 +22,7 @@ A setting is taken from the first of these that has it:
 4. its default.
 
 A key of the file that is not in this table is an error, and so is a variable that begins like one of these but is none of them.
-A path in a file is relative to the file. Sizes are digits and a unit: `KiB`, `MiB`, `GiB`, `TiB`, `PiB` (or `K`, `M`,
+The settings under `[server]` are those of `tyr server`, which alone takes their flags. A path in a file is relative to the file. Sizes are digits and a unit: `KiB`, `MiB`, `GiB`, `TiB`, `PiB` (or `K`, `M`,
 ...) are powers of 1024, `KB`, `MB`, ... of 1000. Switches are `true` or `false`.
 
 | key | flag | variable | values | default | what it does |
@@ -40,7 +40,7 @@ const TAIL: &str = "
 /// The text.
 pub fn document() -> String {
     let mut text = String::from(HEAD);
-    for setting in &SETTINGS {
+    for setting in all() {
         let default =
             if setting.default.is_empty() { String::new() } else { format!("`{}`", setting.default) };
         writeln!(
@@ -64,6 +64,12 @@ data_cache = \"1GiB\"
 
 [transfer]
 threads = 8
+
+[server]
+directory = \"/var/lib/tyr-node\"
+listen = \"10.0.0.2:7700\"
+join = [\"10.0.0.1:7700\", \"10.0.0.3:7700\"]
+zone = \"rack-2\"
 ";
 
 fn flags(setting: &Setting) -> String {

@@ -9,7 +9,7 @@ use toml::{Table, Value};
 
 use crate::{
     failure::{Failure, Result},
-    settings::{Environment, SETTINGS, Setting, closest::closest},
+    settings::{Environment, Setting, Values, all, closest::closest},
 };
 
 /// A configuration file that was read: every key in it is known.
@@ -52,10 +52,10 @@ impl ConfigFile {
             let Value::Table(keys) = value else {
                 return Err(unknown(section, path));
             };
-            if keys.is_empty() && !SETTINGS.iter().any(|setting| setting.section() == section) {
+            if keys.is_empty() && !all().any(|setting| setting.section() == section) {
                 return Err(unknown(section, path));
             }
-            let is_known = |key: &str| SETTINGS.iter().any(|s| s.section() == section && s.key() == key);
+            let is_known = |key: &str| all().any(|s| s.section() == section && s.key() == key);
             if let Some(key) = keys.keys().find(|key| !is_known(key)) {
                 return Err(unknown(&format!("{section}.{key}"), path));
             }
@@ -76,6 +76,17 @@ impl ConfigFile {
             Some(Value::String(text)) => Ok(Some(text.clone())),
             Some(Value::Integer(number)) => Ok(Some(number.to_string())),
             Some(Value::Boolean(switch)) => Ok(Some(switch.to_string())),
+            Some(Value::Array(items)) if matches!(setting.values, Values::List(_) | Values::Paths) => {
+                let texts: Option<Vec<&str>> = items.iter().map(Value::as_str).collect();
+                let refused = || {
+                    Failure::Usage(format!(
+                        "'{}' in '{}' has other items than texts",
+                        setting.name,
+                        self.path.display()
+                    ))
+                };
+                texts.map(|texts| Some(texts.join(","))).ok_or_else(refused)
+            }
             Some(other) => Err(Failure::Usage(format!(
                 "'{}' in '{}' is of type {}; it takes {}",
                 setting.name,
@@ -112,8 +123,7 @@ fn read(path: &Path) -> Result<Option<String>> {
 
 fn unknown(name: &str, path: &Path) -> Failure {
     // Somebody may have forgotten the section, or misspelt it.
-    let spellings =
-        SETTINGS.iter().flat_map(|s| [s.name, s.key(), s.section()].map(|spelling| (spelling, s.name)));
+    let spellings = all().flat_map(|s| [s.name, s.key(), s.section()].map(|spelling| (spelling, s.name)));
     let hint = closest(name, spellings).unwrap_or_default();
     let path = path.display();
     Failure::Usage(format!("unknown key '{name}' in configuration file '{path}'; did you mean '{hint}'?"))

@@ -12,7 +12,9 @@ use crate::{
     amount::parse_bytes,
     failure::{Failure, Result},
     output::{Chatter, ColorChoice, Form},
-    settings::{CONFIG_ARGUMENT, SETTINGS, Setting, Settings, Values, closest::closest, file::ConfigFile},
+    settings::{
+        CONFIG_ARGUMENT, ServerSettings, Setting, Settings, Values, all, closest::closest, file::ConfigFile,
+    },
 };
 
 /// Environment variables.
@@ -62,6 +64,27 @@ pub fn resolve(flags: &ArgMatches, environment: &impl Environment) -> Result<Set
             _ => ColorChoice::Auto,
         },
         threads: find("transfer.threads")?.count()?,
+        server: server(find)?,
+    })
+}
+
+fn server(find: impl Fn(&str) -> Result<Found>) -> Result<ServerSettings> {
+    let number = |name| -> Result<u32> {
+        Ok(u32::try_from(find(name)?.count()?).expect("the table of settings has bounds"))
+    };
+    Ok(ServerSettings {
+        directory: find("server.directory")?.path(),
+        listen: find("server.listen")?.words()?.unwrap_or_default(),
+        advertise: find("server.advertise")?.words()?,
+        join: find("server.join")?.list()?,
+        targets: find("server.targets")?.paths()?,
+        zone: find("server.zone")?.words()?.unwrap_or_default(),
+        weight: number("server.weight")?,
+        shards: number("server.shards")?,
+        replicas: u8::try_from(number("server.replicas")?).expect("the table of settings has bounds"),
+        partitions: number("server.partitions")?,
+        http: find("server.http")?.words()?,
+        log: find("server.log")?.choice()?.parse().expect("every choice is a level"),
     })
 }
 
@@ -78,9 +101,14 @@ impl Found {
         environment: &impl Environment,
         file: Option<&ConfigFile>,
     ) -> Result<Self> {
-        let setting = SETTINGS.iter().find(|setting| setting.name == name).expect("it is in the table");
-        let from_flag =
-            || flags.get_one::<OsString>(name).map(|text| Raw { text: text.clone(), origin: Origin::Flag });
+        let setting = all().find(|setting| setting.name == name).expect("it is in the table");
+        let from_flag = || {
+            // Flags of a server are known to that verb only.
+            let verbs = [Some(flags), flags.subcommand_matches("server")];
+            let given = |flags: &ArgMatches| flags.try_get_one::<OsString>(name).ok().flatten().cloned();
+            let text = verbs.into_iter().flatten().find_map(given)?;
+            Some(Raw { text, origin: Origin::Flag })
+        };
         let from_variable = || {
             let names = setting.short_variable().map(str::to_owned).into_iter().chain([setting.variable()]);
             names.into_iter().find_map(|name| {
@@ -113,6 +141,26 @@ impl Found {
             Origin::File(file) if !is_url => Some(file.parent().unwrap_or(Path::new("")).join(path)),
             _ => Some(path),
         }
+    }
+
+    /// Several paths, each as [`Found::path`] has it.
+    fn paths(&self) -> Result<Vec<PathBuf>> {
+        let base = match &self.raw.origin {
+            Origin::File(file) => file.parent().unwrap_or(Path::new("")),
+            _ => Path::new(""),
+        };
+        Ok(self.list()?.into_iter().map(|path| base.join(path)).collect())
+    }
+
+    /// The text, unless it is empty.
+    fn words(&self) -> Result<Option<String>> {
+        let text = self.text().map_err(|reason| self.refused(&reason))?;
+        Ok(Some(text.to_owned()).filter(|text| !text.is_empty()))
+    }
+
+    fn list(&self) -> Result<Vec<String>> {
+        let text = self.words()?.unwrap_or_default();
+        Ok(text.split(',').map(str::trim).filter(|item| !item.is_empty()).map(str::to_owned).collect())
     }
 
     fn bytes(&self) -> Result<u64> {
@@ -163,8 +211,8 @@ impl Found {
 
 /// A misspelt variable of one of our sections would otherwise be ignored without a word.
 fn refuse_unknown_variables(environment: &impl Environment) -> Result<()> {
-    let known: Vec<String> = SETTINGS.iter().map(Setting::variable).collect();
-    let of_a_section = |name: &str| SETTINGS.iter().any(|s| name.starts_with(&prefix(s)));
+    let known: Vec<String> = all().map(Setting::variable).collect();
+    let of_a_section = |name: &str| all().any(|s| name.starts_with(&prefix(s)));
     let names = environment.names();
     let unknown = names.iter().filter_map(|name| OsStr::to_str(name));
     let unknown = unknown.filter(|name| of_a_section(name) && !known.iter().any(|known| known == name)).min();

@@ -152,7 +152,45 @@ impl World {
         if let Some(Err(what)) = observed {
             self.broken.get_or_insert(what);
         }
+        // One that dies may have been heard of last.
+        let leaves_dead = fault == Fault::Crash || !self.is_all_alive();
         taken.into_iter().any(|node| self.is_needed(node))
+            || (leaves_dead && self.silences_all(fault, one, other))
+    }
+
+    /// Whether a fault may leave who leads the voters without a majority: then nobody is heard of, and all are evicted when it is over.
+    fn silences_all(&self, fault: Fault, one: NodeId, other: NodeId) -> bool {
+        let Management::Voters(voters) = &self.manager else { return false };
+        let (voting, leader) = (voters.voting(), voters.leader());
+        let votes = |node| voting.contains(&node);
+        let lead_on = |node: &NodeId| self.lead_on_without(&voting, *node);
+        match fault {
+            Fault::Drain | Fault::SlowDisk => false,
+            _ if voting.is_empty() => true,
+            Fault::Cut => votes(one) && votes(other) && ![one, other].iter().all(lead_on),
+            // One that votes alone begins anew when it comes back, and hears of everybody first.
+            Fault::Crash => votes(one) && voting.len() > 1 && !lead_on(&one),
+            Fault::Pause | Fault::Isolate => votes(one) && !lead_on(&one),
+            Fault::ManagerChange => voting.len() > 1 && !leader.iter().all(lead_on),
+        }
+    }
+
+    /// Whether the voters but one are a majority that runs and whose members hear one another.
+    fn lead_on_without(&self, voting: &BTreeSet<NodeId>, one: NodeId) -> bool {
+        let others: Vec<NodeId> = voting.iter().copied().filter(|node| *node != one).collect();
+        let runs = |node: &NodeId| self.servers[node].is_up() && self.servers[node].paused_until <= self.now;
+        let hears_all = |node: &NodeId| {
+            others.iter().all(|other| !self.is_cut(*node, *other) && !self.is_cut(*other, *node))
+        };
+        2 * others.iter().filter(|node| runs(node) && hears_all(node)).count() > voting.len()
+    }
+
+    /// Whether everybody runs and is heard of who holds anything: in whatever order all are evicted, the last one brings it back.
+    fn is_all_alive(&self) -> bool {
+        self.manager.cluster().partitions().all(|(_, partition)| {
+            partition.proposal.is_none()
+                && partition.last_complete().iter().all(|replica| self.lives(*replica))
+        })
     }
 
     /// Whether the cluster manager hears of a node, whoever leads.
@@ -173,18 +211,19 @@ impl World {
         self.manager.cluster().partitions().any(|(_, partition)| {
             let holders: BTreeSet<NodeId> =
                 partition.last_complete().iter().map(|replica| replica.node).collect();
-            let lives = |replica: &&Replica| {
-                let server = &self.servers[&replica.node];
-                let is_heard = self.is_heard(replica.node);
-                // One whose lease runs out soon was not heard of lately.
-                let fresh = if matches!(self.manager, Management::Voters(_)) { TERMS.length / 2 } else { 0 };
-                let runs = server.has_lease(self.now + fresh) && server.paused_until <= self.now;
-                replica.node != node && runs && is_heard && server.replica() == **replica
-            };
             // Who is about to lose its role does not count.
-            let stays = partition.proposal.is_none()
-                && partition.last_complete().iter().any(|replica| lives(&replica));
+            let others = partition.last_complete().iter().filter(|replica| replica.node != node);
+            let stays = partition.proposal.is_none() && others.copied().any(|replica| self.lives(replica));
             holders.contains(&node) && !stays
         })
+    }
+
+    /// Whether an incarnation runs and is heard of.
+    fn lives(&self, replica: Replica) -> bool {
+        let server = &self.servers[&replica.node];
+        // One whose lease runs out soon was not heard of lately.
+        let fresh = if matches!(self.manager, Management::Voters(_)) { TERMS.length / 2 } else { 0 };
+        let runs = server.has_lease(self.now + fresh) && server.paused_until <= self.now;
+        runs && self.is_heard(replica.node) && server.replica() == replica
     }
 }

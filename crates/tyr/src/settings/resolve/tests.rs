@@ -59,12 +59,13 @@ fn every_setting_can_be_set_by_its_variable_and_by_its_flag() {
     let other = |setting: &Setting| match setting.values {
         Values::Path => "/elsewhere",
         Values::Bytes => "1MiB",
-        Values::Count { .. } => "3",
+        Values::Count { .. } => "5",
         Values::Switch => "true",
         Values::Choice(words) => words.last().expect("there are words"),
+        Values::Text(_) | Values::List(_) | Values::Paths => "/elsewhere",
     };
     let default = resolve_with(&[], &[], None).expect("resolves");
-    for setting in &SETTINGS {
+    for setting in all() {
         let value = other(setting);
         let by_variable = resolve_with(&[], &[(&setting.variable(), value)], None).expect("resolves");
         let by_flag = resolve_with(&[&format!("--{}={value}", setting.flag)], &[], None).expect("resolves");
@@ -106,6 +107,16 @@ fn an_unknown_variable_of_a_section_is_refused_and_others_are_left_alone() {
         "{said}"
     );
     assert!(resolve_with(&[], &[("TYR_STOREROOM", "1"), ("TYRANT", "1")], None).is_ok());
+}
+
+#[test]
+fn a_list_in_a_file_may_be_an_array() {
+    let file = "[server]\njoin = ['a:1', 'b:2']\ntargets = ['x', '/y']";
+    let server = resolve_with(&[], &[], Some(file)).expect("resolves").server;
+    assert_eq!(server.join, ["a:1", "b:2"]);
+    assert!(server.targets[0].ends_with(".config/tyr/x") && server.targets[1] == Path::new("/y"));
+    let said = message(resolve_with(&[], &[], Some("[server]\njoin = [1]")));
+    assert!(said.contains("'server.join'"), "{said}");
 }
 
 #[test]

@@ -1,0 +1,124 @@
+//! `tyr dev`: a cluster on this machine to try things on, gone when the command ends.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use clap::Args;
+use serde::Serialize;
+use tracing::level_filters::LevelFilter;
+use tyr_server::{ClassSettings, Server};
+
+use crate::{
+    failure::{Failure, Result},
+    interrupt::Interrupt,
+    output::{Output, Report},
+    server,
+    settings::Settings,
+};
+
+/// The arguments of `tyr dev`.
+#[derive(Args)]
+pub struct Dev {
+    /// How many nodes.
+    #[arg(short = 'n', long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=16))]
+    nodes: u32,
+    /// Keep the nodes' directories here, so that the next run goes on with them. Without it they are removed at the end.
+    #[arg(long, value_name = "PATH")]
+    keep: Option<PathBuf>,
+    /// How much is logged to standard error: off, error, warn, info, debug, or trace.
+    #[arg(long, value_name = "WORD", default_value = "warn")]
+    log: LevelFilter,
+}
+
+/// Runs a cluster until a signal asks to stop.
+pub fn run(arguments: &Dev, settings: &Settings, out: &mut Output) -> Result<()> {
+    server::log(arguments.log)?;
+    let interrupt = Interrupt::install()?;
+    let place = Place::new(arguments.keep.as_deref())?;
+    let mut servers: Vec<Server> = Vec::new();
+    for number in 1..=arguments.nodes {
+        let mut node = tyr_server::Settings::new(place.path.join(format!("node-{number}")));
+        node.join = servers.first().map(|first| first.address().clone()).into_iter().collect();
+        node.class = ClassSettings { partitions: PARTITIONS, min_replicas: 1, ..ClassSettings::new(3) };
+        node.store.segment_size = settings.segment_size.min(SEGMENT_SIZE_MAX);
+        let server = server::start(node, &interrupt)?;
+        while !server.wait(GLANCE, |status| status.is_ready) {
+            if interrupt.is_asked() {
+                return Err(Failure::Interrupted("the cluster was stopped before it was ready".into()));
+            }
+        }
+        servers.push(server);
+    }
+    let addresses: Vec<String> = servers.iter().map(|server| server.address().to_string()).collect();
+    out.report(&Running {
+        event: "ready",
+        url: format!("tyr://{}", addresses.join(",")),
+        directory: place.path.clone(),
+    })?;
+    out.flush()?;
+    while !interrupt.is_asked() {
+        if servers.iter().any(|server| server.wait(GLANCE / arguments.nodes, |status| status.has_ended)) {
+            break;
+        }
+    }
+    for server in servers {
+        server.stop()?;
+    }
+    Ok(())
+}
+
+/// Where the nodes' directories are; removed at the end unless they are to be kept.
+struct Place {
+    path: PathBuf,
+    is_kept: bool,
+}
+
+impl Place {
+    fn new(kept: Option<&Path>) -> Result<Self> {
+        let is_kept = kept.is_some();
+        let path = kept.map_or_else(
+            || std::env::temp_dir().join(format!("tyr-dev-{}", std::process::id())),
+            Path::to_owned,
+        );
+        let failed = |error| Failure::local(format_args!("cannot make '{}'", path.display()), &error);
+        fs::create_dir_all(&path).map_err(failed)?;
+        Ok(Place { path, is_kept })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if !self.is_kept {
+            // What is left is in a temporary directory.
+            let _left = fs::remove_dir_all(&self.path);
+        }
+    }
+}
+
+/// What is said when the cluster serves.
+#[derive(Serialize)]
+struct Running {
+    event: &'static str,
+    url: String,
+    directory: PathBuf,
+}
+
+impl Report for Running {
+    fn print(&self, out: &mut Output) -> Result<()> {
+        out.line(format!("the cluster is ready: {}", self.url))?;
+        out.line(format!("its directories are in {}", self.directory.display()))?;
+        out.line("in another terminal, for instance:")?;
+        out.line(format!("  export TYR_STORE={}", self.url))?;
+        out.line("  tyr cluster status")?;
+        out.line("Ctrl-C stops it")
+    }
+}
+
+/// Few, so that a cluster of one machine has little to do when nothing happens.
+const PARTITIONS: u32 = 32;
+/// Small segments, so that nodes that hold little take little space.
+const SEGMENT_SIZE_MAX: u64 = 8 << 20;
+const GLANCE: Duration = Duration::from_millis(100);

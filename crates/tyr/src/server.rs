@@ -1,0 +1,160 @@
+//! `tyr server`: runs a node of a cluster until a signal asks it to stop.
+
+use std::{
+    num::NonZeroU32,
+    sync::mpsc::{RecvTimeoutError, channel},
+    time::Duration,
+};
+
+use serde::Serialize;
+use tracing::level_filters::LevelFilter;
+use tracing_subscriber::{Layer, filter::Targets, layer::SubscriberExt, util::SubscriberInitExt};
+use tyr_server::{Address, ClassSettings, Server, Zone};
+
+use crate::{
+    failure::{Failure, Result},
+    interrupt::Interrupt,
+    output::{Output, Report},
+    settings::{ServerSettings, Settings},
+};
+
+/// Runs the node.
+pub fn run(settings: &Settings, out: &mut Output) -> Result<()> {
+    log(settings.server.log)?;
+    let interrupt = Interrupt::install()?;
+    let server = start(node_settings(settings)?, &interrupt)?;
+    out.report(&Listening::of(&server))?;
+    out.flush()?;
+    let mut was_ready = false;
+    while !interrupt.is_asked() && !server.wait(GLANCE, |status| status.has_ended) {
+        if server.status().is_ready && !was_ready {
+            was_ready = true;
+            out.report(&Ready { event: "ready", node: server.node().0 })?;
+            out.flush()?;
+        }
+    }
+    Ok(server.stop()?)
+}
+
+/// Starts a server; a signal ends the wait for a cluster that does not answer.
+pub fn start(settings: tyr_server::Settings, interrupt: &Interrupt) -> Result<Server> {
+    let (told, hears) = channel();
+    std::thread::spawn(move || {
+        let _unheard = told.send(Server::start(settings));
+    });
+    loop {
+        match hears.recv_timeout(GLANCE) {
+            Ok(started) => return Ok(started?),
+            Err(RecvTimeoutError::Timeout) if !interrupt.is_asked() => {}
+            Err(_) => {
+                return Err(Failure::Interrupted(
+                    "the server was stopped before it had joined a cluster".into(),
+                ));
+            }
+        }
+    }
+}
+
+/// What the server says goes to standard error, a line each.
+pub fn log(level: LevelFilter) -> Result<()> {
+    // The consensus has a lot to say about members that are away, which others here say in a line.
+    let libraries = if level >= LevelFilter::DEBUG { LevelFilter::INFO } else { LevelFilter::OFF };
+    let targets = Targets::new().with_default(libraries).with_targets([
+        ("tyr_server", level),
+        ("tyr_net", level),
+        ("tyr_manager", level),
+    ]);
+    let lines =
+        tracing_subscriber::fmt::layer().with_ansi(false).with_writer(std::io::stderr).with_filter(targets);
+    let set = tracing_subscriber::registry().with(lines).try_init();
+    set.map_err(|error| Failure::Local(format!("cannot begin to log: {error}")))
+}
+
+fn node_settings(settings: &Settings) -> Result<tyr_server::Settings> {
+    let ServerSettings {
+        directory,
+        listen,
+        advertise,
+        join,
+        targets,
+        zone,
+        weight,
+        shards,
+        replicas,
+        partitions,
+        http,
+        ..
+    } = settings.server.clone();
+    let Some(directory) = directory else {
+        return Err(Failure::Usage(
+            "no directory is named: pass --directory PATH, or set TYR_SERVER_DIRECTORY, or write directory = \"PATH\" under \
+             [server] in tyr.toml"
+                .to_owned(),
+        ));
+    };
+    let mut node = tyr_server::Settings::new(directory);
+    node.listen = address(&listen);
+    node.advertise = advertise.as_deref().map(address);
+    node.join = join.iter().map(|text| address(text)).collect();
+    node.targets = targets;
+    node.zone = Zone::new(&zone)?;
+    node.weight = weight;
+    node.shards = NonZeroU32::new(shards).expect("the table of settings has bounds");
+    node.class = ClassSettings { partitions, min_replicas: 1, ..ClassSettings::new(replicas) };
+    node.store.segment_size = settings.segment_size;
+    node.io = settings.io;
+    node.http = http;
+    Ok(node)
+}
+
+fn address(text: &str) -> Address {
+    text.parse().expect("any text is an address")
+}
+
+/// What a server says when it listens.
+#[derive(Serialize)]
+struct Listening {
+    event: &'static str,
+    node: u32,
+    cluster: String,
+    address: String,
+    http: Option<String>,
+}
+
+impl Listening {
+    fn of(server: &Server) -> Self {
+        Listening {
+            event: "listening",
+            node: server.node().0,
+            cluster: format!("{:032x}", server.cluster().0),
+            address: server.address().to_string(),
+            http: server.http_address().map(str::to_owned),
+        }
+    }
+}
+
+impl Report for Listening {
+    fn print(&self, out: &mut Output) -> Result<()> {
+        out.line(format!("node {} of cluster {} listens at {}", self.node, self.cluster, self.address))?;
+        match &self.http {
+            Some(http) => out.line(format!("health and metrics are at http://{http}")),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What it says when it serves.
+#[derive(Serialize)]
+struct Ready {
+    event: &'static str,
+    node: u32,
+}
+
+impl Report for Ready {
+    fn print(&self, out: &mut Output) -> Result<()> {
+        out.line(format!("node {} is ready", self.node))
+    }
+}
+
+/// How often a signal is looked for.
+const GLANCE: Duration = Duration::from_millis(100);

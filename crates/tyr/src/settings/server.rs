@@ -1,0 +1,124 @@
+//! The settings of `tyr server`. They are of the same kind as all others, but only that verb takes their flags.
+
+use std::path::PathBuf;
+
+use tracing::level_filters::LevelFilter;
+
+use super::{Setting, Values};
+
+/// How `tyr server` runs a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerSettings {
+    /// What the node keeps of itself, and its data if there are no targets.
+    pub directory: Option<PathBuf>,
+    /// Where it listens.
+    pub listen: String,
+    /// Where others reach it, if that is another address.
+    pub advertise: Option<String>,
+    /// Nodes of the cluster to join.
+    pub join: Vec<String>,
+    /// Directories for data.
+    pub targets: Vec<PathBuf>,
+    /// The nodes that may fail together with it.
+    pub zone: String,
+    /// Its share of the load.
+    pub weight: u32,
+    /// Threads that work on partitions.
+    pub shards: u32,
+    /// Replicas, if it founds a cluster.
+    pub replicas: u8,
+    /// Partitions, if it founds a cluster.
+    pub partitions: u32,
+    /// Where health and metrics are served.
+    pub http: Option<String>,
+    /// How much is logged.
+    pub log: LevelFilter,
+}
+
+/// The settings of a server, in the order of the document and of the help.
+pub const SERVER_SETTINGS: [Setting; 12] = [
+    setting(
+        "server.directory",
+        "directory",
+        Values::Path,
+        "",
+        "What the node keeps of itself, and its data if there are no targets",
+    ),
+    setting("server.listen", "listen", Values::Text(ADDRESS), "127.0.0.1:7700", "Where the node listens"),
+    setting(
+        "server.advertise",
+        "advertise",
+        Values::Text(ADDRESS),
+        "",
+        "Where others reach the node, if that is another address",
+    ),
+    setting(
+        "server.join",
+        "join",
+        Values::List("addresses"),
+        "",
+        "Nodes of the cluster to join; without any, a new node founds a cluster",
+    ),
+    setting(
+        "server.targets",
+        "targets",
+        Values::Paths,
+        "",
+        "Directories for data, on one or several devices",
+    ),
+    setting(
+        "server.zone",
+        "zone",
+        Values::Text("a name"),
+        "default",
+        "Nodes with the same name may fail together; replicas lie apart if they can",
+    ),
+    setting(
+        "server.weight",
+        "weight",
+        Values::Count { min: 0, max: 1_000_000 },
+        "100",
+        "The node's share of the load, relative to others",
+    ),
+    setting(
+        "server.shards",
+        "shards",
+        Values::Count { min: 1, max: 1024 },
+        "2",
+        "Threads that work on partitions, each with a store; fixed when the directory is made",
+    ),
+    setting(
+        "server.replicas",
+        "replicas",
+        Values::Count { min: 1, max: 16 },
+        "3",
+        "Replicas of everything, or as many as there are nodes; for who founds a cluster",
+    ),
+    setting(
+        "server.partitions",
+        "partitions",
+        Values::Count { min: 1, max: 65_536 },
+        "256",
+        "Partitions, a power of two; for who founds a cluster",
+    ),
+    setting("server.http", "http", Values::Text(ADDRESS), "", "Where health and metrics are served by HTTP"),
+    setting(
+        "server.log",
+        "log",
+        Values::Choice(&["off", "error", "warn", "info", "debug", "trace"]),
+        "info",
+        "How much is logged to standard error",
+    ),
+];
+
+const ADDRESS: &str = "an address, `host:port`, or `unix:` and a path";
+
+const fn setting(
+    name: &'static str,
+    flag: &'static str,
+    values: Values,
+    default: &'static str,
+    help: &'static str,
+) -> Setting {
+    Setting { name, flag, short: None, values, default, help }
+}
