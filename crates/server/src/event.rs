@@ -66,7 +66,7 @@ pub(crate) struct Told {
     pub events: mpsc::Receiver<Event>,
     pub members: mpsc::Receiver<Question>,
     pub others: mpsc::Receiver<Question>,
-    /// Whether the lease is to be given up. It waits behind nothing else.
+    /// Changes when the lease is to be given up. It waits behind nothing else.
     pub stopped: watch::Receiver<bool>,
 }
 

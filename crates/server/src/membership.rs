@@ -110,7 +110,7 @@ impl Membership {
             tokio::select! {
                 // Whatever else there is waits: nothing may renew the lease of a node that has failed.
                 biased;
-                Ok(_) = told.stopped.wait_for(|is_stopped| *is_stopped), if gave_up.is_some() => {
+                Ok(()) = told.stopped.changed(), if gave_up.is_some() => {
                     self.member.stop();
                     self.spread();
                     // Nobody may wait for it.
