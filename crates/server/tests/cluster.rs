@@ -132,7 +132,7 @@ fn nodes_that_all_come_back_at_other_addresses_find_one_another() {
     let addresses = servers.each_ref().map(|server| server.address().clone());
     let mut driver = Driver::new(&addresses, 79);
     settle(&mut driver, &servers[0], 3);
-    servers.map(|server| server.stop().unwrap());
+    servers.into_iter().for_each(|server| server.stop().unwrap());
     // Each knows where the next one is now, and nobody knows more.
     let addresses: [Address; 3] = free_addresses();
     let servers = [0, 1, 2].map(|place: usize| {
@@ -144,7 +144,7 @@ fn nodes_that_all_come_back_at_other_addresses_find_one_another() {
     for server in &servers {
         assert!(server.wait(Duration::from_secs(60), |status| status.is_ready));
     }
-    servers.map(|server| server.stop().unwrap());
+    servers.into_iter().for_each(|server| server.stop().unwrap());
 }
 
 /// Addresses at which nobody listens.
