@@ -143,7 +143,7 @@ impl Driver {
     pub fn new(beginning: Beginning) -> Self {
         let Beginning { seeds, session, patience, catalog, calls } = beginning;
         let (teller, heard) = unbounded_channel();
-        let mut links = Links::new(links::introduction(session), Settings::default(), teller);
+        let mut links = Links::new(session, crate::cluster::random(), Settings::default(), teller);
         let first = usize::try_from(session % 1024).unwrap_or(0);
         let manager = Manager::new(seeds.len(), first);
         for (place, address) in seeds.into_iter().enumerate() {

@@ -177,6 +177,17 @@ fn reads_that_are_not_waited_for_leave_the_transaction_as_it_was() {
 }
 
 #[test]
+fn no_node_has_two_connections_of_a_session() {
+    let kit = Kit::start(3);
+    for _ in 0..3 {
+        let (store, files) = open(&kit, Duration::from_secs(30));
+        files.put("a", b"x").unwrap();
+        store.close().unwrap();
+    }
+    assert_eq!(kit.doubled(), 0, "a node answers only one of them, which may be the one that ends");
+}
+
+#[test]
 fn clients_do_not_stand_in_one_anothers_way() {
     let kit = Kit::start(3);
     let (_store, files) = open(&kit, Duration::from_secs(30));

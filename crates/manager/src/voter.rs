@@ -2,7 +2,7 @@
 //!
 //! It does what [`Leases`] asks of its caller: it begins to hold leases when it has applied everything logged before its term, it
 //! grants one only when a majority has confirmed since the request that it leads, and the evictions that it logs hold in its term
-//! only. So do the releases that it takes (see [`Handovers`]), and for the change only for which it took them.
+//! only. So do the releases that it takes (see [`permit_release`]), and for the change only for which it took them.
 
 use std::{
     collections::BTreeSet,
@@ -21,8 +21,9 @@ use openraft::{
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot};
 use tyr_proto::{
-    Grant, Handovers, LeaseRequest, LeaseTerms, Leases, NodeId, Replica, Time, Upkeep, UpkeepTerms,
+    Grant, LeaseRequest, LeaseTerms, Leases, NodeId, Replica, Time, Upkeep, UpkeepTerms,
     cluster::{self, Cluster, ClusterId, Command, Position, Reply},
+    permit_release,
 };
 
 use crate::{
@@ -118,10 +119,21 @@ impl<S: Surroundings, J: Clone> Clone for Voter<S, J> {
     }
 }
 
+/// What a node reported, until it is logged or nobody waits for that any more.
+struct Reported {
+    all: Arc<Mutex<Vec<Command>>>,
+    command: Command,
+}
+
+impl Drop for Reported {
+    fn drop(&mut self) {
+        self.all.lock().retain(|other| *other != self.command);
+    }
+}
+
 /// What a leader remembers, and the term for which it does. Locked before the cluster is looked at, never while it is.
 struct Held {
     leases: Leases,
-    handovers: Handovers,
     upkeep: Upkeep,
     term: u64,
 }
@@ -129,12 +141,11 @@ struct Held {
 impl Held {
     fn new(timing: Timing) -> Self {
         let leases = Leases::new(timing.lease, timing.grace);
-        Held { leases, handovers: Handovers::new(), upkeep: Upkeep::new(timing.upkeep), term: 0 }
+        Held { leases, upkeep: Upkeep::new(timing.upkeep), term: 0 }
     }
 
     fn step_down(&mut self) {
         self.leases.step_down();
-        self.handovers.step_down();
         self.upkeep.step_down();
     }
 }
@@ -241,14 +252,15 @@ impl<S: Surroundings, J: Journal<S>> Voter<S, J> {
             }
             reported.push(command.clone());
         }
-        let logged = self.propose(command.clone()).await;
-        if leads {
-            self.reported.lock().retain(|other| *other != command);
-        }
-        logged.map(Some)
+        let _reported = leads.then(|| Reported { all: self.reported.clone(), command: command.clone() });
+        self.propose(command).await.map(Some)
     }
 
     async fn register(&self, holder: Replica, command: Command) -> cluster::Response {
+        // It asks again and again; that is not worth an entry of the log each time.
+        if self.leading_term().is_some() && self.look(|cluster| cluster.refuses_for_good(&command)) {
+            return cluster::Response::Evicted(holder);
+        }
         match self.propose(command).await {
             Ok(Ok(cluster::Answer::Registered(node, _))) => cluster::Response::Registered(node),
             Ok(Err(cluster::Refusal::NotFounded)) => cluster::Response::Elsewhere(self.other_leader()),
@@ -260,6 +272,7 @@ impl<S: Surroundings, J: Journal<S>> Voter<S, J> {
     async fn renew(&self, request: LeaseRequest, position: Position) -> cluster::Response {
         match self.lease(request).await {
             Grant::Granted(request) => {
+                self.held.lock().leases.note_reached(request.holder, position.reached());
                 let changes = self.look(|cluster| cluster.changes_since(position, FACTS_MAX));
                 cluster::Response::Granted(request, changes)
             }
@@ -287,13 +300,12 @@ impl<S: Surroundings, J: Journal<S>> Voter<S, J> {
     /// What a command of a node rests on, if it may be logged now.
     fn premise(&self, command: &Command) -> Option<Premise> {
         let Command::Release { partition, .. } = command else { return Some(Premise::default()) };
-        let mut held = self.held.lock();
-        let Held { leases, handovers, term, .. } = &mut *held;
-        if !leases.is_leading() {
+        let held = self.held.lock();
+        if !held.leases.is_leading() {
             return None;
         }
-        let awaited = self.look(|cluster| handovers.permit(cluster, leases, *partition, S::now()))?;
-        Some(Premise { term: Some(*term), awaited: Some(awaited) })
+        let awaited = self.look(|cluster| permit_release(cluster, &held.leases, *partition))?;
+        Some(Premise { term: Some(held.term), awaited: Some(awaited) })
     }
 
     async fn log(&self, proposal: Proposal) -> Result<Reply, Unavailable> {
@@ -413,9 +425,8 @@ impl<S: Surroundings, J: Journal<S>> Voter<S, J> {
     fn due(&self) -> Vec<Command> {
         let now = S::now();
         let mut held = self.held.lock();
-        let Held { leases, handovers, upkeep, .. } = &mut *held;
+        let Held { leases, upkeep, .. } = &mut *held;
         self.look(|cluster| {
-            handovers.observe(cluster, now);
             let overdue = leases.overdue(cluster.present(), now).into_iter().map(Command::Evict);
             overdue.chain(upkeep.due(cluster, now)).collect()
         })

@@ -158,8 +158,10 @@ impl Member {
         self.evictions += 1;
         self.me.incarnation = Incarnation::of(self.start, self.evictions);
         self.lease = Lease::new(self.me, self.settings.terms);
-        self.is_registered = false;
-        self.asked_at = None;
+        if std::mem::take(&mut self.is_registered) {
+            // Who is not taken in asks no sooner than others.
+            self.asked_at = None;
+        }
         self.notices.push(Notice::Lease(None));
         self.notices.push(Notice::Incarnation(self.me));
     }

@@ -220,6 +220,13 @@ impl Cluster {
         NodeId(self.numbers.values().max().map_or(1, |last| last.0 + 1))
     }
 
+    /// Whether a node registers that can never be a member again: it has left.
+    pub fn refuses_for_good(&self, command: &Command) -> bool {
+        let Command::Register { identity, .. } = command else { return false };
+        let member = self.numbers.get(identity).and_then(|node| self.members.get(node));
+        member.is_some_and(|member| member.state == MemberState::Left)
+    }
+
     fn register(&mut self, mut member: Member) -> Reply {
         let node = match self.numbers.get(&member.identity) {
             Some(node) => *node,

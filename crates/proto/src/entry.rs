@@ -70,6 +70,26 @@ pub enum Entry {
     },
 }
 
+impl Entry {
+    /// The bytes of payload in it, about.
+    pub fn payload_size(&self) -> usize {
+        match self {
+            Entry::Prepare(prepare) => prepare.plan.payload_size(),
+            Entry::Refuse(refused) => refused.plan.as_ref().map_or(0, |plan| plan.payload_size()),
+            Entry::Write(writes) => {
+                let operations = writes.writes.iter().flat_map(|(_, _, write)| &write.operations);
+                let size = |operation: &ChunkOperation| match operation {
+                    ChunkOperation::Write { part, .. } => part.len(),
+                    _ => 0,
+                };
+                operations.map(size).sum()
+            }
+            Entry::Stage(stage) => stage.part.len(),
+            _ => 0,
+        }
+    }
+}
+
 /// One partition's promise. It holds all that is needed to drive the rest of the transaction.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Prepare {

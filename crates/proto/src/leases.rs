@@ -15,7 +15,7 @@ use alloc::{
     vec::Vec,
 };
 
-use crate::{LeaseRequest, LeaseTerms, NodeId, Replica, Time};
+use crate::{LeaseRequest, LeaseTerms, NodeId, Replica, RingVersion, Time};
 
 /// Whether a lease was granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -36,6 +36,8 @@ pub struct Leases {
     grace: u64,
     leading_since: Option<Time>,
     granted: BTreeMap<Replica, Time>,
+    /// The ring versions that holders had wholly when they asked for their leases.
+    reached: BTreeMap<Replica, RingVersion>,
     condemned: BTreeSet<Replica>,
     suspected: BTreeSet<NodeId>,
 }
@@ -48,6 +50,7 @@ impl Leases {
             grace,
             leading_since: None,
             granted: BTreeMap::new(),
+            reached: BTreeMap::new(),
             condemned: BTreeSet::new(),
             suspected: BTreeSet::new(),
         }
@@ -63,6 +66,7 @@ impl Leases {
     pub fn step_down(&mut self) {
         self.leading_since = None;
         self.granted.clear();
+        self.reached.clear();
         self.condemned.clear();
     }
 
@@ -84,10 +88,19 @@ impl Leases {
         Grant::Granted(request)
     }
 
-    /// Whether this leader has granted the incarnation a lease after a moment. A replica that runs gives up its role only to such as
-    /// were heard of since that was proposed: one that was not may be dead, and what both held would be lost with it.
-    pub fn is_heard_since(&self, holder: Replica, moment: Time) -> bool {
-        self.granted.get(&holder).is_some_and(|granted| *granted > moment)
+    /// An incarnation that was granted a lease had everything up to this ring version when it asked.
+    pub fn note_reached(&mut self, holder: Replica, version: RingVersion) {
+        if self.granted.contains_key(&holder) {
+            let reached = self.reached.entry(holder).or_default();
+            *reached = version.max(*reached);
+        }
+    }
+
+    /// Whether the incarnation ran after a ring version was made: it asked this leader for a lease and knew that version. When a request
+    /// arrives says nothing of that, for it may be late or come twice. A replica that runs gives up its role only to such as ran since
+    /// that was proposed: one that did not may be dead, and what both held would be lost with it.
+    pub fn has_reached(&self, holder: Replica, version: RingVersion) -> bool {
+        self.reached.get(&holder).is_some_and(|reached| *reached >= version)
     }
 
     /// Gossip suspects the node, or holds it for dead.
@@ -114,6 +127,7 @@ impl Leases {
     pub fn overdue(&mut self, present: impl Iterator<Item = Replica>, now: Time) -> Vec<Replica> {
         let present: BTreeSet<Replica> = present.collect();
         self.granted.retain(|holder, _| present.contains(holder));
+        self.reached.retain(|holder, _| present.contains(holder));
         self.condemned.retain(|holder| present.contains(holder));
         let is_due = |holder: &Replica| {
             let patience = if self.suspected.contains(&holder.node) { 0 } else { self.grace };

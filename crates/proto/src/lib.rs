@@ -50,7 +50,7 @@ pub use configuration::{ClassId, Configuration, Epoch, PartitionId, Replica, Rin
 pub use contact::Contact;
 pub use content::Content;
 pub use freeze::{Extent, FREEZE_BLOBS_MAX, Freeze, Stand};
-pub use handovers::{Awaited, Handovers};
+pub use handovers::{Awaited, permit_release};
 pub use head::{Blob, Head, is_final};
 pub use keyspace::{Keyspace, Keyspaces, Piece};
 pub use lease::{Lease, LeaseRequest, LeaseTerms};

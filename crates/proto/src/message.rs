@@ -10,7 +10,6 @@ use crate::{
     RingVersion, SessionId, Stage, TransactionId,
     entry::{ChunkWrites, Entry, Part, Stop},
     freeze::{Freeze, Stand},
-    state::State,
 };
 
 /// One message reads at most so many bytes of a chunk: a server that answers takes that much memory, however short the question.
@@ -309,7 +308,7 @@ pub enum Message {
         /// The replica.
         node: NodeId,
     },
-    /// From a primary to a replica that is too far behind: the state and the log's place.
+    /// From the primary: a part of a copy of what is folded up to an index, to which the log follows.
     Copy {
         /// The epoch.
         epoch: Epoch,
@@ -317,8 +316,23 @@ pub enum Message {
         index: u64,
         /// The epochs of the log up to there.
         epochs: Vec<(Epoch, u64)>,
-        /// The state.
-        state: Arc<State>,
+        /// The bytes of the encoded state, all together.
+        size: u64,
+        /// Where in them the part begins.
+        from: u64,
+        /// The part.
+        bytes: Arc<[u8]>,
+    },
+    /// To the primary: a copy is here up to a byte.
+    Copied {
+        /// The epoch.
+        epoch: Epoch,
+        /// The entry up to which the state is folded.
+        index: u64,
+        /// How many bytes are here.
+        from: u64,
+        /// Where.
+        node: NodeId,
     },
 
     /// From a head's primary to all its replicas: which numbers do readers hold?

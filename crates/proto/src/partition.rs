@@ -9,6 +9,7 @@
 mod chain;
 mod chunks;
 mod collection;
+mod copying;
 mod decision;
 mod fetching;
 mod freezing;
@@ -73,9 +74,10 @@ enum Role {
     /// Orders the log.
     Primary { marker: u64, established: bool, peers: BTreeMap<NodeId, replication::Peer> },
     /// Follows the primary; `synced` once its log is a part of the primary's.
-    Backup { synced: bool, early: replication::Early },
+    Backup { synced: bool, early: replication::Early, copy: Option<copying::Receiving> },
 }
 
+pub use copying::Folded;
 pub use fetching::Wanted;
 pub use freezing::FREEZE_MAX;
 pub use reading::PIN_TIMEOUT;

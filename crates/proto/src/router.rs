@@ -15,7 +15,7 @@ use crate::{
     effects::{Context, Effect},
     entry::Entry,
     message::{Answer, Envelope, Message},
-    partition::Partition,
+    partition::{Folded, Partition},
     state::State,
 };
 
@@ -399,9 +399,10 @@ fn deliver(partition: &mut Partition, cx: &mut Context, message: Message) {
         }
         Message::Reconcile { epoch, epochs, start } => partition.handle_reconcile(cx, epoch, &epochs, start),
         Message::Reconciled { epoch, index, node } => partition.handle_reconciled(cx, epoch, index, node),
-        Message::Copy { epoch, index, epochs, state } => {
-            partition.handle_copy(cx, epoch, index, epochs, &state)
+        Message::Copy { epoch, index, epochs, size, from, bytes } => {
+            partition.handle_copy(cx, epoch, Folded { index, epochs }, size, from, &bytes);
         }
+        Message::Copied { epoch, index, from, node } => partition.handle_copied(cx, epoch, index, from, node),
 
         Message::AskPins { epoch, blobs } => partition.handle_ask_pins(cx, epoch, &blobs),
         Message::Pins { epoch, node, blobs } => partition.handle_pins(cx, epoch, node, blobs),

@@ -211,7 +211,7 @@ pub struct StopPlan {
 }
 
 /// A plan has at most so many bytes of payload itself; what is more is staged.
-pub const INLINE_MAX: u64 = 8 << 20;
+pub const INLINE_MAX: usize = 8 << 20;
 /// A transaction has at most so many bytes of staged payload.
 pub const STAGED_MAX: u64 = 1 << 30;
 
@@ -220,17 +220,23 @@ impl Plan {
     /// be staged count in full, see [`Client::commit`](crate::Client::commit).
     pub fn is_too_large(&self) -> bool {
         let operations = self.heads.iter().flat_map(|head| &head.operations);
-        let (inline, staged) =
-            operations.fold((0_u64, 0_u64), |(inline, staged), operation| match operation {
-                Operation::Write { bytes, .. } | Operation::Append { bytes } => {
-                    (inline.saturating_add(bytes.len() as u64), staged)
-                }
-                Operation::WriteStaged { length, .. } | Operation::AppendStaged { length } => {
-                    (inline, staged.saturating_add(*length))
-                }
-                _ => (inline, staged),
-            });
-        inline > INLINE_MAX || staged > STAGED_MAX || self.has_too_many()
+        let staged = operations.fold(0_u64, |staged, operation| match operation {
+            Operation::WriteStaged { length, .. } | Operation::AppendStaged { length } => {
+                staged.saturating_add(*length)
+            }
+            _ => staged,
+        });
+        self.payload_size() > INLINE_MAX || staged > STAGED_MAX || self.has_too_many()
+    }
+
+    /// The bytes of payload that it has itself.
+    pub fn payload_size(&self) -> usize {
+        let operations = self.heads.iter().flat_map(|head| &head.operations);
+        let size = |operation: &Operation| match operation {
+            Operation::Write { bytes, .. } | Operation::Append { bytes } => bytes.len(),
+            _ => 0,
+        };
+        operations.map(size).sum()
     }
 
     /// Whether its blobs, or the operations on one, have no numbers of 16 bits.

@@ -55,6 +55,9 @@ pub enum What {
 #[derive(Debug)]
 pub struct Links {
     me: Introduction,
+    /// A session for connections to the caller's addresses: a node answers a session on the newest connection that it has, and theirs
+    /// may be newer than that to the member, and end.
+    guest: u64,
     settings: Settings,
     heard: UnboundedSender<Heard>,
     made: u64,
@@ -75,8 +78,9 @@ const WAITING_MAX: usize = 1 << 20;
 
 impl Links {
     /// A client's connections, of which there are none yet.
-    pub fn new(me: Introduction, settings: Settings, heard: UnboundedSender<Heard>) -> Self {
-        Links { me, settings, heard, made: 0, dialed: BTreeMap::new() }
+    pub fn new(session: u64, guest: u64, settings: Settings, heard: UnboundedSender<Heard>) -> Self {
+        let me = Introduction::new(Party::Client { session }, None);
+        Links { me, guest, settings, heard, made: 0, dialed: BTreeMap::new() }
     }
 
     /// Dials an address, unless that is being done.
@@ -86,11 +90,12 @@ impl Links {
         }
         self.made += 1;
         let ear = Ear { number: self.made, origin, heard: self.heard.clone() };
-        let wanted = match origin {
-            Origin::Node(node) => Some(node.0),
-            Origin::Seed(_) => None,
+        let me = match origin {
+            Origin::Node(node) => Introduction { wanted: Some(node.0), ..self.me.clone() },
+            Origin::Seed(_) => {
+                Introduction { party: Party::Client { session: self.guest }, ..self.me.clone() }
+            }
         };
-        let me = Introduction { wanted, ..self.me.clone() };
         let dialer = Dialer::new(address.clone(), me, Arc::new(ear), self.settings.clone());
         let dialed = Dialed { number: self.made, address, dialer, is_open: false, trouble: None };
         self.dialed.insert(origin, dialed);
@@ -201,9 +206,4 @@ impl Handler for Ear {
     fn closed(&self, _: &Link, _: Option<&Peer>, end: &End) {
         self.tell(What::Closed(end.to_string()), None);
     }
-}
-
-/// How a client introduces itself.
-pub fn introduction(session: u64) -> Introduction {
-    Introduction::new(Party::Client { session }, None)
 }

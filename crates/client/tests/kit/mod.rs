@@ -43,6 +43,8 @@ struct World {
     is_deaf: bool,
     /// Clients get no answers about data.
     is_mute: bool,
+    /// Connections of sessions that had one to the same node.
+    doubled: usize,
 }
 
 const CLUSTER: u128 = 77;
@@ -78,9 +80,9 @@ impl Kit {
         self.world.lock().unwrap().is_mute = is_mute;
     }
 
-    /// How many versions of blobs readers hold at the nodes is not to be seen; how many sessions are known is.
-    pub fn sessions(&self) -> usize {
-        self.world.lock().unwrap().links.len()
+    /// How often a session has dialed a node to which it had a connection.
+    pub fn doubled(&self) -> usize {
+        self.world.lock().unwrap().doubled
     }
 }
 
@@ -104,6 +106,7 @@ async fn run(
         mail: VecDeque::new(),
         is_deaf: false,
         is_mute: false,
+        doubled: 0,
     }));
     let (mut listeners, mut addresses) = (Vec::new(), Vec::new());
     for number in 1..=nodes {
@@ -137,7 +140,9 @@ struct Ear {
 impl Handler for Ear {
     fn opened(&self, link: &Link, peer: &Peer) {
         if let Party::Client { session } = peer.party {
-            self.world.lock().unwrap().links.insert((self.node, SessionId(session)), link.clone());
+            let mut world = self.world.lock().unwrap();
+            let before = world.links.insert((self.node, SessionId(session)), link.clone());
+            world.doubled += usize::from(before.is_some());
         }
     }
 

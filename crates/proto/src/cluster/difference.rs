@@ -57,6 +57,14 @@ impl Position {
     pub fn whole(version: RingVersion) -> Self {
         Position { version, within: None }
     }
+
+    /// The ring version of which it has everything.
+    pub fn reached(&self) -> RingVersion {
+        match self.within {
+            None => self.version,
+            Some(_) => RingVersion(self.version.0.saturating_sub(1)),
+        }
+    }
 }
 
 /// A piece of a difference.

@@ -53,7 +53,8 @@ layout!(enum Message {
     65 => Stored { epoch, index, node, is_short },
     66 => Reconcile { epoch, epochs, start },
     67 => Reconciled { epoch, index, node },
-    68 => Copy { epoch, index, epochs, state },
+    68 => Copy { epoch, index, epochs, size, from, bytes },
+    69 => Copied { epoch, index, from, node },
 
     96 => AskPins { epoch, blobs },
     97 => Pins { epoch, node, blobs },

@@ -6,7 +6,7 @@ use alloc::{vec, vec::Vec};
 
 use super::*;
 use crate::{
-    ClassId, Grant, Incarnation, LeaseRequest, LeaseTerms, NodeId, Replica,
+    ClassId, Grant, Incarnation, LeaseRequest, LeaseTerms, NodeId, Replica, Time,
     cluster::{Address, ClassSettings, ClusterId, Command, Identity, Zone},
 };
 
@@ -48,65 +48,63 @@ fn leading() -> Leases {
     leases
 }
 
-fn hear(leases: &mut Leases, node: u32, now: u64) {
+/// A node asks for a lease when it has everything up to a ring version.
+fn hear(leases: &mut Leases, node: u32, reached: RingVersion) {
     let request = LeaseRequest { holder: replica(node), sent: Time(0) };
-    assert_eq!(leases.grant(request, Time(now)), Grant::Granted(request));
+    assert_eq!(leases.grant(request, Time(5)), Grant::Granted(request));
+    leases.note_reached(request.holder, reached);
+}
+
+fn proposed(cluster: &Cluster) -> RingVersion {
+    cluster.partition(P).unwrap().proposal.as_ref().unwrap().since
 }
 
 #[test]
-fn a_release_waits_until_every_heir_was_heard_of_since_the_proposal_was_seen() {
-    let (cluster, mut leases, mut handovers) = (leaving(), leading(), Handovers::new());
-    hear(&mut leases, 2, 5);
-    hear(&mut leases, 3, 5);
-    handovers.observe(&cluster, Time(10));
-    assert_eq!(handovers.permit(&cluster, &leases, P, Time(11)), None, "both may be dead since");
-    hear(&mut leases, 2, 12);
-    assert_eq!(handovers.permit(&cluster, &leases, P, Time(13)), None, "node 3 may be dead");
-    hear(&mut leases, 3, 14);
-    let permitted = handovers.permit(&cluster, &leases, P, Time(15)).unwrap();
+fn a_release_waits_until_every_heir_has_asked_in_the_knowledge_of_the_proposal() {
+    let (cluster, mut leases) = (leaving(), leading());
+    let since = proposed(&cluster);
+    let before = RingVersion(since.0 - 1);
+    hear(&mut leases, 2, before);
+    hear(&mut leases, 3, before);
+    assert_eq!(permit_release(&cluster, &leases, P), None, "both may be dead since");
+    hear(&mut leases, 2, since);
+    assert_eq!(permit_release(&cluster, &leases, P), None, "node 3 may be dead");
+    hear(&mut leases, 3, before);
+    assert_eq!(permit_release(&cluster, &leases, P), None, "that was said before, and came late");
+    hear(&mut leases, 3, since);
+    hear(&mut leases, 3, before);
+    let permitted = permit_release(&cluster, &leases, P).unwrap();
     assert_eq!(permitted, Awaited::of(&cluster, P));
     assert!(permitted.since.is_some());
 }
 
 #[test]
-fn what_nobody_observed_is_seen_when_the_first_release_comes() {
-    let (cluster, mut leases, mut handovers) = (leaving(), leading(), Handovers::new());
-    [2, 3].into_iter().for_each(|node| hear(&mut leases, node, 5));
-    assert_eq!(handovers.permit(&cluster, &leases, P, Time(10)), None);
-    [2, 3].into_iter().for_each(|node| hear(&mut leases, node, 11));
-    assert!(handovers.permit(&cluster, &leases, P, Time(12)).is_some());
-}
-
-#[test]
 fn another_proposal_begins_anew() {
-    let (mut cluster, mut leases, mut handovers) = (leaving(), leading(), Handovers::new());
-    handovers.observe(&cluster, Time(10));
-    [2, 3].into_iter().for_each(|node| hear(&mut leases, node, 11));
-    let before = handovers.permit(&cluster, &leases, P, Time(12)).unwrap();
+    let (mut cluster, mut leases) = (leaving(), leading());
+    [2, 3].into_iter().for_each(|node| hear(&mut leases, node, proposed(&cluster)));
+    let before = permit_release(&cluster, &leases, P).unwrap();
     cluster.apply(retarget(&[2])).unwrap();
     assert_ne!(Awaited::of(&cluster, P), before, "what was permitted before does not hold for it");
-    assert_eq!(handovers.permit(&cluster, &leases, P, Time(13)), None);
-    hear(&mut leases, 2, 14);
-    assert!(handovers.permit(&cluster, &leases, P, Time(15)).is_some(), "node 3 does not stay");
+    assert_eq!(permit_release(&cluster, &leases, P), None);
+    hear(&mut leases, 2, proposed(&cluster));
+    assert!(permit_release(&cluster, &leases, P).is_some(), "node 3 does not stay");
 }
 
 #[test]
 fn a_new_leader_must_hear_of_everybody_itself() {
-    let (cluster, mut leases, mut handovers) = (leaving(), leading(), Handovers::new());
-    handovers.observe(&cluster, Time(10));
-    [2, 3].into_iter().for_each(|node| hear(&mut leases, node, 11));
+    let (cluster, mut leases) = (leaving(), leading());
+    [2, 3].into_iter().for_each(|node| hear(&mut leases, node, proposed(&cluster)));
     leases.lead(Time(20));
-    handovers.step_down();
-    assert_eq!(handovers.permit(&cluster, &leases, P, Time(21)), None);
-    [2, 3].into_iter().for_each(|node| hear(&mut leases, node, 22));
-    assert!(handovers.permit(&cluster, &leases, P, Time(23)).is_some());
+    assert_eq!(permit_release(&cluster, &leases, P), None);
+    [2, 3].into_iter().for_each(|node| hear(&mut leases, node, proposed(&cluster)));
+    assert!(permit_release(&cluster, &leases, P).is_some());
 }
 
 #[test]
 fn a_release_for_which_nothing_waits_is_taken_at_once() {
-    let (mut cluster, leases, mut handovers) = (leaving(), leading(), Handovers::new());
+    let (mut cluster, leases) = (leaving(), leading());
     cluster.apply(retarget(&[1, 2, 3])).unwrap();
     assert_eq!(cluster.partition(P).unwrap().proposal, None);
-    let permitted = handovers.permit(&cluster, &leases, P, Time(1)).unwrap();
+    let permitted = permit_release(&cluster, &leases, P).unwrap();
     assert_eq!(permitted, Awaited { partition: P, since: None });
 }

@@ -2,7 +2,11 @@
 
 use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
 
-use super::{Partition, RESEND_AFTER, Role, chain, collection, reminders::Reminders};
+use super::{
+    Partition, RESEND_AFTER, Role, chain, collection,
+    copying::{Folded, Receiving, Sending},
+    reminders::Reminders,
+};
 use crate::{
     Configuration, Epoch, NodeId, Replica, Time,
     canary::{Canary, planted},
@@ -24,6 +28,8 @@ pub struct Peer {
     stored: Option<u64>,
     sent_at: Time,
     progress_at: Time,
+    /// What is being copied to it.
+    copy: Option<Sending>,
     /// Its disk has no room for more than what has been promised.
     is_short: bool,
 }
@@ -59,7 +65,7 @@ impl Partition {
         if configuration.primary() == Some(self.me) {
             self.lead(cx);
         } else if configuration.replicas.contains(&self.me) || configuration.learners.contains(&self.me) {
-            self.role = Role::Backup { synced: false, early: Early::new() };
+            self.role = Role::Backup { synced: false, early: Early::new(), copy: None };
         }
     }
 
@@ -101,6 +107,7 @@ impl Partition {
                 stored: None,
                 sent_at: cx.now,
                 progress_at: cx.now,
+                copy: None,
                 is_short: false,
             };
             (replica.node, peer)
@@ -265,7 +272,7 @@ impl Partition {
 
     /// A new primary has begun an epoch.
     pub fn handle_reconcile(&mut self, cx: &mut Context, epoch: Epoch, epochs: &[(Epoch, u64)], start: u64) {
-        let Role::Backup { synced, early } = &mut self.role else { return };
+        let Role::Backup { synced, early, copy } = &mut self.role else { return };
         if epoch != self.configuration.epoch {
             return;
         }
@@ -275,8 +282,12 @@ impl Partition {
             if common >= start && common >= self.log.start() {
                 *synced = true;
                 early.clear();
+                *copy = None;
                 self.cut(cx, common);
                 index = self.stored;
+            } else if let Some(copy) = copy {
+                let message = copy.ask(epoch, self.me.node);
+                return self.to_primary_of_self(cx, message);
             } else {
                 // Nothing of this log can be continued: the primary sends a copy.
                 index = 0;
@@ -309,15 +320,38 @@ impl Partition {
         if peer.stored.is_none_or(|stored| stored < index) {
             peer.stored = Some(index);
             peer.progress_at = cx.now;
+            peer.copy = None;
         }
         self.send_entries(cx, node);
         self.advance(cx);
     }
 
+    /// Sends the first part of a copy. Nothing that follows it leaves the log as long as the replica has not got so far.
     fn send_copy(&mut self, cx: &mut Context, node: NodeId) {
-        let (epoch, index, epochs) = (self.configuration.epoch, self.log.last(), self.log.epochs().to_vec());
-        let message = Message::Copy { epoch, index, epochs, state: Arc::new(self.state.clone()) };
+        let (epoch, log) = (self.configuration.epoch, &self.log);
+        let Role::Primary { peers, .. } = &mut self.role else { return };
+        let Some(peer) = peers.get_mut(&node) else { return };
+        let sending = peer.copy.get_or_insert_with(|| {
+            Sending::new(Folded { index: log.last(), epochs: log.epochs().to_vec() }, &self.state)
+        });
+        let message = sending.part(epoch, 0, cx.limits.copy_max);
+        peer.sent_at = cx.now;
         cx.push(Effect::ToNode(node, self.id, message));
+    }
+
+    /// A replica has a copy up to a byte.
+    pub fn handle_copied(&mut self, cx: &mut Context, epoch: Epoch, index: u64, from: u64, node: NodeId) {
+        if epoch != self.configuration.epoch {
+            return;
+        }
+        let Role::Primary { peers, .. } = &mut self.role else { return };
+        let Some(peer) = peers.get_mut(&node) else { return };
+        if let Some(sending) = peer.copy.as_ref().filter(|sending| sending.index() == index) {
+            peer.sent_at = cx.now;
+            peer.progress_at = cx.now;
+            let message = sending.part(epoch, from, cx.limits.copy_max);
+            cx.push(Effect::ToNode(node, self.id, message));
+        }
     }
 
     fn send_entries(&mut self, cx: &mut Context, node: NodeId) {
@@ -326,32 +360,53 @@ impl Partition {
         let Some(stored) = peer.stored else { return };
         peer.sent_at = cx.now;
         let end = self.log.last().min(stored + BATCH_MAX);
-        let entries = (stored + 1..=end).map_while(|index| self.log.entry(index)).collect();
+        let mut room = cx.limits.copy_max;
+        let fits = |(_, entry): &(Epoch, Arc<Entry>)| {
+            let has_room = room > 0;
+            room = room.saturating_sub(entry.payload_size());
+            has_room
+        };
+        let entries = (stored + 1..=end).map_while(|index| self.log.entry(index)).take_while(fits).collect();
         let epoch = self.configuration.epoch;
         let message = Message::Append { epoch, previous: stored, entries, durable: self.durable };
         cx.push(Effect::ToNode(node, self.id, message));
     }
 
-    /// A primary's copy of everything up to an index.
+    /// A part of the primary's copy of everything up to an index.
     pub fn handle_copy(
         &mut self,
         cx: &mut Context,
         epoch: Epoch,
-        index: u64,
-        epochs: Vec<(Epoch, u64)>,
-        state: &Arc<State>,
+        folded: Folded,
+        size: u64,
+        from: u64,
+        bytes: &[u8],
     ) {
-        let Role::Backup { synced, early } = &mut self.role else { return };
+        let Role::Backup { synced, early, copy } = &mut self.role else { return };
         if epoch != self.configuration.epoch || *synced {
             return;
         }
+        let receiving = match copy {
+            Some(receiving) if receiving.is_of(&folded, size) => receiving,
+            // The first part of another copy.
+            _ if from == 0 => copy.insert(Receiving::new(folded, size)),
+            _ => return,
+        };
+        receiving.take(from, bytes);
+        if !receiving.is_whole() {
+            let message = receiving.ask(epoch, self.me.node);
+            return self.to_primary_of_self(cx, message);
+        }
+        let Some((Folded { index, epochs }, state)) = copy.take().and_then(Receiving::into_state) else {
+            return;
+        };
         *synced = true;
         early.clear();
         self.log = Log::after(index, epochs.clone());
-        self.state = State::clone(state);
+        self.state = State::clone(&state);
         self.stored = 0;
         self.durable = 0;
-        cx.push(Effect::Install { partition: self.id, index, epochs, state: state.clone() });
+        cx.push(Effect::Install { partition: self.id, index, epochs, state });
         self.drop_readers(cx);
     }
 
@@ -365,7 +420,7 @@ impl Partition {
         durable: u64,
     ) {
         let last = self.log.last();
-        let Role::Backup { synced: true, early } = &mut self.role else { return };
+        let Role::Backup { synced: true, early, .. } = &mut self.role else { return };
         if epoch != self.configuration.epoch {
             return;
         }

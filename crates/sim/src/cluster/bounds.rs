@@ -48,6 +48,7 @@ impl Bounds {
         (limits.waiting_max, limits.places_max) = (small(random, 3), small(random, 4));
         limits.stage_timeout = 100_000 + random.below(900_000);
         limits.session_timeout = 1_500_000 + random.below(1_500_000);
+        limits.copy_max = 1 + usize::try_from(limits.session_timeout % 1000).expect("small");
         if random.below(2) == 0 {
             // Registers and elements have eight bytes.
             bounds.staged_above = usize::try_from(random.below(8)).expect("small");

@@ -1,8 +1,9 @@
 //! The cluster manager as one actor that never fails, but whose leader changes: the state and leases are the shipped ones.
 
 use tyr_proto::{
-    Grant, Handovers, LeaseRequest, LeaseTerms, Leases, Replica, Time, Upkeep, UpkeepTerms,
+    Grant, LeaseRequest, LeaseTerms, Leases, Replica, Time, Upkeep, UpkeepTerms,
     cluster::{Address, Answer, Cluster, ClusterId, Command, Identity, Position, Request, Response, Zone},
+    permit_release,
 };
 
 /// Leases of simulated nodes.
@@ -17,7 +18,6 @@ pub const UPKEEP: UpkeepTerms = UpkeepTerms { absence_max: 2_000_000, moving_max
 pub struct Manager {
     cluster: Cluster,
     leases: Leases,
-    handovers: Handovers,
     upkeep: Upkeep,
     leaderless_until: Option<Time>,
 }
@@ -29,8 +29,8 @@ impl Manager {
         leases.lead(Time(0));
         let mut cluster = Cluster::new(ClusterId(7));
         cluster.apply(Command::Found(Vec::new())).expect("it is not founded yet");
-        let (handovers, upkeep) = (Handovers::new(), Upkeep::new(UPKEEP));
-        Manager { cluster, leases, handovers, upkeep, leaderless_until: None }
+        let upkeep = Upkeep::new(UPKEEP);
+        Manager { cluster, leases, upkeep, leaderless_until: None }
     }
 
     /// What the cluster is.
@@ -48,7 +48,6 @@ impl Manager {
     /// The leader is gone; another one leads later.
     pub fn lose_leader(&mut self, until: Time) {
         self.leases.step_down();
-        self.handovers.step_down();
         self.upkeep.step_down();
         self.leaderless_until = Some(until);
     }
@@ -61,7 +60,7 @@ impl Manager {
         match request {
             Request::Command(command) => {
                 if let Command::Release { partition, .. } = &command {
-                    self.handovers.permit(&self.cluster, &self.leases, *partition, now)?;
+                    permit_release(&self.cluster, &self.leases, *partition)?;
                 }
                 self.apply(command);
                 None
@@ -80,6 +79,7 @@ impl Manager {
                 }
                 match self.leases.grant(request, now) {
                     Grant::Granted(request) => {
+                        self.leases.note_reached(request.holder, position.reached());
                         Some(Response::Granted(request, self.cluster.changes_since(position, 64)))
                     }
                     Grant::Evicted => Some(Response::Evicted(request.holder)),
@@ -101,7 +101,6 @@ impl Manager {
             self.leaderless_until = None;
             self.leases.lead(now);
         }
-        self.handovers.observe(&self.cluster, now);
         let present: Vec<Replica> = self.cluster.present().collect();
         for replica in self.leases.overdue(present.into_iter(), now) {
             self.apply(Command::Evict(replica));

@@ -104,7 +104,8 @@ impl Found {
         let setting = all().find(|setting| setting.name == name).expect("it is in the table");
         let from_flag = || {
             // Flags of a server are known to that verb only.
-            let verbs = [Some(flags), flags.subcommand_matches("server")];
+            let of_server = flags.subcommand().filter(|(verb, _)| *verb == "server");
+            let verbs = [Some(flags), of_server.map(|(_, flags)| flags)];
             let given = |flags: &ArgMatches| flags.try_get_one::<OsString>(name).ok().flatten().cloned();
             let text = verbs.into_iter().flatten().find_map(given)?;
             Some(Raw { text, origin: Origin::Flag })
