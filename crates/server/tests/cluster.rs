@@ -171,10 +171,10 @@ fn a_node_can_join_by_one_that_has_only_just_joined() {
     let listen = addresses[0].clone();
     let first = Server::start(Settings { listen, ..settings(directories[0].path(), &[]) }).unwrap();
     let servers = [first, second.join().unwrap(), third.join().unwrap()];
-    for server in servers {
+    for server in &servers {
         assert!(server.wait(Duration::from_secs(60), |status| status.is_ready));
-        server.stop().unwrap();
     }
+    servers.into_iter().for_each(|server| server.stop().unwrap());
 }
 
 /// Waits until somebody listens there, and so has opened its directories.
