@@ -10,11 +10,11 @@ use kit::Driver;
 use tempfile::TempDir;
 use tyr_net::Address;
 use tyr_proto::{
-    Outcome,
-    cluster::{ClassSettings, Fact},
+    ClassId, Outcome,
+    cluster::{ClassSettings, Command, Fact, Request},
 };
 use tyr_server::{Server, Settings, Timing};
-use tyr_types::ErrorKind;
+use tyr_types::{ErrorKind, KeyspaceName, KeyspaceSettings};
 
 fn settings(directory: &Path, join: &[Address]) -> Settings {
     Settings {
@@ -198,6 +198,29 @@ fn a_directory_of_another_cluster_is_refused() {
     assert_eq!(error.kind(), ErrorKind::Invalid);
     assert!(error.to_string().contains("belongs to cluster"), "{error}");
     ours.stop().unwrap();
+}
+
+#[test]
+fn a_server_that_cannot_keep_the_cluster_managers_journal_ends_and_says_why() {
+    kit::log();
+    let directory = tempfile::tempdir().unwrap();
+    let mut settings = settings(directory.path(), &[]);
+    settings.timing.manager.snapshot_after = 5;
+    let server = Server::start(settings).unwrap();
+    assert!(server.wait(Duration::from_secs(60), |status| status.is_ready));
+    let mut driver = Driver::new(&[server.address().clone()], 80);
+    // No other file can be begun there, which each snapshot does.
+    std::fs::remove_dir_all(directory.path().join("manager")).unwrap();
+    let has_ended = (0..500).any(|number: u32| {
+        let name = KeyspaceName::new(&format!("keyspace-{number}")).unwrap();
+        let settings = KeyspaceSettings::default();
+        let create = Command::CreateKeyspace { name, class: ClassId(0), seed: 5, settings };
+        driver.send_request(&Request::Command(create));
+        server.wait(Duration::from_millis(100), |status| status.has_ended)
+    });
+    assert!(has_ended, "it does not go on without its journal");
+    let error = server.stop().unwrap_err();
+    assert!(error.to_string().contains("journal"), "{error}");
 }
 
 #[test]
