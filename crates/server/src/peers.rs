@@ -86,10 +86,12 @@ impl Peers {
     /// elsewhere has not gone back to where it was before.
     pub fn learn(&self, node: NodeId, address: &Address) -> Option<Link> {
         let mut known = self.known.lock();
-        if let Some(peer) = known.peers.get_mut(&node)
-            && peer.registered.replace(address.clone()).as_ref() == Some(address)
-        {
-            return None;
+        if let Some(peer) = known.peers.get_mut(&node) {
+            // One that was met before anything was said of it may have moved since that was so.
+            let before = peer.registered.replace(address.clone());
+            if before.is_none_or(|before| before == *address) {
+                return None;
+            }
         }
         self.link_to(&mut known, node, address, Some(address.clone()))
     }
