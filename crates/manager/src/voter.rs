@@ -190,6 +190,19 @@ impl<S: Surroundings, J: Journal<S>> Voter<S, J> {
         self.raft.initialize(voters).await.map_err(io::Error::other)
     }
 
+    /// Waits until the voter has ended by itself, because its journal has failed, and says why. It answers nobody any more.
+    pub async fn ended(&self) -> io::Error {
+        let mut metrics = self.raft.metrics();
+        loop {
+            if let Err(fatal) = &metrics.borrow_and_update().running_state {
+                return io::Error::other(fatal.to_string());
+            }
+            if metrics.changed().await.is_err() {
+                return io::Error::other("the consensus has ended");
+            }
+        }
+    }
+
     /// Answers another voter. Any failure is silence.
     pub async fn answer(&self, request: Request<S>) -> Result<Response, NoAnswer> {
         let response = match request {

@@ -10,6 +10,7 @@ pub const CONSENSUS: Channel = Channel::ALL[0];
 /// From node to node, messages: packets of gossip.
 pub const GOSSIP: Channel = Channel::ALL[1];
 /// To any node, requests: encoded `tyr_proto::cluster::Request`s, each replied to by an encoded `tyr_proto::cluster::Response`, or never.
+/// From a node that has dialed another one, a message at the beginning: the encoded `tyr_proto::cluster::Address` at which it is reached.
 pub const MANAGER: Channel = Channel::ALL[2];
 /// To a node, messages: encoded `tyr_proto::message::Envelope`s. Back to a client, messages: encoded `tyr_proto::message::Answer`s.
 pub const DATA: Channel = Channel::ALL[3];

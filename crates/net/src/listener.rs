@@ -31,6 +31,7 @@ pub struct Listener {
     address: Address,
     me: Arc<Mutex<Introduction>>,
     closing: Arc<Notify>,
+    renamed: Arc<Notify>,
     task: Task,
 }
 
@@ -59,12 +60,12 @@ impl Listener {
     ) -> io::Result<Self> {
         let socket = Socket::bind(address).await?;
         let address = socket.address()?;
-        let closing = Arc::new(Notify::new());
+        let (closing, renamed) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
         let me = Arc::new(Mutex::new(me));
         let (running, links) = (JoinSet::new(), HashMap::new());
         let accepting = Accepting { me: me.clone(), handler, settings, running, links };
-        let task = Task::spawn(accepting.accept(socket, closing.clone()));
-        Ok(Listener { address, me, closing, task })
+        let task = Task::spawn(accepting.accept(socket, closing.clone(), renamed.clone()));
+        Ok(Listener { address, me, closing, renamed, task })
     }
 
     /// Where it listens, with the port that the system chose.
@@ -72,9 +73,11 @@ impl Listener {
         &self.address
     }
 
-    /// Says from now on that it is somebody else: a newcomer that has got its number.
+    /// Says from now on that it is somebody else: a newcomer that has got its number. The connections that there are end, after what was
+    /// handed in to them is sent: whoever dials again hears the new name.
     pub fn introduce(&self, me: Introduction) {
         *self.me.lock() = me;
+        self.renamed.notify_one();
     }
 
     /// Listens no longer, and ends the connections that there are after what was handed in to them is sent, each as long as anything of
@@ -86,7 +89,7 @@ impl Listener {
 }
 
 impl Accepting {
-    async fn accept(mut self, socket: Socket, closing: Arc<Notify>) {
+    async fn accept(mut self, socket: Socket, closing: Arc<Notify>, renamed: Arc<Notify>) {
         let connections_max = self.settings.connections_max;
         loop {
             tokio::select! {
@@ -101,6 +104,7 @@ impl Accepting {
                     Err(_) => sleep(self.settings.wait_min).await,
                 },
                 Some(ended) = self.running.join_next_with_id() => self.forget(&ended),
+                () = renamed.notified() => self.links.values().for_each(Link::close),
                 () = closing.notified() => break,
             }
         }

@@ -332,15 +332,16 @@ async fn a_socket_that_a_dead_process_left_is_replaced_and_a_live_one_is_not() {
 }
 
 #[tokio::test]
-async fn a_newcomer_that_has_got_its_number_says_so_to_whoever_dials_then() {
+async fn a_newcomer_that_has_got_its_number_says_so_to_whoever_dials_then_or_has_dialed() {
     let newcomer = Party::Newcomer { identity: 77 };
     let (handler, _there) = Ears::new();
     let me = Introduction { cluster: None, ..introduction(newcomer) };
     let listener = Listener::bind(&local(), me, handler, Settings::default()).await.unwrap();
     let nobodys = Introduction { cluster: None, ..introduction(CLIENT) };
-    let (_early, mut here) = dial_as(listener.address(), nobodys, Settings::default());
-    assert_eq!(here.open().await, newcomer);
+    let (_early, mut early) = dial_as(listener.address(), nobodys, Settings::default());
+    assert_eq!(early.open().await, newcomer);
     listener.introduce(introduction(NODE));
+    assert_eq!(early.open().await, NODE);
     let (_late, mut here) = dial(listener.address());
     assert_eq!(here.open().await, NODE);
 }

@@ -7,11 +7,16 @@ use std::{
     fmt::Write as _,
     fs::{self, File},
     io::{self, Write as _},
-    path::Path,
+    path::{Path, PathBuf},
+    sync::Arc,
 };
 
+use parking_lot::Mutex;
 use tyr_net::Address;
-use tyr_proto::{NodeId, cluster::ClusterId};
+use tyr_proto::{
+    NodeId,
+    cluster::{ClusterId, Identity},
+};
 use tyr_types::{Error, Result};
 
 /// What a node knows of itself.
@@ -21,6 +26,8 @@ pub(crate) struct Card {
     pub cluster: ClusterId,
     /// Its number there.
     pub node: NodeId,
+    /// What it calls itself: its directories are labelled with that.
+    pub identity: Identity,
     /// How many stores its partitions are spread over.
     pub shards: u32,
     /// Whether the cluster is known to have begun. If not, this node has yet to found it.
@@ -48,29 +55,62 @@ impl Card {
 
     /// Writes the card durably.
     pub fn save(&self, directory: &Path) -> Result<()> {
-        let write = || {
-            let new = directory.join(NEW);
-            let mut file = File::create(&new)?;
-            file.write_all(self.text().as_bytes())?;
-            file.sync_all()?;
-            fs::rename(&new, directory.join(NAME))?;
-            File::open(directory)?.sync_all()
-        };
-        let path = directory.join(NAME);
-        write().map_err(|error| Error::unavailable(format!("cannot write '{}': {error}", path.display())))
+        write_whole(directory, NAME, &self.text())
     }
 
     fn text(&self) -> String {
-        let Card { cluster, node, shards, is_founded, peers } = self;
+        let Card { cluster, node, identity, shards, is_founded, peers } = self;
         let mut text = format!(
-            "{FIRST}\ncluster {:032x}\nnode {}\nshards {shards}\nfounded {is_founded}\n",
-            cluster.0, node.0
+            "{FIRST}\ncluster {:032x}\nnode {}\nidentity {:032x}\nshards {shards}\nfounded {is_founded}\n",
+            cluster.0, node.0, identity.0
         );
         for (peer, address) in peers {
             writeln!(text, "peer {} {address}", peer.0).expect("text can be written to");
         }
         text
     }
+}
+
+/// A node's card and its file, which nobody else writes. Handles are equal.
+#[derive(Clone)]
+pub(crate) struct Keeper(Arc<Kept>);
+
+struct Kept {
+    directory: PathBuf,
+    card: Mutex<Card>,
+}
+
+impl Keeper {
+    /// Of a card that is in this directory.
+    pub fn new(directory: PathBuf, card: Card) -> Self {
+        Keeper(Arc::new(Kept { directory, card: Mutex::new(card) }))
+    }
+
+    /// What the card says.
+    pub fn card(&self) -> Card {
+        self.0.card.lock().clone()
+    }
+
+    /// Changes the card, and writes what it then says. Nothing is written meanwhile, so that the file never goes back. It may wait.
+    pub fn change(&self, change: impl FnOnce(&mut Card)) -> Result<()> {
+        let mut card = self.0.card.lock();
+        change(&mut card);
+        card.save(&self.0.directory)
+    }
+}
+
+/// Writes a file durably: whole, or not at all.
+pub(crate) fn write_whole(directory: &Path, name: &str, text: &str) -> Result<()> {
+    let write = || {
+        let new = directory.join(format!("{name}.new"));
+        let mut file = File::create(&new)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&new, directory.join(name))?;
+        File::open(directory)?.sync_all()
+    };
+    let path = directory.join(name);
+    write().map_err(|error| Error::unavailable(format!("cannot write '{}': {error}", path.display())))
 }
 
 fn parse(text: &str) -> Option<Card> {
@@ -80,6 +120,7 @@ fn parse(text: &str) -> Option<Card> {
     let mut value = |word: &str| lines.next()?.strip_prefix(word)?.strip_prefix(' ');
     let cluster = ClusterId(u128::from_str_radix(value("cluster")?, 16).ok()?);
     let node = NodeId(value("node")?.parse().ok()?);
+    let identity = Identity(u128::from_str_radix(value("identity")?, 16).ok()?);
     let shards = value("shards")?.parse().ok()?;
     let is_founded = value("founded")?.parse().ok()?;
     let peer = |line: &str| {
@@ -87,11 +128,10 @@ fn parse(text: &str) -> Option<Card> {
         Some((NodeId(number.parse().ok()?), address.parse().expect("any text is an address")))
     };
     let peers = lines.map(peer).collect::<Option<_>>()?;
-    Some(Card { cluster, node, shards, is_founded, peers })
+    Some(Card { cluster, node, identity, shards, is_founded, peers })
 }
 
 const NAME: &str = "node";
-const NEW: &str = "node.new";
 const FIRST: &str = "tyr-node 1";
 
 #[cfg(test)]
@@ -105,6 +145,7 @@ mod tests {
         Card {
             cluster: ClusterId(0xabc),
             node: NodeId(2),
+            identity: Identity(0xdef),
             shards: 4,
             is_founded: true,
             peers: peers.into_iter().collect(),
@@ -120,10 +161,32 @@ mod tests {
     }
 
     #[test]
+    fn whoever_changes_a_card_takes_nothing_back_that_another_one_wrote() {
+        let directory = tempfile::tempdir().unwrap();
+        let keeper = Keeper::new(
+            directory.path().into(),
+            Card { is_founded: false, peers: BTreeMap::new(), ..card() },
+        );
+        std::thread::scope(|scope| {
+            scope.spawn(|| keeper.change(|card| card.is_founded = true).unwrap());
+            for node in 1..9 {
+                let keeper = keeper.clone();
+                let met =
+                    move |card: &mut Card| drop(card.peers.insert(NodeId(node), "host:1".parse().unwrap()));
+                scope.spawn(move || keeper.change(met).unwrap());
+            }
+        });
+        let card = Card::load(directory.path()).unwrap().unwrap();
+        assert_eq!(card, keeper.card());
+        assert!(card.is_founded);
+        assert_eq!(card.peers.len(), 8);
+    }
+
+    #[test]
     fn a_card_that_is_cut_off_or_of_another_version_is_refused() {
         let whole = card().text();
         assert!(parse(&whole.replacen('1', "2", 1)).is_none());
-        for lines in 0..5 {
+        for lines in 0..6 {
             let cut: String = whole.lines().take(lines).map(|line| format!("{line}\n")).collect();
             assert!(parse(&cut).is_none(), "{cut}");
         }

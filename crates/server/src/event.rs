@@ -1,7 +1,9 @@
 //! What the membership's task hears of.
 
-use tokio::sync::mpsc;
-use tyr_net::{Address, Link};
+use std::sync::Arc;
+
+use tokio::sync::{mpsc, watch};
+use tyr_net::{Address, Link, Receipt};
 use tyr_proto::{
     NodeId,
     cluster::{ClusterId, Command, Request, Response},
@@ -12,8 +14,6 @@ use tyr_wire::connection::Party;
 /// Something that concerns the node as a member of its cluster.
 #[derive(Debug)]
 pub(crate) enum Event {
-    /// Somebody asks the cluster manager through this node, under a number.
-    Asked(Party, Link, u64, Request),
     /// The cluster manager answers this node; and who was asked.
     Answered(NodeId, Response),
     /// A packet of gossip.
@@ -22,29 +22,76 @@ pub(crate) enum Event {
     Report(Command),
     /// A client knows more than this node.
     Behind,
-    /// At an address of the settings is this node of this cluster, as far as it knows either.
+    /// At an address is this node of this cluster, as far as whoever is there knows either.
     Met(Address, Option<ClusterId>, Option<NodeId>),
+}
+
+/// A question to the cluster manager that somebody asks through this node. As long as it is kept, the bytes of its frame count as held here.
+#[derive(Debug)]
+pub(crate) struct Question {
+    pub party: Party,
+    pub link: Link,
+    /// Under which it is asked.
+    pub number: u64,
+    pub request: Request,
+    pub receipt: Receipt,
+}
+
+impl Question {
+    /// Whether a member of the cluster asks, and not a client or newcomer.
+    pub fn is_of_member(&self) -> bool {
+        matches!(self.party, Party::Node { .. })
+    }
 }
 
 /// Where events are told. Handles are equal.
 #[derive(Clone, Debug)]
 pub(crate) struct Events {
     sender: mpsc::Sender<Event>,
+    /// Questions of members, and of others: neither waits behind the other, nor behind what concerns the node itself.
+    members: mpsc::Sender<Question>,
+    others: mpsc::Sender<Question>,
     failed: mpsc::UnboundedSender<Error>,
+    stopped: Arc<watch::Sender<bool>>,
 }
 
 /// Where they are heard.
 pub(crate) struct Heard {
-    pub events: mpsc::Receiver<Event>,
+    pub told: Told,
     pub failed: mpsc::UnboundedReceiver<Error>,
+}
+
+/// What the membership hears.
+pub(crate) struct Told {
+    pub events: mpsc::Receiver<Event>,
+    pub members: mpsc::Receiver<Question>,
+    pub others: mpsc::Receiver<Question>,
+    /// Changes when the lease is to be given up. It waits behind nothing else.
+    pub stopped: watch::Receiver<bool>,
 }
 
 impl Events {
     /// Both ends.
     pub fn new() -> (Events, Heard) {
         let (sender, events) = mpsc::channel(EVENTS_MAX);
+        let (from_members, members) = mpsc::channel(QUESTIONS_MAX);
+        let (from_others, others) = mpsc::channel(QUESTIONS_MAX);
         let (failing, failed) = mpsc::unbounded_channel();
-        (Events { sender, failed: failing }, Heard { events, failed })
+        let (stopping, stopped) = watch::channel(false);
+        let tellers = Events {
+            sender,
+            members: from_members,
+            others: from_others,
+            failed: failing,
+            stopped: Arc::new(stopping),
+        };
+        (tellers, Heard { told: Told { events, members, others, stopped }, failed })
+    }
+
+    /// Asks something. What is too much is lost, and asked again.
+    pub fn ask(&self, question: Question) {
+        let queue = if question.is_of_member() { &self.members } else { &self.others };
+        let _lost = queue.try_send(question);
     }
 
     /// Tells of something. What is too much is lost, and comes again.
@@ -52,11 +99,19 @@ impl Events {
         let _lost = self.sender.try_send(event);
     }
 
+    /// The node is to give up its lease, and serves no more.
+    pub fn stop(&self) {
+        self.stopped.send_replace(true);
+    }
+
     /// The node cannot go on.
     pub fn fail(&self, error: Error) {
+        self.stop();
         let _ended = self.failed.send(error);
     }
 }
 
 /// The most events that wait.
 const EVENTS_MAX: usize = 4096;
+/// The most questions that wait, of members, and of others.
+const QUESTIONS_MAX: usize = 1024;

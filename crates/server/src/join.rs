@@ -20,34 +20,42 @@ pub(crate) fn greet(
     reception: &Arc<Reception>,
     settings: &tyr_net::Settings,
 ) -> Vec<(Address, Dialer)> {
-    let dial = |address: &Address| {
-        let greeter = Greeter { address: address.clone(), reception: reception.clone() };
-        // Without a cluster, so that one that belongs to another says so instead of refusing.
-        let me = Introduction::new(party, None);
-        (address.clone(), Dialer::new(address.clone(), me, Arc::new(greeter), settings.clone()))
-    };
+    let dial = |address: &Address| (address.clone(), dial(address, party, reception, settings));
     addresses.iter().map(dial).collect()
 }
 
-/// Registers with the cluster of one of these nodes. Waits until one of them is there.
+fn dial(address: &Address, party: Party, reception: &Arc<Reception>, settings: &tyr_net::Settings) -> Dialer {
+    let greeter = Greeter { address: address.clone(), reception: reception.clone() };
+    // Without a cluster, so that one that belongs to another says so instead of refusing.
+    let me = Introduction::new(party, None);
+    Dialer::new(address.clone(), me, Arc::new(greeter), settings.clone())
+}
+
+/// Registers with the cluster of one of the nodes at these addresses. Waits until one of them is there.
 pub(crate) async fn join(
-    dialers: &[(Address, Dialer)],
+    addresses: &[Address],
     registration: Command,
-    reception: &Reception,
+    reception: &Arc<Reception>,
+    settings: &tyr_net::Settings,
 ) -> Result<(ClusterId, NodeId)> {
-    let Command::Register { incarnation, .. } = registration else {
+    let Command::Register { incarnation, identity, .. } = registration else {
         return Err(Error::internal("a node joins by registering"));
     };
+    let party = Party::Newcomer { identity: identity.0 };
+    let mut dialers = greet(addresses, party, reception, settings);
     let request = Request::Register(Replica { node: NodeId(0), incarnation }, registration);
     loop {
-        for (address, dialer) in dialers {
+        for (address, dialer) in &mut dialers {
             let answer = reception.asking.ask(dialer.link(), &request);
             match timeout(PATIENCE, answer).await {
-                Ok(Ok((peer, Response::Registered(node)))) => {
-                    let unknown =
-                        || Error::internal(format!("{address} gives out numbers and knows no cluster"));
-                    return Ok((peer.cluster.map(ClusterId).ok_or_else(unknown)?, node));
-                }
+                Ok(Ok((peer, Response::Registered(node)))) => match peer.cluster {
+                    Some(cluster) => return Ok((ClusterId(cluster), node)),
+                    None => {
+                        // When it was dialed it was a newcomer itself. By now it can say what its cluster is.
+                        tracing::debug!(%address, "the node to join by has only just joined");
+                        *dialer = dial(address, party, reception, settings);
+                    }
+                },
                 Ok(Ok((_, Response::Evicted(_)))) => {
                     return Err(Error::denied(format!(
                         "the cluster at {address} does not take this node: it has left, or there are too many; use an empty directory"

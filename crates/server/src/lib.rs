@@ -9,11 +9,13 @@
 
 #![forbid(unsafe_code)]
 
+mod alarm;
 mod asking;
 mod card;
 mod event;
 mod http;
 mod join;
+mod label;
 mod membership;
 mod operator;
 mod peers;

@@ -4,7 +4,10 @@
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 
-use tokio::{sync::Semaphore, time::interval};
+use tokio::{
+    sync::{Semaphore, oneshot},
+    time::interval,
+};
 use tyr_manager::{Gossip, GossipEffect, Peer};
 use tyr_net::{Address, Dialer, Link, channels::GOSSIP};
 use tyr_node::{Member, Notice};
@@ -16,12 +19,13 @@ use tyr_proto::{
     encoding::to_bytes,
 };
 use tyr_types::{Error, KeyspaceId};
-use tyr_wire::connection::{Frame, Party};
+use tyr_wire::connection::Frame;
 
 use crate::{
+    alarm::Alarm,
     asking::reply,
-    card::Card,
-    event::Event,
+    card::Keeper,
+    event::{Event, Question, Told},
     peers::Peers,
     reception::Reception,
     shard::Mail,
@@ -38,7 +42,8 @@ pub(crate) struct Membership {
     pub peers: Arc<Peers>,
     pub reception: Arc<Reception>,
     pub state: Arc<State>,
-    pub card: Card,
+    pub cluster: ClusterId,
+    pub keeper: Keeper,
     pub directory: PathBuf,
     /// How long an answer of the cluster manager is waited for, in microseconds.
     pub patience: u64,
@@ -48,7 +53,9 @@ pub(crate) struct Membership {
     pub leader: Option<NodeId>,
     /// What was reported lately, and when.
     pub reported: BTreeMap<Vec<u8>, Time>,
-    pub serving: Arc<Semaphore>,
+    /// Questions that are being answered, of members, and of others.
+    pub serving_members: Arc<Semaphore>,
+    pub serving_others: Arc<Semaphore>,
     /// Connections to the nodes of the settings, until this one is ready.
     pub greeters: Vec<(Address, Dialer)>,
 }
@@ -96,16 +103,28 @@ impl Membership {
         Contact::new(nodes, first, patience)
     }
 
-    /// Serves as long as anybody can be heard.
-    pub async fn run(mut self, mut events: tokio::sync::mpsc::Receiver<Event>) {
+    /// Serves as long as anybody can be heard. Says when it has given up the lease, if it is to.
+    pub async fn run(mut self, mut told: Told, gave_up: oneshot::Sender<()>) {
+        let _alarm = Alarm::new("the membership", &self.reception.events);
+        let mut gave_up = Some(gave_up);
         let mut ticks = interval(TICK_EVERY);
         loop {
             tokio::select! {
-                event = events.recv() => match event {
+                // Whatever else there is waits: nothing may renew the lease of a node that has failed.
+                biased;
+                Ok(()) = told.stopped.changed(), if gave_up.is_some() => {
+                    self.member.stop();
+                    self.spread();
+                    // Nobody may wait for it.
+                    let _unheard = gave_up.take().map(|gave_up| gave_up.send(()));
+                }
+                _ = ticks.tick() => self.tick(),
+                event = told.events.recv() => match event {
                     Some(event) => self.handle(event),
                     None => return,
                 },
-                _ = ticks.tick() => self.tick(),
+                Some(question) = told.members.recv() => self.serve(question),
+                Some(question) = told.others.recv() => self.serve(question),
             }
         }
     }
@@ -116,7 +135,6 @@ impl Membership {
 
     fn handle(&mut self, event: Event) {
         match event {
-            Event::Asked(party, link, number, request) => self.serve(party, link, number, request),
             Event::Answered(from, response) => self.answered(from, response),
             Event::Gossip(packet) => {
                 self.gossip.handle_packet(&packet, now());
@@ -130,7 +148,8 @@ impl Membership {
 
     fn tick(&mut self) {
         let time = now();
-        if let Some(request) = self.member.handle_tick(time) {
+        let is_stuck = self.reception.mailboxes.iter().any(|mailbox| mailbox.is_stuck(time));
+        if !is_stuck && let Some(request) = self.member.handle_tick(time) {
             self.ask(request);
         }
         self.gossip.handle_timeout(time);
@@ -239,11 +258,13 @@ impl Membership {
             Ok(address) => address,
             Err(never) => match never {},
         };
-        self.link(node, &address)
+        let link = self.peers.learn(node, &address);
+        self.link(node, &address, link)
     }
 
-    fn link(&mut self, node: NodeId, address: &Address) -> bool {
-        let Some(link) = self.peers.learn(node, address) else { return false };
+    /// Tells the shards of a new link, if it is one.
+    fn link(&mut self, node: NodeId, address: &Address, link: Option<Link>) -> bool {
+        let Some(link) = link else { return false };
         tracing::info!(%node, %address, "a member is known");
         for mailbox in &self.reception.mailboxes {
             mailbox.put(Mail::Link(node, link.clone()));
@@ -252,18 +273,18 @@ impl Membership {
     }
 
     /// Writes down where the others are. What is not written is learned anew.
-    fn keep_card(&mut self) {
-        self.card.peers = self.peers.addresses();
-        let (card, directory) = (self.card.clone(), self.directory.clone());
+    fn keep_card(&self) {
+        let (keeper, peers) = (self.keeper.clone(), self.peers.clone());
         tokio::task::spawn_blocking(move || {
-            if let Err(error) = card.save(&directory) {
+            // Looked up by whoever writes, so that who writes last writes the newest.
+            if let Err(error) = keeper.change(|card| card.peers = peers.addresses()) {
                 tracing::warn!(%error, "cannot keep where the other members are");
             }
         });
     }
 
     fn met(&mut self, address: &Address, cluster: Option<ClusterId>, node: Option<NodeId>) {
-        let ours = self.card.cluster;
+        let ours = self.cluster;
         if let Some(theirs) = cluster.filter(|theirs| *theirs != ours) {
             self.reception.events.fail(Error::invalid(format!(
                 "the directory '{}' belongs to cluster {:032x}, but {address} to cluster {:032x}; check the addresses to join by, or \
@@ -272,11 +293,13 @@ impl Membership {
                 ours.0,
                 theirs.0
             )));
+            return;
         }
-        if let Some(node) = node.filter(|node| !self.peers.knows(*node))
-            && self.link(node, address)
-        {
+        let Some(node) = node else { return };
+        let link = self.peers.meet(node, address);
+        if self.link(node, address, link) {
             self.contact = Membership::contact(self.me(), &self.peers, self.leader, self.patience);
+            self.keep_card();
         }
     }
 
@@ -289,16 +312,20 @@ impl Membership {
         }
     }
 
-    /// Answers a request of somebody else, or carries it to the one who leads.
-    fn serve(&self, party: Party, link: Link, number: u64, request: Request) {
+    /// Answers a question of somebody else, or carries it to the one who leads.
+    fn serve(&self, question: Question) {
+        let is_of_member = question.is_of_member();
+        let serving = if is_of_member { &self.serving_members } else { &self.serving_others };
         // What is too much is asked again.
-        let Ok(permit) = self.serving.clone().try_acquire_owned() else { return };
+        let Ok(permit) = serving.clone().try_acquire_owned() else { return };
         let (voter, reception, peers) =
             (self.voting.voter.clone(), self.reception.clone(), self.peers.clone());
         // A voter hears nothing more when it ceases to be one; what this node has learned by its lease is newer then.
         let (me, leader, known) = (self.me(), self.leader, self.known.version);
         tokio::spawn(async move {
             let _permit = permit;
+            // Until it is answered, whoever asked can ask only so much more.
+            let Question { link, number, request, receipt: _receipt, .. } = question;
             let is_stale = matches!(request, Request::Ring(_)) && voter.look(Cluster::version) < known;
             let served = match is_stale {
                 true => Some(Response::Elsewhere(None)),
@@ -307,8 +334,7 @@ impl Membership {
             let Some(response) = served else { return };
             let Response::Elsewhere(other) = response else { return reply(&link, number, &response) };
             let other = other.or(leader).filter(|other| *other != me);
-            let is_node = matches!(party, Party::Node { .. });
-            match other.and_then(|other| peers.link(other)).filter(|_| !is_node) {
+            match other.and_then(|other| peers.link(other)).filter(|_| !is_of_member) {
                 Some(to) => reception.asking.carry(&to, &request, link, number),
                 None => reply(&link, number, &Response::Elsewhere(other)),
             }
@@ -355,5 +381,5 @@ const TICK_EVERY: Duration = Duration::from_millis(20);
 const REPORT_EVERY: u64 = 100_000;
 /// The most reports in that time; more are said again.
 const REPORTED_MAX: usize = 4096;
-/// The most requests of others that are being answered at once.
+/// The most questions that are being answered at once, of members, and of others.
 pub(crate) const SERVING_MAX: usize = 1024;

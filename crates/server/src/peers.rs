@@ -6,14 +6,20 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use parking_lot::Mutex;
-use tyr_net::{Address, Dialer, Handler, Link};
-use tyr_proto::{NodeId, Replica, cluster::ClusterId};
-use tyr_wire::connection::{Introduction, Limits, Party};
+use tyr_net::{Address, Dialer, End, Handler, Link, Received, channels::MANAGER};
+use tyr_proto::{
+    NodeId, Replica,
+    cluster::{self, ClusterId},
+    encoding::append_to,
+};
+use tyr_wire::connection::{self, Frame, Introduction, Limits, Party};
+
+use crate::reception::Reception;
 
 /// Links to all other members.
 pub(crate) struct Peers {
     cluster: ClusterId,
-    handler: Arc<dyn Handler>,
+    caller: Arc<Caller>,
     settings: tyr_net::Settings,
     known: Mutex<Known>,
 }
@@ -25,18 +31,46 @@ struct Known {
 
 struct Peer {
     address: Address,
+    /// Where the cluster manager last said that it is.
+    registered: Option<Address>,
     dialer: Dialer,
 }
 
+/// Takes what comes over connections to other members, and tells them where this node is.
+struct Caller {
+    address: cluster::Address,
+    reception: Arc<Reception>,
+}
+
+impl Handler for Caller {
+    fn opened(&self, link: &Link, peer: &connection::Peer) {
+        if let Some(frame) = Frame::message(MANAGER, |out| append_to(out, &self.address)) {
+            // With the next connection it is said again.
+            let _lost = link.send(frame);
+        }
+        self.reception.opened(link, peer);
+    }
+
+    fn received(&self, link: &Link, frame: Received<'_>) {
+        self.reception.received(link, frame);
+    }
+
+    fn closed(&self, link: &Link, peer: Option<&connection::Peer>, end: &End) {
+        self.reception.closed(link, peer, end);
+    }
+}
+
 impl Peers {
-    /// Nobody is known yet.
+    /// Nobody is known yet. The address is where this node is reached.
     pub fn new(
         cluster: ClusterId,
         me: Replica,
-        handler: Arc<dyn Handler>,
+        address: cluster::Address,
+        reception: Arc<Reception>,
         settings: tyr_net::Settings,
     ) -> Self {
-        Peers { cluster, handler, settings, known: Mutex::new(Known { me, peers: BTreeMap::new() }) }
+        let caller = Arc::new(Caller { address, reception });
+        Peers { cluster, caller, settings, known: Mutex::new(Known { me, peers: BTreeMap::new() }) }
     }
 
     /// How this node introduces itself.
@@ -48,23 +82,43 @@ impl Peers {
         Introduction { limits, ..Introduction::new(party, Some(cluster.0)) }
     }
 
-    /// A member is at an address. Returns the link to it if that is news.
+    /// The cluster manager says that a member is at an address. Returns the link to it if that is news: a member that has since been met
+    /// elsewhere has not gone back to where it was before.
     pub fn learn(&self, node: NodeId, address: &Address) -> Option<Link> {
         let mut known = self.known.lock();
+        if let Some(peer) = known.peers.get_mut(&node) {
+            // One that was met before anything was said of it may have moved since that was so.
+            let before = peer.registered.replace(address.clone());
+            if before.is_none_or(|before| before == *address) {
+                return None;
+            }
+        }
+        self.link_to(&mut known, node, address, Some(address.clone()))
+    }
+
+    /// A member has been met at an address. Returns the link to it if that is news.
+    pub fn meet(&self, node: NodeId, address: &Address) -> Option<Link> {
+        let mut known = self.known.lock();
+        let registered = known.peers.get(&node).and_then(|peer| peer.registered.clone());
+        self.link_to(&mut known, node, address, registered)
+    }
+
+    fn link_to(
+        &self,
+        known: &mut Known,
+        node: NodeId,
+        address: &Address,
+        registered: Option<Address>,
+    ) -> Option<Link> {
         let is_known = known.peers.get(&node).is_some_and(|peer| peer.address == *address);
         if is_known || node == known.me.node {
             return None;
         }
         let me = Introduction { wanted: Some(node.0), ..Peers::introduction(self.cluster, known.me) };
-        let dialer = Dialer::new(address.clone(), me, self.handler.clone(), self.settings.clone());
+        let dialer = Dialer::new(address.clone(), me, self.caller.clone(), self.settings.clone());
         let link = dialer.link().clone();
-        known.peers.insert(node, Peer { address: address.clone(), dialer });
+        known.peers.insert(node, Peer { address: address.clone(), registered, dialer });
         Some(link)
-    }
-
-    /// Whether a member's address is known.
-    pub fn knows(&self, node: NodeId) -> bool {
-        self.known.lock().peers.contains_key(&node)
     }
 
     /// A member has left for ever.

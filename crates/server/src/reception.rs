@@ -12,12 +12,17 @@ use tyr_net::{
     Address, End, Handler, Link, Received,
     channels::{CONSENSUS, DATA, GOSSIP, MANAGER},
 };
-use tyr_proto::{NodeId, SessionId, cluster::ClusterId, encoding::from_bytes, message::Envelope};
+use tyr_proto::{
+    NodeId, SessionId,
+    cluster::{self, ClusterId},
+    encoding::from_bytes,
+    message::Envelope,
+};
 use tyr_wire::connection::{Channel, Kind, Party, Peer};
 
 use crate::{
     asking::Asking,
-    event::{Event, Events},
+    event::{Event, Events, Question},
     shard::{Ending, Mail, Mailbox, place_of},
     voting::Voting,
 };
@@ -70,11 +75,29 @@ impl Reception {
             }
             (MANAGER, Kind::Request, party) => match from_bytes(body) {
                 Ok(request) => {
-                    self.events.tell(Event::Asked(party, link.clone(), header.request, request));
+                    let (link, number) = (link.clone(), header.request);
+                    self.events.ask(Question { party, link, number, request, receipt });
                     true
                 }
                 Err(_) => false,
             },
+            (MANAGER, Kind::Message, Party::Node { node, .. }) => {
+                match from_bytes::<cluster::Address>(body) {
+                    Ok(address) => {
+                        let address: Address = match address.as_str().parse() {
+                            Ok(address) => address,
+                            Err(never) => match never {},
+                        };
+                        self.events.tell(Event::Met(
+                            address,
+                            peer.cluster.map(ClusterId),
+                            Some(NodeId(node)),
+                        ));
+                        true
+                    }
+                    Err(_) => false,
+                }
+            }
             (MANAGER, Kind::Reply, _) => self.asking.replied(&peer, header.request, body),
             (DATA, Kind::Message, Party::Node { .. } | Party::Client { .. }) => {
                 match from_bytes::<Envelope>(body) {

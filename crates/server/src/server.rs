@@ -12,7 +12,10 @@ use std::{
     time::Duration,
 };
 
-use tokio::sync::{Semaphore, oneshot};
+use tokio::{
+    sync::{Semaphore, oneshot},
+    time::timeout,
+};
 use tyr_manager::{Gossip, Peer};
 use tyr_net::{Address, Listener};
 use tyr_node::{Journal, Member, Notice, Restored, Shard, Start};
@@ -20,15 +23,18 @@ use tyr_proto::{
     ClassId, Incarnation, Keyspaces, NodeId, Replica, RingVersion, ShardId,
     cluster::{self, ClassSettings, ClusterId, Command, Identity},
 };
+use tyr_store::Create;
 use tyr_types::{Error, Result};
 use tyr_wire::connection::{Introduction, Party};
 
 use crate::{
     Settings, Status,
-    card::Card,
-    event::Events,
+    alarm::Alarm,
+    card::{Card, Keeper},
+    event::{Events, Heard, Told},
     http,
     join::{greet, join},
+    label::{Label, Part},
     membership::{Membership, SERVING_MAX},
     peers::Peers,
     reception::Reception,
@@ -156,7 +162,7 @@ async fn run(
     mut stop: oneshot::Receiver<Ending>,
     tell: impl FnOnce(Started),
 ) -> Result<()> {
-    let (events, mut heard) = Events::new();
+    let (events, Heard { told, mut failed }) = Events::new();
     let starting = Starting::new(settings, events).await?;
     let settings = starting.settings.clone();
     let state = Arc::new(State::default());
@@ -166,7 +172,7 @@ async fn run(
         _ = &mut stop => return Ok(()),
     };
     let (node, cluster) = (card.node, card.cluster);
-    let mut running = starting.go(card, &state, heard.events).await?;
+    let running = starting.go(card, &state, told).await?;
     let http = match &settings.http {
         Some(address) => Some(http::serve(address, state.clone(), running.reception.clone()).await?),
         None => None,
@@ -177,15 +183,15 @@ async fn run(
     let failure = tokio::select! {
         end = &mut stop => match end {
             Ok(Ending::Stopped) => None,
-            Ok(Ending::Killed) | Err(_) => return running.end(Ending::Killed).await,
+            Ok(Ending::Killed) | Err(_) => return running.end(Ending::Killed, Duration::MAX).await,
         },
-        error = heard.failed.recv() => error,
-        _ = &mut running.membership => Some(Error::internal("the membership has panicked; please report it")),
+        error = failed.recv() => error,
     };
     if let Some(error) = &failure {
         tracing::error!(%error, "the server cannot go on");
     }
-    let ended = running.end(Ending::Stopped).await;
+    let patience = if failure.is_some() { FAILED_MAX } else { Duration::MAX };
+    let ended = running.end(Ending::Stopped, patience).await;
     tracing::info!("stopped");
     failure.map_or(ended, Err)
 }
@@ -207,19 +213,9 @@ impl Starting {
             open_failure(&error).context(format_args!("directory '{}'", settings.directory.display()))
         };
         std::fs::create_dir_all(&settings.directory).map_err(failed)?;
-        if let Some(card) =
-            Card::load(&settings.directory)?.filter(|card| card.shards != settings.shards.get())
-        {
-            return Err(Error::invalid(format!(
-                "the directory '{}' was made for {} shards, not {}; a node keeps their number",
-                settings.directory.display(),
-                card.shards,
-                settings.shards
-            )));
-        }
-        let open = |directory: PathBuf| Target::open(&directory, settings.io, settings.store.clone());
-        let targets = settings.shard_directories().into_iter().map(open).collect::<Result<Vec<Target>>>()?;
-        let Start { identity, number } = Start::count(&targets[0].store, Identity(random_bits()))?;
+        let card = Card::load(&settings.directory)?;
+        let (targets, start) = settings.open_targets(card.as_ref(), &events)?;
+        let Start { identity, number } = start;
         let (mailboxes, inboxes) = targets.iter().map(|_| Mailbox::new()).unzip();
         let reception = Arc::new(Reception::new(mailboxes, events));
         let newcomer = Introduction::new(Party::Newcomer { identity: identity.0 }, None);
@@ -254,13 +250,12 @@ impl Starting {
         let card = if self.settings.join.is_empty() {
             let cluster = ClusterId(random_bits());
             tracing::info!(cluster = %format_args!("{:032x}", cluster.0), "founding a cluster");
-            Card { cluster, node: NodeId(1), shards, is_founded: false, peers }
+            Card { cluster, node: FOUNDER, identity: self.identity, shards, is_founded: false, peers }
         } else {
-            let party = Party::Newcomer { identity: self.identity.0 };
-            let dialers = greet(&self.settings.join, party, &self.reception, &net_settings());
             let registration = self.registration()?;
-            let (cluster, node) = join(&dialers, registration, &self.reception).await?;
-            Card { cluster, node, shards, is_founded: true, peers }
+            let (cluster, node) =
+                join(&self.settings.join, registration, &self.reception, &net_settings()).await?;
+            Card { cluster, node, identity: self.identity, shards, is_founded: true, peers }
         };
         card.save(&self.settings.directory)?;
         Ok(card)
@@ -273,15 +268,12 @@ impl Starting {
     }
 
     /// Starts everything.
-    async fn go(
-        self,
-        card: Card,
-        state: &Arc<State>,
-        events: tokio::sync::mpsc::Receiver<crate::event::Event>,
-    ) -> Result<Running> {
+    async fn go(self, card: Card, state: &Arc<State>, told: Told) -> Result<Running> {
         let me = Replica { node: card.node, incarnation: Incarnation::of(self.start, 0) };
         self.listener.introduce(Peers::introduction(card.cluster, me));
-        let peers = Arc::new(Peers::new(card.cluster, me, self.reception.clone(), net_settings()));
+        let address = self.member_settings()?.address;
+        let peers = Peers::new(card.cluster, me, address, self.reception.clone(), net_settings());
+        let peers = Arc::new(peers);
         let links =
             card.peers.iter().filter_map(|(node, address)| Some((*node, peers.learn(*node, address)?)));
         let links: BTreeMap<_, _> = links.collect();
@@ -293,6 +285,7 @@ impl Starting {
             card.cluster,
             timing.manager,
             peers.clone(),
+            Alarm::new("tyr-voter", &self.reception.events),
         )
         .await?;
         *self.reception.voting.write() = Some(voting.clone());
@@ -301,16 +294,18 @@ impl Starting {
         let greeters = greet(&self.settings.join, party, &self.reception, &net_settings());
         let patience = micros(timing.patience);
         let gossiper = Peer { node: card.node, incarnation: Incarnation(u64::from(self.start)), revival: 0 };
+        let keeper = Keeper::new(self.settings.directory.clone(), card.clone());
         if card.node == FOUNDER {
             let founding = found(
                 voting.clone(),
                 self.identity,
                 self.settings.class,
-                card.clone(),
-                self.settings.directory.clone(),
+                keeper.clone(),
+                self.reception.events.clone(),
             );
             tokio::spawn(founding);
         }
+        tokio::spawn(watch(voting.clone(), self.reception.events.clone()));
         let membership = Membership {
             member,
             gossip: Gossip::new(gossiper, timing.gossip, random()),
@@ -319,13 +314,15 @@ impl Starting {
             peers,
             reception: self.reception.clone(),
             state: state.clone(),
-            card,
+            cluster: card.cluster,
+            keeper,
             directory: self.settings.directory.clone(),
             patience,
             known: Default::default(),
             leader: None,
             reported: BTreeMap::new(),
-            serving: Arc::new(Semaphore::new(SERVING_MAX)),
+            serving_members: Arc::new(Semaphore::new(SERVING_MAX)),
+            serving_others: Arc::new(Semaphore::new(SERVING_MAX)),
             greeters,
         };
         let (reception, listener, limits) = (self.reception, self.listener, self.settings.limits);
@@ -340,8 +337,9 @@ impl Starting {
             let runner = Runner { shard, journal, target, inbox, mailboxes, events, links: links.clone() };
             shards.push(runner.start(place)?);
         }
-        let membership = tokio::spawn(membership.run(events));
-        Ok(Running { reception, listener, shards, membership })
+        let (gives_up, gave_up) = oneshot::channel();
+        tokio::spawn(membership.run(told, gives_up));
+        Ok(Running { reception, listener, gave_up, shards })
     }
 }
 
@@ -349,13 +347,20 @@ impl Starting {
 struct Running {
     reception: Arc<Reception>,
     listener: Listener,
+    /// The membership has given up the lease.
+    gave_up: oneshot::Receiver<()>,
     shards: Vec<JoinHandle<Result<()>>>,
-    membership: tokio::task::JoinHandle<()>,
 }
 
 impl Running {
-    /// Serves nobody any more. If it is stopped it makes durable what was taken, and sends what there is to send.
-    async fn end(self, end: Ending) -> Result<()> {
+    /// Serves nobody any more. If it is stopped it makes durable what was taken, and sends what there is to send. Its shards are waited for
+    /// so long at most.
+    async fn end(self, end: Ending, patience: Duration) -> Result<()> {
+        self.reception.events.stop();
+        if end == Ending::Stopped {
+            // If the membership has died, nobody renews the lease.
+            let _died = timeout(GIVE_UP_MAX, self.gave_up).await;
+        }
         let last: Arc<[Notice]> = Arc::new([Notice::Lease(None)]);
         for mailbox in &self.reception.mailboxes {
             mailbox.put(Mail::Notices(None, last.clone()));
@@ -370,7 +375,10 @@ impl Running {
             });
             ended.collect::<Result<Vec<()>>>().map(drop)
         });
-        let ended = joined.await.map_err(|_| Error::internal("the shards could not be waited for"))?;
+        let ended = match timeout(patience, joined).await {
+            Ok(joined) => joined.map_err(|_| Error::internal("the shards could not be waited for"))?,
+            Err(_) => Err(Error::unavailable("a shard is stuck; check its device")),
+        };
         if end == Ending::Stopped {
             self.listener.close().await;
         }
@@ -378,30 +386,89 @@ impl Running {
     }
 }
 
+/// The node cannot go on without its voter, which ends when it cannot keep what it promises.
+async fn watch(voting: Voting, events: Events) {
+    let reason = voting.voter.ended().await;
+    events.fail(Error::unavailable(format!(
+        "the cluster manager's journal keeps nothing any more: {reason}; check its device, and start the node again"
+    )));
+}
+
 /// Begins the cluster if it has not begun, and makes its class.
-async fn found(voting: Voting, identity: Identity, class: ClassSettings, mut card: Card, directory: PathBuf) {
+async fn found(voting: Voting, identity: Identity, class: ClassSettings, keeper: Keeper, events: Events) {
     let voter = &voting.voter;
+    let card = keeper.card();
     if !card.is_founded {
         // One that has begun refuses.
         let _begun_before = voter.found([card.node].into()).await;
         while voter.look(cluster::Cluster::version) == RingVersion(0) {
-            let _again = voter.propose(Command::Found(vec![identity])).await;
+            if let Ok(Err(refusal)) = voter.propose(Command::Found(vec![identity])).await
+                && voter.look(cluster::Cluster::version) == RingVersion(0)
+            {
+                return events.fail(Error::internal(format!("the cluster cannot be founded: {refusal:?}")));
+            }
             tokio::time::sleep(PAUSE).await;
         }
-        card.is_founded = true;
-        if let Err(error) = card.save(&directory) {
+        let kept = tokio::task::spawn_blocking(move || keeper.change(|card| card.is_founded = true)).await;
+        if let Ok(Err(error)) = kept {
             tracing::warn!(%error, "cannot keep that the cluster was founded");
         }
     }
     while voter.look(|cluster| cluster.class(ClassId(0)).is_none()) {
-        if voter.leading_term().is_some() {
-            let _again = voter.propose(Command::CreateClass(ClassId(0), class)).await;
+        if voter.leading_term().is_some()
+            && let Ok(Err(refusal)) = voter.propose(Command::CreateClass(ClassId(0), class)).await
+            && voter.look(|cluster| cluster.class(ClassId(0)).is_none())
+        {
+            return events.fail(Error::invalid(format!("the class cannot be made: {refusal:?}")));
         }
         tokio::time::sleep(PAUSE).await;
     }
 }
 
 impl Settings {
+    /// Opens every store, and counts the start. Once the node belongs to a cluster, none is made, and each has to be the one that it was.
+    fn open_targets(&self, card: Option<&Card>, events: &Events) -> Result<(Vec<Target>, Start)> {
+        let shards = self.shards.get();
+        if let Some(card) = card.filter(|card| card.shards != shards) {
+            return Err(Error::invalid(format!(
+                "the directory '{}' was made for {} shards, not {shards}; a node keeps their number",
+                self.directory.display(),
+                card.shards,
+            )));
+        }
+        let stores = (0..shards).map(|number| Part::Shard(number, shards)).zip(self.shard_directories());
+        let parts: Vec<_> = stores.chain([(Part::Manager, self.directory.join(MANAGER))]).collect();
+        if let Some(&Card { identity, .. }) = card {
+            parts
+                .iter()
+                .try_for_each(|(part, directory)| Label { identity, part: *part }.expect(directory))?;
+        }
+        let create = if card.is_some() { Create::Never } else { Create::IfMissing };
+        let open = |(_, directory): &(_, PathBuf)| {
+            Target::open(directory, self.io, create, self.store.clone(), events)
+        };
+        let (manager, stores) = parts.split_last().expect("the manager's journal is one");
+        let targets = stores.iter().map(open).collect::<Result<Vec<Target>>>()?;
+        let start = Start::count(&targets[0].store, Identity(random_bits()))?;
+        match card {
+            Some(card) if card.identity != start.identity => {
+                return Err(Error::invalid(format!(
+                    "the store '{}' is another node's; put the directories back where they were",
+                    stores[0].1.display()
+                )));
+            }
+            Some(_) => {}
+            None => {
+                std::fs::create_dir_all(&manager.1).map_err(|error| open_failure(&error))?;
+                let identity = start.identity;
+                parts
+                    .iter()
+                    .try_for_each(|(part, directory)| Label { identity, part: *part }.give(directory))?;
+            }
+        }
+        Ok((targets, start))
+    }
+
     /// The directory of each shard's store: on the targets in turn.
     fn shard_directories(&self) -> Vec<PathBuf> {
         let own = [self.directory.clone()];
@@ -426,3 +493,7 @@ const MANAGER: &str = "manager";
 /// Threads for connections, the cluster manager, and gossip.
 const WORKERS: usize = 2;
 const PAUSE: Duration = Duration::from_millis(20);
+/// The membership has given up the lease within this time, unless it has died.
+const GIVE_UP_MAX: Duration = Duration::from_secs(1);
+/// After a failure shards are waited for this long: longer than one takes that has not failed.
+const FAILED_MAX: Duration = Duration::from_secs(15);

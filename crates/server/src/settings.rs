@@ -1,6 +1,6 @@
 //! How a server is started.
 
-use std::{num::NonZeroU32, path::PathBuf, time::Duration};
+use std::{net::IpAddr, num::NonZeroU32, path::PathBuf, time::Duration};
 
 use tyr_manager::GossipTiming;
 use tyr_net::Address;
@@ -79,8 +79,22 @@ impl Settings {
                 self.shards
             )));
         }
+        let told = self.advertise.as_ref().unwrap_or(&self.listen);
+        if is_everywhere(told) {
+            return Err(Error::invalid(format!(
+                "nobody can reach this node at {told}, which is every address of this machine; set an address to advertise"
+            )));
+        }
         Ok(())
     }
+}
+
+/// Whether it means all addresses of a machine: one can listen there, but not be found.
+fn is_everywhere(address: &Address) -> bool {
+    let Address::Tcp(address) = address else { return false };
+    let host = address.rsplit_once(':').map_or(address.as_str(), |(host, _)| host);
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    host.is_empty() || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_unspecified())
 }
 
 /// How long things take. The same on all nodes.
@@ -145,3 +159,30 @@ fn upkeep(plan_every: u64) -> UpkeepTerms {
 
 /// The most threads that work on partitions.
 const SHARDS_MAX: u32 = 1024;
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+    use tyr_types::ErrorKind;
+
+    use super::*;
+
+    #[test]
+    fn a_node_that_listens_everywhere_has_to_say_where_it_is() {
+        let at = |listen: &str, advertise: Option<&str>| {
+            let address = |text: &str| text.parse::<Address>().unwrap();
+            let (listen, advertise) = (address(listen), advertise.map(address));
+            Settings { listen, advertise, ..Settings::new("anywhere") }.check()
+        };
+        for everywhere in ["0.0.0.0:7000", "[::]:7000", ":7000"] {
+            let error = at(everywhere, None).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Invalid);
+            assert!(error.to_string().contains("advertise"), "{error}");
+            at("127.0.0.1:7000", Some(everywhere)).unwrap_err();
+            at(everywhere, Some("host:7000")).unwrap();
+        }
+        at("127.0.0.1:0", None).unwrap();
+        at("unix:/socket", None).unwrap();
+    }
+}

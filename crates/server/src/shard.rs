@@ -8,7 +8,7 @@ use std::{
     collections::BTreeMap,
     sync::{
         Arc,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
         mpsc::{Receiver, RecvTimeoutError, Sender, channel},
     },
     task::{Context, Poll, Wake, Waker},
@@ -19,7 +19,7 @@ use std::{
 use tyr_net::{Link, Receipt, channels::DATA};
 use tyr_node::{Journal, Notice, Shard};
 use tyr_proto::{
-    ClassId, Keyspaces, NodeId, Output, PartitionId, RingVersion, SessionId,
+    ClassId, Keyspaces, NodeId, Output, PartitionId, RingVersion, SessionId, Time,
     cluster::{Command, Fact},
     encoding::append_to,
     message::{Envelope, Message},
@@ -28,6 +28,7 @@ use tyr_types::{Durability, Error, Result};
 use tyr_wire::connection::{Frame, Unsent};
 
 use crate::{
+    alarm::Alarm,
     event::{Event, Events},
     surroundings::now,
     target::Target,
@@ -67,18 +68,31 @@ pub(crate) struct Mailbox {
     sender: Sender<Mail>,
     /// Messages of this node to itself that wait.
     own: Arc<AtomicUsize>,
+    /// When the shard was last seen to go on, in microseconds; zero before it has begun.
+    seen: Arc<AtomicU64>,
 }
 
 impl Mailbox {
     /// A mailbox, and its other end.
     pub fn new() -> (Mailbox, Receiver<Mail>) {
         let (sender, receiver) = channel();
-        (Mailbox { sender, own: Arc::default() }, receiver)
+        (Mailbox { sender, own: Arc::default(), seen: Arc::default() }, receiver)
     }
 
     /// Puts something in. It is lost if the shard has ended.
     pub fn put(&self, mail: Mail) {
         let _lost = self.sender.send(mail);
+    }
+
+    /// Whether the shard has begun and then has not gone on for so long that it may be stuck, in its disk for instance.
+    pub fn is_stuck(&self, now: Time) -> bool {
+        let seen = self.seen.load(Ordering::Relaxed);
+        seen > 0 && now.since(Time(seen)) > STUCK_AFTER
+    }
+
+    /// The shard goes on.
+    fn beat(&self, now: Time) {
+        self.seen.store(now.0.max(1), Ordering::Relaxed);
     }
 
     /// Puts in a message of this node to itself.
@@ -87,17 +101,6 @@ impl Mailbox {
             self.put(Mail::Message(envelope, None));
         } else {
             self.own.fetch_sub(1, Ordering::Relaxed);
-        }
-    }
-}
-
-/// Ends the server if the shard's thread panics: nobody else can do its work, and others can only when the node's lease is over.
-struct Alarm(Events, usize);
-
-impl Drop for Alarm {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            self.0.fail(Error::internal(format!("shard {} has panicked; please report it", self.1)));
         }
     }
 }
@@ -148,7 +151,8 @@ impl Runner {
     }
 
     fn run(self, place: usize) -> Result<()> {
-        let _alarm = Alarm(self.events.clone(), place);
+        // Dropped last, so that it hears of a panic wherever that is.
+        let _alarm = Alarm::new(format!("tyr-shard-{place}"), &self.events);
         let Runner { shard, journal, target, inbox, mailboxes, events, links } = self;
         let waker = Waker::from(Arc::new(Bell(mailboxes[place].clone())));
         let mut running = Running {
@@ -193,6 +197,7 @@ impl Running {
                 Err(RecvTimeoutError::Disconnected) => return Ending::Killed,
             }
             let time = now();
+            self.mailboxes[self.place].beat(time);
             if time >= tick_at {
                 if time >= room_at {
                     let is_short = target.disk.space().is_ok_and(|space| space.free < ROOM_MIN);
@@ -387,9 +392,27 @@ const TICK_EVERY: u64 = 10_000;
 const ROOM_EVERY: u64 = 1_000_000;
 /// A device with less free space takes no more than what has been promised, in bytes.
 const ROOM_MIN: u64 = 64 << 20;
+/// A shard that has not gone on for as long is taken to be stuck, in microseconds: the node asks for no lease meanwhile.
+const STUCK_AFTER: u64 = 5_000_000;
 /// As much mail is taken before what it led to is written and sent.
 const BATCH: usize = 1024;
 /// The most messages of a node to itself that wait in a mailbox.
 const OWN_MAX: usize = 1 << 16;
 /// A shard that is to stop waits at most this long for its disk, in microseconds.
 const FINISH_MAX: u64 = 10_000_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shard_that_does_not_go_on_is_stuck_until_it_does() {
+        let (mailbox, _inbox) = Mailbox::new();
+        assert!(!mailbox.is_stuck(Time(STUCK_AFTER * 2)), "one that has not begun is not");
+        mailbox.beat(Time(10));
+        assert!(!mailbox.is_stuck(Time(10 + STUCK_AFTER)));
+        assert!(mailbox.is_stuck(Time(11 + STUCK_AFTER)));
+        mailbox.beat(Time(11 + STUCK_AFTER));
+        assert!(!mailbox.is_stuck(Time(11 + STUCK_AFTER)));
+    }
+}

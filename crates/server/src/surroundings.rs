@@ -1,6 +1,7 @@
 //! Tasks, the clock, and random numbers of a real process.
 //!
-//! The clock is the system's monotonic one, and counts from when the process first asked. All servers of a process share it.
+//! The clock is the system's monotonic one that also counts while the machine sleeps: a lease runs out meanwhile, for the others do not sleep.
+//! It counts from when the process first asked. All servers of a process share it.
 
 use std::{
     hash::{BuildHasher, Hasher, RandomState},
@@ -8,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use tokio::time::{Instant, Sleep};
+use tokio::time::Sleep;
 use tyr_manager::Surroundings;
 use tyr_proto::Time;
 
@@ -28,7 +29,7 @@ impl Surroundings for Here {
     }
 
     fn sleep_until(time: Time) -> Sleep {
-        tokio::time::sleep_until(beginning() + Duration::from_micros(time.0))
+        tokio::time::sleep(Duration::from_micros(time.since(now())))
     }
 
     fn random() -> u64 {
@@ -38,7 +39,18 @@ impl Surroundings for Here {
 
 /// What the clock shows.
 pub(crate) fn now() -> Time {
-    Time(u64::try_from(beginning().elapsed().as_micros()).unwrap_or(u64::MAX))
+    static BEGINNING: OnceLock<u64> = OnceLock::new();
+    let shown = clock();
+    // Never zero, which is before everything.
+    Time(shown.saturating_sub(*BEGINNING.get_or_init(|| shown)) + 1)
+}
+
+/// The system's clock, in microseconds.
+fn clock() -> u64 {
+    let time = rustix::time::clock_gettime(CLOCK);
+    let seconds = u64::try_from(time.tv_sec).expect("the clock counts from when the machine was started");
+    let nanos = u64::try_from(time.tv_nsec).expect("a part of a second is not negative");
+    seconds * 1_000_000 + nanos / 1_000
 }
 
 /// A random number: a hash under a key that the standard library draws from the system.
@@ -51,8 +63,7 @@ pub(crate) fn random_bits() -> u128 {
     u128::from(random()) << 64 | u128::from(random())
 }
 
-/// A moment before every other one that is asked for.
-fn beginning() -> Instant {
-    static BEGINNING: OnceLock<Instant> = OnceLock::new();
-    *BEGINNING.get_or_init(Instant::now)
-}
+#[cfg(any(target_os = "linux", target_os = "android"))]
+const CLOCK: rustix::time::ClockId = rustix::time::ClockId::Boottime;
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+const CLOCK: rustix::time::ClockId = rustix::time::ClockId::Monotonic;

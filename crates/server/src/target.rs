@@ -17,6 +17,8 @@ use tyr_os::{IoMode, OsClock, OsDisk, OsOptions};
 use tyr_store::{Create, Maintained, Options, Store};
 use tyr_types::{Error, Result};
 
+use crate::{alarm::Alarm, event::Events};
+
 /// A store that is open. Dropped without [`Target::close`], it is as if the process had been killed.
 pub(crate) struct Target {
     pub store: Arc<Store>,
@@ -34,24 +36,36 @@ struct Stop {
 }
 
 impl Target {
-    /// Opens the store in a directory, or makes one.
-    pub fn open(directory: &Path, io: IoMode, options: Options) -> Result<Target> {
-        let disk =
-            OsDisk::open(directory, OsOptions { create: true, io }).map_err(|error| open_failure(&error))?;
+    /// Opens the store in a directory, or makes one if that is wanted.
+    pub fn open(
+        directory: &Path,
+        io: IoMode,
+        create: Create,
+        options: Options,
+        events: &Events,
+    ) -> Result<Target> {
+        let is_new = create != Create::Never;
+        let disk = OsDisk::open(directory, OsOptions { create: is_new, io })
+            .map_err(|error| open_failure(&error))?;
         let disk: Arc<dyn Disk> = disk;
         let clock = Arc::new(OsClock::new());
-        let store = Store::open(disk.clone(), clock, Create::IfMissing, options)
+        let store = Store::open(disk.clone(), clock, create, options)
             .map_err(|error| error.context(format!("store '{}'", directory.display())))?;
         let (store, stop) = (Arc::new(store), Arc::new(Stop::default()));
         let mut target = Target { store: store.clone(), disk, stop: stop.clone(), threads: Vec::new() };
         let (driven, until) = (store.clone(), stop.clone());
-        target.spawn("tyr-commit", move || driven.drive_commits(&until.commits))?;
-        target.spawn("tyr-maintain", move || maintain(&store, &stop))?;
+        target.spawn("tyr-commit", events, move || driven.drive_commits(&until.commits))?;
+        target.spawn("tyr-maintain", events, move || maintain(&store, &stop))?;
         Ok(target)
     }
 
-    fn spawn(&mut self, name: &str, body: impl FnOnce() + Send + 'static) -> Result<()> {
-        let spawned = std::thread::Builder::new().name(name.into()).spawn(body);
+    fn spawn(&mut self, name: &str, events: &Events, body: impl FnOnce() + Send + 'static) -> Result<()> {
+        let alarm = Alarm::new(name, events);
+        let watched = move || {
+            let _alarm = alarm;
+            body();
+        };
+        let spawned = std::thread::Builder::new().name(name.into()).spawn(watched);
         let thread =
             spawned.map_err(|error| Error::unavailable(format!("cannot start a thread: {error}")))?;
         self.threads.push(thread);

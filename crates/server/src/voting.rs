@@ -1,7 +1,15 @@
 //! The voter of this node: its journal on a disk of its own, and what carries its questions to others.
 
-use std::{io, path::Path, sync::Arc};
+use std::{
+    io,
+    path::Path,
+    sync::{
+        Arc,
+        mpsc::{Receiver, Sender, channel},
+    },
+};
 
+use tokio::sync::oneshot;
 use tyr_manager::{Change, DiskJournal, Exchange, Journal, Kept, Post, Timing, Voter, VoterId};
 use tyr_net::channels::CONSENSUS;
 use tyr_os::{IoMode, OsDisk, OsOptions};
@@ -10,6 +18,7 @@ use tyr_types::{Error, Result};
 use tyr_wire::connection::Frame;
 
 use crate::{
+    alarm::Alarm,
     peers::Peers,
     surroundings::{Here, random},
 };
@@ -21,22 +30,63 @@ pub(crate) struct Voting {
     exchange: Exchange<Mailer>,
 }
 
-/// A journal that syncs on threads that may wait.
+/// A journal that one thread writes, in the order of the calls: no task waits for a disk.
 #[derive(Clone)]
-pub(crate) struct Synced(DiskJournal<Here>);
+pub(crate) struct Synced {
+    journal: DiskJournal<Here>,
+    writer: Sender<Write>,
+}
+
+/// A change to keep, and who waits for that.
+type Write = (Change<Here>, oneshot::Sender<io::Result<()>>);
+
+impl Synced {
+    fn new(journal: DiskJournal<Here>, alarm: Alarm) -> io::Result<Self> {
+        let (writer, writes) = channel();
+        let written = journal.clone();
+        let body = move || {
+            let _alarm = alarm;
+            keep_all(&written, &writes);
+        };
+        std::thread::Builder::new().name("tyr-voter".into()).spawn(body)?;
+        Ok(Synced { journal, writer })
+    }
+}
+
+/// Keeps changes until nobody is left who could want that. What has come meanwhile is synced together.
+fn keep_all(journal: &DiskJournal<Here>, writes: &Receiver<Write>) {
+    while let Ok(first) = writes.recv() {
+        let mut waiting = Vec::new();
+        for (change, waiter) in std::iter::once(first).chain(writes.try_iter().take(BATCH)) {
+            match journal.write(change) {
+                Ok(()) => waiting.push(waiter),
+                // Whoever waited may be gone, here and below.
+                Err(error) => drop(waiter.send(Err(error))),
+            }
+        }
+        let synced = journal.sync();
+        for waiter in waiting {
+            let told = synced.as_ref().map_err(|error| io::Error::new(error.kind(), error.to_string()));
+            let _gone = waiter.send(told.copied());
+        }
+    }
+}
 
 impl Journal<Here> for Synced {
     fn load(&self) -> io::Result<Kept<Here>> {
-        self.0.load()
+        self.journal.load()
     }
 
     async fn keep(&self, change: Change<Here>) -> io::Result<()> {
-        // Written here, so that changes have the order of the calls.
-        self.0.write(change)?;
-        let journal = self.0.clone();
-        tokio::task::spawn_blocking(move || journal.sync()).await.map_err(io::Error::other)?
+        let ended = || io::Error::other("the thread that writes the journal has ended");
+        let (waiter, kept) = oneshot::channel();
+        self.writer.send((change, waiter)).map_err(|_| ended())?;
+        kept.await.map_err(|_| ended())?
     }
 }
+
+/// As many changes are kept by one sync.
+const BATCH: usize = 256;
 
 /// Posts to other voters. What is for one whose address is not known is lost, and asked again.
 #[derive(Clone)]
@@ -60,6 +110,7 @@ impl Voting {
         cluster: ClusterId,
         timing: Timing,
         peers: Arc<Peers>,
+        alarm: Alarm,
     ) -> Result<Voting> {
         let failed = |error: io::Error| {
             let message = format!("the cluster manager's journal in '{}': {error}", directory.display());
@@ -69,7 +120,7 @@ impl Voting {
             }
         };
         let disk = OsDisk::open(directory, OsOptions { create: true, io }).map_err(failed)?;
-        let journal = Synced(DiskJournal::open(disk).map_err(failed)?);
+        let journal = Synced::new(DiskJournal::open(disk).map_err(failed)?, alarm).map_err(failed)?;
         let exchange = Exchange::new(Mailer(peers), random());
         let voter = Voter::start(node, cluster, timing, journal, exchange.clone()).await.map_err(failed)?;
         Ok(Voting { voter, exchange })

@@ -10,11 +10,11 @@ use kit::Driver;
 use tempfile::TempDir;
 use tyr_net::Address;
 use tyr_proto::{
-    Outcome,
-    cluster::{ClassSettings, Fact},
+    ClassId, Outcome,
+    cluster::{ClassSettings, Command, Fact, Request},
 };
 use tyr_server::{Server, Settings, Timing};
-use tyr_types::ErrorKind;
+use tyr_types::{ErrorKind, KeyspaceName, KeyspaceSettings};
 
 fn settings(directory: &Path, join: &[Address]) -> Settings {
     Settings {
@@ -123,6 +123,70 @@ fn a_server_that_is_killed_has_all_that_was_acknowledged_when_it_starts_again() 
 }
 
 #[test]
+fn nodes_that_all_come_back_at_other_addresses_find_one_another() {
+    kit::log();
+    let directories = [(); 3].map(|()| tempfile::tempdir().unwrap());
+    let first = start(&directories[0], &[]);
+    let join = [first.address().clone()];
+    let servers = [first, start(&directories[1], &join), start(&directories[2], &join)];
+    let addresses = servers.each_ref().map(|server| server.address().clone());
+    let mut driver = Driver::new(&addresses, 79);
+    settle(&mut driver, &servers[0], 3);
+    servers.into_iter().for_each(|server| server.stop().unwrap());
+    // Each knows where the next one is now, and nobody knows more.
+    let addresses: [Address; 3] = free_addresses();
+    let servers = [0, 1, 2].map(|place: usize| {
+        let join = [addresses[(place + 1) % 3].clone()];
+        let listen = addresses[place].clone();
+        let again = Settings { listen, ..settings(directories[place].path(), &join) };
+        Server::start(again).unwrap()
+    });
+    for server in &servers {
+        assert!(server.wait(Duration::from_secs(60), |status| status.is_ready));
+    }
+    servers.into_iter().for_each(|server| server.stop().unwrap());
+}
+
+/// Addresses at which nobody listens.
+fn free_addresses<const COUNT: usize>() -> [Address; COUNT] {
+    let sockets = [(); COUNT].map(|()| std::net::TcpListener::bind("127.0.0.1:0").unwrap());
+    sockets.map(|socket| Address::Tcp(socket.local_addr().unwrap().to_string()))
+}
+
+#[test]
+fn a_node_can_join_by_one_that_has_only_just_joined() {
+    kit::log();
+    let directories = [(); 3].map(|()| tempfile::tempdir().unwrap());
+    let addresses: [Address; 3] = free_addresses();
+    let wait_to_join = |place: usize| {
+        let join = [addresses[place - 1].clone()];
+        let listen = addresses[place].clone();
+        let settings = Settings { listen, ..settings(directories[place].path(), &join) };
+        std::thread::spawn(move || Server::start(settings).unwrap())
+    };
+    // The third asks the second while that belongs to nobody.
+    let second = wait_to_join(1);
+    let third = wait_to_join(2);
+    wait_for_connection(&addresses[2]);
+    let listen = addresses[0].clone();
+    let first = Server::start(Settings { listen, ..settings(directories[0].path(), &[]) }).unwrap();
+    let servers = [first, second.join().unwrap(), third.join().unwrap()];
+    for server in &servers {
+        assert!(server.wait(Duration::from_secs(60), |status| status.is_ready));
+    }
+    servers.into_iter().for_each(|server| server.stop().unwrap());
+}
+
+/// Waits until somebody listens there, and so has opened its directories.
+fn wait_for_connection(address: &Address) {
+    let end = std::time::Instant::now() + Duration::from_secs(60);
+    while std::net::TcpStream::connect(address.to_string()).is_err() {
+        assert!(std::time::Instant::now() < end, "nobody listens at {address}");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
 fn a_directory_of_another_cluster_is_refused() {
     kit::log();
     let directories = [(); 2].map(|()| tempfile::tempdir().unwrap());
@@ -137,6 +201,33 @@ fn a_directory_of_another_cluster_is_refused() {
 }
 
 #[test]
+fn a_server_that_cannot_keep_the_cluster_managers_journal_ends_and_says_why() {
+    kit::log();
+    let directory = tempfile::tempdir().unwrap();
+    let mut settings = settings(directory.path(), &[]);
+    settings.timing.manager.snapshot_after = 5;
+    let server = Server::start(settings).unwrap();
+    assert!(server.wait(Duration::from_secs(60), |status| status.is_ready));
+    let mut driver = Driver::new(&[server.address().clone()], 80);
+    // No other file can be begun there, which each snapshot does.
+    let manager = directory.path().join("manager");
+    while manager.exists() {
+        // One that is being begun meanwhile is in the way.
+        let _once_more = std::fs::remove_dir_all(&manager);
+    }
+    let has_ended = (0..500).any(|number: u32| {
+        let name = KeyspaceName::new(&format!("keyspace-{number}")).unwrap();
+        let settings = KeyspaceSettings::default();
+        let create = Command::CreateKeyspace { name, class: ClassId(0), seed: 5, settings };
+        driver.send_request(&Request::Command(create));
+        server.wait(Duration::from_millis(100), |status| status.has_ended)
+    });
+    assert!(has_ended, "it does not go on without its journal");
+    let error = server.stop().unwrap_err();
+    assert!(error.to_string().contains("journal"), "{error}");
+}
+
+#[test]
 fn a_directory_keeps_its_number_of_shards() {
     kit::log();
     let directory = tempfile::tempdir().unwrap();
@@ -145,4 +236,38 @@ fn a_directory_keeps_its_number_of_shards() {
     let error = Server::start(Settings { shards, ..settings(directory.path(), &[]) }).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::Invalid);
     assert!(error.to_string().contains("2 shards"), "{error}");
+}
+
+#[test]
+fn a_directory_that_is_missing_or_moved_is_not_taken_for_a_new_one() {
+    kit::log();
+    let directory = tempfile::tempdir().unwrap();
+    let other = tempfile::tempdir().unwrap();
+    start(&directory, &[]).stop().unwrap();
+    start(&other, &[]).stop().unwrap();
+    let refused = || Server::start(settings(directory.path(), &[])).err().expect("it is refused");
+    let part = |name: &str| directory.path().join(name);
+    for name in ["shard-0", "shard-1", "manager"] {
+        std::fs::rename(part(name), part("away")).unwrap();
+        let error = refused();
+        assert_eq!(error.kind(), ErrorKind::NotFound);
+        assert!(error.to_string().contains(name), "{error}");
+        assert!(!part(name).exists(), "nothing is made in its place");
+        std::fs::create_dir(part(name)).unwrap();
+        assert_eq!(refused().kind(), ErrorKind::NotFound, "nor in an empty one");
+        std::fs::remove_dir(part(name)).unwrap();
+        std::fs::rename(other.path().join(name), part(name)).unwrap();
+        assert_eq!(refused().kind(), ErrorKind::Invalid, "nor is another node's taken for it");
+        std::fs::rename(part(name), other.path().join(name)).unwrap();
+        std::fs::rename(part("away"), part(name)).unwrap();
+    }
+    std::fs::rename(part("shard-0"), part("away")).unwrap();
+    std::fs::rename(part("shard-1"), part("shard-0")).unwrap();
+    std::fs::rename(part("away"), part("shard-1")).unwrap();
+    let error = refused();
+    assert!(error.to_string().contains("shard 1 of 2"), "{error}");
+    std::fs::rename(part("shard-1"), part("away")).unwrap();
+    std::fs::rename(part("shard-0"), part("shard-1")).unwrap();
+    std::fs::rename(part("away"), part("shard-0")).unwrap();
+    start(&directory, &[]).stop().unwrap();
 }

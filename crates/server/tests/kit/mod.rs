@@ -138,7 +138,8 @@ impl Driver {
         panic!("nobody answers {request:?}");
     }
 
-    fn send_request(&mut self, request: &Request) {
+    /// Asks the cluster manager, and does not wait for what it answers.
+    pub fn send_request(&mut self, request: &Request) {
         self.asked += 1;
         self.turn += 1;
         let frame = Frame::request(MANAGER, self.asked, |out| append_to(out, request)).unwrap();
