@@ -23,7 +23,7 @@ use std::{
 
 use tokio::{
     runtime,
-    sync::{Semaphore, SemaphorePermit, mpsc, oneshot},
+    sync::{mpsc, oneshot},
     time::Instant,
 };
 use tyr_embed::{KeyspaceSettings, Result};
@@ -51,8 +51,6 @@ pub struct Core {
     pub(crate) catalog: Arc<Catalog>,
     handles: AtomicU64,
     patience: Duration,
-    /// KiB of payload of lone changes that may be under way.
-    room: Semaphore,
 }
 
 /// An open cluster.
@@ -60,9 +58,6 @@ pub struct Core {
 pub struct Cluster {
     pub(crate) core: Arc<Core>,
 }
-
-/// KiB of payload of lone changes that are under way at once; more wait.
-const ROOM: u32 = 64 << 10;
 
 impl Core {
     /// Names something new.
@@ -88,12 +83,6 @@ impl Core {
         Answered(answer)
     }
 
-    /// Waits until there is room for a lone change with so many bytes.
-    pub async fn admit(&self, bytes: usize) -> Result<SemaphorePermit<'_>> {
-        let share = u32::try_from(bytes >> 10).unwrap_or(ROOM).clamp(1, ROOM);
-        self.room.acquire_many(share).await.map_err(|_| words::closed())
-    }
-
     /// Learns what has changed in the cluster.
     pub fn refresh(&self) -> Answered<()> {
         let until = self.until();
@@ -106,16 +95,13 @@ impl Core {
         reply.map_err(words::not_managed)
     }
 
-    /// Waits until something is known here that the cluster manager has said is so.
+    /// Waits until something is known here that the cluster manager has said is so. One answer of who leads is enough: if it is not
+    /// known then, it has changed again.
     async fn learn(&self, is_known: impl Fn(&Catalog) -> bool) -> Result<()> {
-        let until = self.until();
-        while !is_known(&self.catalog) {
-            self.ask(|reply| Call::Refresh { until, reply }).await?;
-            if Instant::now() >= until {
-                return Err(words::no_answer(self.patience, ""));
-            }
+        match is_known(&self.catalog) {
+            true => Ok(()),
+            false => self.refresh().await,
         }
-        Ok(())
     }
 }
 
@@ -142,13 +128,7 @@ impl Cluster {
             .name("tyr-client".into())
             .spawn(move || drive(beginning))
             .map_err(|error| Error::unavailable(format!("cannot start a thread: {error}")))?;
-        let core = Core {
-            calls,
-            catalog,
-            handles: AtomicU64::new(1),
-            patience,
-            room: Semaphore::new(ROOM as usize),
-        };
+        let core = Core { calls, catalog, handles: AtomicU64::new(1), patience };
         let until = Instant::now() + connect_max.min(PATIENCE_MAX);
         let connected = core.ask(|reply| Call::Refresh { until, reply });
         connected.await.map_err(|error| error.context("the cluster cannot be reached"))?;

@@ -12,6 +12,8 @@
 mod applies;
 pub mod call;
 pub mod catalog;
+#[cfg(test)]
+mod fixture;
 mod links;
 mod manager;
 mod seats;
@@ -51,6 +53,8 @@ pub struct Driver {
     catalog: Arc<Catalog>,
     links: Links,
     manager: Manager,
+    /// The addresses that the caller named.
+    seeds: Vec<Address>,
     /// The addresses of members.
     members: BTreeMap<NodeId, Address>,
     /// The ring version of which nothing is missing.
@@ -146,8 +150,8 @@ impl Driver {
         let mut links = Links::new(session, crate::cluster::random(), Settings::default(), teller);
         let first = usize::try_from(session % 1024).unwrap_or(0);
         let manager = Manager::new(seeds.len(), first);
-        for (place, address) in seeds.into_iter().enumerate() {
-            links.dial(Origin::Seed(place), address);
+        for (place, address) in seeds.iter().enumerate() {
+            links.dial(Origin::Seed(place), address.clone());
         }
         let now = Instant::now();
         Driver {
@@ -157,6 +161,7 @@ impl Driver {
             catalog,
             links,
             manager,
+            seeds,
             members: BTreeMap::new(),
             whole: RingVersion(0),
             random: session,
@@ -218,6 +223,7 @@ impl Driver {
         // Whatever only reads is of no use any more.
         self.names.clear();
         self.freezes.clear();
+        self.applies.turn_away();
         for frozen in std::mem::take(&mut self.snapshots).into_values() {
             let mut snapshot = frozen.snapshot;
             snapshot.let_go(&mut self.client);
@@ -311,8 +317,8 @@ impl Driver {
             }
             Call::Apply { blob, operations, until, reply } => {
                 let gives_up_at = self.time(until);
-                let apply = Apply { blob, operations, until, gives_up_at, reply: Some(reply) };
-                self.applies.send(&mut self.client, now, apply);
+                let apply = Apply { blob, operations, until, gives_up_at, reply: Some(reply), room: None };
+                self.applies.take(&mut self.client, now, apply);
             }
             Call::Names { partition, after, inclusive, limit, until, reply } => {
                 let turn = self.turn();
@@ -459,10 +465,31 @@ impl Driver {
                     self.learn(difference);
                 }
             }
-            (What::Opened(_), _) if self.whole == RingVersion(0) => self.manager.want_ring(),
-            (What::Opened(_) | What::Closed(_) | What::Answer(_), _) => {}
+            (What::Opened(_) | What::Closed(_), _) => {
+                if !self.is_in_touch() {
+                    self.manager.want_ring();
+                }
+                self.keep_seeds();
+            }
+            (What::Answer(_), _) => {}
         }
         self.handle_events();
+    }
+
+    /// Whether it has learned everything once, and can reach a member.
+    fn is_in_touch(&self) -> bool {
+        self.whole > RingVersion(0) && self.links.reaches_a_member()
+    }
+
+    /// Keeps connections to the addresses that the caller named as long as no member can be reached at its own: all may have moved.
+    fn keep_seeds(&mut self) {
+        if self.links.reaches_a_member() {
+            self.links.hang_up(|origin| matches!(origin, Origin::Seed(_)));
+            return;
+        }
+        for (place, address) in self.seeds.iter().enumerate() {
+            self.links.dial(Origin::Seed(place), address.clone());
+        }
     }
 
     /// Takes note of what has changed in the cluster.
@@ -495,11 +522,9 @@ impl Driver {
         for (node, address) in &self.members {
             self.links.dial(Origin::Node(*node), address.clone());
         }
-        let (members, is_known) = (&self.members, !self.members.is_empty());
-        self.links.hang_up(|origin| match origin {
-            Origin::Node(node) => !members.contains_key(&node),
-            Origin::Seed(_) => is_known,
-        });
+        let members = &self.members;
+        self.links.hang_up(|origin| matches!(origin, Origin::Node(node) if !members.contains_key(&node)));
+        self.keep_seeds();
         self.manager.set_members(self.members.keys().copied().collect());
         match difference.reached {
             Some(version) => {
@@ -623,12 +648,13 @@ impl Driver {
 // Time, and what goes out.
 impl Driver {
     fn tick(&mut self) {
-        let now = self.now();
+        // One time for all: what the protocol's client was not told to be late is not.
+        let at = Instant::now();
+        let now = self.time(at);
         self.client.handle_tick(now);
         self.flush(None);
         self.handle_events();
         self.applies.go_on(&mut self.client, now);
-        let at = Instant::now();
         if self.next_check <= at {
             self.next_check = at + CHECK_EVERY;
             self.give_up(at);
@@ -637,11 +663,12 @@ impl Driver {
 
     /// Answers all that have waited too long, and forgets what nobody waits for.
     fn give_up(&mut self, at: Instant) {
+        let now = self.time(at);
         let (links, patience) = (&self.links, self.patience);
         let troubles = || links.troubles();
         let late = || words::no_answer(patience, &links.troubles());
         for seat in self.seats.values_mut() {
-            seat.give_up(&mut self.client, at, patience, troubles);
+            seat.give_up(&mut self.client, now, at, patience, troubles);
         }
         self.seats.retain(|_, seat| !seat.is_over());
         self.applies.give_up(at, patience, troubles);
@@ -677,8 +704,9 @@ impl Driver {
     fn settle(&mut self) {
         self.handle_events();
         self.begin_tries();
-        self.flush(None);
         let now = self.now();
+        self.applies.admit(&mut self.client, now);
+        self.flush(None);
         self.manager.go_on(&self.links, now, self.whole);
         let pauses = self.applies.is_pausing() || self.runs.values().any(|running| running.begins.is_some());
         let period = match pauses {

@@ -117,6 +117,32 @@ fn an_unknown_outcome_is_found_out() {
 }
 
 #[test]
+fn what_another_client_has_created_is_found_though_not_everybody_has_heard_of_it() {
+    let kit = Kit::start(3);
+    let open = || blocking::Store::open(kit.url()).unwrap();
+    let (one, other) = (open(), open());
+    kit.set_stale(true);
+    one.create_keyspace("files", KeyspaceSettings::default()).unwrap();
+    let files = other.keyspace("files").unwrap();
+    files.put("a", b"x").unwrap();
+    other.drop_keyspace("files").unwrap();
+    assert!(one.keyspaces().is_empty());
+    assert_eq!(one.keyspace("files").unwrap_err().kind(), ErrorKind::NotFound);
+}
+
+#[test]
+fn a_cluster_whose_members_are_not_where_they_say_is_asked_where_the_caller_says() {
+    // Nobody listens at port 1 of the loop-back.
+    let kit = Kit::start_as(3, |_| "127.0.0.1:1".to_owned());
+    let store = blocking::Store::open(kit.url()).unwrap();
+    store.create_keyspace("files", KeyspaceSettings::default()).unwrap();
+    let other = blocking::Store::open(kit.url()).unwrap();
+    assert!(other.keyspace("files").is_ok());
+    store.create_keyspace("more", KeyspaceSettings::default()).unwrap();
+    assert!(other.keyspace("more").is_ok());
+}
+
+#[test]
 fn a_transaction_that_was_not_committed_has_no_outcome() {
     let kit = Kit::start(1);
     let (store, files) = open(&kit, SHORT);

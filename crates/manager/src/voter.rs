@@ -232,13 +232,21 @@ impl<S: Surroundings, J: Journal<S>> Voter<S, J> {
                 let position = Position::whole(version);
                 let is_behind =
                     self.look(|cluster| cluster.version() < version.max(tyr_proto::RingVersion(1)));
-                let all = |cluster: &Cluster| cluster.changes_since(position, usize::MAX);
                 Some(match is_behind {
                     true => cluster::Response::Elsewhere(self.other_leader()),
-                    false => cluster::Response::Ring(self.look(all)),
+                    false => self.changes_since(position),
                 })
             }
+            // One that was a voter once, and is none any more, knows neither what is so now nor that it does not.
+            cluster::Request::Newest(version) => Some(match self.confirm().await {
+                true => self.changes_since(Position::whole(version)),
+                false => cluster::Response::Elsewhere(self.other_leader()),
+            }),
         }
+    }
+
+    fn changes_since(&self, position: Position) -> cluster::Response {
+        cluster::Response::Ring(self.look(|cluster| cluster.changes_since(position, usize::MAX)))
     }
 
     /// Logs a command; none is answered to what is no news, or is being logged.

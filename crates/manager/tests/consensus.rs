@@ -5,7 +5,10 @@
 mod kit;
 
 use kit::{MS, SECOND, World};
-use tyr_proto::{NodeId, cluster::Presence};
+use tyr_proto::{
+    NodeId, RingVersion,
+    cluster::{Presence, Request, Response},
+};
 
 fn formed(seed: u64) -> World {
     let mut world = World::new(seed, 3, 5);
@@ -77,6 +80,27 @@ fn a_minority_neither_logs_nor_evicts_nor_grants() {
     world.run(8 * SECOND);
     assert!((1..=5).all(|node| world.may_serve(node)), "everybody is back");
     assert_eq!((world.incarnation(5), world.incarnation(leader)), (2, 2));
+}
+
+#[test]
+fn who_was_outvoted_answers_what_was_so_but_not_what_is_so() {
+    let mut world = formed(3);
+    let leader = world.leader_seen_by(1).unwrap();
+    world.part(&[leader, 5]);
+    world.run(10 * SECOND);
+    let version = RingVersion(1);
+    assert!(matches!(world.ask(leader, Request::Ring(version)), Some(Response::Ring(_))));
+    assert!(matches!(world.ask(leader, Request::Newest(version)), Some(Response::Elsewhere(_))));
+    let witness = others(leader)[0];
+    let new = world.leader_seen_by(witness).unwrap();
+    let newest = world.look(new, tyr_proto::cluster::Cluster::version);
+    let Some(Response::Ring(difference)) = world.ask(new, Request::Newest(version)) else {
+        panic!("a majority confirms the new leader")
+    };
+    assert_eq!(difference.reached, Some(newest));
+    let follower = others(leader).into_iter().find(|voter| *voter != new).unwrap();
+    let elsewhere = world.ask(follower, Request::Newest(version));
+    assert_eq!(elsewhere, Some(Response::Elsewhere(Some(NodeId(new)))));
 }
 
 #[test]

@@ -13,7 +13,9 @@ use tyr_net::{Address, Dialer, Link, channels::GOSSIP};
 use tyr_node::{Member, Notice};
 use tyr_proto::{
     ClassId, Contact, Incarnation, Keyspace, Keyspaces, NodeId, RingVersion, Time,
-    cluster::{self, ClassSettings, ClusterId, Command, Fact, KeyspaceState, MemberState, Request, Response},
+    cluster::{
+        self, ClassSettings, Cluster, ClusterId, Command, Fact, KeyspaceState, MemberState, Request, Response,
+    },
     encoding::to_bytes,
 };
 use tyr_types::{Error, KeyspaceId};
@@ -324,12 +326,18 @@ impl Membership {
         let Ok(permit) = serving.clone().try_acquire_owned() else { return };
         let (voter, reception, peers) =
             (self.voting.voter.clone(), self.reception.clone(), self.peers.clone());
-        let (me, leader) = (self.me(), self.leader);
+        // A voter hears nothing more when it ceases to be one; what this node has learned by its lease is newer then.
+        let (me, leader, known) = (self.me(), self.leader, self.known.version);
         tokio::spawn(async move {
             let _permit = permit;
             // Until it is answered, whoever asked can ask only so much more.
             let Question { link, number, request, receipt: _receipt, .. } = question;
-            let Some(response) = voter.serve(request.clone()).await else { return };
+            let is_stale = matches!(request, Request::Ring(_)) && voter.look(Cluster::version) < known;
+            let served = match is_stale {
+                true => Some(Response::Elsewhere(None)),
+                false => voter.serve(request.clone()).await,
+            };
+            let Some(response) = served else { return };
             let Response::Elsewhere(other) = response else { return reply(&link, number, &response) };
             let other = other.or(leader).filter(|other| *other != me);
             match other.and_then(|other| peers.link(other)).filter(|_| !is_of_member) {

@@ -63,7 +63,7 @@ impl Operator {
 
     /// Everything that the cluster manager knows.
     pub fn facts(&mut self) -> Result<Difference> {
-        match self.ask(&Request::Ring(RingVersion(0)))? {
+        match self.ask(&Request::Newest(RingVersion(0)))? {
             Response::Ring(difference) => Ok(difference),
             _ => Err(Error::internal(
                 "a node answers something else than it was asked; is it of another version?",

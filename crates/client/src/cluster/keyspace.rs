@@ -172,7 +172,8 @@ impl Keyspace {
         Ok(found.looked.attributes.get(name).map(|value| value.to_vec()))
     }
 
-    async fn found(&self, blob: &BlobName) -> Result<Option<Found>> {
+    /// A blob that is looked at until it is seen.
+    pub(super) async fn found(&self, blob: &BlobName) -> Result<Option<Found>> {
         self.again(async || Open::new(self.core.clone()).probe(blob).await).await
     }
 
@@ -210,7 +211,6 @@ impl Keyspace {
                 "{bytes} bytes are too many to be written at once; write parts"
             )));
         }
-        let _room = self.core.admit(bytes).await?;
         let until = self.core.until();
         let key = blob.key.clone();
         let applied = self.core.ask(|reply| Call::Apply { blob, operations, until, reply }).await;

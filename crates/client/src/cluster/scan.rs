@@ -2,7 +2,7 @@
 
 use std::{cmp::Reverse, collections::BinaryHeap};
 
-use tyr_embed::{Entry, Result};
+use tyr_embed::{Entry, ErrorKind, Result};
 use tyr_proto::{BlobName, PartitionId};
 use tyr_types::{KEY_SIZE_MAX, Key};
 
@@ -27,7 +27,11 @@ impl Keyspace {
             let looks: Vec<_> = opens.iter().zip(&batch).map(|(open, blob)| open.probe(blob)).collect();
             for (blob, look) in batch.into_iter().zip(looks) {
                 // What was deleted meanwhile is not listed.
-                if let Some(found) = look.await? {
+                let found = match look.await {
+                    Err(error) if error.kind() == ErrorKind::Conflict => self.found(&blob).await?,
+                    found => found?,
+                };
+                if let Some(found) = found {
                     entries.push(Entry { key: blob.key, size: found.looked.size, version: found.number });
                 }
             }

@@ -1,9 +1,19 @@
 //! Changes of one blob that are transactions of their own: sent again under another name after a refusal that says nothing of the blob,
 //! and found out about if no answer comes in time.
+//!
+//! Invariant: the payload of those that were sent and have not ended, whether anybody waits for them or not, is at most [`ROOM`]; others
+//! wait for their turn.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
 
-use tokio::time::Instant;
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::Instant,
+};
 use tyr_proto::{
     BlobName, BlobPlan, Client, Operation, OperationResult, Outcome, Refusal, ResultValue, Time,
     TransactionId,
@@ -13,8 +23,12 @@ use super::call::Reply;
 use crate::words;
 
 /// The changes that are under way.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Applies {
+    /// KiB of payload that are free.
+    room: Arc<Semaphore>,
+    /// Those that were not sent yet, the next one first.
+    waiting: VecDeque<Apply>,
     sent: BTreeMap<TransactionId, Apply>,
     /// To be sent again at these times.
     paused: Vec<(Time, Apply)>,
@@ -33,10 +47,37 @@ pub struct Apply {
     pub gives_up_at: Time,
     /// and the caller, until it has been told something.
     pub reply: Option<Reply<BTreeMap<u16, ResultValue>>>,
+    /// What it takes of the room, from its first sending to its end.
+    pub room: Option<OwnedSemaphorePermit>,
 }
 
 /// A change is sent again after this many microseconds.
 const PAUSE: u64 = 10_000;
+/// KiB of payload that are under way at once.
+const ROOM: u32 = 64 << 10;
+
+impl Apply {
+    /// KiB of its payload; no more than there can be room for.
+    fn size(&self) -> u32 {
+        let bytes = self.operations.iter().map(|operation| match operation {
+            Operation::Write { bytes, .. } | Operation::Append { bytes } => bytes.len(),
+            _ => 0,
+        });
+        u32::try_from(bytes.sum::<usize>() >> 10).unwrap_or(ROOM).clamp(1, ROOM)
+    }
+
+    /// Whether nobody waits for it any more.
+    fn is_deserted(&self) -> bool {
+        self.reply.as_ref().is_none_or(Reply::is_closed)
+    }
+}
+
+impl Default for Applies {
+    fn default() -> Self {
+        let room = Arc::new(Semaphore::new(ROOM as usize));
+        Applies { room, waiting: VecDeque::new(), sent: BTreeMap::new(), paused: Vec::new() }
+    }
+}
 
 impl Applies {
     /// Whether none is under way.
@@ -49,8 +90,37 @@ impl Applies {
         !self.paused.is_empty()
     }
 
-    /// Sends one.
-    pub fn send(&mut self, client: &mut Client, now: Time, apply: Apply) {
+    /// Sends one, even if nobody waits for it any more; or as soon as there is room for it, if its time is not over then.
+    pub fn take(&mut self, client: &mut Client, now: Time, apply: Apply) {
+        match self.room.clone().try_acquire_many_owned(apply.size()) {
+            Ok(room) if self.waiting.is_empty() => {
+                self.send(client, now, Apply { room: Some(room), ..apply });
+            }
+            _ => self.waiting.push_back(apply),
+        }
+    }
+
+    /// Sends those for which there is room. One whose time is over is not sent, but [told so](Applies::give_up).
+    pub fn admit(&mut self, client: &mut Client, now: Time) {
+        let has_time = |apply: &&Apply| now < apply.gives_up_at;
+        while let Some(size) = self.waiting.front().filter(has_time).map(Apply::size)
+            && let Ok(room) = self.room.clone().try_acquire_many_owned(size)
+            && let Some(mut apply) = self.waiting.pop_front()
+        {
+            // One that nobody waits for is as if it had not been asked for.
+            if !apply.is_deserted() {
+                apply.room = Some(room);
+                self.send(client, now, apply);
+            }
+        }
+    }
+
+    /// Sends none of those that wait for room.
+    pub fn turn_away(&mut self) {
+        self.waiting.clear();
+    }
+
+    fn send(&mut self, client: &mut Client, now: Time, apply: Apply) {
         let plan = BlobPlan { blob: apply.blob.clone(), seen: None, operations: apply.operations.clone() };
         let id = client.commit(now, Vec::from([plan]), Some(apply.gives_up_at));
         self.sent.insert(id, apply);
@@ -96,6 +166,8 @@ impl Applies {
         if let Some(reply) = apply.reply.take() {
             let _ = reply.send(Err(error));
         }
+        // It is not sent under another name any more; what its plan holds goes with that.
+        apply.operations.clear();
         match for_ever {
             true => drop(self.sent.remove(&id)),
             false => client.resolve(now, id),
@@ -112,7 +184,12 @@ impl Applies {
 
     /// Answers those who have waited too long for their turn.
     pub fn give_up(&mut self, at: Instant, patience: Duration, troubles: impl Fn() -> String) {
-        for (_, mut apply) in self.paused.extract_if(.., |(_, apply)| apply.until <= at) {
+        let is_over = |apply: &Apply| apply.until <= at || apply.is_deserted();
+        let (late, waiting) =
+            std::mem::take(&mut self.waiting).into_iter().partition::<VecDeque<_>, _>(is_over);
+        self.waiting = waiting;
+        let paused = self.paused.extract_if(.., |(_, apply)| apply.until <= at).map(|(_, apply)| apply);
+        for mut apply in late.into_iter().chain(paused) {
             if let Some(reply) = apply.reply.take() {
                 let _ = reply.send(Err(words::not_begun(patience, &troubles())));
             }
@@ -133,5 +210,113 @@ fn is_passing(refusal: Refusal, apply: &Apply, exists: impl Fn(&BlobName) -> boo
                 |operation: &Operation| matches!(operation, Operation::Delete | Operation::Truncate { .. });
             !apply.operations.first().is_some_and(needs) && exists(&apply.blob)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+    use tokio::sync::oneshot::{self, Receiver, error::TryRecvError};
+
+    use super::*;
+    use crate::driver::fixture::unheard;
+
+    const PATIENCE: Duration = Duration::from_secs(1);
+    const LATE: Time = Time(1_000_000);
+
+    /// Changes of half the room and a little more.
+    struct Bench {
+        client: Client,
+        blob: BlobName,
+        applies: Applies,
+        until: Instant,
+    }
+
+    type Answer = Receiver<tyr_types::Result<BTreeMap<u16, ResultValue>>>;
+
+    impl Bench {
+        fn new() -> Self {
+            let (client, blob) = unheard();
+            Bench { client, blob, applies: Applies::default(), until: Instant::now() + PATIENCE }
+        }
+
+        fn take(&mut self) -> Answer {
+            let (reply, answer) = oneshot::channel();
+            let operations = vec![Operation::Append { bytes: vec![0; (ROOM as usize) << 9 | 4096].into() }];
+            let (blob, until) = (self.blob.clone(), self.until);
+            let apply = Apply { blob, operations, until, gives_up_at: LATE, reply: Some(reply), room: None };
+            self.applies.take(&mut self.client, Time(0), apply);
+            answer
+        }
+
+        fn sent(&self) -> Vec<TransactionId> {
+            self.applies.sent.keys().copied().collect()
+        }
+
+        fn end(&mut self, id: TransactionId) {
+            let outcome = Outcome::Refused(Refusal::Full);
+            assert!(self.applies.end(Time(0), id, outcome, &[], |_| true));
+            self.applies.admit(&mut self.client, Time(0));
+        }
+
+        fn give_up(&mut self) {
+            self.applies.give_up(self.until, PATIENCE, String::new);
+        }
+    }
+
+    #[test]
+    fn a_change_waits_for_room_until_another_has_ended() {
+        let mut bench = Bench::new();
+        let (mut first, mut second) = (bench.take(), bench.take());
+        let sent = bench.sent();
+        assert_eq!(sent.len(), 1, "there is no room for both");
+        bench.end(sent[0]);
+        assert!(first.try_recv().unwrap().is_err());
+        assert_eq!(second.try_recv().unwrap_err(), TryRecvError::Empty);
+        assert!(bench.sent().len() == 1 && bench.sent() != sent);
+    }
+
+    #[test]
+    fn a_change_whose_outcome_is_unknown_keeps_its_room_until_that_is_found_out() {
+        let mut bench = Bench::new();
+        let (mut first, mut second) = (bench.take(), bench.take());
+        let id = bench.sent()[0];
+        assert!(bench.applies.lose(&mut bench.client, LATE, id, words::closed(), false));
+        assert!(first.try_recv().unwrap().is_err());
+        bench.applies.admit(&mut bench.client, Time(0));
+        assert_eq!(bench.sent(), [id]);
+        bench.give_up();
+        let error = second.try_recv().unwrap().unwrap_err();
+        assert!(error.message().contains("nothing of it happened"), "{error}");
+        bench.end(id);
+        drop(bench.take());
+        assert_eq!(bench.sent().len(), 1, "its room is free again");
+    }
+
+    #[test]
+    fn a_change_that_nobody_waits_for_is_not_sent_when_there_is_room() {
+        let mut bench = Bench::new();
+        let _first = bench.take();
+        drop(bench.take());
+        let mut third = bench.take();
+        let id = bench.sent()[0];
+        bench.end(id);
+        let next = bench.sent()[0];
+        bench.end(next);
+        assert!(third.try_recv().unwrap().is_err(), "it was the next one");
+        assert!(bench.applies.is_empty());
+    }
+
+    #[test]
+    fn a_change_whose_time_is_over_is_not_sent_when_there_is_room() {
+        let mut bench = Bench::new();
+        let (_first, mut second) = (bench.take(), bench.take());
+        let id = bench.sent()[0];
+        assert!(bench.applies.lose(&mut bench.client, LATE, id, words::forgotten(), true));
+        bench.applies.admit(&mut bench.client, LATE);
+        assert!(bench.sent().is_empty());
+        bench.give_up();
+        assert!(second.try_recv().unwrap().unwrap_err().message().contains("nothing of it happened"));
     }
 }

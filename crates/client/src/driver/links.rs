@@ -1,5 +1,5 @@
-//! The connections of a client: one to every member, since any of them may have something to answer, and until members are known one
-//! to each address that the caller named.
+//! The connections of a client: one to every member, since any of them may have something to answer, and as long as none of those is
+//! open one to each address that the caller named.
 //!
 //! A dialer makes its connection anew when it is lost. What is handed in while there is none waits only up to a bound: the protocol says
 //! everything again.
@@ -104,6 +104,12 @@ impl Links {
     /// Hangs up at once.
     pub fn hang_up(&mut self, is_needless: impl Fn(Origin) -> bool) {
         self.dialed.retain(|origin, _| !is_needless(*origin));
+    }
+
+    /// Whether a connection to a member is open.
+    pub fn reaches_a_member(&self) -> bool {
+        let mut members = self.dialed.iter().filter(|(origin, _)| matches!(origin, Origin::Node(_)));
+        members.any(|(_, dialed)| dialed.is_open)
     }
 
     /// Takes note of a connection that has opened or closed. False for one that is not wanted any more.

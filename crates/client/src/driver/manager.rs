@@ -21,7 +21,7 @@ pub struct Manager {
     seeds: usize,
     members: Vec<NodeId>,
     contact: Contact,
-    /// Which seed is asked while no member is known.
+    /// Which seed is asked while no member can be reached.
     turn: usize,
     last: u64,
     fetch: Option<Fetch>,
@@ -61,7 +61,7 @@ const ASK_AGAIN_AFTER: u64 = 300_000;
 const ASK_ELSEWHERE_AFTER: u64 = 10_000;
 
 impl Manager {
-    /// Asks these many addresses until members are known. Everybody begins elsewhere.
+    /// Asks these many addresses as long as no member can be reached. Everybody begins elsewhere.
     pub fn new(seeds: usize, first: usize) -> Self {
         Manager {
             seeds,
@@ -90,7 +90,7 @@ impl Manager {
         self.wants_ring = true;
     }
 
-    /// Fetches what has changed from now on.
+    /// Fetches all that is so now, from who leads.
     pub fn refresh(&mut self, until: Instant, reply: Reply<()>) {
         self.waiting_next.push(Waiting { until, reply });
         self.wants_ring = true;
@@ -107,19 +107,20 @@ impl Manager {
     ) {
         self.last += 1;
         self.commands.insert(self.last, Commanded { command, due: now, until, reply });
-        self.send_command(links, now, self.last);
+        self.send_command(links, now, self.last, true);
     }
 
-    fn whom(&mut self, now: Time) -> Option<Origin> {
-        if self.members.is_empty() {
+    /// Whom to ask, for the first time or again. First it is a member, whose connection may be about to open.
+    fn whom(&mut self, links: &Links, now: Time, is_first: bool) -> Option<Origin> {
+        if self.members.is_empty() || !is_first && !links.reaches_a_member() {
             self.turn += 1;
             return self.turn.checked_rem(self.seeds).map(Origin::Seed);
         }
         self.contact.ask(now).map(Origin::Node)
     }
 
-    fn send_command(&mut self, links: &Links, now: Time, number: u64) {
-        let Some(origin) = self.whom(now) else { return };
+    fn send_command(&mut self, links: &Links, now: Time, number: u64, is_first: bool) {
+        let Some(origin) = self.whom(links, now, is_first) else { return };
         if let Some(commanded) = self.commands.get_mut(&number) {
             commanded.due = now.after(ASK_AGAIN_AFTER);
             links.ask(origin, number, &Request::Command(commanded.command.clone()));
@@ -129,12 +130,16 @@ impl Manager {
     fn send_fetch(&mut self, links: &Links, now: Time, whole: RingVersion) {
         self.last += 1;
         let number = self.last;
-        if let Some(origin) = self.whom(now) {
-            links.ask(origin, number, &Request::Ring(whole));
+        self.waiting.append(&mut self.waiting_next);
+        let request = match self.waiting.is_empty() {
+            true => Request::Ring(whole),
+            false => Request::Newest(whole),
+        };
+        if let Some(origin) = self.whom(links, now, self.fetch.is_none()) {
+            links.ask(origin, number, &request);
         }
         self.fetch = Some(Fetch { number, due: now.after(ASK_AGAIN_AFTER) });
         self.wants_ring = false;
-        self.waiting.append(&mut self.waiting_next);
     }
 
     /// Sends what is due.
@@ -146,7 +151,7 @@ impl Manager {
         let late =
             self.commands.iter().filter(|(_, commanded)| commanded.due <= now).map(|(number, _)| *number);
         for number in late.collect::<Vec<_>>() {
-            self.send_command(links, now, number);
+            self.send_command(links, now, number, false);
         }
     }
 

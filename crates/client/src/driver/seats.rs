@@ -26,9 +26,8 @@ pub struct Seat {
 #[derive(Debug)]
 struct Commit {
     until: Instant,
+    /// None once it was told that it is not known in time.
     reply: Option<Reply<Ended>>,
-    /// Whether it was told that it is not known in time.
-    is_unknown: bool,
 }
 
 /// Who waits for a read.
@@ -67,7 +66,7 @@ impl Seat {
 
     /// Somebody waits for its end, which has been asked for.
     pub fn wait_for_end(&mut self, until: Instant, reply: Reply<Ended>) {
-        self.commit = Some(Commit { until, reply: Some(reply), is_unknown: false });
+        self.commit = Some(Commit { until, reply: Some(reply) });
     }
 
     /// Whether its end has been asked for and has not come.
@@ -112,11 +111,8 @@ impl Seat {
                 Told::Ended(End::Refused(refusal)) => self.end(Ok(Ended::Refused(refusal))),
                 Told::Ended(End::Forgotten(_)) => self.end(Err(words::forgotten())),
                 Told::Ended(End::Unknown(id)) => {
-                    if let Some(commit) = &mut self.commit {
-                        commit.is_unknown = true;
-                        if let Some(reply) = commit.reply.take() {
-                            drop(reply.send(Err(words::unknown(patience, &troubles()))));
-                        }
+                    if let Some(reply) = self.commit.as_mut().and_then(|commit| commit.reply.take()) {
+                        drop(reply.send(Err(words::unknown(patience, &troubles()))));
                     }
                     // Nobody can say anything of a session's later transactions as long as this one is open.
                     client.resolve(now, id);
@@ -148,10 +144,12 @@ impl Seat {
         }
     }
 
-    /// Answers those who have waited too long. A commit that was not sent by then is not sent at all.
+    /// Answers those who have waited too long: at a time, which the protocol's client, who has been told of it, knows as `now`. A
+    /// commit that was not sent by then is not sent at all; whether one was, the transaction knows alone.
     pub fn give_up(
         &mut self,
         client: &mut Client,
+        now: Time,
         at: Instant,
         patience: Duration,
         troubles: impl Fn() -> String,
@@ -162,10 +160,15 @@ impl Seat {
         for (_, reply) in self.awaiting.extract_if(.., |(until, _)| *until <= at) {
             drop(reply.send(Err(words::unknown(patience, &troubles()))));
         }
-        let is_late = self.commit.as_ref().is_some_and(|commit| commit.until <= at && !commit.is_unknown);
-        if is_late && self.ended.is_none() {
-            self.transaction.roll_back(client);
+        self.transaction.handle_tick(client, now);
+        // All that it was told before has been passed on.
+        if let Some(Told::Ended(End::Refused(_))) = self.transaction.poll_told() {
             self.end(Err(words::not_begun(patience, &troubles())));
+        }
+        if let Some(commit) = self.commit.as_mut().filter(|commit| commit.until <= at)
+            && let Some(reply) = commit.reply.take()
+        {
+            drop(reply.send(Err(words::unknown(patience, &troubles()))));
         }
     }
 }
@@ -185,4 +188,49 @@ fn lost() -> Error {
     Error::conflict(
         "a version that was read is not kept any more, after a failure or a long pause; run it again",
     )
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+    use tokio::sync::oneshot;
+    use tyr_proto::Operation;
+
+    use super::*;
+    use crate::driver::fixture::unheard;
+
+    const PATIENCE: Duration = Duration::from_millis(1);
+
+    /// What a commit is told whose time is over at 1000 microseconds, when somebody looks at 1001.
+    fn told_late(reads: bool) -> (Seat, Error) {
+        let (mut client, blob) = unheard();
+        let mut seat = Seat::new(Transaction::begin(0));
+        if reads {
+            seat.transaction.stat(&mut client, Time(0), &blob);
+        }
+        seat.transaction.change(&blob, Operation::Create);
+        let (reply, mut answer) = oneshot::channel();
+        let until = Instant::now() + PATIENCE;
+        seat.wait_for_end(until, reply);
+        seat.transaction.commit(&mut client, Time(0), Some(Time(1000)));
+        seat.settle(&mut client, Time(0), PATIENCE, String::new);
+        let late = until + Duration::from_micros(1);
+        seat.give_up(&mut client, Time(1001), late, PATIENCE, String::new);
+        (seat, answer.try_recv().unwrap().unwrap_err())
+    }
+
+    #[test]
+    fn of_a_commit_that_was_sent_nobody_says_that_it_never_happens() {
+        let (seat, error) = told_late(false);
+        assert!(error.message().contains("not known whether this happened"), "{error}");
+        assert!(!seat.is_over(), "it goes on");
+    }
+
+    #[test]
+    fn a_commit_that_waits_for_what_it_reads_ends_in_time() {
+        let (seat, error) = told_late(true);
+        assert!(error.message().contains("nothing of it happened"), "{error}");
+        assert!(seat.is_over());
+    }
 }

@@ -18,7 +18,8 @@ use tyr_net::{Address, Handler, Link, Listener, Received, Settings, channels};
 use tyr_proto::{
     ClassId, Incarnation, Keyspace, Keyspaces, NodeId, Output, Replica, Router, SessionId, Time, ZoneRule,
     cluster::{
-        self, ClassSettings, Cluster, ClusterId, Command, Identity, Position, Request, Response, Zone,
+        self, ClassSettings, Cluster, ClusterId, Command, Difference, Identity, Position, Request, Response,
+        Zone,
     },
     encoding::{append_to, from_bytes},
     message::Envelope,
@@ -43,6 +44,8 @@ struct World {
     is_deaf: bool,
     /// Clients get no answers about data.
     is_mute: bool,
+    /// Whoever is asked what has changed has not heard of anything, if it does not have to be sure.
+    is_stale: bool,
     /// Connections of sessions that had one to the same node.
     doubled: usize,
 }
@@ -54,11 +57,16 @@ const PARTITIONS: u32 = 8;
 impl Kit {
     /// A cluster of so many nodes.
     pub fn start(nodes: u32) -> Kit {
+        Kit::start_as(nodes, |address| address.to_owned())
+    }
+
+    /// One whose nodes call themselves so by the addresses at which they listen.
+    pub fn start_as(nodes: u32, name: fn(&str) -> String) -> Kit {
         let (stop, stopped) = oneshot::channel();
         let (tell, told) = mpsc::channel();
         let thread = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-            runtime.block_on(run(nodes, tell, stopped));
+            runtime.block_on(run(nodes, name, tell, stopped));
         });
         let (world, addresses) = told.recv().unwrap();
         let url = format!("tyr://{}", addresses.join(","));
@@ -80,6 +88,11 @@ impl Kit {
         self.world.lock().unwrap().is_mute = is_mute;
     }
 
+    /// Whether those that need not be sure of what has changed have heard of nothing.
+    pub fn set_stale(&self, is_stale: bool) {
+        self.world.lock().unwrap().is_stale = is_stale;
+    }
+
     /// How often a session has dialed a node to which it had a connection.
     pub fn doubled(&self) -> usize {
         self.world.lock().unwrap().doubled
@@ -95,6 +108,7 @@ impl Drop for Kit {
 
 async fn run(
     nodes: u32,
+    name: fn(&str) -> String,
     tell: mpsc::Sender<(Arc<Mutex<World>>, Vec<String>)>,
     stopped: oneshot::Receiver<()>,
 ) {
@@ -106,6 +120,7 @@ async fn run(
         mail: VecDeque::new(),
         is_deaf: false,
         is_mute: false,
+        is_stale: false,
         doubled: 0,
     }));
     let (mut listeners, mut addresses) = (Vec::new(), Vec::new());
@@ -118,7 +133,8 @@ async fn run(
         addresses.push(listener.address().to_string());
         listeners.push(listener);
     }
-    world.lock().unwrap().found(&addresses);
+    let names: Vec<String> = addresses.iter().map(|address| name(address)).collect();
+    world.lock().unwrap().found(&names);
     tell.send((world.clone(), addresses)).unwrap();
     let ticks = async {
         loop {
@@ -223,7 +239,12 @@ impl World {
     fn manage(&mut self, request: Request) -> Response {
         match request {
             Request::Command(command) => Response::Replied(self.apply(command)),
-            Request::Ring(version) => {
+            Request::Ring(version) if self.is_stale => Response::Ring(Difference {
+                facts: Vec::new(),
+                next: Position::whole(version),
+                reached: Some(version),
+            }),
+            Request::Ring(version) | Request::Newest(version) => {
                 Response::Ring(self.cluster.changes_since(Position::whole(version), usize::MAX))
             }
             Request::Register(..) | Request::Lease(..) => Response::Elsewhere(None),

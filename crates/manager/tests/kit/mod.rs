@@ -18,7 +18,9 @@ use tyr_manager::{
 };
 use tyr_proto::{
     ClassId, Grant, Incarnation, Lease, LeaseRequest, LeaseTerms, NodeId, Replica, Time, UpkeepTerms,
-    cluster::{Address, Answer, ClassSettings, Cluster, ClusterId, Command, Identity, Refusal, Reply, Zone},
+    cluster::{
+        self, Address, Answer, ClassSettings, Cluster, ClusterId, Command, Identity, Refusal, Reply, Zone,
+    },
 };
 use tyr_sim_env::{Drift, SimTasks, Sleep, here};
 
@@ -308,6 +310,16 @@ impl World {
     pub fn look<T>(&self, voter: u32, look: impl FnOnce(&Cluster) -> T) -> T {
         let voter = self.wires.lock().voters[&voter].clone();
         voter.look(look)
+    }
+
+    /// What a running voter answers within a few seconds.
+    pub fn ask(&mut self, voter: u32, request: cluster::Request) -> Option<cluster::Response> {
+        let asked = self.wires.lock().voters[&voter].clone();
+        let answer = Arc::<Mutex<Option<cluster::Response>>>::default();
+        let told = answer.clone();
+        self.tasks.start(voter, async move { *told.lock() = asked.serve(request).await });
+        self.run(5 * SECOND);
+        answer.lock().take()
     }
 
     pub fn incarnation(&self, node: u32) -> u64 {

@@ -16,6 +16,8 @@ pub enum Request {
     Lease(LeaseRequest, Position),
     /// What changed since a version. Any voter answers it, as far as it knows.
     Ring(RingVersion),
+    /// The same, but everything that was so when this was asked: the leader alone answers it, when a majority has confirmed it.
+    Newest(RingVersion),
 }
 
 /// What it answers.

@@ -55,7 +55,7 @@ layout!(enum Fact {
     2 => Keyspace(id, keyspace),
     3 => Partition(id, configuration, proposal),
 });
-layout!(enum Request { 0 => Command(command), 1 => Register(holder, command), 2 => Lease(request, position), 3 => Ring(version) });
+layout!(enum Request { 0 => Command(command), 1 => Register(holder, command), 2 => Lease(request, position), 3 => Ring(version), 4 => Newest(version) });
 layout!(enum Response {
     0 => Registered(node),
     1 => Granted(request, difference),

@@ -533,6 +533,7 @@ fn requests() -> Vec<cluster::Request> {
         Request::Register(replica(2), register(2)),
         Request::Lease(lease, Position::whole(RingVersion(7))),
         Request::Ring(RingVersion(300)),
+        Request::Newest(RingVersion(300)),
     ]
 }
 
