@@ -57,8 +57,12 @@ impl Asking {
     fn send(&self, link: &Link, request: &Request, waiter: Waiter) {
         let number = self.last.fetch_add(1, Ordering::Relaxed) + 1;
         let Some(frame) = Frame::request(MANAGER, number, |out| append_to(out, request)) else { return };
+        let open_max = match waiter {
+            Waiter::Own(_) => OPEN_MAX,
+            Waiter::Other(..) => CARRIED_MAX,
+        };
         let mut open = self.open.lock();
-        if open.len() < OPEN_MAX && link.send(frame).is_ok() {
+        if open.len() < open_max && link.send(frame).is_ok() {
             open.insert(number, Open { since: now(), waiter });
         }
     }
@@ -91,5 +95,7 @@ pub(crate) fn reply(link: &Link, number: u64, response: &Response) {
 
 /// The most questions that wait at once.
 const OPEN_MAX: usize = 4096;
+/// With as many, no more are carried for others: this node has to be able to ask for its lease.
+const CARRIED_MAX: usize = OPEN_MAX / 2;
 /// A reply is waited for this long, in microseconds.
 const PATIENCE: u64 = 10_000_000;

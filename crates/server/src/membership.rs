@@ -56,8 +56,11 @@ pub(crate) struct Membership {
     /// Questions that are being answered, of members, and of others.
     pub serving_members: Arc<Semaphore>,
     pub serving_others: Arc<Semaphore>,
-    /// Connections to the nodes of the settings, until this one is ready.
+    /// Connections to the nodes of the settings, until this one is ready and has met them: one that is ready before it has may lead, and be
+    /// the only one who can be found by those who are not there yet.
     pub greeters: Vec<(Address, Dialer)>,
+    /// Of these, where a node was met.
+    pub met: Vec<Address>,
 }
 
 /// What the cluster manager has told.
@@ -165,7 +168,7 @@ impl Membership {
         self.reported.retain(|_, at| time.since(*at) < REPORT_EVERY);
         self.show();
         if self.state.status().is_ready {
-            self.greeters.clear();
+            self.greeters.retain(|(address, _)| !self.met.contains(address));
         }
     }
 
@@ -296,6 +299,9 @@ impl Membership {
             return;
         }
         let Some(node) = node else { return };
+        if self.greeters.iter().any(|(greeted, _)| greeted == address) && !self.met.contains(address) {
+            self.met.push(address.clone());
+        }
         let link = self.peers.meet(node, address);
         if self.link(node, address, link) {
             self.contact = Membership::contact(self.me(), &self.peers, self.leader, self.patience);

@@ -324,6 +324,7 @@ impl Starting {
             serving_members: Arc::new(Semaphore::new(SERVING_MAX)),
             serving_others: Arc::new(Semaphore::new(SERVING_MAX)),
             greeters,
+            met: Vec::new(),
         };
         let (reception, listener, limits) = (self.reception, self.listener, self.settings.limits);
         let mut shards = Vec::new();
