@@ -76,7 +76,7 @@ impl Peers {
     /// How this node introduces itself.
     pub fn introduction(cluster: ClusterId, me: Replica) -> Introduction {
         let party = Party::Node { node: me.node.0, incarnation: me.incarnation.0 };
-        // The state of a partition travels whole to a new replica.
+        // What voters say to one another, and the ring of a large cluster, travel whole.
         let window = 2 * (BODY_SIZE_MAX + HEADER_SIZE);
         let limits = Limits { body_size_max: BODY_SIZE_MAX, window };
         Introduction { limits, ..Introduction::new(party, Some(cluster.0)) }
