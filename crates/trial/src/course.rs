@@ -12,7 +12,7 @@ use crate::{
     client::{self, Clients, Scene},
     enclosure::Enclosure,
     failure::{Failure, Result},
-    fault::{Fault, OUTAGE, Promise, Wound},
+    fault::{OUTAGE, Promise, Strike, Wound},
     fleet::Fleet,
     judge::judge,
     layout::CHUNK_SIZE,
@@ -36,7 +36,7 @@ pub struct Plan {
     /// Clients.
     pub clients: u32,
     /// What strikes, in this order.
-    pub faults: Vec<Fault>,
+    pub faults: Vec<Strike>,
     /// Whether what was written is kept.
     pub keeps: bool,
 }
@@ -51,14 +51,17 @@ struct Course {
 
 /// Runs a trial. What it wrote is kept if it fails.
 pub fn run(plan: &Plan) -> Result<()> {
-    let mut fleet = Fleet::start(plan.enclosure, &plan.tyr, plan.nodes)?;
-    let work = fleet.work().to_owned();
-    if plan.keeps {
-        fleet.keep_work();
-    }
-    let result = Course::begin(plan, fleet).and_then(|(course, clients)| course.go(plan, clients, &work));
-    if plan.keeps {
-        say(format!("the history and the nodes' logs are in {}", work.display()));
+    let mut records = tempfile::Builder::new().prefix("tyr-trial-").tempdir()?;
+    let fleet = Fleet::start(plan.enclosure, &plan.tyr, plan.nodes, records.path());
+    let result = fleet
+        .and_then(|fleet| Course::begin(plan, fleet))
+        .and_then(|(course, clients)| course.go(plan, clients, records.path()));
+    if plan.keeps || result.is_err() {
+        records.disable_cleanup(true);
+        say(format!(
+            "the nodes' logs, and the history of a trial that ended, are in {}",
+            records.path().display()
+        ));
     }
     result
 }
@@ -76,10 +79,10 @@ impl Course {
         Ok((Course { fleet, scene, probe, random }, clients))
     }
 
-    fn go(mut self, plan: &Plan, clients: Clients, work: &Path) -> Result<()> {
+    fn go(mut self, plan: &Plan, clients: Clients, records: &Path) -> Result<()> {
         self.probe.write()?;
         let struck = plan.faults.iter().try_for_each(|fault| {
-            let act = self.act(*fault).map_err(|failure| failure.while_doing(format_args!("fault {fault}")));
+            let act = self.act(fault).map_err(|failure| failure.while_doing(format_args!("fault {fault}")));
             self.scene.check().and(act)
         });
         // A client that waits for a cluster that does not serve would wait for long.
@@ -101,13 +104,14 @@ impl Course {
         say(format!(
             "logs: {acknowledged} appends acknowledged, {unknown} unknown, {never} refused; all are as they were told"
         ));
-        judge(&self.scene.recorder.history(), last, &work.join("history.jsonl"), plan.checker.as_deref())
+        judge(&self.scene.recorder.history(), last, &records.join("history.jsonl"), plan.checker.as_deref())
     }
 
     /// A fault strikes, what is promised is looked for, and it is mended.
-    fn act(&mut self, fault: Fault) -> Result<()> {
+    fn act(&mut self, strike: &Strike) -> Result<()> {
+        let fault = strike.fault;
         let unavailable = self.scene.unavailable.load(Ordering::Relaxed);
-        let wound = Wound::strike(fault, &mut self.fleet, &mut self.random)?;
+        let wound = Wound::strike(strike, &mut self.fleet, &mut self.random)?;
         match fault.promise() {
             Promise::Served | Promise::Uninterrupted => {
                 let after = self.probe.write()?;

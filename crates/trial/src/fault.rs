@@ -4,6 +4,7 @@ use std::{
     fmt,
     fs::File,
     io::{Seek, SeekFrom, Write},
+    str::FromStr,
     time::Duration,
 };
 
@@ -137,6 +138,43 @@ impl fmt::Display for Fault {
     }
 }
 
+/// A fault that is to strike.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Strike {
+    /// Which.
+    pub fault: Fault,
+    /// Where; drawn if there are none.
+    pub places: Vec<usize>,
+}
+
+impl From<Fault> for Strike {
+    fn from(fault: Fault) -> Self {
+        Strike { fault, places: Vec::new() }
+    }
+}
+
+impl FromStr for Strike {
+    type Err = String;
+
+    /// A name, or a name with places: `part:2+3`.
+    fn from_str(text: &str) -> std::result::Result<Self, String> {
+        let (name, places) = text.split_once(':').unwrap_or((text, ""));
+        let fault = Fault::ALL.into_iter().find(|fault| fault.name() == name);
+        let fault = fault.ok_or_else(|| "there is no such fault; see --list".to_owned())?;
+        let places = places.split('+').filter(|place| !place.is_empty()).map(str::parse);
+        let places =
+            places.collect::<std::result::Result<_, _>>().map_err(|_| "a place is a number, from 1 on")?;
+        Ok(Strike { fault, places })
+    }
+}
+
+impl fmt::Display for Strike {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let places = self.places.iter().map(usize::to_string).collect::<Vec<_>>().join("+");
+        write!(f, "{}{}{places}", self.fault, if places.is_empty() { "" } else { ":" })
+    }
+}
+
 /// A fault that has struck some nodes.
 #[derive(Debug)]
 pub struct Wound {
@@ -147,8 +185,10 @@ pub struct Wound {
 
 impl Wound {
     /// Strikes.
-    pub fn strike(fault: Fault, fleet: &mut Fleet, random: &mut Random) -> Result<Wound> {
-        let places = victims(fault, &fleet.places(), random);
+    pub fn strike(strike: &Strike, fleet: &mut Fleet, random: &mut Random) -> Result<Wound> {
+        let fault = strike.fault;
+        let drawn = victims(fault, &fleet.places(), random);
+        let places = if strike.places.is_empty() { drawn } else { strike.places.clone() };
         say(format!("{fault} {}", list(&places)));
         let mut wound = Wound { fault, places, number: None };
         wound.inflict(fleet, random).map_err(|failure| failure.while_doing(format_args!("to {fault}")))?;

@@ -25,8 +25,12 @@ pub struct Fleet {
     nodes: Vec<Node>,
     /// The links, if they can be cut.
     pub network: Option<Network>,
-    // The last: the disks are beneath it.
-    work: TempDir,
+    /// Where the nodes' logs are.
+    records: PathBuf,
+    /// Where their disks are.
+    disks: PathBuf,
+    /// Nobody else can see where disks are in namespaces; elsewhere they have to be removed. The last: nodes end before.
+    _disks: Option<TempDir>,
 }
 
 /// What `tyr cluster status` tells.
@@ -66,12 +70,19 @@ pub struct Member {
 
 impl Fleet {
     /// A cluster of so many nodes that is whole.
-    pub fn start(enclosure: Enclosure, program: &Path, size: usize) -> Result<Fleet> {
+    pub fn start(enclosure: Enclosure, program: &Path, size: usize, records: &Path) -> Result<Fleet> {
         let network = enclosure.has_links().then(Network::new).transpose()?;
-        let work =
-            tempfile::Builder::new().prefix(&format!("tyr-trial-{}-", std::process::id())).tempdir()?;
-        let program = program.to_owned();
-        let mut fleet = Fleet { enclosure, program, nodes: Vec::new(), network, work };
+        let temporary = if enclosure.has_links() { None } else { Some(tempfile::tempdir()?) };
+        let private = PathBuf::from("/run");
+        let mut fleet = Fleet {
+            enclosure,
+            program: program.to_owned(),
+            nodes: Vec::new(),
+            network,
+            records: records.to_owned(),
+            disks: temporary.as_ref().map_or(private, |inner| inner.path().to_owned()),
+            _disks: temporary,
+        };
         for _ in 0..size {
             fleet.join()?;
         }
@@ -85,7 +96,7 @@ impl Fleet {
         if let Some(network) = &mut self.network {
             network.link(End::Node(place))?;
         }
-        let mut node = Node::new(self.enclosure, &self.program, place, self.work.path())?;
+        let mut node = Node::new(self.enclosure, &self.program, place, &self.disks, &self.records)?;
         node.start(&self.addresses()?)?;
         self.nodes.push(node);
         Ok(place)
@@ -94,17 +105,6 @@ impl Fleet {
     /// Where faults are possible.
     pub fn enclosure(&self) -> Enclosure {
         self.enclosure
-    }
-
-    /// A directory for what the trial writes.
-    pub fn work(&self) -> &Path {
-        self.work.path()
-    }
-
-    /// Keeps that directory when all is over.
-    pub fn keep_work(&mut self) -> PathBuf {
-        self.work.disable_cleanup(true);
-        self.work.path().to_owned()
     }
 
     /// The node at a place.

@@ -8,7 +8,7 @@ use tyr_trial::{
     course::{self, Plan},
     enclosure::Enclosure,
     failure::{Failure, Result},
-    fault::Fault,
+    fault::{Fault, Strike},
     report::{began, say},
 };
 
@@ -25,8 +25,8 @@ struct Arguments {
     #[arg(long)]
     seed: Option<u64>,
     /// The faults, in this order; by default the short course.
-    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = fault)]
-    faults: Vec<Fault>,
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = strike)]
+    faults: Vec<Strike>,
     /// Draw so many faults instead.
     #[arg(long, value_name = "COUNT", conflicts_with = "faults")]
     draw: Option<u64>,
@@ -50,9 +50,8 @@ struct Arguments {
     inside: Option<Enclosure>,
 }
 
-fn fault(name: &str) -> std::result::Result<Fault, String> {
-    let found = Fault::ALL.into_iter().find(|fault| fault.name() == name);
-    found.ok_or_else(|| "there is no such fault; see --list".to_owned())
+fn strike(text: &str) -> std::result::Result<Strike, String> {
+    text.parse()
 }
 
 fn enclosure(name: &str) -> std::result::Result<Enclosure, String> {
@@ -105,13 +104,13 @@ fn attempt(arguments: Arguments, enclosure: Enclosure) -> Result<()> {
     let faults = match arguments.draw {
         Some(count) => {
             let mut random = Random::new(seed);
-            (0..count).filter_map(|_| random.choose(&Fault::ALL).copied()).collect()
+            (0..count).filter_map(|_| random.choose(&Fault::ALL).copied()).map(Strike::from).collect()
         }
-        None if arguments.faults.is_empty() => SHORT.to_vec(),
+        None if arguments.faults.is_empty() => SHORT.iter().copied().map(Strike::from).collect(),
         None => arguments.faults.clone(),
     };
-    let (faults, left_out): (Vec<Fault>, Vec<Fault>) =
-        faults.into_iter().partition(|fault| fault.is_possible(enclosure));
+    let (faults, left_out): (Vec<Strike>, Vec<Strike>) =
+        faults.into_iter().partition(|strike: &Strike| strike.fault.is_possible(enclosure));
     if !left_out.is_empty() {
         say(format!("LEFT OUT, since they are not possible here: {left_out:?}"));
     }
@@ -126,7 +125,7 @@ fn attempt(arguments: Arguments, enclosure: Enclosure) -> Result<()> {
         faults,
         keeps: arguments.keep,
     };
-    let names = plan.faults.iter().map(|fault| fault.name()).collect::<Vec<_>>().join(",");
+    let names = plan.faults.iter().map(Strike::to_string).collect::<Vec<_>>().join(",");
     say(format!("--seed {seed} --nodes {} --clients {} --faults {names}", plan.nodes, plan.clients));
     course::run(&plan)?;
     say("passed");

@@ -52,13 +52,19 @@ struct Said {
 
 impl Node {
     /// A node that has never run, with an empty disk.
-    pub fn new(enclosure: Enclosure, program: &Path, place: usize, work: &Path) -> Result<Node> {
+    pub fn new(
+        enclosure: Enclosure,
+        program: &Path,
+        place: usize,
+        disks: &Path,
+        records: &Path,
+    ) -> Result<Node> {
         Ok(Node {
             place,
             enclosure,
             program: program.to_owned(),
-            log: work.join(format!("node-{place}.log")),
-            disk: Disk::new(enclosure, work, &format!("disk-{place}"))?,
+            log: records.join(format!("node-{place}.log")),
+            disk: Disk::new(enclosure, disks, &format!("disk-{place}"))?,
             running: None,
             address: enclosure.has_links().then(|| format!("{}:{PORT}", End::Node(place).address())),
         })
