@@ -40,6 +40,8 @@ pub struct Scene {
     pub unavailable: AtomicUsize,
     /// Operations that were refused since a disk is full.
     pub refused: AtomicUsize,
+    /// What clients with the usual patience were told when it ended.
+    pub interruptions: Mutex<Vec<String>>,
     begun: AtomicU64,
     is_over: AtomicBool,
     troubles: Mutex<Vec<String>>,
@@ -55,6 +57,7 @@ pub struct Clients {
 /// One client.
 struct Client {
     id: ClientId,
+    is_patient: bool,
     scene: Arc<Scene>,
     store: Store,
     keyspace: Keyspace,
@@ -91,11 +94,13 @@ impl Clients {
         let mut threads = Vec::new();
         for number in 0..count {
             // Some give up soon, and see more ends that they do not know.
-            let deadline = if number % 2 == 0 { Duration::from_secs(30) } else { Duration::from_secs(5) };
+            let is_patient = number % 2 == 0;
+            let deadline = if is_patient { Duration::from_secs(30) } else { Duration::from_secs(5) };
             let store = Store::options().deadline(deadline).connect_timeout(PATIENCE).open(url)?;
             let keyspace = store.keyspace(keyspace)?;
             let client = Client {
                 id: ClientId(number),
+                is_patient,
                 scene: scene.clone(),
                 store,
                 keyspace,
@@ -135,6 +140,7 @@ pub fn read_everything(scene: &Arc<Scene>, url: &str, keyspace: &str) -> Result<
     let groups = 0..=scene.group().0;
     let reader = |number: u32| Client {
         id: ClientId(READERS_FROM + number),
+        is_patient: true,
         scene: scene.clone(),
         store: store.clone(),
         keyspace: keyspace.clone(),

@@ -2,6 +2,7 @@
 
 use std::{
     fs::{self, File},
+    io::{ErrorKind, Seek, SeekFrom, Write},
     path::{Path, PathBuf},
 };
 
@@ -53,8 +54,17 @@ impl Disk {
         let room = statvfs(&self.mount)?;
         let free = room.f_bavail * room.f_frsize;
         let path = self.mount.join("ballast");
-        let file = File::create(&path)?;
-        fallocate(&file, FallocateFlags::empty(), 0, free.saturating_sub(leave).max(1))?;
+        let mut file = File::create(&path)?;
+        // The file system needs a part of the room to say where the rest is.
+        let most = free.saturating_sub(leave.max(free / 64)).max(1);
+        fallocate(&file, FallocateFlags::empty(), 0, most)?;
+        file.seek(SeekFrom::End(0))?;
+        while leave == 0 {
+            match file.write(&[0; 4096]) {
+                Err(error) if error.kind() == ErrorKind::StorageFull => break,
+                written => drop(written?),
+            }
+        }
         self.ballast = Some(path);
         Ok(())
     }

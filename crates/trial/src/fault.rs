@@ -5,7 +5,7 @@ use std::{
     fs::File,
     io::{Seek, SeekFrom, Write},
     str::FromStr,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use rustix::process::Signal;
@@ -14,7 +14,7 @@ use tyr_sim::random::Random;
 use crate::{
     enclosure::Enclosure,
     failure::{Failure, Result, wait_until},
-    fleet::Fleet,
+    fleet::{Fleet, Partitions},
     network::End,
     report::say,
 };
@@ -48,7 +48,7 @@ pub enum Fault {
     Crowd,
     /// A disk without any room.
     Fill,
-    /// A node's disk is lost; the node comes back as a new one.
+    /// A node's disk is lost. What it held is rebuilt by the others; the node comes back as a new one.
     Lose,
     /// Parts of a node's files are overwritten while it is off.
     Damage,
@@ -92,6 +92,23 @@ impl Fault {
         Fault::Join,
         Fault::Drain,
     ];
+
+    /// So many of them, for a cluster of about as many nodes as at the beginning.
+    pub fn draw(count: u64, nodes: u64, random: &mut Random) -> Vec<Strike> {
+        let mut size = nodes;
+        let mut draw = || match random.choose(&Fault::ALL).copied().expect("there are some") {
+            Fault::Join | Fault::Drain if size > nodes => {
+                size -= 1;
+                Fault::Drain
+            }
+            Fault::Join | Fault::Drain => {
+                size += 1;
+                Fault::Join
+            }
+            other => other,
+        };
+        (0..count).map(|_| draw().into()).collect()
+    }
 
     /// Its name on the command line.
     pub fn name(self) -> String {
@@ -270,6 +287,7 @@ impl Wound {
                 }
                 Ok(())
             }
+            Fault::Lose => self.give_up(fleet),
             Fault::Shatter => {
                 for place in &self.places {
                     wait_until("that no node serves", || {
@@ -312,21 +330,41 @@ impl Wound {
                 fleet.network.as_mut().expect("the fault was possible").mend()
             }
             Fault::Crowd | Fault::Fill => fleet.node(self.places[0]).disk.empty(),
-            Fault::Lose => self.replace(fleet),
+            Fault::Lose => fleet.start_anew(self.places[0]),
             Fault::Damage => self.repair(fleet),
             Fault::Join => Ok(()),
             Fault::Drain => self.switch_off(fleet),
         }
     }
 
-    /// A node whose disk was lost comes back as a new one, and the old one is given up.
-    fn replace(&self, fleet: &mut Fleet) -> Result<()> {
-        fleet.start_anew(self.places[0])?;
+    /// A node does not come back with what it had: the others rebuild that, a bounded part at once.
+    fn give_up(&self, fleet: &mut Fleet) -> Result<()> {
         let number = self.number.expect("a node that is ready has said it").to_string();
         // The cluster manager may be busy with the loss.
         wait_until("that the lost node is drained", || {
             Ok(fleet.ask(&["cluster", "drain", &number]).err().map(|failure| failure.to_string()))
-        })
+        })?;
+        let (began, mut most) = (Instant::now(), 0);
+        wait_until("that what was lost is rebuilt", || {
+            let Ok(status) = fleet.status() else {
+                return Ok(Some("the cluster does not answer".to_owned()));
+            };
+            let Partitions { total, complete, moving, .. } = status.partitions;
+            most = most.max(moving);
+            let is_rebuilt = complete == total && moving == 0;
+            Ok((!is_rebuilt)
+                .then(|| format!("{complete} of {total} partitions are complete, {moving} moving")))
+        })?;
+        say(format!(
+            "  rebuilt by the others after {:.1} s, {most} partitions at once",
+            began.elapsed().as_secs_f64()
+        ));
+        match most <= MOVING_MAX {
+            true => Ok(()),
+            false => Err(Failure::new(format!(
+                "{most} partitions were rebuilt at once, and at most {MOVING_MAX} should be"
+            ))),
+        }
     }
 
     /// A node with a damaged disk either finds that, says so, and is replaced, or can do without what was damaged.
@@ -355,7 +393,8 @@ impl Wound {
         }
         fleet.node(place).kill()?;
         fleet.node(place).disk.lose()?;
-        self.replace(fleet)
+        self.give_up(fleet)?;
+        fleet.start_anew(place)
     }
 
     fn switch_off(&self, fleet: &mut Fleet) -> Result<()> {
@@ -431,6 +470,8 @@ const CROWDED: u64 = 32 << 20;
 /// The exit code of a node that finds damage on its disk.
 const CORRUPT: i32 = 19;
 const BLOCK: u64 = 4096;
+/// The cluster manager moves so many partitions at once, and the others when those are done.
+const MOVING_MAX: u32 = 32;
 /// Blocks that are damaged in a file.
 const DAMAGES: u64 = 8;
 
@@ -448,6 +489,19 @@ mod tests {
                 assert!(!struck.is_empty() && struck.len() * 2 < size, "{struck:?} of {size}");
                 assert!(struck.is_sorted_by(|a, b| a < b));
             }
+        }
+    }
+
+    #[test]
+    fn drawn_faults_leave_a_cluster_as_large_as_it_was_or_one_larger() {
+        let mut size = 5;
+        for strike in Fault::draw(500, 5, &mut Random::new(7)) {
+            match strike.fault {
+                Fault::Join => size += 1,
+                Fault::Drain => size -= 1,
+                _ => {}
+            }
+            assert!((5..=6).contains(&size));
         }
     }
 

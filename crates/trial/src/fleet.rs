@@ -99,6 +99,12 @@ impl Fleet {
         let mut node = Node::new(self.enclosure, &self.program, place, &self.disks, &self.records)?;
         node.start(&self.addresses()?)?;
         self.nodes.push(node);
+        // One after the other, so that the first nodes have the numbers of their places.
+        wait_until("the number of a node that joins", || {
+            let node = self.node(place);
+            node.check_runs()?;
+            Ok(node.number().is_none().then(|| format!("node {place} has none")))
+        })?;
         Ok(place)
     }
 
@@ -212,6 +218,9 @@ impl Status {
         }
         if let Some(member) = held {
             return Some(format!("node number {} still holds {} partitions", member.node, member.holds));
+        }
+        if let Some(member) = self.nodes.iter().find(|member| member.state == "active" && member.holds == 0) {
+            return Some(format!("node number {} has no share yet", member.node));
         }
         if total == 0 || complete < total || moving > 0 || unserved > 0 {
             return Some(format!(

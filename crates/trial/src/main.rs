@@ -102,10 +102,7 @@ fn attempt(arguments: Arguments, enclosure: Enclosure) -> Result<()> {
     end_when_asked()?;
     let seed = arguments.seed.ok_or_else(|| Failure::new("the seed is missing"))?;
     let faults = match arguments.draw {
-        Some(count) => {
-            let mut random = Random::new(seed);
-            (0..count).filter_map(|_| random.choose(&Fault::ALL).copied()).map(Strike::from).collect()
-        }
+        Some(count) => Fault::draw(count, arguments.nodes, &mut Random::new(seed)),
         None if arguments.faults.is_empty() => SHORT.iter().copied().map(Strike::from).collect(),
         None => arguments.faults.clone(),
     };
@@ -148,7 +145,8 @@ const SHORT: &[Fault] = &[
     Fault::Deafen,
     Fault::Pause,
     Fault::KillAll,
-    Fault::Crowd,
+    Fault::Fill,
     Fault::Lose,
+    Fault::Join,
     Fault::Drain,
 ];

@@ -233,7 +233,7 @@ fn listen(lines: BufReader<ChildStdout>, said: &Mutex<Said>) {
 const PORT: u16 = 7700;
 const HTTP_PORT: u16 = 7701;
 /// Enough that every node leads some.
-const PARTITIONS: &str = "32";
+const PARTITIONS: &str = "64";
 const REPLICAS: &str = "3";
 const LINES_SHOWN: usize = 20;
 /// A node that can be reached answers as soon, however busy.

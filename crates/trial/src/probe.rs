@@ -72,4 +72,4 @@ fn key(place: usize) -> String {
 }
 
 /// So many that nearly every partition has one.
-const COUNTERS: usize = 96;
+const COUNTERS: usize = 128;

@@ -151,6 +151,9 @@ impl Client {
 
     /// What an error says of an operation. One that must not come is a trouble.
     pub(super) fn outcome_of(&self, label: &'static str, error: &Error) -> Outcome {
+        if self.is_patient && error.kind() == ErrorKind::Unavailable {
+            self.scene.interruptions.lock().push(format!("'{label}' of client {}: {error}", self.id));
+        }
         self.scene.outcome_of(error).unwrap_or_else(|| {
             self.scene.trouble(format!("a client was told on '{label}': {}: {error}", error.kind()));
             Outcome::Unknown
