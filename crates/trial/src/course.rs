@@ -110,7 +110,7 @@ impl Course {
     /// A fault strikes, what is promised is looked for, and it is mended.
     fn act(&mut self, strike: &Strike) -> Result<()> {
         let fault = strike.fault;
-        let unavailable = self.scene.unavailable.load(Ordering::Relaxed);
+        let before = self.scene.interruptions.lock().len();
         let wound = Wound::strike(strike, &mut self.fleet, &mut self.random)?;
         match fault.promise() {
             Promise::Served | Promise::Uninterrupted => {
@@ -131,10 +131,10 @@ impl Course {
         say(format!("  mended; all partitions are served after {:.1} s", mended.as_secs_f64()));
         self.fleet.settle()?;
         self.scene.wait_for(WORK)?;
-        let interrupted = self.scene.unavailable.load(Ordering::Relaxed) - unavailable;
-        if fault.promise() == Promise::Uninterrupted && interrupted > 0 {
+        let interruptions = self.scene.interruptions.lock()[before..].join("\n");
+        if fault.promise() == Promise::Uninterrupted && !interruptions.is_empty() {
             return Err(Failure::new(format!(
-                "{interrupted} operations were interrupted, and none should be"
+                "operations were interrupted, and none should be:\n{interruptions}"
             )));
         }
         self.scene.check()

@@ -59,11 +59,8 @@ impl Disk {
         let most = free.saturating_sub(leave.max(free / 64)).max(1);
         fallocate(&file, FallocateFlags::empty(), 0, most)?;
         file.seek(SeekFrom::End(0))?;
-        while leave == 0 {
-            match file.write(&[0; 4096]) {
-                Err(error) if error.kind() == ErrorKind::StorageFull => break,
-                written => drop(written?),
-            }
+        if leave == 0 {
+            fill_up(&mut file)?;
         }
         self.ballast = Some(path);
         Ok(())
@@ -93,6 +90,15 @@ impl Disk {
         }
         found.sort();
         Ok(found)
+    }
+}
+
+fn fill_up(file: &mut File) -> Result<()> {
+    loop {
+        match file.write(&[0; 4096]) {
+            Err(error) if error.kind() == ErrorKind::StorageFull => return Ok(()),
+            written => written?,
+        };
     }
 }
 
