@@ -313,9 +313,10 @@ fn health_is_served_and_metrics_tell_what_was_done() {
     let metrics = metrics.split_once("\r\n\r\n").unwrap().1;
     let sum = |name: &str| metric(metrics, name, &[]);
     assert_eq!(metric(metrics, "tyr_transactions_total", &[committed]), 40.0, "{metrics}");
-    assert_eq!(sum("tyr_transactions_total"), 40.0);
-    assert_eq!(sum("tyr_transaction_seconds_count"), 40.0);
-    assert_eq!(metric(metrics, "tyr_transaction_seconds_bucket", &["le=\"+Inf\""]), 40.0);
+    // One may have been refused, and was sent again, while the partitions were being taken over.
+    let (timed, answered) = (sum("tyr_transaction_seconds_count"), sum("tyr_transactions_total"));
+    assert!((40.0..=answered).contains(&timed), "{timed} of {answered}");
+    assert_eq!(metric(metrics, "tyr_transaction_seconds_bucket", &["le=\"+Inf\""]), timed);
     assert!(sum("tyr_transaction_seconds_sum") > 0.0 && sum("tyr_log_write_seconds_count") > 0.0);
     assert!(sum("tyr_log_entries_total") >= 40.0);
     assert_eq!(sum("tyr_read_bytes_total"), 4000.0);
