@@ -12,7 +12,7 @@ use crate::{
     client::{self, Clients, Scene},
     enclosure::Enclosure,
     failure::{Failure, Result},
-    fault::{OUTAGE, Promise, Strike, Wound},
+    fault::{Fault, OUTAGE, Promise, Strike, Wound},
     fleet::Fleet,
     judge::judge,
     layout::CHUNK_SIZE,
@@ -82,7 +82,7 @@ impl Course {
     fn go(mut self, plan: &Plan, clients: Clients, records: &Path) -> Result<()> {
         self.probe.write()?;
         let struck = plan.faults.iter().try_for_each(|fault| {
-            let act = self.act(fault).map_err(|failure| failure.while_doing(format_args!("fault {fault}")));
+            let act = self.act(fault).map_err(|failure| self.explain(fault, failure));
             self.scene.check().and(act)
         });
         // A client that waits for a cluster that does not serve would wait for long.
@@ -107,6 +107,17 @@ impl Course {
         judge(&self.scene.recorder.history(), last, &records.join("history.jsonl"), plan.checker.as_deref())
     }
 
+    /// How the cluster says that it is when something has gone wrong.
+    fn explain(&mut self, strike: &Strike, failure: Failure) -> Failure {
+        for verb in ["status", "ring"] {
+            match self.fleet.ask(&["cluster", verb]) {
+                Ok(told) => say(format!("  tyr cluster {verb}: {}", told.trim())),
+                Err(failure) => say(format!("  {failure}")),
+            }
+        }
+        failure.while_doing(format_args!("fault {strike}"))
+    }
+
     /// A fault strikes, what is promised is looked for, and it is mended.
     fn act(&mut self, strike: &Strike) -> Result<()> {
         let fault = strike.fault;
@@ -117,7 +128,9 @@ impl Course {
             Promise::Served | Promise::Uninterrupted => {
                 let after = self.probe.write()?;
                 say(format!("  all partitions are served after {:.1} s", after.as_secs_f64()));
-                self.scene.wait_for(WORK)?;
+                // A slow disk slows down everybody.
+                let is_slow = matches!(fault, Fault::Slow | Fault::Stall);
+                self.scene.wait_for(if is_slow { WORK / 10 } else { WORK })?;
             }
             Promise::Read => {
                 let after = self.probe.read()?;

@@ -367,7 +367,7 @@ impl Wound {
                 return Ok(Some("the cluster does not answer".to_owned()));
             };
             let Partitions { total, complete, moving, .. } = status.partitions;
-            most = most.max(moving);
+            most = most.max(fleet.copying().unwrap_or(0));
             let is_rebuilt = complete == total && moving == 0;
             Ok((!is_rebuilt)
                 .then(|| format!("{complete} of {total} partitions are complete, {moving} moving")))
@@ -376,10 +376,10 @@ impl Wound {
             "  rebuilt by the others after {:.1} s, {most} partitions at once",
             began.elapsed().as_secs_f64()
         ));
-        match most <= MOVING_MAX {
+        match most <= COPIED_MAX {
             true => Ok(()),
             false => Err(Failure::new(format!(
-                "{most} partitions were rebuilt at once, and at most {MOVING_MAX} should be"
+                "{most} partitions were rebuilt at once, and at most {COPIED_MAX} should be"
             ))),
         }
     }
@@ -489,8 +489,8 @@ const CORRUPT: i32 = 19;
 const BLOCK: u64 = 4096;
 /// Writes a second of a slow disk: about as many as a busy disk of the turning kind does.
 const SLOW: u32 = 40;
-/// The cluster manager moves so many partitions at once, and the others when those are done.
-const MOVING_MAX: u32 = 32;
+/// The cluster manager has so many partitions copied at once, and the others when those are done.
+const COPIED_MAX: usize = 32;
 /// Blocks that are damaged in a file.
 const DAMAGES: u64 = 8;
 

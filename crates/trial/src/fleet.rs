@@ -42,6 +42,17 @@ pub struct Status {
     pub nodes: Vec<Member>,
 }
 
+/// What `tyr cluster ring` tells.
+#[derive(Debug, Deserialize)]
+struct Ring {
+    partitions: Vec<Held>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Held {
+    learners: Vec<u32>,
+}
+
 /// How many partitions are how.
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub struct Partitions {
@@ -178,6 +189,12 @@ impl Fleet {
     /// How these nodes say that it is.
     pub fn status_of(&mut self, places: &[usize]) -> Result<Status> {
         Ok(serde_json::from_str(&self.ask_of(places, &["cluster", "status"])?)?)
+    }
+
+    /// How many partitions are being copied to another replica.
+    pub fn copying(&mut self) -> Result<usize> {
+        let ring: Ring = serde_json::from_str(&self.ask(&["cluster", "ring"])?)?;
+        Ok(ring.partitions.iter().filter(|held| !held.learners.is_empty()).count())
     }
 
     /// Waits until every node serves, and every partition has all its replicas.
