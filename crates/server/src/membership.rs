@@ -426,6 +426,7 @@ impl Membership {
             status.is_ready =
                 has_lease && self.known.version > RingVersion(0) && !self.known.classes.is_empty();
             status.leads = self.voting.voter.leading_term().is_some();
+            status.voters = self.voting.voter.voters().len();
         });
     }
 }

@@ -41,6 +41,8 @@ fn node(text: &mut Text, state: &State) {
     text.one("tyr_lease_held", "gauge", "Whether the node holds a lease.", u64::from(status.has_lease));
     let leads = u64::from(status.leads);
     text.one("tyr_manager_leads", "gauge", "Whether the node leads the cluster manager.", leads);
+    let voters = "Nodes that vote in the cluster manager, as far as the node knows; the one that leads does.";
+    text.one("tyr_manager_voters", "gauge", voters, status.voters as u64);
     text.one("tyr_ring_version", "gauge", "The ring version that the node knows.", status.ring_version.0);
 }
 

@@ -14,6 +14,8 @@ pub struct Status {
     pub is_ready: bool,
     /// It leads the cluster manager.
     pub leads: bool,
+    /// So many nodes vote in the cluster manager, as far as this one knows.
+    pub voters: usize,
     /// It serves no more, and has stopped or failed.
     pub has_ended: bool,
     /// The ring version that it wholly knows.

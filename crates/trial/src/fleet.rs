@@ -214,6 +214,16 @@ impl Fleet {
                 None => return Ok(Some(format!("node {} does not answer", node.place()))),
             }
         }
+        // Before all vote who should, the death of one may be that of the cluster manager.
+        let wanted = match self.places().len() {
+            0..3 => 1,
+            3..5 => 3,
+            _ => 5,
+        };
+        let voters = self.nodes.iter().find_map(Node::voters);
+        if voters != Some(wanted) {
+            return Ok(Some(format!("{voters:?} nodes vote in the cluster manager, and {wanted} should")));
+        }
         // Who leads may be unknown for a moment.
         let status = match self.status() {
             Ok(status) => status,

@@ -207,13 +207,26 @@ impl Node {
 
     /// Whether it says that it serves; none if it does not answer.
     pub fn ready(&self) -> Option<bool> {
+        Some(self.get("/ready")?.starts_with("HTTP/1.1 200"))
+    }
+
+    /// How many nodes vote in the cluster manager, if this one leads it.
+    pub fn voters(&self) -> Option<usize> {
+        let metrics = self.get("/metrics")?;
+        let value =
+            |name: &str| metrics.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok());
+        value("tyr_manager_voters ").filter(|_| value("tyr_manager_leads ") == Some(1))
+    }
+
+    /// What it answers by HTTP.
+    fn get(&self, path: &str) -> Option<String> {
         let address: SocketAddr = self.said().http?.parse().ok()?;
         let mut stream = TcpStream::connect_timeout(&address, ANSWER_MAX).ok()?;
         stream.set_read_timeout(Some(ANSWER_MAX)).ok()?;
-        write!(stream, "GET /ready HTTP/1.1\r\n\r\n").ok()?;
+        write!(stream, "GET {path} HTTP/1.1\r\n\r\n").ok()?;
         let mut answer = String::new();
         stream.read_to_string(&mut answer).ok()?;
-        Some(answer.starts_with("HTTP/1.1 200"))
+        Some(answer)
     }
 }
 
