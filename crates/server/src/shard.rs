@@ -21,7 +21,7 @@ use tyr_node::{Journal, Notice, Shard};
 use tyr_proto::{
     ClassId, Keyspaces, NodeId, Output, PartitionId, RingVersion, SessionId, Time,
     cluster::{Command, Fact},
-    encoding::append_to,
+    encoding::{append_to, detached},
     message::{Envelope, Message},
 };
 use tyr_types::{Durability, Error, Result};
@@ -95,8 +95,9 @@ impl Mailbox {
         self.seen.store(now.0.max(1), Ordering::Relaxed);
     }
 
-    /// Puts in a message of this node to itself.
-    fn put_own(&self, envelope: Envelope) {
+    /// Puts in a message of this node to itself. Its payload is as if it had come from elsewhere: the partition that gets it keeps it itself.
+    fn put_own(&self, envelope: &Envelope) {
+        let Some(envelope) = detached(envelope) else { return };
         if self.own.fetch_add(1, Ordering::Relaxed) < OWN_MAX {
             self.put(Mail::Message(envelope, None));
         } else {
@@ -326,7 +327,7 @@ impl Running {
         let me = self.shard.router().me();
         let command = match output {
             Output::Send(to, envelope) if to == me.node => {
-                return self.mailboxes[place_of(envelope.partition, self.mailboxes.len())].put_own(envelope);
+                return self.mailboxes[place_of(envelope.partition, self.mailboxes.len())].put_own(&envelope);
             }
             Output::Send(to, envelope) => {
                 let frame = Frame::message(DATA, |out| append_to(out, &envelope));
