@@ -228,7 +228,7 @@ fn large_entries_and_states_are_found_whole() {
     let mut bench = Bench::new(&disk, 1 << 20);
     let ids = (0..20_000).map(|sequence| {
         let birth = RingVersion(sequence);
-        let id = tyr_proto::TransactionId { session: SessionId(1), sequence, birth };
+        let id = TransactionId { session: SessionId(1), sequence, birth };
         (id, tyr_proto::Outcome::Committed)
     });
     bench.push(1, Entry::Outcomes(ids.collect()));
