@@ -23,6 +23,8 @@ pub struct Worker<'a> {
     pub data: &'a Path,
     /// Rows of a batch.
     pub batch_rows: usize,
+    /// Which of how many shares of the batches it writes.
+    pub share: (usize, usize),
     /// Threads that write.
     pub threads: usize,
 }
@@ -46,9 +48,18 @@ pub enum End {
     Finished,
 }
 
+/// What is to become of a worker that has said something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Then {
+    /// It goes on.
+    GoOn,
+    /// It is killed.
+    Kill,
+}
+
 impl Worker<'_> {
-    /// Runs a worker until it has acknowledged so many batches, then kills it; or to its end.
-    pub fn run(&self, kill_after: Option<usize>, interrupt: &Interrupt) -> Result<Run> {
+    /// Runs a worker to its end. With each batch that it acknowledges, and how many those are, it is asked what is to become of it.
+    pub fn run(&self, interrupt: &Interrupt, mut then: impl FnMut(Batch, usize) -> Then) -> Result<Run> {
         let start = Instant::now();
         let mut child = Running(self.spawn()?);
         let pipe = child.0.stdout.take().expect("standard output is piped");
@@ -61,7 +72,7 @@ impl Worker<'_> {
                 return Err(Failure::Interrupted("the demonstration was interrupted".to_owned()));
             }
             // What it has said before it died counts, so the pipe is read to its end.
-            if kill_after.is_some_and(|count| acknowledged.len() >= count) && end == End::Finished {
+            if then(batch, acknowledged.len()) == Then::Kill && end == End::Finished {
                 child.kill()?;
                 end = End::Killed;
             }
@@ -84,6 +95,7 @@ impl Worker<'_> {
         command.arg("--store").arg(self.store).arg("--threads").arg(self.threads.to_string());
         command.args(["demo", "worker", "--data"]).arg(self.data);
         command.arg("--batch").arg(self.batch_rows.to_string());
+        command.args(["--share", &self.share.0.to_string(), &self.share.1.to_string()]);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().map_err(failed)
     }
 }
