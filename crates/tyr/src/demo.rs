@@ -38,7 +38,7 @@ use self::{
     events::Events,
     inspect::{Inspection, compare_with_files, inspect},
     ledger::{Batch, Ledger},
-    supervise::{End, Run, Then, Worker},
+    supervise::{End, Run, Share, Then, Worker},
     tell::{Step, Tell},
 };
 use crate::{
@@ -71,9 +71,9 @@ pub struct Demo {
     /// Rows of a batch.
     #[arg(long, value_name = "ROWS", default_value_t = BATCH_ROWS, value_parser = batch_rows)]
     batch: usize,
-    /// Leave out the cluster.
-    #[arg(long)]
-    one_node: bool,
+    /// On the cluster, take one event in so many; 0 leaves the cluster out.
+    #[arg(long, value_name = "NUMBER", default_value_t = 5)]
+    one_in: usize,
     #[command(subcommand)]
     part: Option<Part>,
 }
@@ -90,6 +90,9 @@ enum Part {
         /// Rows of a batch.
         #[arg(long, value_parser = batch_rows)]
         batch: usize,
+        /// Take one event in so many.
+        #[arg(long, default_value_t = 1)]
+        one_in: usize,
         /// Which of how many shares of the batches.
         #[arg(long, num_args = 2, value_names = ["SHARE", "SHARES"])]
         share: Vec<usize>,
@@ -97,8 +100,6 @@ enum Part {
 }
 
 const BATCH_ROWS: usize = 250;
-/// The share of a worker that has no others beside it.
-const ALL: (usize, usize) = (0, 1);
 
 fn batch_rows(text: &str) -> Result<usize, String> {
     text.parse().ok().filter(|rows| *rows > 0).ok_or_else(|| "a batch has one row or more".to_owned())
@@ -106,9 +107,10 @@ fn batch_rows(text: &str) -> Result<usize, String> {
 
 /// Runs the demonstration, or a part of it.
 pub fn run(arguments: &Demo, settings: &Settings, out: &mut Output) -> Result<()> {
-    if let Some(Part::Worker { data, batch, share }) = &arguments.part {
+    if let Some(Part::Worker { data, batch, one_in, share }) = &arguments.part {
         let share = share.first_chunk().map_or((0, 1), |[share, shares]| (*share, (*shares).max(1)));
-        return worker::run(&Ledger::new(Events::load(data)?, *batch), share, settings, out);
+        let ledger = Ledger::new(Events::load(data)?.one_in(*one_in), *batch);
+        return worker::run(&ledger, share, settings, out);
     }
     let start = Instant::now();
     let interrupt = Interrupt::install()?;
@@ -142,7 +144,8 @@ impl Stage<'_> {
         self.finish(&ledger, &acknowledged)?;
         self.export(&tree)?;
         self.scrub()?;
-        if !self.arguments.one_node {
+        if self.arguments.one_in > 0 {
+            let ledger = Ledger::new(ledger.events.one_in(self.arguments.one_in), self.arguments.batch);
             cluster::play(self, &ledger)?;
         }
         Ok(tree)
@@ -192,7 +195,7 @@ impl Stage<'_> {
         for round in 0..self.arguments.kills {
             let left = batches - present.len();
             let kill_after = 1 + random_below(left / (self.arguments.kills - round + 1) + 1);
-            let run = self.worker(self.store(), ALL).run(self.interrupt, |_, acknowledged| {
+            let run = self.worker(self.store(), Share::ALL).run(self.interrupt, |_, acknowledged| {
                 if acknowledged >= kill_after { Then::Kill } else { Then::GoOn }
             })?;
             killed += usize::from(run.end == End::Killed);
@@ -227,7 +230,7 @@ impl Stage<'_> {
 
     fn finish(&mut self, ledger: &Ledger, present: &BTreeSet<Batch>) -> Result<()> {
         self.tell.step("Let a new worker finish")?;
-        let run = self.worker(self.store(), ALL).run(self.interrupt, |_, _| Then::GoOn)?;
+        let run = self.worker(self.store(), Share::ALL).run(self.interrupt, |_, _| Then::GoOn)?;
         let written = run.acknowledged.len();
         let again = run.acknowledged.intersection(present).count();
         let rate = rate(written, run.elapsed);
@@ -296,8 +299,8 @@ impl Stage<'_> {
         self.settings.store.as_deref().unwrap_or(Path::new(""))
     }
 
-    /// A worker on a store, with one of so many shares of the batches.
-    fn worker<'w>(&'w self, store: &'w Path, share: (usize, usize)) -> Worker<'w> {
+    /// A worker on a store, which writes a share of the batches.
+    fn worker<'w>(&'w self, store: &'w Path, share: Share) -> Worker<'w> {
         let (data, batch_rows, threads) = (&self.arguments.data, self.arguments.batch, self.settings.threads);
         Worker { store, data, batch_rows, share, threads }
     }

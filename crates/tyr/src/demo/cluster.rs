@@ -20,7 +20,7 @@ use super::{
     nodes::Nodes,
     plot::{Mark, plot},
     random_below, rate,
-    supervise::Then,
+    supervise::{Share, Then},
 };
 use crate::{failure::Result, opening::with_store, settings::Settings};
 
@@ -137,7 +137,8 @@ impl<'a, 'n> Troupe<'a, 'n> {
             let clients: Vec<_> = (0..CLIENTS)
                 .map(|share| {
                     let (told, is_over, interrupt) = (told.clone(), &is_over, stage.interrupt);
-                    let worker = stage.worker(&url, (share, CLIENTS));
+                    let one_in = stage.arguments.one_in;
+                    let worker = stage.worker(&url, Share { one_in, share, shares: CLIENTS });
                     scope.spawn(move || {
                         worker.run(interrupt, |batch, _| {
                             let _unheard = told.send((batch, Instant::now()));

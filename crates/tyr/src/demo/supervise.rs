@@ -23,8 +23,8 @@ pub struct Worker<'a> {
     pub data: &'a Path,
     /// Rows of a batch.
     pub batch_rows: usize,
-    /// Which of how many shares of the batches it writes.
-    pub share: (usize, usize),
+    /// What it writes.
+    pub share: Share,
     /// Threads that write.
     pub threads: usize,
 }
@@ -46,6 +46,22 @@ pub enum End {
     Killed,
     /// It had nothing left to do.
     Finished,
+}
+
+/// A part of the batches of some of the events.
+#[derive(Clone, Copy)]
+pub struct Share {
+    /// One event in so many.
+    pub one_in: usize,
+    /// Which share of the batches,
+    pub share: usize,
+    /// of how many.
+    pub shares: usize,
+}
+
+impl Share {
+    /// All batches of all events.
+    pub const ALL: Share = Share { one_in: 1, share: 0, shares: 1 };
 }
 
 /// What is to become of a worker that has said something.
@@ -95,7 +111,8 @@ impl Worker<'_> {
         command.arg("--store").arg(self.store).arg("--threads").arg(self.threads.to_string());
         command.args(["demo", "worker", "--data"]).arg(self.data);
         command.arg("--batch").arg(self.batch_rows.to_string());
-        command.args(["--share", &self.share.0.to_string(), &self.share.1.to_string()]);
+        let Share { one_in, share, shares } = self.share;
+        command.args(["--one-in", &one_in.to_string(), "--share", &share.to_string(), &shares.to_string()]);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().map_err(failed)
     }
 }
