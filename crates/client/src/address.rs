@@ -12,11 +12,14 @@ pub enum Place<'a> {
     Directory(&'a Path),
     /// At these addresses.
     Cluster(Vec<Address>),
+    /// At these, by encrypted connections.
+    Secured(Vec<Address>),
 }
 
 /// Whether what names a store names a cluster, not a directory.
 pub fn is_cluster(name: impl AsRef<OsStr>) -> bool {
-    name.as_ref().as_encoded_bytes().starts_with(SCHEME.as_bytes())
+    let name = name.as_ref().as_encoded_bytes();
+    name.starts_with(SCHEME.as_bytes()) || name.starts_with(SECURED.as_bytes())
 }
 
 impl<'a> Place<'a> {
@@ -29,8 +32,11 @@ impl<'a> Place<'a> {
             let name = name.display();
             Error::invalid(format!("'{name}' {what}; write tyr://host:port,host:port or tyr://unix:/path"))
         };
-        let text =
-            name.to_str().and_then(|name| name.strip_prefix(SCHEME)).ok_or_else(|| wrong("is not text"))?;
+        let text = name.to_str().ok_or_else(|| wrong("is not text"))?;
+        let (text, is_secured) = match text.strip_prefix(SECURED) {
+            Some(rest) => (rest, true),
+            None => (text.strip_prefix(SCHEME).unwrap_or(text), false),
+        };
         let addresses = text.trim_end_matches('/').split(',').map(|part| {
             let is_whole = match part.strip_prefix(UNIX) {
                 Some(path) => path.starts_with('/'),
@@ -47,11 +53,13 @@ impl<'a> Place<'a> {
             let Ok(address) = part.parse();
             Ok(address)
         });
-        Ok(Place::Cluster(addresses.collect::<Result<_>>()?))
+        let addresses = addresses.collect::<Result<_>>()?;
+        Ok(if is_secured { Place::Secured(addresses) } else { Place::Cluster(addresses) })
     }
 }
 
 const SCHEME: &str = "tyr://";
+const SECURED: &str = "tyr+tls://";
 const UNIX: &str = "unix:";
 
 #[cfg(test)]
@@ -69,6 +77,7 @@ mod tests {
         let tcp = |host: &str| Address::Tcp(host.into());
         let both = vec![tcp("a:1"), tcp("[::1]:2")];
         assert_eq!(parse("tyr://a:1,[::1]:2").unwrap(), Place::Cluster(both));
+        assert_eq!(parse("tyr+tls://a:1").unwrap(), Place::Secured(vec![tcp("a:1")]));
         assert_eq!(parse("tyr://a:1/").unwrap(), Place::Cluster(vec![tcp("a:1")]));
         let unix = Place::Cluster(vec![Address::Unix("/run/tyr".into()), tcp("a:1")]);
         assert_eq!(parse("tyr://unix:/run/tyr,a:1").unwrap(), unix);
@@ -80,6 +89,7 @@ mod tests {
         for (name, word) in [
             ("tyr://", "without host"),
             ("tyr://a", "without host"),
+            ("tyr+tls://a", "without host"),
             ("tyr://a:0", "without host"),
             ("tyr://a:1,", "without host"),
             ("tyr://a:1/keyspace", "more than a cluster"),

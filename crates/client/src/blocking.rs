@@ -28,6 +28,11 @@ impl OpenOptions {
         OpenOptions(self.0.connect_timeout(timeout))
     }
 
+    /// See [`crate::OpenOptions::tls`].
+    pub fn tls(self, tls: tyr_net::Tls) -> Self {
+        OpenOptions(self.0.tls(tls))
+    }
+
     /// See [`crate::OpenOptions::create`].
     pub fn create(self, create: Create) -> Self {
         OpenOptions(self.0.create(create))

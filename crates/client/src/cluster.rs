@@ -27,7 +27,7 @@ use tokio::{
     time::Instant,
 };
 use tyr_embed::{KeyspaceSettings, Result};
-use tyr_net::Address;
+use tyr_net::{Address, Tls};
 use tyr_proto::{
     RingVersion,
     cluster::{self, Answer, Command},
@@ -112,6 +112,7 @@ impl Cluster {
     /// Connects to a cluster by any of its addresses. Fails if none answers within the time.
     pub async fn connect(
         addresses: Vec<Address>,
+        tls: Option<Tls>,
         connect_max: Duration,
         patience: Duration,
     ) -> Result<Cluster> {
@@ -119,6 +120,7 @@ impl Cluster {
         let catalog = Arc::new(Catalog::default());
         let beginning = Beginning {
             seeds: addresses,
+            tls,
             session: random(),
             patience,
             catalog: catalog.clone(),

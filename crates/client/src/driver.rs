@@ -28,7 +28,7 @@ use tokio::{
     sync::mpsc::{UnboundedReceiver, unbounded_channel},
     time::{Instant, sleep_until},
 };
-use tyr_net::{Address, Settings};
+use tyr_net::{Address, Settings, Tls};
 use tyr_proto::{
     BlobName, Client, ClientOutput, Event, NodeId, ReadAnswer, ReadId, RingVersion, Run, SessionId, Snapshot,
     Time, Transaction,
@@ -79,6 +79,8 @@ pub struct Driver {
 pub struct Beginning {
     /// The addresses that the caller named.
     pub seeds: Vec<Address>,
+    /// How connections are encrypted, if they are.
+    pub tls: Option<Tls>,
     /// The client's session: a random number that is not 0.
     pub session: u64,
     /// How long a call waits that nobody said it of.
@@ -145,9 +147,10 @@ const CLOSE_MAX: Duration = Duration::from_secs(5);
 impl Driver {
     /// A driver that has dialed the addresses, in the runtime that this is called in.
     pub fn new(beginning: Beginning) -> Self {
-        let Beginning { seeds, session, patience, catalog, calls } = beginning;
+        let Beginning { seeds, tls, session, patience, catalog, calls } = beginning;
         let (teller, heard) = unbounded_channel();
-        let mut links = Links::new(session, crate::cluster::random(), Settings::default(), teller);
+        let mut links =
+            Links::new(session, crate::cluster::random(), Settings { tls, ..Settings::default() }, teller);
         let first = usize::try_from(session % 1024).unwrap_or(0);
         let manager = Manager::new(seeds.len(), first);
         for (place, address) in seeds.iter().enumerate() {

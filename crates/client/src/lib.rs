@@ -17,7 +17,7 @@
 //! ```
 //!
 //! What is opened is a directory, or the URL of a cluster: `tyr://host:port`, with any of its nodes, several separated by commas, or
-//! `tyr://unix:/path` for a socket of this host. The types at the top are asynchronous and need no particular runtime; those in
+//! `tyr://unix:/path` for a socket of this host, or `tyr+tls://host:port` if its connections are encrypted. The types at the top are asynchronous and need no particular runtime; those in
 //! [`blocking`] have the same methods without `async`.
 //!
 //! A client of a cluster is one thread that keeps a connection to every node. What a node does not answer it asks again, of another node
@@ -69,3 +69,4 @@ pub use tyr_embed::{
     Entry, Error, ErrorKind, IoMode, Key, KeyspaceId, KeyspaceSettings, Number, NumberType, Op, Operand,
     Outcome, Receipt, Result, Slot, Stat, Stats, Transform,
 };
+pub use tyr_net::{Tls, TlsFiles};

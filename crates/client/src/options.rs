@@ -3,6 +3,7 @@
 use std::{path::Path, time::Duration};
 
 use tyr_embed::{Create, Error, IoMode, Result};
+use tyr_net::{Address, Tls};
 
 use crate::{
     address::Place,
@@ -18,6 +19,7 @@ pub struct OpenOptions {
     is_new: bool,
     deadline: Duration,
     connect_max: Duration,
+    tls: Option<Tls>,
 }
 
 impl OpenOptions {
@@ -27,6 +29,7 @@ impl OpenOptions {
             is_new: false,
             deadline: Duration::from_secs(30),
             connect_max: Duration::from_secs(5),
+            tls: None,
         }
     }
 
@@ -40,6 +43,12 @@ impl OpenOptions {
     /// How long opening a cluster waits for any of its nodes. 5 seconds by default.
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_max = timeout;
+        self
+    }
+
+    /// The certificates for a cluster that is named `tyr+tls://host:port`.
+    pub fn tls(mut self, tls: Tls) -> Self {
+        self.tls = Some(tls);
         self
     }
 
@@ -86,7 +95,11 @@ impl OpenOptions {
     pub async fn open(self, name: impl AsRef<Path>) -> Result<Store> {
         let inner = match Place::parse(name.as_ref())? {
             Place::Directory(path) => Inner::Directory(self.directory.open(path).await?),
-            Place::Cluster(addresses) => self.connect(addresses).await?,
+            Place::Cluster(addresses) => self.connect(addresses, None).await?,
+            Place::Secured(addresses) => {
+                let tls = self.certificates()?;
+                self.connect(addresses, Some(tls)).await?
+            }
         };
         Ok(Store { inner })
     }
@@ -98,17 +111,29 @@ impl OpenOptions {
                 let options = tyr_embed::blocking::OpenOptions::from(self.directory);
                 Inner::Directory(options.open(path)?.into_ready())
             }
-            Place::Cluster(addresses) => pollster::block_on(self.connect(addresses))?,
+            Place::Cluster(addresses) => pollster::block_on(self.connect(addresses, None))?,
+            Place::Secured(addresses) => {
+                let tls = self.certificates()?;
+                pollster::block_on(self.connect(addresses, Some(tls)))?
+            }
         };
         Ok(Store { inner })
     }
 
-    async fn connect(self, addresses: Vec<tyr_net::Address>) -> Result<Inner> {
+    fn certificates(&self) -> Result<Tls> {
+        self.tls.clone().ok_or_else(|| {
+            Error::invalid(
+                "a cluster with encrypted connections needs certificates: name an authority's at least",
+            )
+        })
+    }
+
+    async fn connect(self, addresses: Vec<Address>, tls: Option<Tls>) -> Result<Inner> {
         if self.is_new {
             return Err(Error::invalid(
                 "a cluster is not created by opening it; start its nodes, then open it",
             ));
         }
-        Cluster::connect(addresses, self.connect_max, self.deadline).await.map(Inner::Cluster)
+        Cluster::connect(addresses, tls, self.connect_max, self.deadline).await.map(Inner::Cluster)
     }
 }

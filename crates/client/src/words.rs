@@ -97,7 +97,8 @@ pub fn not_managed(refusal: cluster::Refusal) -> Error {
         cluster::Refusal::NotFounded
         | cluster::Refusal::Stale
         | cluster::Refusal::TooFew
-        | cluster::Refusal::Busy => Error::unavailable(text),
+        | cluster::Refusal::Busy
+        | cluster::Refusal::LastCopy => Error::unavailable(text),
     }
 }
 

@@ -7,6 +7,8 @@
 #![forbid(unsafe_code)]
 
 mod codec;
+#[cfg(test)]
+mod decoders;
 mod electorate;
 mod gossip;
 mod journal;

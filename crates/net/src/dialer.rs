@@ -73,7 +73,10 @@ impl Dialing {
     /// Makes a connection and runs it to its end. Says whether it was ever open.
     async fn connect(&self) -> bool {
         let attempt = Attempt::of_dialer(self.link.clone(), self.handler.clone());
-        let stream = timeout(self.settings.handshake_timeout, Stream::connect(&self.address));
+        let stream = timeout(
+            self.settings.handshake_timeout,
+            Stream::connect(&self.address, self.settings.tls.as_ref()),
+        );
         let end = match unless_closing(&self.link, stream).await {
             Some(Ok(Ok(stream))) => {
                 let connection = Connection::dial(self.me.clone());

@@ -28,6 +28,7 @@ mod listener;
 mod run;
 mod stream;
 mod task;
+mod tls;
 mod waits;
 
 use std::time::Duration;
@@ -36,6 +37,7 @@ pub use address::Address;
 pub use dialer::Dialer;
 pub use link::{End, Handler, Link, Receipt, Received};
 pub use listener::Listener;
+pub use tls::{Tls, TlsFiles};
 
 /// How long things may take, and how many there may be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,6 +57,8 @@ pub struct Settings {
     pub outbox_size_max: usize,
     /// A listener has at most so many connections; as many more are told so, and others are cut off without a word.
     pub connections_max: usize,
+    /// How TCP connections are encrypted; not at all if `None`.
+    pub tls: Option<Tls>,
 }
 
 impl Default for Settings {
@@ -67,6 +71,7 @@ impl Default for Settings {
             wait_max: Duration::from_secs(2),
             outbox_size_max: 32 << 20,
             connections_max: 10_000,
+            tls: None,
         }
     }
 }

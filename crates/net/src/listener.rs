@@ -58,6 +58,10 @@ impl Listener {
         handler: Arc<dyn Handler>,
         settings: Settings,
     ) -> io::Result<Self> {
+        if settings.tls.as_ref().is_some_and(|tls| !tls.can_listen()) {
+            let reason = "who listens with TLS needs a certificate and its key";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
+        }
         let socket = Socket::bind(address).await?;
         let address = socket.address()?;
         let (closing, renamed) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
@@ -118,6 +122,8 @@ impl Accepting {
     }
 
     fn serve(&mut self, stream: Stream, refusal: Option<Refusal>) {
+        // Who listens without a certificate was refused before.
+        let Ok(stream) = stream.listen(self.settings.tls.as_ref()) else { return };
         let link = Link::new(&self.settings);
         let mut connection = Connection::listen(self.me.lock().clone());
         if let Some(refusal) = refusal {

@@ -6,7 +6,7 @@ use tokio::{
     io::Interest,
     time::{Instant, sleep_until},
 };
-use tyr_wire::connection::{Connection, Event, Frame, Refusal};
+use tyr_wire::connection::{Connection, Error, Event, Frame, Party, Refusal};
 
 use crate::{Settings, attempt::Attempt, link::End, stream::Stream};
 
@@ -33,6 +33,10 @@ pub(crate) struct Running {
 const BATCH: usize = 64;
 /// and no more once there are as many bytes: a frame of another channel waits behind these.
 const BATCH_SIZE: usize = 256 << 10;
+/// How the first record of a dialer with TLS begins: its kind, and the first byte of its version.
+const TLS_HANDSHAKE: [u8; 2] = [22, 3];
+/// How an alert of TLS begins: its kind, and the first byte of its version.
+const TLS_ALERT: [u8; 2] = [21, 3];
 /// As many bytes are read by one call.
 const READ_SIZE: usize = 64 << 10;
 
@@ -81,6 +85,7 @@ impl Running {
             } else {
                 Interest::READABLE | Interest::WRITABLE
             };
+            let deadline = self.deadline();
             tokio::select! {
                 ready = self.stream.ready(interest) => {
                     let ready = ready.map_err(End::Lost)?;
@@ -92,7 +97,7 @@ impl Running {
                     }
                 }
                 () = self.attempt.link().stirred() => {}
-                () = sleep_until(self.deadline()) => self.wait_no_longer()?,
+                () = sleep_until(deadline) => self.wait_no_longer()?,
             }
         }
     }
@@ -136,14 +141,23 @@ impl Running {
         buffer.reserve(READ_SIZE);
         match self.stream.read(buffer).map_err(End::Lost)? {
             None => return Ok(None),
-            Some(0) => return Err(End::Lost(io::ErrorKind::UnexpectedEof.into())),
+            Some(0) => return Err(End::Lost(self.hung_up())),
             Some(_) => {}
         }
         (self.silent_since, self.has_pinged) = (Instant::now(), false);
+        if self.connection.peer().is_none() && !self.stream.is_secured() && is_tls(self.connection.buffer()) {
+            return Err(End::Lost(not_here("the other end speaks TLS, which is not set up here")));
+        }
         loop {
             match self.connection.poll() {
                 Ok(None) => break,
-                Ok(Some(Event::Opened(peer))) => self.attempt.open(peer),
+                Ok(Some(Event::Opened(peer))) => {
+                    // Only clients may be anonymous, if anybody.
+                    if !self.stream.is_trusted() && !matches!(peer.party, Party::Client { .. }) {
+                        return Err(End::Failed(Error::Refused(Refusal::Denied)));
+                    }
+                    self.attempt.open(peer);
+                }
                 Ok(Some(Event::Received(header, body))) => {
                     self.moved_at = self.silent_since;
                     self.attempt.receive(header, body);
@@ -175,6 +189,15 @@ impl Running {
         since + patience
     }
 
+    /// The other end has hung up; why, if that can be told.
+    fn hung_up(&mut self) -> io::Error {
+        let is_alert = self.connection.buffer().starts_with(&TLS_ALERT);
+        if self.connection.peer().is_none() && is_alert && !self.stream.is_secured() {
+            return not_here("the other end wants TLS, which is not set up here");
+        }
+        io::ErrorKind::UnexpectedEof.into()
+    }
+
     fn wait_no_longer(&mut self) -> Result<(), End> {
         if self.connection.peer().is_none() || self.has_pinged || self.is_closing {
             return Err(End::Silent);
@@ -203,4 +226,13 @@ impl Running {
             }
         }
     }
+}
+
+/// Whether this is how a dialer with TLS begins. A frame has zeros where the second part of a version is here.
+fn is_tls(bytes: &[u8]) -> bool {
+    bytes.starts_with(&TLS_HANDSHAKE) && bytes.get(9..11) == Some(&[3, 3])
+}
+
+fn not_here(reason: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, reason)
 }

@@ -7,28 +7,36 @@ use tokio::{
     net::{TcpStream, UnixStream},
 };
 
-use crate::Address;
+use crate::{
+    Address,
+    tls::{Secured, Tls},
+};
 
 /// A connected socket.
 #[derive(Debug)]
 pub(crate) enum Stream {
     Tcp(TcpStream),
+    Secured(Secured),
     Unix(UnixStream),
 }
 
 macro_rules! each {
-    ($self:ident, $stream:ident => $do:expr) => {
+    ($self:ident, $stream:ident => $do:expr, $secured:expr) => {
         match $self {
             Stream::Tcp($stream) => $do,
+            Stream::Secured($stream) => $secured,
             Stream::Unix($stream) => $do,
         }
     };
 }
 
 impl Stream {
-    pub(crate) async fn connect(address: &Address) -> io::Result<Self> {
+    pub(crate) async fn connect(address: &Address, tls: Option<&Tls>) -> io::Result<Self> {
         match address {
-            Address::Tcp(host) => Self::tcp(TcpStream::connect(host).await?),
+            Address::Tcp(host) => match (Self::tcp(TcpStream::connect(host).await?)?, tls) {
+                (Stream::Tcp(tcp), Some(tls)) => Ok(Stream::Secured(tls.dial(tcp, name_of(host))?)),
+                (stream, _) => Ok(stream),
+            },
             Address::Unix(path) => Ok(Stream::Unix(UnixStream::connect(path).await?)),
         }
     }
@@ -37,6 +45,27 @@ impl Stream {
     pub(crate) fn tcp(stream: TcpStream) -> io::Result<Self> {
         stream.set_nodelay(true)?;
         Ok(Stream::Tcp(stream))
+    }
+
+    /// The end of a listener, encrypted if that is wanted.
+    pub(crate) fn listen(self, tls: Option<&Tls>) -> io::Result<Self> {
+        match (self, tls) {
+            (Stream::Tcp(tcp), Some(tls)) => Ok(Stream::Secured(tls.listen(tcp)?)),
+            (stream, _) => Ok(stream),
+        }
+    }
+
+    /// Whether the other end has proved who it is, or need not.
+    pub(crate) fn is_trusted(&self) -> bool {
+        match self {
+            Stream::Secured(secured) => secured.is_known(),
+            Stream::Tcp(_) | Stream::Unix(_) => true,
+        }
+    }
+
+    /// Whether it is encrypted.
+    pub(crate) fn is_secured(&self) -> bool {
+        matches!(self, Stream::Secured(_))
     }
 
     /// What a listener took that is not of the runtime.
@@ -51,24 +80,30 @@ impl Stream {
         Ok(Stream::Unix(UnixStream::from_std(stream)?))
     }
 
-    pub(crate) async fn ready(&self, interest: Interest) -> io::Result<Ready> {
-        each!(self, stream => stream.ready(interest).await)
+    pub(crate) async fn ready(&mut self, interest: Interest) -> io::Result<Ready> {
+        each!(self, stream => stream.ready(interest).await, stream.ready(interest).await)
     }
 
     /// Says that nothing more is written.
     pub(crate) async fn finish(&mut self) -> io::Result<()> {
-        each!(self, stream => stream.shutdown().await)
+        each!(self, stream => stream.shutdown().await, stream.finish().await)
     }
 
     /// Appends what is there, at most what there is room for; `None` if nothing is. Zero bytes are the end.
-    pub(crate) fn read(&self, buffer: &mut Vec<u8>) -> io::Result<Option<usize>> {
-        unless_blocked(each!(self, stream => stream.try_read_buf(buffer)))
+    pub(crate) fn read(&mut self, buffer: &mut Vec<u8>) -> io::Result<Option<usize>> {
+        each!(self, stream => unless_blocked(stream.try_read_buf(buffer)), stream.read(buffer))
     }
 
     /// Writes some of the bytes; `None` if none can be written now.
-    pub(crate) fn write(&self, bytes: &[IoSlice<'_>]) -> io::Result<Option<usize>> {
-        unless_blocked(each!(self, stream => stream.try_write_vectored(bytes)))
+    pub(crate) fn write(&mut self, bytes: &[IoSlice<'_>]) -> io::Result<Option<usize>> {
+        each!(self, stream => unless_blocked(stream.try_write_vectored(bytes)), stream.write(bytes))
     }
+}
+
+/// What an address names: the part before the port.
+fn name_of(address: &str) -> &str {
+    let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
+    host.trim_start_matches('[').trim_end_matches(']')
 }
 
 fn unless_blocked(result: io::Result<usize>) -> io::Result<Option<usize>> {

@@ -87,6 +87,11 @@ impl Member {
         self.lease.may_serve(now)
     }
 
+    /// Until when it may serve; none without a lease.
+    pub fn lease_ends(&self) -> Option<Time> {
+        self.lease.ends()
+    }
+
     /// Gives up the lease for good: the process cannot keep what it would promise. The cluster manager will hear no more of it and go on
     /// without it.
     pub fn stop(&mut self) {
@@ -139,7 +144,11 @@ impl Member {
                 self.position = self.position.max(difference.next);
             }
             Response::Evicted(replica) if replica == self.me => self.begin_incarnation(),
-            Response::Evicted(_) | Response::Ring(_) | Response::Elsewhere(_) | Response::Replied(_) => {}
+            Response::Evicted(_)
+            | Response::Ring(_)
+            | Response::Elsewhere(_)
+            | Response::Replied(_)
+            | Response::Report(_) => {}
         }
     }
 

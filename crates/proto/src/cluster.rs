@@ -12,11 +12,13 @@
 mod check;
 mod class;
 mod command;
+mod departure;
 mod difference;
 mod layouts;
 mod member;
 mod partition;
 mod plan;
+mod report;
 mod request;
 #[cfg(test)]
 mod tests;
@@ -31,6 +33,7 @@ pub use difference::{Difference, Fact, Position, Subject};
 pub use member::{ADDRESS_SIZE_MAX, Address, Identity, Member, MemberState, Presence, ZONE_SIZE_MAX, Zone};
 pub use partition::{Partition, Proposal};
 pub use plan::PlanStep;
+pub use report::{PartitionReport, PartitionRole, Report, ShardReport};
 pub use request::{Request, Response};
 
 use crate::{ClassId, Epoch, NodeId, PartitionId, Replica, RingVersion};
@@ -52,6 +55,8 @@ pub struct Cluster {
     keyspaces: BTreeMap<KeyspaceId, Keyspace>,
     classes: BTreeMap<ClassId, Class>,
     stamps: Stamps,
+    /// Of members that are replaced: by whom. Plans give these what the others hold.
+    successors: BTreeMap<NodeId, NodeId>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,6 +79,7 @@ impl Cluster {
             keyspaces: BTreeMap::new(),
             classes: BTreeMap::new(),
             stamps: Stamps::default(),
+            successors: BTreeMap::new(),
         }
     }
 
@@ -173,6 +179,9 @@ impl Cluster {
             Command::Retarget { class, targets } => self.retarget(class, targets),
             Command::Drain(node) => self.drain(node),
             Command::Leave(node) => self.leave(node),
+            Command::Restore(node) => self.restore(node),
+            Command::Replace { old, new } => self.replace(old, new),
+            Command::Abandon(node) => self.abandon(node),
             Command::CreateClass(id, settings) => self.create_class(id, settings),
             Command::CreateKeyspace { name, class, seed, settings } => {
                 self.create_keyspace(Keyspace { name, class, seed, settings, state: KeyspaceState::Exists })
@@ -278,33 +287,6 @@ impl Cluster {
             }
             cluster.member_changed(node, version);
         }))
-    }
-
-    fn drain(&mut self, node: NodeId) -> Reply {
-        let member = self.members.get(&node).ok_or(Refusal::NotFound)?;
-        match member.state {
-            MemberState::Left => Err(Refusal::NotFound),
-            MemberState::Draining => Ok(Answer::Done(self.version)),
-            MemberState::Active if self.needs_all() => Err(Refusal::TooFew),
-            MemberState::Active => self.set_state(node, MemberState::Draining),
-        }
-    }
-
-    /// Whether some class takes no more writes when there is a node less.
-    fn needs_all(&self) -> bool {
-        let active = self.members.values().filter(|member| member.is_eligible()).count();
-        self.classes.values().any(|class| active <= usize::from(class.settings.min_replicas))
-    }
-
-    fn leave(&mut self, node: NodeId) -> Reply {
-        let member = self.members.get(&node).ok_or(Refusal::NotFound)?;
-        if member.state == MemberState::Left {
-            return Ok(Answer::Done(self.version));
-        }
-        if self.partitions().any(|(_, partition)| partition.names(node)) {
-            return Err(Refusal::Busy);
-        }
-        self.set_state(node, MemberState::Left)
     }
 
     fn set_state(&mut self, node: NodeId, state: MemberState) -> Reply {

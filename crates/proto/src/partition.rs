@@ -16,6 +16,7 @@ mod freezing;
 mod reading;
 mod reminders;
 mod replication;
+mod report;
 mod sessions;
 mod staging;
 

@@ -43,6 +43,11 @@ impl Card {
         match fs::read_to_string(&path) {
             Ok(text) => match parse(&text) {
                 Some(card) => Ok(Some(card)),
+                None if text.starts_with(ANY) && !text.starts_with(FIRST) => Err(Error::invalid(format!(
+                    "'{}' is of another version of this program, '{}'; run that one",
+                    path.display(),
+                    text.lines().next().unwrap_or_default()
+                ))),
                 None => Err(Error::corrupt(format!(
                     "'{}' does not say which node this is; restore it, or let the node join anew with an empty directory",
                     path.display()
@@ -132,6 +137,8 @@ fn parse(text: &str) -> Option<Card> {
 }
 
 const NAME: &str = "node";
+/// What the first line of every version begins with.
+const ANY: &str = "tyr-node ";
 const FIRST: &str = "tyr-node 1";
 
 #[cfg(test)]
@@ -180,6 +187,17 @@ mod tests {
         assert_eq!(card, keeper.card());
         assert!(card.is_founded);
         assert_eq!(card.peers.len(), 8);
+    }
+
+    #[test]
+    fn a_directory_of_another_version_is_refused_and_left_as_it_is() {
+        let directory = tempfile::tempdir().unwrap();
+        let later = card().text().replacen('1', "2", 1);
+        write_whole(directory.path(), NAME, &later).unwrap();
+        let error = Card::load(directory.path()).unwrap_err();
+        assert_eq!(error.kind(), tyr_types::ErrorKind::Invalid);
+        assert!(error.to_string().contains("tyr-node 2"), "{error}");
+        assert_eq!(fs::read_to_string(directory.path().join(NAME)).unwrap(), later);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! As much of HTTP/1.1 as a probe needs: one request per connection, of which only the first line is looked at.
 
-use std::{fmt::Write as _, sync::Arc, sync::atomic::Ordering, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -11,9 +11,8 @@ use tokio::{
     time::timeout,
 };
 use tyr_types::{Error, Result};
-use tyr_wire::connection::Channel;
 
-use crate::{reception::Reception, state::State};
+use crate::{metrics::metrics, reception::Reception, state::State};
 
 /// Serves from now on. Returns the address, with the port that the system chose.
 pub(crate) async fn serve(address: &str, state: Arc<State>, reception: Arc<Reception>) -> Result<String> {
@@ -74,47 +73,6 @@ fn respond(line: &[u8], state: &State, reception: &Reception) -> (&'static str, 
     }
 }
 
-fn metrics(state: &State, reception: &Reception) -> String {
-    let status = state.status();
-    let counts = &reception.counts;
-    let mut text = String::new();
-    let mut add = |name: &str, kind: &str, help: &str, values: &[(String, u64)]| {
-        let lines = values.iter().map(|(labels, value)| format!("{name}{labels} {value}\n"));
-        write!(text, "# HELP {name} {help}\n# TYPE {name} {kind}\n{}", lines.collect::<String>())
-            .expect("text can be written to");
-    };
-    let one = |value: u64| vec![(String::new(), value)];
-    add("tyr_ready", "gauge", "Whether the node serves.", &one(status.is_ready.into()));
-    add("tyr_lease_held", "gauge", "Whether the node holds a lease.", &one(status.has_lease.into()));
-    add(
-        "tyr_manager_leads",
-        "gauge",
-        "Whether the node leads the cluster manager.",
-        &one(status.leads.into()),
-    );
-    add("tyr_ring_version", "gauge", "The ring version that the node knows.", &one(status.ring_version.0));
-    let by_channel = |values: &[std::sync::atomic::AtomicU64; Channel::COUNT]| {
-        let label = |name: &str| format!("{{channel=\"{name}\"}}");
-        CHANNELS
-            .iter()
-            .zip(values)
-            .map(|(name, value)| (label(name), value.load(Ordering::Relaxed)))
-            .collect::<Vec<_>>()
-    };
-    add("tyr_frames_received_total", "counter", "Frames that came, by channel.", &by_channel(&counts.frames));
-    add(
-        "tyr_received_bytes_total",
-        "counter",
-        "Bytes of their bodies, by channel.",
-        &by_channel(&counts.bytes),
-    );
-    let malformed = counts.malformed.load(Ordering::Relaxed);
-    add("tyr_frames_malformed_total", "counter", "Frames that made no sense.", &one(malformed));
-    text
-}
-
-/// The channels that are used, in order.
-const CHANNELS: [&str; 4] = ["consensus", "gossip", "manager", "data"];
 /// The largest head of a request, in bytes.
 const REQUEST_MAX: usize = 8 << 10;
 /// The most connections at once; more wait.

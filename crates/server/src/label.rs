@@ -79,6 +79,11 @@ impl Label {
     }
 }
 
+/// Whether a directory has a label, whosever it is.
+pub(crate) fn is_given(directory: &Path) -> bool {
+    directory.join(NAME).exists()
+}
+
 fn read(directory: &Path) -> Result<Option<String>> {
     let path = directory.join(NAME);
     match fs::read(&path) {

@@ -13,30 +13,35 @@ mod alarm;
 mod asking;
 mod card;
 mod event;
+mod figures;
+mod histogram;
 mod http;
 mod join;
 mod label;
 mod membership;
+mod metrics;
 mod operator;
 mod peers;
 mod reception;
 mod server;
 mod settings;
 mod shard;
+mod spread;
 mod state;
 mod surroundings;
 mod target;
 mod voting;
+mod work;
 
 pub use operator::Operator;
 pub use server::Server;
-pub use settings::{Settings, Timing};
+pub use settings::{Settings, TargetSettings, Timing};
 pub use state::Status;
-pub use tyr_net::Address;
+pub use tyr_net::{Address, Tls, TlsFiles};
 pub use tyr_proto::{
     NodeId,
     cluster::{
         Answer, ClassSettings, ClusterId, Command as ClusterCommand, Difference, Fact, KeyspaceState, Member,
-        MemberState, Presence, Refusal, Zone,
+        MemberState, PartitionReport, PartitionRole, Presence, Refusal, Report, ShardReport, Zone,
     },
 };

@@ -14,7 +14,8 @@ use tyr_node::{Member, Notice};
 use tyr_proto::{
     ClassId, Contact, Incarnation, Keyspace, Keyspaces, NodeId, RingVersion, Time,
     cluster::{
-        self, ClassSettings, Cluster, ClusterId, Command, Fact, KeyspaceState, MemberState, Request, Response,
+        self, ClassSettings, Cluster, ClusterId, Command, Difference, Fact, KeyspaceState, MemberState,
+        Report, Request, Response,
     },
     encoding::to_bytes,
 };
@@ -61,6 +62,8 @@ pub(crate) struct Membership {
     pub greeters: Vec<(Address, Dialer)>,
     /// Of these, where a node was met.
     pub met: Vec<Address>,
+    /// Since when it is known to have been removed from the cluster.
+    pub left_since: Option<Time>,
 }
 
 /// What the cluster manager has told.
@@ -199,8 +202,13 @@ impl Membership {
     fn answered(&mut self, from: NodeId, response: Response) {
         self.contact.heard(&response);
         match &response {
-            Response::Elsewhere(_) | Response::Ring(_) => {}
-            Response::Evicted(replica) => tracing::warn!(%from, ?replica, "this incarnation was evicted"),
+            Response::Elsewhere(_) | Response::Report(_) => {}
+            Response::Ring(difference) => self.look_for_itself(difference),
+            Response::Evicted(replica) => {
+                tracing::warn!(%from, ?replica, "this incarnation was evicted");
+                // For ever, perhaps.
+                self.ask(Request::Ring(RingVersion(0)));
+            }
             Response::Granted(_, difference) => {
                 self.leader = Some(from);
                 if difference.reached.is_none() {
@@ -216,6 +224,44 @@ impl Membership {
         }
         self.member.handle_response(now(), response);
         self.spread();
+    }
+
+    /// A node that was removed from its cluster never belongs to it again. As long as it may vote, others may need it to go on without it; who
+    /// votes no more may never hear of that, so it waits no longer than that takes.
+    fn look_for_itself(&mut self, difference: &Difference) {
+        let me = self.me();
+        let has_left = |fact: &Fact| match fact {
+            Fact::Member(node, member) => *node == me && member.state == MemberState::Left,
+            _ => false,
+        };
+        if !difference.facts.iter().any(has_left) {
+            return;
+        }
+        let time = now();
+        let since = *self.left_since.get_or_insert(time);
+        let voter = &self.voting.voter;
+        let is_late = time.since(since) >= LEAVE_AFTER;
+        if voter.leading_term().is_none() && (is_late || !voter.voters().contains(&me)) {
+            self.reception.events.fail(Error::denied(format!(
+                "node {} was removed from its cluster for good; to join again as another node, use empty directories",
+                me.0
+            )));
+        }
+    }
+
+    /// How the node is doing.
+    fn describe(&self) -> Report {
+        let (status, time) = (self.state.status(), now());
+        Report {
+            replica: self.member.replica(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            uptime: u64::try_from(self.state.uptime().as_micros()).unwrap_or(u64::MAX),
+            lease_left: self.member.lease_ends().filter(|end| *end > time).map(|end| end.since(time)),
+            is_ready: status.is_ready,
+            leads: status.leads,
+            ring_version: status.ring_version,
+            shards: self.reception.mailboxes.iter().map(|mailbox| mailbox.figures().shown().report).collect(),
+        }
     }
 
     /// Tells the shards what the member has to say, and takes what it needs itself.
@@ -320,6 +366,9 @@ impl Membership {
 
     /// Answers a question of somebody else, or carries it to the one who leads.
     fn serve(&self, question: Question) {
+        if question.request == Request::Report {
+            return reply(&question.link, question.number, &Response::Report(self.describe()));
+        }
         let is_of_member = question.is_of_member();
         let serving = if is_of_member { &self.serving_members } else { &self.serving_others };
         // What is too much is asked again.
@@ -383,6 +432,8 @@ impl Membership {
 
 /// The task looks around this often.
 const TICK_EVERY: Duration = Duration::from_millis(20);
+/// A node that was removed goes on for this long if it may vote, in microseconds.
+const LEAVE_AFTER: u64 = 5_000_000;
 /// The same is reported this often at most, in microseconds.
 const REPORT_EVERY: u64 = 100_000;
 /// The most reports in that time; more are said again.

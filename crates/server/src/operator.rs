@@ -8,15 +8,16 @@ use std::{
     time::{Duration, Instant},
 };
 
+use parking_lot::Mutex;
 use tokio::runtime::Runtime;
-use tyr_net::{Address, Dialer, Handler, Link, Received, channels::MANAGER};
+use tyr_net::{Address, Dialer, End, Handler, Link, Received, Tls, channels::MANAGER};
 use tyr_proto::{
     RingVersion,
-    cluster::{Command, Difference, Reply, Request, Response},
+    cluster::{Command, Difference, Reply, Report, Request, Response},
     encoding::{append_to, from_bytes},
 };
 use tyr_types::{Error, Result};
-use tyr_wire::connection::{Frame, Introduction, Kind, Party};
+use tyr_wire::connection::{Frame, Introduction, Kind, Party, Peer};
 
 use crate::surroundings::random;
 
@@ -26,48 +27,65 @@ pub struct Operator {
     dialers: Vec<(Address, Dialer)>,
     _runtime: Runtime,
     replies: Receiver<(u64, Response)>,
+    /// Why there was no connection last.
+    trouble: Arc<Mutex<Option<String>>>,
     last: u64,
     patience: Duration,
 }
 
 /// Hears replies.
-struct Ear(Sender<(u64, Response)>);
+struct Ear {
+    replies: Sender<(u64, Response)>,
+    trouble: Arc<Mutex<Option<String>>>,
+}
 
 impl Handler for Ear {
     fn received(&self, _: &Link, frame: Received<'_>) {
         if (frame.header.channel, frame.header.kind) == (MANAGER, Kind::Reply)
             && let Ok(response) = from_bytes(frame.body)
         {
-            let _ended = self.0.send((frame.header.request, response));
+            let _ended = self.replies.send((frame.header.request, response));
         }
+    }
+
+    fn closed(&self, _: &Link, _: Option<&Peer>, end: &End) {
+        *self.trouble.lock() = Some(end.to_string());
     }
 }
 
 impl Operator {
     /// Begins to dial these nodes. Whatever is asked fails with [`tyr_types::ErrorKind::Unavailable`] if it is not answered in time.
-    pub fn new(addresses: &[Address], patience: Duration) -> Result<Self> {
+    pub fn new(addresses: &[Address], tls: Option<&Tls>, patience: Duration) -> Result<Self> {
         let failed = |error| Error::unavailable(format!("cannot start threads: {error}"));
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let runtime = runtime.map_err(failed)?;
         let (sender, replies) = channel();
-        let ear: Arc<dyn Handler> = Arc::new(Ear(sender));
+        let trouble = Arc::<Mutex<Option<String>>>::default();
+        let ear: Arc<dyn Handler> = Arc::new(Ear { replies: sender, trouble: trouble.clone() });
+        let settings = tyr_net::Settings { tls: tls.cloned(), ..tyr_net::Settings::default() };
         let me = Introduction::new(Party::Client { session: random().max(1) }, None);
         let dial = |address: &Address| {
             let _runtime = runtime.enter();
-            let dialer = Dialer::new(address.clone(), me.clone(), ear.clone(), tyr_net::Settings::default());
+            let dialer = Dialer::new(address.clone(), me.clone(), ear.clone(), settings.clone());
             (address.clone(), dialer)
         };
         let dialers = addresses.iter().map(dial).collect();
-        Ok(Operator { dialers, _runtime: runtime, replies, last: 0, patience })
+        Ok(Operator { dialers, _runtime: runtime, replies, trouble, last: 0, patience })
     }
 
     /// Everything that the cluster manager knows.
     pub fn facts(&mut self) -> Result<Difference> {
         match self.ask(&Request::Newest(RingVersion(0)))? {
             Response::Ring(difference) => Ok(difference),
-            _ => Err(Error::internal(
-                "a node answers something else than it was asked; is it of another version?",
-            )),
+            _ => Err(confused()),
+        }
+    }
+
+    /// How a node is doing: one of those that are dialed, in turn.
+    pub fn report(&mut self) -> Result<Report> {
+        match self.ask(&Request::Report)? {
+            Response::Report(report) => Ok(report),
+            _ => Err(confused()),
         }
     }
 
@@ -75,9 +93,7 @@ impl Operator {
     pub fn command(&mut self, command: Command) -> Result<Reply> {
         match self.ask(&Request::Command(command))? {
             Response::Replied(reply) => Ok(reply),
-            _ => Err(Error::internal(
-                "a node answers something else than it was asked; is it of another version?",
-            )),
+            _ => Err(confused()),
         }
     }
 
@@ -100,8 +116,9 @@ impl Operator {
         }
         let addresses =
             self.dialers.iter().map(|(address, _)| address.to_string()).collect::<Vec<_>>().join(", ");
+        let trouble = self.trouble.lock().take().map_or_else(String::new, |trouble| format!(" ({trouble})"));
         Err(Error::unavailable(format!(
-            "no node answers at {addresses}; check the addresses, and whether most of the cluster's voters run"
+            "no node answers at {addresses}{trouble}; check the addresses, and whether most of the cluster's voters run"
         )))
     }
 
@@ -113,6 +130,10 @@ impl Operator {
             let _lost = self.dialers[place].1.link().send(frame);
         }
     }
+}
+
+fn confused() -> Error {
+    Error::internal("a node answers something else than it was asked; is it of another version?")
 }
 
 /// After so long without an answer the next node is asked.

@@ -2,9 +2,12 @@
 //!
 //! Called by the tasks of the connections, so nothing here waits.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering},
+use std::{
+    io,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use parking_lot::RwLock;
@@ -13,17 +16,18 @@ use tyr_net::{
     channels::{CONSENSUS, DATA, GOSSIP, MANAGER},
 };
 use tyr_proto::{
-    NodeId, SessionId,
+    NodeId, SessionId, Time,
     cluster::{self, ClusterId},
     encoding::from_bytes,
     message::Envelope,
 };
-use tyr_wire::connection::{Channel, Kind, Party, Peer};
+use tyr_wire::connection::{Channel, Error, Kind, Party, Peer, Refusal};
 
 use crate::{
     asking::Asking,
     event::{Event, Events, Question},
     shard::{Ending, Mail, Mailbox, place_of},
+    surroundings::now,
     voting::Voting,
 };
 
@@ -46,6 +50,36 @@ pub(crate) struct Counts {
     pub bytes: [AtomicU64; Channel::COUNT],
     /// Frames that made no sense.
     pub malformed: AtomicU64,
+    /// Connections that are open, to and from members,
+    pub nodes: AtomicU64,
+    /// newcomers,
+    pub newcomers: AtomicU64,
+    /// and clients.
+    pub clients: AtomicU64,
+    /// When there was a warning last; zero before the first.
+    warned_at: AtomicU64,
+}
+
+impl Counts {
+    /// Whether it is time for a warning again.
+    fn may_warn(&self, now: Time) -> bool {
+        let last = self.warned_at.load(Ordering::Relaxed);
+        let is_due = last == 0 || now.since(Time(last)) >= WARN_EVERY;
+        is_due
+            && self
+                .warned_at
+                .compare_exchange(last, now.0.max(1), Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok()
+    }
+
+    /// Those with such a party at the other end.
+    fn open(&self, party: Party) -> &AtomicU64 {
+        match party {
+            Party::Node { .. } => &self.nodes,
+            Party::Newcomer { .. } => &self.newcomers,
+            Party::Client { .. } => &self.clients,
+        }
+    }
 }
 
 impl Reception {
@@ -117,6 +151,7 @@ impl Reception {
 impl Handler for Reception {
     fn opened(&self, link: &Link, peer: &Peer) {
         tracing::debug!(peer = ?peer.party, "connected");
+        self.counts.open(peer.party).fetch_add(1, Ordering::Relaxed);
         if let Party::Client { session } = peer.party {
             for mailbox in &self.mailboxes {
                 mailbox.put(Mail::Session(SessionId(session), link.clone()));
@@ -136,7 +171,15 @@ impl Handler for Reception {
     }
 
     fn closed(&self, link: &Link, peer: Option<&Peer>, end: &End) {
-        tracing::debug!(peer = ?peer.map(|peer| peer.party), %end, "a connection has ended");
+        let party = peer.map(|peer| peer.party);
+        if told_loudly(end) && self.counts.may_warn(now()) {
+            tracing::warn!(peer = ?party, %end, "a connection is not made");
+        } else {
+            tracing::debug!(peer = ?party, %end, "a connection has ended");
+        }
+        if let Some(peer) = peer {
+            self.counts.open(peer.party).fetch_sub(1, Ordering::Relaxed);
+        }
         if let Some(Party::Client { session }) = peer.map(|peer| peer.party) {
             for mailbox in &self.mailboxes {
                 mailbox.put(Mail::SessionOver(SessionId(session), link.clone()));
@@ -144,6 +187,21 @@ impl Handler for Reception {
         }
     }
 }
+
+/// Whether somebody has to do something about it: the two ends are not set up alike.
+fn told_loudly(end: &End) -> bool {
+    match end {
+        End::Failed(Error::Refused(refusal)) => {
+            !matches!(refusal, Refusal::Stopping | Refusal::TooManyConnections | Refusal::WrongNode)
+        }
+        // Certificates.
+        End::Lost(error) => error.kind() == io::ErrorKind::InvalidData,
+        End::Failed(_) | End::Closed | End::Silent => false,
+    }
+}
+
+/// At most one warning of connections in this time, in microseconds: those who cannot connect try again and again.
+const WARN_EVERY: u64 = 1_000_000;
 
 /// Takes what comes over a connection to an address of the settings, and tells who is there.
 pub(crate) struct Greeter {
@@ -166,6 +224,13 @@ impl Handler for Greeter {
     }
 
     fn closed(&self, _: &Link, _: Option<&Peer>, end: &End) {
-        tracing::debug!(address = %self.address, %end, "not connected to a node that is named to join by");
+        match told_loudly(end) {
+            true => {
+                tracing::warn!(address = %self.address, %end, "not connected to a node that is named to join by")
+            }
+            false => {
+                tracing::debug!(address = %self.address, %end, "not connected to a node that is named to join by")
+            }
+        }
     }
 }

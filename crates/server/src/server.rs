@@ -219,7 +219,7 @@ impl Starting {
         let (mailboxes, inboxes) = targets.iter().map(|_| Mailbox::new()).unzip();
         let reception = Arc::new(Reception::new(mailboxes, events));
         let newcomer = Introduction::new(Party::Newcomer { identity: identity.0 }, None);
-        let listener = Listener::bind(&settings.listen, newcomer, reception.clone(), net_settings()).await;
+        let listener = Listener::bind(&settings.listen, newcomer, reception.clone(), settings.net()).await;
         let listener = listener
             .map_err(|error| Error::unavailable(format!("cannot listen at {}: {error}", settings.listen)))?;
         Ok(Starting { settings, identity, start: number, targets, reception, inboxes, listener })
@@ -254,7 +254,7 @@ impl Starting {
         } else {
             let registration = self.registration()?;
             let (cluster, node) =
-                join(&self.settings.join, registration, &self.reception, &net_settings()).await?;
+                join(&self.settings.join, registration, &self.reception, &self.settings.net()).await?;
             Card { cluster, node, identity: self.identity, shards, is_founded: true, peers }
         };
         card.save(&self.settings.directory)?;
@@ -272,7 +272,7 @@ impl Starting {
         let me = Replica { node: card.node, incarnation: Incarnation::of(self.start, 0) };
         self.listener.introduce(Peers::introduction(card.cluster, me));
         let address = self.member_settings()?.address;
-        let peers = Peers::new(card.cluster, me, address, self.reception.clone(), net_settings());
+        let peers = Peers::new(card.cluster, me, address, self.reception.clone(), self.settings.net());
         let peers = Arc::new(peers);
         let links =
             card.peers.iter().filter_map(|(node, address)| Some((*node, peers.learn(*node, address)?)));
@@ -291,7 +291,7 @@ impl Starting {
         *self.reception.voting.write() = Some(voting.clone());
         let member = Member::new(self.member_settings()?, card.node, self.start);
         let party = Party::Newcomer { identity: self.identity.0 };
-        let greeters = greet(&self.settings.join, party, &self.reception, &net_settings());
+        let greeters = greet(&self.settings.join, party, &self.reception, &self.settings.net());
         let patience = micros(timing.patience);
         let gossiper = Peer { node: card.node, incarnation: Incarnation(u64::from(self.start)), revival: 0 };
         let keeper = Keeper::new(self.settings.directory.clone(), card.clone());
@@ -325,8 +325,10 @@ impl Starting {
             serving_others: Arc::new(Semaphore::new(SERVING_MAX)),
             greeters,
             met: Vec::new(),
+            left_since: None,
         };
         let (reception, listener, limits) = (self.reception, self.listener, self.settings.limits);
+        let slow_after = micros(self.settings.slow);
         let mut shards = Vec::new();
         let ids = ShardId::all(self.settings.shards);
         for (((place, id), target), inbox) in (0..).zip(ids).zip(self.targets).zip(self.inboxes) {
@@ -335,7 +337,8 @@ impl Starting {
             let mut shard = Shard::new(id, me, Arc::new(Keyspaces::new()), found);
             shard.set_limits(limits);
             let (mailboxes, events) = (reception.mailboxes.clone(), reception.events.clone());
-            let runner = Runner { shard, journal, target, inbox, mailboxes, events, links: links.clone() };
+            let links = links.clone();
+            let runner = Runner { shard, journal, target, inbox, mailboxes, events, links, slow_after };
             shards.push(runner.start(place)?);
         }
         let (gives_up, gave_up) = oneshot::channel();
@@ -437,7 +440,9 @@ impl Settings {
                 card.shards,
             )));
         }
-        let stores = (0..shards).map(|number| Part::Shard(number, shards)).zip(self.shard_directories());
+        let places = self.shard_places()?;
+        let stores = (0..shards).map(|number| Part::Shard(number, shards));
+        let stores = stores.zip(places.iter().map(|place| place.path.clone()));
         let parts: Vec<_> = stores.chain([(Part::Manager, self.directory.join(MANAGER))]).collect();
         if let Some(&Card { identity, .. }) = card {
             parts
@@ -449,7 +454,8 @@ impl Settings {
             Target::open(directory, self.io, create, self.store.clone(), events)
         };
         let (manager, stores) = parts.split_last().expect("the manager's journal is one");
-        let targets = stores.iter().map(open).collect::<Result<Vec<Target>>>()?;
+        let mut targets = stores.iter().map(open).collect::<Result<Vec<Target>>>()?;
+        targets.iter_mut().zip(&places).for_each(|(target, place)| target.weight = place.weight);
         let start = Start::count(&targets[0].store, Identity(random_bits()))?;
         match card {
             Some(card) if card.identity != start.identity => {
@@ -470,17 +476,10 @@ impl Settings {
         Ok((targets, start))
     }
 
-    /// The directory of each shard's store: on the targets in turn.
-    fn shard_directories(&self) -> Vec<PathBuf> {
-        let own = [self.directory.clone()];
-        let targets = if self.targets.is_empty() { &own[..] } else { &self.targets[..] };
-        let directory = |(number, target): (u32, &PathBuf)| target.join(format!("shard-{number}"));
-        (0..self.shards.get()).zip(targets.iter().cycle()).map(directory).collect()
+    /// How connections are.
+    fn net(&self) -> tyr_net::Settings {
+        tyr_net::Settings { tls: self.tls.clone(), ..tyr_net::Settings::default() }
     }
-}
-
-fn net_settings() -> tyr_net::Settings {
-    tyr_net::Settings::default()
 }
 
 fn micros(duration: Duration) -> u64 {

@@ -3,7 +3,7 @@
 use std::{net::IpAddr, num::NonZeroU32, path::PathBuf, time::Duration};
 
 use tyr_manager::GossipTiming;
-use tyr_net::Address;
+use tyr_net::{Address, Tls};
 use tyr_os::IoMode;
 use tyr_proto::{
     LeaseTerms, Limits, UpkeepTerms,
@@ -17,7 +17,7 @@ pub struct Settings {
     /// Where the node keeps what it is, and the cluster manager's journal. Made if it is missing.
     pub directory: PathBuf,
     /// Where it keeps data: directories on one or several devices. None: in `directory`.
-    pub targets: Vec<PathBuf>,
+    pub targets: Vec<TargetSettings>,
     /// Where it listens; port 0 lets the system choose one.
     pub listen: Address,
     /// Where others reach it, if that is another address than the one at which it listens.
@@ -40,8 +40,28 @@ pub struct Settings {
     pub limits: Limits,
     /// How long things take.
     pub timing: Timing,
+    /// How connections are encrypted; not at all if `None`. All nodes of a cluster are alike in that.
+    pub tls: Option<Tls>,
+    /// A request that takes longer is told in the log.
+    pub slow: Duration,
     /// Where health and metrics are served by HTTP, as `host:port`; nowhere if `None`.
     pub http: Option<String>,
+}
+
+/// A directory for data.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TargetSettings {
+    /// Where it is.
+    pub path: PathBuf,
+    /// How much of the node's data it is to hold, relative to its other targets.
+    pub weight: u32,
+}
+
+impl TargetSettings {
+    /// One that holds as much as another.
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        TargetSettings { path: path.into(), weight: 1 }
+    }
 }
 
 impl Settings {
@@ -65,6 +85,8 @@ impl Settings {
             io: IoMode::Auto,
             limits: Limits::default(),
             timing: Timing::default(),
+            tls: None,
+            slow: Duration::from_secs(1),
             http: None,
         }
     }
@@ -77,6 +99,13 @@ impl Settings {
             return Err(Error::invalid(format!(
                 "{} shards are too many; use 1 to {SHARDS_MAX}",
                 self.shards
+            )));
+        }
+        let holding = self.targets.iter().filter(|target| target.weight > 0).count();
+        let shards = usize::try_from(self.shards.get()).unwrap_or(usize::MAX);
+        if holding > shards || (holding == 0 && !self.targets.is_empty()) {
+            return Err(Error::invalid(format!(
+                "{shards} shards cannot be spread over {holding} targets; a target holds one shard at least, so use more shards"
             )));
         }
         let told = self.advertise.as_ref().unwrap_or(&self.listen);

@@ -20,7 +20,7 @@ use tyr_net::{Link, Receipt, channels::DATA};
 use tyr_node::{Journal, Notice, Shard};
 use tyr_proto::{
     ClassId, Keyspaces, NodeId, Output, PartitionId, RingVersion, SessionId, Time,
-    cluster::{Command, Fact},
+    cluster::{Command, Fact, ShardReport},
     encoding::{append_to, detached},
     message::{Envelope, Message},
 };
@@ -30,8 +30,10 @@ use tyr_wire::connection::{Frame, Unsent};
 use crate::{
     alarm::Alarm,
     event::{Event, Events},
+    figures::Figures,
     surroundings::now,
     target::Target,
+    work::Worker,
 };
 
 /// What comes to a shard.
@@ -70,18 +72,25 @@ pub(crate) struct Mailbox {
     own: Arc<AtomicUsize>,
     /// When the shard was last seen to go on, in microseconds; zero before it has begun.
     seen: Arc<AtomicU64>,
+    figures: Figures,
 }
 
 impl Mailbox {
     /// A mailbox, and its other end.
     pub fn new() -> (Mailbox, Receiver<Mail>) {
         let (sender, receiver) = channel();
-        (Mailbox { sender, own: Arc::default(), seen: Arc::default() }, receiver)
+        (Mailbox { sender, own: Arc::default(), seen: Arc::default(), figures: Figures::default() }, receiver)
     }
 
     /// Puts something in. It is lost if the shard has ended.
     pub fn put(&self, mail: Mail) {
+        self.figures.came();
         let _lost = self.sender.send(mail);
+    }
+
+    /// How the shard is doing.
+    pub fn figures(&self) -> &Figures {
+        &self.figures
     }
 
     /// Whether the shard has begun and then has not gone on for so long that it may be stuck, in its disk for instance.
@@ -126,6 +135,8 @@ pub(crate) struct Runner {
     pub events: Events,
     /// Links that are known already.
     pub links: BTreeMap<NodeId, Link>,
+    /// What takes longer is told, in microseconds.
+    pub slow_after: u64,
 }
 
 struct Running {
@@ -140,6 +151,9 @@ struct Running {
     keyspaces: Arc<Keyspaces>,
     version: RingVersion,
     waker: Waker,
+    worker: Worker,
+    /// Since when something is on its way to the disk.
+    writes_since: Option<Time>,
     has_failed: bool,
 }
 
@@ -154,8 +168,9 @@ impl Runner {
     fn run(self, place: usize) -> Result<()> {
         // Dropped last, so that it hears of a panic wherever that is.
         let _alarm = Alarm::new(format!("tyr-shard-{place}"), &self.events);
-        let Runner { shard, journal, target, inbox, mailboxes, events, links } = self;
+        let Runner { shard, journal, target, inbox, mailboxes, events, links, slow_after } = self;
         let waker = Waker::from(Arc::new(Bell(mailboxes[place].clone())));
+        let worker = Worker::new(place, mailboxes.len(), slow_after);
         let mut running = Running {
             shard,
             journal,
@@ -168,6 +183,8 @@ impl Runner {
             keyspaces: Arc::default(),
             version: RingVersion(0),
             waker,
+            worker,
+            writes_since: None,
             has_failed: false,
         };
         let end = running.serve(&inbox, &target);
@@ -204,18 +221,41 @@ impl Running {
                     let is_short = target.disk.space().is_ok_and(|space| space.free < ROOM_MIN);
                     self.shard.handle_room(is_short || self.journal.is_full());
                     room_at = time.after(ROOM_EVERY);
+                    self.show(target);
+                    self.worker.tidy(time);
                 }
                 self.shard.handle_tick(time);
+                self.mailboxes[self.place].figures.work(self.worker.work());
                 tick_at = time.after(TICK_EVERY);
             }
             self.flush();
         }
     }
 
+    /// Shows how it is doing.
+    fn show(&self, target: &Target) {
+        let stats = self.journal.store().stats();
+        let space = target.disk.space().ok();
+        let partitions = self.shard.router().partitions();
+        let time = now();
+        self.mailboxes[self.place].figures.report(ShardReport {
+            directory: target.directory.display().to_string(),
+            weight: target.weight,
+            space_total: space.map_or(0, |space| space.total),
+            space_free: space.map_or(0, |space| space.free),
+            used: stats.filled,
+            live: stats.live,
+            queue: 0,
+            is_full: self.journal.is_full(),
+            partitions: partitions.map(|partition| partition.report(time)).collect(),
+        });
+    }
+
     /// Takes mail, and what has come since, up to a bound. Returns how it is to end, if it is.
     fn take_all(&mut self, first: Mail, inbox: &Receiver<Mail>) -> Option<Ending> {
         let more = std::iter::from_fn(|| inbox.try_recv().ok()).take(BATCH);
         for mail in std::iter::once(first).chain(more) {
+            self.mailboxes[self.place].figures.taken();
             if let Mail::Stop(end) = mail {
                 return Some(end);
             }
@@ -234,7 +274,9 @@ impl Running {
                     // It is said again; until then the membership has asked what is new.
                     self.events.tell(Event::Behind);
                 } else {
-                    self.shard.handle_message(now(), envelope);
+                    let time = now();
+                    self.worker.came(time, &envelope);
+                    self.shard.handle_message(time, envelope);
                 }
             }
             Mail::Session(session, link) => drop(self.sessions.insert(session, link)),
@@ -288,6 +330,9 @@ impl Running {
                     self.journal.checkpoint(partition);
                 }
             }
+            if self.journal.has_pending() {
+                self.writes_since.get_or_insert_with(now);
+            }
             let stored = match self.journal.submit() {
                 Ok(()) => self.journal.poll_stored(&mut Context::from_waker(&self.waker)),
                 Err(error) => Poll::Ready(Err(error)),
@@ -296,6 +341,7 @@ impl Running {
                 Poll::Pending => return,
                 Poll::Ready(Ok(stored)) => {
                     let time = now();
+                    self.worker.stored(time, self.writes_since.take(), stored.len());
                     stored.into_iter().for_each(|stored| self.shard.handle_stored(time, stored));
                 }
                 Poll::Ready(Err(error)) => return self.fail(error),
@@ -327,13 +373,16 @@ impl Running {
         let me = self.shard.router().me();
         let command = match output {
             Output::Send(to, envelope) if to == me.node => {
+                self.worker.goes(to, &envelope);
                 return self.mailboxes[place_of(envelope.partition, self.mailboxes.len())].put_own(&envelope);
             }
             Output::Send(to, envelope) => {
+                self.worker.goes(to, &envelope);
                 let frame = Frame::message(DATA, |out| append_to(out, &envelope));
                 return send(self.links.get(&to), frame);
             }
             Output::Answer(session, answer) => {
+                self.worker.answered(now(), &answer);
                 let frame = Frame::message(DATA, |out| append_to(out, &answer));
                 return send(self.sessions.get(&session), frame);
             }

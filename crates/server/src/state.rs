@@ -21,16 +21,28 @@ pub struct Status {
 }
 
 /// A status that changes.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct State {
     status: Mutex<Status>,
     changed: Condvar,
+    began: Instant,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        State { status: Mutex::default(), changed: Condvar::new(), began: Instant::now() }
+    }
 }
 
 impl State {
     /// What it is now.
     pub fn status(&self) -> Status {
         *self.status.lock()
+    }
+
+    /// How long it has run.
+    pub fn uptime(&self) -> Duration {
+        self.began.elapsed()
     }
 
     /// Changes it.

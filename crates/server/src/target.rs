@@ -2,7 +2,7 @@
 
 use std::{
     io,
-    path::Path,
+    path::{Path, PathBuf},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -23,6 +23,9 @@ use crate::{alarm::Alarm, event::Events};
 pub(crate) struct Target {
     pub store: Arc<Store>,
     pub disk: Arc<dyn Disk>,
+    pub directory: PathBuf,
+    /// Its share of what the node holds.
+    pub weight: u32,
     stop: Arc<Stop>,
     threads: Vec<JoinHandle<()>>,
 }
@@ -52,7 +55,14 @@ impl Target {
         let store = Store::open(disk.clone(), clock, create, options)
             .map_err(|error| error.context(format!("store '{}'", directory.display())))?;
         let (store, stop) = (Arc::new(store), Arc::new(Stop::default()));
-        let mut target = Target { store: store.clone(), disk, stop: stop.clone(), threads: Vec::new() };
+        let mut target = Target {
+            store: store.clone(),
+            disk,
+            directory: directory.to_owned(),
+            weight: 1,
+            stop: stop.clone(),
+            threads: Vec::new(),
+        };
         let (driven, until) = (store.clone(), stop.clone());
         target.spawn("tyr-commit", events, move || driven.drive_commits(&until.commits))?;
         target.spawn("tyr-maintain", events, move || maintain(&store, &stop))?;

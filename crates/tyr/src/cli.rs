@@ -6,7 +6,7 @@ use clap_complete::Shell;
 use crate::{
     blob, cluster, demo, dev,
     failure::Result,
-    keyspace, maintenance,
+    keyspace, maintenance, node,
     output::Output,
     reference::Document,
     script, server,
@@ -64,6 +64,9 @@ pub enum Verb {
     /// See what a cluster consists of, and change that. The cluster is named by --store tyr://HOST:PORT,HOST:PORT.
     #[command(subcommand)]
     Cluster(cluster::Verb),
+    /// See how the nodes of a cluster are doing.
+    #[command(subcommand)]
+    Node(node::Verb),
     /// Show on real data that what was acknowledged survives kills, and that nothing is torn.
     Demo(demo::Demo),
     /// Print the version and how this binary was built.
@@ -103,6 +106,7 @@ impl Verb {
             Verb::Server => server::run(settings, out),
             Verb::Dev(arguments) => dev::run(&arguments, settings, out),
             Verb::Cluster(verb) => verb.run(settings, out),
+            Verb::Node(verb) => verb.run(settings, out),
             Verb::Demo(arguments) => demo::run(&arguments, settings, out),
             Verb::Docs { document } => out.bytes(document.text().as_bytes()),
             Verb::Version => out.report(&version::Version::this()),

@@ -16,7 +16,7 @@ use crate::{
     interrupt::Interrupt,
     output::{Output, Report},
     server,
-    settings::Settings,
+    settings::{LogFormat, Settings},
 };
 
 /// The arguments of `tyr dev`.
@@ -35,7 +35,7 @@ pub struct Dev {
 
 /// Runs a cluster until a signal asks to stop.
 pub fn run(arguments: &Dev, settings: &Settings, out: &mut Output) -> Result<()> {
-    server::log(arguments.log)?;
+    server::log(arguments.log, LogFormat::Text)?;
     let interrupt = Interrupt::install()?;
     let place = Place::new(arguments.keep.as_deref())?;
     let mut servers: Vec<Server> = Vec::new();

@@ -16,6 +16,7 @@ mod failure;
 mod interrupt;
 mod keyspace;
 mod maintenance;
+mod node;
 mod opening;
 mod output;
 mod payload;

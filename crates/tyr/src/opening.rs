@@ -66,6 +66,10 @@ fn open(settings: &Settings, create: Create, tables: Tables) -> Result<Store> {
         Tables::AsTheyAre => options,
         Tables::Rebuilt => options.rebuild_index(),
     };
+    let options = match settings.tls()? {
+        Some(tls) => options.tls(tls),
+        None => options,
+    };
     Ok(options.open(path)?)
 }
 

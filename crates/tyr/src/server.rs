@@ -15,12 +15,12 @@ use crate::{
     failure::{Failure, Result},
     interrupt::Interrupt,
     output::{Output, Report},
-    settings::{ServerSettings, Settings},
+    settings::{LogFormat, ServerSettings, Settings},
 };
 
 /// Runs the node.
 pub fn run(settings: &Settings, out: &mut Output) -> Result<()> {
-    log(settings.server.log)?;
+    log(settings.server.log, settings.server.log_format)?;
     let interrupt = Interrupt::install()?;
     let server = start(node_settings(settings)?, &interrupt)?;
     out.report(&Listening::of(&server))?;
@@ -56,7 +56,7 @@ pub fn start(settings: tyr_server::Settings, interrupt: &Interrupt) -> Result<Se
 }
 
 /// What the server says goes to standard error, a line each.
-pub fn log(level: LevelFilter) -> Result<()> {
+pub fn log(level: LevelFilter, format: LogFormat) -> Result<()> {
     // The consensus has a lot to say about members that are away, which others here say in a line.
     let libraries = if level >= LevelFilter::DEBUG { LevelFilter::INFO } else { LevelFilter::OFF };
     let targets = Targets::new().with_default(libraries).with_targets([
@@ -64,8 +64,11 @@ pub fn log(level: LevelFilter) -> Result<()> {
         ("tyr_net", level),
         ("tyr_manager", level),
     ]);
-    let lines =
-        tracing_subscriber::fmt::layer().with_ansi(false).with_writer(std::io::stderr).with_filter(targets);
+    let lines = tracing_subscriber::fmt::layer().with_ansi(false).with_writer(std::io::stderr);
+    let lines = match format {
+        LogFormat::Text => lines.with_filter(targets).boxed(),
+        LogFormat::Json => lines.json().flatten_event(true).with_filter(targets).boxed(),
+    };
     let set = tracing_subscriber::registry().with(lines).try_init();
     set.map_err(|error| Failure::Local(format!("cannot begin to log: {error}")))
 }
@@ -83,6 +86,7 @@ fn node_settings(settings: &Settings) -> Result<tyr_server::Settings> {
         replicas,
         partitions,
         http,
+        slow_ms,
         ..
     } = settings.server.clone();
     let Some(directory) = directory else {
@@ -103,6 +107,8 @@ fn node_settings(settings: &Settings) -> Result<tyr_server::Settings> {
     node.class = ClassSettings { partitions, min_replicas: 1, ..ClassSettings::new(replicas) };
     node.store.segment_size = settings.segment_size;
     node.io = settings.io;
+    node.tls = settings.tls()?;
+    node.slow = Duration::from_millis(slow_ms.into());
     node.http = http;
     Ok(node)
 }

@@ -12,12 +12,15 @@ mod server;
 use std::path::PathBuf;
 
 use clap::{Arg, ArgAction, Command, builder::OsStringValueParser};
-use tyr_client::IoMode;
+use tyr_client::{IoMode, Tls, TlsFiles};
 
 pub use resolve::{Environment, resolve};
-pub use server::{SERVER_SETTINGS, ServerSettings};
+pub use server::{LogFormat, SERVER_SETTINGS, ServerSettings};
 
-use crate::output::{Chatter, ColorChoice, Form};
+use crate::{
+    failure::{Failure, Result},
+    output::{Chatter, ColorChoice, Form},
+};
 
 /// The settings of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,8 +43,23 @@ pub struct Settings {
     pub color: ColorChoice,
     /// Threads that import, export, or aggregate.
     pub threads: usize,
+    /// The certificates of encrypted connections.
+    pub tls: TlsSettings,
     /// How `tyr server` runs a node.
     pub server: ServerSettings,
+}
+
+/// Where the certificates of encrypted connections are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsSettings {
+    /// The authority's.
+    pub authority: Option<PathBuf>,
+    /// The own one.
+    pub certificate: Option<PathBuf>,
+    /// The key of that.
+    pub key: Option<PathBuf>,
+    /// Whether clients need none, of a server.
+    pub anonymous_clients: bool,
 }
 
 /// A row of the table of settings.
@@ -92,7 +110,7 @@ pub fn all() -> impl Iterator<Item = &'static Setting> {
 }
 
 /// The settings that every verb takes, in the order of the help.
-pub const SETTINGS: [Setting; 9] = [
+pub const SETTINGS: [Setting; 12] = [
     Setting {
         name: "store.path",
         flag: "store",
@@ -165,7 +183,51 @@ pub const SETTINGS: [Setting; 9] = [
         default: "4",
         help: "Threads that import, export, or aggregate",
     },
+    Setting {
+        name: "tls.authority",
+        flag: "tls-authority",
+        short: None,
+        values: Values::Path,
+        default: "",
+        help: "Certificates (PEM) of the authority that a cluster's certificates are of; for tyr+tls:// and for nodes",
+    },
+    Setting {
+        name: "tls.certificate",
+        flag: "tls-certificate",
+        short: None,
+        values: Values::Path,
+        default: "",
+        help: "The certificate (PEM) of this node or client",
+    },
+    Setting {
+        name: "tls.key",
+        flag: "tls-key",
+        short: None,
+        values: Values::Path,
+        default: "",
+        help: "The key (PEM) of that certificate",
+    },
 ];
+
+impl Settings {
+    /// The certificates, read from their files; none if none are named.
+    pub fn tls(&self) -> Result<Option<Tls>> {
+        let TlsSettings { authority, certificate, key, anonymous_clients } = self.tls.clone();
+        let Some(authority) = authority else {
+            return match (certificate, key) {
+                (None, None) => Ok(None),
+                _ => Err(Failure::Usage(
+                    "a certificate is named, but no authority: set tls.authority, or --tls-authority"
+                        .to_owned(),
+                )),
+            };
+        };
+        let files = TlsFiles { authority, certificate, key, anonymous_clients };
+        let tls = Tls::load(&files)
+            .map_err(|error| Failure::local("cannot use the certificates of [tls]", &error))?;
+        Ok(Some(tls))
+    }
+}
 
 impl Setting {
     /// The table of the configuration file that it is in.

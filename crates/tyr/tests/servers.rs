@@ -14,6 +14,7 @@ use std::{
 };
 
 use kit::Driver;
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tyr_proto::{Outcome, cluster::Fact};
@@ -28,9 +29,13 @@ struct Node {
 impl Node {
     /// Starts a node, and waits until it listens.
     fn start(directory: &Path, listen: &str, join: &[&str]) -> Node {
+        Node::start_with(directory, listen, join, &[])
+    }
+
+    fn start_with(directory: &Path, listen: &str, join: &[&str], more: &[&str]) -> Node {
         let mut command =
             tyr(["server", "--json", "--log", "warn", "--partitions", "16", "--segment-size", "1MiB"]);
-        command.arg("--directory").arg(directory).args(["--listen", listen]);
+        command.arg("--directory").arg(directory).args(["--listen", listen]).args(more);
         if !join.is_empty() {
             command.args(["--join", &join.join(",")]);
         }
@@ -84,6 +89,19 @@ fn json(url: &str, arguments: &[&str]) -> Value {
     let output = tyr(["--json", "--store", url].iter().chain(arguments)).output().unwrap();
     assert!(output.status.success(), "{arguments:?}: {output:?}");
     serde_json::from_slice(&output.stdout).unwrap_or(Value::Null)
+}
+
+/// What the command says on standard error, when it fails.
+fn refused(url: &str, arguments: &[&str]) -> String {
+    let output = tyr(["--store", url].iter().chain(arguments)).output().unwrap();
+    assert!(!output.status.success(), "{arguments:?}: {output:?}");
+    String::from_utf8(output.stderr).unwrap()
+}
+
+/// Waits until the cluster manager has evicted a node.
+fn wait_until_missed(url: &str, number: u32) {
+    let is_present = |node: &Value| node["node"] == number && node["presence"] == "present";
+    while json(url, &["cluster", "status"])["nodes"].as_array().unwrap().iter().any(is_present) {}
 }
 
 /// Waits until three nodes hold every partition.
@@ -142,6 +160,86 @@ fn a_node_that_is_killed_is_missed_by_nobody_and_comes_back() {
 }
 
 #[test]
+fn nodes_come_are_replaced_and_are_forgotten_for_good() {
+    let directory = tempfile::tempdir().unwrap();
+    let place = |number: u32| directory.path().join(number.to_string());
+    let mut nodes: Vec<Node> = Vec::new();
+    for number in 1..=4 {
+        let join: Vec<&str> = nodes.first().map(|first| first.address.as_str()).into_iter().collect();
+        let mut node = Node::start(&place(number), "127.0.0.1:0", &join);
+        node.wait_for("ready");
+        nodes.push(node);
+    }
+    let url =
+        format!("tyr://{}", nodes.iter().map(|node| node.address.as_str()).collect::<Vec<_>>().join(","));
+    let url = url.as_str();
+    assert_eq!(json(url, &["cluster", "add", &nodes[3].address])["node"], 4);
+    json(url, &["keyspace", "create", "notes"]);
+    json(url, &["blob", "transform", "notes/visits", "add", "u64", "0", "41"]);
+    let status = json(url, &["node", "status", "4"]);
+    let partitions = status[0]["shards"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|shard| shard["partitions"].as_array().unwrap().len());
+    assert!(status[0]["ready"] == true && partitions.sum::<usize>() >= 12, "{status}");
+    assert!(status[0]["shards"][0]["free_bytes"].as_u64().unwrap() > 0);
+    let all = json(url, &["node", "status"]);
+    assert_eq!(all.as_array().unwrap().len(), 4);
+    assert_eq!(all.as_array().unwrap().iter().filter(|node| node["leads_manager"] == true).count(), 1);
+
+    assert!(refused(url, &["cluster", "remove", "1"]).contains("drain it first"));
+    assert!(refused(url, &["cluster", "replace", "1", "1"]).contains("another one"));
+    json(url, &["cluster", "drain", "2", "--wait", "60"]);
+    json(url, &["cluster", "add", "2"]);
+    // The one that leads the cluster manager, and knows of its end.
+    json(url, &["cluster", "replace", "1", "4"]);
+    let ended = nodes[0].process.wait().unwrap();
+    assert!(!ended.success(), "a node that was removed does not go on");
+    let mut killed = nodes.remove(1);
+    killed.process.kill().unwrap();
+    killed.process.wait().unwrap();
+    wait_until_missed(url, 2);
+    json(url, &["cluster", "remove", "2"]);
+    let status = json(url, &["cluster", "status"]);
+    let left: Vec<&Value> = status["nodes"].as_array().unwrap().iter().map(|node| &node["node"]).collect();
+    assert_eq!(left, [3, 4]);
+    assert_eq!(status["partitions"]["unserved"], 0);
+    assert_eq!(json(url, &["blob", "transform", "notes/visits", "add", "u64", "0", "1"])["old"], 41);
+    let mut back = Node::start(&place(2), "127.0.0.1:0", &[]);
+    assert!(!back.process.wait().unwrap().success(), "its number never comes back");
+}
+
+#[test]
+fn the_only_copy_is_lost_by_force_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let place = |number: u32| directory.path().join(number.to_string());
+    let mut first = Node::start_with(&place(1), "127.0.0.1:0", &[], &["--replicas", "1"]);
+    first.wait_for("ready");
+    let mut second = Node::start(&place(2), "127.0.0.1:0", &[&first.address]);
+    second.wait_for("ready");
+    let url = format!("tyr://{}", first.address);
+    json(&url, &["cluster", "add", &second.address]);
+    json(&url, &["keyspace", "create", "notes"]);
+    second.process.kill().unwrap();
+    second.process.wait().unwrap();
+    wait_until_missed(&url, 2);
+    let said = refused(&url, &["cluster", "remove", "2"]);
+    assert!(said.contains("only copy") && said.contains("--force"), "{said}");
+    assert!(json(&url, &["cluster", "status"])["partitions"]["unserved"].as_u64().unwrap() > 0);
+    json(&url, &["cluster", "remove", "2", "--force"]);
+    let status = json(&url, &["cluster", "status"]);
+    assert_eq!(
+        (&status["partitions"]["unserved"], &status["partitions"]["complete"]),
+        (&0.into(), &16.into())
+    );
+    for key in 0..8 {
+        json(&url, &["blob", "transform", &format!("notes/{key}"), "add", "u64", "0", "1"]);
+    }
+    assert!(first.stop().success());
+}
+
+#[test]
 fn a_throw_away_cluster_works_and_leaves_nothing_behind() {
     let directory = tempfile::tempdir().unwrap();
     let mut command = tyr(["dev", "-n", "3", "--json", "--log", "warn"]);
@@ -160,26 +258,178 @@ fn a_throw_away_cluster_works_and_leaves_nothing_behind() {
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
 }
 
+/// Asks a node something by HTTP.
+fn get(http: &str, path: &str) -> String {
+    let mut stream = TcpStream::connect(http).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: {http}\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+/// The sum of a metric over everything that has these labels.
+fn metric(metrics: &str, name: &str, labels: &[&str]) -> f64 {
+    let of_name = metrics.lines().filter(|line| {
+        let rest = line.strip_prefix(name);
+        rest.is_some_and(|rest| rest.starts_with(['{', ' ']))
+            && labels.iter().all(|label| line.contains(label))
+    });
+    of_name.map(|line| line.rsplit_once(' ').unwrap().1.parse::<f64>().unwrap()).sum()
+}
+
 #[test]
-fn health_and_metrics_are_served() {
+fn health_is_served_and_metrics_tell_what_was_done() {
     let directory = tempfile::tempdir().unwrap();
-    let mut command =
-        tyr(["server", "--json", "--log", "warn", "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0"]);
+    let mut command = tyr(["server", "--json", "--log", "debug", "--log-format", "json", "--slow-ms", "1"]);
+    command.args(["--listen", "127.0.0.1:0", "--http", "127.0.0.1:0"]).stderr(Stdio::piped());
     command.args(["--partitions", "16", "--segment-size", "1MiB", "--directory"]).arg(directory.path());
     let mut node = Node::run(command);
-    let http = node.wait_for("listening")["http"].as_str().unwrap().to_owned();
+    let mut log = node.process.stderr.take().unwrap();
+    // Somebody has to read it, or the node waits.
+    let log = std::thread::spawn(move || {
+        let mut text = String::new();
+        log.read_to_string(&mut text).unwrap();
+        text
+    });
+    let listening = node.wait_for("listening");
+    let (http, address) = (listening["http"].as_str().unwrap(), listening["address"].as_str().unwrap());
     node.wait_for("ready");
-    let get = |path: &str| {
-        let mut stream = TcpStream::connect(&http).unwrap();
-        write!(stream, "GET {path} HTTP/1.1\r\nHost: {http}\r\n\r\n").unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        answer
-    };
-    assert!(get("/live").starts_with("HTTP/1.1 200"));
-    assert!(get("/ready").ends_with("ready\n"));
-    assert!(get("/elsewhere").starts_with("HTTP/1.1 404"));
-    let metrics = get("/metrics");
-    assert!(metrics.contains("\ntyr_ready 1\n") && metrics.contains("channel=\"manager\""), "{metrics}");
+    assert!(get(http, "/live").starts_with("HTTP/1.1 200"));
+    assert!(get(http, "/ready").ends_with("ready\n"));
+    assert!(get(http, "/elsewhere").starts_with("HTTP/1.1 404"));
+
+    let mut driver = Driver::new(&[address.parse().unwrap()], 77);
+    let keyspace = driver.keyspace("events");
+    for number in 0..40u32 {
+        assert_eq!(
+            driver.append(keyspace, &["a", "b", "c"][..1 + number as usize % 3], &[7; 100]),
+            Outcome::Committed
+        );
+    }
+    assert_eq!(driver.read(keyspace, "a").unwrap().len(), 4000);
+    let committed = "outcome=\"committed\"";
+    let is_shown = |metrics: &String| metric(metrics, "tyr_transactions_total", &[committed]) >= 40.0;
+    let metrics = std::iter::repeat_with(|| get(http, "/metrics")).find(is_shown).unwrap();
+    let metrics = metrics.split_once("\r\n\r\n").unwrap().1;
+    let sum = |name: &str| metric(metrics, name, &[]);
+    assert_eq!(metric(metrics, "tyr_transactions_total", &[committed]), 40.0, "{metrics}");
+    // One may have been refused, and was sent again, while the partitions were being taken over.
+    let (timed, answered) = (sum("tyr_transaction_seconds_count"), sum("tyr_transactions_total"));
+    assert!((40.0..=answered).contains(&timed), "{timed} of {answered}");
+    assert_eq!(metric(metrics, "tyr_transaction_seconds_bucket", &["le=\"+Inf\""]), timed);
+    assert!(sum("tyr_transaction_seconds_sum") > 0.0 && sum("tyr_log_write_seconds_count") > 0.0);
+    assert!(sum("tyr_log_entries_total") >= 40.0);
+    assert_eq!(sum("tyr_read_bytes_total"), 4000.0);
+    assert_eq!(metric(metrics, "tyr_reads_total", &["kind=\"look\""]), 1.0);
+    assert_eq!(metric(metrics, "tyr_partitions", &["role=\"primary\""]), 16.0);
+    assert_eq!(
+        metric(metrics, "tyr_connections", &["client"]),
+        2.0,
+        "one to the address, and one to the member"
+    );
+    assert_eq!(sum("tyr_ready"), 1.0);
+    assert!(sum("tyr_disk_free_bytes") > 0.0 && sum("tyr_disk_size_bytes") >= sum("tyr_disk_free_bytes"));
+    check_form(metrics);
+
     assert!(node.stop().success());
+    let log = log.join().unwrap();
+    let lines = log.lines().map(|line| serde_json::from_str::<Value>(line).expect("each line is an object"));
+    let ended = lines.filter(|line| line["request"].as_str().is_some_and(|id| id.starts_with("t77.")));
+    let ended: Vec<Value> = ended.filter(|line| line["outcome"] == "committed").collect();
+    assert_eq!(ended.len(), 40, "each transaction is followed by its name");
+    assert!(ended.iter().all(|line| line["seconds"].as_f64().is_some() && line["shard"].is_u64()));
+}
+
+/// Every metric is described before it is given, is named after its unit, and is in the documents.
+fn check_form(metrics: &str) {
+    let documents = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operations.md");
+    let documents = std::fs::read_to_string(documents).unwrap();
+    let mut described: Vec<&str> = Vec::new();
+    for line in metrics.lines() {
+        if let Some(described_as) = line.strip_prefix("# HELP ") {
+            let (name, help) = described_as.split_once(' ').unwrap();
+            assert!(!help.is_empty());
+            assert!(documents.contains(&format!("`{name}`")), "{name} is not in docs/operations.md");
+            described.push(name);
+        } else if let Some(typed) = line.strip_prefix("# TYPE ") {
+            let (name, kind) = typed.split_once(' ').unwrap();
+            assert_eq!(described.last(), Some(&name));
+            assert_eq!(kind == "counter", name.ends_with("_total"), "{name}");
+            assert!(kind != "histogram" || name.ends_with("_seconds"), "{name}");
+        } else {
+            let name = line.split(['{', ' ']).next().unwrap();
+            assert!(name.starts_with(described.last().unwrap()), "{name} is not described");
+            line.rsplit_once(' ').unwrap().1.parse::<f64>().unwrap();
+        }
+    }
+}
+
+/// Makes an authority, and a certificate of it for this host.
+fn certificates(directory: &Path) {
+    let mut params = CertificateParams::new(vec![]).unwrap();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
+    let key = KeyPair::generate().unwrap();
+    let params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
+    let certificate = params.signed_by(&key, &authority).unwrap();
+    std::fs::create_dir_all(directory).unwrap();
+    for (name, text) in
+        [("ca.pem", authority.pem()), ("node.pem", certificate.pem()), ("node.key", key.serialize_pem())]
+    {
+        std::fs::write(directory.join(name), text).unwrap();
+    }
+}
+
+#[test]
+fn an_encrypted_cluster_takes_nobody_without_its_certificates() {
+    let directory = tempfile::tempdir().unwrap();
+    let place = |name: &str| directory.path().join(name);
+    let (ours, theirs) = (place("ours"), place("theirs"));
+    certificates(&ours);
+    certificates(&theirs);
+    let flags = |directory: &Path| {
+        let path = |name: &str| directory.join(name).to_str().unwrap().to_owned();
+        [
+            "--tls-authority".into(),
+            path("ca.pem"),
+            "--tls-certificate".into(),
+            path("node.pem"),
+            "--tls-key".into(),
+            path("node.key"),
+        ]
+    };
+    let (ours, theirs) = (flags(&ours), flags(&theirs));
+    let with: Vec<&str> = ours.iter().map(String::as_str).collect();
+    let mut nodes: Vec<Node> = Vec::new();
+    for number in 1..=3 {
+        let join: Vec<&str> = nodes.first().map(|first| first.address.as_str()).into_iter().collect();
+        let mut node = Node::start_with(&place(&number.to_string()), "127.0.0.1:0", &join, &with);
+        node.wait_for("ready");
+        nodes.push(node);
+    }
+    let hosts = nodes.iter().map(|node| node.address.as_str()).collect::<Vec<_>>().join(",");
+    let url = format!("tyr+tls://{hosts}");
+    let ask = |arguments: &[&str]| json(&url, &[arguments, &with].concat());
+    ask(&["keyspace", "create", "notes"]);
+    ask(&["blob", "transform", "notes/visits", "add", "u64", "0", "41"]);
+    assert_eq!(ask(&["blob", "transform", "notes/visits", "add", "u64", "0", "1"])["old"], 41);
+    assert_eq!(ask(&["cluster", "status"])["nodes"].as_array().unwrap().len(), 3);
+    assert_eq!(ask(&["node", "status"]).as_array().unwrap().len(), 3);
+
+    let plain = format!("tyr://{hosts}");
+    let said = refused(&plain, &["cluster", "status", "--timeout", "1"]);
+    assert!(said.contains("wants TLS"), "{said}");
+    let said = refused(&plain, &["keyspace", "list"]);
+    assert!(said.contains("TLS"), "{said}");
+    let said = refused(&url, &["cluster", "status"]);
+    assert!(said.contains("--tls-authority"), "{said}");
+    let without = &with[..2];
+    let said = refused(&url, &[&["cluster", "status", "--timeout", "1"], without].concat());
+    assert!(said.contains("certificate"), "{said}");
+    let foreign: Vec<&str> = theirs.iter().map(String::as_str).collect();
+    let said = refused(&url, &[&["cluster", "status", "--timeout", "1"], &foreign[..]].concat());
+    assert!(said.contains("another authority"), "{said}");
+    for node in nodes {
+        assert!(node.stop().success());
+    }
 }

@@ -247,7 +247,7 @@ impl World {
             Request::Ring(version) | Request::Newest(version) => {
                 Response::Ring(self.cluster.changes_since(Position::whole(version), usize::MAX))
             }
-            Request::Register(..) | Request::Lease(..) => Response::Elsewhere(None),
+            Request::Register(..) | Request::Lease(..) | Request::Report => Response::Elsewhere(None),
         }
     }
 

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
-use std::{sync::Arc, time::Duration};
+use std::{io, sync::Arc, time::Duration};
 
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
@@ -43,7 +43,7 @@ impl Handler for Teller {
     fn closed(&self, _: &Link, peer: Option<&Peer>, end: &End) {
         let end = match end {
             End::Closed => End::Closed,
-            End::Lost(error) => End::Lost(error.kind().into()),
+            End::Lost(error) => End::Lost(io::Error::new(error.kind(), error.to_string())),
             End::Failed(error) => End::Failed(error.clone()),
             End::Silent => End::Silent,
         };

@@ -76,7 +76,7 @@ pub enum Command {
         /// For each partition the nodes, the one first that should be the primary.
         targets: Vec<Vec<NodeId>>,
     },
-    /// The next plan gives the node nothing.
+    /// The next plan gives the node nothing. Undone by [`Command::Restore`].
     Drain(NodeId),
     /// The node leaves for ever. Refused while it holds anything.
     Leave(NodeId),
@@ -104,6 +104,18 @@ pub enum Command {
     DropKeyspace(KeyspaceId),
     /// Raises the ring version to this one at least though nothing changes: what is born from then on is told from what was born before.
     Advance(RingVersion),
+    /// Plans give a node that was drained its share again.
+    Restore(NodeId),
+    /// Drains a node, and has plans give what it holds to another one, which has to be active.
+    Replace {
+        /// The one that goes.
+        old: NodeId,
+        /// The one that takes its place.
+        new: NodeId,
+    },
+    /// A node that is away will not come back, and **what nobody else has is lost**: partitions that wait for it begin anew with what
+    /// their next holders have of them, which may be nothing. Refused while the node is present.
+    Abandon(NodeId),
 }
 
 /// What an accepted command answers, with the ring version at which it is in effect.
@@ -136,6 +148,8 @@ pub enum Refusal {
     Busy,
     /// A setting is out of bounds or cannot be altered.
     Invalid,
+    /// Some partitions were last held by the node alone.
+    LastCopy,
 }
 
 impl fmt::Display for Refusal {
@@ -149,6 +163,7 @@ impl fmt::Display for Refusal {
             Refusal::TooFew => "too few replicas would remain",
             Refusal::Busy => "the node still holds partitions; drain it first",
             Refusal::Invalid => "a setting is out of bounds or cannot be altered",
+            Refusal::LastCopy => "the node has the only copy of some partitions",
         })
     }
 }

@@ -7,7 +7,7 @@ use crate::{
     layout,
 };
 
-layout!(struct Cluster { id, version, numbers, members, keyspaces, classes, stamps } check is_sound);
+layout!(struct Cluster { id, version, numbers, members, keyspaces, classes, stamps, successors } check is_sound);
 layout!(struct Class { settings, partitions } check |class: &Class| {
     let is_whole = u32::try_from(class.partitions.len()) == Ok(class.settings.partitions);
     ensure(is_whole, "a class has another number of partitions than it says")

@@ -67,9 +67,22 @@ impl Cluster {
         let Ok(partitions) = PartitionCount::new(class.settings.partitions) else { return Ok(None) };
         let zone_rule = class.settings.zones;
         let asked = crate::ClassSettings { partitions, replicas, target: TARGET, zone_rule };
-        let before = class.partitions.iter().map(|partition| partition.target().to_vec());
+        let before = class.partitions.iter().map(|partition| self.succeeded(partition.target(), &members));
         let planned = plan_ring(&members, &asked, &Assignment(before.collect()), load)?;
         Ok(Some(planned.0))
+    }
+
+    /// A target set with successors in place of those that they replace, unless a successor is in it already: a plan moves as little as it
+    /// can, so it leaves them there.
+    fn succeeded(&self, target: &[NodeId], members: &[crate::Member]) -> Vec<NodeId> {
+        let is_eligible = |node: &NodeId| members.iter().any(|member| member.node == *node);
+        let mut set: Vec<NodeId> = Vec::with_capacity(target.len());
+        for node in target {
+            let successor = self.successor(*node).filter(is_eligible);
+            let successor = successor.filter(|new| !target.contains(new) && !set.contains(new));
+            set.push(successor.unwrap_or(*node));
+        }
+        set
     }
 
     /// The members that a plan may give something, as the planner sees them.

@@ -2,7 +2,7 @@
 //!
 //! Any of the two may be lost, come twice, or come late: everything here may be asked again.
 
-use super::{Command, Difference, Position, Reply};
+use super::{Command, Difference, Position, Reply, Report};
 use crate::{LeaseRequest, NodeId, Replica, RingVersion};
 
 /// What is asked of a node on which the cluster manager may run.
@@ -18,6 +18,8 @@ pub enum Request {
     Ring(RingVersion),
     /// The same, but everything that was so when this was asked: the leader alone answers it, when a majority has confirmed it.
     Newest(RingVersion),
+    /// How the node that is asked is doing. It answers itself, whether a voter runs there or not.
+    Report,
 }
 
 /// What it answers.
@@ -35,4 +37,6 @@ pub enum Response {
     Elsewhere(Option<NodeId>),
     /// What a command answers.
     Replied(Reply),
+    /// How the node is doing.
+    Report(Report),
 }

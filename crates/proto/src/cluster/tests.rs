@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod data;
+mod departure;
 mod random;
 
 use alloc::{format, vec};

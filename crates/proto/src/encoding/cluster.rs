@@ -7,7 +7,8 @@ use crate::{
     ZoneRule,
     cluster::{
         Address, Answer, ClassSettings, ClusterId, Command, Difference, Fact, Identity, Keyspace,
-        KeyspaceState, Member, MemberState, Presence, Proposal, Refusal, Request, Response, Subject, Zone,
+        KeyspaceState, Member, MemberState, PartitionReport, PartitionRole, Presence, Proposal, Refusal,
+        Report, Request, Response, ShardReport, Subject, Zone,
     },
     layout,
 };
@@ -31,10 +32,14 @@ layout!(enum Command {
     12 => AlterKeyspace { id, settings },
     13 => DropKeyspace(id),
     14 => Advance(version),
+    15 => Restore(node),
+    16 => Replace { old, new },
+    17 => Abandon(node),
 });
 layout!(enum Answer { 0 => Done(version), 1 => Registered(node, version), 2 => KeyspaceCreated(id, version) });
 layout!(enum Refusal {
     0 => NotFounded, 1 => Stale, 2 => NotFound, 3 => Taken, 4 => NotEntitled, 5 => TooFew, 6 => Busy, 7 => Invalid,
+    8 => LastCopy,
 });
 
 layout!(struct Member { identity, incarnation, memory_since, zone, weight, address, state, presence });
@@ -55,7 +60,7 @@ layout!(enum Fact {
     2 => Keyspace(id, keyspace),
     3 => Partition(id, configuration, proposal),
 });
-layout!(enum Request { 0 => Command(command), 1 => Register(holder, command), 2 => Lease(request, position), 3 => Ring(version), 4 => Newest(version) });
+layout!(enum Request { 0 => Command(command), 1 => Register(holder, command), 2 => Lease(request, position), 3 => Ring(version), 4 => Newest(version), 5 => Report });
 layout!(enum Response {
     0 => Registered(node),
     1 => Granted(request, difference),
@@ -63,7 +68,14 @@ layout!(enum Response {
     3 => Ring(difference),
     4 => Elsewhere(leader),
     5 => Replied(reply),
+    6 => Report(report),
 });
+layout!(struct Report { replica, version, uptime, lease_left, is_ready, leads, ring_version, shards });
+layout!(struct ShardReport { directory, weight, space_total, space_free, used, live, queue, is_full, partitions });
+layout!(struct PartitionReport {
+    partition, epoch, role, last, stored, lag, copying, waiting, held, driven, readers, pins, pin_age, backlog,
+});
+layout!(enum PartitionRole { 0 => None, 1 => Primary, 2 => NewPrimary, 3 => Backup, 4 => NewBackup });
 layout!(enum Subject { 0 => Class(id), 1 => Member(node), 2 => Keyspace(id), 3 => Partition(id), 4 => Version });
 
 impl Encode for Zone {

@@ -47,6 +47,11 @@ impl Collection {
     pub fn note(&mut self, mut blobs: BTreeSet<BlobName>) {
         self.superseded.append(&mut blobs);
     }
+
+    /// How many blobs have versions that may be collected.
+    pub fn backlog(&self) -> usize {
+        self.superseded.len() + self.round.as_ref().map_or(0, |round| round.blobs.len())
+    }
 }
 
 impl Partition {

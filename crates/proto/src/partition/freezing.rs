@@ -245,7 +245,8 @@ impl Partition {
             }
             for (blob, number, looked) in seen {
                 if standing.pinned.contains(&blob) {
-                    self.readers.pin(standing.freeze.request, blob.clone(), number, standing.until);
+                    let since = Time(standing.until.0.saturating_sub(FREEZE_MAX));
+                    self.readers.pin(standing.freeze.request, blob.clone(), number, since, standing.until);
                 }
                 standing.seen.insert(blob, looked);
             }

@@ -50,6 +50,7 @@ enum Wants {
 struct Pin {
     /// More than one of a blob if the look came more than once: its client may have any of the answers.
     numbers: BTreeMap<BlobName, BTreeSet<Number>>,
+    since: Time,
     until: Time,
 }
 
@@ -67,10 +68,15 @@ pub fn keeps_versions(cx: &Context, blob: &BlobName) -> bool {
 
 impl Readers {
     /// Holds a number for a reader.
-    pub fn pin(&mut self, request: RequestId, blob: BlobName, number: Number, until: Time) {
-        let pin = self.pins.entry(request).or_default();
+    pub fn pin(&mut self, request: RequestId, blob: BlobName, number: Number, since: Time, until: Time) {
+        let pin = self.pins.entry(request).or_insert_with(|| Pin { since, ..Pin::default() });
         pin.numbers.entry(blob).or_default().insert(number);
         pin.until = pin.until.max(until);
+    }
+
+    /// How many wait, how many hold numbers, and since when the first of these has.
+    pub fn counts(&self) -> (usize, usize, Option<Time>) {
+        (self.waiting.len(), self.pins.len(), self.pins.values().map(|pin| pin.since).min())
     }
 
     /// Holds what a reader has pinned a while longer.
@@ -181,7 +187,7 @@ impl Partition {
         let number = head.map_or(self.state.heads_after(), |head| head.read_number());
         let looked = head.and_then(Head::looked);
         if keeps_versions(cx, &blob) {
-            self.readers.pin(request, blob, number, cx.now.after(PIN_TIMEOUT));
+            self.readers.pin(request, blob, number, cx.now, cx.now.after(PIN_TIMEOUT));
         }
         Answer::Looked { request, partition: self.id, number, blob: looked }
     }

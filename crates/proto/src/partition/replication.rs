@@ -39,6 +39,16 @@ impl Peer {
     pub fn is_short(&self) -> bool {
         self.is_counted && self.is_short
     }
+
+    /// Up to where its log is known to equal the primary's, and to be durable.
+    pub fn stored(&self) -> u64 {
+        self.stored.unwrap_or(0)
+    }
+
+    /// Whether everything that is acknowledged is durable there, too.
+    pub fn is_complete(&self) -> bool {
+        self.is_counted && self.stored.is_some()
+    }
 }
 
 /// Entries that came before those in front of them, by the index of the first.

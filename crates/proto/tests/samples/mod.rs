@@ -482,6 +482,9 @@ pub fn commands() -> Vec<Command> {
         Command::AlterKeyspace { id: KeyspaceId(1), settings },
         Command::Advance(RingVersion(300)),
         Command::DropKeyspace(KeyspaceId(1)),
+        Command::Restore(NodeId(3)),
+        Command::Replace { old: NodeId(3), new: NodeId(300) },
+        Command::Abandon(NodeId(3)),
     ]
 }
 
@@ -516,6 +519,7 @@ fn replies() -> Vec<cluster::Reply> {
         Refusal::TooFew,
         Refusal::Busy,
         Refusal::Invalid,
+        Refusal::LastCopy,
     ];
     let answers = [
         Answer::Done(RingVersion(9)),
@@ -534,6 +538,7 @@ fn requests() -> Vec<cluster::Request> {
         Request::Lease(lease, Position::whole(RingVersion(7))),
         Request::Ring(RingVersion(300)),
         Request::Newest(RingVersion(300)),
+        Request::Report,
     ]
 }
 
@@ -548,7 +553,56 @@ fn responses(cluster: &Cluster) -> Vec<cluster::Response> {
         Response::Elsewhere(Some(NodeId(3))),
         Response::Replied(Ok(cluster::Answer::Done(RingVersion(9)))),
         Response::Replied(Err(cluster::Refusal::TooFew)),
+        Response::Report(report()),
     ]
+}
+
+fn report() -> cluster::Report {
+    use cluster::{PartitionReport, PartitionRole, Report, ShardReport};
+    let held = |index, role| PartitionReport {
+        partition: partition(index),
+        epoch: Epoch(3),
+        role,
+        last: 391,
+        stored: 390,
+        lag: 2,
+        copying: 1,
+        waiting: 4,
+        held: 5,
+        driven: 6,
+        readers: 7,
+        pins: 8,
+        pin_age: 2_000_000,
+        backlog: 9,
+    };
+    let roles = [
+        PartitionRole::None,
+        PartitionRole::Primary,
+        PartitionRole::NewPrimary,
+        PartitionRole::Backup,
+        PartitionRole::NewBackup,
+    ];
+    let shard = ShardReport {
+        directory: "/data/shard-0".into(),
+        weight: 100,
+        space_total: 1 << 40,
+        space_free: 1 << 39,
+        used: 1 << 30,
+        live: 1 << 29,
+        queue: 3,
+        is_full: true,
+        partitions: (0..).zip(roles).map(|(index, role)| held(index, role)).collect(),
+    };
+    Report {
+        replica: replica(2),
+        version: "0.1.0".into(),
+        uptime: 1_000_000,
+        lease_left: Some(2_000_000),
+        is_ready: true,
+        leads: false,
+        ring_version: RingVersion(300),
+        shards: vec![shard, ShardReport::default()],
+    }
 }
 
 fn subjects() -> Vec<cluster::Subject> {
@@ -583,7 +637,7 @@ pub fn cluster() -> Cluster {
     cluster.apply(Command::Retarget { class, targets }).unwrap();
     let evicted = Replica { node: NodeId(4), incarnation: Incarnation(4) };
     cluster.apply(Command::Evict(evicted)).unwrap();
-    cluster.apply(Command::Drain(NodeId(3))).unwrap();
+    cluster.apply(Command::Replace { old: NodeId(3), new: NodeId(1) }).unwrap();
     cluster
 }
 

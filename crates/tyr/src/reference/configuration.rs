@@ -22,7 +22,7 @@ A setting is taken from the first of these that has it:
 4. its default.
 
 A key of the file that is not in this table is an error, and so is a variable that begins like one of these but is none of them.
-The settings under `[server]` are those of `tyr server`, which alone takes their flags. A path in a file is relative to the file. Sizes are digits and a unit: `KiB`, `MiB`, `GiB`, `TiB`, `PiB` (or `K`, `M`,
+The settings under `[server]`, and `tls.anonymous_clients`, are those of `tyr server`, which alone takes their flags. A path in a file is relative to the file. Sizes are digits and a unit: `KiB`, `MiB`, `GiB`, `TiB`, `PiB` (or `K`, `M`,
 ...) are powers of 1024, `KB`, `MB`, ... of 1000. Switches are `true` or `false`.
 
 | key | flag | variable | values | default | what it does |

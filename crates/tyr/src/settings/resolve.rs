@@ -7,13 +7,15 @@ use std::{
 
 use clap::ArgMatches;
 use tyr_client::IoMode;
+use tyr_server::TargetSettings;
 
 use crate::{
     amount::parse_bytes,
     failure::{Failure, Result},
     output::{Chatter, ColorChoice, Form},
     settings::{
-        CONFIG_ARGUMENT, ServerSettings, Setting, Settings, Values, all, closest::closest, file::ConfigFile,
+        CONFIG_ARGUMENT, LogFormat, ServerSettings, Setting, Settings, TlsSettings, Values, all,
+        closest::closest, file::ConfigFile,
     },
 };
 
@@ -64,7 +66,17 @@ pub fn resolve(flags: &ArgMatches, environment: &impl Environment) -> Result<Set
             _ => ColorChoice::Auto,
         },
         threads: find("transfer.threads")?.count()?,
+        tls: tls(find)?,
         server: server(find)?,
+    })
+}
+
+fn tls(find: impl Fn(&str) -> Result<Found>) -> Result<TlsSettings> {
+    Ok(TlsSettings {
+        authority: find("tls.authority")?.path(),
+        certificate: find("tls.certificate")?.path(),
+        key: find("tls.key")?.path(),
+        anonymous_clients: find("tls.anonymous_clients")?.switch()?,
     })
 }
 
@@ -77,15 +89,29 @@ fn server(find: impl Fn(&str) -> Result<Found>) -> Result<ServerSettings> {
         listen: find("server.listen")?.words()?.unwrap_or_default(),
         advertise: find("server.advertise")?.words()?,
         join: find("server.join")?.list()?,
-        targets: find("server.targets")?.paths()?,
+        targets: find("server.targets")?.paths()?.iter().map(|path| target(path)).collect(),
         zone: find("server.zone")?.words()?.unwrap_or_default(),
         weight: number("server.weight")?,
         shards: number("server.shards")?,
         replicas: u8::try_from(number("server.replicas")?).expect("the table of settings has bounds"),
         partitions: number("server.partitions")?,
         http: find("server.http")?.words()?,
+        slow_ms: number("server.slow_ms")?,
+        log_format: match find("server.log_format")?.choice()? {
+            "json" => LogFormat::Json,
+            _ => LogFormat::Text,
+        },
         log: find("server.log")?.choice()?.parse().expect("every choice is a level"),
     })
+}
+
+/// A target: a path, with `=WEIGHT` or without.
+fn target(path: &Path) -> TargetSettings {
+    let text = path.to_str().and_then(|text| text.rsplit_once('='));
+    match text.and_then(|(path, weight)| Some((path, weight.parse().ok()?))) {
+        Some((path, weight)) => TargetSettings { path: path.into(), weight },
+        None => TargetSettings::new(path),
+    }
 }
 
 /// A setting with the value that was found for it.
@@ -137,7 +163,7 @@ impl Found {
         if path.as_os_str().is_empty() {
             return None;
         }
-        let is_url = path.as_os_str().as_encoded_bytes().starts_with(b"tyr://");
+        let is_url = tyr_client::is_cluster(&path);
         match &self.raw.origin {
             Origin::File(file) if !is_url => Some(file.parent().unwrap_or(Path::new("")).join(path)),
             _ => Some(path),

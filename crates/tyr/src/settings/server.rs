@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use tracing::level_filters::LevelFilter;
+use tyr_server::TargetSettings;
 
 use super::{Setting, Values};
 
@@ -18,7 +19,7 @@ pub struct ServerSettings {
     /// Nodes of the cluster to join.
     pub join: Vec<String>,
     /// Directories for data.
-    pub targets: Vec<PathBuf>,
+    pub targets: Vec<TargetSettings>,
     /// The nodes that may fail together with it.
     pub zone: String,
     /// Its share of the load.
@@ -31,12 +32,25 @@ pub struct ServerSettings {
     pub partitions: u32,
     /// Where health and metrics are served.
     pub http: Option<String>,
+    /// What takes longer is told in the log, in milliseconds.
+    pub slow_ms: u32,
     /// How much is logged.
     pub log: LevelFilter,
+    /// How it is written.
+    pub log_format: LogFormat,
+}
+
+/// How the log is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogFormat {
+    /// A line of text each.
+    Text,
+    /// A JSON object in a line each.
+    Json,
 }
 
 /// The settings of a server, in the order of the document and of the help.
-pub const SERVER_SETTINGS: [Setting; 12] = [
+pub const SERVER_SETTINGS: [Setting; 15] = [
     setting(
         "server.directory",
         "directory",
@@ -64,7 +78,7 @@ pub const SERVER_SETTINGS: [Setting; 12] = [
         "targets",
         Values::Paths,
         "",
-        "Directories for data, on one or several devices",
+        "Directories for data, on one or several devices, each with =WEIGHT if it is to hold another share than others",
     ),
     setting(
         "server.zone",
@@ -108,6 +122,27 @@ pub const SERVER_SETTINGS: [Setting; 12] = [
         Values::Choice(&["off", "error", "warn", "info", "debug", "trace"]),
         "info",
         "How much is logged to standard error",
+    ),
+    setting(
+        "server.log_format",
+        "log-format",
+        Values::Choice(&["text", "json"]),
+        "text",
+        "How the log is written: lines of text, or a JSON object each",
+    ),
+    setting(
+        "server.slow_ms",
+        "slow-ms",
+        Values::Count { min: 1, max: 3_600_000 },
+        "1000",
+        "A request that takes longer, in milliseconds, is told in the log",
+    ),
+    setting(
+        "tls.anonymous_clients",
+        "tls-anonymous-clients",
+        Values::Switch,
+        "false",
+        "Whether clients need no certificate of their own; nodes always do",
     ),
 ];
 

@@ -19,6 +19,9 @@ enum Act {
     GiveUp(u32),
     Plan(u8),
     Drain(u32),
+    Restore(u32),
+    Replace(u32, u32),
+    Abandon(u32),
     Leave(u32),
     Remove(u32, usize),
     Complete(u32),
@@ -39,6 +42,9 @@ fn act() -> impl Strategy<Value = Act> {
         2 => node.clone().prop_map(Act::GiveUp),
         4 => (0..2_u8).prop_map(Act::Plan),
         1 => node.clone().prop_map(Act::Drain),
+        1 => node.clone().prop_map(Act::Restore),
+        1 => (node.clone(), node.clone()).prop_map(|(old, new)| Act::Replace(old, new)),
+        1 => node.clone().prop_map(Act::Abandon),
         1 => node.clone().prop_map(Act::Leave),
         3 => (partition.clone(), 0..3_usize).prop_map(|(p, which)| Act::Remove(p, which)),
         8 => partition.clone().prop_map(Act::Complete),
@@ -96,6 +102,9 @@ fn command(cluster: &Cluster, act: &Act) -> Option<Command> {
         Act::GiveUp(node) => Command::GiveUp(NodeId(node)),
         Act::Plan(class) => cluster.plan(ClassId(class), &[]).unwrap()?,
         Act::Drain(node) => Command::Drain(NodeId(node)),
+        Act::Restore(node) => Command::Restore(NodeId(node)),
+        Act::Replace(old, new) => Command::Replace { old: NodeId(old), new: NodeId(new) },
+        Act::Abandon(node) => Command::Abandon(NodeId(node)),
         Act::Leave(node) => Command::Leave(NodeId(node)),
         Act::Remove(p, which) => {
             let now = configuration(p);
@@ -153,19 +162,26 @@ impl Audit {
         }
     }
 
-    fn compare(&self, before: &Cluster, after: &Cluster) {
+    fn compare(&self, before: &Cluster, after: &Cluster, abandoned: Option<NodeId>) {
         assert!(before.version() <= after.version() && after.version().0 <= before.version().0 + 1);
         for (id, was) in before.partitions() {
             let is = after.partition(id).expect("partitions do not vanish");
             if is.configuration.epoch == was.configuration.epoch {
                 assert_eq!(is.configuration, was.configuration, "{id} changed within its epoch");
             } else {
-                self.new_epoch(id, was, is, after);
+                self.new_epoch(id, was, is, after, abandoned);
             }
         }
     }
 
-    fn new_epoch(&self, id: PartitionId, was: &Partition, is: &Partition, after: &Cluster) {
+    fn new_epoch(
+        &self,
+        id: PartitionId,
+        was: &Partition,
+        is: &Partition,
+        after: &Cluster,
+        abandoned: Option<NodeId>,
+    ) {
         let (then, now) = (&was.configuration, &is.configuration);
         assert_eq!(now.epoch.0, then.epoch.0 + 1, "{id} skipped an epoch");
         assert_eq!(now.since, after.version());
@@ -180,7 +196,10 @@ impl Audit {
             let was_complete = then.replicas.contains(replica);
             let has_learnt = self.reported.contains(&(id, then.epoch, *replica));
             let is_heir = Self::is_heir(id, was, *replica, after);
-            let is_first = then.epoch == Epoch(0);
+            // Abandoned, before it began anew or by that.
+            let is_lost = was.last_complete().is_empty()
+                || (then.replicas.is_empty() && abandoned.is_some_and(|node| was.waits_for(node)));
+            let is_first = then.epoch == Epoch(0) || is_lost;
             assert!(was_complete || has_learnt || is_heir || is_first, "{id}: {replica:?} is incomplete");
             let leads = now.primary() == Some(*replica);
             assert!(!leads || was_complete || is_heir || is_first, "{id}: {replica:?} has just learnt");
@@ -253,7 +272,11 @@ proptest! {
                 prop_assert_eq!(&cluster, &before, "a refused command changed something");
             }
             cluster.check();
-            audit.compare(&before, &cluster);
+            let abandoned = match command {
+                Command::Abandon(node) => Some(node),
+                _ => None,
+            };
+            audit.compare(&before, &cluster, abandoned);
             reader.read(&cluster, 1 + round % 5);
         }
     }
@@ -263,7 +286,7 @@ proptest! {
         acts in prop::collection::vec(act(), 1..60)
     ) {
         let mut cluster = founded();
-        for act in acts.iter().filter(|act| !matches!(act, Act::Drain(_) | Act::Leave(_))) {
+        for act in acts.iter().filter(|act| !matches!(act, Act::Drain(_) | Act::Replace(..) | Act::Leave(_))) {
             if let Some(command) = command(&cluster, act) {
                 let _refused = cluster.apply(command);
             }

@@ -2,6 +2,8 @@ use std::{collections::BTreeMap, fs};
 
 use clap::Command;
 
+use tyr_server::TargetSettings;
+
 use super::*;
 use crate::settings::with_flags;
 
@@ -111,10 +113,11 @@ fn an_unknown_variable_of_a_section_is_refused_and_others_are_left_alone() {
 
 #[test]
 fn a_list_in_a_file_may_be_an_array() {
-    let file = "[server]\njoin = ['a:1', 'b:2']\ntargets = ['x', '/y']";
+    let file = "[server]\njoin = ['a:1', 'b:2']\ntargets = ['x', '/y=3']";
     let server = resolve_with(&[], &[], Some(file)).expect("resolves").server;
     assert_eq!(server.join, ["a:1", "b:2"]);
-    assert!(server.targets[0].ends_with(".config/tyr/x") && server.targets[1] == Path::new("/y"));
+    assert!(server.targets[0].path.ends_with(".config/tyr/x"));
+    assert_eq!(server.targets[1], TargetSettings { path: "/y".into(), weight: 3 });
     let said = message(resolve_with(&[], &[], Some("[server]\njoin = [1]")));
     assert!(said.contains("'server.join'"), "{said}");
 }

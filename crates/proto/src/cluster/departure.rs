@@ -1,0 +1,112 @@
+//! How members go: drained, replaced, given up with what only they had, and gone for ever.
+
+use alloc::vec::Vec;
+
+use super::{Cluster, MemberState, Partition, Presence, Refusal, Reply};
+use crate::{NodeId, PartitionId, cluster::Answer};
+
+impl Cluster {
+    /// By whom a member is being replaced.
+    pub fn successor(&self, node: NodeId) -> Option<NodeId> {
+        self.successors.get(&node).copied()
+    }
+
+    pub(super) fn drain(&mut self, node: NodeId) -> Reply {
+        let member = self.members.get(&node).ok_or(Refusal::NotFound)?;
+        match member.state {
+            MemberState::Left => Err(Refusal::NotFound),
+            MemberState::Draining => Ok(Answer::Done(self.version)),
+            MemberState::Active if member.is_eligible() && self.needs_all() => Err(Refusal::TooFew),
+            MemberState::Active => self.set_state(node, MemberState::Draining),
+        }
+    }
+
+    /// Whether some class takes no more writes when there is a node less.
+    fn needs_all(&self) -> bool {
+        let active = self.members.values().filter(|member| member.is_eligible()).count();
+        self.classes.values().any(|class| active <= usize::from(class.settings.min_replicas))
+    }
+
+    pub(super) fn restore(&mut self, node: NodeId) -> Reply {
+        let member = self.members.get(&node).ok_or(Refusal::NotFound)?;
+        match member.state {
+            MemberState::Left => Err(Refusal::NotFound),
+            MemberState::Active => Ok(Answer::Done(self.version)),
+            MemberState::Draining => {
+                self.successors.remove(&node);
+                self.set_state(node, MemberState::Active)
+            }
+        }
+    }
+
+    pub(super) fn replace(&mut self, old: NodeId, new: NodeId) -> Reply {
+        let has_left = |node| self.members.get(&node).is_none_or(|member| member.state == MemberState::Left);
+        if has_left(old) || has_left(new) {
+            return Err(Refusal::NotFound);
+        }
+        if old == new || !self.members.get(&new).is_some_and(super::Member::is_eligible) {
+            return Err(Refusal::Invalid);
+        }
+        if self.successor(old) == Some(new) {
+            return Ok(Answer::Done(self.version));
+        }
+        self.successors.insert(old, new);
+        // Those that it replaces itself go to where it goes.
+        self.successors
+            .values_mut()
+            .filter(|successor| **successor == old)
+            .for_each(|successor| *successor = new);
+        self.set_state(old, MemberState::Draining)
+    }
+
+    pub(super) fn leave(&mut self, node: NodeId) -> Reply {
+        let member = self.members.get(&node).ok_or(Refusal::NotFound)?;
+        if member.state == MemberState::Left {
+            return Ok(Answer::Done(self.version));
+        }
+        if self.partitions().any(|(_, partition)| partition.waits_for(node)) {
+            return Err(Refusal::LastCopy);
+        }
+        if self.partitions().any(|(_, partition)| partition.names(node)) {
+            return Err(Refusal::Busy);
+        }
+        self.successors.retain(|old, new| *old != node && *new != node);
+        self.set_state(node, MemberState::Left)
+    }
+
+    pub(super) fn abandon(&mut self, node: NodeId) -> Reply {
+        let member = self.members.get(&node).ok_or(Refusal::NotFound)?;
+        match (member.state, member.presence) {
+            (MemberState::Left, _) => return Err(Refusal::NotFound),
+            (_, Presence::Present) => return Err(Refusal::Busy),
+            (_, Presence::Evicted | Presence::GivenUp) => {}
+        }
+        let waiting = self.partitions().filter(|(_, partition)| partition.waits_for(node));
+        let waiting: Vec<PartitionId> = waiting.map(|(id, _)| id).collect();
+        Ok(self.change(|cluster, version| {
+            for id in waiting {
+                if let Some(partition) = cluster.partition_mut(id) {
+                    partition.abandon(node);
+                }
+                cluster.advance(id, version);
+            }
+        }))
+    }
+}
+
+impl Partition {
+    /// Whether nobody else can bring it back: the node alone had all that was acknowledged, and is away.
+    pub fn waits_for(&self, node: NodeId) -> bool {
+        let is_only = matches!(&self.last_complete[..], [last] if last.node == node);
+        self.configuration.replicas.is_empty() && is_only
+    }
+
+    /// What nobody else has is lost: it begins anew with what its next holders have.
+    fn abandon(&mut self, node: NodeId) {
+        self.last_complete.clear();
+        // As long as others should hold it, too, they need not wait for a plan.
+        if self.target.iter().any(|other| *other != node) {
+            self.target.retain(|other| *other != node);
+        }
+    }
+}

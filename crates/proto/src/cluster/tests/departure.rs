@@ -1,0 +1,89 @@
+//! How members go.
+
+use alloc::vec;
+
+use super::super::*;
+use super::{CLASS, P, accept, cluster, complete, held, plan, proposal, release, replica, settings, start};
+
+fn away(cluster: &mut Cluster, node: u32) {
+    accept(cluster, Command::Evict(replica(node, 1)));
+    accept(cluster, Command::GiveUp(NodeId(node)));
+}
+
+#[test]
+fn a_drained_node_that_is_restored_gets_its_share_again() {
+    let mut cluster = cluster(3, settings(3, Durability::Disk));
+    accept(&mut cluster, Command::Drain(NodeId(3)));
+    plan(&mut cluster);
+    accept(&mut cluster, Command::Restore(NodeId(3)));
+    accept(&mut cluster, Command::Restore(NodeId(3)));
+    plan(&mut cluster);
+    assert!(cluster.partition(P).unwrap().target().contains(&NodeId(3)));
+    accept(&mut cluster, Command::Drain(NodeId(3)));
+    plan(&mut cluster);
+    let third = proposal(&cluster).and(Some(release(&cluster, replica(3, 1), None)));
+    third.into_iter().for_each(|command| accept(&mut cluster, command));
+    accept(&mut cluster, Command::Leave(NodeId(3)));
+    assert_eq!(cluster.apply(Command::Restore(NodeId(3))), Err(Refusal::NotFound));
+    assert_eq!(cluster.apply(start(3, 9)), Err(Refusal::NotFound), "it never comes back");
+}
+
+#[test]
+fn a_successor_takes_the_place_of_whom_it_replaces() {
+    let mut cluster = cluster(2, settings(2, Durability::Disk));
+    accept(&mut cluster, start(3, 1));
+    accept(&mut cluster, start(4, 1));
+    accept(&mut cluster, Command::Replace { old: NodeId(1), new: NodeId(4) });
+    plan(&mut cluster);
+    let target = cluster.partition(P).unwrap().target().to_vec();
+    assert!(target.contains(&NodeId(2)) && target.contains(&NodeId(4)), "{target:?}");
+    let learnt = complete(&cluster, replica(4, 1));
+    accept(&mut cluster, learnt);
+    let released = release(&cluster, replica(1, 1), None);
+    accept(&mut cluster, released);
+    accept(&mut cluster, Command::Leave(NodeId(1)));
+    assert_eq!(cluster.successor(NodeId(1)), None);
+}
+
+#[test]
+fn who_replaces_whom_is_checked() {
+    let mut cluster = cluster(3, settings(2, Durability::Disk));
+    let replace = |old, new| Command::Replace { old: NodeId(old), new: NodeId(new) };
+    assert_eq!(cluster.apply(replace(1, 9)), Err(Refusal::NotFound));
+    assert_eq!(cluster.apply(replace(9, 1)), Err(Refusal::NotFound));
+    assert_eq!(cluster.apply(replace(1, 1)), Err(Refusal::Invalid));
+    accept(&mut cluster, Command::Drain(NodeId(3)));
+    assert_eq!(cluster.apply(replace(1, 3)), Err(Refusal::Invalid), "who goes takes nobody's place");
+    accept(&mut cluster, start(4, 1));
+    accept(&mut cluster, start(5, 1));
+    accept(&mut cluster, replace(1, 4));
+    accept(&mut cluster, replace(4, 5));
+    assert_eq!(cluster.successor(NodeId(1)), Some(NodeId(5)));
+}
+
+#[test]
+fn what_only_a_dead_node_had_is_lost_when_it_is_abandoned_and_not_before() {
+    let mut cluster = cluster(2, settings(1, Durability::Disk));
+    away(&mut cluster, 1);
+    plan(&mut cluster);
+    assert!(held(&cluster).replicas.is_empty(), "nobody else has it");
+    assert_eq!(cluster.apply(Command::Leave(NodeId(1))), Err(Refusal::LastCopy));
+    assert_eq!(cluster.apply(Command::Abandon(NodeId(2))), Err(Refusal::Busy));
+    accept(&mut cluster, Command::Abandon(NodeId(1)));
+    assert_eq!(held(&cluster).replicas, vec![replica(2, 1)]);
+    assert_eq!(held(&cluster).floor, held(&cluster).since, "nothing that was born before goes on");
+    accept(&mut cluster, Command::Leave(NodeId(1)));
+    assert_eq!(cluster.class(CLASS).unwrap().replicas, 1);
+}
+
+#[test]
+fn nothing_is_lost_by_abandoning_a_node_whose_data_others_have() {
+    let mut cluster = cluster(3, settings(3, Durability::Disk));
+    away(&mut cluster, 3);
+    let before = held(&cluster).clone();
+    accept(&mut cluster, Command::Abandon(NodeId(3)));
+    assert_eq!(*held(&cluster), before);
+    assert_eq!(cluster.apply(Command::Leave(NodeId(3))), Err(Refusal::Busy), "it is still to come back");
+    plan(&mut cluster);
+    accept(&mut cluster, Command::Leave(NodeId(3)));
+}

@@ -1,0 +1,63 @@
+//! What a shard shows of how it is doing and of what it has done. Its thread writes it down between two batches of mail; whoever reads it
+//! never holds the thread up for longer than it takes to copy it.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use parking_lot::Mutex;
+use tyr_proto::cluster::ShardReport;
+
+use crate::work::Work;
+
+/// What a shard shows. Handles are equal.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Figures(Arc<Kept>);
+
+#[derive(Debug, Default)]
+struct Kept {
+    /// Mail that waits.
+    queue: AtomicUsize,
+    shown: Mutex<Shown>,
+}
+
+/// What was shown last.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Shown {
+    /// How the shard is doing, every second.
+    pub report: ShardReport,
+    /// What it has done, every few milliseconds.
+    pub work: Work,
+}
+
+impl Figures {
+    /// Mail has come.
+    pub fn came(&self) {
+        self.0.queue.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Mail was taken.
+    pub fn taken(&self) {
+        self.0.queue.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// What was shown last.
+    pub fn shown(&self) -> Shown {
+        let mut shown = self.0.shown.lock().clone();
+        shown.report.queue = self.0.queue.load(Ordering::Relaxed) as u64;
+        shown
+    }
+
+    /// This is how it is doing.
+    pub fn report(&self, report: ShardReport) {
+        self.0.shown.lock().report = report;
+    }
+
+    /// This is what it has done. Put off if somebody is reading.
+    pub fn work(&self, work: &Work) {
+        if let Some(mut shown) = self.0.shown.try_lock() {
+            shown.work.clone_from(work);
+        }
+    }
+}

@@ -1,0 +1,412 @@
+//! Changes of what a cluster consists of. Each can be interrupted and run again: what was begun goes on in the cluster.
+
+use std::{
+    thread::sleep,
+    time::{Duration, Instant},
+};
+
+use clap::Args;
+use serde::Serialize;
+use tyr_server::{
+    ClusterCommand, Difference, Fact, Member, MemberState, NodeId, Operator, Presence, Refusal,
+};
+use tyr_types::Error;
+
+use super::{Patience, addresses};
+use crate::{
+    failure::Result,
+    output::{Output, Report},
+    settings::Settings,
+};
+
+/// The arguments of `tyr cluster add`.
+#[derive(Args)]
+pub struct Add {
+    /// The address of a node that joins, as others reach it, or the number of one that was drained.
+    #[arg(value_name = "ADDRESS|NODE")]
+    node: String,
+    #[command(flatten)]
+    wait: Wait<600>,
+    #[command(flatten)]
+    patience: Patience,
+}
+
+/// The arguments of `tyr cluster drain`.
+#[derive(Args)]
+pub struct Drain {
+    /// The node's number, as 'tyr cluster status' prints it.
+    node: u32,
+    #[command(flatten)]
+    wait: Wait<0>,
+    #[command(flatten)]
+    patience: Patience,
+}
+
+/// The arguments of `tyr cluster remove`.
+#[derive(Args)]
+pub struct Remove {
+    /// The node's number, as 'tyr cluster status' prints it.
+    node: u32,
+    /// Remove a dead node although it has the only copy of something, which is lost by that.
+    #[arg(long)]
+    force: bool,
+    #[command(flatten)]
+    wait: Wait<600>,
+    #[command(flatten)]
+    patience: Patience,
+}
+
+/// The arguments of `tyr cluster replace`.
+#[derive(Args)]
+pub struct Replace {
+    /// The number of the node that goes.
+    old: u32,
+    /// The number of the node that takes its place.
+    new: u32,
+    #[command(flatten)]
+    wait: Wait<600>,
+    #[command(flatten)]
+    patience: Patience,
+}
+
+/// How long it may take.
+#[derive(Args)]
+struct Wait<const SECONDS: u64> {
+    /// Wait at most so many seconds until it is done; it goes on after that.
+    #[arg(long = "wait", value_name = "SECONDS", default_value_t = SECONDS)]
+    seconds: u64,
+}
+
+impl Add {
+    /// Waits until the node has its share.
+    pub fn run(&self, settings: &Settings, out: &mut Output) -> Result<()> {
+        let mut change = Change::new(&self.patience, self.wait.seconds, settings)?;
+        if let Ok(number) = self.node.parse() {
+            let node = NodeId(number);
+            change.command(ClusterCommand::Restore(node), "restore", node)?;
+            change.wait_for_share(node)?;
+            return out.done(&Done::of("add", node));
+        }
+        let joined = change.picture()?.at(&self.node);
+        if joined.is_none() {
+            let others = addresses(settings)?.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
+            out.warnings().say(format_args!(
+                "no node of the cluster is at {}; on its machine: tyr server --directory DIR --listen {} --join {others}",
+                self.node, self.node
+            ));
+        }
+        let node = change.wait(
+            |picture| picture.at(&self.node),
+            |_| format!("no node at {} has joined the cluster", self.node),
+        )?;
+        change.wait_for_share(node)?;
+        out.done(&Done::of("add", node))
+    }
+}
+
+impl Drain {
+    /// Has the node give up what it holds.
+    pub fn run(&self, settings: &Settings, out: &mut Output) -> Result<()> {
+        let mut change = Change::new(&self.patience, self.wait.seconds, settings)?;
+        let node = NodeId(self.node);
+        change.command(ClusterCommand::Drain(node), "drain", node)?;
+        if self.wait.seconds > 0 {
+            change.wait_until_empty(node)?;
+            return out.done(&Done::of("drain", node));
+        }
+        out.done(&Draining { action: "drain", node: node.0 })
+    }
+}
+
+impl Remove {
+    /// Forgets the node.
+    pub fn run(&self, settings: &Settings, out: &mut Output) -> Result<()> {
+        let mut change = Change::new(&self.patience, self.wait.seconds, settings)?;
+        let node = NodeId(self.node);
+        let picture = change.picture()?;
+        let Some(member) = picture.member(node) else { return Err(no_such_node(node).into()) };
+        if member.state == MemberState::Active && member.presence == Presence::Present {
+            return Err(Error::invalid(format!(
+                "node {node} is present and active; drain it first with 'tyr cluster drain {node} --wait 600', or, if it is about to \
+                 die, stop it",
+                node = node.0
+            ))
+            .into());
+        }
+        change.see_off(node, self.force)?;
+        out.done(&Done::of("remove", node))
+    }
+}
+
+impl Replace {
+    /// Gives what one holds to the other, and forgets the first.
+    pub fn run(&self, settings: &Settings, out: &mut Output) -> Result<()> {
+        let mut change = Change::new(&self.patience, self.wait.seconds, settings)?;
+        let (old, new) = (NodeId(self.old), NodeId(self.new));
+        let picture = change.picture()?;
+        if picture.member(old).is_none() {
+            return Err(no_such_node(old).into());
+        }
+        let Some(member) = picture.member(new) else { return Err(no_such_node(new).into()) };
+        if old == new || member.state != MemberState::Active || member.presence != Presence::Present {
+            return Err(Error::invalid(format!(
+                "node {} cannot take the place of node {}: it has to be another one, active and present",
+                new.0, old.0
+            ))
+            .into());
+        }
+        change.command(ClusterCommand::Replace { old, new }, "replace", old)?;
+        change.see_off(old, false)?;
+        out.done(&Replaced { action: "replace", node: old.0, by: new.0 })
+    }
+}
+
+/// A change while it is waited for.
+struct Change {
+    operator: Operator,
+    seconds: u64,
+    end: Instant,
+}
+
+impl Change {
+    fn new(patience: &Patience, seconds: u64, settings: &Settings) -> Result<Self> {
+        let end = Instant::now() + Duration::from_secs(seconds);
+        Ok(Change { operator: patience.operator(settings)?, seconds, end })
+    }
+
+    fn picture(&mut self) -> Result<Picture> {
+        Ok(Picture(self.operator.facts()?))
+    }
+
+    /// Has a command about a node carried out.
+    fn command(&mut self, command: ClusterCommand, verb: &str, node: NodeId) -> Result<()> {
+        match self.operator.command(command)? {
+            Ok(_) => Ok(()),
+            Err(refusal) => {
+                Err(refused(refusal, node).context(format_args!("{verb} node {}", node.0)).into())
+            }
+        }
+    }
+
+    /// Looks again and again until there is what is looked for.
+    fn wait<T>(
+        &mut self,
+        found: impl Fn(&Picture) -> Option<T>,
+        lacks: impl Fn(&Picture) -> String,
+    ) -> Result<T> {
+        loop {
+            let picture = self.picture()?;
+            if let Some(found) = found(&picture) {
+                return Ok(found);
+            }
+            self.pause(|| lacks(&picture))?;
+        }
+    }
+
+    fn pause(&self, lacks: impl Fn() -> String) -> Result<()> {
+        if Instant::now() >= self.end {
+            return Err(Error::unavailable(format!(
+                "{} after {} seconds; it goes on, run the command again to wait for it",
+                lacks(),
+                self.seconds
+            ))
+            .into());
+        }
+        sleep(PAUSE);
+        Ok(())
+    }
+
+    /// Waits until nothing has been on its way to the node for a while: plans give a node its share bit by bit.
+    fn wait_for_share(&mut self, node: NodeId) -> Result<()> {
+        let mut quiet_since = Instant::now();
+        loop {
+            let picture = self.picture()?;
+            let member = picture.member(node).ok_or_else(|| no_such_node(node))?;
+            let holds = picture.held_by(node);
+            let is_served = member.presence == Presence::Present && (holds > 0 || member.weight == 0);
+            if !is_served || picture.is_moving() {
+                quiet_since = Instant::now();
+            } else if quiet_since.elapsed() >= QUIET {
+                return Ok(());
+            }
+            self.pause(|| format!("node {} holds {holds} partitions, and more are on their way", node.0))?;
+        }
+    }
+
+    fn wait_until_empty(&mut self, node: NodeId) -> Result<()> {
+        let lacks =
+            |picture: &Picture| format!("node {} still holds {} partitions", node.0, picture.named(node));
+        self.wait(|picture| (picture.named(node) == 0).then_some(()), lacks)
+    }
+
+    /// Waits until nobody needs a node that goes, and forgets it.
+    fn see_off(&mut self, node: NodeId, force: bool) -> Result<()> {
+        // First of all what would be lost, before anything has changed.
+        if self.has_left(node, force)? {
+            return Ok(());
+        }
+        let away = |member: &Member| member.presence != Presence::Present;
+        if self.picture()?.member(node).is_some_and(away) {
+            self.command(ClusterCommand::Drain(node), "drain", node)?;
+            self.command(ClusterCommand::GiveUp(node), "give up", node)?;
+        }
+        loop {
+            let picture = self.picture()?;
+            let Some(member) = picture.member(node) else { return Ok(()) };
+            if member.state == MemberState::Active {
+                return Err(Error::unavailable(format!("node {} was taken back meanwhile", node.0)).into());
+            }
+            if picture.named(node) == 0 && self.has_left(node, force)? {
+                return Ok(());
+            }
+            self.pause(|| format!("node {} still holds {} partitions", node.0, picture.named(node)))?;
+        }
+    }
+
+    /// Has the node leave, if nobody needs it any more.
+    fn has_left(&mut self, node: NodeId, force: bool) -> Result<bool> {
+        let refusal = match self.operator.command(ClusterCommand::Leave(node))? {
+            Ok(_) => return Ok(true),
+            Err(Refusal::Busy) => return Ok(false),
+            Err(refusal) => refusal,
+        };
+        if refusal == Refusal::LastCopy && force {
+            self.command(ClusterCommand::Abandon(node), "abandon", node)?;
+            return Ok(false);
+        }
+        Err(refused(refusal, node).context(format_args!("remove node {}", node.0)).into())
+    }
+}
+
+/// What the cluster manager knows.
+struct Picture(Difference);
+
+impl Picture {
+    /// A member that has not left.
+    fn member(&self, node: NodeId) -> Option<&Member> {
+        self.0.facts.iter().find_map(|fact| match fact {
+            Fact::Member(id, member) if *id == node && member.state != MemberState::Left => Some(member),
+            _ => None,
+        })
+    }
+
+    /// The member at an address.
+    fn at(&self, address: &str) -> Option<NodeId> {
+        self.0.facts.iter().find_map(|fact| match fact {
+            Fact::Member(id, member)
+                if member.address.as_str() == address && member.state != MemberState::Left =>
+            {
+                Some(*id)
+            }
+            _ => None,
+        })
+    }
+
+    /// Of how many partitions it is a complete replica.
+    fn held_by(&self, node: NodeId) -> usize {
+        let is_held = |fact: &&Fact| match fact {
+            Fact::Partition(_, configuration, _) => {
+                configuration.replicas.iter().any(|replica| replica.node == node)
+            }
+            _ => false,
+        };
+        self.0.facts.iter().filter(is_held).count()
+    }
+
+    /// Of how many it is that, or is to become it.
+    fn named(&self, node: NodeId) -> usize {
+        let is_named = |fact: &&Fact| match fact {
+            Fact::Partition(_, configuration, proposal) => {
+                let next = proposal.iter().flat_map(|next| next.replicas.iter().chain(&next.learners));
+                let now = configuration.replicas.iter().chain(&configuration.learners);
+                now.chain(next).any(|replica| replica.node == node)
+            }
+            _ => false,
+        };
+        self.0.facts.iter().filter(is_named).count()
+    }
+
+    /// Whether any partition is about to change hands.
+    fn is_moving(&self) -> bool {
+        self.0.facts.iter().any(|fact| match fact {
+            Fact::Partition(_, configuration, proposal) => {
+                proposal.is_some() || !configuration.learners.is_empty()
+            }
+            _ => false,
+        })
+    }
+}
+
+fn no_such_node(node: NodeId) -> Error {
+    Error::not_found(format!("there is no node {} in the cluster; see 'tyr cluster status'", node.0))
+}
+
+fn refused(refusal: Refusal, node: NodeId) -> Error {
+    match refusal {
+        Refusal::NotFound => {
+            Error::not_found("there is no such node in the cluster; see 'tyr cluster status'")
+        }
+        Refusal::TooFew => Error::invalid("too few nodes would remain; add others first"),
+        Refusal::LastCopy => Error::invalid(format!(
+            "it has the only copy of some partitions, so what they hold would be lost; start node {} again, or add --force to lose it",
+            node.0
+        )),
+        other => Error::unavailable(other.to_string()),
+    }
+}
+
+#[derive(Serialize)]
+struct Done {
+    action: &'static str,
+    node: u32,
+}
+
+impl Done {
+    fn of(action: &'static str, node: NodeId) -> Self {
+        Done { action, node: node.0 }
+    }
+}
+
+impl Report for Done {
+    fn print(&self, out: &mut Output) -> Result<()> {
+        let node = self.node;
+        out.line(match self.action {
+            "add" => format!("node {node} holds its share"),
+            "drain" => format!("node {node} holds nothing any more, and can be switched off"),
+            _ => format!("node {node} was removed for good"),
+        })
+    }
+}
+
+#[derive(Serialize)]
+struct Draining {
+    action: &'static str,
+    node: u32,
+}
+
+impl Report for Draining {
+    fn print(&self, out: &mut Output) -> Result<()> {
+        out.line(format!(
+            "node {} is being drained; 'tyr cluster status' shows when it holds nothing",
+            self.node
+        ))
+    }
+}
+
+#[derive(Serialize)]
+struct Replaced {
+    action: &'static str,
+    node: u32,
+    by: u32,
+}
+
+impl Report for Replaced {
+    fn print(&self, out: &mut Output) -> Result<()> {
+        out.line(format!("node {} was replaced by node {}, and removed for good", self.node, self.by))
+    }
+}
+
+/// How often it is looked.
+const PAUSE: Duration = Duration::from_millis(200);
+/// Nothing more is to come after so long: the cluster manager plans more often.
+const QUIET: Duration = Duration::from_secs(1);
