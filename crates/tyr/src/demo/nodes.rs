@@ -97,7 +97,7 @@ impl<'a> Nodes<'a> {
     fn operator(&self) -> Result<Operator> {
         let addresses: Vec<Address> =
             self.nodes.iter().map(|node| node.address.parse().expect("any text is an address")).collect();
-        Ok(Operator::new(&addresses, PATIENCE)?)
+        Ok(Operator::new(&addresses, None, PATIENCE)?)
     }
 
     fn node(&mut self, number: u32) -> Result<&mut Node> {
