@@ -1,6 +1,6 @@
 # Commands for people. What they do is in scripts/; this file only names them.
 
-.PHONY: help demo test gate fix long-test fuzz bench bench-ten-million
+.PHONY: help demo test gate fix long-test failures long-failures fuzz bench bench-ten-million
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{ printf "make %-18s %s\n", $$1, $$2 }' Makefile
@@ -20,6 +20,12 @@ fix:  ## format, and let clippy fix what it can
 
 long-test:  ## LONG=20 times as many random cases, seeds, and kills
 	@scripts/long-test
+
+failures:  ## the short course of failures of a real cluster; FAILURES='--help' lists the options
+	@scripts/failures $(FAILURES)
+
+long-failures:  ## RUNS=10 clusters with FAULTS=30 failures each
+	@scripts/long-failures
 
 fuzz:  ## every fuzz target for FUZZ_SECONDS=60
 	@scripts/fuzz

@@ -43,10 +43,23 @@ pub struct Settings {
     pub color: ColorChoice,
     /// Threads that import, export, or aggregate.
     pub threads: usize,
-    /// The certificates of encrypted connections; none if no authority is named.
-    pub tls: Option<TlsFiles>,
+    /// The certificates of encrypted connections.
+    pub tls: TlsSettings,
     /// How `tyr server` runs a node.
     pub server: ServerSettings,
+}
+
+/// Where the certificates of encrypted connections are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsSettings {
+    /// The authority's.
+    pub authority: Option<PathBuf>,
+    /// The own one.
+    pub certificate: Option<PathBuf>,
+    /// The key of that.
+    pub key: Option<PathBuf>,
+    /// Whether clients need none, of a server.
+    pub anonymous_clients: bool,
 }
 
 /// A row of the table of settings.
@@ -199,8 +212,18 @@ pub const SETTINGS: [Setting; 12] = [
 impl Settings {
     /// The certificates, read from their files; none if none are named.
     pub fn tls(&self) -> Result<Option<Tls>> {
-        let Some(files) = &self.tls else { return Ok(None) };
-        let tls = Tls::load(files)
+        let TlsSettings { authority, certificate, key, anonymous_clients } = self.tls.clone();
+        let Some(authority) = authority else {
+            return match (certificate, key) {
+                (None, None) => Ok(None),
+                _ => Err(Failure::Usage(
+                    "a certificate is named, but no authority: set tls.authority, or --tls-authority"
+                        .to_owned(),
+                )),
+            };
+        };
+        let files = TlsFiles { authority, certificate, key, anonymous_clients };
+        let tls = Tls::load(&files)
             .map_err(|error| Failure::local("cannot use the certificates of [tls]", &error))?;
         Ok(Some(tls))
     }

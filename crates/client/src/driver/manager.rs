@@ -163,9 +163,13 @@ impl Manager {
         }
         self.contact.heard(&response);
         match response {
-            Response::Ring(_) if is_fetch => {
+            Response::Ring(difference) if is_fetch => {
+                // Who has no news may be cut off from those who have: the next question is for another one.
+                if difference.facts.is_empty() {
+                    self.contact.turn();
+                }
                 self.fetch = None;
-                Some(response)
+                Some(Response::Ring(difference))
             }
             Response::Replied(reply) => {
                 if let Some(commanded) = self.commands.remove(&number) {
@@ -205,5 +209,44 @@ impl Manager {
         for (_, commanded) in self.commands.extract_if(.., |_, commanded| late(&commanded.until)) {
             let _ = commanded.reply.send(Err(words::unknown_command(patience, &troubles())));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+    use tyr_proto::cluster::{ClassSettings, Difference, Fact, Position};
+
+    use super::*;
+
+    /// A manager of three members that waits for what has changed, and whom it has asked.
+    fn asking() -> (Manager, NodeId) {
+        let mut manager = Manager::new(0, 0);
+        manager.set_members(vec![NodeId(1), NodeId(2), NodeId(3)]);
+        manager.last = 1;
+        manager.fetch = Some(Fetch { number: 1, due: Time(0) });
+        let asked = manager.contact.ask(Time(0)).unwrap();
+        (manager, asked)
+    }
+
+    fn ring(facts: Vec<Fact>) -> Response {
+        let version = RingVersion(5);
+        Response::Ring(Difference { facts, next: Position::whole(version), reached: Some(version) })
+    }
+
+    #[test]
+    fn who_has_no_news_is_not_asked_again_before_others() {
+        let (mut manager, asked) = asking();
+        assert!(manager.hear(Time(1), 1, ring(Vec::new())).is_some());
+        assert_ne!(manager.contact.ask(Time(2)), Some(asked));
+    }
+
+    #[test]
+    fn who_has_news_is_asked_again() {
+        let (mut manager, asked) = asking();
+        let news = Fact::Class(tyr_proto::ClassId(0), ClassSettings::new(3));
+        assert!(manager.hear(Time(1), 1, ring(vec![news])).is_some());
+        assert_eq!(manager.contact.ask(Time(2)), Some(asked));
     }
 }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use clap::ArgMatches;
-use tyr_client::{IoMode, TlsFiles};
+use tyr_client::IoMode;
 use tyr_server::TargetSettings;
 
 use crate::{
@@ -14,8 +14,8 @@ use crate::{
     failure::{Failure, Result},
     output::{Chatter, ColorChoice, Form},
     settings::{
-        CONFIG_ARGUMENT, LogFormat, ServerSettings, Setting, Settings, Values, all, closest::closest,
-        file::ConfigFile,
+        CONFIG_ARGUMENT, LogFormat, ServerSettings, Setting, Settings, TlsSettings, Values, all,
+        closest::closest, file::ConfigFile,
     },
 };
 
@@ -71,16 +71,13 @@ pub fn resolve(flags: &ArgMatches, environment: &impl Environment) -> Result<Set
     })
 }
 
-fn tls(find: impl Fn(&str) -> Result<Found>) -> Result<Option<TlsFiles>> {
-    let (certificate, key) = (find("tls.certificate")?.path(), find("tls.key")?.path());
-    let anonymous_clients = find("tls.anonymous_clients")?.switch()?;
-    match find("tls.authority")?.path() {
-        Some(authority) => Ok(Some(TlsFiles { authority, certificate, key, anonymous_clients })),
-        None if certificate.is_none() && key.is_none() => Ok(None),
-        None => Err(Failure::Usage(
-            "a certificate is named, but no authority: set tls.authority, or --tls-authority".to_owned(),
-        )),
-    }
+fn tls(find: impl Fn(&str) -> Result<Found>) -> Result<TlsSettings> {
+    Ok(TlsSettings {
+        authority: find("tls.authority")?.path(),
+        certificate: find("tls.certificate")?.path(),
+        key: find("tls.key")?.path(),
+        anonymous_clients: find("tls.anonymous_clients")?.switch()?,
+    })
 }
 
 fn server(find: impl Fn(&str) -> Result<Found>) -> Result<ServerSettings> {
