@@ -190,10 +190,12 @@ impl Runner {
         if end == Ending::Stopped {
             running.finish(&inbox);
         }
+        let failure = running.mailboxes[place].figures.failure();
         drop(running);
-        match end {
-            Ending::Stopped => target.close(),
-            Ending::Killed => Ok(()),
+        match (end, failure) {
+            (Ending::Stopped, None) => target.close(),
+            (Ending::Stopped, Some(error)) => Err(error),
+            (Ending::Killed, _) => Ok(()),
         }
     }
 }
