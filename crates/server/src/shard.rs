@@ -191,10 +191,12 @@ impl Runner {
         if end == Ending::Stopped {
             running.finish(&inbox);
         }
+        let failure = running.mailboxes[place].figures.failure();
         drop(running);
-        match end {
-            Ending::Stopped => target.close(),
-            Ending::Killed => Ok(()),
+        match (end, failure) {
+            (Ending::Stopped, None) => target.close(),
+            (Ending::Stopped, Some(error)) => Err(error),
+            (Ending::Killed, _) => Ok(()),
         }
     }
 }
@@ -216,6 +218,10 @@ impl Running {
             }
             let time = now();
             self.mailboxes[self.place].beat(time);
+            if self.has_failed {
+                tick_at = time.after(TICK_EVERY);
+                continue;
+            }
             if time >= tick_at {
                 if time >= room_at {
                     let is_short = target.disk.space().is_ok_and(|space| space.free < ROOM_MIN);
@@ -247,6 +253,7 @@ impl Running {
             live: stats.live,
             queue: 0,
             is_full: self.journal.is_full(),
+            has_failed: false,
             partitions: partitions.map(|partition| partition.report(time)).collect(),
         });
     }
@@ -270,6 +277,9 @@ impl Running {
                 if receipt.is_none() {
                     self.mailboxes[self.place].own.fetch_sub(1, Ordering::Relaxed);
                 }
+                if self.has_failed {
+                    return;
+                }
                 if self.is_early(&envelope.message) {
                     // It is said again; until then the membership has asked what is new.
                     self.events.tell(Event::Behind);
@@ -291,7 +301,9 @@ impl Running {
                     self.keyspaces = keyspaces.clone();
                     self.shard.handle_keyspaces(keyspaces);
                 }
-                notices.iter().for_each(|notice| self.notice(notice));
+                if !self.has_failed {
+                    notices.iter().for_each(|notice| self.notice(notice));
+                }
             }
             Mail::Stored | Mail::Stop(_) => {}
         }
@@ -401,9 +413,12 @@ impl Running {
         self.events.tell(Event::Report(command));
     }
 
+    /// The store keeps nothing any more: from here on nothing is served, promised, or sent. The membership tells the cluster.
     fn fail(&mut self, error: Error) {
         self.has_failed = true;
-        self.events.fail(error.context(format_args!("shard {}", self.place)));
+        let error = error.context(format_args!("shard {}", self.place));
+        tracing::error!(%error, "a shard cannot go on");
+        self.mailboxes[self.place].figures.fail(error);
     }
 
     /// Makes durable what has been taken. What comes meanwhile is as good as lost.

@@ -42,9 +42,17 @@ pub struct Scene {
     pub refused: AtomicUsize,
     /// What clients with the usual patience were told when it ended.
     pub interruptions: Mutex<Vec<String>>,
+    silence: Mutex<Silence>,
     begun: AtomicU64,
     is_over: AtomicBool,
     troubles: Mutex<Vec<String>>,
+}
+
+/// The longest time in which no operation of any client has ended well.
+#[derive(Clone, Copy, Debug, Default)]
+struct Silence {
+    since: Option<Instant>,
+    longest: Duration,
 }
 
 /// The clients' threads.
@@ -177,6 +185,13 @@ impl Scene {
         Ok(())
     }
 
+    /// How long at most nothing has ended well, since this was asked last.
+    pub fn silence(&self) -> Duration {
+        let mut silence = self.silence.lock();
+        silence.note();
+        std::mem::take(&mut silence.longest)
+    }
+
     /// Fails if anything was told that no cluster may tell.
     pub fn check(&self) -> Result<()> {
         match &self.troubles.lock()[..] {
@@ -252,7 +267,17 @@ impl Client {
     }
 
     fn count(&self) {
+        self.scene.silence.lock().note();
         self.scene.done.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Silence {
+    /// Something has ended well.
+    fn note(&mut self) {
+        let now = Instant::now();
+        let silent = self.since.replace(now).map_or(Duration::ZERO, |since| now - since);
+        self.longest = self.longest.max(silent);
     }
 }
 

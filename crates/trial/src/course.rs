@@ -111,6 +111,7 @@ impl Course {
     fn act(&mut self, strike: &Strike) -> Result<()> {
         let fault = strike.fault;
         let before = self.scene.interruptions.lock().len();
+        self.scene.silence();
         let wound = Wound::strike(strike, &mut self.fleet, &mut self.random)?;
         match fault.promise() {
             Promise::Served | Promise::Uninterrupted => {
@@ -131,6 +132,8 @@ impl Course {
         say(format!("  mended; all partitions are served after {:.1} s", mended.as_secs_f64()));
         self.fleet.settle()?;
         self.scene.wait_for(WORK)?;
+        let silence = self.scene.silence().as_secs_f64();
+        say(format!("  the longest time in which no client got anything done: {silence:.1} s"));
         let interruptions = self.scene.interruptions.lock()[before..].join("\n");
         if fault.promise() == Promise::Uninterrupted && !interruptions.is_empty() {
             return Err(Failure::new(format!(

@@ -10,7 +10,8 @@ use rustix::fs::{FallocateFlags, fallocate, statvfs};
 
 use crate::{
     enclosure::{Enclosure, call},
-    failure::Result,
+    failure::{Failure, Result},
+    throttle::Throttle,
 };
 
 /// Where a node keeps what it has.
@@ -19,6 +20,8 @@ pub struct Disk {
     mount: PathBuf,
     is_own: bool,
     ballast: Option<PathBuf>,
+    device: Option<String>,
+    throttle: Option<Throttle>,
 }
 
 impl Disk {
@@ -27,6 +30,7 @@ impl Disk {
         let mount = parent.join(name);
         fs::create_dir_all(&mount)?;
         let at = mount.to_string_lossy();
+        let mut device = None;
         match enclosure {
             Enclosure::Devices => {
                 let image = parent.join(format!("{name}.image"));
@@ -34,13 +38,16 @@ impl Disk {
                 let image = image.to_string_lossy();
                 call("mkfs.ext4", &["-q", "-O", "^has_journal", "-m", "0", &image])?;
                 call("mount", &["-o", "loop", &image, &at])?;
+                let numbers = call("losetup", &["-n", "-O", "MAJ:MIN", "-j", &image])?;
+                device = Some(numbers.trim().to_owned());
             }
             Enclosure::Namespaces => {
                 call("mount", &["-t", "tmpfs", "-o", &format!("size={SIZE}"), "tmpfs", &at])?;
             }
             Enclosure::Loopback => {}
         }
-        Ok(Disk { mount, is_own: enclosure != Enclosure::Loopback, ballast: None })
+        let is_own = enclosure != Enclosure::Loopback;
+        Ok(Disk { mount, is_own, ballast: None, device, throttle: None })
     }
 
     /// The directory of the node.
@@ -72,6 +79,22 @@ impl Disk {
             Some(path) => Ok(fs::remove_file(path)?),
             None => Ok(()),
         }
+    }
+
+    /// Lets a process write to it only so often a second.
+    pub fn slow_down(&mut self, process: u32, writes: u32) -> Result<()> {
+        if self.throttle.is_none() {
+            let device =
+                self.device.as_ref().ok_or_else(|| Failure::new("the disk has no device of its own"))?;
+            let name = format!("{}-{}", device.replace(':', "-"), std::process::id());
+            self.throttle = Some(Throttle::new(&name, device)?);
+        }
+        self.throttle.as_ref().map_or(Ok(()), |throttle| throttle.limit(process, writes))
+    }
+
+    /// Lets it be as fast as it is.
+    pub fn speed_up(&mut self) -> Result<()> {
+        self.throttle.as_ref().map_or(Ok(()), Throttle::lift)
     }
 
     /// Loses everything that the node had. It must not run.

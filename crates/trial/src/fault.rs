@@ -17,6 +17,7 @@ use crate::{
     fleet::{Fleet, Partitions},
     network::End,
     report::say,
+    throttle::Throttle,
 };
 
 /// A kind of fault. Where it strikes is drawn when it does.
@@ -48,6 +49,10 @@ pub enum Fault {
     Crowd,
     /// A disk without any room.
     Fill,
+    /// A disk that does few writes a second.
+    Slow,
+    /// A disk that does one write a second.
+    Stall,
     /// A node's disk is lost. What it held is rebuilt by the others; the node comes back as a new one.
     Lose,
     /// Parts of a node's files are overwritten while it is off.
@@ -73,7 +78,7 @@ pub enum Promise {
 
 impl Fault {
     /// All of them.
-    pub const ALL: [Fault; 17] = [
+    pub const ALL: [Fault; 19] = [
         Fault::Kill,
         Fault::KillSeveral,
         Fault::KillAll,
@@ -87,6 +92,8 @@ impl Fault {
         Fault::Shatter,
         Fault::Crowd,
         Fault::Fill,
+        Fault::Slow,
+        Fault::Stall,
         Fault::Lose,
         Fault::Damage,
         Fault::Join,
@@ -134,6 +141,9 @@ impl Fault {
 
     /// Whether it can be done here.
     pub fn is_possible(self, enclosure: Enclosure) -> bool {
+        if matches!(self, Fault::Slow | Fault::Stall) {
+            return enclosure == Enclosure::Devices && Throttle::is_possible();
+        }
         let needs_own = matches!(
             self,
             Fault::Unplug
@@ -239,6 +249,12 @@ impl Wound {
             Fault::Part => cut(&self.places, &others).and_then(|()| cut(&others, &self.places)),
             Fault::Crowd => fleet.node(self.places[0]).disk.fill(CROWDED),
             Fault::Fill => fleet.node(self.places[0]).disk.fill(0),
+            Fault::Slow | Fault::Stall => {
+                let writes = if self.fault == Fault::Slow { SLOW } else { 1 };
+                let node = fleet.node(self.places[0]);
+                let process = node.process();
+                node.disk.slow_down(process, writes)
+            }
             Fault::Lose => {
                 let node = fleet.node(self.places[0]);
                 self.number = node.number();
@@ -330,6 +346,7 @@ impl Wound {
                 fleet.network.as_mut().expect("the fault was possible").mend()
             }
             Fault::Crowd | Fault::Fill => fleet.node(self.places[0]).disk.empty(),
+            Fault::Slow | Fault::Stall => fleet.node(self.places[0]).disk.speed_up(),
             Fault::Lose => fleet.start_anew(self.places[0]),
             Fault::Damage => self.repair(fleet),
             Fault::Join => Ok(()),
@@ -470,6 +487,8 @@ const CROWDED: u64 = 32 << 20;
 /// The exit code of a node that finds damage on its disk.
 const CORRUPT: i32 = 19;
 const BLOCK: u64 = 4096;
+/// Writes a second of a slow disk: about as many as a busy disk of the turning kind does.
+const SLOW: u32 = 40;
 /// The cluster manager moves so many partitions at once, and the others when those are done.
 const MOVING_MAX: u32 = 32;
 /// Blocks that are damaged in a file.

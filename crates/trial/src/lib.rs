@@ -26,3 +26,4 @@ pub mod node;
 pub mod probe;
 pub mod recorder;
 pub mod report;
+pub mod throttle;

@@ -175,6 +175,11 @@ impl Node {
         lines[lines.len().saturating_sub(LINES_SHOWN)..].join("\n")
     }
 
+    /// The number of its process.
+    pub fn process(&self) -> u32 {
+        self.running.as_ref().expect("it runs").process.id()
+    }
+
     /// Sends its process a signal.
     pub fn signal(&self, signal: Signal) -> Result<()> {
         let running = self.running.as_ref().expect("it runs");

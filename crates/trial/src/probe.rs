@@ -29,10 +29,10 @@ impl Probe {
 
     /// Adds one to every counter, however long that takes. Returns how long.
     pub fn write(&mut self) -> Result<Duration> {
-        let began = Instant::now();
-        for (place, counter) in self.counters.iter_mut().enumerate() {
+        self.each(|keyspace, place, counter| {
+            let began = Instant::now();
             let old = loop {
-                match self.keyspace.transform(key(place), 0, Transform::add(Operand::U64(1))) {
+                match keyspace.transform(key(place), 0, Transform::add(Operand::U64(1))) {
                     Err(error) if error.kind() == ErrorKind::Full && began.elapsed() < PATIENCE => {
                         std::thread::sleep(GLANCE);
                     }
@@ -41,21 +41,34 @@ impl Probe {
             };
             check(place, *counter, old)?;
             *counter += 1;
-        }
-        Ok(began.elapsed())
+            Ok(())
+        })
     }
 
     /// Reads every counter, however long that takes. Returns how long.
-    pub fn read(&self) -> Result<Duration> {
-        let began = Instant::now();
-        for (place, counter) in self.counters.iter().enumerate() {
-            let bytes = self
-                .keyspace
+    pub fn read(&mut self) -> Result<Duration> {
+        self.each(|keyspace, place, counter| {
+            let bytes = keyspace
                 .read(key(place), ..)
                 .map_err(|error| Failure::from(error).while_doing("the probe reads"))?;
             let bytes = bytes.try_into().map_err(|_| Failure::new("a counter has not 8 bytes"))?;
-            check(place, *counter, Operand::U64(u64::from_le_bytes(bytes)))?;
-        }
+            check(place, *counter, Operand::U64(u64::from_le_bytes(bytes)))
+        })
+    }
+
+    /// Does something to every counter, to several at once.
+    fn each(&mut self, act: impl Fn(&Keyspace, usize, &mut u64) -> Result<()> + Sync) -> Result<Duration> {
+        let (began, act, keyspace) = (Instant::now(), &act, &self.keyspace);
+        std::thread::scope(|scope| {
+            let shares = self.counters.chunks_mut(COUNTERS / AT_ONCE).enumerate().map(|(number, share)| {
+                scope.spawn(move || {
+                    let places = number * (COUNTERS / AT_ONCE)..;
+                    places.zip(share).try_for_each(|(place, counter)| act(keyspace, place, counter))
+                })
+            });
+            let shares: Vec<_> = shares.collect();
+            shares.into_iter().try_for_each(|share| share.join().expect("nothing panics"))
+        })?;
         Ok(began.elapsed())
     }
 }
@@ -73,3 +86,5 @@ fn key(place: usize) -> String {
 
 /// So many that nearly every partition has one.
 const COUNTERS: usize = 128;
+/// A divisor of that.
+const AT_ONCE: usize = 16;

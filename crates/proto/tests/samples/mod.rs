@@ -485,6 +485,7 @@ pub fn commands() -> Vec<Command> {
         Command::Restore(NodeId(3)),
         Command::Replace { old: NodeId(3), new: NodeId(300) },
         Command::Abandon(NodeId(3)),
+        Command::Lose { replica, shard: 1, shards: 4 },
     ]
 }
 
@@ -591,6 +592,7 @@ fn report() -> cluster::Report {
         live: 1 << 29,
         queue: 3,
         is_full: true,
+        has_failed: false,
         partitions: (0..).zip(roles).map(|(index, role)| held(index, role)).collect(),
     };
     Report {
@@ -638,6 +640,8 @@ pub fn cluster() -> Cluster {
     let evicted = Replica { node: NodeId(4), incarnation: Incarnation(4) };
     cluster.apply(Command::Evict(evicted)).unwrap();
     cluster.apply(Command::Replace { old: NodeId(3), new: NodeId(1) }).unwrap();
+    let lost = Replica { node: NodeId(2), incarnation: Incarnation(4) };
+    cluster.apply(Command::Lose { replica: lost, shard: 1, shards: 2 }).unwrap();
     cluster
 }
 
