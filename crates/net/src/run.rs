@@ -4,7 +4,7 @@ use std::{collections::VecDeque, io, io::IoSlice};
 
 use tokio::{
     io::Interest,
-    time::{Instant, sleep_until},
+    time::{Instant, sleep_until, timeout},
 };
 use tyr_wire::connection::{Connection, Error, Event, Frame, Party, Refusal};
 
@@ -210,7 +210,9 @@ impl Running {
     /// All is said. Waits until the other end has read it: a socket that is closed while something comes takes back what it has sent.
     /// As long as something comes, it reads.
     async fn linger(&mut self) -> Result<End, End> {
-        self.stream.finish().await.map_err(End::Lost)?;
+        // What is encrypted and not sent yet waits for a peer that reads.
+        let finished = timeout(self.settings.silence_max, self.stream.finish()).await;
+        finished.map_err(|_| End::Silent)?.map_err(End::Lost)?;
         let mut heard_at = Instant::now();
         let mut ignored = Vec::with_capacity(READ_SIZE);
         loop {

@@ -1,7 +1,8 @@
 //! The logs of a shard's partitions, on a store that it may share with other shards of its node.
 //!
-//! A log entry is a blob, so that payload is written once and stays where compaction puts it; a checkpoint of a partition's state is
-//! another, taken when what was logged since weighs as much as it. What is taken from the protocol is queued in order, and committed by
+//! A log entry is a blob, a checkpoint of a partition's state is another, taken when what was logged since weighs as much as it, and every
+//! payload that is not small is one that they refer to, so that it is written once, stays where compaction puts it, and need not be in
+//! memory ([`shelf`]). What is taken from the protocol is queued in order, and committed by
 //! transactions of the store, each of which holds as much as there is: so entries of all partitions share a sync, and a crash leaves a
 //! part of that order from its beginning.
 //!
@@ -15,6 +16,7 @@ mod base;
 mod batch;
 mod keys;
 mod restore;
+mod shelf;
 mod start;
 
 use std::{
@@ -24,11 +26,15 @@ use std::{
     task::{Context, Poll},
 };
 
-use tyr_proto::{Epoch, Output, Partition, PartitionId, State, encoding::to_bytes, entry::Entry};
+use tyr_proto::{
+    Epoch, Output, Partition, PartitionId, Payload, State,
+    encoding::{Encode, to_bytes_keeping},
+    entry::Entry,
+};
 use tyr_store::{Store, Ticket};
 use tyr_types::{Durability, Error, ErrorKind, KeyspaceId, Result};
 
-use self::{base::Base, batch::Batch};
+use self::{base::Base, batch::Batch, shelf::Shelf};
 
 pub use self::{restore::Restored, start::Start};
 
@@ -38,6 +44,8 @@ pub struct Options {
     /// A partition's state is checkpointed when what it logged since weighs this many bytes and at least as much as its last
     /// checkpoint. Bounds what a restart reads again.
     pub checkpoint_size: u64,
+    /// Payload of this many bytes and more is kept on disk only, once it is durable.
+    pub payload_min: usize,
 }
 
 /// A log entry, or a state that was installed, that has become durable.
@@ -62,11 +70,20 @@ pub struct Journal {
     /// Entries that a committed checkpoint has replaced, to be deleted.
     untrimmed: VecDeque<Replaced>,
     queue: VecDeque<Batch>,
-    committed: VecDeque<(Ticket, Vec<Stored>)>,
+    committed: VecDeque<Committed>,
+    shelf: Arc<Shelf>,
     /// Of classes in memory.
     in_memory: Vec<Stored>,
     failure: Option<Error>,
     is_full: bool,
+}
+
+/// What a transaction of the store has that may not be durable yet: what is told then, and what leaves memory.
+#[derive(Debug)]
+struct Committed {
+    ticket: Ticket,
+    stored: Vec<Stored>,
+    kept: Vec<Payload>,
 }
 
 /// Entries of one log.
@@ -90,11 +107,13 @@ struct Tail {
     weight: u64,
     /// What the last checkpoint weighs.
     checkpoint_weight: u64,
+    /// The next payload gets this number.
+    next_payload: u64,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { checkpoint_size: 4 << 20 }
+        Options { checkpoint_size: 4 << 20, payload_min: 4 << 10 }
     }
 }
 
@@ -106,10 +125,12 @@ impl Limits {
 }
 
 impl Journal {
-    /// Takes what the protocol wants written. Returns what is not for a journal.
+    /// Takes what the protocol wants written. Returns what is not for a journal; nothing at all if the journal has failed, for that may
+    /// follow from what could not be read.
     pub fn take(&mut self, output: Output, durability: Durability) -> Option<Output> {
         let is_kept = durability == Durability::Disk;
         match output {
+            _ if self.check().is_err() => {}
             Output::Store { partition, index, epoch, entry } => {
                 let stored = Stored { partition, index, epoch };
                 if is_kept { self.push(stored, &entry) } else { self.in_memory.push(stored) }
@@ -128,8 +149,6 @@ impl Journal {
 
     fn push(&mut self, stored: Stored, entry: &Entry) {
         let Stored { partition, index, epoch } = stored;
-        let bytes = base::encode_entry(epoch, entry);
-        let weight = bytes.len() as u64 + ENTRY_WEIGHT;
         self.open_batch();
         let batch = self.queue.back_mut().expect("opened above");
         let tail = self.tails.entry(partition).or_insert_with(|| {
@@ -138,12 +157,45 @@ impl Journal {
         });
         assert_eq!(index, tail.last + 1, "{partition}: entries are logged in order");
         tail.last = index;
-        tail.weight += weight;
+        let (bytes, kept) = self.encode(partition, epoch.0.to_le_bytes().to_vec(), entry);
+        let payload_weight = kept / PAYLOAD_LIGHTNESS;
+        let batch = self.queue.back_mut().expect("opened above");
+        let tail = self.tails.get_mut(&partition).expect("there since above");
+        tail.weight += bytes.len() as u64 + payload_weight + ENTRY_WEIGHT;
         batch.put(keys::entry(partition, index), bytes);
         batch.stored.push(stored);
         if tail.weight >= self.options.checkpoint_size.max(tail.checkpoint_weight) {
             self.due.insert(partition);
         }
+    }
+
+    /// Appends a value to bytes, with a list of the payload that it refers to. What of that has no blob yet is put into the last batch.
+    /// Also returns how many bytes that is.
+    fn encode(&mut self, partition: PartitionId, mut bytes: Vec<u8>, value: &impl Encode) -> (Vec<u8>, u64) {
+        let (body, kept) = to_bytes_keeping(value, self.options.payload_min);
+        let batch = self.queue.back_mut().expect("opened by the caller");
+        let tail = self.tails.entry(partition).or_default();
+        let (mut list, mut size) = (Vec::new(), 0);
+        for payload in kept {
+            let number = self.shelf.number(partition, &payload).or_else(|| {
+                let number = tail.next_payload;
+                // What cannot be read here has failed where it is kept.
+                let bytes = payload.bytes().ok()?;
+                tail.next_payload += 1;
+                size += bytes.len() as u64;
+                batch.put_payload(keys::payload(partition, number), bytes);
+                payload.settle(self.shelf.home(partition, number));
+                batch.kept.push(payload.clone());
+                Some(number)
+            });
+            match number {
+                Some(number) => list.push((number, payload.len())),
+                None => self.failure = Some(Error::internal("payload of another journal cannot be read")),
+            }
+        }
+        shelf::append_list(&mut bytes, &list);
+        bytes.extend(body);
+        (bytes, size)
     }
 
     fn cut(&mut self, partition: PartitionId, last: u64) {
@@ -187,11 +239,15 @@ impl Journal {
     /// Replaces what stands for the beginning of a log, and drops the entries after its end. Those up to its start are dropped once that
     /// is committed, a few at a time, for there is no bound on how many they are.
     fn fold(&mut self, partition: PartitionId, base: Base, last: u64, state: &State) {
-        let bytes = to_bytes(state);
         self.due.remove(&partition);
         self.open_batch();
+        let (bytes, _) = self.encode(partition, Vec::new(), state);
         let batch = self.queue.back_mut().expect("opened above");
         let tail = self.tails.entry(partition).or_default();
+        self.shelf
+            .take_dead(partition)
+            .into_iter()
+            .for_each(|number| batch.delete(keys::payload(partition, number)));
         (last + 1..=tail.last).for_each(|index| batch.delete(keys::entry(partition, index)));
         batch.put(keys::base(partition), base.encode());
         let checkpoint_weight = bytes.len() as u64;
@@ -201,7 +257,7 @@ impl Journal {
         if !replaced.is_empty() {
             batch.replaced.push((partition, replaced));
         }
-        *tail = Tail { base, last, weight: 0, checkpoint_weight };
+        *tail = Tail { base, last, weight: 0, checkpoint_weight, ..*tail };
     }
 
     /// Deletes some of what checkpoints have replaced: more than has been logged since the last time, and not all at once. It goes
@@ -225,7 +281,10 @@ impl Journal {
             return Ok(());
         }
         match batch.commit(&self.store, self.space, self.limits.piece_max) {
-            Ok(ticket) => self.committed.push_back((ticket, Vec::new())),
+            Ok(ticket) => {
+                let (stored, kept) = Default::default();
+                self.committed.push_back(Committed { ticket, stored, kept });
+            }
             Err(error) if error.kind() == ErrorKind::Full => {
                 self.is_full = true;
                 self.untrimmed.extend(taken);
@@ -259,7 +318,8 @@ impl Journal {
                     let batch = self.queue.pop_front().expect("looked at above");
                     logged += batch.stored.len();
                     self.untrimmed.extend(batch.replaced);
-                    self.committed.push_back((ticket, batch.stored));
+                    let Batch { stored, kept, .. } = batch;
+                    self.committed.push_back(Committed { ticket, stored, kept });
                 }
                 Err(error) if error.kind() == ErrorKind::Full => {
                     self.is_full = true;
@@ -278,10 +338,11 @@ impl Journal {
             return Poll::Ready(Err(error));
         }
         let mut stored = std::mem::take(&mut self.in_memory);
-        while let Some((ticket, of_batch)) = self.committed.front_mut() {
-            match ticket.poll(cx) {
+        while let Some(committed) = self.committed.front_mut() {
+            match committed.ticket.poll(cx) {
                 Poll::Ready(Ok(())) => {
-                    stored.append(of_batch);
+                    stored.append(&mut committed.stored);
+                    committed.kept.iter().for_each(Payload::leave_memory);
                     self.committed.pop_front();
                 }
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(self.fail(error))),
@@ -313,7 +374,7 @@ impl Journal {
     }
 
     fn check(&self) -> Result<()> {
-        self.failure.clone().map_or(Ok(()), Err)
+        self.failure.clone().or_else(|| self.shelf.failure()).map_or(Ok(()), Err)
     }
 
     fn fail(&mut self, error: Error) -> Error {
@@ -334,6 +395,9 @@ impl std::fmt::Debug for Journal {
     }
 }
 
+/// Payload in blobs of its own weighs as little as a part of its bytes: a restart does not read it, only what is dead waits for a
+/// checkpoint.
+const PAYLOAD_LIGHTNESS: u64 = 16;
 /// What an entry costs beside its bytes, so that many small ones bring a checkpoint, too.
 const ENTRY_WEIGHT: u64 = 128;
 /// As many entries are deleted at once, if there are, though nothing was logged.

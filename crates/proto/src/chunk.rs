@@ -15,6 +15,7 @@ use crate::{
     content::Content,
     entry::{ChunkOperation, ChunkWrite, Link},
     layout,
+    payload::Lost,
 };
 
 /// A chunk.
@@ -56,6 +57,8 @@ pub enum ChunkBytes {
     Found(Number, Vec<u8>, bool),
     /// The version has been collected.
     Expired,
+    /// They cannot be read.
+    Lost,
 }
 
 /// The old value of a transform: which transaction, which of its answers, and the bytes.
@@ -137,7 +140,8 @@ impl Chunk {
         let mut content =
             self.versions.last_key_value().map(|(_, content)| content.clone()).unwrap_or_default();
         for operation in &write.operations {
-            let old = content.apply(operation);
+            // What is lost ends the node before it says anything that follows from this.
+            let Ok(old) = content.apply(operation) else { continue };
             if let (Some(old), ChunkOperation::Transform { answers, .. }) = (old, operation) {
                 olds.push((write.id, *answers, old));
             }
@@ -177,15 +181,14 @@ impl Chunk {
         if !self.is_kept(number) && !planted(Canary::CollectedIsRead) {
             return ChunkBytes::Expired;
         }
-        match self.versions.range(..=number).next_back() {
-            Some((version, content)) => {
-                let (bytes, whole) = content.read(range);
-                ChunkBytes::Found(*version, bytes, whole)
-            }
-            None => {
-                let (bytes, whole) = Content::default().read(range);
-                ChunkBytes::Found(Number::ZERO, bytes, whole)
-            }
+        let version = self.versions.range(..=number).next_back();
+        let (version, read) = match version {
+            Some((version, content)) => (*version, content.read(range)),
+            None => (Number::ZERO, Content::default().read(range)),
+        };
+        match read {
+            Ok((bytes, whole)) => ChunkBytes::Found(version, bytes, whole),
+            Err(Lost) => ChunkBytes::Lost,
         }
     }
 

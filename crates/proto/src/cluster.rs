@@ -182,6 +182,7 @@ impl Cluster {
             Command::Restore(node) => self.restore(node),
             Command::Replace { old, new } => self.replace(old, new),
             Command::Abandon(node) => self.abandon(node),
+            Command::Lose { replica, shard, shards } => self.lose(replica, shard, shards),
             Command::CreateClass(id, settings) => self.create_class(id, settings),
             Command::CreateKeyspace { name, class, seed, settings } => {
                 self.create_keyspace(Keyspace { name, class, seed, settings, state: KeyspaceState::Exists })
@@ -361,6 +362,9 @@ impl Cluster {
                         known.configuration.replicas.contains(&replica)
                             && !known.released.contains_key(&replica)
                     })
+            }
+            Command::Lose { replica, shard, shards } => {
+                self.is_present(replica) && self.losing(replica, shard, shards).next().is_some()
             }
             _ => true,
         }

@@ -32,6 +32,8 @@ pub use tyr_wire::Malformed;
 
 pub use payload::{Decoder, Encoder};
 
+use crate::{Payload, payload::Lost};
+
 /// What has bytes.
 pub trait Encode {
     /// Appends them.
@@ -57,14 +59,21 @@ pub trait Decode: Sized {
     }
 }
 
-/// The bytes of a value.
+/// The bytes of a value. None if payload of it cannot be read, which no reader takes for a value.
 pub fn to_bytes<T: Encode + ?Sized>(value: &T) -> Vec<u8> {
     let mut out = Encoder::new(Vec::new());
     value.encode(&mut out);
     out.finish()
 }
 
-/// Appends the bytes of a value to others.
+/// The bytes of a value without its payload of a size and more, and that payload.
+pub fn to_bytes_keeping<T: Encode + ?Sized>(value: &T, keep_min: usize) -> (Vec<u8>, Vec<Payload>) {
+    let mut out = Encoder::keeping(Vec::new(), keep_min);
+    value.encode(&mut out);
+    out.finish_keeping()
+}
+
+/// Appends the bytes of a value to others. None if payload of it cannot be read, which no reader takes for a value.
 pub fn append_to<T: Encode + ?Sized>(bytes: &mut Vec<u8>, value: &T) {
     let mut out = Encoder::new(core::mem::take(bytes));
     value.encode(&mut out);
@@ -77,6 +86,21 @@ pub fn from_bytes<T: Decode>(bytes: &[u8]) -> Result<T, Malformed> {
     let value = T::decode(&mut input)?;
     input.finish()?;
     Ok(value)
+}
+
+/// The value that has exactly these bytes and this payload.
+pub fn from_bytes_keeping<T: Decode>(bytes: &[u8], kept: Vec<Payload>) -> Result<T, Malformed> {
+    let mut input = Decoder::keeping(bytes, kept);
+    let value = T::decode(&mut input)?;
+    input.finish()?;
+    Ok(value)
+}
+
+/// A value as it would come over a network, with payload of its own in the same memory; none if payload cannot be read.
+pub fn detached<T: Encode + Decode>(value: &T) -> Option<T> {
+    let (bytes, kept) = to_bytes_keeping(value, 1);
+    let kept = kept.iter().map(Payload::copy).collect::<Result<_, Lost>>();
+    from_bytes_keeping(&bytes, kept.ok()?).ok()
 }
 
 /// Fails with what is wrong unless the condition holds.

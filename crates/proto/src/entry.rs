@@ -6,7 +6,8 @@ use core::ops::Range;
 use tyr_types::{Number, Transform};
 
 use crate::{
-    BlobName, ChunkName, Outcome, PartitionId, Plan, Refusal, RingVersion, SessionId, Stage, TransactionId,
+    BlobName, ChunkName, Outcome, PartitionId, Payload, Plan, Refusal, RingVersion, SessionId, Stage,
+    TransactionId,
 };
 
 /// An entry of a partition's log. Every replica folds the same entries into the same state.
@@ -191,7 +192,7 @@ pub enum ChunkOperation {
         /// Where.
         offset: u64,
         /// The bytes: a part of the payload.
-        bytes: Arc<[u8]>,
+        bytes: Payload,
         /// Which part.
         part: Range<usize>,
     },

@@ -1,12 +1,12 @@
 //! What a transaction does to one head, worked out at its turn: refusals, waits, offsets, and the writes to each chunk.
 
-use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
+use alloc::{collections::BTreeMap, vec::Vec};
 use core::ops::Range;
 
 use tyr_types::{Number, OFFSET_MAX, Operand, Transform};
 
 use crate::{
-    ChunkName, HeadPlan, Keyspace, Operation, Refusal,
+    ChunkName, HeadPlan, Keyspace, Operation, Payload, Refusal,
     canary::{Canary, planted},
     entry::{ChunkOperation, ChunkWrite, ExistenceEffect, HeadEffect, SizeEffect},
     head::{Ahead, Head},
@@ -180,11 +180,14 @@ impl Draft<'_, '_> {
                 self.wanted.push(wanted);
             }
         }
-        let mut old = overlay.read(&base, &range);
+        let Ok(mut old) = overlay.read(&base, &range) else {
+            self.is_short = true;
+            return Ok(());
+        };
         old.resize(transform.number_type().size(), 0);
         let operand =
             Operand::from_le_bytes(transform.number_type(), &old).expect("as many bytes as the type");
-        let new: Arc<[u8]> = transform.apply(operand).to_le_bytes()[..old.len()].into();
+        let new = transform.apply(operand).to_le_bytes()[..old.len()].into();
         self.effect.olds.push((index(position)?, old.into()));
         self.write(range.start, &new)
     }
@@ -199,7 +202,7 @@ impl Draft<'_, '_> {
         }
     }
 
-    fn write(&mut self, offset: u64, bytes: &Arc<[u8]>) -> Result<(), Refusal> {
+    fn write(&mut self, offset: u64, bytes: &Payload) -> Result<(), Refusal> {
         let range = end_of(offset, bytes.len() as u64)?;
         for piece in self.keyspace.pieces(offset, bytes.len() as u64) {
             let operation =

@@ -33,6 +33,7 @@ pub mod message;
 mod node;
 mod overlay;
 mod partition;
+pub mod payload;
 mod placement;
 mod ring;
 mod router;
@@ -59,6 +60,7 @@ pub use limits::Limits;
 pub use log::Log;
 pub use node::{Incarnation, NodeId, ShardId, Time};
 pub use partition::{FREEZE_MAX, PIN_TIMEOUT, Partition, RESEND_AFTER};
+pub use payload::Payload;
 pub use placement::{KeyspaceSeed, Layout, PartitionCount, Placement, placement_hash};
 pub use ring::{
     Assignment, ClassSettings, Member, MemberState, RingError, Target, TargetKind, ZoneId, ZoneRule,

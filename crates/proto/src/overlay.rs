@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use crate::{Content, Operation, entry::ChunkOperation};
+use crate::{Content, Operation, entry::ChunkOperation, payload::Lost};
 
 /// A blob with operations laid over it. Offsets are those of the blob, as if it were one chunk.
 #[derive(Clone, Debug)]
@@ -90,19 +90,20 @@ impl Overlay {
         needed
     }
 
-    /// The bytes of a range after the operations, as far as the blob reaches, from runs of bytes before them.
-    pub fn read(&self, base: &[(u64, Vec<u8>)], range: &Range<u64>) -> Vec<u8> {
+    /// The bytes of a range after the operations, as far as the blob reaches, from runs of bytes before them. Fails if payload
+    /// of the operations cannot be read.
+    pub fn read(&self, base: &[(u64, Vec<u8>)], range: &Range<u64>) -> Result<Vec<u8>, Lost> {
         let mut content = Content::default();
         for (offset, bytes) in base {
-            let bytes: alloc::sync::Arc<[u8]> = bytes[..].into();
             let part = 0..bytes.len();
-            content.apply(&ChunkOperation::Write { offset: *offset, bytes, part });
+            let write = ChunkOperation::Write { offset: *offset, bytes: bytes[..].into(), part };
+            content.apply(&write)?;
         }
         for step in &self.steps {
-            content.apply(step);
+            content.apply(step)?;
         }
         let end = range.end.min(self.size);
-        content.read(&(range.start.min(end)..end)).0
+        Ok(content.read(&(range.start.min(end)..end))?.0)
     }
 }
 
@@ -136,11 +137,11 @@ mod tests {
         assert_eq!(overlay.base_of(0..20), [0..4, 8..12]);
         assert_eq!(
             overlay.read(&[(0, vec![1; 4]), (8, vec![2; 4])], &(0..20)),
-            b"\x01\x01\x01\x01abcd\x02\x02\x02\x02"
+            Ok(b"\x01\x01\x01\x01abcd\x02\x02\x02\x02".to_vec())
         );
         let deleted = Overlay::of(&[Operation::Delete, write(2, b"x")], true, 20);
         assert_eq!((deleted.base_of(0..20), deleted.size, deleted.exists), (vec![], 3, true));
-        assert_eq!(deleted.read(&[], &(0..20)), b"\0\0x");
+        assert_eq!(deleted.read(&[], &(0..20)), Ok(b"\0\0x".to_vec()));
     }
 
     #[test]
@@ -149,7 +150,8 @@ mod tests {
         let overlay = Overlay::of(&[add, Operation::Append { bytes: b"end"[..].into() }], true, 8);
         assert_eq!(overlay.base_of(0..3), [0..2, 2..6]);
         assert!(overlay.depends_on_size);
-        let bytes = overlay.read(&[(0, vec![9; 2]), (2, vec![255, 0, 0, 0]), (6, vec![9; 2])], &(0..100));
+        let bytes =
+            overlay.read(&[(0, vec![9; 2]), (2, vec![255, 0, 0, 0]), (6, vec![9; 2])], &(0..100)).unwrap();
         assert_eq!(bytes, [9, 9, 0, 1, 0, 0, 9, 9, b'e', b'n', b'd']);
     }
 

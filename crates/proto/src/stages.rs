@@ -7,7 +7,7 @@ use alloc::{borrow::Cow, collections::BTreeMap, sync::Arc, vec::Vec};
 use core::ops::Range;
 
 use crate::{
-    PartitionId, RingVersion, SessionId, TransactionId,
+    PartitionId, Payload, RingVersion, SessionId, TransactionId,
     encoding::{Decode, Decoder, Encode, Encoder, Malformed},
     entry::{ChunkOperation, ChunkWrite},
     layout,
@@ -25,7 +25,7 @@ pub struct Stage {
     /// Where in the payload it begins.
     pub from: u64,
     /// The bytes: a part of these.
-    pub bytes: Arc<[u8]>,
+    pub bytes: Payload,
     /// Which part.
     pub part: Range<usize>,
 }
@@ -224,7 +224,7 @@ mod tests {
         stages.put(2, &stage(1, 4, b"efgh"));
         let found = |range: Range<u64>| {
             let found = stages.find(id, (0, 1), &range)?;
-            Some(found.bytes[found.part].to_vec())
+            Some(found.bytes.in_memory()?[found.part].to_vec())
         };
         assert_eq!(found(1..3).as_deref(), Some(&b"bc"[..]));
         assert_eq!(found(4..8).as_deref(), Some(&b"efgh"[..]));

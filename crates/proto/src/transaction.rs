@@ -6,7 +6,7 @@ use core::{fmt, ops::Range};
 use tyr_types::{Key, KeyspaceId, Number, Transform};
 
 use crate::{
-    PartitionId, RingVersion,
+    PartitionId, Payload, RingVersion,
     canary::{Canary, planted},
     message::RequestId,
 };
@@ -109,12 +109,12 @@ pub enum Operation {
         /// The first byte's offset.
         offset: u64,
         /// The bytes.
-        bytes: Arc<[u8]>,
+        bytes: Payload,
     },
     /// Writes bytes at the end, creating the blob if it does not exist. Answers the offset.
     Append {
         /// The bytes.
-        bytes: Arc<[u8]>,
+        bytes: Payload,
     },
     /// Writes bytes at an offset that are staged with the partitions of their chunks.
     WriteStaged {

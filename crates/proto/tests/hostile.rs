@@ -10,6 +10,8 @@ use std::sync::Arc;
 use samples::{
     append, cluster, commands, configuration, damaged, messages, partition, replica, small_keyspaces,
 };
+use std::panic::AssertUnwindSafe;
+
 use tyr_proto::{
     ClassId, Configuration, Epoch, Output, Router, Time,
     cluster::{Cluster, Command, Position},
@@ -85,7 +87,7 @@ fn altered(message: &Message, which: u8, damage: &[[u8; 4]]) -> Option<Envelope>
 #[test]
 fn no_message_makes_a_server_panic() {
     limit::memory();
-    let messages = said();
+    let messages = AssertUnwindSafe(said());
     bolero::check!().for_each(|bytes: &[u8]| {
         let Some((role, bytes)) = bytes.split_first() else { return };
         let mut server = Server::new(*role);

@@ -8,6 +8,7 @@ use std::sync::{
 
 use parking_lot::Mutex;
 use tyr_proto::cluster::ShardReport;
+use tyr_types::Error;
 
 use crate::work::Work;
 
@@ -20,6 +21,8 @@ struct Kept {
     /// Mail that waits.
     queue: AtomicUsize,
     shown: Mutex<Shown>,
+    /// Why the shard does nothing any more.
+    failure: Mutex<Option<Error>>,
 }
 
 /// What was shown last.
@@ -46,7 +49,18 @@ impl Figures {
     pub fn shown(&self) -> Shown {
         let mut shown = self.0.shown.lock().clone();
         shown.report.queue = self.0.queue.load(Ordering::Relaxed) as u64;
+        shown.report.has_failed = self.failure().is_some();
         shown
+    }
+
+    /// The shard has ceased to do anything.
+    pub fn fail(&self, error: Error) {
+        *self.0.failure.lock() = Some(error);
+    }
+
+    /// Why it has, if it has.
+    pub fn failure(&self) -> Option<Error> {
+        self.0.failure.lock().clone()
     }
 
     /// This is how it is doing.

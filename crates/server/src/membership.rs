@@ -64,6 +64,8 @@ pub(crate) struct Membership {
     pub met: Vec<Address>,
     /// Since when it is known to have been removed from the cluster.
     pub left_since: Option<Time>,
+    /// When it was looked last whether a shard has failed.
+    pub failures_told_at: Option<Time>,
 }
 
 /// What the cluster manager has told.
@@ -154,6 +156,7 @@ impl Membership {
 
     fn tick(&mut self) {
         let time = now();
+        self.tell_failures(time);
         let is_stuck = self.reception.mailboxes.iter().any(|mailbox| mailbox.is_stuck(time));
         if !is_stuck && let Some(request) = self.member.handle_tick(time) {
             self.ask(request);
@@ -172,6 +175,27 @@ impl Membership {
         self.show();
         if self.state.status().is_ready {
             self.greeters.retain(|(address, _)| !self.met.contains(address));
+        }
+    }
+
+    /// Tells the cluster which shards have failed, so that others take over what they held. Without any that is left the node cannot go on.
+    fn tell_failures(&mut self, time: Time) {
+        if self.failures_told_at.is_some_and(|at| time.since(at) < FAILURES_EVERY) {
+            return;
+        }
+        self.failures_told_at = Some(time);
+        let failures: Vec<Option<Error>> =
+            self.reception.mailboxes.iter().map(|mailbox| mailbox.figures().failure()).collect();
+        let shards = u32::try_from(failures.len()).expect("a node has few shards");
+        if failures.iter().all(Option::is_some) {
+            let error = failures.into_iter().flatten().next().expect("a node has a shard");
+            return self.reception.events.fail(error);
+        }
+        let replica = self.member.replica();
+        for shard in
+            (0..shards).zip(&failures).filter(|(_, failure)| failure.is_some()).map(|(shard, _)| shard)
+        {
+            self.report(Command::Lose { replica, shard, shards });
         }
     }
 
@@ -435,6 +459,8 @@ impl Membership {
 const TICK_EVERY: Duration = Duration::from_millis(20);
 /// A node that was removed goes on for this long if it may vote, in microseconds.
 const LEAVE_AFTER: u64 = 5_000_000;
+/// It is looked and told this often which shards have failed, in microseconds.
+const FAILURES_EVERY: u64 = 200_000;
 /// The same is reported this often at most, in microseconds.
 const REPORT_EVERY: u64 = 100_000;
 /// The most reports in that time; more are said again.

@@ -153,7 +153,7 @@ fn partitions(text: &mut Text, shards: &[Shown]) {
 }
 
 fn storage(text: &mut Text, shards: &[Shown]) {
-    let gauges: [Named<ShardReport>; 5] = [
+    let gauges: [Named<ShardReport>; 6] = [
         ("tyr_disk_size_bytes", "Size of the device of the shard's store.", |report| report.space_total),
         ("tyr_disk_free_bytes", "What of it is free.", |report| report.space_free),
         ("tyr_store_used_bytes", "Bytes in the files of the shard's store.", |report| report.used),
@@ -161,6 +161,7 @@ fn storage(text: &mut Text, shards: &[Shown]) {
         ("tyr_store_full", "Whether the store takes no more for want of space.", |report| {
             report.is_full.into()
         }),
+        ("tyr_shard_failed", "Whether the shard serves nothing any more.", |report| report.has_failed.into()),
     ];
     for (name, help, value) in gauges {
         text.by_shard(name, "gauge", help, shards, |shard| value(&shard.report));

@@ -326,6 +326,7 @@ impl Starting {
             greeters,
             met: Vec::new(),
             left_since: None,
+            failures_told_at: None,
         };
         let (reception, listener, limits) = (self.reception, self.listener, self.settings.limits);
         let slow_after = micros(self.settings.slow);

@@ -21,7 +21,7 @@ use tyr_node::{Journal, Notice, Shard};
 use tyr_proto::{
     ClassId, Keyspaces, NodeId, Output, PartitionId, RingVersion, SessionId, Time,
     cluster::{Command, Fact, ShardReport},
-    encoding::append_to,
+    encoding::{append_to, detached},
     message::{Envelope, Message},
 };
 use tyr_types::{Durability, Error, Result};
@@ -104,8 +104,9 @@ impl Mailbox {
         self.seen.store(now.0.max(1), Ordering::Relaxed);
     }
 
-    /// Puts in a message of this node to itself.
-    fn put_own(&self, envelope: Envelope) {
+    /// Puts in a message of this node to itself. Its payload is as if it had come from elsewhere: the partition that gets it keeps it itself.
+    fn put_own(&self, envelope: &Envelope) {
+        let Some(envelope) = detached(envelope) else { return };
         if self.own.fetch_add(1, Ordering::Relaxed) < OWN_MAX {
             self.put(Mail::Message(envelope, None));
         } else {
@@ -190,10 +191,12 @@ impl Runner {
         if end == Ending::Stopped {
             running.finish(&inbox);
         }
+        let failure = running.mailboxes[place].figures.failure();
         drop(running);
-        match end {
-            Ending::Stopped => target.close(),
-            Ending::Killed => Ok(()),
+        match (end, failure) {
+            (Ending::Stopped, None) => target.close(),
+            (Ending::Stopped, Some(error)) => Err(error),
+            (Ending::Killed, _) => Ok(()),
         }
     }
 }
@@ -215,6 +218,10 @@ impl Running {
             }
             let time = now();
             self.mailboxes[self.place].beat(time);
+            if self.has_failed {
+                tick_at = time.after(TICK_EVERY);
+                continue;
+            }
             if time >= tick_at {
                 if time >= room_at {
                     let is_short = target.disk.space().is_ok_and(|space| space.free < ROOM_MIN);
@@ -246,6 +253,7 @@ impl Running {
             live: stats.live,
             queue: 0,
             is_full: self.journal.is_full(),
+            has_failed: false,
             partitions: partitions.map(|partition| partition.report(time)).collect(),
         });
     }
@@ -269,6 +277,9 @@ impl Running {
                 if receipt.is_none() {
                     self.mailboxes[self.place].own.fetch_sub(1, Ordering::Relaxed);
                 }
+                if self.has_failed {
+                    return;
+                }
                 if self.is_early(&envelope.message) {
                     // It is said again; until then the membership has asked what is new.
                     self.events.tell(Event::Behind);
@@ -290,7 +301,9 @@ impl Running {
                     self.keyspaces = keyspaces.clone();
                     self.shard.handle_keyspaces(keyspaces);
                 }
-                notices.iter().for_each(|notice| self.notice(notice));
+                if !self.has_failed {
+                    notices.iter().for_each(|notice| self.notice(notice));
+                }
             }
             Mail::Stored | Mail::Stop(_) => {}
         }
@@ -373,7 +386,7 @@ impl Running {
         let command = match output {
             Output::Send(to, envelope) if to == me.node => {
                 self.worker.goes(to, &envelope);
-                return self.mailboxes[place_of(envelope.partition, self.mailboxes.len())].put_own(envelope);
+                return self.mailboxes[place_of(envelope.partition, self.mailboxes.len())].put_own(&envelope);
             }
             Output::Send(to, envelope) => {
                 self.worker.goes(to, &envelope);
@@ -400,9 +413,12 @@ impl Running {
         self.events.tell(Event::Report(command));
     }
 
+    /// The store keeps nothing any more: from here on nothing is served, promised, or sent. The membership tells the cluster.
     fn fail(&mut self, error: Error) {
         self.has_failed = true;
-        self.events.fail(error.context(format_args!("shard {}", self.place)));
+        let error = error.context(format_args!("shard {}", self.place));
+        tracing::error!(%error, "a shard cannot go on");
+        self.mailboxes[self.place].figures.fail(error);
     }
 
     /// Makes durable what has been taken. What comes meanwhile is as good as lost.

@@ -271,3 +271,56 @@ fn a_directory_that_is_missing_or_moved_is_not_taken_for_a_new_one() {
     std::fs::rename(part("away"), part("shard-0")).unwrap();
     start(&directory, &[]).stop().unwrap();
 }
+
+#[test]
+fn a_target_that_fails_takes_only_its_own_partitions_with_it() {
+    kit::log();
+    let directories = [(); 3].map(|()| tempfile::tempdir().unwrap());
+    let first = start(&directories[0], &[]);
+    let join = [first.address().clone()];
+    let targets =
+        [1, 2].map(|number| tyr_server::TargetSettings::new(directories[1].path().join(number.to_string())));
+    let second = Settings { targets: targets.to_vec(), ..settings(directories[1].path(), &join) };
+    let second = Server::start(second).unwrap();
+    let third = start(&directories[2], &join);
+    let addresses = [&first, &second, &third].map(|server| server.address().clone());
+    let mut driver = Driver::new(&addresses, 81);
+    settle(&mut driver, &third, 3);
+    let keyspace = driver.keyspace("events");
+    // No other file can be begun on the second target, which a log does when a segment is full.
+    while targets[1].path.exists() {
+        // A file that is being begun meanwhile is in the way.
+        let _once_more = std::fs::remove_dir_all(&targets[1].path);
+    }
+    let keys: Vec<String> = (0..96).map(|number| format!("key {number}")).collect();
+    let mut expected = Vec::new();
+    let is_missed = |driver: &mut Driver| {
+        let second = second.node();
+        let holds = |fact: &Fact, shard: u32| match fact {
+            Fact::Partition(id, configuration, _) if id.index % 2 == shard => {
+                configuration.replicas.iter().any(|replica| replica.node == second)
+            }
+            _ => false,
+        };
+        let facts = driver.ring().facts;
+        let [even, odd] = [0, 1].map(|shard| facts.iter().filter(|fact| holds(fact, shard)).count());
+        assert_eq!(even, 8, "the other target's partitions stay");
+        odd == 0
+    };
+    for round in 0.. {
+        let bytes = [u8::try_from(round).expect("it fails before"); 4 << 10];
+        for key in &keys {
+            assert_eq!(driver.append(keyspace, &[key], &bytes), Outcome::Committed);
+        }
+        expected.extend(bytes);
+        if is_missed(&mut driver) {
+            break;
+        }
+    }
+    for key in &keys {
+        assert_eq!(driver.read(keyspace, key).as_ref(), Some(&expected), "{key}");
+    }
+    assert!(second.status().is_ready && !second.status().has_ended);
+    let error = second.stop().unwrap_err();
+    assert!(error.to_string().contains("shard 1"), "{error}");
+}

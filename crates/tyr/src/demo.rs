@@ -3,12 +3,16 @@
 //! A directory tree is imported; a year of flights and weather is aggregated by several threads of a worker process, one
 //! transaction a batch; the worker is killed again and again, and after each kill the store is opened and everything in
 //! it compared with what the worker had acknowledged; a last worker finishes; the aggregates are computed again from the
-//! rows; the tree is exported and compared with its source. Whatever does not hold makes the command fail.
+//! rows; the tree is exported and compared with its source. Then the same aggregation runs on a cluster of processes of which
+//! nodes are killed, added, and drained. Whatever does not hold makes the command fail.
 
+mod cluster;
 mod compare;
 mod events;
 mod inspect;
 mod ledger;
+mod nodes;
+mod plot;
 mod supervise;
 mod tell;
 mod trees;
@@ -34,7 +38,7 @@ use self::{
     events::Events,
     inspect::{Inspection, compare_with_files, inspect},
     ledger::{Batch, Ledger},
-    supervise::{End, Run, Worker},
+    supervise::{End, Run, Share, Then, Worker},
     tell::{Step, Tell},
 };
 use crate::{
@@ -67,6 +71,9 @@ pub struct Demo {
     /// Rows of a batch.
     #[arg(long, value_name = "ROWS", default_value_t = BATCH_ROWS, value_parser = batch_rows)]
     batch: usize,
+    /// On the cluster, take one event in so many; 0 leaves the cluster out.
+    #[arg(long, value_name = "NUMBER", default_value_t = 5)]
+    one_in: usize,
     #[command(subcommand)]
     part: Option<Part>,
 }
@@ -83,6 +90,12 @@ enum Part {
         /// Rows of a batch.
         #[arg(long, value_parser = batch_rows)]
         batch: usize,
+        /// Take one event in so many.
+        #[arg(long, default_value_t = 1)]
+        one_in: usize,
+        /// Which of how many shares of the batches.
+        #[arg(long, num_args = 2, value_names = ["SHARE", "SHARES"])]
+        share: Vec<usize>,
     },
 }
 
@@ -94,8 +107,10 @@ fn batch_rows(text: &str) -> Result<usize, String> {
 
 /// Runs the demonstration, or a part of it.
 pub fn run(arguments: &Demo, settings: &Settings, out: &mut Output) -> Result<()> {
-    if let Some(Part::Worker { data, batch }) = &arguments.part {
-        return worker::run(&Ledger::new(Events::load(data)?, *batch), settings, out);
+    if let Some(Part::Worker { data, batch, one_in, share }) = &arguments.part {
+        let share = share.first_chunk().map_or((0, 1), |[share, shares]| (*share, (*shares).max(1)));
+        let ledger = Ledger::new(Events::load(data)?.one_in(*one_in), *batch);
+        return worker::run(&ledger, share, settings, out);
     }
     let start = Instant::now();
     let interrupt = Interrupt::install()?;
@@ -129,6 +144,10 @@ impl Stage<'_> {
         self.finish(&ledger, &acknowledged)?;
         self.export(&tree)?;
         self.scrub()?;
+        if self.arguments.one_in > 0 {
+            let ledger = Ledger::new(ledger.events.one_in(self.arguments.one_in), self.arguments.batch);
+            cluster::play(self, &ledger)?;
+        }
         Ok(tree)
     }
 
@@ -176,7 +195,9 @@ impl Stage<'_> {
         for round in 0..self.arguments.kills {
             let left = batches - present.len();
             let kill_after = 1 + random_below(left / (self.arguments.kills - round + 1) + 1);
-            let run = self.worker().run(Some(kill_after), self.interrupt)?;
+            let run = self.worker(self.store(), Share::ALL).run(self.interrupt, |_, acknowledged| {
+                if acknowledged >= kill_after { Then::Kill } else { Then::GoOn }
+            })?;
             killed += usize::from(run.end == End::Killed);
             present = self.look(ledger, &present, &run)?;
         }
@@ -209,7 +230,7 @@ impl Stage<'_> {
 
     fn finish(&mut self, ledger: &Ledger, present: &BTreeSet<Batch>) -> Result<()> {
         self.tell.step("Let a new worker finish")?;
-        let run = self.worker().run(None, self.interrupt)?;
+        let run = self.worker(self.store(), Share::ALL).run(self.interrupt, |_, _| Then::GoOn)?;
         let written = run.acknowledged.len();
         let again = run.acknowledged.intersection(present).count();
         let rate = rate(written, run.elapsed);
@@ -219,7 +240,12 @@ impl Stage<'_> {
         ))?;
         let repeated = (again > 0).then(|| format!("{again} batches were written again"));
         self.tell.claim("no batch that was there was written again".to_owned(), repeated.as_slice())?;
-        let (found, from_files) = with_store(self.settings, Create::Never, |store| {
+        self.prove(self.settings, ledger)
+    }
+
+    /// Shows that all batches are there, once each, and that the aggregates are theirs.
+    fn prove(&mut self, settings: &Settings, ledger: &Ledger) -> Result<()> {
+        let (found, from_files) = with_store(settings, Create::Never, |store| {
             Ok((inspect(store, ledger)?, compare_with_files(store, ledger)?))
         })?;
         let mut faults = found.faults.clone();
@@ -269,13 +295,14 @@ impl Stage<'_> {
         self.tell.claim(format!("{} of payload have their checksums", Bytes(report.bytes)), &report.damage)
     }
 
-    fn worker(&self) -> Worker<'_> {
-        Worker {
-            store: self.settings.store.as_deref().unwrap_or(Path::new("")),
-            data: &self.arguments.data,
-            batch_rows: self.arguments.batch,
-            threads: self.settings.threads,
-        }
+    fn store(&self) -> &Path {
+        self.settings.store.as_deref().unwrap_or(Path::new(""))
+    }
+
+    /// A worker on a store, which writes a share of the batches.
+    fn worker<'w>(&'w self, store: &'w Path, share: Share) -> Worker<'w> {
+        let (data, batch_rows, threads) = (&self.arguments.data, self.arguments.batch, self.settings.threads);
+        Worker { store, data, batch_rows, share, threads }
     }
 
     fn conclude(self, elapsed: Duration, tree: &Path) -> Result<()> {

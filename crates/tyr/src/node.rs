@@ -107,6 +107,8 @@ struct Shard {
     live_bytes: u64,
     queue: u64,
     full: bool,
+    /// It serves nothing until the node starts again.
+    failed: bool,
     partitions: Vec<Partition>,
 }
 
@@ -142,6 +144,7 @@ impl Node {
             live_bytes: shard.live,
             queue: shard.queue,
             full: shard.is_full,
+            failed: shard.has_failed,
             partitions: shard.partitions.iter().map(Partition::of).collect(),
         });
         Node {
@@ -260,7 +263,7 @@ impl Node {
             };
             table.row([
                 shard.shard.to_string(),
-                shard.directory.clone(),
+                if shard.failed { format!("{} (failed)", shard.directory) } else { shard.directory.clone() },
                 shard.weight.to_string(),
                 write_bytes(shard.free_bytes),
                 write_bytes(shard.space_bytes),

@@ -1,10 +1,6 @@
-//! What stands before the entries of a log, as bytes; and an entry as bytes.
+//! What stands before the entries of a log, as bytes.
 
-use tyr_proto::{
-    Epoch,
-    encoding::{Encode, Encoder, from_bytes},
-    entry::Entry,
-};
+use tyr_proto::Epoch;
 use tyr_types::{Error, Result};
 
 /// What a log begins with.
@@ -55,20 +51,5 @@ impl Base {
     }
 }
 
-/// The bytes of an entry with its epoch.
-pub fn encode_entry(epoch: Epoch, entry: &Entry) -> Vec<u8> {
-    let mut out = Encoder::new(epoch.0.to_le_bytes().to_vec());
-    entry.encode(&mut out);
-    out.finish()
-}
-
-/// An entry with its epoch from its bytes. Fails with `corrupt` if they are none.
-pub fn decode_entry(bytes: &[u8]) -> Result<(Epoch, Entry)> {
-    let malformed = || Error::corrupt("an entry of a log is malformed");
-    let (epoch, bytes) = bytes.split_first_chunk().ok_or_else(malformed)?;
-    let entry = from_bytes(bytes).map_err(|_| malformed())?;
-    Ok((Epoch(u32::from_le_bytes(*epoch)), entry))
-}
-
-/// The version of these layouts.
-const FORMAT: u8 = 1;
+/// The version of this layout and of those of entries and checkpoints.
+const FORMAT: u8 = 2;

@@ -1,7 +1,8 @@
 //! What one transaction of the store does for a journal: blobs that are written and blobs that are deleted.
 
-use std::{collections::BTreeMap, convert::Infallible};
+use std::{collections::BTreeMap, convert::Infallible, sync::Arc};
 
+use tyr_proto::Payload as Kept;
 use tyr_store::{BlobChange, Existence, Payload, Refused, Stop, Store, Ticket, Wait};
 use tyr_types::{Error, Key, KeyspaceId, Result};
 
@@ -16,21 +17,39 @@ pub struct Batch {
     pub stored: Vec<Stored>,
     /// Entries that are of no use once it is committed.
     pub replaced: Vec<Replaced>,
+    /// What leaves memory when it is durable.
+    pub kept: Vec<Kept>,
 }
 
 /// What becomes of a blob.
 #[derive(Debug)]
 enum Change {
     Deleted,
-    Put(Vec<u8>),
+    Put(Bytes),
     /// In pieces with their offsets, of which the store has the large ones.
     Staged(Vec<(u64, Payload)>),
+}
+
+/// What a blob is to hold: encoded for it, or shared with what is in memory.
+#[derive(Debug)]
+enum Bytes {
+    Own(Vec<u8>),
+    Shared(Arc<[u8]>),
 }
 
 impl Batch {
     /// Writes a blob anew.
     pub fn put(&mut self, key: Key, bytes: Vec<u8>) {
-        self.weight += bytes.len() + CHANGE_WEIGHT;
+        self.change(key, Bytes::Own(bytes));
+    }
+
+    /// Writes a payload.
+    pub fn put_payload(&mut self, key: Key, bytes: Arc<[u8]>) {
+        self.change(key, Bytes::Shared(bytes));
+    }
+
+    fn change(&mut self, key: Key, bytes: Bytes) {
+        self.weight += bytes.as_slice().len() + CHANGE_WEIGHT;
         self.changes.insert(key, Change::Put(bytes));
     }
 
@@ -75,12 +94,21 @@ impl Batch {
     fn stage(&mut self, store: &Store, space: KeyspaceId, piece_max: usize) -> Result<()> {
         for change in self.changes.values_mut() {
             let Change::Put(bytes) = &*change else { continue };
-            let payloads = bytes.chunks(piece_max).map(|piece| store.stage(space, piece));
+            let payloads = bytes.as_slice().chunks(piece_max).map(|piece| store.stage(space, piece));
             let pieces = (0u64..).step_by(piece_max).zip(payloads);
             let pieces = pieces.map(|(offset, payload)| payload.map(|payload| (offset, payload)));
             *change = Change::Staged(pieces.collect::<Result<_>>()?);
         }
         Ok(())
+    }
+}
+
+impl Bytes {
+    fn as_slice(&self) -> &[u8] {
+        match self {
+            Bytes::Own(bytes) => bytes,
+            Bytes::Shared(bytes) => bytes,
+        }
     }
 }
 

@@ -18,15 +18,22 @@ pub fn checkpoint(partition: PartitionId) -> Key {
 
 /// An entry of a partition's log.
 pub fn entry(partition: PartitionId, index: u64) -> Key {
-    let mut key = [0; 14];
-    key[..6].copy_from_slice(&entries(partition));
-    key[6..].copy_from_slice(&index.to_be_bytes());
-    Key::new(key).expect("a short key")
+    numbered(entries(partition), index)
+}
+
+/// A payload that a partition's entries and state refer to.
+pub fn payload(partition: PartitionId, number: u64) -> Key {
+    numbered(payloads(partition), number)
 }
 
 /// Begins the keys of a partition's entries.
 pub fn entries(partition: PartitionId) -> [u8; 6] {
     prefix(ENTRY, partition)
+}
+
+/// Begins the keys of a partition's payload.
+pub fn payloads(partition: PartitionId) -> [u8; 6] {
+    prefix(PAYLOAD, partition)
 }
 
 /// The partition of a base.
@@ -38,10 +45,17 @@ pub fn partition_of_base(key: &Key) -> Option<PartitionId> {
     (kind == BASES[0]).then(|| PartitionId { class: ClassId(class), index: u32::from_be_bytes(index) })
 }
 
-/// The index of an entry.
-pub fn index_of_entry(key: &Key) -> Option<u64> {
-    let index = key.as_bytes().get(6..)?.try_into().ok()?;
-    Some(u64::from_be_bytes(index))
+/// The index of an entry, or the number of a payload.
+pub fn number_of(key: &Key) -> Option<u64> {
+    let number = key.as_bytes().get(6..)?.try_into().ok()?;
+    Some(u64::from_be_bytes(number))
+}
+
+fn numbered(prefix: [u8; 6], number: u64) -> Key {
+    let mut key = [0; 14];
+    key[..6].copy_from_slice(&prefix);
+    key[6..].copy_from_slice(&number.to_be_bytes());
+    Key::new(key).expect("a short key")
 }
 
 fn prefix(kind: u8, partition: PartitionId) -> [u8; 6] {
@@ -52,3 +66,4 @@ fn prefix(kind: u8, partition: PartitionId) -> [u8; 6] {
 
 const CHECKPOINT: u8 = 2;
 const ENTRY: u8 = 3;
+const PAYLOAD: u8 = 4;

@@ -8,14 +8,16 @@ use std::{
     sync::Arc,
 };
 
-use tyr_proto::{Log, Partition, PartitionId, Replica, ShardId, State, encoding::from_bytes};
+use tyr_proto::{Epoch, Log, Partition, PartitionId, Replica, ShardId, State, entry::Entry};
 use tyr_store::{Miss, Store, Wait};
 use tyr_types::{Error, Key, KeyspaceId, Number, Result};
 
 use super::{
     ENTRY_WEIGHT, Journal, Limits, Options, Tail,
-    base::{Base, decode_entry},
-    keys, start,
+    base::Base,
+    keys,
+    shelf::{Finder, Shelf},
+    start,
 };
 
 /// A partition as it was found.
@@ -38,6 +40,7 @@ impl Journal {
     pub fn open(store: Arc<Store>, shard: ShardId, options: Options) -> Result<(Journal, Vec<Restored>)> {
         let space = start::space(&store)?;
         let limits = Limits::of(store.stats().segment_size);
+        let shelf = Shelf::new(&store, space);
         let mut tails = BTreeMap::new();
         let mut untrimmed = VecDeque::new();
         let mut found = Vec::new();
@@ -45,7 +48,7 @@ impl Journal {
             let malformed = || Error::corrupt("a key of the journal is malformed");
             let id = keys::partition_of_base(&key).ok_or_else(malformed)?;
             if shard.holds(id) {
-                let (restored, tail, replaced) = restore(&store, space, id)
+                let (restored, tail, replaced) = restore(&store, space, &shelf, id)
                     .map_err(|error| error.context(format_args!("the log of partition {id}")))?;
                 untrimmed.extend(replaced.map(|replaced| (id, replaced)));
                 tails.insert(id, tail);
@@ -62,6 +65,7 @@ impl Journal {
             untrimmed,
             queue: VecDeque::new(),
             committed: VecDeque::new(),
+            shelf,
             in_memory: Vec::new(),
             failure: None,
             is_full: false,
@@ -74,24 +78,26 @@ impl Journal {
 fn restore(
     store: &Store,
     space: KeyspaceId,
+    shelf: &Arc<Shelf>,
     id: PartitionId,
 ) -> Result<(Restored, Tail, Option<RangeInclusive<u64>>)> {
     let missing = |what: &str| Error::corrupt(format!("{what} is missing"));
     let base = read(store, space, &keys::base(id))?.ok_or_else(|| missing("the base"))?;
     let base = Base::decode(&base)?;
+    let mut payload = Finder::new(shelf.clone(), id);
     let mut state = State::new(id);
     let mut checkpoint_weight = 0;
     if let Some(folded) = base.folded {
         let bytes = read(store, space, &keys::checkpoint(id))?.ok_or_else(|| missing("the checkpoint"))?;
         checkpoint_weight = bytes.len() as u64;
-        state = from_bytes(&bytes).map_err(|_| Error::corrupt("the checkpoint is malformed"))?;
+        state = payload.decode(&bytes).map_err(|_| Error::corrupt("the checkpoint is malformed"))?;
         state.cut_log(folded);
     }
     let mut log = Log::after(base.start, base.epochs.clone());
     let (mut replaced, mut weight) = (None, 0);
     for key in keys_of(store, space, &keys::entries(id))? {
         let index = log.last() + 1;
-        match keys::index_of_entry(&key) {
+        match keys::number_of(&key) {
             Some(early) if early <= base.start => {
                 let first = replaced.map_or(early, |range: RangeInclusive<u64>| *range.start());
                 replaced = Some(first..=early);
@@ -101,7 +107,7 @@ fn restore(
             _ => {}
         }
         let bytes = read(store, space, &key)?.ok_or_else(|| missing(&format!("entry {index}")))?;
-        let (epoch, entry) = decode_entry(&bytes)?;
+        let (epoch, entry) = decode_entry(&bytes, &mut payload)?;
         let entry = Arc::new(entry);
         log.push(epoch, entry.clone());
         if base.folded.is_none_or(|folded| index > folded) {
@@ -112,8 +118,24 @@ fn restore(
     if base.folded.is_some_and(|folded| folded > log.last()) {
         return Err(missing(&format!("entry {}", log.last() + 1)));
     }
-    let tail = Tail { last: log.last(), weight, checkpoint_weight, base };
+    let mut next_payload = 0;
+    for key in keys_of(store, space, &keys::payloads(id))? {
+        let number = keys::number_of(&key).ok_or_else(|| Error::corrupt("a key of payload is malformed"))?;
+        if !payload.has(number) {
+            shelf.bury(id, number);
+        }
+        next_payload = number + 1;
+    }
+    let tail = Tail { last: log.last(), weight, checkpoint_weight, base, next_payload };
     Ok((Restored { id, log, state }, tail, replaced))
+}
+
+/// An entry with its epoch from its bytes. Fails with `corrupt` if they are none.
+fn decode_entry(bytes: &[u8], payload: &mut Finder) -> Result<(Epoch, Entry)> {
+    let malformed = || Error::corrupt("an entry is malformed");
+    let (epoch, bytes) = bytes.split_first_chunk().ok_or_else(malformed)?;
+    let entry = payload.decode(bytes).map_err(|_| malformed())?;
+    Ok((Epoch(u32::from_le_bytes(*epoch)), entry))
 }
 
 /// The keys that begin with a prefix, in order.

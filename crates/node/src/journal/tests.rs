@@ -7,8 +7,11 @@ use std::{
 
 use tyr_env::Disk;
 use tyr_proto::{
-    ClassId, Epoch, Incarnation, Log, NodeId, Output, Partition, PartitionId, Replica, RingVersion,
-    SessionId, ShardId, State, cluster::Identity, encoding::to_bytes, entry::Entry,
+    ClassId, Epoch, Incarnation, Log, NodeId, Output, Partition, PartitionId, Payload, Replica, RingVersion,
+    SessionId, ShardId, Stage, State, TransactionId,
+    cluster::Identity,
+    encoding::{to_bytes, to_bytes_keeping},
+    entry::Entry,
 };
 use tyr_sim_env::{CrashMode, Fault, SimClock, SimDisk};
 use tyr_store::{Create, Store};
@@ -20,11 +23,12 @@ const P: PartitionId = PartitionId { class: ClassId(0), index: 5 };
 const ME: Replica = Replica { node: NodeId(1), incarnation: Incarnation(1) };
 
 fn options(checkpoint_size: u64) -> Options {
-    Options { checkpoint_size }
+    Options { checkpoint_size, payload_min: 16 }
 }
 
 fn open_store(disk: &Arc<SimDisk>) -> Result<Arc<Store>> {
-    let options = tyr_store::Options { segment_size: 128 << 10, inline_max: 4096, ..Default::default() };
+    let options =
+        tyr_store::Options { segment_size: 128 << 10, inline_max: 4096, data_cache: 0, ..Default::default() };
     Store::open(disk.clone(), SimClock::new(), Create::IfMissing, options).map(Arc::new)
 }
 
@@ -92,10 +96,40 @@ fn content(partition: &Partition) -> (u64, Vec<(Epoch, u64)>, Vec<u8>) {
     (partition.log().last(), partition.log().epochs().to_vec(), to_bytes(partition.state()))
 }
 
-fn found(disk: &Arc<SimDisk>) -> Partition {
-    let (_, mut found) = open(disk, 1 << 20).expect("opens");
+/// The same without its payload, which need not be read.
+fn shape(partition: &Partition) -> (u64, Vec<(Epoch, u64)>, Vec<u8>) {
+    let (state, _) = to_bytes_keeping(partition.state(), 1);
+    (partition.log().last(), partition.log().epochs().to_vec(), state)
+}
+
+/// Whether the payload that is staged is what was staged.
+fn has_its_payload(partition: &Partition) -> bool {
+    let stages = partition.state().stages();
+    stages.ids().iter().all(|id| {
+        let stage = stages.find(*id, (0, 0), &(0..1000)).expect("all of it is there");
+        stage.bytes == payload(id.sequence)
+    })
+}
+
+/// The content of what is found on a disk.
+fn content_on(disk: &Arc<SimDisk>) -> (u64, Vec<(Epoch, u64)>, Vec<u8>) {
+    let (_journal, found) = open(disk, 1 << 20).expect("opens");
     assert_eq!(found.len(), 1);
-    found.remove(0)
+    content(&found[0])
+}
+
+fn id(sequence: u64) -> TransactionId {
+    TransactionId { session: SessionId(9), sequence, birth: RingVersion(1) }
+}
+
+/// Payload that is staged for a transaction.
+fn stage(sequence: u64, bytes: Payload) -> Entry {
+    let part = 0..bytes.len();
+    Entry::Stage(Arc::new(Stage { id: id(sequence), decider: P, payload: (0, 0), from: 0, bytes, part }))
+}
+
+fn payload(sequence: u64) -> Payload {
+    vec![u8::try_from(sequence % 251).expect("below 251"); 1000].into()
 }
 
 #[test]
@@ -106,7 +140,7 @@ fn what_was_logged_is_found_after_a_restart() {
     (2..40).for_each(|answered| bench.push(1, mark(answered)));
     let stored = bench.settle().expect("durable");
     assert_eq!(stored.last(), Some(&Stored { partition: P, index: 39, epoch: Epoch(1) }));
-    assert_eq!(content(&found(&disk.crash(CrashMode::LoseAll))), content(&bench.partition()));
+    assert_eq!(content_on(&disk.crash(CrashMode::LoseAll)), content(&bench.partition()));
 }
 
 #[test]
@@ -148,12 +182,11 @@ fn a_checkpoint_replaces_the_entries_that_the_log_has_dropped() {
         bench.settle().expect("durable");
     }
     let disk = disk.crash(CrashMode::LoseAll);
-    let found = found(&disk);
-    assert!(found.log().start() > 50, "the log begins at {}", found.log().start());
-    assert_eq!(content(&found), content(&bench.partition()));
-    let store = open_store(&disk).expect("opens");
-    let blobs: u64 = store.keyspaces().iter().map(|keyspace| keyspace.blobs).sum();
-    assert!(blobs < 30, "{blobs} blobs are left");
+    let (journal, found) = open(&disk, 1 << 20).expect("opens");
+    let start = found[0].log().start();
+    assert!(start > 50, "the log begins at {start}");
+    assert_eq!(content(&found[0]), content(&bench.partition()));
+    assert!(blobs(&journal) < 30, "{} blobs are left", blobs(&journal));
 }
 
 #[test]
@@ -164,11 +197,11 @@ fn a_log_that_is_cut_behind_its_checkpoint_is_found_as_it_was_cut() {
     bench.checkpoint();
     bench.cut(6);
     bench.settle().expect("durable");
-    assert_eq!(content(&found(&disk.snapshot().crash(CrashMode::LoseAll))).0, 6);
+    assert_eq!(content_on(&disk.snapshot().crash(CrashMode::LoseAll)).0, 6);
     bench.push(2, Entry::Marker);
     (20..30).for_each(|answered| bench.push(2, mark(answered)));
     bench.settle().expect("durable");
-    assert_eq!(content(&found(&disk.crash(CrashMode::LoseAll))), content(&bench.partition()));
+    assert_eq!(content_on(&disk.crash(CrashMode::LoseAll)), content(&bench.partition()));
 }
 
 #[test]
@@ -186,7 +219,7 @@ fn an_installed_state_takes_the_place_of_a_longer_log() {
     assert_eq!(told, [Stored { partition: P, index, epoch: Epoch(2) }]);
     bench.push(3, Entry::Marker);
     bench.settle().expect("durable");
-    assert_eq!(content(&found(&disk.crash(CrashMode::LoseAll))), content(&bench.partition()));
+    assert_eq!(content_on(&disk.crash(CrashMode::LoseAll)), content(&bench.partition()));
 }
 
 #[test]
@@ -195,7 +228,7 @@ fn large_entries_and_states_are_found_whole() {
     let mut bench = Bench::new(&disk, 1 << 20);
     let ids = (0..20_000).map(|sequence| {
         let birth = RingVersion(sequence);
-        let id = tyr_proto::TransactionId { session: SessionId(1), sequence, birth };
+        let id = TransactionId { session: SessionId(1), sequence, birth };
         (id, tyr_proto::Outcome::Committed)
     });
     bench.push(1, Entry::Outcomes(ids.collect()));
@@ -204,7 +237,7 @@ fn large_entries_and_states_are_found_whole() {
     });
     bench.checkpoint();
     bench.settle().expect("durable");
-    assert_eq!(content(&found(&disk.crash(CrashMode::LoseAll))), content(&bench.partition()));
+    assert_eq!(content_on(&disk.crash(CrashMode::LoseAll)), content(&bench.partition()));
 }
 
 #[test]
@@ -221,13 +254,17 @@ fn starts_are_counted_and_the_first_identity_stays() {
 fn step(bench: &mut Bench, round: u64) {
     match round % 7 {
         // What is cut leaves no facts behind, so that what is found can be compared.
-        2 => (0..3).for_each(|_| bench.push(100, Entry::Marker)),
+        2 => {
+            (0..2).for_each(|_| bench.push(100, Entry::Marker));
+            bench.push(100, stage(round, payload(round)));
+        }
         3 => bench.checkpoint(),
         4 => bench.cut(bench.log.last() - 3),
         6 => bench.checkpoint(),
         _ => {
             let epoch = u32::try_from(1 + round / 7).expect("few rounds");
             (0..3).for_each(|answered| bench.push(epoch, mark(round * 10 + answered)));
+            bench.push(epoch, stage(round, payload(round)));
             if round % 7 == 5 {
                 let start = bench.log.last().saturating_sub(6);
                 bench.log.trim(start);
@@ -246,7 +283,7 @@ fn after_a_crash_at_any_operation_a_state_is_found_that_there_was_and_nothing_th
         let mut bench = Bench { journal, log: Log::default(), state: State::new(P) };
         for round in 0..21 {
             step(&mut bench, round);
-            histories.push(Some(content(&bench.partition())));
+            histories.push(Some(shape(&bench.partition())));
             match bench.settle() {
                 Ok(_) if !disk.is_crashed() => told = histories.len() - 1,
                 _ => break,
@@ -262,11 +299,11 @@ fn after_a_crash_at_any_operation_a_state_is_found_that_there_was_and_nothing_th
         let (histories, told) = run(&disk);
         for mode in CrashMode::ALL {
             let after = disk.crash(mode);
-            let (_, found) = open(&after, 1 << 9).expect("opens");
-            let found = found.first().map(content);
-            let place = histories.iter().position(|history| *history == found);
-            assert!(place.is_some(), "at {operation}, {mode:?}: {found:?} never was");
+            let (_journal, found) = open(&after, 1 << 9).expect("opens");
+            assert!(found.first().is_none_or(has_its_payload), "at {operation}, {mode:?}");
+            let found = found.first().map(shape);
             let last = histories.iter().rposition(|history| *history == found);
+            assert!(last.is_some(), "at {operation}, {mode:?}: {found:?} never was");
             assert!(last >= Some(told), "at {operation}, {mode:?}: {last:?} was told up to {told}");
         }
     }
@@ -301,7 +338,7 @@ fn a_full_disk_refuses_and_goes_on_when_there_is_space() {
     let told = bench.settle().expect("durable");
     assert_eq!(told.last().map(|stored| stored.index), Some(300));
     assert!(!bench.journal.is_full() && !bench.journal.has_pending());
-    assert_eq!(content(&found(&disk.crash(CrashMode::LoseAll))), content(&bench.partition()));
+    assert_eq!(content_on(&disk.crash(CrashMode::LoseAll)), content(&bench.partition()));
     assert!(disk.space().is_err(), "the power is off");
 }
 
@@ -339,7 +376,7 @@ fn what_an_installed_state_has_skipped_is_not_looked_for() {
     bench.checkpoint();
     (0..4).for_each(|_| drop(bench.settle().expect("durable")));
     assert!(blobs(&bench.journal) < 10, "{} blobs are left", blobs(&bench.journal));
-    assert_eq!(content(&found(&disk.crash(CrashMode::LoseAll))), content(&bench.partition()));
+    assert_eq!(content_on(&disk.crash(CrashMode::LoseAll)), content(&bench.partition()));
 }
 
 #[test]
@@ -362,4 +399,84 @@ fn what_checkpoints_have_replaced_is_deleted_though_the_disk_is_full() {
     }
     let after = blobs(&bench.journal);
     assert!(after + 200 < before, "{before} blobs were there, {after} are");
+}
+
+#[test]
+fn payload_leaves_memory_when_it_is_durable_and_is_read_from_the_disk() {
+    let disk = SimDisk::new(15);
+    let mut bench = Bench::new(&disk, 1 << 20);
+    let (large, small) = (payload(7), Payload::from(vec![1; 15]));
+    bench.push(1, stage(1, large.clone()));
+    bench.push(1, stage(2, small.clone()));
+    bench.journal.submit().expect("commits");
+    assert!(large.in_memory().is_some(), "it is not durable yet");
+    bench.settle().expect("durable");
+    assert!(large.in_memory().is_none() && small.in_memory().is_some());
+    assert_eq!(large.bytes().as_deref(), Ok(&[7; 1000][..]));
+    bench.checkpoint();
+    bench.settle().expect("durable");
+    let expected = content(&bench.partition());
+    assert_eq!(content_on(&disk.snapshot().crash(CrashMode::LoseAll)), expected, "from the checkpoint");
+}
+
+#[test]
+fn a_payload_is_written_once_however_often_it_is_logged_and_checkpointed() {
+    let disk = SimDisk::new(16);
+    let mut bench = Bench::new(&disk, 1 << 20);
+    let shared = payload(3);
+    let others = blobs(&bench.journal);
+    (1..=5).for_each(|sequence| bench.push(1, stage(sequence, shared.clone())));
+    (0..3).for_each(|_| {
+        bench.checkpoint();
+        bench.settle().expect("durable");
+    });
+    let (base, checkpoint, entries, payloads) = (1, 1, 5, 1);
+    assert_eq!(blobs(&bench.journal) - others, base + checkpoint + entries + payloads);
+}
+
+#[test]
+fn payload_that_nobody_has_any_more_goes_with_the_next_checkpoint() {
+    let disk = SimDisk::new(17);
+    let mut bench = Bench::new(&disk, 1 << 20);
+    (1..=100).for_each(|sequence| bench.push(1, stage(sequence, payload(sequence))));
+    bench.settle().expect("durable");
+    (1..=99).for_each(|sequence| bench.push(1, Entry::Unstage { id: id(sequence) }));
+    bench.log.trim(bench.log.last());
+    bench.state.trim_log(bench.log.last());
+    bench.checkpoint();
+    (0..4).for_each(|_| drop(bench.settle().expect("durable")));
+    assert!(blobs(&bench.journal) < 10, "{} blobs are left", blobs(&bench.journal));
+    let expected = content(&bench.partition());
+    assert_eq!(content_on(&disk.crash(CrashMode::LoseAll)), expected);
+}
+
+#[test]
+fn payload_that_died_with_the_process_goes_after_the_restart() {
+    let disk = SimDisk::new(18);
+    let mut bench = Bench::new(&disk, 1 << 20);
+    (1..=100).for_each(|sequence| bench.push(1, stage(sequence, payload(sequence))));
+    bench.cut(1);
+    bench.settle().expect("durable");
+    assert!(blobs(&bench.journal) > 100, "no checkpoint came since");
+    let (mut journal, found) = open(&disk.crash(CrashMode::LoseAll), 1 << 20).expect("opens");
+    journal.checkpoint(&found[0]);
+    journal.submit().expect("commits");
+    assert!(blobs(&journal) < 10, "{} blobs are left", blobs(&journal));
+}
+
+#[test]
+fn payload_that_cannot_be_read_stops_the_journal_before_anything_is_said() {
+    let disk = SimDisk::new(19);
+    let mut bench = Bench::new(&disk, 1 << 20);
+    let lost = payload(1);
+    bench.push(1, stage(1, lost.clone()));
+    bench.settle().expect("durable");
+    for name in disk.names().expect("lists") {
+        disk.fail_reads(&name, 0..u64::MAX).expect("is there");
+    }
+    assert!(lost.bytes().is_err());
+    let said = Output::AskVersion(RingVersion(1));
+    assert!(bench.journal.take(said, Durability::Disk).is_none());
+    let error = bench.journal.submit().expect_err("failed");
+    assert!(error.to_string().contains("payload 0 of partition"), "{error}");
 }

@@ -9,7 +9,7 @@ use tyr_types::OFFSET_MAX;
 
 use super::Client;
 use crate::{
-    HeadPlan, Keyspaces, Operation, Outcome, PartitionId, Plan, Refusal, Stage, Time, TransactionId,
+    HeadPlan, Keyspaces, Operation, Outcome, PartitionId, Payload, Plan, Refusal, Stage, Time, TransactionId,
     evaluate::crosses_chunks, message::Message, stages::stage_parts,
 };
 
@@ -46,7 +46,7 @@ impl Staging {
             // What is transformed across chunks is worked out at the head, from all payload before.
             let crosses = operations.iter().any(|operation| crosses_chunks(operation, keyspace));
             for (operation, change) in (0..=u16::MAX).zip(operations) {
-                let mut add = |to: PartitionId, bytes: &Arc<[u8]>, part: core::ops::Range<usize>| {
+                let mut add = |to: PartitionId, bytes: &Payload, part: core::ops::Range<usize>| {
                     let (payload, from) = ((head, operation), part.start as u64);
                     let bytes = bytes.clone();
                     let stage = Stage { id: plan.id, decider, payload, from, bytes, part };

@@ -19,7 +19,8 @@ use super::{
     reads::{ReadAnswer, ReadId, Reads},
 };
 use crate::{
-    BlobName, Operation, Outcome, Plan, Refusal, ResultValue, Seen, Time, TransactionId, message::RequestId,
+    BlobName, Operation, Outcome, Payload, Plan, Refusal, ResultValue, Seen, Time, TransactionId,
+    message::RequestId,
 };
 
 /// A transaction.
@@ -167,12 +168,12 @@ impl Transaction {
     }
 
     /// Writes bytes at an offset.
-    pub fn write(&mut self, blob: &BlobName, offset: u64, bytes: impl Into<Arc<[u8]>>) {
+    pub fn write(&mut self, blob: &BlobName, offset: u64, bytes: impl Into<Payload>) {
         self.change(blob, Operation::Write { offset, bytes: bytes.into() });
     }
 
     /// Appends bytes; their offset is told at the commit.
-    pub fn append(&mut self, blob: &BlobName, bytes: impl Into<Arc<[u8]>>) -> u16 {
+    pub fn append(&mut self, blob: &BlobName, bytes: impl Into<Payload>) -> u16 {
         self.change(blob, Operation::Append { bytes: bytes.into() })
     }
 

@@ -28,6 +28,11 @@ impl Cluster {
         assert!(are_distinct(held.iter().map(|replica| replica.node)), "{id} has a node twice: {now:?}");
         assert!(are_distinct(partition.target.iter().copied()), "{id} has a node twice in its target");
         assert!(held.iter().all(|replica| self.is_present(*replica)), "{id} is held by the dead: {now:?}");
+        let lost = &partition.lost;
+        assert!(
+            !held.iter().any(|replica| lost.contains(replica)),
+            "{id} is held by who has lost it: {now:?}"
+        );
         assert!(
             now.floor <= now.since && now.since <= self.version,
             "{id} has versions out of order: {now:?}"

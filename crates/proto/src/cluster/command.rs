@@ -116,6 +116,16 @@ pub enum Command {
     /// A node that is away will not come back, and **what nobody else has is lost**: partitions that wait for it begin anew with what
     /// their next holders have of them, which may be nothing. Refused while the node is present.
     Abandon(NodeId),
+    /// A shard of a node has failed, and with it its replicas of some partitions, until the node starts again. **The node sends this only
+    /// after the shard has ceased to serve, acknowledge, and decide.**
+    Lose {
+        /// The node that reports it, which runs on.
+        replica: Replica,
+        /// The partitions with an index that leaves this remainder
+        shard: u32,
+        /// when it is divided by this: the number of the node's shards.
+        shards: u32,
+    },
 }
 
 /// What an accepted command answers, with the ring version at which it is in effect.

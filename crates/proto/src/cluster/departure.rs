@@ -1,9 +1,9 @@
-//! How members go: drained, replaced, given up with what only they had, and gone for ever.
+//! How members go: drained, replaced, given up with what only they had, and gone for ever. And how a part of one goes: a shard.
 
 use alloc::vec::Vec;
 
 use super::{Cluster, MemberState, Partition, Presence, Refusal, Reply};
-use crate::{NodeId, PartitionId, cluster::Answer};
+use crate::{NodeId, PartitionId, Replica, cluster::Answer};
 
 impl Cluster {
     /// By whom a member is being replaced.
@@ -72,6 +72,36 @@ impl Cluster {
         }
         self.successors.retain(|old, new| *old != node && *new != node);
         self.set_state(node, MemberState::Left)
+    }
+
+    pub(super) fn lose(&mut self, replica: Replica, shard: u32, shards: u32) -> Reply {
+        if !self.is_present(replica) {
+            return Err(Refusal::Stale);
+        }
+        if shard >= shards {
+            return Err(Refusal::Invalid);
+        }
+        let losing: Vec<PartitionId> = self.losing(replica, shard, shards).collect();
+        Ok(self.change(|cluster, version| {
+            for id in losing {
+                if let Some(partition) = cluster.partition_mut(id) {
+                    partition.lost.push(replica);
+                }
+                cluster.advance(id, version);
+            }
+        }))
+    }
+
+    /// The partitions of a node's shard that it is not known to have lost.
+    pub(super) fn losing(
+        &self,
+        replica: Replica,
+        shard: u32,
+        shards: u32,
+    ) -> impl Iterator<Item = PartitionId> {
+        let is_of_shard = move |id: &PartitionId| id.index.checked_rem(shards) == Some(shard);
+        let kept = self.partitions().filter(move |(_, partition)| !partition.lost.contains(&replica));
+        kept.map(|(id, _)| id).filter(is_of_shard)
     }
 
     pub(super) fn abandon(&mut self, node: NodeId) -> Reply {

@@ -12,7 +12,7 @@ layout!(struct Class { settings, partitions } check |class: &Class| {
     let is_whole = u32::try_from(class.partitions.len()) == Ok(class.settings.partitions);
     ensure(is_whole, "a class has another number of partitions than it says")
 });
-layout!(struct Partition { configuration, proposal, target, last_complete, released, joined, slow });
+layout!(struct Partition { configuration, proposal, target, last_complete, released, joined, slow, lost });
 
 /// Everything that counts on may count on.
 fn is_sound(cluster: &Cluster) -> Result<(), Malformed> {

@@ -30,6 +30,8 @@ pub struct Partition {
     pub(super) joined: Vec<Replica>,
     /// Complete replicas whose removal the primary asked for.
     pub(super) slow: Vec<Replica>,
+    /// Replicas whose node runs and has lost what it kept of this partition: as good as dead here.
+    pub(super) lost: Vec<Replica>,
 }
 
 /// A change that waits for those who lose a role by it.
@@ -56,6 +58,22 @@ pub(super) trait Standing {
     }
 }
 
+/// The standing of the members without replicas that are lost.
+struct Without<'a, S> {
+    standing: &'a S,
+    lost: &'a [Replica],
+}
+
+impl<S: Standing> Standing for Without<'_, S> {
+    fn current(&self, node: NodeId) -> Option<Replica> {
+        self.standing.current(node).filter(|replica| !self.lost.contains(replica))
+    }
+
+    fn heir(&self, dead: Replica) -> Option<Replica> {
+        self.standing.heir(dead).filter(|replica| !self.lost.contains(replica))
+    }
+}
+
 /// Who would hold the partition in the next epoch.
 struct Shape {
     replicas: Vec<Replica>,
@@ -79,6 +97,7 @@ impl Partition {
             released: BTreeMap::new(),
             joined: Vec::new(),
             slow: Vec::new(),
+            lost: Vec::new(),
         }
     }
 
@@ -107,6 +126,13 @@ impl Partition {
 
     /// Takes the next step that is possible. Answers whether a node would see a difference.
     pub(super) fn advance(&mut self, standing: &impl Standing, version: RingVersion) -> bool {
+        // A node that starts again may have it again.
+        self.lost.retain(|replica| standing.is_alive(*replica));
+        let lost = self.lost.clone();
+        self.advance_without(&Without { standing, lost: &lost }, version)
+    }
+
+    fn advance_without(&mut self, standing: &impl Standing, version: RingVersion) -> bool {
         let mut seen = false;
         loop {
             let goal = self.goal(standing);

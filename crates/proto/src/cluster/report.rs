@@ -44,6 +44,8 @@ pub struct ShardReport {
     pub queue: u64,
     /// Whether it takes no more because there is no space.
     pub is_full: bool,
+    /// Whether its store has failed, so that it serves nothing until the node starts again.
+    pub has_failed: bool,
     /// The partitions that it holds, or has something of.
     pub partitions: Vec<PartitionReport>,
 }

@@ -35,6 +35,7 @@ layout!(enum Command {
     15 => Restore(node),
     16 => Replace { old, new },
     17 => Abandon(node),
+    18 => Lose { replica, shard, shards },
 });
 layout!(enum Answer { 0 => Done(version), 1 => Registered(node, version), 2 => KeyspaceCreated(id, version) });
 layout!(enum Refusal {
@@ -71,7 +72,7 @@ layout!(enum Response {
     6 => Report(report),
 });
 layout!(struct Report { replica, version, uptime, lease_left, is_ready, leads, ring_version, shards });
-layout!(struct ShardReport { directory, weight, space_total, space_free, used, live, queue, is_full, partitions });
+layout!(struct ShardReport { directory, weight, space_total, space_free, used, live, queue, is_full, has_failed, partitions });
 layout!(struct PartitionReport {
     partition, epoch, role, last, stored, lag, copying, waiting, held, driven, readers, pins, pin_age, backlog,
 });

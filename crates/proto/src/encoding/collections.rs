@@ -9,6 +9,7 @@ use alloc::{
 use core::ops::Range;
 
 use super::{Decode, Decoder, Encode, Encoder, Malformed, ensure};
+use crate::Payload;
 
 macro_rules! varints {
     ($($type:ident)+) => { $(
@@ -131,16 +132,28 @@ impl<T: Decode> Decode for Arc<T> {
     }
 }
 
-/// Payload.
-impl Encode for Arc<[u8]> {
+impl Encode for Payload {
     fn encode(&self, out: &mut Encoder) {
         out.payload(self);
     }
 }
 
-impl Decode for Arc<[u8]> {
+impl Decode for Payload {
     fn decode(input: &mut Decoder<'_>) -> Result<Self, Malformed> {
         input.payload()
+    }
+}
+
+/// Bytes that a value may hold in several places, like payload.
+impl Encode for Arc<[u8]> {
+    fn encode(&self, out: &mut Encoder) {
+        out.shared(self);
+    }
+}
+
+impl Decode for Arc<[u8]> {
+    fn decode(input: &mut Decoder<'_>) -> Result<Self, Malformed> {
+        input.shared()
     }
 }
 

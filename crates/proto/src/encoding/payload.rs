@@ -1,9 +1,15 @@
 //! Writing and reading bytes, with payload that is shared written once.
 
-use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
+use alloc::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+    vec::Vec,
+};
 use core::ops::Range;
 
 use tyr_wire::{Malformed, Reader, varint};
+
+use crate::Payload;
 
 /// Appends values to bytes.
 ///
@@ -12,9 +18,15 @@ use tyr_wire::{Malformed, Reader, varint};
 #[derive(Debug, Default)]
 pub struct Encoder {
     bytes: Vec<u8>,
+    /// How many bytes there were before.
+    start: usize,
     /// Which parts of which payload have been written, by address and start.
     written: BTreeMap<(usize, usize), Written>,
     count: u64,
+    /// Payload of this size and more is left out.
+    keep_min: Option<usize>,
+    kept: Vec<Payload>,
+    is_lost: bool,
 }
 
 #[derive(Debug)]
@@ -22,15 +34,24 @@ struct Written {
     end: usize,
     /// How many were written before.
     index: u64,
-    /// Held so that no other payload gets its address.
-    _payload: Arc<[u8]>,
+    /// Held so that nothing else gets its address.
+    _held: Held,
+}
+
+/// What may come again.
+#[derive(Clone, Debug)]
+enum Held {
+    Bytes(Arc<[u8]>),
+    Payload(Payload),
 }
 
 /// Reads values off the front of bytes.
 #[derive(Debug)]
 pub struct Decoder<'a> {
     reader: Reader<'a>,
-    pieces: Vec<Arc<[u8]>>,
+    pieces: Vec<Held>,
+    /// Payload that was left out, in the order in which it came first.
+    kept: VecDeque<Payload>,
 }
 
 /// A payload this small is written wherever it is: to refer to it would save nothing.
@@ -39,12 +60,25 @@ const SHARED_MIN: usize = 16;
 impl Encoder {
     /// Appends to these bytes.
     pub fn new(bytes: Vec<u8>) -> Self {
-        Encoder { bytes, ..Encoder::default() }
+        Encoder { start: bytes.len(), bytes, ..Encoder::default() }
     }
 
-    /// All bytes.
+    /// Appends to these bytes, and leaves out payload of a size and more: whoever reads needs it beside the bytes.
+    pub fn keeping(bytes: Vec<u8>, keep_min: usize) -> Self {
+        Encoder { keep_min: Some(keep_min), ..Encoder::new(bytes) }
+    }
+
+    /// All bytes. If payload could not be read, those that were there before: no value has no bytes, so that nobody takes them for one.
     pub fn finish(self) -> Vec<u8> {
-        self.bytes
+        self.finish_keeping().0
+    }
+
+    /// All bytes, and the payload that was left out, in the order in which it came first.
+    pub fn finish_keeping(mut self) -> (Vec<u8>, Vec<Payload>) {
+        if self.is_lost {
+            self.bytes.truncate(self.start);
+        }
+        (self.bytes, self.kept)
     }
 
     /// Appends one byte.
@@ -63,58 +97,115 @@ impl Encoder {
     }
 
     /// Appends a whole payload, or a reference to where it was written whole before.
-    pub fn payload(&mut self, payload: &Arc<[u8]>) {
-        let known = self.find(payload, &(0..payload.len())).filter(|(found, _)| *found == (0..payload.len()));
-        match known {
-            Some((_, index)) => self.varint(index << 1 | 1),
-            None => self.write(payload, 0..payload.len()),
+    pub fn payload(&mut self, payload: &Payload) {
+        self.whole(&Held::Payload(payload.clone()));
+    }
+
+    /// Appends bytes, or a reference to where the same were written before.
+    pub fn shared(&mut self, bytes: &Arc<[u8]>) {
+        self.whole(&Held::Bytes(bytes.clone()));
+    }
+
+    fn whole(&mut self, held: &Held) {
+        let whole = 0..held.len();
+        if let Some((_, index)) = self.find(held, &whole).filter(|(found, _)| *found == whole) {
+            return self.varint(index << 1 | 1);
+        }
+        match self.keep(held, &whole) {
+            Some(index) => self.varint(index << 1 | 1),
+            None => self.write(held, whole),
         }
     }
 
     /// Appends a part of a payload, which [`Decoder::payload_part`] reads, or a reference to where it was written before. Of the rest
     /// nothing is written.
-    pub fn payload_part(&mut self, payload: &Arc<[u8]>, part: &Range<usize>) {
-        match self.find(payload, part) {
-            Some((found, index)) => {
+    pub fn payload_part(&mut self, payload: &Payload, part: &Range<usize>) {
+        let held = Held::Payload(payload.clone());
+        let found = self.find(&held, part).map(|(found, index)| (found.start, index));
+        match found.or_else(|| Some((0, self.keep(&held, part)?))) {
+            Some((start, index)) => {
                 self.varint(index << 1 | 1);
-                self.varint((part.start - found.start) as u64);
+                self.varint((part.start - start) as u64);
                 self.varint(part.len() as u64);
             }
-            None => self.write(payload, part.clone()),
+            None => self.write(&held, part.clone()),
         }
     }
 
     /// A part that was written and contains this one.
-    fn find(&self, payload: &Arc<[u8]>, part: &Range<usize>) -> Option<(Range<usize>, u64)> {
-        let address = address(payload);
+    fn find(&self, held: &Held, part: &Range<usize>) -> Option<(Range<usize>, u64)> {
+        let address = held.address();
         let upto = self.written.range((address, 0)..=(address, part.start)).next_back();
         let ((_, start), written) = upto.filter(|_| part.len() >= SHARED_MIN)?;
         (part.end <= written.end).then_some((*start..written.end, written.index))
     }
 
-    fn write(&mut self, payload: &Arc<[u8]>, part: Range<usize>) {
+    /// Leaves a payload out, if that is wanted. Returns how it is referred to.
+    fn keep(&mut self, held: &Held, part: &Range<usize>) -> Option<u64> {
+        let Held::Payload(payload) = held else { return None };
+        let is_large = self.keep_min.is_some_and(|min| payload.len() >= min && part.len() >= SHARED_MIN);
+        is_large.then(|| {
+            self.kept.push(payload.clone());
+            self.note(held, 0..payload.len())
+        })
+    }
+
+    fn note(&mut self, held: &Held, part: Range<usize>) -> u64 {
+        let index = self.count;
+        let written = Written { end: part.end, index, _held: held.clone() };
+        self.written.insert((held.address(), part.start), written);
+        self.count += 1;
+        index
+    }
+
+    fn write(&mut self, held: &Held, part: Range<usize>) {
         self.varint((part.len() as u64) << 1);
-        self.bytes(&payload[part.clone()]);
+        match held {
+            Held::Bytes(bytes) => self.bytes(&bytes[part.clone()]),
+            Held::Payload(payload) => {
+                let start = self.bytes.len();
+                self.bytes.resize(start + part.len(), 0);
+                self.is_lost |= payload.read(part.start, &mut self.bytes[start..]).is_err();
+            }
+        }
         if part.len() >= SHARED_MIN {
-            let written = Written { end: part.end, index: self.count, _payload: payload.clone() };
-            self.written.insert((address(payload), part.start), written);
-            self.count += 1;
+            self.note(held, part);
         }
     }
 }
 
-fn address(payload: &Arc<[u8]>) -> usize {
-    Arc::as_ptr(payload).cast::<u8>().addr()
+impl Held {
+    fn len(&self) -> usize {
+        match self {
+            Held::Bytes(bytes) => bytes.len(),
+            Held::Payload(payload) => payload.len(),
+        }
+    }
+
+    fn address(&self) -> usize {
+        match self {
+            Held::Bytes(bytes) => Arc::as_ptr(bytes).cast::<u8>().addr(),
+            Held::Payload(payload) => payload.address(),
+        }
+    }
 }
 
 impl<'a> Decoder<'a> {
     /// Reads from the first of these bytes.
     pub fn new(bytes: &'a [u8]) -> Self {
-        Decoder { reader: Reader::new(bytes), pieces: Vec::new() }
+        Decoder::keeping(bytes, Vec::new())
+    }
+
+    /// Reads from the first of these bytes, with the payload that was left out of them.
+    pub fn keeping(bytes: &'a [u8], kept: Vec<Payload>) -> Self {
+        Decoder { reader: Reader::new(bytes), pieces: Vec::new(), kept: kept.into() }
     }
 
     /// Fails unless everything has been read.
     pub fn finish(self) -> Result<(), Malformed> {
+        if !self.kept.is_empty() {
+            return Err(Malformed("payload was kept that nothing refers to"));
+        }
         self.reader.finish()
     }
 
@@ -148,13 +239,13 @@ impl<'a> Decoder<'a> {
     }
 
     /// A whole payload.
-    pub fn payload(&mut self) -> Result<Arc<[u8]>, Malformed> {
-        self.piece().map(|(piece, _)| piece)
+    pub fn payload(&mut self) -> Result<Payload, Malformed> {
+        self.payload_piece().map(|(piece, _)| piece)
     }
 
     /// A payload, and the part of it that is meant.
-    pub fn payload_part(&mut self) -> Result<(Arc<[u8]>, Range<usize>), Malformed> {
-        let (piece, is_reference) = self.piece()?;
+    pub fn payload_part(&mut self) -> Result<(Payload, Range<usize>), Malformed> {
+        let (piece, is_reference) = self.payload_piece()?;
         if !is_reference {
             let whole = 0..piece.len();
             return Ok((piece, whole));
@@ -166,18 +257,36 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// Payload, and whether it was there before.
-    fn piece(&mut self) -> Result<(Arc<[u8]>, bool), Malformed> {
+    /// Bytes that may have come before.
+    pub fn shared(&mut self) -> Result<Arc<[u8]>, Malformed> {
+        match self.piece(|bytes| Held::Bytes(bytes.into()))? {
+            (Held::Bytes(bytes), _) => Ok(bytes),
+            (Held::Payload(_), _) => Err(Malformed("a reference to bytes goes to payload")),
+        }
+    }
+
+    fn payload_piece(&mut self) -> Result<(Payload, bool), Malformed> {
+        match self.piece(|bytes| Held::Payload(bytes.into()))? {
+            (Held::Payload(payload), is_reference) => Ok((payload, is_reference)),
+            (Held::Bytes(_), _) => Err(Malformed("a reference to payload goes to other bytes")),
+        }
+    }
+
+    /// What is here, and whether it was there before.
+    fn piece(&mut self, hold: impl Fn(&[u8]) -> Held) -> Result<(Held, bool), Malformed> {
         let size_or_index = self.reader.varint()?;
         let is_reference = size_or_index & 1 == 1;
         let Ok(size_or_index) = usize::try_from(size_or_index >> 1) else {
             return Err(Malformed("a payload is larger than memory"));
         };
         if is_reference {
+            if size_or_index == self.pieces.len() {
+                self.pieces.extend(self.kept.pop_front().map(Held::Payload));
+            }
             let known = self.pieces.get(size_or_index).cloned();
             return known.map(|piece| (piece, true)).ok_or(Malformed("a reference to payload goes nowhere"));
         }
-        let piece: Arc<[u8]> = self.reader.bytes(size_or_index)?.into();
+        let piece = hold(self.reader.bytes(size_or_index)?);
         if piece.len() >= SHARED_MIN {
             self.pieces.push(piece.clone());
         }

@@ -3,10 +3,35 @@
 use alloc::{sync::Arc, vec, vec::Vec};
 use core::ops::Range;
 
-use super::{Decoder, Encoder, Malformed, from_bytes, to_bytes};
+use super::{
+    Decoder, Encoder, Malformed, append_to, detached, from_bytes, from_bytes_keeping, to_bytes,
+    to_bytes_keeping,
+};
+use crate::{
+    Payload,
+    payload::{Home, Lost, Place},
+};
 
-fn payload(length: u8) -> Arc<[u8]> {
-    (0..length).collect()
+fn payload(length: u8) -> Payload {
+    (0..length).collect::<Vec<u8>>().into()
+}
+
+fn bytes_of(payload: &Payload) -> Arc<[u8]> {
+    payload.in_memory().unwrap()
+}
+
+/// Payload that is kept elsewhere, and cannot be read any more.
+#[derive(Debug)]
+struct Gone;
+
+impl Home for Gone {
+    fn place(&self) -> Place {
+        unreachable!("nobody asks")
+    }
+
+    fn read(&self, _: usize, _: &mut [u8]) -> Result<(), Lost> {
+        Err(Lost)
+    }
 }
 
 #[test]
@@ -14,11 +39,11 @@ fn payload_that_comes_again_is_written_once() {
     let (shared, other) = (payload(100), payload(100));
     assert_eq!(to_bytes(&vec![shared.clone(), shared.clone()]).len(), 1 + 2 + 100 + 1);
     assert_eq!(to_bytes(&vec![shared.clone(), other]).len(), 1 + 2 * (2 + 100), "equal is not the same");
-    let read: Vec<Arc<[u8]>> = from_bytes(&to_bytes(&vec![shared.clone(), shared])).unwrap();
-    assert!(Arc::ptr_eq(&read[0], &read[1]));
+    let read: Vec<Payload> = from_bytes(&to_bytes(&vec![shared.clone(), shared])).unwrap();
+    assert_eq!(read[0].address(), read[1].address());
 }
 
-type Part = (Arc<[u8]>, Range<usize>);
+type Part = (Payload, Range<usize>);
 
 fn parts(parts: &[Range<usize>]) -> (Vec<u8>, Vec<Part>) {
     let (shared, mut out) = (payload(100), Encoder::default());
@@ -27,7 +52,7 @@ fn parts(parts: &[Range<usize>]) -> (Vec<u8>, Vec<Part>) {
     let mut input = Decoder::new(&bytes);
     let read: Vec<_> = parts.iter().map(|_| input.payload_part().unwrap()).collect();
     for ((piece, within), part) in read.iter().zip(parts) {
-        assert_eq!(piece[within.clone()], shared[part.clone()]);
+        assert_eq!(bytes_of(piece)[within.clone()], bytes_of(&shared)[part.clone()]);
     }
     input.finish().unwrap();
     (bytes, read)
@@ -39,7 +64,57 @@ fn only_the_part_that_is_used_is_written() {
     let sizes = 1 + 40 + 3 + 3 + (1 + 20) + 1 + 2;
     assert_eq!(bytes.len(), sizes);
     assert_eq!((read[0].0.len(), &read[1].1, &read[3].1), (40, &(10..30), &(0..20)));
-    assert!(Arc::ptr_eq(&read[0].0, &read[1].0));
+    assert_eq!(read[0].0.address(), read[1].0.address());
+}
+
+#[test]
+fn large_payload_can_be_left_out_and_comes_back_as_the_same() {
+    let (large, small) = (payload(100), payload(20));
+    let value = vec![small.clone(), large.clone(), small.clone(), large.clone()];
+    let (bytes, kept) = to_bytes_keeping(&value, 50);
+    assert_eq!((bytes.len(), kept.len()), (1 + (1 + 20) + 1 + 1 + 1, 1));
+    let elsewhere = Payload::at_home(100, Arc::new(Gone));
+    let read: Vec<Payload> = from_bytes_keeping(&bytes, vec![elsewhere.clone()]).unwrap();
+    assert!(read[1].address() == elsewhere.address() && read[3].address() == elsewhere.address());
+    assert!(read[0] == small && read[0].address() == read[2].address());
+    assert!(from_bytes::<Vec<Payload>>(&bytes).is_err(), "without it they are nothing");
+    let too_much = vec![elsewhere.clone(), elsewhere];
+    assert!(from_bytes_keeping::<Vec<Payload>>(&bytes, too_much).is_err());
+}
+
+#[test]
+fn parts_of_payload_that_is_left_out_are_parts_of_all_of_it() {
+    let (shared, mut out) = (payload(100), Encoder::keeping(Vec::new(), 50));
+    [20..60, 50..90, 99..100].iter().for_each(|part| out.payload_part(&shared, part));
+    let (bytes, kept) = out.finish_keeping();
+    assert_eq!(bytes.len(), 3 + 3 + 2, "the last one is too small to refer to");
+    let mut input = Decoder::keeping(&bytes, kept);
+    for part in [20..60, 50..90] {
+        let (payload, found) = input.payload_part().unwrap();
+        assert!(payload.address() == shared.address() && found == part);
+    }
+    assert_eq!(bytes_of(&input.payload_part().unwrap().0)[..], [99]);
+    input.finish().unwrap();
+}
+
+#[test]
+fn a_value_whose_payload_is_lost_has_no_bytes() {
+    let lost = Payload::at_home(40, Arc::new(Gone));
+    let mut bytes = vec![1, 2];
+    append_to(&mut bytes, &vec![payload(3), lost.clone()]);
+    assert_eq!(bytes, [1, 2]);
+    assert!(from_bytes::<Vec<Payload>>(&to_bytes(&vec![lost.clone()])).is_err());
+    assert!(detached(&lost).is_none());
+}
+
+#[test]
+fn what_is_detached_is_equal_and_has_payload_of_its_own() {
+    let (large, small) = (payload(100), payload(5));
+    let value = vec![large.clone(), small, large.clone()];
+    let detached: Vec<Payload> = detached(&value).unwrap();
+    assert!(detached == value && detached[0].address() == detached[2].address());
+    assert!(detached[0].address() != large.address());
+    assert!(Arc::ptr_eq(&bytes_of(&detached[0]), &bytes_of(&large)), "the bytes are not copied");
 }
 
 #[test]

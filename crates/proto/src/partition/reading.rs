@@ -201,6 +201,7 @@ impl Partition {
         match found {
             ChunkBytes::Found(version, bytes, whole) => Answer::Bytes { request, version, bytes, whole },
             ChunkBytes::Expired => Answer::Expired { request },
+            ChunkBytes::Lost => self.elsewhere(),
         }
     }
 

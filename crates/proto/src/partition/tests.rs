@@ -173,7 +173,7 @@ fn a_write_waits_for_its_payload_though_its_keyspace_is_not_known_yet() {
 fn that_a_session_was_forgotten_elsewhere_ends_none_of_its_other_transactions() {
     let mut state = State::new(partition(0));
     let stage = |sequence| {
-        let bytes: Arc<[u8]> = [1; 4][..].into();
+        let bytes = [1; 4][..].into();
         let stage =
             Stage { id: id(sequence), decider: partition(1), payload: (0, 0), from: 0, bytes, part: 0..4 };
         Entry::Stage(Arc::new(stage))

@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, fmt::Debug, sync::Arc};
 use tyr_proto::{
     BlobName, ChunkName, ClassId, Configuration, Epoch, Extent, Freeze, Grant, HeadPlan, Incarnation,
     Keyspace, KeyspaceSeed, Layout, LeaseRequest, NodeId, Operation, OperationResult, Outcome,
-    PartitionCount, PartitionId, Placement, Plan, Refusal, Replica, ResultValue, RingVersion, Seen,
+    PartitionCount, PartitionId, Payload, Placement, Plan, Refusal, Replica, ResultValue, RingVersion, Seen,
     SessionId, Stage, Stand, State, Time, TransactionId, ZoneRule,
     cluster::{
         self, Address, ClassSettings, Cluster, ClusterId, Command, Identity, Position, Proposal, Zone,
@@ -191,8 +191,8 @@ fn operations() -> Vec<Operation> {
     vec![
         Operation::Create,
         Operation::Delete,
-        Operation::Write { offset: 1 << 40, bytes: payload(40) },
-        Operation::Append { bytes: payload(3) },
+        Operation::Write { offset: 1 << 40, bytes: payload(40).into() },
+        Operation::Append { bytes: payload(3).into() },
         Operation::Truncate { size: 300 },
         Operation::Transform { offset: 9, transform: Transform::add(Operand::U64(1)) },
         Operation::SetAttribute { name: "a".into(), value: Some(payload(2)) },
@@ -258,12 +258,12 @@ fn stops(plan: &Plan) -> Vec<Stop> {
 
 /// The second half of a payload.
 fn stage() -> Arc<Stage> {
-    let (id, decider, bytes) = (id(40), partition(2), payload(60));
+    let (id, decider, bytes) = (id(40), partition(2), payload(60).into());
     Arc::new(Stage { id, decider, payload: (1, 3), from: 300, bytes, part: 20..60 })
 }
 
 fn chunk_writes() -> Arc<ChunkWrites> {
-    let bytes = payload(100);
+    let bytes = Payload::from(payload(100));
     let operations = vec![
         ChunkOperation::Write { offset: 0, bytes: bytes.clone(), part: 30..60 },
         ChunkOperation::Write { offset: 64, bytes, part: 35..55 },
@@ -485,6 +485,7 @@ pub fn commands() -> Vec<Command> {
         Command::Restore(NodeId(3)),
         Command::Replace { old: NodeId(3), new: NodeId(300) },
         Command::Abandon(NodeId(3)),
+        Command::Lose { replica, shard: 1, shards: 4 },
     ]
 }
 
@@ -591,6 +592,7 @@ fn report() -> cluster::Report {
         live: 1 << 29,
         queue: 3,
         is_full: true,
+        has_failed: false,
         partitions: (0..).zip(roles).map(|(index, role)| held(index, role)).collect(),
     };
     Report {
@@ -638,6 +640,8 @@ pub fn cluster() -> Cluster {
     let evicted = Replica { node: NodeId(4), incarnation: Incarnation(4) };
     cluster.apply(Command::Evict(evicted)).unwrap();
     cluster.apply(Command::Replace { old: NodeId(3), new: NodeId(1) }).unwrap();
+    let lost = Replica { node: NodeId(2), incarnation: Incarnation(4) };
+    cluster.apply(Command::Lose { replica: lost, shard: 1, shards: 2 }).unwrap();
     cluster
 }
 

@@ -26,6 +26,8 @@ pub struct StoreProfile {
     pub log_size: u64,
     /// A partition's state is checkpointed after so many bytes.
     pub checkpoint_size: u64,
+    /// Payload of so many bytes is kept on disk only.
+    pub payload_min: usize,
     /// Starts of a node during which a write or sync of its disk fails, in parts per million.
     pub errors: u32,
     /// It fails within so many operations of the disk.
@@ -58,6 +60,7 @@ impl StorageProfile {
             errors: if fails { 300_000 } else { 0 },
             operations: 1 << (4 + random.below(10)),
             full: if fails && random.below(2) == 0 { 500_000 } else { 0 },
+            payload_min: [1, 16, 64, 4096][usize::try_from(random.below(4)).expect("below four")],
         };
         StorageProfile { shards, store: Some(store) }
     }
@@ -77,7 +80,8 @@ impl StoreProfile {
 
     /// How the journal is opened.
     pub fn journal(&self) -> tyr_node::Options {
-        tyr_node::Options { checkpoint_size: self.checkpoint_size }
+        let StoreProfile { checkpoint_size, payload_min, .. } = *self;
+        tyr_node::Options { checkpoint_size, payload_min }
     }
 }
 

@@ -490,7 +490,7 @@ impl World {
             let delay = self.delay();
             match (output, delay) {
                 (ClientOutput::Send(node, envelope), Some(delay)) => {
-                    if self.servers.contains_key(&node) {
+                    if let Some(envelope) = self.sent(envelope).filter(|_| self.servers.contains_key(&node)) {
                         let late_copies = self.profile.bounds.late_copies;
                         if late_copies > 0 && self.is_faulty && self.random.happens(late_copies) {
                             let delay = 1_000_000 + self.random.below(7_000_000);

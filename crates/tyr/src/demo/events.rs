@@ -76,6 +76,16 @@ impl Events {
         Ok(events)
     }
 
+    /// One event in so many, in their order.
+    pub fn one_in(mut self, number: usize) -> Self {
+        let mut row = 0;
+        self.events.retain(|_| {
+            row += 1;
+            (row - 1) % number.max(1) == 0
+        });
+        self
+    }
+
     /// How many there are.
     pub fn len(&self) -> usize {
         self.events.len()

@@ -23,6 +23,8 @@ pub struct Worker<'a> {
     pub data: &'a Path,
     /// Rows of a batch.
     pub batch_rows: usize,
+    /// What it writes.
+    pub share: Share,
     /// Threads that write.
     pub threads: usize,
 }
@@ -46,9 +48,34 @@ pub enum End {
     Finished,
 }
 
+/// A part of the batches of some of the events.
+#[derive(Clone, Copy)]
+pub struct Share {
+    /// One event in so many.
+    pub one_in: usize,
+    /// Which share of the batches,
+    pub share: usize,
+    /// of how many.
+    pub shares: usize,
+}
+
+impl Share {
+    /// All batches of all events.
+    pub const ALL: Share = Share { one_in: 1, share: 0, shares: 1 };
+}
+
+/// What is to become of a worker that has said something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Then {
+    /// It goes on.
+    GoOn,
+    /// It is killed.
+    Kill,
+}
+
 impl Worker<'_> {
-    /// Runs a worker until it has acknowledged so many batches, then kills it; or to its end.
-    pub fn run(&self, kill_after: Option<usize>, interrupt: &Interrupt) -> Result<Run> {
+    /// Runs a worker to its end. With each batch that it acknowledges, and how many those are, it is asked what is to become of it.
+    pub fn run(&self, interrupt: &Interrupt, mut then: impl FnMut(Batch, usize) -> Then) -> Result<Run> {
         let start = Instant::now();
         let mut child = Running(self.spawn()?);
         let pipe = child.0.stdout.take().expect("standard output is piped");
@@ -61,7 +88,7 @@ impl Worker<'_> {
                 return Err(Failure::Interrupted("the demonstration was interrupted".to_owned()));
             }
             // What it has said before it died counts, so the pipe is read to its end.
-            if kill_after.is_some_and(|count| acknowledged.len() >= count) && end == End::Finished {
+            if then(batch, acknowledged.len()) == Then::Kill && end == End::Finished {
                 child.kill()?;
                 end = End::Killed;
             }
@@ -84,6 +111,8 @@ impl Worker<'_> {
         command.arg("--store").arg(self.store).arg("--threads").arg(self.threads.to_string());
         command.args(["demo", "worker", "--data"]).arg(self.data);
         command.arg("--batch").arg(self.batch_rows.to_string());
+        let Share { one_in, share, shares } = self.share;
+        command.args(["--one-in", &one_in.to_string(), "--share", &share.to_string(), &shares.to_string()]);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().map_err(failed)
     }
 }

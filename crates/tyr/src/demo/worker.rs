@@ -20,16 +20,21 @@ use crate::{
     workers::work_on,
 };
 
-/// Writes what is missing.
-pub fn run(ledger: &Ledger, settings: &Settings, out: &mut Output) -> Result<()> {
+/// Writes what is missing of one of so many shares.
+pub fn run(
+    ledger: &Ledger,
+    (share, shares): (usize, usize),
+    settings: &Settings,
+    out: &mut Output,
+) -> Result<()> {
     with_store(settings, Create::Never, |store| {
-        let next = AtomicUsize::new(0);
+        let next = AtomicUsize::new(share);
         let (acknowledged, to_tell) = channel();
         thread::scope(|scope| {
             let working = scope.spawn(move || {
                 let threads = (0..settings.threads).map(|_| Ok(acknowledged.clone()));
                 work_on(settings.threads, threads, |acknowledged| {
-                    write_batches(ledger, store, &next, &acknowledged)
+                    write_batches(ledger, store, (&next, shares), &acknowledged)
                 })
             });
             // Ends when the last thread has dropped its sender.
@@ -48,12 +53,12 @@ pub fn run(ledger: &Ledger, settings: &Settings, out: &mut Output) -> Result<()>
 fn write_batches(
     ledger: &Ledger,
     store: &Store,
-    next: &AtomicUsize,
+    (next, step): (&AtomicUsize, usize),
     acknowledged: &Sender<Batch>,
 ) -> Result<()> {
     let keyspace = store.keyspace(KEYSPACE)?;
     loop {
-        let batch = next.fetch_add(1, Ordering::Relaxed);
+        let batch = next.fetch_add(step, Ordering::Relaxed);
         if batch >= ledger.batches() {
             return Ok(());
         }

@@ -32,14 +32,20 @@ fn the_demonstration_holds_what_it_claims() {
     write_data(&scratch);
     let arguments =
         ["demo", "--data", "data", "--tree", "tree", "--dir", "place", "--kills", "3", "--batch", "10"];
-    let run = scratch.run(arguments.into_iter().chain(["--json", "-j", "2"])).ok();
+    let cluster = ["--one-in", "20", "--json", "-j", "2"];
+    let run = scratch.run(arguments.into_iter().chain(cluster)).ok();
     let document = run.json();
     assert_documented("tyr demo", &document);
     assert_eq!((&document["passed"], &document["claims"]), (&true.into(), &document["hold"]), "{document}");
-    assert_eq!(document["steps"].as_array().map(Vec::len), Some(5));
+    assert_eq!(document["steps"].as_array().map(Vec::len), Some(8));
     let said = document.to_string();
     assert!(said.contains("3 of 3 workers were killed in the middle"), "{said}");
     assert!(said.contains(&format!("all {} rows", FLIGHTS + 3)), "{said}");
+    let on_the_cluster = (FLIGHTS + 3).div_ceil(20);
+    assert!(said.contains(&format!("all {on_the_cluster} rows")), "{said}");
+    for act in ["SIGKILL for node", "is started again", "joins", "is drained", "holds nothing and is off"] {
+        assert!(said.contains(act), "{act}: {said}");
+    }
     // The store is what the demonstration says it is.
     let stat = scratch.run(["--store", "place/store", "blob", "ls", "events/batch/"]).ok().text();
     assert_eq!(stat.lines().count(), FLIGHTS.div_ceil(10) + 1);
@@ -50,10 +56,11 @@ fn it_is_plain_in_a_pipe_and_does_not_touch_what_is_there() {
     let scratch = Scratch::new();
     write_data(&scratch);
     let arguments =
-        ["demo", "--data", "data", "--tree", "tree", "--kills", "0", "--batch", "100", "--dir", "place"];
-    let said = scratch.run(arguments).ok().text();
+        ["demo", "--data", "data", "--tree", "tree", "--kills", "0", "--batch", "100", "--one-in", "0"];
+    let arguments = arguments.into_iter().chain(["--dir", "place"]).collect::<Vec<_>>();
+    let said = scratch.run(&arguments).ok().text();
     assert!(said.contains("[ok]") && !said.contains("[FAILED]") && !said.contains('✓'), "{said}");
-    scratch.run(arguments).fails(1, "must not exist yet");
+    scratch.run(&arguments).fails(1, "must not exist yet");
 }
 
 #[test]

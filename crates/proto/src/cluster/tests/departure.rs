@@ -87,3 +87,33 @@ fn nothing_is_lost_by_abandoning_a_node_whose_data_others_have() {
     plan(&mut cluster);
     accept(&mut cluster, Command::Leave(NodeId(3)));
 }
+
+#[test]
+fn what_a_shard_of_a_node_has_lost_others_hold_until_the_node_starts_again() {
+    let settings = ClassSettings { partitions: 2, ..settings(3, Durability::Disk) };
+    let mut cluster = cluster(3, settings);
+    let other = PartitionId { class: CLASS, index: 1 };
+    let lose = Command::Lose { replica: replica(1, 1), shard: 0, shards: 2 };
+    assert!(cluster.is_news(&lose));
+    let (floor, before) = (held(&cluster).floor, cluster.partition(other).cloned());
+    accept(&mut cluster, lose.clone());
+    assert!(!cluster.is_news(&lose));
+    assert_eq!(held(&cluster).replicas, vec![replica(2, 1), replica(3, 1)]);
+    assert!(held(&cluster).floor > floor, "a primary that failed has handed nothing over");
+    assert_eq!(cluster.partition(other).cloned(), before, "the other shard goes on");
+    plan(&mut cluster);
+    assert!(held(&cluster).learners.is_empty(), "it is given nothing that it cannot keep");
+    for lost in [2, 3] {
+        accept(&mut cluster, Command::Lose { replica: replica(lost, 1), shard: 0, shards: 2 });
+    }
+    assert!(held(&cluster).replicas.is_empty());
+    accept(&mut cluster, start(2, 2));
+    assert!(held(&cluster).replicas.is_empty(), "it has not all that was acknowledged");
+    accept(&mut cluster, start(3, 2));
+    assert_eq!(held(&cluster).replicas, vec![replica(3, 2)]);
+    assert_eq!(cluster.apply(lose), Ok(Answer::Done(cluster.version())));
+    accept(&mut cluster, start(1, 2));
+    let stale = Command::Lose { replica: replica(1, 1), shard: 0, shards: 2 };
+    assert_eq!(cluster.apply(stale), Err(Refusal::Stale));
+    assert!(held(&cluster).learners.contains(&replica(1, 2)), "it may have it again");
+}

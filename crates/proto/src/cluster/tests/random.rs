@@ -22,6 +22,7 @@ enum Act {
     Restore(u32),
     Replace(u32, u32),
     Abandon(u32),
+    Lose(u32, u32),
     Leave(u32),
     Remove(u32, usize),
     Complete(u32),
@@ -45,6 +46,7 @@ fn act() -> impl Strategy<Value = Act> {
         1 => node.clone().prop_map(Act::Restore),
         1 => (node.clone(), node.clone()).prop_map(|(old, new)| Act::Replace(old, new)),
         1 => node.clone().prop_map(Act::Abandon),
+        1 => (node.clone(), 0..3_u32).prop_map(|(node, shard)| Act::Lose(node, shard)),
         1 => node.clone().prop_map(Act::Leave),
         3 => (partition.clone(), 0..3_usize).prop_map(|(p, which)| Act::Remove(p, which)),
         8 => partition.clone().prop_map(Act::Complete),
@@ -105,6 +107,7 @@ fn command(cluster: &Cluster, act: &Act) -> Option<Command> {
         Act::Restore(node) => Command::Restore(NodeId(node)),
         Act::Replace(old, new) => Command::Replace { old: NodeId(old), new: NodeId(new) },
         Act::Abandon(node) => Command::Abandon(NodeId(node)),
+        Act::Lose(node, shard) => Command::Lose { replica: incarnation(node), shard, shards: 2 },
         Act::Leave(node) => Command::Leave(NodeId(node)),
         Act::Remove(p, which) => {
             let now = configuration(p);
@@ -147,6 +150,8 @@ fn command(cluster: &Cluster, act: &Act) -> Option<Command> {
 struct Audit {
     released: BTreeMap<(PartitionId, Epoch, Replica), Option<Replica>>,
     reported: BTreeSet<(PartitionId, Epoch, Replica)>,
+    /// By the remainder of the partitions.
+    lost: BTreeSet<(u32, Replica)>,
 }
 
 impl Audit {
@@ -157,6 +162,9 @@ impl Audit {
             }
             Command::LearnerComplete { partition, epoch, learner, .. } => {
                 self.reported.insert((partition, epoch, learner));
+            }
+            Command::Lose { replica, shard, .. } => {
+                self.lost.insert((shard, replica));
             }
             _ => {}
         }
@@ -189,7 +197,8 @@ impl Audit {
         for replica in &then.replicas {
             let demoted = then.primary() == Some(*replica) && now.primary() != Some(*replica);
             let removed = !now.replicas.contains(replica);
-            let is_over = !after.is_present(*replica) || released(*replica).is_some();
+            let is_lost = self.lost.contains(&(id.index % 2, *replica));
+            let is_over = is_lost || !after.is_present(*replica) || released(*replica).is_some();
             assert!(is_over || !(demoted || removed), "{id}: {replica:?} lost a role that it still has");
         }
         for replica in &now.replicas {

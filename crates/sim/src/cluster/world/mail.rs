@@ -3,7 +3,7 @@
 use tyr_proto::{
     NodeId, SessionId, Time,
     cluster::{Fact, Request, Response},
-    encoding::{Decode, Encode, from_bytes, to_bytes},
+    encoding::{Decode, Encode, detached, from_bytes, to_bytes},
     message::Envelope,
 };
 
@@ -61,6 +61,11 @@ impl World {
         sent
     }
 
+    /// What is sent does not share payload with its sender, which may keep it on a disk of its own. None if it cannot be read there.
+    pub(super) fn sent(&self, envelope: Envelope) -> Option<Envelope> {
+        if self.profile.storage.store.is_some() { detached(&envelope) } else { Some(envelope) }
+    }
+
     /// How long a message takes; `None` if it is lost.
     pub(super) fn delay(&mut self) -> Option<u64> {
         let (least, usual, slow) = self.profile.delay;
@@ -79,6 +84,7 @@ impl World {
         if !self.servers.contains_key(&to) || (self.is_faulty && self.is_cut(from, to)) {
             return;
         }
+        let Some(envelope) = self.sent(envelope) else { return };
         if self.is_faulty
             && self.random.happens(self.profile.duplication)
             && let Some(delay) = self.delay()
