@@ -2,9 +2,8 @@
 //!
 //! A log entry is a blob, a checkpoint of a partition's state is another, taken when what was logged since weighs as much as it, and every
 //! payload that is not small is one that they refer to, so that it is written once, stays where compaction puts it, and need not be in
-//! memory ([`shelf`]). What is taken from the protocol is queued in order, and committed by
-//! transactions of the store, each of which holds as much as there is: so entries of all partitions share a sync, and a crash leaves a
-//! part of that order from its beginning.
+//! memory. What is taken from the protocol is queued in order, and committed by transactions of the store, each of which holds as much as there
+//! is: so entries of all partitions share a sync, and a crash leaves a part of that order from its beginning.
 //!
 //! Invariants: an entry is told to be stored only when the transaction that holds it is durable, with all before it. What a restart
 //! finds is what the protocol had at some point of that order. After a failed write nothing is told any more. A device that is full is no

@@ -16,7 +16,7 @@ use crate::{
 ///
 /// A write makes a new version that shares the payload of its parent and all leaves that it does not touch, so that it costs its own
 /// bytes and one leaf. Small extents that lie beside one another are joined while that is cheap, and a leaf of very small ones is melted
-/// into one extent, so that a chunk has no more of them than its size and [`LEAF_MAX`] in every [`MELTED_MAX`] bytes justify.
+/// into one extent, so that a chunk has no more of them than its size justifies.
 #[derive(Clone, Default)]
 pub struct Content {
     /// Some extents each, at least one and at most [`LEAF_MAX`].
