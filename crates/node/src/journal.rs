@@ -158,6 +158,7 @@ impl Journal {
         tail.last = index;
         let (bytes, kept) = self.encode(partition, epoch.0.to_le_bytes().to_vec(), entry);
         let payload_weight = kept / PAYLOAD_LIGHTNESS;
+        self.open_batch();
         let batch = self.queue.back_mut().expect("opened above");
         let tail = self.tails.get_mut(&partition).expect("there since above");
         tail.weight += bytes.len() as u64 + payload_weight + ENTRY_WEIGHT;
@@ -172,10 +173,12 @@ impl Journal {
     /// Also returns how many bytes that is.
     fn encode(&mut self, partition: PartitionId, mut bytes: Vec<u8>, value: &impl Encode) -> (Vec<u8>, u64) {
         let (body, kept) = to_bytes_keeping(value, self.options.payload_min);
-        let batch = self.queue.back_mut().expect("opened by the caller");
-        let tail = self.tails.entry(partition).or_default();
         let (mut list, mut size) = (Vec::new(), 0);
         for payload in kept {
+            // It may be durable before what refers to it, so that a batch is no larger than it has to be.
+            self.open_batch();
+            let batch = self.queue.back_mut().expect("opened above");
+            let tail = self.tails.entry(partition).or_default();
             let number = self.shelf.number(partition, &payload).or_else(|| {
                 let number = tail.next_payload;
                 // What cannot be read here has failed where it is kept.
@@ -241,12 +244,9 @@ impl Journal {
         self.due.remove(&partition);
         self.open_batch();
         let (bytes, _) = self.encode(partition, Vec::new(), state);
+        self.open_batch();
         let batch = self.queue.back_mut().expect("opened above");
         let tail = self.tails.entry(partition).or_default();
-        self.shelf
-            .take_dead(partition)
-            .into_iter()
-            .for_each(|number| batch.delete(keys::payload(partition, number)));
         (last + 1..=tail.last).for_each(|index| batch.delete(keys::entry(partition, index)));
         batch.put(keys::base(partition), base.encode());
         let checkpoint_weight = bytes.len() as u64;
@@ -257,6 +257,10 @@ impl Journal {
             batch.replaced.push((partition, replaced));
         }
         *tail = Tail { base, last, weight: 0, checkpoint_weight, ..*tail };
+        for number in self.shelf.take_dead(partition) {
+            self.open_batch();
+            self.queue.back_mut().expect("opened above").delete(keys::payload(partition, number));
+        }
     }
 
     /// Deletes some of what checkpoints have replaced: more than has been logged since the last time, and not all at once. It goes

@@ -480,3 +480,19 @@ fn payload_that_cannot_be_read_stops_the_journal_before_anything_is_said() {
     let error = bench.journal.submit().expect_err("failed");
     assert!(error.to_string().contains("payload 0 of partition"), "{error}");
 }
+
+#[test]
+fn a_state_with_more_payload_than_a_segment_holds_is_installed() {
+    let disk = SimDisk::new(20);
+    let mut bench = Bench::new(&disk, 1 << 20);
+    (1..=400).for_each(|sequence| {
+        bench.state.apply(sequence, Epoch(1), &stage(sequence, payload(sequence)));
+    });
+    let (index, epochs) = (400, vec![(Epoch(1), 400)]);
+    bench.log = Log::after(index, epochs.clone());
+    let state = Arc::new(bench.state.clone());
+    bench.take(Output::Install { partition: P, index, epochs, state });
+    bench.settle().expect("durable");
+    let expected = content(&bench.partition());
+    assert_eq!(content_on(&disk.crash(CrashMode::LoseAll)), expected);
+}
