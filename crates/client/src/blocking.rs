@@ -10,7 +10,7 @@ use tyr_embed::{
     Operand, Outcome, Result, Slot, Stat, Stats, Transform,
 };
 
-use crate::KeyspaceSummary;
+use crate::{KeyspaceSummary, Reads};
 
 /// See [`crate::OpenOptions`].
 #[derive(Clone)]
@@ -58,6 +58,16 @@ impl OpenOptions {
         OpenOptions(self.0.io(mode))
     }
 
+    /// See [`crate::OpenOptions::without_files`].
+    pub fn without_files(self) -> Self {
+        OpenOptions(self.0.without_files())
+    }
+
+    /// See [`crate::OpenOptions::zone`].
+    pub fn zone(self, zone: &str) -> Self {
+        OpenOptions(self.0.zone(zone))
+    }
+
     /// See [`crate::OpenOptions::rebuild_index`].
     pub fn rebuild_index(self) -> Self {
         OpenOptions(self.0.rebuild_index())
@@ -87,6 +97,11 @@ impl Store {
     /// See [`crate::Store::is_cluster`].
     pub fn is_cluster(&self) -> bool {
         self.0.is_cluster()
+    }
+
+    /// See [`crate::Store::reads`].
+    pub fn reads(&self) -> Reads {
+        self.0.reads()
     }
 
     /// See [`crate::Store::create_keyspace`].

@@ -37,6 +37,7 @@ pub mod payload;
 mod placement;
 mod ring;
 mod router;
+mod spot;
 mod stages;
 mod state;
 mod transaction;
@@ -67,6 +68,7 @@ pub use ring::{
     plan_ring,
 };
 pub use router::{Output, Router};
+pub use spot::{FileName, SPOT_BLOCK, SPOT_MIN, Spot, Stretch};
 pub use stages::{Stage, Stages};
 pub use state::{Record, State};
 pub use transaction::{

@@ -338,7 +338,11 @@ impl Router {
     fn serves(&self, id: PartitionId, message: &Message) -> bool {
         let Some(partition) = self.partitions.get(&id) else { return false };
         match message {
-            Message::Look { .. } | Message::Read { .. } | Message::Scan { .. } | Message::Pin { .. } => true,
+            Message::Look { .. }
+            | Message::Read { .. }
+            | Message::Locate { .. }
+            | Message::Scan { .. }
+            | Message::Pin { .. } => true,
             _ => partition.is_established(),
         }
     }
@@ -358,6 +362,9 @@ fn deliver(partition: &mut Partition, cx: &mut Context, message: Message) {
         Message::Freeze { freeze, stands } => partition.handle_freeze(cx, freeze, stands),
         Message::Frozen { request, stand, point } => partition.handle_frozen(cx, request, stand, point),
         Message::Read { request, chunk, range, at } => partition.handle_read(cx, request, chunk, range, at),
+        Message::Locate { request, chunk, range, at } => {
+            partition.handle_locate(cx, request, chunk, range, at)
+        }
         Message::Scan { request, after, inclusive, limit } => {
             partition.handle_scan(cx, request, after, inclusive, limit);
         }
@@ -425,6 +432,7 @@ impl Message {
             Message::Look { request, .. }
             | Message::Pin { request, .. }
             | Message::Read { request, .. }
+            | Message::Locate { request, .. }
             | Message::Scan { request, .. } => Some(request.session),
             _ => None,
         }

@@ -14,6 +14,7 @@ mod asking;
 mod card;
 mod event;
 mod figures;
+mod hatch;
 mod histogram;
 mod http;
 mod join;

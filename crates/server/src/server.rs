@@ -17,7 +17,7 @@ use tokio::{
     time::timeout,
 };
 use tyr_manager::{Gossip, Peer};
-use tyr_net::{Address, Listener};
+use tyr_net::{Address, Hatch, HatchOwner, Listener};
 use tyr_node::{Journal, Member, Notice, Restored, Shard, Start};
 use tyr_proto::{
     ClassId, Incarnation, Keyspaces, NodeId, Replica, RingVersion, ShardId,
@@ -32,6 +32,7 @@ use crate::{
     alarm::Alarm,
     card::{Card, Keeper},
     event::{Events, Heard, Told},
+    hatch::Shown,
     http,
     join::{greet, join},
     label::{Label, Part},
@@ -330,10 +331,11 @@ impl Starting {
         };
         let (reception, listener, limits) = (self.reception, self.listener, self.settings.limits);
         let slow_after = micros(self.settings.slow);
-        let mut shards = Vec::new();
+        let (mut shards, mut stores) = (Vec::new(), Vec::new());
         let ids = ShardId::all(self.settings.shards);
         for (((place, id), target), inbox) in (0..).zip(ids).zip(self.targets).zip(self.inboxes) {
             let (journal, found) = Journal::open(target.store.clone(), id, tyr_node::Options::default())?;
+            stores.push((journal.number(), Arc::downgrade(&target.store), target.directory.clone()));
             let found = found.into_iter().map(|restored: Restored| restored.into_partition(me));
             let mut shard = Shard::new(id, me, Arc::new(Keyspaces::new()), found);
             shard.set_limits(limits);
@@ -342,9 +344,12 @@ impl Starting {
             let runner = Runner { shard, journal, target, inbox, mailboxes, events, links, slow_after };
             shards.push(runner.start(place)?);
         }
+        let shown = Shown { stores, reception: reception.clone() };
+        let owner = HatchOwner { cluster: card.cluster.0, node: card.node.0 };
+        let hatch = shown.open(self.settings.directory.join(HATCH), owner);
         let (gives_up, gave_up) = oneshot::channel();
         tokio::spawn(membership.run(told, gives_up));
-        Ok(Running { reception, listener, gave_up, shards })
+        Ok(Running { reception, listener, _hatch: hatch, gave_up, shards })
     }
 }
 
@@ -352,6 +357,7 @@ impl Starting {
 struct Running {
     reception: Arc<Reception>,
     listener: Listener,
+    _hatch: Option<Hatch>,
     /// The membership has given up the lease.
     gave_up: oneshot::Receiver<()>,
     shards: Vec<JoinHandle<Result<()>>>,
@@ -491,6 +497,8 @@ fn micros(duration: Duration) -> u64 {
 const FOUNDER: NodeId = NodeId(1);
 /// The directory of the cluster manager's journal.
 const MANAGER: &str = "manager";
+/// The socket in a node's directory at which it hands files to readers on its host.
+const HATCH: &str = "hatch";
 /// Threads for connections, the cluster manager, and gossip.
 const WORKERS: usize = 2;
 const PAUSE: Duration = Duration::from_millis(20);

@@ -51,7 +51,7 @@ pub(crate) const OUTCOMES: [&str; 10] = [
 ];
 
 /// What readers ask.
-pub(crate) const READS: [&str; 4] = ["look", "read", "scan", "freeze"];
+pub(crate) const READS: [&str; 5] = ["look", "read", "scan", "freeze", "locate"];
 
 fn index_of(outcome: Outcome) -> usize {
     match outcome {
@@ -127,7 +127,10 @@ impl Worker {
             {
                 self.transactions.entry(plan.id).or_insert(now);
             }
-            Message::Look { request, .. } | Message::Read { request, .. } | Message::Scan { request, .. }
+            Message::Look { request, .. }
+            | Message::Read { request, .. }
+            | Message::Locate { request, .. }
+            | Message::Scan { request, .. }
                 if self.requests.len() < OPEN_MAX =>
             {
                 self.requests.entry(*request).or_insert(now);
@@ -155,6 +158,7 @@ impl Worker {
                 self.read(now, *request, 1);
             }
             Answer::Names { request, .. } => self.read(now, *request, 2),
+            Answer::Located { request, .. } => self.read(now, *request, 4),
             Answer::Frozen { request, .. } => self.read(now, *request, 3),
             Answer::Expired { request } => {
                 self.work.expired += 1;
@@ -242,6 +246,7 @@ fn subject(message: &Message) -> (&'static str, Option<String>) {
         Message::Look { request: id, .. } => ("look", request(id)),
         Message::Pin { request: id, .. } => ("pin", request(id)),
         Message::Read { request: id, .. } => ("read", request(id)),
+        Message::Locate { request: id, .. } => ("locate", request(id)),
         Message::Freeze { freeze, .. } => ("freeze", request(&freeze.request)),
         Message::Frozen { request: id, .. } => ("frozen", request(id)),
         Message::Scan { request: id, .. } => ("scan", request(id)),

@@ -41,6 +41,7 @@ mod recovery;
 mod relocate;
 mod scan;
 mod segment;
+mod shown;
 mod stats;
 mod store;
 #[cfg(test)]
@@ -54,7 +55,8 @@ pub use miss::{Miss, Wait};
 pub use options::{Create, Options, SEGMENT_SIZE_MAX, SEGMENT_SIZE_MIN};
 pub use payload::{PAYLOAD_SIZE_MAX, Payload};
 pub use pin::Pin;
+pub use shown::{ShownSegment, Stored};
 pub use stats::Stats;
 pub use store::Store;
 pub use transact::{BlobChange, Refused, Stop, Ticket, Writer};
-pub use tyr_wire::{entry::Head, record::Existence};
+pub use tyr_wire::{entry::Head, extent::SegmentId, record::Existence};

@@ -3,13 +3,14 @@
 //! A segment is prepared ahead (space reserved; for a log of small batches also written over once, since a small durable write into
 //! blocks that were written before is up to twice as fast), filled from front to back, later emptied by compaction, and recycled: renamed
 //! to a new id within its kind, so that a keyspace's bytes never end up in another's file. Ids are never used twice.
+//! One that was shown to readers outside of the store is removed instead: they may still have the file open.
 //! A segment is emptied for good only when a manifest without it is durable.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     sync::{
         Arc,
-        atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering},
     },
 };
 
@@ -42,6 +43,8 @@ pub struct Segment {
     first_sequence: AtomicU64,
     /// How many [`SegmentHold`]s there are.
     holds: AtomicUsize,
+    /// Whether somebody else may have opened the file.
+    is_shown: AtomicBool,
 }
 
 /// Keeps a segment from being collected although nothing in it may be live yet.
@@ -117,6 +120,7 @@ impl Segment {
             written: AtomicU64::new(filled),
             first_sequence: AtomicU64::new(0),
             holds: AtomicUsize::new(0),
+            is_shown: AtomicBool::new(false),
         }
     }
 
@@ -148,6 +152,15 @@ impl Segment {
     /// Whether somebody keeps it from being collected.
     pub fn is_held(&self) -> bool {
         self.holds.load(Ordering::Acquire) > 0
+    }
+
+    /// Somebody outside of the store opens the file: it is not recycled from here on.
+    pub fn show(&self) {
+        self.is_shown.store(true, Ordering::Release);
+    }
+
+    fn is_shown(&self) -> bool {
+        self.is_shown.load(Ordering::Acquire)
     }
 
     /// Of a log segment: the sequence of its first frame.
@@ -347,7 +360,7 @@ impl Segments {
         pool.emptied.extend(ids.iter().filter_map(|id| table.remove(id)));
     }
 
-    /// Gives emptied files beyond `keep` of each kind back to the file system, and those of dropped keyspaces all.
+    /// Gives emptied files beyond `keep` of each kind back to the file system, and those of dropped keyspaces and those that were shown all.
     pub fn trim(&self, keep: usize, is_live: impl Fn(KeyspaceId) -> bool) -> Result<()> {
         let dropped = |kind| matches!(kind, SegmentKind::Bulk(keyspace) if !is_live(keyspace));
         let mut names = Vec::new();
@@ -358,7 +371,7 @@ impl Segments {
             pool.emptied.retain(|segment| {
                 let count = kept.entry(segment.kind).or_default();
                 *count += 1;
-                let keep = *count <= keep && !dropped(segment.kind);
+                let keep = *count <= keep && !dropped(segment.kind) && !segment.is_shown();
                 if !keep {
                     names.push(segment.name());
                 }
@@ -421,12 +434,11 @@ impl Pool {
         self.next = self.next.max(SegmentId(id.0 + 1));
     }
 
-    /// An emptied file of the kind that nobody reads any more.
+    /// An emptied file of the kind that nobody reads any more, nor ever did outside of the store.
     fn take_recyclable(&mut self, kind: SegmentKind) -> Option<Arc<Segment>> {
-        let position = self
-            .emptied
-            .iter()
-            .position(|segment| segment.kind == kind && Arc::strong_count(segment) == 1)?;
+        let position = self.emptied.iter().position(|segment| {
+            segment.kind == kind && Arc::strong_count(segment) == 1 && !segment.is_shown()
+        })?;
         Some(self.emptied.swap_remove(position))
     }
 }

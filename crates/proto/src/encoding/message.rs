@@ -26,6 +26,7 @@ layout!(enum Message {
     6 => Scan { request, after, inclusive, limit },
     7 => Freeze { freeze, stands },
     8 => Frozen { request, stand, point },
+    9 => Locate { request, chunk, range, at },
     16 => Stage(stage),
     17 => KeepStages { id },
 
@@ -71,6 +72,7 @@ layout!(enum Answer {
     5 => MarkNoted { partition, answered },
     6 => Elsewhere { partition, configuration },
     7 => Frozen { request, point, partition, blobs },
+    8 => Located { request, version, stretches, whole },
     16 => Staged { id, payload, from },
     17 => Unstaged { id, refusal },
 });
@@ -83,7 +85,10 @@ layout!(struct Looked { creation, size, attributes, written });
 fn is_sound(message: &Message) -> Result<(), Malformed> {
     let is_index = |index: u64| ensure(index <= Number::MAX.index(), "an index is out of bounds");
     match message {
-        Message::Read { range, .. } | Message::Fetch { range, .. } | Message::Fetched { range, .. } => {
+        Message::Read { range, .. }
+        | Message::Locate { range, .. }
+        | Message::Fetch { range, .. }
+        | Message::Fetched { range, .. } => {
             ensure(range.end <= CHUNK_SIZE_MAX, "a chunk is read past its end")?;
             ensure(range.end - range.start <= READ_SIZE_MAX, "too much is read at once")
         }
