@@ -99,6 +99,11 @@ impl Store {
         self.0.is_cluster()
     }
 
+    /// See [`crate::Store::within`].
+    pub fn within(&self, deadline: Duration) -> Store {
+        Store(self.0.within(deadline))
+    }
+
     /// See [`crate::Store::reads`].
     pub fn reads(&self) -> Reads {
         self.0.reads()
@@ -183,6 +188,11 @@ impl Store {
 pub struct Keyspace(crate::Keyspace);
 
 impl Keyspace {
+    /// See [`crate::Keyspace::within`].
+    pub fn within(&self, deadline: Duration) -> Keyspace {
+        Keyspace(self.0.within(deadline))
+    }
+
     /// See [`crate::Keyspace::name`].
     pub fn name(&self) -> &str {
         self.0.name()

@@ -50,7 +50,7 @@ pub struct Core {
     calls: mpsc::UnboundedSender<Call>,
     pub(crate) catalog: Arc<Catalog>,
     pub(crate) counts: Arc<Counts>,
-    handles: AtomicU64,
+    handles: Arc<AtomicU64>,
     patience: Duration,
 }
 
@@ -74,6 +74,22 @@ pub struct Reaching {
 }
 
 impl Core {
+    /// The same with another patience.
+    fn within(&self, patience: Duration) -> Arc<Core> {
+        Arc::new(Core {
+            calls: self.calls.clone(),
+            catalog: self.catalog.clone(),
+            counts: self.counts.clone(),
+            handles: self.handles.clone(),
+            patience,
+        })
+    }
+
+    /// Whether two are of one client.
+    pub fn is(&self, other: &Core) -> bool {
+        Arc::ptr_eq(&self.handles, &other.handles)
+    }
+
     /// Names something new.
     pub fn handle(&self) -> Handle {
         Handle(self.handles.fetch_add(1, Ordering::Relaxed))
@@ -136,7 +152,6 @@ impl Cluster {
             reads_files,
             counts: counts.clone(),
             session: random(),
-            patience,
             catalog: catalog.clone(),
             calls: heard,
         };
@@ -144,11 +159,16 @@ impl Cluster {
             .name("tyr-client".into())
             .spawn(move || drive(beginning))
             .map_err(|error| Error::unavailable(format!("cannot start a thread: {error}")))?;
-        let core = Core { calls, catalog, counts, handles: AtomicU64::new(1), patience };
+        let core = Core { calls, catalog, counts, handles: Arc::new(AtomicU64::new(1)), patience };
         let until = Instant::now() + connect_max.min(PATIENCE_MAX);
         let connected = core.ask(|reply| Call::Refresh { until, reply });
         connected.await.map_err(|error| error.context("the cluster cannot be reached"))?;
         Ok(Cluster { core: Arc::new(core) })
+    }
+
+    /// See [`crate::Store::within`].
+    pub fn within(&self, patience: Duration) -> Cluster {
+        Cluster { core: self.core.within(patience) }
     }
 
     /// Creates a keyspace.

@@ -54,7 +54,6 @@ use seats::{Seat, Wants};
 pub struct Driver {
     client: Client,
     began: Instant,
-    patience: Duration,
     catalog: Arc<Catalog>,
     links: Links,
     manager: Manager,
@@ -103,8 +102,6 @@ pub struct Beginning {
     pub counts: Arc<Counts>,
     /// The client's session: a random number that is not 0.
     pub session: u64,
-    /// How long a call waits that nobody said it of.
-    pub patience: Duration,
     /// What all handles know of keyspaces.
     pub catalog: Arc<Catalog>,
     /// What the handles ask.
@@ -167,8 +164,7 @@ const CLOSE_MAX: Duration = Duration::from_secs(5);
 impl Driver {
     /// A driver that has dialed the addresses, in the runtime that this is called in.
     pub fn new(beginning: Beginning) -> Self {
-        let Beginning { seeds, tls, zone, reads_files, counts, session, patience, catalog, calls } =
-            beginning;
+        let Beginning { seeds, tls, zone, reads_files, counts, session, catalog, calls } = beginning;
         let (teller, heard) = unbounded_channel();
         let (hatches, shown) = Hatches::new();
         let mut links =
@@ -182,7 +178,6 @@ impl Driver {
         Driver {
             client: Client::new(SessionId(session), catalog.placed()),
             began: now,
-            patience,
             catalog,
             links,
             manager,
@@ -411,10 +406,10 @@ impl Driver {
     }
 
     fn settle_seat(&mut self, of: Handle) {
-        let (now, patience) = (self.now(), self.patience);
+        let now = self.now();
         let Some(seat) = self.seats.get_mut(&of) else { return };
         let links = &self.links;
-        seat.settle(&mut self.client, now, patience, || links.troubles());
+        seat.settle(&mut self.client, now, || links.troubles());
         if seat.is_over() {
             self.seats.remove(&of);
         }
@@ -519,6 +514,7 @@ impl Driver {
             (What::Opened(_) | What::Closed(_), origin) => {
                 if let Origin::Node(node) = origin {
                     self.note_reach(now, node);
+                    self.seek_hatches(now);
                 }
                 if !self.is_in_touch() {
                     self.manager.want_ring();
@@ -533,6 +529,15 @@ impl Driver {
     /// Whether it has learned everything once, and can reach a member.
     fn is_in_touch(&self) -> bool {
         self.whole > RingVersion(0) && self.links.reaches_a_member()
+    }
+
+    /// Asks nodes whose hatch is not open where it is: it may be about to be.
+    fn seek_hatches(&mut self, now: Time) {
+        for node in self.hatches.take_due(now).into_iter().filter(|_| self.reads_files) {
+            if self.links.reaches(node) {
+                self.links.ask(Origin::Node(node), HATCH_QUESTION, &Request::Hatch);
+            }
+        }
     }
 
     /// A node says where it hands its files to readers: on this host, if it is there and it is the node's.
@@ -554,7 +559,8 @@ impl Driver {
         }
         match heard.what {
             hatches::What::Opened | hatches::What::Closed => {
-                self.nearness.set_here(node, self.hatches.is_open(node));
+                let is_here = matches!(self.members.get(&node), Some(Address::Unix(_)));
+                self.nearness.set_here(node, is_here || self.hatches.is_open(node));
                 self.show_rank(now, node);
             }
             hatches::What::File(..) => {}
@@ -604,8 +610,7 @@ impl Driver {
         self.nearness.set_open(node, is_open);
         self.show_rank(now, node);
         match is_open {
-            true if self.reads_files => self.links.ask(Origin::Node(node), HATCH_QUESTION, &Request::Hatch),
-            true => {}
+            true => self.hatches.seek(now, node),
             false => {
                 self.client.handle_unreachable(now, node);
                 self.flush(None);
@@ -653,7 +658,8 @@ impl Driver {
                     // Whatever it is: that text parses as an address is the type's promise.
                     let Ok(address) = member.address.as_str().parse();
                     self.nearness.set_member(node, member.zone);
-                    self.nearness.set_here(node, matches!(address, Address::Unix(_)));
+                    let is_here = matches!(address, Address::Unix(_)) || self.hatches.is_open(node);
+                    self.nearness.set_here(node, is_here);
                     self.members.insert(node, address);
                 }
                 Fact::Partition(id, configuration, _) => self.client.handle_configuration(id, configuration),
@@ -687,7 +693,7 @@ impl Driver {
     }
 
     fn handle_event(&mut self, mut event: Event) {
-        let (now, patience) = (self.now(), self.patience);
+        let now = self.now();
         let catalog = &self.catalog;
         let exists = |blob: &BlobName| catalog.exists(blob.keyspace);
         match &event {
@@ -695,7 +701,7 @@ impl Driver {
                 return;
             }
             Event::Unknown(id) => {
-                let unknown = words::unknown(patience, &self.links.troubles());
+                let unknown = words::unknown(&self.links.troubles());
                 if self.applies.lose(&mut self.client, now, *id, unknown, false) {
                     return;
                 }
@@ -706,7 +712,8 @@ impl Driver {
                 return;
             }
             Event::Looked(request, ..) | Event::Bytes(request, ..) | Event::Expired(request) => {
-                return self.handle_read(*request, &event);
+                let request = *request;
+                return self.handle_read(request, &mut event);
             }
             Event::Frozen(request, _) if self.freezes.contains_key(request) => return self.freeze(event),
             Event::Frozen(..) => {
@@ -725,7 +732,8 @@ impl Driver {
         }
         let client = &mut self.client;
         let mut seats = self.seats.iter_mut();
-        let told = seats.find_map(|(of, seat)| seat.transaction.handle(client, now, &event).then_some(*of));
+        let told =
+            seats.find_map(|(of, seat)| seat.transaction.handle(client, now, &mut event).then_some(*of));
         if let Some(of) = told {
             self.flush(Some(Owner::Seat(of)));
             self.settle_seat(of);
@@ -734,7 +742,7 @@ impl Driver {
         }
     }
 
-    fn handle_read(&mut self, request: RequestId, event: &Event) {
+    fn handle_read(&mut self, request: RequestId, event: &mut Event) {
         let now = self.now();
         match self.owners.remove(&request) {
             Some(Owner::Seat(of)) => {
@@ -754,7 +762,7 @@ impl Driver {
     }
 
     /// Something that was asked for when nobody knew yet whom to ask.
-    fn handle_unowned(&mut self, event: &Event) {
+    fn handle_unowned(&mut self, event: &mut Event) {
         let now = self.now();
         let client = &mut self.client;
         let mut seats = self.seats.iter_mut();
@@ -805,6 +813,7 @@ impl Driver {
         if self.next_check <= at {
             self.next_check = at + CHECK_EVERY;
             self.hatches.tidy(now);
+            self.seek_hatches(now);
             let client = &self.client;
             self.plain.retain(|request| client.waits_for(*request));
             self.give_up(at);
@@ -814,15 +823,15 @@ impl Driver {
     /// Answers all that have waited too long, and forgets what nobody waits for.
     fn give_up(&mut self, at: Instant) {
         let now = self.time(at);
-        let (links, patience) = (&self.links, self.patience);
+        let links = &self.links;
         let troubles = || links.troubles();
-        let late = || words::no_answer(patience, &links.troubles());
+        let late = || words::no_answer(&links.troubles());
         for seat in self.seats.values_mut() {
-            seat.give_up(&mut self.client, now, at, patience, troubles);
+            seat.give_up(&mut self.client, now, at, troubles);
         }
         self.seats.retain(|_, seat| !seat.is_over());
-        self.applies.give_up(at, patience, troubles);
-        self.manager.give_up(at, patience, troubles);
+        self.applies.give_up(at, troubles);
+        self.manager.give_up(at, troubles);
         let is_late = |names: &Names| names.until <= at || names.reply.is_closed();
         for (request, names) in self.names.extract_if(.., |_, names| is_late(names)) {
             self.client.forget(request);

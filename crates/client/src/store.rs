@@ -1,6 +1,6 @@
 //! An open store, whichever it is.
 
-use std::path::Path;
+use std::{path::Path, time::Duration};
 
 use tyr_embed::{CheckReport, CompactReport, KeyspaceId, KeyspaceSettings, Result, Stats};
 
@@ -75,6 +75,16 @@ impl Store {
     /// Whether it is a cluster.
     pub fn is_cluster(&self) -> bool {
         matches!(self.inner, Inner::Cluster(_))
+    }
+
+    /// The same store, whose calls by this handle, and those of what it opens and begins, wait so long for a cluster instead of what
+    /// [`OpenOptions::deadline`] says: for all calls of one transaction `store.within(deadline).begin()`. A directory is not waited for.
+    pub fn within(&self, deadline: Duration) -> Store {
+        let inner = match &self.inner {
+            Inner::Directory(store) => Inner::Directory(store.clone()),
+            Inner::Cluster(cluster) => Inner::Cluster(cluster.within(deadline)),
+        };
+        Store { inner }
     }
 
     /// How reads were answered so far.

@@ -179,7 +179,13 @@ impl HatchReader {
 
     /// Returns when the other end has hung up. Nothing comes that was not asked for.
     pub async fn ended(&self) {
-        let _ready = self.stream.ready(Interest::READABLE).await;
+        while self.stream.readable().await.is_ok() {
+            // What was said to be readable may have been read before.
+            match self.stream.try_read(&mut [0]) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                _ => return,
+            }
+        }
     }
 }
 

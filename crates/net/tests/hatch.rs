@@ -4,9 +4,11 @@
 
 use std::{
     fs::{self, File},
+    future::Future,
     io::Write,
     path::PathBuf,
     sync::Arc,
+    task::{Context, Waker},
 };
 
 use tyr_net::{Files, Hatch, HatchFile, HatchOwner, HatchReader, Patience, read_file};
@@ -55,6 +57,11 @@ async fn what_is_removed_can_be_read_on() {
     let mut bytes = [0; 4];
     assert!(read_file(&file, 0, &mut bytes, Patience::Any).unwrap());
     assert_eq!(&bytes, b"what");
+    let is_pending = |reader: &HatchReader| {
+        let ended = std::pin::pin!(reader.ended());
+        ended.poll(&mut Context::from_waker(Waker::noop())).is_pending()
+    };
+    assert!(is_pending(&reader), "it is open");
     drop(hatch);
     reader.ended().await;
     reader.fetch((1, 2)).await.unwrap_err();
@@ -73,11 +80,8 @@ async fn who_looks_for_another_node_is_handed_nothing() {
 #[tokio::test]
 async fn a_hatch_that_somebody_left_behind_is_opened_again() {
     let directory = tempfile::tempdir().unwrap();
-    let (first, path) = hatch(&directory);
-    let kept = path.with_extension("kept");
-    fs::rename(&path, &kept).unwrap();
-    drop(first);
-    fs::rename(&kept, &path).unwrap();
-    let (_again, path) = hatch(&directory);
+    // A socket stays in the file system when the process dies that has made it.
+    drop(std::os::unix::net::UnixListener::bind(directory.path().join("hatch")).unwrap());
+    let (_hatch, path) = hatch(&directory);
     HatchReader::dial(&path, OWNER).await.unwrap();
 }

@@ -35,6 +35,15 @@ pub struct Hatches {
     tell: UnboundedSender<Heard>,
     opened: u64,
     nodes: BTreeMap<NodeId, Gate>,
+    sought: BTreeMap<NodeId, Sought>,
+}
+
+/// A node whose hatch is looked for, unless it is there.
+#[derive(Clone, Copy, Debug)]
+struct Sought {
+    due: Time,
+    /// After how many microseconds again.
+    pause: u64,
 }
 
 /// The hatch of one node. Dropped, it is left.
@@ -119,12 +128,16 @@ pub struct Counts {
 const FILES_MAX: usize = 128;
 /// A file that was not read for so many microseconds is let go.
 const UNUSED_MAX: u64 = 10_000_000;
+/// A node whose hatch is not open is asked again after so many microseconds, then after twice as many,
+const PAUSE_MIN: u64 = 200_000;
+/// up to this.
+const PAUSE_MAX: u64 = 60_000_000;
 
 impl Hatches {
     /// None so far; what happens at them is told to the receiver.
     pub fn new() -> (Self, UnboundedReceiver<Heard>) {
         let (tell, heard) = unbounded_channel();
-        (Hatches { tell, opened: 0, nodes: BTreeMap::new() }, heard)
+        (Hatches { tell, opened: 0, nodes: BTreeMap::new(), sought: BTreeMap::new() }, heard)
     }
 
     /// Goes to the hatch of a node, in the runtime that this is called in, unless it is there.
@@ -144,6 +157,22 @@ impl Hatches {
             stay(&path, owner, wanted, &tell).await;
             tell(What::Closed);
         });
+    }
+
+    /// There is a connection to a node: its hatch is looked for from now on.
+    pub fn seek(&mut self, now: Time, node: NodeId) {
+        self.sought.insert(node, Sought { due: now, pause: PAUSE_MIN });
+    }
+
+    /// The nodes that are to be asked for their hatch now.
+    pub fn take_due(&mut self, now: Time) -> Vec<NodeId> {
+        let nodes = &self.nodes;
+        let due = |(node, sought): &(&NodeId, &mut Sought)| sought.due <= now && !nodes.contains_key(node);
+        let due = self.sought.iter_mut().filter(due).map(|(node, sought)| {
+            *sought = Sought { due: now.after(sought.pause), pause: (2 * sought.pause).min(PAUSE_MAX) };
+            *node
+        });
+        due.collect()
     }
 
     /// Whether files of a node can be read here.
@@ -169,8 +198,9 @@ impl Hatches {
         true
     }
 
-    /// Leaves the hatch of a node.
+    /// Leaves the hatch of a node, and looks for it no more.
     pub fn leave(&mut self, node: NodeId) {
+        self.sought.remove(&node);
         self.nodes.remove(&node);
     }
 

@@ -570,7 +570,7 @@ fn responses(cluster: &Cluster) -> Vec<cluster::Response> {
         Response::Replied(Ok(cluster::Answer::Done(RingVersion(9)))),
         Response::Replied(Err(cluster::Refusal::TooFew)),
         Response::Report(report()),
-        Response::Hatch(Some(cluster::Address::new("unix:/data/hatch").unwrap())),
+        Response::Hatch(Some(Address::new("unix:/data/hatch").unwrap())),
     ]
 }
 
