@@ -4,6 +4,7 @@
 //! `--read-size`, `--data`, `--depth`, `--reads`, `--rounds`.
 
 #![allow(clippy::unwrap_used, reason = "a benchmark fails by panicking")]
+#![allow(clippy::print_stdout, reason = "a benchmark says what it has measured")]
 
 use std::time::{Duration, Instant};
 
@@ -49,7 +50,7 @@ fn main() {
             "one server with one replica and 2 shards, in this process; {} random reads of {} bytes from {} MiB, {} rounds",
             parameters.reads,
             parameters.read_size,
-            parameters.blobs * BLOB_SIZE >> 20,
+            (parameters.blobs * BLOB_SIZE) >> 20,
             parameters.rounds
         );
         for depth in depths {
@@ -122,7 +123,7 @@ async fn measure(keyspace: &Keyspace, parameters: Parameters, depth: u64, round:
         let keyspace = keyspace.clone();
         tasks.spawn_local(async move {
             // xorshift64 (G. Marsaglia, "Xorshift RNGs", 2003).
-            let mut random = 0x9e37_79b9_7f4a_7c15 ^ (round << 32 | task + 1);
+            let mut random = 0x9e37_79b9_7f4a_7c15 ^ ((round << 32) | (task + 1));
             let mut draw = |below: u64| {
                 random ^= random << 13;
                 random ^= random >> 7;
@@ -135,7 +136,10 @@ async fn measure(keyspace: &Keyspace, parameters: Parameters, depth: u64, round:
                     keyspace.read(blob.to_be_bytes(), start..start + parameters.read_size).await.unwrap();
                 assert_eq!(bytes.len() as u64, parameters.read_size);
                 let last = parameters.read_size - 1;
-                assert_eq!((bytes[0], bytes[last as usize]), (byte(blob, start), byte(blob, start + last)));
+                assert_eq!(
+                    (bytes.first(), bytes.last()),
+                    (Some(&byte(blob, start)), Some(&byte(blob, start + last)))
+                );
             }
         });
     }

@@ -70,7 +70,7 @@ impl Servers {
 }
 
 fn bytes(seed: usize, length: usize) -> Vec<u8> {
-    (0..length).map(|index| ((index + seed) * 7 % 251) as u8).collect()
+    (0..length).map(|index| u8::try_from((index + seed) * 7 % 251).unwrap()).collect()
 }
 
 fn open(url: &str) -> (Store, Keyspace) {
