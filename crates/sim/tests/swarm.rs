@@ -18,11 +18,15 @@ const SEEDS: &str = include_str!("../seeds.txt");
 const FRESH: u64 = 120;
 /// Bugs that take many seeds are looked for from the one on that showed them last: a second each, until something changes what
 /// seeds do.
-const LATE: [(Canary, u64); 4] = [
+const LATE: [(Canary, u64); 8] = [
     (Canary::StoredBeforeDurable, 49),
+    (Canary::CutIgnored, 19),
+    (Canary::ServedWithoutLease, 42),
     (Canary::OpenSizeIgnored, 42),
     (Canary::NumbersReused, 29),
     (Canary::PreparedWithoutLease, 7),
+    (Canary::FreezeIgnored, 60),
+    (Canary::SessionForgotten, 17),
 ];
 
 fn scale() -> u64 {
