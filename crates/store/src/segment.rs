@@ -339,6 +339,21 @@ impl Segments {
         self.disk.space().is_ok_and(|space| space.free < u64::from(self.capacity))
     }
 
+    /// Whether it is known before that no segment of any kind can be had, but for what frees space.
+    pub fn are_exhausted(&self) -> bool {
+        let has_spare = {
+            let pool = self.pool.lock();
+            pool.spares.values().any(|spares| !spares.is_empty())
+                || pool.emptied.iter().any(|segment| is_unread(segment))
+        };
+        !has_spare && self.has_no_space()
+    }
+
+    /// Whether [`Segments::release_reserve`] would give anything back.
+    pub fn has_reserve(&self) -> bool {
+        self.pool.lock().has_reserve
+    }
+
     fn create_file(&self, name: &str, kind: SegmentKind) -> std::io::Result<Arc<dyn File>> {
         let file = self.disk.open(name, Access::Create)?;
         file.reserve(u64::from(self.capacity))?;
@@ -436,11 +451,15 @@ impl Pool {
 
     /// An emptied file of the kind that nobody reads any more, nor ever did outside of the store.
     fn take_recyclable(&mut self, kind: SegmentKind) -> Option<Arc<Segment>> {
-        let position = self.emptied.iter().position(|segment| {
-            segment.kind == kind && Arc::strong_count(segment) == 1 && !segment.is_shown()
-        })?;
+        let unread = |segment: &Arc<Segment>| segment.kind == kind && is_unread(segment);
+        let position = self.emptied.iter().position(unread)?;
         Some(self.emptied.swap_remove(position))
     }
+}
+
+/// Whether nobody reads an emptied segment, nor ever did outside of the store.
+fn is_unread(segment: &Arc<Segment>) -> bool {
+    Arc::strong_count(segment) == 1 && !segment.is_shown()
 }
 
 /// The file name of a segment.
