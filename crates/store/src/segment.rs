@@ -343,8 +343,7 @@ impl Segments {
     pub fn are_exhausted(&self) -> bool {
         let has_spare = {
             let pool = self.pool.lock();
-            pool.spares.values().any(|spares| !spares.is_empty())
-                || pool.emptied.iter().any(|segment| is_unread(segment))
+            pool.spares.values().any(|spares| !spares.is_empty()) || pool.emptied.iter().any(is_unread)
         };
         !has_spare && self.has_no_space()
     }
