@@ -4,6 +4,7 @@ use alloc::{collections::VecDeque, sync::Arc};
 
 use crate::{
     Epoch, Keyspaces, Limits, NodeId, PartitionId, Replica, RingVersion, SessionId, Time,
+    cached::CachedHeads,
     entry::Entry,
     message::{Answer, Message},
     state::State,
@@ -64,8 +65,8 @@ pub struct Context {
     pub now: Time,
     /// The keyspaces of all keyspaces.
     pub keyspaces: Arc<Keyspaces>,
-    /// Whether the node holds its lease now.
-    pub has_lease: bool,
+    /// For how many microseconds the node may serve; nothing without a lease.
+    pub lease_left: u64,
     /// Whether the node's disk has no room for more than what has been promised.
     pub is_short: bool,
     /// The newest ring version that the node knows.
@@ -74,11 +75,18 @@ pub struct Context {
     pub limits: Limits,
     /// Below how many replicas the partition takes no writes.
     pub min_replicas: u8,
+    /// The shard's copies of heads.
+    pub cached: CachedHeads,
     /// What is to be done, in order.
     pub effects: VecDeque<Effect>,
 }
 
 impl Context {
+    /// Whether the node holds its lease now.
+    pub fn has_lease(&self) -> bool {
+        self.lease_left > 0
+    }
+
     /// Adds something to be done.
     pub fn push(&mut self, effect: Effect) {
         self.effects.push_back(effect);

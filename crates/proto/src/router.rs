@@ -11,6 +11,7 @@ use alloc::{
 use crate::{
     ClassId, Configuration, Epoch, Keyspaces, Limits, NodeId, PartitionId, Replica, RingVersion, SessionId,
     ShardId, Time,
+    cached::CachedHeads,
     cluster::{ClassSettings, Proposal},
     effects::{Context, Effect},
     entry::Entry,
@@ -36,6 +37,7 @@ pub struct Router {
     is_short: bool,
     /// Roles that were given up in an epoch that is not over yet.
     released: BTreeMap<PartitionId, (Epoch, Replica)>,
+    cached: CachedHeads,
 }
 
 /// What a node's surroundings have to do for it.
@@ -100,6 +102,7 @@ impl Router {
             version: RingVersion(0),
             is_short: false,
             released: BTreeMap::new(),
+            cached: CachedHeads::new(me),
         }
     }
 
@@ -156,7 +159,7 @@ impl Router {
     }
 
     /// Who holds a partition has changed.
-    pub fn handle_configuration(&mut self, now: Time, has_lease: bool, id: PartitionId, new: Configuration) {
+    pub fn handle_configuration(&mut self, now: Time, lease_left: u64, id: PartitionId, new: Configuration) {
         if self.ring.get(&id).is_some_and(|known| known.epoch >= new.epoch) {
             return;
         }
@@ -166,16 +169,16 @@ impl Router {
         let is_named = new.replicas.contains(&self.me) || new.learners.contains(&self.me);
         if (is_named && self.shard.holds(id)) || self.partitions.contains_key(&id) {
             self.partitions.entry(id).or_insert_with(|| Partition::new(id, self.me));
-            self.with(now, has_lease, id, |partition, cx| partition.configure(cx, new));
+            self.with(now, lease_left, id, |partition, cx| partition.configure(cx, new));
         }
-        self.deliver_local(now, has_lease);
+        self.deliver_local(now, lease_left);
     }
 
     /// A change of who holds a partition waits for those who lose a role by it. One that does gives it up at once.
     pub fn handle_proposal(
         &mut self,
         now: Time,
-        has_lease: bool,
+        lease_left: u64,
         id: PartitionId,
         epoch: Epoch,
         proposal: &Proposal,
@@ -192,27 +195,34 @@ impl Router {
         let loses = (held && !proposal.replicas.contains(&self.me))
             || (leads && proposal.replicas.first() != Some(&self.me));
         if loses {
-            self.with(now, has_lease, id, Partition::release);
+            self.with(now, lease_left, id, Partition::release);
             self.released.insert(id, (epoch, self.me));
             self.say_released();
         }
+        self.deliver_local(now, lease_left);
     }
 
-    /// Tells which roles were given up until the cluster manager has begun the next epoch.
+    /// Tells which roles were given up until the cluster manager has begun the next epoch. A role under which copies of heads were given
+    /// out is not given up before they are gone.
     fn say_released(&mut self) {
         let ring = &self.ring;
         self.released.retain(|id, (epoch, _)| ring.get(id).is_some_and(|known| known.epoch == *epoch));
+        let partitions = &self.partitions;
+        let has_copies =
+            |id: &PartitionId| partitions.get(id).is_some_and(Partition::has_subscribers);
+        let free = self.released.iter().filter(|(id, _)| !has_copies(id));
         let released =
-            self.released.iter().map(|(id, (epoch, replica))| Effect::Released(*id, *epoch, *replica));
+            free.map(|(id, (epoch, replica))| Effect::Released(*id, *epoch, *replica));
         self.effects.extend(released);
     }
 
     /// This node was evicted though it runs: it goes on as a new incarnation, with its memory and without any role.
     pub fn begin_incarnation(&mut self, now: Time, me: Replica) {
         self.me = me;
+        self.cached.begin_incarnation(me);
         let ids: alloc::vec::Vec<_> = self.partitions.keys().copied().collect();
         for id in ids {
-            self.with(now, false, id, |partition, cx| partition.begin_incarnation(cx, me));
+            self.with(now, 0, id, |partition, cx| partition.begin_incarnation(cx, me));
         }
     }
 
@@ -242,53 +252,58 @@ impl Router {
     }
 
     /// An entry of a partition's log is durable here.
-    pub fn handle_stored(&mut self, now: Time, has_lease: bool, id: PartitionId, index: u64, epoch: Epoch) {
-        self.with(now, has_lease, id, |partition, cx| partition.handle_stored(cx, index, epoch));
-        self.deliver_local(now, has_lease);
+    pub fn handle_stored(&mut self, now: Time, lease_left: u64, id: PartitionId, index: u64, epoch: Epoch) {
+        self.with(now, lease_left, id, |partition, cx| partition.handle_stored(cx, index, epoch));
+        self.deliver_local(now, lease_left);
     }
 
     /// Time passes: to be called every few milliseconds.
-    pub fn handle_tick(&mut self, now: Time, has_lease: bool) {
+    pub fn handle_tick(&mut self, now: Time, lease_left: u64) {
         let ids: alloc::vec::Vec<_> = self.partitions.keys().copied().collect();
         for id in ids {
-            self.with(now, has_lease, id, Partition::handle_tick);
+            self.with(now, lease_left, id, Partition::handle_tick);
         }
+        self.cached.handle_tick(now);
+        self.keep_local();
         self.say_released();
-        self.deliver_local(now, has_lease);
+        self.deliver_local(now, lease_left);
     }
 
     /// A message arrives.
-    pub fn handle_message(&mut self, now: Time, has_lease: bool, envelope: Envelope) {
-        self.dispatch(now, has_lease, envelope);
-        self.deliver_local(now, has_lease);
+    pub fn handle_message(&mut self, now: Time, lease_left: u64, envelope: Envelope) {
+        self.dispatch(now, lease_left, envelope);
+        self.deliver_local(now, lease_left);
     }
 
     fn with(
         &mut self,
         now: Time,
-        has_lease: bool,
+        lease_left: u64,
         id: PartitionId,
         act: impl FnOnce(&mut Partition, &mut Context),
     ) {
         let Some(partition) = self.partitions.get_mut(&id) else { return };
         let effects = core::mem::take(&mut self.effects);
+        let cached = core::mem::replace(&mut self.cached, CachedHeads::new(self.me));
         let mut cx = Context {
             now,
             keyspaces: self.keyspaces.clone(),
-            has_lease,
+            lease_left,
             is_short: self.is_short,
             version: self.version,
             limits: self.limits,
             min_replicas: self.classes.get(&id.class).map_or(1, |class| class.min_replicas),
+            cached,
             effects,
         };
         act(partition, &mut cx);
-        self.effects = cx.effects;
+        (self.effects, self.cached) = (cx.effects, cx.cached);
         self.keep_local();
     }
 
     /// What a partition says to another one of this shard takes no way over the network.
     fn keep_local(&mut self) {
+        self.effects.extend(core::iter::from_fn(|| self.cached.poll_effect()));
         for effect in core::mem::take(&mut self.effects) {
             match effect {
                 Effect::ToPrimary(partition, message) if self.is_primary_of(partition) => {
@@ -309,14 +324,24 @@ impl Router {
             && self.ring.get(&partition).and_then(Configuration::primary) == Some(self.me)
     }
 
-    fn deliver_local(&mut self, now: Time, has_lease: bool) {
+    fn deliver_local(&mut self, now: Time, lease_left: u64) {
         while let Some(envelope) = self.local.pop_front() {
-            self.dispatch(now, has_lease, envelope);
+            self.dispatch(now, lease_left, envelope);
         }
     }
 
-    fn dispatch(&mut self, now: Time, has_lease: bool, envelope: Envelope) {
+    fn dispatch(&mut self, now: Time, lease_left: u64, envelope: Envelope) {
         let Envelope { partition: id, message } = envelope;
+        let message = match message {
+            Message::Cached { blob, ask, lasts, stat } => {
+                return self.cached.handle_cached(now, &blob, ask, lasts, stat);
+            }
+            Message::Uncache { of, from, blob, holder, ask } => {
+                self.cached.handle_uncache((from, of), id, blob, holder, ask);
+                return self.keep_local();
+            }
+            message => message,
+        };
         if let Some(session) = message.client()
             && !self.serves(id, &message)
         {
@@ -327,7 +352,7 @@ impl Router {
             return;
         }
         let session = message.client();
-        self.with(now, has_lease, id, |partition, cx| {
+        self.with(now, lease_left, id, |partition, cx| {
             if let Some(session) = session {
                 partition.hear(cx, session);
             }
@@ -338,7 +363,11 @@ impl Router {
     fn serves(&self, id: PartitionId, message: &Message) -> bool {
         let Some(partition) = self.partitions.get(&id) else { return false };
         match message {
-            Message::Look { .. } | Message::Read { .. } | Message::Scan { .. } | Message::Pin { .. } => true,
+            Message::Look { .. }
+            | Message::Stat { .. }
+            | Message::Read { .. }
+            | Message::Scan { .. }
+            | Message::Pin { .. } => true,
             _ => partition.is_established(),
         }
     }
@@ -354,6 +383,7 @@ fn deliver(partition: &mut Partition, cx: &mut Context, message: Message) {
         Message::Stage(stage) => partition.handle_stage(cx, stage),
         Message::KeepStages { id } => partition.handle_keep_stages(cx, id),
         Message::Look { request, blob } => partition.handle_look(cx, request, blob),
+        Message::Stat { request, blobs } => partition.handle_stat(cx, request, blobs),
         Message::Pin { request, keep } => partition.handle_pin(cx, request, keep),
         Message::Freeze { freeze, stands } => partition.handle_freeze(cx, freeze, stands),
         Message::Frozen { request, stand, point } => partition.handle_frozen(cx, request, stand, point),
@@ -410,6 +440,15 @@ fn deliver(partition: &mut Partition, cx: &mut Context, message: Message) {
             partition.handle_collect(cx, head, chunk, up_to, keep)
         }
         Message::Collected { chunk, up_to } => partition.handle_collected(cx, &chunk, up_to),
+
+        Message::Subscribe { blob, holder, partition: at, ask } => {
+            partition.handle_subscribe(cx, blob, holder, at, ask);
+        }
+        Message::Uncached { blob, holder, partition: at, ask } => {
+            partition.handle_uncached(cx, &blob, holder, at, ask);
+        }
+        // They are for the shard.
+        Message::Cached { .. } | Message::Uncache { .. } => {}
     }
 }
 
@@ -423,6 +462,7 @@ impl Message {
             Message::Answered { session, .. } => Some(*session),
             Message::Freeze { freeze, .. } => Some(freeze.request.session),
             Message::Look { request, .. }
+            | Message::Stat { request, .. }
             | Message::Pin { request, .. }
             | Message::Read { request, .. }
             | Message::Scan { request, .. } => Some(request.session),

@@ -18,6 +18,8 @@ use tyr_proto::{
 };
 use tyr_types::{Key, KeyspaceId, KeyspaceSettings, Number};
 
+/// A lease that does not end here, in microseconds.
+const LEASE: u64 = 1_000_000_000;
 const KEYSPACE: KeyspaceId = KeyspaceId(1);
 
 /// Three nodes, each the only replica of a partition, and what is on its way between them.
@@ -58,7 +60,7 @@ impl Cluster {
             };
             for node in &nodes {
                 let router = cluster.routers.get_mut(node).unwrap();
-                router.handle_configuration(Time(0), true, *partition, configuration.clone());
+                router.handle_configuration(Time(0), LEASE, *partition, configuration.clone());
                 cluster.take(*node);
             }
         }
@@ -86,7 +88,7 @@ impl Cluster {
                         }
                     }
                     let router = self.routers.get_mut(&node).unwrap();
-                    router.handle_stored(self.now, true, partition, index, epoch);
+                    router.handle_stored(self.now, LEASE, partition, index, epoch);
                 }
                 _ => {}
             }
@@ -94,7 +96,7 @@ impl Cluster {
     }
 
     fn deliver(&mut self, (node, envelope): (NodeId, Envelope)) {
-        self.routers.get_mut(&node).unwrap().handle_message(self.now, true, envelope);
+        self.routers.get_mut(&node).unwrap().handle_message(self.now, LEASE, envelope);
         self.take(node);
     }
 
@@ -109,7 +111,7 @@ impl Cluster {
         for _ in 0..20 {
             self.now = self.now.after(2 * RESEND_AFTER);
             for node in self.routers.keys().copied().collect::<Vec<_>>() {
-                self.routers.get_mut(&node).unwrap().handle_tick(self.now, true);
+                self.routers.get_mut(&node).unwrap().handle_tick(self.now, LEASE);
                 self.take(node);
             }
             self.deliver_others();

@@ -127,8 +127,10 @@ impl Partition {
         let Some((index, prepare)) = &record.prepare else { return false };
         let number = prepare.stop().number;
         let settled = |blob: &BlobName| self.state.head(blob).is_none_or(|head| head.is_settled(number));
+        let has_copies = |(blob, only_reads): (&BlobName, bool)| self.has_copies(blob, only_reads);
         (*index <= self.durable || planted(Canary::VotedBeforeDurable))
             && (own_heads(prepare).all(|(blob, _)| settled(blob)) || planted(Canary::DecidedUnsettled))
+            && !own_heads(prepare).any(has_copies)
     }
 
     pub(super) fn vote(&mut self, cx: &mut Context, id: TransactionId) {

@@ -82,6 +82,7 @@ impl Partition {
     /// Gives up the role of this epoch: nothing is served, acknowledged, or decided any more.
     pub fn release(&mut self, cx: &mut Context) {
         self.forget_role(cx);
+        self.uncache_all(cx);
     }
 
     /// Goes on as another incarnation, which has no role until an epoch gives it one.
