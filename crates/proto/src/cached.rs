@@ -13,7 +13,8 @@ use alloc::{
 };
 
 use crate::{
-    BlobName, Keyspaces, Limits, NodeId, PartitionId, RESEND_AFTER, Replica, Time, effects::Effect,
+    BlobName, Keyspaces, Limits, NodeId, PartitionId, RESEND_AFTER, Replica, Time,
+    effects::Effect,
     message::{HeadStat, Message},
     popular::Popular,
 };
@@ -175,7 +176,8 @@ impl CachedHeads {
 impl Cached {
     /// The last that was asked for.
     fn last(&self) -> u64 {
-        let (held, asked) = (self.held.as_ref().map(|held| held.ask), self.asked.as_ref().map(|asked| asked.ask));
+        let (held, asked) =
+            (self.held.as_ref().map(|held| held.ask), self.asked.as_ref().map(|asked| asked.ask));
         held.max(asked).unwrap_or(0)
     }
 

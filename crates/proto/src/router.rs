@@ -208,11 +208,9 @@ impl Router {
         let ring = &self.ring;
         self.released.retain(|id, (epoch, _)| ring.get(id).is_some_and(|known| known.epoch == *epoch));
         let partitions = &self.partitions;
-        let has_copies =
-            |id: &PartitionId| partitions.get(id).is_some_and(Partition::has_subscribers);
+        let has_copies = |id: &PartitionId| partitions.get(id).is_some_and(Partition::has_subscribers);
         let free = self.released.iter().filter(|(id, _)| !has_copies(id));
-        let released =
-            free.map(|(id, (epoch, replica))| Effect::Released(*id, *epoch, *replica));
+        let released = free.map(|(id, (epoch, replica))| Effect::Released(*id, *epoch, *replica));
         self.effects.extend(released);
     }
 

@@ -87,10 +87,8 @@ impl World {
 
     /// A blob whose head is in a partition.
     fn blob_in(&self, index: u32) -> BlobName {
-        let named = |number: u32| BlobName {
-            keyspace: KeyspaceId(1),
-            key: Key::new(format!("{number}")).unwrap(),
-        };
+        let named =
+            |number: u32| BlobName { keyspace: KeyspaceId(1), key: Key::new(format!("{number}")).unwrap() };
         let keyspace = &self.keyspaces[&KeyspaceId(1)];
         (0..).map(named).find(|blob| keyspace.partition_of(blob, 0) == partition(index)).unwrap()
     }
@@ -286,8 +284,7 @@ fn a_role_is_not_released_before_the_copies_given_out_under_it_are_gone() {
     let mut world = World::new(Limits::default());
     world.make_popular();
     world.is_held_up = |message| matches!(message, Message::Uncache { .. });
-    let proposal =
-        Proposal { since: RingVersion(2), replicas: vec![replica(HOLDER)], learners: Vec::new() };
+    let proposal = Proposal { since: RingVersion(2), replicas: vec![replica(HOLDER)], learners: Vec::new() };
     let router = world.routers.get_mut(&HEADS).unwrap();
     router.handle_proposal(world.now, LEASE, partition(0), Epoch(1), &proposal);
     world.run();

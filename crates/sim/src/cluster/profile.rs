@@ -109,6 +109,10 @@ pub enum Kind {
     SnapshotPrefix,
     /// Reads some registers, thinks, and overwrites them, again and again until it is not refused.
     Persist,
+    /// Asks one node what many blobs are, also those whose heads are elsewhere.
+    Heads,
+    /// Writes attributes of several blobs.
+    WriteAttributes,
 }
 
 /// As many kinds are drawn by the swarm, the first ones; the others belong to a [`Focus`](super::focus::Focus),
@@ -137,7 +141,7 @@ pub enum Fault {
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Kind; 28] = [
+    pub const ALL: [Kind; 30] = [
         Kind::BlindWrites,
         Kind::DirectRead,
         Kind::BlobRead,
@@ -166,6 +170,8 @@ impl Kind {
         Kind::Snapshot,
         Kind::SnapshotPrefix,
         Kind::Persist,
+        Kind::Heads,
+        Kind::WriteAttributes,
     ];
 }
 
@@ -227,6 +233,28 @@ impl Profile {
             profile.weights[kind as usize] = weight(random);
         }
         profile.multi_version = random.below(4) > 0;
+        profile
+    }
+
+    /// A run with copies of heads: many ask what a few blobs are, some change that, and holders and primaries fail. Copies may be few, and may
+    /// last for long.
+    pub fn cached(random: &mut Random) -> Profile {
+        let mut profile = Profile::swarm(random);
+        profile.blobs = [2, 1, 1, 1, 2];
+        profile.weights = [0; Kind::ALL.len()];
+        let kinds = [
+            (Kind::Heads, 24),
+            (Kind::WriteAttributes, 4),
+            (Kind::ReadsAndWrites, 2),
+            (Kind::Create, 1),
+            (Kind::Delete, 1),
+            (Kind::Exists, 1),
+        ];
+        kinds.into_iter().for_each(|(kind, weight)| profile.weights[kind as usize] = weight);
+        (profile.replicas, profile.nodes) = (profile.replicas.min(2), profile.nodes.max(3));
+        profile.partitions = profile.partitions.max(4);
+        profile.clients = profile.clients.max(3);
+        profile.operations += 30;
         profile
     }
 

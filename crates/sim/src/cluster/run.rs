@@ -42,17 +42,20 @@ pub enum Draw {
     Swarm,
     /// What the run is about is drawn, see [`super::focus::Focus`].
     Focused,
+    /// A run with copies of heads, see [`Profile::cached`].
+    Cached,
 }
 
 impl Draw {
-    /// Both.
-    pub const ALL: [Draw; 2] = [Draw::Swarm, Draw::Focused];
+    /// All of them.
+    pub const ALL: [Draw; 3] = [Draw::Swarm, Draw::Focused, Draw::Cached];
 
     /// Its name on the command line and in the file of seeds.
     pub fn name(self) -> &'static str {
         match self {
             Draw::Swarm => "swarm",
             Draw::Focused => "focused",
+            Draw::Cached => "cached",
         }
     }
 
@@ -62,8 +65,12 @@ impl Draw {
         let drawn = match self {
             Draw::Swarm => Profile::swarm(random),
             Draw::Focused => Profile::focused(random),
+            Draw::Cached => Profile::cached(random),
         };
-        let bounds = Bounds::drawn(random, drawn.replicas);
+        let mut bounds = Bounds::drawn(random, drawn.replicas);
+        if self == Draw::Cached {
+            bounds.draw_copies(random);
+        }
         let storage = StorageProfile::drawn(seed, drawn.durability);
         Profile { as_bytes: seed.is_multiple_of(4), storage, bounds, ..drawn.managed(seed) }
     }
