@@ -34,24 +34,24 @@ impl Shard {
         &self.router
     }
 
-    fn lease_left(&self, now: Time) -> u64 {
-        self.lease_ends.map_or(0, |end| end.since(now))
+    fn has_lease(&self, now: Time) -> bool {
+        self.lease_ends.is_some_and(|end| now < end)
     }
 
     /// A message for one of its partitions arrives.
     pub fn handle_message(&mut self, now: Time, envelope: Envelope) {
-        self.router.handle_message(now, self.lease_left(now), envelope);
+        self.router.handle_message(now, self.has_lease(now), envelope);
     }
 
     /// An entry of one of its partitions is durable.
     pub fn handle_stored(&mut self, now: Time, stored: Stored) {
         let Stored { partition, index, epoch } = stored;
-        self.router.handle_stored(now, self.lease_left(now), partition, index, epoch);
+        self.router.handle_stored(now, self.has_lease(now), partition, index, epoch);
     }
 
     /// Time passes: to be called every few milliseconds.
     pub fn handle_tick(&mut self, now: Time) {
-        self.router.handle_tick(now, self.lease_left(now));
+        self.router.handle_tick(now, self.has_lease(now));
     }
 
     /// How much it takes on.
@@ -78,10 +78,10 @@ impl Shard {
                 self.router.begin_incarnation(now, *me);
             }
             Notice::Fact(Fact::Partition(id, configuration, proposal)) => {
-                let (lease_left, epoch) = (self.lease_left(now), configuration.epoch);
-                self.router.handle_configuration(now, lease_left, *id, configuration.clone());
+                let (has_lease, epoch) = (self.has_lease(now), configuration.epoch);
+                self.router.handle_configuration(now, has_lease, *id, configuration.clone());
                 if let Some(proposal) = proposal {
-                    self.router.handle_proposal(now, lease_left, *id, epoch, proposal);
+                    self.router.handle_proposal(now, has_lease, *id, epoch, proposal);
                 }
             }
             Notice::Fact(Fact::Class(id, settings)) => self.router.handle_class(*id, *settings),

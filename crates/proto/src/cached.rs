@@ -1,8 +1,7 @@
 //! Read-only copies of popular heads of other partitions at a shard (design, section 3).
 //!
-//! A copy is told by the head's primary for a time that ends no later than the primary's own lease. Before a write of the head is voted
-//! for, the primary has every copy dropped, or waits until its time is over (`partition/subscribers.rs`). So whatever a copy says is what
-//! the head says at that moment.
+//! A copy is told by the head's primary for a time. Before a write of the head is voted for, the primary has every copy dropped, or waits
+//! until its time is over (`partition/subscribers.rs`). So whatever a copy says is what the head says at that moment.
 //!
 //! Everything that is asked for has a number, and what is told is taken only if it answers the last that was asked for and not given up:
 //! what is late or comes twice does no harm.

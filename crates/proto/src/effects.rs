@@ -65,8 +65,8 @@ pub struct Context {
     pub now: Time,
     /// The keyspaces of all keyspaces.
     pub keyspaces: Arc<Keyspaces>,
-    /// For how many microseconds the node may serve; nothing without a lease.
-    pub lease_left: u64,
+    /// Whether the node holds its lease now.
+    pub has_lease: bool,
     /// Whether the node's disk has no room for more than what has been promised.
     pub is_short: bool,
     /// The newest ring version that the node knows.
@@ -82,11 +82,6 @@ pub struct Context {
 }
 
 impl Context {
-    /// Whether the node holds its lease now.
-    pub fn has_lease(&self) -> bool {
-        self.lease_left > 0
-    }
-
     /// Adds something to be done.
     pub fn push(&mut self, effect: Effect) {
         self.effects.push_back(effect);

@@ -17,8 +17,8 @@ pub struct Limits {
     pub session_timeout: u64,
     /// The most heads of other partitions of which a shard holds copies; none if zero.
     pub cached_max: usize,
-    /// A copy of a head lasts for at most this many microseconds, unless it is asked for again. So long does a write of the head wait for
-    /// a holder that does not answer.
+    /// A copy of a head lasts for at most this many microseconds, unless it is asked for again. A write of the head waits for little more
+    /// than that for a holder that does not answer, and as long after a change of primary.
     pub cached_for: u64,
 }
 
@@ -32,7 +32,7 @@ impl Default for Limits {
             stage_timeout: 60_000_000,
             session_timeout: 300_000_000,
             cached_max: 1024,
-            cached_for: 1_000_000,
+            cached_for: 500_000,
         }
     }
 }

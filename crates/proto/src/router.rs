@@ -159,7 +159,7 @@ impl Router {
     }
 
     /// Who holds a partition has changed.
-    pub fn handle_configuration(&mut self, now: Time, lease_left: u64, id: PartitionId, new: Configuration) {
+    pub fn handle_configuration(&mut self, now: Time, has_lease: bool, id: PartitionId, new: Configuration) {
         if self.ring.get(&id).is_some_and(|known| known.epoch >= new.epoch) {
             return;
         }
@@ -169,16 +169,16 @@ impl Router {
         let is_named = new.replicas.contains(&self.me) || new.learners.contains(&self.me);
         if (is_named && self.shard.holds(id)) || self.partitions.contains_key(&id) {
             self.partitions.entry(id).or_insert_with(|| Partition::new(id, self.me));
-            self.with(now, lease_left, id, |partition, cx| partition.configure(cx, new));
+            self.with(now, has_lease, id, |partition, cx| partition.configure(cx, new));
         }
-        self.deliver_local(now, lease_left);
+        self.deliver_local(now, has_lease);
     }
 
     /// A change of who holds a partition waits for those who lose a role by it. One that does gives it up at once.
     pub fn handle_proposal(
         &mut self,
         now: Time,
-        lease_left: u64,
+        has_lease: bool,
         id: PartitionId,
         epoch: Epoch,
         proposal: &Proposal,
@@ -195,22 +195,18 @@ impl Router {
         let loses = (held && !proposal.replicas.contains(&self.me))
             || (leads && proposal.replicas.first() != Some(&self.me));
         if loses {
-            self.with(now, lease_left, id, Partition::release);
+            self.with(now, has_lease, id, Partition::release);
             self.released.insert(id, (epoch, self.me));
             self.say_released();
         }
-        self.deliver_local(now, lease_left);
     }
 
-    /// Tells which roles were given up until the cluster manager has begun the next epoch. A role under which copies of heads were given
-    /// out is not given up before they are gone.
+    /// Tells which roles were given up until the cluster manager has begun the next epoch.
     fn say_released(&mut self) {
         let ring = &self.ring;
         self.released.retain(|id, (epoch, _)| ring.get(id).is_some_and(|known| known.epoch == *epoch));
-        let partitions = &self.partitions;
-        let has_copies = |id: &PartitionId| partitions.get(id).is_some_and(Partition::has_subscribers);
-        let free = self.released.iter().filter(|(id, _)| !has_copies(id));
-        let released = free.map(|(id, (epoch, replica))| Effect::Released(*id, *epoch, *replica));
+        let released =
+            self.released.iter().map(|(id, (epoch, replica))| Effect::Released(*id, *epoch, *replica));
         self.effects.extend(released);
     }
 
@@ -220,7 +216,7 @@ impl Router {
         self.cached.begin_incarnation(me);
         let ids: alloc::vec::Vec<_> = self.partitions.keys().copied().collect();
         for id in ids {
-            self.with(now, 0, id, |partition, cx| partition.begin_incarnation(cx, me));
+            self.with(now, false, id, |partition, cx| partition.begin_incarnation(cx, me));
         }
     }
 
@@ -250,33 +246,33 @@ impl Router {
     }
 
     /// An entry of a partition's log is durable here.
-    pub fn handle_stored(&mut self, now: Time, lease_left: u64, id: PartitionId, index: u64, epoch: Epoch) {
-        self.with(now, lease_left, id, |partition, cx| partition.handle_stored(cx, index, epoch));
-        self.deliver_local(now, lease_left);
+    pub fn handle_stored(&mut self, now: Time, has_lease: bool, id: PartitionId, index: u64, epoch: Epoch) {
+        self.with(now, has_lease, id, |partition, cx| partition.handle_stored(cx, index, epoch));
+        self.deliver_local(now, has_lease);
     }
 
     /// Time passes: to be called every few milliseconds.
-    pub fn handle_tick(&mut self, now: Time, lease_left: u64) {
+    pub fn handle_tick(&mut self, now: Time, has_lease: bool) {
         let ids: alloc::vec::Vec<_> = self.partitions.keys().copied().collect();
         for id in ids {
-            self.with(now, lease_left, id, Partition::handle_tick);
+            self.with(now, has_lease, id, Partition::handle_tick);
         }
         self.cached.handle_tick(now);
         self.keep_local();
         self.say_released();
-        self.deliver_local(now, lease_left);
+        self.deliver_local(now, has_lease);
     }
 
     /// A message arrives.
-    pub fn handle_message(&mut self, now: Time, lease_left: u64, envelope: Envelope) {
-        self.dispatch(now, lease_left, envelope);
-        self.deliver_local(now, lease_left);
+    pub fn handle_message(&mut self, now: Time, has_lease: bool, envelope: Envelope) {
+        self.dispatch(now, has_lease, envelope);
+        self.deliver_local(now, has_lease);
     }
 
     fn with(
         &mut self,
         now: Time,
-        lease_left: u64,
+        has_lease: bool,
         id: PartitionId,
         act: impl FnOnce(&mut Partition, &mut Context),
     ) {
@@ -286,7 +282,7 @@ impl Router {
         let mut cx = Context {
             now,
             keyspaces: self.keyspaces.clone(),
-            lease_left,
+            has_lease,
             is_short: self.is_short,
             version: self.version,
             limits: self.limits,
@@ -322,13 +318,13 @@ impl Router {
             && self.ring.get(&partition).and_then(Configuration::primary) == Some(self.me)
     }
 
-    fn deliver_local(&mut self, now: Time, lease_left: u64) {
+    fn deliver_local(&mut self, now: Time, has_lease: bool) {
         while let Some(envelope) = self.local.pop_front() {
-            self.dispatch(now, lease_left, envelope);
+            self.dispatch(now, has_lease, envelope);
         }
     }
 
-    fn dispatch(&mut self, now: Time, lease_left: u64, envelope: Envelope) {
+    fn dispatch(&mut self, now: Time, has_lease: bool, envelope: Envelope) {
         let Envelope { partition: id, message } = envelope;
         let message = match message {
             Message::Cached { blob, ask, lasts, stat } => {
@@ -350,7 +346,7 @@ impl Router {
             return;
         }
         let session = message.client();
-        self.with(now, lease_left, id, |partition, cx| {
+        self.with(now, has_lease, id, |partition, cx| {
             if let Some(session) = session {
                 partition.hear(cx, session);
             }

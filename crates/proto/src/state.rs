@@ -1,7 +1,7 @@
 //! What a partition's log folds into: heads, chunks, and what is known of transactions. The same on every replica.
 
 use alloc::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
     vec::Vec,
 };
@@ -33,6 +33,8 @@ pub struct State {
     stages: Stages,
     /// No head that was dropped had a higher number.
     heads_after: Number,
+    /// For how many microseconds copies of heads last that primaries give out, by the entry that says so.
+    lent: VecDeque<(u64, u64)>,
 }
 
 /// What a partition knows of a transaction.
@@ -64,6 +66,7 @@ impl State {
             sessions_floor: RingVersion(0),
             stages: Stages::default(),
             heads_after: Number::ZERO,
+            lent: VecDeque::new(),
         }
     }
 
@@ -148,6 +151,11 @@ impl State {
         &self.stages
     }
 
+    /// For how many microseconds copies of heads may last that were given out, and where that is logged; nothing if none are out.
+    pub fn lent(&self) -> Option<(u64, u64)> {
+        self.lent.back().copied().filter(|(_, lasts)| *lasts > 0)
+    }
+
     /// Folds an entry. Returns the blobs of which versions were superseded.
     pub fn apply(&mut self, index: u64, epoch: Epoch, entry: &Entry) -> BTreeSet<BlobName> {
         match entry {
@@ -189,6 +197,7 @@ impl State {
             Entry::Expire { session, born } => self.expire(*session, *born),
             Entry::Collected { blob, up_to } => self.set_collected(index, blob, *up_to),
             Entry::Collect { chunk, up_to, keep } => self.collect(index, chunk, *up_to, keep),
+            Entry::Lend { lasts } => self.lent.push_back((index, *lasts)),
         }
         BTreeSet::new()
     }
@@ -347,6 +356,9 @@ impl State {
         self.heads.values_mut().for_each(|head| head.trim_log(start));
         self.chunks.values_mut().for_each(|chunk| chunk.trim_log(start));
         self.stages.trim_log(start);
+        while self.lent.get(1).is_some_and(|(index, _)| *index <= start) {
+            self.lent.pop_front();
+        }
     }
 
     /// Takes back what was folded from entries after an index.
@@ -354,6 +366,7 @@ impl State {
         self.heads.values_mut().for_each(|head| head.cut_log(last));
         self.chunks.values_mut().for_each(|chunk| chunk.cut_log(last));
         self.stages.cut_log(last);
+        self.lent.retain(|(index, _)| *index <= last);
         let lost = |index: u64| index > last;
         for record in self.records.values_mut() {
             record.prepare.take_if(|(index, _)| lost(*index));
@@ -405,6 +418,6 @@ impl Record {
 }
 
 // The promises come first, so that heads and chunks refer to their payload.
-layout!(struct State { partition, records, stages, marks, sessions_floor, heads_after, heads, chunks });
+layout!(struct State { partition, records, stages, marks, sessions_floor, heads_after, lent, heads, chunks });
 layout!(struct Mark { answered, log_index, born });
 layout!(struct Record { prepare, write, refused, outcome, outcome_index, olds });

@@ -6,15 +6,12 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use tyr_proto::{
     BlobName, ClassId, Configuration, Epoch, HeadPlan, Incarnation, Keyspace, KeyspaceSeed, Keyspaces,
-    Layout, Limits, NodeId, Operation, Outcome, Output, PartitionCount, PartitionId, Placement, Plan,
-    Replica, RingVersion, Router, SessionId, Time, TransactionId,
-    cluster::Proposal,
+    Layout, Limits, NodeId, Operation, Outcome, Output, Partition, PartitionCount, PartitionId, Placement,
+    Plan, Replica, RingVersion, Router, SessionId, Time, TransactionId,
     message::{Answer, Envelope, HeadStat, Message, RequestId},
 };
 use tyr_types::{CHUNK_SIZE_MIN, Key, KeyspaceId, KeyspaceSettings};
 
-/// A lease that does not end here, in microseconds.
-const LEASE: u64 = 1_000_000_000;
 /// The node that leads the partition of [`World::root`], and the one that leads the partition of [`World::file`].
 const HEADS: NodeId = NodeId(1);
 const HOLDER: NodeId = NodeId(2);
@@ -24,11 +21,10 @@ struct World {
     routers: BTreeMap<NodeId, Router>,
     keyspaces: Arc<Keyspaces>,
     now: Time,
-    lease: u64,
+    has_lease: bool,
     is_held_up: fn(&Message) -> bool,
     held_up: Vec<(NodeId, Envelope)>,
     answers: Vec<Answer>,
-    released: Vec<PartitionId>,
     last: u64,
 }
 
@@ -66,18 +62,17 @@ impl World {
             routers: BTreeMap::new(),
             keyspaces: keyspaces.clone(),
             now: Time(1),
-            lease: LEASE,
+            has_lease: true,
             is_held_up: |_| false,
             held_up: Vec::new(),
             answers: Vec::new(),
-            released: Vec::new(),
             last: 0,
         };
         for node in [HEADS, HOLDER] {
             let mut router = Router::new(replica(node), keyspaces.clone());
             router.set_limits(limits);
             for index in 0..2 {
-                router.handle_configuration(world.now, LEASE, partition(index), configuration(index, 1));
+                router.handle_configuration(world.now, true, partition(index), configuration(index, 1));
             }
             world.routers.insert(node, router);
         }
@@ -103,7 +98,7 @@ impl World {
 
     fn deliver(&mut self, to: NodeId, envelope: Envelope) {
         let router = self.routers.get_mut(&to).unwrap();
-        router.handle_message(self.now, self.lease, envelope);
+        router.handle_message(self.now, self.has_lease, envelope);
         self.run();
     }
 
@@ -115,17 +110,16 @@ impl World {
             match output {
                 Output::Store { partition, index, epoch, .. } => {
                     let router = self.routers.get_mut(&node).unwrap();
-                    router.handle_stored(self.now, self.lease, partition, index, epoch);
+                    router.handle_stored(self.now, self.has_lease, partition, index, epoch);
                 }
                 Output::Send(to, envelope) if (self.is_held_up)(&envelope.message) => {
                     self.held_up.push((to, envelope));
                 }
                 Output::Send(to, envelope) => {
                     let router = self.routers.get_mut(&to).unwrap();
-                    router.handle_message(self.now, self.lease, envelope);
+                    router.handle_message(self.now, self.has_lease, envelope);
                 }
                 Output::Answer(_, answer) => self.answers.push(answer),
-                Output::Released(partition, ..) => self.released.push(partition),
                 _ => {}
             }
         }
@@ -137,10 +131,28 @@ impl World {
         while self.now < end {
             self.now = self.now.after(5_000);
             for router in self.routers.values_mut() {
-                router.handle_tick(self.now, self.lease);
+                router.handle_tick(self.now, self.has_lease);
             }
             self.run();
         }
+    }
+
+    /// The node of the heads goes on as another incarnation, which knows nobody that holds copies.
+    fn begin_again(&mut self) {
+        let me = Replica { node: HEADS, incarnation: Incarnation(2) };
+        let configuration = Configuration { replicas: vec![me], ..configuration(0, 2) };
+        let now = self.now;
+        let former = self.routers.remove(&HEADS).unwrap();
+        let found = former.partition(partition(0)).unwrap();
+        let found = Partition::restored(partition(0), me, found.log().clone(), found.state().clone());
+        let mut router = Router::new(me, self.keyspaces.clone());
+        router.restore(found);
+        self.routers.insert(HEADS, router);
+        for router in self.routers.values_mut() {
+            router.handle_configuration(now, true, partition(0), configuration.clone());
+            router.handle_configuration(now, true, partition(1), crate::configuration(1, 1));
+        }
+        self.run();
     }
 
     fn release_held_up(&mut self) {
@@ -167,7 +179,11 @@ impl World {
 
     /// Asks until the root is held.
     fn make_popular(&mut self) -> HeadStat {
-        (0..10).find_map(|_| self.stat()).expect("it is popular, so there is a copy")
+        let asked = (0..10).find_map(|_| {
+            self.pass(20_000);
+            self.stat()
+        });
+        asked.expect("it is popular, so there is a copy")
     }
 
     /// Writes as many bytes to the root, and returns the transaction.
@@ -240,7 +256,10 @@ fn a_write_waits_for_a_holder_that_does_not_answer_only_until_its_copy_is_over()
 fn a_copy_that_arrives_after_it_was_dropped_is_not_taken() {
     let mut world = World::new(Limits::default());
     world.is_held_up = |message| matches!(message, Message::Cached { .. });
-    (0..5).for_each(|_| assert_eq!(world.stat(), None));
+    for _ in 0..5 {
+        assert_eq!(world.stat(), None);
+        world.pass(20_000);
+    }
     assert!(!world.held_up.is_empty(), "a copy is under way");
     let id = world.write(5);
     assert!(world.is_committed(id), "the holder has said that it does not take it any more");
@@ -252,26 +271,11 @@ fn a_copy_that_arrives_after_it_was_dropped_is_not_taken() {
 }
 
 #[test]
-fn a_copy_ends_with_the_lease_of_the_primary_that_gave_it() {
-    let mut world = World::new(Limits::default());
-    world.lease = 50_000;
-    world.is_held_up = |message| {
-        // What is asked for anew finds nobody.
-        matches!(message, Message::Subscribe { ask, .. } if *ask > 1)
-    };
-    world.make_popular();
-    world.pass(45_000);
-    assert!(world.stat().is_some());
-    world.pass(10_000);
-    assert_eq!(world.stat(), None);
-}
-
-#[test]
 fn a_primary_without_a_lease_gives_out_nothing() {
     let mut world = World::new(Limits::default());
     world.is_held_up = |message| matches!(message, Message::Subscribe { .. });
     (0..5).for_each(|_| drop(world.stat()));
-    world.lease = 0;
+    world.has_lease = false;
     world.is_held_up = |message| matches!(message, Message::Cached { .. });
     for (to, envelope) in std::mem::take(&mut world.held_up) {
         world.deliver(to, envelope);
@@ -280,19 +284,27 @@ fn a_primary_without_a_lease_gives_out_nothing() {
 }
 
 #[test]
-fn a_role_is_not_released_before_the_copies_given_out_under_it_are_gone() {
+fn a_primary_after_another_one_waits_until_the_copies_that_that_one_gave_out_are_over() {
+    let limits = Limits::default();
+    let mut world = World::new(limits);
+    world.make_popular();
+    world.begin_again();
+    let id = world.write(5);
+    assert!(!world.is_committed(id), "the copies may be asked");
+    world.pass(limits.cached_for - 10_000);
+    assert!(!world.is_committed(id));
+    world.pass(limits.cached_for / 4);
+    assert!(world.is_committed(id));
+}
+
+#[test]
+fn a_primary_after_another_one_does_not_wait_if_no_copies_have_been_out_for_long() {
     let mut world = World::new(Limits::default());
     world.make_popular();
-    world.is_held_up = |message| matches!(message, Message::Uncache { .. });
-    let proposal = Proposal { since: RingVersion(2), replicas: vec![replica(HOLDER)], learners: Vec::new() };
-    let router = world.routers.get_mut(&HEADS).unwrap();
-    router.handle_proposal(world.now, LEASE, partition(0), Epoch(1), &proposal);
-    world.run();
-    world.pass(20_000);
-    assert!(world.released.is_empty());
-    world.release_held_up();
-    world.pass(10_000);
-    assert!(world.released.contains(&partition(0)));
+    world.pass(6_000_000);
+    world.begin_again();
+    let id = world.write(5);
+    assert!(world.is_committed(id));
 }
 
 #[test]

@@ -13,8 +13,6 @@ use tyr_proto::{
 };
 use tyr_types::{CHUNK_SIZE_MIN, Key, KeyspaceId, KeyspaceSettings, Operand, Transform};
 
-/// A lease that does not end here, in microseconds.
-const LEASE: u64 = 1_000_000_000;
 const PARTITIONS: u32 = 4;
 const ME: Replica = Replica { node: NodeId(1), incarnation: Incarnation(1) };
 
@@ -61,7 +59,7 @@ impl World {
                 replicas: vec![ME],
                 learners: Vec::new(),
             };
-            router.handle_configuration(Time(0), LEASE, partition(index), configuration.clone());
+            router.handle_configuration(Time(0), true, partition(index), configuration.clone());
             client.handle_configuration(partition(index), configuration);
         }
         let mut world = World { keyspaces, router, client, now: 0, silent: Vec::new(), said: Vec::new() };
@@ -79,10 +77,10 @@ impl World {
             if let Some(output) = self.router.poll_output() {
                 match output {
                     Output::Store { partition, index, epoch, .. } => {
-                        self.router.handle_stored(Time(self.now), LEASE, partition, index, epoch);
+                        self.router.handle_stored(Time(self.now), true, partition, index, epoch);
                     }
                     Output::Send(_, envelope) => {
-                        self.router.handle_message(Time(self.now), LEASE, envelope);
+                        self.router.handle_message(Time(self.now), true, envelope);
                     }
                     Output::Answer(_, answer) => self.client.handle_answer(Time(self.now), ME.node, answer),
                     _ => {}
@@ -91,7 +89,7 @@ impl World {
                 let ClientOutput::Send(_, envelope) = output else { continue };
                 self.said.push(envelope.clone());
                 if !self.silent.contains(&envelope.partition) {
-                    self.router.handle_message(Time(self.now), LEASE, envelope);
+                    self.router.handle_message(Time(self.now), true, envelope);
                 }
             } else {
                 return;
@@ -101,7 +99,7 @@ impl World {
 
     fn pass(&mut self, micros: u64) {
         self.now += micros;
-        self.router.handle_tick(Time(self.now), LEASE);
+        self.router.handle_tick(Time(self.now), true);
         self.client.handle_tick(Time(self.now));
         self.settle();
     }

@@ -19,9 +19,6 @@ use tyr_proto::{
     message::{Envelope, Message},
 };
 
-/// A lease that does not end here, in microseconds.
-const LEASE: u64 = 1_000_000_000;
-
 /// A server that is told to be what the first byte says, and does what it is asked at once.
 struct Server {
     router: Router,
@@ -34,7 +31,7 @@ impl Server {
         let mut server = Server { router: Router::new(me, Arc::new(small_keyspaces())), now: 1 };
         for (index, replicas) in [(1, vec![me]), (2, vec![me, replica(9)]), (7, configuration().replicas)] {
             let configuration = Configuration { replicas, epoch: Epoch(300), ..configuration() };
-            server.router.handle_configuration(Time(1), LEASE, partition(index), configuration);
+            server.router.handle_configuration(Time(1), true, partition(index), configuration);
         }
         server.settle();
         server
@@ -45,11 +42,11 @@ impl Server {
         while let Some(output) = self.router.poll_output() {
             match output {
                 Output::Store { partition, index, epoch, .. } => {
-                    self.router.handle_stored(Time(self.now), LEASE, partition, index, epoch);
+                    self.router.handle_stored(Time(self.now), true, partition, index, epoch);
                 }
                 Output::Install { partition, index, epochs, .. } => {
                     let epoch = epochs.last().map_or(Epoch(0), |(epoch, _)| *epoch);
-                    self.router.handle_stored(Time(self.now), LEASE, partition, index, epoch);
+                    self.router.handle_stored(Time(self.now), true, partition, index, epoch);
                 }
                 _ => {}
             }
@@ -58,9 +55,9 @@ impl Server {
 
     fn hear(&mut self, envelope: Envelope) {
         self.now += 100_000;
-        self.router.handle_message(Time(self.now), LEASE, envelope);
+        self.router.handle_message(Time(self.now), true, envelope);
         self.settle();
-        self.router.handle_tick(Time(self.now), LEASE);
+        self.router.handle_tick(Time(self.now), true);
         self.settle();
     }
 }

@@ -6,8 +6,8 @@ use tyr_proto::canary::{Canary, plant};
 use tyr_sim::cluster::{canaries, run::Draw};
 
 const USAGE: &str =
-    "usage: tyr-sim swarm|focused FIRST [COUNT]            run seeds, and show those that fail
-       tyr-sim replay swarm|focused SEED [CANARY]     run one seed, and show all that happens
+    "usage: tyr-sim swarm|focused|cached FIRST [COUNT]            run seeds, and show those that fail
+       tyr-sim replay swarm|focused|cached SEED [CANARY]     run one seed, and show all that happens
        tyr-sim canaries [SEEDS] [CANARY]              plant bugs, and find them within so many seeds
        tyr-sim figures                                measure what operations cost";
 

@@ -18,8 +18,6 @@ use tyr_proto::{
 };
 use tyr_types::{Key, KeyspaceId, KeyspaceSettings, Number};
 
-/// A lease that does not end here, in microseconds.
-const LEASE: u64 = 1_000_000_000;
 const KEYSPACE: KeyspaceId = KeyspaceId(1);
 
 /// Three nodes, each the only replica of a partition, and what is on its way between them.
@@ -60,7 +58,7 @@ impl Cluster {
             };
             for node in &nodes {
                 let router = cluster.routers.get_mut(node).unwrap();
-                router.handle_configuration(Time(0), LEASE, *partition, configuration.clone());
+                router.handle_configuration(Time(0), true, *partition, configuration.clone());
                 cluster.take(*node);
             }
         }
@@ -88,7 +86,7 @@ impl Cluster {
                         }
                     }
                     let router = self.routers.get_mut(&node).unwrap();
-                    router.handle_stored(self.now, LEASE, partition, index, epoch);
+                    router.handle_stored(self.now, true, partition, index, epoch);
                 }
                 _ => {}
             }
@@ -96,7 +94,7 @@ impl Cluster {
     }
 
     fn deliver(&mut self, (node, envelope): (NodeId, Envelope)) {
-        self.routers.get_mut(&node).unwrap().handle_message(self.now, LEASE, envelope);
+        self.routers.get_mut(&node).unwrap().handle_message(self.now, true, envelope);
         self.take(node);
     }
 
@@ -111,7 +109,7 @@ impl Cluster {
         for _ in 0..20 {
             self.now = self.now.after(2 * RESEND_AFTER);
             for node in self.routers.keys().copied().collect::<Vec<_>>() {
-                self.routers.get_mut(&node).unwrap().handle_tick(self.now, LEASE);
+                self.routers.get_mut(&node).unwrap().handle_tick(self.now, true);
                 self.take(node);
             }
             self.deliver_others();

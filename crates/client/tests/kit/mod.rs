@@ -50,8 +50,6 @@ struct World {
     doubled: usize,
 }
 
-/// A lease that does not end here, in microseconds.
-const LEASE: u64 = 1_000_000_000;
 const CLUSTER: u128 = 77;
 const CLASS: ClassId = ClassId(0);
 const PARTITIONS: u32 = 8;
@@ -220,7 +218,7 @@ impl World {
         let now = self.now();
         for (id, partition) in self.cluster.partitions() {
             for router in self.routers.values_mut() {
-                router.handle_configuration(now, LEASE, id, partition.configuration.clone());
+                router.handle_configuration(now, true, id, partition.configuration.clone());
             }
         }
         self.pump();
@@ -255,7 +253,7 @@ impl World {
 
     fn tick(&mut self) {
         let now = self.now();
-        self.routers.values_mut().for_each(|router| router.handle_tick(now, LEASE));
+        self.routers.values_mut().for_each(|router| router.handle_tick(now, true));
         self.pump();
     }
 
@@ -266,7 +264,7 @@ impl World {
             let mut is_quiet = true;
             while let Some((node, envelope)) = self.mail.pop_front() {
                 is_quiet = false;
-                self.routers.get_mut(&node).unwrap().handle_message(now, LEASE, envelope);
+                self.routers.get_mut(&node).unwrap().handle_message(now, true, envelope);
             }
             for (node, router) in &mut self.routers {
                 while let Some(output) = router.poll_output() {
@@ -279,11 +277,11 @@ impl World {
                             let _ = link.map(|link| link.send(frame.unwrap()));
                         }
                         Output::Store { partition, index, epoch, .. } => {
-                            router.handle_stored(now, LEASE, partition, index, epoch);
+                            router.handle_stored(now, true, partition, index, epoch);
                         }
                         Output::Install { partition, index, epochs, .. } => {
                             let epoch = epochs.last().unwrap().0;
-                            router.handle_stored(now, LEASE, partition, index, epoch);
+                            router.handle_stored(now, true, partition, index, epoch);
                         }
                         _ => {}
                     }

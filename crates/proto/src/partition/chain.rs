@@ -152,7 +152,7 @@ impl Partition {
             cx.answer(id.session, Answer::Outcome { id, outcome: None });
             return;
         }
-        if !cx.has_lease() && !planted(Canary::PreparedWithoutLease) {
+        if !cx.has_lease && !planted(Canary::PreparedWithoutLease) {
             // A later primary may be at work already: what this one prepared now would be a second promise.
             cx.answer(id.session, self.elsewhere());
             return;

@@ -103,7 +103,7 @@ impl Partition {
         partition: PartitionId,
     ) {
         let is_number = range.end.saturating_sub(range.start) <= NUMBER_SIZE_MAX;
-        if !self.is_established() || !cx.has_lease() || !is_number {
+        if !self.is_established() || !cx.has_lease || !is_number {
             return;
         }
         let nothing = Chunk::default();

@@ -112,7 +112,7 @@ impl Standing {
             stands.push(self.stand);
             return cx.to_primary(*next, Message::Freeze { freeze, stands });
         }
-        if self.until <= cx.now || !cx.has_lease() {
+        if self.until <= cx.now || !cx.has_lease {
             return;
         }
         self.point = Some(self.stand);
@@ -131,7 +131,7 @@ impl Partition {
         if !self.is_established() {
             return;
         }
-        if !cx.has_lease() {
+        if !cx.has_lease {
             cx.answer(freeze.request.session, self.elsewhere());
             return;
         }
@@ -219,7 +219,7 @@ impl Partition {
 
     /// All heads of a freeze stand still, if it still stands here.
     pub fn handle_frozen(&mut self, cx: &mut Context, request: RequestId, stand: Stand, point: Stand) {
-        let (now, may_serve) = (cx.now, self.is_established() && cx.has_lease());
+        let (now, may_serve) = (cx.now, self.is_established() && cx.has_lease);
         let mut standing = self.freezes.standing.iter_mut();
         let own = standing.find(|own| own.freeze.request == request && own.point.is_none());
         let stands = |own: &&mut Standing| own.stand == stand && own.until > now && may_serve;

@@ -102,7 +102,7 @@ impl Partition {
             }
             Role::None => false,
         };
-        complete && (cx.has_lease() || planted(Canary::ServedWithoutLease))
+        complete && (cx.has_lease || planted(Canary::ServedWithoutLease))
     }
 
     /// A client asks what a blob is.

@@ -1,10 +1,11 @@
 //! Who holds a copy of a head of this partition, and what writers owe them (design, section 3).
 //!
 //! Invariant: a write of a head is voted for only when nobody holds a copy of it: each has confirmed that it is gone, or its time is
-//! over. The time of a copy ends with the lease under which it was given, and a primary says that it has released its role only when
-//! there are no copies left; so no later primary has to know of any.
+//! over.
 //!
-//! It is not part of the role: what was given out lasts, whatever becomes of the role.
+//! That copies may be out, and for how long, is logged before the first is given. So a new primary, who knows nobody that holds one, knows that
+//! somebody may; then it votes for no write before the time of all copies is over. A restarted node's lease is not waited for, so that
+//! the time of a copy cannot be made to end with its primary's lease.
 
 use alloc::{collections::BTreeMap, vec::Vec};
 
@@ -13,6 +14,7 @@ use crate::{
     BlobName, PartitionId, Replica, Time, TransactionId,
     canary::{Canary, planted},
     effects::{Context, Effect},
+    entry::Entry,
     head::Head,
     message::{HeadStat, Message},
 };
@@ -21,6 +23,10 @@ use crate::{
 #[derive(Debug, Default)]
 pub struct Subscribers {
     of: BTreeMap<BlobName, BTreeMap<(Replica, PartitionId), Subscriber>>,
+    /// When copies that a former primary gave out are surely over, until that has come.
+    inherited: Option<Time>,
+    /// Since when there have been no copies.
+    unused_since: Time,
 }
 
 #[derive(Debug)]
@@ -35,15 +41,12 @@ struct Subscriber {
 
 /// As many heads of a partition have copies.
 const HEADS_MAX: usize = 16384;
+/// After so many microseconds without copies it is logged that there are none.
+const UNUSED_FOR: u64 = 2_000_000;
 
 impl Subscribers {
-    /// Whether nobody holds a copy of any head.
-    pub fn is_empty(&self) -> bool {
-        self.of.is_empty()
-    }
-
     fn has(&self, blob: &BlobName) -> bool {
-        self.of.contains_key(blob)
+        self.inherited.is_some() || self.of.contains_key(blob)
     }
 
     /// Takes out a subscriber that matches, and says whether its head has none any more.
@@ -76,7 +79,7 @@ impl Subscribers {
 impl Partition {
     /// Whether anybody may still hold a copy of a head.
     pub fn has_subscribers(&self) -> bool {
-        !self.subscribers.is_empty()
+        !self.subscribers.of.is_empty()
     }
 
     /// A shard of a node wants a copy of a head. While a write of it is under way it gets none, and asks again.
@@ -90,16 +93,24 @@ impl Partition {
     ) {
         let keyspace = cx.keyspaces.get(&blob.keyspace);
         let is_own = keyspace.is_some_and(|keyspace| keyspace.partition_of(&blob, 0) == self.id);
-        let lasts = cx.limits.cached_for.min(cx.lease_left);
-        if !is_own || !self.is_established() || lasts == 0 || self.is_being_written(&blob) {
+        if !is_own || !self.is_established() || !cx.has_lease || self.is_being_written(&blob) {
             return;
         }
+        let Some((logged, lasts)) = self.state.lent() else {
+            if cx.limits.cached_for > 0 {
+                self.append(cx, Entry::Lend { lasts: cx.limits.cached_for });
+            }
+            return;
+        };
+        if logged > self.durable {
+            return;
+        }
+        let lasts = cx.limits.cached_for.min(lasts);
         let subscribers = &mut self.subscribers.of;
         if subscribers.len() >= HEADS_MAX && !subscribers.contains_key(&blob) {
             return;
         }
-        // It counts from before it asked, by a clock that may be slower than this one by far less than an eighth.
-        let until = cx.now.after(lasts.saturating_add(lasts / 8));
+        let until = surely_over(cx.now, lasts);
         let known = subscribers.entry(blob.clone()).or_default().entry((holder, partition));
         let subscriber = known.or_insert(Subscriber { ask, until, told_at: None });
         if subscriber.ask > ask {
@@ -130,7 +141,7 @@ impl Partition {
 
     /// A write of these heads has begun: their copies go.
     pub(super) fn uncache(&mut self, cx: &mut Context, blobs: impl Iterator<Item = BlobName>) {
-        if self.subscribers.is_empty() {
+        if self.subscribers.of.is_empty() {
             return;
         }
         for blob in blobs {
@@ -147,10 +158,10 @@ impl Partition {
         }
     }
 
-    /// Everything that is out goes: the role is given up.
-    pub(super) fn uncache_all(&mut self, cx: &mut Context) {
-        let blobs: Vec<BlobName> = self.subscribers.of.keys().cloned().collect();
-        self.uncache(cx, blobs.into_iter());
+    /// Becomes primary after another one, who may have given out copies.
+    pub(super) fn inherit_copies(&mut self, cx: &Context) {
+        let over = self.state.lent().map(|(_, lasts)| surely_over(cx.now, lasts));
+        self.subscribers.inherited = self.subscribers.inherited.max(over);
     }
 
     /// A copy is gone.
@@ -177,10 +188,11 @@ impl Partition {
     }
 
     pub(super) fn tick_subscribers(&mut self, cx: &mut Context) {
-        if self.subscribers.is_empty() {
-            return;
+        let are_over = self.subscribers.inherited.take_if(|until| *until <= cx.now).is_some();
+        let mut free = self.subscribers.expire(cx.now);
+        if are_over {
+            free = self.state.heads().map(|(blob, _)| blob.clone()).collect();
         }
-        let free = self.subscribers.expire(cx.now);
         for blob in &free {
             self.free_writers(blob);
         }
@@ -188,11 +200,26 @@ impl Partition {
             let written = self.subscribers.of.keys().filter(|blob| self.is_being_written(blob));
             let written: Vec<BlobName> = written.cloned().collect();
             self.uncache(cx, written.into_iter());
-        } else {
-            self.uncache_all(cx);
+            self.take_back(cx);
         }
         if !free.is_empty() {
             self.settle(cx);
         }
     }
+
+    /// Logs that no copies are out if there have been none for a while, so that a later primary does not wait for any.
+    fn take_back(&mut self, cx: &mut Context) {
+        let Subscribers { of, inherited, unused_since } = &mut self.subscribers;
+        if !of.is_empty() || inherited.is_some() || self.state.lent().is_none() {
+            *unused_since = cx.now;
+        } else if cx.now.since(*unused_since) >= UNUSED_FOR {
+            *unused_since = cx.now;
+            self.append(cx, Entry::Lend { lasts: 0 });
+        }
+    }
+}
+
+/// When a copy is over whose holder counts from before it asked, by a clock that may be slower than this one by far less than an eighth.
+fn surely_over(now: Time, lasts: u64) -> Time {
+    now.after(lasts.saturating_add(lasts / 8))
 }

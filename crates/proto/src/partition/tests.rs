@@ -14,8 +14,6 @@ use crate::{
     message::{Envelope, Message},
 };
 
-/// A lease that does not end here, in microseconds.
-const LEASE: u64 = 1_000_000_000;
 const ME: Replica = Replica { node: NodeId(1), incarnation: Incarnation(1) };
 
 fn partition(index: u32) -> PartitionId {
@@ -48,9 +46,9 @@ fn primary() -> Router {
         replicas: replicas.to_vec(),
         learners: Vec::new(),
     };
-    router.handle_configuration(Time(0), LEASE, partition(0), configuration(&[ME], 2));
+    router.handle_configuration(Time(0), true, partition(0), configuration(&[ME], 2));
     let other = Replica { node: NodeId(2), incarnation: Incarnation(1) };
-    router.handle_configuration(Time(0), LEASE, partition(1), configuration(&[other], 1));
+    router.handle_configuration(Time(0), true, partition(1), configuration(&[other], 1));
     run(&mut router);
     router
 }
@@ -61,7 +59,7 @@ fn run(router: &mut Router) -> Vec<Message> {
     while let Some(output) = router.poll_output() {
         match output {
             Output::Store { partition, index, epoch, .. } => {
-                router.handle_stored(Time(0), LEASE, partition, index, epoch);
+                router.handle_stored(Time(0), true, partition, index, epoch);
             }
             Output::Send(_, envelope) => sent.push(envelope.message),
             _ => {}
@@ -72,7 +70,7 @@ fn run(router: &mut Router) -> Vec<Message> {
 
 fn ask_number(router: &mut Router, number: Number) -> Vec<Message> {
     let message = Message::AskNumber { number, id: id(1), partition: partition(1) };
-    router.handle_message(Time(0), LEASE, Envelope { partition: partition(0), message });
+    router.handle_message(Time(0), true, Envelope { partition: partition(0), message });
     run(router)
 }
 
@@ -124,7 +122,7 @@ fn that_a_decider_knows_a_transaction_no_more_does_not_refuse_what_waits_for_its
     let writes = Vec::from([(blob(), Number::new(1, 5), write)]);
     let writes = Arc::new(ChunkWrites { id: id(1), decider: partition(1), refused: None, writes });
     for message in [Message::Write { writes, driver: partition(1) }, Message::Settled { id: id(1) }] {
-        router.handle_message(Time(0), LEASE, Envelope { partition: partition(0), message });
+        router.handle_message(Time(0), true, Envelope { partition: partition(0), message });
         run(&mut router);
     }
     let record = router.partition(partition(0)).unwrap().state().record(id(1)).unwrap();
@@ -143,7 +141,7 @@ fn a_stop_votes_again_when_it_hears_of_the_lock_point() {
     let plan =
         Plan { id: id(1), answered: 1, reserve: None, heads: Vec::from([head(0, "here"), head(1, "there")]) };
     let mut tell = |message| {
-        router.handle_message(Time(0), LEASE, Envelope { partition: partition(0), message });
+        router.handle_message(Time(0), true, Envelope { partition: partition(0), message });
         let sent = run(&mut router);
         sent.iter().filter(|message| matches!(message, Message::Vote { .. })).count()
     };
@@ -166,7 +164,7 @@ fn a_write_waits_for_its_payload_though_its_keyspace_is_not_known_yet() {
     let writes = Vec::from([(late, Number::new(1, 5), write)]);
     let writes = Arc::new(ChunkWrites { id: id(1), decider: partition(1), refused: None, writes });
     let message = Message::Write { writes, driver: partition(1) };
-    router.handle_message(Time(0), LEASE, Envelope { partition: partition(0), message });
+    router.handle_message(Time(0), true, Envelope { partition: partition(0), message });
     assert!(run(&mut router).is_empty(), "it votes for nothing that it does not have");
     assert!(router.partition(partition(0)).unwrap().state().record(id(1)).is_none());
 }
@@ -193,14 +191,14 @@ fn a_session_that_claims_a_ring_that_never_was_is_forgotten_like_any_other() {
     let timeout = Limits::default().session_timeout;
     let born = RingVersion::MAX;
     let message = Message::Answered { session: SessionId(1), answered: 2, born };
-    router.handle_message(Time(0), LEASE, Envelope { partition: partition(0), message });
+    router.handle_message(Time(0), true, Envelope { partition: partition(0), message });
     run(&mut router);
     let has_session = |router: &Router| {
         router.partition(partition(0)).unwrap().state().sessions().any(|(session, _)| session == SessionId(1))
     };
     assert!(has_session(&router));
     for eighth in 1..=20 {
-        router.handle_tick(Time(eighth * timeout / 8), LEASE);
+        router.handle_tick(Time(eighth * timeout / 8), true);
         run(&mut router);
     }
     assert!(!has_session(&router));

@@ -311,6 +311,7 @@ fn entries() -> Vec<Entry> {
         Entry::Expire { session: SessionId(4), born: RingVersion(300) },
         Entry::Collected { blob: blob("one"), up_to: Number::MAX },
         Entry::Collect { chunk: chunk("one"), up_to: Number::new(2, 9), keep: vec![Number::new(1, 3)] },
+        Entry::Lend { lasts: 500_000 },
     ]
 }
 

@@ -22,8 +22,6 @@ pub const KEYSPACE: KeyspaceId = KeyspaceId(1);
 pub const HOP: u64 = 100;
 /// Microseconds of a write that makes a record durable.
 pub const WRITE: u64 = 1;
-/// A lease that does not end here, in microseconds.
-const LEASE: u64 = 1_000_000_000;
 const TICK_EVERY: u64 = 5_000;
 
 /// How large the cluster is and who holds what.
@@ -106,7 +104,7 @@ impl Quiet {
                 .iter_mut()
                 .for_each(|client| client.handle_configuration(id, configuration.clone()));
             for router in &mut quiet.routers {
-                router.handle_configuration(Time(0), LEASE, id, configuration.clone());
+                router.handle_configuration(Time(0), true, id, configuration.clone());
             }
         }
         for node in 1..=shape.nodes {
@@ -197,11 +195,11 @@ impl Quiet {
         let now = Time(self.now);
         match event {
             Event::Deliver(node, envelope) => {
-                self.router(node).handle_message(now, LEASE, envelope);
+                self.router(node).handle_message(now, true, envelope);
                 self.flush(node);
             }
             Event::Stored(node, partition, index, epoch) => {
-                self.router(node).handle_stored(now, LEASE, partition, index, epoch);
+                self.router(node).handle_stored(now, true, partition, index, epoch);
                 self.flush(node);
             }
             Event::Answer(session, node, answer) => {
@@ -215,7 +213,7 @@ impl Quiet {
 
     fn tick(&mut self, now: Time) {
         for router in &mut self.routers {
-            router.handle_tick(now, LEASE);
+            router.handle_tick(now, true);
         }
         for node in 1..=u32::try_from(self.routers.len()).expect("small") {
             self.flush(NodeId(node));
