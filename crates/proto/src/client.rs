@@ -473,7 +473,8 @@ impl Client {
                     Message::Stat { blobs, .. } => blobs.len(),
                     _ => 0,
                 };
-                if asked.is_some_and(|asked| count(asked) == stats.len()) {
+                let is_told = matches!(stats[..], [Some(_), ..]);
+                if is_told && asked.is_some_and(|asked| count(asked) == stats.len()) {
                     self.answer(request, Event::Stats(request, stats));
                 }
             }
