@@ -239,6 +239,13 @@ impl Partition {
         cx.answer(id.session, Answer::Outcome { id, outcome: Some((outcome, results)) });
     }
 
+    /// Whether what is heard of an outcome is true for this replica. A partition that has forgotten a transaction refuses it when it comes
+    /// late, and it comes late from who does not know the outcome though his partition does: a replica that is left behind. So only one
+    /// that is complete, and sure of it, listens to a refusal: if the outcome had been durable in its partition, it would know it.
+    pub(super) fn believes(&self, cx: &Context, outcome: Outcome) -> bool {
+        outcome == Outcome::Committed || self.may_serve(cx)
+    }
+
     /// Somebody knows how a transaction ended.
     pub fn handle_outcome(
         &mut self,
@@ -247,6 +254,9 @@ impl Partition {
         outcome: Outcome,
         driver: Option<PartitionId>,
     ) {
+        if !self.believes(cx, outcome) {
+            return;
+        }
         if self.drives.contains_key(&id) {
             self.decide(cx, id, outcome);
         }

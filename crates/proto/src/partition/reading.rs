@@ -91,7 +91,7 @@ impl Readers {
 
 impl Partition {
     /// Whether this replica may answer readers: it holds all that was ever acknowledged, and the node its lease.
-    fn may_serve(&self, cx: &Context) -> bool {
+    pub(super) fn may_serve(&self, cx: &Context) -> bool {
         let complete = match &self.role {
             Role::Primary { established, .. } => *established,
             Role::Backup { synced, .. } => {
