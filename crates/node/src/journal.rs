@@ -30,7 +30,7 @@ use tyr_proto::{
     encoding::{Encode, to_bytes_keeping},
     entry::Entry,
 };
-use tyr_store::{Store, Ticket};
+use tyr_store::{Exhaustion, Store, Ticket};
 use tyr_types::{Durability, Error, ErrorKind, KeyspaceId, Result};
 
 use self::{base::Base, batch::Batch, shelf::Shelf};
@@ -75,6 +75,10 @@ pub struct Journal {
     in_memory: Vec<Stored>,
     failure: Option<Error>,
     is_full: bool,
+    /// How the store was when the first batch found no room,
+    queue_stuck: Option<Exhaustion>,
+    /// and when deleting what has been replaced found none.
+    trim_stuck: Option<Exhaustion>,
 }
 
 /// What a transaction of the store has that may not be durable yet: what is told then, and what leaves memory.
@@ -266,6 +270,10 @@ impl Journal {
     /// Deletes some of what checkpoints have replaced: more than has been logged since the last time, and not all at once. It goes
     /// before what waits for space, which it makes.
     fn trim(&mut self, logged: usize) -> Result<()> {
+        if is_still(&mut self.trim_stuck, &self.store) {
+            self.is_full = true;
+            return Ok(());
+        }
         let mut room = TRIM_MIN.max(2 * logged).min(self.limits.batch_min / TRIM_WEIGHT);
         let mut batch = Batch::default();
         let mut taken = Vec::new();
@@ -290,6 +298,7 @@ impl Journal {
             }
             Err(error) if error.kind() == ErrorKind::Full => {
                 self.is_full = true;
+                self.trim_stuck = self.store.exhaustion();
                 self.untrimmed.extend(taken);
             }
             Err(error) => return Err(self.fail(error)),
@@ -315,6 +324,10 @@ impl Journal {
     /// Returns how much was logged.
     fn commit_queue(&mut self) -> Result<usize> {
         let mut logged = 0;
+        if is_still(&mut self.queue_stuck, &self.store) {
+            self.is_full = true;
+            return Ok(logged);
+        }
         while let Some(batch) = self.queue.front_mut() {
             match batch.commit(&self.store, self.space, self.limits.piece_max) {
                 Ok(ticket) => {
@@ -326,6 +339,7 @@ impl Journal {
                 }
                 Err(error) if error.kind() == ErrorKind::Full => {
                     self.is_full = true;
+                    self.queue_stuck = self.store.exhaustion();
                     break;
                 }
                 Err(error) => return Err(self.fail(error)),
@@ -396,6 +410,12 @@ impl std::fmt::Debug for Journal {
             self.failure
         )
     }
+}
+
+/// Whether what found no room surely would find none again: the store is as it was.
+fn is_still(stuck: &mut Option<Exhaustion>, store: &Store) -> bool {
+    *stuck = stuck.take().filter(|then| store.exhaustion() == Some(*then));
+    stuck.is_some()
 }
 
 /// Payload in blobs of its own weighs as little as a part of its bytes: a restart does not read it, only what is dead waits for a

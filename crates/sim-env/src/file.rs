@@ -28,7 +28,7 @@ impl SimFile {
         name: &str,
         access: Access,
     ) -> io::Result<Arc<SimFile>> {
-        state.inode_mut(file)?.handles += 1;
+        state.open(file)?;
         Ok(Arc::new(SimFile { state: shared.clone(), file, name: name.into(), access }))
     }
 
@@ -92,12 +92,6 @@ impl File for SimFile {
 
 impl Drop for SimFile {
     fn drop(&mut self) {
-        let mut state = self.state.lock();
-        if let Ok(inode) = state.inode_mut(self.file) {
-            inode.handles -= 1;
-            if inode.handles == 0 {
-                state.collect();
-            }
-        }
+        self.state.lock().close(self.file);
     }
 }

@@ -1,6 +1,7 @@
 //! The directory of the simulated disk: which name belongs to which file, now and durably.
 //!
-//! Invariant: the current names are the durable ones with all pending changes applied in order.
+//! Invariants: the current names are the durable ones with all pending changes applied in order; a file has at most one name at a time.
+//! What is asked with every operation takes no longer the more changes are pending, for there may be many before a sync.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,9 +17,19 @@ pub(crate) struct FileId(pub(crate) u64);
 /// The names of all files.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Names {
-    current: BTreeMap<String, FileId>,
-    durable: BTreeMap<String, FileId>,
+    current: Directory,
+    durable: Directory,
     pending: Vec<Pending>,
+    /// The files that pending changes create.
+    created: BTreeSet<FileId>,
+}
+
+/// Which name belongs to which file.
+#[derive(Clone, Debug, Default)]
+struct Directory {
+    names: BTreeMap<String, FileId>,
+    /// Those that have a name.
+    files: BTreeSet<FileId>,
 }
 
 /// A change that a crash may undo.
@@ -39,28 +50,27 @@ pub(crate) enum Change {
 
 impl Names {
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&String, FileId)> {
-        self.current.iter().map(|(name, file)| (name, *file))
+        self.current.names.iter().map(|(name, file)| (name, *file))
     }
 
     pub(crate) fn file(&self, name: &str) -> Option<FileId> {
-        self.current.get(name).copied()
+        self.current.names.get(name).copied()
     }
 
     /// Whether the file has a name, or may have one again after a crash.
     pub(crate) fn refers_to(&self, file: FileId) -> bool {
-        let created =
-            |pending: &Pending| matches!(pending.change, Change::Create { file: f, .. } if f == file);
-        self.is_current(file) || self.durable.values().any(|f| *f == file) || self.pending.iter().any(created)
+        self.is_current(file) || self.durable.files.contains(&file) || self.created.contains(&file)
     }
 
     /// Whether the file has a name now.
     pub(crate) fn is_current(&self, file: FileId) -> bool {
-        self.current.values().any(|f| *f == file)
+        self.current.files.contains(&file)
     }
 
     /// Changes the names, not durably.
     pub(crate) fn change(&mut self, change: Change) {
         change.apply(&mut self.current);
+        self.created.extend(change.created());
         self.pending.push(Pending { change, abandoned: false });
     }
 
@@ -69,11 +79,13 @@ impl Names {
         self.current.insert(name.into(), file);
         self.durable = self.current.clone();
         self.pending.clear();
+        self.created.clear();
     }
 
     /// Makes durable what can be made so.
     pub(crate) fn sync(&mut self) {
         (self.durable, self.pending) = self.settle(|pending| !pending.abandoned);
+        self.created = self.pending.iter().filter_map(|pending| pending.change.created()).collect();
     }
 
     /// A sync failed: what is pending now will not be made durable by another one.
@@ -89,12 +101,12 @@ impl Names {
             CrashMode::Random => [2, 4, 7][random.index(3)],
         };
         let (names, _) = self.settle(|_| random.in_eight(kept_of_eight));
-        Names { current: names.clone(), durable: names, pending: Vec::new() }
+        Names { current: names.clone(), durable: names, ..Names::default() }
     }
 
     /// The durable names with some of the pending changes, and the changes that were left out: those that are not to be kept, and
     /// those that come after such a one of the same name.
-    fn settle(&self, mut keep: impl FnMut(&Pending) -> bool) -> (BTreeMap<String, FileId>, Vec<Pending>) {
+    fn settle(&self, mut keep: impl FnMut(&Pending) -> bool) -> (Directory, Vec<Pending>) {
         let mut names = self.durable.clone();
         let mut left_out = Vec::new();
         let mut touched: BTreeSet<&str> = BTreeSet::new();
@@ -111,12 +123,25 @@ impl Names {
     }
 }
 
+impl Directory {
+    fn insert(&mut self, name: String, file: FileId) {
+        if let Some(replaced) = self.names.insert(name, file) {
+            self.files.remove(&replaced);
+        }
+        self.files.insert(file);
+    }
+
+    fn remove(&mut self, name: &str) -> Option<FileId> {
+        let file = self.names.remove(name)?;
+        self.files.remove(&file);
+        Some(file)
+    }
+}
+
 impl Change {
-    fn apply(&self, names: &mut BTreeMap<String, FileId>) {
+    fn apply(&self, names: &mut Directory) {
         match self {
-            Change::Create { name, file } => {
-                names.insert(name.clone(), *file);
-            }
+            Change::Create { name, file } => names.insert(name.clone(), *file),
             Change::Rename { from, to } => {
                 if let Some(file) = names.remove(from) {
                     names.insert(to.clone(), file);
@@ -125,6 +150,13 @@ impl Change {
             Change::Remove { name } => {
                 names.remove(name);
             }
+        }
+    }
+
+    fn created(&self) -> Option<FileId> {
+        match self {
+            Change::Create { file, .. } => Some(*file),
+            Change::Rename { .. } | Change::Remove { .. } => None,
         }
     }
 

@@ -3,7 +3,11 @@
 //! Invariants: each operation that changes something asks for its fate once, and with that gets its number; when the power is
 //! off, nothing works.
 
-use std::{collections::BTreeMap, io, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io,
+    sync::Arc,
+};
 
 use tyr_env::BLOCK_SIZE;
 
@@ -58,6 +62,8 @@ pub(crate) enum Promise {
 pub(crate) struct State {
     pub(crate) random: Random,
     pub(crate) files: BTreeMap<FileId, Inode>,
+    /// Those that are open.
+    opened: BTreeSet<FileId>,
     pub(crate) names: Names,
     pub(crate) faults: Faults,
     pub(crate) capacity: u64,
@@ -73,6 +79,7 @@ impl State {
         State {
             random: Random::new(seed),
             files: BTreeMap::new(),
+            opened: BTreeSet::new(),
             names: Names::default(),
             faults: Faults::default(),
             capacity: CAPACITY_DEFAULT,
@@ -102,6 +109,7 @@ impl State {
         let mut copy =
             State { faults: Faults::default(), counts: Counts::default(), notes: None, ..self.clone() };
         copy.files.values_mut().for_each(|inode| inode.handles = 0);
+        copy.opened.clear();
         copy.collect();
         copy
     }
@@ -128,9 +136,26 @@ impl State {
         let file = self.add_file(Content::default());
         let result = self.change_names(Change::Create { name: name.into(), file });
         if result.is_err() {
-            self.collect();
+            self.collect_file(file);
         }
         result.map(|()| file)
+    }
+
+    /// One more handle of a file.
+    pub(crate) fn open(&mut self, file: FileId) -> io::Result<()> {
+        self.inode_mut(file)?.handles += 1;
+        self.opened.insert(file);
+        Ok(())
+    }
+
+    /// One handle less.
+    pub(crate) fn close(&mut self, file: FileId) {
+        let Ok(inode) = self.inode_mut(file) else { return };
+        inode.handles -= 1;
+        if inode.handles == 0 {
+            self.opened.remove(&file);
+            self.collect_file(file);
+        }
     }
 
     /// A new file that has no name.
@@ -257,15 +282,24 @@ impl State {
 
     /// Bytes that are taken.
     pub(crate) fn used(&self) -> u64 {
-        let takes = |file: FileId, inode: &Inode| inode.handles > 0 || self.names.is_current(file);
-        let taken = self.files.iter().filter(|(file, inode)| takes(**file, inode));
-        taken.map(|(_, inode)| inode.content().length().next_multiple_of(BLOCK_SIZE as u64)).sum()
+        let named = self.names.iter().map(|(_, file)| file);
+        let nameless = self.opened.iter().copied().filter(|file| !self.names.is_current(*file));
+        let taken = named.chain(nameless).filter_map(|file| self.files.get(&file));
+        taken.map(|inode| inode.content().length().next_multiple_of(BLOCK_SIZE as u64)).sum()
     }
 
     /// Forgets files that nobody can reach any more.
     pub(crate) fn collect(&mut self) {
         let State { files, names, .. } = self;
         files.retain(|file, inode| inode.handles > 0 || names.refers_to(*file));
+    }
+
+    /// Forgets a file if nobody can reach it any more.
+    fn collect_file(&mut self, file: FileId) {
+        let is_open = self.files.get(&file).is_some_and(|inode| inode.handles > 0);
+        if !is_open && !self.names.refers_to(file) {
+            self.files.remove(&file);
+        }
     }
 
     /// Counts an operation and learns its fate.

@@ -1,5 +1,6 @@
 //! A whole cluster and its clients in one process, from one seed: the shipped protocol on simulated disks, clocks, and links.
 
+pub mod aim;
 pub mod bounds;
 pub mod caller;
 pub mod canaries;

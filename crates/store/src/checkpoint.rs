@@ -25,6 +25,7 @@ use crate::{
     log::LogPosition,
     manifest::{Manifest, SegmentState},
     segment::Segment,
+    shortage::{self, Shortage},
     store::{CommitState, Store},
 };
 
@@ -42,6 +43,15 @@ pub(crate) struct CheckpointState {
     pub(crate) taken: u64,
     /// Log bytes written when the last checkpoint was made.
     pub(crate) log_bytes: u64,
+    /// What the last try lacked, if that was room.
+    pub(crate) lacked: Option<Shortage>,
+}
+
+/// What the lock of the one merge of tables guards.
+#[derive(Default)]
+pub(crate) struct Merging {
+    /// What the last try lacked, if that was room.
+    lacked: Option<Shortage>,
 }
 
 /// What a store holds at a position of the log and the index does not.
@@ -62,6 +72,13 @@ impl Store {
         self.checkpoint_as(false)
     }
 
+    /// As [`Store::checkpoint`], unless it surely has no more room than when it last had none.
+    pub(crate) fn checkpoint_if_room(&self) -> Result<()> {
+        let lacked = self.checkpoint.lock().lacked;
+        self.check_room(lacked)?;
+        self.checkpoint()
+    }
+
     /// As [`Store::checkpoint`]; `clean` says that nothing will follow.
     pub(crate) fn checkpoint_as(&self, clean: bool) -> Result<()> {
         let mut state = self.checkpoint.lock();
@@ -69,8 +86,10 @@ impl Store {
         let log_bytes = self.log.counters().log_bytes.load(Ordering::Relaxed);
         let image = self.take_image(&state, clean);
         let dropped = image.dropped.clone();
-        state.manifest =
-            self.write_image(image).inspect_err(|_| self.backlog.lock().checkpoint_due = true)?;
+        let expected = self.expected_shortage(2 * self.dirty_bytes());
+        let written = self.write_image(image);
+        state.lacked = shortage::met(&written, expected);
+        state.manifest = written.inspect_err(|_| self.backlog.lock().checkpoint_due = true)?;
         state.position = state.manifest.position;
         state.log_bytes = log_bytes;
         let evacuated: Vec<SegmentId> = std::mem::take(&mut state.evacuated).into_iter().collect();
@@ -187,10 +206,14 @@ impl Store {
 
     /// Merges tables if it is worth it; whether it was.
     pub(crate) fn merge_tables(&self) -> Result<bool> {
-        let merging = self.merging.lock();
+        let mut merging = self.merging.lock();
         let Some(merge) = self.index.plan_merge() else { return Ok(false) };
-        self.merge(&merging, &merge)?;
-        Ok(true)
+        self.check_room(merging.lacked)?;
+        let tables = self.index.tables().into_iter().filter(|table| merge.tables().contains(&table.id));
+        let expected = self.expected_shortage(tables.map(|table| table.bytes).sum());
+        let merged = self.merge(&merging, &merge);
+        merging.lacked = shortage::met(&merged, expected);
+        merged.map(|()| true)
     }
 
     /// Merges all tables into one.
@@ -200,7 +223,7 @@ impl Store {
     }
 
     /// Merges tables as planned, one merge at a time. Checkpoints go on meanwhile; only the manifest is changed under their lock.
-    fn merge(&self, _merging: &MutexGuard<'_, ()>, merge: &Merge) -> Result<()> {
+    fn merge(&self, _merging: &MutexGuard<'_, Merging>, merge: &Merge) -> Result<()> {
         // After a crash the manifest as it is now decides what is still to be released.
         let listed = self.checkpoint.lock().manifest.garbage.clone();
         let keep = |key: &[u8]| self.keeps(key, &listed);
@@ -237,10 +260,14 @@ impl Store {
     pub(crate) fn is_checkpoint_due(&self) -> bool {
         let written = self.log.counters().log_bytes.load(Ordering::Relaxed);
         let since = written - self.checkpoint.lock().log_bytes.min(written);
-        let dirty = self.entries.dirty_bytes() + self.leaves.dirty_bytes();
         self.backlog.lock().checkpoint_due
             || since > self.options.checkpoint_size
-            || dirty > self.options.index_cache / 4
+            || self.dirty_bytes() > self.options.index_cache / 4
+    }
+
+    /// Bytes of objects in memory that the index does not have.
+    pub(crate) fn dirty_bytes(&self) -> u64 {
+        self.entries.dirty_bytes() + self.leaves.dirty_bytes()
     }
 }
 

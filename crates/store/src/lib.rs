@@ -41,6 +41,7 @@ mod recovery;
 mod relocate;
 mod scan;
 mod segment;
+mod shortage;
 mod stats;
 mod store;
 #[cfg(test)]
@@ -54,6 +55,7 @@ pub use miss::{Miss, Wait};
 pub use options::{Create, Options, SEGMENT_SIZE_MAX, SEGMENT_SIZE_MIN};
 pub use payload::{PAYLOAD_SIZE_MAX, Payload};
 pub use pin::Pin;
+pub use shortage::Exhaustion;
 pub use stats::Stats;
 pub use store::Store;
 pub use transact::{BlobChange, Refused, Stop, Ticket, Writer};

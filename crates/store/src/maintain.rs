@@ -67,7 +67,7 @@ impl Store {
 
     fn maintain_step(&self) -> Result<Maintained> {
         if self.is_checkpoint_due() {
-            self.checkpoint()?;
+            self.checkpoint_if_room()?;
             return Ok(Maintained::Worked);
         }
         let worked = self.prepare_spare()?

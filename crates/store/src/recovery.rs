@@ -198,6 +198,7 @@ impl Store {
                 kept: Default::default(),
                 taken: 0,
                 log_bytes: 0,
+                lacked: None,
             }),
             compacting: Mutex::default(),
             merging: Mutex::default(),

@@ -19,7 +19,7 @@ use tyr_wire::{
 
 use crate::{
     cache::BlockCache,
-    checkpoint::CheckpointState,
+    checkpoint::{CheckpointState, Merging},
     collect::{Backlog, Garbage},
     index::Index,
     index_key::{self, EntryKey, LeafKey},
@@ -60,7 +60,7 @@ pub struct Store {
     /// Held by whoever empties a segment.
     pub(crate) compacting: Mutex<()>,
     /// Held by the one merge of tables that is going on.
-    pub(crate) merging: Mutex<()>,
+    pub(crate) merging: Mutex<Merging>,
     pub(crate) backlog: Arc<Backlog>,
     pub(crate) pace: Pace,
     /// Maintenance is woken when so many bytes have been written.

@@ -181,6 +181,26 @@ fn a_full_disk_refuses_writes_reads_on_and_recovers_by_deleting() {
     }
 }
 
+#[test]
+fn what_has_no_room_is_not_tried_again_until_that_changes() {
+    let (disk, state) = base();
+    disk.set_capacity(1 << 20);
+    let mut session = Session::on(disk, tight(), state);
+    session.open().expect("opens");
+    fill(&mut session, 0);
+    // Not even what a reserve gives back is enough.
+    session.disk.set_capacity(0);
+    session.store().checkpoint().expect_err("there is no room");
+    maintain(session.store());
+    let before = session.disk.operations();
+    maintain(session.store());
+    assert_eq!(session.disk.operations(), before, "the disk is left alone");
+    session.disk.set_capacity(64 << 20);
+    settle(session.store()).expect("there is space again");
+    assert!(session.disk.operations() > before, "what was put off is done");
+    compare::expect_same(&session, "when there is space again");
+}
+
 /// Writes blobs of several sizes until there is no space.
 fn fill(session: &mut Session, round: u64) {
     for n in 0.. {

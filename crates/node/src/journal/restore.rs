@@ -69,6 +69,8 @@ impl Journal {
             in_memory: Vec::new(),
             failure: None,
             is_full: false,
+            queue_stuck: None,
+            trim_stuck: None,
         };
         Ok((journal, found))
     }

@@ -135,6 +135,22 @@ impl Queue {
 }
 
 impl Partition {
+    /// Who waits here for whom: transactions in the queue, each for the holders of the slots that it needs.
+    pub fn waits(&self) -> impl Iterator<Item = (TransactionId, TransactionId)> {
+        let visits = self.chain.waiting.iter().filter_map(|waiter| match waiter {
+            Waiter::Transaction(visit) => Some(visit),
+            Waiter::Freeze(_) => None,
+        });
+        visits.flat_map(|visit| {
+            let heads = visit.plan.heads[visit.own.heads.clone()].iter();
+            let held = heads.filter_map(|plan| {
+                let head = self.state.head(&plan.blob)?;
+                (!head.slot_is_free_for(access(plan.only_reads()))).then_some(head)
+            });
+            held.flat_map(|head| head.slot()).map(|holder| (visit.plan.id, holder))
+        })
+    }
+
     /// A transaction arrives, from its client or from the stop before.
     pub fn handle_pass(&mut self, cx: &mut Context, plan: Arc<Plan>, stops: Vec<Stop>) {
         if !self.is_established() {

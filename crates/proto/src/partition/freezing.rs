@@ -276,6 +276,15 @@ impl Partition {
         }
     }
 
+    /// Whether every freeze that has gone on from here sees only what is decided.
+    pub fn has_frozen_rightly(&self) -> bool {
+        let is_decided = |(blob, number): (&BlobName, &Number)| {
+            self.state.head(blob).is_none_or(|head| head.is_decided_up_to(*number))
+        };
+        let passed = self.freezes.standing.iter().filter(|standing| standing.has_passed);
+        passed.flat_map(|standing| &standing.numbers).all(is_decided)
+    }
+
     /// Ends a freeze: its transaction has come, or its client wants it no more.
     pub(super) fn end_freeze(&mut self, request: RequestId) {
         let before = self.freezes.len();

@@ -109,13 +109,16 @@ pub enum Kind {
     SnapshotPrefix,
     /// Reads some registers, thinks, and overwrites them, again and again until it is not refused.
     Persist,
+    /// Reads the first register of a blob and overwrites it at once, so that the order of the values is known.
+    Swap,
     /// Asks one node what many blobs are, also those whose heads are elsewhere.
     Heads,
     /// Writes attributes of several blobs.
     WriteAttributes,
 }
 
-/// As many kinds are drawn by the swarm, the first ones; the others belong to a [`Focus`](super::focus::Focus),
+/// As many kinds are drawn by the swarm, the first ones; the others belong to a [`Focus`](super::focus::Focus) or
+/// an [`Aim`](super::aim::Aim),
 const SWARMING: usize = 17;
 /// but for these, which are drawn last, so that what was drawn before them stays.
 const SWARMING_TOO: [Kind; 3] = [Kind::Snapshot, Kind::SnapshotPrefix, Kind::Persist];
@@ -137,11 +140,21 @@ pub enum Fault {
     ManagerChange,
     /// A node is emptied, or no longer.
     Drain,
+    /// The power fails everywhere. Only disks survive that.
+    Outage,
+    /// A primary crashes soon after its backups have ceased to hear it: others know more of its end than they do.
+    LastWords,
+    /// A primary and the cluster manager lose one another for longer than a lease; and when it is replaced, the primary of an earlier
+    /// partition does not hear of that for nearly as long as its own lease lasts. The manager is an actor.
+    Estrangement,
 }
+
+/// As many faults are drawn by the swarm, the first ones; the others belong to an [`Aim`](super::aim::Aim).
+const SWARMING_FAULTS: usize = 7;
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Kind; 30] = [
+    pub const ALL: [Kind; 31] = [
         Kind::BlindWrites,
         Kind::DirectRead,
         Kind::BlobRead,
@@ -170,6 +183,7 @@ impl Kind {
         Kind::Snapshot,
         Kind::SnapshotPrefix,
         Kind::Persist,
+        Kind::Swap,
         Kind::Heads,
         Kind::WriteAttributes,
     ];
@@ -177,7 +191,7 @@ impl Kind {
 
 impl Fault {
     /// All faults.
-    pub const ALL: [Fault; 7] = [
+    pub const ALL: [Fault; 10] = [
         Fault::Crash,
         Fault::Pause,
         Fault::Cut,
@@ -185,6 +199,9 @@ impl Fault {
         Fault::SlowDisk,
         Fault::ManagerChange,
         Fault::Drain,
+        Fault::Outage,
+        Fault::LastWords,
+        Fault::Estrangement,
     ];
 }
 
@@ -201,7 +218,7 @@ impl Profile {
         weights[..SWARMING].iter_mut().for_each(|each| *each = weight(random));
         weights[usize::try_from(random.below(SWARMING as u64)).expect("below a length")] += 8;
         let mut faults = [false; Fault::ALL.len()];
-        faults.iter_mut().for_each(|each| *each = random.below(2) == 0);
+        faults[..SWARMING_FAULTS].iter_mut().for_each(|each| *each = random.below(2) == 0);
         let rarely = |random: &mut Random, most: u64| {
             let shown = random.below(3);
             if shown == 0 { 0 } else { u32::try_from(random.below(most)).expect("small") }

@@ -42,19 +42,22 @@ pub enum Draw {
     Swarm,
     /// What the run is about is drawn, see [`super::focus::Focus`].
     Focused,
+    /// The moment that the run aims at is drawn, see [`super::aim::Aim`].
+    Aimed,
     /// A run with copies of heads, see [`Profile::cached`].
     Cached,
 }
 
 impl Draw {
     /// All of them.
-    pub const ALL: [Draw; 3] = [Draw::Swarm, Draw::Focused, Draw::Cached];
+    pub const ALL: [Draw; 4] = [Draw::Swarm, Draw::Focused, Draw::Aimed, Draw::Cached];
 
     /// Its name on the command line and in the file of seeds.
     pub fn name(self) -> &'static str {
         match self {
             Draw::Swarm => "swarm",
             Draw::Focused => "focused",
+            Draw::Aimed => "aimed",
             Draw::Cached => "cached",
         }
     }
@@ -65,14 +68,17 @@ impl Draw {
         let drawn = match self {
             Draw::Swarm => Profile::swarm(random),
             Draw::Focused => Profile::focused(random),
+            Draw::Aimed => Profile::aimed(random),
             Draw::Cached => Profile::cached(random),
         };
-        let mut bounds = Bounds::drawn(random, drawn.replicas);
+        let mut bounds = drawn.bounded(Bounds::drawn(random, drawn.replicas));
         if self == Draw::Cached {
             bounds.draw_copies(random);
         }
         let storage = StorageProfile::drawn(seed, drawn.durability);
-        Profile { as_bytes: seed.is_multiple_of(4), storage, bounds, ..drawn.managed(seed) }
+        // An actor suits an aimed run: it takes less time, and can be cut off.
+        let drawn = if self == Draw::Aimed { drawn } else { drawn.managed(seed) };
+        Profile { as_bytes: seed.is_multiple_of(4), storage, bounds, ..drawn }
     }
 
     /// Runs a seed.

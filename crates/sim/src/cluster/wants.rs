@@ -198,6 +198,11 @@ impl Chooser<'_> {
                 ("direct read", vec![register.blob.register(register.part & !1)])
             }
             Kind::BlobRead => ("blob read", self.whole(Sort::Registers, 1)),
+            Kind::Swap => {
+                let register = self.registers(1)[0].blob.register(0);
+                wants.then = Then::Write(vec![register]);
+                ("swap", vec![register])
+            }
             Kind::LongRead => {
                 wants.again = 1 + self.random.below(8);
                 ("long read", self.whole(Sort::Registers, 1))

@@ -1,8 +1,9 @@
 //! The event loop: what happens when, in an order that only the seed decides.
 //!
-//! `event` names what happens, `mail` is the network, `faults` what goes wrong, `watch` what must hold though no client can see it, and
-//! `record` what a run leaves behind.
+//! `event` names what happens, `mail` is the network, `faults` what goes wrong, `watch` and `circles` what must hold though no client can see it,
+//! and `record` what a run leaves behind.
 
+mod circles;
 mod event;
 mod faults;
 mod mail;
@@ -278,6 +279,8 @@ impl World {
                     }
                     self.flush(node);
                     self.check_versions(node);
+                    self.check_circles(node);
+                    self.check_freezes(node);
                     self.after(TICK_EVERY, Event::Tick(node, start));
                 }
             }
@@ -340,6 +343,11 @@ impl World {
             }
             Event::RingTold(session, reply) => self.tell_ring(session, self.arrived(reply)),
             Event::Fault => self.fault(),
+            Event::Crash(node, lasts) if self.is_faulty => self.crash(node, lasts),
+            Event::Cut(from, to, until) if self.is_faulty => {
+                self.links_cut.insert((from, to), until);
+            }
+            Event::Crash(..) | Event::Cut(..) => {}
         }
     }
 

@@ -26,6 +26,10 @@ pub(super) enum Event {
     /// Between voters, or packets of gossip.
     Letter(NodeId, Letter),
     Fault,
+    /// Of a fault that has several parts: a node crashes for so long.
+    Crash(NodeId, u64),
+    /// Likewise: nothing gets from one node to another until then.
+    Cut(NodeId, NodeId, u64),
 }
 
 impl Event {
@@ -47,6 +51,8 @@ impl Event {
             Event::RingTold(session, _) => (11, session.0),
             Event::Fault => (12, 0),
             Event::Letter(node, _) => (13, u64::from(node.0)),
+            Event::Crash(node, _) => (14, u64::from(node.0)),
+            Event::Cut(from, to, _) => (15, u64::from(from.0) ^ u64::from(to.0) << 8),
         }
     }
 

@@ -2,11 +2,23 @@
 
 use std::collections::BTreeSet;
 
-use tyr_proto::{NodeId, Replica, SessionId};
+use tyr_proto::{NodeId, PartitionId, Replica, SessionId};
 use tyr_types::{Durability, ErrorKind};
 
 use super::{World, event::Event};
-use crate::cluster::{management::Management, manager::TERMS, profile::Fault, voters::Voters};
+use crate::{
+    Blob,
+    cluster::{
+        layout::{KEYSPACE, name},
+        management::Management,
+        manager::TERMS,
+        profile::Fault,
+        voters::Voters,
+    },
+};
+
+/// Whose last words some do not hear lives for at most this many microseconds more.
+const LAST_WORDS_MAX: u64 = 40_000;
 
 impl World {
     /// Ends all faults: everything runs, every link works.
@@ -87,8 +99,57 @@ impl World {
             Fault::SlowDisk => self.server(one).slow_until = now + lasts,
             Fault::ManagerChange => self.manager.lose_leader(now + lasts / 4),
             Fault::Drain => self.manager.drain(now, one),
+            Fault::Outage => self.black_out(&nodes),
+            Fault::LastWords => self.silence_and_crash(lasts),
+            Fault::Estrangement => self.estrange(lasts),
         }
         self.record.count("faults");
+    }
+
+    /// The power fails everywhere, and comes back for one node after the other.
+    fn black_out(&mut self, nodes: &[NodeId]) {
+        for node in nodes {
+            let lasts = 1 + self.random.below(1_000_000);
+            self.crash(*node, lasts);
+        }
+    }
+
+    /// The primary of a blob's head is not heard by its backups, and crashes.
+    fn silence_and_crash(&mut self, lasts: u64) {
+        let holders = self.holders_of_some_head().1;
+        let Some((primary, backups)) = holders.split_first() else { return };
+        for backup in backups {
+            self.links_cut.insert((*primary, *backup), self.now + lasts);
+        }
+        let soon = 1 + self.random.below(LAST_WORDS_MAX);
+        self.after(soon, Event::Crash(*primary, lasts));
+    }
+
+    /// The primary of a blob's head is replaced and does not hear of it, nor does that of an earlier head for a while.
+    fn estrange(&mut self, lasts: u64) {
+        let mut heads = [(); 2].map(|()| self.holders_of_some_head());
+        heads.sort();
+        let [Some(earlier), Some(later)] = heads.map(|(_, holders)| holders.first().copied()) else { return };
+        if earlier == later {
+            return;
+        }
+        let manager = NodeId(0);
+        let (lease, now) = (TERMS.length, self.now);
+        for link in [(later, manager), (manager, later)] {
+            self.links_cut.insert(link, now + 2 * lease + lasts);
+        }
+        let begins = lease * 2 / 3 + self.random.below(lease / 2);
+        self.after(begins, Event::Cut(manager, earlier, now + begins + lease));
+    }
+
+    /// The partition of the head of some blob, and who holds it, the primary first.
+    fn holders_of_some_head(&mut self) -> (PartitionId, Vec<NodeId>) {
+        let blobs = u64::from(self.profile.blobs.iter().sum::<u32>());
+        let blob = u32::try_from(self.random.below(blobs)).expect("a count of blobs");
+        let id = self.keyspaces[&KEYSPACE].partition_of(&name(Blob(blob)), 0);
+        let known = self.manager.cluster().partition(id);
+        let replicas = known.map(|known| known.configuration.replicas.as_slice()).unwrap_or_default();
+        (id, replicas.iter().map(|replica| replica.node).collect())
     }
 
     /// A node starts. If its disk fails meanwhile, it starts again later.
@@ -146,6 +207,8 @@ impl World {
         let observed = self.manager.voters().map(|voters| voters.observe(now));
         let taken = match fault {
             Fault::Crash | Fault::Pause | Fault::Isolate => vec![one],
+            // What follows later cannot be judged now: these are for disks.
+            Fault::Outage | Fault::LastWords | Fault::Estrangement => return true,
             Fault::Cut if observed.is_some() => vec![one, other],
             _ => Vec::new(),
         };
@@ -166,6 +229,7 @@ impl World {
         let lead_on = |node: &NodeId| self.lead_on_without(&voting, *node);
         match fault {
             Fault::Drain | Fault::SlowDisk => false,
+            Fault::Outage | Fault::LastWords | Fault::Estrangement => true,
             _ if voting.is_empty() => true,
             Fault::Cut => votes(one) && votes(other) && ![one, other].iter().all(lead_on),
             // One that votes alone begins anew when it comes back, and hears of everybody first.

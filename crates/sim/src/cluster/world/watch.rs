@@ -37,6 +37,16 @@ impl World {
         }
     }
 
+    /// A freeze goes on only when everything that it sees is decided.
+    pub(super) fn check_freezes(&mut self, node: NodeId) {
+        let mut partitions = self.servers[&node].node().into_iter().flat_map(|node| node.partitions());
+        if let Some(id) =
+            partitions.find(|partition| !partition.has_frozen_rightly()).map(|partition| partition.id())
+        {
+            self.broken.get_or_insert(format!("freeze of what is undecided: {node} in {id}"));
+        }
+    }
+
     /// A replica has answered a look: from now on it holds the number.
     pub(super) fn note_pin(&mut self, node: NodeId, look: RequestId) {
         let server = &self.servers[&node];
