@@ -35,7 +35,7 @@ use tyr_proto::{
     BlobName, Client, ClientOutput, Event, NodeId, ReadAnswer, ReadId, RingVersion, Run, SPOT_MIN, SessionId,
     Snapshot, Time, Transaction,
     cluster::{self, Difference, Fact, MemberState, Request, Response, Zone},
-    message::{Answer, Envelope, Message, RequestId},
+    message::{Answer, Envelope, HeadStat, Message, RequestId},
 };
 use tyr_types::{Error, Result};
 
@@ -78,6 +78,7 @@ pub struct Driver {
     seats: BTreeMap<Handle, Seat>,
     applies: Applies,
     names: BTreeMap<RequestId, Names>,
+    heads: BTreeMap<RequestId, Heads>,
     freezes: BTreeMap<RequestId, Freeze>,
     snapshots: BTreeMap<Handle, Frozen>,
     runs: BTreeMap<Handle, Running>,
@@ -112,6 +113,12 @@ pub struct Beginning {
 struct Names {
     until: Instant,
     reply: Reply<(Vec<BlobName>, bool)>,
+}
+
+#[derive(Debug)]
+struct Heads {
+    until: Instant,
+    reply: Reply<Vec<Option<HeadStat>>>,
 }
 
 #[derive(Debug)]
@@ -196,6 +203,7 @@ impl Driver {
             seats: BTreeMap::new(),
             applies: Applies::default(),
             names: BTreeMap::new(),
+            heads: BTreeMap::new(),
             freezes: BTreeMap::new(),
             snapshots: BTreeMap::new(),
             runs: BTreeMap::new(),
@@ -249,6 +257,7 @@ impl Driver {
         self.calls.close();
         // Whatever only reads is of no use any more.
         self.names.clear();
+        self.heads.clear();
         self.freezes.clear();
         self.applies.turn_away();
         for frozen in std::mem::take(&mut self.snapshots).into_values() {
@@ -351,6 +360,13 @@ impl Driver {
                 let turn = self.turn();
                 let request = self.client.scan(now, partition, after, inclusive, limit, turn);
                 self.names.insert(request, Names { until, reply });
+            }
+            Call::Heads { blobs, until, reply } => {
+                let turn = self.turn();
+                match self.client.stat(now, blobs, turn) {
+                    Some(request) => drop(self.heads.insert(request, Heads { until, reply })),
+                    None => drop(reply.send(Ok(Vec::new()))),
+                }
             }
             Call::Freeze { of, keyspace, until, reply } => {
                 let request = self.client.snapshot_prefix(now, keyspace, b"");
@@ -728,6 +744,14 @@ impl Driver {
                 }
                 return;
             }
+            Event::Stats(request, _) => {
+                if let Some(heads) = self.heads.remove(request)
+                    && let Event::Stats(_, stats) = event
+                {
+                    let _ = heads.reply.send(Ok(stats));
+                }
+                return;
+            }
             Event::Ended(..) | Event::Forgotten(_) => {}
         }
         let client = &mut self.client;
@@ -837,6 +861,11 @@ impl Driver {
             self.client.forget(request);
             let _ = names.reply.send(Err(late()));
         }
+        let is_late = |heads: &Heads| heads.until <= at || heads.reply.is_closed();
+        for (request, heads) in self.heads.extract_if(.., |_, heads| is_late(heads)) {
+            self.client.forget(request);
+            let _ = heads.reply.send(Err(late()));
+        }
         let is_late = |freeze: &Freeze| freeze.until <= at || freeze.reply.is_closed();
         for (request, freeze) in self.freezes.extract_if(.., |_, freeze| is_late(freeze)) {
             self.client.let_go(request);
@@ -935,6 +964,7 @@ fn request_of(answer: &Answer) -> Option<RequestId> {
     match answer {
         Answer::Looked { request, .. }
         | Answer::Bytes { request, .. }
+        | Answer::Stats { request, .. }
         | Answer::Expired { request }
         | Answer::Names { request, .. } => Some(*request),
         _ => None,

@@ -128,6 +128,7 @@ impl Worker {
                 self.transactions.entry(plan.id).or_insert(now);
             }
             Message::Look { request, .. }
+            | Message::Stat { request, .. }
             | Message::Read { request, .. }
             | Message::Locate { request, .. }
             | Message::Scan { request, .. }
@@ -157,6 +158,7 @@ impl Worker {
                 self.work.read_bytes += bytes.len() as u64;
                 self.read(now, *request, 1);
             }
+            Answer::Stats { request, .. } => self.read(now, *request, 0),
             Answer::Names { request, .. } => self.read(now, *request, 2),
             Answer::Located { request, .. } => self.read(now, *request, 4),
             Answer::Frozen { request, .. } => self.read(now, *request, 3),
@@ -244,6 +246,7 @@ fn subject(message: &Message) -> (&'static str, Option<String>) {
         Message::Stage(stage) => ("stage", transaction(&stage.id)),
         Message::KeepStages { id } => ("keep-stages", transaction(id)),
         Message::Look { request: id, .. } => ("look", request(id)),
+        Message::Stat { request: id, .. } => ("stat", request(id)),
         Message::Pin { request: id, .. } => ("pin", request(id)),
         Message::Read { request: id, .. } => ("read", request(id)),
         Message::Locate { request: id, .. } => ("locate", request(id)),
@@ -277,6 +280,10 @@ fn subject(message: &Message) -> (&'static str, Option<String>) {
         Message::Copied { .. } => ("copied", None),
         Message::AskPins { .. } => ("ask-pins", None),
         Message::Pins { .. } => ("pins", None),
+        Message::Subscribe { .. } => ("subscribe", None),
+        Message::Cached { .. } => ("cached", None),
+        Message::Uncache { .. } => ("uncache", None),
+        Message::Uncached { .. } => ("uncached", None),
         Message::Collected { .. } => ("collected", None),
         Message::Collect { .. } => ("collect", None),
     }
