@@ -66,6 +66,13 @@ fn network(text: &mut Text, reception: &Reception) {
     by_channel(text, "tyr_received_bytes_total", &counts.bytes);
     let malformed = load(&counts.malformed);
     text.one("tyr_frames_malformed_total", "counter", "Frames that made no sense.", malformed);
+    let relayed = &reception.relay.counts;
+    text.family("tyr_frames_relayed_total", "counter", "Frames that went around links that are cut.");
+    for (part, count) in
+        [("sent", &relayed.sent), ("carried", &relayed.carried), ("refused", &relayed.refused)]
+    {
+        text.value("tyr_frames_relayed_total", &format!("part=\"{part}\""), load(count));
+    }
 }
 
 fn work(text: &mut Text, shards: &[Shown]) {
@@ -226,7 +233,7 @@ fn seconds(micros: u64) -> f64 {
 }
 
 /// The channels that are used, in order.
-const CHANNELS: [&str; 4] = ["consensus", "gossip", "manager", "data"];
+const CHANNELS: [&str; 5] = ["consensus", "gossip", "manager", "data", "relay"];
 /// The roles that a replica can have.
 const ROLES: [(PartitionRole, &str); 5] = [
     (PartitionRole::None, "none"),
