@@ -223,6 +223,11 @@ impl Keyspace {
         block_on(self.0.stat(key))
     }
 
+    /// See [`crate::Keyspace::stats`].
+    pub fn stats<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Stat>>> {
+        block_on(self.0.stats(keys))
+    }
+
     /// See [`crate::Keyspace::exists`].
     pub fn exists(&self, key: impl AsRef<[u8]>) -> Result<bool> {
         block_on(self.0.exists(key))

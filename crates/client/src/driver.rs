@@ -33,7 +33,7 @@ use tyr_proto::{
     BlobName, Client, ClientOutput, Event, NodeId, ReadAnswer, ReadId, RingVersion, Run, SessionId, Snapshot,
     Time, Transaction,
     cluster::{Difference, Fact, MemberState, Response},
-    message::{Message, RequestId},
+    message::{HeadStat, Message, RequestId},
 };
 use tyr_types::{Error, Result};
 
@@ -65,6 +65,7 @@ pub struct Driver {
     seats: BTreeMap<Handle, Seat>,
     applies: Applies,
     names: BTreeMap<RequestId, Names>,
+    heads: BTreeMap<RequestId, Heads>,
     freezes: BTreeMap<RequestId, Freeze>,
     snapshots: BTreeMap<Handle, Frozen>,
     runs: BTreeMap<Handle, Running>,
@@ -95,6 +96,12 @@ pub struct Beginning {
 struct Names {
     until: Instant,
     reply: Reply<(Vec<BlobName>, bool)>,
+}
+
+#[derive(Debug)]
+struct Heads {
+    until: Instant,
+    reply: Reply<Vec<Option<HeadStat>>>,
 }
 
 #[derive(Debug)]
@@ -173,6 +180,7 @@ impl Driver {
             seats: BTreeMap::new(),
             applies: Applies::default(),
             names: BTreeMap::new(),
+            heads: BTreeMap::new(),
             freezes: BTreeMap::new(),
             snapshots: BTreeMap::new(),
             runs: BTreeMap::new(),
@@ -225,6 +233,7 @@ impl Driver {
         self.calls.close();
         // Whatever only reads is of no use any more.
         self.names.clear();
+        self.heads.clear();
         self.freezes.clear();
         self.applies.turn_away();
         for frozen in std::mem::take(&mut self.snapshots).into_values() {
@@ -327,6 +336,13 @@ impl Driver {
                 let turn = self.turn();
                 let request = self.client.scan(now, partition, after, inclusive, limit, turn);
                 self.names.insert(request, Names { until, reply });
+            }
+            Call::Heads { blobs, until, reply } => {
+                let turn = self.turn();
+                match self.client.stat(now, blobs, turn) {
+                    Some(request) => drop(self.heads.insert(request, Heads { until, reply })),
+                    None => drop(reply.send(Ok(Vec::new()))),
+                }
             }
             Call::Freeze { of, keyspace, until, reply } => {
                 let request = self.client.snapshot_prefix(now, keyspace, b"");
@@ -581,6 +597,14 @@ impl Driver {
                 }
                 return;
             }
+            Event::Stats(request, _) => {
+                if let Some(heads) = self.heads.remove(request)
+                    && let Event::Stats(_, stats) = event
+                {
+                    let _ = heads.reply.send(Ok(stats));
+                }
+                return;
+            }
             Event::Ended(..) | Event::Forgotten(_) => {}
         }
         let client = &mut self.client;
@@ -680,6 +704,11 @@ impl Driver {
         for (request, names) in self.names.extract_if(.., |_, names| is_late(names)) {
             self.client.forget(request);
             let _ = names.reply.send(Err(late()));
+        }
+        let is_late = |heads: &Heads| heads.until <= at || heads.reply.is_closed();
+        for (request, heads) in self.heads.extract_if(.., |_, heads| is_late(heads)) {
+            self.client.forget(request);
+            let _ = heads.reply.send(Err(late()));
         }
         let is_late = |freeze: &Freeze| freeze.until <= at || freeze.reply.is_closed();
         for (request, freeze) in self.freezes.extract_if(.., |_, freeze| is_late(freeze)) {

@@ -2,7 +2,7 @@
 
 use std::ops::RangeBounds;
 
-use tyr_embed::{Blob, Entry, Error, KeyspaceSettings, Operand, Result, Stat, Transform};
+use tyr_embed::{Blob, Entry, Error, ErrorKind, KeyspaceSettings, Operand, Result, Stat, Transform};
 
 use crate::cluster;
 
@@ -126,6 +126,32 @@ impl Keyspace {
         match &self.inner {
             Inner::Directory(keyspace) => keyspace.stat(key).await,
             Inner::Cluster(keyspace) => keyspace.stat(key.as_ref()).await,
+        }
+    }
+
+    /// The states of many blobs, each as of some moment during the call: together they are no snapshot. `None` for one that does not exist. In
+    /// a cluster this is one request if the node that is asked holds the blobs, or copies of their heads: it comes to have those that are
+    /// asked for often.
+    pub async fn stats<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Stat>>> {
+        let keys: Vec<&[u8]> = keys.iter().map(AsRef::as_ref).collect();
+        match &self.inner {
+            Inner::Directory(keyspace) => {
+                let mut stats = Vec::with_capacity(keys.len());
+                for key in keys {
+                    stats.push(match keyspace.stat(key).await {
+                        Ok(stat) => Some(stat),
+                        // Unless it is the keyspace that is gone.
+                        Err(error)
+                            if error.kind() == ErrorKind::NotFound && !keyspace.exists(key).await? =>
+                        {
+                            None
+                        }
+                        Err(error) => return Err(error),
+                    });
+                }
+                Ok(stats)
+            }
+            Inner::Cluster(keyspace) => keyspace.stats(&keys).await,
         }
     }
 

@@ -53,11 +53,13 @@ pub enum Canary {
     FreezeUndecided,
     /// A keyspace that keeps only the latest versions keeps the former ones.
     FormerKept,
+    /// A write of a head does not wait until its copies are gone.
+    CopiesIgnored,
 }
 
 impl Canary {
     /// All of them.
-    pub const ALL: [Canary; 24] = [
+    pub const ALL: [Canary; 25] = [
         Canary::SlotNotHeld,
         Canary::HeadsInTwoOrders,
         Canary::PendingIgnored,
@@ -82,6 +84,7 @@ impl Canary {
         Canary::SessionForgotten,
         Canary::FreezeUndecided,
         Canary::FormerKept,
+        Canary::CopiesIgnored,
     ];
 }
 

@@ -22,7 +22,7 @@ use crate::{
     BlobName, ChunkName, Configuration, HeadPlan, Keyspaces, Limits, NodeId, Operation, OperationResult,
     Outcome, PartitionId, Plan, RingVersion, Seen, SessionId, Time, TransactionId,
     canary::{Canary, planted},
-    message::{Answer, Envelope, Looked, Message, RequestId},
+    message::{Answer, Envelope, HeadStat, Looked, Message, RequestId},
 };
 
 pub use freezing::FrozenBlob;
@@ -135,6 +135,8 @@ pub enum Event {
     Bytes(RequestId, Number, Vec<u8>, bool),
     /// What was to be read has been collected: look again.
     Expired(RequestId),
+    /// What blobs are, in the order in which they were asked for; `None` for one that has to be asked for by itself.
+    Stats(RequestId, Vec<Option<HeadStat>>),
     /// Names of a partition, and whether there may be more after them.
     Names(RequestId, Vec<BlobName>, bool),
 }
@@ -343,6 +345,13 @@ impl Client {
         self.request(now, partition, turn, |request| Message::Look { request, blob })
     }
 
+    /// Asks what blobs are, [`STAT_BLOBS_MAX`](crate::message::STAT_BLOBS_MAX) at the most, each at some moment from now on. The first is
+    /// told for certain, the others if the node that answers knows.
+    pub fn stat(&mut self, now: Time, blobs: Vec<BlobName>, turn: usize) -> Option<RequestId> {
+        let partition = self.partition_of(blobs.first()?, 0);
+        Some(self.request(now, partition, turn, |request| Message::Stat { request, blobs }))
+    }
+
     /// Reads bytes of a chunk, at a number or the newest.
     pub fn read(
         &mut self,
@@ -457,6 +466,17 @@ impl Client {
             }
             Answer::Frozen { request, point, partition, blobs } => {
                 self.handle_frozen(now, from, request, point, (partition, blobs));
+            }
+            Answer::Stats { request, stats } => {
+                let asked = self.requests.get(&request).map(|asked| &asked.message);
+                let count = |message: &Message| match message {
+                    Message::Stat { blobs, .. } => blobs.len(),
+                    _ => 0,
+                };
+                let is_told = matches!(stats[..], [Some(_), ..]);
+                if is_told && asked.is_some_and(|asked| count(asked) == stats.len()) {
+                    self.answer(request, Event::Stats(request, stats));
+                }
             }
             Answer::Expired { request } => self.answer(request, Event::Expired(request)),
             Answer::Names { request, names, more } => {

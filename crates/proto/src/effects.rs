@@ -4,6 +4,7 @@ use alloc::{collections::VecDeque, sync::Arc};
 
 use crate::{
     Epoch, Keyspaces, Limits, NodeId, PartitionId, Replica, RingVersion, SessionId, Time,
+    cached::CachedHeads,
     entry::Entry,
     message::{Answer, Message},
     state::State,
@@ -74,6 +75,8 @@ pub struct Context {
     pub limits: Limits,
     /// Below how many replicas the partition takes no writes.
     pub min_replicas: u8,
+    /// The shard's copies of heads.
+    pub cached: CachedHeads,
     /// What is to be done, in order.
     pub effects: VecDeque<Effect>,
 }

@@ -69,6 +69,11 @@ pub enum Entry {
         /// except what readers at these numbers see.
         keep: Vec<Number>,
     },
+    /// From here on copies of heads may be out; or none is any more.
+    Lend {
+        /// For how many microseconds a copy lasts at most; zero if none is out.
+        lasts: u64,
+    },
 }
 
 impl Entry {

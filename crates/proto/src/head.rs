@@ -15,7 +15,7 @@ use crate::{
     encoding::{Decode, Decoder, Encode, Encoder, Malformed, ensure},
     entry::{ExistenceEffect, HeadEffect, Link, SizeEffect},
     layout,
-    message::Looked,
+    message::{BlobStat, Looked},
 };
 
 /// A head.
@@ -155,6 +155,15 @@ impl Head {
             size: blob.size,
             attributes: blob.attributes.clone(),
             written: blob.written.clone(),
+        })
+    }
+
+    /// The blob after the last transaction that is applied, without its chunks.
+    pub fn stat(&self) -> Option<BlobStat> {
+        self.blob.as_ref().map(|blob| BlobStat {
+            creation: blob.creation,
+            size: blob.size,
+            attributes: blob.attributes.clone(),
         })
     }
 

@@ -10,6 +10,7 @@
 
 extern crate alloc;
 
+mod cached;
 pub mod canary;
 mod chunk;
 mod client;
@@ -35,6 +36,7 @@ mod overlay;
 mod partition;
 pub mod payload;
 mod placement;
+mod popular;
 mod ring;
 mod router;
 mod stages;

@@ -15,6 +15,11 @@ pub struct Limits {
     pub copy_max: usize,
     /// The marks of a session that was not heard of for this many microseconds are forgotten.
     pub session_timeout: u64,
+    /// The most heads of other partitions of which a shard holds copies; none if zero.
+    pub cached_max: usize,
+    /// A copy of a head lasts for at most this many microseconds, unless it is asked for again. A write of the head waits for little more
+    /// than that for a holder that does not answer, and as long after a change of primary.
+    pub cached_for: u64,
 }
 
 impl Default for Limits {
@@ -26,6 +31,8 @@ impl Default for Limits {
             copy_max: 1 << 20,
             stage_timeout: 60_000_000,
             session_timeout: 300_000_000,
+            cached_max: 1024,
+            cached_for: 500_000,
         }
     }
 }

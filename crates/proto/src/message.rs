@@ -7,13 +7,15 @@ use tyr_types::Number;
 
 use crate::{
     BlobName, ChunkName, Configuration, Epoch, NodeId, OperationResult, Outcome, PartitionId, Plan, Refusal,
-    RingVersion, SessionId, Stage, TransactionId,
+    Replica, RingVersion, SessionId, Stage, TransactionId,
     entry::{ChunkWrites, Entry, Part, Stop},
     freeze::{Freeze, Stand},
 };
 
 /// One message reads at most so many bytes of a chunk: a server that answers takes that much memory, however short the question.
 pub const READ_SIZE_MAX: u64 = 1 << 20;
+/// One message asks for so many heads at the most.
+pub const STAT_BLOBS_MAX: usize = 64;
 
 /// A message to a partition at a node.
 #[derive(Clone, Debug)]
@@ -67,6 +69,13 @@ pub enum Message {
         request: RequestId,
         /// The blob.
         blob: BlobName,
+    },
+    /// To any complete replica of the first blob's head: what is it now? And what are the others, if the replica's shard happens to know?
+    Stat {
+        /// The request.
+        request: RequestId,
+        /// The blobs, one at least and [`STAT_BLOBS_MAX`] at the most.
+        blobs: Vec<BlobName>,
     },
     /// To the replica that answered a look or a freeze: keep what is seen there readable a while longer, or no longer.
     Pin {
@@ -369,6 +378,53 @@ pub enum Message {
         /// except what is seen at these.
         keep: Vec<Number>,
     },
+
+    /// From a shard of any node to a head's primary: a copy of the head is wanted.
+    Subscribe {
+        /// The blob.
+        blob: BlobName,
+        /// Whose shard it is.
+        holder: Replica,
+        /// A partition of the shard, to which the answer goes.
+        partition: PartitionId,
+        /// Counts what the holder asks for.
+        ask: u64,
+    },
+    /// From a head's primary: what the head says, until it is told that the copy goes, and no longer than for a time.
+    Cached {
+        /// The blob.
+        blob: BlobName,
+        /// What is answered.
+        ask: u64,
+        /// For how many microseconds since that was asked the head is held.
+        lasts: u64,
+        /// What the head says.
+        stat: HeadStat,
+    },
+    /// From a head's primary: drop what was asked for up to a number, and say so.
+    Uncache {
+        /// The head's partition.
+        of: PartitionId,
+        /// The primary's node.
+        from: NodeId,
+        /// The blob.
+        blob: BlobName,
+        /// Who asked.
+        holder: Replica,
+        /// The number.
+        ask: u64,
+    },
+    /// To a head's primary: what was asked for up to a number is gone, and will not be taken when it comes.
+    Uncached {
+        /// The blob.
+        blob: BlobName,
+        /// Who asked.
+        holder: Replica,
+        /// The partition of its shard.
+        partition: PartitionId,
+        /// The number.
+        ask: u64,
+    },
 }
 
 /// What a node says to a client.
@@ -391,6 +447,13 @@ pub enum Answer {
         number: Number,
         /// The blob, if it exists.
         blob: Option<Looked>,
+    },
+    /// What blobs are; `None` for one that the replica does not know. Each is as it was at some moment after the request.
+    Stats {
+        /// The request.
+        request: RequestId,
+        /// The blobs, in the order of the request.
+        stats: Vec<Option<HeadStat>>,
     },
     /// One stop's blobs as they are at the point of a freeze.
     Frozen {
@@ -471,4 +534,24 @@ pub struct Looked {
     pub attributes: BTreeMap<String, Arc<[u8]>>,
     /// The chunks that were written, with the number of the last write of each.
     pub written: BTreeMap<u64, Number>,
+}
+
+/// What a head says of its blob, without its chunks: nothing holds what they say readable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeadStat {
+    /// The number at which that was read.
+    pub number: Number,
+    /// The blob, if it exists.
+    pub blob: Option<BlobStat>,
+}
+
+/// A blob as [`Message::Stat`] sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BlobStat {
+    /// The number of the transaction that created it.
+    pub creation: Number,
+    /// Its size in bytes.
+    pub size: u64,
+    /// Its attributes.
+    pub attributes: BTreeMap<String, Arc<[u8]>>,
 }

@@ -2,8 +2,8 @@
 //!
 //! The parts: `replication` keeps the replicas' logs equal and knows what is durable, `chain` visits heads, `decision` drives
 //! transactions to their end, `freezing` keeps writers out, `fetching` reads what a turn depends on, `chunks` logs writes whose heads are
-//! elsewhere, `staging` receives payload beforehand, `sessions` forgets clients that are gone, `reading` answers readers, `collection`
-//! drops versions.
+//! elsewhere, `staging` receives payload beforehand, `sessions` forgets clients that are gone, `reading` answers readers, `subscribers`
+//! gives out copies of heads, `collection` drops versions.
 //! None of them calls the network or the disk: they push effects.
 
 mod chain;
@@ -19,6 +19,7 @@ mod replication;
 mod report;
 mod sessions;
 mod staging;
+mod subscribers;
 
 use alloc::{
     collections::{BTreeMap, VecDeque},
@@ -66,6 +67,7 @@ pub struct Partition {
     freezes: freezing::Freezes,
     fetches: fetching::Fetches,
     collection: collection::Collection,
+    subscribers: subscribers::Subscribers,
 }
 
 #[derive(Debug)]
@@ -123,6 +125,7 @@ impl Partition {
             freezes: freezing::Freezes::default(),
             fetches: fetching::Fetches::default(),
             collection: collection::Collection::default(),
+            subscribers: subscribers::Subscribers::default(),
         }
     }
 
@@ -213,6 +216,7 @@ impl Partition {
             self.tick_collection(cx);
         }
         self.tick_readers(cx);
+        self.tick_subscribers(cx);
     }
 
     /// After any change of the state: votes that became possible, transactions and freezes that wait, readers that wait.

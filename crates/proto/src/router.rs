@@ -11,6 +11,7 @@ use alloc::{
 use crate::{
     ClassId, Configuration, Epoch, Keyspaces, Limits, NodeId, PartitionId, Replica, RingVersion, SessionId,
     ShardId, Time,
+    cached::CachedHeads,
     cluster::{ClassSettings, Proposal},
     effects::{Context, Effect},
     entry::Entry,
@@ -36,6 +37,7 @@ pub struct Router {
     is_short: bool,
     /// Roles that were given up in an epoch that is not over yet.
     released: BTreeMap<PartitionId, (Epoch, Replica)>,
+    cached: CachedHeads,
 }
 
 /// What a node's surroundings have to do for it.
@@ -100,6 +102,7 @@ impl Router {
             version: RingVersion(0),
             is_short: false,
             released: BTreeMap::new(),
+            cached: CachedHeads::new(me),
         }
     }
 
@@ -210,6 +213,7 @@ impl Router {
     /// This node was evicted though it runs: it goes on as a new incarnation, with its memory and without any role.
     pub fn begin_incarnation(&mut self, now: Time, me: Replica) {
         self.me = me;
+        self.cached.begin_incarnation(me);
         let ids: alloc::vec::Vec<_> = self.partitions.keys().copied().collect();
         for id in ids {
             self.with(now, false, id, |partition, cx| partition.begin_incarnation(cx, me));
@@ -253,6 +257,8 @@ impl Router {
         for id in ids {
             self.with(now, has_lease, id, Partition::handle_tick);
         }
+        self.cached.handle_tick(now);
+        self.keep_local();
         self.say_released();
         self.deliver_local(now, has_lease);
     }
@@ -272,6 +278,7 @@ impl Router {
     ) {
         let Some(partition) = self.partitions.get_mut(&id) else { return };
         let effects = core::mem::take(&mut self.effects);
+        let cached = core::mem::replace(&mut self.cached, CachedHeads::new(self.me));
         let mut cx = Context {
             now,
             keyspaces: self.keyspaces.clone(),
@@ -280,15 +287,17 @@ impl Router {
             version: self.version,
             limits: self.limits,
             min_replicas: self.classes.get(&id.class).map_or(1, |class| class.min_replicas),
+            cached,
             effects,
         };
         act(partition, &mut cx);
-        self.effects = cx.effects;
+        (self.effects, self.cached) = (cx.effects, cx.cached);
         self.keep_local();
     }
 
     /// What a partition says to another one of this shard takes no way over the network.
     fn keep_local(&mut self) {
+        self.effects.extend(core::iter::from_fn(|| self.cached.poll_effect()));
         for effect in core::mem::take(&mut self.effects) {
             match effect {
                 Effect::ToPrimary(partition, message) if self.is_primary_of(partition) => {
@@ -317,6 +326,16 @@ impl Router {
 
     fn dispatch(&mut self, now: Time, has_lease: bool, envelope: Envelope) {
         let Envelope { partition: id, message } = envelope;
+        let message = match message {
+            Message::Cached { blob, ask, lasts, stat } => {
+                return self.cached.handle_cached(now, &blob, ask, lasts, stat);
+            }
+            Message::Uncache { of, from, blob, holder, ask } => {
+                self.cached.handle_uncache((from, of), id, blob, holder, ask);
+                return self.keep_local();
+            }
+            message => message,
+        };
         if let Some(session) = message.client()
             && !self.serves(id, &message)
         {
@@ -338,7 +357,11 @@ impl Router {
     fn serves(&self, id: PartitionId, message: &Message) -> bool {
         let Some(partition) = self.partitions.get(&id) else { return false };
         match message {
-            Message::Look { .. } | Message::Read { .. } | Message::Scan { .. } | Message::Pin { .. } => true,
+            Message::Look { .. }
+            | Message::Stat { .. }
+            | Message::Read { .. }
+            | Message::Scan { .. }
+            | Message::Pin { .. } => true,
             _ => partition.is_established(),
         }
     }
@@ -354,6 +377,7 @@ fn deliver(partition: &mut Partition, cx: &mut Context, message: Message) {
         Message::Stage(stage) => partition.handle_stage(cx, stage),
         Message::KeepStages { id } => partition.handle_keep_stages(cx, id),
         Message::Look { request, blob } => partition.handle_look(cx, request, blob),
+        Message::Stat { request, blobs } => partition.handle_stat(cx, request, blobs),
         Message::Pin { request, keep } => partition.handle_pin(cx, request, keep),
         Message::Freeze { freeze, stands } => partition.handle_freeze(cx, freeze, stands),
         Message::Frozen { request, stand, point } => partition.handle_frozen(cx, request, stand, point),
@@ -410,6 +434,15 @@ fn deliver(partition: &mut Partition, cx: &mut Context, message: Message) {
             partition.handle_collect(cx, head, chunk, up_to, keep)
         }
         Message::Collected { chunk, up_to } => partition.handle_collected(cx, &chunk, up_to),
+
+        Message::Subscribe { blob, holder, partition: at, ask } => {
+            partition.handle_subscribe(cx, blob, holder, at, ask);
+        }
+        Message::Uncached { blob, holder, partition: at, ask } => {
+            partition.handle_uncached(cx, &blob, holder, at, ask);
+        }
+        // They are for the shard.
+        Message::Cached { .. } | Message::Uncache { .. } => {}
     }
 }
 
@@ -423,6 +456,7 @@ impl Message {
             Message::Answered { session, .. } => Some(*session),
             Message::Freeze { freeze, .. } => Some(freeze.request.session),
             Message::Look { request, .. }
+            | Message::Stat { request, .. }
             | Message::Pin { request, .. }
             | Message::Read { request, .. }
             | Message::Scan { request, .. } => Some(request.session),

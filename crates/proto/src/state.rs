@@ -1,7 +1,7 @@
 //! What a partition's log folds into: heads, chunks, and what is known of transactions. The same on every replica.
 
 use alloc::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
     vec::Vec,
 };
@@ -27,12 +27,17 @@ pub struct State {
     heads: BTreeMap<BlobName, Head>,
     chunks: BTreeMap<ChunkName, Chunk>,
     records: BTreeMap<TransactionId, Record>,
+    /// Records that were dropped because their clients have the answers, by the entry that did it: the entry that holds the outcome may be
+    /// cut, and then nobody else knows it.
+    dropped: VecDeque<(u64, TransactionId, Record)>,
     marks: Marks,
     /// Ids born below it that are not known are never executed: their sessions may have been forgotten.
     sessions_floor: RingVersion,
     stages: Stages,
     /// No head that was dropped had a higher number.
     heads_after: Number,
+    /// For how many microseconds copies of heads last that primaries give out, by the entry that says so.
+    lent: VecDeque<(u64, u64)>,
 }
 
 /// What a partition knows of a transaction.
@@ -60,10 +65,12 @@ impl State {
             heads: BTreeMap::new(),
             chunks: BTreeMap::new(),
             records: BTreeMap::new(),
+            dropped: VecDeque::new(),
             marks: Marks::new(),
             sessions_floor: RingVersion(0),
             stages: Stages::default(),
             heads_after: Number::ZERO,
+            lent: VecDeque::new(),
         }
     }
 
@@ -148,6 +155,11 @@ impl State {
         &self.stages
     }
 
+    /// For how many microseconds copies of heads may last that were given out, and where that is logged; nothing if none are out.
+    pub fn lent(&self) -> Option<(u64, u64)> {
+        self.lent.back().copied().filter(|(_, lasts)| *lasts > 0)
+    }
+
     /// Folds an entry. Returns the blobs of which versions were superseded.
     pub fn apply(&mut self, index: u64, epoch: Epoch, entry: &Entry) -> BTreeSet<BlobName> {
         match entry {
@@ -171,7 +183,7 @@ impl State {
                         record.outcome_index.get_or_insert(index);
                     }
                     self.stages.end(index, *id);
-                    self.drop_answered(*id);
+                    self.drop_answered(index, *id);
                 }
                 return superseded;
             }
@@ -186,9 +198,10 @@ impl State {
             Entry::Mark { session, answered, born } => self.raise_mark(index, *session, *answered, *born),
             Entry::Stage(stage) => self.stages.put(index, stage),
             Entry::Unstage { id } => self.stages.end(index, *id),
-            Entry::Expire { session, born } => self.expire(*session, *born),
+            Entry::Expire { session, born } => self.expire(index, *session, *born),
             Entry::Collected { blob, up_to } => self.set_collected(index, blob, *up_to),
             Entry::Collect { chunk, up_to, keep } => self.collect(index, chunk, *up_to, keep),
+            Entry::Lend { lasts } => self.lent.push_back((index, *lasts)),
         }
         BTreeSet::new()
     }
@@ -290,12 +303,12 @@ impl State {
         let of = |sequence, birth| TransactionId { session, sequence, birth: RingVersion(birth) };
         let below = self.records.range(of(0, 0)..of(answered, 0)).map(|(id, _)| *id);
         for id in below.collect::<Vec<_>>() {
-            self.drop_answered(id);
+            self.drop_answered(index, id);
         }
     }
 
     /// Forgets a session, and the outcomes that concern nobody else. What is staged stays until its transaction has ended.
-    fn expire(&mut self, session: SessionId, born: RingVersion) {
+    fn expire(&mut self, index: u64, session: SessionId, born: RingVersion) {
         if self.marks.remove(&session).is_none() {
             return;
         }
@@ -305,7 +318,7 @@ impl State {
         let of = |sequence| TransactionId { session, sequence, birth: RingVersion(0) };
         let all = self.records.range(of(0)..).take_while(|(id, _)| id.session == session);
         for id in all.map(|(id, _)| *id).collect::<Vec<_>>() {
-            self.drop_answered(id);
+            self.drop_answered(index, id);
         }
     }
 
@@ -314,14 +327,15 @@ impl State {
         self.sessions_floor = self.sessions_floor.max(RingVersion(born.0.saturating_add(1)));
     }
 
-    fn drop_answered(&mut self, id: TransactionId) {
+    fn drop_answered(&mut self, index: u64, id: TransactionId) {
         // What is not logged yet, the other replicas still have to be told.
         let is_of_no_use = self
             .records
             .get(&id)
             .is_some_and(|record| record.outcome_index.is_some() && record.concerns_nobody_else());
         if (self.is_answered(id) || planted(Canary::ForgottenEarly)) && is_of_no_use {
-            self.records.remove(&id);
+            let record = self.records.remove(&id);
+            self.dropped.extend(record.map(|record| (index, id, record)));
         }
     }
 
@@ -347,6 +361,12 @@ impl State {
         self.heads.values_mut().for_each(|head| head.trim_log(start));
         self.chunks.values_mut().for_each(|chunk| chunk.trim_log(start));
         self.stages.trim_log(start);
+        while self.dropped.front().is_some_and(|(index, ..)| *index <= start) {
+            self.dropped.pop_front();
+        }
+        while self.lent.get(1).is_some_and(|(index, _)| *index <= start) {
+            self.lent.pop_front();
+        }
     }
 
     /// Takes back what was folded from entries after an index.
@@ -354,7 +374,11 @@ impl State {
         self.heads.values_mut().for_each(|head| head.cut_log(last));
         self.chunks.values_mut().for_each(|chunk| chunk.cut_log(last));
         self.stages.cut_log(last);
+        self.lent.retain(|(index, _)| *index <= last);
         let lost = |index: u64| index > last;
+        while let Some((_, id, record)) = self.dropped.pop_back_if(|(index, ..)| lost(*index)) {
+            self.records.insert(id, record);
+        }
         for record in self.records.values_mut() {
             record.prepare.take_if(|(index, _)| lost(*index));
             record.write.take_if(|(index, _)| lost(*index));
@@ -405,6 +429,6 @@ impl Record {
 }
 
 // The promises come first, so that heads and chunks refer to their payload.
-layout!(struct State { partition, records, stages, marks, sessions_floor, heads_after, heads, chunks });
+layout!(struct State { partition, records, dropped, stages, marks, sessions_floor, heads_after, lent, heads, chunks });
 layout!(struct Mark { answered, log_index, born });
 layout!(struct Record { prepare, write, refused, outcome, outcome_index, olds });

@@ -127,7 +127,10 @@ impl Worker {
             {
                 self.transactions.entry(plan.id).or_insert(now);
             }
-            Message::Look { request, .. } | Message::Read { request, .. } | Message::Scan { request, .. }
+            Message::Look { request, .. }
+            | Message::Stat { request, .. }
+            | Message::Read { request, .. }
+            | Message::Scan { request, .. }
                 if self.requests.len() < OPEN_MAX =>
             {
                 self.requests.entry(*request).or_insert(now);
@@ -154,6 +157,7 @@ impl Worker {
                 self.work.read_bytes += bytes.len() as u64;
                 self.read(now, *request, 1);
             }
+            Answer::Stats { request, .. } => self.read(now, *request, 0),
             Answer::Names { request, .. } => self.read(now, *request, 2),
             Answer::Frozen { request, .. } => self.read(now, *request, 3),
             Answer::Expired { request } => {
@@ -240,6 +244,7 @@ fn subject(message: &Message) -> (&'static str, Option<String>) {
         Message::Stage(stage) => ("stage", transaction(&stage.id)),
         Message::KeepStages { id } => ("keep-stages", transaction(id)),
         Message::Look { request: id, .. } => ("look", request(id)),
+        Message::Stat { request: id, .. } => ("stat", request(id)),
         Message::Pin { request: id, .. } => ("pin", request(id)),
         Message::Read { request: id, .. } => ("read", request(id)),
         Message::Freeze { freeze, .. } => ("freeze", request(&freeze.request)),
@@ -272,6 +277,10 @@ fn subject(message: &Message) -> (&'static str, Option<String>) {
         Message::Copied { .. } => ("copied", None),
         Message::AskPins { .. } => ("ask-pins", None),
         Message::Pins { .. } => ("pins", None),
+        Message::Subscribe { .. } => ("subscribe", None),
+        Message::Cached { .. } => ("cached", None),
+        Message::Uncache { .. } => ("uncache", None),
+        Message::Uncached { .. } => ("uncached", None),
         Message::Collected { .. } => ("collected", None),
         Message::Collect { .. } => ("collect", None),
     }

@@ -6,10 +6,10 @@ use tyr_proto::canary::{Canary, plant};
 use tyr_sim::cluster::{canaries, run::Draw};
 
 const USAGE: &str =
-    "usage: tyr-sim swarm|focused|aimed FIRST [COUNT]           run seeds, and show those that fail
-       tyr-sim replay swarm|focused|aimed SEED [CANARY]    run one seed, and show all that happens
-       tyr-sim canaries [SEEDS] [CANARY]                   plant bugs, and find them within so many seeds
-       tyr-sim figures                                     measure what operations cost";
+    "usage: tyr-sim swarm|focused|aimed|cached FIRST [COUNT]           run seeds, and show those that fail
+       tyr-sim replay swarm|focused|aimed|cached SEED [CANARY]    run one seed, and show all that happens
+       tyr-sim canaries [SEEDS] [CANARY]                          plant bugs, and find them within so many seeds
+       tyr-sim figures                                            measure what operations cost";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

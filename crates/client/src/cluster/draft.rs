@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use tyr_embed::Number;
-use tyr_proto::{Operation, message::Looked};
+use tyr_proto::{Operation, message::BlobStat};
 use tyr_types::Attributes;
 
 use super::Entry;
@@ -151,9 +151,9 @@ impl Draft {
 }
 
 /// The attributes of a blob as callers know them.
-pub fn attributes_of(looked: &Looked) -> tyr_embed::Result<Attributes> {
+pub fn attributes_of(known: &BTreeMap<String, Arc<[u8]>>) -> tyr_embed::Result<Attributes> {
     let mut attributes = Attributes::default();
-    for (name, value) in &looked.attributes {
+    for (name, value) in known {
         attributes.set(name, Some(&value[..]))?;
     }
     Ok(attributes)
@@ -165,6 +165,16 @@ pub fn stat_of(found: &Found) -> tyr_embed::Result<tyr_embed::Stat> {
         size: found.looked.size,
         blob: tyr_embed::BlobId::from_u64(found.looked.creation.to_u64()),
         version: if found.looked.creation == Number::ZERO { Number::ZERO } else { found.number },
-        attributes: attributes_of(&found.looked)?,
+        attributes: attributes_of(&found.looked.attributes)?,
+    })
+}
+
+/// As [`stat_of`], of what a head alone has told.
+pub fn stat_of_head(number: Number, blob: &BlobStat) -> tyr_embed::Result<tyr_embed::Stat> {
+    Ok(tyr_embed::Stat {
+        size: blob.size,
+        blob: tyr_embed::BlobId::from_u64(blob.creation.to_u64()),
+        version: number,
+        attributes: attributes_of(&blob.attributes)?,
     })
 }

@@ -3,12 +3,15 @@
 use std::{collections::BTreeMap, ops::RangeBounds, sync::Arc};
 
 use tyr_embed::{Blob, ErrorKind, KeyspaceSettings, Operand, Result, Stat};
-use tyr_proto::{BlobName, Operation, ResultValue};
+use tyr_proto::{
+    BlobName, Operation, ResultValue,
+    message::{HeadStat, STAT_BLOBS_MAX},
+};
 use tyr_types::{Attributes, Error, Key, KeyspaceId, KeyspaceName, Transform, range_end};
 
 use super::{
     Core,
-    draft::stat_of,
+    draft::{stat_of, stat_of_head},
     reading::{Span, read_blocks},
     transaction::{Open, PAYLOAD_MAX, appends, fits, passing, puts, set_attribute, writes},
 };
@@ -157,6 +160,28 @@ impl Keyspace {
         let blob = self.required(key)?;
         let found = self.found(&blob).await?.ok_or_else(|| self.missing(&blob.key))?;
         stat_of(&found)
+    }
+
+    /// See [`crate::Keyspace::stats`].
+    pub async fn stats(&self, keys: &[&[u8]]) -> Result<Vec<Option<Stat>>> {
+        let blobs: Vec<BlobName> = keys.iter().map(|key| self.required(key)).collect::<Result<_>>()?;
+        let (core, until) = (&self.core, self.core.until());
+        let ask = |blobs| core.ask(|reply| Call::Heads { blobs, until, reply });
+        let mut stats = Vec::new();
+        for blobs in blobs.chunks(STAT_BLOBS_MAX) {
+            let mut told = ask(blobs.to_vec()).await?;
+            // What that node does not know is asked of those that hold it, at once.
+            let missing = told.iter().enumerate().filter(|(_, stat)| stat.is_none());
+            let asked: Vec<_> = missing.map(|(place, _)| (place, ask(vec![blobs[place].clone()]))).collect();
+            for (place, answer) in asked {
+                told[place] = answer.await?.pop().flatten();
+            }
+            for stat in told {
+                let HeadStat { number, blob } = stat.expect("a blob that is asked for by itself is told");
+                stats.push(blob.map(|blob| stat_of_head(number, &blob)).transpose()?);
+            }
+        }
+        Ok(stats)
     }
 
     /// See [`crate::Keyspace::exists`].

@@ -532,7 +532,7 @@ pub fn set_attribute(name: &str, value: Option<&[u8]>) -> Operation {
 
 /// Whether an attribute can be set beside those that there are.
 pub fn fits(found: &Found, name: &str, value: Option<&[u8]>) -> Result<()> {
-    attributes_of(&found.looked)?.set(name, value)
+    attributes_of(&found.looked.attributes)?.set(name, value)
 }
 
 fn payload_size(operation: &Operation) -> u64 {

@@ -15,7 +15,7 @@ use tokio::{sync::oneshot, time::Instant};
 use tyr_proto::{
     BlobName, Check, Operation, PartitionId, Refusal, ResultValue,
     cluster::{Command, Reply as CommandReply},
-    message::Looked,
+    message::{HeadStat, Looked},
 };
 use tyr_types::{KeyspaceId, Number, Result};
 
@@ -85,6 +85,8 @@ pub enum Call {
         until: Instant,
         reply: Reply<(Vec<BlobName>, bool)>,
     },
+    /// What blobs of keyspaces that exist are; `None` for one that has to be asked for by itself, which the first one never is.
+    Heads { blobs: Vec<BlobName>, until: Instant, reply: Reply<Vec<Option<HeadStat>>> },
     /// Takes a snapshot of a keyspace.
     Freeze { of: Handle, keyspace: KeyspaceId, until: Instant, reply: Reply<()> },
     /// A blob in a snapshot.

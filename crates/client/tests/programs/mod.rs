@@ -5,7 +5,7 @@
 use std::fmt::Debug;
 
 use tyr_client::{
-    Check, ErrorKind, KeyspaceSettings, Operand, Outcome, Result, Transform,
+    Check, ErrorKind, KeyspaceSettings, Operand, Outcome, Result, Stat, Transform,
     blocking::{Keyspace, Store, Transaction},
 };
 
@@ -90,6 +90,10 @@ pub fn lone_operations_do_the_same(_: &Store, files: &Keyspace, told: &mut Told)
     told.note("append anew", files.append("c", b"first"));
     told.note("write nothing", files.write("d", 100, b""));
     told.note("size of nothing", files.stat("d").map(|stat| stat.size));
+    let sizes = |stats: Vec<Option<Stat>>| -> Vec<_> {
+        stats.into_iter().map(|stat| stat.map(|stat| stat.size)).collect()
+    };
+    told.note("sizes", files.stats(&["a", "d", "b", "c", "a"]).map(sizes));
     told.note("truncate", files.truncate("a", 4));
     told.note("grow", files.truncate("a", 70_000));
     told.note("size", files.stat("a").map(|stat| stat.size));

@@ -28,10 +28,15 @@ impl Base {
         bytes
     }
 
-    /// A base from its bytes. Fails with `corrupt` if they are none.
+    /// A base from its bytes. Fails with `corrupt` if they are none, and with `unavailable` if another version has written them.
     pub fn decode(bytes: &[u8]) -> Result<Base> {
         let malformed = || Error::corrupt("the base of a log is malformed");
-        let rest = bytes.strip_prefix(&[FORMAT]).ok_or_else(malformed)?;
+        let (format, rest) = bytes.split_first().ok_or_else(malformed)?;
+        if *format != FORMAT {
+            return Err(Error::unavailable(format!(
+                "the partition logs have format version {format}, this program reads version {FORMAT}; use a matching release of Týr"
+            )));
+        }
         let (start, rest) = rest.split_first_chunk().ok_or_else(malformed)?;
         let (folded, rest) = rest.split_first_chunk().ok_or_else(malformed)?;
         let (epochs, []) = rest.as_chunks::<12>() else { return Err(malformed()) };
@@ -52,4 +57,4 @@ impl Base {
 }
 
 /// The version of this layout and of those of entries and checkpoints.
-const FORMAT: u8 = 2;
+const FORMAT: u8 = 3;

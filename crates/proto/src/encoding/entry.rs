@@ -25,6 +25,7 @@ layout!(enum Entry {
     9 => Stage(stage),
     10 => Unstage { id },
     11 => Expire { session, born },
+    12 => Lend { lasts },
 });
 
 layout!(struct Prepare { plan, stops } check |prepare: &Prepare| {

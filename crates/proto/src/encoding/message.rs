@@ -10,7 +10,9 @@ use crate::{
     canary::{Canary, planted},
     entry::Entry,
     layout,
-    message::{Answer, Envelope, Looked, Message, READ_SIZE_MAX, RequestId},
+    message::{
+        Answer, BlobStat, Envelope, HeadStat, Looked, Message, READ_SIZE_MAX, RequestId, STAT_BLOBS_MAX,
+    },
 };
 
 layout!(struct Envelope { partition, message });
@@ -26,6 +28,7 @@ layout!(enum Message {
     6 => Scan { request, after, inclusive, limit },
     7 => Freeze { freeze, stands },
     8 => Frozen { request, stand, point },
+    9 => Stat { request, blobs },
     16 => Stage(stage),
     17 => KeepStages { id },
 
@@ -60,6 +63,10 @@ layout!(enum Message {
     97 => Pins { epoch, node, blobs },
     98 => Collected { chunk, up_to },
     99 => Collect { head, chunk, up_to, keep },
+    100 => Subscribe { blob, holder, partition, ask },
+    101 => Cached { blob, ask, lasts, stat },
+    102 => Uncache { of, from, blob, holder, ask },
+    103 => Uncached { blob, holder, partition, ask },
 } check is_sound);
 
 layout!(enum Answer {
@@ -71,6 +78,7 @@ layout!(enum Answer {
     5 => MarkNoted { partition, answered },
     6 => Elsewhere { partition, configuration },
     7 => Frozen { request, point, partition, blobs },
+    8 => Stats { request, stats },
     16 => Staged { id, payload, from },
     17 => Unstaged { id, refusal },
 });
@@ -78,6 +86,8 @@ layout!(struct Freeze { request, stays, extent });
 layout!(enum Extent { 0 => Blobs(blobs), 1 => Prefix(keyspace, prefix) });
 layout!(struct Stand { epoch, count });
 layout!(struct Looked { creation, size, attributes, written });
+layout!(struct HeadStat { number, blob });
+layout!(struct BlobStat { creation, size, attributes });
 
 /// Indexes are places of a log, and reads lie in a chunk: whoever handles them counts on from there.
 fn is_sound(message: &Message) -> Result<(), Malformed> {
@@ -86,6 +96,9 @@ fn is_sound(message: &Message) -> Result<(), Malformed> {
         Message::Read { range, .. } | Message::Fetch { range, .. } | Message::Fetched { range, .. } => {
             ensure(range.end <= CHUNK_SIZE_MAX, "a chunk is read past its end")?;
             ensure(range.end - range.start <= READ_SIZE_MAX, "too much is read at once")
+        }
+        Message::Stat { blobs, .. } => {
+            ensure((1..=STAT_BLOBS_MAX).contains(&blobs.len()), "no heads are asked for, or too many")
         }
         Message::Pass { plan, stops } => are_stops_of(stops, Some(plan)),
         Message::Append { epoch, previous, entries, .. } => {

@@ -8,7 +8,7 @@ use alloc::{
 
 use tyr_types::Number;
 
-use super::{Partition, Wanted, freezing::FreezeVisit, reminders::Reminders};
+use super::{Partition, Wanted, decision::own_heads, freezing::FreezeVisit, reminders::Reminders};
 use crate::{
     BlobName, HeadPlan, Operation, Outcome, PartitionId, Plan, Refusal, TransactionId,
     canary::{Canary, planted},
@@ -339,6 +339,8 @@ impl Partition {
         stops.push(Stop { partition: self.id, heads: own.heads.clone(), number, effects });
         let prepare = Arc::new(Prepare { plan, stops });
         self.append(cx, Entry::Prepare(prepare.clone()));
+        let written = own_heads(&prepare).filter(|(_, only_reads)| !only_reads);
+        self.uncache(cx, written.map(|(blob, _)| blob.clone()));
         if planted(Canary::VotedBeforeDurable) {
             self.ready.push_back(prepare.id());
         }

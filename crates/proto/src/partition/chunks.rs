@@ -23,7 +23,8 @@ pub struct Held {
 impl Partition {
     /// Writes of a transaction past its lock point; or, if it is refused, the places that they would have had.
     pub fn handle_write(&mut self, cx: &mut Context, writes: &Arc<ChunkWrites>, driver: PartitionId) {
-        if !self.is_established() {
+        let is_believed = writes.refused.is_none_or(|refusal| self.believes(cx, Outcome::Refused(refusal)));
+        if !self.is_established() || !is_believed {
             return;
         }
         let id = writes.id;

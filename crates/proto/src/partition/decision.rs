@@ -127,8 +127,10 @@ impl Partition {
         let Some((index, prepare)) = &record.prepare else { return false };
         let number = prepare.stop().number;
         let settled = |blob: &BlobName| self.state.head(blob).is_none_or(|head| head.is_settled(number));
+        let has_copies = |(blob, only_reads): (&BlobName, bool)| self.has_copies(blob, only_reads);
         (*index <= self.durable || planted(Canary::VotedBeforeDurable))
             && (own_heads(prepare).all(|(blob, _)| settled(blob)) || planted(Canary::DecidedUnsettled))
+            && !own_heads(prepare).any(has_copies)
     }
 
     pub(super) fn vote(&mut self, cx: &mut Context, id: TransactionId) {
@@ -237,6 +239,13 @@ impl Partition {
         cx.answer(id.session, Answer::Outcome { id, outcome: Some((outcome, results)) });
     }
 
+    /// Whether what is heard of an outcome is true for this replica. A partition that has forgotten a transaction refuses it when it comes
+    /// late, and it comes late from who does not know the outcome though his partition does: a replica that is left behind. So only one
+    /// that is complete, and sure of it, listens to a refusal: if the outcome had been durable in its partition, it would know it.
+    pub(super) fn believes(&self, cx: &Context, outcome: Outcome) -> bool {
+        outcome == Outcome::Committed || self.may_serve(cx)
+    }
+
     /// Somebody knows how a transaction ended.
     pub fn handle_outcome(
         &mut self,
@@ -245,6 +254,9 @@ impl Partition {
         outcome: Outcome,
         driver: Option<PartitionId>,
     ) {
+        if !self.believes(cx, outcome) {
+            return;
+        }
         if self.drives.contains_key(&id) {
             self.decide(cx, id, outcome);
         }

@@ -40,6 +40,8 @@ struct Reader {
 enum Wants {
     /// The blob, when everything up to a number is decided.
     Look(BlobName, Number),
+    /// The first blob then, and the others if they are known.
+    Stat(Vec<BlobName>, Number),
     /// Bytes of a chunk at a number or the newest, when everything up to another number is applied.
     Read(ChunkName, Range<u64>, Option<Number>, Number),
     /// Names, when these transactions are decided.
@@ -89,7 +91,7 @@ impl Readers {
 
 impl Partition {
     /// Whether this replica may answer readers: it holds all that was ever acknowledged, and the node its lease.
-    fn may_serve(&self, cx: &Context) -> bool {
+    pub(super) fn may_serve(&self, cx: &Context) -> bool {
         let complete = match &self.role {
             Role::Primary { established, .. } => *established,
             Role::Backup { synced, .. } => {
@@ -107,6 +109,13 @@ impl Partition {
     pub fn handle_look(&mut self, cx: &mut Context, request: RequestId, blob: BlobName) {
         let number = self.state.head(&blob).map_or(Number::ZERO, |head| head.last_number());
         self.admit(cx, request, Wants::Look(blob, number));
+    }
+
+    /// A client asks what blobs are, the first of which is here. There is one at least.
+    pub fn handle_stat(&mut self, cx: &mut Context, request: RequestId, blobs: Vec<BlobName>) {
+        let Some(head) = blobs.first().map(|first| self.state.head(first)) else { return };
+        let number = head.map_or(Number::ZERO, |head| head.last_number());
+        self.admit(cx, request, Wants::Stat(blobs, number));
     }
 
     /// A client reads a range of a chunk.
@@ -164,6 +173,7 @@ impl Partition {
         };
         match wants {
             Wants::Look(blob, number) => decided(blob, *number),
+            Wants::Stat(blobs, number) => decided(&blobs[0], *number),
             Wants::Read(name, _, _, until) => {
                 self.state.chunk(name).is_none_or(|chunk| chunk.pending_up_to(*until).next().is_none())
             }
@@ -175,6 +185,7 @@ impl Partition {
         let Reader { request, wants, .. } = reader;
         let answer = match wants {
             Wants::Look(blob, _) => self.looked(cx, request, blob),
+            Wants::Stat(blobs, _) => self.stats(cx, request, &blobs),
             Wants::Read(name, range, at, _) => self.bytes(request, &name, &range, at),
             Wants::Scan(after, inclusive, limit, _) => self.names(request, &after, inclusive, limit),
         };
@@ -190,6 +201,21 @@ impl Partition {
             self.readers.pin(request, blob, number, cx.now, cx.now.after(PIN_TIMEOUT));
         }
         Answer::Looked { request, partition: self.id, number, blob: looked }
+    }
+
+    /// What the first blob is, and what others are that lie here, too, or of which the shard has copies.
+    fn stats(&self, cx: &mut Context, request: RequestId, blobs: &[BlobName]) -> Answer {
+        let further = |blob: &BlobName| {
+            let keyspace = cx.keyspaces.get(&blob.keyspace)?;
+            if keyspace.partition_of(blob, 0) == self.id {
+                return (!self.is_being_written(blob)).then(|| self.stat_of(blob));
+            }
+            cx.cached.stat(cx.now, blob, self.id, &cx.keyspaces, &cx.limits)
+        };
+        let first = blobs.iter().take(1).map(|first| Some(self.stat_of(first)));
+        let first: Vec<_> = first.collect();
+        let stats = first.into_iter().chain(blobs.iter().skip(1).map(further)).collect();
+        Answer::Stats { request, stats }
     }
 
     fn bytes(&self, request: RequestId, name: &ChunkName, range: &Range<u64>, at: Option<Number>) -> Answer {
@@ -272,6 +298,7 @@ impl Partition {
         };
         match wants {
             Wants::Look(blob, number) => heads(blob, *number),
+            Wants::Stat(blobs, number) => heads(&blobs[0], *number),
             Wants::Scan(_, _, _, open) => open.iter().for_each(|(blob, number)| heads(blob, *number)),
             Wants::Read(name, _, _, until) => {
                 let chunk = self.state.chunk(name).into_iter();

@@ -69,11 +69,12 @@ impl Partition {
         if configuration.epoch <= self.configuration.epoch {
             return;
         }
+        let goes_on = self.leads_on(&configuration);
         self.configuration = configuration;
         self.forget_role(cx);
         let configuration = &self.configuration;
         if configuration.primary() == Some(self.me) {
-            self.lead(cx);
+            self.lead(cx, goes_on);
         } else if configuration.replicas.contains(&self.me) || configuration.learners.contains(&self.me) {
             self.role = Role::Backup { synced: false, early: Early::new(), copy: None };
         }
@@ -108,7 +109,16 @@ impl Partition {
         self.fetches.clear();
     }
 
-    fn lead(&mut self, cx: &mut Context) {
+    /// Whether no other replica led between this epoch and a later one in which this one leads.
+    fn leads_on(&self, later: &Configuration) -> bool {
+        let led = matches!(self.role, Role::Primary { .. });
+        led && later.primary() == Some(self.me) && later.epoch.0 == self.configuration.epoch.0 + 1
+    }
+
+    fn lead(&mut self, cx: &mut Context, goes_on: bool) {
+        if !goes_on {
+            self.inherit_copies(cx);
+        }
         let peer = |replica: &Replica, is_learner| {
             let peer = Peer {
                 replica: *replica,
@@ -248,7 +258,7 @@ impl Partition {
     /// An entry is durable on all replicas: what was promised in it may be said.
     fn handle_durable(&mut self, cx: &mut Context, entry: &Entry) {
         match entry {
-            Entry::Marker | Entry::Collected { .. } | Entry::Unstage { .. } => {}
+            Entry::Marker | Entry::Collected { .. } | Entry::Unstage { .. } | Entry::Lend { .. } => {}
             Entry::Stage(stage) => self.handle_stage_durable(cx, stage),
             Entry::Expire { session, .. } => self.handle_expire_durable(cx, *session),
             Entry::Collect { chunk, .. } => self.handle_collect_durable(cx, chunk),

@@ -18,7 +18,7 @@ use tyr_proto::{
         ChunkOperation, ChunkWrite, ChunkWrites, Entry, ExistenceEffect, HeadEffect, Link, Part, Prepare,
         Refused, SizeEffect, Stop,
     },
-    message::{Answer, Envelope, Looked, Message, RequestId},
+    message::{Answer, BlobStat, Envelope, HeadStat, Looked, Message, RequestId},
 };
 use tyr_types::{
     Durability, Key, KeyspaceId, KeyspaceName, KeyspaceSettings, Number, Op, Operand, Transform,
@@ -311,6 +311,7 @@ fn entries() -> Vec<Entry> {
         Entry::Expire { session: SessionId(4), born: RingVersion(300) },
         Entry::Collected { blob: blob("one"), up_to: Number::MAX },
         Entry::Collect { chunk: chunk("one"), up_to: Number::new(2, 9), keep: vec![Number::new(1, 3)] },
+        Entry::Lend { lasts: 500_000 },
     ]
 }
 
@@ -387,7 +388,20 @@ pub fn messages() -> Vec<Message> {
         Message::Pins { epoch, node, blobs: vec![(blob("one"), number, vec![Number::new(1, 2), number])] },
         Message::Collected { chunk: chunk("one"), up_to: number },
         Message::Collect { head: partition, chunk: chunk("one"), up_to: number, keep: vec![number] },
+        Message::Stat { request: request(), blobs: vec![blob("one"), blob("two")] },
+        Message::Subscribe { blob: blob("one"), holder: replica(2), partition, ask: 7 },
+        Message::Cached { blob: blob("one"), ask: 7, lasts: 900_000, stat: head_stat() },
+        Message::Uncache { of: partition, from: node, blob: blob("one"), holder: replica(2), ask: 7 },
+        Message::Uncached { blob: blob("one"), holder: replica(2), partition, ask: 7 },
     ]
+}
+
+fn head_stat() -> HeadStat {
+    let attributes = [("mode".to_owned(), payload(4))].into();
+    HeadStat {
+        number: Number::new(3, 9),
+        blob: Some(BlobStat { creation: Number::new(1, 1), size: 77, attributes }),
+    }
 }
 
 fn answers() -> Vec<Answer> {
@@ -417,6 +431,7 @@ fn answers() -> Vec<Answer> {
             blobs,
         },
         Answer::Bytes { request, version: Number::ZERO, bytes: vec![7; 20], whole: true },
+        Answer::Stats { request, stats: vec![Some(head_stat()), None] },
         Answer::Expired { request },
         Answer::Names { request, names: vec![blob("a"), blob("b")], more: true },
         Answer::Staged { id: id(12), payload: (1, 3), from: 300 },

@@ -34,6 +34,12 @@ impl Bounds {
         }
     }
 
+    /// Draws how many copies of heads there are, and how long they last.
+    pub fn draw_copies(&mut self, random: &mut Random) {
+        self.limits.cached_max = [1, 2, 1024][usize::try_from(random.below(3)).expect("below three")];
+        self.limits.cached_for = 1_000 << random.below(12);
+    }
+
     /// Draws bounds for runs with so many replicas; half of all have none.
     pub fn drawn(random: &mut Random, replicas: u8) -> Self {
         let mut bounds = Bounds::wide();

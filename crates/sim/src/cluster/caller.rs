@@ -8,13 +8,16 @@ use std::{
 use tyr_proto::{
     BlobName, ChunkName, Client, End, Event, FREEZE_MAX, Keyspaces, Next, Operation as Change, PartitionId,
     ReadAnswer, ReadId, Refusal, ResultValue, Run, SessionId, Snapshot, Time, Told, Transaction,
-    message::RequestId,
+    message::{HeadStat, RequestId},
 };
 use tyr_types::{Operand, Transform};
 
 use super::{
     bounds::Bounds,
-    layout::{KEYSPACE, LIST_START, Layout, Sort, all_parts, blob_of, name, offset_of, range_of},
+    layout::{
+        ATTRIBUTE, ATTRIBUTE_NAME, KEYSPACE, LIST_START, Layout, Sort, all_parts, blob_of, name, offset_of,
+        range_of,
+    },
     profile::Profile,
     wants::{Chooser, REST_MAX, Then, Wants, Way},
 };
@@ -85,6 +88,8 @@ enum Stage {
     ReadingBack,
     Committing,
     Direct(RequestId),
+    /// What these are is asked for.
+    Asking(RequestId, Vec<Target>),
     Scanning {
         request: RequestId,
         partition: PartitionId,
@@ -213,6 +218,7 @@ impl Caller {
         let mut registers: Vec<Register> = self.layout.accounts();
         for blob in blobs(Sort::Registers).into_iter().chain(blobs(Sort::Passing)) {
             registers.extend(all_parts(blob));
+            registers.push(blob.register(ATTRIBUTE));
         }
         registers
             .extend(blobs(Sort::Counter).into_iter().flat_map(|blob| [0, 1].map(|part| blob.register(part))));
@@ -257,6 +263,7 @@ impl Caller {
             Way::Once | Way::Run => self.begin_try(now),
             Way::Direct => self.read_directly(now),
             Way::Snapshot | Way::SnapshotPrefix => self.freeze(now),
+            Way::Heads => self.ask_heads(now),
             Way::Scan => self.scan(now),
         }
     }
@@ -334,6 +341,9 @@ impl Caller {
             (_, Stage::Direct(expected), Event::Bytes(request, _, bytes, whole)) if *expected == request => {
                 self.read_newest(now, history, &bytes, whole);
             }
+            (_, Stage::Asking(expected, _), Event::Stats(request, stats)) if *expected == request => {
+                self.told_heads(now, history, &stats);
+            }
             (_, Stage::Scanning { .. }, Event::Names(request, names, more)) => {
                 self.names(now, history, request, names, more);
             }
@@ -377,6 +387,9 @@ impl Caller {
         let Some(target) = task.targets.remove(&id) else { return };
         let found = match answer {
             ReadAnswer::Bytes(bytes) => Found::Bytes(bytes),
+            ReadAnswer::Stat(looked) if matches!(target, Target::Register(_)) => {
+                Found::Bytes(looked.and_then(|looked| attribute_of(&looked.attributes)))
+            }
             ReadAnswer::Stat(looked) => Found::Exists(looked.is_some()),
             ReadAnswer::Lost => return,
         };
@@ -462,8 +475,11 @@ impl Caller {
     }
 
     fn write_register(&mut self, register: Register, value: u64) {
-        let bytes = value.to_le_bytes()[..].into();
-        let change = Change::Write { offset: offset_of(register), bytes };
+        let bytes = &value.to_le_bytes()[..];
+        let change = match register.part {
+            ATTRIBUTE => Change::SetAttribute { name: ATTRIBUTE_NAME.to_owned(), value: Some(bytes.into()) },
+            _ => Change::Write { offset: offset_of(register), bytes: bytes.into() },
+        };
         self.change(register.blob, change, Action::Write { register, value, number: None });
     }
 
@@ -598,6 +614,40 @@ impl Caller {
         }
     }
 
+    /// Asks one node what all wanted blobs are, in any order.
+    fn ask_heads(&mut self, now: u64) {
+        let turn = self.turn();
+        let Some(task) = &mut self.task else { return };
+        let registers = task.wants.registers.iter().map(|register| Target::Register(*register));
+        let exists = task.wants.exists.iter().map(|blob| Target::Exists(*blob));
+        let mut targets: Vec<Target> = registers.chain(exists).collect();
+        let first = usize::try_from(self.random.below(targets.len() as u64)).expect("small");
+        targets.swap(0, first);
+        let blobs = targets.iter().map(|target| name(target.blob())).collect();
+        let asked = self.client.stat(Time(now), blobs, turn).expect("there is a blob");
+        task.stage = Stage::Asking(asked, targets);
+    }
+
+    /// Heads were told. What is told of one counts: together they are no snapshot.
+    fn told_heads(&mut self, now: u64, history: &mut History, stats: &[Option<HeadStat>]) {
+        let Some(task) = &mut self.task else { return };
+        let Stage::Asking(_, targets) = &task.stage else { return };
+        let known = targets.iter().zip(stats).filter_map(|(target, stat)| Some((*target, stat.as_ref()?)));
+        let known: Vec<(Target, &HeadStat)> = known.collect();
+        // What is not the first one is of a copy, more often than not.
+        let (target, stat) = if known.len() > 1 {
+            known[1 + usize::try_from(self.random.below(known.len() as u64 - 1)).expect("small")]
+        } else {
+            known[0]
+        };
+        let found = match target {
+            Target::Exists(_) => Found::Exists(stat.blob.is_some()),
+            _ => Found::Bytes(stat.blob.as_ref().and_then(|blob| attribute_of(&blob.attributes))),
+        };
+        history.act(task.place, action_of(target, found));
+        self.end(now, history, Outcome::Committed);
+    }
+
     fn scan(&mut self, now: u64) {
         let placement = &self.keyspaces[&KEYSPACE].placement;
         let mut left: Vec<PartitionId> = (0..placement.partitions.get())
@@ -640,17 +690,20 @@ impl Caller {
 impl Task {
     fn read(&mut self, client: &mut Client, now: u64, target: Target) {
         let (blob, range) = match target {
+            Target::Register(register) if register.part == ATTRIBUTE => (name(register.blob), 0..0),
             Target::Register(register) => (name(register.blob), range_of(register)),
             Target::List(blob) => (name(blob), LIST_START..u64::MAX),
             Target::Exists(blob) => (name(blob), 0..0),
         };
         let exists = matches!(target, Target::Exists(_));
+        let is_attribute = matches!(target, Target::Register(register) if register.part == ATTRIBUTE);
         let now = Time(now);
         let id = match &mut self.source {
             Source::Nothing => None,
             Source::Transaction(transaction) if exists => Some(transaction.exists(client, now, &blob)),
+            Source::Transaction(transaction) if is_attribute => Some(transaction.stat(client, now, &blob)),
             Source::Transaction(transaction) => Some(transaction.read(client, now, &blob, range)),
-            Source::Snapshot(snapshot) if exists => snapshot.stat(client, now, &blob),
+            Source::Snapshot(snapshot) if exists || is_attribute => snapshot.stat(client, now, &blob),
             Source::Snapshot(snapshot) => snapshot.read(client, now, &blob, range),
         };
         match id {
@@ -664,6 +717,15 @@ impl Task {
             None => {
                 self.found.insert(target, Found::Bytes(None));
             }
+        }
+    }
+}
+
+impl Target {
+    fn blob(self) -> Blob {
+        match self {
+            Target::Register(register) => register.blob,
+            Target::List(blob) | Target::Exists(blob) => blob,
         }
     }
 }
@@ -726,6 +788,10 @@ fn client(session: SessionId, keyspaces: &Arc<Keyspaces>, bounds: Bounds) -> Cli
     client.stage_above(bounds.staged_above);
     client.set_limits(bounds.limits);
     client
+}
+
+fn attribute_of(attributes: &BTreeMap<String, Arc<[u8]>>) -> Option<Vec<u8>> {
+    attributes.get(ATTRIBUTE_NAME).map(|value| value.to_vec())
 }
 
 fn value_of(bytes: &[u8]) -> u64 {

@@ -35,6 +35,10 @@ pub const CHUNK: u64 = tyr_types::CHUNK_SIZE_MIN;
 pub const LIST_START: u64 = CHUNK - 40;
 /// Registers of a blob.
 pub const PARTS: u32 = 4;
+/// A register that is no range of its blob, but an attribute: beside the others.
+pub const ATTRIBUTE: u32 = PARTS;
+/// The name of that attribute.
+pub const ATTRIBUTE_NAME: &str = "register";
 /// The keyspace of all blobs.
 pub const KEYSPACE: KeyspaceId = KeyspaceId(1);
 

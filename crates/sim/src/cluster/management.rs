@@ -2,7 +2,7 @@
 
 use tyr_proto::{
     NodeId, Time,
-    cluster::{Cluster, Command, MemberState},
+    cluster::{Cluster, Command, Member, MemberState},
 };
 
 use super::{manager::Manager, voters::Voters};
@@ -41,10 +41,12 @@ impl Management {
         }
     }
 
-    /// Empties a node, unless it is the last one.
+    /// Empties a node, unless the others are too few to take writes.
     pub fn drain(&mut self, now: u64, node: NodeId) {
-        let members = self.cluster().members();
-        if members.filter(|(_, member)| member.state == MemberState::Active).count() <= 1 {
+        let least = self.cluster().classes().map(|(_, class)| usize::from(class.min_replicas)).max();
+        let active = |member: &&Member| member.state == MemberState::Active;
+        let others = self.cluster().members().filter(|(other, _)| *other != node);
+        if others.map(|(_, member)| member).filter(active).count() < least.unwrap_or(1) {
             return;
         }
         match self {

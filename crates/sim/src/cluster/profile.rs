@@ -111,6 +111,10 @@ pub enum Kind {
     Persist,
     /// Reads the first register of a blob and overwrites it at once, so that the order of the values is known.
     Swap,
+    /// Asks one node what many blobs are, also those whose heads are elsewhere.
+    Heads,
+    /// Writes attributes of several blobs.
+    WriteAttributes,
 }
 
 /// As many kinds are drawn by the swarm, the first ones; the others belong to a [`Focus`](super::focus::Focus) or
@@ -150,7 +154,7 @@ const SWARMING_FAULTS: usize = 7;
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Kind; 29] = [
+    pub const ALL: [Kind; 31] = [
         Kind::BlindWrites,
         Kind::DirectRead,
         Kind::BlobRead,
@@ -180,6 +184,8 @@ impl Kind {
         Kind::SnapshotPrefix,
         Kind::Persist,
         Kind::Swap,
+        Kind::Heads,
+        Kind::WriteAttributes,
     ];
 }
 
@@ -244,6 +250,28 @@ impl Profile {
             profile.weights[kind as usize] = weight(random);
         }
         profile.multi_version = random.below(4) > 0;
+        profile
+    }
+
+    /// A run with copies of heads: many ask what a few blobs are, some change that, and holders and primaries fail. Copies may be few, and may
+    /// last for long.
+    pub fn cached(random: &mut Random) -> Profile {
+        let mut profile = Profile::swarm(random);
+        profile.blobs = [2, 1, 1, 1, 2];
+        profile.weights = [0; Kind::ALL.len()];
+        let kinds = [
+            (Kind::Heads, 24),
+            (Kind::WriteAttributes, 4),
+            (Kind::ReadsAndWrites, 2),
+            (Kind::Create, 1),
+            (Kind::Delete, 1),
+            (Kind::Exists, 1),
+        ];
+        kinds.into_iter().for_each(|(kind, weight)| profile.weights[kind as usize] = weight);
+        (profile.replicas, profile.nodes) = (profile.replicas.min(2), profile.nodes.max(3));
+        profile.partitions = profile.partitions.max(4);
+        profile.clients = profile.clients.max(3);
+        profile.operations += 30;
         profile
     }
 

@@ -44,11 +44,13 @@ pub enum Draw {
     Focused,
     /// The moment that the run aims at is drawn, see [`super::aim::Aim`].
     Aimed,
+    /// A run with copies of heads, see [`Profile::cached`].
+    Cached,
 }
 
 impl Draw {
     /// All of them.
-    pub const ALL: [Draw; 3] = [Draw::Swarm, Draw::Focused, Draw::Aimed];
+    pub const ALL: [Draw; 4] = [Draw::Swarm, Draw::Focused, Draw::Aimed, Draw::Cached];
 
     /// Its name on the command line and in the file of seeds.
     pub fn name(self) -> &'static str {
@@ -56,6 +58,7 @@ impl Draw {
             Draw::Swarm => "swarm",
             Draw::Focused => "focused",
             Draw::Aimed => "aimed",
+            Draw::Cached => "cached",
         }
     }
 
@@ -66,8 +69,12 @@ impl Draw {
             Draw::Swarm => Profile::swarm(random),
             Draw::Focused => Profile::focused(random),
             Draw::Aimed => Profile::aimed(random),
+            Draw::Cached => Profile::cached(random),
         };
-        let bounds = drawn.bounded(Bounds::drawn(random, drawn.replicas));
+        let mut bounds = drawn.bounded(Bounds::drawn(random, drawn.replicas));
+        if self == Draw::Cached {
+            bounds.draw_copies(random);
+        }
         let storage = StorageProfile::drawn(seed, drawn.durability);
         // An actor suits an aimed run: it takes less time, and can be cut off.
         let drawn = if self == Draw::Aimed { drawn } else { drawn.managed(seed) };

@@ -7,7 +7,7 @@ use tyr_proto::{
 };
 
 /// Everything that has a name here.
-pub const ALL: [&str; 48] = [
+pub const ALL: [&str; 51] = [
     "a disk failed",
     "another voter led",
     "answered elsewhere",
@@ -17,6 +17,8 @@ pub const ALL: [&str; 48] = [
     "asked for a vote again",
     "collected around a pin",
     "copied a state",
+    "copied a head",
+    "dropped a copy of a head",
     "cut a log",
     "evicted a node",
     "expired a read",
@@ -53,6 +55,7 @@ pub const ALL: [&str; 48] = [
     "settled a stage",
     "staged",
     "told of a refusal",
+    "told further heads",
     "took a checkpoint",
     "unstaged",
     "voters became members",
@@ -79,6 +82,8 @@ fn of_message(message: &Message) -> Option<&'static str> {
         Message::Ask { .. } => "asked for a fate",
         Message::AskVote { .. } => "asked for a vote again",
         Message::Copy { .. } => "copied a state",
+        Message::Cached { .. } => "copied a head",
+        Message::Uncached { .. } => "dropped a copy of a head",
         Message::NumberLost { .. } => "lost a number",
         Message::Olds { .. } => "old values from elsewhere",
         Message::Fetched { .. } => "fetched a number's bytes",
@@ -106,6 +111,7 @@ fn of_answer(answer: &Answer) -> Option<&'static str> {
             Refusal::Invalid => return None,
         },
         Answer::Expired { .. } => "expired a read",
+        Answer::Stats { stats, .. } if stats.iter().skip(1).any(Option::is_some) => "told further heads",
         Answer::Frozen { .. } => "froze blobs",
         Answer::Elsewhere { .. } => "answered elsewhere",
         _ => return None,

@@ -1,7 +1,7 @@
 //! What a simulated client does next: drawn from its profile's kinds of operations.
 
 use super::{
-    layout::{Layout, PARTS, Sort, all_parts},
+    layout::{ATTRIBUTE, Layout, PARTS, Sort, all_parts},
     profile::Kind,
 };
 use crate::{Blob, Register, random::Random};
@@ -43,6 +43,8 @@ pub enum Way {
     Snapshot,
     /// Reads of a snapshot of all blobs.
     SnapshotPrefix,
+    /// What blobs are, all asked of one node; one answer counts.
+    Heads,
     /// A list of names.
     Scan,
 }
@@ -101,6 +103,7 @@ impl Chooser<'_> {
             }
             Kind::Transfer | Kind::Audit | Kind::Persist => self.accounts(kind),
             Kind::Snapshot | Kind::SnapshotPrefix => self.snapshots(kind),
+            Kind::Heads | Kind::WriteAttributes => self.attributes(kind),
             _ => self.reads(kind),
         }
     }
@@ -271,6 +274,26 @@ impl Chooser<'_> {
             }
         }
         wants
+    }
+
+    /// What heads say, or a change of that.
+    fn attributes(&mut self, kind: Kind) -> Wants {
+        let attributes = |blobs: Vec<Blob>| blobs.into_iter().map(|blob| blob.register(ATTRIBUTE)).collect();
+        match kind {
+            Kind::Heads => {
+                let (registers, exists) =
+                    (self.layout.blobs(Sort::Registers), self.layout.blobs(Sort::Passing));
+                let registers = attributes(registers);
+                Wants { label: "heads", way: Way::Heads, registers, exists, ..Wants::default() }
+            }
+            _ => {
+                let registers: Vec<Register> = attributes(self.some(Sort::Registers, 2));
+                let reads = self.random.below(2) == 0;
+                let read = if reads { registers.clone() } else { Vec::new() };
+                let then = Then::Write(registers);
+                Wants { label: "write attributes", registers: read, then, ..Wants::default() }
+            }
+        }
     }
 
     /// Everything, or some of each sort, at one point.

@@ -1,0 +1,324 @@
+//! Copies of heads at another node: what they say, when they go, and what waits for that.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use tyr_proto::{
+    BlobName, ClassId, Configuration, Epoch, HeadPlan, Incarnation, Keyspace, KeyspaceSeed, Keyspaces,
+    Layout, Limits, NodeId, Operation, Outcome, Output, Partition, PartitionCount, PartitionId, Placement,
+    Plan, Replica, RingVersion, Router, SessionId, Time, TransactionId,
+    message::{Answer, Envelope, HeadStat, Message, RequestId},
+};
+use tyr_types::{CHUNK_SIZE_MIN, Key, KeyspaceId, KeyspaceSettings};
+
+/// The node that leads the partition of [`World::root`], and the one that leads the partition of [`World::file`].
+const HEADS: NodeId = NodeId(1);
+const HOLDER: NodeId = NodeId(2);
+
+/// Two nodes, each with one partition. What one says to the other arrives at once unless it is held up.
+struct World {
+    routers: BTreeMap<NodeId, Router>,
+    keyspaces: Arc<Keyspaces>,
+    now: Time,
+    has_lease: bool,
+    is_held_up: fn(&Message) -> bool,
+    held_up: Vec<(NodeId, Envelope)>,
+    answers: Vec<Answer>,
+    last: u64,
+}
+
+fn replica(node: NodeId) -> Replica {
+    Replica { node, incarnation: Incarnation(1) }
+}
+
+fn partition(index: u32) -> PartitionId {
+    PartitionId { class: ClassId(0), index }
+}
+
+fn configuration(index: u32, epoch: u32) -> Configuration {
+    let holder = replica(if index == 0 { HEADS } else { HOLDER });
+    Configuration {
+        epoch: Epoch(epoch),
+        since: RingVersion(1),
+        floor: RingVersion(1),
+        replicas: vec![holder],
+        learners: Vec::new(),
+    }
+}
+
+impl World {
+    fn new(limits: Limits) -> Self {
+        let settings = KeyspaceSettings { chunk_size: CHUNK_SIZE_MIN, ..KeyspaceSettings::default() };
+        let placement = Placement {
+            class: ClassId(0),
+            partitions: PartitionCount::new(2).unwrap(),
+            seed: KeyspaceSeed([0; 16]),
+            layout: Layout::of(&settings).unwrap(),
+        };
+        let keyspace = Keyspace { placement, multi_version: true };
+        let keyspaces: Arc<Keyspaces> = Arc::new([(KeyspaceId(1), keyspace)].into());
+        let mut world = World {
+            routers: BTreeMap::new(),
+            keyspaces: keyspaces.clone(),
+            now: Time(1),
+            has_lease: true,
+            is_held_up: |_| false,
+            held_up: Vec::new(),
+            answers: Vec::new(),
+            last: 0,
+        };
+        for node in [HEADS, HOLDER] {
+            let mut router = Router::new(replica(node), keyspaces.clone());
+            router.set_limits(limits);
+            for index in 0..2 {
+                router.handle_configuration(world.now, true, partition(index), configuration(index, 1));
+            }
+            world.routers.insert(node, router);
+        }
+        world.run();
+        world
+    }
+
+    /// A blob whose head is in a partition.
+    fn blob_in(&self, index: u32) -> BlobName {
+        let named =
+            |number: u32| BlobName { keyspace: KeyspaceId(1), key: Key::new(format!("{number}")).unwrap() };
+        let keyspace = &self.keyspaces[&KeyspaceId(1)];
+        (0..).map(named).find(|blob| keyspace.partition_of(blob, 0) == partition(index)).unwrap()
+    }
+
+    fn root(&self) -> BlobName {
+        self.blob_in(0)
+    }
+
+    fn file(&self) -> BlobName {
+        self.blob_in(1)
+    }
+
+    fn deliver(&mut self, to: NodeId, envelope: Envelope) {
+        let router = self.routers.get_mut(&to).unwrap();
+        router.handle_message(self.now, self.has_lease, envelope);
+        self.run();
+    }
+
+    fn run(&mut self) {
+        let nodes: Vec<NodeId> = self.routers.keys().copied().collect();
+        while let Some((node, output)) =
+            nodes.iter().find_map(|node| Some((*node, self.routers.get_mut(node)?.poll_output()?)))
+        {
+            match output {
+                Output::Store { partition, index, epoch, .. } => {
+                    let router = self.routers.get_mut(&node).unwrap();
+                    router.handle_stored(self.now, self.has_lease, partition, index, epoch);
+                }
+                Output::Send(to, envelope) if (self.is_held_up)(&envelope.message) => {
+                    self.held_up.push((to, envelope));
+                }
+                Output::Send(to, envelope) => {
+                    let router = self.routers.get_mut(&to).unwrap();
+                    router.handle_message(self.now, self.has_lease, envelope);
+                }
+                Output::Answer(_, answer) => self.answers.push(answer),
+                _ => {}
+            }
+        }
+    }
+
+    /// Lets time pass, tick by tick.
+    fn pass(&mut self, micros: u64) {
+        let end = self.now.after(micros);
+        while self.now < end {
+            self.now = self.now.after(5_000);
+            for router in self.routers.values_mut() {
+                router.handle_tick(self.now, self.has_lease);
+            }
+            self.run();
+        }
+    }
+
+    /// The node of the heads goes on as another incarnation, which knows nobody that holds copies.
+    fn begin_again(&mut self) {
+        let me = Replica { node: HEADS, incarnation: Incarnation(2) };
+        let configuration = Configuration { replicas: vec![me], ..configuration(0, 2) };
+        let now = self.now;
+        let former = self.routers.remove(&HEADS).unwrap();
+        let found = former.partition(partition(0)).unwrap();
+        let found = Partition::restored(partition(0), me, found.log().clone(), found.state().clone());
+        let mut router = Router::new(me, self.keyspaces.clone());
+        router.restore(found);
+        self.routers.insert(HEADS, router);
+        for router in self.routers.values_mut() {
+            router.handle_configuration(now, true, partition(0), configuration.clone());
+            router.handle_configuration(now, true, partition(1), crate::configuration(1, 1));
+        }
+        self.run();
+    }
+
+    fn release_held_up(&mut self) {
+        self.is_held_up = |_| false;
+        for (to, envelope) in std::mem::take(&mut self.held_up) {
+            self.deliver(to, envelope);
+        }
+    }
+
+    /// Asks the holder for the file, and for the root with it.
+    fn stat(&mut self) -> Option<HeadStat> {
+        self.last += 1;
+        let request = RequestId { session: SessionId(9), number: self.last };
+        let message = Message::Stat { request, blobs: vec![self.file(), self.root()] };
+        self.deliver(HOLDER, Envelope { partition: partition(1), message });
+        let stats = self.answers.iter().find_map(|answer| match answer {
+            Answer::Stats { request: told, stats } if *told == request => Some(stats.clone()),
+            _ => None,
+        });
+        let stats = stats.expect("the file is here, so it is answered");
+        assert!(stats.len() == 2 && stats[0].is_some());
+        stats[1].clone()
+    }
+
+    /// Asks until the root is held.
+    fn make_popular(&mut self) -> HeadStat {
+        let asked = (0..10).find_map(|_| {
+            self.pass(20_000);
+            self.stat()
+        });
+        asked.expect("it is popular, so there is a copy")
+    }
+
+    /// Writes as many bytes to the root, and returns the transaction.
+    fn write(&mut self, length: usize) -> TransactionId {
+        self.last += 1;
+        let id = TransactionId { session: SessionId(1), sequence: self.last, birth: RingVersion(1) };
+        let operation = Operation::Write { offset: 0, bytes: vec![7; length].into() };
+        let heads = vec![HeadPlan {
+            partition: partition(0),
+            blob: self.root(),
+            seen: None,
+            operations: vec![operation],
+        }];
+        let message = Message::Start(Arc::new(Plan { id, answered: 0, reserve: None, heads }));
+        self.deliver(HEADS, Envelope { partition: partition(0), message });
+        id
+    }
+
+    fn is_committed(&self, asked: TransactionId) -> bool {
+        self.answers.iter().any(|answer| {
+            matches!(answer, Answer::Outcome { id, outcome: Some((Outcome::Committed, _)) } if *id == asked)
+        })
+    }
+}
+
+fn size(stat: &HeadStat) -> Option<u64> {
+    stat.blob.as_ref().map(|blob| blob.size)
+}
+
+#[test]
+fn a_popular_head_is_told_by_a_node_that_does_not_hold_it_and_each_write_is_seen_at_once() {
+    let mut world = World::new(Limits::default());
+    assert_eq!(world.stat(), None, "nobody asks for it often");
+    assert_eq!(size(&world.make_popular()), None, "that it does not exist is known, too");
+    for length in [3, 8, 21] {
+        let id = world.write(length);
+        assert!(world.is_committed(id));
+        assert_eq!(size(&world.make_popular()), Some(length as u64));
+    }
+}
+
+#[test]
+fn a_write_is_not_acknowledged_before_the_copies_of_its_head_are_gone() {
+    let mut world = World::new(Limits::default());
+    world.make_popular();
+    world.is_held_up = |message| matches!(message, Message::Uncache { .. });
+    let id = world.write(5);
+    assert!(!world.is_committed(id));
+    assert_eq!(world.stat().as_ref().and_then(size), None, "the copy still says what was before");
+    world.release_held_up();
+    assert!(world.is_committed(id));
+    assert!(world.stat().is_none_or(|stat| size(&stat) == Some(5)));
+}
+
+#[test]
+fn a_write_waits_for_a_holder_that_does_not_answer_only_until_its_copy_is_over() {
+    let limits = Limits::default();
+    let mut world = World::new(limits);
+    world.make_popular();
+    world.is_held_up = |message| matches!(message, Message::Uncache { .. } | Message::Subscribe { .. });
+    let id = world.write(5);
+    world.pass(limits.cached_for - 10_000);
+    assert!(!world.is_committed(id), "the copy may be asked");
+    world.pass(limits.cached_for / 4);
+    assert!(world.is_committed(id));
+    assert_eq!(world.stat(), None, "and nothing is told that is over");
+}
+
+#[test]
+fn a_copy_that_arrives_after_it_was_dropped_is_not_taken() {
+    let mut world = World::new(Limits::default());
+    world.is_held_up = |message| matches!(message, Message::Cached { .. });
+    for _ in 0..5 {
+        assert_eq!(world.stat(), None);
+        world.pass(20_000);
+    }
+    assert!(!world.held_up.is_empty(), "a copy is under way");
+    let id = world.write(5);
+    assert!(world.is_committed(id), "the holder has said that it does not take it any more");
+    world.is_held_up = |message| matches!(message, Message::Subscribe { .. });
+    for (to, envelope) in std::mem::take(&mut world.held_up) {
+        world.deliver(to, envelope);
+    }
+    assert_eq!(world.stat(), None);
+}
+
+#[test]
+fn a_primary_without_a_lease_gives_out_nothing() {
+    let mut world = World::new(Limits::default());
+    world.is_held_up = |message| matches!(message, Message::Subscribe { .. });
+    (0..5).for_each(|_| drop(world.stat()));
+    world.has_lease = false;
+    world.is_held_up = |message| matches!(message, Message::Cached { .. });
+    for (to, envelope) in std::mem::take(&mut world.held_up) {
+        world.deliver(to, envelope);
+    }
+    assert!(world.held_up.is_empty());
+}
+
+#[test]
+fn a_primary_after_another_one_waits_until_the_copies_that_that_one_gave_out_are_over() {
+    let limits = Limits::default();
+    let mut world = World::new(limits);
+    world.make_popular();
+    world.begin_again();
+    let id = world.write(5);
+    assert!(!world.is_committed(id), "the copies may be asked");
+    world.pass(limits.cached_for - 10_000);
+    assert!(!world.is_committed(id));
+    world.pass(limits.cached_for / 4);
+    assert!(world.is_committed(id));
+}
+
+#[test]
+fn a_primary_after_another_one_does_not_wait_if_no_copies_have_been_out_for_long() {
+    let mut world = World::new(Limits::default());
+    world.make_popular();
+    world.pass(6_000_000);
+    world.begin_again();
+    let id = world.write(5);
+    assert!(world.is_committed(id));
+}
+
+#[test]
+fn what_nobody_asks_for_any_more_is_dropped_and_writers_do_not_wait_for_it() {
+    let mut world = World::new(Limits::default());
+    world.make_popular();
+    world.pass(3_000_000);
+    assert!(!world.routers[&HEADS].partition(partition(0)).unwrap().has_subscribers());
+    let id = world.write(5);
+    assert!(world.is_committed(id));
+}
+
+#[test]
+fn no_more_heads_are_held_than_are_allowed() {
+    let mut world = World::new(Limits { cached_max: 0, ..Limits::default() });
+    (0..20).for_each(|_| assert_eq!(world.stat(), None));
+}
