@@ -1,9 +1,9 @@
 //! A connection as a program sees it: where frames are handed in, and who hears of what comes.
 
-use std::{collections::VecDeque, fmt, io, sync::Arc};
+use std::{collections::VecDeque, fmt, io, sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
-use tokio::sync::Notify;
+use tokio::{sync::Notify, time::Instant};
 use tyr_wire::connection::{
     self, BODY_SIZE_MAX, Channel, Connection, FRAME_HEADER_SIZE, Frame, Header, Peer, Unsent,
 };
@@ -107,6 +107,8 @@ struct Outbox {
     handed_over: u64,
     body_size_max: usize,
     dropped: u64,
+    /// When something came last, while there is a connection.
+    heard_at: Option<Instant>,
 }
 
 impl Link {
@@ -121,6 +123,7 @@ impl Link {
             handed_over: 0,
             body_size_max: BODY_SIZE_MAX,
             dropped: 0,
+            heard_at: None,
         };
         Link { shared: Arc::new(Shared { outbox: Mutex::new(outbox), stirred: Notify::new() }) }
     }
@@ -169,6 +172,17 @@ impl Link {
         self.shared.outbox.lock().dropped
     }
 
+    /// For how long nothing has come; `None` as long as there is no connection. Whoever is there says something at least as often as it is
+    /// [asked](Settings::ping_after).
+    pub fn silence(&self) -> Option<Duration> {
+        self.shared.outbox.lock().heard_at.map(|at| at.elapsed())
+    }
+
+    /// Something came.
+    pub(crate) fn heard(&self, at: Instant) {
+        self.shared.outbox.lock().heard_at = Some(at);
+    }
+
     pub(crate) fn is_closing(&self) -> bool {
         self.shared.outbox.lock().is_closing
     }
@@ -185,7 +199,9 @@ impl Link {
     /// Both have agreed: from here on the peer's limits are known.
     pub(crate) fn set_limits(&self, peer: &Peer) {
         let body_size_max = usize::try_from(peer.limits.body_size_max).unwrap_or(BODY_SIZE_MAX);
-        self.shared.outbox.lock().body_size_max = body_size_max;
+        let mut outbox = self.shared.outbox.lock();
+        outbox.body_size_max = body_size_max;
+        outbox.heard_at = Some(Instant::now());
     }
 
     /// Hands an open connection what has come to the outbox.
@@ -234,6 +250,7 @@ impl Link {
 impl Outbox {
     fn forget(&mut self) {
         self.generation += 1;
+        self.heard_at = None;
         self.dropped += std::mem::take(&mut self.handed_over);
         self.consumed.clear();
         self.sizes = [0; Channel::COUNT];

@@ -149,6 +149,9 @@ impl Running {
             Some(_) => {}
         }
         (self.silent_since, self.has_pinged) = (Instant::now(), false);
+        if self.connection.peer().is_some() {
+            self.attempt.link().heard(self.silent_since);
+        }
         if self.connection.peer().is_none() && !self.stream.is_secured() && is_tls(self.connection.buffer()) {
             return Err(End::Lost(not_here("the other end speaks TLS, which is not set up here")));
         }

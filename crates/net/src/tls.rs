@@ -10,6 +10,7 @@ use std::{
     sync::Arc,
 };
 
+use parking_lot::RwLock;
 use rustls::{
     AlertDescription, CertificateError, ClientConfig, ClientConnection, Connection, RootCertStore,
     ServerConfig, ServerConnection,
@@ -36,9 +37,19 @@ pub struct TlsFiles {
     pub anonymous_clients: bool,
 }
 
-/// Certificates and keys by which connections are encrypted, and both ends known. Cheap to clone.
+/// Certificates and keys by which connections are encrypted, and both ends known. Cheap to clone; clones stay the same when the files are
+/// read again.
 #[derive(Clone)]
-pub struct Tls {
+pub struct Tls(Arc<Kept>);
+
+struct Kept {
+    files: TlsFiles,
+    current: RwLock<Current>,
+}
+
+/// What connections that are made from now on use.
+#[derive(Clone)]
+struct Current {
     dialing: Arc<ClientConfig>,
     /// Without a certificate nobody can listen.
     listening: Option<Arc<ServerConfig>>,
@@ -47,6 +58,42 @@ pub struct Tls {
 impl Tls {
     /// Reads the files. Fails with what is wrong with which of them.
     pub fn load(files: &TlsFiles) -> io::Result<Self> {
+        let current = RwLock::new(Current::load(files)?);
+        Ok(Tls(Arc::new(Kept { files: files.clone(), current })))
+    }
+
+    /// Reads the files again, for connections that are made from now on. If anything is wrong with them, all stays as it was.
+    pub fn reload(&self) -> io::Result<()> {
+        let current = Current::load(&self.0.files)?;
+        *self.0.current.write() = current;
+        Ok(())
+    }
+
+    /// A dialer's end of a connection to a host. It is who it should be only if its certificate is for that name or number.
+    pub(crate) fn dial(&self, tcp: TcpStream, host: &str) -> io::Result<Secured> {
+        let name = ServerName::try_from(host.to_owned());
+        let name =
+            name.map_err(|_| invalid(format_args!("'{host}' is no name that a certificate can be for")))?;
+        let config = self.0.current.read().dialing.clone();
+        let session = ClientConnection::new(config, name).map_err(invalid)?;
+        Ok(Secured::new(tcp, session.into()))
+    }
+
+    /// A listener's end.
+    pub(crate) fn listen(&self, tcp: TcpStream) -> io::Result<Secured> {
+        let config = self.0.current.read().listening.clone();
+        let config = config.ok_or_else(|| invalid("who listens needs a certificate and its key"))?;
+        Ok(Secured::new(tcp, ServerConnection::new(config).map_err(invalid)?.into()))
+    }
+
+    /// Whether one can listen with it.
+    pub fn can_listen(&self) -> bool {
+        self.0.current.read().listening.is_some()
+    }
+}
+
+impl Current {
+    fn load(files: &TlsFiles) -> io::Result<Self> {
         let provider = Arc::new(ring::default_provider());
         let authorities = Arc::new(authorities(&files.authority)?);
         let own = own(files)?;
@@ -65,28 +112,7 @@ impl Tls {
         };
         let listening =
             own.map(|(chain, key)| listening(provider, authorities, files, chain, key)).transpose()?;
-        Ok(Tls { dialing: Arc::new(dialing), listening: listening.map(Arc::new) })
-    }
-
-    /// A dialer's end of a connection to a host. It is who it should be only if its certificate is for that name or number.
-    pub(crate) fn dial(&self, tcp: TcpStream, host: &str) -> io::Result<Secured> {
-        let name = ServerName::try_from(host.to_owned());
-        let name =
-            name.map_err(|_| invalid(format_args!("'{host}' is no name that a certificate can be for")))?;
-        let session = ClientConnection::new(self.dialing.clone(), name).map_err(invalid)?;
-        Ok(Secured::new(tcp, session.into()))
-    }
-
-    /// A listener's end.
-    pub(crate) fn listen(&self, tcp: TcpStream) -> io::Result<Secured> {
-        let config = self.listening.clone();
-        let config = config.ok_or_else(|| invalid("who listens needs a certificate and its key"))?;
-        Ok(Secured::new(tcp, ServerConnection::new(config).map_err(invalid)?.into()))
-    }
-
-    /// Whether one can listen with it.
-    pub fn can_listen(&self) -> bool {
-        self.listening.is_some()
+        Ok(Current { dialing: Arc::new(dialing), listening: listening.map(Arc::new) })
     }
 }
 
@@ -98,7 +124,7 @@ impl fmt::Debug for Tls {
 
 impl PartialEq for Tls {
     fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.dialing, &other.dialing)
+        Arc::ptr_eq(&self.0, &other.0)
     }
 }
 

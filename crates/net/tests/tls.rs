@@ -132,6 +132,22 @@ async fn an_expired_certificate_is_refused() {
 }
 
 #[tokio::test]
+async fn a_renewed_certificate_is_used_once_it_is_read_and_a_broken_one_never() {
+    let authority = Authority::new();
+    let good = authority.tls("127.0.0.1", 2500);
+    let renewed = authority.tls("127.0.0.1", 2002);
+    let (listener, mut there, dialer, _here) = pair(Some(renewed.clone()), Some(good.clone())).await;
+    assert!(there.end().await.1.to_string().contains("expired"));
+    drop((listener, dialer));
+    authority.files("127.0.0.1", 2500);
+    renewed.reload().unwrap();
+    fs::write(authority.path("certificate.pem"), "nothing").unwrap();
+    renewed.reload().unwrap_err();
+    let (_listener, mut there, _dialer, mut here) = pair(Some(renewed), Some(good)).await;
+    assert_eq!((there.open().await, here.open().await), (CLIENT, NODE));
+}
+
+#[tokio::test]
 async fn a_certificate_for_another_host_is_refused() {
     let authority = Authority::new();
     let tls = authority.tls("elsewhere.example", 2500);

@@ -45,10 +45,10 @@ mod tests {
         };
         assert!(!run("calm", false));
         assert!(heard.failed.try_recv().is_err());
-        assert!(!*heard.told.stopped.borrow());
+        assert!(heard.told.stopped.borrow().is_none());
         assert!(run("wild", true));
         let error = heard.failed.try_recv().unwrap();
         assert!(error.to_string().contains("'wild' has panicked"), "{error}");
-        assert!(*heard.told.stopped.borrow());
+        assert!(heard.told.stopped.borrow().is_some());
     }
 }

@@ -7,15 +7,21 @@ use std::{
 
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
-use tyr_net::{Link, channels::MANAGER};
+use tyr_net::{
+    Link,
+    channels::{MANAGER, RELAY},
+};
 use tyr_proto::{
-    Time,
+    NodeId, Time,
     cluster::{Request, Response},
-    encoding::{append_to, from_bytes},
+    encoding::{append_to, from_bytes, to_bytes},
 };
 use tyr_wire::connection::{Frame, Peer};
 
-use crate::surroundings::now;
+use crate::{
+    relay::{Relayed, Way},
+    surroundings::now,
+};
 
 /// Questions on the manager's channel, by their numbers.
 ///
@@ -42,21 +48,41 @@ enum Waiter {
 }
 
 impl Asking {
-    /// Asks over a link. What comes back says that nothing will if it cannot be sent, or takes too long.
+    /// Asks a node that has no number yet, or none that is known. What comes back says that nothing will if it cannot be sent, or takes too
+    /// long.
     pub fn ask(&self, link: &Link, request: &Request) -> oneshot::Receiver<(Peer, Response)> {
+        self.ask_member(NodeId(0), &Way::Direct(link.clone()), request)
+    }
+
+    /// Asks a member. The reply may come from the one who has sent the question on.
+    pub fn ask_member(
+        &self,
+        member: NodeId,
+        way: &Way,
+        request: &Request,
+    ) -> oneshot::Receiver<(Peer, Response)> {
         let (sender, receiver) = oneshot::channel();
-        self.send(link, request, Waiter::Own(sender));
+        self.send(member, way, request, Waiter::Own(sender));
         receiver
     }
 
-    /// Carries a question of somebody else.
-    pub fn carry(&self, link: &Link, request: &Request, back: Link, number: u64) {
-        self.send(link, request, Waiter::Other(back, number));
+    /// Carries a question of somebody else to a member.
+    pub fn carry(&self, member: NodeId, way: &Way, request: &Request, back: Link, number: u64) {
+        self.send(member, way, request, Waiter::Other(back, number));
     }
 
-    fn send(&self, link: &Link, request: &Request, waiter: Waiter) {
+    fn send(&self, to: NodeId, way: &Way, request: &Request, waiter: Waiter) {
         let number = self.last.fetch_add(1, Ordering::Relaxed) + 1;
-        let Some(frame) = Frame::request(MANAGER, number, |out| append_to(out, request)) else { return };
+        let (link, frame) = match way {
+            Way::Direct(link) => (link, Frame::request(MANAGER, number, |out| append_to(out, request))),
+            Way::Around(link) => {
+                let onward = |out: &mut Vec<u8>| {
+                    Relayed::Onward(to, MANAGER, &to_bytes(request)).write(out);
+                };
+                (link, Frame::request(RELAY, number, onward))
+            }
+        };
+        let Some(frame) = frame else { return };
         let open_max = match waiter {
             Waiter::Own(_) => OPEN_MAX,
             Waiter::Other(..) => CARRIED_MAX,

@@ -11,6 +11,8 @@ use tyr_proto::{
 use tyr_types::Error;
 use tyr_wire::connection::Party;
 
+use crate::shard::Ending;
+
 /// Something that concerns the node as a member of its cluster.
 #[derive(Debug)]
 pub(crate) enum Event {
@@ -20,7 +22,7 @@ pub(crate) enum Event {
     Gossip(Vec<u8>),
     /// A shard has something to report.
     Report(Command),
-    /// A client knows more than this node.
+    /// Somebody knows more than this node.
     Behind,
     /// At an address is this node of this cluster, as far as whoever is there knows either.
     Met(Address, Option<ClusterId>, Option<NodeId>),
@@ -52,7 +54,7 @@ pub(crate) struct Events {
     members: mpsc::Sender<Question>,
     others: mpsc::Sender<Question>,
     failed: mpsc::UnboundedSender<Error>,
-    stopped: Arc<watch::Sender<bool>>,
+    stopped: Arc<watch::Sender<Option<Ending>>>,
 }
 
 /// Where they are heard.
@@ -67,7 +69,7 @@ pub(crate) struct Told {
     pub members: mpsc::Receiver<Question>,
     pub others: mpsc::Receiver<Question>,
     /// Changes when the lease is to be given up. It waits behind nothing else.
-    pub stopped: watch::Receiver<bool>,
+    pub stopped: watch::Receiver<Option<Ending>>,
 }
 
 impl Events {
@@ -77,7 +79,7 @@ impl Events {
         let (from_members, members) = mpsc::channel(QUESTIONS_MAX);
         let (from_others, others) = mpsc::channel(QUESTIONS_MAX);
         let (failing, failed) = mpsc::unbounded_channel();
-        let (stopping, stopped) = watch::channel(false);
+        let (stopping, stopped) = watch::channel(None);
         let tellers = Events {
             sender,
             members: from_members,
@@ -100,13 +102,13 @@ impl Events {
     }
 
     /// The node is to give up its lease, and serves no more.
-    pub fn stop(&self) {
-        self.stopped.send_replace(true);
+    pub fn stop(&self, end: Ending) {
+        self.stopped.send_replace(Some(end));
     }
 
     /// The node cannot go on.
     pub fn fail(&self, error: Error) {
-        self.stop();
+        self.stop(Ending::Stopped);
         let _ended = self.failed.send(error);
     }
 }

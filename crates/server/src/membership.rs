@@ -27,9 +27,10 @@ use crate::{
     asking::reply,
     card::Keeper,
     event::{Event, Question, Told},
+    handover::Handover,
     peers::Peers,
     reception::Reception,
-    shard::Mail,
+    shard::{Ending, Mail},
     state::State,
     surroundings::{now, random},
     voting::Voting,
@@ -121,10 +122,10 @@ impl Membership {
                 // Whatever else there is waits: nothing may renew the lease of a node that has failed.
                 biased;
                 Ok(()) = told.stopped.changed(), if gave_up.is_some() => {
-                    self.member.stop();
-                    self.spread();
-                    // Nobody may wait for it.
-                    let _unheard = gave_up.take().map(|gave_up| gave_up.send(()));
+                    let end = *told.stopped.borrow_and_update();
+                    if let Some(gave_up) = gave_up.take() {
+                        self.give_up(end, gave_up);
+                    }
                 }
                 _ = ticks.tick() => self.tick(),
                 event = told.events.recv() => match event {
@@ -135,6 +136,27 @@ impl Membership {
                 Some(question) = told.others.recv() => self.serve(question),
             }
         }
+    }
+
+    /// Gives up the lease, and hands over what it was for unless the node is to end at once.
+    fn give_up(&mut self, end: Option<Ending>, gave_up: oneshot::Sender<()>) {
+        let had_lease = self.member.has_lease(now());
+        self.member.stop();
+        self.spread();
+        let handover = Handover {
+            replica: self.member.replica(),
+            voting: self.voting.clone(),
+            peers: self.peers.clone(),
+            reception: self.reception.clone(),
+            leader: self.leader,
+        };
+        tokio::spawn(async move {
+            if had_lease && end == Some(Ending::Stopped) {
+                handover.run().await;
+            }
+            // Nobody may wait for it.
+            let _unheard = gave_up.send(());
+        });
     }
 
     fn me(&self) -> NodeId {
@@ -214,7 +236,8 @@ impl Membership {
             return;
         }
         let Some(link) = self.peers.link(node) else { return self.contact.turn() };
-        let answer = self.reception.asking.ask(&link, &request);
+        let way = self.reception.relay.way(node, &link);
+        let answer = self.reception.asking.ask_member(node, &way, &request);
         tokio::spawn(async move {
             if let Ok((_, response)) = answer.await {
                 events.tell(Event::Answered(node, response));
@@ -413,8 +436,9 @@ impl Membership {
             let Some(response) = served else { return };
             let Response::Elsewhere(other) = response else { return reply(&link, number, &response) };
             let other = other.or(leader).filter(|other| *other != me);
-            match other.and_then(|other| peers.link(other)).filter(|_| !is_of_member) {
-                Some(to) => reception.asking.carry(&to, &request, link, number),
+            let way = other.and_then(|other| Some((other, reception.relay.way(other, &peers.link(other)?))));
+            match way.filter(|_| !is_of_member) {
+                Some((to, way)) => reception.asking.carry(to, &way, &request, link, number),
                 None => reply(&link, number, &Response::Elsewhere(other)),
             }
         });

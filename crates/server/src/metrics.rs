@@ -68,6 +68,13 @@ fn network(text: &mut Text, reception: &Reception) {
     text.one("tyr_files_handed_total", "counter", "Files that were handed to clients on this host.", handed);
     let malformed = load(&counts.malformed);
     text.one("tyr_frames_malformed_total", "counter", "Frames that made no sense.", malformed);
+    let relayed = &reception.relay.counts;
+    text.family("tyr_frames_relayed_total", "counter", "Frames that went around links that are cut.");
+    for (part, count) in
+        [("sent", &relayed.sent), ("carried", &relayed.carried), ("refused", &relayed.refused)]
+    {
+        text.value("tyr_frames_relayed_total", &format!("part=\"{part}\""), load(count));
+    }
 }
 
 fn work(text: &mut Text, shards: &[Shown]) {
@@ -228,7 +235,7 @@ fn seconds(micros: u64) -> f64 {
 }
 
 /// The channels that are used, in order.
-const CHANNELS: [&str; 4] = ["consensus", "gossip", "manager", "data"];
+const CHANNELS: [&str; 5] = ["consensus", "gossip", "manager", "data", "relay"];
 /// The roles that a replica can have.
 const ROLES: [(PartitionRole, &str); 5] = [
     (PartitionRole::None, "none"),

@@ -14,7 +14,7 @@ use tyr_proto::{
 };
 use tyr_wire::connection::{self, Frame, Introduction, Limits, Party};
 
-use crate::reception::Reception;
+use crate::{reception::Reception, relay::PING_AFTER};
 
 /// Links to all other members.
 pub(crate) struct Peers {
@@ -70,6 +70,7 @@ impl Peers {
         settings: tyr_net::Settings,
     ) -> Self {
         let caller = Arc::new(Caller { address, reception });
+        let settings = tyr_net::Settings { ping_after: PING_AFTER, ..settings };
         Peers { cluster, caller, settings, known: Mutex::new(Known { me, peers: BTreeMap::new() }) }
     }
 
@@ -117,6 +118,7 @@ impl Peers {
         let me = Introduction { wanted: Some(node.0), ..Peers::introduction(self.cluster, known.me) };
         let dialer = Dialer::new(address.clone(), me, self.caller.clone(), self.settings.clone());
         let link = dialer.link().clone();
+        self.caller.reception.relay.learn(node, link.clone());
         known.peers.insert(node, Peer { address: address.clone(), registered, dialer });
         Some(link)
     }
@@ -124,6 +126,14 @@ impl Peers {
     /// A member has left for ever.
     pub fn forget(&self, node: NodeId) {
         self.known.lock().peers.remove(&node);
+        self.caller.reception.relay.forget(node);
+    }
+
+    /// Sends a message to a member, if it is known, by whatever way there is. What cannot be sent is lost.
+    pub fn send(&self, node: NodeId, frame: Frame) {
+        if let Some(link) = self.link(node) {
+            let _lost = self.caller.reception.relay.send(node, &link, frame);
+        }
     }
 
     /// The link to a member.

@@ -12,8 +12,8 @@ use std::{
 
 use parking_lot::RwLock;
 use tyr_net::{
-    Address, End, Handler, Link, Received,
-    channels::{CONSENSUS, DATA, GOSSIP, MANAGER},
+    Address, End, Handler, Link, Receipt, Received,
+    channels::{CONSENSUS, DATA, GOSSIP, MANAGER, RELAY},
 };
 use tyr_proto::{
     NodeId, SessionId, Time,
@@ -26,6 +26,7 @@ use tyr_wire::connection::{Channel, Error, Frame, Kind, Party, Peer, Refusal};
 use crate::{
     asking::Asking,
     event::{Event, Events, Question},
+    relay::{Relay, Relayed, Way},
     shard::{Ending, Mail, Mailbox, place_of},
     surroundings::now,
     voting::Voting,
@@ -36,6 +37,7 @@ pub(crate) struct Reception {
     pub mailboxes: Vec<Mailbox>,
     pub events: Events,
     pub asking: Asking,
+    pub relay: Relay,
     /// From when it runs until the server ends.
     pub voting: RwLock<Option<Voting>>,
     /// Where files are handed to clients on this host, if they are.
@@ -89,8 +91,16 @@ impl Counts {
 impl Reception {
     /// Without a voter so far.
     pub fn new(mailboxes: Vec<Mailbox>, events: Events) -> Self {
-        let (asking, counts) = (Asking::default(), Counts::default());
-        Reception { mailboxes, events, asking, voting: RwLock::default(), hatch: RwLock::default(), counts }
+        let (asking, relay, counts) = (Asking::default(), Relay::default(), Counts::default());
+        Reception {
+            mailboxes,
+            events,
+            asking,
+            relay,
+            voting: RwLock::default(),
+            hatch: RwLock::default(),
+            counts,
+        }
     }
 
     /// The server ends: its shards do, and nothing keeps its voter.
@@ -103,10 +113,7 @@ impl Reception {
     fn take(&self, link: &Link, frame: Received<'_>) -> bool {
         let Received { peer, header, body, receipt } = frame;
         match (header.channel, header.kind, peer.party) {
-            (CONSENSUS, Kind::Message, Party::Node { node, .. }) => {
-                // One that comes before the voter runs is asked again.
-                self.voting.read().as_ref().is_none_or(|voting| voting.receive(NodeId(node), body))
-            }
+            (CONSENSUS, Kind::Message, Party::Node { node, .. }) => self.take_vote(NodeId(node), body),
             (GOSSIP, Kind::Message, Party::Node { .. }) => {
                 self.events.tell(Event::Gossip(body.to_vec()));
                 true
@@ -126,6 +133,10 @@ impl Reception {
                 }
                 Err(_) => false,
             },
+            (MANAGER, Kind::Message, Party::Node { .. }) if body.is_empty() => {
+                self.events.tell(Event::Behind);
+                true
+            }
             (MANAGER, Kind::Message, Party::Node { node, .. }) => {
                 match from_bytes::<cluster::Address>(body) {
                     Ok(address) => {
@@ -144,18 +155,51 @@ impl Reception {
                 }
             }
             (MANAGER, Kind::Reply, _) => self.asking.replied(&peer, header.request, body),
-            (DATA, Kind::Message, Party::Node { .. } | Party::Client { .. }) => {
-                match from_bytes::<Envelope>(body) {
-                    Ok(envelope) => {
-                        let place = place_of(envelope.partition, self.mailboxes.len());
-                        self.mailboxes[place].put(Mail::Message(envelope, Some(receipt)));
-                        true
-                    }
-                    Err(_) => false,
+            (DATA, Kind::Message, Party::Node { .. } | Party::Client { .. }) => self.take_data(body, receipt),
+            (RELAY, kind @ (Kind::Message | Kind::Request), Party::Node { node, .. }) => {
+                let Some(relayed) = Relayed::parse(body) else { return false };
+                match kind {
+                    Kind::Request => self.carry(link, header.request, relayed),
+                    _ => self.take_relayed(link, NodeId(node), relayed, receipt),
                 }
             }
             _ => false,
         }
+    }
+
+    fn take_vote(&self, from: NodeId, body: &[u8]) -> bool {
+        // One that comes before the voter runs is asked again.
+        self.voting.read().as_ref().is_none_or(|voting| voting.receive(from, body))
+    }
+
+    fn take_data(&self, body: &[u8], receipt: Receipt) -> bool {
+        let Ok(envelope) = from_bytes::<Envelope>(body) else { return false };
+        let place = place_of(envelope.partition, self.mailboxes.len());
+        self.mailboxes[place].put(Mail::Message(envelope, Some(receipt)));
+        true
+    }
+
+    /// A message that goes through this node, or has come through that one.
+    fn take_relayed(&self, link: &Link, peer: NodeId, relayed: Relayed<'_>, receipt: Receipt) -> bool {
+        match relayed {
+            Relayed::Onward(to, channel, body) => self.relay.carry(peer, link, to, channel, body),
+            Relayed::From(from, CONSENSUS, body) => return self.take_vote(from, body),
+            Relayed::From(_, DATA, body) => return self.take_data(body, receipt),
+            Relayed::From(..) => return false,
+            Relayed::Unreached(to) => self.relay.failed(to, peer),
+        }
+        true
+    }
+
+    /// A question for a third node. Its reply goes back as if it were this node's.
+    fn carry(&self, link: &Link, number: u64, relayed: Relayed<'_>) -> bool {
+        let Relayed::Onward(to, MANAGER, body) = relayed else { return false };
+        let Ok(request) = from_bytes(body) else { return false };
+        match self.relay.reached(to) {
+            Some(reached) => self.asking.carry(to, &Way::Direct(reached), &request, link.clone(), number),
+            None => self.relay.refuse(link, to),
+        }
+        true
     }
 }
 

@@ -5,15 +5,15 @@
 
 use std::{
     collections::BTreeMap,
+    convert::Infallible,
     io,
-    path::PathBuf,
     sync::{Arc, mpsc::Receiver},
     thread::JoinHandle,
     time::Duration,
 };
 
 use tokio::{
-    sync::{Semaphore, oneshot},
+    sync::{Semaphore, mpsc, oneshot},
     time::timeout,
 };
 use tyr_manager::{Gossip, Peer};
@@ -21,9 +21,8 @@ use tyr_net::{Address, Hatch, HatchOwner, Listener};
 use tyr_node::{Journal, Member, Notice, Restored, Shard, Start};
 use tyr_proto::{
     ClassId, Incarnation, Keyspaces, NodeId, Replica, RingVersion, ShardId,
-    cluster::{self, ClassSettings, ClusterId, Command, Identity},
+    cluster::{self, ClassSettings, ClusterId, Command, Identity, ShardReport},
 };
-use tyr_store::Create;
 use tyr_types::{Error, Result};
 use tyr_wire::connection::{Introduction, Party};
 
@@ -35,14 +34,14 @@ use crate::{
     hatch::Shown,
     http,
     join::{greet, join},
-    label::{Label, Part},
     membership::{Membership, SERVING_MAX},
+    opening::{MANAGER, Opening},
     peers::Peers,
     reception::Reception,
-    shard::{Ending, Mail, Mailbox, Runner},
+    shard::{Ending, Mail, Mailbox, Runner, run_lost},
     state::State,
     surroundings::{random, random_bits},
-    target::{Target, open_failure},
+    target::open_failure,
     voting::Voting,
 };
 
@@ -152,7 +151,7 @@ struct Starting {
     settings: Settings,
     identity: Identity,
     start: u32,
-    targets: Vec<Target>,
+    openings: Vec<Opening>,
     reception: Arc<Reception>,
     inboxes: Vec<Receiver<Mail>>,
     listener: Listener,
@@ -215,15 +214,15 @@ impl Starting {
         };
         std::fs::create_dir_all(&settings.directory).map_err(failed)?;
         let card = Card::load(&settings.directory)?;
-        let (targets, start) = settings.open_targets(card.as_ref(), &events)?;
+        let (openings, start) = settings.open_targets(card.as_ref(), &events)?;
         let Start { identity, number } = start;
-        let (mailboxes, inboxes) = targets.iter().map(|_| Mailbox::new()).unzip();
+        let (mailboxes, inboxes) = openings.iter().map(|_| Mailbox::new()).unzip();
         let reception = Arc::new(Reception::new(mailboxes, events));
         let newcomer = Introduction::new(Party::Newcomer { identity: identity.0 }, None);
         let listener = Listener::bind(&settings.listen, newcomer, reception.clone(), settings.net()).await;
         let listener = listener
             .map_err(|error| Error::unavailable(format!("cannot listen at {}: {error}", settings.listen)))?;
-        Ok(Starting { settings, identity, start: number, targets, reception, inboxes, listener })
+        Ok(Starting { settings, identity, start: number, openings, reception, inboxes, listener })
     }
 
     fn address(&self) -> &Address {
@@ -332,16 +331,30 @@ impl Starting {
         let (reception, listener, limits) = (self.reception, self.listener, self.settings.limits);
         let slow_after = micros(self.settings.slow);
         let (mut shards, mut stores) = (Vec::new(), Vec::new());
+        let (says, hushed) = mpsc::channel(1);
         let ids = ShardId::all(self.settings.shards);
-        for (((place, id), target), inbox) in (0..).zip(ids).zip(self.targets).zip(self.inboxes) {
-            let (journal, found) = Journal::open(target.store.clone(), id, tyr_node::Options::default())?;
+        for (((place, id), opening), inbox) in (0..).zip(ids).zip(self.openings).zip(self.inboxes) {
+            let opened = opening.target.and_then(|target| {
+                let journal = Journal::open(target.store.clone(), id, tyr_node::Options::default())?;
+                Ok((target, journal))
+            });
+            let (target, (journal, found)) = match opened {
+                Ok(opened) => opened,
+                Err(error) if self.settings.can_lose_targets() => {
+                    let mailbox = reception.mailboxes[place].clone();
+                    let report = lost_report(opening.directory.display().to_string(), opening.weight);
+                    shards.push(run_lost(place, inbox, mailbox, report, error)?);
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
             stores.push((journal.number(), Arc::downgrade(&target.store), target.directory.clone()));
             let found = found.into_iter().map(|restored: Restored| restored.into_partition(me));
             let mut shard = Shard::new(id, me, Arc::new(Keyspaces::new()), found);
             shard.set_limits(limits);
-            let (mailboxes, events) = (reception.mailboxes.clone(), reception.events.clone());
-            let links = links.clone();
-            let runner = Runner { shard, journal, target, inbox, mailboxes, events, links, slow_after };
+            let (reception, links, says) = (reception.clone(), links.clone(), says.clone());
+            let weight = opening.weight;
+            let runner = Runner { shard, journal, target, weight, inbox, reception, links, slow_after, says };
             shards.push(runner.start(place)?);
         }
         let shown = Shown { stores, reception: reception.clone() };
@@ -349,7 +362,7 @@ impl Starting {
         let hatch = shown.open(self.settings.directory.join(HATCH), owner);
         let (gives_up, gave_up) = oneshot::channel();
         tokio::spawn(membership.run(told, gives_up));
-        Ok(Running { reception, listener, _hatch: hatch, gave_up, shards })
+        Ok(Running { reception, listener, _hatch: hatch, gave_up, hushed, shards })
     }
 }
 
@@ -360,16 +373,18 @@ struct Running {
     _hatch: Option<Hatch>,
     /// The membership has given up the lease.
     gave_up: oneshot::Receiver<()>,
+    /// Ends when no shard has anything more to say.
+    hushed: mpsc::Receiver<Infallible>,
     shards: Vec<JoinHandle<Result<()>>>,
 }
 
 impl Running {
     /// Serves nobody any more. If it is stopped it makes durable what was taken, and sends what there is to send. Its shards are waited for
     /// so long at most.
-    async fn end(self, end: Ending, patience: Duration) -> Result<()> {
-        self.reception.events.stop();
+    async fn end(mut self, end: Ending, patience: Duration) -> Result<()> {
+        self.reception.events.stop(end);
         if end == Ending::Stopped {
-            // If the membership has died, nobody renews the lease.
+            // If the membership has died, nobody renews the lease, and nobody hands anything over.
             let _died = timeout(GIVE_UP_MAX, self.gave_up).await;
         }
         let last: Arc<[Notice]> = Arc::new([Notice::Lease(None)]);
@@ -386,14 +401,21 @@ impl Running {
             });
             ended.collect::<Result<Vec<()>>>().map(drop)
         });
-        let ended = match timeout(patience, joined).await {
-            Ok(joined) => joined.map_err(|_| Error::internal("the shards could not be waited for"))?,
-            Err(_) => Err(Error::unavailable("a shard is stuck; check its device")),
+        let joined = async {
+            match timeout(patience, joined).await {
+                Ok(joined) => joined.map_err(|_| Error::internal("the shards could not be waited for"))?,
+                Err(_) => Err(Error::unavailable("a shard is stuck; check its device")),
+            }
         };
-        if end == Ending::Stopped {
-            self.listener.close().await;
+        if end == Ending::Killed {
+            return joined.await;
         }
-        ended
+        // Clients hear that nothing more comes as soon as that is so, and not when the last store is closed.
+        let hushed = async {
+            let _hushed = timeout(patience, self.hushed.recv()).await;
+            self.listener.close().await;
+        };
+        tokio::join!(joined, hushed).0
     }
 }
 
@@ -437,56 +459,15 @@ async fn found(voting: Voting, identity: Identity, class: ClassSettings, keeper:
 }
 
 impl Settings {
-    /// Opens every store, and counts the start. Once the node belongs to a cluster, none is made, and each has to be the one that it was.
-    fn open_targets(&self, card: Option<&Card>, events: &Events) -> Result<(Vec<Target>, Start)> {
-        let shards = self.shards.get();
-        if let Some(card) = card.filter(|card| card.shards != shards) {
-            return Err(Error::invalid(format!(
-                "the directory '{}' was made for {} shards, not {shards}; a node keeps their number",
-                self.directory.display(),
-                card.shards,
-            )));
-        }
-        let places = self.shard_places()?;
-        let stores = (0..shards).map(|number| Part::Shard(number, shards));
-        let stores = stores.zip(places.iter().map(|place| place.path.clone()));
-        let parts: Vec<_> = stores.chain([(Part::Manager, self.directory.join(MANAGER))]).collect();
-        if let Some(&Card { identity, .. }) = card {
-            parts
-                .iter()
-                .try_for_each(|(part, directory)| Label { identity, part: *part }.expect(directory))?;
-        }
-        let create = if card.is_some() { Create::Never } else { Create::IfMissing };
-        let open = |(_, directory): &(_, PathBuf)| {
-            Target::open(directory, self.io, create, self.store.clone(), events)
-        };
-        let (manager, stores) = parts.split_last().expect("the manager's journal is one");
-        let mut targets = stores.iter().map(open).collect::<Result<Vec<Target>>>()?;
-        targets.iter_mut().zip(&places).for_each(|(target, place)| target.weight = place.weight);
-        let start = Start::count(&targets[0].store, Identity(random_bits()))?;
-        match card {
-            Some(card) if card.identity != start.identity => {
-                return Err(Error::invalid(format!(
-                    "the store '{}' is another node's; put the directories back where they were",
-                    stores[0].1.display()
-                )));
-            }
-            Some(_) => {}
-            None => {
-                std::fs::create_dir_all(&manager.1).map_err(|error| open_failure(&error))?;
-                let identity = start.identity;
-                parts
-                    .iter()
-                    .try_for_each(|(part, directory)| Label { identity, part: *part }.give(directory))?;
-            }
-        }
-        Ok((targets, start))
-    }
-
     /// How connections are.
     fn net(&self) -> tyr_net::Settings {
         tyr_net::Settings { tls: self.tls.clone(), ..tyr_net::Settings::default() }
     }
+}
+
+/// How a shard is doing that has no store.
+fn lost_report(directory: String, weight: u32) -> ShardReport {
+    ShardReport { directory, weight, has_failed: true, ..ShardReport::default() }
 }
 
 fn micros(duration: Duration) -> u64 {
@@ -495,14 +476,12 @@ fn micros(duration: Duration) -> u64 {
 
 /// Who founds a cluster has this number.
 const FOUNDER: NodeId = NodeId(1);
-/// The directory of the cluster manager's journal.
-const MANAGER: &str = "manager";
 /// The socket in a node's directory at which it hands files to readers on its host.
 const HATCH: &str = "hatch";
 /// Threads for connections, the cluster manager, and gossip.
 const WORKERS: usize = 2;
 const PAUSE: Duration = Duration::from_millis(20);
-/// The membership has given up the lease within this time, unless it has died.
-const GIVE_UP_MAX: Duration = Duration::from_secs(1);
+/// The membership has given up the lease, and handed over, within this time, unless it has died.
+const GIVE_UP_MAX: Duration = Duration::from_secs(2);
 /// After a failure shards are waited for this long: longer than one takes that has not failed.
 const FAILED_MAX: Duration = Duration::from_secs(15);

@@ -6,6 +6,7 @@
 
 use std::{
     collections::BTreeMap,
+    convert::Infallible,
     sync::{
         Arc,
         atomic::{AtomicU64, AtomicUsize, Ordering},
@@ -16,6 +17,7 @@ use std::{
     time::Duration,
 };
 
+use tokio::sync::mpsc;
 use tyr_net::{Link, Receipt, channels::DATA};
 use tyr_node::{Journal, Notice, Shard};
 use tyr_proto::{
@@ -28,11 +30,7 @@ use tyr_types::{Durability, Error, Result};
 use tyr_wire::connection::{Frame, Unsent};
 
 use crate::{
-    alarm::Alarm,
-    event::{Event, Events},
-    figures::Figures,
-    surroundings::now,
-    target::Target,
+    alarm::Alarm, event::Event, figures::Figures, reception::Reception, surroundings::now, target::Target,
     work::Worker,
 };
 
@@ -129,14 +127,17 @@ pub(crate) struct Runner {
     pub shard: Shard,
     pub journal: Journal,
     pub target: Target,
+    /// The target's share of what the node holds.
+    pub weight: u32,
     pub inbox: Receiver<Mail>,
-    /// Of all shards of this node, in order.
-    pub mailboxes: Vec<Mailbox>,
-    pub events: Events,
+    /// With the mailboxes of all shards of this node, in order.
+    pub reception: Arc<Reception>,
     /// Links that are known already.
     pub links: BTreeMap<NodeId, Link>,
     /// What takes longer is told, in microseconds.
     pub slow_after: u64,
+    /// Dropped when the shard has nothing more to say.
+    pub says: mpsc::Sender<Infallible>,
 }
 
 struct Running {
@@ -144,7 +145,7 @@ struct Running {
     journal: Journal,
     mailboxes: Vec<Mailbox>,
     place: usize,
-    events: Events,
+    reception: Arc<Reception>,
     links: BTreeMap<NodeId, Link>,
     sessions: BTreeMap<SessionId, Link>,
     classes: BTreeMap<ClassId, Durability>,
@@ -152,6 +153,7 @@ struct Running {
     version: RingVersion,
     waker: Waker,
     worker: Worker,
+    weight: u32,
     /// Since when something is on its way to the disk.
     writes_since: Option<Time>,
     has_failed: bool,
@@ -167,8 +169,9 @@ impl Runner {
 
     fn run(self, place: usize) -> Result<()> {
         // Dropped last, so that it hears of a panic wherever that is.
-        let _alarm = Alarm::new(format!("tyr-shard-{place}"), &self.events);
-        let Runner { shard, journal, target, inbox, mailboxes, events, links, slow_after } = self;
+        let _alarm = Alarm::new(format!("tyr-shard-{place}"), &self.reception.events);
+        let Runner { shard, journal, target, weight, inbox, reception, links, slow_after, says } = self;
+        let mailboxes = reception.mailboxes.clone();
         let waker = Waker::from(Arc::new(Bell(mailboxes[place].clone())));
         let worker = Worker::new(place, mailboxes.len(), slow_after);
         let mut running = Running {
@@ -176,7 +179,7 @@ impl Runner {
             journal,
             mailboxes,
             place,
-            events,
+            reception,
             links,
             sessions: BTreeMap::new(),
             classes: BTreeMap::new(),
@@ -184,6 +187,7 @@ impl Runner {
             version: RingVersion(0),
             waker,
             worker,
+            weight,
             writes_since: None,
             has_failed: false,
         };
@@ -192,13 +196,43 @@ impl Runner {
             running.finish(&inbox);
         }
         let failure = running.mailboxes[place].figures.failure();
-        drop(running);
+        drop((running, says));
         match (end, failure) {
             (Ending::Stopped, None) => target.close(),
             (Ending::Stopped, Some(error)) => Err(error),
             (Ending::Killed, _) => Ok(()),
         }
     }
+}
+
+/// Runs a shard whose store is lost: it does nothing until it is told to stop. Returns the reason then.
+pub(crate) fn run_lost(
+    place: usize,
+    inbox: Receiver<Mail>,
+    mailbox: Mailbox,
+    report: ShardReport,
+    reason: Error,
+) -> Result<JoinHandle<Result<()>>> {
+    let reason = reason.context(format_args!("shard {place}"));
+    tracing::error!(
+        shard = place,
+        error = %reason,
+        "a shard has lost its store; the node goes on without it, and others serve what it held"
+    );
+    mailbox.figures.report(report);
+    mailbox.figures.fail(reason.clone());
+    let body = move || loop {
+        let mail = inbox.recv();
+        mailbox.figures.taken();
+        match mail {
+            Ok(Mail::Stop(Ending::Stopped)) => return Err(reason),
+            Ok(Mail::Stop(Ending::Killed)) | Err(_) => return Ok(()),
+            Ok(Mail::Message(_, None)) => drop(mailbox.own.fetch_sub(1, Ordering::Relaxed)),
+            Ok(_) => {}
+        }
+    };
+    let spawned = std::thread::Builder::new().name(format!("tyr-shard-{place}")).spawn(body);
+    spawned.map_err(|error| Error::unavailable(format!("cannot start a thread: {error}")))
 }
 
 impl Running {
@@ -246,7 +280,7 @@ impl Running {
         let time = now();
         self.mailboxes[self.place].figures.report(ShardReport {
             directory: target.directory.display().to_string(),
-            weight: target.weight,
+            weight: self.weight,
             space_total: space.map_or(0, |space| space.total),
             space_free: space.map_or(0, |space| space.free),
             used: stats.filled,
@@ -282,7 +316,7 @@ impl Running {
                 }
                 if self.is_early(&envelope.message) {
                     // It is said again; until then the membership has asked what is new.
-                    self.events.tell(Event::Behind);
+                    self.reception.events.tell(Event::Behind);
                 } else {
                     let time = now();
                     self.worker.came(time, &envelope);
@@ -391,12 +425,13 @@ impl Running {
             Output::Send(to, envelope) => {
                 self.worker.goes(to, &envelope);
                 let frame = Frame::message(DATA, |out| append_to(out, &envelope));
-                return send(self.links.get(&to), frame);
+                let link = self.links.get(&to);
+                return send(link, frame, |link, frame| self.reception.relay.send(to, link, frame));
             }
             Output::Answer(session, answer) => {
                 self.worker.answered(now(), &answer);
                 let frame = Frame::message(DATA, |out| append_to(out, &answer));
-                return send(self.sessions.get(&session), frame);
+                return send(self.sessions.get(&session), frame, Link::send);
             }
             Output::LearnerComplete(partition, epoch, learner) => {
                 Command::LearnerComplete { partition, epoch, by: me, learner }
@@ -410,7 +445,7 @@ impl Running {
             Output::AskVersion(version) => Command::Advance(version),
             Output::Store { .. } | Output::Cut(..) | Output::Install { .. } => return,
         };
-        self.events.tell(Event::Report(command));
+        self.reception.events.tell(Event::Report(command));
     }
 
     /// The store keeps nothing any more: from here on nothing is served, promised, or sent. The membership tells the cluster.
@@ -439,10 +474,14 @@ pub(crate) fn place_of(partition: PartitionId, shards: usize) -> usize {
 }
 
 /// What cannot be sent is lost, and said again.
-fn send(link: Option<&Link>, frame: Option<Frame>) {
+fn send(
+    link: Option<&Link>,
+    frame: Option<Frame>,
+    send: impl FnOnce(&Link, Frame) -> std::result::Result<(), Unsent>,
+) {
     match (link, frame) {
         (Some(link), Some(frame)) => {
-            if let Err(Unsent::TooLarge(frame)) = link.send(frame) {
+            if let Err(Unsent::TooLarge(frame)) = send(link, frame) {
                 tracing::warn!(bytes = frame.bytes().len(), "a message is larger than its receiver takes");
             }
         }

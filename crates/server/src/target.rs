@@ -24,8 +24,6 @@ pub(crate) struct Target {
     pub store: Arc<Store>,
     pub disk: Arc<dyn Disk>,
     pub directory: PathBuf,
-    /// Its share of what the node holds.
-    pub weight: u32,
     stop: Arc<Stop>,
     threads: Vec<JoinHandle<()>>,
 }
@@ -59,7 +57,6 @@ impl Target {
             store: store.clone(),
             disk,
             directory: directory.to_owned(),
-            weight: 1,
             stop: stop.clone(),
             threads: Vec::new(),
         };

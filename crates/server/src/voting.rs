@@ -94,9 +94,8 @@ pub(crate) struct Mailer(Arc<Peers>);
 
 impl Post for Mailer {
     fn post(&self, to: VoterId, message: Vec<u8>) {
-        let Some(link) = self.0.link(NodeId(to)) else { return };
         if let Some(frame) = Frame::message(CONSENSUS, |out| out.extend_from_slice(&message)) {
-            let _lost = link.send(frame);
+            self.0.send(NodeId(to), frame);
         }
     }
 }

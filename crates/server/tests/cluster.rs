@@ -101,6 +101,47 @@ fn three_servers_lose_nothing_that_was_acknowledged_when_one_is_away() {
 }
 
 #[test]
+fn a_node_that_stops_hands_over_long_before_its_lease_is_over() {
+    kit::log();
+    let directories = [(); 3].map(|()| tempfile::tempdir().unwrap());
+    // Nobody here waits for as long as a lease lasts.
+    let patient = |directory: &TempDir, join: &[Address]| {
+        let mut settings = settings(directory.path(), join);
+        settings.timing.lease.length = 600_000_000;
+        settings.timing.manager.lease = settings.timing.lease;
+        settings
+    };
+    let first = Server::start(patient(&directories[0], &[])).unwrap();
+    let join = [first.address().clone()];
+    let second = Server::start(patient(&directories[1], &join)).unwrap();
+    let third = Server::start(patient(&directories[2], &join)).unwrap();
+    let addresses = [&first, &second, &third].map(|server| server.address().clone());
+    let mut driver = Driver::new(&addresses, 82);
+    settle(&mut driver, &third, 3);
+    for server in [&first, &second, &third] {
+        assert!(server.wait(Duration::from_secs(60), |status| status.voters == 3));
+    }
+    let keyspace = driver.keyspace("events");
+    let keys = ["a", "b", "c", "d", "e"];
+    let write = |driver: &mut Driver| assert_eq!(driver.append(keyspace, &keys, b"1"), Outcome::Committed);
+    write(&mut driver);
+    let listen = second.address().clone();
+    second.stop().unwrap();
+    write(&mut driver);
+    let second = Server::start(Settings { listen, ..patient(&directories[1], &[]) }).unwrap();
+    assert!(second.wait(Duration::from_secs(60), |status| status.is_ready));
+    settle(&mut driver, &third, 3);
+    // It has led the cluster manager, unless another one was elected meanwhile.
+    first.stop().unwrap();
+    write(&mut driver);
+    for key in keys {
+        assert_eq!(driver.read(keyspace, key).as_deref(), Some(&b"111"[..]), "{key}");
+    }
+    second.stop().unwrap();
+    third.stop().unwrap();
+}
+
+#[test]
 fn a_server_that_is_killed_has_all_that_was_acknowledged_when_it_starts_again() {
     kit::log();
     let directory = tempfile::tempdir().unwrap();

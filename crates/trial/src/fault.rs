@@ -29,6 +29,8 @@ pub enum Fault {
     KillSeveral,
     /// SIGKILL of all nodes, which start again.
     KillAll,
+    /// SIGTERM of one node, which starts again.
+    Stop,
     /// SIGTERM of all nodes, which start again.
     StopAll,
     /// SIGSTOP for longer than a lease, then SIGCONT.
@@ -78,10 +80,11 @@ pub enum Promise {
 
 impl Fault {
     /// All of them.
-    pub const ALL: [Fault; 19] = [
+    pub const ALL: [Fault; 20] = [
         Fault::Kill,
         Fault::KillSeveral,
         Fault::KillAll,
+        Fault::Stop,
         Fault::StopAll,
         Fault::Pause,
         Fault::Unplug,
@@ -238,7 +241,7 @@ impl Wound {
             Fault::Kill | Fault::KillSeveral | Fault::KillAll => {
                 self.places.iter().try_for_each(|place| fleet.node(*place).kill())
             }
-            Fault::StopAll => self.stop(fleet),
+            Fault::Stop | Fault::StopAll => self.stop(fleet),
             Fault::Pause => fleet.node(self.places[0]).signal(Signal::STOP),
             Fault::Unplug => {
                 fleet.network.as_ref().expect("the fault is possible").unplug(End::Node(self.places[0]))
@@ -335,7 +338,7 @@ impl Wound {
     /// Mends it. What the cluster needs to be whole again is waited for by others.
     pub fn heal(&self, fleet: &mut Fleet) -> Result<()> {
         match self.fault {
-            Fault::Kill | Fault::KillSeveral | Fault::KillAll | Fault::StopAll => {
+            Fault::Kill | Fault::KillSeveral | Fault::KillAll | Fault::Stop | Fault::StopAll => {
                 self.places.iter().try_for_each(|place| fleet.restart(*place))
             }
             Fault::Pause => fleet.node(self.places[0]).signal(Signal::CONT),

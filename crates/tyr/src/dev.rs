@@ -1,7 +1,7 @@
 //! `tyr dev`: a cluster on this machine to try things on, gone when the command ends.
 
 use std::{
-    fs,
+    fs, io,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -9,7 +9,7 @@ use std::{
 use clap::Args;
 use serde::Serialize;
 use tracing::level_filters::LevelFilter;
-use tyr_server::{ClassSettings, Server};
+use tyr_server::{Address, ClassSettings, Server};
 
 use crate::{
     failure::{Failure, Result},
@@ -25,7 +25,8 @@ pub struct Dev {
     /// How many nodes.
     #[arg(short = 'n', long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=16))]
     nodes: u32,
-    /// Keep the nodes' directories here, so that the next run goes on with them. Without it they are removed at the end.
+    /// Keep the nodes' directories here, so that the next run goes on with them, at the same addresses. Without it they are removed at the
+    /// end.
     #[arg(long, value_name = "PATH")]
     keep: Option<PathBuf>,
     /// How much is logged to standard error: off, error, warn, info, debug, or trace.
@@ -41,16 +42,21 @@ pub fn run(arguments: &Dev, settings: &Settings, out: &mut Output) -> Result<()>
     let mut servers: Vec<Server> = Vec::new();
     for number in 1..=arguments.nodes {
         let mut node = tyr_server::Settings::new(place.path.join(format!("node-{number}")));
+        if let Some(address) = place.address(number)? {
+            node.listen = address;
+        }
         node.join = servers.first().map(|first| first.address().clone()).into_iter().collect();
         node.class = ClassSettings { partitions: PARTITIONS, min_replicas: 1, ..ClassSettings::new(3) };
         node.store.segment_size = settings.segment_size.min(SEGMENT_SIZE_MAX);
         let server = server::start(node, &interrupt)?;
-        while !server.wait(GLANCE, |status| status.is_ready) {
-            if interrupt.is_asked() {
-                return Err(Failure::Interrupted("the cluster was stopped before it was ready".into()));
-            }
-        }
+        place.keep_address(number, server.address())?;
         servers.push(server);
+    }
+    // Those of an earlier run need one another.
+    while !servers.iter().all(|server| server.wait(GLANCE, |status| status.is_ready)) {
+        if interrupt.is_asked() {
+            return Err(Failure::Interrupted("the cluster was stopped before it was ready".into()));
+        }
     }
     let addresses: Vec<String> = servers.iter().map(|server| server.address().to_string()).collect();
     out.report(&Running {
@@ -86,6 +92,28 @@ impl Place {
         let failed = |error| Failure::local(format_args!("cannot make '{}'", path.display()), &error);
         fs::create_dir_all(&path).map_err(failed)?;
         Ok(Place { path, is_kept })
+    }
+}
+
+impl Place {
+    /// Where a node listened in an earlier run.
+    fn address(&self, number: u32) -> Result<Option<Address>> {
+        let path = self.address_file(number);
+        match fs::read_to_string(&path) {
+            Ok(text) => Ok(text.trim().parse().ok()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(Failure::local(format_args!("cannot read '{}'", path.display()), &error)),
+        }
+    }
+
+    fn keep_address(&self, number: u32, address: &Address) -> Result<()> {
+        let path = self.address_file(number);
+        fs::write(&path, format!("{address}\n"))
+            .map_err(|error| Failure::local(format_args!("cannot write '{}'", path.display()), &error))
+    }
+
+    fn address_file(&self, number: u32) -> PathBuf {
+        self.path.join(format!("node-{number}.address"))
     }
 }
 

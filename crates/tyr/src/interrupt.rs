@@ -6,7 +6,10 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-use signal_hook::{consts::TERM_SIGNALS, flag};
+use signal_hook::{
+    consts::{SIGHUP, TERM_SIGNALS},
+    flag,
+};
 
 use crate::failure::{Failure, Result};
 
@@ -30,5 +33,23 @@ impl Interrupt {
     /// Whether a signal has come.
     pub fn is_asked(&self) -> bool {
         self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Whether SIGHUP asked to read again what may have been renewed.
+pub struct Renewal(Arc<AtomicBool>);
+
+impl Renewal {
+    /// Takes the signal over.
+    pub fn install() -> Result<Self> {
+        let asked = Arc::new(AtomicBool::new(false));
+        flag::register(SIGHUP, Arc::clone(&asked))
+            .map_err(|error| Failure::local("cannot handle signals", &error))?;
+        Ok(Renewal(asked))
+    }
+
+    /// Whether the signal has come since this was asked last.
+    pub fn is_asked(&self) -> bool {
+        self.0.swap(false, Ordering::Relaxed)
     }
 }

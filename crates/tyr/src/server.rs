@@ -9,11 +9,11 @@ use std::{
 use serde::Serialize;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::{Layer, filter::Targets, layer::SubscriberExt, util::SubscriberInitExt};
-use tyr_server::{Address, ClassSettings, Server, Zone};
+use tyr_server::{Address, ClassSettings, Server, Tls, Zone};
 
 use crate::{
     failure::{Failure, Result},
-    interrupt::Interrupt,
+    interrupt::{Interrupt, Renewal},
     output::{Output, Report},
     settings::{LogFormat, ServerSettings, Settings},
 };
@@ -22,7 +22,10 @@ use crate::{
 pub fn run(settings: &Settings, out: &mut Output) -> Result<()> {
     log(settings.server.log, settings.server.log_format)?;
     let interrupt = Interrupt::install()?;
-    let server = start(node_settings(settings)?, &interrupt)?;
+    let renewal = Renewal::install()?;
+    let node = node_settings(settings)?;
+    let tls = node.tls.clone();
+    let server = start(node, &interrupt)?;
     out.report(&Listening::of(&server))?;
     out.flush()?;
     let mut was_ready = false;
@@ -32,8 +35,21 @@ pub fn run(settings: &Settings, out: &mut Output) -> Result<()> {
             out.report(&Ready { event: "ready", node: server.node().0 })?;
             out.flush()?;
         }
+        if let Some(tls) = tls.as_ref().filter(|_| renewal.is_asked()) {
+            renew(tls);
+        }
     }
     Ok(server.stop()?)
+}
+
+/// Reads the certificates again. Connections that there are stay as they are.
+fn renew(tls: &Tls) {
+    match tls.reload() {
+        Ok(()) => tracing::info!(target: "tyr_server", "the certificates are read again"),
+        Err(error) => {
+            tracing::error!(target: "tyr_server", %error, "the certificates cannot be read again; the old ones stay in use")
+        }
+    }
 }
 
 /// Starts a server; a signal ends the wait for a cluster that does not answer.

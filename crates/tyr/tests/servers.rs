@@ -258,6 +258,99 @@ fn a_throw_away_cluster_works_and_leaves_nothing_behind() {
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
 }
 
+#[test]
+fn a_cluster_that_is_kept_goes_on_at_the_same_addresses() {
+    let directory = tempfile::tempdir().unwrap();
+    let run = || {
+        let mut command = tyr(["dev", "-n", "3", "--json", "--log", "warn", "--keep"]);
+        command.arg(directory.path());
+        let mut cluster = Node::run(command);
+        let url = cluster.wait_for("ready")["url"].as_str().unwrap().to_owned();
+        (cluster, url)
+    };
+    let (cluster, first) = run();
+    json(&first, &["keyspace", "create", "notes"]);
+    json(&first, &["blob", "transform", "notes/visits", "add", "u64", "0", "41"]);
+    assert!(cluster.stop().success());
+    let (cluster, second) = run();
+    assert_eq!(second, first);
+    assert_eq!(json(&second, &["blob", "transform", "notes/visits", "add", "u64", "0", "1"])["old"], 41);
+    assert!(cluster.stop().success());
+}
+
+#[test]
+fn a_node_starts_without_a_target_that_is_lost_and_others_serve_what_was_there() {
+    let directory = tempfile::tempdir().unwrap();
+    let place = |name: &str| directory.path().join(name);
+    let mut nodes: Vec<Node> = Vec::new();
+    for number in 1..=3 {
+        let join: Vec<&str> = nodes.first().map(|first| first.address.as_str()).into_iter().collect();
+        let more = ["--replicas", "2"];
+        let mut node = Node::start_with(&place(&number.to_string()), "127.0.0.1:0", &join, &more);
+        node.wait_for("ready");
+        nodes.push(node);
+    }
+    let join = nodes[0].address.clone();
+    let targets = format!("{},{}", place("one").display(), place("other").display());
+    let more = ["--targets", &targets, "--shards", "2"];
+    let start = || {
+        let mut node = Node::start_with(&place("4"), "127.0.0.1:0", &[&join], &more);
+        node.wait_for("ready");
+        node
+    };
+    let mut several = start();
+    let url = format!("tyr://{join},{}", nodes[1].address);
+    let whole = || {
+        let status = json(&url, &["cluster", "status"]);
+        let partitions = &status["partitions"];
+        let all = partitions["unserved"] == 0 && partitions["moving"] == 0;
+        let four = &status["nodes"][3];
+        (all && four["presence"] == "present" && four["holds"].as_u64() > Some(0)).then_some(())
+    };
+    let settle = || std::iter::repeat_with(whole).find(Option::is_some);
+    settle();
+    json(&url, &["keyspace", "create", "notes"]);
+    let add = |by: &str| {
+        let old = |key: u32| {
+            json(&url, &["blob", "transform", &format!("notes/{key}"), "add", "u64", "0", by])["old"].clone()
+        };
+        (0..8).map(old).collect::<Vec<Value>>()
+    };
+    add("41");
+    let lost = place("other").join("shard-1");
+    let mut kept = place("kept");
+    for case in ["gone", "empty", "another node's", "damaged"] {
+        assert!(several.stop().success() || case != "gone", "nothing is lost yet");
+        match case {
+            "gone" => std::fs::rename(&lost, &kept).unwrap(),
+            "empty" => std::fs::create_dir(&lost).unwrap(),
+            "another node's" => {
+                std::fs::write(lost.join("label"), "tyr-label 1\nidentity 7\npart shard 1 of 2\n").unwrap();
+            }
+            _ => {
+                std::fs::remove_dir_all(&lost).unwrap();
+                std::fs::rename(&kept, &lost).unwrap();
+                kept = place("nowhere");
+                for entry in std::fs::read_dir(&lost).unwrap() {
+                    let path = entry.unwrap().path();
+                    if path.file_name() != Some(OsStr::new("label")) {
+                        std::fs::write(&path, vec![7; 8 << 10]).unwrap();
+                    }
+                }
+            }
+        }
+        several = start();
+        settle();
+        let shards = json(&url, &["node", "status", "4"])[0]["shards"].clone();
+        assert_eq!((&shards[0]["failed"], &shards[1]["failed"]), (&false.into(), &true.into()), "{case}");
+        assert_eq!(add("0"), vec![Value::from(41); 8], "{case}");
+    }
+    drop(several);
+    for node in nodes {
+        assert!(node.stop().success());
+    }
+}
+
 /// Asks a node something by HTTP.
 fn get(http: &str, path: &str) -> String {
     let mut stream = TcpStream::connect(http).unwrap();

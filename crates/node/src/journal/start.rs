@@ -16,18 +16,42 @@ pub struct Start {
 }
 
 impl Start {
-    /// Counts a start of the node to which a store belongs. A store that belonged to nobody gets the identity that is given.
-    pub fn count(store: &Store, fresh: Identity) -> Result<Start> {
-        let space = space(store)?;
-        let key = Key::new(KEY).expect("a short key");
-        let last = match super::restore::read(store, space, &key)? {
-            Some(bytes) => decode(&bytes)?,
-            None => Start { identity: fresh, number: 0 },
-        };
+    /// Counts a start of the node to which these stores belong: in each of them, for others may be lost or missing next time. What else
+    /// is known of the last start is not of another node, and not later than what is counted. Stores that belonged to nobody get the
+    /// identity that is given.
+    pub fn count(stores: &[&Store], known: Option<Start>, fresh: Identity) -> Result<Start> {
+        let lasts = stores.iter().map(|store| Start::last(store)).collect::<Result<Vec<_>>>()?;
+        let said = || lasts.iter().flatten().copied().chain(known);
+        let last = said().max_by_key(|start| start.number);
+        let last = last.unwrap_or(Start { identity: fresh, number: 0 });
+        if said().any(|start| start.identity != last.identity) {
+            return Err(Error::invalid(
+                "a store is another node's; put the directories back where they were",
+            ));
+        }
+        if known.is_some() && last.number == 0 {
+            return Err(Error::not_found(
+                "none of the stores that are there says how often the node was started; put the others back",
+            ));
+        }
         let exhausted = || Error::internal("a node was started 2^32 times");
         let start = Start { number: last.number.checked_add(1).ok_or_else(exhausted)?, ..last };
-        let payload = Payload::new(&encode(start));
-        let existence = if last.number == 0 { Existence::Create } else { Existence::Replace };
+        for (store, last) in stores.iter().zip(lasts) {
+            start.keep(store, if last.is_none() { Existence::Create } else { Existence::Replace })?;
+        }
+        Ok(start)
+    }
+
+    /// The last start that was counted in a store.
+    fn last(store: &Store) -> Result<Option<Start>> {
+        let key = Key::new(KEY).expect("a short key");
+        super::restore::read(store, space(store)?, &key)?.map(|bytes| decode(&bytes)).transpose()
+    }
+
+    fn keep(self, store: &Store, existence: Existence) -> Result<()> {
+        let space = space(store)?;
+        let key = Key::new(KEY).expect("a short key");
+        let payload = Payload::new(&encode(self));
         let counted = store.transact(Wait::Allowed, |writer| {
             writer.head::<Infallible>(space, &key)?;
             let size = payload.len() as u64;
@@ -36,7 +60,7 @@ impl Start {
             Ok::<(), Stop<Infallible>>(())
         });
         match counted {
-            Ok(((), ticket)) => ticket.wait().map(|()| start),
+            Ok(((), ticket)) => ticket.wait(),
             Err(Refused::Failed(error)) => Err(error),
             Err(Refused::WouldBlock) => Err(Error::internal("a commit that may wait did not")),
             Err(Refused::Refused(never)) => match never {},

@@ -245,9 +245,29 @@ fn starts_are_counted_and_the_first_identity_stays() {
     let disk = SimDisk::new(8);
     for number in 1..4 {
         let store = open_store(&disk).expect("opens");
-        let start = Start::count(&store, Identity(u128::from(number))).expect("counts");
+        let start = Start::count(&[&store], None, Identity(u128::from(number))).expect("counts");
         assert_eq!(start, Start { identity: Identity(1), number });
     }
+}
+
+#[test]
+fn no_start_is_counted_twice_whichever_stores_are_there() {
+    let disks = [SimDisk::new(9), SimDisk::new(10)];
+    let count = |places: &[usize], known| {
+        let stores: Vec<Arc<Store>> =
+            places.iter().map(|place| open_store(&disks[*place]).expect("opens")).collect();
+        Start::count(&stores.iter().map(|store| &**store).collect::<Vec<_>>(), known, Identity(7))
+    };
+    let first = count(&[0, 1], None).expect("counts");
+    assert_eq!(first, Start { identity: Identity(7), number: 1 });
+    let known = Start { number: 0, ..first };
+    assert_eq!(count(&[1], Some(known)).expect("counts").number, 2);
+    assert_eq!(count(&[0, 1], Some(known)).expect("counts").number, 3);
+    let third = count(&[0], Some(known)).expect("counts");
+    assert_eq!(third.number, 4);
+    assert_eq!(count(&[1], Some(third)).expect("counts").number, 5, "what the node knows besides counts");
+    let other = Start { identity: Identity(8), ..third };
+    assert_eq!(count(&[0], Some(other)).expect_err("is refused").kind(), ErrorKind::Invalid);
 }
 
 /// One step of a history of a partition.

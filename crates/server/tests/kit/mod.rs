@@ -148,17 +148,25 @@ impl Driver {
 
     /// Has a command carried out.
     pub fn command(&mut self, command: Command) -> cluster::Reply {
-        match self.ask(&Request::Command(command)) {
-            Response::Replied(reply) => reply,
-            other => panic!("a command answers {other:?}"),
+        loop {
+            match self.ask(&Request::Command(command.clone())) {
+                Response::Replied(reply) => return reply,
+                // To an earlier question, which was asked twice.
+                Response::Ring(_) => {}
+                other => panic!("a command answers {other:?}"),
+            }
         }
     }
 
     /// Everything that the cluster manager knows.
     pub fn ring(&mut self) -> Difference {
-        match self.ask(&Request::Ring(RingVersion(0))) {
-            Response::Ring(difference) => difference,
-            other => panic!("a question for the ring answers {other:?}"),
+        loop {
+            match self.ask(&Request::Ring(RingVersion(0))) {
+                Response::Ring(difference) => return difference,
+                // To an earlier command, which was sent twice.
+                Response::Replied(_) => {}
+                other => panic!("a question for the ring answers {other:?}"),
+            }
         }
     }
 

@@ -50,7 +50,7 @@ impl Target {
         let options = self.profile.options();
         let store = Store::open(self.disk.clone(), SimClock::new(), Create::IfMissing, options)?;
         let store = Arc::new(store);
-        let start = Start::count(&store, identity)?;
+        let start = Start::count(&[&store], None, identity)?;
         let (journal, found) = Journal::open(store, ShardId::ONLY, self.profile.journal())?;
         self.journal = Some(journal);
         Ok((start.number, found))

@@ -1,5 +1,6 @@
 //! The process that is killed: writes all batches that are not in the store yet, on several threads, and says `ack N` on
-//! standard output when batch N is acknowledged.
+//! standard output when batch N is acknowledged. A thread does nothing more before that is said: so when the process is killed, no more
+//! than a batch of each thread is there that it has not said.
 
 use std::{
     sync::{
@@ -38,9 +39,12 @@ pub fn run(
                 })
             });
             // Ends when the last thread has dropped its sender.
-            let told = to_tell.iter().try_for_each(|batch: Batch| {
+            let told = to_tell.iter().try_for_each(|Told { batch, told }: Told| {
                 out.line(format_args!("ack {batch}"))?;
-                out.flush()
+                out.flush()?;
+                // The thread waits for it.
+                let _ended = told.send(());
+                Ok(())
             });
             drop(to_tell);
             let worked = working.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
@@ -49,12 +53,18 @@ pub fn run(
     })
 }
 
+/// A batch that is to be told, and who waits for that.
+struct Told {
+    batch: Batch,
+    told: Sender<()>,
+}
+
 /// Writes one batch after another. Only the commit's own acknowledgement leads to one here.
 fn write_batches(
     ledger: &Ledger,
     store: &Store,
     (next, step): (&AtomicUsize, usize),
-    acknowledged: &Sender<Batch>,
+    acknowledged: &Sender<Told>,
 ) -> Result<()> {
     let keyspace = store.keyspace(KEYSPACE)?;
     loop {
@@ -64,7 +74,9 @@ fn write_batches(
         }
         if ledger.write(store, &keyspace, batch)? == Written::Now {
             // Nobody listens if standard output is closed: then there is nobody to work for.
-            acknowledged.send(batch).map_err(|_| Failure::BrokenPipe)?;
+            let (told, is_told) = channel();
+            acknowledged.send(Told { batch, told }).map_err(|_| Failure::BrokenPipe)?;
+            is_told.recv().map_err(|_| Failure::BrokenPipe)?;
         }
     }
 }

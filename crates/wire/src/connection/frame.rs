@@ -184,6 +184,11 @@ impl Frame {
         Kind::ALL.into_iter().any(|kind| kind as u8 == self.0[8] && kind.is_counted())
     }
 
+    /// What it says.
+    pub fn body(&self) -> &[u8] {
+        &self.0[FRAME_HEADER_SIZE..]
+    }
+
     pub(super) fn body_size(&self) -> usize {
         self.0.len() - FRAME_HEADER_SIZE
     }

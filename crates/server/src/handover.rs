@@ -1,0 +1,99 @@
+//! How a node that stops hands over what it holds, so that nobody waits until its lease has run out.
+//!
+//! It has given up its lease by then, and serves nobody. It tells the cluster manager that all its replicas are as good as dead: what a
+//! node says of a shard that has failed, of all shards at once. Others take over at once, and hear of it at once. Nobody needs to hear
+//! anything for the cluster to be safe: without it the others wait for the lease, as if the node had been killed.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::time::{Instant, sleep, timeout_at};
+use tyr_net::channels::MANAGER;
+use tyr_proto::{
+    NodeId, Replica,
+    cluster::{Command, Request, Response},
+};
+use tyr_wire::connection::Frame;
+
+use crate::{peers::Peers, reception::Reception, voting::Voting};
+
+/// What a node that stops has to say, and to whom.
+pub(crate) struct Handover {
+    pub replica: Replica,
+    pub voting: Voting,
+    pub peers: Arc<Peers>,
+    pub reception: Arc<Reception>,
+    /// Who answered last.
+    pub leader: Option<NodeId>,
+}
+
+impl Handover {
+    /// Says it until it is heard, but not for long.
+    pub async fn run(self) {
+        let others = self.peers.nodes();
+        if others.is_empty() {
+            return;
+        }
+        let end = Instant::now() + PATIENCE;
+        match timeout_at(end, self.tell(&others)).await {
+            Ok(true) => {
+                tracing::info!("what the node held is handed over");
+                self.spread(&others);
+                if self.voting.voter.leading_term().is_some() {
+                    // The others learn of it from the one who leads.
+                    sleep(LINGER).await;
+                }
+            }
+            Ok(false) => tracing::debug!("the node holds nothing that could be handed over"),
+            Err(_) => {
+                tracing::warn!(
+                    "nobody has heard that the node stops; the others wait until its lease is over"
+                )
+            }
+        }
+    }
+
+    /// Tells the one who leads. False if this incarnation holds nothing.
+    async fn tell(&self, others: &[NodeId]) -> bool {
+        let me = self.replica.node;
+        let command = Command::Lose { replica: self.replica, shard: 0, shards: 1 };
+        let request = Request::Command(command);
+        let mut next = self.leader.unwrap_or(me);
+        let mut turn = others.iter().copied().chain([me]).cycle();
+        loop {
+            let step = Instant::now() + STEP;
+            let response = timeout_at(step, self.ask(next, request.clone())).await;
+            next = match response.ok().flatten() {
+                Some(Response::Replied(reply)) => return reply.is_ok(),
+                Some(Response::Elsewhere(Some(leader))) => leader,
+                _ => turn.next().unwrap_or(me),
+            };
+            sleep(PAUSE).await;
+        }
+    }
+
+    async fn ask(&self, node: NodeId, request: Request) -> Option<Response> {
+        if node == self.replica.node {
+            return self.voting.voter.serve(request).await;
+        }
+        let way = self.reception.relay.way(node, &self.peers.link(node)?);
+        let (_, response) = self.reception.asking.ask_member(node, &way, &request).await.ok()?;
+        Some(response)
+    }
+
+    /// Tells everybody that there is news.
+    fn spread(&self, others: &[NodeId]) {
+        for node in others {
+            if let Some(frame) = Frame::message(MANAGER, |_| {}) {
+                self.peers.send(*node, frame);
+            }
+        }
+    }
+}
+
+/// It is said for this long at most: a lease is not much longer.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// An answer is waited for this long before another one is asked.
+const STEP: Duration = Duration::from_millis(300);
+const PAUSE: Duration = Duration::from_millis(10);
+/// Who leads goes on for this long, so that the others learn what has changed.
+const LINGER: Duration = Duration::from_millis(200);

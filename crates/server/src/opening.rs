@@ -1,0 +1,103 @@
+//! How a node opens what it has: the store of each shard, wherever that is.
+//!
+//! Once a node belongs to a cluster no store is made, and each has to be the one that it was. A node with several targets does without those
+//! that are not there, are another's, or are damaged: their shards have failed before they began, and others serve what they held.
+
+use std::path::PathBuf;
+
+use tyr_node::Start;
+use tyr_proto::cluster::Identity;
+use tyr_store::Create;
+use tyr_types::{Error, Result};
+
+use crate::{
+    Settings,
+    card::{Card, write_whole},
+    event::Events,
+    label::{Label, Part},
+    surroundings::random_bits,
+    target::{Target, open_failure},
+};
+
+/// The store of a shard.
+pub(crate) struct Opening {
+    pub directory: PathBuf,
+    /// Its target's share of what the node holds.
+    pub weight: u32,
+    /// The open store, or why the shard does nothing.
+    pub target: Result<Target>,
+}
+
+impl Settings {
+    /// Opens every store, and counts the start.
+    pub(crate) fn open_targets(&self, card: Option<&Card>, events: &Events) -> Result<(Vec<Opening>, Start)> {
+        let shards = self.shards.get();
+        if let Some(card) = card.filter(|card| card.shards != shards) {
+            return Err(Error::invalid(format!(
+                "the directory '{}' was made for {} shards, not {shards}; a node keeps their number",
+                self.directory.display(),
+                card.shards,
+            )));
+        }
+        let manager = (Part::Manager, self.directory.join(MANAGER));
+        let expect = |(part, directory): &(Part, PathBuf)| match card {
+            Some(&Card { identity, .. }) => Label { identity, part: *part }.expect(directory),
+            None => Ok(()),
+        };
+        expect(&manager)?;
+        let create = if card.is_some() { Create::Never } else { Create::IfMissing };
+        let places = (0..).map(|number| Part::Shard(number, shards)).zip(self.shard_places()?);
+        let openings = places.map(|(part, place)| {
+            let directory = place.path;
+            let label = (part, directory.clone());
+            let target = expect(&label)
+                .and_then(|()| Target::open(&directory, self.io, create, self.store.clone(), events));
+            (part, Opening { directory, weight: place.weight, target })
+        });
+        let (parts, openings): (Vec<Part>, Vec<Opening>) = openings.unzip();
+        self.bear_losses(card, &openings)?;
+        let stores: Vec<_> =
+            openings.iter().filter_map(|opening| Some(&*opening.target.as_ref().ok()?.store)).collect();
+        let known = card.map(|card| Start { identity: card.identity, number: self.last_start() });
+        let start = Start::count(&stores, known, Identity(random_bits()))?;
+        // Which stores are there next time is not known.
+        write_whole(&self.directory, STARTS, &start.number.to_string())?;
+        if card.is_none() {
+            std::fs::create_dir_all(&manager.1).map_err(|error| open_failure(&error))?;
+            let stores = parts.into_iter().zip(openings.iter().map(|opening| opening.directory.clone()));
+            let identity = start.identity;
+            stores
+                .chain([manager])
+                .try_for_each(|(part, directory)| Label { identity, part }.give(&directory))?;
+        }
+        Ok((openings, start))
+    }
+
+    /// The last start, as far as the node's directory says; zero if it does not.
+    fn last_start(&self) -> u32 {
+        std::fs::read_to_string(self.directory.join(STARTS))
+            .ok()
+            .and_then(|text| text.parse().ok())
+            .unwrap_or(0)
+    }
+
+    /// Fails unless the node can do without the shards that cannot be opened: it has another target.
+    fn bear_losses(&self, card: Option<&Card>, openings: &[Opening]) -> Result<()> {
+        let has_any = openings.iter().any(|opening| opening.target.is_ok());
+        if card.is_some() && self.can_lose_targets() && has_any {
+            return Ok(());
+        }
+        let lost = openings.iter().find_map(|opening| opening.target.as_ref().err());
+        lost.map_or(Ok(()), |error| Err(error.clone()))
+    }
+
+    /// Whether the node does without a target: what fails is one device of several, and not the node.
+    pub(crate) fn can_lose_targets(&self) -> bool {
+        self.targets.len() > 1
+    }
+}
+
+/// Where the node's directory says how often the node was started.
+const STARTS: &str = "starts";
+/// The directory of the cluster manager's journal.
+pub(crate) const MANAGER: &str = "manager";
