@@ -339,18 +339,12 @@ impl Segments {
         self.disk.space().is_ok_and(|space| space.free < u64::from(self.capacity))
     }
 
-    /// Whether it is known before that no segment of any kind can be had, but for what frees space.
-    pub fn are_exhausted(&self) -> bool {
-        let has_spare = {
-            let pool = self.pool.lock();
-            pool.spares.values().any(|spares| !spares.is_empty()) || pool.emptied.iter().any(is_unread)
-        };
-        !has_spare && self.has_no_space()
-    }
-
-    /// Whether [`Segments::release_reserve`] would give anything back.
-    pub fn has_reserve(&self) -> bool {
-        self.pool.lock().has_reserve
+    /// How many files are ready, how many can be recycled, and whether there is a reserve.
+    pub fn stock(&self) -> (usize, usize, bool) {
+        let pool = self.pool.lock();
+        let ready = pool.spares.values().map(VecDeque::len).sum();
+        let recyclable = pool.emptied.iter().filter(|segment| is_unread(segment)).count();
+        (ready, recyclable, pool.has_reserve)
     }
 
     fn create_file(&self, name: &str, kind: SegmentKind) -> std::io::Result<Arc<dyn File>> {
