@@ -138,3 +138,83 @@ impl Driver {
         self.links.tell(node, &envelope);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+    use std::{sync::Arc, time::Duration};
+
+    use tokio::{
+        sync::{mpsc::unbounded_channel, oneshot},
+        time::Instant,
+    };
+    use tyr_proto::{
+        ClassId, Configuration, Epoch, Incarnation, PartitionId, Replica, RingVersion, SessionId,
+        cluster::Zone,
+    };
+
+    use super::*;
+    use crate::driver::{Beginning, call::Call, fixture::unheard};
+
+    const NODE: NodeId = NodeId(1);
+
+    /// A driver without connections that has heard of one node, which took 100 microseconds to answer; and a blob there.
+    fn driver() -> (Driver, BlobName) {
+        let (_, calls) = unbounded_channel();
+        let mut driver = Driver::new(Beginning {
+            seeds: Vec::new(),
+            tls: None,
+            zone: None,
+            reads_files: false,
+            counts: Arc::default(),
+            session: 1,
+            catalog: Arc::default(),
+            calls,
+        });
+        let (client, blob) = unheard();
+        driver.client = client;
+        let configuration = Configuration {
+            epoch: Epoch(1),
+            since: RingVersion(1),
+            floor: RingVersion(1),
+            replicas: vec![Replica { node: NODE, incarnation: Incarnation(1) }],
+            learners: Vec::new(),
+        };
+        driver.client.handle_configuration(PartitionId { class: ClassId(0), index: 0 }, configuration);
+        driver.nearness.set_member(NODE, Zone::new("a").unwrap());
+        driver.nearness.set_open(NODE, true);
+        let earlier = RequestId { session: SessionId(1), number: u64::MAX };
+        driver.nearness.asks(Time(1), NODE, earlier);
+        driver.nearness.hears(Time(101), NODE, earlier);
+        (driver, blob)
+    }
+
+    fn rank(driver: &Driver) -> u64 {
+        driver.nearness.rank(Time(101), NODE).unwrap()
+    }
+
+    /// How much farther away the node is once this was asked.
+    fn farther_by(call: impl FnOnce(BlobName, Instant) -> Call) -> u64 {
+        let (mut driver, blob) = driver();
+        let before = rank(&driver);
+        driver.take(call(blob, Instant::now() + Duration::from_secs(60)));
+        driver.flush(None);
+        rank(&driver) - before
+    }
+
+    #[tokio::test]
+    async fn whatever_a_node_is_asked_to_read_is_waited_for() {
+        let of = Handle(1);
+        let farther = farther_by(|blob, until| Call::Stat { of, blob, until, reply: oneshot::channel().0 });
+        assert_eq!(farther, 100, "a blob of a transaction");
+        let farther =
+            farther_by(|blob, until| Call::Heads { blobs: vec![blob], until, reply: oneshot::channel().0 });
+        assert_eq!(farther, 100, "heads");
+        let farther = farther_by(|after, until| {
+            let partition = PartitionId { class: ClassId(0), index: 0 };
+            Call::Names { partition, after, inclusive: true, limit: 1, until, reply: oneshot::channel().0 }
+        });
+        assert_eq!(farther, 100, "names");
+    }
+}

@@ -168,6 +168,7 @@ pub fn asked_by(message: &Message) -> Option<RequestId> {
         Message::Look { request, .. }
         | Message::Read { request, .. }
         | Message::Locate { request, .. }
+        | Message::Stat { request, .. }
         | Message::Scan { request, .. } => Some(*request),
         _ => None,
     }
