@@ -348,7 +348,8 @@ impl Running {
                     notices.iter().for_each(|notice| self.notice(notice));
                 }
             }
-            Mail::Stored | Mail::Taken(_) | Mail::Stop(_) => {}
+            Mail::Taken(told) => drop(told),
+            Mail::Stored | Mail::Stop(_) => {}
         }
     }
 
