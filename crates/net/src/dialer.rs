@@ -23,11 +23,12 @@ pub struct Dialer {
 }
 
 impl Dialer {
-    /// Begins to dial, in the runtime that this is called in.
+    /// Begins to dial, in one of the [runtimes](Settings::runtimes).
     pub fn new(address: Address, me: Introduction, handler: Arc<dyn Handler>, settings: Settings) -> Self {
         let link = Link::new(&settings);
+        let runtime = settings.runtimes.next();
         let dialing = Dialing { address, me, handler, settings, link: link.clone() };
-        Dialer { link, task: Task::spawn(dialing.keep()) }
+        Dialer { link, task: Task::spawn_on(&runtime, dialing.keep()) }
     }
 
     /// Where frames are handed in. They wait while there is no connection.

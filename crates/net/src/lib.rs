@@ -27,6 +27,7 @@ mod hatch;
 mod link;
 mod listener;
 mod run;
+mod runtimes;
 mod stream;
 mod task;
 mod tls;
@@ -39,10 +40,11 @@ pub use dialer::Dialer;
 pub use hatch::{Files, Hatch, HatchFile, HatchOwner, HatchReader, Patience, read_file};
 pub use link::{End, Handler, Link, Receipt, Received};
 pub use listener::Listener;
+pub use runtimes::Runtimes;
 pub use tls::{Tls, TlsFiles};
 
 /// How long things may take, and how many there may be.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Settings {
     /// A connection is open this long after it began, or given up.
     pub handshake_timeout: Duration,
@@ -61,6 +63,8 @@ pub struct Settings {
     pub connections_max: usize,
     /// How TCP connections are encrypted; not at all if `None`.
     pub tls: Option<Tls>,
+    /// Where connections run.
+    pub runtimes: Runtimes,
 }
 
 impl Default for Settings {
@@ -74,6 +78,7 @@ impl Default for Settings {
             outbox_size_max: 32 << 20,
             connections_max: 10_000,
             tls: None,
+            runtimes: Runtimes::default(),
         }
     }
 }

@@ -19,9 +19,9 @@ use tyr_wire::connection::{Connection, Introduction, Refusal};
 use crate::{
     Address, Settings,
     attempt::Attempt,
-    link::{Handler, Link},
+    link::{End, Handler, Link},
     run::Running,
-    stream::Stream,
+    stream::Accepted,
     task::Task,
 };
 
@@ -51,7 +51,7 @@ enum Socket {
 }
 
 impl Listener {
-    /// Begins to listen, in the runtime that this is called in. A Unix socket at whose path nobody listens any more is replaced.
+    /// Begins to listen, in the runtime that this is called in; its connections run in the [runtimes](Settings::runtimes). A Unix socket at whose path nobody listens any more is replaced.
     pub async fn bind(
         address: &Address,
         me: Introduction,
@@ -121,17 +121,27 @@ impl Accepting {
         }
     }
 
-    fn serve(&mut self, stream: Stream, refusal: Option<Refusal>) {
-        // Who listens without a certificate was refused before.
-        let Ok(stream) = stream.listen(self.settings.tls.as_ref()) else { return };
+    fn serve(&mut self, accepted: Accepted, refusal: Option<Refusal>) {
         let link = Link::new(&self.settings);
         let mut connection = Connection::listen(self.me.lock().clone());
         if let Some(refusal) = refusal {
             connection.refuse(refusal);
         }
         let attempt = Attempt::of_listener(link.clone(), self.handler.clone());
-        let running = Running::new(stream, connection, attempt, self.settings.clone());
-        self.links.insert(self.running.spawn(running.run()).id(), link);
+        let settings = self.settings.clone();
+        let task = async move {
+            // Who listens without a certificate was refused before.
+            let stream = accepted.settle().and_then(|stream| stream.listen(settings.tls.as_ref()));
+            match stream {
+                Ok(stream) => Running::new(stream, connection, attempt, settings).run().await,
+                Err(error) => {
+                    attempt.end(End::Lost(error));
+                    false
+                }
+            }
+        };
+        let runtime = self.settings.runtimes.next();
+        self.links.insert(self.running.spawn_on(task, &runtime).id(), link);
     }
 
     fn forget(&mut self, ended: &Result<(Id, bool), JoinError>) {
@@ -161,25 +171,25 @@ impl Socket {
         })
     }
 
-    async fn accept(&self) -> io::Result<Stream> {
-        match self {
-            Socket::Tcp(listener) => Stream::tcp(listener.accept().await?.0),
-            Socket::Unix(_, listener) => Ok(Stream::Unix(listener.accept().await?.0)),
-        }
+    async fn accept(&self) -> io::Result<Accepted> {
+        Ok(match self {
+            Socket::Tcp(listener) => Accepted::Tcp(listener.accept().await?.0.into_std()?),
+            Socket::Unix(_, listener) => Accepted::Unix(listener.accept().await?.0.into_std()?),
+        })
     }
 
     /// Listens no longer. Returns some of those who have dialed already and were not accepted.
-    fn close(self, count_max: usize) -> Vec<Stream> {
+    fn close(self, count_max: usize) -> Vec<Accepted> {
         match self {
             Socket::Tcp(listener) => {
                 let Ok(listener) = listener.into_std() else { return Vec::new() };
-                let accept = || Stream::from_std_tcp(listener.accept().ok()?.0).ok();
+                let accept = || Some(Accepted::Tcp(listener.accept().ok()?.0));
                 iter::from_fn(accept).take(count_max).collect()
             }
             Socket::Unix(entry, listener) => {
                 drop(entry);
                 let Ok(listener) = listener.into_std() else { return Vec::new() };
-                let accept = || Stream::from_std_unix(listener.accept().ok()?.0).ok();
+                let accept = || Some(Accepted::Unix(listener.accept().ok()?.0));
                 iter::from_fn(accept).take(count_max).collect()
             }
         }

@@ -30,6 +30,29 @@ macro_rules! each {
     };
 }
 
+/// What a listener took, which is of no runtime yet.
+#[derive(Debug)]
+pub(crate) enum Accepted {
+    Tcp(std::net::TcpStream),
+    Unix(std::os::unix::net::UnixStream),
+}
+
+impl Accepted {
+    /// Makes it one of the runtime that this is called in.
+    pub(crate) fn settle(self) -> io::Result<Stream> {
+        match self {
+            Accepted::Tcp(stream) => {
+                stream.set_nonblocking(true)?;
+                Stream::tcp(TcpStream::from_std(stream)?)
+            }
+            Accepted::Unix(stream) => {
+                stream.set_nonblocking(true)?;
+                Ok(Stream::Unix(UnixStream::from_std(stream)?))
+            }
+        }
+    }
+}
+
 impl Stream {
     pub(crate) async fn connect(address: &Address, tls: Option<&Tls>) -> io::Result<Self> {
         match address {
@@ -66,18 +89,6 @@ impl Stream {
     /// Whether it is encrypted.
     pub(crate) fn is_secured(&self) -> bool {
         matches!(self, Stream::Secured(_))
-    }
-
-    /// What a listener took that is not of the runtime.
-    pub(crate) fn from_std_tcp(stream: std::net::TcpStream) -> io::Result<Self> {
-        stream.set_nonblocking(true)?;
-        Self::tcp(TcpStream::from_std(stream)?)
-    }
-
-    /// The same for a Unix socket.
-    pub(crate) fn from_std_unix(stream: std::os::unix::net::UnixStream) -> io::Result<Self> {
-        stream.set_nonblocking(true)?;
-        Ok(Stream::Unix(UnixStream::from_std(stream)?))
     }
 
     pub(crate) async fn ready(&mut self, interest: Interest) -> io::Result<Ready> {

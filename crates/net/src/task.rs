@@ -2,7 +2,7 @@
 
 use std::future::Future;
 
-use tokio::task::JoinHandle;
+use tokio::{runtime::Handle, task::JoinHandle};
 
 /// A task. Dropped, it ends at once.
 #[derive(Debug)]
@@ -12,6 +12,11 @@ impl Task {
     /// Begins it, in the runtime that this is called in.
     pub(crate) fn spawn(task: impl Future<Output = ()> + Send + 'static) -> Self {
         Task(tokio::spawn(task))
+    }
+
+    /// Begins it in a runtime.
+    pub(crate) fn spawn_on(runtime: &Handle, task: impl Future<Output = ()> + Send + 'static) -> Self {
+        Task(runtime.spawn(task))
     }
 
     /// Waits until it ends by itself. Who stops waiting ends it at once.

@@ -34,6 +34,7 @@ mod spread;
 mod state;
 mod surroundings;
 mod target;
+mod thread;
 mod voting;
 mod work;
 

@@ -1,23 +1,20 @@
 //! A server from its start to its end.
 //!
-//! It has a tokio runtime of its own for connections, the cluster manager, and gossip, and a thread for each shard. When it is stopped,
+//! It has a tokio runtime of its own for the cluster manager and gossip, and a [thread](crate::thread) for each shard and for connections. When it is stopped,
 //! it first serves nobody any more, then makes durable what it has taken, and then closes. Dropped, it ends as if it had been killed.
 
-use std::{
-    collections::BTreeMap,
-    convert::Infallible,
-    io,
-    sync::{Arc, mpsc::Receiver},
-    thread::JoinHandle,
-    time::Duration,
-};
+use std::{collections::BTreeMap, convert::Infallible, io, sync::Arc, thread::JoinHandle, time::Duration};
 
 use tokio::{
-    sync::{Semaphore, mpsc, oneshot},
+    sync::{
+        Semaphore,
+        mpsc::{self, UnboundedReceiver},
+        oneshot,
+    },
     time::timeout,
 };
 use tyr_manager::{Gossip, Peer};
-use tyr_net::{Address, Hatch, HatchOwner, Listener};
+use tyr_net::{Address, Hatch, HatchOwner, Listener, Runtimes};
 use tyr_node::{Journal, Member, Notice, Restored, Shard, Start};
 use tyr_proto::{
     ClassId, Incarnation, Keyspaces, NodeId, Replica, RingVersion, ShardId,
@@ -38,10 +35,11 @@ use crate::{
     opening::{MANAGER, Opening},
     peers::Peers,
     reception::Reception,
-    shard::{Ending, Mail, Mailbox, Runner, run_lost},
+    shard::{Ending, Lost, Mail, Mailbox, Runner, Task},
     state::State,
     surroundings::{random, random_bits},
     target::open_failure,
+    thread::{Busy, Thread},
     voting::Voting,
 };
 
@@ -153,7 +151,9 @@ struct Starting {
     start: u32,
     openings: Vec<Opening>,
     reception: Arc<Reception>,
-    inboxes: Vec<Receiver<Mail>>,
+    inboxes: Vec<UnboundedReceiver<Mail>>,
+    threads: Vec<Thread>,
+    net: tyr_net::Settings,
     listener: Listener,
 }
 
@@ -219,10 +219,23 @@ impl Starting {
         let (mailboxes, inboxes) = openings.iter().map(|_| Mailbox::new()).unzip();
         let reception = Arc::new(Reception::new(mailboxes, events));
         let newcomer = Introduction::new(Party::Newcomer { identity: identity.0 }, None);
-        let listener = Listener::bind(&settings.listen, newcomer, reception.clone(), settings.net()).await;
+        let threads = (0..openings.len()).map(Thread::start).collect::<Result<Vec<Thread>>>()?;
+        let runtimes = Runtimes::new(threads.iter().map(|thread| thread.runtime().clone()));
+        let net = tyr_net::Settings { tls: settings.tls.clone(), runtimes, ..tyr_net::Settings::default() };
+        let listener = Listener::bind(&settings.listen, newcomer, reception.clone(), net.clone()).await;
         let listener = listener
             .map_err(|error| Error::unavailable(format!("cannot listen at {}: {error}", settings.listen)))?;
-        Ok(Starting { settings, identity, start: number, openings, reception, inboxes, listener })
+        Ok(Starting {
+            settings,
+            identity,
+            start: number,
+            openings,
+            reception,
+            inboxes,
+            threads,
+            net,
+            listener,
+        })
     }
 
     fn address(&self) -> &Address {
@@ -253,8 +266,7 @@ impl Starting {
             Card { cluster, node: FOUNDER, identity: self.identity, shards, is_founded: false, peers }
         } else {
             let registration = self.registration()?;
-            let (cluster, node) =
-                join(&self.settings.join, registration, &self.reception, &self.settings.net()).await?;
+            let (cluster, node) = join(&self.settings.join, registration, &self.reception, &self.net).await?;
             Card { cluster, node, identity: self.identity, shards, is_founded: true, peers }
         };
         card.save(&self.settings.directory)?;
@@ -272,7 +284,7 @@ impl Starting {
         let me = Replica { node: card.node, incarnation: Incarnation::of(self.start, 0) };
         self.listener.introduce(Peers::introduction(card.cluster, me));
         let address = self.member_settings()?.address;
-        let peers = Peers::new(card.cluster, me, address, self.reception.clone(), self.settings.net());
+        let peers = Peers::new(card.cluster, me, address, self.reception.clone(), self.net.clone());
         let peers = Arc::new(peers);
         let links =
             card.peers.iter().filter_map(|(node, address)| Some((*node, peers.learn(*node, address)?)));
@@ -291,7 +303,7 @@ impl Starting {
         *self.reception.voting.write() = Some(voting.clone());
         let member = Member::new(self.member_settings()?, card.node, self.start);
         let party = Party::Newcomer { identity: self.identity.0 };
-        let greeters = greet(&self.settings.join, party, &self.reception, &self.settings.net());
+        let greeters = greet(&self.settings.join, party, &self.reception, &self.net);
         let patience = micros(timing.patience);
         let gossiper = Peer { node: card.node, incarnation: Incarnation(u64::from(self.start)), revival: 0 };
         let keeper = Keeper::new(self.settings.directory.clone(), card.clone());
@@ -333,7 +345,8 @@ impl Starting {
         let (mut shards, mut stores) = (Vec::new(), Vec::new());
         let (says, hushed) = mpsc::channel(1);
         let ids = ShardId::all(self.settings.shards);
-        for (((place, id), opening), inbox) in (0..).zip(ids).zip(self.openings).zip(self.inboxes) {
+        let openings = ids.zip(self.openings).zip(self.inboxes).zip(self.threads);
+        for (place, (((id, opening), inbox), thread)) in openings.enumerate() {
             let opened = opening.target.and_then(|target| {
                 let journal = Journal::open(target.store.clone(), id, tyr_node::Options::default())?;
                 Ok((target, journal))
@@ -343,7 +356,9 @@ impl Starting {
                 Err(error) if self.settings.can_lose_targets() => {
                     let mailbox = reception.mailboxes[place].clone();
                     let report = lost_report(opening.directory.display().to_string(), opening.weight);
-                    shards.push(run_lost(place, inbox, mailbox, report, error)?);
+                    let alarm = Alarm::new(format!("tyr-shard-{place}"), &reception.events);
+                    let lost = Lost { inbox, mailbox, report, reason: error, alarm };
+                    shards.push(thread.begin(Task::Lost(lost)));
                     continue;
                 }
                 Err(error) => return Err(error),
@@ -355,7 +370,7 @@ impl Starting {
             let (reception, links, says) = (reception.clone(), links.clone(), says.clone());
             let weight = opening.weight;
             let runner = Runner { shard, journal, target, weight, inbox, reception, links, slow_after, says };
-            shards.push(runner.start(place)?);
+            shards.push(thread.begin(Task::Run(Box::new(runner))));
         }
         let shown = Shown { stores, reception: reception.clone() };
         let owner = HatchOwner { cluster: card.cluster.0, node: card.node.0 };
@@ -375,7 +390,7 @@ struct Running {
     gave_up: oneshot::Receiver<()>,
     /// Ends when no shard has anything more to say.
     hushed: mpsc::Receiver<Infallible>,
-    shards: Vec<JoinHandle<Result<()>>>,
+    shards: Vec<Busy>,
 }
 
 impl Running {
@@ -392,7 +407,7 @@ impl Running {
             mailbox.put(Mail::Notices(None, last.clone()));
         }
         self.reception.end(end);
-        let shards = self.shards;
+        let (stays, shards): (Vec<_>, Vec<_>) = self.shards.into_iter().map(Busy::into_parts).unzip();
         let joined = tokio::task::spawn_blocking(move || {
             let ended = shards.into_iter().map(|shard| {
                 shard
@@ -408,12 +423,14 @@ impl Running {
             }
         };
         if end == Ending::Killed {
+            drop(stays);
             return joined.await;
         }
         // Clients hear that nothing more comes as soon as that is so, and not when the last store is closed.
         let hushed = async {
             let _hushed = timeout(patience, self.hushed.recv()).await;
             self.listener.close().await;
+            drop(stays);
         };
         tokio::join!(joined, hushed).0
     }
@@ -455,13 +472,6 @@ async fn found(voting: Voting, identity: Identity, class: ClassSettings, keeper:
             return events.fail(Error::invalid(format!("the class cannot be made: {refusal:?}")));
         }
         tokio::time::sleep(PAUSE).await;
-    }
-}
-
-impl Settings {
-    /// How connections are.
-    fn net(&self) -> tyr_net::Settings {
-        tyr_net::Settings { tls: self.tls.clone(), ..tyr_net::Settings::default() }
     }
 }
 

@@ -1,4 +1,4 @@
-//! A shard's thread: takes its mail, gives it to the protocol, writes what that wants written, and sends what it wants sent.
+//! A shard on its thread: takes its mail, gives it to the protocol, writes what that wants written, and sends what it wants sent.
 //!
 //! Nothing is shared with other shards but their mailboxes. What waits in a mailbox is bounded by the windows of the connections that it
 //! came by, for a message keeps its receipt until it has been handled; what a node says to itself has a bound of its own, and is dropped
@@ -10,14 +10,16 @@ use std::{
     sync::{
         Arc,
         atomic::{AtomicU64, AtomicUsize, Ordering},
-        mpsc::{Receiver, RecvTimeoutError, Sender, channel},
     },
     task::{Context, Poll, Wake, Waker},
-    thread::JoinHandle,
     time::Duration,
 };
 
-use tokio::sync::mpsc;
+use tokio::{
+    sync::mpsc::{self, UnboundedReceiver, UnboundedSender, unbounded_channel},
+    task::{spawn_blocking, yield_now},
+    time::{MissedTickBehavior, interval, timeout},
+};
 use tyr_net::{Link, Receipt, channels::DATA};
 use tyr_node::{Journal, Notice, Shard};
 use tyr_proto::{
@@ -67,7 +69,7 @@ pub(crate) enum Ending {
 /// Where a shard's mail is put. Handles are equal.
 #[derive(Clone, Debug)]
 pub(crate) struct Mailbox {
-    sender: Sender<Mail>,
+    sender: UnboundedSender<Mail>,
     /// Messages of this node to itself that wait.
     own: Arc<AtomicUsize>,
     /// When the shard was last seen to go on, in microseconds; zero before it has begun.
@@ -77,8 +79,8 @@ pub(crate) struct Mailbox {
 
 impl Mailbox {
     /// A mailbox, and its other end.
-    pub fn new() -> (Mailbox, Receiver<Mail>) {
-        let (sender, receiver) = channel();
+    pub fn new() -> (Mailbox, UnboundedReceiver<Mail>) {
+        let (sender, receiver) = unbounded_channel();
         (Mailbox { sender, own: Arc::default(), seen: Arc::default(), figures: Figures::default() }, receiver)
     }
 
@@ -138,7 +140,7 @@ pub(crate) struct Runner {
     pub target: Target,
     /// The target's share of what the node holds.
     pub weight: u32,
-    pub inbox: Receiver<Mail>,
+    pub inbox: UnboundedReceiver<Mail>,
     /// With the mailboxes of all shards of this node, in order.
     pub reception: Arc<Reception>,
     /// Links that are known already.
@@ -168,18 +170,37 @@ struct Running {
     has_failed: bool,
 }
 
-impl Runner {
-    /// Runs the shard on a thread of its own, which ends with the store closed if it was told to stop.
-    pub fn start(self, place: usize) -> Result<JoinHandle<Result<()>>> {
-        let spawned =
-            std::thread::Builder::new().name(format!("tyr-shard-{place}")).spawn(move || self.run(place));
-        spawned.map_err(|error| Error::unavailable(format!("cannot start a thread: {error}")))
-    }
+/// A shard whose store is lost.
+pub(crate) struct Lost {
+    pub inbox: UnboundedReceiver<Mail>,
+    pub mailbox: Mailbox,
+    pub report: ShardReport,
+    pub reason: Error,
+    /// Hears if its thread panics.
+    pub alarm: Alarm,
+}
 
-    fn run(self, place: usize) -> Result<()> {
+/// What a thread does for its shard.
+pub(crate) enum Task {
+    Run(Box<Runner>),
+    Lost(Lost),
+}
+
+impl Task {
+    /// Does it until it is told to stop: then the store is closed, unless it is to end at once.
+    pub async fn run(self, place: usize) -> Result<()> {
+        match self {
+            Task::Run(runner) => runner.run(place).await,
+            Task::Lost(lost) => lost.run(place).await,
+        }
+    }
+}
+
+impl Runner {
+    async fn run(self, place: usize) -> Result<()> {
         // Dropped last, so that it hears of a panic wherever that is.
         let _alarm = Alarm::new(format!("tyr-shard-{place}"), &self.reception.events);
-        let Runner { shard, journal, target, weight, inbox, reception, links, slow_after, says } = self;
+        let Runner { shard, journal, target, weight, mut inbox, reception, links, slow_after, says } = self;
         let mailboxes = reception.mailboxes.clone();
         let waker = Waker::from(Arc::new(Bell(mailboxes[place].clone())));
         let worker = Worker::new(place, mailboxes.len(), slow_after);
@@ -200,72 +221,74 @@ impl Runner {
             writes_since: None,
             has_failed: false,
         };
-        let end = running.serve(&inbox, &target);
+        let end = running.serve(&mut inbox, &target).await;
         if end == Ending::Stopped {
-            running.finish(&inbox);
+            running.finish(&mut inbox).await;
         }
         let failure = running.mailboxes[place].figures.failure();
         drop((running, says));
         match (end, failure) {
-            (Ending::Stopped, None) => target.close(),
+            // Connections say their last meanwhile.
+            (Ending::Stopped, None) => spawn_blocking(move || target.close())
+                .await
+                .map_err(|_| Error::internal("a store panicked when it was closed; please report it"))?,
             (Ending::Stopped, Some(error)) => Err(error),
             (Ending::Killed, _) => Ok(()),
         }
     }
 }
 
-/// Runs a shard whose store is lost: it does nothing until it is told to stop. Returns the reason then.
-pub(crate) fn run_lost(
-    place: usize,
-    inbox: Receiver<Mail>,
-    mailbox: Mailbox,
-    report: ShardReport,
-    reason: Error,
-) -> Result<JoinHandle<Result<()>>> {
-    let reason = reason.context(format_args!("shard {place}"));
-    tracing::error!(
-        shard = place,
-        error = %reason,
-        "a shard has lost its store; the node goes on without it, and others serve what it held"
-    );
-    mailbox.figures.report(report);
-    mailbox.figures.fail(reason.clone());
-    let body = move || loop {
-        let mail = inbox.recv();
-        mailbox.figures.taken();
-        match mail {
-            Ok(Mail::Stop(Ending::Stopped)) => return Err(reason),
-            Ok(Mail::Stop(Ending::Killed)) | Err(_) => return Ok(()),
-            Ok(Mail::Message(_, None)) => drop(mailbox.own.fetch_sub(1, Ordering::Relaxed)),
-            Ok(_) => {}
+impl Lost {
+    /// Does nothing until it is told to stop. Returns the reason then.
+    async fn run(self, place: usize) -> Result<()> {
+        let Lost { mut inbox, mailbox, report, reason, alarm: _alarm } = self;
+        let reason = reason.context(format_args!("shard {place}"));
+        tracing::error!(
+            shard = place,
+            error = %reason,
+            "a shard has lost its store; the node goes on without it, and others serve what it held"
+        );
+        mailbox.figures.report(report);
+        mailbox.figures.fail(reason.clone());
+        loop {
+            let mail = inbox.recv().await;
+            mailbox.figures.taken();
+            match mail {
+                Some(Mail::Stop(Ending::Stopped)) => return Err(reason),
+                Some(Mail::Stop(Ending::Killed)) | None => return Ok(()),
+                Some(Mail::Message(_, None)) => drop(mailbox.own.fetch_sub(1, Ordering::Relaxed)),
+                Some(_) => {}
+            }
         }
-    };
-    let spawned = std::thread::Builder::new().name(format!("tyr-shard-{place}")).spawn(body);
-    spawned.map_err(|error| Error::unavailable(format!("cannot start a thread: {error}")))
+    }
 }
 
 impl Running {
     /// Serves until it is told to end.
-    fn serve(&mut self, inbox: &Receiver<Mail>, target: &Target) -> Ending {
-        let (mut tick_at, mut room_at) = (now(), now());
+    async fn serve(&mut self, inbox: &mut UnboundedReceiver<Mail>, target: &Target) -> Ending {
+        let mut ticks = interval(Duration::from_micros(TICK_EVERY));
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut room_at = now();
         loop {
-            let wait = Duration::from_micros(tick_at.since(now()));
-            match inbox.recv_timeout(wait) {
-                Ok(mail) => {
-                    if let Some(end) = self.take_all(mail, inbox) {
-                        return end;
+            let is_due = tokio::select! {
+                biased;
+                _ = ticks.tick() => true,
+                mail = inbox.recv() => match mail {
+                    Some(mail) => {
+                        if let Some(end) = self.take_all(mail, inbox) {
+                            return end;
+                        }
+                        false
                     }
-                }
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return Ending::Killed,
-            }
+                    None => return Ending::Killed,
+                },
+            };
             let time = now();
             self.mailboxes[self.place].beat(time);
             if self.has_failed {
-                tick_at = time.after(TICK_EVERY);
                 continue;
             }
-            if time >= tick_at {
+            if is_due {
                 if time >= room_at {
                     let is_short = target.disk.space().is_ok_and(|space| space.free < ROOM_MIN);
                     self.shard.handle_room(is_short || self.journal.is_full());
@@ -275,9 +298,12 @@ impl Running {
                 }
                 self.shard.handle_tick(time);
                 self.mailboxes[self.place].figures.work(self.worker.work());
-                tick_at = time.after(TICK_EVERY);
             }
             self.flush();
+            if !inbox.is_empty() {
+                // What was said goes out before more is taken.
+                yield_now().await;
+            }
         }
     }
 
@@ -302,7 +328,7 @@ impl Running {
     }
 
     /// Takes mail, and what has come since, up to a bound. Returns how it is to end, if it is.
-    fn take_all(&mut self, first: Mail, inbox: &Receiver<Mail>) -> Option<Ending> {
+    fn take_all(&mut self, first: Mail, inbox: &mut UnboundedReceiver<Mail>) -> Option<Ending> {
         let more = std::iter::from_fn(|| inbox.try_recv().ok()).take(BATCH);
         for mail in std::iter::once(first).chain(more) {
             self.mailboxes[self.place].figures.taken();
@@ -467,12 +493,12 @@ impl Running {
     }
 
     /// Makes durable what has been taken. What comes meanwhile is as good as lost.
-    fn finish(&mut self, inbox: &Receiver<Mail>) {
+    async fn finish(&mut self, inbox: &mut UnboundedReceiver<Mail>) {
         let end = now().after(FINISH_MAX);
         self.flush();
         while self.journal.has_pending() && !self.has_failed && now() < end {
             // The bell, or what need not be heard any more.
-            let _unheard = inbox.recv_timeout(Duration::from_micros(TICK_EVERY));
+            let _unheard = timeout(Duration::from_micros(TICK_EVERY), inbox.recv()).await;
             self.flush();
         }
     }
@@ -523,8 +549,8 @@ mod tests {
 
     #[test]
     fn it_is_known_when_every_shard_has_taken_what_was_put_in() {
-        let (one, first) = Mailbox::new();
-        let (other, second) = Mailbox::new();
+        let (one, mut first) = Mailbox::new();
+        let (other, mut second) = Mailbox::new();
         one.put(Mail::Stored);
         let mut taken = Mailbox::when_taken(&[one, other]);
         assert!(matches!(second.try_recv(), Ok(Mail::Taken(_))));
