@@ -1,6 +1,6 @@
 # Commands for people. What they do is in scripts/; this file only names them.
 
-.PHONY: help demo test gate fix long-test failures long-failures fuzz bench bench-ten-million
+.PHONY: help demo test gate fix long-test failures long-failures fuzz bench bench-ten-million peers
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{ printf "make %-18s %s\n", $$1, $$2 }' Makefile
@@ -35,3 +35,6 @@ bench:  ## compare with RocksDB and the bare disk; BENCH='--help' lists the opti
 
 bench-ten-million:  ## ten million blobs of 100 bytes: load, memory, open times
 	@scripts/bench ten-million $(BENCH)
+
+peers:  ## compare a cluster with RADOS, Redis, PostgreSQL on this machine; PEERS='--help' lists the options
+	@scripts/peers $(PEERS)

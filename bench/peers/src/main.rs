@@ -1,0 +1,214 @@
+//! Compares a cluster of Týr with other systems: all of them on this machine, in turns, in one run.
+//!
+//! `docs/benchmarks.md` says how to run it and how to read the figures.
+
+mod aims;
+mod comparison;
+mod load;
+mod meter;
+mod payload;
+mod process;
+mod report;
+mod scratch;
+mod system;
+mod systems;
+mod work;
+
+use std::{collections::BTreeSet, path::PathBuf, process::ExitCode, time::Duration};
+
+use clap::Parser;
+use tokio::{
+    runtime::Builder,
+    signal::unix::{SignalKind, signal},
+    task::LocalSet,
+};
+
+use crate::{
+    comparison::Comparison,
+    payload::Pool,
+    report::Report,
+    scratch::Scratch,
+    system::Outcome,
+    systems::{Peer, Setting},
+    work::Work,
+};
+
+/// Compares a cluster of Týr with other systems: all of them on this machine, in turns, in one run.
+#[derive(Parser)]
+struct Options {
+    /// What to do, separated by commas [default: everything]
+    #[arg(long, value_delimiter = ',', value_name = "WORK")]
+    work: Vec<Work>,
+    /// With what Týr is compared, separated by commas [default: everything]
+    #[arg(long, value_delimiter = ',', value_name = "PEER")]
+    peers: Vec<Peer>,
+    /// Bytes of an operation, separated by commas, each with KiB or MiB; for write, get, and read
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "SIZE",
+        value_parser = parse_size,
+        default_value = "800,4KiB,64KiB,100KiB,1MiB,4MiB"
+    )]
+    size: Vec<usize>,
+    /// Operations under way at a time, separated by commas; for write, get, and read
+    #[arg(long, value_delimiter = ',', value_name = "COUNT", default_value = "1,16,64")]
+    in_flight: Vec<usize>,
+    /// Clients that append, count, and transfer, each with one operation at a time
+    #[arg(long, default_value_t = 8, value_name = "COUNT")]
+    clients: usize,
+    /// Copies of everything, separated by commas; systems that keep one copy are compared with one
+    #[arg(long, value_delimiter = ',', value_name = "COUNT", default_value = "1,3")]
+    replicas: Vec<u32>,
+    /// How long each contender runs in each round
+    #[arg(long, default_value_t = 2.0, value_name = "SECONDS")]
+    seconds: f64,
+    /// Rounds per case; medians are over these
+    #[arg(long, default_value_t = 3)]
+    rounds: usize,
+    /// MiB of each data set
+    #[arg(long, default_value_t = 256, value_name = "MIB")]
+    set: u64,
+    /// Threads of each server of Týr that work on partitions
+    #[arg(long, default_value_t = 2, value_name = "COUNT")]
+    shards: u32,
+    /// Partitions of Týr, and placement groups of RADOS
+    #[arg(long, default_value_t = 32, value_name = "COUNT")]
+    partitions: u32,
+    /// The tyr command
+    #[arg(long, default_value = "target/release/tyr", value_name = "FILE")]
+    tyr: PathBuf,
+    /// Directory on the file system to measure; what is made in it is removed again
+    #[arg(long, default_value = "target/bench-scratch")]
+    directory: PathBuf,
+    /// Where the results go
+    #[arg(long, default_value = "target/peers.json", value_name = "FILE")]
+    json: PathBuf,
+    /// Be the echo server on this port
+    #[arg(long, hide = true)]
+    serve_echo: Option<u16>,
+}
+
+fn main() -> ExitCode {
+    match run(Options::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(options: Options) -> Outcome<()> {
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(LocalSet::new().run_until(async {
+        if let Some(port) = options.serve_echo {
+            return systems::serve_echo(port).await;
+        }
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        let mut terminate = signal(SignalKind::terminate())?;
+        // What was started and made is ended and removed in any case: by being dropped.
+        tokio::select! {
+            result = compare(options) => result,
+            _ = interrupt.recv() => Err("interrupted".into()),
+            _ = terminate.recv() => Err("terminated".into()),
+        }
+    }))
+}
+
+async fn compare(mut options: Options) -> Outcome<()> {
+    check(&mut options)?;
+    let scratch = Scratch::new(&options.directory)?;
+    let mut report = Report::default();
+    describe(&mut report, &options)?;
+    let pool = Pool::new();
+    for &replicas in &options.replicas {
+        let Options { shards, partitions, .. } = options;
+        let setting = Setting { replicas, tyr: options.tyr.clone(), shards, partitions };
+        let mut systems = Vec::new();
+        for peer in options.peers.iter().filter(|peer| peer.keeps(replicas)) {
+            systems.push(peer.start(&setting, &scratch).await?);
+        }
+        systems.push(systems::start_tyr(&setting, &scratch).await?);
+        let mut comparison = Comparison {
+            systems,
+            replicas,
+            time: Duration::try_from_secs_f64(options.seconds)?,
+            rounds: options.rounds,
+            set_size: options.set << 20,
+            clients: options.clients,
+            pool,
+            report: &mut report,
+            filled: BTreeSet::new(),
+        };
+        comparison.idle().await?;
+        works(&mut comparison, &options).await?;
+    }
+    report.write(&options.json)
+}
+
+async fn works(comparison: &mut Comparison<'_>, options: &Options) -> Outcome<()> {
+    for &work in &options.work {
+        if !work.has_sizes() {
+            comparison.case(work, 0, 1).await?;
+            continue;
+        }
+        for &size in &options.size {
+            for &in_flight in &options.in_flight {
+                comparison.case(work, size, in_flight).await?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Puts in what was left out, and looks whether it makes sense.
+fn check(options: &mut Options) -> Outcome<()> {
+    if options.work.is_empty() {
+        options.work = Work::ALL.to_vec();
+    }
+    if options.peers.is_empty() {
+        options.peers = Peer::ALL.to_vec();
+    }
+    if options.rounds == 0 || options.clients == 0 || options.in_flight.contains(&0) || options.set < 64 {
+        return Err(
+            "take at least one round, one client, one operation in flight, and a set of 64 MiB".into()
+        );
+    }
+    if options.size.iter().any(|size| !(1..=SIZE_MAX).contains(size)) {
+        return Err("take sizes of 1 byte to 4 MiB".into());
+    }
+    if !options.tyr.is_file() {
+        return Err(format!(
+            "{} is missing: build it with cargo build --release -p tyr, or name it with --tyr",
+            options.tyr.display()
+        )
+        .into());
+    }
+    Ok(())
+}
+
+fn parse_size(text: &str) -> Result<usize, String> {
+    let units = [("MiB", 1 << 20), ("KiB", 1 << 10), ("", 1)];
+    let unit = units.iter().find_map(|(unit, bytes)| Some((text.strip_suffix(unit)?, bytes)));
+    let (number, unit) = unit.ok_or("no number")?;
+    number.trim().parse::<usize>().map(|number| number * unit).map_err(|error| error.to_string())
+}
+
+/// Prints the parameters and the machine, as figures mean nothing without them.
+fn describe(report: &mut Report, options: &Options) -> Outcome<()> {
+    let kernel = rustix::system::uname();
+    let mib = rustix::system::sysinfo().totalram >> 20;
+    report.parameter("kernel", kernel.release().to_string_lossy());
+    report.parameter("cores", std::thread::available_parallelism()?);
+    report.parameter("memory", format!("{mib} MiB"));
+    report.parameter("peers", format!("{:?}", options.peers));
+    report.parameter("time", format!("{} s per turn, median of {} rounds", options.seconds, options.rounds));
+    report.parameter("set", format!("{} MiB", options.set));
+    report
+        .parameter("Týr", format!("3 nodes of {} shards, {} partitions", options.shards, options.partitions));
+    Ok(())
+}
+
+/// Payload is taken from a pool, and a data set is made in pieces, of this much at least.
+const SIZE_MAX: usize = 4 << 20;

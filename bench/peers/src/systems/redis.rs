@@ -1,0 +1,134 @@
+//! Redis with `appendfsync always`: it syncs its log before it answers. It keeps one copy, and all of it in memory.
+//!
+//! Each client has one connection, over which its requests are pipelined.
+
+use std::process::{Command, Stdio};
+
+use ::redis::{AsyncConnectionConfig, Client, aio::MultiplexedConnection, cmd, pipe};
+
+use crate::{
+    process::{self, Program},
+    scratch::Scratch,
+    system::{Doing, Lane, Manner, Outcome, System},
+    work::Work,
+};
+
+/// The server's process.
+pub struct Redis {
+    program: Program,
+    port: u16,
+}
+
+impl Redis {
+    /// Starts a server with a new directory.
+    pub async fn start(scratch: &Scratch) -> Outcome<Self> {
+        let port = process::free_port()?;
+        let directory = scratch.directory("redis")?;
+        let mut command = Command::new(process::find("redis-server", &[], "redis-server")?);
+        command.args([
+            "--bind",
+            "127.0.0.1",
+            "--port",
+            &port.to_string(),
+            "--save",
+            "",
+            "--appendonly",
+            "yes",
+        ]);
+        command.args(["--appendfsync", "always", "--dir"]).arg(&directory);
+        command.stdout(Stdio::null());
+        let mut program = Program::start("redis-server", &mut command, process::log_file(&directory))?;
+        program.wait_until(async || process::listens(port).await).await?;
+        Ok(Redis { program, port })
+    }
+}
+
+impl System for Redis {
+    fn name(&self) -> &'static str {
+        "Redis"
+    }
+
+    fn processes(&self) -> Vec<u32> {
+        vec![self.program.id()]
+    }
+
+    fn manners(&self, _work: Work, _size: usize) -> Vec<Manner> {
+        vec![Manner::Usual]
+    }
+
+    fn connect(&self, _manner: Manner, clients: usize, lanes: usize) -> Doing<'_, Vec<Box<dyn Lane>>> {
+        Box::pin(async move {
+            let server = Client::open(format!("redis://127.0.0.1:{}/", self.port))?;
+            let mut all: Vec<Box<dyn Lane>> = Vec::new();
+            for _ in 0..clients {
+                let config = AsyncConnectionConfig::new().set_response_timeout(None);
+                let connection = server.get_multiplexed_async_connection_with_config(&config).await?;
+                all.extend((0..lanes).map(|_| Box::new(connection.clone()) as Box<dyn Lane>));
+            }
+            Ok(all)
+        })
+    }
+}
+
+impl Lane for MultiplexedConnection {
+    fn put(&mut self, blob: u64, payload: &'static [u8]) -> Doing<'_, ()> {
+        Box::pin(async move { Ok(cmd("SET").arg(&key(blob)).arg(payload).query_async(self).await?) })
+    }
+
+    fn get(&mut self, blob: u64, _size: usize) -> Doing<'_, usize> {
+        Box::pin(async move {
+            let bytes: Vec<u8> = cmd("GET").arg(&key(blob)).query_async(self).await?;
+            Ok(bytes.len())
+        })
+    }
+
+    fn write(&mut self, blob: u64, offset: u64, payload: &'static [u8]) -> Doing<'_, ()> {
+        Box::pin(async move {
+            Ok(cmd("SETRANGE").arg(&key(blob)).arg(offset).arg(payload).exec_async(self).await?)
+        })
+    }
+
+    fn read(&mut self, blob: u64, offset: u64, size: usize) -> Doing<'_, usize> {
+        Box::pin(async move {
+            let last = offset + size as u64 - 1;
+            let bytes: Vec<u8> =
+                cmd("GETRANGE").arg(&key(blob)).arg(offset).arg(last).query_async(self).await?;
+            Ok(bytes.len())
+        })
+    }
+
+    fn append(&mut self, blob: u64, payload: &'static [u8]) -> Doing<'_, ()> {
+        Box::pin(async move {
+            // The answer is the new size, so the offset is known.
+            let _size: u64 = cmd("APPEND").arg(&key(blob)).arg(payload).query_async(self).await?;
+            Ok(())
+        })
+    }
+
+    fn open(&mut self, blob: u64) -> Doing<'_, ()> {
+        Box::pin(async move { Ok(cmd("SETNX").arg(&key(blob)).arg(0).exec_async(self).await?) })
+    }
+
+    fn add(&mut self, blob: u64) -> Doing<'_, ()> {
+        Box::pin(async move { Ok(cmd("INCR").arg(&key(blob)).exec_async(self).await?) })
+    }
+
+    fn transfer(&mut self, from: u64, to: u64) -> Doing<'_, ()> {
+        Box::pin(async move {
+            let mut both = pipe();
+            both.atomic().cmd("DECR").arg(&key(from)).cmd("INCR").arg(&key(to));
+            Ok(both.exec_async(self).await?)
+        })
+    }
+
+    fn counter(&mut self, blob: u64) -> Doing<'_, Option<i64>> {
+        Box::pin(async move {
+            let value: Option<i64> = cmd("GET").arg(&key(blob)).query_async(self).await?;
+            Ok(Some(value.unwrap_or(0)))
+        })
+    }
+}
+
+fn key(blob: u64) -> [u8; 8] {
+    blob.to_be_bytes()
+}
