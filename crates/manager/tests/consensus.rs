@@ -181,3 +181,61 @@ fn the_same_seed_twice_sends_the_same_messages() {
         assert_ne!(first, chaos(seed + 1_000_000).tasks.digest());
     }
 }
+
+#[test]
+fn a_voter_that_comes_back_deposes_nobody_and_nobody_waits_for_it() {
+    for seed in 30..34 {
+        let mut world = formed(seed);
+        let leader = world.leader_seen_by(1).unwrap();
+        let away = others(leader)[0];
+        let rest: Vec<u32> = (1..=5).filter(|node| *node != away).collect();
+        for round in 0..3 {
+            match round {
+                0 => world.part(&[away]),
+                1 => world.tasks.pause(away, world.tasks.true_time() + 8 * SECOND),
+                _ => world.kill(away),
+            }
+            world.run(8 * SECOND);
+            world.heal();
+            if round == 2 {
+                world.start(away);
+            }
+            for _ in 0..400 {
+                world.run(10 * MS);
+                assert_eq!(world.leader_seen_by(leader), Some(leader), "seed {seed}, round {round}");
+                assert!(rest.iter().all(|node| world.may_serve(*node)), "seed {seed}, round {round}");
+            }
+            world.run(4 * SECOND);
+            assert!(world.may_serve(away), "seed {seed}, round {round}");
+        }
+    }
+}
+
+#[test]
+fn a_leader_that_dies_is_followed_before_the_leases_of_others_run_out() {
+    for seed in 40..48 {
+        let mut world = formed(seed);
+        let leader = world.leader_seen_by(1).unwrap();
+        world.kill(leader);
+        for _ in 0..500 {
+            world.run(10 * MS);
+            let others = (1..=5).filter(|node| *node != leader);
+            let served: Vec<u32> = others.filter(|node| world.may_serve(*node)).collect();
+            assert_eq!(served.len(), 4, "seed {seed}: only {served:?} serve");
+        }
+    }
+}
+
+#[test]
+fn a_leader_that_hears_nobody_steps_aside_though_everybody_hears_it() {
+    for seed in 50..54 {
+        let mut world = formed(seed);
+        let leader = world.leader_seen_by(1).unwrap();
+        (1..=5).filter(|node| *node != leader).for_each(|node| world.cut(node, leader));
+        world.run(8 * SECOND);
+        let rest: Vec<u32> = (1..=5).filter(|node| *node != leader).collect();
+        assert!(rest.iter().all(|node| world.may_serve(*node)), "seed {seed}");
+        let witness = others(leader)[0];
+        assert_ne!(world.leader_seen_by(witness), Some(leader), "seed {seed}");
+    }
+}
