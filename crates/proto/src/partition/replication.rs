@@ -60,6 +60,9 @@ const BATCH_MAX: u64 = 64;
 const EARLY_MAX: usize = 64;
 /// A replica whose log makes no progress for this many microseconds is reported to the cluster manager.
 const SLOW_AFTER: u64 = 1_000_000;
+/// A primary is behind all others for as long before it says so: it is not waited for by one partition alone, and to give the lead up takes
+/// more than to remove a backup.
+const SLOW_ITSELF_AFTER: u64 = 2 * SLOW_AFTER;
 /// As many entries stay in memory for replicas that were away.
 const LOG_KEPT: u64 = 256;
 
@@ -138,6 +141,7 @@ impl Partition {
             .chain(self.configuration.learners.iter().map(|replica| peer(replica, true)))
             .collect();
         self.durable = self.log.start();
+        self.behind_since = None;
         self.role = Role::Primary { marker: self.log.last() + 1, established: false, peers };
         self.log_entry(cx, Entry::Marker);
         self.reconcile(cx);
@@ -474,6 +478,17 @@ impl Partition {
         self.settle(cx);
     }
 
+    /// A primary whose disk is slower than those of all its backups for long gives its role up: everything here waits for it.
+    fn watch_itself(&mut self, cx: &mut Context) {
+        let Role::Primary { peers, .. } = &self.role else { return };
+        let least = peers.values().filter(|peer| peer.is_counted).map(Peer::stored).min();
+        let is_behind = least.is_some_and(|least| least > self.stored);
+        self.behind_since = is_behind.then(|| self.behind_since.unwrap_or(cx.now));
+        if self.behind_since.is_some_and(|since| cx.now.since(since) >= SLOW_ITSELF_AFTER) {
+            cx.push(Effect::ReplicaSlow(self.id, self.configuration.epoch, self.me));
+        }
+    }
+
     pub(super) fn tick_replication(&mut self, cx: &mut Context) {
         let Role::Primary { established, peers, .. } = &self.role else { return };
         let (established, epoch, last) = (*established, self.configuration.epoch, self.log.last());
@@ -484,6 +499,7 @@ impl Partition {
             .map(|(node, _)| *node)
             .collect();
         let unmatched = peers.values().any(|peer| peer.stored.is_none() && late(peer));
+        self.watch_itself(cx);
         let durable = self.durable;
         let Role::Primary { peers, .. } = &mut self.role else { return };
         for peer in peers.values_mut() {
