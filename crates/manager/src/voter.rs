@@ -439,6 +439,10 @@ impl<S: Surroundings, J: Journal<S>> Voter<S, J> {
                 self.begin().await;
                 continue;
             }
+            // Whom it does not hear it would evict, and the others would log that though it is the one who is cut off.
+            if self.is_alone() {
+                continue;
+            }
             for command in self.due() {
                 let premise = Premise { term: Some(term), awaited: None };
                 // What is not logged is found again, and nothing after it comes before it.
@@ -480,7 +484,7 @@ impl<S: Surroundings, J: Journal<S>> Voter<S, J> {
         let metrics = metrics.borrow();
         let is_one_of_many = metrics.membership_config.voter_ids().nth(1).is_some();
         let heeded = metrics.millis_since_quorum_ack.map_or(0, |millis| 1_000 * millis);
-        is_one_of_many && metrics.state == ServerState::Leader && heeded > 3 * self.election
+        is_one_of_many && metrics.state == ServerState::Leader && 2 * heeded > 3 * self.election
     }
 
     /// Whether it steps aside.
