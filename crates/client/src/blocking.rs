@@ -10,7 +10,7 @@ use tyr_embed::{
     Operand, Outcome, Result, Slot, Stat, Stats, Transform,
 };
 
-use crate::KeyspaceSummary;
+use crate::{KeyspaceSummary, Reads};
 
 /// See [`crate::OpenOptions`].
 #[derive(Clone)]
@@ -58,6 +58,16 @@ impl OpenOptions {
         OpenOptions(self.0.io(mode))
     }
 
+    /// See [`crate::OpenOptions::without_files`].
+    pub fn without_files(self) -> Self {
+        OpenOptions(self.0.without_files())
+    }
+
+    /// See [`crate::OpenOptions::zone`].
+    pub fn zone(self, zone: &str) -> Self {
+        OpenOptions(self.0.zone(zone))
+    }
+
     /// See [`crate::OpenOptions::rebuild_index`].
     pub fn rebuild_index(self) -> Self {
         OpenOptions(self.0.rebuild_index())
@@ -87,6 +97,16 @@ impl Store {
     /// See [`crate::Store::is_cluster`].
     pub fn is_cluster(&self) -> bool {
         self.0.is_cluster()
+    }
+
+    /// See [`crate::Store::within`].
+    pub fn within(&self, deadline: Duration) -> Store {
+        Store(self.0.within(deadline))
+    }
+
+    /// See [`crate::Store::reads`].
+    pub fn reads(&self) -> Reads {
+        self.0.reads()
     }
 
     /// See [`crate::Store::create_keyspace`].
@@ -168,6 +188,11 @@ impl Store {
 pub struct Keyspace(crate::Keyspace);
 
 impl Keyspace {
+    /// See [`crate::Keyspace::within`].
+    pub fn within(&self, deadline: Duration) -> Keyspace {
+        Keyspace(self.0.within(deadline))
+    }
+
     /// See [`crate::Keyspace::name`].
     pub fn name(&self) -> &str {
         self.0.name()

@@ -30,13 +30,13 @@ use tyr_embed::{KeyspaceSettings, Result};
 use tyr_net::{Address, Tls};
 use tyr_proto::{
     RingVersion,
-    cluster::{self, Answer, Command},
+    cluster::{self, Answer, Command, Zone},
 };
 use tyr_types::{Error, KeyspaceId, KeyspaceName};
 
 use crate::{
     driver::{
-        Beginning, Driver,
+        Beginning, Counts, Driver,
         call::{Answered, Call, Handle, Reply},
         catalog::Catalog,
     },
@@ -49,7 +49,8 @@ pub use keyspace::{Entry, Keyspace};
 pub struct Core {
     calls: mpsc::UnboundedSender<Call>,
     pub(crate) catalog: Arc<Catalog>,
-    handles: AtomicU64,
+    pub(crate) counts: Arc<Counts>,
+    handles: Arc<AtomicU64>,
     patience: Duration,
 }
 
@@ -59,7 +60,36 @@ pub struct Cluster {
     pub(crate) core: Arc<Core>,
 }
 
+/// How a cluster is reached.
+#[derive(Debug)]
+pub struct Reaching {
+    /// Addresses of some of its nodes.
+    pub addresses: Vec<Address>,
+    /// How connections are encrypted, if they are.
+    pub tls: Option<Tls>,
+    /// The client's zone, if it is in one.
+    pub zone: Option<Zone>,
+    /// Whether files of nodes on this host are read here.
+    pub reads_files: bool,
+}
+
 impl Core {
+    /// The same with another patience.
+    fn within(&self, patience: Duration) -> Arc<Core> {
+        Arc::new(Core {
+            calls: self.calls.clone(),
+            catalog: self.catalog.clone(),
+            counts: self.counts.clone(),
+            handles: self.handles.clone(),
+            patience,
+        })
+    }
+
+    /// Whether two are of one client.
+    pub fn is(&self, other: &Core) -> bool {
+        Arc::ptr_eq(&self.handles, &other.handles)
+    }
+
     /// Names something new.
     pub fn handle(&self) -> Handle {
         Handle(self.handles.fetch_add(1, Ordering::Relaxed))
@@ -110,19 +140,18 @@ const PATIENCE_MAX: Duration = Duration::from_secs(1 << 30);
 
 impl Cluster {
     /// Connects to a cluster by any of its addresses. Fails if none answers within the time.
-    pub async fn connect(
-        addresses: Vec<Address>,
-        tls: Option<Tls>,
-        connect_max: Duration,
-        patience: Duration,
-    ) -> Result<Cluster> {
+    pub async fn connect(reaching: Reaching, connect_max: Duration, patience: Duration) -> Result<Cluster> {
+        let Reaching { addresses, tls, zone, reads_files } = reaching;
+        let counts = Arc::new(Counts::default());
         let (calls, heard) = mpsc::unbounded_channel();
         let catalog = Arc::new(Catalog::default());
         let beginning = Beginning {
             seeds: addresses,
             tls,
+            zone,
+            reads_files,
+            counts: counts.clone(),
             session: random(),
-            patience,
             catalog: catalog.clone(),
             calls: heard,
         };
@@ -130,11 +159,16 @@ impl Cluster {
             .name("tyr-client".into())
             .spawn(move || drive(beginning))
             .map_err(|error| Error::unavailable(format!("cannot start a thread: {error}")))?;
-        let core = Core { calls, catalog, handles: AtomicU64::new(1), patience };
+        let core = Core { calls, catalog, counts, handles: Arc::new(AtomicU64::new(1)), patience };
         let until = Instant::now() + connect_max.min(PATIENCE_MAX);
         let connected = core.ask(|reply| Call::Refresh { until, reply });
         connected.await.map_err(|error| error.context("the cluster cannot be reached"))?;
         Ok(Cluster { core: Arc::new(core) })
+    }
+
+    /// See [`crate::Store::within`].
+    pub fn within(&self, patience: Duration) -> Cluster {
+        Cluster { core: self.core.within(patience) }
     }
 
     /// Creates a keyspace.
@@ -223,11 +257,15 @@ impl Cluster {
 
 /// The thread of a client.
 fn drive(beginning: Beginning) {
-    let runtime = runtime::Builder::new_current_thread().enable_io().enable_time().build();
+    let mut runtime = runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_io().enable_time().max_blocking_threads(SLOW_READS_MAX).build();
     // Without one, whoever asks anything is told that the store is closed.
     let Ok(runtime) = runtime else { return };
     runtime.block_on(async { Driver::new(beginning).run().await });
 }
+
+/// As many files that are not in memory are read at once.
+const SLOW_READS_MAX: usize = 16;
 
 /// A random number that is not 0, from the seed that the standard library draws for its maps.
 pub fn random() -> u64 {

@@ -14,8 +14,10 @@ pub mod call;
 pub mod catalog;
 #[cfg(test)]
 mod fixture;
+mod hatches;
 mod links;
 mod manager;
+mod nearness;
 mod seats;
 
 use std::{
@@ -28,12 +30,12 @@ use tokio::{
     sync::mpsc::{UnboundedReceiver, unbounded_channel},
     time::{Instant, sleep_until},
 };
-use tyr_net::{Address, Settings, Tls};
+use tyr_net::{Address, HatchOwner, Patience, Settings, Tls};
 use tyr_proto::{
-    BlobName, Client, ClientOutput, Event, NodeId, ReadAnswer, ReadId, RingVersion, Run, SessionId, Snapshot,
-    Time, Transaction,
-    cluster::{Difference, Fact, MemberState, Response},
-    message::{HeadStat, Message, RequestId},
+    BlobName, Client, ClientOutput, Event, NodeId, ReadAnswer, ReadId, RingVersion, Run, SPOT_MIN, SessionId,
+    Snapshot, Time, Transaction,
+    cluster::{self, Difference, Fact, MemberState, Request, Response, Zone},
+    message::{Answer, Envelope, HeadStat, Message, RequestId},
 };
 use tyr_types::{Error, Result};
 
@@ -41,18 +43,29 @@ use crate::words;
 use applies::{Applies, Apply};
 use call::{Call, Found, Handle, Reply};
 use catalog::Catalog;
+pub use hatches::Counts;
+use hatches::{Found as InFiles, Hatches, Located};
 use links::{Heard, Links, Origin, What};
 use manager::Manager;
+use nearness::Nearness;
 use seats::{Seat, Wants};
 
 /// The task.
 pub struct Driver {
     client: Client,
     began: Instant,
-    patience: Duration,
     catalog: Arc<Catalog>,
     links: Links,
     manager: Manager,
+    nearness: Nearness,
+    hatches: Hatches,
+    /// What has happened at hatches.
+    shown: UnboundedReceiver<hatches::Heard>,
+    /// Whether files of nodes on this host are read here.
+    reads_files: bool,
+    /// Requests for which a node is to send bytes, wherever they are.
+    plain: BTreeSet<RequestId>,
+    counts: Arc<Counts>,
     /// The addresses that the caller named.
     seeds: Vec<Address>,
     /// The addresses of members.
@@ -82,10 +95,14 @@ pub struct Beginning {
     pub seeds: Vec<Address>,
     /// How connections are encrypted, if they are.
     pub tls: Option<Tls>,
+    /// The client's zone, if it is in one.
+    pub zone: Option<Zone>,
+    /// Whether files of nodes on this host are read here.
+    pub reads_files: bool,
+    /// How reads are answered.
+    pub counts: Arc<Counts>,
     /// The client's session: a random number that is not 0.
     pub session: u64,
-    /// How long a call waits that nobody said it of.
-    pub patience: Duration,
     /// What all handles know of keyspaces.
     pub catalog: Arc<Catalog>,
     /// What the handles ask.
@@ -154,8 +171,9 @@ const CLOSE_MAX: Duration = Duration::from_secs(5);
 impl Driver {
     /// A driver that has dialed the addresses, in the runtime that this is called in.
     pub fn new(beginning: Beginning) -> Self {
-        let Beginning { seeds, tls, session, patience, catalog, calls } = beginning;
+        let Beginning { seeds, tls, zone, reads_files, counts, session, catalog, calls } = beginning;
         let (teller, heard) = unbounded_channel();
+        let (hatches, shown) = Hatches::new();
         let mut links =
             Links::new(session, crate::cluster::random(), Settings { tls, ..Settings::default() }, teller);
         let first = usize::try_from(session % 1024).unwrap_or(0);
@@ -167,10 +185,15 @@ impl Driver {
         Driver {
             client: Client::new(SessionId(session), catalog.placed()),
             began: now,
-            patience,
             catalog,
             links,
             manager,
+            nearness: Nearness::new(zone),
+            hatches,
+            shown,
+            reads_files,
+            plain: BTreeSet::new(),
+            counts,
             seeds,
             members: BTreeMap::new(),
             whole: RingVersion(0),
@@ -200,6 +223,7 @@ impl Driver {
                     None => self.close(None),
                 },
                 Some(heard) = self.heard.recv() => self.hear(heard),
+                Some(heard) = self.shown.recv() => self.hear_hatch(heard),
                 () = sleep_until(self.next_tick) => self.tick(),
             }
             for _ in 0..BATCH {
@@ -398,10 +422,10 @@ impl Driver {
     }
 
     fn settle_seat(&mut self, of: Handle) {
-        let (now, patience) = (self.now(), self.patience);
+        let now = self.now();
         let Some(seat) = self.seats.get_mut(&of) else { return };
         let links = &self.links;
-        seat.settle(&mut self.client, now, patience, || links.troubles());
+        seat.settle(&mut self.client, now, || links.troubles());
         if seat.is_over() {
             self.seats.remove(&of);
         }
@@ -475,16 +499,39 @@ impl Driver {
         }
         let now = self.now();
         match (heard.what, heard.origin) {
+            (What::Answer(Answer::Located { request, version, stretches, whole }), Origin::Node(node)) => {
+                self.nearness.hears(now, node, request);
+                self.show_rank(now, node);
+                if self.client.waits_for(request) {
+                    let located = self.hatches.locate(now, node, (request, version, whole), stretches);
+                    self.read_located(now, node, request, located);
+                }
+            }
             (What::Answer(answer), Origin::Node(node)) => {
+                if let Answer::Bytes { request, bytes, .. } = &answer {
+                    self.plain.remove(request);
+                    self.counts.read_network(bytes.len());
+                }
+                if let Some(request) = request_of(&answer) {
+                    self.nearness.hears(now, node, request);
+                    self.show_rank(now, node);
+                }
                 self.client.handle_answer(now, node, answer);
                 self.flush(None);
+            }
+            (What::Response(_, Response::Hatch(address)), Origin::Node(node)) => {
+                self.go_to_hatch(node, address)
             }
             (What::Response(number, response), _) => {
                 if let Some(Response::Ring(difference)) = self.manager.hear(now, number, response) {
                     self.learn(difference);
                 }
             }
-            (What::Opened(_) | What::Closed(_), _) => {
+            (What::Opened(_) | What::Closed(_), origin) => {
+                if let Origin::Node(node) = origin {
+                    self.note_reach(now, node);
+                    self.seek_hatches(now);
+                }
                 if !self.is_in_touch() {
                     self.manager.want_ring();
                 }
@@ -498,6 +545,100 @@ impl Driver {
     /// Whether it has learned everything once, and can reach a member.
     fn is_in_touch(&self) -> bool {
         self.whole > RingVersion(0) && self.links.reaches_a_member()
+    }
+
+    /// Asks nodes whose hatch is not open where it is: it may be about to be.
+    fn seek_hatches(&mut self, now: Time) {
+        for node in self.hatches.take_due(now).into_iter().filter(|_| self.reads_files) {
+            if self.links.reaches(node) {
+                self.links.ask(Origin::Node(node), HATCH_QUESTION, &Request::Hatch);
+            }
+        }
+    }
+
+    /// A node says where it hands its files to readers: on this host, if it is there and it is the node's.
+    fn go_to_hatch(&mut self, node: NodeId, address: Option<cluster::Address>) {
+        let Some(Ok(Address::Unix(path))) = address.map(|address| address.as_str().parse()) else { return };
+        if let Some(cluster) = self.links.cluster().filter(|_| self.reads_files) {
+            self.hatches.go_to(path, HatchOwner { cluster, node: node.0 });
+        }
+    }
+
+    /// Something has happened at the hatch of a node.
+    fn hear_hatch(&mut self, mut heard: hatches::Heard) {
+        let (now, node) = (self.now(), heard.node);
+        if !self.hatches.note(now, &mut heard) {
+            if let hatches::What::Read(located, _) = heard.what {
+                self.fall_back(now, located.request, false);
+            }
+            return;
+        }
+        match heard.what {
+            hatches::What::Opened | hatches::What::Closed => {
+                let is_here = matches!(self.members.get(&node), Some(Address::Unix(_)));
+                self.nearness.set_here(node, is_here || self.hatches.is_open(node));
+                self.show_rank(now, node);
+            }
+            hatches::What::File(..) => {}
+            hatches::What::Read(located, found) => self.take_found(now, node, located, found),
+        }
+        self.handle_events();
+    }
+
+    /// Reads what lies in files of a node.
+    fn read_located(&mut self, now: Time, node: NodeId, request: RequestId, located: Option<Located>) {
+        match located {
+            Some(located) => {
+                let found = located.read(Patience::None);
+                self.take_found(now, node, located, found);
+            }
+            None => self.fall_back(now, request, false),
+        }
+    }
+
+    fn take_found(&mut self, now: Time, node: NodeId, located: Located, found: InFiles) {
+        let Located { request, version, whole, .. } = located;
+        match found {
+            InFiles::Bytes(bytes) => {
+                self.counts.read_files(bytes.len());
+                self.client.handle_answer(now, node, Answer::Bytes { request, version, bytes, whole });
+                self.flush(None);
+            }
+            InFiles::Slow => self.hatches.read_slowly(node, located),
+            InFiles::Unreadable => self.fall_back(now, request, false),
+            InFiles::Damaged => self.fall_back(now, request, true),
+        }
+    }
+
+    /// Has a node send what could not be read here.
+    fn fall_back(&mut self, now: Time, request: RequestId, is_damaged: bool) {
+        if self.client.waits_for(request) {
+            self.counts.fall_back(is_damaged);
+            self.plain.insert(request);
+            self.client.ask_again(now, request);
+            self.flush(None);
+        }
+    }
+
+    /// A connection to a node has opened or closed: what it was to read others can read.
+    fn note_reach(&mut self, now: Time, node: NodeId) {
+        let is_open = self.links.reaches(node);
+        self.nearness.set_open(node, is_open);
+        self.show_rank(now, node);
+        match is_open {
+            true => self.hatches.seek(now, node),
+            false => {
+                self.client.handle_unreachable(now, node);
+                self.flush(None);
+            }
+        }
+    }
+
+    /// Tells the protocol's client how far away a node is.
+    fn show_rank(&mut self, now: Time, node: NodeId) {
+        if let Some(rank) = self.nearness.rank(now, node) {
+            self.client.set_rank(node, rank);
+        }
     }
 
     /// Keeps connections to the addresses that the caller named as long as no member can be reached at its own: all may have moved.
@@ -526,10 +667,15 @@ impl Driver {
                 }
                 Fact::Member(node, member) if member.state == MemberState::Left => {
                     self.members.remove(&node);
+                    self.nearness.remove_member(node);
+                    self.hatches.leave(node);
                 }
                 Fact::Member(node, member) => {
                     // Whatever it is: that text parses as an address is the type's promise.
                     let Ok(address) = member.address.as_str().parse();
+                    self.nearness.set_member(node, member.zone);
+                    let is_here = matches!(address, Address::Unix(_)) || self.hatches.is_open(node);
+                    self.nearness.set_here(node, is_here);
                     self.members.insert(node, address);
                 }
                 Fact::Partition(id, configuration, _) => self.client.handle_configuration(id, configuration),
@@ -563,7 +709,7 @@ impl Driver {
     }
 
     fn handle_event(&mut self, mut event: Event) {
-        let (now, patience) = (self.now(), self.patience);
+        let now = self.now();
         let catalog = &self.catalog;
         let exists = |blob: &BlobName| catalog.exists(blob.keyspace);
         match &event {
@@ -571,7 +717,7 @@ impl Driver {
                 return;
             }
             Event::Unknown(id) => {
-                let unknown = words::unknown(patience, &self.links.troubles());
+                let unknown = words::unknown(&self.links.troubles());
                 if self.applies.lose(&mut self.client, now, *id, unknown, false) {
                     return;
                 }
@@ -582,7 +728,8 @@ impl Driver {
                 return;
             }
             Event::Looked(request, ..) | Event::Bytes(request, ..) | Event::Expired(request) => {
-                return self.handle_read(*request, &event);
+                let request = *request;
+                return self.handle_read(request, &mut event);
             }
             Event::Frozen(request, _) if self.freezes.contains_key(request) => return self.freeze(event),
             Event::Frozen(..) => {
@@ -609,7 +756,8 @@ impl Driver {
         }
         let client = &mut self.client;
         let mut seats = self.seats.iter_mut();
-        let told = seats.find_map(|(of, seat)| seat.transaction.handle(client, now, &event).then_some(*of));
+        let told =
+            seats.find_map(|(of, seat)| seat.transaction.handle(client, now, &mut event).then_some(*of));
         if let Some(of) = told {
             self.flush(Some(Owner::Seat(of)));
             self.settle_seat(of);
@@ -618,7 +766,7 @@ impl Driver {
         }
     }
 
-    fn handle_read(&mut self, request: RequestId, event: &Event) {
+    fn handle_read(&mut self, request: RequestId, event: &mut Event) {
         let now = self.now();
         match self.owners.remove(&request) {
             Some(Owner::Seat(of)) => {
@@ -638,7 +786,7 @@ impl Driver {
     }
 
     /// Something that was asked for when nobody knew yet whom to ask.
-    fn handle_unowned(&mut self, event: &Event) {
+    fn handle_unowned(&mut self, event: &mut Event) {
         let now = self.now();
         let client = &mut self.client;
         let mut seats = self.seats.iter_mut();
@@ -678,12 +826,20 @@ impl Driver {
         // One time for all: what the protocol's client was not told to be late is not.
         let at = Instant::now();
         let now = self.time(at);
+        self.nearness.tidy(now);
+        for (node, rank) in self.nearness.ranks(now) {
+            self.client.set_rank(node, rank);
+        }
         self.client.handle_tick(now);
         self.flush(None);
         self.handle_events();
         self.applies.go_on(&mut self.client, now);
         if self.next_check <= at {
             self.next_check = at + CHECK_EVERY;
+            self.hatches.tidy(now);
+            self.seek_hatches(now);
+            let client = &self.client;
+            self.plain.retain(|request| client.waits_for(*request));
             self.give_up(at);
         }
     }
@@ -691,15 +847,15 @@ impl Driver {
     /// Answers all that have waited too long, and forgets what nobody waits for.
     fn give_up(&mut self, at: Instant) {
         let now = self.time(at);
-        let (links, patience) = (&self.links, self.patience);
+        let links = &self.links;
         let troubles = || links.troubles();
-        let late = || words::no_answer(patience, &links.troubles());
+        let late = || words::no_answer(&links.troubles());
         for seat in self.seats.values_mut() {
-            seat.give_up(&mut self.client, now, at, patience, troubles);
+            seat.give_up(&mut self.client, now, at, troubles);
         }
         self.seats.retain(|_, seat| !seat.is_over());
-        self.applies.give_up(at, patience, troubles);
-        self.manager.give_up(at, patience, troubles);
+        self.applies.give_up(at, troubles);
+        self.manager.give_up(at, troubles);
         let is_late = |names: &Names| names.until <= at || names.reply.is_closed();
         for (request, names) in self.names.extract_if(.., |_, names| is_late(names)) {
             self.client.forget(request);
@@ -755,19 +911,63 @@ impl Driver {
 
     /// Sends what the protocol's client wants sent. What it asks nodes then is asked for the owner.
     fn flush(&mut self, owner: Option<Owner>) {
+        let now = self.now();
         while let Some(output) = self.client.poll_output() {
             match output {
                 ClientOutput::Send(node, envelope) => {
-                    if let (Some(owner), Message::Look { request, .. } | Message::Read { request, .. }) =
-                        (owner, &envelope.message)
+                    let envelope = self.in_form(node, envelope);
+                    if let (
+                        Some(owner),
+                        Message::Look { request, .. }
+                        | Message::Read { request, .. }
+                        | Message::Locate { request, .. },
+                    ) = (owner, &envelope.message)
                     {
                         self.owners.entry(*request).or_insert(owner);
+                    }
+                    if let Message::Look { request, .. }
+                    | Message::Read { request, .. }
+                    | Message::Locate { request, .. }
+                    | Message::Scan { request, .. } = &envelope.message
+                    {
+                        self.nearness.asks(now, node, *request);
+                        self.show_rank(now, node);
                     }
                     self.links.tell(node, &envelope);
                 }
                 ClientOutput::FetchRing(_) => self.manager.want_ring(),
             }
         }
+    }
+}
+
+impl Driver {
+    /// A message as it is sent: a node whose files can be read here is asked where bytes are.
+    fn in_form(&self, node: NodeId, envelope: Envelope) -> Envelope {
+        let Envelope { partition, message } = envelope;
+        let message = match message {
+            Message::Read { request, chunk, range, at }
+                if range.end - range.start >= SPOT_MIN as u64
+                    && self.hatches.is_open(node)
+                    && !self.plain.contains(&request) =>
+            {
+                Message::Locate { request, chunk, range, at }
+            }
+            message => message,
+        };
+        Envelope { partition, message }
+    }
+}
+
+/// Which reader's request something answers.
+fn request_of(answer: &Answer) -> Option<RequestId> {
+    match answer {
+        Answer::Looked { request, .. }
+        | Answer::Bytes { request, .. }
+        | Answer::Stats { request, .. }
+        | Answer::Expired { request }
+        | Answer::Names { request, .. } => Some(*request),
+        _ => None,
     }
 }
 
@@ -790,5 +990,7 @@ fn expired() -> Error {
     )
 }
 
+/// The number of the question where a node hands its files to readers: no other one gets so far.
+const HATCH_QUESTION: u64 = u64::MAX;
 /// As much is taken from the channels before what it came to is sent.
 const BATCH: usize = 64;

@@ -1,6 +1,6 @@
 //! Keyspaces and the operations on their blobs outside transactions, whichever store they are in.
 
-use std::ops::RangeBounds;
+use std::{ops::RangeBounds, time::Duration};
 
 use tyr_embed::{Blob, Entry, Error, ErrorKind, KeyspaceSettings, Operand, Result, Stat, Transform};
 
@@ -34,6 +34,16 @@ impl Keyspace {
             Inner::Directory(_) => Err(elsewhere()),
             Inner::Cluster(keyspace) => Ok(keyspace),
         }
+    }
+
+    /// The same keyspace, whose calls by this handle wait so long for a cluster instead of what
+    /// [`OpenOptions::deadline`](crate::OpenOptions::deadline) says. A directory is not waited for.
+    pub fn within(&self, deadline: Duration) -> Keyspace {
+        let inner = match &self.inner {
+            Inner::Directory(keyspace) => Inner::Directory(keyspace.clone()),
+            Inner::Cluster(keyspace) => Inner::Cluster(keyspace.within(deadline)),
+        };
+        Keyspace { inner }
     }
 
     /// Its name.

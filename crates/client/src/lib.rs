@@ -62,7 +62,7 @@ pub use address::is_cluster;
 pub use keyspace::Keyspace;
 pub use options::OpenOptions;
 pub use snapshot::Snapshot;
-pub use store::{KeyspaceSummary, Store};
+pub use store::{KeyspaceSummary, Reads, Store};
 pub use transaction::{Pending, Transaction};
 pub use tyr_embed::{
     Attributes, Blob, BlobId, Check, CheckReport, Committed, CompactReport, Conflict, Create, Durability,

@@ -4,10 +4,11 @@ use std::{path::Path, time::Duration};
 
 use tyr_embed::{Create, Error, IoMode, Result};
 use tyr_net::{Address, Tls};
+use tyr_proto::cluster::Zone;
 
 use crate::{
     address::Place,
-    cluster::Cluster,
+    cluster::{Cluster, Reaching},
     store::{Inner, Store},
 };
 
@@ -20,6 +21,8 @@ pub struct OpenOptions {
     deadline: Duration,
     connect_max: Duration,
     tls: Option<Tls>,
+    zone: Option<String>,
+    reads_files: bool,
 }
 
 impl OpenOptions {
@@ -30,6 +33,8 @@ impl OpenOptions {
             deadline: Duration::from_secs(30),
             connect_max: Duration::from_secs(5),
             tls: None,
+            zone: None,
+            reads_files: true,
         }
     }
 
@@ -43,6 +48,18 @@ impl OpenOptions {
     /// How long opening a cluster waits for any of its nodes. 5 seconds by default.
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_max = timeout;
+        self
+    }
+
+    /// The zone that this client is in: of replicas that are not on this host it reads from those in its zone first.
+    pub fn zone(mut self, zone: &str) -> Self {
+        self.zone = Some(zone.to_owned());
+        self
+    }
+
+    /// Has nodes on this host send what could be read from their files.
+    pub fn without_files(mut self) -> Self {
+        self.reads_files = false;
         self
     }
 
@@ -134,6 +151,8 @@ impl OpenOptions {
                 "a cluster is not created by opening it; start its nodes, then open it",
             ));
         }
-        Cluster::connect(addresses, tls, self.connect_max, self.deadline).await.map(Inner::Cluster)
+        let zone = self.zone.as_deref().map(Zone::new).transpose()?;
+        let reaching = Reaching { addresses, tls, zone, reads_files: self.reads_files };
+        Cluster::connect(reaching, self.connect_max, self.deadline).await.map(Inner::Cluster)
     }
 }

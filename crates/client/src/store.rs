@@ -1,6 +1,6 @@
 //! An open store, whichever it is.
 
-use std::path::Path;
+use std::{path::Path, time::Duration};
 
 use tyr_embed::{CheckReport, CompactReport, KeyspaceId, KeyspaceSettings, Result, Stats};
 
@@ -43,6 +43,24 @@ pub struct KeyspaceSummary {
     pub bytes: Option<u64>,
 }
 
+/// How reads of a cluster were answered, counted since it was opened: one for each part of a chunk that was asked for. None for a
+/// directory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reads {
+    /// From files of nodes on this host.
+    pub from_files: u64,
+    /// Bytes of these.
+    pub bytes_from_files: u64,
+    /// By nodes over the network.
+    pub from_network: u64,
+    /// Bytes of these.
+    pub bytes_from_network: u64,
+    /// Those that were to be read from files and then were over the network.
+    pub fell_back: u64,
+    /// Of these, those for which a file was damaged.
+    pub damaged: u64,
+}
+
 impl Store {
     /// Options for opening a store.
     pub fn options() -> OpenOptions {
@@ -57,6 +75,24 @@ impl Store {
     /// Whether it is a cluster.
     pub fn is_cluster(&self) -> bool {
         matches!(self.inner, Inner::Cluster(_))
+    }
+
+    /// The same store, whose calls by this handle, and those of what it opens and begins, wait so long for a cluster instead of what
+    /// [`OpenOptions::deadline`] says: for all calls of one transaction `store.within(deadline).begin()`. A directory is not waited for.
+    pub fn within(&self, deadline: Duration) -> Store {
+        let inner = match &self.inner {
+            Inner::Directory(store) => Inner::Directory(store.clone()),
+            Inner::Cluster(cluster) => Inner::Cluster(cluster.within(deadline)),
+        };
+        Store { inner }
+    }
+
+    /// How reads were answered so far.
+    pub fn reads(&self) -> Reads {
+        match &self.inner {
+            Inner::Directory(_) => Reads::default(),
+            Inner::Cluster(cluster) => cluster.core.counts.reads(),
+        }
     }
 
     /// Creates a keyspace. Fails with [`crate::ErrorKind::Exists`] if the name is taken and with

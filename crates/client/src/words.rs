@@ -1,7 +1,5 @@
 //! What callers are told.
 
-use std::time::Duration;
-
 use tyr_proto::{Refusal, cluster};
 use tyr_types::{Error, Key};
 
@@ -13,35 +11,32 @@ pub fn closed() -> Error {
 
 /// Nothing was heard in time of something that changes nothing.
 #[cold]
-pub fn no_answer(patience: Duration, troubles: &str) -> Error {
-    Error::unavailable(format!("no answer came within {}{troubles}; try again later", seconds(patience)))
+pub fn no_answer(troubles: &str) -> Error {
+    Error::unavailable(format!("no answer came in time{troubles}; try again later"))
 }
 
 /// Nothing was heard in time of something that had not begun.
 #[cold]
-pub fn not_begun(patience: Duration, troubles: &str) -> Error {
+pub fn not_begun(troubles: &str) -> Error {
     Error::unavailable(format!(
-        "nothing of it happened, and nothing will: it could not begin within {}{troubles}; try again later",
-        seconds(patience)
+        "nothing of it happened, and nothing will: it could not begin in time{troubles}; try again later",
     ))
 }
 
 /// It is not known how a transaction ended.
 #[cold]
-pub fn unknown(patience: Duration, troubles: &str) -> Error {
+pub fn unknown(troubles: &str) -> Error {
     Error::unavailable(format!(
-        "no answer came within {}{troubles}: it is not known whether this happened, but it happens once at most, as a whole, and is \
+        "no answer came in time{troubles}: it is not known whether this happened, but it happens once at most, as a whole, and is \
          still being found out; ask the transaction's Pending for its outcome, or read what it wrote before doing it again",
-        seconds(patience)
     ))
 }
 
 /// It is not known whether the cluster manager did what was asked.
 #[cold]
-pub fn unknown_command(patience: Duration, troubles: &str) -> Error {
+pub fn unknown_command(troubles: &str) -> Error {
     Error::unavailable(format!(
-        "the cluster manager did not answer within {}{troubles}: it is not known whether this happened; look, then try again",
-        seconds(patience)
+        "the cluster manager did not answer in time{troubles}: it is not known whether this happened; look, then try again",
     ))
 }
 
@@ -125,11 +120,4 @@ pub fn dropped(name: &str) -> Error {
 #[cold]
 pub fn not_in_a_cluster(what: &str) -> Error {
     Error::invalid(format!("{what}: a cluster cannot do that yet; it works on stores in a directory"))
-}
-
-fn seconds(patience: Duration) -> String {
-    match patience.as_secs() {
-        0 => format!("{} ms", patience.as_millis()),
-        seconds => format!("{seconds} s"),
-    }
 }

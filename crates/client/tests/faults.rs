@@ -61,6 +61,40 @@ fn reads_that_nobody_answers_end_at_their_deadline() {
 }
 
 #[test]
+fn a_handle_may_have_a_deadline_of_its_own() {
+    let kit = Kit::start(1);
+    let (store, files) = open(&kit, Duration::from_secs(3600));
+    files.put("a", b"x").unwrap();
+    let (store_soon, files_soon) = (store.within(SHORT), files.within(SHORT));
+    assert_eq!(files_soon.read("a", ..).unwrap(), b"x");
+    kit.set_deaf(true);
+    let mut transaction = store_soon.begin();
+    for error in [
+        files_soon.read("a", ..).unwrap_err(),
+        files_soon.append("log", b"y").unwrap_err(),
+        store_soon.snapshot(&[&files]).unwrap_err(),
+        transaction.read(&files, "a", ..).unwrap_err(),
+    ] {
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+        assert!(error.message().contains("no answer came"), "{error}");
+    }
+    drop(transaction);
+    let waiting = std::thread::scope(|scope| {
+        let waits = scope.spawn(|| files.read("a", ..));
+        // Those with a short deadline give up one after the other while it waits.
+        for _ in 0..3 {
+            files_soon.read("a", ..).unwrap_err();
+        }
+        assert!(!waits.is_finished());
+        kit.set_deaf(false);
+        waits.join().unwrap()
+    });
+    assert_eq!(waiting.unwrap(), b"x");
+    drop((store, files));
+    assert_eq!(files_soon.read("a", ..).unwrap(), b"x", "the client runs as long as it has a handle");
+}
+
+#[test]
 fn a_commit_that_could_not_begin_never_happens() {
     let kit = Kit::start(1);
     let (store, files) = open(&kit, SHORT);

@@ -23,6 +23,7 @@ mod address;
 mod attempt;
 pub mod channels;
 mod dialer;
+mod hatch;
 mod link;
 mod listener;
 mod run;
@@ -35,6 +36,7 @@ use std::time::Duration;
 
 pub use address::Address;
 pub use dialer::Dialer;
+pub use hatch::{Files, Hatch, HatchFile, HatchOwner, HatchReader, Patience, read_file};
 pub use link::{End, Handler, Link, Receipt, Received};
 pub use listener::Listener;
 pub use tls::{Tls, TlsFiles};

@@ -198,7 +198,7 @@ impl Drop for Entry {
 }
 
 /// Listens at a path. A process that died leaves a socket behind at which nobody listens: that one is in nobody's way.
-fn bind_unix(path: &Path) -> io::Result<UnixListener> {
+pub(crate) fn bind_unix(path: &Path) -> io::Result<UnixListener> {
     let error = match UnixListener::bind(path) {
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => error,
         result => return result,

@@ -37,8 +37,10 @@ const BATCH_SIZE: usize = 256 << 10;
 const TLS_HANDSHAKE: [u8; 2] = [22, 3];
 /// How an alert of TLS begins: its kind, and the first byte of its version.
 const TLS_ALERT: [u8; 2] = [21, 3];
-/// As many bytes are read by one call.
+/// As many bytes are read by one call,
 const READ_SIZE: usize = 64 << 10;
+/// or so many if a large frame is coming.
+const READ_SIZE_MAX: usize = 1 << 20;
 
 impl Running {
     pub(crate) fn new(stream: Stream, connection: Connection, attempt: Attempt, settings: Settings) -> Self {
@@ -137,8 +139,10 @@ impl Running {
 
     /// Reads what is there and gives it to the handler. Returns the end if that is it.
     fn read(&mut self) -> Result<Option<End>, End> {
+        // What is left of a large frame comes at once, without being moved again and again.
+        let size = self.connection.missing().clamp(READ_SIZE, READ_SIZE_MAX);
         let buffer = self.connection.buffer();
-        buffer.reserve(READ_SIZE);
+        buffer.reserve(size);
         match self.stream.read(buffer).map_err(End::Lost)? {
             None => return Ok(None),
             Some(0) => return Err(End::Lost(self.hung_up())),

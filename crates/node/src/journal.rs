@@ -390,6 +390,11 @@ impl Journal {
         &self.store
     }
 
+    /// By which number [file names](tyr_proto::FileName) say that a file is of its store.
+    pub fn number(&self) -> u64 {
+        self.shelf.journal()
+    }
+
     fn check(&self) -> Result<()> {
         self.failure.clone().or_else(|| self.shelf.failure()).map_or(Ok(()), Err)
     }

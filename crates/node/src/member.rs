@@ -148,7 +148,8 @@ impl Member {
             | Response::Ring(_)
             | Response::Elsewhere(_)
             | Response::Replied(_)
-            | Response::Report(_) => {}
+            | Response::Report(_)
+            | Response::Hatch(_) => {}
         }
     }
 

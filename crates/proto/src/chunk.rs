@@ -10,7 +10,7 @@ use core::ops::Range;
 use tyr_types::Number;
 
 use crate::{
-    Outcome, PartitionId, TransactionId,
+    Outcome, PartitionId, Stretch, TransactionId,
     canary::{Canary, planted},
     content::Content,
     entry::{ChunkOperation, ChunkWrite, Link},
@@ -50,11 +50,11 @@ pub struct PendingWrite {
     outcome: Option<Outcome>,
 }
 
-/// What a reader gets of a chunk.
+/// What a reader gets of a chunk: its bytes, with zeros where nothing was written, or where they are.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ChunkBytes {
-    /// The version that was read, its bytes with zeros where nothing was written, and whether all were written.
-    Found(Number, Vec<u8>, bool),
+pub enum ChunkBytes<T = Vec<u8>> {
+    /// The version that was read, what was read of it, and whether all of that was written.
+    Found(Number, T, bool),
     /// The version has been collected.
     Expired,
     /// They cannot be read.
@@ -178,13 +178,26 @@ impl Chunk {
 
     /// The newest version at or below a number. The caller has made sure that nothing pending is at or below it.
     pub fn read_at(&self, number: Number, range: &Range<u64>) -> ChunkBytes {
+        self.read_with(number, |content| content.read(range))
+    }
+
+    /// The same, of what lies in files only where.
+    pub fn locate_at(&self, number: Number, range: &Range<u64>) -> ChunkBytes<Vec<Stretch>> {
+        self.read_with(number, |content| content.locate(range))
+    }
+
+    fn read_with<T>(
+        &self,
+        number: Number,
+        read: impl FnOnce(&Content) -> Result<(T, bool), Lost>,
+    ) -> ChunkBytes<T> {
         if !self.is_kept(number) && !planted(Canary::CollectedIsRead) {
             return ChunkBytes::Expired;
         }
         let version = self.versions.range(..=number).next_back();
         let (version, read) = match version {
-            Some((version, content)) => (*version, content.read(range)),
-            None => (Number::ZERO, Content::default().read(range)),
+            Some((version, content)) => (*version, read(content)),
+            None => (Number::ZERO, read(&Content::default())),
         };
         match read {
             Ok((bytes, whole)) => ChunkBytes::Found(version, bytes, whole),

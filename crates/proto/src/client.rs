@@ -1,8 +1,10 @@
 //! A client as a pure state machine: it finds partitions by its copy of the ring, sends, and sends again until it is answered.
 //!
-//! Transactions keep their id when they are sent again, so that they are applied at most once. Reads are sent to the replicas in turn.
+//! Transactions keep their id when they are sent again, so that they are applied at most once. Reads are sent to the nearest replica, and
+//! to another one if it does not answer.
 
 mod freezing;
+mod nearest;
 mod reads;
 mod run;
 mod snapshot;
@@ -46,6 +48,7 @@ pub struct Client {
     last_request: u64,
     last_sequence: u64,
     requests: BTreeMap<RequestId, Request>,
+    nearest: nearest::Nearest,
     transactions: BTreeMap<u64, Sent>,
     freezes: BTreeMap<RequestId, freezing::Freezing>,
     /// What is held for reads, by the look or the freeze that was asked for.
@@ -66,6 +69,8 @@ struct Request {
     partition: PartitionId,
     message: Message,
     turn: usize,
+    /// Whom it was sent to, the last one last; all anew when nobody is left.
+    asked: Vec<NodeId>,
     sent: Tries,
 }
 
@@ -171,6 +176,7 @@ impl Client {
             last_request: 0,
             last_sequence: 0,
             requests: BTreeMap::new(),
+            nearest: nearest::Nearest::default(),
             transactions: BTreeMap::new(),
             freezes: BTreeMap::new(),
             pins: BTreeMap::new(),
@@ -237,11 +243,36 @@ impl Client {
         !self.ring.is_empty()
     }
 
+    /// How far away a node is for the surroundings: reads go to the replica of the lowest rank that answers. A node has rank 0 until
+    /// something else is said, and those of one rank are asked in turn.
+    pub fn set_rank(&mut self, node: NodeId, rank: u64) {
+        self.nearest.set_rank(node, rank);
+    }
+
+    /// A node cannot be reached: what it was to read is asked of other replicas at once.
+    pub fn handle_unreachable(&mut self, now: Time, node: NodeId) {
+        let at_it = |request: &Request| request.asked.last() == Some(&node);
+        let lost = self.requests.iter().filter(|(_, request)| at_it(request)).map(|(id, _)| *id);
+        for id in lost.collect::<Vec<_>>() {
+            self.ask_another(now, id);
+        }
+    }
+
+    /// Asks again what a node has answered in a way that is of no use: the same node, since what it has to read lies there.
+    pub fn ask_again(&mut self, now: Time, id: RequestId) {
+        let Some(request) = self.requests.get_mut(&id) else { return };
+        request.sent = Tries::first(now);
+        let Some(node) = request.asked.last().copied() else { return };
+        let (partition, message) = (request.partition, request.message.clone());
+        self.send_to(node, partition, message);
+    }
+
     /// The cluster manager says who holds a partition.
     pub fn handle_configuration(&mut self, partition: PartitionId, configuration: Configuration) {
         self.version = self.version.max(configuration.since);
         let known = self.ring.get(&partition).is_some_and(|known| known.epoch >= configuration.epoch);
         if !known {
+            self.nearest.forget(partition);
             self.ring.insert(partition, configuration);
         }
     }
@@ -330,10 +361,10 @@ impl Client {
         let (Some(first), Some(decider)) = (plan.heads.first(), plan.decider()) else { return };
         let (first, id) = (first.partition, plan.id);
         if again {
-            self.send(decider, 0, Message::AskOutcome { id, settle });
+            self.send(decider, Message::AskOutcome { id, settle });
         }
         if self.transactions.get(&sequence).is_some_and(|transaction| transaction.staging.is_done()) {
-            self.send(first, 0, Message::Start(plan));
+            self.send(first, Message::Start(plan));
         } else {
             self.send_stages(sequence, again);
         }
@@ -383,6 +414,11 @@ impl Client {
         self.transactions.get(&id.sequence).map(|sent| &sent.plan)
     }
 
+    /// Whether a request is still to be answered.
+    pub fn waits_for(&self, request: RequestId) -> bool {
+        self.requests.contains_key(&request)
+    }
+
     /// Wants the answer of a read no more.
     pub fn forget(&mut self, request: RequestId) {
         self.requests.remove(&request);
@@ -421,21 +457,45 @@ impl Client {
     ) -> RequestId {
         let id = self.next_request();
         let message = message(id);
-        self.requests
-            .insert(id, Request { partition, message: message.clone(), turn, sent: Tries::first(now) });
-        self.send(partition, turn, message);
+        let request = Request { partition, message, turn, asked: Vec::new(), sent: Tries::first(now) };
+        self.requests.insert(id, request);
+        self.send_request(id);
         id
     }
 
-    /// Sends to one of a partition's replicas: the primary at turn 0.
-    fn send(&mut self, partition: PartitionId, turn: usize, message: Message) {
-        let replicas = self.ring.get(&partition).map(|configuration| &configuration.replicas[..]);
-        match replicas {
-            Some(replicas) if !replicas.is_empty() => {
-                let node = replicas[turn % replicas.len()].node;
-                self.send_to(node, partition, message);
-            }
-            _ => self.fetch_ring(),
+    /// Sends a request to the nearest replica that was not asked; to the nearest of all if there is none.
+    fn send_request(&mut self, id: RequestId) {
+        let Some(request) = self.requests.get_mut(&id) else { return };
+        let partition = request.partition;
+        let replicas = self.ring.get(&partition).map_or(&[][..], |configuration| &configuration.replicas);
+        let nearest = |asked: &[NodeId]| self.nearest.choose(partition, replicas, request.turn, asked);
+        let node = nearest(&request.asked).or_else(|| {
+            let all = nearest(&[]);
+            request.asked.clear();
+            all
+        });
+        let Some(node) = node else { return self.fetch_ring() };
+        request.asked.push(node);
+        let message = request.message.clone();
+        self.send_to(node, partition, message);
+    }
+
+    /// Sends a request to a replica that was not asked, if there is one; else it waits until it is due.
+    fn ask_another(&mut self, now: Time, id: RequestId) {
+        let Some(request) = self.requests.get_mut(&id) else { return };
+        let replicas = self.ring.get(&request.partition).map_or(&[][..], |known| &known.replicas);
+        if replicas.iter().any(|replica| !request.asked.contains(&replica.node)) {
+            request.sent.at = now;
+            self.send_request(id);
+        }
+    }
+
+    /// Sends to the primary of a partition.
+    fn send(&mut self, partition: PartitionId, message: Message) {
+        let primary = self.ring.get(&partition).and_then(|configuration| configuration.replicas.first());
+        match primary.map(|replica| replica.node) {
+            Some(node) => self.send_to(node, partition, message),
+            None => self.fetch_ring(),
         }
     }
 
@@ -467,6 +527,8 @@ impl Client {
             Answer::Frozen { request, point, partition, blobs } => {
                 self.handle_frozen(now, from, request, point, (partition, blobs));
             }
+            // What is there is read by the surroundings, which then answer with the bytes.
+            Answer::Located { .. } => {}
             Answer::Stats { request, stats } => {
                 let asked = self.requests.get(&request).map(|asked| &asked.message);
                 let count = |message: &Message| match message {
@@ -493,10 +555,21 @@ impl Client {
                 let known = self.ring.get(&partition).map(|known| known.epoch);
                 let is_newer = known.is_none_or(|known| known < configuration.epoch);
                 self.handle_configuration(partition, configuration);
-                if is_newer {
-                    self.send_all_of(now, partition);
+                match is_newer {
+                    true => self.send_all_of(now, partition),
+                    false => self.turn_away(now, partition, from),
                 }
             }
+        }
+    }
+
+    /// A replica does not serve a partition: what it was to read is asked of another one.
+    fn turn_away(&mut self, now: Time, partition: PartitionId, node: NodeId) {
+        self.nearest.shun(now, partition, node);
+        let at_it = |request: &Request| request.partition == partition && request.asked.last() == Some(&node);
+        let lost = self.requests.iter().filter(|(_, request)| at_it(request)).map(|(id, _)| *id);
+        for id in lost.collect::<Vec<_>>() {
+            self.ask_another(now, id);
         }
     }
 
@@ -531,15 +604,14 @@ impl Client {
     /// Sends what waits for a partition to its new holders.
     fn send_all_of(&mut self, now: Time, partition: PartitionId) {
         self.freeze_again_at(now, partition);
-        let requests = self.requests.values_mut().filter(|request| request.partition == partition);
+        let requests = self.requests.iter_mut().filter(|(_, request)| request.partition == partition);
         let mut again = Vec::new();
-        for request in requests {
+        for (id, request) in requests {
             request.sent = Tries::first(now);
-            again.push((request.turn, request.message.clone()));
+            request.asked.clear();
+            again.push(*id);
         }
-        for (turn, message) in again {
-            self.send(partition, turn, message);
-        }
+        again.into_iter().for_each(|id| self.send_request(id));
         let first = |transaction: &Sent| transaction.plan.heads.first().map(|head| head.partition);
         let begun: Vec<u64> = self
             .transactions
@@ -561,15 +633,13 @@ impl Client {
     /// Time passes: what was not answered is sent again, pins are renewed, marks are told.
     pub fn handle_tick(&mut self, now: Time) {
         let mut again = Vec::new();
-        for request in self.requests.values_mut().filter(|request| request.sent.is_due(now)) {
+        self.nearest.handle_tick(now);
+        for (id, request) in self.requests.iter_mut().filter(|(_, request)| request.sent.is_due(now)) {
             request.sent.again(now);
-            request.turn += 1;
-            again.push((request.partition, request.turn, request.message.clone()));
+            again.push(*id);
         }
         let is_stuck = self.tick_freezes(now) || !again.is_empty();
-        for (partition, turn, message) in again {
-            self.send(partition, turn, message);
-        }
+        again.into_iter().for_each(|id| self.send_request(id));
         self.tick_transactions(now, is_stuck);
         self.tick_pins(now);
         self.tick_staging(now, self.limits.stage_timeout / 4);
@@ -585,7 +655,7 @@ impl Client {
             let due = self.unmarked.iter().filter(|(_, owed)| **owed <= answered);
             for partition in due.map(|(partition, _)| *partition).collect::<Vec<_>>() {
                 let (session, born) = (self.session, self.version);
-                self.send(partition, 0, Message::Answered { session, answered, born });
+                self.send(partition, Message::Answered { session, answered, born });
             }
         }
     }

@@ -6,7 +6,7 @@ use core::{fmt, ops::Range};
 use tyr_types::{OFFSET_MAX, Operand, Transform};
 
 use crate::{
-    Payload,
+    Payload, Stretch,
     encoding::{Decode, Decoder, Encode, Encoder, Malformed, ensure},
     entry::ChunkOperation,
     payload::Lost,
@@ -97,6 +97,32 @@ impl Content {
             covered += extent.part.len();
         }
         Ok((bytes, covered == length))
+    }
+
+    /// The same as [`Content::read`], but of what lies in files that can be shown only where.
+    pub fn locate(&self, range: &Range<u64>) -> Result<(Vec<Stretch>, bool), Lost> {
+        let mut stretches = Vec::new();
+        let (mut end, mut whole) = (range.start, true);
+        for extent in self.within(range) {
+            if extent.start > end {
+                whole = false;
+                stretches.push(Stretch::Zeros(extent.start - end));
+            }
+            end = extent.end();
+            match extent.payload.spots(&extent.part) {
+                Some(spots) => stretches.extend(spots.into_iter().map(Stretch::Spot)),
+                None => {
+                    let mut bytes = vec![0; extent.part.len()];
+                    extent.payload.read(extent.part.start, &mut bytes)?;
+                    stretches.push(Stretch::Bytes(bytes));
+                }
+            }
+        }
+        if end < range.end {
+            whole = false;
+            stretches.push(Stretch::Zeros(range.end - end));
+        }
+        Ok((stretches, whole))
     }
 
     /// What lies in a range.

@@ -180,7 +180,7 @@ impl Draft<'_, '_> {
                 self.wanted.push(wanted);
             }
         }
-        let Ok(mut old) = overlay.read(&base, &range) else {
+        let Ok(mut old) = overlay.read(base, &range) else {
             self.is_short = true;
             return Ok(());
         };

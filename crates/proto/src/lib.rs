@@ -39,6 +39,7 @@ mod placement;
 mod popular;
 mod ring;
 mod router;
+mod spot;
 mod stages;
 mod state;
 mod transaction;
@@ -69,6 +70,7 @@ pub use ring::{
     plan_ring,
 };
 pub use router::{Output, Router};
+pub use spot::{FileName, SPOT_BLOCK, SPOT_MIN, Spot, Stretch};
 pub use stages::{Stage, Stages};
 pub use state::{Record, State};
 pub use transaction::{

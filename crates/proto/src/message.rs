@@ -7,7 +7,7 @@ use tyr_types::Number;
 
 use crate::{
     BlobName, ChunkName, Configuration, Epoch, NodeId, OperationResult, Outcome, PartitionId, Plan, Refusal,
-    Replica, RingVersion, SessionId, Stage, TransactionId,
+    Replica, RingVersion, SessionId, Stage, Stretch, TransactionId,
     entry::{ChunkWrites, Entry, Part, Stop},
     freeze::{Freeze, Stand},
 };
@@ -86,6 +86,17 @@ pub enum Message {
     },
     /// To any complete replica of a chunk: bytes of it, [`READ_SIZE_MAX`] at the most, now or at a number.
     Read {
+        /// The request.
+        request: RequestId,
+        /// The chunk.
+        chunk: ChunkName,
+        /// The bytes within the chunk.
+        range: Range<u64>,
+        /// The number to read at; the newest if `None`.
+        at: Option<Number>,
+    },
+    /// The same as [`Message::Read`], from a reader on the node's host: of what lies in files only where.
+    Locate {
         /// The request.
         request: RequestId,
         /// The chunk.
@@ -475,6 +486,17 @@ pub enum Answer {
         /// The bytes, with zeros where nothing was written.
         bytes: Vec<u8>,
         /// Whether every byte was written. If not, only the head knows whether the blob reaches that far.
+        whole: bool,
+    },
+    /// Where bytes of a chunk are.
+    Located {
+        /// The request.
+        request: RequestId,
+        /// The number of the version that was read.
+        version: Number,
+        /// What makes up the range, in order.
+        stretches: Vec<Stretch>,
+        /// Whether every byte was written.
         whole: bool,
     },
     /// What was to be read has been collected.

@@ -5,11 +5,11 @@
 //! message refers to is never removed under it; who made the home removes what it kept there some time after it was dropped.
 
 use alloc::{sync::Arc, vec, vec::Vec};
-use core::fmt;
+use core::{fmt, ops::Range};
 
 use spin::Mutex;
 
-use crate::PartitionId;
+use crate::{PartitionId, SPOT_MIN, Spot};
 
 /// Some bytes. Cloning it shares them.
 #[derive(Clone)]
@@ -34,6 +34,11 @@ pub trait Home: fmt::Debug + Send + Sync {
     /// Fills a buffer with the bytes from a position on. What cannot be read is lost to the whole node: who fails here sees to it that
     /// nothing is said any more that depends on these bytes.
     fn read(&self, from: usize, buffer: &mut [u8]) -> Result<(), Lost>;
+
+    /// Where some of the bytes lie, in order and all of them, in files that can be shown to a reader; `None` if that cannot be said.
+    fn spots(&self, _part: &Range<usize>) -> Option<Vec<Spot>> {
+        None
+    }
 }
 
 /// The name of a home.
@@ -99,6 +104,23 @@ impl Payload {
             }
         };
         home.read(from, buffer)
+    }
+
+    /// Where a part of the bytes lies in files, if they are not in memory and large enough to be worth it.
+    pub fn spots(&self, part: &Range<usize>) -> Option<Vec<Spot>> {
+        if part.len() < SPOT_MIN {
+            return None;
+        }
+        let home = {
+            let held = self.0.held.lock();
+            if held.bytes.is_some() {
+                return None;
+            }
+            held.homes[0].clone()
+        };
+        let spots = home.spots(part)?;
+        let length: u64 = spots.iter().map(|spot| u64::from(spot.length)).sum();
+        (length == part.len() as u64).then_some(spots)
     }
 
     /// The same bytes under another identity, with no home: for another partition, which keeps its own.

@@ -360,6 +360,7 @@ impl Router {
             Message::Look { .. }
             | Message::Stat { .. }
             | Message::Read { .. }
+            | Message::Locate { .. }
             | Message::Scan { .. }
             | Message::Pin { .. } => true,
             _ => partition.is_established(),
@@ -382,6 +383,9 @@ fn deliver(partition: &mut Partition, cx: &mut Context, message: Message) {
         Message::Freeze { freeze, stands } => partition.handle_freeze(cx, freeze, stands),
         Message::Frozen { request, stand, point } => partition.handle_frozen(cx, request, stand, point),
         Message::Read { request, chunk, range, at } => partition.handle_read(cx, request, chunk, range, at),
+        Message::Locate { request, chunk, range, at } => {
+            partition.handle_locate(cx, request, chunk, range, at)
+        }
         Message::Scan { request, after, inclusive, limit } => {
             partition.handle_scan(cx, request, after, inclusive, limit);
         }
@@ -459,6 +463,7 @@ impl Message {
             | Message::Stat { request, .. }
             | Message::Pin { request, .. }
             | Message::Read { request, .. }
+            | Message::Locate { request, .. }
             | Message::Scan { request, .. } => Some(request.session),
             _ => None,
         }

@@ -108,8 +108,8 @@ impl World {
     fn tell(&mut self, transaction: &mut Transaction) -> Vec<Told> {
         loop {
             self.settle();
-            let Some(event) = self.client.poll_event() else { break };
-            transaction.handle(&mut self.client, Time(self.now), &event);
+            let Some(mut event) = self.client.poll_event() else { break };
+            transaction.handle(&mut self.client, Time(self.now), &mut event);
         }
         std::iter::from_fn(|| transaction.poll_told()).collect()
     }

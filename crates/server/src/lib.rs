@@ -15,6 +15,7 @@ mod card;
 mod event;
 mod figures;
 mod handover;
+mod hatch;
 mod histogram;
 mod http;
 mod join;

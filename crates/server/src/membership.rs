@@ -249,7 +249,7 @@ impl Membership {
     fn answered(&mut self, from: NodeId, response: Response) {
         self.contact.heard(&response);
         match &response {
-            Response::Elsewhere(_) | Response::Report(_) => {}
+            Response::Elsewhere(_) | Response::Report(_) | Response::Hatch(_) => {}
             Response::Ring(difference) => self.look_for_itself(difference),
             Response::Evicted(replica) => {
                 tracing::warn!(%from, ?replica, "this incarnation was evicted");

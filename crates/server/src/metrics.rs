@@ -64,6 +64,8 @@ fn network(text: &mut Text, reception: &Reception) {
     by_channel(text, "tyr_frames_received_total", &counts.frames);
     text.family("tyr_received_bytes_total", "counter", "Bytes of the bodies of frames that came.");
     by_channel(text, "tyr_received_bytes_total", &counts.bytes);
+    let handed = load(&counts.files_handed);
+    text.one("tyr_files_handed_total", "counter", "Files that were handed to clients on this host.", handed);
     let malformed = load(&counts.malformed);
     text.one("tyr_frames_malformed_total", "counter", "Frames that made no sense.", malformed);
     let relayed = &reception.relay.counts;

@@ -18,10 +18,10 @@ use tyr_net::{
 use tyr_proto::{
     NodeId, SessionId, Time,
     cluster::{self, ClusterId},
-    encoding::from_bytes,
+    encoding::{append_to, from_bytes},
     message::Envelope,
 };
-use tyr_wire::connection::{Channel, Error, Kind, Party, Peer, Refusal};
+use tyr_wire::connection::{Channel, Error, Frame, Kind, Party, Peer, Refusal};
 
 use crate::{
     asking::Asking,
@@ -40,6 +40,8 @@ pub(crate) struct Reception {
     pub relay: Relay,
     /// From when it runs until the server ends.
     pub voting: RwLock<Option<Voting>>,
+    /// Where files are handed to clients on this host, if they are.
+    pub hatch: RwLock<Option<cluster::Address>>,
     pub counts: Counts,
 }
 
@@ -52,6 +54,8 @@ pub(crate) struct Counts {
     pub bytes: [AtomicU64; Channel::COUNT],
     /// Frames that made no sense.
     pub malformed: AtomicU64,
+    /// Files that were handed to clients on this host.
+    pub files_handed: AtomicU64,
     /// Connections that are open, to and from members,
     pub nodes: AtomicU64,
     /// newcomers,
@@ -88,7 +92,15 @@ impl Reception {
     /// Without a voter so far.
     pub fn new(mailboxes: Vec<Mailbox>, events: Events) -> Self {
         let (asking, relay, counts) = (Asking::default(), Relay::default(), Counts::default());
-        Reception { mailboxes, events, asking, relay, voting: RwLock::default(), counts }
+        Reception {
+            mailboxes,
+            events,
+            asking,
+            relay,
+            voting: RwLock::default(),
+            hatch: RwLock::default(),
+            counts,
+        }
     }
 
     /// The server ends: its shards do, and nothing keeps its voter.
@@ -107,6 +119,13 @@ impl Reception {
                 true
             }
             (MANAGER, Kind::Request, party) => match from_bytes(body) {
+                Ok(cluster::Request::Hatch) => {
+                    let response = cluster::Response::Hatch(self.hatch.read().clone());
+                    let frame = Frame::reply(MANAGER, header.request, |out| append_to(out, &response));
+                    // Who does not hear of it reads over the network.
+                    let _lost = frame.map(|frame| link.send(frame));
+                    true
+                }
                 Ok(request) => {
                     let (link, number) = (link.clone(), header.request);
                     self.events.ask(Question { party, link, number, request, receipt });

@@ -17,7 +17,7 @@ use tokio::{
     time::timeout,
 };
 use tyr_manager::{Gossip, Peer};
-use tyr_net::{Address, Listener};
+use tyr_net::{Address, Hatch, HatchOwner, Listener};
 use tyr_node::{Journal, Member, Notice, Restored, Shard, Start};
 use tyr_proto::{
     ClassId, Incarnation, Keyspaces, NodeId, Replica, RingVersion, ShardId,
@@ -31,6 +31,7 @@ use crate::{
     alarm::Alarm,
     card::{Card, Keeper},
     event::{Events, Heard, Told},
+    hatch::Shown,
     http,
     join::{greet, join},
     membership::{Membership, SERVING_MAX},
@@ -329,7 +330,7 @@ impl Starting {
         };
         let (reception, listener, limits) = (self.reception, self.listener, self.settings.limits);
         let slow_after = micros(self.settings.slow);
-        let mut shards = Vec::new();
+        let (mut shards, mut stores) = (Vec::new(), Vec::new());
         let (says, hushed) = mpsc::channel(1);
         let ids = ShardId::all(self.settings.shards);
         for (((place, id), opening), inbox) in (0..).zip(ids).zip(self.openings).zip(self.inboxes) {
@@ -347,6 +348,7 @@ impl Starting {
                 }
                 Err(error) => return Err(error),
             };
+            stores.push((journal.number(), Arc::downgrade(&target.store), target.directory.clone()));
             let found = found.into_iter().map(|restored: Restored| restored.into_partition(me));
             let mut shard = Shard::new(id, me, Arc::new(Keyspaces::new()), found);
             shard.set_limits(limits);
@@ -355,9 +357,12 @@ impl Starting {
             let runner = Runner { shard, journal, target, weight, inbox, reception, links, slow_after, says };
             shards.push(runner.start(place)?);
         }
+        let shown = Shown { stores, reception: reception.clone() };
+        let owner = HatchOwner { cluster: card.cluster.0, node: card.node.0 };
+        let hatch = shown.open(self.settings.directory.join(HATCH), owner);
         let (gives_up, gave_up) = oneshot::channel();
         tokio::spawn(membership.run(told, gives_up));
-        Ok(Running { reception, listener, gave_up, hushed, shards })
+        Ok(Running { reception, listener, _hatch: hatch, gave_up, hushed, shards })
     }
 }
 
@@ -365,6 +370,7 @@ impl Starting {
 struct Running {
     reception: Arc<Reception>,
     listener: Listener,
+    _hatch: Option<Hatch>,
     /// The membership has given up the lease.
     gave_up: oneshot::Receiver<()>,
     /// Ends when no shard has anything more to say.
@@ -470,6 +476,8 @@ fn micros(duration: Duration) -> u64 {
 
 /// Who founds a cluster has this number.
 const FOUNDER: NodeId = NodeId(1);
+/// The socket in a node's directory at which it hands files to readers on its host.
+const HATCH: &str = "hatch";
 /// Threads for connections, the cluster manager, and gossip.
 const WORKERS: usize = 2;
 const PAUSE: Duration = Duration::from_millis(20);

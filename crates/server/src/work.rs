@@ -51,7 +51,7 @@ pub(crate) const OUTCOMES: [&str; 10] = [
 ];
 
 /// What readers ask.
-pub(crate) const READS: [&str; 4] = ["look", "read", "scan", "freeze"];
+pub(crate) const READS: [&str; 5] = ["look", "read", "scan", "freeze", "locate"];
 
 fn index_of(outcome: Outcome) -> usize {
     match outcome {
@@ -130,6 +130,7 @@ impl Worker {
             Message::Look { request, .. }
             | Message::Stat { request, .. }
             | Message::Read { request, .. }
+            | Message::Locate { request, .. }
             | Message::Scan { request, .. }
                 if self.requests.len() < OPEN_MAX =>
             {
@@ -159,6 +160,7 @@ impl Worker {
             }
             Answer::Stats { request, .. } => self.read(now, *request, 0),
             Answer::Names { request, .. } => self.read(now, *request, 2),
+            Answer::Located { request, .. } => self.read(now, *request, 4),
             Answer::Frozen { request, .. } => self.read(now, *request, 3),
             Answer::Expired { request } => {
                 self.work.expired += 1;
@@ -247,6 +249,7 @@ fn subject(message: &Message) -> (&'static str, Option<String>) {
         Message::Stat { request: id, .. } => ("stat", request(id)),
         Message::Pin { request: id, .. } => ("pin", request(id)),
         Message::Read { request: id, .. } => ("read", request(id)),
+        Message::Locate { request: id, .. } => ("locate", request(id)),
         Message::Freeze { freeze, .. } => ("freeze", request(&freeze.request)),
         Message::Frozen { request: id, .. } => ("frozen", request(id)),
         Message::Scan { request: id, .. } => ("scan", request(id)),

@@ -231,9 +231,9 @@ fn read_in_transaction(quiet: &mut Quiet, blob: &BlobName) {
         transaction.read(client, now, blob, range);
     });
     while transaction.poll_told().is_none() {
-        let event = quiet.next_told().2;
+        let mut event = quiet.next_told().2;
         quiet.with_client(0, |client, now| {
-            transaction.handle(client, now, &event);
+            transaction.handle(client, now, &mut event);
         });
     }
     quiet.with_client(0, |client, _| transaction.roll_back(client));

@@ -42,6 +42,7 @@ mod relocate;
 mod scan;
 mod segment;
 mod shortage;
+mod shown;
 mod stats;
 mod store;
 #[cfg(test)]
@@ -56,7 +57,8 @@ pub use options::{Create, Options, SEGMENT_SIZE_MAX, SEGMENT_SIZE_MIN};
 pub use payload::{PAYLOAD_SIZE_MAX, Payload};
 pub use pin::Pin;
 pub use shortage::Exhaustion;
+pub use shown::{ShownSegment, Stored};
 pub use stats::Stats;
 pub use store::Store;
 pub use transact::{BlobChange, Refused, Stop, Ticket, Writer};
-pub use tyr_wire::{entry::Head, record::Existence};
+pub use tyr_wire::{entry::Head, extent::SegmentId, record::Existence};

@@ -39,6 +39,18 @@ pub(crate) struct Fetch {
     extent: Extent,
 }
 
+impl Fetch {
+    /// How many bytes.
+    pub(crate) fn len(&self) -> usize {
+        self.buffer.len()
+    }
+
+    /// The extent, and which of its stored bytes.
+    pub(crate) fn stored(&self) -> (&Extent, Range<u32>) {
+        (&self.extent, self.stored.clone())
+    }
+}
+
 /// A checksum block that is not in the cache.
 struct Missing {
     place: Place,
@@ -134,7 +146,7 @@ impl Store {
     }
 
     /// Decides where the bytes come from. Retries when commits interfere; in the end it keeps them out.
-    fn plan(
+    pub(crate) fn plan(
         &self,
         key: &EntryKey,
         at: Number,

@@ -3,13 +3,14 @@
 //! A segment is prepared ahead (space reserved; for a log of small batches also written over once, since a small durable write into
 //! blocks that were written before is up to twice as fast), filled from front to back, later emptied by compaction, and recycled: renamed
 //! to a new id within its kind, so that a keyspace's bytes never end up in another's file. Ids are never used twice.
+//! One that was shown to readers outside of the store is removed instead: they may still have the file open.
 //! A segment is emptied for good only when a manifest without it is durable.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     sync::{
         Arc,
-        atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering},
     },
 };
 
@@ -42,6 +43,8 @@ pub struct Segment {
     first_sequence: AtomicU64,
     /// How many [`SegmentHold`]s there are.
     holds: AtomicUsize,
+    /// Whether somebody else may have opened the file.
+    is_shown: AtomicBool,
 }
 
 /// Keeps a segment from being collected although nothing in it may be live yet.
@@ -117,6 +120,7 @@ impl Segment {
             written: AtomicU64::new(filled),
             first_sequence: AtomicU64::new(0),
             holds: AtomicUsize::new(0),
+            is_shown: AtomicBool::new(false),
         }
     }
 
@@ -148,6 +152,15 @@ impl Segment {
     /// Whether somebody keeps it from being collected.
     pub fn is_held(&self) -> bool {
         self.holds.load(Ordering::Acquire) > 0
+    }
+
+    /// Somebody outside of the store opens the file: it is not recycled from here on.
+    pub fn show(&self) {
+        self.is_shown.store(true, Ordering::Release);
+    }
+
+    fn is_shown(&self) -> bool {
+        self.is_shown.load(Ordering::Acquire)
     }
 
     /// Of a log segment: the sequence of its first frame.
@@ -326,19 +339,12 @@ impl Segments {
         self.disk.space().is_ok_and(|space| space.free < u64::from(self.capacity))
     }
 
-    /// Whether it is known before that no segment of any kind can be had, but for what frees space.
-    pub fn are_exhausted(&self) -> bool {
-        let has_spare = {
-            let pool = self.pool.lock();
-            pool.spares.values().any(|spares| !spares.is_empty())
-                || pool.emptied.iter().any(|segment| Arc::strong_count(segment) == 1)
-        };
-        !has_spare && self.has_no_space()
-    }
-
-    /// Whether [`Segments::release_reserve`] would give anything back.
-    pub fn has_reserve(&self) -> bool {
-        self.pool.lock().has_reserve
+    /// How many files are ready, how many can be recycled, and whether there is a reserve.
+    pub fn stock(&self) -> (usize, usize, bool) {
+        let pool = self.pool.lock();
+        let ready = pool.spares.values().map(VecDeque::len).sum();
+        let recyclable = pool.emptied.iter().filter(|segment| is_unread(segment)).count();
+        (ready, recyclable, pool.has_reserve)
     }
 
     fn create_file(&self, name: &str, kind: SegmentKind) -> std::io::Result<Arc<dyn File>> {
@@ -362,7 +368,7 @@ impl Segments {
         pool.emptied.extend(ids.iter().filter_map(|id| table.remove(id)));
     }
 
-    /// Gives emptied files beyond `keep` of each kind back to the file system, and those of dropped keyspaces all.
+    /// Gives emptied files beyond `keep` of each kind back to the file system, and those of dropped keyspaces and those that were shown all.
     pub fn trim(&self, keep: usize, is_live: impl Fn(KeyspaceId) -> bool) -> Result<()> {
         let dropped = |kind| matches!(kind, SegmentKind::Bulk(keyspace) if !is_live(keyspace));
         let mut names = Vec::new();
@@ -373,7 +379,7 @@ impl Segments {
             pool.emptied.retain(|segment| {
                 let count = kept.entry(segment.kind).or_default();
                 *count += 1;
-                let keep = *count <= keep && !dropped(segment.kind);
+                let keep = *count <= keep && !dropped(segment.kind) && !segment.is_shown();
                 if !keep {
                     names.push(segment.name());
                 }
@@ -436,14 +442,17 @@ impl Pool {
         self.next = self.next.max(SegmentId(id.0 + 1));
     }
 
-    /// An emptied file of the kind that nobody reads any more.
+    /// An emptied file of the kind that nobody reads any more, nor ever did outside of the store.
     fn take_recyclable(&mut self, kind: SegmentKind) -> Option<Arc<Segment>> {
-        let position = self
-            .emptied
-            .iter()
-            .position(|segment| segment.kind == kind && Arc::strong_count(segment) == 1)?;
+        let unread = |segment: &Arc<Segment>| segment.kind == kind && is_unread(segment);
+        let position = self.emptied.iter().position(unread)?;
         Some(self.emptied.swap_remove(position))
     }
+}
+
+/// Whether nobody reads an emptied segment, nor ever did outside of the store.
+fn is_unread(segment: &Arc<Segment>) -> bool {
+    Arc::strong_count(segment) == 1 && !segment.is_shown()
 }
 
 /// The file name of a segment.

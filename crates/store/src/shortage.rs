@@ -21,20 +21,23 @@ pub(crate) struct Shortage {
     log_bytes: u64,
 }
 
-/// Where a commit that found no room would have gone. As long as nothing else is known, it finds none, nor does a larger one.
+/// All that a commit could have used. As long as it is the same, what found no room finds none, nor does a larger one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exhaustion {
+    free: u64,
+    stock: (usize, usize, bool),
     position: LogPosition,
     bulk_bytes: u64,
 }
 
 impl Store {
-    /// Whether it is known that nothing can be had but what is left of the segments that are being filled, and how far those are.
-    /// `None` if a commit may find room, or gets some by what it frees.
+    /// What is left for a commit that has found no room. `None` if the device has enough, so that it was something else.
     pub fn exhaustion(&self) -> Option<Exhaustion> {
+        let free = self.disk.space().ok()?.free;
         let bulk_bytes = self.log.counters().bulk_bytes.load(Ordering::Relaxed);
-        let is_exhausted = !self.segments.has_reserve() && self.segments.are_exhausted();
-        is_exhausted.then(|| Exhaustion { position: self.log.position(), bulk_bytes })
+        let (stock, position) = (self.segments.stock(), self.log.position());
+        let is_short = free < SLACK_SEGMENTS * u64::from(self.segments.capacity());
+        is_short.then_some(Exhaustion { free, stock, position, bulk_bytes })
     }
 
     /// What there will have been a shortage of, should what needs at most so many bytes find no room now; `None` if there is enough.

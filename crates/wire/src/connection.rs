@@ -195,6 +195,12 @@ impl Connection {
         &mut self.buffer
     }
 
+    /// How many bytes are missing of the frame that has begun to come, as far as can be said.
+    pub fn missing(&self) -> usize {
+        let bytes = &self.buffer[self.start..];
+        Header::claimed_size(bytes).map_or(0, |size| size.saturating_sub(bytes.len()))
+    }
+
     /// Takes bytes that came.
     pub fn receive(&mut self, bytes: &[u8]) {
         self.buffer().extend_from_slice(bytes);

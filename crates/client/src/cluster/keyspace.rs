@@ -1,6 +1,6 @@
 //! Operations on the blobs of a cluster's keyspace outside transactions: each is a transaction of one, or a read at one number.
 
-use std::{collections::BTreeMap, ops::RangeBounds, sync::Arc};
+use std::{collections::BTreeMap, ops::RangeBounds, sync::Arc, time::Duration};
 
 use tyr_embed::{Blob, ErrorKind, KeyspaceSettings, Operand, Result, Stat};
 use tyr_proto::{
@@ -37,6 +37,11 @@ pub struct Keyspace {
 }
 
 impl Keyspace {
+    /// See [`crate::Keyspace::within`].
+    pub fn within(&self, patience: Duration) -> Keyspace {
+        Keyspace { core: self.core.within(patience), entry: self.entry.clone() }
+    }
+
     /// Its name.
     pub fn name(&self) -> &str {
         self.entry.name.as_str()

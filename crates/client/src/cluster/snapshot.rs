@@ -29,7 +29,7 @@ impl Snapshot {
     pub async fn take(cluster: &Cluster, keyspaces: &[&Keyspace]) -> Result<Snapshot> {
         let core = &cluster.core;
         for keyspace in keyspaces {
-            if !Arc::ptr_eq(core, &keyspace.core) {
+            if !core.is(&keyspace.core) {
                 return Err(Error::invalid("a keyspace of the snapshot is of another store"));
             }
             keyspace.require()?;
@@ -145,9 +145,8 @@ impl Snapshot {
     }
 
     fn of(&self, keyspace: &Keyspace) -> Result<Handle> {
-        let is_own = |own: &&(Handle, Keyspace)| {
-            Arc::ptr_eq(&self.core, &keyspace.core) && own.1.entry.id == keyspace.entry.id
-        };
+        let is_own =
+            |own: &&(Handle, Keyspace)| self.core.is(&keyspace.core) && own.1.entry.id == keyspace.entry.id;
         self.frozen.as_ref().filter(is_own).map(|(of, _)| *of).ok_or_else(|| {
             let name = keyspace.name();
             Error::invalid(format!("keyspace '{name}' is not in the snapshot; name it when taking one"))

@@ -316,7 +316,7 @@ impl Transaction {
 
     /// Finds or makes the place of a blob in this transaction.
     fn touch(&mut self, keyspace: &Keyspace, key: &[u8]) -> Result<BlobName> {
-        if !Arc::ptr_eq(&self.open.core, &keyspace.core) {
+        if !self.open.core.is(&keyspace.core) {
             return Err(Error::invalid("the keyspace is of another store than the transaction"));
         }
         keyspace.require()?;

@@ -7,7 +7,6 @@
 use std::{
     collections::{BTreeMap, VecDeque},
     sync::Arc,
-    time::Duration,
 };
 
 use tokio::{
@@ -183,7 +182,7 @@ impl Applies {
     }
 
     /// Answers those who have waited too long for their turn.
-    pub fn give_up(&mut self, at: Instant, patience: Duration, troubles: impl Fn() -> String) {
+    pub fn give_up(&mut self, at: Instant, troubles: impl Fn() -> String) {
         let is_over = |apply: &Apply| apply.until <= at || apply.is_deserted();
         let (late, waiting) =
             std::mem::take(&mut self.waiting).into_iter().partition::<VecDeque<_>, _>(is_over);
@@ -191,7 +190,7 @@ impl Applies {
         let paused = self.paused.extract_if(.., |(_, apply)| apply.until <= at).map(|(_, apply)| apply);
         for mut apply in late.into_iter().chain(paused) {
             if let Some(reply) = apply.reply.take() {
-                let _ = reply.send(Err(words::not_begun(patience, &troubles())));
+                let _ = reply.send(Err(words::not_begun(&troubles())));
             }
         }
     }
@@ -216,6 +215,8 @@ fn is_passing(refusal: Refusal, apply: &Apply, exists: impl Fn(&BlobName) -> boo
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+    use std::time::Duration;
 
     use tokio::sync::oneshot::{self, Receiver, error::TryRecvError};
 
@@ -261,7 +262,7 @@ mod tests {
         }
 
         fn give_up(&mut self) {
-            self.applies.give_up(self.until, PATIENCE, String::new);
+            self.applies.give_up(self.until, String::new);
         }
     }
 

@@ -106,10 +106,20 @@ impl Links {
         self.dialed.retain(|origin, _| !is_needless(*origin));
     }
 
-    /// Whether a connection to a member is open.
+    /// Whether a connection to any member is open.
     pub fn reaches_a_member(&self) -> bool {
         let mut members = self.dialed.iter().filter(|(origin, _)| matches!(origin, Origin::Node(_)));
         members.any(|(_, dialed)| dialed.is_open)
+    }
+
+    /// Which cluster it is, once that is known.
+    pub fn cluster(&self) -> Option<u128> {
+        self.me.cluster
+    }
+
+    /// Whether a connection to a member is open.
+    pub fn reaches(&self, node: NodeId) -> bool {
+        self.dialed.get(&Origin::Node(node)).is_some_and(|dialed| dialed.is_open)
     }
 
     /// Takes note of a connection that has opened or closed. False for one that is not wanted any more.

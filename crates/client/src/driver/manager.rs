@@ -198,16 +198,16 @@ impl Manager {
     }
 
     /// Answers those who have waited too long.
-    pub fn give_up(&mut self, at: Instant, patience: std::time::Duration, troubles: impl Fn() -> String) {
+    pub fn give_up(&mut self, at: Instant, troubles: impl Fn() -> String) {
         let late = |until: &Instant| *until <= at;
         for waiting in self.waiting.extract_if(.., |waiting| late(&waiting.until)) {
-            let _ = waiting.reply.send(Err(words::no_answer(patience, &troubles())));
+            let _ = waiting.reply.send(Err(words::no_answer(&troubles())));
         }
         for waiting in self.waiting_next.extract_if(.., |waiting| late(&waiting.until)) {
-            let _ = waiting.reply.send(Err(words::no_answer(patience, &troubles())));
+            let _ = waiting.reply.send(Err(words::no_answer(&troubles())));
         }
         for (_, commanded) in self.commands.extract_if(.., |_, commanded| late(&commanded.until)) {
-            let _ = commanded.reply.send(Err(words::unknown_command(patience, &troubles())));
+            let _ = commanded.reply.send(Err(words::unknown_command(&troubles())));
         }
     }
 }

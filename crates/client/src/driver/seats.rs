@@ -1,6 +1,6 @@
 //! A transaction that is under way, and who waits for what of it.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
 
 use tokio::time::Instant;
 use tyr_proto::{BlobName, Client, End, ReadAnswer, ReadId, Time, Told, Transaction};
@@ -97,13 +97,7 @@ impl Seat {
     }
 
     /// Passes on what the transaction is told.
-    pub fn settle(
-        &mut self,
-        client: &mut Client,
-        now: Time,
-        patience: Duration,
-        troubles: impl Fn() -> String,
-    ) {
+    pub fn settle(&mut self, client: &mut Client, now: Time, troubles: impl Fn() -> String) {
         while let Some(told) = self.transaction.poll_told() {
             match told {
                 Told::Read(id, answer) => self.answer(id, answer),
@@ -112,7 +106,7 @@ impl Seat {
                 Told::Ended(End::Forgotten(_)) => self.end(Err(words::forgotten())),
                 Told::Ended(End::Unknown(id)) => {
                     if let Some(reply) = self.commit.as_mut().and_then(|commit| commit.reply.take()) {
-                        drop(reply.send(Err(words::unknown(patience, &troubles()))));
+                        drop(reply.send(Err(words::unknown(&troubles()))));
                     }
                     // Nobody can say anything of a session's later transactions as long as this one is open.
                     client.resolve(now, id);
@@ -146,29 +140,22 @@ impl Seat {
 
     /// Answers those who have waited too long: at a time, which the protocol's client, who has been told of it, knows as `now`. A
     /// commit that was not sent by then is not sent at all; whether one was, the transaction knows alone.
-    pub fn give_up(
-        &mut self,
-        client: &mut Client,
-        now: Time,
-        at: Instant,
-        patience: Duration,
-        troubles: impl Fn() -> String,
-    ) {
+    pub fn give_up(&mut self, client: &mut Client, now: Time, at: Instant, troubles: impl Fn() -> String) {
         for (_, waiting) in self.reads.extract_if(.., |_, waiting| waiting.until <= at) {
-            waiting.wants.fail(words::no_answer(patience, &troubles()));
+            waiting.wants.fail(words::no_answer(&troubles()));
         }
         for (_, reply) in self.awaiting.extract_if(.., |(until, _)| *until <= at) {
-            drop(reply.send(Err(words::unknown(patience, &troubles()))));
+            drop(reply.send(Err(words::unknown(&troubles()))));
         }
         self.transaction.handle_tick(client, now);
         // All that it was told before has been passed on.
         if let Some(Told::Ended(End::Refused(_))) = self.transaction.poll_told() {
-            self.end(Err(words::not_begun(patience, &troubles())));
+            self.end(Err(words::not_begun(&troubles())));
         }
         if let Some(commit) = self.commit.as_mut().filter(|commit| commit.until <= at)
             && let Some(reply) = commit.reply.take()
         {
-            drop(reply.send(Err(words::unknown(patience, &troubles()))));
+            drop(reply.send(Err(words::unknown(&troubles()))));
         }
     }
 }
@@ -194,6 +181,8 @@ fn lost() -> Error {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+    use std::time::Duration;
+
     use tokio::sync::oneshot;
     use tyr_proto::Operation;
 
@@ -214,9 +203,9 @@ mod tests {
         let until = Instant::now() + PATIENCE;
         seat.wait_for_end(until, reply);
         seat.transaction.commit(&mut client, Time(0), Some(Time(1000)));
-        seat.settle(&mut client, Time(0), PATIENCE, String::new);
+        seat.settle(&mut client, Time(0), String::new);
         let late = until + Duration::from_micros(1);
-        seat.give_up(&mut client, Time(1001), late, PATIENCE, String::new);
+        seat.give_up(&mut client, Time(1001), late, String::new);
         (seat, answer.try_recv().unwrap().unwrap_err())
     }
 

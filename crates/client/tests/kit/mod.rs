@@ -6,7 +6,7 @@
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     sync::{Arc, Mutex, mpsc},
     thread::JoinHandle,
     time::{Duration, Instant},
@@ -22,7 +22,7 @@ use tyr_proto::{
         Zone,
     },
     encoding::{append_to, from_bytes},
-    message::Envelope,
+    message::{Envelope, Message},
 };
 use tyr_wire::connection::{Frame, Introduction, Kind, Party, Peer};
 
@@ -44,6 +44,10 @@ struct World {
     is_deaf: bool,
     /// Clients get no answers about data.
     is_mute: bool,
+    /// Neither do they from these nodes.
+    mute: BTreeSet<NodeId>,
+    /// How often each node was asked to read something.
+    reads: BTreeMap<NodeId, usize>,
     /// Whoever is asked what has changed has not heard of anything, if it does not have to be sure.
     is_stale: bool,
     /// Connections of sessions that had one to the same node.
@@ -88,6 +92,20 @@ impl Kit {
         self.world.lock().unwrap().is_mute = is_mute;
     }
 
+    /// Whether clients get answers about data from a node.
+    pub fn set_node_mute(&self, node: u32, is_mute: bool) {
+        let mut world = self.world.lock().unwrap();
+        match is_mute {
+            true => world.mute.insert(NodeId(node)),
+            false => world.mute.remove(&NodeId(node)),
+        };
+    }
+
+    /// How often a node was asked to read something.
+    pub fn reads(&self, node: u32) -> usize {
+        self.world.lock().unwrap().reads.get(&NodeId(node)).copied().unwrap_or(0)
+    }
+
     /// Whether those that need not be sure of what has changed have heard of nothing.
     pub fn set_stale(&self, is_stale: bool) {
         self.world.lock().unwrap().is_stale = is_stale;
@@ -120,6 +138,8 @@ async fn run(
         mail: VecDeque::new(),
         is_deaf: false,
         is_mute: false,
+        mute: BTreeSet::new(),
+        reads: BTreeMap::new(),
         is_stale: false,
         doubled: 0,
     }));
@@ -166,7 +186,11 @@ impl Handler for Ear {
         let mut world = self.world.lock().unwrap();
         match (frame.header.channel, frame.header.kind) {
             (channels::DATA, Kind::Message) if !world.is_deaf => {
-                world.mail.push_back((self.node, from_bytes(frame.body).unwrap()));
+                let envelope: Envelope = from_bytes(frame.body).unwrap();
+                if matches!(envelope.message, Message::Read { .. } | Message::Look { .. }) {
+                    *world.reads.entry(self.node).or_default() += 1;
+                }
+                world.mail.push_back((self.node, envelope));
                 world.pump();
             }
             (channels::MANAGER, Kind::Request) => {
@@ -247,6 +271,7 @@ impl World {
             Request::Ring(version) | Request::Newest(version) => {
                 Response::Ring(self.cluster.changes_since(Position::whole(version), usize::MAX))
             }
+            Request::Hatch => Response::Hatch(None),
             Request::Register(..) | Request::Lease(..) | Request::Report => Response::Elsewhere(None),
         }
     }
@@ -273,7 +298,10 @@ impl World {
                         Output::Send(to, envelope) => self.mail.push_back((to, envelope)),
                         Output::Answer(session, answer) => {
                             let frame = Frame::message(channels::DATA, |out| append_to(out, &answer));
-                            let link = self.links.get(&(*node, session)).filter(|_| !self.is_mute);
+                            let link = self
+                                .links
+                                .get(&(*node, session))
+                                .filter(|_| !self.is_mute && !self.mute.contains(node));
                             let _ = link.map(|link| link.send(frame.unwrap()));
                         }
                         Output::Store { partition, index, epoch, .. } => {

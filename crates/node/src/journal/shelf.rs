@@ -6,6 +6,7 @@
 
 use std::{
     collections::BTreeMap,
+    ops::Range,
     sync::{
         Arc, Weak,
         atomic::{AtomicU64, Ordering},
@@ -14,11 +15,11 @@ use std::{
 
 use parking_lot::Mutex;
 use tyr_proto::{
-    PartitionId, Payload,
+    FileName, PartitionId, Payload, Spot,
     encoding::{Decode, Malformed, from_bytes_keeping},
     payload::{Home, Lost, Place},
 };
-use tyr_store::{Miss, Store, Wait};
+use tyr_store::{Miss, Store, Stored, Wait};
 use tyr_types::{Error, KeyspaceId, Number, Result};
 use tyr_wire::{Reader, varint};
 
@@ -53,6 +54,11 @@ impl Shelf {
         static JOURNALS: AtomicU64 = AtomicU64::new(0);
         let journal = JOURNALS.fetch_add(1, Ordering::Relaxed);
         Arc::new(Shelf { journal, store: Arc::downgrade(store), space, state: Mutex::default() })
+    }
+
+    /// Which journal of the process it belongs to.
+    pub fn journal(&self) -> u64 {
+        self.journal
     }
 
     /// The number of a payload in a partition, if it has one.
@@ -105,6 +111,24 @@ impl Home for Kept {
             Err(Miss::Failed(error)) => Err(failed(error)),
             Err(Miss::WouldBlock) => Err(failed(Error::internal("a read that may wait did not"))),
         }
+    }
+
+    fn spots(&self, part: &Range<usize>) -> Option<Vec<Spot>> {
+        let store = self.shelf.store.upgrade()?;
+        let key = keys::payload(self.place.partition, self.place.number);
+        let range = part.start as u64..part.end as u64;
+        // Who cannot be told where it is gets the bytes, or finds out why not.
+        let stored = store.stored(self.shelf.space, &key, range, Wait::Allowed).ok()??;
+        Some(stored.into_iter().map(|stored| self.spot(stored)).collect())
+    }
+}
+
+impl Kept {
+    fn spot(&self, stored: Stored) -> Spot {
+        let Stored { segment, position, size, part, checksums } = stored;
+        let file = FileName { journal: self.shelf.journal, number: segment.0 };
+        let (from, length) = (part.start, part.end - part.start);
+        Spot { file, position, stored: size, from, length, checksums }
     }
 }
 

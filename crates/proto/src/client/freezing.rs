@@ -77,7 +77,7 @@ impl Client {
 
     fn send_freeze(&mut self, freezing: &Freezing) {
         let message = Message::Freeze { freeze: freezing.freeze.clone(), stands: Vec::new() };
-        self.send(freezing.stops[0], 0, message);
+        self.send(freezing.stops[0], message);
     }
 
     /// A stop tells its part. Complete is what all stops told with the same point.
@@ -121,7 +121,7 @@ impl Client {
 
     fn tell_dropped(&mut self, freezing: &Freezing) {
         for partition in freezing.stops.clone() {
-            self.send(partition, 0, Message::Pin { request: freezing.freeze.request, keep: false });
+            self.send(partition, Message::Pin { request: freezing.freeze.request, keep: false });
         }
     }
 

@@ -332,7 +332,7 @@ impl Reads {
             Wants::Bytes(range) => {
                 view.seen.size |= overlay.depends_on_size && range.end > overlay.size;
                 view.seen.ranges.extend(overlay.base_of(range.clone()));
-                let read = || overlay.read(&read.base, &range).expect("a client has its payload in memory");
+                let read = || overlay.read(read.base, &range).expect("a client has its payload in memory");
                 ReadAnswer::Bytes(overlay.exists.then(read))
             }
             Wants::Probe => ReadAnswer::Stat(base.blob.clone()),
@@ -346,7 +346,7 @@ impl Reads {
     }
 
     /// Takes what the client was told, if it was asked for here.
-    pub(super) fn handle(&mut self, client: &mut Client, now: Time, event: &Event) -> bool {
+    pub(super) fn handle(&mut self, client: &mut Client, now: Time, event: &mut Event) -> bool {
         match event {
             Event::Looked(request, number, blob) => {
                 let mut views = self.blobs.iter_mut();
@@ -361,7 +361,7 @@ impl Reads {
                 let Some(id) = self.read_of(*request) else { return false };
                 let Some(mut read) = self.reads.remove(&id) else { return false };
                 if let Some(piece) = read.pieces.remove(request) {
-                    self.take(client, now, &mut read, piece, *version, bytes.clone());
+                    self.take(client, now, &mut read, piece, *version, core::mem::take(bytes));
                 }
                 self.reads.insert(id, read);
                 self.go_on(client, now, id);

@@ -66,7 +66,7 @@ impl Snapshot {
     }
 
     /// Takes what the client was told, if it concerns this snapshot.
-    pub fn handle(&mut self, client: &mut Client, now: Time, event: &Event) -> bool {
+    pub fn handle(&mut self, client: &mut Client, now: Time, event: &mut Event) -> bool {
         self.reads.handle(client, now, event)
     }
 

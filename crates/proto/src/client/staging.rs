@@ -110,7 +110,7 @@ impl Client {
         let count = if again { 1 } else { UNDER_WAY_MAX };
         let next: alloc::vec::Vec<_> = transaction.staging.missing.values().take(count).cloned().collect();
         for (partition, stage) in next {
-            self.send(partition, 0, Message::Stage(stage));
+            self.send(partition, Message::Stage(stage));
         }
     }
 
@@ -125,7 +125,7 @@ impl Client {
         if staging.is_done() {
             self.send_transaction(id.sequence, false);
         } else if let Some((partition, stage)) = staging.missing.values().nth(UNDER_WAY_MAX - 1).cloned() {
-            self.send(partition, 0, Message::Stage(stage));
+            self.send(partition, Message::Stage(stage));
         }
     }
 
@@ -147,7 +147,7 @@ impl Client {
             }
         }
         for (partition, id) in kept {
-            self.send(partition, 0, Message::KeepStages { id });
+            self.send(partition, Message::KeepStages { id });
         }
     }
 }

@@ -238,8 +238,8 @@ impl Transaction {
     }
 
     /// Takes what the client was told, if it concerns this transaction.
-    pub fn handle(&mut self, client: &mut Client, now: Time, event: &Event) -> bool {
-        let is_own = match (event, &self.stage) {
+    pub fn handle(&mut self, client: &mut Client, now: Time, event: &mut Event) -> bool {
+        let is_own = match (&mut *event, &self.stage) {
             (Event::Ended(id, outcome, results), Stage::Sent(own, plan)) if own == id => {
                 let values = results.iter().filter_map(|result| {
                     let blob = plan.as_ref()?.heads.get(usize::from(result.head))?.blob.clone();

@@ -2,7 +2,7 @@
 //!
 //! Any of the two may be lost, come twice, or come late: everything here may be asked again.
 
-use super::{Command, Difference, Position, Reply, Report};
+use super::{Address, Command, Difference, Position, Reply, Report};
 use crate::{LeaseRequest, NodeId, Replica, RingVersion};
 
 /// What is asked of a node on which the cluster manager may run.
@@ -20,6 +20,8 @@ pub enum Request {
     Newest(RingVersion),
     /// How the node that is asked is doing. It answers itself, whether a voter runs there or not.
     Report,
+    /// Where on its host the node that is asked hands its files to readers.
+    Hatch,
 }
 
 /// What it answers.
@@ -39,4 +41,6 @@ pub enum Response {
     Replied(Reply),
     /// How the node is doing.
     Report(Report),
+    /// Where it does, if it does. It means nothing on another host.
+    Hatch(Option<Address>),
 }

@@ -61,7 +61,7 @@ layout!(enum Fact {
     2 => Keyspace(id, keyspace),
     3 => Partition(id, configuration, proposal),
 });
-layout!(enum Request { 0 => Command(command), 1 => Register(holder, command), 2 => Lease(request, position), 3 => Ring(version), 4 => Newest(version), 5 => Report });
+layout!(enum Request { 0 => Command(command), 1 => Register(holder, command), 2 => Lease(request, position), 3 => Ring(version), 4 => Newest(version), 5 => Report, 6 => Hatch });
 layout!(enum Response {
     0 => Registered(node),
     1 => Granted(request, difference),
@@ -70,6 +70,7 @@ layout!(enum Response {
     4 => Elsewhere(leader),
     5 => Replied(reply),
     6 => Report(report),
+    7 => Hatch(address),
 });
 layout!(struct Report { replica, version, uptime, lease_left, is_ready, leads, ring_version, shards });
 layout!(struct ShardReport { directory, weight, space_total, space_free, used, live, queue, is_full, has_failed, partitions });

@@ -29,6 +29,7 @@ layout!(enum Message {
     7 => Freeze { freeze, stands },
     8 => Frozen { request, stand, point },
     9 => Stat { request, blobs },
+    10 => Locate { request, chunk, range, at },
     16 => Stage(stage),
     17 => KeepStages { id },
 
@@ -79,6 +80,7 @@ layout!(enum Answer {
     6 => Elsewhere { partition, configuration },
     7 => Frozen { request, point, partition, blobs },
     8 => Stats { request, stats },
+    9 => Located { request, version, stretches, whole },
     16 => Staged { id, payload, from },
     17 => Unstaged { id, refusal },
 });
@@ -93,7 +95,10 @@ layout!(struct BlobStat { creation, size, attributes });
 fn is_sound(message: &Message) -> Result<(), Malformed> {
     let is_index = |index: u64| ensure(index <= Number::MAX.index(), "an index is out of bounds");
     match message {
-        Message::Read { range, .. } | Message::Fetch { range, .. } | Message::Fetched { range, .. } => {
+        Message::Read { range, .. }
+        | Message::Locate { range, .. }
+        | Message::Fetch { range, .. }
+        | Message::Fetched { range, .. } => {
             ensure(range.end <= CHUNK_SIZE_MAX, "a chunk is read past its end")?;
             ensure(range.end - range.start <= READ_SIZE_MAX, "too much is read at once")
         }

@@ -13,9 +13,9 @@ use tyr_types::Number;
 
 use super::{Partition, RESEND_AFTER, Role};
 use crate::{
-    BlobName, ChunkName, PartitionId, Time, TransactionId,
+    BlobName, ChunkName, PartitionId, Stretch, Time, TransactionId,
     canary::{Canary, planted},
-    chunk::ChunkBytes,
+    chunk::{Chunk, ChunkBytes},
     effects::Context,
     head::Head,
     message::{Answer, Message, RequestId},
@@ -43,9 +43,18 @@ enum Wants {
     /// The first blob then, and the others if they are known.
     Stat(Vec<BlobName>, Number),
     /// Bytes of a chunk at a number or the newest, when everything up to another number is applied.
-    Read(ChunkName, Range<u64>, Option<Number>, Number),
+    Read(ChunkName, Range<u64>, Option<Number>, Number, Form),
     /// Names, when these transactions are decided.
     Scan(BlobName, bool, u32, BTreeSet<(BlobName, Number)>),
+}
+
+/// How bytes are answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    /// All of them.
+    Sent,
+    /// Of what lies in files only where.
+    Located,
 }
 
 #[derive(Debug, Default)]
@@ -127,13 +136,37 @@ impl Partition {
         range: Range<u64>,
         at: Option<Number>,
     ) {
+        self.read(cx, request, name, range, at, Form::Sent);
+    }
+
+    /// A client on this host reads a range of a chunk.
+    pub fn handle_locate(
+        &mut self,
+        cx: &mut Context,
+        request: RequestId,
+        name: ChunkName,
+        range: Range<u64>,
+        at: Option<Number>,
+    ) {
+        self.read(cx, request, name, range, at, Form::Located);
+    }
+
+    fn read(
+        &mut self,
+        cx: &mut Context,
+        request: RequestId,
+        name: ChunkName,
+        range: Range<u64>,
+        at: Option<Number>,
+        form: Form,
+    ) {
         let until = match (self.state.chunk(&name), at) {
             (Some(_), None) if planted(Canary::PendingIgnored) => Number::ZERO,
             (Some(chunk), None) => chunk.pending_on(&range).unwrap_or(Number::ZERO),
             (Some(_), Some(number)) => number,
             (None, _) => Number::ZERO,
         };
-        self.admit(cx, request, Wants::Read(name, range, at, until));
+        self.admit(cx, request, Wants::Read(name, range, at, until, form));
     }
 
     /// A client lists names.
@@ -174,7 +207,7 @@ impl Partition {
         match wants {
             Wants::Look(blob, number) => decided(blob, *number),
             Wants::Stat(blobs, number) => decided(&blobs[0], *number),
-            Wants::Read(name, _, _, until) => {
+            Wants::Read(name, _, _, until, _) => {
                 self.state.chunk(name).is_none_or(|chunk| chunk.pending_up_to(*until).next().is_none())
             }
             Wants::Scan(_, _, _, open) => open.iter().all(|(blob, number)| decided(blob, *number)),
@@ -186,7 +219,7 @@ impl Partition {
         let answer = match wants {
             Wants::Look(blob, _) => self.looked(cx, request, blob),
             Wants::Stat(blobs, _) => self.stats(cx, request, &blobs),
-            Wants::Read(name, range, at, _) => self.bytes(request, &name, &range, at),
+            Wants::Read(name, range, at, _, form) => self.bytes(request, &name, &range, at, form),
             Wants::Scan(after, inclusive, limit, _) => self.names(request, &after, inclusive, limit),
         };
         let answer = if self.may_serve(cx) { answer } else { self.elsewhere() };
@@ -218,14 +251,32 @@ impl Partition {
         Answer::Stats { request, stats }
     }
 
-    fn bytes(&self, request: RequestId, name: &ChunkName, range: &Range<u64>, at: Option<Number>) -> Answer {
+    fn bytes(
+        &self,
+        request: RequestId,
+        name: &ChunkName,
+        range: &Range<u64>,
+        at: Option<Number>,
+        form: Form,
+    ) -> Answer {
         let at = at.unwrap_or(Number::MAX);
-        let found = match self.state.chunk(name) {
-            Some(chunk) => chunk.read_at(at, range),
-            None => crate::chunk::Chunk::default().read_at(at, range),
-        };
-        match found {
+        let empty = Chunk::default();
+        let chunk = self.state.chunk(name).unwrap_or(&empty);
+        if form == Form::Located {
+            return self.located(request, chunk.locate_at(at, range));
+        }
+        match chunk.read_at(at, range) {
             ChunkBytes::Found(version, bytes, whole) => Answer::Bytes { request, version, bytes, whole },
+            ChunkBytes::Expired => Answer::Expired { request },
+            ChunkBytes::Lost => self.elsewhere(),
+        }
+    }
+
+    fn located(&self, request: RequestId, found: ChunkBytes<Vec<Stretch>>) -> Answer {
+        match found {
+            ChunkBytes::Found(version, stretches, whole) => {
+                Answer::Located { request, version, stretches, whole }
+            }
             ChunkBytes::Expired => Answer::Expired { request },
             ChunkBytes::Lost => self.elsewhere(),
         }
@@ -300,7 +351,7 @@ impl Partition {
             Wants::Look(blob, number) => heads(blob, *number),
             Wants::Stat(blobs, number) => heads(&blobs[0], *number),
             Wants::Scan(_, _, _, open) => open.iter().for_each(|(blob, number)| heads(blob, *number)),
-            Wants::Read(name, _, _, until) => {
+            Wants::Read(name, _, _, until, _) => {
                 let chunk = self.state.chunk(name).into_iter();
                 let pending = chunk.flat_map(|chunk| chunk.pending_up_to(*until));
                 unknown.extend(pending.map(|(_, write)| (write.id, write.decider)));

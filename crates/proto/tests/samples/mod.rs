@@ -6,10 +6,10 @@
 use std::{collections::BTreeMap, fmt::Debug, sync::Arc};
 
 use tyr_proto::{
-    BlobName, ChunkName, ClassId, Configuration, Epoch, Extent, Freeze, Grant, HeadPlan, Incarnation,
-    Keyspace, KeyspaceSeed, Layout, LeaseRequest, NodeId, Operation, OperationResult, Outcome,
+    BlobName, ChunkName, ClassId, Configuration, Epoch, Extent, FileName, Freeze, Grant, HeadPlan,
+    Incarnation, Keyspace, KeyspaceSeed, Layout, LeaseRequest, NodeId, Operation, OperationResult, Outcome,
     PartitionCount, PartitionId, Payload, Placement, Plan, Refusal, Replica, ResultValue, RingVersion, Seen,
-    SessionId, Stage, Stand, State, Time, TransactionId, ZoneRule,
+    SessionId, Spot, Stage, Stand, State, Stretch, Time, TransactionId, ZoneRule,
     cluster::{
         self, Address, ClassSettings, Cluster, ClusterId, Command, Identity, Position, Proposal, Zone,
     },
@@ -346,6 +346,7 @@ pub fn messages() -> Vec<Message> {
         Message::Look { request: request(), blob: blob("one") },
         Message::Pin { request: request(), keep: false },
         Message::Read { request: request(), chunk: chunk("one"), range: 0..1 << 20, at },
+        Message::Locate { request: request(), chunk: chunk("one"), range: 0..1 << 20, at },
         Message::Freeze { freeze: Arc::new(freeze), stands: vec![stand] },
         Message::Freeze { freeze: Arc::new(prefix), stands: Vec::new() },
         Message::Frozen { request: request(), stand, point: Stand { epoch, count: 200 } },
@@ -431,6 +432,7 @@ fn answers() -> Vec<Answer> {
             blobs,
         },
         Answer::Bytes { request, version: Number::ZERO, bytes: vec![7; 20], whole: true },
+        Answer::Located { request, version: Number::new(3, 401), stretches: stretches(), whole: false },
         Answer::Stats { request, stats: vec![Some(head_stat()), None] },
         Answer::Expired { request },
         Answer::Names { request, names: vec![blob("a"), blob("b")], more: true },
@@ -545,6 +547,18 @@ fn replies() -> Vec<cluster::Reply> {
     answers.into_iter().map(Ok).chain(refusals.into_iter().map(Err)).collect()
 }
 
+fn stretches() -> Vec<Stretch> {
+    let spot = Spot {
+        file: FileName { journal: 1, number: 400 },
+        position: 1 << 20,
+        stored: 5000,
+        from: 100,
+        length: 4900,
+        checksums: vec![0x0123_4567, 7],
+    };
+    vec![Stretch::Bytes(vec![7; 3]), Stretch::Zeros(300), Stretch::Spot(spot)]
+}
+
 fn requests() -> Vec<cluster::Request> {
     use cluster::Request;
     let lease = LeaseRequest { holder: replica(1), sent: Time(1_000_000) };
@@ -555,6 +569,7 @@ fn requests() -> Vec<cluster::Request> {
         Request::Ring(RingVersion(300)),
         Request::Newest(RingVersion(300)),
         Request::Report,
+        Request::Hatch,
     ]
 }
 
@@ -570,6 +585,7 @@ fn responses(cluster: &Cluster) -> Vec<cluster::Response> {
         Response::Replied(Ok(cluster::Answer::Done(RingVersion(9)))),
         Response::Replied(Err(cluster::Refusal::TooFew)),
         Response::Report(report()),
+        Response::Hatch(Some(Address::new("unix:/data/hatch").unwrap())),
     ]
 }
 

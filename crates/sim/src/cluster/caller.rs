@@ -326,11 +326,11 @@ impl Caller {
             return;
         }
         match (&mut task.source, &task.stage, event) {
-            (Source::Transaction(transaction), _, event) => {
-                transaction.handle(&mut self.client, Time(now), &event);
+            (Source::Transaction(transaction), _, mut event) => {
+                transaction.handle(&mut self.client, Time(now), &mut event);
             }
-            (Source::Snapshot(snapshot), _, event) => {
-                snapshot.handle(&mut self.client, Time(now), &event);
+            (Source::Snapshot(snapshot), _, mut event) => {
+                snapshot.handle(&mut self.client, Time(now), &mut event);
             }
             (_, Stage::Freezing(asked), Event::Frozen(told, blobs)) if *asked == told => {
                 let turn = usize::try_from(self.random.below(3)).expect("small");

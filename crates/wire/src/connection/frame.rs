@@ -110,6 +110,13 @@ impl Header {
         FRAME_HEADER_SIZE + self.body_size
     }
 
+    /// How large the frame is that these bytes begin with, as far as it says so itself.
+    pub fn claimed_size(bytes: &[u8]) -> Option<usize> {
+        let mut reader = Reader::new(bytes);
+        let (_, length) = (reader.u32().ok()?, reader.u32().ok()?);
+        usize::try_from(length).ok()?.checked_add(FRAME_HEADER_SIZE)
+    }
+
     /// The header and body of the frame that these bytes begin with; `None` if some of it is missing. One that is too large is refused
     /// before it is there.
     pub fn parse(bytes: &[u8], body_size_max: usize) -> Result<Option<(Header, &[u8])>, Error> {

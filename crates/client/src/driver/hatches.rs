@@ -1,0 +1,382 @@
+//! Reads of what nodes on this host have in files: a node says where it lies, and hands each file once, through its hatch.
+//!
+//! Invariants:
+//!
+//! - Bytes that were read from a file are answered only if they have their checksums, and only as long as the node's hatch is open: what
+//!   it has closed may be used again for something else.
+//! - Everything that does not work here is asked of the node over the network.
+//! - The number of files that are held is bounded, and none is held for long that nobody reads: a file that the node has removed takes up
+//!   space as long.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs::File,
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tyr_net::{HatchOwner, HatchReader, Patience, read_file};
+use tyr_proto::{
+    FileName, NodeId, SPOT_BLOCK, Spot, Stretch, Time,
+    message::{READ_SIZE_MAX, RequestId},
+};
+use tyr_types::Number;
+use tyr_wire::checksum::crc32c;
+
+use crate::store::Reads;
+
+/// The hatches of nodes on this host.
+#[derive(Debug)]
+pub struct Hatches {
+    tell: UnboundedSender<Heard>,
+    opened: u64,
+    nodes: BTreeMap<NodeId, Gate>,
+    sought: BTreeMap<NodeId, Sought>,
+}
+
+/// A node whose hatch is looked for, unless it is there.
+#[derive(Clone, Copy, Debug)]
+struct Sought {
+    due: Time,
+    /// After how many microseconds again.
+    pause: u64,
+}
+
+/// The hatch of one node. Dropped, it is left.
+#[derive(Debug)]
+struct Gate {
+    /// Which one of all that were gone to.
+    number: u64,
+    is_open: bool,
+    wants: UnboundedSender<FileName>,
+    asked: BTreeSet<FileName>,
+    files: BTreeMap<FileName, Held>,
+}
+
+#[derive(Debug)]
+struct Held {
+    file: Arc<File>,
+    used_at: Time,
+}
+
+/// What has happened at a hatch.
+#[derive(Debug)]
+pub struct Heard {
+    /// Whose,
+    pub node: NodeId,
+    /// and which one of all that were gone to.
+    pub number: u64,
+    /// What.
+    pub what: What,
+}
+
+/// What has happened at a hatch.
+#[derive(Debug)]
+pub enum What {
+    /// It is open.
+    Opened,
+    /// It is not, or not any more.
+    Closed,
+    /// A file, if there is one of this name.
+    File(FileName, Option<File>),
+    /// What was read, after a while.
+    Read(Located, Found),
+}
+
+/// What a node has said of a request, and what it takes to read it.
+#[derive(Debug)]
+pub struct Located {
+    /// The request.
+    pub request: RequestId,
+    /// The version that is read.
+    pub version: Number,
+    /// Whether all of it was written.
+    pub whole: bool,
+    stretches: Vec<Stretch>,
+    files: BTreeMap<FileName, Arc<File>>,
+}
+
+/// What came of reading files.
+#[derive(Debug)]
+pub enum Found {
+    /// The bytes.
+    Bytes(Vec<u8>),
+    /// Some of it is not in memory.
+    Slow,
+    /// It cannot be read here.
+    Unreadable,
+    /// What was read has other checksums.
+    Damaged,
+}
+
+/// How reads were answered: what [`Reads`] says.
+#[derive(Debug, Default)]
+pub struct Counts {
+    from_files: AtomicU64,
+    bytes_from_files: AtomicU64,
+    from_network: AtomicU64,
+    bytes_from_network: AtomicU64,
+    fell_back: AtomicU64,
+    damaged: AtomicU64,
+}
+
+/// As many files of a node are held at once.
+const FILES_MAX: usize = 128;
+/// A file that was not read for so many microseconds is let go.
+const UNUSED_MAX: u64 = 10_000_000;
+/// A node whose hatch is not open is asked again after so many microseconds, then after twice as many,
+const PAUSE_MIN: u64 = 200_000;
+/// up to this.
+const PAUSE_MAX: u64 = 60_000_000;
+
+impl Hatches {
+    /// None so far; what happens at them is told to the receiver.
+    pub fn new() -> (Self, UnboundedReceiver<Heard>) {
+        let (tell, heard) = unbounded_channel();
+        (Hatches { tell, opened: 0, nodes: BTreeMap::new(), sought: BTreeMap::new() }, heard)
+    }
+
+    /// Goes to the hatch of a node, in the runtime that this is called in, unless it is there.
+    pub fn go_to(&mut self, path: PathBuf, owner: HatchOwner) {
+        let node = NodeId(owner.node);
+        if self.nodes.contains_key(&node) {
+            return;
+        }
+        self.opened += 1;
+        let (number, tell) = (self.opened, self.tell.clone());
+        let (wants, wanted) = unbounded_channel();
+        let (asked, files) = Default::default();
+        self.nodes.insert(node, Gate { number, is_open: false, wants, asked, files });
+        tokio::spawn(async move {
+            // If nobody listens, the client has ended.
+            let tell = |what| drop(tell.send(Heard { node, number, what }));
+            stay(&path, owner, wanted, &tell).await;
+            tell(What::Closed);
+        });
+    }
+
+    /// There is a connection to a node: its hatch is looked for from now on.
+    pub fn seek(&mut self, now: Time, node: NodeId) {
+        self.sought.insert(node, Sought { due: now, pause: PAUSE_MIN });
+    }
+
+    /// The nodes that are to be asked for their hatch now.
+    pub fn take_due(&mut self, now: Time) -> Vec<NodeId> {
+        let nodes = &self.nodes;
+        let due = |(node, sought): &(&NodeId, &mut Sought)| sought.due <= now && !nodes.contains_key(node);
+        let due = self.sought.iter_mut().filter(due).map(|(node, sought)| {
+            *sought = Sought { due: now.after(sought.pause), pause: (2 * sought.pause).min(PAUSE_MAX) };
+            *node
+        });
+        due.collect()
+    }
+
+    /// Whether files of a node can be read here.
+    pub fn is_open(&self, node: NodeId) -> bool {
+        self.nodes.get(&node).is_some_and(|gate| gate.is_open)
+    }
+
+    /// Takes note of what has happened. False if it is of a hatch that was left.
+    pub fn note(&mut self, now: Time, heard: &mut Heard) -> bool {
+        let known = self.nodes.get_mut(&heard.node).filter(|gate| gate.number == heard.number);
+        let Some(gate) = known else { return false };
+        match &mut heard.what {
+            What::Opened => gate.is_open = true,
+            What::Closed => drop(self.nodes.remove(&heard.node)),
+            What::File(name, file) => {
+                gate.asked.remove(name);
+                if let Some(file) = file.take() {
+                    gate.hold(now, *name, file);
+                }
+            }
+            What::Read(..) => {}
+        }
+        true
+    }
+
+    /// Leaves the hatch of a node, and looks for it no more.
+    pub fn leave(&mut self, node: NodeId) {
+        self.sought.remove(&node);
+        self.nodes.remove(&node);
+    }
+
+    /// What it takes to read what a node has said where it lies. `None` if a file is not here, which is asked for then, or if what it has
+    /// said makes no sense.
+    pub fn locate(
+        &mut self,
+        now: Time,
+        node: NodeId,
+        (request, version, whole): (RequestId, Number, bool),
+        stretches: Vec<Stretch>,
+    ) -> Option<Located> {
+        let gate = self.nodes.get_mut(&node).filter(|gate| gate.is_open)?;
+        let mut files = BTreeMap::new();
+        let mut is_complete = true;
+        let mut length: u64 = 0;
+        for stretch in &stretches {
+            length = length.saturating_add(stretch.len());
+            if let Stretch::Spot(Spot { file, .. }) = stretch {
+                match gate.files.get_mut(file) {
+                    Some(held) => {
+                        held.used_at = now;
+                        files.insert(*file, held.file.clone());
+                    }
+                    None => {
+                        is_complete = false;
+                        gate.ask(*file);
+                    }
+                }
+            }
+        }
+        let is_sound = is_complete && length <= READ_SIZE_MAX;
+        is_sound.then_some(Located { request, version, whole, stretches, files })
+    }
+
+    /// Reads elsewhere what was not in memory, however long it takes; the receiver is told.
+    pub fn read_slowly(&self, node: NodeId, located: Located) {
+        let Some(gate) = self.nodes.get(&node) else { return };
+        let (number, tell) = (gate.number, self.tell.clone());
+        tokio::task::spawn_blocking(move || {
+            let found = located.read(Patience::Any);
+            let _unheard = tell.send(Heard { node, number, what: What::Read(located, found) });
+        });
+    }
+
+    /// Lets go of files that nobody reads.
+    pub fn tidy(&mut self, now: Time) {
+        for gate in self.nodes.values_mut() {
+            gate.files.retain(|_, held| now.since(held.used_at) < UNUSED_MAX);
+        }
+    }
+}
+
+impl Gate {
+    fn ask(&mut self, file: FileName) {
+        if self.asked.len() < FILES_MAX && self.asked.insert(file) {
+            // If it has closed, that is about to be heard.
+            let _ = self.wants.send(file);
+        }
+    }
+
+    fn hold(&mut self, now: Time, name: FileName, file: File) {
+        if self.files.len() >= FILES_MAX
+            && let Some(oldest) =
+                self.files.iter().min_by_key(|(_, held)| held.used_at).map(|(name, _)| *name)
+        {
+            self.files.remove(&oldest);
+        }
+        self.files.insert(name, Held { file: Arc::new(file), used_at: now });
+    }
+}
+
+/// Is at a hatch as long as it is open and somebody wants something.
+async fn stay(
+    path: &std::path::Path,
+    owner: HatchOwner,
+    mut wanted: UnboundedReceiver<FileName>,
+    tell: &impl Fn(What),
+) {
+    let Ok(mut reader) = HatchReader::dial(path, owner).await else { return };
+    tell(What::Opened);
+    loop {
+        let name = tokio::select! {
+            () = reader.ended() => return,
+            name = wanted.recv() => name,
+        };
+        let Some(name) = name else { return };
+        match reader.fetch((name.journal, name.number)).await {
+            Ok(file) => tell(What::File(name, file)),
+            Err(_) => return,
+        }
+    }
+}
+
+impl Located {
+    /// Reads it.
+    pub fn read(&self, patience: Patience) -> Found {
+        let length = self.stretches.iter().map(Stretch::len).sum::<u64>();
+        let Ok(length) = usize::try_from(length) else { return Found::Unreadable };
+        let mut bytes = vec![0; length];
+        let mut rest = &mut bytes[..];
+        for stretch in &self.stretches {
+            let size = usize::try_from(stretch.len()).expect("a part of what fits memory");
+            let (part, after) = rest.split_at_mut(size);
+            rest = after;
+            match stretch {
+                Stretch::Bytes(bytes) => part.copy_from_slice(bytes),
+                Stretch::Zeros(_) => {}
+                Stretch::Spot(spot) => match self.read_spot(spot, part, patience) {
+                    Found::Bytes(_) => {}
+                    other => return other,
+                },
+            }
+        }
+        Found::Bytes(bytes)
+    }
+
+    /// Reads what lies at one place; of what it returns the bytes are in the buffer.
+    fn read_spot(&self, spot: &Spot, buffer: &mut [u8], patience: Patience) -> Found {
+        let Some(file) = self.files.get(&spot.file) else { return Found::Unreadable };
+        if spot.from == 0 && spot.length == spot.stored {
+            return fill(file, spot, buffer, patience);
+        }
+        let mut stored = vec![0; spot.stored as usize];
+        let found = fill(file, spot, &mut stored, patience);
+        buffer.copy_from_slice(&stored[spot.from as usize..(spot.from + spot.length) as usize]);
+        found
+    }
+}
+
+/// Fills a buffer with all that is under the checksums.
+fn fill(file: &File, spot: &Spot, buffer: &mut [u8], patience: Patience) -> Found {
+    match read_file(file, spot.position, buffer, patience) {
+        Ok(true) => {}
+        Ok(false) => return Found::Slow,
+        Err(_) => return Found::Unreadable,
+    }
+    let blocks = buffer.chunks(SPOT_BLOCK as usize).map(crc32c);
+    match blocks.eq(spot.checksums.iter().copied()) {
+        true => Found::Bytes(Vec::new()),
+        false => Found::Damaged,
+    }
+}
+
+impl Counts {
+    /// As they are now.
+    pub fn reads(&self) -> Reads {
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Reads {
+            from_files: count(&self.from_files),
+            bytes_from_files: count(&self.bytes_from_files),
+            from_network: count(&self.from_network),
+            bytes_from_network: count(&self.bytes_from_network),
+            fell_back: count(&self.fell_back),
+            damaged: count(&self.damaged),
+        }
+    }
+
+    /// So many bytes were read from files.
+    pub fn read_files(&self, bytes: usize) {
+        self.from_files.fetch_add(1, Ordering::Relaxed);
+        self.bytes_from_files.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// So many bytes came over the network.
+    pub fn read_network(&self, bytes: usize) {
+        self.from_network.fetch_add(1, Ordering::Relaxed);
+        self.bytes_from_network.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// What was to be read from files is read over the network.
+    pub fn fall_back(&self, is_damaged: bool) {
+        self.fell_back.fetch_add(1, Ordering::Relaxed);
+        self.damaged.fetch_add(u64::from(is_damaged), Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests;

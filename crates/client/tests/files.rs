@@ -1,0 +1,196 @@
+//! Clients on the host of servers read what these have in files themselves, and see what they would be sent.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::{
+    fs::{self, OpenOptions},
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use tempfile::TempDir;
+use tyr_client::{
+    KeyspaceSettings,
+    blocking::{Keyspace, Store},
+};
+use tyr_net::Address;
+use tyr_proto::cluster::ClassSettings;
+use tyr_server::{Server, Settings, Timing};
+
+/// Servers with their directories; each partition has as many replicas.
+struct Servers {
+    directories: Vec<TempDir>,
+    running: Vec<Server>,
+}
+
+fn settings(directory: &Path, replicas: u8, join: &[Address]) -> Settings {
+    let usual = Settings::new(directory);
+    let mut store = usual.store.clone();
+    // So that compaction has something to do.
+    (store.segment_size, store.inline_max) = (1 << 20, 16 << 10);
+    Settings {
+        join: join.to_vec(),
+        class: ClassSettings { partitions: 4, min_replicas: 1, ..ClassSettings::new(replicas) },
+        timing: Timing::near(),
+        store,
+        ..usual
+    }
+}
+
+fn start(settings: Settings) -> Server {
+    let server = Server::start(settings).unwrap();
+    assert!(server.wait(Duration::from_secs(60), |status| status.is_ready), "it becomes ready");
+    server
+}
+
+impl Servers {
+    fn start(count: u8) -> Servers {
+        let directories: Vec<_> = (0..count).map(|_| tempfile::tempdir().unwrap()).collect();
+        let first = start(settings(directories[0].path(), count, &[]));
+        let join = [first.address().clone()];
+        let mut running = vec![first];
+        let others = directories[1..].iter();
+        running.extend(others.map(|directory| start(settings(directory.path(), count, &join))));
+        Servers { directories, running }
+    }
+
+    fn url(&self) -> String {
+        let addresses: Vec<_> = self.running.iter().map(|server| server.address().to_string()).collect();
+        format!("tyr://{}", addresses.join(","))
+    }
+
+    /// Ends a server as if its process was killed, and starts it again at its place.
+    fn kill_and_start(&mut self, place: usize) {
+        let address = self.running[place].address().clone();
+        drop(self.running.remove(place));
+        let again = settings(self.directories[place].path(), 1, &[]);
+        self.running.insert(place, start(Settings { listen: address, ..again }));
+    }
+}
+
+fn bytes(seed: usize, length: usize) -> Vec<u8> {
+    (0..length).map(|index| u8::try_from((index + seed) * 7 % 251).unwrap()).collect()
+}
+
+fn open(url: &str) -> (Store, Keyspace) {
+    let store = Store::open(url).unwrap();
+    let files = store.create_keyspace("files", KeyspaceSettings::default()).unwrap();
+    (store, files)
+}
+
+/// Reads a blob until some of that was read from files, and compares it each time.
+fn read_from_files(store: &Store, files: &Keyspace, key: &str, expected: &[u8]) {
+    let before = store.reads().from_files;
+    while store.reads().from_files == before {
+        assert!(files.read(key, ..).unwrap() == expected, "{key} is what was written");
+    }
+}
+
+#[test]
+fn what_is_read_from_files_is_what_is_sent() {
+    let servers = Servers::start(1);
+    let (store, files) = open(&servers.url());
+    let plain = Store::options().without_files().open(servers.url()).unwrap();
+    let sent = plain.keyspace("files").unwrap();
+    let mut large = bytes(1, 300_000);
+    files.put("large", &large).unwrap();
+    read_from_files(&store, &files, "large", &large);
+    // A hole, something small in the middle, and something large over that.
+    files.write("large", 50_000, bytes(2, 100)).unwrap();
+    files.write("large", 400_000, bytes(3, 100_000)).unwrap();
+    files.write("large", 120_000, bytes(4, 90_001)).unwrap();
+    large.resize(500_000, 0);
+    large[50_000..50_100].copy_from_slice(&bytes(2, 100));
+    large[400_000..].copy_from_slice(&bytes(3, 100_000));
+    large[120_000..210_001].copy_from_slice(&bytes(4, 90_001));
+    read_from_files(&store, &files, "large", &large);
+    for range in [0..500_000, 1..20_000, 49_999..80_001, 119_000..300_001, 250_000..450_000, 499_999..500_000]
+    {
+        let (start, end) = (usize::try_from(range.start).unwrap(), usize::try_from(range.end).unwrap());
+        assert!(files.read("large", range.clone()).unwrap() == large[start..end], "{range:?}");
+        assert!(
+            sent.read("large", range.clone()).unwrap() == large[start..end],
+            "{range:?} over the network"
+        );
+    }
+    files.put("small", b"small").unwrap();
+    assert_eq!(files.read("small", ..).unwrap(), b"small");
+    assert_eq!((plain.reads().from_files, store.reads().damaged), (0, 0));
+    assert!(plain.reads().from_network > 0);
+}
+
+#[test]
+fn readers_of_what_is_compacted_away_meanwhile_see_one_version_or_the_next() {
+    let servers = Servers::start(1);
+    let (store, files) = open(&servers.url());
+    let length = 100_000;
+    files.put("a", vec![0; length]).unwrap();
+    read_from_files(&store, &files, "a", &vec![0; length]);
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            for round in 1..=200u8 {
+                files.put("a", vec![round; length]).unwrap();
+                files.put(format!("other/{round}"), vec![round; length]).unwrap();
+                files.delete(format!("other/{}", round / 2)).ok();
+            }
+        });
+        let mut last = 0;
+        while !writer.is_finished() {
+            let read = files.read("a", ..).unwrap();
+            assert!(read.len() == length && read.iter().all(|byte| *byte == read[0]), "it is one version");
+            assert!(read[0] >= last, "no earlier version is shown after a later one");
+            last = read[0];
+        }
+    });
+    read_from_files(&store, &files, "a", &vec![200; length]);
+    assert_eq!(store.reads().damaged, 0, "nothing is written over what somebody may read");
+}
+
+#[test]
+fn a_server_that_was_killed_and_is_back_is_read_from_again() {
+    let mut servers = Servers::start(1);
+    let (store, files) = open(&servers.url());
+    let (one, two) = (bytes(1, 100_000), bytes(2, 100_000));
+    files.put("one", &one).unwrap();
+    read_from_files(&store, &files, "one", &one);
+    servers.kill_and_start(0);
+    assert!(files.read("one", ..).unwrap() == one);
+    files.put("two", &two).unwrap();
+    read_from_files(&store, &files, "two", &two);
+    read_from_files(&store, &files, "one", &one);
+    assert_eq!(store.reads().damaged, 0);
+}
+
+/// The files of bulk payload below a directory.
+fn bulk(directory: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+    let (directories, files): (Vec<_>, Vec<_>) = entries.partition(|path| path.is_dir());
+    let is_bulk = |path: &PathBuf| path.file_name().unwrap().to_str().unwrap().starts_with("bulk-");
+    let deeper = directories.iter().flat_map(|directory| bulk(directory));
+    files.into_iter().filter(is_bulk).chain(deeper).collect()
+}
+
+#[test]
+fn damage_in_a_file_is_found_by_who_reads_it_and_another_replica_answers() {
+    let servers = Servers::start(3);
+    let (store, files) = open(&servers.url());
+    let content = bytes(5, 100_000);
+    files.put("a", &content).unwrap();
+    read_from_files(&store, &files, "a", &content);
+    // One server's files, one after another, until the reader has come across the damage.
+    for directory in &servers.directories[..1] {
+        for path in bulk(directory.path()) {
+            let file = OpenOptions::new().read(true).write(true).open(path).unwrap();
+            let mut found = vec![0; usize::try_from(file.metadata().unwrap().len()).unwrap()];
+            file.read_exact_at(&mut found, 0).unwrap();
+            if let Some(place) = found.windows(64).position(|window| window == &content[5000..5064]) {
+                file.write_all_at(b"damage", place as u64).unwrap();
+            }
+        }
+    }
+    while store.reads().damaged == 0 {
+        assert!(files.read("a", ..).unwrap() == content, "nobody is shown damaged bytes");
+    }
+    assert!(files.read("a", ..).unwrap() == content);
+}
