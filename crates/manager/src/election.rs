@@ -17,13 +17,28 @@ use crate::{
     types::{LogId, Request, Response, VoterId},
 };
 
-/// When a voter had last a reason not to stand.
-#[derive(Debug, Default)]
+/// When a voter had last a reason not to stand, and when one not to be heeded as a leader.
+#[derive(Debug)]
 pub(crate) struct Attention {
     heard_at: Option<Time>,
+    excused_at: Time,
 }
 
 impl Attention {
+    pub(crate) fn new(now: Time) -> Self {
+        Attention { heard_at: None, excused_at: now }
+    }
+
+    /// From now on the others have to heed it anew if it leads: it stands, or speaks again after it had stepped aside.
+    pub(crate) fn excuse(&mut self, now: Time) {
+        self.excused_at = now;
+    }
+
+    /// Since when nobody has been expected to heed it.
+    pub(crate) fn excused_at(&self) -> Time {
+        self.excused_at
+    }
+
     /// What was answered to another voter: who follows a leader, or has voted for one, gives it time.
     pub(crate) fn answered(&mut self, response: &Response, now: Time) {
         let is_heard = match response {
@@ -61,6 +76,7 @@ impl<S: Surroundings, J: Journal<S>> Voter<S, J> {
             }
             (tried_at, patience) = (Some(S::now()), draw());
             if self.may_stand() && self.canvass(&transport).await {
+                self.attention.lock().excuse(S::now());
                 // It fails when the consensus has ended.
                 let _ended = self.raft.trigger().elect().await;
             }

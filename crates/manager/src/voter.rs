@@ -1,6 +1,6 @@
 //! A voter: one member of the consensus group, and if it leads, the holder of the leases.
 //!
-//! It does what [`Leases`] asks of its caller: it begins to hold leases when it has applied everything logged before its term, it
+//! It does what [`Leases`] asks of its caller: it begins to hold leases when it has applied everything logged before, it
 //! grants one only when a majority has confirmed since the request that it leads, and the evictions that it logs hold in its term
 //! only. So do the releases that it takes (see [`permit_release`]), and for the change only for which it took them.
 
@@ -185,7 +185,7 @@ impl<S: Surroundings, J: Journal<S>> Voter<S, J> {
             raft,
             machine,
             log,
-            attention: Arc::default(),
+            attention: Arc::new(Mutex::new(Attention::new(S::now()))),
             held: Arc::new(Mutex::new(Held::new(timing))),
             reported: Arc::default(),
             is_silent,
@@ -471,8 +471,10 @@ impl<S: Surroundings, J: Journal<S>> Voter<S, J> {
             // What takes longer is begun anew; the consensus refuses a second change while one is on its way.
             let step = self.reform(timing.voters_max);
             let is_to_go = RaftRuntime::<S>::timeout(self.patience, step).await == Ok(true);
-            if is_to_go || self.is_alone() {
-                self.step_aside(timing).await;
+            if is_to_go {
+                self.step_aside(timing, ASIDE_TO_GO).await;
+            } else if self.is_alone() {
+                self.step_aside(timing, ASIDE_ALONE).await;
             }
         }
     }
@@ -483,7 +485,9 @@ impl<S: Surroundings, J: Journal<S>> Voter<S, J> {
         let metrics = self.raft.metrics();
         let metrics = metrics.borrow();
         let is_one_of_many = metrics.membership_config.voter_ids().nth(1).is_some();
-        let heeded = metrics.millis_since_quorum_ack.map_or(0, |millis| 1_000 * millis);
+        // Nobody has ever heeded one that has only just been elected, and nobody can heed one that says nothing.
+        let excused = S::now().since(self.attention.lock().excused_at());
+        let heeded = metrics.millis_since_quorum_ack.map_or(excused, |millis| excused.min(1_000 * millis));
         is_one_of_many && metrics.state == ServerState::Leader && 2 * heeded > 3 * self.election
     }
 
@@ -492,18 +496,17 @@ impl<S: Surroundings, J: Journal<S>> Voter<S, J> {
         self.is_silent.load(Ordering::Relaxed)
     }
 
-    /// Says nothing for so many microseconds, so that another voter stands for election. A leader that is to vote no more must not end its
-    /// vote itself: if it failed meanwhile, it might hold the longest log, in which it is no voter and does not stand, and then nobody else
-    /// could be elected. The consensus has no other way to hand the leadership over.
-    async fn step_aside(&self, timing: Timing) {
-        // The others wait for as long as they follow a leader that is silent, and for as long as an election may take, several times if
-        // several stand at once.
-        let end = S::now().after(10 * 1_000 * timing.election);
+    /// Says nothing for so many elections, so that another voter stands. A leader that is to vote no more must not end its vote itself: if
+    /// it failed meanwhile, it might hold the longest log, in which it is no voter and does not stand, and then nobody else could be
+    /// elected. The consensus has no other way to hand the leadership over.
+    async fn step_aside(&self, timing: Timing, elections: u64) {
+        let end = S::now().after(elections * self.election);
         self.is_silent.store(true, Ordering::Relaxed);
         self.held.lock().step_down();
         while S::now() < end && self.raft.metrics().borrow().state == ServerState::Leader {
             S::sleep(timing.watch).await;
         }
+        self.attention.lock().excuse(S::now());
         self.is_silent.store(false, Ordering::Relaxed);
     }
 
@@ -549,20 +552,39 @@ impl<S: Surroundings, J: Journal<S>> Voter<S, J> {
         self.raft.metrics().borrow().membership_config.voter_ids().map(NodeId).collect()
     }
 
-    /// Holds the leases from now on, once everything logged before the term is applied.
+    /// Holds the leases from now on, once everything logged before is applied.
     async fn begin(&self) {
         let is_confirmed = self.confirm().await;
-        if let Some(term) = self.leading_term().filter(|_| is_confirmed) {
-            let mut held = self.held.lock();
-            held.step_down();
-            held.term = term;
-            held.leases.lead(S::now());
+        let Some(term) = self.leading_term().filter(|_| is_confirmed) else { return };
+        // One that stepped aside and leads on may have logged evictions in this very term: their holders are granted nothing any more.
+        let last = self.log.last();
+        for _ in 0..LOOKS_MAX {
+            if self.machine.applied() >= last {
+                let mut held = self.held.lock();
+                held.step_down();
+                held.term = term;
+                held.leases.lead(S::now());
+                return;
+            }
+            S::sleep(LOOK_EVERY).await;
+            if self.leading_term() != Some(term) {
+                return;
+            }
         }
     }
 }
 
 /// The most things that one grant tells its holder about.
 const FACTS_MAX: usize = 64;
+/// So many elections a leader is silent that is to vote no more. The others wait for as long as they follow a leader that is silent, and for
+/// as long as an election may take, several times if several stand at once.
+const ASIDE_TO_GO: u64 = 10;
+/// So many a leader is silent whom nobody heeds: enough for the others, and not more, for they may need what it alone has in its log.
+const ASIDE_ALONE: u64 = 4;
+/// A leader that is to hold the leases looks this often whether it has applied its log, in microseconds,
+const LOOK_EVERY: u64 = 5_000;
+/// and so many times, before it has the majority confirm again that it leads.
+const LOOKS_MAX: u32 = 200;
 /// The most entries of the log that a node may lack when it begins to vote.
 const LAG_MAX: u64 = 16;
 /// The most reports of nodes that are being logged at once; more are not heard, and are said again.

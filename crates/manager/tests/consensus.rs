@@ -7,7 +7,7 @@ mod kit;
 use kit::{MS, SECOND, World};
 use tyr_proto::{
     NodeId, RingVersion,
-    cluster::{Presence, Request, Response},
+    cluster::{Command, Presence, Request, Response},
 };
 
 fn formed(seed: u64) -> World {
@@ -237,5 +237,25 @@ fn a_leader_that_hears_nobody_steps_aside_though_everybody_hears_it() {
             others(leader).into_iter().map(|voter| world.leader_seen_by(voter)).collect();
         assert!(followed[0].is_some() && followed[0] != Some(leader), "seed {seed}: {followed:?}");
         assert_eq!(followed[0], followed[1], "seed {seed}");
+    }
+}
+
+#[test]
+fn a_leader_that_was_alone_leads_again_if_it_has_what_the_only_other_one_lacks() {
+    for seed in 60..68 {
+        let mut world = formed(seed);
+        let leader = world.leader_seen_by(1).unwrap();
+        let [dead, other] = others(leader)[..] else { panic!("three voters") };
+        world.kill(dead);
+        (1..=5).filter(|node| *node != other).for_each(|node| {
+            world.cut(node, other);
+            world.cut(other, node);
+        });
+        // It logs what nobody else has.
+        world.ask(leader, Request::Command(Command::GiveUp(NodeId(dead))));
+        world.run(seed % 4 * SECOND);
+        world.heal();
+        world.run(6 * SECOND);
+        assert!([leader, other, 4, 5].iter().all(|node| world.may_serve(*node)), "seed {seed}");
     }
 }
