@@ -1,6 +1,7 @@
 //! What a plan makes of shards that have failed: others get what a node has lost, and its share of the class is as much smaller.
 //!
-//! As soon as the node starts again nothing of it is lost any more, and the next plan gives it its share back.
+//! As soon as the node starts again nothing of it is lost any more, and the next plan gives it its share back. A node that has lost all of
+//! its shards at once is about to stop, and plans count on its return as on that of any other.
 
 use alloc::{collections::BTreeMap, vec::Vec};
 
@@ -8,22 +9,16 @@ use super::Cluster;
 use crate::{ClassId, Member, NodeId, ZoneId, ZoneRule};
 
 impl Cluster {
-    /// How many partitions of a class each node has lost that runs on without them, whether it held them or not.
+    /// How many partitions of a class each node has lost that goes on without them, whether it held them or not.
     pub(crate) fn losses(&self, id: ClassId) -> BTreeMap<NodeId, u32> {
         let mut losses = BTreeMap::new();
-        for lost in self.lost(id) {
-            lost.into_iter().for_each(|node| *losses.entry(node).or_insert(0) += 1);
+        let Some(class) = self.classes.get(&id) else { return losses };
+        let lost = class.partitions.iter().flat_map(|partition| &partition.lost);
+        for replica in lost.filter(|replica| self.is_present(**replica)) {
+            *losses.entry(replica.node).or_insert(0) += 1;
         }
+        losses.retain(|_, count| *count < class.settings.partitions);
         losses
-    }
-
-    /// Of each partition of a class, the nodes that have lost it and run on.
-    pub(super) fn lost(&self, id: ClassId) -> impl Iterator<Item = Vec<NodeId>> {
-        let partitions = self.classes.get(&id).into_iter().flat_map(|class| &class.partitions);
-        partitions.map(|partition| {
-            let lost = partition.lost.iter().filter(|replica| self.is_present(**replica));
-            lost.map(|replica| replica.node).collect()
-        })
     }
 }
 

@@ -7,7 +7,9 @@ use alloc::{collections::BTreeSet, vec, vec::Vec};
 use core::num::NonZeroU8;
 
 use super::{Cluster, Command, MemberState, Partition, Zone, loss::Spares};
-use crate::{Assignment, ClassId, NodeId, PartitionCount, RingError, Target, TargetKind, ZoneId, plan_ring};
+use crate::{
+    Assignment, ClassId, NodeId, PartitionCount, Replica, RingError, Target, TargetKind, ZoneId, plan_ring,
+};
 
 /// As much of a plan as may be done now.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,12 +70,23 @@ impl Cluster {
         let zone_rule = class.settings.zones;
         let asked = crate::ClassSettings { partitions, replicas, target: TARGET, zone_rule };
         let before = class.partitions.iter().map(|partition| self.succeeded(partition.target(), &members));
-        let had: Vec<Vec<NodeId>> = before.collect();
-        let lost: Vec<Vec<NodeId>> = self.lost(id).collect();
+        let mut before = Assignment(before.collect());
+        let losses = self.losses(id);
+        if losses.is_empty() {
+            return Ok(Some(plan_ring(&members, &asked, &before, load)?.0));
+        }
+        let of_those = |lost: &[Replica]| -> Vec<NodeId> {
+            let present = lost.iter().filter(|replica| self.is_present(**replica));
+            present.map(|replica| replica.node).filter(|node| losses.contains_key(node)).collect()
+        };
+        let lost: Vec<Vec<NodeId>> =
+            class.partitions.iter().map(|partition| of_those(&partition.lost)).collect();
+        let holders = class.partitions.iter().map(|partition| partition.configuration.replicas.iter());
+        let holders: Vec<Vec<NodeId>> =
+            holders.map(|replicas| replicas.map(|replica| replica.node).collect()).collect();
         let spares = Spares { members: &members, zone_rule, lost: &lost };
         // What has been lost moves first, so that the plan finds everybody with as much as it should have, and moves nothing else.
-        let mut before = Assignment(had.clone());
-        spares.stand_in(&mut before.0, &had);
+        spares.stand_in(&mut before.0, &holders);
         let mut planned = plan_ring(&members, &asked, &before, load)?;
         spares.stand_in(&mut planned.0, &before.0);
         Ok(Some(planned.0))

@@ -196,3 +196,15 @@ fn what_a_shard_of_a_node_has_lost_is_rebuilt_by_others_at_once_a_few_partitions
     }
     assert_eq!(holds(&cluster, 2), 8, "its share, as before");
 }
+
+#[test]
+fn a_node_that_stops_and_hands_over_is_counted_on() {
+    let mut upkeep = Upkeep::new(TERMS);
+    let mut cluster = cluster(4, &mut upkeep);
+    let replica = Replica { node: NodeId(2), incarnation: Incarnation(1) };
+    cluster.apply(Command::Lose { replica, shard: 0, shards: 1 }).unwrap();
+    assert_eq!(follow(&mut cluster, &mut upkeep, 10), 0);
+    cluster.apply(Command::Evict(replica)).unwrap();
+    assert_eq!(follow(&mut cluster, &mut upkeep, 20), 0);
+    assert_eq!(holds(&cluster, 2), 0);
+}
