@@ -37,7 +37,7 @@ use tyr_proto::{
     cluster::{self, Difference, Fact, MemberState, Request, Response, Zone},
     message::{Answer, Envelope, HeadStat, Message, RequestId},
 };
-use tyr_types::{Error, Result};
+use tyr_types::{Error, KeyspaceId, Result};
 
 use crate::words;
 use applies::{Applies, Apply};
@@ -368,8 +368,9 @@ impl Driver {
                     None => drop(reply.send(Ok(Vec::new()))),
                 }
             }
-            Call::Freeze { of, keyspace, until, reply } => {
-                let request = self.client.snapshot_prefix(now, keyspace, b"");
+            Call::Freeze { of, keyspaces, until, reply } => {
+                let prefixes = keyspaces.into_iter().map(|keyspace| (keyspace, &b""[..]));
+                let request = self.client.snapshot_prefixes(now, &prefixes.collect());
                 self.freezes.insert(request, Freeze { of, until, reply });
             }
             Call::LookFrozen { of, blob, reply } => {
@@ -379,9 +380,10 @@ impl Driver {
             Call::ReadFrozen { of, blob, range, until, reply } => {
                 self.read_frozen(of, &blob, range, until, reply)
             }
-            Call::ListFrozen { of, prefix, after, limit, reply } => {
-                let listed =
-                    self.frozen(of).map(|frozen| list(&frozen.snapshot, &prefix, after.as_deref(), limit));
+            Call::ListFrozen { of, keyspace, prefix, after, limit, reply } => {
+                let listed = self
+                    .frozen(of)
+                    .map(|frozen| list(&frozen.snapshot, keyspace, &prefix, after.as_deref(), limit));
                 let _ = reply.send(listed);
             }
             Call::LetGo { of } => {
@@ -975,10 +977,16 @@ fn found(snapshot: &Snapshot, blob: &BlobName) -> Option<Found> {
     snapshot.looked(blob).map(|(number, looked)| Found { number, looked: looked.clone() })
 }
 
-fn list(snapshot: &Snapshot, prefix: &[u8], after: Option<&[u8]>, limit: usize) -> Vec<(BlobName, Found)> {
+fn list(
+    snapshot: &Snapshot,
+    keyspace: KeyspaceId,
+    prefix: &[u8],
+    after: Option<&[u8]>,
+    limit: usize,
+) -> Vec<(BlobName, Found)> {
     let is_wanted = |blob: &&BlobName| {
         let key = blob.key.as_bytes();
-        key.starts_with(prefix) && after.is_none_or(|after| key > after)
+        blob.keyspace == keyspace && key.starts_with(prefix) && after.is_none_or(|after| key > after)
     };
     let listed = snapshot.blobs().filter(is_wanted).take(limit);
     listed.filter_map(|blob| Some((blob.clone(), found(snapshot, blob)?))).collect()

@@ -15,6 +15,7 @@ mod command;
 mod departure;
 mod difference;
 mod layouts;
+mod loss;
 mod member;
 mod partition;
 mod plan;

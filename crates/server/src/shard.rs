@@ -219,7 +219,7 @@ pub(crate) fn run_lost(
     tracing::error!(
         shard = place,
         error = %reason,
-        "a shard has lost its store; the node goes on without it, and others serve what it held"
+        "a shard has lost its store; the node goes on without it, and others rebuild what it held"
     );
     mailbox.figures.report(report);
     mailbox.figures.fail(reason.clone());
