@@ -134,7 +134,8 @@ impl Snapshot {
     ) -> Result<Vec<Entry>> {
         let (of, id) = (self.of(keyspace)?, keyspace.entry.id);
         let (prefix, after) = (prefix.to_vec(), after.map(<[u8]>::to_vec));
-        let listed = self.core.ask(|reply| Call::ListFrozen { of, keyspace: id, prefix, after, limit, reply }).await?;
+        let listed =
+            self.core.ask(|reply| Call::ListFrozen { of, keyspace: id, prefix, after, limit, reply }).await?;
         let entry = |(blob, found): (BlobName, Found)| Entry {
             key: blob.key,
             size: found.looked.size,

@@ -372,7 +372,10 @@ pub fn a_snapshot_stays_as_it_is(store: &Store, files: &Keyspace, told: &mut Tol
         told.note("of two", both.read(keyspace, "a", ..));
         told.note("of two", both.exists(keyspace, "z"));
         let listed = both.scan(keyspace, "", None, 10);
-        told.note("list of two", listed.map(|list| list.into_iter().map(|entry| entry.key).collect::<Vec<_>>()));
+        told.note(
+            "list of two",
+            listed.map(|list| list.into_iter().map(|entry| entry.key).collect::<Vec<_>>()),
+        );
     }
     let settings = KeyspaceSettings { multi_version: false, ..KeyspaceSettings::default() };
     let flat = store.create_keyspace("flat", settings).unwrap();

@@ -61,7 +61,8 @@ impl Spares<'_> {
         had: &[NodeId],
         shares: &BTreeMap<NodeId, u64>,
     ) -> Option<NodeId> {
-        let crowd = |member: &Member| others.iter().filter(|node| self.zone(**node) == Some(member.zone)).count();
+        let crowd =
+            |member: &Member| others.iter().filter(|node| self.zone(**node) == Some(member.zone)).count();
         let may = self.members.iter().filter(|member| {
             let is_other = !others.contains(&member.node) && !lost.contains(&member.node);
             is_other && (self.zone_rule == ZoneRule::Prefer || crowd(member) == 0)
@@ -71,9 +72,8 @@ impl Spares<'_> {
             let weight: u64 = member.targets.iter().map(|target| u64::from(target.weight)).sum();
             (u128::from(share) << 64) / u128::from(weight.max(1))
         };
-        let best = may.min_by_key(|member| {
-            (crowd(member), !had.contains(&member.node), fill(member), member.node)
-        });
+        let best =
+            may.min_by_key(|member| (crowd(member), !had.contains(&member.node), fill(member), member.node));
         best.map(|member| member.node)
     }
 

@@ -14,8 +14,8 @@ use crate::{
     failure::{Failure, Result},
     output::{Chatter, ColorChoice, Form},
     settings::{
-        CONFIG_ARGUMENT, LogFormat, SERVER_SETTINGS, ServerSettings, Setting, Settings, TlsSettings, Values, all,
-        closest::closest, file::ConfigFile,
+        CONFIG_ARGUMENT, LogFormat, SERVER_SETTINGS, ServerSettings, Setting, Settings, TlsSettings, Values,
+        all, closest::closest, file::ConfigFile,
     },
 };
 

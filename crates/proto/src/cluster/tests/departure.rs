@@ -162,25 +162,24 @@ fn what_a_node_has_lost_goes_to_another_zone_than_those_of_the_others() {
     let mut cluster = Cluster::new(ClusterId(7));
     accept(&mut cluster, Command::Found(vec![]));
     for (node, name) in [(1, "a"), (2, "a"), (3, "b"), (4, "b"), (5, "c")] {
-        let Command::Register { identity, incarnation, memory_since, weight, address, .. } = start(node, 1) else {
+        let Command::Register { identity, incarnation, memory_since, weight, address, .. } = start(node, 1)
+        else {
             unreachable!("it registers")
         };
         let zone = Zone::new(name).unwrap();
         let register = Command::Register { identity, incarnation, memory_since, zone, weight, address };
         accept(&mut cluster, register);
     }
-    let settings = ClassSettings {
-        partitions: 16,
-        zones: crate::ZoneRule::Require,
-        ..settings(2, Durability::Disk)
-    };
+    let settings =
+        ClassSettings { partitions: 16, zones: crate::ZoneRule::Require, ..settings(2, Durability::Disk) };
     accept(&mut cluster, Command::CreateClass(CLASS, settings));
     plan(&mut cluster);
     accept(&mut cluster, Command::Lose { replica: replica(5, 1), shard: 0, shards: 2 });
     for _ in 0..3 {
         plan(&mut cluster);
         for (index, target) in targets(&cluster).iter().enumerate() {
-            let zones: Vec<_> = target.iter().map(|node| cluster.member(*node).unwrap().zone.clone()).collect();
+            let zones: Vec<_> =
+                target.iter().map(|node| cluster.member(*node).unwrap().zone.clone()).collect();
             assert!(target.len() == 2 && zones[0] != zones[1], "{index}: {target:?}");
             assert!(!index.is_multiple_of(2) || !target.contains(&NodeId(5)), "{index}: {target:?}");
         }
