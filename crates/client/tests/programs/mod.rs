@@ -367,7 +367,7 @@ pub fn a_snapshot_stays_as_it_is(store: &Store, files: &Keyspace, told: &mut Tol
     transaction.put(files, "a", b"newest").unwrap();
     transaction.delete(&other, "a").unwrap();
     transaction.put(&other, "z", b"newest").unwrap();
-    transaction.commit().unwrap();
+    told.end("two at once", transaction.commit());
     for keyspace in [files, &other] {
         told.note("of two", both.read(keyspace, "a", ..));
         told.note("of two", both.exists(keyspace, "z"));
