@@ -2,71 +2,30 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod patience;
+mod real;
+
 use std::{
     fs::{self, OpenOptions},
     os::unix::fs::FileExt,
     path::{Path, PathBuf},
-    time::Duration,
 };
 
-use tempfile::TempDir;
+use patience::until;
+use real::Servers;
 use tyr_client::{
     KeyspaceSettings,
     blocking::{Keyspace, Store},
 };
-use tyr_net::Address;
 use tyr_proto::cluster::ClassSettings;
-use tyr_server::{Server, Settings, Timing};
+use tyr_server::Settings;
 
-/// Servers with their directories; each partition has as many replicas.
-struct Servers {
-    directories: Vec<TempDir>,
-    running: Vec<Server>,
-}
-
-fn settings(directory: &Path, replicas: u8, join: &[Address]) -> Settings {
+fn settings(directory: &Path) -> Settings {
     let usual = Settings::new(directory);
     let mut store = usual.store.clone();
     // So that compaction has something to do.
     (store.segment_size, store.inline_max) = (1 << 20, 16 << 10);
-    Settings {
-        join: join.to_vec(),
-        class: ClassSettings { partitions: 4, min_replicas: 1, ..ClassSettings::new(replicas) },
-        timing: Timing::near(),
-        store,
-        ..usual
-    }
-}
-
-fn start(settings: Settings) -> Server {
-    let server = Server::start(settings).unwrap();
-    assert!(server.wait(Duration::from_secs(60), |status| status.is_ready), "it becomes ready");
-    server
-}
-
-impl Servers {
-    fn start(count: u8) -> Servers {
-        let directories: Vec<_> = (0..count).map(|_| tempfile::tempdir().unwrap()).collect();
-        let first = start(settings(directories[0].path(), count, &[]));
-        let join = [first.address().clone()];
-        let mut running = vec![first];
-        let others = directories[1..].iter();
-        running.extend(others.map(|directory| start(settings(directory.path(), count, &join))));
-        Servers { directories, running }
-    }
-
-    fn url(&self) -> String {
-        let addresses: Vec<_> = self.running.iter().map(|server| server.address().to_string()).collect();
-        format!("tyr://{}", addresses.join(","))
-    }
-
-    /// Ends a server as if its process was killed, and starts it again at its place.
-    fn kill_and_start(&mut self, place: usize) {
-        let address = self.running[place].address().clone();
-        drop(self.running.remove(place));
-        let again = settings(self.directories[place].path(), 1, &[]);
-        self.running.insert(place, start(Settings { listen: address, ..again }));
-    }
+    Settings { class: ClassSettings { partitions: 4, ..usual.class }, store, ..usual }
 }
 
 fn bytes(seed: usize, length: usize) -> Vec<u8> {
@@ -82,14 +41,15 @@ fn open(url: &str) -> (Store, Keyspace) {
 /// Reads a blob until some of that was read from files, and compares it each time.
 fn read_from_files(store: &Store, files: &Keyspace, key: &str, expected: &[u8]) {
     let before = store.reads().from_files;
-    while store.reads().from_files == before {
+    until("a read from files", || {
         assert!(files.read(key, ..).unwrap() == expected, "{key} is what was written");
-    }
+        store.reads().from_files > before
+    });
 }
 
 #[test]
 fn what_is_read_from_files_is_what_is_sent() {
-    let servers = Servers::start(1);
+    let servers = Servers::start(1, settings);
     let (store, files) = open(&servers.url());
     let plain = Store::options().without_files().open(servers.url()).unwrap();
     let sent = plain.keyspace("files").unwrap();
@@ -122,7 +82,7 @@ fn what_is_read_from_files_is_what_is_sent() {
 
 #[test]
 fn readers_of_what_is_compacted_away_meanwhile_see_one_version_or_the_next() {
-    let servers = Servers::start(1);
+    let servers = Servers::start(1, settings);
     let (store, files) = open(&servers.url());
     let length = 100_000;
     files.put("a", vec![0; length]).unwrap();
@@ -149,7 +109,7 @@ fn readers_of_what_is_compacted_away_meanwhile_see_one_version_or_the_next() {
 
 #[test]
 fn a_server_that_was_killed_and_is_back_is_read_from_again() {
-    let mut servers = Servers::start(1);
+    let mut servers = Servers::start(1, settings);
     let (store, files) = open(&servers.url());
     let (one, two) = (bytes(1, 100_000), bytes(2, 100_000));
     files.put("one", &one).unwrap();
@@ -173,24 +133,26 @@ fn bulk(directory: &Path) -> Vec<PathBuf> {
 
 #[test]
 fn damage_in_a_file_is_found_by_who_reads_it_and_another_replica_answers() {
-    let servers = Servers::start(3);
+    let servers = Servers::start(3, settings);
     let (store, files) = open(&servers.url());
     let content = bytes(5, 100_000);
     files.put("a", &content).unwrap();
     read_from_files(&store, &files, "a", &content);
-    // One server's files, one after another, until the reader has come across the damage.
-    for directory in &servers.directories[..1] {
-        for path in bulk(directory.path()) {
-            let file = OpenOptions::new().read(true).write(true).open(path).unwrap();
-            let mut found = vec![0; usize::try_from(file.metadata().unwrap().len()).unwrap()];
-            file.read_exact_at(&mut found, 0).unwrap();
-            if let Some(place) = found.windows(64).position(|window| window == &content[5000..5064]) {
-                file.write_all_at(b"damage", place as u64).unwrap();
-            }
+    // One server's files, wherever the blob is in them.
+    let mut is_damaged = false;
+    for path in bulk(servers.directories[0].path()) {
+        let file = OpenOptions::new().read(true).write(true).open(path).unwrap();
+        let mut found = vec![0; usize::try_from(file.metadata().unwrap().len()).unwrap()];
+        file.read_exact_at(&mut found, 0).unwrap();
+        if let Some(place) = found.windows(64).position(|window| window == &content[5000..5064]) {
+            file.write_all_at(b"damage", place as u64).unwrap();
+            is_damaged = true;
         }
     }
-    while store.reads().damaged == 0 {
+    assert!(is_damaged, "the blob is in a file");
+    until("a read of damaged bytes", || {
         assert!(files.read("a", ..).unwrap() == content, "nobody is shown damaged bytes");
-    }
+        store.reads().damaged > 0
+    });
     assert!(files.read("a", ..).unwrap() == content);
 }

@@ -3,8 +3,10 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod kit;
+mod patience;
 
 use kit::Kit;
+use patience::until;
 use tyr_client::{KeyspaceSettings, blocking};
 
 /// A client in the zone of the second node of three, which has read from it, and a keyspace with a blob 'a'.
@@ -13,9 +15,10 @@ fn near_the_second(kit: &Kit) -> (blocking::Store, blocking::Keyspace) {
     let files = store.create_keyspace("files", KeyspaceSettings::default()).unwrap();
     files.put("a", b"x").unwrap();
     // The connection to it may be about to open.
-    while kit.reads(2) == 0 {
+    until("a read from it", || {
         files.read("a", ..).unwrap();
-    }
+        kit.reads(2) > 0
+    });
     (store, files)
 }
 
@@ -46,9 +49,10 @@ fn another_replica_is_asked_while_the_nearest_does_not_answer() {
     assert!(kit.reads(2) <= before + 10, "who has just let somebody wait is seldom asked");
     kit.set_node_mute(2, false);
     let (others, before) = (|| kit.reads(1) + kit.reads(3), kit.reads(2));
-    while kit.reads(2) < before + 10 {
+    until("ten reads from it", || {
         files.read("a", ..).unwrap();
-    }
+        kit.reads(2) >= before + 10
+    });
     let before = others();
     for _ in 0..10 {
         files.read("a", ..).unwrap();

@@ -3,76 +3,37 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod programs;
+mod real;
 
 use std::{
     path::Path,
     sync::atomic::{AtomicBool, Ordering},
-    time::Duration,
 };
 
-use tempfile::TempDir;
+use real::Servers;
 use tyr_client::{ErrorKind, KeyspaceSettings, blocking::Store};
-use tyr_net::Address;
 use tyr_proto::cluster::ClassSettings;
-use tyr_server::{Server, Settings, Timing};
+use tyr_server::Settings;
 
-/// Three servers with their directories.
-struct Servers {
-    directories: [TempDir; 3],
-    running: Vec<Server>,
-    url: String,
-}
-
-fn settings(directory: &Path, join: &[Address]) -> Settings {
-    Settings {
-        join: join.to_vec(),
-        class: ClassSettings { partitions: 16, min_replicas: 1, ..ClassSettings::new(3) },
-        timing: Timing::near(),
-        ..Settings::new(directory)
-    }
-}
-
-fn start(settings: Settings) -> Server {
-    let server = Server::start(settings).unwrap();
-    assert!(server.wait(Duration::from_secs(60), |status| status.is_ready), "it becomes ready");
-    server
-}
-
-impl Servers {
-    fn start() -> Servers {
-        let directories = [(); 3].map(|()| tempfile::tempdir().unwrap());
-        let first = start(settings(directories[0].path(), &[]));
-        let join = [first.address().clone()];
-        let mut running = vec![first];
-        running.extend(directories[1..].iter().map(|directory| start(settings(directory.path(), &join))));
-        let addresses: Vec<_> = running.iter().map(|server| server.address().to_string()).collect();
-        let url = format!("tyr://{}", addresses.join(","));
-        Servers { directories, running, url }
-    }
-
-    /// Ends a server as if its process was killed, and starts it again at its place.
-    fn kill_and_start(&mut self, place: usize) {
-        let address = self.running[place].address().clone();
-        drop(self.running.remove(place));
-        let again = Settings { listen: address, ..settings(self.directories[place].path(), &[]) };
-        self.running.insert(place, start(again));
-    }
+fn settings(directory: &Path) -> Settings {
+    let usual = Settings::new(directory);
+    Settings { class: ClassSettings { partitions: 16, ..usual.class }, ..usual }
 }
 
 #[test]
 fn programs_are_told_by_servers_what_a_directory_tells_them() {
-    let servers = Servers::start();
+    let servers = Servers::start(3, settings);
     for (name, program) in programs::ALL {
         let directory = tempfile::tempdir().unwrap();
         let embedded = programs::run(directory.path().to_str().unwrap(), program);
-        assert_eq!(embedded, programs::run(&servers.url, program), "{name}");
+        assert_eq!(embedded, programs::run(&servers.url(), program), "{name}");
     }
 }
 
 #[test]
 fn writers_go_on_while_servers_are_killed_and_nothing_acknowledged_is_lost() {
-    let mut servers = Servers::start();
-    let store = Store::open(&servers.url).unwrap();
+    let mut servers = Servers::start(3, settings);
+    let store = Store::open(servers.url()).unwrap();
     let files = store.create_keyspace("files", KeyspaceSettings::default()).unwrap();
     let is_over = AtomicBool::new(false);
     let write = |writer: u8| {

@@ -139,7 +139,7 @@ impl Running {
 
     /// Reads what is there and gives it to the handler. Returns the end if that is it.
     fn read(&mut self) -> Result<Option<End>, End> {
-        // What is left of a large frame comes at once, without being moved again and again.
+        // What is left of a large frame comes at once, without being moved again and again. Before both have agreed, none is large.
         let size = self.connection.missing().clamp(READ_SIZE, READ_SIZE_MAX);
         let buffer = self.connection.buffer();
         buffer.reserve(size);

@@ -173,8 +173,8 @@ impl Journal {
         }
     }
 
-    /// Appends a value to bytes, with a list of the payload that it refers to. What of that has no blob yet is put into the last batch.
-    /// Also returns how many bytes that is.
+    /// Appends a value to bytes, with a list of the payload that it refers to. What of that has no blob yet is queued, in as many batches
+    /// as it takes, so that it is committed no later than the value. Also returns how many bytes that is.
     fn encode(&mut self, partition: PartitionId, mut bytes: Vec<u8>, value: &impl Encode) -> (Vec<u8>, u64) {
         let (body, kept) = to_bytes_keeping(value, self.options.payload_min);
         let (mut list, mut size) = (Vec::new(), 0);
@@ -196,12 +196,21 @@ impl Journal {
             });
             match number {
                 Some(number) => list.push((number, payload.len())),
-                None => self.failure = Some(Error::internal("payload of another journal cannot be read")),
+                None => drop(self.fail(self.unreadable(&payload))),
             }
         }
         shelf::append_list(&mut bytes, &list);
         bytes.extend(body);
         (bytes, size)
+    }
+
+    /// Why a payload cannot be read: the journal that keeps it knows.
+    fn unreadable(&self, payload: &Payload) -> Error {
+        let elsewhere = || {
+            let size = payload.len();
+            Error::internal(format!("a payload of {size} bytes that another journal keeps cannot be read"))
+        };
+        self.shelf.failure().unwrap_or_else(elsewhere)
     }
 
     fn cut(&mut self, partition: PartitionId, last: u64) {

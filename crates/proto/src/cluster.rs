@@ -432,7 +432,7 @@ impl Cluster {
 
     fn advance(&mut self, id: PartitionId, version: RingVersion) {
         let Some(class) = self.classes.get_mut(&id.class) else { return };
-        let standing = ClassStanding { members: &self.members, durability: class.settings.durability };
+        let standing = ClassStanding { members: &self.members, settings: &class.settings };
         let partition = usize::try_from(id.index).ok().and_then(|index| class.partitions.get_mut(index));
         if partition.is_some_and(|partition| partition.advance(&standing, version)) {
             self.stamps.stamp(Subject::Partition(id), version);
@@ -548,7 +548,7 @@ impl Cluster {
 /// Who may hold the partitions of a class.
 struct ClassStanding<'a> {
     members: &'a BTreeMap<NodeId, Member>,
-    durability: Durability,
+    settings: &'a ClassSettings,
 }
 
 impl Standing for ClassStanding<'_> {
@@ -559,7 +559,16 @@ impl Standing for ClassStanding<'_> {
     fn heir(&self, dead: Replica) -> Option<Replica> {
         let member = self.members.get(&dead.node)?;
         let remembers = member.memory_since <= dead.incarnation;
-        member.current(dead.node).filter(|_| remembers || self.durability == Durability::Disk)
+        member.current(dead.node).filter(|_| remembers || self.settings.durability == Durability::Disk)
+    }
+
+    fn is_full(&self, replicas: usize) -> bool {
+        let holders = || self.members.values().filter(|member| member.is_eligible()).count();
+        replicas >= usize::from(self.settings.replicas) || replicas > 0 && replicas >= holders()
+    }
+
+    fn is_enough(&self, replicas: usize) -> bool {
+        replicas >= usize::from(self.settings.min_replicas)
     }
 }
 

@@ -85,6 +85,7 @@ enum Role {
 pub use copying::Folded;
 pub use fetching::Wanted;
 pub use freezing::FREEZE_MAX;
+pub(crate) use reading::Form;
 pub use reading::PIN_TIMEOUT;
 
 /// A thing that was said and not answered is said again after this many microseconds.

@@ -16,7 +16,7 @@ use crate::{
     effects::{Context, Effect},
     entry::Entry,
     message::{Answer, Envelope, Message},
-    partition::{Folded, Partition},
+    partition::{Folded, Form, Partition},
     state::State,
 };
 
@@ -382,9 +382,11 @@ fn deliver(partition: &mut Partition, cx: &mut Context, message: Message) {
         Message::Pin { request, keep } => partition.handle_pin(cx, request, keep),
         Message::Freeze { freeze, stands } => partition.handle_freeze(cx, freeze, stands),
         Message::Frozen { request, stand, point } => partition.handle_frozen(cx, request, stand, point),
-        Message::Read { request, chunk, range, at } => partition.handle_read(cx, request, chunk, range, at),
+        Message::Read { request, chunk, range, at } => {
+            partition.handle_read(cx, request, chunk, range, at, Form::Sent);
+        }
         Message::Locate { request, chunk, range, at } => {
-            partition.handle_locate(cx, request, chunk, range, at)
+            partition.handle_read(cx, request, chunk, range, at, Form::Located);
         }
         Message::Scan { request, after, inclusive, limit } => {
             partition.handle_scan(cx, request, after, inclusive, limit);

@@ -53,6 +53,10 @@ pub enum Stretch {
 /// Bytes of payload under one checksum.
 pub const SPOT_BLOCK: u32 = 4096;
 
+/// As many stored bytes stand for a part at the most: its own, which are no more than can be asked for, and the rest of the block that it
+/// begins in and of the one that it ends in.
+const STORED_MAX: u64 = READ_SIZE_MAX + 2 * SPOT_BLOCK as u64;
+
 /// Payload of fewer bytes than this is sent rather than shown.
 pub const SPOT_MIN: usize = 16 << 10;
 
@@ -92,6 +96,7 @@ impl Decode for Spot {
     fn decode(input: &mut Decoder<'_>) -> Result<Self, Malformed> {
         let (file, position) = (FileName::decode(input)?, input.varint()?);
         let (stored, from, length) = (u32::decode(input)?, u32::decode(input)?, u32::decode(input)?);
+        ensure(u64::from(stored) <= STORED_MAX, "more is stored than can be asked for")?;
         let ends_within = from.checked_add(length).is_some_and(|end| end <= stored);
         ensure(ends_within && length > 0, "a part does not lie within what is stored")?;
         ensure(position.checked_add(u64::from(stored)).is_some(), "a file ends before what is stored in it")?;
@@ -100,5 +105,30 @@ impl Decode for Spot {
             checksums.push(u32::from_le_bytes([input.byte()?, input.byte()?, input.byte()?, input.byte()?]));
         }
         Ok(Spot { file, position, stored, from, length, checksums })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+    use super::*;
+    use crate::encoding::{from_bytes, to_bytes};
+
+    /// A part of one byte, in the middle of so many stored ones.
+    fn spot(stored: u32) -> Spot {
+        let checksums = (0..stored.div_ceil(SPOT_BLOCK)).collect();
+        let file = FileName { journal: 1, number: 2 };
+        Spot { file, position: 0, stored, from: stored / 2, length: 1, checksums }
+    }
+
+    #[test]
+    fn a_spot_has_no_more_stored_bytes_than_a_read_can_concern() {
+        let stored_max = u32::try_from(STORED_MAX).unwrap();
+        let largest = spot(stored_max);
+        assert_eq!(from_bytes::<Spot>(&to_bytes(&largest)), Ok(largest));
+        for stored in [stored_max + 1, 8 * stored_max] {
+            from_bytes::<Spot>(&to_bytes(&spot(stored))).unwrap_err();
+        }
     }
 }

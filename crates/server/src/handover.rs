@@ -1,12 +1,16 @@
 //! How a node that stops hands over what it holds, so that nobody waits until its lease has run out.
 //!
-//! It has given up its lease by then, and serves nobody. It tells the cluster manager that all its replicas are as good as dead: what a
-//! node says of a shard that has failed, of all shards at once. Others take over at once, and hear of it at once. Nobody needs to hear
-//! anything for the cluster to be safe: without it the others wait for the lease, as if the node had been killed.
+//! It gives up its lease, and serves nobody when every shard knows that. Only then does it tell the cluster manager that all its replicas
+//! are as good as dead: what a node says of a shard that has failed, of all shards at once. Others take over at once, and hear of it at
+//! once. Nobody needs to hear anything for the cluster to be safe: without it the others wait for the lease, as if the node had been
+//! killed.
 
-use std::{sync::Arc, time::Duration};
+use std::{convert::Infallible, sync::Arc, time::Duration};
 
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::{
+    sync::mpsc,
+    time::{Instant, sleep, timeout_at},
+};
 use tyr_net::channels::MANAGER;
 use tyr_proto::{
     NodeId, Replica,
@@ -24,17 +28,25 @@ pub(crate) struct Handover {
     pub reception: Arc<Reception>,
     /// Who answered last.
     pub leader: Option<NodeId>,
+    /// Closed when no shard serves any more.
+    pub ceased: mpsc::Receiver<Infallible>,
 }
 
 impl Handover {
     /// Says it until it is heard, but not for long.
-    pub async fn run(self) {
+    pub async fn run(mut self) {
         let others = self.peers.nodes();
         if others.is_empty() {
             return;
         }
         let end = Instant::now() + PATIENCE;
-        match timeout_at(end, self.tell(&others)).await {
+        let told = timeout_at(end, async {
+            if let Some(never) = self.ceased.recv().await {
+                match never {}
+            }
+            self.tell(&others).await
+        });
+        match told.await {
             Ok(true) => {
                 tracing::info!("what the node held is handed over");
                 self.spread(&others);

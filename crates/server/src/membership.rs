@@ -30,7 +30,7 @@ use crate::{
     handover::Handover,
     peers::Peers,
     reception::Reception,
-    shard::{Ending, Mail},
+    shard::{Ending, Mail, Mailbox},
     state::State,
     surroundings::{now, random},
     voting::Voting,
@@ -149,6 +149,7 @@ impl Membership {
             peers: self.peers.clone(),
             reception: self.reception.clone(),
             leader: self.leader,
+            ceased: Mailbox::when_taken(&self.reception.mailboxes),
         };
         tokio::spawn(async move {
             if had_lease && end == Some(Ending::Stopped) {

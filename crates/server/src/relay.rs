@@ -147,11 +147,15 @@ impl Relay {
         }
     }
 
-    /// One who was to send something on does not reach its receiver.
+    /// One who was to send something on does not reach its receiver. What is said of others than members is not kept: anything can be
+    /// said.
     pub fn failed(&self, to: NodeId, via: NodeId) {
         let mut ways = self.ways.lock();
-        let detour = ways.detours.entry(to).or_default();
-        detour.failed.insert(via, now());
+        let Ways { links, detours } = &mut *ways;
+        if !links.contains_key(&to) || !links.contains_key(&via) {
+            return;
+        }
+        detours.entry(to).or_default().failed.insert(via, now());
         tracing::debug!(%to, %via, "no way around");
     }
 
@@ -217,9 +221,46 @@ const HEAD_SIZE: usize = 6;
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-    use tyr_net::channels::{CONSENSUS, DATA};
+    use std::sync::Arc;
+
+    use tyr_net::{
+        Address, Dialer, Handler, Received, Settings,
+        channels::{CONSENSUS, DATA},
+    };
+    use tyr_wire::connection::{Introduction, Party};
 
     use super::*;
+
+    struct Deaf;
+
+    impl Handler for Deaf {
+        fn received(&self, _: &Link, _: Received<'_>) {}
+    }
+
+    /// The link to a member that is not there.
+    fn unreached() -> Link {
+        let me = Introduction::new(Party::Node { node: 1, incarnation: 1 }, Some(7));
+        let nowhere = Address::Unix("/nonexistent/socket".into());
+        Dialer::new(nowhere, me, Arc::new(Deaf), Settings::default()).link().clone()
+    }
+
+    #[tokio::test]
+    async fn what_is_said_of_nodes_that_are_no_members_is_not_kept() {
+        let relay = Relay::default();
+        [2, 3].into_iter().for_each(|number| relay.learn(NodeId(number), unreached()));
+        let failures = || {
+            let ways = relay.ways.lock();
+            ways.detours.values().map(|detour| detour.failed.len()).sum::<usize>()
+        };
+        relay.failed(NodeId(2), NodeId(3));
+        assert_eq!(failures(), 1);
+        relay.failed(NodeId(1_000_000), NodeId(3));
+        relay.failed(NodeId(2), NodeId(1_000_000));
+        assert_eq!((failures(), relay.ways.lock().detours.len()), (1, 1));
+        relay.forget(NodeId(2));
+        relay.failed(NodeId(2), NodeId(3));
+        assert!(relay.ways.lock().detours.is_empty());
+    }
 
     #[test]
     fn what_is_relayed_comes_as_it_was_said() {

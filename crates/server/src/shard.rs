@@ -49,6 +49,8 @@ pub(crate) enum Mail {
     Notices(Option<Arc<Keyspaces>>, Arc<[Notice]>),
     /// Something has become durable.
     Stored,
+    /// Dropped when it is taken: whoever holds the other end knows then that all mail before it was taken.
+    Taken(mpsc::Sender<Infallible>),
     /// Ending: after what was taken is durable, or at once.
     Stop(Ending),
 }
@@ -84,6 +86,13 @@ impl Mailbox {
     pub fn put(&self, mail: Mail) {
         self.figures.came();
         let _lost = self.sender.send(mail);
+    }
+
+    /// Closed when every shard has taken all that was put in until now, or has ended.
+    pub fn when_taken(mailboxes: &[Mailbox]) -> mpsc::Receiver<Infallible> {
+        let (told, taken) = mpsc::channel(1);
+        mailboxes.iter().for_each(|mailbox| mailbox.put(Mail::Taken(told.clone())));
+        taken
     }
 
     /// How the shard is doing.
@@ -341,6 +350,7 @@ impl Running {
                     notices.iter().for_each(|notice| self.notice(notice));
                 }
             }
+            Mail::Taken(told) => drop(told),
             Mail::Stored | Mail::Stop(_) => {}
         }
     }
@@ -526,7 +536,22 @@ const FINISH_MAX: u64 = 10_000_000;
 
 #[cfg(test)]
 mod tests {
+    use tokio::sync::mpsc::error::TryRecvError;
+
     use super::*;
+
+    #[test]
+    fn it_is_known_when_every_shard_has_taken_what_was_put_in() {
+        let (one, first) = Mailbox::new();
+        let (other, second) = Mailbox::new();
+        one.put(Mail::Stored);
+        let mut taken = Mailbox::when_taken(&[one, other]);
+        assert!(matches!(second.try_recv(), Ok(Mail::Taken(_))));
+        assert!(matches!(first.try_recv(), Ok(Mail::Stored)));
+        assert_eq!(taken.try_recv(), Err(TryRecvError::Empty), "one has not come to it");
+        drop(first);
+        assert_eq!(taken.try_recv(), Err(TryRecvError::Disconnected), "one that has ended takes nothing");
+    }
 
     #[test]
     fn a_shard_that_does_not_go_on_is_stuck_until_it_does() {

@@ -6,7 +6,7 @@ mod kit;
 
 use std::{path::Path, time::Duration};
 
-use kit::Driver;
+use kit::{Driver, Growing};
 use tempfile::TempDir;
 use tyr_net::Address;
 use tyr_proto::{
@@ -71,31 +71,19 @@ fn three_servers_lose_nothing_that_was_acknowledged_when_one_is_away() {
     let addresses = [&first, &second, &third].map(|server| server.address().clone());
     let mut driver = Driver::new(&addresses, 77);
     settle(&mut driver, &third, 3);
-    let keyspace = driver.keyspace("events");
-    let keys = ["a", "b", "c", "d", "e"];
-    let mut expected = Vec::new();
-    let mut write = |driver: &mut Driver, from: u32, to: u32| {
-        for number in from..to {
-            let bytes = number.to_be_bytes();
-            assert_eq!(driver.append(keyspace, &keys, &bytes), Outcome::Committed);
-            expected.extend(bytes);
-        }
-        for key in keys {
-            assert_eq!(driver.read(keyspace, key).as_ref(), Some(&expected), "{key}");
-        }
-    };
-    write(&mut driver, 0, 50);
+    let mut blobs = Growing::new(&mut driver, &["a", "b", "c", "d", "e"]);
+    blobs.append(&mut driver, 0..50);
     let address = second.address().clone();
     second.stop().unwrap();
-    write(&mut driver, 50, 100);
+    blobs.append(&mut driver, 50..100);
     let again = Settings { listen: address, ..settings(directories[1].path(), &[]) };
     let second = Server::start(again).unwrap();
     assert_eq!(second.node().0, 2, "it is who it was");
     assert!(second.wait(Duration::from_secs(60), |status| status.is_ready));
     settle(&mut driver, &third, 3);
-    write(&mut driver, 100, 150);
+    blobs.append(&mut driver, 100..150);
     drop(first);
-    write(&mut driver, 150, 200);
+    blobs.append(&mut driver, 150..200);
     second.stop().unwrap();
     third.stop().unwrap();
 }

@@ -12,8 +12,8 @@ use std::{
     time::Duration,
 };
 
-use kit::Driver;
-use tyr_proto::{Outcome, cluster::Fact};
+use kit::{Driver, Growing};
+use tyr_proto::cluster::Fact;
 use tyr_server::{Server, Settings, Timing};
 
 /// Pairs of nodes between which nothing goes.
@@ -100,25 +100,13 @@ fn two_nodes_whose_link_is_cut_go_on_with_what_both_have_to_do() {
     while !is_whole(&mut driver) || servers.iter().any(|server| server.status().voters < 3) {
         servers[0].wait(Duration::from_millis(100), |_| false);
     }
-    let keyspace = driver.keyspace("events");
     // Every transaction concerns partitions that each of the three leads.
-    let keys = ["a", "b", "c", "d", "e", "f", "g", "h"];
-    let mut expected = Vec::new();
-    let mut write = |driver: &mut Driver, from: u32, to: u32| {
-        for number in from..to {
-            let bytes = number.to_be_bytes();
-            assert_eq!(driver.append(keyspace, &keys, &bytes), Outcome::Committed);
-            expected.extend(bytes);
-        }
-        for key in keys {
-            assert_eq!(driver.read(keyspace, key).as_ref(), Some(&expected), "{key}");
-        }
-    };
-    write(&mut driver, 0, 20);
+    let mut blobs = Growing::new(&mut driver, &["a", "b", "c", "d", "e", "f", "g", "h"]);
+    blobs.append(&mut driver, 0..20);
     // The last one founded the cluster, and led the cluster manager at least at first.
     for (pair, from) in [((2, 3), 20), ((1, 2), 40)] {
         *cut.lock().unwrap() = BTreeSet::from([pair]);
-        write(&mut driver, from, from + 20);
+        blobs.append(&mut driver, from..from + 20);
     }
     cut.lock().unwrap().clear();
     servers.into_iter().for_each(|server| server.stop().unwrap());

@@ -24,6 +24,11 @@ impl Random {
         self.number().checked_rem(bound).unwrap_or(0)
     }
 
+    /// A place in so many; 0 if there is none.
+    pub fn index(&mut self, length: usize) -> usize {
+        usize::try_from(self.below(length as u64)).expect("below a length")
+    }
+
     /// A number of a range.
     pub fn within(&mut self, range: core::ops::Range<u64>) -> u64 {
         range.start + self.below(range.end - range.start)
@@ -36,8 +41,7 @@ impl Random {
 
     /// One of the items, if there is any.
     pub fn choose<'a, T>(&mut self, items: &'a [T]) -> Option<&'a T> {
-        let index = self.below(items.len() as u64);
-        items.get(usize::try_from(index).expect("below a length"))
+        items.get(self.index(items.len()))
     }
 
     /// An independent source.

@@ -220,7 +220,11 @@ impl Wound {
     /// Strikes.
     pub fn strike(strike: &Strike, fleet: &mut Fleet, random: &mut Random) -> Result<Wound> {
         let fault = strike.fault;
-        let drawn = victims(fault, &fleet.places(), random);
+        let running = fleet.places();
+        let drawn = victims(fault, &running, random);
+        if let Some(place) = strike.places.iter().find(|place| !running.contains(place)) {
+            return Err(Failure::new(format!("no node runs at place {place}, where {fault} is to strike")));
+        }
         let places = if strike.places.is_empty() { drawn } else { strike.places.clone() };
         say(format!("{fault} {}", list(&places)));
         let mut wound = Wound { fault, places, number: None };
@@ -447,8 +451,7 @@ fn victims(fault: Fault, places: &[usize], random: &mut Random) -> Vec<usize> {
     let mut left = places.to_vec();
     let mut taken: Vec<usize> = Vec::new();
     for _ in 0..count {
-        let at = random.below(left.len() as u64);
-        taken.push(left.swap_remove(usize::try_from(at).expect("below a length")));
+        taken.push(left.swap_remove(random.index(left.len())));
     }
     taken.sort_unstable();
     taken

@@ -195,10 +195,13 @@ impl Connection {
         &mut self.buffer
     }
 
-    /// How many bytes are missing of the frame that has begun to come, as far as can be said.
+    /// How many bytes are missing of the frame that has begun to come, as far as can be said. One that is too large is never waited for:
+    /// before both have agreed, that is any that is longer than a greeting.
     pub fn missing(&self) -> usize {
         let bytes = &self.buffer[self.start..];
-        Header::claimed_size(bytes).map_or(0, |size| size.saturating_sub(bytes.len()))
+        let size =
+            Header::claimed_size(bytes).filter(|size| *size <= FRAME_HEADER_SIZE + self.body_size_max());
+        size.map_or(0, |size| size.saturating_sub(bytes.len()))
     }
 
     /// Takes bytes that came.
@@ -225,18 +228,15 @@ impl Connection {
 
     fn advance(&mut self) -> Result<Option<Step>, Error> {
         loop {
-            let body_size_max = match &self.phase {
+            match &self.phase {
                 Phase::Failed(error) => return Err(error.clone()),
                 Phase::Closed => {
                     self.start = self.buffer.len();
                     return Ok(None);
                 }
-                Phase::Listening | Phase::Dialing => handshake::HANDSHAKE_SIZE_MAX,
-                Phase::Open | Phase::Closing => {
-                    usize::try_from(self.me.limits.body_size_max).unwrap_or(BODY_SIZE_MAX)
-                }
-            };
-            let Some((header, _)) = Header::parse(&self.buffer[self.start..], body_size_max)? else {
+                Phase::Listening | Phase::Dialing | Phase::Open | Phase::Closing => {}
+            }
+            let Some((header, _)) = Header::parse(&self.buffer[self.start..], self.body_size_max())? else {
                 return Ok(None);
             };
             let body = self.start + FRAME_HEADER_SIZE..self.start + header.frame_size();
@@ -244,6 +244,17 @@ impl Connection {
             if let Some(step) = self.take(header, body)? {
                 return Ok(Some(step));
             }
+        }
+    }
+
+    /// How large the body of the next frame may be.
+    fn body_size_max(&self) -> usize {
+        match self.phase {
+            Phase::Listening | Phase::Dialing => handshake::HANDSHAKE_SIZE_MAX,
+            Phase::Open | Phase::Closing => {
+                usize::try_from(self.me.limits.body_size_max).unwrap_or(BODY_SIZE_MAX)
+            }
+            Phase::Closed | Phase::Failed(_) => 0,
         }
     }
 

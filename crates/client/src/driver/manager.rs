@@ -9,7 +9,7 @@ use tyr_proto::{
 };
 
 use super::{
-    call::Reply,
+    asked::Asked,
     links::{Links, Origin},
 };
 use crate::words;
@@ -28,8 +28,8 @@ pub struct Manager {
     /// Whether to fetch again when the present fetch is answered.
     wants_ring: bool,
     /// Who waits for what is being fetched, and who for what will be fetched next.
-    waiting: Vec<Waiting>,
-    waiting_next: Vec<Waiting>,
+    waiting: Vec<Asked<()>>,
+    waiting_next: Vec<Asked<()>>,
     commands: BTreeMap<u64, Commanded>,
 }
 
@@ -41,18 +41,11 @@ struct Fetch {
 }
 
 #[derive(Debug)]
-struct Waiting {
-    until: Instant,
-    reply: Reply<()>,
-}
-
-#[derive(Debug)]
 struct Commanded {
     command: Command,
     /// When to ask again.
     due: Time,
-    until: Instant,
-    reply: Reply<CommandReply>,
+    asked: Asked<CommandReply>,
 }
 
 /// A question is asked again after this many microseconds without an answer.
@@ -91,22 +84,15 @@ impl Manager {
     }
 
     /// Fetches all that is so now, from who leads.
-    pub fn refresh(&mut self, until: Instant, reply: Reply<()>) {
-        self.waiting_next.push(Waiting { until, reply });
+    pub fn refresh(&mut self, asked: Asked<()>) {
+        self.waiting_next.push(asked);
         self.wants_ring = true;
     }
 
     /// Asks for a change.
-    pub fn command(
-        &mut self,
-        links: &Links,
-        now: Time,
-        command: Command,
-        until: Instant,
-        reply: Reply<CommandReply>,
-    ) {
+    pub fn command(&mut self, links: &Links, now: Time, command: Command, asked: Asked<CommandReply>) {
         self.last += 1;
-        self.commands.insert(self.last, Commanded { command, due: now, until, reply });
+        self.commands.insert(self.last, Commanded { command, due: now, asked });
         self.send_command(links, now, self.last, true);
     }
 
@@ -173,8 +159,7 @@ impl Manager {
             }
             Response::Replied(reply) => {
                 if let Some(commanded) = self.commands.remove(&number) {
-                    // Who asked may be gone.
-                    let _ = commanded.reply.send(Ok(reply));
+                    commanded.asked.answer(Ok(reply));
                 }
                 self.wants_ring = true;
                 None
@@ -193,21 +178,18 @@ impl Manager {
     /// What was fetched is taken note of.
     pub fn fetched(&mut self) {
         for waiting in self.waiting.drain(..) {
-            let _ = waiting.reply.send(Ok(()));
+            waiting.answer(Ok(()));
         }
     }
 
     /// Answers those who have waited too long.
     pub fn give_up(&mut self, at: Instant, troubles: impl Fn() -> String) {
-        let late = |until: &Instant| *until <= at;
-        for waiting in self.waiting.extract_if(.., |waiting| late(&waiting.until)) {
-            let _ = waiting.reply.send(Err(words::no_answer(&troubles())));
+        let waiting = self.waiting.extract_if(.., |asked| asked.is_late(at));
+        for asked in waiting.chain(self.waiting_next.extract_if(.., |asked| asked.is_late(at))) {
+            asked.answer(Err(words::no_answer(&troubles())));
         }
-        for waiting in self.waiting_next.extract_if(.., |waiting| late(&waiting.until)) {
-            let _ = waiting.reply.send(Err(words::no_answer(&troubles())));
-        }
-        for (_, commanded) in self.commands.extract_if(.., |_, commanded| late(&commanded.until)) {
-            let _ = commanded.reply.send(Err(words::unknown_command(&troubles())));
+        for (_, commanded) in self.commands.extract_if(.., |_, commanded| commanded.asked.is_late(at)) {
+            commanded.asked.answer(Err(words::unknown_command(&troubles())));
         }
     }
 }

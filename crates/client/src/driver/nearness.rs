@@ -6,7 +6,11 @@
 
 use std::collections::BTreeMap;
 
-use tyr_proto::{NodeId, Time, cluster::Zone, message::RequestId};
+use tyr_proto::{
+    NodeId, Time,
+    cluster::Zone,
+    message::{Answer, Message, RequestId},
+};
 
 /// How near the members are.
 #[derive(Debug, Default)]
@@ -155,6 +159,31 @@ impl Node {
         let is_first = self.measured_at == Time(0);
         self.time = if is_first { time } else { self.time - self.time / WEIGHT + time / WEIGHT };
         self.measured_at = now;
+    }
+}
+
+/// The request that a message makes of whichever replica is nearest.
+pub fn asked_by(message: &Message) -> Option<RequestId> {
+    match message {
+        Message::Look { request, .. }
+        | Message::Read { request, .. }
+        | Message::Locate { request, .. }
+        | Message::Stat { request, .. }
+        | Message::Scan { request, .. } => Some(*request),
+        _ => None,
+    }
+}
+
+/// Which of these requests something answers.
+pub fn answered_by(answer: &Answer) -> Option<RequestId> {
+    match answer {
+        Answer::Looked { request, .. }
+        | Answer::Bytes { request, .. }
+        | Answer::Located { request, .. }
+        | Answer::Stats { request, .. }
+        | Answer::Expired { request }
+        | Answer::Names { request, .. } => Some(*request),
+        _ => None,
     }
 }
 

@@ -6,7 +6,10 @@ use tokio::time::Instant;
 use tyr_proto::{BlobName, Client, End, ReadAnswer, ReadId, Time, Told, Transaction};
 use tyr_types::{Error, Result};
 
-use super::call::{Ended, Found, Reply};
+use super::{
+    asked::Asked,
+    call::{Ended, Found, Reply},
+};
 use crate::words;
 
 /// A transaction and who waits for what of it.
@@ -20,7 +23,7 @@ pub struct Seat {
     ended: Option<Result<Ended>>,
     is_kept: bool,
     /// Those who wait for that.
-    awaiting: Vec<(Instant, Reply<Ended>)>,
+    awaiting: Vec<Asked<Ended>>,
 }
 
 #[derive(Debug)]
@@ -85,14 +88,11 @@ impl Seat {
     }
 
     /// Somebody wants to know how it ended.
-    pub fn await_end(&mut self, until: Instant, reply: Reply<Ended>) {
+    pub fn await_end(&mut self, asked: Asked<Ended>) {
         match &self.ended {
-            // Who asked may be gone, here and everywhere below.
-            Some(ended) => drop(reply.send(ended.clone())),
-            None if self.commit.is_none() => {
-                drop(reply.send(Err(words::not_committed())));
-            }
-            None => self.awaiting.push((until, reply)),
+            Some(ended) => asked.answer(ended.clone()),
+            None if self.commit.is_none() => asked.answer(Err(words::not_committed())),
+            None => self.awaiting.push(asked),
         }
     }
 
@@ -106,6 +106,7 @@ impl Seat {
                 Told::Ended(End::Forgotten(_)) => self.end(Err(words::forgotten())),
                 Told::Ended(End::Unknown(id)) => {
                     if let Some(reply) = self.commit.as_mut().and_then(|commit| commit.reply.take()) {
+                        // Who asked may be gone, here and everywhere below.
                         drop(reply.send(Err(words::unknown(&troubles()))));
                     }
                     // Nobody can say anything of a session's later transactions as long as this one is open.
@@ -119,8 +120,8 @@ impl Seat {
         if let Some(reply) = self.commit.as_mut().and_then(|commit| commit.reply.take()) {
             drop(reply.send(ended.clone()));
         }
-        for (_, reply) in self.awaiting.drain(..) {
-            drop(reply.send(ended.clone()));
+        for asked in self.awaiting.drain(..) {
+            asked.answer(ended.clone());
         }
         self.reads.clear();
         self.ended = Some(ended);
@@ -144,8 +145,8 @@ impl Seat {
         for (_, waiting) in self.reads.extract_if(.., |_, waiting| waiting.until <= at) {
             waiting.wants.fail(words::no_answer(&troubles()));
         }
-        for (_, reply) in self.awaiting.extract_if(.., |(until, _)| *until <= at) {
-            drop(reply.send(Err(words::unknown(&troubles()))));
+        for asked in self.awaiting.extract_if(.., |asked| asked.is_late(at)) {
+            asked.answer(Err(words::unknown(&troubles())));
         }
         self.transaction.handle_tick(client, now);
         // All that it was told before has been passed on.

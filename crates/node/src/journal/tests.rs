@@ -502,6 +502,18 @@ fn payload_that_cannot_be_read_stops_the_journal_before_anything_is_said() {
 }
 
 #[test]
+fn a_journal_that_has_failed_says_which_payload_it_could_not_read_and_why() {
+    let disk = SimDisk::new(23);
+    let mut bench = Bench::new(&disk, 1 << 20);
+    let missing = Payload::at_home(1000, bench.journal.shelf.home(PartitionId { index: 6, ..P }, 77));
+    bench.push(1, stage(1, missing));
+    let error = bench.journal.submit().expect_err("it has failed");
+    assert_eq!(error.kind(), ErrorKind::Corrupt);
+    let text = error.to_string();
+    assert!(text.contains("payload 77") && text.contains("is missing"), "{text}");
+}
+
+#[test]
 fn a_state_with_more_payload_than_a_segment_holds_is_installed() {
     let disk = SimDisk::new(20);
     let mut bench = Bench::new(&disk, 1 << 20);

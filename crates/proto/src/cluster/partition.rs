@@ -6,6 +6,9 @@
 //! - An epoch ends only when every replica that loses its role by that, or loses its place as the primary, has released it or is dead.
 //! - A complete replica is one of the epoch before, or a learner whose completeness that epoch's primary reported, or the heir of the
 //!   last complete set. So the primary is never one that lacks something acknowledged.
+//! - Nobody who runs gives up a role to a target that names fewer replicas than the class wants and has members for: it is what is left
+//!   of a plan after slow replicas were taken out of it, and the next plan fills it up. Nor does a slow replica if too few would be left
+//!   to take writes.
 //! - The floor is raised exactly when the primary changes without complete hand-over; a primary that gave up its role and gets it
 //!   back has changed.
 
@@ -52,6 +55,11 @@ pub(super) trait Standing {
     /// The incarnation that has all that a dead one held.
     fn heir(&self, dead: Replica) -> Option<Replica>;
 
+    /// Whether no more replicas than so many are wanted and can be had.
+    fn is_full(&self, replicas: usize) -> bool;
+    /// Whether so many replicas take writes.
+    fn is_enough(&self, replicas: usize) -> bool;
+
     /// Whether this very incarnation may hold roles.
     fn is_alive(&self, replica: Replica) -> bool {
         self.current(replica.node) == Some(replica)
@@ -71,6 +79,14 @@ impl<S: Standing> Standing for Without<'_, S> {
 
     fn heir(&self, dead: Replica) -> Option<Replica> {
         self.standing.heir(dead).filter(|replica| !self.lost.contains(replica))
+    }
+
+    fn is_full(&self, replicas: usize) -> bool {
+        self.standing.is_full(replicas)
+    }
+
+    fn is_enough(&self, replicas: usize) -> bool {
+        self.standing.is_enough(replicas)
     }
 }
 
@@ -165,14 +181,14 @@ impl Partition {
             && is_same_set(&now.learners, &shape.learners)
     }
 
-    /// Where the target leads from here. It gives up what lies outside of the target only when the target is complete.
+    /// Where the target leads from here. It gives up what lies outside of the target only when the target is whole and complete.
     fn goal(&self, standing: &impl Standing) -> Shape {
         let wanted: Vec<Replica> = self.target.iter().filter_map(|node| standing.current(*node)).collect();
         if self.last_complete.is_empty() {
             return Shape { replicas: wanted, learners: Vec::new() };
         }
         let held = self.held(standing);
-        let arrived = !wanted.is_empty() && wanted.len() == self.target.len();
+        let arrived = wanted.len() == self.target.len() && standing.is_full(wanted.len());
         if arrived && wanted.iter().all(|replica| held.contains(replica)) {
             let handed = self.handed_to().filter(|replica| wanted.contains(replica));
             return Shape { replicas: led_by(wanted, handed), learners: Vec::new() };
@@ -180,7 +196,7 @@ impl Partition {
         let mut shape = self.step(standing);
         let fast: Vec<Replica> =
             held.iter().copied().filter(|replica| !self.slow.contains(replica)).collect();
-        if !fast.is_empty() {
+        if !fast.is_empty() && standing.is_enough(fast.len()) {
             let primary = self.next_primary(&fast);
             shape.replicas = led_by(fast, primary);
         }

@@ -218,6 +218,47 @@ fn a_primary_that_is_slow_itself_hands_the_lead_over_unless_too_few_would_remain
 }
 
 #[test]
+fn what_slow_replicas_have_left_of_a_target_is_no_reason_to_give_up_others() {
+    let mut cluster = cluster(4, settings(3, Durability::Disk));
+    accept(&mut cluster, Command::Drain(NodeId(1)));
+    plan(&mut cluster);
+    let report = complete(&cluster, replica(4, 1));
+    accept(&mut cluster, report);
+    let (epoch, by) = (held(&cluster).epoch, replica(1, 1));
+    for slow in [replica(2, 1), replica(3, 1)] {
+        accept(&mut cluster, Command::RemoveReplica { partition: P, epoch, by, replica: slow });
+    }
+    for slow in [replica(2, 1), replica(3, 1)] {
+        let released = release(&cluster, slow, None);
+        accept(&mut cluster, released);
+    }
+    assert_eq!(held(&cluster).replicas, vec![replica(1, 1), replica(4, 1)]);
+    plan(&mut cluster);
+    assert_eq!(held(&cluster).learners, vec![replica(2, 1), replica(3, 1)]);
+    for learner in [replica(2, 1), replica(3, 1)] {
+        let report = complete(&cluster, learner);
+        accept(&mut cluster, report);
+    }
+    let released = release(&cluster, replica(1, 1), None);
+    accept(&mut cluster, released);
+    assert_eq!(held(&cluster).replicas.len(), 3);
+    assert!(!held(&cluster).replicas.contains(&replica(1, 1)));
+}
+
+#[test]
+fn a_slow_replica_stays_as_long_as_too_few_are_left_without_it() {
+    let mut cluster = cluster(3, settings(3, Durability::Disk));
+    let slow = replica(3, 1);
+    accept(
+        &mut cluster,
+        Command::RemoveReplica { partition: P, epoch: Epoch(1), by: replica(1, 1), replica: slow },
+    );
+    accept(&mut cluster, Command::Evict(replica(2, 1)));
+    assert_eq!(held(&cluster).replicas, vec![replica(1, 1), slow]);
+    assert_eq!(proposal(&cluster), None);
+}
+
+#[test]
 fn no_node_is_drained_without_which_there_are_too_few() {
     let mut cluster = cluster(2, settings(2, Durability::Disk));
     accept(&mut cluster, Command::Drain(NodeId(1)));

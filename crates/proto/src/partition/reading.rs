@@ -50,10 +50,10 @@ enum Wants {
 
 /// How bytes are answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Form {
+pub enum Form {
     /// All of them.
     Sent,
-    /// Of what lies in files only where.
+    /// Of what lies in files only where: the reader is on this host.
     Located,
 }
 
@@ -129,29 +129,6 @@ impl Partition {
 
     /// A client reads a range of a chunk.
     pub fn handle_read(
-        &mut self,
-        cx: &mut Context,
-        request: RequestId,
-        name: ChunkName,
-        range: Range<u64>,
-        at: Option<Number>,
-    ) {
-        self.read(cx, request, name, range, at, Form::Sent);
-    }
-
-    /// A client on this host reads a range of a chunk.
-    pub fn handle_locate(
-        &mut self,
-        cx: &mut Context,
-        request: RequestId,
-        name: ChunkName,
-        range: Range<u64>,
-        at: Option<Number>,
-    ) {
-        self.read(cx, request, name, range, at, Form::Located);
-    }
-
-    fn read(
         &mut self,
         cx: &mut Context,
         request: RequestId,
@@ -245,10 +222,9 @@ impl Partition {
             }
             cx.cached.stat(cx.now, blob, self.id, &cx.keyspaces, &cx.limits)
         };
-        let first = blobs.iter().take(1).map(|first| Some(self.stat_of(first)));
-        let first: Vec<_> = first.collect();
-        let stats = first.into_iter().chain(blobs.iter().skip(1).map(further)).collect();
-        Answer::Stats { request, stats }
+        let mut blobs = blobs.iter();
+        let first = blobs.next().map(|first| Some(self.stat_of(first)));
+        Answer::Stats { request, stats: first.into_iter().chain(blobs.map(further)).collect() }
     }
 
     fn bytes(

@@ -502,6 +502,10 @@ impl Partition {
         self.watch_itself(cx);
         let durable = self.durable;
         let Role::Primary { peers, .. } = &mut self.role else { return };
+        if !cx.has_lease {
+            // The cluster manager is not heard, so perhaps nobody has told them of this epoch.
+            peers.values_mut().for_each(|peer| peer.progress_at = cx.now);
+        }
         for peer in peers.values_mut() {
             let waits = peer.stored.is_none_or(|stored| stored < last);
             if peer.is_learner && established && peer.stored.is_some_and(|stored| stored >= durable) {

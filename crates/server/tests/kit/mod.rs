@@ -5,6 +5,7 @@
 
 use std::{
     collections::BTreeMap,
+    ops::Range,
     sync::{
         Arc,
         mpsc::{Receiver, Sender, channel},
@@ -313,6 +314,33 @@ impl Driver {
             if bytes.is_some() {
                 return bytes;
             }
+        }
+    }
+}
+
+/// Blobs to which the same is appended all the time.
+pub struct Growing<'a> {
+    keyspace: KeyspaceId,
+    keys: &'a [&'a str],
+    /// What each of them holds.
+    expected: Vec<u8>,
+}
+
+impl<'a> Growing<'a> {
+    /// These, of which none is there yet.
+    pub fn new(driver: &mut Driver, keys: &'a [&'a str]) -> Self {
+        Growing { keyspace: driver.keyspace("events"), keys, expected: Vec::new() }
+    }
+
+    /// Appends each number to all of them in one transaction, and reads them.
+    pub fn append(&mut self, driver: &mut Driver, numbers: Range<u32>) {
+        for number in numbers {
+            let bytes = number.to_be_bytes();
+            assert_eq!(driver.append(self.keyspace, self.keys, &bytes), Outcome::Committed);
+            self.expected.extend(bytes);
+        }
+        for key in self.keys {
+            assert_eq!(driver.read(self.keyspace, key).as_ref(), Some(&self.expected), "{key}");
         }
     }
 }

@@ -36,7 +36,7 @@ impl Bounds {
 
     /// Draws how many copies of heads there are, and how long they last.
     pub fn draw_copies(&mut self, random: &mut Random) {
-        self.limits.cached_max = [1, 2, 1024][usize::try_from(random.below(3)).expect("below three")];
+        self.limits.cached_max = [1, 2, 1024][random.index(3)];
         self.limits.cached_for = 1_000 << random.below(12);
     }
 
@@ -57,7 +57,7 @@ impl Bounds {
         limits.copy_max = 1 + usize::try_from(limits.session_timeout % 1000).expect("small");
         if random.below(2) == 0 {
             // Registers and elements have eight bytes.
-            bounds.staged_above = usize::try_from(random.below(8)).expect("small");
+            bounds.staged_above = random.index(8);
             limits.staged_max = if random.below(3) == 0 { 40 + random.below(64) } else { limits.staged_max };
         }
         bounds.min_replicas = if random.below(3) == 0 { replicas.min(2) } else { 1 };

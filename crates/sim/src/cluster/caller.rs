@@ -1,4 +1,9 @@
 //! A simulated client: the shipped one, doing one operation after the other and noting what it was told.
+//!
+//! `task` is an operation that is under way, `outside` what is read outside of a transaction.
+
+mod outside;
+mod task;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -6,22 +11,19 @@ use std::{
 };
 
 use tyr_proto::{
-    BlobName, ChunkName, Client, End, Event, FREEZE_MAX, Keyspaces, Next, Operation as Change, PartitionId,
-    ReadAnswer, ReadId, Refusal, ResultValue, Run, SessionId, Snapshot, Time, Told, Transaction,
-    message::{HeadStat, RequestId},
+    BlobName, Client, End, Event, FREEZE_MAX, Keyspaces, Next, Operation as Change, ReadAnswer, ReadId,
+    Refusal, Run, SessionId, Snapshot, Time, Told, Transaction, message::RequestId,
 };
 use tyr_types::{Operand, Transform};
 
 use super::{
     bounds::Bounds,
-    layout::{
-        ATTRIBUTE, ATTRIBUTE_NAME, KEYSPACE, LIST_START, Layout, Sort, all_parts, blob_of, name, offset_of,
-        range_of,
-    },
+    layout::{ATTRIBUTE, ATTRIBUTE_NAME, KEYSPACE, LIST_START, Layout, Sort, all_parts, name, offset_of},
     profile::Profile,
     wants::{Chooser, REST_MAX, Then, Wants, Way},
 };
 use crate::{Action, Blob, ClientId, History, Outcome, Register, TransactionId, random::Random};
+use task::{Found, Source, Stage, Target, Task, action_of, attribute_of, fill};
 
 /// A client with what it is about.
 #[derive(Debug)]
@@ -44,71 +46,6 @@ pub struct Caller {
     pub refused_reserves: Vec<u64>,
     /// Operations that ended, by how.
     pub ended: BTreeMap<&'static str, [u64; 3]>,
-}
-
-#[derive(Debug)]
-struct Task {
-    place: usize,
-    wants: Wants,
-    stage: Stage,
-    run: Run,
-    /// What the run's next try has reserved, and when it asked for it.
-    reserved: Option<(BTreeSet<BlobName>, u64)>,
-    source: Source,
-    targets: BTreeMap<ReadId, Target>,
-    found: BTreeMap<Target, Found>,
-    /// When a snapshot was taken.
-    taken_at: u64,
-    actions: Vec<Action>,
-    /// Which action is answered by which change of which blob.
-    answers: Vec<(usize, BlobName, u16)>,
-}
-
-/// Where an operation reads.
-#[derive(Debug)]
-enum Source {
-    Nothing,
-    Transaction(Transaction),
-    Snapshot(Snapshot),
-}
-
-#[derive(Debug)]
-enum Stage {
-    /// The next try of a transaction begins in its time.
-    Beginning,
-    /// A snapshot is asked for.
-    Freezing(RequestId),
-    /// The answers of reads are awaited.
-    Reading,
-    /// Until it reads again.
-    Resting(u64),
-    /// Until it writes.
-    Thinking(u64),
-    /// The answers of reads of its own writes are awaited.
-    ReadingBack,
-    Committing,
-    Direct(RequestId),
-    /// What these are is asked for.
-    Asking(RequestId, Vec<Target>),
-    Scanning {
-        request: RequestId,
-        partition: PartitionId,
-        found: Vec<BlobName>,
-        left: Vec<PartitionId>,
-    },
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Target {
-    Register(Register),
-    List(Blob),
-    Exists(Blob),
-}
-
-#[derive(Debug)]
-enum Found {
-    Bytes(Option<Vec<u8>>),
-    Exists(bool),
 }
 
 /// The label of the operation that makes what has to exist.
@@ -235,7 +172,7 @@ impl Caller {
     }
 
     fn turn(&mut self) -> usize {
-        usize::try_from(self.random.below(3)).expect("small")
+        self.random.index(3)
     }
 
     fn start(&mut self, now: u64, history: &mut History, wants: Wants) {
@@ -335,7 +272,7 @@ impl Caller {
                 snapshot.handle(&mut self.client, Time(now), &mut event);
             }
             (_, Stage::Freezing(asked), Event::Frozen(told, blobs)) if *asked == told => {
-                let turn = usize::try_from(self.random.below(3)).expect("small");
+                let turn = self.random.index(3);
                 task.source = Source::Snapshot(Snapshot::new(told, blobs, turn));
                 task.taken_at = now;
                 self.read(now);
@@ -590,199 +527,6 @@ impl Caller {
         counts[outcome as usize] += 1;
         history.end(task.place, now, outcome);
     }
-
-    /// Reads a register from its chunk alone, whatever the head says.
-    fn read_directly(&mut self, now: u64) {
-        let turn = self.turn();
-        let Some(task) = &mut self.task else { return };
-        let register = task.wants.registers[0];
-        let keyspace = &self.keyspaces[&KEYSPACE];
-        let piece = keyspace.pieces(offset_of(register), 8).remove(0);
-        let chunk = ChunkName { blob: name(register.blob), index: piece.chunk };
-        task.stage = Stage::Direct(self.client.read(Time(now), chunk, piece.within, None, turn));
-    }
-
-    /// The chunk has answered. If not all bytes were written, only the head knows what that means.
-    fn read_newest(&mut self, now: u64, history: &mut History, bytes: &[u8], whole: bool) {
-        let Some(task) = &mut self.task else { return };
-        if whole {
-            let (register, value) = (task.wants.registers[0], value_of(bytes));
-            let action =
-                Action::Read { register, value: Some(value).filter(|value| *value != 0), number: None };
-            history.act(task.place, action);
-            self.end(now, history, Outcome::Committed);
-        } else {
-            self.begin_try(now);
-        }
-    }
-
-    /// Asks one node what all wanted blobs are, in any order.
-    fn ask_heads(&mut self, now: u64) {
-        let turn = self.turn();
-        let Some(task) = &mut self.task else { return };
-        let registers = task.wants.registers.iter().map(|register| Target::Register(*register));
-        let exists = task.wants.exists.iter().map(|blob| Target::Exists(*blob));
-        let mut targets: Vec<Target> = registers.chain(exists).collect();
-        let first = usize::try_from(self.random.below(targets.len() as u64)).expect("small");
-        targets.swap(0, first);
-        let blobs = targets.iter().map(|target| name(target.blob())).collect();
-        let asked = self.client.stat(Time(now), blobs, turn).expect("there is a blob");
-        task.stage = Stage::Asking(asked, targets);
-    }
-
-    /// Heads were told. What is told of one counts: together they are no snapshot.
-    fn told_heads(&mut self, now: u64, history: &mut History, stats: &[Option<HeadStat>]) {
-        let Some(task) = &mut self.task else { return };
-        let Stage::Asking(_, targets) = &task.stage else { return };
-        let known = targets.iter().zip(stats).filter_map(|(target, stat)| Some((*target, stat.as_ref()?)));
-        let known: Vec<(Target, &HeadStat)> = known.collect();
-        // What is not the first one is of a copy, more often than not.
-        let (target, stat) = if known.len() > 1 {
-            known[1 + usize::try_from(self.random.below(known.len() as u64 - 1)).expect("small")]
-        } else {
-            known[0]
-        };
-        let found = match target {
-            Target::Exists(_) => Found::Exists(stat.blob.is_some()),
-            _ => Found::Bytes(stat.blob.as_ref().and_then(|blob| attribute_of(&blob.attributes))),
-        };
-        history.act(task.place, action_of(target, found));
-        self.end(now, history, Outcome::Committed);
-    }
-
-    fn scan(&mut self, now: u64) {
-        let placement = &self.keyspaces[&KEYSPACE].placement;
-        let mut left: Vec<PartitionId> = (0..placement.partitions.get())
-            .map(|index| PartitionId { class: placement.class, index })
-            .collect();
-        let partition = left.pop().expect("a partition at least");
-        let request = self.client.scan(Time(now), partition, name(Blob(0)), true, 3, 0);
-        if let Some(task) = &mut self.task {
-            task.stage = Stage::Scanning { request, partition, found: Vec::new(), left };
-        }
-    }
-
-    fn names(&mut self, now: u64, history: &mut History, got: RequestId, names: Vec<BlobName>, more: bool) {
-        let turn = self.turn();
-        let Some(task) = &mut self.task else { return };
-        let Stage::Scanning { request, partition, found, left } = &mut task.stage else { return };
-        if *request != got {
-            return;
-        }
-        let last = names.last().cloned();
-        found.extend(names);
-        let next = match (more, last) {
-            (true, Some(last)) => Some((*partition, last, false)),
-            _ => left.pop().map(|partition| (partition, name(Blob(0)), true)),
-        };
-        if let Some((from, after, inclusive)) = next {
-            *partition = from;
-            *request = self.client.scan(Time(now), from, after, inclusive, 3, turn);
-            return;
-        }
-        let passing = self.layout.blobs(Sort::Passing);
-        let (from, to) = (passing[0], Blob(passing[passing.len() - 1].0 + 1));
-        let mut found: Vec<Blob> = found.iter().map(blob_of).filter(|blob| *blob >= from).collect();
-        found.sort();
-        history.act(task.place, Action::Scan { from, to, found });
-        self.end(now, history, Outcome::Committed);
-    }
-}
-
-impl Task {
-    fn read(&mut self, client: &mut Client, now: u64, target: Target) {
-        let (blob, range) = match target {
-            Target::Register(register) if register.part == ATTRIBUTE => (name(register.blob), 0..0),
-            Target::Register(register) => (name(register.blob), range_of(register)),
-            Target::List(blob) => (name(blob), LIST_START..u64::MAX),
-            Target::Exists(blob) => (name(blob), 0..0),
-        };
-        let exists = matches!(target, Target::Exists(_));
-        let is_attribute = matches!(target, Target::Register(register) if register.part == ATTRIBUTE);
-        let now = Time(now);
-        let id = match &mut self.source {
-            Source::Nothing => None,
-            Source::Transaction(transaction) if exists => Some(transaction.exists(client, now, &blob)),
-            Source::Transaction(transaction) if is_attribute => Some(transaction.stat(client, now, &blob)),
-            Source::Transaction(transaction) => Some(transaction.read(client, now, &blob, range)),
-            Source::Snapshot(snapshot) if exists || is_attribute => snapshot.stat(client, now, &blob),
-            Source::Snapshot(snapshot) => snapshot.read(client, now, &blob, range),
-        };
-        match id {
-            Some(id) => {
-                self.targets.insert(id, target);
-            }
-            // A snapshot by prefix does not name what is not there.
-            None if exists => {
-                self.found.insert(target, Found::Exists(false));
-            }
-            None => {
-                self.found.insert(target, Found::Bytes(None));
-            }
-        }
-    }
-}
-
-impl Target {
-    fn blob(self) -> Blob {
-        match self {
-            Target::Register(register) => register.blob,
-            Target::List(blob) | Target::Exists(blob) => blob,
-        }
-    }
-}
-
-impl Source {
-    fn poll(&mut self) -> Option<Told> {
-        match self {
-            Source::Nothing => None,
-            Source::Transaction(transaction) => transaction.poll_told(),
-            Source::Snapshot(snapshot) => snapshot.poll_answer().map(|(id, answer)| Told::Read(id, answer)),
-        }
-    }
-
-    /// The blob that a request reads, and under what name what is seen of it is held at the head's replica.
-    fn held_for(&self, client: &Client, request: RequestId) -> Option<(RequestId, BlobName)> {
-        let (blob, asked) = match self {
-            Source::Nothing => return None,
-            Source::Transaction(transaction) => transaction.held_for(request)?,
-            Source::Snapshot(snapshot) => (snapshot.read_by(request)?, snapshot.asked()),
-        };
-        Some((client.name_of_freeze(asked)?, blob))
-    }
-
-    fn touched(&self) -> BTreeSet<BlobName> {
-        match self {
-            Source::Transaction(transaction) => transaction.touched().cloned().collect(),
-            _ => BTreeSet::new(),
-        }
-    }
-
-    fn let_go(&mut self, client: &mut Client) {
-        match std::mem::replace(self, Source::Nothing) {
-            Source::Nothing => {}
-            Source::Transaction(mut transaction) => transaction.roll_back(client),
-            Source::Snapshot(mut snapshot) => snapshot.let_go(client),
-        }
-    }
-}
-
-fn action_of(target: Target, found: Found) -> Action {
-    match (target, found) {
-        (Target::Exists(blob), found) => {
-            Action::Exists { blob, exists: matches!(found, Found::Exists(true)) }
-        }
-        (Target::Register(register), Found::Bytes(bytes)) => {
-            // A hole reads as zeros, which nobody writes.
-            let value = bytes.filter(|bytes| bytes.len() == 8).map(|bytes| value_of(&bytes));
-            Action::Read { register, value: value.filter(|value| *value != 0), number: None }
-        }
-        (Target::List(blob), Found::Bytes(bytes)) => {
-            let elements = bytes.map(|bytes| bytes.chunks(8).map(value_of).collect());
-            Action::ReadList { blob, elements }
-        }
-        (target, found) => panic!("{target:?} is {found:?}"),
-    }
 }
 
 fn client(session: SessionId, keyspaces: &Arc<Keyspaces>, bounds: Bounds) -> Client {
@@ -790,26 +534,4 @@ fn client(session: SessionId, keyspaces: &Arc<Keyspaces>, bounds: Bounds) -> Cli
     client.stage_above(bounds.staged_above);
     client.set_limits(bounds.limits);
     client
-}
-
-fn attribute_of(attributes: &BTreeMap<String, Arc<[u8]>>) -> Option<Vec<u8>> {
-    attributes.get(ATTRIBUTE_NAME).map(|value| value.to_vec())
-}
-
-fn value_of(bytes: &[u8]) -> u64 {
-    let mut value = [0; 8];
-    let length = bytes.len().min(8);
-    value[..length].copy_from_slice(&bytes[..length]);
-    u64::from_le_bytes(value)
-}
-
-/// Fills in an offset or an old value.
-fn fill(action: &mut Action, value: Option<ResultValue>) {
-    match (action, value) {
-        (Action::Append { offset, .. }, Some(ResultValue::Offset(at))) => {
-            *offset = Some((at - LIST_START) / 8)
-        }
-        (Action::Add { old, .. }, Some(ResultValue::Old(bytes))) => *old = Some(value_of(&bytes)),
-        (action, value) => panic!("{action} answers {value:?}"),
-    }
 }

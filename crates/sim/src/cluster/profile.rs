@@ -208,7 +208,7 @@ impl Fault {
 impl Profile {
     /// The swarm: the seed draws everything, so that rare combinations come up.
     pub fn swarm(random: &mut Random) -> Profile {
-        let replicas = [1, 2, 3, 3][usize::try_from(random.below(4)).expect("below four")];
+        let replicas = [1, 2, 3, 3][random.index(4)];
         let small = |random: &mut Random, most: u64| u32::try_from(1 + random.below(most)).expect("small");
         let weight = |random: &mut Random| {
             let shown = random.below(10);
@@ -216,7 +216,7 @@ impl Profile {
         };
         let mut weights = [0; Kind::ALL.len()];
         weights[..SWARMING].iter_mut().for_each(|each| *each = weight(random));
-        weights[usize::try_from(random.below(SWARMING as u64)).expect("below a length")] += 8;
+        weights[random.index(SWARMING)] += 8;
         let mut faults = [false; Fault::ALL.len()];
         faults[..SWARMING_FAULTS].iter_mut().for_each(|each| *each = random.below(2) == 0);
         let rarely = |random: &mut Random, most: u64| {
@@ -239,8 +239,7 @@ impl Profile {
             loss: rarely(random, 60_000),
             duplication: rarely(random, 60_000),
             disk: 1 + random.below(500),
-            faults_every: [0, 60_000, 200_000, 600_000]
-                [usize::try_from(random.below(4)).expect("below four")],
+            faults_every: [0, 60_000, 200_000, 600_000][random.index(4)],
             faults,
             bounds: Bounds::wide(),
             storage: StorageProfile::model(),
@@ -278,11 +277,7 @@ impl Profile {
     /// Who manages the cluster, drawn apart from everything else: voters in every third run, since they take longer than all the rest.
     pub fn managed(self, seed: u64) -> Profile {
         let mut random = Random::new(seed ^ 0x766f_7465_7273);
-        let voters = if random.below(3) == 0 {
-            [1, 3, 3, 5][usize::try_from(random.below(4)).expect("below four")]
-        } else {
-            0
-        };
+        let voters = if random.below(3) == 0 { [1, 3, 3, 5][random.index(4)] } else { 0 };
         Profile { voters, ..self }
     }
 

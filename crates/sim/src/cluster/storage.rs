@@ -46,8 +46,7 @@ impl StorageProfile {
     /// seed draws. A cluster whose memory is all it has is not given disks that fail: it may lose more than it can survive.
     pub fn drawn(seed: u64, durability: Durability) -> Self {
         let mut random = Random::new(seed ^ STORAGE_SALT);
-        let shards = NonZeroU32::new([1, 1, 2, 3][usize::try_from(random.below(4)).expect("below four")])
-            .expect("not zero");
+        let shards = NonZeroU32::new([1, 1, 2, 3][random.index(4)]).expect("not zero");
         if random.below(4) > 0 {
             return StorageProfile { shards, store: None };
         }
@@ -60,7 +59,7 @@ impl StorageProfile {
             errors: if fails { 300_000 } else { 0 },
             operations: 1 << (4 + random.below(10)),
             full: if fails && random.below(2) == 0 { 500_000 } else { 0 },
-            payload_min: [1, 16, 64, 4096][usize::try_from(random.below(4)).expect("below four")],
+            payload_min: [1, 16, 64, 4096][random.index(4)],
         };
         StorageProfile { shards, store: Some(store) }
     }

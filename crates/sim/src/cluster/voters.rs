@@ -371,7 +371,7 @@ impl Voters {
 
     fn contact_of(&mut self, asker: Asker) -> &mut Contact {
         let nodes: Vec<NodeId> = self.seats.keys().copied().collect();
-        let first = usize::try_from(self.random.below(nodes.len() as u64)).expect("below a length");
+        let first = self.random.index(nodes.len());
         self.contacts.entry(asker).or_insert_with(|| Contact::new(nodes, first, PATIENCE))
     }
 

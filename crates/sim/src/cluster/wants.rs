@@ -137,7 +137,7 @@ impl Chooser<'_> {
     /// Two blobs that follow one another in a ring of all of a sort.
     fn neighbours(&mut self, sort: Sort) -> Vec<Blob> {
         let blobs = self.layout.blobs(sort);
-        let first = usize::try_from(self.random.below(blobs.len() as u64)).expect("small");
+        let first = self.random.index(blobs.len());
         let mut pair = vec![blobs[first], blobs[(first + 1) % blobs.len()]];
         pair.sort();
         pair.dedup();
@@ -147,7 +147,7 @@ impl Chooser<'_> {
     /// The first blob of a sort and another one.
     fn star(&mut self, sort: Sort) -> Vec<Blob> {
         let blobs = self.layout.blobs(sort);
-        let other = 1 + usize::try_from(self.random.below(blobs.len() as u64 - 1)).expect("small");
+        let other = 1 + self.random.index(blobs.len() - 1);
         blobs[..1].iter().chain(blobs.get(other)).copied().collect()
     }
 

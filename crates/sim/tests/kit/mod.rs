@@ -5,39 +5,15 @@
 pub mod mutate;
 pub mod reference;
 
+pub use tyr_sim::random::Random;
 use tyr_sim::{Action, Blob, ClientId, History, Operation, Outcome, Register, TransactionId};
 
 pub const X: Blob = Blob(1);
 pub const Y: Blob = Blob(2);
 
-/// A repeatable source of choices (SplitMix64).
-#[derive(Clone, Debug)]
-pub struct Random(u64);
-
-impl Random {
-    pub fn new(seed: u64) -> Self {
-        Random(seed)
-    }
-
-    pub fn number(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    pub fn below(&mut self, bound: u64) -> u64 {
-        self.number().checked_rem(bound).unwrap_or(0)
-    }
-
-    pub fn index(&mut self, length: usize) -> usize {
-        usize::try_from(self.below(length as u64)).unwrap()
-    }
-
-    pub fn in_hundred(&mut self, n: u64) -> bool {
-        self.below(100) < n
-    }
+/// Something that happens so many times in a hundred.
+pub fn in_hundred(random: &mut Random, n: u64) -> bool {
+    random.below(100) < n
 }
 
 /// How many cases a property is tried on; `TYR_TEST_SCALE` multiplies it.

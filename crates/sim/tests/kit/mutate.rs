@@ -3,7 +3,7 @@
 use tyr_sim::{Action, History, Outcome};
 use tyr_types::Number;
 
-use super::{Random, reference::take_answers};
+use super::{Random, in_hundred, reference::take_answers};
 
 /// Tells one lie.
 pub fn lie(random: &mut Random, history: &mut History) {
@@ -52,7 +52,7 @@ fn change(random: &mut Random, action: &mut Action, values: &[u64]) {
         Action::Read { value, number, .. } => match (random.below(3), number) {
             (0, Some(number)) => *number = Number::from_u64(random.below(2 + 2 * number.to_u64())),
             (1, _) if !values.is_empty() => *value = Some(values[random.index(values.len())]),
-            _ => *value = value.filter(|_| random.in_hundred(50)),
+            _ => *value = value.filter(|_| in_hundred(random, 50)),
         },
         Action::ReadList { elements: Some(elements), .. } if !elements.is_empty() => {
             let (one, other) = (random.index(elements.len()), random.index(elements.len()));

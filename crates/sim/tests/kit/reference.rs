@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use tyr_sim::{Action, Blob, ClientId, History, Operation, Outcome, Register, TransactionId};
 use tyr_types::Number;
 
-use super::Random;
+use super::{Random, in_hundred};
 
 /// What a workload does.
 #[derive(Clone, Copy, Debug)]
@@ -83,7 +83,7 @@ fn run(random: &mut Random, shape: Shape) -> (History, Store) {
             Some(after) => after.run(random, shape, number, &mut value),
             None => store.run(random, shape, number, &mut value),
         };
-        if unknown && random.in_hundred(50) {
+        if unknown && in_hundred(random, 50) {
             store = after.unwrap();
         }
         let mut operation = stretched(random, shape, n, actions);
@@ -179,7 +179,7 @@ impl Store {
 
     fn list(&mut self, random: &mut Random, blob: Blob, element: u64) -> Action {
         let elements = self.lists.entry(blob).or_default();
-        if random.in_hundred(50) {
+        if in_hundred(random, 50) {
             return Action::ReadList { blob, elements: Some(elements.clone()) };
         }
         elements.push(element);
@@ -187,7 +187,7 @@ impl Store {
     }
 
     fn register(&mut self, random: &mut Random, register: Register, value: u64, number: Number) -> Action {
-        if random.in_hundred(50) {
+        if in_hundred(random, 50) {
             let seen = self.registers.get(&register).copied();
             let cleared = self.cleared.get(&register.blob).copied().unwrap_or_default();
             let number = Some(seen.map_or(cleared, |(_, number)| number));
@@ -200,7 +200,7 @@ impl Store {
 
     fn counter(&mut self, random: &mut Random, register: Register) -> Action {
         let value = self.counters.entry(register).or_default();
-        if random.in_hundred(30) {
+        if in_hundred(random, 30) {
             return Action::Read { register, value: Some(*value), number: None };
         }
         let (old, operand) = (*value, 1 + random.below(3));
@@ -209,12 +209,12 @@ impl Store {
     }
 
     fn blob(&mut self, random: &mut Random, blob: Blob, value: u64, number: Number) -> Action {
-        if random.in_hundred(10) {
+        if in_hundred(random, 10) {
             let (from, to) = (Blob(BLOBS), Blob(BLOBS + 1000));
             return Action::Scan { from, to, found: self.existing.keys().copied().collect() };
         }
         let there = self.existing.contains_key(&blob);
-        if !there || random.in_hundred(30) {
+        if !there || in_hundred(random, 30) {
             return self.create_or_delete(random, blob, number);
         }
         let part = u32::try_from(random.below(2)).unwrap();
@@ -223,7 +223,7 @@ impl Store {
 
     fn create_or_delete(&mut self, random: &mut Random, blob: Blob, number: Number) -> Action {
         let exists = self.existing.contains_key(&blob);
-        if random.in_hundred(30) {
+        if in_hundred(random, 30) {
             return Action::Exists { blob, exists };
         }
         self.cleared.insert(blob, number);

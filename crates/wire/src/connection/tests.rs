@@ -2,7 +2,7 @@
 
 use alloc::{vec, vec::Vec};
 
-use super::*;
+use super::{handshake::HANDSHAKE_SIZE_MAX, *};
 
 const DATA: Channel = Channel::ALL[1];
 const OTHER: Channel = Channel::ALL[2];
@@ -242,6 +242,24 @@ fn frames_that_are_too_large_are_refused_before_they_are_there() {
     let mut listener = Connection::listen(node(1));
     listener.receive(&[0, 0, 0, 0, 0, 0, 1, 0]);
     assert_eq!(listener.poll(), Err(Error::FrameTooLarge), "before the handshake, hardly anything is taken");
+}
+
+#[test]
+fn a_frame_that_is_too_large_is_not_waited_for() {
+    let claim = |size: usize| [[0; 4], u32::try_from(size).unwrap().to_le_bytes()].concat();
+    let missing = |connection: &mut Connection, size: usize| {
+        connection.receive(&claim(size));
+        let missing = connection.missing();
+        connection.buffer().clear();
+        missing
+    };
+    let mut stranger = Connection::listen(node(1));
+    assert_eq!(missing(&mut stranger, HANDSHAKE_SIZE_MAX), HANDSHAKE_SIZE_MAX + FRAME_HEADER_SIZE - 8);
+    assert_eq!(missing(&mut stranger, HANDSHAKE_SIZE_MAX + 1), 0, "nobody knows who this is");
+    let (mut open, _) = opened(client(), node(1));
+    let size_max = open.me.limits.body_size_max as usize;
+    assert_eq!(missing(&mut open, size_max), size_max + FRAME_HEADER_SIZE - 8);
+    assert_eq!(missing(&mut open, size_max + 1), 0);
 }
 
 #[test]

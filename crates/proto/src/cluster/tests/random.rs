@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::super::*;
 use super::{accept, keyspace, registration};
-use crate::Incarnation;
+use crate::{Configuration, Incarnation};
 
 const NODES: u32 = 5;
 
@@ -201,6 +201,7 @@ impl Audit {
             let is_over = is_lost || !after.is_present(*replica) || released(*replica).is_some();
             assert!(is_over || !(demoted || removed), "{id}: {replica:?} lost a role that it still has");
         }
+        self.compare_numbers(id, then, now, after);
         for replica in &now.replicas {
             let was_complete = then.replicas.contains(replica);
             let has_learnt = self.reported.contains(&(id, then.epoch, *replica));
@@ -221,6 +222,16 @@ impl Audit {
             None => now.primary().is_none(),
         };
         assert_eq!(now.floor, if continues { then.floor } else { now.since }, "{id}: floor after {then:?}");
+    }
+
+    /// As long as there are enough that run to take writes, they are not made too few.
+    fn compare_numbers(&self, id: PartitionId, then: &Configuration, now: &Configuration, after: &Cluster) {
+        let is_lost = |replica: &&Replica| self.lost.contains(&(id.index % 2, **replica));
+        let running = then.replicas.iter().filter(|replica| after.is_present(**replica) && !is_lost(replica));
+        let holders = after.members().filter(|(_, member)| member.is_eligible());
+        let min_replicas = usize::from(after.class(id.class).unwrap().min_replicas);
+        let least = min_replicas.min(running.count()).min(holders.count());
+        assert!(now.replicas.len() >= least, "{id} has too few replicas in {now:?} after {then:?}");
     }
 
     /// Whether it is the same node as the only one of the last complete set, with everything that set had.

@@ -1,0 +1,220 @@
+//! What the protocol's client tells, to whom it concerns, and what it wants sent.
+
+use tyr_proto::{
+    BlobName, ClientOutput, Event, NodeId, Time,
+    message::{Envelope, Message, RequestId},
+};
+
+use super::{Driver, call::Handle, nearness};
+use crate::words;
+
+/// For whom something is looked at or read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Owner {
+    /// A transaction.
+    Seat(Handle),
+    /// A snapshot.
+    Snapshot(Handle),
+}
+
+impl Driver {
+    /// Passes on what the protocol's client has to tell.
+    pub(super) fn handle_events(&mut self) {
+        while let Some(event) = self.client.poll_event() {
+            self.handle_event(event);
+        }
+    }
+
+    fn handle_event(&mut self, mut event: Event) {
+        let now = self.now();
+        let catalog = &self.catalog;
+        let exists = |blob: &BlobName| catalog.exists(blob.keyspace);
+        match &event {
+            Event::Ended(id, outcome, results) if self.applies.end(now, *id, *outcome, results, exists) => {
+                return;
+            }
+            Event::Unknown(id) => {
+                let unknown = words::unknown(&self.links.troubles());
+                if self.applies.lose(&mut self.client, now, *id, unknown, false) {
+                    return;
+                }
+            }
+            Event::Forgotten(id)
+                if self.applies.lose(&mut self.client, now, *id, words::forgotten(), true) =>
+            {
+                return;
+            }
+            Event::Looked(request, ..) | Event::Bytes(request, ..) | Event::Expired(request) => {
+                let request = *request;
+                return self.handle_read(request, &mut event);
+            }
+            Event::Frozen(request, _) if self.snapshots.are_taking(*request) => return self.freeze(event),
+            Event::Frozen(..) => {
+                self.runs.values_mut().any(|running| running.run.handle(&mut event));
+                return;
+            }
+            Event::Names(request, ..) => {
+                if let Some(names) = self.names.remove(request)
+                    && let Event::Names(_, found, more) = event
+                {
+                    names.answer(Ok((found, more)));
+                }
+                return;
+            }
+            Event::Stats(request, _) => {
+                if let Some(heads) = self.heads.remove(request)
+                    && let Event::Stats(_, stats) = event
+                {
+                    heads.answer(Ok(stats));
+                }
+                return;
+            }
+            Event::Ended(..) | Event::Forgotten(_) => {}
+        }
+        let client = &mut self.client;
+        let mut seats = self.seats.iter_mut();
+        let told =
+            seats.find_map(|(of, seat)| seat.transaction.handle(client, now, &mut event).then_some(*of));
+        if let Some(of) = told {
+            self.settle_seat(of);
+        } else if let Event::Unknown(id) = event {
+            self.client.resolve(now, id);
+        }
+    }
+
+    fn handle_read(&mut self, request: RequestId, event: &mut Event) {
+        let now = self.now();
+        match self.owners.remove(&request) {
+            Some(Owner::Seat(of)) => {
+                let Some(seat) = self.seats.get_mut(&of) else { return };
+                seat.transaction.handle(&mut self.client, now, event);
+                self.settle_seat(of);
+            }
+            Some(Owner::Snapshot(of)) => {
+                self.snapshots.handle(&mut self.client, now, of, event);
+                self.settle_snapshot(of);
+            }
+            None => self.handle_unowned(event),
+        }
+    }
+
+    /// Something that was asked for when nobody knew yet whom to ask.
+    fn handle_unowned(&mut self, event: &mut Event) {
+        let now = self.now();
+        let client = &mut self.client;
+        let mut seats = self.seats.iter_mut();
+        let told = seats.find_map(|(of, seat)| seat.transaction.handle(client, now, event).then_some(*of));
+        if let Some(of) = told {
+            self.settle_seat(of);
+        } else if let Some(of) = self.snapshots.offer(&mut self.client, now, event) {
+            self.settle_snapshot(of);
+        }
+    }
+
+    /// Sends what the protocol's client wants sent. What it asks nodes then is asked for the owner.
+    pub(super) fn flush(&mut self, owner: Option<Owner>) {
+        let now = self.now();
+        while let Some(output) = self.client.poll_output() {
+            match output {
+                ClientOutput::Send(node, envelope) => self.send(now, owner, node, envelope),
+                ClientOutput::FetchRing(_) => self.manager.want_ring(),
+            }
+        }
+    }
+
+    fn send(&mut self, now: Time, owner: Option<Owner>, node: NodeId, envelope: Envelope) {
+        let envelope = self.files.in_form(node, envelope);
+        if let (
+            Some(owner),
+            Message::Look { request, .. } | Message::Read { request, .. } | Message::Locate { request, .. },
+        ) = (owner, &envelope.message)
+        {
+            self.owners.entry(*request).or_insert(owner);
+        }
+        if let Some(request) = nearness::asked_by(&envelope.message) {
+            self.nearness.asks(now, node, request);
+            self.show_rank(now, node);
+        }
+        self.links.tell(node, &envelope);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+    use std::{sync::Arc, time::Duration};
+
+    use tokio::{
+        sync::{mpsc::unbounded_channel, oneshot},
+        time::Instant,
+    };
+    use tyr_proto::{
+        ClassId, Configuration, Epoch, Incarnation, PartitionId, Replica, RingVersion, SessionId,
+        cluster::Zone,
+    };
+
+    use super::*;
+    use crate::driver::{Beginning, call::Call, fixture::unheard};
+
+    const NODE: NodeId = NodeId(1);
+
+    /// A driver without connections that has heard of one node, which took 100 microseconds to answer; and a blob there.
+    fn driver() -> (Driver, BlobName) {
+        let (_, calls) = unbounded_channel();
+        let mut driver = Driver::new(Beginning {
+            seeds: Vec::new(),
+            tls: None,
+            zone: None,
+            reads_files: false,
+            counts: Arc::default(),
+            session: 1,
+            catalog: Arc::default(),
+            calls,
+        });
+        let (client, blob) = unheard();
+        driver.client = client;
+        let configuration = Configuration {
+            epoch: Epoch(1),
+            since: RingVersion(1),
+            floor: RingVersion(1),
+            replicas: vec![Replica { node: NODE, incarnation: Incarnation(1) }],
+            learners: Vec::new(),
+        };
+        driver.client.handle_configuration(PartitionId { class: ClassId(0), index: 0 }, configuration);
+        driver.nearness.set_member(NODE, Zone::new("a").unwrap());
+        driver.nearness.set_open(NODE, true);
+        let earlier = RequestId { session: SessionId(1), number: u64::MAX };
+        driver.nearness.asks(Time(1), NODE, earlier);
+        driver.nearness.hears(Time(101), NODE, earlier);
+        (driver, blob)
+    }
+
+    fn rank(driver: &Driver) -> u64 {
+        driver.nearness.rank(Time(101), NODE).unwrap()
+    }
+
+    /// How much farther away the node is once this was asked.
+    fn farther_by(call: impl FnOnce(BlobName, Instant) -> Call) -> u64 {
+        let (mut driver, blob) = driver();
+        let before = rank(&driver);
+        driver.take(call(blob, Instant::now() + Duration::from_secs(60)));
+        driver.flush(None);
+        rank(&driver) - before
+    }
+
+    #[tokio::test]
+    async fn whatever_a_node_is_asked_to_read_is_waited_for() {
+        let of = Handle(1);
+        let farther = farther_by(|blob, until| Call::Stat { of, blob, until, reply: oneshot::channel().0 });
+        assert_eq!(farther, 100, "a blob of a transaction");
+        let farther =
+            farther_by(|blob, until| Call::Heads { blobs: vec![blob], until, reply: oneshot::channel().0 });
+        assert_eq!(farther, 100, "heads");
+        let farther = farther_by(|after, until| {
+            let partition = PartitionId { class: ClassId(0), index: 0 };
+            Call::Names { partition, after, inclusive: true, limit: 1, until, reply: oneshot::channel().0 }
+        });
+        assert_eq!(farther, 100, "names");
+    }
+}

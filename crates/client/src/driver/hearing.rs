@@ -1,0 +1,146 @@
+//! What comes by the connections: answers of nodes, what has changed in the cluster, and whom this client can reach.
+
+use tyr_net::Address;
+use tyr_proto::{
+    NodeId, RingVersion, Time,
+    cluster::{Difference, Fact, MemberState, Response},
+    message::Answer,
+};
+
+use super::{
+    Driver,
+    links::{Heard, Origin, What},
+    nearness,
+};
+
+impl Driver {
+    pub(super) fn hear(&mut self, heard: Heard) {
+        if !self.links.note(&heard) {
+            return;
+        }
+        let now = self.now();
+        match (heard.what, heard.origin) {
+            (What::Answer(answer), Origin::Node(node)) => self.hear_answer(now, node, answer),
+            (What::Response(_, Response::Hatch(address)), Origin::Node(node)) => {
+                self.go_to_hatch(node, address)
+            }
+            (What::Response(number, response), _) => {
+                if let Some(Response::Ring(difference)) = self.manager.hear(now, number, response) {
+                    self.learn(difference);
+                }
+            }
+            (What::Opened(_) | What::Closed(_), origin) => {
+                if let Origin::Node(node) = origin {
+                    self.note_reach(now, node);
+                    self.seek_hatches(now);
+                }
+                if !self.is_in_touch() {
+                    self.manager.want_ring();
+                }
+                self.keep_seeds();
+            }
+            (What::Answer(_), _) => {}
+        }
+        self.handle_events();
+    }
+
+    fn hear_answer(&mut self, now: Time, node: NodeId, answer: Answer) {
+        if let Some(request) = nearness::answered_by(&answer) {
+            self.nearness.hears(now, node, request);
+            self.show_rank(now, node);
+        }
+        match answer {
+            Answer::Located { .. } => return self.hear_located(now, node, answer),
+            Answer::Bytes { request, ref bytes, .. } => self.files.note_sent(request, bytes.len()),
+            _ => {}
+        }
+        self.client.handle_answer(now, node, answer);
+        self.flush(None);
+    }
+
+    /// Whether it has learned everything once, and can reach a member.
+    fn is_in_touch(&self) -> bool {
+        self.whole > RingVersion(0) && self.links.reaches_a_member()
+    }
+
+    /// A connection to a node has opened or closed: what it was to read others can read.
+    fn note_reach(&mut self, now: Time, node: NodeId) {
+        let is_open = self.links.reaches(node);
+        self.nearness.set_open(node, is_open);
+        self.show_rank(now, node);
+        match is_open {
+            true => self.files.hatches.seek(now, node),
+            false => {
+                self.client.handle_unreachable(now, node);
+                self.flush(None);
+            }
+        }
+    }
+
+    /// Tells the protocol's client how far away a node is.
+    pub(super) fn show_rank(&mut self, now: Time, node: NodeId) {
+        if let Some(rank) = self.nearness.rank(now, node) {
+            self.client.set_rank(node, rank);
+        }
+    }
+
+    /// Keeps connections to the addresses that the caller named as long as no member can be reached at its own: all may have moved.
+    fn keep_seeds(&mut self) {
+        if self.links.reaches_a_member() {
+            self.links.hang_up(|origin| matches!(origin, Origin::Seed(_)));
+            return;
+        }
+        for (place, address) in self.seeds.iter().enumerate() {
+            self.links.dial(Origin::Seed(place), address.clone());
+        }
+    }
+
+    /// Takes note of what has changed in the cluster.
+    fn learn(&mut self, difference: Difference) {
+        let mut has_keyspaces = false;
+        for fact in difference.facts {
+            match fact {
+                Fact::Class(id, settings) => {
+                    has_keyspaces = true;
+                    self.catalog.note_class(id, settings);
+                }
+                Fact::Keyspace(id, keyspace) => {
+                    has_keyspaces = true;
+                    self.catalog.note_keyspace(id, keyspace);
+                }
+                Fact::Member(node, member) if member.state == MemberState::Left => {
+                    self.members.remove(&node);
+                    self.nearness.remove_member(node);
+                    self.files.hatches.leave(node);
+                }
+                Fact::Member(node, member) => {
+                    // Whatever it is: that text parses as an address is the type's promise.
+                    let Ok(address) = member.address.as_str().parse();
+                    self.nearness.set_member(node, member.zone);
+                    let is_here = matches!(address, Address::Unix(_)) || self.files.hatches.is_open(node);
+                    self.nearness.set_here(node, is_here);
+                    self.members.insert(node, address);
+                }
+                Fact::Partition(id, configuration, _) => self.client.handle_configuration(id, configuration),
+            }
+        }
+        if has_keyspaces {
+            self.client.handle_keyspaces(self.catalog.placed());
+        }
+        for (node, address) in &self.members {
+            self.links.dial(Origin::Node(*node), address.clone());
+        }
+        let members = &self.members;
+        self.links.hang_up(|origin| matches!(origin, Origin::Node(node) if !members.contains_key(&node)));
+        self.keep_seeds();
+        self.manager.set_members(self.members.keys().copied().collect());
+        match difference.reached {
+            Some(version) => {
+                self.whole = self.whole.max(version);
+                self.client.handle_ring_version(version);
+            }
+            None => self.manager.want_ring(),
+        }
+        self.manager.fetched();
+    }
+}
