@@ -335,8 +335,8 @@ impl Driver {
                     None => drop(reply.send(Ok(Vec::new()))),
                 }
             }
-            Call::Freeze { of, keyspace, until, reply } => {
-                self.begin_freeze(of, keyspace, Asked { until, reply });
+            Call::Freeze { of, keyspaces, until, reply } => {
+                self.begin_freeze(of, keyspaces, Asked { until, reply });
             }
             Call::LookFrozen { of, blob, reply } => {
                 let _ = reply.send(self.snapshots.look(of, &blob));
@@ -344,8 +344,8 @@ impl Driver {
             Call::ReadFrozen { of, blob, range, until, reply } => {
                 self.read_frozen(of, &blob, range, Asked { until, reply });
             }
-            Call::ListFrozen { of, prefix, after, limit, reply } => {
-                let _ = reply.send(self.snapshots.list(of, &prefix, after.as_deref(), limit));
+            Call::ListFrozen { of, keyspace, prefix, after, limit, reply } => {
+                let _ = reply.send(self.snapshots.list(of, keyspace, &prefix, after.as_deref(), limit));
             }
             Call::LetGo { of } => self.snapshots.let_go(&mut self.client, of),
             Call::Begin { run, of, until, reply } => {

@@ -31,7 +31,7 @@
 //!
 //! - [`Store::check`], [`Store::compact`], [`Store::stats`]; [`Store::keyspaces`] does not know blobs and bytes.
 //! - Quotas. The durability of a keyspace is that of its placement class and cannot be altered.
-//! - A snapshot of several keyspaces; and one of a keyspace with so many blobs that their names do not fit memory is too large.
+//! - A snapshot of keyspaces with so many blobs that their names do not fit memory is too large.
 //! - A transaction that touches more than 10000 blobs, does more than 65535 things to one of them, writes more than 1 GiB, or has more
 //!   than 8 MiB of writes that are smaller than 4 KiB.
 //! - To flush keyspaces of durability `memory`.

@@ -270,11 +270,18 @@ impl<S: Surroundings> Coded for Request<S> {
                 meta.put(out);
                 cluster.put(out);
             }
+            Request::Canvass(last) => {
+                out.byte(3);
+                last.put(out);
+            }
         }
     }
 
     fn read(input: &mut Decoder<'_>) -> Result<Self, Malformed> {
         let kind = input.byte()?;
+        if kind == 3 {
+            return Ok(Request::Canvass(Option::read(input)?));
+        }
         let vote = Vote::read(input)?;
         Ok(match kind {
             0 => Request::Append(AppendEntriesRequest {
@@ -313,6 +320,10 @@ impl Coded for Response {
                 out.byte(5);
                 vote.put(out);
             }
+            Response::Canvass(would_vote) => {
+                out.byte(6);
+                would_vote.put(out);
+            }
         }
     }
 
@@ -328,6 +339,7 @@ impl Coded for Response {
                 last_log_id: Option::read(input)?,
             }),
             5 => Response::Snapshot(SnapshotResponse { vote: Vote::read(input)? }),
+            6 => Response::Canvass(bool::read(input)?),
             _ => return unknown(),
         })
     }

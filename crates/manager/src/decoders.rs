@@ -66,6 +66,8 @@ fn valid() -> Vec<Vec<u8>> {
             300,
             Response::Append(openraft::raft::AppendEntriesResponse::Success),
         )),
+        to_bytes(&Message::<Nowhere>::Ask(300, Request::Canvass(Some(id(4))))),
+        to_bytes(&Message::<Nowhere>::Answer(300, Response::Canvass(true))),
         to_bytes(&Change::Append(vec![entry(5), entry(6)])),
         to_bytes(&Change::<Nowhere>::Vote(Vote::new(3, 2))),
         to_bytes(&snapshot),

@@ -112,6 +112,12 @@ impl<S: Surroundings, J: Journal<S>> Log<S, J> {
         Log { journal, kept: Arc::new(Mutex::new(kept)) }
     }
 
+    /// The last entry, if there ever was one.
+    pub(crate) fn last(&self) -> Option<LogId> {
+        let kept = self.kept.lock();
+        kept.log.last_key_value().map(|(_, entry)| *entry.get_log_id()).or(kept.purged)
+    }
+
     async fn keep(&self, change: Change<S>) -> Result<(), StorageError> {
         self.journal.keep(change.clone()).await.map_err(|error| StorageIOError::write(&error))?;
         self.kept.lock().apply(change);
@@ -132,9 +138,8 @@ impl<S: Surroundings, J: Journal<S>> RaftLogStorage<Types<S>> for Log<S, J> {
     type LogReader = Self;
 
     async fn get_log_state(&mut self) -> Result<LogState<Types<S>>, StorageError> {
-        let kept = self.kept.lock();
-        let last = kept.log.last_key_value().map(|(_, entry)| *entry.get_log_id());
-        Ok(LogState { last_purged_log_id: kept.purged, last_log_id: last.or(kept.purged) })
+        let purged = self.kept.lock().purged;
+        Ok(LogState { last_purged_log_id: purged, last_log_id: self.last() })
     }
 
     async fn get_log_reader(&mut self) -> Self {

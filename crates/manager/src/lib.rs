@@ -9,6 +9,7 @@
 mod codec;
 #[cfg(test)]
 mod decoders;
+mod election;
 mod electorate;
 mod gossip;
 mod journal;

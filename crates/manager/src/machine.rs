@@ -44,9 +44,14 @@ impl<J> Machine<J> {
         Machine { journal, state: Arc::new(Mutex::new(state)) }
     }
 
-    /// The term of the last entry applied.
+    /// The last entry applied.
+    pub(crate) fn applied(&self) -> Option<LogId> {
+        self.state.lock().applied
+    }
+
+    /// Its term.
     pub(crate) fn term(&self) -> u64 {
-        self.state.lock().applied.map_or(0, |applied| applied.leader_id.term)
+        self.applied().map_or(0, |applied| applied.leader_id.term)
     }
 
     /// Looks at the cluster.

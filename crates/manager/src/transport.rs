@@ -1,6 +1,14 @@
 //! How voters ask each other: [`Transport`] as openraft needs it, and [`Exchange`], which makes one of messages that may be lost.
 
-use std::{collections::BTreeMap, fmt, future::Future, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    fmt,
+    future::Future,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 use openraft::{
     AsyncRuntime, EmptyNode, OptionalSend, RaftNetwork, RaftNetworkFactory, Snapshot, Vote,
@@ -168,11 +176,15 @@ const ANSWERING_MAX: usize = 1024;
 
 /// Openraft's view of a transport.
 #[derive(Clone)]
-pub(crate) struct Links<T>(pub(crate) T);
+pub(crate) struct Links<T> {
+    pub(crate) transport: T,
+    /// Whether it leads others no more, and lets nobody know.
+    pub(crate) is_silent: Arc<AtomicBool>,
+}
 
 /// The link to one voter.
 pub(crate) struct Link<T> {
-    transport: T,
+    links: Links<T>,
     voter: VoterId,
 }
 
@@ -182,7 +194,7 @@ impl<S: Surroundings, T: Transport<S>> RaftNetworkFactory<Types<S>> for Links<T>
     type Network = Link<T>;
 
     async fn new_client(&mut self, voter: VoterId, _: &EmptyNode) -> Link<T> {
-        Link { transport: self.0.clone(), voter }
+        Link { links: self.clone(), voter }
     }
 }
 
@@ -191,7 +203,11 @@ impl<T> Link<T> {
     where
         T: Transport<S>,
     {
-        let answer = self.transport.ask(self.voter, request);
+        let leads = matches!(request, Request::Append(_) | Request::Snapshot(..));
+        if leads && self.links.is_silent.load(Ordering::Relaxed) {
+            return None;
+        }
+        let answer = self.links.transport.ask(self.voter, request);
         RaftRuntime::<S>::timeout(option.hard_ttl(), answer).await.ok()?.ok()
     }
 }

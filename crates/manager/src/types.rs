@@ -80,6 +80,8 @@ pub enum Request<S: Surroundings> {
     Vote(openraft::raft::VoteRequest<VoterId>),
     /// Take the whole state.
     Snapshot(Vote<VoterId>, SnapshotMeta, Box<Cluster>),
+    /// Say whether the one who asks would get a vote if it stood for election; its log ends there. It has not stood yet.
+    Canvass(Option<LogId>),
 }
 
 /// What it answers.
@@ -91,4 +93,6 @@ pub enum Response {
     Vote(openraft::raft::VoteResponse<VoterId>),
     /// To [`Request::Snapshot`].
     Snapshot(openraft::raft::SnapshotResponse<VoterId>),
+    /// To [`Request::Canvass`].
+    Canvass(bool),
 }

@@ -1,6 +1,6 @@
 //! A voter: one member of the consensus group, and if it leads, the holder of the leases.
 //!
-//! It does what [`Leases`] asks of its caller: it begins to hold leases when it has applied everything logged before its term, it
+//! It does what [`Leases`] asks of its caller: it begins to hold leases when it has applied everything logged before, it
 //! grants one only when a majority has confirmed since the request that it leads, and the evictions that it logs hold in its term
 //! only. So do the releases that it takes (see [`permit_release`]), and for the change only for which it took them.
 
@@ -28,6 +28,7 @@ use tyr_proto::{
 
 use crate::{
     RaftRuntime, Surroundings,
+    election::Attention,
     electorate::electorate,
     journal::{Journal, Log},
     machine::Machine,
@@ -40,7 +41,8 @@ use crate::{
 pub struct Timing {
     /// The leader is heard of this often, in milliseconds.
     pub heartbeat: u64,
-    /// A voter that has not heard of a leader for this long, up to twice this long, stands for election; in milliseconds.
+    /// A voter that has not heard of a leader for this long, up to twice this long, stands for election if most others have not heard
+    /// of one for this long either; in milliseconds.
     pub election: u64,
     /// How often the leader looks for leases that have run out.
     pub watch: u64,
@@ -90,11 +92,15 @@ impl fmt::Display for Unavailable {
 
 /// One member of the consensus group. Handles are equal; it runs until its surroundings end.
 pub struct Voter<S: Surroundings, J> {
-    node: NodeId,
+    pub(crate) node: NodeId,
     /// How long the consensus is waited for: two elections at the most.
     patience: Duration,
-    raft: Raft<Types<S>>,
+    /// Who has not heard of a leader for so many microseconds would vote for another one.
+    pub(crate) election: u64,
+    pub(crate) raft: Raft<Types<S>>,
     machine: Machine<J>,
+    pub(crate) log: Log<S, J>,
+    pub(crate) attention: Arc<Mutex<Attention>>,
     held: Arc<Mutex<Held>>,
     /// What nodes reported and is being logged.
     reported: Arc<Mutex<Vec<Command>>>,
@@ -109,8 +115,11 @@ impl<S: Surroundings, J: Clone> Clone for Voter<S, J> {
         Voter {
             node: self.node,
             patience: self.patience,
+            election: self.election,
             raft,
             machine,
+            log: self.log.clone(),
+            attention: self.attention.clone(),
             held: self.held.clone(),
             reported: self.reported.clone(),
             is_silent: self.is_silent.clone(),
@@ -163,22 +172,28 @@ impl<S: Surroundings, J: Journal<S>> Voter<S, J> {
         let kept = journal.load()?;
         let machine = Machine::new(journal.clone(), &kept, Cluster::new(cluster));
         let log = Log::new(journal, kept);
-        let raft = Raft::new(node.0, config, Links(transport), log, machine.clone()).await;
+        let is_silent = Arc::<AtomicBool>::default();
+        let links = Links { transport: transport.clone(), is_silent: is_silent.clone() };
+        let raft = Raft::new(node.0, config, links, log.clone(), machine.clone()).await;
         let raft = raft.map_err(io::Error::other)?;
         let (unconfirmed, to_confirm) = mpsc::channel(UNCONFIRMED_MAX);
         let patience = Duration::from_millis(2 * timing.election);
         let voter = Voter {
             node,
             patience,
+            election: 1_000 * timing.election,
             raft,
             machine,
+            log,
+            attention: Arc::new(Mutex::new(Attention::new(S::now()))),
             held: Arc::new(Mutex::new(Held::new(timing))),
             reported: Arc::default(),
-            is_silent: Arc::default(),
+            is_silent,
             unconfirmed,
         };
         let (watcher, elector, confirmer) = (voter.clone(), voter.clone(), voter.clone());
         S::spawn(async move { watcher.watch(timing.watch).await });
+        S::spawn(voter.clone().stand_all(timing, transport));
         S::spawn(async move { elector.reform_all(timing).await });
         S::spawn(confirmer.confirm_all(to_confirm, Duration::from_millis(timing.election)));
         Ok(voter)
@@ -212,8 +227,11 @@ impl<S: Surroundings, J: Journal<S>> Voter<S, J> {
                 let installed = self.raft.install_full_snapshot(vote, Snapshot { meta, snapshot }).await;
                 installed.map(Response::Snapshot).ok()
             }
+            Request::Canvass(last) => Some(Response::Canvass(self.would_vote(last))),
         };
-        response.ok_or(NoAnswer)
+        let response = response.ok_or(NoAnswer)?;
+        self.attention.lock().answered(&response, S::now());
+        Ok(response)
     }
 
     /// Answers a node or client; none if it has nothing to say, now or ever. An eviction is for the leader alone to find.
@@ -421,6 +439,10 @@ impl<S: Surroundings, J: Journal<S>> Voter<S, J> {
                 self.begin().await;
                 continue;
             }
+            // Whom it does not hear it would evict, and the others would log that though it is the one who is cut off.
+            if self.is_alone() {
+                continue;
+            }
             for command in self.due() {
                 let premise = Premise { term: Some(term), awaited: None };
                 // What is not logged is found again, and nothing after it comes before it.
@@ -450,27 +472,41 @@ impl<S: Surroundings, J: Journal<S>> Voter<S, J> {
             let step = self.reform(timing.voters_max);
             let is_to_go = RaftRuntime::<S>::timeout(self.patience, step).await == Ok(true);
             if is_to_go {
-                self.step_aside(timing).await;
+                self.step_aside(timing, ASIDE_TO_GO).await;
+            } else if self.is_alone() {
+                self.step_aside(timing, ASIDE_ALONE).await;
             }
         }
     }
 
-    /// Says nothing for so many microseconds, so that another voter stands for election. A leader that is to vote no more must not end its
-    /// vote itself: if it failed meanwhile, it might hold the longest log, in which it is no voter and does not stand, and then nobody else
-    /// could be elected. The consensus has no other way to hand the leadership over.
-    async fn step_aside(&self, timing: Timing) {
-        // The others wait for as long as they follow a leader that is silent, and for as long as an election may take, twice if they
-        // have lost one to a longer log: two times `election` each.
-        let end = S::now().after(10 * 1_000 * timing.election);
+    /// Whether it leads, and the majority has not heeded it for so long that others might lead better: they may hear it though it does not
+    /// hear them, and then they wait for it.
+    fn is_alone(&self) -> bool {
+        let metrics = self.raft.metrics();
+        let metrics = metrics.borrow();
+        let is_one_of_many = metrics.membership_config.voter_ids().nth(1).is_some();
+        // Nobody has ever heeded one that has only just been elected, and nobody can heed one that says nothing.
+        let excused = S::now().since(self.attention.lock().excused_at());
+        let heeded = metrics.millis_since_quorum_ack.map_or(excused, |millis| excused.min(1_000 * millis));
+        is_one_of_many && metrics.state == ServerState::Leader && 2 * heeded > 3 * self.election
+    }
+
+    /// Whether it steps aside.
+    pub(crate) fn is_silent(&self) -> bool {
+        self.is_silent.load(Ordering::Relaxed)
+    }
+
+    /// Says nothing for so many elections, so that another voter stands. A leader that is to vote no more must not end its vote itself: if
+    /// it failed meanwhile, it might hold the longest log, in which it is no voter and does not stand, and then nobody else could be
+    /// elected. The consensus has no other way to hand the leadership over.
+    async fn step_aside(&self, timing: Timing, elections: u64) {
+        let end = S::now().after(elections * self.election);
         self.is_silent.store(true, Ordering::Relaxed);
         self.held.lock().step_down();
-        self.raft.runtime_config().heartbeat(false);
-        self.raft.runtime_config().elect(false);
         while S::now() < end && self.raft.metrics().borrow().state == ServerState::Leader {
             S::sleep(timing.watch).await;
         }
-        self.raft.runtime_config().heartbeat(true);
-        self.raft.runtime_config().elect(true);
+        self.attention.lock().excuse(S::now());
         self.is_silent.store(false, Ordering::Relaxed);
     }
 
@@ -516,20 +552,39 @@ impl<S: Surroundings, J: Journal<S>> Voter<S, J> {
         self.raft.metrics().borrow().membership_config.voter_ids().map(NodeId).collect()
     }
 
-    /// Holds the leases from now on, once everything logged before the term is applied.
+    /// Holds the leases from now on, once everything logged before is applied.
     async fn begin(&self) {
         let is_confirmed = self.confirm().await;
-        if let Some(term) = self.leading_term().filter(|_| is_confirmed) {
-            let mut held = self.held.lock();
-            held.step_down();
-            held.term = term;
-            held.leases.lead(S::now());
+        let Some(term) = self.leading_term().filter(|_| is_confirmed) else { return };
+        // One that stepped aside and leads on may have logged evictions in this very term: their holders are granted nothing any more.
+        let last = self.log.last();
+        for _ in 0..LOOKS_MAX {
+            if self.machine.applied() >= last {
+                let mut held = self.held.lock();
+                held.step_down();
+                held.term = term;
+                held.leases.lead(S::now());
+                return;
+            }
+            S::sleep(LOOK_EVERY).await;
+            if self.leading_term() != Some(term) {
+                return;
+            }
         }
     }
 }
 
 /// The most things that one grant tells its holder about.
 const FACTS_MAX: usize = 64;
+/// So many elections a leader is silent that is to vote no more. The others wait for as long as they follow a leader that is silent, and for
+/// as long as an election may take, several times if several stand at once.
+const ASIDE_TO_GO: u64 = 10;
+/// So many a leader is silent whom nobody heeds: enough for the others, and not more, for they may need what it alone has in its log.
+const ASIDE_ALONE: u64 = 4;
+/// A leader that is to hold the leases looks this often whether it has applied its log, in microseconds,
+const LOOK_EVERY: u64 = 5_000;
+/// and so many times, before it has the majority confirm again that it leads.
+const LOOKS_MAX: u32 = 200;
 /// The most entries of the log that a node may lack when it begins to vote.
 const LAG_MAX: u64 = 16;
 /// The most reports of nodes that are being logged at once; more are not heard, and are said again.
@@ -538,11 +593,14 @@ const REPORTED_MAX: usize = 1024;
 const UNCONFIRMED_MAX: usize = 4096;
 
 fn config(cluster: ClusterId, timing: Timing) -> Config {
+    // Who would vote has not heard of a leader for `election`; by then the library must not hold it to that leader any more.
+    let election = (timing.election * 9 / 10).max(timing.heartbeat + 1);
     Config {
         cluster_name: format!("{:032x}", cluster.0),
         heartbeat_interval: timing.heartbeat,
-        election_timeout_min: timing.election,
-        election_timeout_max: timing.election * 2,
+        enable_elect: false,
+        election_timeout_min: election,
+        election_timeout_max: election + 1,
         install_snapshot_timeout: timing.election * 10,
         snapshot_policy: SnapshotPolicy::LogsSinceLast(timing.snapshot_after),
         max_in_snapshot_log_to_keep: timing.snapshot_after / 5,

@@ -7,7 +7,7 @@ mod kit;
 use kit::{MS, SECOND, World};
 use tyr_proto::{
     NodeId, RingVersion,
-    cluster::{Presence, Request, Response},
+    cluster::{Command, Presence, Request, Response},
 };
 
 fn formed(seed: u64) -> World {
@@ -179,5 +179,83 @@ fn the_same_seed_twice_sends_the_same_messages() {
         let first = chaos(seed).tasks.digest();
         assert_eq!(first, chaos(seed).tasks.digest(), "seed {seed}");
         assert_ne!(first, chaos(seed + 1_000_000).tasks.digest());
+    }
+}
+
+#[test]
+fn a_voter_that_comes_back_deposes_nobody_and_nobody_waits_for_it() {
+    for seed in 30..34 {
+        let mut world = formed(seed);
+        let leader = world.leader_seen_by(1).unwrap();
+        let away = others(leader)[0];
+        let rest: Vec<u32> = (1..=5).filter(|node| *node != away).collect();
+        for round in 0..3 {
+            match round {
+                0 => world.part(&[away]),
+                1 => world.tasks.pause(away, world.tasks.true_time() + 8 * SECOND),
+                _ => world.kill(away),
+            }
+            world.run(8 * SECOND);
+            world.heal();
+            if round == 2 {
+                world.start(away);
+            }
+            for _ in 0..400 {
+                world.run(10 * MS);
+                assert_eq!(world.leader_seen_by(leader), Some(leader), "seed {seed}, round {round}");
+                assert!(rest.iter().all(|node| world.may_serve(*node)), "seed {seed}, round {round}");
+            }
+            world.run(4 * SECOND);
+            assert!(world.may_serve(away), "seed {seed}, round {round}");
+        }
+    }
+}
+
+#[test]
+fn a_leader_that_dies_is_followed_before_the_leases_of_others_run_out() {
+    for seed in 40..48 {
+        let mut world = formed(seed);
+        let leader = world.leader_seen_by(1).unwrap();
+        world.kill(leader);
+        // Leases last two seconds, and are asked for every 400 milliseconds.
+        world.run(1_500 * MS);
+        for voter in others(leader) {
+            let next = world.leader_seen_by(voter);
+            assert!(next.is_some() && next != Some(leader), "seed {seed}: {voter} follows {next:?}");
+        }
+    }
+}
+
+#[test]
+fn a_leader_that_hears_nobody_steps_aside_though_everybody_hears_it() {
+    for seed in 50..54 {
+        let mut world = formed(seed);
+        let leader = world.leader_seen_by(1).unwrap();
+        (1..=5).filter(|node| *node != leader).for_each(|node| world.cut(node, leader));
+        world.run(4 * SECOND);
+        let followed: Vec<Option<u32>> =
+            others(leader).into_iter().map(|voter| world.leader_seen_by(voter)).collect();
+        assert!(followed[0].is_some() && followed[0] != Some(leader), "seed {seed}: {followed:?}");
+        assert_eq!(followed[0], followed[1], "seed {seed}");
+    }
+}
+
+#[test]
+fn a_leader_that_was_alone_leads_again_if_it_has_what_the_only_other_one_lacks() {
+    for seed in 60..68 {
+        let mut world = formed(seed);
+        let leader = world.leader_seen_by(1).unwrap();
+        let [dead, other] = others(leader)[..] else { panic!("three voters") };
+        world.kill(dead);
+        (1..=5).filter(|node| *node != other).for_each(|node| {
+            world.cut(node, other);
+            world.cut(other, node);
+        });
+        // It logs what nobody else has.
+        world.ask(leader, Request::Command(Command::GiveUp(NodeId(dead))));
+        world.run(seed % 4 * SECOND);
+        world.heal();
+        world.run(6 * SECOND);
+        assert!([leader, other, 4, 5].iter().all(|node| world.may_serve(*node)), "seed {seed}");
     }
 }

@@ -15,6 +15,7 @@ mod command;
 mod departure;
 mod difference;
 mod layouts;
+mod loss;
 mod member;
 mod partition;
 mod plan;
@@ -310,10 +311,10 @@ impl Cluster {
 // Partitions.
 impl Cluster {
     fn remove_replica(&mut self, id: PartitionId, epoch: Epoch, by: Replica, replica: Replica) -> Reply {
-        let is_backup = self.removable(id, epoch, by, replica)?;
+        let is_complete = self.removable(id, epoch, by, replica)?;
         Ok(self.change_partition(id, |partition| {
             partition.target.retain(|node| *node != replica.node);
-            if is_backup && !partition.slow.contains(&replica) {
+            if is_complete && !partition.slow.contains(&replica) {
                 partition.slow.push(replica);
             }
         }))
@@ -329,17 +330,17 @@ impl Cluster {
     ) -> Result<bool, Refusal> {
         let partition = self.led_by(id, epoch, by)?;
         let configuration = &partition.configuration;
-        let is_backup = replica != by && configuration.replicas.contains(&replica);
-        if !is_backup && !configuration.learners.contains(&replica) {
+        let is_complete = configuration.replicas.contains(&replica);
+        if !is_complete && !configuration.learners.contains(&replica) {
             return Err(Refusal::NotFound);
         }
         let fast = |other: &&Replica| **other != replica && !partition.slow.contains(other);
         let remaining = configuration.replicas.iter().filter(fast).count();
         let min_replicas = self.class(id.class).map_or(1, |class| class.min_replicas);
-        if is_backup && remaining < usize::from(min_replicas) {
+        if is_complete && remaining < usize::from(min_replicas).max(1) {
             return Err(Refusal::TooFew);
         }
-        Ok(is_backup)
+        Ok(is_complete)
     }
 
     /// Whether what a node reports of a partition would change anything now. If not it need not be logged: nodes repeat such reports until

@@ -1,6 +1,6 @@
 //! A freeze: what a client asks for that wants to see several blobs at one point, or to change them before anybody else does.
 
-use alloc::{sync::Arc, vec::Vec};
+use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
 
 use tyr_types::{Key, KeyspaceId};
 
@@ -22,8 +22,8 @@ pub struct Freeze {
 pub enum Extent {
     /// These blobs, in the order of chains: partition, keyspace, key.
     Blobs(Vec<(PartitionId, BlobName)>),
-    /// All blobs of a keyspace whose keys begin so, in every partition of its class.
-    Prefix(KeyspaceId, Arc<[u8]>),
+    /// All blobs of these keyspaces whose keys begin so, in every partition of their classes. In the order of keyspaces and prefixes.
+    Prefixes(Vec<(KeyspaceId, Arc<[u8]>)>),
 }
 
 /// Names one time that a freeze stood at one stop. Never used again, not even after a failure.
@@ -37,6 +37,8 @@ pub struct Stand {
 
 /// A freeze names at most so many blobs.
 pub const FREEZE_BLOBS_MAX: usize = 4096;
+/// A freeze names at most so many prefixes.
+pub const FREEZE_PREFIXES_MAX: usize = 1024;
 
 impl Freeze {
     /// The partitions that it visits, in order; none if it is not in order itself.
@@ -50,12 +52,20 @@ impl Freeze {
                 stops.dedup();
                 stops
             }
-            Extent::Prefix(keyspace, _) => {
-                let placement = keyspaces.get(keyspace).map(|keyspace| &keyspace.placement);
-                let all = |class, count| (0..count).map(move |index| PartitionId { class, index }).collect();
-                placement
-                    .map(|placement| all(placement.class, placement.partitions.get()))
-                    .unwrap_or_default()
+            Extent::Prefixes(prefixes) => {
+                if prefixes.len() > FREEZE_PREFIXES_MAX || !prefixes.is_sorted_by(|one, other| one < other) {
+                    return Vec::new();
+                }
+                let placement = |(keyspace, _): &(KeyspaceId, _)| {
+                    keyspaces.get(keyspace).map(|keyspace| &keyspace.placement)
+                };
+                // All or none: a part of a snapshot is none.
+                let classes: Option<BTreeMap<_, _>> = prefixes
+                    .iter()
+                    .map(|prefix| placement(prefix).map(|placed| (placed.class, placed.partitions.get())))
+                    .collect();
+                let all = |(class, count)| (0..count).map(move |index| PartitionId { class, index });
+                classes.unwrap_or_default().into_iter().flat_map(all).collect()
             }
         }
     }
@@ -64,7 +74,7 @@ impl Freeze {
     pub fn names(&self) -> usize {
         match &self.extent {
             Extent::Blobs(blobs) => blobs.len(),
-            Extent::Prefix(..) => 0,
+            Extent::Prefixes(_) => 0,
         }
     }
 
@@ -74,9 +84,9 @@ impl Freeze {
             Extent::Blobs(blobs) => {
                 blobs.binary_search_by(|(at, own)| (at, own).cmp(&(&partition, blob))).is_ok()
             }
-            Extent::Prefix(keyspace, prefix) => {
+            Extent::Prefixes(prefixes) => prefixes.iter().any(|(keyspace, prefix)| {
                 blob.keyspace == *keyspace && blob.key.as_bytes().starts_with(prefix)
-            }
+            }),
         }
     }
 
@@ -85,9 +95,10 @@ impl Freeze {
         match (&self.extent, &other.extent) {
             (Extent::Blobs(blobs), _) => blobs.iter().any(|(at, blob)| other.covers(*at, blob)),
             (_, Extent::Blobs(blobs)) => blobs.iter().any(|(at, blob)| self.covers(*at, blob)),
-            (Extent::Prefix(own, one), Extent::Prefix(keyspace, other)) => {
-                own == keyspace && (one.starts_with(other) || other.starts_with(one))
-            }
+            (Extent::Prefixes(own), Extent::Prefixes(others)) => own.iter().any(|(keyspace, prefix)| {
+                let mut of_keyspace = others.iter().filter(|(other, _)| other == keyspace);
+                of_keyspace.any(|(_, other)| prefix.starts_with(other) || other.starts_with(prefix))
+            }),
         }
     }
 }
@@ -96,4 +107,59 @@ impl Freeze {
 pub fn first_name(keyspace: KeyspaceId, prefix: &[u8]) -> Option<BlobName> {
     let least: &[u8] = if prefix.is_empty() { &[0] } else { prefix };
     Key::new(least).ok().map(|key| BlobName { keyspace, key })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+    use alloc::vec;
+
+    use tyr_types::KeyspaceSettings;
+
+    use super::*;
+    use crate::{ClassId, Keyspace, cluster};
+
+    /// Keyspaces 1 and 3 are of class 0 with two partitions, 2 is of class 1 with one.
+    fn keyspaces() -> Keyspaces {
+        let keyspace = |class, partitions| {
+            let settings = KeyspaceSettings::default();
+            let name = tyr_types::KeyspaceName::new("files").unwrap();
+            let state = cluster::KeyspaceState::Exists;
+            let known = cluster::Keyspace { name, class: ClassId(class), seed: 1, settings, state };
+            let class = cluster::ClassSettings { partitions, ..cluster::ClassSettings::new(1) };
+            Keyspace::of(&known, &class).unwrap()
+        };
+        let all = [(1, keyspace(0, 2)), (2, keyspace(1, 1)), (3, keyspace(0, 2))];
+        all.into_iter().map(|(id, keyspace)| (KeyspaceId(id), keyspace)).collect()
+    }
+
+    fn freeze(prefixes: &[(u32, &[u8])]) -> Freeze {
+        let prefixes = prefixes.iter().map(|(keyspace, prefix)| (KeyspaceId(*keyspace), Arc::from(*prefix)));
+        let request = RequestId { session: crate::SessionId(1), number: 1 };
+        Freeze { request, stays: false, extent: Extent::Prefixes(prefixes.collect()) }
+    }
+
+    #[test]
+    fn a_freeze_of_prefixes_visits_every_partition_of_their_classes_once_and_in_order() {
+        let stop = |class, index| PartitionId { class: ClassId(class), index };
+        let stops = |prefixes: &[(u32, &[u8])]| freeze(prefixes).stops(&keyspaces());
+        assert_eq!(stops(&[(1, b""), (2, b"a"), (3, b"")]), vec![stop(0, 0), stop(0, 1), stop(1, 0)]);
+        assert_eq!(stops(&[(2, b"")]), vec![stop(1, 0)]);
+        assert_eq!(stops(&[(1, b""), (9, b"")]), vec![], "one of them is not known here yet");
+        assert_eq!(stops(&[(2, b""), (1, b"")]), vec![], "they are not in order");
+        assert_eq!(stops(&[(1, b""), (1, b"")]), vec![], "one of them comes twice");
+    }
+
+    #[test]
+    fn freezes_of_prefixes_meet_where_they_have_a_keyspace_and_the_beginning_of_a_prefix_in_common() {
+        let some = freeze(&[(1, b"a"), (2, b"b")]);
+        assert!(some.meets(&freeze(&[(2, b"")])) && some.meets(&freeze(&[(1, b"x"), (2, b"bc")])));
+        assert!(!some.meets(&freeze(&[(1, b"b"), (2, b"a"), (3, b"")])));
+        let covers = |keyspace, key: &[u8]| {
+            let blob = BlobName { keyspace: KeyspaceId(keyspace), key: Key::new(key).unwrap() };
+            some.covers(PartitionId { class: ClassId(0), index: 0 }, &blob)
+        };
+        assert!(covers(1, b"a") && covers(2, b"bb") && !covers(1, b"b") && !covers(3, b"a"));
+    }
 }

@@ -3,8 +3,8 @@
 //!
 //! What the caller must do for this to be safe:
 //!
-//! - It calls [`Leases::lead`] only after it has applied everything that was logged before its own term, so that an incarnation whose
-//!   eviction an earlier leader logged is not granted a lease.
+//! - It calls [`Leases::lead`] only after it has applied everything that was logged before, so that an incarnation is not granted a lease
+//!   whose eviction an earlier leader logged, or the same one before it ceased to hold the leases for a while.
 //! - It sends a grant only after a majority has confirmed, **since the request arrived**, that it still leads. Otherwise a leader that
 //!   was deposed without knowing could grant leases that its successor, which waits one lease from its election, outlives.
 //! - It gives [`Leases::grant`] its own time, read after the request arrived.
@@ -56,7 +56,7 @@ impl Leases {
         }
     }
 
-    /// This node has begun to lead, and has applied everything logged before its term.
+    /// This node has begun to lead, or leads on, and has applied everything logged before.
     pub fn lead(&mut self, now: Time) {
         self.step_down();
         self.leading_since = Some(now);

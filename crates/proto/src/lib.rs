@@ -53,7 +53,7 @@ pub use client::{
 pub use configuration::{ClassId, Configuration, Epoch, PartitionId, Replica, RingVersion};
 pub use contact::Contact;
 pub use content::Content;
-pub use freeze::{Extent, FREEZE_BLOBS_MAX, Freeze, Stand};
+pub use freeze::{Extent, FREEZE_BLOBS_MAX, FREEZE_PREFIXES_MAX, Freeze, Stand};
 pub use handovers::{Awaited, permit_release};
 pub use head::{Blob, Head, is_final};
 pub use keyspace::{Keyspace, Keyspaces, Piece};

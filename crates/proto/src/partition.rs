@@ -27,7 +27,7 @@ use alloc::{
 };
 
 use crate::{
-    Configuration, Epoch, NodeId, Outcome, PartitionId, Replica, TransactionId,
+    Configuration, Epoch, NodeId, Outcome, PartitionId, Replica, Time, TransactionId,
     effects::{Context, Effect},
     log::Log,
     message::Answer,
@@ -47,6 +47,8 @@ pub struct Partition {
     state: State,
     /// This replica's log is durable up to here.
     stored: u64,
+    /// As primary: the entry that all who count have had durable for the longest time and that is not durable here, and since when.
+    lacks: Option<(u64, Time)>,
     /// The log is durable on all replicas of the set up to here, as far as this one knows.
     durable: u64,
     role: Role,
@@ -108,6 +110,7 @@ impl Partition {
                 learners: Vec::new(),
             },
             stored: log.last(),
+            lacks: None,
             durable: 0,
             log,
             state,

@@ -96,7 +96,7 @@ impl State {
     }
 
     /// The heads whose names come after one, in order.
-    pub fn heads_from(&self, blob: &BlobName) -> impl Iterator<Item = (&BlobName, &Head)> {
+    pub fn heads_from(&self, blob: &BlobName) -> impl Iterator<Item = (&BlobName, &Head)> + use<'_> {
         self.heads.range(blob.clone()..)
     }
 

@@ -41,6 +41,8 @@ pub struct Upkeep {
 struct Planned {
     /// For these nodes, with their weights and zones.
     members: Vec<(NodeId, u32, Zone)>,
+    /// When they had lost so many partitions of the class.
+    losses: BTreeMap<NodeId, u32>,
     at: Time,
     /// Whether everything that the plan wants was asked for.
     is_whole: bool,
@@ -83,15 +85,16 @@ impl Upkeep {
     fn plan(&mut self, cluster: &Cluster, class: ClassId, now: Time) -> Option<Command> {
         let members = cluster.members().filter(|(_, member)| member.is_eligible());
         let members = members.map(|(node, member)| (node, member.weight, member.zone.clone())).collect();
+        let losses = cluster.losses(class);
         let is_settled = self.planned.get(&class).is_some_and(|last| {
             let is_recent = now.since(last.at) < self.terms.plan_every;
-            last.members == members && last.is_whole && is_recent
+            last.members == members && last.losses == losses && last.is_whole && is_recent
         });
         if is_settled {
             return None;
         }
         let step = cluster.plan_step(class, &[], self.terms.moving_max).ok()?;
-        self.planned.insert(class, Planned { members, at: now, is_whole: step.is_whole });
+        self.planned.insert(class, Planned { members, losses, at: now, is_whole: step.is_whole });
         step.command
     }
 }

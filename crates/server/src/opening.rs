@@ -1,7 +1,7 @@
 //! How a node opens what it has: the store of each shard, wherever that is.
 //!
 //! Once a node belongs to a cluster no store is made, and each has to be the one that it was. A node with several targets does without those
-//! that are not there, are another's, or are damaged: their shards have failed before they began, and others serve what they held.
+//! that are not there, are another's, or are damaged: their shards have failed before they began, and others rebuild what they held.
 
 use std::path::PathBuf;
 

@@ -165,6 +165,7 @@ struct Running {
     waker: Waker,
     worker: Worker,
     weight: u32,
+    slowness_told_at: Option<Time>,
     /// Since when something is on its way to the disk.
     writes_since: Option<Time>,
     has_failed: bool,
@@ -218,6 +219,7 @@ impl Runner {
             waker,
             worker,
             weight,
+            slowness_told_at: None,
             writes_since: None,
             has_failed: false,
         };
@@ -246,7 +248,7 @@ impl Lost {
         tracing::error!(
             shard = place,
             error = %reason,
-            "a shard has lost its store; the node goes on without it, and others serve what it held"
+            "a shard has lost its store; the node goes on without it, and others rebuild what it held"
         );
         mailbox.figures.report(report);
         mailbox.figures.fail(reason.clone());
@@ -473,6 +475,9 @@ impl Running {
                 Command::LearnerComplete { partition, epoch, by: me, learner }
             }
             Output::ReplicaSlow(partition, epoch, replica) => {
+                if replica == me {
+                    self.tell_slowness();
+                }
                 Command::RemoveReplica { partition, epoch, by: me, replica }
             }
             Output::Released(partition, epoch, replica) => {
@@ -482,6 +487,18 @@ impl Running {
             Output::Store { .. } | Output::Cut(..) | Output::Install { .. } => return,
         };
         self.reception.events.tell(Event::Report(command));
+    }
+
+    /// The device is slower than those of other nodes. Says so now and then.
+    fn tell_slowness(&mut self) {
+        let time = now();
+        if self.slowness_told_at.is_none_or(|at| time.since(at) >= SLOWNESS_TOLD_EVERY) {
+            self.slowness_told_at = Some(time);
+            tracing::warn!(
+                shard = self.place,
+                "the device of this shard is much slower than those of other nodes; they take over what it leads"
+            );
+        }
     }
 
     /// The store keeps nothing any more: from here on nothing is served, promised, or sent. The membership tells the cluster.
@@ -534,6 +551,8 @@ const ROOM_EVERY: u64 = 1_000_000;
 const ROOM_MIN: u64 = 64 << 20;
 /// A shard that has not gone on for as long is taken to be stuck, in microseconds: the node asks for no lease meanwhile.
 const STUCK_AFTER: u64 = 5_000_000;
+/// It is told this often that the device is slow, in microseconds.
+const SLOWNESS_TOLD_EVERY: u64 = 10_000_000;
 /// As much mail is taken before what it led to is written and sent.
 const BATCH: usize = 1024;
 /// The most messages of a node to itself that wait in a mailbox.

@@ -43,6 +43,8 @@ pub struct Scene {
     /// What clients with the usual patience were told when it ended.
     pub interruptions: Mutex<Vec<String>>,
     silence: Mutex<Silence>,
+    /// The longest time that a client has taken for one thing.
+    longest: Mutex<Duration>,
     begun: AtomicU64,
     is_over: AtomicBool,
     troubles: Mutex<Vec<String>>,
@@ -192,6 +194,11 @@ impl Scene {
         std::mem::take(&mut silence.longest)
     }
 
+    /// How long a client has taken for one thing at most, since this was asked last.
+    pub fn longest(&self) -> Duration {
+        std::mem::take(&mut *self.longest.lock())
+    }
+
     /// Fails if anything was told that no cluster may tell.
     pub fn check(&self) -> Result<()> {
         match &self.troubles.lock()[..] {
@@ -233,7 +240,12 @@ impl Client {
         while !self.scene.is_over.load(Ordering::Relaxed) && self.scene.check().is_ok() {
             self.scene.begun.fetch_add(1, Ordering::Relaxed);
             let group = self.scene.group();
+            let began = Instant::now();
             self.step(group);
+            {
+                let mut longest = self.scene.longest.lock();
+                *longest = began.elapsed().max(*longest);
+            }
             std::thread::sleep(THINKING);
         }
         self.unsettled

@@ -123,6 +123,7 @@ impl Course {
         let fault = strike.fault;
         let before = self.scene.interruptions.lock().len();
         self.scene.silence();
+        self.scene.longest();
         let wound = Wound::strike(strike, &mut self.fleet, &mut self.random)?;
         match fault.promise() {
             Promise::Served | Promise::Uninterrupted => {
@@ -145,8 +146,10 @@ impl Course {
         say(format!("  mended; all partitions are served after {:.1} s", mended.as_secs_f64()));
         self.fleet.settle()?;
         self.scene.wait_for(WORK)?;
-        let silence = self.scene.silence().as_secs_f64();
-        say(format!("  the longest time in which no client got anything done: {silence:.1} s"));
+        let [silence, longest] = [self.scene.silence(), self.scene.longest()].map(|time| time.as_secs_f64());
+        say(format!(
+            "  the longest time in which no client got anything done: {silence:.1} s; for one thing a client took {longest:.1} s at most"
+        ));
         let interruptions = self.scene.interruptions.lock()[before..].join("\n");
         if fault.promise() == Promise::Uninterrupted && !interruptions.is_empty() {
             return Err(Failure::new(format!(

@@ -33,6 +33,8 @@ pub enum Fault {
     Stop,
     /// SIGTERM of all nodes, which start again.
     StopAll,
+    /// SIGTERM of each node, one after the other, which starts again before the next one is stopped.
+    Roll,
     /// SIGSTOP for longer than a lease, then SIGCONT.
     Pause,
     /// A node without its cable.
@@ -80,12 +82,13 @@ pub enum Promise {
 
 impl Fault {
     /// All of them.
-    pub const ALL: [Fault; 20] = [
+    pub const ALL: [Fault; 21] = [
         Fault::Kill,
         Fault::KillSeveral,
         Fault::KillAll,
         Fault::Stop,
         Fault::StopAll,
+        Fault::Roll,
         Fault::Pause,
         Fault::Unplug,
         Fault::CutPair,
@@ -137,7 +140,7 @@ impl Fault {
         match self {
             Fault::KillAll | Fault::StopAll | Fault::Shatter => Promise::Nothing,
             Fault::Crowd | Fault::Fill => Promise::Read,
-            Fault::Join | Fault::Drain => Promise::Uninterrupted,
+            Fault::Roll | Fault::Join | Fault::Drain => Promise::Uninterrupted,
             _ => Promise::Served,
         }
     }
@@ -245,7 +248,12 @@ impl Wound {
             Fault::Kill | Fault::KillSeveral | Fault::KillAll => {
                 self.places.iter().try_for_each(|place| fleet.node(*place).kill())
             }
-            Fault::Stop | Fault::StopAll => self.stop(fleet),
+            Fault::Stop | Fault::StopAll => self.places.iter().try_for_each(|place| stop(fleet, *place)),
+            Fault::Roll => self.places.iter().try_for_each(|place| {
+                stop(fleet, *place)?;
+                fleet.restart(*place)?;
+                fleet.settle()
+            }),
             Fault::Pause => fleet.node(self.places[0]).signal(Signal::STOP),
             Fault::Unplug => {
                 fleet.network.as_ref().expect("the fault is possible").unplug(End::Node(self.places[0]))
@@ -283,16 +291,6 @@ impl Wound {
                 fleet.ask(&["cluster", "drain", &number.to_string()]).map(drop)
             }
         }
-    }
-
-    fn stop(&self, fleet: &mut Fleet) -> Result<()> {
-        for place in &self.places {
-            let status = fleet.node(*place).stop()?;
-            if !status.success() {
-                return Err(Failure::new(format!("node {place} has stopped with {status}")));
-            }
-        }
-        Ok(())
     }
 
     /// What has to come true while the fault lasts, besides service.
@@ -356,7 +354,7 @@ impl Wound {
             Fault::Slow | Fault::Stall => fleet.node(self.places[0]).disk.speed_up(),
             Fault::Lose => fleet.start_anew(self.places[0]),
             Fault::Damage => self.repair(fleet),
-            Fault::Join => Ok(()),
+            Fault::Roll | Fault::Join => Ok(()),
             Fault::Drain => self.switch_off(fleet),
         }
     }
@@ -428,7 +426,16 @@ impl Wound {
             let member = status.nodes.iter().find(|member| Some(member.node) == number && member.holds > 0);
             Ok(member.map(|member| format!("it holds {} partitions", member.holds)))
         })?;
-        self.stop(fleet)
+        stop(fleet, self.places[0])
+    }
+}
+
+/// Asks a node to stop, and waits until it has.
+fn stop(fleet: &mut Fleet, place: usize) -> Result<()> {
+    let status = fleet.node(place).stop()?;
+    match status.success() {
+        true => Ok(()),
+        false => Err(Failure::new(format!("node {place} has stopped with {status}"))),
     }
 }
 
@@ -436,7 +443,7 @@ impl Wound {
 fn victims(fault: Fault, places: &[usize], random: &mut Random) -> Vec<usize> {
     let count = match fault {
         Fault::Join => 0,
-        Fault::KillAll | Fault::StopAll | Fault::Shatter => places.len(),
+        Fault::KillAll | Fault::StopAll | Fault::Roll | Fault::Shatter => places.len(),
         Fault::KillSeveral | Fault::Part => (places.len() - 1) / 2,
         Fault::CutPair => 2,
         _ => 1,

@@ -142,6 +142,7 @@ fn end_when_asked() -> Result<()> {
 const SHORT: &[Fault] = &[
     Fault::Kill,
     Fault::Part,
+    Fault::Shatter,
     Fault::Deafen,
     Fault::Pause,
     Fault::KillAll,

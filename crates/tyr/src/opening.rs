@@ -70,6 +70,10 @@ fn open(settings: &Settings, create: Create, tables: Tables) -> Result<Store> {
         Some(tls) => options.tls(tls),
         None => options,
     };
+    let options = match &settings.zone {
+        Some(zone) => options.zone(zone),
+        None => options,
+    };
     Ok(options.open(path)?)
 }
 

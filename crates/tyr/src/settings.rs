@@ -27,6 +27,8 @@ use crate::{
 pub struct Settings {
     /// The directory of the store, or the URL of a cluster; none if nobody said.
     pub store: Option<PathBuf>,
+    /// The zone that this client of a cluster is in, if it is in one.
+    pub zone: Option<String>,
     /// Bytes of payload to keep in memory.
     pub data_cache: u64,
     /// Bytes of the index to keep in memory.
@@ -64,9 +66,10 @@ pub struct TlsSettings {
 
 /// A row of the table of settings.
 pub struct Setting {
-    /// `section.key`: where it is in the configuration file, its name in messages, and the id of its argument.
+    /// `section.key`: where it is in the configuration file, and its name in messages.
     pub name: &'static str,
-    /// Its flag, without dashes.
+    /// Its flag, without dashes, and the id of its argument. A setting of a server may have the flag of another one, in whose place
+    /// `tyr server` takes it.
     pub flag: &'static str,
     /// The one-letter form of the flag.
     pub short: Option<char>,
@@ -110,7 +113,7 @@ pub fn all() -> impl Iterator<Item = &'static Setting> {
 }
 
 /// The settings that every verb takes, in the order of the help.
-pub const SETTINGS: [Setting; 12] = [
+pub const SETTINGS: [Setting; 13] = [
     Setting {
         name: "store.path",
         flag: "store",
@@ -118,6 +121,14 @@ pub const SETTINGS: [Setting; 12] = [
         values: Values::Path,
         default: "",
         help: "The directory of the store, or a cluster: tyr://host:port,host:port",
+    },
+    Setting {
+        name: "store.zone",
+        flag: "zone",
+        short: None,
+        values: Values::Text("a name"),
+        default: "",
+        help: "The zone that this client of a cluster is in: it reads from nodes there before others",
     },
     Setting {
         name: "store.data_cache",
@@ -247,7 +258,11 @@ impl Setting {
 
     /// A shorter variable that means the same and is looked at first.
     pub fn short_variable(&self) -> Option<&'static str> {
-        (self.name == "store.path").then_some("TYR_STORE")
+        match self.name {
+            "store.path" => Some("TYR_STORE"),
+            "store.zone" => Some("TYR_ZONE"),
+            _ => None,
+        }
     }
 }
 
@@ -290,17 +305,14 @@ pub fn with_flags(command: Command) -> Command {
     let flags = SETTINGS.iter().map(flag).chain([config]);
     let command = command.args(flags.map(|flag| flag.global(true).help_heading("Settings")));
     let of_server = SERVER_SETTINGS.iter().map(flag);
-    match command.find_subcommand("server") {
-        Some(_) => command.mut_subcommand("server", |server| server.args(of_server)),
-        None => command.args(of_server),
-    }
+    command.mut_subcommand("server", |server| server.args(of_server))
 }
 
 /// The id of the argument `--config`.
 pub const CONFIG_ARGUMENT: &str = "config";
 
 fn flag(setting: &'static Setting) -> Arg {
-    let mut arg = Arg::new(setting.name)
+    let mut arg = Arg::new(setting.flag)
         .long(setting.flag)
         .action(ArgAction::Set)
         .value_name(setting.values.value_name())

@@ -279,7 +279,7 @@ fn a_cluster_that_is_kept_goes_on_at_the_same_addresses() {
 }
 
 #[test]
-fn a_node_starts_without_a_target_that_is_lost_and_others_serve_what_was_there() {
+fn a_node_starts_without_a_target_that_is_lost_and_others_serve_and_rebuild_what_was_there() {
     let directory = tempfile::tempdir().unwrap();
     let place = |name: &str| directory.path().join(name);
     let mut nodes: Vec<Node> = Vec::new();
@@ -303,7 +303,8 @@ fn a_node_starts_without_a_target_that_is_lost_and_others_serve_what_was_there()
     let whole = || {
         let status = json(&url, &["cluster", "status"]);
         let partitions = &status["partitions"];
-        let all = partitions["unserved"] == 0 && partitions["moving"] == 0;
+        let is_settled = partitions["unserved"] == 0 && partitions["moving"] == 0;
+        let all = is_settled && partitions["complete"] == partitions["total"];
         let four = &status["nodes"][3];
         (all && four["presence"] == "present" && four["holds"].as_u64() > Some(0)).then_some(())
     };

@@ -1,31 +1,29 @@
 //! Snapshots of a cluster's keyspaces.
 
-use std::{ops::RangeBounds, sync::Arc};
+use std::{collections::BTreeSet, ops::RangeBounds, sync::Arc};
 
 use tyr_embed::{Blob, Entry, Result, Stat};
-use tyr_types::{Error, range_end};
+use tyr_proto::{BlobName, FREEZE_PREFIXES_MAX};
+use tyr_types::{Error, KeyspaceId, range_end};
 
 use super::{
     Cluster, Core, Keyspace,
     draft::stat_of,
     reading::{Span, read_blocks},
 };
-use crate::{
-    driver::call::{Call, Found, Handle},
-    words,
-};
-use tyr_proto::BlobName;
+use crate::driver::call::{Call, Found, Handle};
 
-/// The blobs of a keyspace at one point.
+/// The blobs of keyspaces at one point.
 #[derive(Debug)]
 pub struct Snapshot {
     core: Arc<Core>,
-    /// The snapshot at the driver, and of which keyspace; none if it is of none.
-    frozen: Option<(Handle, Keyspace)>,
+    /// The snapshot at the driver.
+    of: Handle,
+    keyspaces: BTreeSet<KeyspaceId>,
 }
 
 impl Snapshot {
-    /// Takes one. Several keyspaces have no common point yet.
+    /// Takes one.
     pub async fn take(cluster: &Cluster, keyspaces: &[&Keyspace]) -> Result<Snapshot> {
         let core = &cluster.core;
         for keyspace in keyspaces {
@@ -40,18 +38,19 @@ impl Snapshot {
                 )));
             }
         }
-        let Some(keyspace) = keyspaces.first() else {
-            return Ok(Snapshot { core: core.clone(), frozen: None });
-        };
-        if keyspaces.iter().any(|other| other.entry.id != keyspace.entry.id) {
-            return Err(words::not_in_a_cluster(
-                "a snapshot of several keyspaces; take one of each, or read them in a transaction",
-            ));
+        let keyspaces: BTreeSet<KeyspaceId> = keyspaces.iter().map(|keyspace| keyspace.entry.id).collect();
+        if keyspaces.len() > FREEZE_PREFIXES_MAX {
+            return Err(Error::invalid(format!(
+                "a snapshot of {} keyspaces is too large; name at most {FREEZE_PREFIXES_MAX}",
+                keyspaces.len()
+            )));
         }
-        let (of, until, id) = (core.handle(), core.until(), keyspace.entry.id);
+        let (of, until) = (core.handle(), core.until());
         // Made before it is waited for, so that who gives up waiting lets go of it.
-        let snapshot = Snapshot { core: core.clone(), frozen: Some((of, Keyspace::clone(keyspace))) };
-        core.ask(|reply| Call::Freeze { of, keyspace: id, until, reply }).await?;
+        let snapshot = Snapshot { core: core.clone(), of, keyspaces: keyspaces.clone() };
+        if !keyspaces.is_empty() {
+            core.ask(|reply| Call::Freeze { of, keyspaces, until, reply }).await?;
+        }
         Ok(snapshot)
     }
 
@@ -133,9 +132,10 @@ impl Snapshot {
         after: Option<&[u8]>,
         limit: usize,
     ) -> Result<Vec<Entry>> {
-        let of = self.of(keyspace)?;
+        let (of, id) = (self.of(keyspace)?, keyspace.entry.id);
         let (prefix, after) = (prefix.to_vec(), after.map(<[u8]>::to_vec));
-        let listed = self.core.ask(|reply| Call::ListFrozen { of, prefix, after, limit, reply }).await?;
+        let listed =
+            self.core.ask(|reply| Call::ListFrozen { of, keyspace: id, prefix, after, limit, reply }).await?;
         let entry = |(blob, found): (BlobName, Found)| Entry {
             key: blob.key,
             size: found.looked.size,
@@ -145,9 +145,8 @@ impl Snapshot {
     }
 
     fn of(&self, keyspace: &Keyspace) -> Result<Handle> {
-        let is_own =
-            |own: &&(Handle, Keyspace)| self.core.is(&keyspace.core) && own.1.entry.id == keyspace.entry.id;
-        self.frozen.as_ref().filter(is_own).map(|(of, _)| *of).ok_or_else(|| {
+        let is_own = self.core.is(&keyspace.core) && self.keyspaces.contains(&keyspace.entry.id);
+        is_own.then_some(self.of).ok_or_else(|| {
             let name = keyspace.name();
             Error::invalid(format!("keyspace '{name}' is not in the snapshot; name it when taking one"))
         })
@@ -156,8 +155,6 @@ impl Snapshot {
 
 impl Drop for Snapshot {
     fn drop(&mut self) {
-        if let Some((of, _)) = self.frozen {
-            self.core.tell(Call::LetGo { of });
-        }
+        self.core.tell(Call::LetGo { of: self.of });
     }
 }

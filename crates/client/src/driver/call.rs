@@ -87,8 +87,8 @@ pub enum Call {
     },
     /// What blobs of keyspaces that exist are; `None` for one that has to be asked for by itself, which the first one never is.
     Heads { blobs: Vec<BlobName>, until: Instant, reply: Reply<Vec<Option<HeadStat>>> },
-    /// Takes a snapshot of a keyspace.
-    Freeze { of: Handle, keyspace: KeyspaceId, until: Instant, reply: Reply<()> },
+    /// Takes a snapshot of keyspaces.
+    Freeze { of: Handle, keyspaces: BTreeSet<KeyspaceId>, until: Instant, reply: Reply<()> },
     /// A blob in a snapshot.
     LookFrozen { of: Handle, blob: BlobName, reply: Reply<Option<Found>> },
     /// Bytes of a blob that exists in a snapshot.
@@ -99,9 +99,10 @@ pub enum Call {
         until: Instant,
         reply: Reply<Option<Vec<u8>>>,
     },
-    /// Blobs of a snapshot with a prefix, after a key.
+    /// Blobs of a keyspace in a snapshot with a prefix, after a key.
     ListFrozen {
         of: Handle,
+        keyspace: KeyspaceId,
         prefix: Vec<u8>,
         after: Option<Vec<u8>>,
         limit: usize,

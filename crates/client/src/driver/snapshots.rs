@@ -1,7 +1,7 @@
 //! Snapshots that callers have taken or are taking, and their reads.
 
 use core::ops::Range;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tokio::time::Instant;
 use tyr_proto::{BlobName, Client, Event, ReadAnswer, ReadId, Snapshot, Time, message::RequestId};
@@ -45,10 +45,11 @@ impl Snapshots {
         self.find(of).map(|snapshot| found(snapshot, blob))
     }
 
-    /// Blobs of a snapshot with a prefix, after a key.
+    /// Blobs of a keyspace in a snapshot with a prefix, after a key.
     pub fn list(
         &self,
         of: Handle,
+        keyspace: KeyspaceId,
         prefix: &[u8],
         after: Option<&[u8]>,
         limit: usize,
@@ -56,7 +57,7 @@ impl Snapshots {
         let snapshot = self.find(of)?;
         let is_wanted = |blob: &&BlobName| {
             let key = blob.key.as_bytes();
-            key.starts_with(prefix) && after.is_none_or(|after| key > after)
+            blob.keyspace == keyspace && key.starts_with(prefix) && after.is_none_or(|after| key > after)
         };
         let listed = snapshot.blobs().filter(is_wanted).take(limit);
         Ok(listed.filter_map(|blob| Some((blob.clone(), found(snapshot, blob)?))).collect())
@@ -122,10 +123,11 @@ impl Frozen {
 }
 
 impl Driver {
-    /// Begins to take a snapshot of a keyspace.
-    pub(super) fn begin_freeze(&mut self, of: Handle, keyspace: KeyspaceId, asked: Asked<()>) {
+    /// Begins to take a snapshot of keyspaces.
+    pub(super) fn begin_freeze(&mut self, of: Handle, keyspaces: BTreeSet<KeyspaceId>, asked: Asked<()>) {
         let now = self.now();
-        let request = self.client.snapshot_prefix(now, keyspace, b"");
+        let prefixes = keyspaces.into_iter().map(|keyspace| (keyspace, &b""[..]));
+        let request = self.client.snapshot_prefixes(now, &prefixes.collect());
         self.snapshots.freezes.insert(request, (of, asked));
     }
 

@@ -361,6 +361,22 @@ pub fn a_snapshot_stays_as_it_is(store: &Store, files: &Keyspace, told: &mut Tol
     told.note("list", listed.map(|list| list.len()));
     let other = store.create_keyspace("other", KeyspaceSettings::default()).unwrap();
     told.note("another keyspace", snapshot.read(&other, "a", ..));
+    other.put("a", b"elsewhere").unwrap();
+    let both = store.snapshot(&[files, &other, files]).unwrap();
+    let mut transaction = store.begin();
+    transaction.put(files, "a", b"newest").unwrap();
+    transaction.delete(&other, "a").unwrap();
+    transaction.put(&other, "z", b"newest").unwrap();
+    told.end("two at once", transaction.commit());
+    for keyspace in [files, &other] {
+        told.note("of two", both.read(keyspace, "a", ..));
+        told.note("of two", both.exists(keyspace, "z"));
+        let listed = both.scan(keyspace, "", None, 10);
+        told.note(
+            "list of two",
+            listed.map(|list| list.into_iter().map(|entry| entry.key).collect::<Vec<_>>()),
+        );
+    }
     let settings = KeyspaceSettings { multi_version: false, ..KeyspaceSettings::default() };
     let flat = store.create_keyspace("flat", settings).unwrap();
     told.note("no versions", store.snapshot(&[&flat]).map(drop));

@@ -42,9 +42,11 @@ impl Client {
         self.begin_freeze(now, false, extent)
     }
 
-    /// Sees all blobs of a keyspace whose keys begin so at one point. They stay readable at their numbers until they are let go.
-    pub fn snapshot_prefix(&mut self, now: Time, keyspace: KeyspaceId, prefix: &[u8]) -> RequestId {
-        self.begin_freeze(now, false, Extent::Prefix(keyspace, prefix.into()))
+    /// Sees all blobs of some keyspaces whose keys begin so at one point. They stay readable at their numbers until they are let go. At
+    /// most [`crate::FREEZE_PREFIXES_MAX`] prefixes.
+    pub fn snapshot_prefixes(&mut self, now: Time, prefixes: &BTreeSet<(KeyspaceId, &[u8])>) -> RequestId {
+        let prefixes = prefixes.iter().map(|(keyspace, prefix)| (*keyspace, Arc::from(*prefix)));
+        self.begin_freeze(now, false, Extent::Prefixes(prefixes.collect()))
     }
 
     /// Sees several blobs at one point and keeps everybody else from changing them, until a transaction comes that names this as its

@@ -35,7 +35,7 @@ pub enum Command {
     Evict(Replica),
     /// An evicted node stayed away: the next plan places its partitions elsewhere. Undone when it registers.
     GiveUp(NodeId),
-    /// A primary has waited too long for a backup or learner.
+    /// A primary has waited too long for a backup or learner, or for its own disk.
     RemoveReplica {
         /// Of this partition.
         partition: PartitionId,

@@ -6,8 +6,10 @@
 use alloc::{collections::BTreeSet, vec, vec::Vec};
 use core::num::NonZeroU8;
 
-use super::{Cluster, Command, MemberState, Partition, Zone};
-use crate::{Assignment, ClassId, NodeId, PartitionCount, RingError, Target, TargetKind, ZoneId, plan_ring};
+use super::{Cluster, Command, MemberState, Partition, Zone, loss::Spares};
+use crate::{
+    Assignment, ClassId, NodeId, PartitionCount, Replica, RingError, Target, TargetKind, ZoneId, plan_ring,
+};
 
 /// As much of a plan as may be done now.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,15 +62,33 @@ impl Cluster {
 
     /// The target sets of a class as they should be.
     fn planned(&self, id: ClassId, load: &[u32]) -> Result<Option<Vec<Vec<NodeId>>>, RingError> {
-        let members = self.eligible();
         let Some(class) = self.classes.get(&id) else { return Ok(None) };
+        let members = self.eligible(id, class.settings.partitions);
         let count = u8::try_from(members.len()).unwrap_or(u8::MAX);
         let Some(replicas) = NonZeroU8::new(class.settings.replicas.min(count)) else { return Ok(None) };
         let Ok(partitions) = PartitionCount::new(class.settings.partitions) else { return Ok(None) };
         let zone_rule = class.settings.zones;
         let asked = crate::ClassSettings { partitions, replicas, target: TARGET, zone_rule };
         let before = class.partitions.iter().map(|partition| self.succeeded(partition.target(), &members));
-        let planned = plan_ring(&members, &asked, &Assignment(before.collect()), load)?;
+        let mut before = Assignment(before.collect());
+        let losses = self.losses(id);
+        if losses.is_empty() {
+            return Ok(Some(plan_ring(&members, &asked, &before, load)?.0));
+        }
+        let of_those = |lost: &[Replica]| -> Vec<NodeId> {
+            let present = lost.iter().filter(|replica| self.is_present(**replica));
+            present.map(|replica| replica.node).filter(|node| losses.contains_key(node)).collect()
+        };
+        let lost: Vec<Vec<NodeId>> =
+            class.partitions.iter().map(|partition| of_those(&partition.lost)).collect();
+        let holders = class.partitions.iter().map(|partition| partition.configuration.replicas.iter());
+        let holders: Vec<Vec<NodeId>> =
+            holders.map(|replicas| replicas.map(|replica| replica.node).collect()).collect();
+        let spares = Spares { members: &members, zone_rule, lost: &lost };
+        // What has been lost moves first, so that the plan finds everybody with as much as it should have, and moves nothing else.
+        spares.stand_in(&mut before.0, &holders);
+        let mut planned = plan_ring(&members, &asked, &before, load)?;
+        spares.stand_in(&mut planned.0, &before.0);
         Ok(Some(planned.0))
     }
 
@@ -85,18 +105,28 @@ impl Cluster {
         set
     }
 
-    /// The members that a plan may give something, as the planner sees them.
-    fn eligible(&self) -> Vec<crate::Member> {
+    /// The members that a plan of a class may give something, as the planner sees them: those that have lost a part of their shards with as
+    /// much less weight.
+    fn eligible(&self, id: ClassId, partitions: u32) -> Vec<crate::Member> {
         let zones: BTreeSet<&Zone> = self.members.values().map(|member| &member.zone).collect();
         let number = |zone: &Zone| (0..).zip(&zones).find(|(_, known)| **known == zone).map_or(0, |(n, _)| n);
+        let losses = self.losses(id);
+        // Finer than the weights of members, so that a part of one is told from all of it.
+        let heaviest = self.members.values().map(|member| member.weight).max().unwrap_or(0).max(1);
+        let scale = if losses.is_empty() { 1 } else { u64::from((u32::MAX / heaviest).clamp(1, partitions)) };
+        let weight = |node: &NodeId, weight: u32| {
+            let kept = partitions.saturating_sub(losses.get(node).copied().unwrap_or(0));
+            let part = u64::from(weight) * scale * u64::from(kept) / u64::from(partitions.max(1));
+            u32::try_from(part).expect("the scale leaves room for the heaviest").max(kept.min(1))
+        };
         let eligible = self.members.iter().filter(|(_, member)| member.is_eligible());
         let seen = eligible.map(|(node, member)| crate::Member {
             node: *node,
             zone: ZoneId(number(&member.zone)),
             state: crate::MemberState::Active,
-            targets: vec![Target { kind: TARGET, weight: member.weight }],
+            targets: vec![Target { kind: TARGET, weight: weight(node, member.weight) }],
         });
-        seen.collect()
+        seen.filter(|member| member.targets.iter().any(|target| target.weight > 0)).collect()
     }
 
     /// Whether these may be the target sets of a class: one for each partition, of distinct members that have not left.

@@ -198,6 +198,26 @@ fn a_slow_backup_is_removed_when_it_has_released_its_role() {
 }
 
 #[test]
+fn a_primary_that_is_slow_itself_hands_the_lead_over_unless_too_few_would_remain() {
+    let mut cluster = cluster(3, settings(3, Durability::Disk));
+    let removal = |replica| Command::RemoveReplica { partition: P, epoch: Epoch(1), by: replica, replica };
+    assert!(cluster.is_news(&removal(replica(1, 1))));
+    accept(&mut cluster, removal(replica(1, 1)));
+    assert!(!cluster.is_news(&removal(replica(1, 1))));
+    assert_eq!(held(&cluster).primary(), Some(replica(1, 1)), "until it has released its role");
+    let released = release(&cluster, replica(1, 1), None);
+    accept(&mut cluster, released);
+    assert_eq!(held(&cluster).replicas, vec![replica(2, 1), replica(3, 1)]);
+    let next = Command::RemoveReplica {
+        partition: P,
+        epoch: held(&cluster).epoch,
+        by: replica(2, 1),
+        replica: replica(2, 1),
+    };
+    assert_eq!(cluster.apply(next), Err(Refusal::TooFew));
+}
+
+#[test]
 fn what_slow_replicas_have_left_of_a_target_is_no_reason_to_give_up_others() {
     let mut cluster = cluster(4, settings(3, Durability::Disk));
     accept(&mut cluster, Command::Drain(NodeId(1)));

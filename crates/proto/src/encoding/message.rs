@@ -85,7 +85,7 @@ layout!(enum Answer {
     17 => Unstaged { id, refusal },
 });
 layout!(struct Freeze { request, stays, extent });
-layout!(enum Extent { 0 => Blobs(blobs), 1 => Prefix(keyspace, prefix) });
+layout!(enum Extent { 0 => Blobs(blobs), 1 => Prefixes(prefixes) });
 layout!(struct Stand { epoch, count });
 layout!(struct Looked { creation, size, attributes, written });
 layout!(struct HeadStat { number, blob });

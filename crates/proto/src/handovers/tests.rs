@@ -21,7 +21,7 @@ fn retarget(nodes: &[u32]) -> Command {
     Command::Retarget { class: ClassId(0), targets: vec![nodes.iter().copied().map(NodeId).collect()] }
 }
 
-/// Nodes 1 to 3 hold one partition, and node 1 is to lose it.
+/// Nodes 1 to 3 hold one partition, and node 1 is to lose it, for it is drained.
 fn leaving() -> Cluster {
     let mut cluster = Cluster::new(ClusterId(7));
     let mut commands = vec![Command::Found(Vec::new())];
@@ -33,8 +33,9 @@ fn leaving() -> Cluster {
         weight: 1,
         address: Address::new("host:1").unwrap(),
     }));
-    let settings = ClassSettings { partitions: 1, ..ClassSettings::new(3) };
-    commands.extend([Command::CreateClass(ClassId(0), settings), retarget(&[1, 2, 3]), retarget(&[2, 3])]);
+    let settings = ClassSettings { partitions: 1, min_replicas: 1, ..ClassSettings::new(3) };
+    commands.extend([Command::CreateClass(ClassId(0), settings), retarget(&[1, 2, 3])]);
+    commands.extend([Command::Drain(NodeId(1)), retarget(&[2, 3])]);
     for command in commands {
         cluster.apply(command).unwrap();
     }
@@ -83,6 +84,7 @@ fn another_proposal_begins_anew() {
     let (mut cluster, mut leases) = (leaving(), leading());
     [2, 3].into_iter().for_each(|node| hear(&mut leases, node, proposed(&cluster)));
     let before = permit_release(&cluster, &leases, P).unwrap();
+    cluster.apply(Command::Drain(NodeId(3))).unwrap();
     cluster.apply(retarget(&[2])).unwrap();
     assert_ne!(Awaited::of(&cluster, P), before, "what was permitted before does not hold for it");
     assert_eq!(permit_release(&cluster, &leases, P), None);

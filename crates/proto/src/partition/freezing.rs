@@ -161,11 +161,14 @@ impl Partition {
                 let own = blobs.iter().filter(|(partition, _)| *partition == self.id);
                 own.map(|(_, blob)| blob.clone()).collect()
             }
-            Extent::Prefix(keyspace, prefix) => {
-                let from = first_name(*keyspace, prefix).into_iter();
-                let heads = from.flat_map(|first| {
-                    let names = self.state.heads_from(&first).map(|(blob, _)| blob);
-                    names.take_while(|blob| freeze.covers(self.id, blob)).cloned().collect::<Vec<_>>()
+            Extent::Prefixes(prefixes) => {
+                let heads = prefixes.iter().flat_map(|(keyspace, prefix)| {
+                    let names = first_name(*keyspace, prefix).into_iter();
+                    let names = names.flat_map(|first| self.state.heads_from(&first).map(|(blob, _)| blob));
+                    let is_of = |blob: &&BlobName| {
+                        blob.keyspace == *keyspace && blob.key.as_bytes().starts_with(prefix)
+                    };
+                    names.take_while(is_of).cloned().collect::<Vec<_>>()
                 });
                 heads.collect()
             }

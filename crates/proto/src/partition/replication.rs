@@ -138,6 +138,7 @@ impl Partition {
             .chain(self.configuration.learners.iter().map(|replica| peer(replica, true)))
             .collect();
         self.durable = self.log.start();
+        self.lacks = None;
         self.role = Role::Primary { marker: self.log.last() + 1, established: false, peers };
         self.log_entry(cx, Entry::Marker);
         self.reconcile(cx);
@@ -474,6 +475,18 @@ impl Partition {
         self.settle(cx);
     }
 
+    /// A primary that has lacked for long what all its backups have gives its role up: everything here waits for its disk.
+    fn watch_itself(&mut self, cx: &mut Context) {
+        let Role::Primary { peers, .. } = &self.role else { return };
+        let least = peers.values().filter(|peer| peer.is_counted).map(Peer::stored).min();
+        let stored = self.stored;
+        let newly = least.filter(|least| *least > stored).map(|least| (least, cx.now));
+        self.lacks = self.lacks.filter(|(index, _)| *index > stored).or(newly);
+        if self.lacks.is_some_and(|(_, since)| cx.now.since(since) >= SLOW_AFTER) {
+            cx.push(Effect::ReplicaSlow(self.id, self.configuration.epoch, self.me));
+        }
+    }
+
     pub(super) fn tick_replication(&mut self, cx: &mut Context) {
         let Role::Primary { established, peers, .. } = &self.role else { return };
         let (established, epoch, last) = (*established, self.configuration.epoch, self.log.last());
@@ -484,6 +497,7 @@ impl Partition {
             .map(|(node, _)| *node)
             .collect();
         let unmatched = peers.values().any(|peer| peer.stored.is_none() && late(peer));
+        self.watch_itself(cx);
         let durable = self.durable;
         let Role::Primary { peers, .. } = &mut self.role else { return };
         if !cx.has_lease {

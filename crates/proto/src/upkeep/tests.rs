@@ -165,3 +165,46 @@ fn a_replica_that_was_removed_for_being_slow_comes_back_by_a_later_plan() {
     assert_eq!(follow(&mut cluster, &mut upkeep, 100_000), 1);
     assert_eq!(cluster.partition(id).unwrap().configuration.learners, [slow]);
 }
+
+#[test]
+fn what_a_shard_of_a_node_has_lost_is_rebuilt_by_others_at_once_a_few_partitions_at_a_time() {
+    let mut upkeep = Upkeep::new(TERMS);
+    let mut cluster = cluster(4, &mut upkeep);
+    let of_shard = |id: &crate::PartitionId| id.index.is_multiple_of(2);
+    let replica = Replica { node: NodeId(2), incarnation: Incarnation(1) };
+    cluster.apply(Command::Lose { replica, shard: 0, shards: 2 }).unwrap();
+    let mut rounds = 0;
+    while follow(&mut cluster, &mut upkeep, 10 + rounds) > 0 || moving(&cluster).count() > 0 {
+        assert!(moving(&cluster).count() <= 2, "more copy at once than may");
+        finish(&mut cluster);
+        rounds += 1;
+        assert!(rounds < 100, "it never ends");
+    }
+    assert!(rounds >= 2, "it took its time");
+    for (id, partition) in cluster.partitions() {
+        let held = &partition.configuration.replicas;
+        assert_eq!(held.len(), 2, "{id}");
+        assert!(!(of_shard(&id) && held.contains(&replica)), "{id}");
+    }
+    let Command::Register { identity, zone, weight, address, .. } = register(2) else { unreachable!() };
+    let again = Incarnation(2);
+    let back = Command::Register { identity, incarnation: again, memory_since: again, zone, weight, address };
+    cluster.apply(back).unwrap();
+    for now in 0..40 {
+        follow(&mut cluster, &mut upkeep, 1_000 + now);
+        finish(&mut cluster);
+    }
+    assert_eq!(holds(&cluster, 2), 8, "its share, as before");
+}
+
+#[test]
+fn a_node_that_stops_and_hands_over_is_counted_on() {
+    let mut upkeep = Upkeep::new(TERMS);
+    let mut cluster = cluster(4, &mut upkeep);
+    let replica = Replica { node: NodeId(2), incarnation: Incarnation(1) };
+    cluster.apply(Command::Lose { replica, shard: 0, shards: 1 }).unwrap();
+    assert_eq!(follow(&mut cluster, &mut upkeep, 10), 0);
+    cluster.apply(Command::Evict(replica)).unwrap();
+    assert_eq!(follow(&mut cluster, &mut upkeep, 20), 0);
+    assert_eq!(holds(&cluster, 2), 0);
+}

@@ -337,7 +337,7 @@ pub fn messages() -> Vec<Message> {
     let (at, stand) = (Some(number), Stand { epoch, count: 4 });
     let extent = Extent::Blobs(vec![(partition, blob("one")), (partition, blob("two"))]);
     let freeze = Freeze { request: request(), stays: true, extent };
-    let extent = Extent::Prefix(KeyspaceId(5), payload(3));
+    let extent = Extent::Prefixes(vec![(KeyspaceId(5), payload(3)), (KeyspaceId(6), payload(0))]);
     let prefix = Freeze { request: request(), stays: false, extent };
     vec![
         Message::Start(plan.clone()),

@@ -224,7 +224,9 @@ impl Caller {
         let Some(task) = &mut self.task else { return };
         let wants = &task.wants;
         let asked = match wants.way {
-            Way::SnapshotPrefix => self.client.snapshot_prefix(Time(now), KEYSPACE, b"b"),
+            Way::SnapshotPrefix => {
+                self.client.snapshot_prefixes(Time(now), &BTreeSet::from([(KEYSPACE, &b"b"[..])]))
+            }
             _ => {
                 let registers = wants.registers.iter().map(|register| register.blob);
                 let blobs = registers.chain(wants.lists.iter().copied()).chain(wants.exists.iter().copied());

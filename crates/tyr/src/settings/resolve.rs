@@ -14,8 +14,8 @@ use crate::{
     failure::{Failure, Result},
     output::{Chatter, ColorChoice, Form},
     settings::{
-        CONFIG_ARGUMENT, LogFormat, ServerSettings, Setting, Settings, TlsSettings, Values, all,
-        closest::closest, file::ConfigFile,
+        CONFIG_ARGUMENT, LogFormat, SERVER_SETTINGS, ServerSettings, Setting, Settings, TlsSettings, Values,
+        all, closest::closest, file::ConfigFile,
     },
 };
 
@@ -49,6 +49,7 @@ pub fn resolve(flags: &ArgMatches, environment: &impl Environment) -> Result<Set
     let find = |name: &str| Found::new(name, flags, environment, file.as_ref());
     Ok(Settings {
         store: find("store.path")?.path(),
+        zone: find("store.zone")?.words()?,
         data_cache: find("store.data_cache")?.bytes()?,
         index_cache: find("store.index_cache")?.bytes()?,
         segment_size: find("store.segment_size")?.bytes()?,
@@ -129,10 +130,16 @@ impl Found {
     ) -> Result<Self> {
         let setting = all().find(|setting| setting.name == name).expect("it is in the table");
         let from_flag = || {
-            // Flags of a server are known to that verb only.
+            // Flags of a server are known to that verb only, and are its own even if others have a setting with that flag.
             let of_server = flags.subcommand().filter(|(verb, _)| *verb == "server");
+            let is_of_server = SERVER_SETTINGS.iter().any(|own| own.name == name);
+            let is_shared = all().any(|other| other.flag == setting.flag && other.name != name);
+            if is_shared && is_of_server != of_server.is_some() {
+                return None;
+            }
             let verbs = [Some(flags), of_server.map(|(_, flags)| flags)];
-            let given = |flags: &ArgMatches| flags.try_get_one::<OsString>(name).ok().flatten().cloned();
+            let given =
+                |flags: &ArgMatches| flags.try_get_one::<OsString>(setting.flag).ok().flatten().cloned();
             let text = verbs.into_iter().flatten().find_map(given)?;
             Some(Raw { text, origin: Origin::Flag })
         };

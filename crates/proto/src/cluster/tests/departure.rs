@@ -117,3 +117,71 @@ fn what_a_shard_of_a_node_has_lost_others_hold_until_the_node_starts_again() {
     assert_eq!(cluster.apply(stale), Err(Refusal::Stale));
     assert!(held(&cluster).learners.contains(&replica(1, 2)), "it may have it again");
 }
+
+fn targets(cluster: &Cluster) -> Vec<Vec<NodeId>> {
+    cluster.partitions().map(|(_, partition)| partition.target().to_vec()).collect()
+}
+
+/// The index of each target set with the nodes that are new in it.
+fn moved(before: &[Vec<NodeId>], after: &[Vec<NodeId>]) -> Vec<(usize, NodeId)> {
+    let new = |(index, (before, after)): (usize, (&Vec<NodeId>, &Vec<NodeId>))| {
+        let new: Vec<NodeId> = after.iter().copied().filter(|node| !before.contains(node)).collect();
+        new.into_iter().map(move |node| (index, node))
+    };
+    before.iter().zip(after).enumerate().flat_map(new).collect()
+}
+
+#[test]
+fn a_plan_gives_what_a_node_has_lost_to_others_and_a_later_one_gives_it_its_share_back() {
+    let settings = ClassSettings { partitions: 32, ..settings(3, Durability::Disk) };
+    let mut cluster = cluster(5, settings);
+    plan(&mut cluster);
+    let before = targets(&cluster);
+    let is_lost = |index: usize| index.is_multiple_of(2) && before[index].contains(&NodeId(1));
+    accept(&mut cluster, Command::Lose { replica: replica(1, 1), shard: 0, shards: 2 });
+    plan(&mut cluster);
+    let after = targets(&cluster);
+    for (index, target) in after.iter().enumerate() {
+        assert_eq!(target.len(), 3, "{index}");
+        assert!(!(is_lost(index) && target.contains(&NodeId(1))), "{index} is to be where it was lost");
+    }
+    let moved = moved(&before, &after);
+    let lost = (0..32).filter(|index| is_lost(*index)).count();
+    assert!(lost > 5 && moved.len() <= lost + 2, "{moved:?} for {lost}");
+    assert!((0..32).all(|index| !is_lost(index) || moved.iter().any(|(at, _)| *at == index)));
+    plan(&mut cluster);
+    assert_eq!(targets(&cluster), after, "what is planned stays");
+    accept(&mut cluster, start(1, 2));
+    plan(&mut cluster);
+    let share = targets(&cluster).iter().filter(|target| target.contains(&NodeId(1))).count();
+    assert!((19..=20).contains(&share), "a fifth of 96, not {share}");
+}
+
+#[test]
+fn what_a_node_has_lost_goes_to_another_zone_than_those_of_the_others() {
+    let mut cluster = Cluster::new(ClusterId(7));
+    accept(&mut cluster, Command::Found(vec![]));
+    for (node, name) in [(1, "a"), (2, "a"), (3, "b"), (4, "b"), (5, "c")] {
+        let Command::Register { identity, incarnation, memory_since, weight, address, .. } = start(node, 1)
+        else {
+            unreachable!("it registers")
+        };
+        let zone = Zone::new(name).unwrap();
+        let register = Command::Register { identity, incarnation, memory_since, zone, weight, address };
+        accept(&mut cluster, register);
+    }
+    let settings =
+        ClassSettings { partitions: 16, zones: crate::ZoneRule::Require, ..settings(2, Durability::Disk) };
+    accept(&mut cluster, Command::CreateClass(CLASS, settings));
+    plan(&mut cluster);
+    accept(&mut cluster, Command::Lose { replica: replica(5, 1), shard: 0, shards: 2 });
+    for _ in 0..3 {
+        plan(&mut cluster);
+        for (index, target) in targets(&cluster).iter().enumerate() {
+            let zones: Vec<_> =
+                target.iter().map(|node| cluster.member(*node).unwrap().zone.clone()).collect();
+            assert!(target.len() == 2 && zones[0] != zones[1], "{index}: {target:?}");
+            assert!(!index.is_multiple_of(2) || !target.contains(&NodeId(5)), "{index}: {target:?}");
+        }
+    }
+}

@@ -31,7 +31,8 @@ fn resolve_with(flags: &[&str], variables: &[(&str, &str)], file: Option<&str>) 
         fs::create_dir_all(path.parent().expect("has a parent")).expect("created");
         fs::write(path, text).expect("written");
     }
-    let flags = with_flags(Command::new("tyr")).get_matches_from([&["tyr"], flags].concat());
+    let command = Command::new("tyr").subcommand(Command::new("server"));
+    let flags = with_flags(command).get_matches_from([&["tyr"], flags].concat());
     resolve(&flags, &environment)
 }
 
@@ -70,7 +71,10 @@ fn every_setting_can_be_set_by_its_variable_and_by_its_flag() {
     for setting in all() {
         let value = other(setting);
         let by_variable = resolve_with(&[], &[(&setting.variable(), value)], None).expect("resolves");
-        let by_flag = resolve_with(&[&format!("--{}={value}", setting.flag)], &[], None).expect("resolves");
+        let verb = SERVER_SETTINGS.iter().any(|own| own.name == setting.name).then_some("server");
+        let flag = format!("--{}={value}", setting.flag);
+        let words: Vec<&str> = verb.into_iter().chain([flag.as_str()]).collect();
+        let by_flag = resolve_with(&words, &[], None).expect("resolves");
         let table = format!("[{}]\n{} = \"{value}\"", setting.section(), setting.key());
         let by_file = resolve_with(&[], &[], Some(&table)).expect("resolves");
         assert!(by_variable != default, "{}", setting.name);
@@ -83,6 +87,17 @@ fn the_short_variable_of_the_store_goes_first() {
     let variables = [("TYR_STORE", "/short"), ("TYR_STORE_PATH", "/long")];
     let settings = resolve_with(&[], &variables, None).expect("resolves");
     assert_eq!(settings.store, Some("/short".into()));
+}
+
+#[test]
+fn a_zone_is_that_of_the_node_for_a_server_and_that_of_the_client_for_everybody_else() {
+    let zones = |flags: &[&str]| {
+        let settings = resolve_with(flags, &[("TYR_ZONE", "b")], None).expect("resolves");
+        (settings.zone, settings.server.zone)
+    };
+    assert_eq!(zones(&[]), (Some("b".to_owned()), "default".to_owned()));
+    assert_eq!(zones(&["--zone", "a"]), (Some("a".to_owned()), "default".to_owned()));
+    assert_eq!(zones(&["server", "--zone", "a"]), (Some("b".to_owned()), "a".to_owned()));
 }
 
 #[test]
