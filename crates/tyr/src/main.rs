@@ -31,6 +31,7 @@ mod workers;
 use std::{env, ffi::OsString, process::ExitCode};
 
 use clap::FromArgMatches;
+use mimalloc::MiMalloc;
 
 use crate::{
     cli::Cli,
@@ -38,6 +39,10 @@ use crate::{
     output::{ColorChoice, Form, Output, print_failure},
     settings::Environment,
 };
+
+/// A node allocates much and for a short time: with the system's allocator a fifth of what small writes cost went into that.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() -> ExitCode {
     let matches = match cli::command().try_get_matches() {
