@@ -4,7 +4,14 @@
 
 mod file;
 
-use std::{collections::BTreeMap, fmt, future::Future, io, ops::RangeBounds, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    fmt,
+    future::Future,
+    io,
+    ops::{Range, RangeBounds},
+    sync::Arc,
+};
 
 use openraft::{
     LogState, OptionalSend, RaftLogId, RaftLogReader, StorageIOError, Vote,
@@ -89,6 +96,13 @@ impl<S: Surroundings> Kept<S> {
         [vote, snapshot, purged, entries].into_iter().flatten().collect()
     }
 
+    /// Entries from the first of a range on, without a gap: none if the first one is there no more.
+    pub(crate) fn run(&self, range: Range<u64>) -> Vec<Entry<S>> {
+        let wanted = range.clone().zip(self.log.range(range));
+        let is_next = |(wanted, (index, _)): &(u64, (&u64, &Entry<S>))| wanted == *index;
+        wanted.take_while(is_next).map(|(_, (_, entry))| entry.clone()).collect()
+    }
+
     /// The last snapshot.
     pub(crate) fn snapshot(&self) -> Option<&(SnapshotMeta, Box<Cluster>)> {
         self.snapshot.as_ref()
@@ -131,6 +145,11 @@ impl<S: Surroundings, J: Journal<S>> RaftLogReader<Types<S>> for Log<S, J> {
         range: R,
     ) -> Result<Vec<Entry<S>>, StorageError> {
         Ok(self.kept.lock().log.range(range).map(|(_, entry)| entry.clone()).collect())
+    }
+
+    /// What another voter is sent follows what it has. One that was deposed and has taken a snapshot meanwhile lacks the first of it.
+    async fn limited_get_log_entries(&mut self, start: u64, end: u64) -> Result<Vec<Entry<S>>, StorageError> {
+        Ok(self.kept.lock().run(start..end))
     }
 }
 

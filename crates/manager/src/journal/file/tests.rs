@@ -182,3 +182,16 @@ fn a_disk_that_lost_a_promise_is_not_voted_with() {
         assert_eq!(opened, Some(io::ErrorKind::InvalidData), "block {block}");
     }
 }
+
+#[test]
+fn what_is_sent_of_a_log_follows_what_was_sent_before() {
+    let mut kept = Kept::<Nowhere>::default();
+    kept.apply(entries(1, 1..9));
+    let indexes = |kept: &Kept<Nowhere>, range| -> Vec<u64> {
+        kept.run(range).iter().map(|entry| entry.log_id.index).collect()
+    };
+    assert_eq!(indexes(&kept, 3..6), [3, 4, 5]);
+    kept.apply(Change::Purge(id(1, 4)));
+    assert_eq!(indexes(&kept, 3..6), [0_u64; 0], "what comes after a gap is not sent");
+    assert_eq!(indexes(&kept, 5..20), [5, 6, 7, 8]);
+}
