@@ -143,9 +143,7 @@ impl Nearness {
             Node { zone, .. } if self.zone.as_ref() == Some(zone) => 1,
             _ => 2,
         };
-        let age = now.since(known.measured_at) / HALF_LIFE;
-        let time = known.time >> age.min(63);
-        Some(class * CLASS + time.saturating_mul(known.waiting + 1).min(CLASS - 1))
+        Some(class * CLASS + known.time(now).saturating_mul(known.waiting + 1).min(CLASS - 1))
     }
 
     /// How far away all members are.
@@ -155,9 +153,16 @@ impl Nearness {
 }
 
 impl Node {
+    /// How long it is expected to take.
+    fn time(&self, now: Time) -> u64 {
+        let age = now.since(self.measured_at) / HALF_LIFE;
+        self.time >> age.min(63)
+    }
+
+    /// It took so long. What was measured before counts as little as by now, so that a node that was slow once need not be tried often.
     fn measure(&mut self, now: Time, time: u64) {
-        let is_first = self.measured_at == Time(0);
-        self.time = if is_first { time } else { self.time - self.time / WEIGHT + time / WEIGHT };
+        let (is_first, before) = (self.measured_at == Time(0), self.time(now));
+        self.time = if is_first { time } else { before - before / WEIGHT + time / WEIGHT };
         self.measured_at = now;
     }
 }
@@ -259,6 +264,16 @@ mod tests {
         assert_eq!(order(&nearness, 1_000), [2, 1, 3]);
         answers_after(&mut nearness, NodeId(2), 4, 3 * HALF_LIFE, 300);
         assert_eq!(order(&nearness, 3 * HALF_LIFE + 300)[0], 1, "what it took then counts less now");
+    }
+
+    #[test]
+    fn a_node_that_was_slow_long_ago_and_is_fast_again_is_as_near_as_others() {
+        let mut nearness = three(None);
+        answers_after(&mut nearness, NodeId(1), 1, 10, 9_000);
+        answers_after(&mut nearness, NodeId(1), 2, 8 * HALF_LIFE, 200);
+        answers_after(&mut nearness, NodeId(2), 3, 8 * HALF_LIFE, 300);
+        answers_after(&mut nearness, NodeId(3), 4, 8 * HALF_LIFE, 300);
+        assert_eq!(order(&nearness, 8 * HALF_LIFE + 1_000), [1, 2, 3]);
     }
 
     #[test]

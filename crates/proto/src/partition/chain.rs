@@ -212,9 +212,13 @@ impl Partition {
             self.pass_on(cx, &prepare);
             return;
         }
-        let refused = record.refused.as_ref().filter(|(index, _)| *index <= self.durable);
-        if let Some((_, refused)) = refused.filter(|_| !stops.is_empty()) {
-            let refusal = refused.refusal;
+        let refusal = match (&record.refused, record.outcome) {
+            (Some((index, refused)), _) => Some(refused.refusal).filter(|_| *index <= self.durable),
+            // Whoever refused may have forgotten whom else that concerns.
+            (None, Some(Outcome::Refused(refusal))) => Some(refusal),
+            (None, _) => None,
+        };
+        if let Some(refusal) = refusal.filter(|_| !stops.is_empty()) {
             self.drive_refusal(cx, plan, stops, refusal);
         }
         self.answer_again(cx, id);
