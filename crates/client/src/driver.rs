@@ -186,7 +186,7 @@ impl Driver {
                 },
                 Some(heard) = self.heard.recv() => self.hear(heard),
                 Some(heard) = self.shown.recv() => self.hear_hatch(heard),
-                () = sleep_until(self.next_tick) => self.tick(),
+                () = sleep_until(self.next_tick) => {}
             }
             for _ in 0..BATCH {
                 let (call, heard) = (self.calls.try_recv().ok(), self.heard.try_recv().ok());
@@ -196,7 +196,7 @@ impl Driver {
                 call.into_iter().for_each(|call| self.take(call));
                 heard.into_iter().for_each(|heard| self.hear(heard));
             }
-            self.settle();
+            self.go_on();
         }
         self.calls.close();
         self.links.close().await;
@@ -204,6 +204,15 @@ impl Driver {
             // Who asked may be gone, here and everywhere below.
             let _ = reply.send(Ok(()));
         }
+    }
+
+    /// Lets time pass if it is time for that, and does what is left to do. Whether a timer has been heard of makes no difference: it may not
+    /// be for as long as there is always something else.
+    fn go_on(&mut self) {
+        if self.next_tick <= Instant::now() {
+            self.tick();
+        }
+        self.settle();
     }
 
     fn is_done(&self) -> bool {
@@ -412,6 +421,7 @@ impl Driver {
         // One time for all: what the protocol's client was not told to be late is not.
         let at = Instant::now();
         let now = self.time(at);
+        self.next_tick = at + TICK_LONG;
         self.nearness.tidy(now);
         for (node, rank) in self.nearness.ranks(now) {
             self.client.set_rank(node, rank);
@@ -476,9 +486,7 @@ impl Driver {
             }
             false => TICK,
         };
-        let at = Instant::now();
-        let is_past = self.next_tick <= at;
-        self.next_tick = if is_past { at + period } else { self.next_tick.min(at + period) };
+        self.next_tick = self.next_tick.min(Instant::now() + period);
     }
 }
 

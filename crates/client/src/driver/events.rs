@@ -217,4 +217,14 @@ mod tests {
         });
         assert_eq!(farther, 100, "names");
     }
+    #[tokio::test]
+    async fn time_that_is_due_passes_though_there_is_always_something_else_to_do() {
+        let (mut driver, _) = driver();
+        let due = Instant::now();
+        (driver.next_tick, driver.next_check) = (due, due);
+        driver.settle();
+        assert_eq!(driver.next_tick, due, "it is not put off");
+        driver.go_on();
+        assert!(driver.next_check > due && driver.next_tick > due);
+    }
 }

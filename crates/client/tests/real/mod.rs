@@ -3,7 +3,12 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
-use std::{path::Path, time::Duration};
+use std::{
+    io::{Read, Write},
+    net::TcpStream,
+    path::Path,
+    time::Duration,
+};
 
 use tempfile::TempDir;
 use tyr_net::Address;
@@ -35,7 +40,22 @@ impl Servers {
         let replicas = u8::try_from(self.directories.len()).unwrap();
         let usual = (self.settings)(self.directories[place].path());
         let class = ClassSettings { replicas, min_replicas: 1, ..usual.class };
-        Settings { class, timing: Timing::near(), ..usual }
+        Settings { class, timing: Timing::near(), http: Some("127.0.0.1:0".to_owned()), ..usual }
+    }
+
+    /// How many files the server at a place has handed to clients on this host.
+    pub fn handed(&self, place: usize) -> u64 {
+        let mut stream = TcpStream::connect(self.running[place].http_address().unwrap()).unwrap();
+        write!(stream, "GET /metrics HTTP/1.1\r\n\r\n").unwrap();
+        let mut metrics = String::new();
+        stream.read_to_string(&mut metrics).unwrap();
+        let counted = metrics.lines().find_map(|line| line.strip_prefix("tyr_files_handed_total "));
+        counted.unwrap().trim().parse().unwrap()
+    }
+
+    /// Whether the server at a place has ended by itself.
+    pub fn has_ended(&self, place: usize) -> bool {
+        self.running[place].status().has_ended
     }
 
     /// What clients open.
