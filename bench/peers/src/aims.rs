@@ -61,6 +61,17 @@ pub fn server(case: Case<'_>) -> Option<f64> {
     (case.peer == "RADOS").then_some(0.2)
 }
 
+/// Whether anything was aimed for, of a work that has sizes.
+pub fn is_aimed(work: Work, size: usize, in_flight: usize) -> bool {
+    let sizes: &[usize] = match (work, in_flight) {
+        (Work::Write, 16) => &[KIB_4, KIB_64, MIB_1],
+        (Work::Read, 16) => &[800, KIB_100, MIB_1],
+        (Work::Get, 16) | (Work::Write | Work::Get, 1) => &[KIB_4],
+        _ => &[],
+    };
+    sizes.contains(&size)
+}
+
 fn by_replicas(replicas: u32, one: f64, three: f64) -> Option<f64> {
     match replicas {
         1 => Some(one),

@@ -105,7 +105,7 @@ impl Callers {
 struct Calls {
     bytes: u64,
     /// Nanoseconds.
-    latencies: Vec<u32>,
+    latencies: Vec<u64>,
 }
 
 async fn call_until(mut caller: Caller, job: Job, limit: Limit) -> Outcome<(Caller, Calls)> {
@@ -120,7 +120,7 @@ async fn call_until(mut caller: Caller, job: Job, limit: Limit) -> Outcome<(Call
         }
         calls.bytes += job.step(&mut caller, turn).await?;
         let after = Instant::now();
-        calls.latencies.push(u32::try_from((after - before).as_nanos()).unwrap_or(u32::MAX));
+        calls.latencies.push(u64::try_from((after - before).as_nanos()).unwrap_or(u64::MAX));
         before = after;
     }
     Ok((caller, calls))
@@ -132,7 +132,7 @@ impl Calls {
         latencies.sort_unstable();
         let at = |hundredths: usize| {
             let index = (latencies.len() * hundredths / 100).min(latencies.len().saturating_sub(1));
-            Duration::from_nanos(latencies.get(index).copied().unwrap_or(0).into())
+            Duration::from_nanos(latencies.get(index).copied().unwrap_or(0))
         };
         Measured { operations: latencies.len() as u64, bytes: self.bytes, cost, p50: at(50), p99: at(99) }
     }

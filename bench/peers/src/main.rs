@@ -42,6 +42,12 @@ struct Options {
     /// With what Týr is compared, separated by commas [default: everything]
     #[arg(long, value_delimiter = ',', value_name = "PEER")]
     peers: Vec<Peer>,
+    /// Run Týr alone, for instance to look at it with a profiler
+    #[arg(long, conflicts_with = "peers")]
+    alone: bool,
+    /// Only the cases for which it was said how fast Týr should be
+    #[arg(long)]
+    aims: bool,
     /// Bytes of an operation, separated by commas, each with KiB or MiB; for write, get, and read
     #[arg(
         long,
@@ -155,6 +161,9 @@ async fn works(comparison: &mut Comparison<'_>, options: &Options) -> Outcome<()
         }
         for &size in &options.size {
             for &in_flight in &options.in_flight {
+                if options.aims && !aims::is_aimed(work, size, in_flight) {
+                    continue;
+                }
                 comparison.case(work, size, in_flight).await?;
             }
         }
@@ -167,7 +176,7 @@ fn check(options: &mut Options) -> Outcome<()> {
     if options.work.is_empty() {
         options.work = Work::ALL.to_vec();
     }
-    if options.peers.is_empty() {
+    if options.peers.is_empty() && !options.alone {
         options.peers = Peer::ALL.to_vec();
     }
     if options.rounds == 0 || options.clients == 0 || options.in_flight.contains(&0) || options.set < 64 {
