@@ -375,8 +375,10 @@ pub enum Message {
     Collected {
         /// The chunk.
         chunk: ChunkName,
-        /// Up to this number.
+        /// Up to this number,
         up_to: Number,
+        /// but for what was to be kept: an answer to an earlier question, when readers still held more, is none to a later one.
+        keep: Vec<Number>,
     },
     /// From a head's primary to a chunk's: drop superseded versions.
     Collect {

@@ -439,7 +439,7 @@ fn deliver(partition: &mut Partition, cx: &mut Context, message: Message) {
         Message::Collect { head, chunk, up_to, keep } => {
             partition.handle_collect(cx, head, chunk, up_to, keep)
         }
-        Message::Collected { chunk, up_to } => partition.handle_collected(cx, &chunk, up_to),
+        Message::Collected { chunk, up_to, keep } => partition.handle_collected(cx, &chunk, up_to, &keep),
 
         Message::Subscribe { blob, holder, partition: at, ask } => {
             partition.handle_subscribe(cx, blob, holder, at, ask);

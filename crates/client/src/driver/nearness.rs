@@ -155,14 +155,20 @@ impl Nearness {
 impl Node {
     /// How long it is expected to take.
     fn time(&self, now: Time) -> u64 {
-        let age = now.since(self.measured_at) / HALF_LIFE;
-        self.time >> age.min(63)
+        self.time >> self.age(now)
     }
 
-    /// It took so long. What was measured before counts as little as by now, so that a node that was slow once need not be tried often.
+    /// How many half-lives ago its time was measured.
+    fn age(&self, now: Time) -> u64 {
+        (now.since(self.measured_at) / HALF_LIFE).min(63)
+    }
+
+    /// It took so long. The longer ago it was measured before, the more that counts: a node that was slow once and is not any more is as near as
+    /// others again.
     fn measure(&mut self, now: Time, time: u64) {
-        let (is_first, before) = (self.measured_at == Time(0), self.time(now));
-        self.time = if is_first { time } else { before - before / WEIGHT + time / WEIGHT };
+        let (is_first, age) = (self.measured_at == Time(0), self.age(now));
+        let old = |time: u64| (time - time / WEIGHT) >> age;
+        self.time = if is_first { time } else { time - old(time) + old(self.time) };
         self.measured_at = now;
     }
 }

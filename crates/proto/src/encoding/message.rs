@@ -62,7 +62,7 @@ layout!(enum Message {
 
     96 => AskPins { epoch, blobs },
     97 => Pins { epoch, node, blobs },
-    98 => Collected { chunk, up_to },
+    98 => Collected { chunk, up_to, keep },
     99 => Collect { head, chunk, up_to, keep },
     100 => Subscribe { blob, holder, partition, ask },
     101 => Cached { blob, ask, lasts, stat },

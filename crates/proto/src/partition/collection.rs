@@ -25,8 +25,19 @@ pub struct Collection {
     superseded: BTreeSet<BlobName>,
     round: Option<Round>,
     last_at: Time,
-    /// Chunks that were told to drop versions: where that is logged, and who is to hear when it is durable.
-    dropping: BTreeMap<ChunkName, (u64, PartitionId, Number)>,
+    /// Chunks that were told to drop versions.
+    dropping: BTreeMap<ChunkName, Dropping>,
+}
+
+/// What a chunk was told to drop.
+#[derive(Debug)]
+struct Dropping {
+    /// Where that is logged.
+    index: u64,
+    /// Who is to hear when it is durable.
+    head: PartitionId,
+    up_to: Number,
+    keep: Vec<Number>,
 }
 
 #[derive(Debug)]
@@ -195,26 +206,28 @@ impl Partition {
             return;
         }
         if here.is_some_and(|here| here.would_collect(up_to, &keep)) {
-            let index = self.append(cx, Entry::Collect { chunk: chunk.clone(), up_to, keep });
-            self.collection.dropping.insert(chunk, (index, head, up_to));
+            let index = self.append(cx, Entry::Collect { chunk: chunk.clone(), up_to, keep: keep.clone() });
+            self.collection.dropping.insert(chunk, Dropping { index, head, up_to, keep });
         } else if !self.collection.dropping.contains_key(&chunk) {
-            cx.to_primary(head, Message::Collected { chunk, up_to });
+            cx.to_primary(head, Message::Collected { chunk, up_to, keep });
         }
     }
 
     pub(super) fn handle_collect_durable(&mut self, cx: &mut Context, chunk: &ChunkName) {
-        let durable = self.durable;
-        let dropped = self.collection.dropping.get(chunk).copied().filter(|(index, ..)| *index <= durable);
-        if let Some((_, head, up_to)) = dropped {
-            self.collection.dropping.remove(chunk);
-            cx.to_primary(head, Message::Collected { chunk: chunk.clone(), up_to });
+        let is_durable = |dropping: &Dropping| dropping.index <= self.durable;
+        if !self.collection.dropping.get(chunk).is_some_and(is_durable) {
+            return;
+        }
+        if let Some(Dropping { head, up_to, keep, .. }) = self.collection.dropping.remove(chunk) {
+            cx.to_primary(head, Message::Collected { chunk: chunk.clone(), up_to, keep });
         }
     }
 
     /// A chunk has dropped what it may.
-    pub fn handle_collected(&mut self, cx: &mut Context, chunk: &ChunkName, up_to: Number) {
+    pub fn handle_collected(&mut self, cx: &mut Context, chunk: &ChunkName, up_to: Number, keep: &[Number]) {
         let Some(round) = &mut self.collection.round else { return };
-        if round.unheard.is_empty() && round.chunks.get(chunk).is_some_and(|(_, asked, _)| *asked == up_to) {
+        let is_asked = |(_, number, kept): &(_, Number, Vec<Number>)| *number == up_to && kept == keep;
+        if round.unheard.is_empty() && round.chunks.get(chunk).is_some_and(is_asked) {
             round.chunks.remove(chunk);
             self.end_round_if_done(cx);
         }

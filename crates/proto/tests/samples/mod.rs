@@ -387,7 +387,7 @@ pub fn messages() -> Vec<Message> {
         Message::Copied { epoch, index: 500, from: 7, node },
         Message::AskPins { epoch, blobs: vec![(blob("one"), number)] },
         Message::Pins { epoch, node, blobs: vec![(blob("one"), number, vec![Number::new(1, 2), number])] },
-        Message::Collected { chunk: chunk("one"), up_to: number },
+        Message::Collected { chunk: chunk("one"), up_to: number, keep: vec![number] },
         Message::Collect { head: partition, chunk: chunk("one"), up_to: number, keep: vec![number] },
         Message::Stat { request: request(), blobs: vec![blob("one"), blob("two")] },
         Message::Subscribe { blob: blob("one"), holder: replica(2), partition, ask: 7 },
