@@ -358,7 +358,7 @@ impl Starting {
                     let report = lost_report(opening.directory.display().to_string(), opening.weight);
                     let alarm = Alarm::new(format!("tyr-shard-{place}"), &reception.events);
                     let lost = Lost { inbox, mailbox, report, reason: error, alarm };
-                    shards.push(thread.begin(Task::Lost(lost)));
+                    shards.push(thread.begin(Task::Lost(Box::new(lost))));
                     continue;
                 }
                 Err(error) => return Err(error),

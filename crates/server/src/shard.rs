@@ -184,7 +184,7 @@ pub(crate) struct Lost {
 /// What a thread does for its shard.
 pub(crate) enum Task {
     Run(Box<Runner>),
-    Lost(Lost),
+    Lost(Box<Lost>),
 }
 
 impl Task {
