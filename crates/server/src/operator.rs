@@ -30,6 +30,8 @@ pub struct Operator {
     /// Why there was no connection last.
     trouble: Arc<Mutex<Option<String>>>,
     last: u64,
+    /// Who is asked: whoever answered last, as long as it does.
+    place: usize,
     patience: Duration,
 }
 
@@ -70,7 +72,7 @@ impl Operator {
             (address.clone(), dialer)
         };
         let dialers = addresses.iter().map(dial).collect();
-        Ok(Operator { dialers, _runtime: runtime, replies, trouble, last: 0, patience })
+        Ok(Operator { dialers, _runtime: runtime, replies, trouble, last: 0, place: 0, patience })
     }
 
     /// Everything that the cluster manager knows.
@@ -111,6 +113,7 @@ impl Operator {
                     response => return Ok(response),
                 }
             }
+            self.place += 1;
             // Who leads may be about to change.
             std::thread::sleep(PAUSE);
         }
@@ -124,7 +127,12 @@ impl Operator {
 
     fn send_to_next(&mut self, request: &Request) {
         self.last += 1;
-        let place = usize::try_from(self.last % self.dialers.len() as u64).expect("below a length");
+        let (count, from) = (self.dialers.len(), self.place);
+        let is_connected = |place: &usize| self.dialers[*place].1.link().silence().is_some();
+        // One to which there is no connection is asked if there is none to anybody.
+        let place = (from..from + count).map(|place| place % count).find(is_connected);
+        let place = place.unwrap_or(from % count);
+        self.place = place;
         if let Some(frame) = Frame::request(MANAGER, self.last, |out| append_to(out, request)) {
             // What is not sent is not answered.
             let _lost = self.dialers[place].1.link().send(frame);
