@@ -51,7 +51,8 @@ enum Socket {
 }
 
 impl Listener {
-    /// Begins to listen, in the runtime that this is called in; its connections run in the [runtimes](Settings::runtimes). A Unix socket at whose path nobody listens any more is replaced.
+    /// Begins to listen, in the runtime that this is called in; its connections run in the [runtimes](Settings::runtimes). A Unix socket at
+    /// whose path nobody listens any more is replaced.
     pub async fn bind(
         address: &Address,
         me: Introduction,

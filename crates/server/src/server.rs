@@ -1,7 +1,8 @@
 //! A server from its start to its end.
 //!
-//! It has a tokio runtime of its own for the cluster manager and gossip, and a [thread](crate::thread) for each shard and for connections. When it is stopped,
-//! it first serves nobody any more, then makes durable what it has taken, and then closes. Dropped, it ends as if it had been killed.
+//! It has a tokio runtime of its own for the cluster manager and gossip, and a [thread](crate::thread) for each shard and for connections.
+//! When it is stopped, it first serves nobody any more, then makes durable what it has taken, and then closes. Dropped, it ends as if it
+//! had been killed.
 
 use std::{collections::BTreeMap, convert::Infallible, io, sync::Arc, thread::JoinHandle, time::Duration};
 
@@ -429,7 +430,8 @@ impl Running {
         // Clients hear that nothing more comes as soon as that is so, and not when the last store is closed.
         let hushed = async {
             let _hushed = timeout(patience, self.hushed.recv()).await;
-            self.listener.close().await;
+            // Connections that run on the thread of a shard that is stuck do not end.
+            let _closed = timeout(patience, self.listener.close()).await;
             drop(stays);
         };
         tokio::join!(joined, hushed).0

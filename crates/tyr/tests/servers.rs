@@ -403,9 +403,12 @@ fn health_is_served_and_metrics_tell_what_was_done() {
     assert_eq!(driver.read(keyspace, "a").unwrap().len(), 4000);
     let committed = "outcome=\"committed\"";
     let leads = |metrics: &str| metric(metrics, "tyr_partitions", &["role=\"primary\""]);
-    // What shards count is shown at once, what each holds as it last reported it.
+    // A shard shows every few milliseconds what it has counted, and now and then what it holds.
     let is_shown = |metrics: &String| {
-        metric(metrics, "tyr_transactions_total", &[committed]) >= 40.0 && leads(metrics) >= 16.0
+        metric(metrics, "tyr_transactions_total", &[committed]) >= 40.0
+            && metric(metrics, "tyr_read_bytes_total", &[]) >= 4000.0
+            && metric(metrics, "tyr_reads_total", &["kind=\"look\""]) >= 1.0
+            && leads(metrics) >= 16.0
     };
     let metrics = std::iter::repeat_with(|| get(http, "/metrics")).find(is_shown).unwrap();
     let metrics = metrics.split_once("\r\n\r\n").unwrap().1;

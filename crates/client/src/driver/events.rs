@@ -217,6 +217,7 @@ mod tests {
         });
         assert_eq!(farther, 100, "names");
     }
+
     #[tokio::test]
     async fn time_that_is_due_passes_though_there_is_always_something_else_to_do() {
         let (mut driver, _) = driver();

@@ -72,6 +72,18 @@ fn finish(cluster: &mut Cluster) {
     }
 }
 
+/// Has everybody do what is due until nothing is. Says how many rounds that took.
+fn settle(cluster: &mut Cluster, upkeep: &mut Upkeep) -> u64 {
+    let mut rounds = 0;
+    while follow(cluster, upkeep, 10 + rounds) > 0 || moving(cluster).count() > 0 {
+        assert!(moving(cluster).count() <= 2, "more copy at once than may");
+        finish(cluster);
+        rounds += 1;
+        assert!(rounds < 100, "it never ends");
+    }
+    rounds
+}
+
 fn holds(cluster: &Cluster, node: u32) -> usize {
     let is_held = |partition: &Partition| {
         partition.configuration.replicas.iter().any(|replica| replica.node == NodeId(node))
@@ -92,13 +104,7 @@ fn a_member_that_joins_gets_its_share_a_few_partitions_at_a_time() {
     let mut upkeep = Upkeep::new(TERMS);
     let mut cluster = cluster(2, &mut upkeep);
     cluster.apply(register(3)).unwrap();
-    let mut rounds = 0;
-    while follow(&mut cluster, &mut upkeep, 10 + rounds) > 0 || moving(&cluster).count() > 0 {
-        assert!(moving(&cluster).count() <= 2, "more copy at once than may");
-        finish(&mut cluster);
-        rounds += 1;
-        assert!(rounds < 100, "it never ends");
-    }
+    let rounds = settle(&mut cluster, &mut upkeep);
     assert!((10..=11).contains(&holds(&cluster, 3)), "a third of 32, not {}", holds(&cluster, 3));
     assert!(rounds >= 5, "it took its time");
 }
@@ -173,13 +179,7 @@ fn what_a_shard_of_a_node_has_lost_is_rebuilt_by_others_at_once_a_few_partitions
     let of_shard = |id: &crate::PartitionId| id.index.is_multiple_of(2);
     let replica = Replica { node: NodeId(2), incarnation: Incarnation(1) };
     cluster.apply(Command::Lose { replica, shard: 0, shards: 2 }).unwrap();
-    let mut rounds = 0;
-    while follow(&mut cluster, &mut upkeep, 10 + rounds) > 0 || moving(&cluster).count() > 0 {
-        assert!(moving(&cluster).count() <= 2, "more copy at once than may");
-        finish(&mut cluster);
-        rounds += 1;
-        assert!(rounds < 100, "it never ends");
-    }
+    let rounds = settle(&mut cluster, &mut upkeep);
     assert!(rounds >= 2, "it took its time");
     for (id, partition) in cluster.partitions() {
         let held = &partition.configuration.replicas;
