@@ -26,7 +26,10 @@ pub struct Peer {
     is_counted: bool,
     /// Its log equals the primary's and is durable up to here; not known before it has been reconciled.
     stored: Option<u64>,
+    /// When something that it has not acknowledged was sent for the first time, or again,
     sent_at: Time,
+    /// and how often again since it acknowledged something.
+    resent: u32,
     progress_at: Time,
     /// What is being copied to it.
     copy: Option<Sending>,
@@ -45,6 +48,17 @@ impl Peer {
         self.stored.unwrap_or(0)
     }
 
+    /// It has acknowledged more: what is under way needs not be sent again for a while.
+    fn progressed(&mut self, now: Time) {
+        (self.progress_at, self.sent_at, self.resent) = (now, now, 0);
+    }
+
+    /// Whether what it has not acknowledged may be lost. The longer it is silent the more seldom that is assumed: entries may just as well wait
+    /// for its disk, and carry payload.
+    fn is_late(&self, now: Time) -> bool {
+        now.since(self.sent_at) >= RESEND_ENTRIES_AFTER << self.resent.min(RESEND_DOUBLINGS_MAX)
+    }
+
     /// Whether everything that is acknowledged is durable there, too.
     pub fn is_complete(&self) -> bool {
         self.is_counted && self.stored.is_some()
@@ -58,6 +72,10 @@ pub type Early = BTreeMap<u64, Vec<(Epoch, Arc<Entry>)>>;
 const BATCH_MAX: u64 = 64;
 /// As many messages that came too early are kept.
 const EARLY_MAX: usize = 64;
+/// Entries are sent again when nothing of them was acknowledged for this many microseconds, each time after twice as long,
+const RESEND_ENTRIES_AFTER: u64 = 2 * RESEND_AFTER;
+/// up to so many doublings.
+const RESEND_DOUBLINGS_MAX: u32 = 3;
 /// A replica whose log makes no progress for this many microseconds is reported to the cluster manager.
 const SLOW_AFTER: u64 = 1_000_000;
 /// As many entries stay in memory for replicas that were away.
@@ -126,6 +144,7 @@ impl Partition {
                 is_counted: !is_learner,
                 stored: None,
                 sent_at: cx.now,
+                resent: 0,
                 progress_at: cx.now,
                 copy: None,
                 is_short: false,
@@ -175,6 +194,9 @@ impl Partition {
         let index = self.store(cx, epoch, entry.clone());
         let Role::Primary { peers, .. } = &mut self.role else { return index };
         for peer in peers.values_mut().filter(|peer| peer.stored.is_some()) {
+            if peer.stored == Some(index - 1) {
+                peer.sent_at = cx.now;
+            }
             let entries = Vec::from([(epoch, entry.clone())]);
             let message = Message::Append { epoch, previous: index - 1, entries, durable: self.durable };
             cx.push(Effect::ToNode(peer.replica.node, self.id, message));
@@ -229,7 +251,7 @@ impl Partition {
         peer.is_short = is_short;
         if peer.stored.is_some_and(|stored| index > stored) {
             peer.stored = Some(index);
-            peer.progress_at = cx.now;
+            peer.progressed(cx.now);
             self.advance(cx);
         }
     }
@@ -340,7 +362,7 @@ impl Partition {
         }
         if peer.stored.is_none_or(|stored| stored < index) {
             peer.stored = Some(index);
-            peer.progress_at = cx.now;
+            peer.progressed(cx.now);
             peer.copy = None;
         }
         self.send_entries(cx, node);
@@ -493,7 +515,7 @@ impl Partition {
         let late = |peer: &Peer| cx.now.since(peer.sent_at) >= RESEND_AFTER;
         let behind: Vec<NodeId> = peers
             .iter()
-            .filter(|(_, peer)| peer.stored.is_some_and(|stored| stored < last) && late(peer))
+            .filter(|(_, peer)| peer.stored.is_some_and(|stored| stored < last) && peer.is_late(cx.now))
             .map(|(node, _)| *node)
             .collect();
         let unmatched = peers.values().any(|peer| peer.stored.is_none() && late(peer));
@@ -514,6 +536,11 @@ impl Partition {
             }
         }
         for node in behind {
+            if let Role::Primary { peers, .. } = &mut self.role
+                && let Some(peer) = peers.get_mut(&node)
+            {
+                peer.resent += 1;
+            }
             self.send_entries(cx, node);
         }
         if unmatched {
