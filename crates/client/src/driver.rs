@@ -40,15 +40,16 @@ use tokio::{
 };
 use tyr_net::{Address, Settings, Tls};
 use tyr_proto::{
-    BlobName, Client, NodeId, RingVersion, Run, SessionId, Time, Transaction,
+    BlobName, Client, NodeId, RingVersion, Run, SPOT_MIN, SessionId, Time, Transaction,
     cluster::Zone,
     message::{HeadStat, RequestId},
 };
+use tyr_types::Error;
 
 use crate::words;
 use applies::{Applies, Apply};
 use asked::Asked;
-use call::{Call, Handle, Reply};
+use call::{Call, Got, Handle, Newest, Reply};
 use catalog::Catalog;
 use events::Owner;
 use files::Files;
@@ -83,6 +84,8 @@ pub struct Driver {
     applies: Applies,
     names: BTreeMap<RequestId, Asked<(Vec<BlobName>, bool)>>,
     heads: BTreeMap<RequestId, Asked<Vec<Option<HeadStat>>>>,
+    newest: BTreeMap<RequestId, Asked<Option<Newest>>>,
+    gets: BTreeMap<RequestId, Asked<Option<Got>>>,
     snapshots: Snapshots,
     runs: BTreeMap<Handle, Running>,
     /// For whom blobs are looked at and read.
@@ -167,6 +170,8 @@ impl Driver {
             applies: Applies::default(),
             names: BTreeMap::new(),
             heads: BTreeMap::new(),
+            newest: BTreeMap::new(),
+            gets: BTreeMap::new(),
             snapshots: Snapshots::default(),
             runs: BTreeMap::new(),
             owners: BTreeMap::new(),
@@ -229,6 +234,8 @@ impl Driver {
         // Whatever only reads is of no use any more.
         self.names.clear();
         self.heads.clear();
+        self.newest.clear();
+        self.gets.clear();
         self.applies.turn_away();
         self.snapshots.close(&mut self.client);
         for mut running in std::mem::take(&mut self.runs).into_values() {
@@ -334,6 +341,18 @@ impl Driver {
                     Some(request) => drop(self.heads.insert(request, Asked { until, reply })),
                     None => drop(reply.send(Ok(Vec::new()))),
                 }
+            }
+            Call::ReadNewest { blob, range, until, reply } => {
+                let turn = self.turn();
+                match self.client.read_newest(now, &blob, range, turn) {
+                    Some(request) => drop(self.newest.insert(request, Asked { until, reply })),
+                    None => drop(reply.send(Ok(None))),
+                }
+            }
+            Call::Get { blob, until, reply } => {
+                let turn = self.turn();
+                let request = self.client.get(now, blob, GET_SIZE_MAX, turn);
+                self.gets.insert(request, Asked { until, reply });
             }
             Call::Freeze { of, keyspaces, until, reply } => {
                 self.begin_freeze(of, keyspaces, Asked { until, reply });
@@ -449,14 +468,10 @@ impl Driver {
         self.seats.retain(|_, seat| !seat.is_over());
         self.applies.give_up(at, troubles);
         self.manager.give_up(at, troubles);
-        for (request, names) in self.names.extract_if(.., |_, names| names.is_over(at)) {
-            self.client.forget(request);
-            names.answer(Err(late()));
-        }
-        for (request, heads) in self.heads.extract_if(.., |_, heads| heads.is_over(at)) {
-            self.client.forget(request);
-            heads.answer(Err(late()));
-        }
+        give_up_late(&mut self.names, &mut self.client, at, late);
+        give_up_late(&mut self.heads, &mut self.client, at, late);
+        give_up_late(&mut self.newest, &mut self.client, at, late);
+        give_up_late(&mut self.gets, &mut self.client, at, late);
         self.snapshots.give_up(&mut self.client, at, late);
         for running in self.runs.values_mut() {
             if let Some((_, asked)) = running.begins.take_if(|(_, asked)| asked.is_late(at)) {
@@ -490,5 +505,20 @@ impl Driver {
     }
 }
 
+/// Answers those of these requests that have waited too long.
+fn give_up_late<T>(
+    requests: &mut BTreeMap<RequestId, Asked<T>>,
+    client: &mut Client,
+    at: Instant,
+    late: impl Fn() -> Error,
+) {
+    for (request, asked) in requests.extract_if(.., |_, asked| asked.is_over(at)) {
+        client.forget(request);
+        asked.answer(Err(late()));
+    }
+}
+
+/// A blob of at most so many bytes is got at once: more may be read from files of nodes on this host.
+const GET_SIZE_MAX: u64 = SPOT_MIN as u64;
 /// As much is taken from the channels before what it came to is sent.
 const BATCH: usize = 64;

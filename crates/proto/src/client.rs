@@ -24,7 +24,7 @@ use crate::{
     BlobName, ChunkName, Configuration, HeadPlan, Keyspaces, Limits, NodeId, Operation, OperationResult,
     Outcome, PartitionId, Plan, RingVersion, Seen, SessionId, Time, TransactionId,
     canary::{Canary, planted},
-    message::{Answer, Envelope, HeadStat, Looked, Message, RequestId},
+    message::{Answer, Envelope, HeadStat, Looked, Message, READ_SIZE_MAX, RequestId},
 };
 
 pub use freezing::FrozenBlob;
@@ -134,6 +134,8 @@ pub enum Event {
     Forgotten(TransactionId),
     /// A look was answered; what was seen stays readable at the number until it is let go.
     Looked(RequestId, Number, Option<Looked>),
+    /// A get was answered: the number, the blob if it exists, and its bytes unless these are too many.
+    Got(RequestId, Number, Option<Looked>, Option<Vec<u8>>),
     /// What is frozen: every blob with its number, if it exists also what it is. It stays readable until it is let go.
     Frozen(RequestId, Vec<FrozenBlob>),
     /// A read was answered: the version's number, the bytes, and whether all of them were written.
@@ -376,6 +378,14 @@ impl Client {
         self.request(now, partition, turn, |request| Message::Look { request, blob })
     }
 
+    /// Asks what a blob is, and for all its bytes if these are at most so many, up to [`READ_SIZE_MAX`], and in its first chunk. Nothing stays
+    /// readable for it.
+    pub fn get(&mut self, now: Time, blob: BlobName, size_max: u64, turn: usize) -> RequestId {
+        let partition = self.partition_of(&blob, 0);
+        let size_max = size_max.min(READ_SIZE_MAX);
+        self.request(now, partition, turn, |request| Message::Get { request, blob, size_max })
+    }
+
     /// Asks what blobs are, [`STAT_BLOBS_MAX`](crate::message::STAT_BLOBS_MAX) at the most, each at some moment from now on. The first is
     /// told for certain, the others if the node that answers knows.
     pub fn stat(&mut self, now: Time, blobs: Vec<BlobName>, turn: usize) -> Option<RequestId> {
@@ -394,6 +404,21 @@ impl Client {
     ) -> RequestId {
         let partition = self.partition_of(&chunk.blob, chunk.index);
         self.request(now, partition, turn, |request| Message::Read { request, chunk, range, at })
+    }
+
+    /// Reads the newest bytes of a blob that lie in one chunk; `None` if they do not, or are too many for one answer.
+    pub fn read_newest(
+        &mut self,
+        now: Time,
+        blob: &BlobName,
+        range: Range<u64>,
+        turn: usize,
+    ) -> Option<RequestId> {
+        let size = range.end.checked_sub(range.start).filter(|size| (1..=READ_SIZE_MAX).contains(size))?;
+        let pieces = self.keyspace(blob).pieces(range.start, size);
+        let [piece] = &pieces[..] else { return None };
+        let chunk = ChunkName { blob: blob.clone(), index: piece.chunk };
+        Some(self.read(now, chunk, piece.within.clone(), None, turn))
     }
 
     /// Lists the names of one partition that come after one.
@@ -526,6 +551,9 @@ impl Client {
             }
             Answer::Frozen { request, point, partition, blobs } => {
                 self.handle_frozen(now, from, request, point, (partition, blobs));
+            }
+            Answer::Got { request, number, blob, bytes } => {
+                self.answer(request, Event::Got(request, number, blob, bytes));
             }
             // What is there is read by the surroundings, which then answer with the bytes.
             Answer::Located { .. } => {}

@@ -70,6 +70,16 @@ pub enum Message {
         /// The blob.
         blob: BlobName,
     },
+    /// To any complete replica of a head: what is the blob now, and, if these are no more than so many bytes and all in the first chunk, what
+    /// does it hold? Nothing stays readable for it afterwards.
+    Get {
+        /// The request.
+        request: RequestId,
+        /// The blob.
+        blob: BlobName,
+        /// The most bytes that are answered.
+        size_max: u64,
+    },
     /// To any complete replica of the first blob's head: what is it now? And what are the others, if the replica's shard happens to know?
     Stat {
         /// The request.
@@ -460,6 +470,17 @@ pub enum Answer {
         number: Number,
         /// The blob, if it exists.
         blob: Option<Looked>,
+    },
+    /// What a blob is, and all of its bytes unless it has more than were asked for.
+    Got {
+        /// The request.
+        request: RequestId,
+        /// The number that was read.
+        number: Number,
+        /// The blob, if it exists.
+        blob: Option<Looked>,
+        /// Its bytes.
+        bytes: Option<Vec<u8>>,
     },
     /// What blobs are; `None` for one that the replica does not know. Each is as it was at some moment after the request.
     Stats {

@@ -358,6 +358,7 @@ impl Router {
         let Some(partition) = self.partitions.get(&id) else { return false };
         match message {
             Message::Look { .. }
+            | Message::Get { .. }
             | Message::Stat { .. }
             | Message::Read { .. }
             | Message::Locate { .. }
@@ -378,6 +379,7 @@ fn deliver(partition: &mut Partition, cx: &mut Context, message: Message) {
         Message::Stage(stage) => partition.handle_stage(cx, stage),
         Message::KeepStages { id } => partition.handle_keep_stages(cx, id),
         Message::Look { request, blob } => partition.handle_look(cx, request, blob),
+        Message::Get { request, blob, size_max } => partition.handle_get(cx, request, blob, size_max),
         Message::Stat { request, blobs } => partition.handle_stat(cx, request, blobs),
         Message::Pin { request, keep } => partition.handle_pin(cx, request, keep),
         Message::Freeze { freeze, stands } => partition.handle_freeze(cx, freeze, stands),
@@ -462,6 +464,7 @@ impl Message {
             Message::Answered { session, .. } => Some(*session),
             Message::Freeze { freeze, .. } => Some(freeze.request.session),
             Message::Look { request, .. }
+            | Message::Get { request, .. }
             | Message::Stat { request, .. }
             | Message::Pin { request, .. }
             | Message::Read { request, .. }

@@ -128,6 +128,7 @@ impl Worker {
                 self.transactions.entry(plan.id).or_insert(now);
             }
             Message::Look { request, .. }
+            | Message::Get { request, .. }
             | Message::Stat { request, .. }
             | Message::Read { request, .. }
             | Message::Locate { request, .. }
@@ -157,6 +158,10 @@ impl Worker {
             Answer::Bytes { request, bytes, .. } => {
                 self.work.read_bytes += bytes.len() as u64;
                 self.read(now, *request, 1);
+            }
+            Answer::Got { request, bytes, .. } => {
+                self.work.read_bytes += bytes.as_ref().map_or(0, |bytes| bytes.len() as u64);
+                self.read(now, *request, 0);
             }
             Answer::Stats { request, .. } => self.read(now, *request, 0),
             Answer::Names { request, .. } => self.read(now, *request, 2),
@@ -246,6 +251,7 @@ fn subject(message: &Message) -> (&'static str, Option<String>) {
         Message::Stage(stage) => ("stage", transaction(&stage.id)),
         Message::KeepStages { id } => ("keep-stages", transaction(id)),
         Message::Look { request: id, .. } => ("look", request(id)),
+        Message::Get { request: id, .. } => ("get", request(id)),
         Message::Stat { request: id, .. } => ("stat", request(id)),
         Message::Pin { request: id, .. } => ("pin", request(id)),
         Message::Read { request: id, .. } => ("read", request(id)),

@@ -1,13 +1,18 @@
 //! Operations on the blobs of a cluster's keyspace outside transactions: each is a transaction of one, or a read at one number.
 
-use std::{collections::BTreeMap, ops::RangeBounds, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    ops::{Range, RangeBounds},
+    sync::Arc,
+    time::Duration,
+};
 
 use tyr_embed::{Blob, ErrorKind, KeyspaceSettings, Operand, Result, Stat};
 use tyr_proto::{
     BlobName, Operation, ResultValue,
-    message::{HeadStat, STAT_BLOBS_MAX},
+    message::{HeadStat, Looked, STAT_BLOBS_MAX},
 };
-use tyr_types::{Attributes, Error, Key, KeyspaceId, KeyspaceName, Transform, range_end};
+use tyr_types::{Attributes, Error, Key, KeyspaceId, KeyspaceName, Number, Transform, range_end};
 
 use super::{
     Core,
@@ -16,7 +21,7 @@ use super::{
     transaction::{Open, PAYLOAD_MAX, appends, fits, passing, puts, set_attribute, writes},
 };
 use crate::{
-    driver::call::{Call, Ended, Found},
+    driver::call::{Call, Ended, Found, Got, Newest},
     words,
 };
 
@@ -132,6 +137,11 @@ impl Keyspace {
     pub async fn read(&self, key: &[u8], range: impl RangeBounds<u64>) -> Result<Vec<u8>> {
         let (blob, span) = (self.required(key)?, Span::new(range)?);
         let read = self.again(async || {
+            if span.is_short()
+                && let Some((_, bytes)) = self.read_newest(&blob, span.start..span.end()).await?
+            {
+                return Ok(Some(bytes));
+            }
             let open = Open::new(self.core.clone());
             if span.is_short() {
                 return read_blocks(span.start..span.end(), span.end(), |range| open.read(&blob, range))
@@ -145,10 +155,36 @@ impl Keyspace {
     /// See [`crate::Keyspace::get`].
     pub async fn get(&self, key: &[u8]) -> Result<Blob> {
         let blob = self.required(key)?;
-        let read =
-            self.again(async || self.whole(&Open::new(self.core.clone()), &blob, Span::ALL).await).await?;
-        let (found, bytes) = read.ok_or_else(|| self.missing(&blob.key))?;
+        let read = self.again(async || match self.got(&blob).await? {
+            None => Ok(None),
+            Some((found, Some(bytes))) => Ok(Some((found, bytes))),
+            Some((found, None)) => match self.newest_of(&blob, &found.looked).await? {
+                Some(bytes) => Ok(Some((found, bytes))),
+                None => self.whole(&Open::new(self.core.clone()), &blob, Span::ALL).await,
+            },
+        });
+        let (found, bytes) = read.await?.ok_or_else(|| self.missing(&blob.key))?;
         Ok(Blob { stat: stat_of(&found)?, bytes })
+    }
+
+    /// The bytes of a span, from any node that has them all; `None` if a head has to be asked. What one chunk holds needs no transaction:
+    /// whoever answers waits for what was being written to it.
+    async fn read_newest(&self, blob: &BlobName, range: Range<u64>) -> Result<Option<Newest>> {
+        let (blob, until) = (blob.clone(), self.core.until());
+        self.core.ask(|reply| Call::ReadNewest { blob, range, until, reply }).await
+    }
+
+    /// The bytes of a blob that has one chunk, if these are still what the head has seen.
+    async fn newest_of(&self, blob: &BlobName, looked: &Looked) -> Result<Option<Vec<u8>>> {
+        let newest = self.read_newest(blob, 0..looked.size).await?;
+        let is_seen = |version: &Number| looked.written.values().eq([version]);
+        Ok(newest.filter(|(version, _)| is_seen(version)).map(|(_, bytes)| bytes))
+    }
+
+    /// What a blob is, if it exists, with its bytes if these are few.
+    async fn got(&self, blob: &BlobName) -> Result<Option<Got>> {
+        let (blob, until) = (blob.clone(), self.core.until());
+        self.core.ask(|reply| Call::Get { blob, until, reply }).await
     }
 
     /// A blob with its bytes in a span, of one version.

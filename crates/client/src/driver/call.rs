@@ -37,6 +37,12 @@ pub struct Found {
     pub looked: Looked,
 }
 
+/// Bytes of a chunk, and the number of their version.
+pub type Newest = (Number, Vec<u8>);
+
+/// A blob as a get finds it, and its bytes unless they are too many or lie in several chunks.
+pub type Got = (Found, Option<Vec<u8>>);
+
 /// How a transaction ended.
 #[derive(Clone, Debug)]
 pub enum Ended {
@@ -76,6 +82,11 @@ pub enum Call {
         until: Instant,
         reply: Reply<BTreeMap<u16, ResultValue>>,
     },
+    /// The newest bytes of a blob outside of any transaction. `None` if only its head knows what they are: they do not all lie in one chunk, or
+    /// not all were written.
+    ReadNewest { blob: BlobName, range: Range<u64>, until: Instant, reply: Reply<Option<Newest>> },
+    /// What a blob is outside of any transaction, if it exists, with its bytes if these are few.
+    Get { blob: BlobName, until: Instant, reply: Reply<Option<Got>> },
     /// Names of a partition from one on, and whether there may be more.
     Names {
         partition: PartitionId,

@@ -5,7 +5,11 @@ use tyr_proto::{
     message::{Envelope, Message, RequestId},
 };
 
-use super::{Driver, call::Handle, nearness};
+use super::{
+    Driver,
+    call::{Found, Handle},
+    nearness,
+};
 use crate::words;
 
 /// For whom something is looked at or read.
@@ -42,6 +46,23 @@ impl Driver {
             Event::Forgotten(id)
                 if self.applies.lose(&mut self.client, now, *id, words::forgotten(), true) =>
             {
+                return;
+            }
+            Event::Bytes(request, ..) | Event::Expired(request) if self.newest.contains_key(request) => {
+                if let Some(asked) = self.newest.remove(request) {
+                    asked.answer(Ok(match event {
+                        Event::Bytes(_, version, bytes, true) => Some((version, bytes)),
+                        _ => None,
+                    }));
+                }
+                return;
+            }
+            Event::Got(request, ..) => {
+                if let Some(asked) = self.gets.remove(request)
+                    && let Event::Got(_, number, looked, bytes) = event
+                {
+                    asked.answer(Ok(looked.map(|looked| (Found { number, looked }, bytes))));
+                }
                 return;
             }
             Event::Looked(request, ..) | Event::Bytes(request, ..) | Event::Expired(request) => {

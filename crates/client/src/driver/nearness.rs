@@ -177,6 +177,7 @@ impl Node {
 pub fn asked_by(message: &Message) -> Option<RequestId> {
     match message {
         Message::Look { request, .. }
+        | Message::Get { request, .. }
         | Message::Read { request, .. }
         | Message::Locate { request, .. }
         | Message::Stat { request, .. }
@@ -189,6 +190,7 @@ pub fn asked_by(message: &Message) -> Option<RequestId> {
 pub fn answered_by(answer: &Answer) -> Option<RequestId> {
     match answer {
         Answer::Looked { request, .. }
+        | Answer::Got { request, .. }
         | Answer::Bytes { request, .. }
         | Answer::Located { request, .. }
         | Answer::Stats { request, .. }

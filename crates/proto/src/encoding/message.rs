@@ -30,6 +30,7 @@ layout!(enum Message {
     8 => Frozen { request, stand, point },
     9 => Stat { request, blobs },
     10 => Locate { request, chunk, range, at },
+    11 => Get { request, blob, size_max },
     16 => Stage(stage),
     17 => KeepStages { id },
 
@@ -81,6 +82,7 @@ layout!(enum Answer {
     7 => Frozen { request, point, partition, blobs },
     8 => Stats { request, stats },
     9 => Located { request, version, stretches, whole },
+    10 => Got { request, number, blob, bytes },
     16 => Staged { id, payload, from },
     17 => Unstaged { id, refusal },
 });
@@ -102,6 +104,7 @@ fn is_sound(message: &Message) -> Result<(), Malformed> {
             ensure(range.end <= CHUNK_SIZE_MAX, "a chunk is read past its end")?;
             ensure(range.end - range.start <= READ_SIZE_MAX, "too much is read at once")
         }
+        Message::Get { size_max, .. } => ensure(*size_max <= READ_SIZE_MAX, "too much is read at once"),
         Message::Stat { blobs, .. } => {
             ensure((1..=STAT_BLOBS_MAX).contains(&blobs.len()), "no heads are asked for, or too many")
         }

@@ -18,7 +18,7 @@ use crate::{
     chunk::{Chunk, ChunkBytes},
     effects::Context,
     head::Head,
-    message::{Answer, Message, RequestId},
+    message::{Answer, Looked, Message, RequestId},
 };
 
 /// Readers that wait, and numbers that readers hold.
@@ -40,6 +40,8 @@ struct Reader {
 enum Wants {
     /// The blob, when everything up to a number is decided.
     Look(BlobName, Number),
+    /// The same with at most so many bytes.
+    Get(BlobName, Number, u64),
     /// The first blob then, and the others if they are known.
     Stat(Vec<BlobName>, Number),
     /// Bytes of a chunk at a number or the newest, when everything up to another number is applied.
@@ -120,6 +122,12 @@ impl Partition {
         self.admit(cx, request, Wants::Look(blob, number));
     }
 
+    /// A client asks what a blob is and holds.
+    pub fn handle_get(&mut self, cx: &mut Context, request: RequestId, blob: BlobName, size_max: u64) {
+        let number = self.state.head(&blob).map_or(Number::ZERO, |head| head.last_number());
+        self.admit(cx, request, Wants::Get(blob, number, size_max));
+    }
+
     /// A client asks what blobs are, the first of which is here. There is one at least.
     pub fn handle_stat(&mut self, cx: &mut Context, request: RequestId, blobs: Vec<BlobName>) {
         let Some(head) = blobs.first().map(|first| self.state.head(first)) else { return };
@@ -182,7 +190,7 @@ impl Partition {
             self.state.head(blob).is_none_or(|head| head.is_decided_up_to(number))
         };
         match wants {
-            Wants::Look(blob, number) => decided(blob, *number),
+            Wants::Look(blob, number) | Wants::Get(blob, number, _) => decided(blob, *number),
             Wants::Stat(blobs, number) => decided(&blobs[0], *number),
             Wants::Read(name, _, _, until, _) => {
                 self.state.chunk(name).is_none_or(|chunk| chunk.pending_up_to(*until).next().is_none())
@@ -195,6 +203,7 @@ impl Partition {
         let Reader { request, wants, .. } = reader;
         let answer = match wants {
             Wants::Look(blob, _) => self.looked(cx, request, blob),
+            Wants::Get(blob, _, size_max) => self.got(request, blob, size_max),
             Wants::Stat(blobs, _) => self.stats(cx, request, &blobs),
             Wants::Read(name, range, at, _, form) => self.bytes(request, &name, &range, at, form),
             Wants::Scan(after, inclusive, limit, _) => self.names(request, &after, inclusive, limit),
@@ -211,6 +220,31 @@ impl Partition {
             self.readers.pin(request, blob, number, cx.now, cx.now.after(PIN_TIMEOUT));
         }
         Answer::Looked { request, partition: self.id, number, blob: looked }
+    }
+
+    /// What a blob is and holds. Its first chunk lies where its head does; at the number that the head has read it is decided, too, unless its
+    /// writes wait for something: then its bytes are not told.
+    fn got(&self, request: RequestId, blob: BlobName, size_max: u64) -> Answer {
+        let head = self.state.head(&blob);
+        let number = head.map_or(self.state.heads_after(), |head| head.read_number());
+        let looked = head.and_then(Head::looked);
+        let fits =
+            |looked: &Looked| looked.size <= size_max && looked.written.keys().all(|chunk| *chunk == 0);
+        let bytes = looked.as_ref().filter(|looked| fits(looked)).and_then(|looked| {
+            let name = ChunkName { blob, index: 0 };
+            let size = usize::try_from(looked.size).ok()?;
+            let Some(chunk) = self.state.chunk(&name).filter(|_| !looked.written.is_empty()) else {
+                return Some(alloc::vec![0; size]);
+            };
+            let is_decided = chunk.pending_up_to(number).next().is_none();
+            match chunk.read_at(number, &(0..looked.size)) {
+                ChunkBytes::Found(version, bytes, _) if looked.written.get(&0) == Some(&version) => {
+                    Some(bytes).filter(|_| is_decided)
+                }
+                _ => None,
+            }
+        });
+        Answer::Got { request, number, blob: looked, bytes }
     }
 
     /// What the first blob is, and what others are that lie here, too, or of which the shard has copies.
@@ -324,7 +358,7 @@ impl Partition {
             }
         };
         match wants {
-            Wants::Look(blob, number) => heads(blob, *number),
+            Wants::Look(blob, number) | Wants::Get(blob, number, _) => heads(blob, *number),
             Wants::Stat(blobs, number) => heads(&blobs[0], *number),
             Wants::Scan(_, _, _, open) => open.iter().for_each(|(blob, number)| heads(blob, *number)),
             Wants::Read(name, _, _, until, _) => {

@@ -199,6 +199,7 @@ impl Caller {
         match way {
             Way::Once | Way::Run => self.begin_try(now),
             Way::Direct => self.read_directly(now),
+            Way::Get => self.get(now),
             Way::Snapshot | Way::SnapshotPrefix => self.freeze(now),
             Way::Heads => self.ask_heads(now),
             Way::Scan => self.scan(now),
@@ -279,6 +280,9 @@ impl Caller {
             }
             (_, Stage::Direct(expected), Event::Bytes(request, _, bytes, whole)) if *expected == request => {
                 self.read_newest(now, history, &bytes, whole);
+            }
+            (_, Stage::Getting(expected), Event::Got(request, _, blob, bytes)) if *expected == request => {
+                self.got(now, history, blob.is_some(), bytes.as_deref());
             }
             (_, Stage::Asking(expected, _), Event::Stats(request, stats)) if *expected == request => {
                 self.told_heads(now, history, &stats);

@@ -82,7 +82,13 @@ pub fn range_of(register: Register) -> Range<u64> {
     offset_of(register)..offset_of(register) + 8
 }
 
-/// All registers of a blob.
+/// All registers of a blob: of every other one those in its first chunk only.
 pub fn all_parts(blob: Blob) -> Vec<Register> {
-    (0..PARTS).map(|part| blob.register(part)).collect()
+    let parts = if is_small(blob) { 1 } else { PARTS };
+    (0..parts).map(|part| blob.register(part)).collect()
+}
+
+/// Whether a blob of registers has a single chunk.
+pub fn is_small(blob: Blob) -> bool {
+    blob.0 % 2 == 1
 }

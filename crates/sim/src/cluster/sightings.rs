@@ -7,7 +7,7 @@ use tyr_proto::{
 };
 
 /// Everything that has a name here.
-pub const ALL: [&str; 51] = [
+pub const ALL: [&str; 52] = [
     "a disk failed",
     "another voter led",
     "answered elsewhere",
@@ -24,6 +24,7 @@ pub const ALL: [&str; 51] = [
     "expired a read",
     "fetched a number's bytes",
     "froze blobs",
+    "got a blob",
     "forgot a session",
     "forgot an outcome",
     "found a disk full",
@@ -112,6 +113,7 @@ fn of_answer(answer: &Answer) -> Option<&'static str> {
         },
         Answer::Expired { .. } => "expired a read",
         Answer::Stats { stats, .. } if stats.iter().skip(1).any(Option::is_some) => "told further heads",
+        Answer::Got { bytes: Some(bytes), .. } if !bytes.is_empty() => "got a blob",
         Answer::Frozen { .. } => "froze blobs",
         Answer::Elsewhere { .. } => "answered elsewhere",
         _ => return None,

@@ -1,7 +1,7 @@
 //! What a simulated client does next: drawn from its profile's kinds of operations.
 
 use super::{
-    layout::{ATTRIBUTE, Layout, PARTS, Sort, all_parts},
+    layout::{ATTRIBUTE, Layout, PARTS, Sort, all_parts, is_small},
     profile::Kind,
 };
 use crate::{Blob, Register, random::Random};
@@ -39,6 +39,8 @@ pub enum Way {
     Run,
     /// One register from any replica, outside a transaction.
     Direct,
+    /// All of one blob from any replica, outside a transaction.
+    Get,
     /// Reads of a snapshot of the blobs.
     Snapshot,
     /// Reads of a snapshot of all blobs.
@@ -121,9 +123,15 @@ impl Chooser<'_> {
         u32::try_from(self.random.below(u64::from(PARTS))).expect("small")
     }
 
+    /// A register of a blob: of this part, if it has it.
+    fn register(&self, blob: Blob, part: u32) -> Register {
+        blob.register(if is_small(blob) { 0 } else { part })
+    }
+
     fn registers(&mut self, most: u64) -> Vec<Register> {
         let blobs = self.some(Sort::Registers, most);
-        blobs.into_iter().map(|blob| blob.register(self.part())).collect()
+        let parts: Vec<u32> = blobs.iter().map(|_| self.part()).collect();
+        blobs.into_iter().zip(parts).map(|(blob, part)| self.register(blob, part)).collect()
     }
 
     fn whole(&mut self, sort: Sort, most: u64) -> Vec<Register> {
@@ -157,7 +165,7 @@ impl Chooser<'_> {
             Kind::RingWrites => {
                 let part = self.part();
                 let pair = self.neighbours(Sort::Registers);
-                ("ring writes", pair.into_iter().map(|blob| blob.register(part)).collect())
+                ("ring writes", pair.into_iter().map(|blob| self.register(blob, part)).collect())
             }
             Kind::StarWrites => {
                 ("star writes", self.star(Sort::Registers).into_iter().flat_map(all_parts).collect())
@@ -193,8 +201,9 @@ impl Chooser<'_> {
         let mut wants = Wants::default();
         (wants.label, wants.registers) = match kind {
             Kind::DirectRead => {
-                wants.way = Way::Direct;
                 let register = self.registers(1)[0];
+                let gets = is_small(register.blob) && self.random.below(2) == 0;
+                wants.way = if gets { Way::Get } else { Way::Direct };
                 ("direct read", vec![register.blob.register(register.part & !1)])
             }
             Kind::BlobRead => ("blob read", self.whole(Sort::Registers, 1)),
@@ -257,6 +266,7 @@ impl Chooser<'_> {
             Kind::Create | Kind::CreateWithHoles => {
                 let blob = self.some(Sort::Passing, 1)[0];
                 let (label, parts): (_, &'static [u32]) = match kind {
+                    _ if is_small(blob) => ("create", &[0]),
                     Kind::Create => ("create", &[0, 1, 2, 3]),
                     _ => ("create with holes", &[0, 3]),
                 };
@@ -270,6 +280,7 @@ impl Chooser<'_> {
             _ => {
                 wants.exists = self.some(Sort::Passing, 1);
                 wants.registers = wants.exists.iter().flat_map(|blob| all_parts(*blob)).collect();
+                wants.way = if self.random.below(2) == 0 { Way::Get } else { Way::Once };
                 wants.label = "exists";
             }
         }

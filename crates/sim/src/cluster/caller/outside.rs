@@ -1,8 +1,8 @@
-//! Reads of a simulated client outside of a transaction: of a chunk, of heads, and of names.
+//! Reads of a simulated client outside of a transaction: of a chunk, of a blob, of heads, and of names.
 
 use tyr_proto::{
     BlobName, ChunkName, PartitionId, Time,
-    message::{HeadStat, RequestId},
+    message::{HeadStat, READ_SIZE_MAX, RequestId},
 };
 
 use super::{
@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     Action, Blob, History, Outcome,
-    cluster::layout::{KEYSPACE, Sort, blob_of, name, offset_of},
+    cluster::layout::{KEYSPACE, Sort, blob_of, name, offset_of, range_of},
 };
 
 impl Caller {
@@ -38,6 +38,34 @@ impl Caller {
         } else {
             self.begin_try(now);
         }
+    }
+
+    /// Gets all of the one blob that is wanted.
+    pub(super) fn get(&mut self, now: u64) {
+        let turn = self.turn();
+        let Some(task) = &mut self.task else { return };
+        let registers = task.wants.registers.iter().map(|register| register.blob);
+        let Some(blob) = task.wants.exists.iter().copied().chain(registers).next() else { return };
+        task.stage = Stage::Getting(self.client.get(Time(now), name(blob), READ_SIZE_MAX, turn));
+    }
+
+    /// A head has answered, with all that its blob holds unless that is more than a chunk.
+    pub(super) fn got(&mut self, now: u64, history: &mut History, exists: bool, bytes: Option<&[u8]>) {
+        let Some(task) = &mut self.task else { return };
+        if exists && bytes.is_none() {
+            return self.begin_try(now);
+        }
+        let existence = task.wants.exists.iter().map(|blob| (Target::Exists(*blob), Found::Exists(exists)));
+        let registers = task.wants.registers.iter().map(|register| {
+            let place = |at: u64| usize::try_from(at).unwrap_or(usize::MAX);
+            let range = range_of(*register);
+            let found = bytes.and_then(|bytes| bytes.get(place(range.start)..place(range.end)));
+            (Target::Register(*register), Found::Bytes(found.map(<[u8]>::to_vec)))
+        });
+        for (target, found) in existence.chain(registers) {
+            history.act(task.place, action_of(target, found));
+        }
+        self.end(now, history, Outcome::Committed);
     }
 
     /// Asks one node what all wanted blobs are, in any order.

@@ -75,6 +75,8 @@ pub enum Stage {
     Committing,
     /// The answer of a chunk is awaited.
     Direct(RequestId),
+    /// A blob and its bytes are awaited.
+    Getting(RequestId),
     /// What these are is asked for.
     Asking(RequestId, Vec<Target>),
     /// Names are asked for.
