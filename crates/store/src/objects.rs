@@ -5,7 +5,8 @@
 //! load from the index; a load that raced with an eviction is thrown away, for it may be older than what was evicted.
 //!
 //! The object that was loaded last is still there when its loader comes back with a lock, unless others have loaded meanwhile; so
-//! "load, lock, and once more if it is gone" comes to an end. Every key in a shard's queue has an object, and only one place there.
+//! "load, lock, and once more if it is gone" comes to an end. Every key in a shard's queue has an object, and only one place there. Every
+//! clean object has one; a dirty one that is found in the queue leaves it, and comes back when it is clean.
 
 use std::{
     collections::{BTreeSet, HashMap, VecDeque},
@@ -56,6 +57,7 @@ struct Slot<V> {
     weight: usize,
     was_used: bool,
     is_dirty: bool,
+    is_queued: bool,
 }
 
 /// How much memory an object takes, roughly.
@@ -144,11 +146,13 @@ impl<K: Clone + Eq + Hash + Ord, V: Weigh> Objects<K, V> {
             }
             None => {
                 delta += signed(weight);
-                shard.slots.insert(key.clone(), Slot { value, weight, was_used: false, is_dirty });
-                shard.queue.push_back(key.clone());
+                let slot = Slot { value, weight, was_used: false, is_dirty, is_queued: !is_dirty };
+                shard.slots.insert(key.clone(), slot);
                 if is_dirty {
                     shard.dirty.insert(key.clone());
                     self.dirty_bytes.fetch_add(signed(weight), Ordering::Relaxed);
+                } else {
+                    shard.queue.push_back(key.clone());
                 }
             }
         }
@@ -168,7 +172,11 @@ impl<K: Clone + Eq + Hash + Ord, V: Weigh> Objects<K, V> {
             chances -= 1;
             let Some(key) = shard.queue.pop_front() else { return };
             let Some(slot) = shard.slots.get_mut(&key) else { continue };
-            if slot.is_dirty || std::mem::take(&mut slot.was_used) {
+            if slot.is_dirty {
+                slot.is_queued = false;
+                continue;
+            }
+            if std::mem::take(&mut slot.was_used) {
                 shard.queue.push_back(key);
                 continue;
             }
@@ -224,6 +232,9 @@ impl<K: Clone + Eq + Hash + Ord, V: Weigh> Objects<K, V> {
         if slot.is_dirty && Arc::ptr_eq(&slot.value, value) {
             slot.is_dirty = false;
             let weight = slot.weight;
+            if !std::mem::replace(&mut slot.is_queued, true) {
+                shard.queue.push_back(key.clone());
+            }
             shard.dirty.remove(key);
             self.dirty_bytes.fetch_sub(signed(weight), Ordering::Relaxed);
             self.evict(&mut shard);
