@@ -56,6 +56,8 @@ pub struct Decoder<'a> {
 
 /// A payload this small is written wherever it is: to refer to it would save nothing.
 const SHARED_MIN: usize = 16;
+/// As much room as this is made behind bytes that need more than there is.
+const SLACK: usize = 512;
 
 impl Encoder {
     /// Appends to these bytes.
@@ -93,7 +95,15 @@ impl Encoder {
 
     /// Appends these bytes, and not their length.
     pub fn bytes(&mut self, bytes: &[u8]) {
+        self.reserve(bytes.len());
         self.bytes.extend_from_slice(bytes);
+    }
+
+    /// Makes room for so many bytes, and for what may follow: otherwise the next byte would move all of them.
+    fn reserve(&mut self, count: usize) {
+        if self.bytes.capacity() - self.bytes.len() < count {
+            self.bytes.reserve(count.saturating_add(SLACK));
+        }
     }
 
     /// Appends a whole payload, or a reference to where it was written whole before.
@@ -162,11 +172,15 @@ impl Encoder {
         self.varint((part.len() as u64) << 1);
         match held {
             Held::Bytes(bytes) => self.bytes(&bytes[part.clone()]),
-            Held::Payload(payload) => {
-                let start = self.bytes.len();
-                self.bytes.resize(start + part.len(), 0);
-                self.is_lost |= payload.read(part.start, &mut self.bytes[start..]).is_err();
-            }
+            Held::Payload(payload) => match payload.in_memory() {
+                Some(bytes) => self.bytes(&bytes[part.clone()]),
+                None => {
+                    let start = self.bytes.len();
+                    self.reserve(part.len());
+                    self.bytes.resize(start + part.len(), 0);
+                    self.is_lost |= payload.read(part.start, &mut self.bytes[start..]).is_err();
+                }
+            },
         }
         if part.len() >= SHARED_MIN {
             self.note(held, part);
