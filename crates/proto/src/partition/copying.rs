@@ -1,7 +1,9 @@
 //! A partition's state on its way to a replica whose log has nothing to go on from: encoded, and sent part by part, each when the one
 //! before has arrived.
 //!
-//! A part that is lost is asked for again when the primary says again that it wants to reconcile, so the copy goes on where it stopped.
+//! A part that is lost is asked for again when the primary says again that it wants to reconcile, so the copy goes on where it stopped. What
+//! is on its way is not sent again before that, however often it is asked for: else whatever comes twice would have all that follows it sent
+//! twice, and four times after that (the Sorcerer's Apprentice of RFC 1123, section 4.2.3.1).
 
 use alloc::{sync::Arc, vec::Vec};
 
@@ -26,6 +28,8 @@ pub struct Folded {
 pub struct Sending {
     folded: Folded,
     bytes: Vec<u8>,
+    /// Up to which byte parts have been sent.
+    sent: u64,
 }
 
 /// A copy at the replica that gets it.
@@ -39,7 +43,7 @@ pub struct Receiving {
 impl Sending {
     /// A copy of a state as it is now.
     pub fn new(folded: Folded, state: &State) -> Self {
-        Sending { folded, bytes: to_bytes(state) }
+        Sending { folded, bytes: to_bytes(state), sent: 0 }
     }
 
     /// The entry up to which it is folded.
@@ -47,11 +51,21 @@ impl Sending {
         self.folded.index
     }
 
-    /// The part that begins at a byte.
-    pub fn part(&self, epoch: Epoch, from: u64, most: usize) -> Message {
+    /// Begins again: the replica says how much of it is there.
+    pub fn begin(&mut self, epoch: Epoch, most: usize) -> Message {
+        self.part(epoch, 0, most)
+    }
+
+    /// The part that begins at a byte, unless it is on its way.
+    pub fn next(&mut self, epoch: Epoch, from: u64, most: usize) -> Option<Message> {
+        (from >= self.sent).then(|| self.part(epoch, from, most))
+    }
+
+    fn part(&mut self, epoch: Epoch, from: u64, most: usize) -> Message {
         let start = usize::try_from(from).map_or(self.bytes.len(), |from| from.min(self.bytes.len()));
         let end = self.bytes.len().min(start.saturating_add(most.max(1)));
         let Folded { index, epochs } = self.folded.clone();
+        self.sent = end as u64;
         let (size, bytes) = (self.bytes.len() as u64, Arc::from(&self.bytes[start..end]));
         Message::Copy { epoch, index, epochs, size, from: start as u64, bytes }
     }
@@ -110,13 +124,18 @@ mod tests {
     #[test]
     fn a_copy_goes_on_where_it_stopped_whatever_is_lost_or_comes_twice() {
         let folded = Folded { index: 49, epochs: Vec::from([(Epoch(1), 49)]) };
-        let sending = Sending::new(folded.clone(), &state());
+        let mut sending = Sending::new(folded.clone(), &state());
         let mut receiving = Receiving::new(folded, sending.bytes.len() as u64);
         let mut parts = 0;
         while !receiving.is_whole() {
             let Message::Copied { from, .. } = receiving.ask(Epoch(2), NodeId(1)) else { unreachable!() };
-            let Message::Copy { from, bytes, .. } = sending.part(Epoch(2), from, 10) else { unreachable!() };
+            let Some(Message::Copy { from, bytes, .. }) = sending.next(Epoch(2), from, 10) else {
+                assert!(parts % 3 == 0, "it is on its way");
+                sending.begin(Epoch(2), 10);
+                continue;
+            };
             assert!(bytes.len() <= 10);
+            assert!(sending.next(Epoch(2), from, 10).is_none(), "asked for twice");
             parts += 1;
             if parts % 3 > 0 {
                 receiving.take(from, &bytes);

@@ -377,7 +377,7 @@ impl Partition {
         let sending = peer.copy.get_or_insert_with(|| {
             Sending::new(Folded { index: log.last(), epochs: log.epochs().to_vec() }, &self.state)
         });
-        let message = sending.part(epoch, 0, cx.limits.copy_max);
+        let message = sending.begin(epoch, cx.limits.copy_max);
         peer.sent_at = cx.now;
         cx.push(Effect::ToNode(node, self.id, message));
     }
@@ -389,10 +389,9 @@ impl Partition {
         }
         let Role::Primary { peers, .. } = &mut self.role else { return };
         let Some(peer) = peers.get_mut(&node) else { return };
-        if let Some(sending) = peer.copy.as_ref().filter(|sending| sending.index() == index) {
-            peer.sent_at = cx.now;
-            peer.progress_at = cx.now;
-            let message = sending.part(epoch, from, cx.limits.copy_max);
+        let sending = peer.copy.as_mut().filter(|sending| sending.index() == index);
+        if let Some(message) = sending.and_then(|sending| sending.next(epoch, from, cx.limits.copy_max)) {
+            peer.progressed(cx.now);
             cx.push(Effect::ToNode(node, self.id, message));
         }
     }
@@ -512,13 +511,12 @@ impl Partition {
     pub(super) fn tick_replication(&mut self, cx: &mut Context) {
         let Role::Primary { established, peers, .. } = &self.role else { return };
         let (established, epoch, last) = (*established, self.configuration.epoch, self.log.last());
-        let late = |peer: &Peer| cx.now.since(peer.sent_at) >= RESEND_AFTER;
         let behind: Vec<NodeId> = peers
             .iter()
             .filter(|(_, peer)| peer.stored.is_some_and(|stored| stored < last) && peer.is_late(cx.now))
             .map(|(node, _)| *node)
             .collect();
-        let unmatched = peers.values().any(|peer| peer.stored.is_none() && late(peer));
+        let unmatched = peers.values().any(|peer| peer.stored.is_none() && peer.is_late(cx.now));
         self.watch_itself(cx);
         let durable = self.durable;
         let Role::Primary { peers, .. } = &mut self.role else { return };
@@ -544,6 +542,9 @@ impl Partition {
             self.send_entries(cx, node);
         }
         if unmatched {
+            if let Role::Primary { peers, .. } = &mut self.role {
+                peers.values_mut().filter(|peer| peer.stored.is_none()).for_each(|peer| peer.resent += 1);
+            }
             self.reconcile(cx);
         }
         let last = self.log.last();

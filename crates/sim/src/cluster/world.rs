@@ -67,6 +67,9 @@ const CALLER_TICK_EVERY: u64 = 10_000;
 /// A disk is short of room for this many microseconds at a time.
 const SHORT_FOR: u64 = 300_000;
 
+/// More than this happens in no run that ends.
+const EVENTS_MAX: u64 = 20_000_000;
+
 impl World {
     /// A cluster that is about to start.
     pub fn new(seed: u64, profile: Profile, with_trace: bool) -> Self {
@@ -206,11 +209,17 @@ impl World {
     /// Runs until something holds or the time is over; says whether it holds.
     pub fn run_until(&mut self, end: u64, steps: bool, mut holds: impl FnMut(&World) -> bool) -> bool {
         let mut checked_at = self.now;
+        let mut events = 0_u64;
         while let Some(at) = self.next().filter(|at| *at <= end) {
             self.now = at.max(self.now);
             match self.schedule.pop_by(at) {
                 Some(event) => {
                     self.record.note(self.now, &event);
+                    events += 1;
+                    assert!(
+                        events < EVENTS_MAX,
+                        "messages beget messages, for ever; the last one was {event:?}"
+                    );
                     self.happen(*event, steps);
                 }
                 None => self.run_voters(),
