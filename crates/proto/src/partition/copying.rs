@@ -51,7 +51,12 @@ impl Sending {
         self.folded.index
     }
 
-    /// Begins again: the replica says how much of it is there.
+    /// What is on its way may be lost: the replica is asked how much of it is there, and gets what it asks for then.
+    pub fn lose(&mut self) {
+        self.sent = 0;
+    }
+
+    /// The first part.
     pub fn begin(&mut self, epoch: Epoch, most: usize) -> Message {
         self.part(epoch, 0, most)
     }
@@ -131,7 +136,7 @@ mod tests {
             let Message::Copied { from, .. } = receiving.ask(Epoch(2), NodeId(1)) else { unreachable!() };
             let Some(Message::Copy { from, bytes, .. }) = sending.next(Epoch(2), from, 10) else {
                 assert!(parts % 3 == 0, "it is on its way");
-                sending.begin(Epoch(2), 10);
+                sending.lose();
                 continue;
             };
             assert!(bytes.len() <= 10);

@@ -167,6 +167,7 @@ impl Partition {
         let Role::Primary { peers, .. } = &mut self.role else { return };
         for peer in peers.values_mut().filter(|peer| peer.stored.is_none()) {
             peer.sent_at = cx.now;
+            peer.copy.iter_mut().for_each(Sending::lose);
             let epochs = self.log.epochs().to_vec();
             let message =
                 Message::Reconcile { epoch: self.configuration.epoch, epochs, start: self.log.start() };
