@@ -37,7 +37,7 @@ impl Contact {
 
     /// Somebody answered. If it named another one, that is asked next.
     pub fn heard(&mut self, response: &Response) {
-        self.silent_since = None;
+        let was_asked = self.silent_since.take().is_some();
         match response {
             Response::Elsewhere(Some(leader)) => {
                 self.place = self.nodes.iter().position(|node| node == leader).unwrap_or(self.nodes.len());
@@ -45,7 +45,8 @@ impl Contact {
                     self.nodes.push(*leader);
                 }
             }
-            Response::Elsewhere(None) => self.turn(),
+            // Who was asked several things says so as often; the next one has not been asked anything yet.
+            Response::Elsewhere(None) if was_asked => self.turn(),
             _ => {}
         }
     }
@@ -83,6 +84,16 @@ mod tests {
         assert_eq!(contact.ask(Time(150)), Some(NodeId(7)), "the silence began at 90");
         contact.heard(&Response::Elsewhere(None));
         assert_eq!(contact.ask(Time(160)), Some(NodeId(1)));
+    }
+
+    #[test]
+    fn who_says_twice_that_it_does_not_know_is_passed_over_once() {
+        let mut contact = contact();
+        contact.ask(Time(0));
+        contact.ask(Time(0));
+        contact.heard(&Response::Elsewhere(None));
+        contact.heard(&Response::Elsewhere(None));
+        assert_eq!(contact.ask(Time(1)), Some(NodeId(3)));
     }
 
     #[test]
