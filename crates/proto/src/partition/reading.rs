@@ -236,10 +236,12 @@ impl Partition {
             let Some(chunk) = self.state.chunk(&name).filter(|_| !looked.written.is_empty()) else {
                 return Some(alloc::vec![0; size]);
             };
-            let is_decided = chunk.pending_up_to(number).next().is_none();
+            if chunk.pending_up_to(number).next().is_some() {
+                return None;
+            }
             match chunk.read_at(number, &(0..looked.size)) {
                 ChunkBytes::Found(version, bytes, _) if looked.written.get(&0) == Some(&version) => {
-                    Some(bytes).filter(|_| is_decided)
+                    Some(bytes)
                 }
                 _ => None,
             }

@@ -1,7 +1,7 @@
 //! Reads of a simulated client outside of a transaction: of a chunk, of a blob, of heads, and of names.
 
 use tyr_proto::{
-    BlobName, ChunkName, PartitionId, Time,
+    BlobName, PartitionId, Time,
     message::{HeadStat, READ_SIZE_MAX, RequestId},
 };
 
@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     Action, Blob, History, Outcome,
-    cluster::layout::{KEYSPACE, Sort, blob_of, name, offset_of, range_of},
+    cluster::layout::{KEYSPACE, Sort, blob_of, name, range_of},
 };
 
 impl Caller {
@@ -20,10 +20,8 @@ impl Caller {
         let turn = self.turn();
         let Some(task) = &mut self.task else { return };
         let register = task.wants.registers[0];
-        let keyspace = &self.keyspaces[&KEYSPACE];
-        let piece = keyspace.pieces(offset_of(register), 8).remove(0);
-        let chunk = ChunkName { blob: name(register.blob), index: piece.chunk };
-        task.stage = Stage::Direct(self.client.read(Time(now), chunk, piece.within, None, turn));
+        let asked = self.client.read_newest(Time(now), &name(register.blob), range_of(register), turn);
+        task.stage = Stage::Direct(asked.expect("it lies in one chunk"));
     }
 
     /// The chunk has answered. If not all bytes were written, only the head knows what that means.
