@@ -53,27 +53,26 @@ pub enum Entry {
         /// Nothing is executed any more that was born by this ring version and is not known here.
         born: RingVersion,
     },
-    /// A blob's superseded versions up to a number are collected at all its chunks.
-    Collected {
-        /// The blob.
-        blob: BlobName,
-        /// The number.
-        up_to: Number,
-    },
-    /// Versions of a chunk that nobody can read any more are dropped.
-    Collect {
-        /// The chunk.
-        chunk: ChunkName,
-        /// Superseded versions up to here are dropped,
-        up_to: Number,
-        /// except what readers at these numbers see.
-        keep: Vec<Number>,
-    },
+    /// Blobs' superseded versions up to a number each are collected at all their chunks.
+    Collected(Vec<(BlobName, Number)>),
+    /// Versions of chunks that nobody can read any more are dropped.
+    Collect(Vec<Discard>),
     /// From here on copies of heads may be out; or none is any more.
     Lend {
         /// For how many microseconds a copy lasts at most; zero if none is out.
         lasts: u64,
     },
+}
+
+/// What a chunk may drop.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Discard {
+    /// The chunk.
+    pub chunk: ChunkName,
+    /// Superseded versions up to here,
+    pub up_to: Number,
+    /// except what readers at these numbers see.
+    pub keep: Vec<Number>,
 }
 
 impl Entry {

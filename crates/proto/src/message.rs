@@ -8,7 +8,7 @@ use tyr_types::Number;
 use crate::{
     BlobName, ChunkName, Configuration, Epoch, NodeId, OperationResult, Outcome, PartitionId, Plan, Refusal,
     Replica, RingVersion, SessionId, Stage, Stretch, TransactionId,
-    entry::{ChunkWrites, Entry, Part, Stop},
+    entry::{ChunkWrites, Discard, Entry, Part, Stop},
     freeze::{Freeze, Stand},
 };
 
@@ -381,25 +381,17 @@ pub enum Message {
         /// The blobs of the question with the numbers held below the one asked about.
         blobs: Vec<(BlobName, Number, Vec<Number>)>,
     },
-    /// To a head's primary: a chunk's superseded versions are dropped.
+    /// To a head's primary: superseded versions of chunks are dropped.
     Collected {
-        /// The chunk.
-        chunk: ChunkName,
-        /// Up to this number,
-        up_to: Number,
-        /// but for what was to be kept: an answer to an earlier question, when readers still held more, is none to a later one.
-        keep: Vec<Number>,
+        /// As was asked, with what was to be kept: an answer to an earlier question, when readers still held more, is none to a later one.
+        discards: Vec<Discard>,
     },
-    /// From a head's primary to a chunk's: drop superseded versions.
+    /// From a head's primary to that of chunks: drop superseded versions.
     Collect {
         /// The head's partition, to be told.
         head: PartitionId,
-        /// The chunk.
-        chunk: ChunkName,
-        /// Up to this number,
-        up_to: Number,
-        /// except what is seen at these.
-        keep: Vec<Number>,
+        /// What may be dropped.
+        discards: Vec<Discard>,
     },
 
     /// From a shard of any node to a head's primary: a copy of the head is wanted.

@@ -438,10 +438,8 @@ fn deliver(partition: &mut Partition, cx: &mut Context, message: Message) {
 
         Message::AskPins { epoch, blobs } => partition.handle_ask_pins(cx, epoch, &blobs),
         Message::Pins { epoch, node, blobs } => partition.handle_pins(cx, epoch, node, blobs),
-        Message::Collect { head, chunk, up_to, keep } => {
-            partition.handle_collect(cx, head, chunk, up_to, keep)
-        }
-        Message::Collected { chunk, up_to, keep } => partition.handle_collected(cx, &chunk, up_to, &keep),
+        Message::Collect { head, discards } => partition.handle_collect(cx, head, discards),
+        Message::Collected { discards } => partition.handle_collected(cx, &discards),
 
         Message::Subscribe { blob, holder, partition: at, ask } => {
             partition.handle_subscribe(cx, blob, holder, at, ask);

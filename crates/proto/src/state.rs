@@ -12,7 +12,7 @@ use crate::{
     BlobName, ChunkName, Epoch, Outcome, PartitionId, RingVersion, SessionId, Stages, TransactionId,
     canary::{Canary, planted},
     chunk::{Chunk, Old},
-    entry::{ChunkWrite, ChunkWrites, Entry, Link, Mark, Marks, Prepare, Refused},
+    entry::{ChunkWrite, ChunkWrites, Discard, Entry, Link, Mark, Marks, Prepare, Refused},
     head::{Head, Place},
     layout,
 };
@@ -199,8 +199,10 @@ impl State {
             Entry::Stage(stage) => self.stages.put(index, stage),
             Entry::Unstage { id } => self.stages.end(index, *id),
             Entry::Expire { session, born } => self.expire(index, *session, *born),
-            Entry::Collected { blob, up_to } => self.set_collected(index, blob, *up_to),
-            Entry::Collect { chunk, up_to, keep } => self.collect(index, chunk, *up_to, keep),
+            Entry::Collected(blobs) => {
+                blobs.iter().for_each(|(blob, up_to)| self.set_collected(index, blob, *up_to));
+            }
+            Entry::Collect(discards) => discards.iter().for_each(|discard| self.collect(index, discard)),
             Entry::Lend { lasts } => self.lent.push_back((index, *lasts)),
         }
         BTreeSet::new()
@@ -339,10 +341,10 @@ impl State {
         }
     }
 
-    fn collect(&mut self, index: u64, name: &ChunkName, up_to: Number, keep: &[Number]) {
-        if let Some(chunk) = self.chunks.get_mut(name) {
+    fn collect(&mut self, index: u64, discard: &Discard) {
+        if let Some(chunk) = self.chunks.get_mut(&discard.chunk) {
             // What is left of a deleted chunk is the number that a later write may follow.
-            chunk.collect(index, up_to, keep);
+            chunk.collect(index, discard.up_to, &discard.keep);
         }
     }
 

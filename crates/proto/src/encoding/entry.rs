@@ -6,8 +6,8 @@ use super::{Decode, Decoder, Encode, Encoder, Malformed, ensure};
 use crate::{
     Plan,
     entry::{
-        ChunkOperation, ChunkWrite, ChunkWrites, Entry, ExistenceEffect, HeadEffect, Link, Part, Prepare,
-        Refused, SizeEffect, Stop,
+        ChunkOperation, ChunkWrite, ChunkWrites, Discard, Entry, ExistenceEffect, HeadEffect, Link, Part,
+        Prepare, Refused, SizeEffect, Stop,
     },
     layout,
 };
@@ -20,13 +20,15 @@ layout!(enum Entry {
     4 => Outcomes(outcomes),
     5 => Forget { id, answered },
     6 => Mark { session, answered, born },
-    7 => Collected { blob, up_to },
-    8 => Collect { chunk, up_to, keep },
+    7 => Collected(blobs),
+    8 => Collect(discards),
     9 => Stage(stage),
     10 => Unstage { id },
     11 => Expire { session, born },
     12 => Lend { lasts },
 });
+
+layout!(struct Discard { chunk, up_to, keep });
 
 layout!(struct Prepare { plan, stops } check |prepare: &Prepare| {
     ensure(!prepare.stops.is_empty(), "a promise was made at no stop")?;

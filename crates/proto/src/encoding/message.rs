@@ -63,8 +63,8 @@ layout!(enum Message {
 
     96 => AskPins { epoch, blobs },
     97 => Pins { epoch, node, blobs },
-    98 => Collected { chunk, up_to, keep },
-    99 => Collect { head, chunk, up_to, keep },
+    98 => Collected { discards },
+    99 => Collect { head, discards },
     100 => Subscribe { blob, holder, partition, ask },
     101 => Cached { blob, ask, lasts, stat },
     102 => Uncache { of, from, blob, holder, ask },

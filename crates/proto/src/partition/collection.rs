@@ -15,7 +15,7 @@ use crate::{
     BlobName, ChunkName, Epoch, NodeId, PartitionId, Time,
     canary::{Canary, planted},
     effects::{Context, Effect},
-    entry::Entry,
+    entry::{Discard, Entry},
     message::Message,
 };
 
@@ -36,20 +36,21 @@ struct Dropping {
     index: u64,
     /// Who is to hear when it is durable.
     head: PartitionId,
-    up_to: Number,
-    keep: Vec<Number>,
+    discard: Discard,
 }
 
 #[derive(Debug)]
 struct Round {
     blobs: BTreeMap<BlobName, (Number, BTreeSet<Number>)>,
     unheard: BTreeSet<NodeId>,
-    chunks: BTreeMap<ChunkName, (PartitionId, Number, Vec<Number>)>,
+    chunks: BTreeMap<ChunkName, (PartitionId, Discard)>,
     sent_at: Time,
 }
 
 /// As many blobs are collected in one round.
 const ROUND_MAX: usize = 64;
+/// As many chunks are told of by one message, and logged in one entry.
+const DISCARDS_MAX: usize = 256;
 /// A round begins at most this often, in microseconds.
 const ROUND_EVERY: u64 = 50_000;
 
@@ -111,9 +112,14 @@ impl Partition {
             let blobs = round.blobs.iter().map(|(blob, (number, _))| (blob.clone(), *number)).collect();
             cx.push(Effect::ToNode(*node, self.id, Message::AskPins { epoch, blobs }));
         }
-        for (chunk, (partition, up_to, keep)) in &round.chunks {
-            let (chunk, up_to, keep) = (chunk.clone(), *up_to, keep.clone());
-            cx.to_primary(*partition, Message::Collect { head: self.id, chunk, up_to, keep });
+        let mut by_partition: BTreeMap<PartitionId, Vec<Discard>> = BTreeMap::new();
+        for (partition, discard) in round.chunks.values() {
+            by_partition.entry(*partition).or_default().push(discard.clone());
+        }
+        for (partition, discards) in by_partition {
+            for discards in discards.chunks(DISCARDS_MAX) {
+                cx.to_primary(partition, Message::Collect { head: self.id, discards: discards.to_vec() });
+            }
         }
     }
 
@@ -166,8 +172,9 @@ impl Partition {
                 let keep: Vec<Number> = pins.iter().copied().collect();
                 let chunks = self.state.head(blob).into_iter().flat_map(|head| head.linked_chunks());
                 for index in chunks {
-                    let to = (keyspace.partition_of(blob, index), *number, keep.clone());
-                    round.chunks.insert(ChunkName { blob: blob.clone(), index }, to);
+                    let chunk = ChunkName { blob: blob.clone(), index };
+                    let discard = Discard { chunk: chunk.clone(), up_to: *number, keep: keep.clone() };
+                    round.chunks.insert(chunk, (keyspace.partition_of(blob, index), discard));
                 }
             }
         }
@@ -178,58 +185,75 @@ impl Partition {
     fn end_round_if_done(&mut self, cx: &mut Context) {
         let done = self.collection.round.as_ref().is_some_and(|round| round.chunks.is_empty());
         let Some(round) = self.collection.round.take_if(|_| done) else { return };
+        let mut collected = Vec::new();
         for (blob, (up_to, pins)) in round.blobs {
             if pins.is_empty() {
-                self.append(cx, Entry::Collected { blob, up_to });
+                collected.push((blob, up_to));
             } else {
                 // What readers hold is collected when they have let go.
                 self.collection.superseded.insert(blob);
             }
         }
+        if !collected.is_empty() {
+            self.append(cx, Entry::Collected(collected));
+        }
     }
 
-    /// A head's primary says what a chunk may drop.
-    pub fn handle_collect(
-        &mut self,
-        cx: &mut Context,
-        head: PartitionId,
-        chunk: ChunkName,
-        up_to: Number,
-        keep: Vec<Number>,
-    ) {
+    /// A head's primary says what chunks may drop.
+    pub fn handle_collect(&mut self, cx: &mut Context, head: PartitionId, discards: Vec<Discard>) {
         if !self.is_established() {
             return;
         }
-        let here = self.state.chunk(&chunk);
-        if here.is_some_and(|here| here.pending_up_to(up_to).next().is_some()) {
-            // The outcome of what supersedes has not come yet; the head asks again.
-            return;
+        let (mut drops, mut dropped) = (Vec::new(), Vec::new());
+        for discard in discards {
+            let here = self.state.chunk(&discard.chunk);
+            if here.is_some_and(|here| here.pending_up_to(discard.up_to).next().is_some()) {
+                // The outcome of what supersedes has not come yet; the head asks again.
+                continue;
+            }
+            if here.is_some_and(|here| here.would_collect(discard.up_to, &discard.keep)) {
+                drops.push(discard);
+            } else if !self.collection.dropping.contains_key(&discard.chunk) {
+                dropped.push(discard);
+            }
         }
-        if here.is_some_and(|here| here.would_collect(up_to, &keep)) {
-            let index = self.append(cx, Entry::Collect { chunk: chunk.clone(), up_to, keep: keep.clone() });
-            self.collection.dropping.insert(chunk, Dropping { index, head, up_to, keep });
-        } else if !self.collection.dropping.contains_key(&chunk) {
-            cx.to_primary(head, Message::Collected { chunk, up_to, keep });
+        if !dropped.is_empty() {
+            cx.to_primary(head, Message::Collected { discards: dropped });
+        }
+        if !drops.is_empty() {
+            let index = self.append(cx, Entry::Collect(drops.clone()));
+            for discard in drops {
+                self.collection.dropping.insert(discard.chunk.clone(), Dropping { index, head, discard });
+            }
         }
     }
 
-    pub(super) fn handle_collect_durable(&mut self, cx: &mut Context, chunk: &ChunkName) {
-        let is_durable = |dropping: &Dropping| dropping.index <= self.durable;
-        if !self.collection.dropping.get(chunk).is_some_and(is_durable) {
-            return;
+    pub(super) fn handle_collect_durable(&mut self, cx: &mut Context, discards: &[Discard]) {
+        let mut by_head: BTreeMap<PartitionId, Vec<Discard>> = BTreeMap::new();
+        let durable = self.durable;
+        for Discard { chunk, .. } in discards {
+            let dropping = &mut self.collection.dropping;
+            if dropping.get(chunk).is_some_and(|dropping| dropping.index <= durable)
+                && let Some(Dropping { head, discard, .. }) = dropping.remove(chunk)
+            {
+                by_head.entry(head).or_default().push(discard);
+            }
         }
-        if let Some(Dropping { head, up_to, keep, .. }) = self.collection.dropping.remove(chunk) {
-            cx.to_primary(head, Message::Collected { chunk: chunk.clone(), up_to, keep });
+        for (head, discards) in by_head {
+            cx.to_primary(head, Message::Collected { discards });
         }
     }
 
-    /// A chunk has dropped what it may.
-    pub fn handle_collected(&mut self, cx: &mut Context, chunk: &ChunkName, up_to: Number, keep: &[Number]) {
-        let Some(round) = &mut self.collection.round else { return };
-        let is_asked = |(_, number, kept): &(_, Number, Vec<Number>)| *number == up_to && kept == keep;
-        if round.unheard.is_empty() && round.chunks.get(chunk).is_some_and(is_asked) {
-            round.chunks.remove(chunk);
-            self.end_round_if_done(cx);
+    /// Chunks have dropped what they may.
+    pub fn handle_collected(&mut self, cx: &mut Context, discards: &[Discard]) {
+        let Some(round) = self.collection.round.as_mut().filter(|round| round.unheard.is_empty()) else {
+            return;
+        };
+        for discard in discards {
+            if round.chunks.get(&discard.chunk).is_some_and(|(_, asked)| asked == discard) {
+                round.chunks.remove(&discard.chunk);
+            }
         }
+        self.end_round_if_done(cx);
     }
 }

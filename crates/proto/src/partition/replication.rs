@@ -282,10 +282,10 @@ impl Partition {
     /// An entry is durable on all replicas: what was promised in it may be said.
     fn handle_durable(&mut self, cx: &mut Context, entry: &Entry) {
         match entry {
-            Entry::Marker | Entry::Collected { .. } | Entry::Unstage { .. } | Entry::Lend { .. } => {}
+            Entry::Marker | Entry::Collected(_) | Entry::Unstage { .. } | Entry::Lend { .. } => {}
             Entry::Stage(stage) => self.handle_stage_durable(cx, stage),
             Entry::Expire { session, .. } => self.handle_expire_durable(cx, *session),
-            Entry::Collect { chunk, .. } => self.handle_collect_durable(cx, chunk),
+            Entry::Collect(discards) => self.handle_collect_durable(cx, discards),
             Entry::Prepare(prepare) => self.ready.push_back(prepare.id()),
             Entry::Refuse(refused) => self.handle_refusal_durable(cx, refused),
             Entry::Write(writes) => self.handle_write_durable(cx, writes),

@@ -15,8 +15,8 @@ use tyr_proto::{
     },
     encoding::{Decode, Encode, Malformed, from_bytes, to_bytes},
     entry::{
-        ChunkOperation, ChunkWrite, ChunkWrites, Entry, ExistenceEffect, HeadEffect, Link, Part, Prepare,
-        Refused, SizeEffect, Stop,
+        ChunkOperation, ChunkWrite, ChunkWrites, Discard, Entry, ExistenceEffect, HeadEffect, Link, Part,
+        Prepare, Refused, SizeEffect, Stop,
     },
     message::{Answer, BlobStat, Envelope, HeadStat, Looked, Message, RequestId},
 };
@@ -309,8 +309,12 @@ fn entries() -> Vec<Entry> {
         Entry::Stage(stage()),
         Entry::Unstage { id: id(4) },
         Entry::Expire { session: SessionId(4), born: RingVersion(300) },
-        Entry::Collected { blob: blob("one"), up_to: Number::MAX },
-        Entry::Collect { chunk: chunk("one"), up_to: Number::new(2, 9), keep: vec![Number::new(1, 3)] },
+        Entry::Collected(vec![(blob("one"), Number::MAX), (blob("two"), Number::new(2, 9))]),
+        Entry::Collect(vec![Discard {
+            chunk: chunk("one"),
+            up_to: Number::new(2, 9),
+            keep: vec![Number::new(1, 3)],
+        }]),
         Entry::Lend { lasts: 500_000 },
     ]
 }
@@ -339,6 +343,7 @@ pub fn messages() -> Vec<Message> {
     let freeze = Freeze { request: request(), stays: true, extent };
     let extent = Extent::Prefixes(vec![(KeyspaceId(5), payload(3)), (KeyspaceId(6), payload(0))]);
     let prefix = Freeze { request: request(), stays: false, extent };
+    let discard = Discard { chunk: chunk("one"), up_to: number, keep: vec![number] };
     vec![
         Message::Start(plan.clone()),
         Message::AskOutcome { id, settle: true },
@@ -387,8 +392,8 @@ pub fn messages() -> Vec<Message> {
         Message::Copied { epoch, index: 500, from: 7, node },
         Message::AskPins { epoch, blobs: vec![(blob("one"), number)] },
         Message::Pins { epoch, node, blobs: vec![(blob("one"), number, vec![Number::new(1, 2), number])] },
-        Message::Collected { chunk: chunk("one"), up_to: number, keep: vec![number] },
-        Message::Collect { head: partition, chunk: chunk("one"), up_to: number, keep: vec![number] },
+        Message::Collected { discards: vec![discard.clone()] },
+        Message::Collect { head: partition, discards: vec![discard] },
         Message::Stat { request: request(), blobs: vec![blob("one"), blob("two")] },
         Message::Get { request: request(), blob: blob("one"), size_max: 4096 },
         Message::Subscribe { blob: blob("one"), holder: replica(2), partition, ask: 7 },
@@ -465,11 +470,11 @@ fn state() -> State {
         alone(32, 394),
         Entry::Write(chunk_writes()),
         Entry::Refuse(Arc::new(Refused { id: id(33), refusal: Refusal::Exists, plan: None, stops: vec![] })),
-        Entry::Collect {
+        Entry::Collect(vec![Discard {
             chunk: ChunkName { blob: blob("one"), index: 0 },
             up_to: Number::new(3, 391),
             keep: vec![],
-        },
+        }]),
         Entry::Mark { session: SessionId(8), answered: 5, born: RingVersion(9) },
         Entry::Marker,
         Entry::Prepare(Arc::new(Prepare { plan: plan.clone(), stops: stops.clone() })),

@@ -131,7 +131,9 @@ fn of_entry(entry: &Entry) -> Option<&'static str> {
         Entry::Stage(_) => "staged",
         Entry::Unstage { .. } => "unstaged",
         Entry::Mark { .. } => "noted a mark",
-        Entry::Collect { keep, .. } if !keep.is_empty() => "collected around a pin",
+        Entry::Collect(discards) if discards.iter().any(|discard| !discard.keep.is_empty()) => {
+            "collected around a pin"
+        }
         _ => return None,
     })
 }
