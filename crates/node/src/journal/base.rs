@@ -57,4 +57,4 @@ impl Base {
 }
 
 /// The version of this layout and of those of entries and checkpoints.
-const FORMAT: u8 = 3;
+const FORMAT: u8 = 4;
