@@ -152,12 +152,7 @@ impl Journal {
 
     fn push(&mut self, stored: Stored, entry: &Entry) {
         let Stored { partition, index, epoch } = stored;
-        self.open_batch();
-        let batch = self.queue.back_mut().expect("opened above");
-        let tail = self.tails.entry(partition).or_insert_with(|| {
-            batch.put(keys::base(partition), Base::default().encode());
-            Tail::default()
-        });
+        let tail = self.begin(partition);
         assert_eq!(index, tail.last + 1, "{partition}: entries are logged in order");
         tail.last = index;
         let (bytes, kept) = self.encode(partition, epoch.0.to_le_bytes().to_vec(), entry);
@@ -166,11 +161,21 @@ impl Journal {
         let batch = self.queue.back_mut().expect("opened above");
         let tail = self.tails.get_mut(&partition).expect("there since above");
         tail.weight += bytes.len() as u64 + payload_weight + ENTRY_WEIGHT;
-        batch.put(keys::entry(partition, index), bytes);
+        batch.put_new(keys::entry(partition, index), bytes);
         batch.stored.push(stored);
         if tail.weight >= self.options.checkpoint_size.max(tail.checkpoint_weight) {
             self.due.insert(partition);
         }
+    }
+
+    /// The end of a log. One that is new gets a base before anything else, by which a restart finds what belongs to it.
+    fn begin(&mut self, partition: PartitionId) -> &mut Tail {
+        self.open_batch();
+        let batch = self.queue.back_mut().expect("opened above");
+        self.tails.entry(partition).or_insert_with(|| {
+            batch.put(keys::base(partition), Base::default().encode());
+            Tail::default()
+        })
     }
 
     /// Appends a value to bytes, with a list of the payload that it refers to. What of that has no blob yet is queued, in as many batches
@@ -182,7 +187,7 @@ impl Journal {
             // It may be durable before what refers to it, so that a batch is no larger than it has to be.
             self.open_batch();
             let batch = self.queue.back_mut().expect("opened above");
-            let tail = self.tails.entry(partition).or_default();
+            let tail = self.tails.get_mut(&partition).expect("the log has begun");
             let number = self.shelf.number(partition, &payload).or_else(|| {
                 let number = tail.next_payload;
                 // What cannot be read here has failed where it is kept.
@@ -255,11 +260,11 @@ impl Journal {
     /// is committed, a few at a time, for there is no bound on how many they are.
     fn fold(&mut self, partition: PartitionId, base: Base, last: u64, state: &State) {
         self.due.remove(&partition);
-        self.open_batch();
+        self.begin(partition);
         let (bytes, _) = self.encode(partition, Vec::new(), state);
         self.open_batch();
         let batch = self.queue.back_mut().expect("opened above");
-        let tail = self.tails.entry(partition).or_default();
+        let tail = self.tails.get_mut(&partition).expect("begun above");
         (last + 1..=tail.last).for_each(|index| batch.delete(keys::entry(partition, index)));
         batch.put(keys::base(partition), base.encode());
         let checkpoint_weight = bytes.len() as u64;

@@ -530,6 +530,17 @@ impl<'a> Writer<'a> {
         self.changes.push((key, change));
     }
 
+    /// Creates a blob of which the caller knows that it does not exist, in spite of what may have been under its key: as
+    /// [`Writer::put`], but the key need not be looked up.
+    pub fn put_new(&mut self, keyspace: KeyspaceId, key: &Key, change: BlobChange) {
+        debug_assert!(change.existence == Existence::Create, "a new blob is created");
+        let key = entry_key(keyspace, key);
+        let entry = self.store.entries.find(&key).unwrap_or_default();
+        debug_assert!(entry.current().is_none(), "a new blob is not there");
+        self.held.entries.insert(key.clone(), entry);
+        self.changes.push((key, change));
+    }
+
     /// Leaves that the change will touch must be in memory when it is applied.
     fn hold_leaves(&mut self, key: &EntryKey, entry: &Entry, change: &BlobChange) {
         let Some(blob) = entry.current().filter(|_| change.existence == Existence::Keep) else { return };

@@ -1,6 +1,10 @@
 //! What one transaction of the store does for a journal: blobs that are written and blobs that are deleted.
 
-use std::{collections::BTreeMap, convert::Infallible, sync::Arc};
+use std::{
+    collections::{BTreeMap, btree_map::Entry},
+    convert::Infallible,
+    sync::Arc,
+};
 
 use tyr_proto::Payload as Kept;
 use tyr_store::{BlobChange, Existence, Payload, Refused, Stop, Store, Ticket, Wait};
@@ -25,9 +29,17 @@ pub struct Batch {
 #[derive(Debug)]
 enum Change {
     Deleted,
-    Put(Bytes),
+    Put(Bytes, Before),
     /// In pieces with their offsets, of which the store has the large ones.
-    Staged(Vec<(u64, Payload)>),
+    Staged(Vec<(u64, Payload)>, Before),
+}
+
+/// What is known of a blob before it is written.
+#[derive(Clone, Copy, Debug)]
+enum Before {
+    /// It does not exist, so the store need not look for it.
+    Absent,
+    Unknown,
 }
 
 /// What a blob is to hold: encoded for it, or shared with what is in memory.
@@ -40,17 +52,26 @@ enum Bytes {
 impl Batch {
     /// Writes a blob anew.
     pub fn put(&mut self, key: Key, bytes: Vec<u8>) {
-        self.change(key, Bytes::Own(bytes));
+        self.change(key, Bytes::Own(bytes), Before::Unknown);
     }
 
-    /// Writes a payload.
+    /// Writes a blob that does not exist, unless this batch deletes it.
+    pub fn put_new(&mut self, key: Key, bytes: Vec<u8>) {
+        self.change(key, Bytes::Own(bytes), Before::Absent);
+    }
+
+    /// Writes a payload, under a key that has none.
     pub fn put_payload(&mut self, key: Key, bytes: Arc<[u8]>) {
-        self.change(key, Bytes::Shared(bytes));
+        self.change(key, Bytes::Shared(bytes), Before::Absent);
     }
 
-    fn change(&mut self, key: Key, bytes: Bytes) {
+    fn change(&mut self, key: Key, bytes: Bytes, before: Before) {
         self.weight += bytes.as_slice().len() + CHANGE_WEIGHT;
-        self.changes.insert(key, Change::Put(bytes));
+        match self.changes.entry(key) {
+            Entry::Vacant(vacant) => drop(vacant.insert(Change::Put(bytes, before))),
+            // What is deleted by this batch is there until then.
+            Entry::Occupied(mut occupied) => drop(occupied.insert(Change::Put(bytes, Before::Unknown))),
+        }
     }
 
     /// Deletes a blob, if it is there.
@@ -70,6 +91,10 @@ impl Batch {
         let committed = store.transact(Wait::Allowed, |writer| {
             let mut is_missing = false;
             for (key, change) in &self.changes {
+                if let Change::Staged(_, Before::Absent) = change {
+                    change.of_blob(false).into_iter().for_each(|change| writer.put_new(space, key, change));
+                    continue;
+                }
                 match writer.head::<Infallible>(space, key) {
                     Ok(head) => {
                         if let Some(change) = change.of_blob(head.is_some()) {
@@ -93,11 +118,11 @@ impl Batch {
     /// Splits what is written into payloads, of which the store takes large ones at once.
     fn stage(&mut self, store: &Store, space: KeyspaceId, piece_max: usize) -> Result<()> {
         for change in self.changes.values_mut() {
-            let Change::Put(bytes) = &*change else { continue };
+            let Change::Put(bytes, before) = &*change else { continue };
             let payloads = bytes.as_slice().chunks(piece_max).map(|piece| store.stage(space, piece));
             let pieces = (0u64..).step_by(piece_max).zip(payloads);
             let pieces = pieces.map(|(offset, payload)| payload.map(|payload| (offset, payload)));
-            *change = Change::Staged(pieces.collect::<Result<_>>()?);
+            *change = Change::Staged(pieces.collect::<Result<_>>()?, *before);
         }
         Ok(())
     }
@@ -116,8 +141,8 @@ impl Change {
     /// What it means for a blob that exists or does not.
     fn of_blob(&self, exists: bool) -> Option<BlobChange> {
         let writes = match self {
-            Change::Staged(pieces) => pieces.clone(),
-            Change::Deleted | Change::Put(_) => Vec::new(),
+            Change::Staged(pieces, _) => pieces.clone(),
+            Change::Deleted | Change::Put(..) => Vec::new(),
         };
         let existence = match (self, exists) {
             (Change::Deleted, false) => return None,

@@ -528,3 +528,66 @@ fn a_state_with_more_payload_than_a_segment_holds_is_installed() {
     let expected = content(&bench.partition());
     assert_eq!(content_on(&disk.crash(CrashMode::LoseAll)), expected);
 }
+
+#[test]
+fn entries_in_the_place_of_some_that_were_cut_are_found_and_leave_nothing_of_those() {
+    let disk = SimDisk::new(24);
+    let mut bench = Bench::new(&disk, 1 << 20);
+    let before = blobs(&bench.journal);
+    (1..=10).for_each(|_| bench.push(1, Entry::Marker));
+    bench.settle().expect("durable");
+    bench.cut(6);
+    (0..4).for_each(|_| bench.push(2, Entry::Marker));
+    bench.settle().expect("durable");
+    bench.cut(8);
+    bench.settle().expect("durable");
+    (0..2).for_each(|_| bench.push(3, Entry::Marker));
+    bench.settle().expect("durable");
+    let (base, entries) = (1, 10);
+    assert_eq!(blobs(&bench.journal) - before, base + entries);
+    let disk = disk.crash(CrashMode::LoseAll);
+    assert_eq!(content_on(&disk), content(&bench.partition()));
+    let (journal, _) = open(&disk, 1 << 20).expect("opens");
+    assert_eq!(blobs(&journal) - before, base + entries);
+    assert_eq!(journal.store().check().expect("checks").damage, Vec::<String>::new());
+}
+
+#[test]
+fn what_an_installation_that_was_cut_short_had_written_is_gone_after_the_next() {
+    let install = |bench: &mut Bench| {
+        let (index, epochs) = (200, vec![(Epoch(1), 200)]);
+        bench.log = Log::after(index, epochs.clone());
+        bench.state = State::new(P);
+        (1..=200).for_each(|sequence| {
+            bench.state.apply(sequence, Epoch(1), &stage(sequence, payload(sequence)));
+        });
+        let state = Arc::new(bench.state.clone());
+        bench.take(Output::Install { partition: P, index, epochs, state });
+    };
+    let whole = SimDisk::new(25);
+    let mut bench = Bench::new(&whole, 1 << 20);
+    let before = whole.operations();
+    install(&mut bench);
+    bench.settle().expect("durable");
+    let expected = blobs(&bench.journal);
+    for operation in before..whole.operations() {
+        let disk = SimDisk::new(25);
+        let mut bench = Bench::new(&disk, 1 << 20);
+        disk.fail_at(operation, Fault::Crash);
+        install(&mut bench);
+        let _ = bench.settle();
+        let disk = disk.crash(CrashMode::KeepAll);
+        let (journal, _) = open(&disk, 1 << 20).expect("opens");
+        let mut bench = Bench { journal, log: Log::default(), state: State::new(P) };
+        (0..2).for_each(|_| {
+            install(&mut bench);
+            bench.settle().expect("durable");
+        });
+        assert_eq!(blobs(&bench.journal), expected, "at {operation}");
+        assert_eq!(
+            bench.journal.store().check().expect("checks").damage,
+            Vec::<String>::new(),
+            "at {operation}"
+        );
+    }
+}

@@ -1,5 +1,6 @@
 //! Transactions at the limits of memory.
 
+use tyr_sim_env::{CrashMode, SimDisk};
 use tyr_types::{Error, Number};
 use tyr_wire::record::Existence;
 
@@ -7,7 +8,8 @@ use super::{BlobChange, Stop};
 use crate::{
     miss::Wait,
     payload::Payload,
-    testing::{key, store},
+    store::Store,
+    testing::{commit, key, keyspace, open, settle, store},
 };
 
 #[test]
@@ -26,4 +28,50 @@ fn a_transaction_that_needs_more_objects_than_the_cache_holds_comes_to_an_end() 
     committed.expect("commits").1.wait().expect("durable");
     let found = store.scan(space, b"", None, usize::MAX, Number::MAX).expect("scans");
     assert_eq!(found.len(), names.len());
+}
+
+#[test]
+fn a_new_blob_under_the_key_of_a_deleted_one_is_found_without_having_been_looked_for() {
+    let disk = SimDisk::new(1);
+    let store = open(&disk);
+    let space = keyspace(&store, "k");
+    commit(&store, space, "again", Existence::Create, &[1; 50_000]);
+    commit(&store, space, "again", Existence::Delete, b"");
+    // What else there is drives the deleted one out of memory.
+    for name in 0..2000 {
+        commit(&store, space, &format!("{name}"), Existence::Create, b"x");
+    }
+    store.checkpoint().expect("checkpoints");
+    let change = |bytes: &[u8]| {
+        let writes = vec![(0, Payload::new(bytes))];
+        BlobChange {
+            existence: Existence::Create,
+            cut: None,
+            size: bytes.len() as u64,
+            attributes: None,
+            writes,
+        }
+    };
+    let mut runs = 0;
+    let committed = store.transact(Wait::Never, |writer| -> Result<(), Stop<Error>> {
+        runs += 1;
+        writer.put_new(space, &key("again"), change(b"new"));
+        writer.put_new(space, &key("fresh"), change(b"too"));
+        Ok(())
+    });
+    committed.expect("commits").1.wait().expect("durable");
+    assert_eq!(runs, 1);
+    settle(&store);
+    let is_found = |store: &Store| {
+        for (name, bytes) in [("again", b"new"), ("fresh", b"too")] {
+            let mut found = [0; 8];
+            let read = store.read(space, &key(name), Number::MAX, 0, &mut found, Wait::Allowed);
+            assert_eq!(read.expect("reads").expect("is there").1, 3);
+            assert_eq!(&found[..3], bytes);
+        }
+    };
+    is_found(&store);
+    let store = open(&disk.crash(CrashMode::LoseAll));
+    is_found(&store);
+    settle(&store);
 }
