@@ -108,11 +108,11 @@ impl Store {
     fn take_image(&self, state: &CheckpointState, clean: bool) -> Image {
         let commit = self.commit.lock();
         let mut manifest = self.begin_manifest(&commit, clean);
-        let (segments, next_segment) = self.segments.in_use();
+        let (segments, next_segment, unused_segment) = self.segments.in_use();
         let (dropped, kept): (Vec<_>, Vec<_>) =
             segments.into_iter().partition(|segment| self.is_dropped(segment.kind));
         manifest.segments = segment_states(&kept, &state.evacuated);
-        manifest.next_segment = next_segment;
+        (manifest.next_segment, manifest.unused_segment) = (next_segment, unused_segment);
         Image {
             manifest,
             entries: self.entries.collect_dirty(),
@@ -182,6 +182,7 @@ impl Store {
             position,
             last: commit.next.previous(),
             next_segment: SegmentId(0),
+            unused_segment: SegmentId(0),
             tables: Vec::new(),
             segments: Vec::new(),
             next_keyspace: self.keyspaces.next_id().0,

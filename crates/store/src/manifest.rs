@@ -41,6 +41,8 @@ pub struct Manifest {
     pub last: Number,
     /// No segment with an id below is in use but `segments`; those from here on may have come into use since.
     pub next_segment: SegmentId,
+    /// No segment ever had this id or a higher one.
+    pub unused_segment: SegmentId,
     /// Newest first.
     pub tables: Vec<TableSummary>,
     /// All segments in use.
@@ -156,7 +158,8 @@ impl Manifest {
             && (SEGMENT_SIZE_MIN..=SEGMENT_SIZE_MAX).contains(&size)
             && u64::from(self.position.place.position) <= size
             && self.position.sequence <= COUNT_MAX
-            && self.next_segment.0 <= COUNT_MAX
+            && self.next_segment <= self.unused_segment
+            && self.unused_segment.0 <= COUNT_MAX
             && self.next_keyspace < u32::MAX
             && self.segments.iter().all(is_segment)
             && self.keyspaces.iter().all(is_keyspace)
@@ -194,6 +197,7 @@ impl Manifest {
             write_varint(out, *index);
             write_prefixed(out, key.as_bytes());
         });
+        write_varint(out, self.unused_segment.0);
     }
 
     fn decode(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
@@ -223,6 +227,8 @@ impl Manifest {
                 (KeyspaceId(reader.varint_u32()?), BlobId::from_u64(reader.varint()?), reader.varint()?);
             Ok((leaf, decode_key(reader)?))
         })?;
+        // The first manifests of this version end here.
+        let unused_segment = if reader.is_empty() { next_segment } else { SegmentId(reader.varint()?) };
         Ok(Manifest {
             identity,
             epoch,
@@ -231,6 +237,7 @@ impl Manifest {
             position,
             last,
             next_segment,
+            unused_segment,
             tables,
             segments,
             next_keyspace,
@@ -318,6 +325,7 @@ pub(crate) mod tests {
             position: LogPosition { place: Place { segment: SegmentId(1), position: 4096 }, sequence: 17 },
             last: Number::first_of_epoch(2),
             next_segment: SegmentId(5),
+            unused_segment: SegmentId(8),
             tables: Vec::new(),
             segments: vec![SegmentState {
                 id: SegmentId(4),

@@ -141,7 +141,7 @@ impl Store {
         options: Options,
         tables: Tables,
     ) -> Result<Self> {
-        let segments = Arc::new(Segments::new(disk.clone(), manifest.segment_size, manifest.next_segment));
+        let segments = Arc::new(Segments::new(disk.clone(), manifest.segment_size, manifest.unused_segment));
         let found = find_segments(&*disk, &manifest, &segments)?;
         let tail = read_tail(&manifest, &segments, &found)?;
         let epoch = u32::try_from(tail.epoch.max(u64::from(manifest.epoch)).saturating_add(1))
@@ -392,6 +392,7 @@ fn create_store(disk: &dyn Disk, options: &Options) -> Result<Manifest> {
         position: LogPosition { place: Place::default(), sequence: 1 },
         last: Number::ZERO,
         next_segment: SegmentId(1),
+        unused_segment: SegmentId(1),
         tables: Vec::new(),
         segments: Vec::new(),
         next_keyspace: 1,

@@ -214,12 +214,12 @@ impl Segments {
         self.capacity
     }
 
-    /// All segments in use, by id, and the smallest id of one that may come into use later.
-    pub fn in_use(&self) -> (Vec<Arc<Segment>>, SegmentId) {
+    /// All segments in use, by id; the smallest id of one that may come into use later; and the smallest that was never given out.
+    pub fn in_use(&self) -> (Vec<Arc<Segment>>, SegmentId, SegmentId) {
         let table = self.table.read();
         let pool = self.pool.lock();
         let next = pool.prepared.first().copied().unwrap_or(pool.next);
-        (table.values().cloned().collect(), next)
+        (table.values().cloned().collect(), next, pool.next)
     }
 
     /// The segment, unless it has been emptied.

@@ -1,6 +1,6 @@
 use std::sync::atomic::Ordering;
 
-use tyr_env::BLOCK_SIZE;
+use tyr_env::{BLOCK_SIZE, Disk};
 use tyr_sim_env::{CrashMode, SimDisk};
 use tyr_types::{Key, Number};
 use tyr_wire::{extent::LEAF_SPAN, frame::FrameHeader, record::Existence};
@@ -8,6 +8,7 @@ use tyr_wire::{extent::LEAF_SPAN, frame::FrameHeader, record::Existence};
 use super::*;
 use crate::{
     payload::Payload,
+    segment::parse_segment_name,
     store::entry_key,
     testing::{commit, key, keyspace, open, put, settle, store},
     transact::BlobChange,
@@ -245,4 +246,39 @@ fn leaves_in_many_pieces_are_found_again_after_a_start() {
     let leaf = store.loaded(store.leaf(&(space, entry.blobs[0].id, 1), Wait::Allowed)).expect("loads");
     assert_eq!((entry.blobs[0].leaf.len(), leaf.extents.len()), (1, 1));
     assert!(read(&store, space, "a", 140_000).expect("reads") == content);
+}
+
+/// The largest id of a segment file.
+fn last_segment(disk: &SimDisk) -> u64 {
+    let ids = disk.names().expect("lists").into_iter().filter_map(|name| parse_segment_name(&name));
+    ids.map(|(id, _)| id.0).max().expect("there is a log")
+}
+
+#[test]
+fn what_is_collected_of_a_dropped_keyspace_does_not_count_in_a_segment_that_came_later() {
+    let disk = SimDisk::new(1);
+    let store = open(&disk);
+    let (kept, dropped) = (keyspace(&store, "kept"), keyspace(&store, "dropped"));
+    // A file that waits to be used, with a smaller id than those of the keyspace that is dropped.
+    store.segments.prepare(SegmentKind::Log).expect("there is room");
+    for name in ["a", "b", "c"] {
+        commit(&store, dropped, name, Existence::Create, &[1; 200_000]);
+    }
+    store.checkpoint().expect("checkpoints");
+    let last = last_segment(&disk);
+    store.drop_keyspace(dropped).expect("drops");
+    store.close().expect("closes");
+    assert!(last_segment(&disk) < last, "the files of the keyspace are gone");
+
+    let store = open(&disk);
+    for name in ["a", "b", "c"] {
+        commit(&store, kept, name, Existence::Create, &[2; 200_000]);
+    }
+    let segments = store.segments.all();
+    let of_kept = segments.iter().filter(|segment| segment.kind == SegmentKind::Bulk(kept));
+    assert!(of_kept.clone().count() > 0 && of_kept.clone().all(|segment| segment.id.0 > last));
+    settle(&store);
+    for name in ["a", "b", "c"] {
+        assert_eq!(read(&store, kept, name, 200_000), Ok(vec![2; 200_000]));
+    }
 }
