@@ -62,7 +62,7 @@ struct Slot<V> {
 
 /// How much memory an object takes, roughly.
 pub trait Weigh {
-    /// In bytes, without the key.
+    /// In bytes, without the key; zero if there is nothing.
     fn weight(&self) -> usize;
 }
 
@@ -231,12 +231,17 @@ impl<K: Clone + Eq + Hash + Ord, V: Weigh> Objects<K, V> {
         let Some(slot) = shard.slots.get_mut(key) else { return };
         if slot.is_dirty && Arc::ptr_eq(&slot.value, value) {
             slot.is_dirty = false;
-            let weight = slot.weight;
-            if !std::mem::replace(&mut slot.is_queued, true) {
-                shard.queue.push_back(key.clone());
-            }
+            let (weight, is_queued) = (slot.weight, std::mem::replace(&mut slot.is_queued, true));
             shard.dirty.remove(key);
             self.dirty_bytes.fetch_sub(signed(weight), Ordering::Relaxed);
+            if !is_queued && value.weight() == 0 {
+                // Nothing is left of what was deleted, and nobody will look for it.
+                shard.slots.remove(key);
+                return self.forget(&mut shard, weight);
+            }
+            if !is_queued {
+                shard.queue.push_back(key.clone());
+            }
             self.evict(&mut shard);
         }
     }
@@ -317,6 +322,12 @@ mod tests {
         }
     }
 
+    impl Weigh for () {
+        fn weight(&self) -> usize {
+            0
+        }
+    }
+
     fn load(value: u64) -> impl FnMut() -> Result<u64, ()> {
         move || Ok(value)
     }
@@ -379,6 +390,18 @@ mod tests {
             objects.replace_dirty(|_| true, |value| *value);
             assert!(objects.find(&1).is_none());
         }
+    }
+
+    #[test]
+    fn what_was_deleted_leaves_memory_as_soon_as_it_is_clean() {
+        let objects: Objects<u64, ()> = Objects::new(1 << 20);
+        for key in 0..100 {
+            objects.change(&mut objects.lock(&key), &key, Arc::new(()));
+        }
+        assert!(objects.find(&7).is_some());
+        objects.collect_dirty().iter().for_each(|(key, value)| objects.mark_clean(key, value));
+        assert_eq!((objects.bytes(), objects.dirty_bytes()), (0, 0));
+        assert!(objects.find(&7).is_none());
     }
 
     #[test]
