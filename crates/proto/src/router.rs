@@ -29,6 +29,8 @@ pub struct Router {
     partitions: BTreeMap<PartitionId, Partition>,
     keyspaces: Arc<Keyspaces>,
     effects: VecDeque<Effect>,
+    /// What a handler wants done, until it is known what of it is local.
+    fresh: VecDeque<Effect>,
     local: VecDeque<Envelope>,
     limits: Limits,
     classes: BTreeMap<ClassId, ClassSettings>,
@@ -96,6 +98,7 @@ impl Router {
             partitions: BTreeMap::new(),
             keyspaces,
             effects: VecDeque::new(),
+            fresh: VecDeque::new(),
             local: VecDeque::new(),
             limits: Limits::default(),
             classes: BTreeMap::new(),
@@ -277,7 +280,7 @@ impl Router {
         act: impl FnOnce(&mut Partition, &mut Context),
     ) {
         let Some(partition) = self.partitions.get_mut(&id) else { return };
-        let effects = core::mem::take(&mut self.effects);
+        let effects = core::mem::take(&mut self.fresh);
         let cached = core::mem::replace(&mut self.cached, CachedHeads::new(self.me));
         let mut cx = Context {
             now,
@@ -291,14 +294,14 @@ impl Router {
             effects,
         };
         act(partition, &mut cx);
-        (self.effects, self.cached) = (cx.effects, cx.cached);
+        (self.fresh, self.cached) = (cx.effects, cx.cached);
         self.keep_local();
     }
 
     /// What a partition says to another one of this shard takes no way over the network.
     fn keep_local(&mut self) {
-        self.effects.extend(core::iter::from_fn(|| self.cached.poll_effect()));
-        for effect in core::mem::take(&mut self.effects) {
+        self.fresh.extend(core::iter::from_fn(|| self.cached.poll_effect()));
+        while let Some(effect) = self.fresh.pop_front() {
             match effect {
                 Effect::ToPrimary(partition, message) if self.is_primary_of(partition) => {
                     self.local.push_back(Envelope { partition, message });

@@ -56,8 +56,8 @@ const ROUND_EVERY: u64 = 50_000;
 
 impl Collection {
     /// Notes blobs of which versions were superseded.
-    pub fn note(&mut self, mut blobs: BTreeSet<BlobName>) {
-        self.superseded.append(&mut blobs);
+    pub fn note(&mut self, blobs: BTreeSet<BlobName>) {
+        self.superseded.extend(blobs);
     }
 
     /// How many blobs have versions that may be collected.
