@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tyr_proto::{PartitionId, State};
+use tyr_proto::{NodeId, Partition, PartitionId, State};
 
 use super::{bounds::Bounds, layout::Layout, profile::Profile, storage::StorageProfile, world::World};
 use crate::{Outcome, check, random::Random};
@@ -190,14 +190,21 @@ fn is_quiet(world: &World) -> bool {
                 })
             })
         })
-        && world.manager().cluster().partitions().all(|(id, _)| {
-            world.servers().any(|(_, server)| {
-                server
-                    .node()
-                    .and_then(|node| node.partition(id))
-                    .is_some_and(|partition| partition.is_established())
-            })
+        && world.manager().cluster().partitions().all(|(id, partition)| {
+            let replicas = &partition.configuration.replicas;
+            // Who has started again with nothing is a replica until the cluster manager has heard of that.
+            replicas.iter().all(|replica| held(world, id, replica.node).is_some())
+                && world
+                    .servers()
+                    .filter_map(|(node, _)| held(world, id, *node))
+                    .any(|partition| partition.is_established())
         })
+}
+
+/// What a node has of a partition, if it runs and has anything.
+fn held(world: &World, id: PartitionId, node: NodeId) -> Option<&Partition> {
+    let (_, server) = world.servers().find(|(number, _)| **number == node)?;
+    server.node()?.partition(id)
 }
 
 /// Whether clients that died are forgotten, too.
@@ -214,8 +221,7 @@ fn converged(world: &World) -> Result<(), String> {
     for (id, partition) in world.manager().cluster().partitions() {
         let mut contents = BTreeSet::new();
         for replica in &partition.configuration.replicas {
-            let server = world.servers().find(|(node, _)| **node == replica.node);
-            let held = server.and_then(|(_, server)| server.node()).and_then(|node| node.partition(id));
+            let held = held(world, id, replica.node);
             let Some(held) = held else { return Err(format!("{id} is not held by {}", replica.node)) };
             contents.insert(content(held.state()));
         }
