@@ -10,6 +10,7 @@ use tokio::{
 };
 
 use crate::{
+    case::Case,
     process::{self, Program},
     scratch::Scratch,
     system::{Doing, Lane, Manner, Outcome, System},
@@ -71,8 +72,8 @@ impl System for Echo {
         vec![self.program.id()]
     }
 
-    fn manners(&self, work: Work, _size: usize) -> Vec<Manner> {
-        if work.has_sizes() { vec![Manner::Usual] } else { Vec::new() }
+    fn manners(&self, case: &Case) -> Vec<Manner> {
+        if case.work.is_plain() && case.work != Work::Overwrites { vec![Manner::Usual] } else { Vec::new() }
     }
 
     fn connect(&self, _manner: Manner, clients: usize, lanes: usize) -> Doing<'_, Vec<Box<dyn Lane>>> {
