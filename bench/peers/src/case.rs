@@ -102,8 +102,9 @@ impl Ranges {
             durability,
         };
         let one_client = |case: Case| self.in_flight.iter().map(move |&in_flight| Case { in_flight, ..case });
-        let many_clients =
-            |case: Case| self.clients.iter().map(move |&clients| Case { clients, in_flight: clients, ..case });
+        let many_clients = |case: Case| {
+            self.clients.iter().map(move |&clients| Case { clients, in_flight: clients, ..case })
+        };
         let sized = |size: usize| Case { size: Some(size), ..plain };
         let spanned = |case: Case| {
             let spans = self.spans.iter();

@@ -10,6 +10,7 @@ use std::{
 
 use crate::{
     case::{Case, Durability},
+    course::{self, Course, Slice},
     load::{Callers, Limit, Measured},
     meter::Meter,
     payload::Pool,
@@ -63,6 +64,9 @@ impl Comparison<'_> {
     /// Compares all that can do the case.
     pub async fn case(&mut self, case: Case) -> Outcome<()> {
         let job = self.job(case);
+        if case.work == Work::Overwrites {
+            return self.course(job).await;
+        }
         let mut contenders = Vec::new();
         for index in 0..self.systems.len() {
             for manner in self.systems[index].manners(&case) {
@@ -87,6 +91,24 @@ impl Comparison<'_> {
         let contended = contended.collect();
         self.report.case(case, contended);
         Ok(())
+    }
+
+    /// Each that can do it, for the whole time.
+    async fn course(&mut self, job: Job) -> Outcome<()> {
+        for index in 0..self.systems.len() {
+            for manner in self.systems[index].manners(&job.case) {
+                let slices = self.slices(job, index, manner).await;
+                let slices = slices.map_err(|error| self.failure(job.case, index, manner, &*error))?;
+                let name = format!("{}{}", self.systems[index].name(), manner.name());
+                self.report.course(Course::new(&job, name, slices));
+            }
+        }
+        Ok(())
+    }
+
+    async fn slices(&mut self, job: Job, index: usize, manner: Manner) -> Outcome<Vec<Slice>> {
+        let mut contender = self.prepare(job, index, manner).await?;
+        course::follow(&job, &mut contender.callers, &*self.systems[index], self.time).await
     }
 
     fn job(&self, case: Case) -> Job {
@@ -136,7 +158,8 @@ impl Comparison<'_> {
         for together in acts(job.case.work) {
             let roles: Vec<Role> = together.iter().map(|(role, _)| *role).collect();
             let limit = Limit::Time(self.time);
-            let measured = contender.callers.run(&job, &roles, limit, system.processes()).await?;
+            let measured =
+                contender.callers.run(&job, &roles, limit, system.processes_of(contender.manner)).await?;
             for ((_, part), measured) in together.iter().zip(measured) {
                 operations += measured.operations;
                 contender.turns.entry(*part).or_default().push(measured);

@@ -5,9 +5,11 @@
 mod aims;
 mod case;
 mod comparison;
+mod course;
 mod load;
 mod meter;
 mod payload;
+mod plot;
 mod process;
 mod report;
 mod scratch;
@@ -74,8 +76,8 @@ struct Options {
     /// Of 100 callers of mixed, those that read, separated by commas
     #[arg(long, value_delimiter = ',', value_name = "PERCENT", default_value = "95,50,5")]
     readers: Vec<usize>,
-    /// When operations are acknowledged, separated by commas; in memory nothing but write, get, and read is done, unless --work is given
-    #[arg(long, value_delimiter = ',', value_name = "WORD", default_value = "disk,memory")]
+    /// When operations are acknowledged, separated by commas [default: disk; without --work also memory, for write, get, and read]
+    #[arg(long, value_delimiter = ',', value_name = "WORD")]
     durability: Vec<Durability>,
     /// Copies of everything, separated by commas; systems that keep one copy are compared with one
     #[arg(long, value_delimiter = ',', value_name = "COUNT", default_value = "1,3")]
@@ -104,6 +106,12 @@ struct Options {
     /// Where the results go
     #[arg(long, default_value = "target/peers.json", value_name = "FILE")]
     json: PathBuf,
+    /// Where the drawing of them goes
+    #[arg(long, default_value = "target/peers.html", value_name = "FILE")]
+    plot: PathBuf,
+    /// Only draw what is in the file of --json
+    #[arg(long)]
+    draw: bool,
     /// Be the echo server on this port
     #[arg(long, hide = true)]
     serve_echo: Option<u16>,
@@ -124,6 +132,9 @@ fn run(options: Options) -> Outcome<()> {
     runtime.block_on(LocalSet::new().run_until(async {
         if let Some(port) = options.serve_echo {
             return systems::serve_echo(port).await;
+        }
+        if options.draw {
+            return Report::read(&options.json)?.draw(&options.plot);
         }
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut terminate = signal(SignalKind::terminate())?;
@@ -165,7 +176,8 @@ async fn compare(mut options: Options) -> Outcome<()> {
             }
         }
     }
-    report.write(&options.json)
+    report.write(&options.json)?;
+    report.draw(&options.plot)
 }
 
 /// Starts what is compared; Týr is the last.
@@ -176,11 +188,10 @@ async fn start(
     scratch: &Scratch,
 ) -> Outcome<Vec<Box<dyn System>>> {
     let Options { shards, partitions, .. } = *options;
-    let setting = Setting { replicas, durability, tyr: options.tyr.clone(), shards, partitions };
-    let mut systems = Vec::new();
-    for peer in options.peers.iter().filter(|peer| peer.keeps(replicas, durability)) {
-        systems.push(peer.start(&setting, scratch).await?);
-    }
+    let (tyr, set_size) = (options.tyr.clone(), options.set << 20);
+    let setting = Setting { replicas, durability, tyr, shards, partitions, set_size };
+    let peers = options.peers.iter().copied().filter(|peer| peer.keeps(replicas, durability));
+    let mut systems = systems::start_peers(&peers.collect::<Vec<_>>(), &setting, scratch).await?;
     systems.push(systems::start_tyr(&setting, scratch).await?);
     Ok(systems)
 }
@@ -209,9 +220,18 @@ fn check(options: &mut Options) -> Outcome<()> {
     if options.peers.is_empty() && !options.alone {
         options.peers = Peer::ALL.to_vec();
     }
-    let has_none = options.clients.contains(&0) || options.in_flight.contains(&0) || options.blobs.contains(&0);
+    if options.durability.is_empty() {
+        options.durability.push(Durability::Disk);
+        if options.work.is_empty() {
+            options.durability.push(Durability::Memory);
+        }
+    }
+    let has_none =
+        options.clients.contains(&0) || options.in_flight.contains(&0) || options.blobs.contains(&0);
     if options.rounds == 0 || has_none || options.set < 64 {
-        return Err("take at least one round, client, blob, and operation in flight, and a set of 64 MiB".into());
+        return Err(
+            "take at least one round, client, blob, and operation in flight, and a set of 64 MiB".into()
+        );
     }
     if options.span.iter().any(|span| !(2..=SPAN_MAX).contains(span)) {
         return Err(format!("take 2 to {SPAN_MAX} blobs of a transaction").into());

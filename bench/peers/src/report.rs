@@ -9,8 +9,10 @@ use serde::{Deserialize, Serialize};
 use crate::{
     aims::Pairing,
     case::{Case, Durability},
+    course::Course,
     load::Measured,
     meter::Cost,
+    plot,
     system::{Manner, Outcome},
 };
 pub use rows::{Idle, Ratio, Row, Share};
@@ -26,6 +28,8 @@ pub struct Report {
     pub ratios: Vec<Ratio>,
     /// A system and itself, doing the same in another way.
     pub shares: Vec<Share>,
+    /// What systems did in a long time.
+    pub courses: Vec<Course>,
     /// Servers of which nothing is asked.
     pub idle: Vec<Idle>,
     #[serde(skip)]
@@ -154,6 +158,27 @@ impl Report {
                 self.shares.push(share);
             }
         }
+    }
+
+    /// Notes and prints what a system did in a long time.
+    pub fn course(&mut self, course: Course) {
+        self.is_headed = false;
+        course.print();
+        self.courses.push(course);
+    }
+
+    /// Draws all of it.
+    pub fn draw(&self, path: &Path) -> Outcome<()> {
+        make_room(path)?;
+        fs::write(path, plot::page(self))?;
+        println!("drawn in {}", path.display());
+        Ok(())
+    }
+
+    /// What was written before.
+    pub fn read(path: &Path) -> Outcome<Self> {
+        let bytes = fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
+        Ok(serde_json::from_slice(&bytes)?)
     }
 
     /// Writes all of it as JSON.

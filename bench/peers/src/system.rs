@@ -4,7 +4,7 @@
 //! shares what the system's library lets them share. A write has returned when it is durable on as many replicas as the system keeps.
 //! Blobs have numbers for names; how a system turns them into keys is its own affair.
 
-use std::{future::Future, pin::Pin, time::Duration};
+use std::{future::Future, path::PathBuf, pin::Pin, time::Duration};
 
 use crate::{case::Case, load::Measured, work::Job};
 
@@ -23,6 +23,8 @@ pub enum Manner {
     ServerClass,
     /// Locks that clients take.
     Locks,
+    /// Locks that clients take in etcd.
+    EtcdLocks,
     /// A write under the condition that the bytes are still those that were read.
     CompareAndWrite,
     /// Values in rows.
@@ -48,6 +50,7 @@ impl Manner {
             Manner::Usual => "",
             Manner::ServerClass => ", class",
             Manner::Locks => ", locks",
+            Manner::EtcdLocks => ", locks of etcd",
             Manner::CompareAndWrite => ", compare and write",
             Manner::Rows => ", rows",
             Manner::LargeObjects => ", large objects",
@@ -67,6 +70,15 @@ pub trait System {
 
     /// Its processes; their children count with them.
     fn processes(&self) -> Vec<u32>;
+
+    /// Its processes that have a part in operations of a manner.
+    fn processes_of(&self, manner: Manner) -> Vec<u32> {
+        let _ = manner;
+        self.processes()
+    }
+
+    /// The directories in which it keeps data.
+    fn places(&self) -> Vec<PathBuf>;
 
     /// How it does a case; empty if it cannot.
     fn manners(&self, case: &Case) -> Vec<Manner>;
@@ -137,7 +149,8 @@ pub trait Lane {
     }
 }
 
-fn unsupported<T>(operation: &str) -> Doing<'static, T> {
+/// The failure of an operation that a system does not have.
+pub fn unsupported<T>(operation: &str) -> Doing<'static, T> {
     let operation = operation.to_owned();
     Box::pin(async move { Err(format!("this system has no operation '{operation}'").into()) })
 }

@@ -1,6 +1,8 @@
 //! The systems that are compared.
 
+mod device;
 mod echo;
+mod etcd;
 mod postgres;
 mod rados;
 mod redis;
@@ -21,6 +23,8 @@ pub use echo::serve as serve_echo;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Peer {
+    /// A loop over a file past the page cache: what the disk can do.
+    Device,
     /// A server that sends back as many bytes as it was asked for: what the network and this program can do.
     Echo,
     /// Redis that syncs its log before it answers, or has none; one copy of everything.
@@ -29,6 +33,8 @@ pub enum Peer {
     Rados,
     /// PostgreSQL; one copy of everything.
     Postgres,
+    /// etcd, for numbers and locks; three copies of everything.
+    Etcd,
 }
 
 /// How systems are started.
@@ -43,32 +49,47 @@ pub struct Setting {
     pub shards: u32,
     /// Partitions, or placement groups.
     pub partitions: u32,
+    /// Bytes of a data set.
+    pub set_size: u64,
 }
 
 impl Peer {
     /// All that there are.
-    pub const ALL: [Peer; 4] = [Peer::Echo, Peer::Redis, Peer::Rados, Peer::Postgres];
+    pub const ALL: [Peer; 6] =
+        [Peer::Device, Peer::Echo, Peer::Redis, Peer::Rados, Peer::Postgres, Peer::Etcd];
 
     /// Whether it takes part in a comparison with so many replicas: bounds do in all.
     pub fn keeps(self, replicas: u32, durability: Durability) -> bool {
         let is_durable = durability == Durability::Disk;
         match self {
             Peer::Echo => true,
-            Peer::Rados => is_durable,
+            Peer::Device | Peer::Rados => is_durable,
             Peer::Redis => replicas == 1,
             Peer::Postgres => replicas == 1 && is_durable,
+            Peer::Etcd => replicas == 3 && is_durable,
         }
     }
+}
 
-    /// Starts it.
-    pub async fn start(self, setting: &Setting, scratch: &Scratch) -> Outcome<Box<dyn System>> {
-        Ok(match self {
+/// Starts peers, in the order in which they were asked for.
+pub async fn start_peers(
+    peers: &[Peer],
+    setting: &Setting,
+    scratch: &Scratch,
+) -> Outcome<Vec<Box<dyn System>>> {
+    let etcd = if peers.contains(&Peer::Etcd) { Some(etcd::Etcd::start(scratch).await?) } else { None };
+    let mut systems: Vec<Box<dyn System>> = Vec::new();
+    for peer in peers {
+        systems.push(match peer {
+            Peer::Device => Box::new(device::Device::start(setting.set_size, scratch)?),
             Peer::Echo => Box::new(echo::Echo::start(scratch).await?),
             Peer::Redis => Box::new(redis::Redis::start(setting, scratch).await?),
             Peer::Postgres => Box::new(postgres::Postgres::start(scratch).await?),
-            Peer::Rados => Box::new(rados::Rados::start(setting, scratch).await?),
-        })
+            Peer::Rados => Box::new(rados::Rados::start(setting, etcd.clone(), scratch).await?),
+            Peer::Etcd => Box::new(etcd.clone().ok_or("etcd was started before")?),
+        });
     }
+    Ok(systems)
 }
 
 /// Starts a cluster of Týr.

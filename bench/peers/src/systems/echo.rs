@@ -2,7 +2,10 @@
 //!
 //! What this gives is what sockets of this machine and this program's runtime can do: a bound for all who ask over the network.
 
-use std::process::{Command, Stdio};
+use std::{
+    path::PathBuf,
+    process::{Command, Stdio},
+};
 
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -70,6 +73,10 @@ impl System for Echo {
 
     fn processes(&self) -> Vec<u32> {
         vec![self.program.id()]
+    }
+
+    fn places(&self) -> Vec<PathBuf> {
+        Vec::new()
     }
 
     fn manners(&self, case: &Case) -> Vec<Manner> {

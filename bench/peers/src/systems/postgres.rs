@@ -24,6 +24,7 @@ use crate::{
 pub struct Postgres {
     program: Program,
     port: u16,
+    directory: PathBuf,
 }
 
 impl Postgres {
@@ -55,7 +56,7 @@ impl Postgres {
         let mut program = Program::start("postgres", &mut command, process::log_file(&place))?;
         program.wait_until(async || connect(port).await.is_ok()).await?;
         connect(port).await?.batch_execute(TABLES).await?;
-        Ok(Postgres { program, port })
+        Ok(Postgres { program, port, directory: place })
     }
 }
 
@@ -110,6 +111,10 @@ impl System for Postgres {
 
     fn processes(&self) -> Vec<u32> {
         vec![self.program.id()]
+    }
+
+    fn places(&self) -> Vec<PathBuf> {
+        vec![self.directory.clone()]
     }
 
     fn manners(&self, case: &Case) -> Vec<Manner> {
@@ -180,12 +185,17 @@ impl Lane for Connection {
 
     fn write(&mut self, blob: u64, offset: u64, payload: &'static [u8]) -> Doing<'_, ()> {
         Box::pin(async move {
-            let object = object(blob)?;
+            let (object, offset) = (object(blob)?, i64::try_from(offset)?);
+            match self.client.execute(&self.write, &[&object, &offset, &payload]).await {
+                Err(error) if error.code() == Some(&SqlState::UNDEFINED_OBJECT) => {}
+                written => return Ok(written.map(drop)?),
+            }
             match self.client.execute("SELECT lo_create($1)", &[&object]).await {
+                // Another one has been faster.
                 Err(error) if error.code() == Some(&SqlState::UNIQUE_VIOLATION) => {}
                 created => drop(created?),
             }
-            self.client.execute(&self.write, &[&object, &i64::try_from(offset)?, &payload]).await?;
+            self.client.execute(&self.write, &[&object, &offset, &payload]).await?;
             Ok(())
         })
     }

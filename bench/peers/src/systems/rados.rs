@@ -9,14 +9,19 @@ mod cluster;
 
 use std::{
     ffi::{CStr, CString},
+    path::PathBuf,
     sync::Arc,
     thread,
     time::Duration,
 };
 
 use futures_util::future::try_join_all;
+use tokio::sync::Mutex;
 
-use super::Setting;
+use super::{
+    Setting,
+    etcd::{Etcd, Gateway},
+};
 use crate::{
     case::Case,
     scratch::Scratch,
@@ -29,12 +34,14 @@ use cluster::Cluster;
 /// The servers' processes.
 pub struct Rados {
     cluster: Cluster,
+    /// Which may keep the locks.
+    etcd: Option<Etcd>,
 }
 
 impl Rados {
     /// Starts a cluster with new directories.
-    pub async fn start(setting: &Setting, scratch: &Scratch) -> Outcome<Self> {
-        Ok(Rados { cluster: Cluster::start(setting, scratch).await? })
+    pub async fn start(setting: &Setting, etcd: Option<Etcd>, scratch: &Scratch) -> Outcome<Self> {
+        Ok(Rados { cluster: Cluster::start(setting, scratch).await?, etcd })
     }
 }
 
@@ -48,11 +55,23 @@ impl System for Rados {
         self.cluster.servers()
     }
 
+    fn processes_of(&self, manner: Manner) -> Vec<u32> {
+        let lockers = self.etcd.iter().filter(|_| manner == Manner::EtcdLocks);
+        lockers.flat_map(System::processes).chain(self.processes()).collect()
+    }
+
+    fn places(&self) -> Vec<PathBuf> {
+        self.cluster.places()
+    }
+
     fn manners(&self, case: &Case) -> Vec<Manner> {
         match case.work {
             Work::Counter => vec![Manner::ServerClass, Manner::CompareAndWrite, Manner::Locks],
             Work::Batch => vec![Manner::Separately, Manner::Locks],
             Work::Shared => vec![Manner::OneObject, Manner::Striped],
+            Work::HotTransfer | Work::ColdTransfer if self.etcd.is_some() => {
+                vec![Manner::Locks, Manner::EtcdLocks]
+            }
             Work::HotTransfer | Work::ColdTransfer => vec![Manner::Locks],
             _ => vec![Manner::Usual],
         }
@@ -65,7 +84,14 @@ impl System for Rados {
                 let pool = Arc::new(Client::connect(self.cluster.configuration())?.pool(cluster::POOL)?);
                 for lane in 0..lanes {
                     let cookie = CString::new(format!("{client}-{lane}"))?;
-                    all.push(Box::new(Caller { pool: pool.clone(), manner, cookie, buffer: Vec::new() }));
+                    let gateway = match &self.etcd {
+                        Some(etcd) if manner == Manner::EtcdLocks => {
+                            Some(Mutex::new(etcd.gateway(all.len()).await?))
+                        }
+                        _ => None,
+                    };
+                    let (pool, buffer) = (pool.clone(), Vec::new());
+                    all.push(Box::new(Caller { pool, manner, cookie, gateway, buffer }));
                 }
             }
             Ok(all)
@@ -79,6 +105,8 @@ struct Caller {
     manner: Manner,
     /// What tells this holder of locks from others.
     cookie: CString,
+    /// Where it takes locks, if RADOS does not keep them.
+    gateway: Option<Mutex<Gateway>>,
     buffer: Vec<u8>,
 }
 
@@ -104,6 +132,14 @@ impl Caller {
         objects: Vec<CString>,
         change: impl AsyncFnOnce(&[CString]) -> Outcome<()>,
     ) -> Outcome<()> {
+        if let Some(gateway) = &self.gateway {
+            let mut gateway = gateway.lock().await;
+            let names = objects.iter().map(|object| object.to_string_lossy().into_owned());
+            let held = gateway.lock(&names.collect::<Vec<_>>()).await?;
+            let changed = change(&objects).await;
+            gateway.unlock(held).await?;
+            return changed;
+        }
         let objects = self.lock(objects).await?;
         let changed = change(&objects).await;
         try_join_all(objects.iter().map(|object| self.pool.unlock(object, &self.cookie))).await?;
@@ -209,7 +245,9 @@ impl Lane for Caller {
             let objects = blobs.into_iter().map(name).collect::<Outcome<Vec<CString>>>()?;
             let write = async |objects: &[CString]| {
                 let both = objects.iter().zip(payloads);
-                try_join_all(both.map(|(object, payload)| self.pool.write_full(object, payload))).await.map(drop)
+                try_join_all(both.map(|(object, payload)| self.pool.write_full(object, payload)))
+                    .await
+                    .map(drop)
             };
             if self.manner == Manner::Separately {
                 return write(&objects).await;

@@ -3,7 +3,10 @@
 //!
 //! Each client has one connection, over which its requests are pipelined.
 
-use std::process::{Command, Stdio};
+use std::{
+    path::PathBuf,
+    process::{Command, Stdio},
+};
 
 use ::redis::{AsyncConnectionConfig, Client, aio::MultiplexedConnection, cmd, pipe};
 
@@ -20,6 +23,7 @@ use crate::{
 pub struct Redis {
     program: Program,
     port: u16,
+    directory: PathBuf,
 }
 
 impl Redis {
@@ -35,7 +39,7 @@ impl Redis {
         command.stdout(Stdio::null());
         let mut program = Program::start("redis-server", &mut command, process::log_file(&directory))?;
         program.wait_until(async || process::listens(port).await).await?;
-        Ok(Redis { program, port })
+        Ok(Redis { program, port, directory })
     }
 }
 
@@ -46,6 +50,10 @@ impl System for Redis {
 
     fn processes(&self) -> Vec<u32> {
         vec![self.program.id()]
+    }
+
+    fn places(&self) -> Vec<PathBuf> {
+        vec![self.directory.clone()]
     }
 
     fn manners(&self, case: &Case) -> Vec<Manner> {
@@ -62,7 +70,8 @@ impl System for Redis {
             for _ in 0..clients {
                 let config = AsyncConnectionConfig::new().set_response_timeout(None);
                 let connection = server.get_multiplexed_async_connection_with_config(&config).await?;
-                let lane = || Box::new(Connection { connection: connection.clone(), manner }) as Box<dyn Lane>;
+                let lane =
+                    || Box::new(Connection { connection: connection.clone(), manner }) as Box<dyn Lane>;
                 all.extend((0..lanes).map(|_| lane()));
             }
             Ok(all)
@@ -78,7 +87,9 @@ struct Connection {
 
 impl Lane for Connection {
     fn put(&mut self, blob: u64, payload: &'static [u8]) -> Doing<'_, ()> {
-        Box::pin(async move { Ok(cmd("SET").arg(&key(blob)).arg(payload).query_async(&mut self.connection).await?) })
+        Box::pin(async move {
+            Ok(cmd("SET").arg(&key(blob)).arg(payload).query_async(&mut self.connection).await?)
+        })
     }
 
     fn get(&mut self, blob: u64, _size: usize) -> Doing<'_, usize> {
@@ -90,15 +101,24 @@ impl Lane for Connection {
 
     fn write(&mut self, blob: u64, offset: u64, payload: &'static [u8]) -> Doing<'_, ()> {
         Box::pin(async move {
-            Ok(cmd("SETRANGE").arg(&key(blob)).arg(offset).arg(payload).exec_async(&mut self.connection).await?)
+            Ok(cmd("SETRANGE")
+                .arg(&key(blob))
+                .arg(offset)
+                .arg(payload)
+                .exec_async(&mut self.connection)
+                .await?)
         })
     }
 
     fn read(&mut self, blob: u64, offset: u64, size: usize) -> Doing<'_, usize> {
         Box::pin(async move {
             let last = offset + size as u64 - 1;
-            let bytes: Vec<u8> =
-                cmd("GETRANGE").arg(&key(blob)).arg(offset).arg(last).query_async(&mut self.connection).await?;
+            let bytes: Vec<u8> = cmd("GETRANGE")
+                .arg(&key(blob))
+                .arg(offset)
+                .arg(last)
+                .query_async(&mut self.connection)
+                .await?;
             Ok(bytes.len())
         })
     }
@@ -106,13 +126,16 @@ impl Lane for Connection {
     fn append(&mut self, blob: u64, payload: &'static [u8]) -> Doing<'_, ()> {
         Box::pin(async move {
             // The answer is the new size, so the offset is known.
-            let _size: u64 = cmd("APPEND").arg(&key(blob)).arg(payload).query_async(&mut self.connection).await?;
+            let _size: u64 =
+                cmd("APPEND").arg(&key(blob)).arg(payload).query_async(&mut self.connection).await?;
             Ok(())
         })
     }
 
     fn open(&mut self, blob: u64) -> Doing<'_, ()> {
-        Box::pin(async move { Ok(cmd("SETNX").arg(&key(blob)).arg(0).exec_async(&mut self.connection).await?) })
+        Box::pin(
+            async move { Ok(cmd("SETNX").arg(&key(blob)).arg(0).exec_async(&mut self.connection).await?) },
+        )
     }
 
     fn add(&mut self, blob: u64) -> Doing<'_, ()> {

@@ -32,6 +32,7 @@ pub struct Tyr {
 
 struct Node {
     program: Program,
+    directory: PathBuf,
     address: String,
     events: Receiver<Event>,
 }
@@ -60,7 +61,7 @@ impl Tyr {
                     .args(durability_flags(setting.durability)),
             };
             command.arg("--directory").arg(directory.join("data"));
-            nodes.push(Node::start(command, process::log_file(&directory))?);
+            nodes.push(Node::start(command, directory)?);
         }
         for node in &mut nodes {
             node.expect("ready")?;
@@ -107,7 +108,8 @@ impl Tyr {
 }
 
 impl Node {
-    fn start(mut command: Command, log: PathBuf) -> Outcome<Self> {
+    fn start(mut command: Command, directory: PathBuf) -> Outcome<Self> {
+        let log = process::log_file(&directory);
         let mut program = Program::start("tyr server", command.stdout(Stdio::piped()), log)?;
         let output = program.child().stdout.take().ok_or("a pipe was asked for")?;
         let (told, events) = channel();
@@ -119,7 +121,7 @@ impl Node {
                 }
             }
         });
-        let mut node = Node { program, address: String::new(), events };
+        let mut node = Node { program, directory, address: String::new(), events };
         node.address = node.expect("listening")?.address.ok_or("a server that listens says where")?;
         Ok(node)
     }
@@ -147,6 +149,10 @@ impl System for Tyr {
 
     fn processes(&self) -> Vec<u32> {
         self.nodes.iter().map(|node| node.program.id()).collect()
+    }
+
+    fn places(&self) -> Vec<PathBuf> {
+        self.nodes.iter().map(|node| node.directory.clone()).collect()
     }
 
     fn manners(&self, case: &Case) -> Vec<Manner> {
