@@ -122,7 +122,10 @@ impl Comparison<'_> {
         manner: Manner,
         error: &dyn std::error::Error,
     ) -> Box<dyn std::error::Error + Send + Sync> {
-        format!("{}, {}{}: {error}", case.title(), self.systems[system].name(), manner.name()).into()
+        let causes = std::iter::successors(Some(error), |error| error.source());
+        let causes: Vec<String> = causes.map(ToString::to_string).collect();
+        let name = self.systems[system].name();
+        format!("{}, {name}{}: {}", case.title(), manner.name(), causes.join(": ")).into()
     }
 
     /// Connects, makes the data set if the system has it not yet, and warms up.

@@ -97,7 +97,7 @@ impl Course {
         );
         for slice in &self.slices {
             println!(
-                "{:>8.1} {:>8.0} {:>9.1} {:>9.1} {:>9.0} {:>9.0}",
+                "{:>8.2} {:>8.0} {:>9.1} {:>9.1} {:>9.0} {:>9.0}",
                 slice.seconds,
                 slice.rate,
                 slice.p50_us,

@@ -166,6 +166,18 @@ impl Connection {
             manner,
         })
     }
+
+    async fn create(&self, object: u32) -> Outcome<()> {
+        match self.client.execute("SELECT lo_create($1)", &[&object]).await {
+            // Another one has been faster.
+            Err(error) if error.code() == Some(&SqlState::UNIQUE_VIOLATION) => Ok(()),
+            created => Ok(created.map(drop)?),
+        }
+    }
+}
+
+fn is_overtaken(error: &tokio_postgres::Error) -> bool {
+    error.as_db_error().is_some_and(|error| error.message() == "tuple concurrently updated")
 }
 
 impl Lane for Connection {
@@ -186,17 +198,16 @@ impl Lane for Connection {
     fn write(&mut self, blob: u64, offset: u64, payload: &'static [u8]) -> Doing<'_, ()> {
         Box::pin(async move {
             let (object, offset) = (object(blob)?, i64::try_from(offset)?);
-            match self.client.execute(&self.write, &[&object, &offset, &payload]).await {
-                Err(error) if error.code() == Some(&SqlState::UNDEFINED_OBJECT) => {}
-                written => return Ok(written.map(drop)?),
+            loop {
+                let written = self.client.execute(&self.write, &[&object, &offset, &payload]).await;
+                let Err(error) = written else { return Ok(()) };
+                match error.code() {
+                    Some(&SqlState::UNDEFINED_OBJECT) => self.create(object).await?,
+                    // Somebody writes the same page of it: the server does not wait, but fails.
+                    Some(&SqlState::INTERNAL_ERROR) if is_overtaken(&error) => {}
+                    _ => return Err(error.into()),
+                }
             }
-            match self.client.execute("SELECT lo_create($1)", &[&object]).await {
-                // Another one has been faster.
-                Err(error) if error.code() == Some(&SqlState::UNIQUE_VIOLATION) => {}
-                created => drop(created?),
-            }
-            self.client.execute(&self.write, &[&object, &offset, &payload]).await?;
-            Ok(())
         })
     }
 
