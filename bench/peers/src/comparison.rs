@@ -61,9 +61,9 @@ impl Comparison<'_> {
         Ok(())
     }
 
-    /// Compares all that can do the case.
-    pub async fn case(&mut self, case: Case) -> Outcome<()> {
-        let job = self.job(case);
+    /// Compares all that can do the case. One that fails is noted, and has no part in it any more.
+    pub async fn case(&mut self, case: Case) {
+        let job = Job { case, set_size: self.set_size, is_filling: false, pool: self.pool };
         if case.work == Work::Overwrites {
             return self.course(job).await;
         }
@@ -71,15 +71,17 @@ impl Comparison<'_> {
         for index in 0..self.systems.len() {
             for manner in self.systems[index].manners(&case) {
                 let contender = self.prepare(job, index, manner).await;
-                contenders.push(contender.map_err(|error| self.failure(case, index, manner, &*error))?);
+                contenders.extend(self.noted(case, index, manner, contender));
             }
         }
         for _ in 0..self.rounds {
-            for contender in &mut contenders {
-                let turn = self.turn(job, contender).await;
-                let (system, manner) = (contender.system, contender.manner);
-                turn.map_err(|error| self.failure(case, system, manner, &*error))?;
+            let mut able = Vec::new();
+            for mut contender in contenders {
+                let turn = self.turn(job, &mut contender).await;
+                let turn = self.noted(case, contender.system, contender.manner, turn);
+                able.extend(turn.map(|()| contender));
             }
+            contenders = able;
         }
         let tyr = self.systems.len() - 1;
         let contended = contenders.into_iter().flat_map(|contender| {
@@ -90,20 +92,18 @@ impl Comparison<'_> {
         });
         let contended = contended.collect();
         self.report.case(case, contended);
-        Ok(())
     }
 
     /// Each that can do it, for the whole time.
-    async fn course(&mut self, job: Job) -> Outcome<()> {
+    async fn course(&mut self, job: Job) {
         for index in 0..self.systems.len() {
             for manner in self.systems[index].manners(&job.case) {
                 let slices = self.slices(job, index, manner).await;
-                let slices = slices.map_err(|error| self.failure(job.case, index, manner, &*error))?;
+                let Some(slices) = self.noted(job.case, index, manner, slices) else { continue };
                 let name = format!("{}{}", self.systems[index].name(), manner.name());
                 self.report.course(Course::new(&job, name, slices));
             }
         }
-        Ok(())
     }
 
     async fn slices(&mut self, job: Job, index: usize, manner: Manner) -> Outcome<Vec<Slice>> {
@@ -111,21 +111,18 @@ impl Comparison<'_> {
         course::follow(&job, &mut contender.callers, &*self.systems[index], self.time).await
     }
 
-    fn job(&self, case: Case) -> Job {
-        Job { case, set_size: self.set_size, is_filling: false, pool: self.pool }
-    }
-
-    fn failure(
-        &self,
-        case: Case,
-        system: usize,
-        manner: Manner,
-        error: &dyn std::error::Error,
-    ) -> Box<dyn std::error::Error + Send + Sync> {
-        let causes = std::iter::successors(Some(error), |error| error.source());
+    /// Notes a failure, with its causes.
+    fn noted<T>(&mut self, case: Case, system: usize, manner: Manner, result: Outcome<T>) -> Option<T> {
+        let error = match result {
+            Ok(value) => return Some(value),
+            Err(error) => error,
+        };
+        let first: &dyn std::error::Error = &*error;
+        let causes = std::iter::successors(Some(first), |error| error.source());
         let causes: Vec<String> = causes.map(ToString::to_string).collect();
         let name = self.systems[system].name();
-        format!("{}, {name}{}: {}", case.title(), manner.name(), causes.join(": ")).into()
+        self.report.failure(format!("{}, {name}{}: {}", case.title(), manner.name(), causes.join(": ")));
+        None
     }
 
     /// Connects, makes the data set if the system has it not yet, and warms up.
@@ -137,11 +134,13 @@ impl Comparison<'_> {
         }
         // Numbers are kept in another way in each manner, blobs are not.
         let keeper = job.case.work.counts().then(|| manner.name());
-        if self.filled.insert((index, keeper, job.set())) && job.fillings() > 0 {
+        let set = (index, keeper, job.set());
+        if !self.filled.contains(&set) && job.fillings() > 0 {
             let mut fillers = Callers::new(system.connect(manner, 1, FILLERS).await?);
             let filling = Job { is_filling: true, ..job };
             let limit = Limit::Operations(job.fillings().div_ceil(FILLERS as u64));
             fillers.run(&filling, &[Role::Any], limit, Vec::new()).await?;
+            self.filled.insert(set);
         }
         let lanes = system.connect(manner, job.case.clients, job.case.lanes()).await?;
         let mut callers = Callers::new(lanes);

@@ -172,12 +172,16 @@ async fn compare(mut options: Options) -> Outcome<()> {
             };
             comparison.idle().await?;
             for case in cases {
-                comparison.case(case).await?;
+                comparison.case(case).await;
             }
         }
     }
     report.write(&options.json)?;
-    report.draw(&options.plot)
+    report.draw(&options.plot)?;
+    match report.failures.len() {
+        0 => Ok(()),
+        count => Err(format!("{count} of the contenders failed; the others were compared").into()),
+    }
 }
 
 /// Starts what is compared; Týr is the last.

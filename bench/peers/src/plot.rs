@@ -16,6 +16,9 @@ pub fn page(report: &Report) -> String {
         push(&mut page, format_args!("<tr><td>{}</td><td>{}</td></tr>\n", escaped(name), escaped(value)));
     }
     page.push_str("</table>\n");
+    for failure in &report.failures {
+        push(&mut page, format_args!("<p>Failed: {}</p>\n", escaped(failure)));
+    }
     let bars: Vec<Bar> = report.ratios.iter().map(Bar::of_ratio).collect();
     draw_bars(&mut page, "Operations per second, divided by those of the peer", &bars);
     let latency: Vec<Bar> = report.ratios.iter().map(Bar::of_latency).collect();

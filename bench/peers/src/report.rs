@@ -30,6 +30,8 @@ pub struct Report {
     pub shares: Vec<Share>,
     /// What systems did in a long time.
     pub courses: Vec<Course>,
+    /// What did not work.
+    pub failures: Vec<String>,
     /// Servers of which nothing is asked.
     pub idle: Vec<Idle>,
     #[serde(skip)]
@@ -158,6 +160,12 @@ impl Report {
                 self.shares.push(share);
             }
         }
+    }
+
+    /// Notes and prints what did not work.
+    pub fn failure(&mut self, failure: String) {
+        println!("{failure}");
+        self.failures.push(failure);
     }
 
     /// Notes and prints what a system did in a long time.

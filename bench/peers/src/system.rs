@@ -8,7 +8,7 @@ use std::{future::Future, path::PathBuf, pin::Pin, time::Duration};
 
 use crate::{case::Case, load::Measured, work::Job};
 
-/// Any failure ends the comparison.
+/// A failure while something starts ends the comparison, one of a contender its part in a case.
 pub type Outcome<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 /// An operation under way.
