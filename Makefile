@@ -36,5 +36,5 @@ bench:  ## compare with RocksDB and the bare disk; BENCH='--help' lists the opti
 bench-ten-million:  ## ten million blobs of 100 bytes: load, memory, open times
 	@scripts/bench ten-million $(BENCH)
 
-peers:  ## compare a cluster with RADOS, Redis, PostgreSQL on this machine; PEERS='--help' lists the options
+peers:  ## compare a cluster with RADOS, Redis, PostgreSQL, etcd on this machine; PEERS='--help' lists the options
 	@scripts/peers $(PEERS)

@@ -7,7 +7,7 @@ use tokio::task::JoinSet;
 use crate::{
     meter::{Cost, Meter},
     system::{Lane, Outcome},
-    work::Job,
+    work::{Job, Role},
 };
 
 /// One of the callers.
@@ -34,7 +34,7 @@ pub enum Limit {
     Operations(u64),
 }
 
-/// What a turn gave.
+/// What a turn gave, of all callers of a role.
 #[derive(Clone, Debug, Default)]
 pub struct Measured {
     /// Operations that were completed.
@@ -43,6 +43,8 @@ pub struct Measured {
     pub bytes: u64,
     /// What the interval cost.
     pub cost: Cost,
+    /// The operations, those of other roles included, that this was the cost of.
+    pub cost_operations: u64,
     /// Half of the operations took no longer.
     pub p50: Duration,
     /// 99 of 100 took no longer.
@@ -62,7 +64,7 @@ impl Measured {
 
     /// Seconds for each operation, in microseconds.
     pub fn each_us(&self, seconds: f64) -> f64 {
-        if self.operations == 0 { 0.0 } else { seconds * 1e6 / float(self.operations) }
+        if self.cost_operations == 0 { 0.0 } else { seconds * 1e6 / float(self.cost_operations) }
     }
 }
 
@@ -81,31 +83,46 @@ impl Callers {
         Ok(&mut *self.0.first_mut().ok_or("there are no callers")?.lane)
     }
 
-    /// Has all callers do the job again and again; `servers` are the processes that do it. The first failure ends the run.
-    pub async fn run(&mut self, job: &Job, limit: Limit, servers: Vec<u32>) -> Outcome<Measured> {
+    /// Has the callers of these roles do the job again and again; `servers` are the processes that do it. What each role gave, in the
+    /// same order. The first failure ends the run.
+    pub async fn run(
+        &mut self,
+        job: &Job,
+        roles: &[Role],
+        limit: Limit,
+        servers: Vec<u32>,
+    ) -> Outcome<Vec<Measured>> {
         let meter = Meter::start(servers)?;
         let mut tasks = JoinSet::new();
-        for caller in self.0.drain(..) {
-            tasks.spawn_local(call_until(caller, *job, limit));
+        for caller in std::mem::take(&mut self.0) {
+            if roles.contains(&job.role(caller.index)) {
+                tasks.spawn_local(call_until(caller, *job, limit));
+            } else {
+                self.0.push(caller);
+            }
         }
-        let mut calls = Calls::default();
+        let mut calls: Vec<Calls> = roles.iter().map(|_| Calls::default()).collect();
         while let Some(ended) = tasks.join_next().await {
             let (caller, own) = ended??;
-            calls.bytes += own.bytes;
-            calls.latencies.extend(own.latencies);
+            let place = roles.iter().position(|&role| role == job.role(caller.index));
+            let place = place.ok_or("a caller of another role has run")?;
+            calls[place].add(own);
             self.0.push(caller);
         }
         let cost = meter.cost()?;
         self.0.sort_unstable_by_key(|caller| caller.index);
-        Ok(calls.summarize(cost))
+        let operations = calls.iter().map(|calls| calls.latencies.len() as u64).sum();
+        Ok(calls.into_iter().map(|calls| calls.summarize(cost, operations)).collect())
     }
 }
 
+/// Operations that were completed.
 #[derive(Default)]
-struct Calls {
-    bytes: u64,
-    /// Nanoseconds.
-    latencies: Vec<u64>,
+pub struct Calls {
+    /// Payload bytes that they carried.
+    pub bytes: u64,
+    /// How long each took, in nanoseconds.
+    pub latencies: Vec<u64>,
 }
 
 async fn call_until(mut caller: Caller, job: Job, limit: Limit) -> Outcome<(Caller, Calls)> {
@@ -118,23 +135,37 @@ async fn call_until(mut caller: Caller, job: Job, limit: Limit) -> Outcome<(Call
             Limit::Operations(operations) if turn >= operations => break,
             _ => {}
         }
-        calls.bytes += job.step(&mut caller, turn).await?;
+        let bytes = job.step(&mut caller, turn).await?;
         let after = Instant::now();
-        calls.latencies.push(u64::try_from((after - before).as_nanos()).unwrap_or(u64::MAX));
+        calls.note(bytes, after - before);
         before = after;
     }
     Ok((caller, calls))
 }
 
 impl Calls {
-    fn summarize(mut self, cost: Cost) -> Measured {
+    /// Notes an operation.
+    pub fn note(&mut self, bytes: u64, time: Duration) {
+        self.bytes += bytes;
+        self.latencies.push(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
+    }
+
+    /// Adds those of another caller.
+    pub fn add(&mut self, other: Calls) {
+        self.bytes += other.bytes;
+        self.latencies.extend(other.latencies);
+    }
+
+    /// What they come to; the cost was that of so many operations, of whatever role.
+    pub fn summarize(mut self, cost: Cost, cost_operations: u64) -> Measured {
         let latencies = &mut self.latencies;
         latencies.sort_unstable();
         let at = |hundredths: usize| {
             let index = (latencies.len() * hundredths / 100).min(latencies.len().saturating_sub(1));
             Duration::from_nanos(latencies.get(index).copied().unwrap_or(0))
         };
-        Measured { operations: latencies.len() as u64, bytes: self.bytes, cost, p50: at(50), p99: at(99) }
+        let operations = latencies.len() as u64;
+        Measured { operations, bytes: self.bytes, cost, cost_operations, p50: at(50), p99: at(99) }
     }
 }
 

@@ -3,10 +3,13 @@
 //! `docs/benchmarks.md` says how to run it and how to read the figures.
 
 mod aims;
+mod case;
 mod comparison;
+mod course;
 mod load;
 mod meter;
 mod payload;
+mod plot;
 mod process;
 mod report;
 mod scratch;
@@ -24,11 +27,12 @@ use tokio::{
 };
 
 use crate::{
+    case::{Case, Durability, Ranges},
     comparison::Comparison,
     payload::Pool,
     report::Report,
     scratch::Scratch,
-    system::Outcome,
+    system::{Outcome, System},
     systems::{Peer, Setting},
     work::Work,
 };
@@ -57,12 +61,24 @@ struct Options {
         default_value = "800,4KiB,64KiB,100KiB,1MiB,4MiB"
     )]
     size: Vec<usize>,
-    /// Operations under way at a time, separated by commas; for write, get, and read
+    /// Operations under way at a time, separated by commas; for write, get, read, and patch
     #[arg(long, value_delimiter = ',', value_name = "COUNT", default_value = "1,16,64")]
     in_flight: Vec<usize>,
-    /// Clients that append, count, and transfer, each with one operation at a time
-    #[arg(long, default_value_t = 8, value_name = "COUNT")]
-    clients: usize,
+    /// Clients, separated by commas, each with one operation at a time; for append, counter, transfers, batch, and shared
+    #[arg(long, value_delimiter = ',', value_name = "COUNT", default_value = "8,64")]
+    clients: Vec<usize>,
+    /// Blobs that are appended to, separated by commas
+    #[arg(long, value_delimiter = ',', value_name = "COUNT", default_value = "1,8")]
+    blobs: Vec<u64>,
+    /// Blobs of a transaction, separated by commas; for transfers and batch
+    #[arg(long, value_delimiter = ',', value_name = "COUNT", default_value = "2,4,16")]
+    span: Vec<u64>,
+    /// Of 100 callers of mixed, those that read, separated by commas
+    #[arg(long, value_delimiter = ',', value_name = "PERCENT", default_value = "95,50,5")]
+    readers: Vec<usize>,
+    /// When operations are acknowledged, separated by commas [default: disk; without --work also memory, for write, get, and read]
+    #[arg(long, value_delimiter = ',', value_name = "WORD")]
+    durability: Vec<Durability>,
     /// Copies of everything, separated by commas; systems that keep one copy are compared with one
     #[arg(long, value_delimiter = ',', value_name = "COUNT", default_value = "1,3")]
     replicas: Vec<u32>,
@@ -90,6 +106,12 @@ struct Options {
     /// Where the results go
     #[arg(long, default_value = "target/peers.json", value_name = "FILE")]
     json: PathBuf,
+    /// Where the drawing of them goes
+    #[arg(long, default_value = "target/peers.html", value_name = "FILE")]
+    plot: PathBuf,
+    /// Only draw what is in the file of --json
+    #[arg(long)]
+    draw: bool,
     /// Be the echo server on this port
     #[arg(long, hide = true)]
     serve_echo: Option<u16>,
@@ -111,6 +133,9 @@ fn run(options: Options) -> Outcome<()> {
         if let Some(port) = options.serve_echo {
             return systems::serve_echo(port).await;
         }
+        if options.draw {
+            return Report::read(&options.json)?.draw(&options.plot);
+        }
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut terminate = signal(SignalKind::terminate())?;
         // What was started and made is ended and removed in any case: by being dropped.
@@ -128,61 +153,95 @@ async fn compare(mut options: Options) -> Outcome<()> {
     let mut report = Report::default();
     describe(&mut report, &options)?;
     let pool = Pool::new();
-    for &replicas in &options.replicas {
-        let Options { shards, partitions, .. } = options;
-        let setting = Setting { replicas, tyr: options.tyr.clone(), shards, partitions };
-        let mut systems = Vec::new();
-        for peer in options.peers.iter().filter(|peer| peer.keeps(replicas)) {
-            systems.push(peer.start(&setting, &scratch).await?);
-        }
-        systems.push(systems::start_tyr(&setting, &scratch).await?);
-        let mut comparison = Comparison {
-            systems,
-            replicas,
-            time: Duration::try_from_secs_f64(options.seconds)?,
-            rounds: options.rounds,
-            set_size: options.set << 20,
-            clients: options.clients,
-            pool,
-            report: &mut report,
-            filled: BTreeSet::new(),
-        };
-        comparison.idle().await?;
-        works(&mut comparison, &options).await?;
-    }
-    report.write(&options.json)
-}
-
-async fn works(comparison: &mut Comparison<'_>, options: &Options) -> Outcome<()> {
-    for &work in &options.work {
-        if !work.has_sizes() {
-            comparison.case(work, 0, 1).await?;
-            continue;
-        }
-        for &size in &options.size {
-            for &in_flight in &options.in_flight {
-                if options.aims && !aims::is_aimed(work, size, in_flight) {
-                    continue;
-                }
-                comparison.case(work, size, in_flight).await?;
+    for &durability in &options.durability {
+        for &replicas in &options.replicas {
+            let cases = cases(&options, replicas, durability);
+            if cases.is_empty() {
+                continue;
+            }
+            let mut comparison = Comparison {
+                systems: start(&options, replicas, durability, &scratch).await?,
+                replicas,
+                durability,
+                time: Duration::try_from_secs_f64(options.seconds)?,
+                rounds: options.rounds,
+                set_size: options.set << 20,
+                pool,
+                report: &mut report,
+                filled: BTreeSet::new(),
+            };
+            comparison.idle().await?;
+            for case in cases {
+                comparison.case(case).await;
             }
         }
     }
-    Ok(())
+    report.write(&options.json)?;
+    report.draw(&options.plot)?;
+    match report.failures.len() {
+        0 => Ok(()),
+        count => Err(format!("{count} of the contenders failed; the others were compared").into()),
+    }
+}
+
+/// Starts what is compared; Týr is the last.
+async fn start(
+    options: &Options,
+    replicas: u32,
+    durability: Durability,
+    scratch: &Scratch,
+) -> Outcome<Vec<Box<dyn System>>> {
+    let Options { shards, partitions, .. } = *options;
+    let (tyr, set_size) = (options.tyr.clone(), options.set << 20);
+    let setting = Setting { replicas, durability, tyr, shards, partitions, set_size };
+    let peers = options.peers.iter().copied().filter(|peer| peer.keeps(replicas, durability));
+    let mut systems = systems::start_peers(&peers.collect::<Vec<_>>(), &setting, scratch).await?;
+    systems.push(systems::start_tyr(&setting, scratch).await?);
+    Ok(systems)
+}
+
+/// What is measured with so many replicas.
+fn cases(options: &Options, replicas: u32, durability: Durability) -> Vec<Case> {
+    let ranges = Ranges {
+        sizes: options.size.clone(),
+        in_flight: options.in_flight.clone(),
+        clients: options.clients.clone(),
+        blobs: options.blobs.clone(),
+        spans: options.span.clone(),
+        readers: options.readers.clone(),
+    };
+    let usual: &[Work] = match durability {
+        Durability::Disk => &Work::USUAL,
+        Durability::Memory => &Work::IN_MEMORY,
+    };
+    let works = if options.work.is_empty() { usual } else { &options.work };
+    let cases = works.iter().flat_map(|&work| ranges.cases(work, replicas, durability));
+    cases.filter(|case| !options.aims || aims::is_aimed(case)).collect()
 }
 
 /// Puts in what was left out, and looks whether it makes sense.
 fn check(options: &mut Options) -> Outcome<()> {
-    if options.work.is_empty() {
-        options.work = Work::ALL.to_vec();
-    }
     if options.peers.is_empty() && !options.alone {
         options.peers = Peer::ALL.to_vec();
     }
-    if options.rounds == 0 || options.clients == 0 || options.in_flight.contains(&0) || options.set < 64 {
+    if options.durability.is_empty() {
+        options.durability.push(Durability::Disk);
+        if options.work.is_empty() {
+            options.durability.push(Durability::Memory);
+        }
+    }
+    let has_none =
+        options.clients.contains(&0) || options.in_flight.contains(&0) || options.blobs.contains(&0);
+    if options.rounds == 0 || has_none || options.set < 64 {
         return Err(
-            "take at least one round, one client, one operation in flight, and a set of 64 MiB".into()
+            "take at least one round, client, blob, and operation in flight, and a set of 64 MiB".into()
         );
+    }
+    if options.span.iter().any(|span| !(2..=SPAN_MAX).contains(span)) {
+        return Err(format!("take 2 to {SPAN_MAX} blobs of a transaction").into());
+    }
+    if options.readers.iter().any(|readers| !(5..=95).contains(readers)) {
+        return Err("take 5 to 95 readers of 100".into());
     }
     if options.size.iter().any(|size| !(1..=SIZE_MAX).contains(size)) {
         return Err("take sizes of 1 byte to 4 MiB".into());
@@ -221,3 +280,5 @@ fn describe(report: &mut Report, options: &Options) -> Outcome<()> {
 
 /// Payload is taken from a pool, and a data set is made in pieces, of this much at least.
 const SIZE_MAX: usize = 4 << 20;
+/// What can be locked, or put into a statement, without much ado.
+const SPAN_MAX: u64 = 64;

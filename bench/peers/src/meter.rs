@@ -1,4 +1,4 @@
-//! What an interval cost: time, processor time of this process and of the servers.
+//! What an interval cost: time, processor time of this process and of the servers. And how much memory servers have.
 //!
 //! The time of servers is that of `/proc/PID/stat`, in steps of 10 ms, for each process and all its descendants.
 
@@ -58,6 +58,22 @@ impl Meter {
 
 /// Processor time of processes and of their descendants, those that ended and were waited for included.
 fn trees_time(roots: &[u32]) -> Outcome<Duration> {
+    let ticks: u64 = trees(roots)?.iter().map(|process| process.ticks).sum();
+    Ok(Duration::from_millis(ticks * 10))
+}
+
+/// Memory that processes and their descendants have resident, in bytes; what several share counts for each.
+pub fn resident(roots: &[u32]) -> Outcome<u64> {
+    let of = |process: &Process| {
+        let status = fs::read_to_string(format!("/proc/{}/status", process.id)).ok()?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+        line.trim().strip_suffix(" kB")?.parse::<u64>().ok()
+    };
+    // A process that has ended meanwhile has none.
+    Ok(trees(roots)?.iter().filter_map(of).sum::<u64>() << 10)
+}
+
+fn trees(roots: &[u32]) -> Outcome<Vec<Process>> {
     let mut processes = BTreeMap::new();
     for entry in fs::read_dir("/proc")? {
         let Some(id) = entry?.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else {
@@ -65,7 +81,7 @@ fn trees_time(roots: &[u32]) -> Outcome<Duration> {
         };
         // A process may end between listing and looking.
         let Ok(text) = fs::read_to_string(format!("/proc/{id}/stat")) else { continue };
-        if let Some(process) = Process::parse(&text) {
+        if let Some(process) = Process::parse(id, &text) {
             processes.insert(id, process);
         }
     }
@@ -73,22 +89,24 @@ fn trees_time(roots: &[u32]) -> Outcome<Duration> {
         let parents = std::iter::successors(Some(*id), |id| processes.get(id).map(|process| process.parent));
         parents.take(DEPTH_MAX).any(|id| roots.contains(&id))
     };
-    let ticks: u64 = processes.iter().filter(|(id, _)| belongs(id)).map(|(_, process)| process.ticks).sum();
-    Ok(Duration::from_millis(ticks * 10))
+    let found: Vec<u32> = processes.keys().copied().filter(belongs).collect();
+    Ok(found.iter().filter_map(|id| processes.remove(id)).collect())
 }
 
 struct Process {
+    id: u32,
     parent: u32,
+    /// Of 10 ms.
     ticks: u64,
 }
 
 impl Process {
     /// Fields of `/proc/PID/stat` after the name, which is in parentheses: state, parent, and at 11 to 14 the times in user space and
     /// in the kernel, of the process and of its children that were waited for.
-    fn parse(text: &str) -> Option<Process> {
+    fn parse(id: u32, text: &str) -> Option<Process> {
         let fields: Vec<&str> = text.rsplit_once(')')?.1.split_whitespace().collect();
         let ticks = fields.get(11..15)?.iter().filter_map(|field| field.parse::<u64>().ok()).sum();
-        Some(Process { parent: fields.get(1)?.parse().ok()?, ticks })
+        Some(Process { id, parent: fields.get(1)?.parse().ok()?, ticks })
     }
 }
 

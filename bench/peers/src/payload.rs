@@ -7,9 +7,9 @@ pub struct Pool(&'static [u8]);
 impl Pool {
     /// Fills the pool. Call it once.
     pub fn new() -> Self {
-        let mut bytes = vec![0; POOL_SIZE];
-        fastrand::Rng::with_seed(7).fill(&mut bytes);
-        Pool(bytes.leak())
+        let bytes = aligned(vec![0; POOL_SIZE + STEP].leak(), POOL_SIZE);
+        fastrand::Rng::with_seed(7).fill(bytes);
+        Pool(bytes)
     }
 
     /// Some `size` bytes.
@@ -17,6 +17,12 @@ impl Pool {
         let start = rng.usize(..=(self.0.len() - size) / STEP) * STEP;
         &self.0[start..start + size]
     }
+}
+
+/// The first `size` bytes that begin where direct I/O may begin; there must be 4 KiB more than that.
+pub fn aligned(bytes: &mut [u8], size: usize) -> &mut [u8] {
+    let start = bytes.as_ptr().align_offset(STEP);
+    &mut bytes[start..start + size]
 }
 
 const POOL_SIZE: usize = 16 << 20;

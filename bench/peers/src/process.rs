@@ -108,6 +108,13 @@ pub fn free_port() -> Outcome<u16> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }
 
+/// As many ports of the loopback interface, all free now.
+pub fn free_ports(count: usize) -> Outcome<Vec<u16>> {
+    // All are taken at once, so that none is found twice.
+    let listeners: Vec<_> = (0..count).map(|_| TcpListener::bind("127.0.0.1:0")).collect::<Result<_, _>>()?;
+    Ok(listeners.iter().map(|listener| Ok(listener.local_addr()?.port())).collect::<std::io::Result<_>>()?)
+}
+
 /// Whether something listens there.
 pub async fn listens(port: u16) -> bool {
     tokio::net::TcpStream::connect(("127.0.0.1", port)).await.is_ok()

@@ -1,27 +1,56 @@
 //! What is printed and written: tables for people, JSON for programs.
 
+mod rows;
+
 use std::{fs, path::Path};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::{
-    aims::{self, Case},
+    aims::Pairing,
+    case::{Case, Durability},
+    course::Course,
     load::Measured,
     meter::Cost,
+    plot,
     system::{Manner, Outcome},
-    work::Work,
 };
+pub use rows::{Idle, Ratio, Row, Share};
 
 /// Everything that was measured, and how.
-#[derive(Default, Serialize)]
+#[derive(Default, Serialize, Deserialize)]
 pub struct Report {
     /// Name and value, as given or by default.
     pub parameters: Vec<(String, String)>,
-    rows: Vec<Row>,
-    ratios: Vec<Ratio>,
-    idle: Vec<Idle>,
+    /// What contenders did.
+    pub rows: Vec<Row>,
+    /// Týr and its peers.
+    pub ratios: Vec<Ratio>,
+    /// A system and itself, doing the same in another way.
+    pub shares: Vec<Share>,
+    /// What systems did in a long time.
+    pub courses: Vec<Course>,
+    /// What did not work.
+    pub failures: Vec<String>,
+    /// Servers of which nothing is asked.
+    pub idle: Vec<Idle>,
     #[serde(skip)]
-    headed: bool,
+    is_headed: bool,
+}
+
+/// What was done at a time, by some of a contender's callers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Part {
+    /// Everything, by all.
+    Whole,
+    /// Reads, while nobody wrote.
+    ReadersAlone,
+    /// Writes, while nobody read.
+    WritersAlone,
+    /// Reads, while others wrote.
+    Readers,
+    /// Writes, while others read.
+    Writers,
 }
 
 /// What a contender did in a case.
@@ -32,73 +61,57 @@ pub struct Contended {
     pub is_peer: bool,
     /// How it did it.
     pub manner: Manner,
+    /// What of it.
+    pub part: Part,
     /// One for each round.
     pub turns: Vec<Measured>,
 }
 
-/// Medians over the rounds of one contender in one case.
-#[derive(Serialize)]
-struct Row {
-    work: Work,
-    size: Option<usize>,
-    in_flight: usize,
-    replicas: u32,
-    system: String,
-    /// Operations per second.
-    rate: f64,
-    /// The same of each round, in order.
-    rates: Vec<f64>,
-    /// Payload bytes per second.
-    byte_rate: f64,
-    p50_us: f64,
-    p99_us: f64,
-    /// Processor time of the servers per operation.
-    server_us: f64,
-    /// Processor time of the client per operation.
-    client_us: f64,
-    /// Processors that the rest of the machine kept busy, the highest of the rounds.
-    others: f64,
-}
+impl Part {
+    fn name(self) -> &'static str {
+        match self {
+            Part::Whole => "",
+            Part::ReadersAlone => ", readers alone",
+            Part::WritersAlone => ", writers alone",
+            Part::Readers => ", readers",
+            Part::Writers => ", writers",
+        }
+    }
 
-/// Týr and a peer in one case: medians over the rounds of what Týr has, divided by what the peer has.
-#[derive(Serialize)]
-struct Ratio {
-    work: Work,
-    size: Option<usize>,
-    in_flight: usize,
-    replicas: u32,
-    system: String,
-    peer: String,
-    rate: f64,
-    rate_aim: Option<f64>,
-    p50: f64,
-    p50_aim: Option<f64>,
-    server: f64,
-    server_aim: Option<f64>,
-    client: f64,
-}
-
-/// What servers do while nothing is asked of them.
-#[derive(Serialize)]
-struct Idle {
-    system: &'static str,
-    replicas: u32,
-    /// Thousandths of a processor.
-    server_mils: f64,
+    /// What it is compared with of the same system.
+    fn alone(self) -> Option<Part> {
+        match self {
+            Part::Readers => Some(Part::ReadersAlone),
+            Part::Writers => Some(Part::WritersAlone),
+            _ => None,
+        }
+    }
 }
 
 impl Contended {
     fn name(&self) -> String {
-        format!("{}{}", self.system, self.manner.name())
+        format!("{}{}{}", self.system, self.manner.name(), self.part.name())
     }
 
     fn median(&self, value: impl Fn(&Measured) -> f64) -> f64 {
         median(self.turns.iter().map(value).collect())
     }
 
-    fn median_ratio(&self, peer: &Contended, value: impl Fn(&Measured) -> f64) -> f64 {
-        let rounds = self.turns.iter().zip(&peer.turns);
-        median(rounds.map(|(own, peer)| quotient(value(own), value(peer))).collect())
+    fn median_ratio(&self, other: &Contended, value: impl Fn(&Measured) -> f64) -> f64 {
+        let rounds = self.turns.iter().zip(&other.turns);
+        median(rounds.map(|(own, other)| quotient(value(own), value(other))).collect())
+    }
+
+    /// Whether the same was done by this contender of Týr and by a peer.
+    fn is_like(&self, peer: &Contended) -> bool {
+        self.part == peer.part && (self.manner == Manner::Separately) == (peer.manner == Manner::Separately)
+    }
+
+    /// Whether this is what the other one did, under a condition whose price is of interest.
+    fn is_burdened(&self, other: &Contended) -> bool {
+        let is_beside = self.part.alone() == Some(other.part) && self.manner == other.manner;
+        let is_together = other.manner == Manner::Separately && self.manner != Manner::Separately;
+        self.system == other.system && (is_beside || is_together)
     }
 }
 
@@ -111,137 +124,86 @@ impl Report {
     }
 
     /// Notes and prints what servers did while nothing was asked of them.
-    pub fn idle(&mut self, system: &'static str, replicas: u32, cost: &Cost) {
+    pub fn idle(&mut self, system: &'static str, replicas: u32, durability: Durability, cost: &Cost) {
         let server_mils = quotient(cost.server_seconds, cost.seconds) * 1e3;
-        println!("{:<12} {system}, r{replicas}: {server_mils:.0}", "idle");
-        self.headed = false;
-        self.idle.push(Idle { system, replicas, server_mils });
+        let idle = Idle { system: system.into(), replicas, durability, server_mils };
+        idle.print();
+        self.is_headed = false;
+        self.idle.push(idle);
     }
 
     /// Notes and prints what the contenders of a case did.
-    pub fn case(&mut self, work: Work, size: usize, in_flight: usize, replicas: u32, all: Vec<Contended>) {
-        if !self.headed {
-            self.headed = true;
-            println!(
-                "\n{:<34} {:<24} {:>8} {:>8} {:>9} {:>9} {:>9} {:>9} {:>6}",
-                "", "", "op/s", "MB/s", "p50 us", "p99 us", "server us", "client us", "others"
-            );
+    pub fn case(&mut self, case: Case, all: Vec<Contended>) {
+        if !self.is_headed {
+            self.is_headed = true;
+            Row::print_heading();
         }
-        let has_size = work.has_sizes().then_some(size);
-        let of = has_size.map_or_else(String::new, |size| format!(" {}", size_name(size)));
-        let title = format!("{}{of}, {in_flight} in flight, r{replicas}", work.name());
         for contended in &all {
-            let row = Row::new(work, has_size, in_flight, replicas, contended);
-            row.print(&title);
+            let row = Row::new(case, contended);
+            row.print();
             self.rows.push(row);
         }
         let (peers, own): (Vec<_>, Vec<_>) = all.iter().partition(|contended| contended.is_peer);
         for own in own {
-            for peer in &peers {
-                let case = Case {
-                    work,
-                    size,
-                    in_flight,
-                    replicas,
-                    peer: peer.system,
-                    peer_manner: peer.manner,
-                    manner: own.manner,
-                };
-                let ratio = Ratio::new(case, has_size, own, peer);
+            for peer in peers.iter().filter(|peer| own.is_like(peer)) {
+                let pairing =
+                    Pairing { case, peer: peer.system, peer_manner: peer.manner, manner: own.manner };
+                let ratio = Ratio::new(pairing, own, peer);
                 ratio.print();
                 self.ratios.push(ratio);
             }
         }
+        for contended in &all {
+            for other in all.iter().filter(|other| contended.is_burdened(other)) {
+                let share = Share::new(case, contended, other);
+                share.print();
+                self.shares.push(share);
+            }
+        }
+    }
+
+    /// Notes and prints what did not work.
+    pub fn failure(&mut self, failure: String) {
+        println!("{failure}");
+        self.failures.push(failure);
+    }
+
+    /// Notes and prints what a system did in a long time.
+    pub fn course(&mut self, course: Course) {
+        self.is_headed = false;
+        course.print();
+        self.courses.push(course);
+    }
+
+    /// Draws all of it.
+    pub fn draw(&self, path: &Path) -> Outcome<()> {
+        make_room(path)?;
+        fs::write(path, plot::page(self))?;
+        println!("drawn in {}", path.display());
+        Ok(())
+    }
+
+    /// What was written before.
+    pub fn read(path: &Path) -> Outcome<Self> {
+        let bytes = fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
+        Ok(serde_json::from_slice(&bytes)?)
     }
 
     /// Writes all of it as JSON.
     pub fn write(&self, path: &Path) -> Outcome<()> {
-        if let Some(directory) = path.parent() {
-            fs::create_dir_all(directory)?;
-        }
+        make_room(path)?;
         fs::write(path, serde_json::to_vec_pretty(self)?)?;
         println!("\nwritten to {}", path.display());
         Ok(())
     }
 }
 
-impl Row {
-    fn new(work: Work, size: Option<usize>, in_flight: usize, replicas: u32, of: &Contended) -> Row {
-        let others = |turn: &Measured| quotient(turn.cost.other_seconds, turn.cost.seconds);
-        Row {
-            work,
-            size,
-            in_flight,
-            replicas,
-            system: of.name(),
-            rate: of.median(Measured::rate),
-            rates: of.turns.iter().map(Measured::rate).collect(),
-            byte_rate: of.median(Measured::byte_rate),
-            p50_us: of.median(|turn| turn.p50.as_secs_f64() * 1e6),
-            p99_us: of.median(|turn| turn.p99.as_secs_f64() * 1e6),
-            server_us: of.median(server_us),
-            client_us: of.median(client_us),
-            others: of.turns.iter().map(others).fold(0.0, f64::max),
-        }
+/// Makes the directory of a file.
+fn make_room(path: &Path) -> Outcome<()> {
+    if let Some(directory) = path.parent() {
+        fs::create_dir_all(directory)?;
     }
-
-    fn print(&self, title: &str) {
-        println!(
-            "{title:<34} {:<24} {:>8.0} {:>8.1} {:>9.1} {:>9.1} {:>9.1} {:>9.1} {:>6.2}",
-            self.system,
-            self.rate,
-            self.byte_rate / 1e6,
-            self.p50_us,
-            self.p99_us,
-            self.server_us,
-            self.client_us,
-            self.others,
-        );
-    }
-}
-
-impl Ratio {
-    fn new(case: Case<'_>, size: Option<usize>, own: &Contended, peer: &Contended) -> Ratio {
-        Ratio {
-            work: case.work,
-            size,
-            in_flight: case.in_flight,
-            replicas: case.replicas,
-            system: own.name(),
-            peer: peer.name(),
-            rate: own.median_ratio(peer, Measured::rate),
-            rate_aim: aims::rate(case),
-            p50: own.median_ratio(peer, |turn| turn.p50.as_secs_f64()),
-            p50_aim: aims::p50(case),
-            server: own.median_ratio(peer, server_us),
-            server_aim: aims::server(case),
-            client: own.median_ratio(peer, client_us),
-        }
-    }
-
-    fn print(&self) {
-        let aim = |aim: Option<f64>| aim.map_or_else(String::new, |aim| format!(" (aim {aim})"));
-        println!(
-            "    {} : {}: rate {:.2}{}, p50 {:.2}{}, server time {:.2}{}, client time {:.2}",
-            self.system,
-            self.peer,
-            self.rate,
-            aim(self.rate_aim),
-            self.p50,
-            aim(self.p50_aim),
-            self.server,
-            aim(self.server_aim),
-            self.client,
-        );
-    }
-}
-
-fn server_us(turn: &Measured) -> f64 {
-    turn.each_us(turn.cost.server_seconds)
-}
-
-fn client_us(turn: &Measured) -> f64 {
-    turn.each_us(turn.cost.client_seconds)
+    Ok(())
 }
 
 /// As people write sizes.
@@ -254,7 +216,7 @@ pub fn size_name(bytes: usize) -> String {
 }
 
 /// `a / b`, or 0 where that has no meaning.
-fn quotient(a: f64, b: f64) -> f64 {
+pub fn quotient(a: f64, b: f64) -> f64 {
     if b > 0.0 { a / b } else { 0.0 }
 }
 

@@ -4,11 +4,11 @@
 //! shares what the system's library lets them share. A write has returned when it is durable on as many replicas as the system keeps.
 //! Blobs have numbers for names; how a system turns them into keys is its own affair.
 
-use std::{future::Future, pin::Pin};
+use std::{future::Future, path::PathBuf, pin::Pin, time::Duration};
 
-use crate::work::Work;
+use crate::{case::Case, load::Measured, work::Job};
 
-/// Any failure ends the comparison.
+/// A failure while something starts ends the comparison, one of a contender its part in a case.
 pub type Outcome<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 /// An operation under way.
@@ -23,6 +23,8 @@ pub enum Manner {
     ServerClass,
     /// Locks that clients take.
     Locks,
+    /// Locks that clients take in etcd.
+    EtcdLocks,
     /// A write under the condition that the bytes are still those that were read.
     CompareAndWrite,
     /// Values in rows.
@@ -31,6 +33,14 @@ pub enum Manner {
     LargeObjects,
     /// Everything over the network, though the client could read files of this host.
     OverNetwork,
+    /// Several operations at once, none of which knows of the others.
+    Separately,
+    /// Several operations in a transaction.
+    Transaction,
+    /// A blob in one object.
+    OneObject,
+    /// A blob in stripes, each in an object.
+    Striped,
 }
 
 impl Manner {
@@ -40,10 +50,15 @@ impl Manner {
             Manner::Usual => "",
             Manner::ServerClass => ", class",
             Manner::Locks => ", locks",
+            Manner::EtcdLocks => ", locks of etcd",
             Manner::CompareAndWrite => ", compare and write",
             Manner::Rows => ", rows",
             Manner::LargeObjects => ", large objects",
             Manner::OverNetwork => ", no files",
+            Manner::Separately => ", no transaction",
+            Manner::Transaction => ", transaction",
+            Manner::OneObject => ", one object",
+            Manner::Striped => ", striped",
         }
     }
 }
@@ -56,11 +71,31 @@ pub trait System {
     /// Its processes; their children count with them.
     fn processes(&self) -> Vec<u32>;
 
-    /// How it does a work; empty if it cannot.
-    fn manners(&self, work: Work, size: usize) -> Vec<Manner>;
+    /// Its processes that have a part in operations of a manner.
+    fn processes_of(&self, manner: Manner) -> Vec<u32> {
+        let _ = manner;
+        self.processes()
+    }
+
+    /// The directories in which it keeps data.
+    fn places(&self) -> Vec<PathBuf>;
+
+    /// How it does a case; empty if it cannot.
+    fn manners(&self, case: &Case) -> Vec<Manner>;
 
     /// Connects clients, each with as many lanes.
     fn connect(&self, manner: Manner, clients: usize, lanes: usize) -> Doing<'_, Vec<Box<dyn Lane>>>;
+
+    /// If it is no system, but a loop that shows what the machine can do. Then it has no lanes.
+    fn bound(&self) -> Option<&dyn Bound> {
+        None
+    }
+}
+
+/// A loop that does a job without servers and without this program's runtime.
+pub trait Bound {
+    /// Does it for that time.
+    fn run(&self, job: &Job, time: Duration) -> Doing<'_, Measured>;
 }
 
 /// One caller of a system. Operations that a system does not have fail.
@@ -95,10 +130,16 @@ pub trait Lane {
         unsupported("add")
     }
 
-    /// Takes one from the counter in a blob and adds it to the one in another, atomically.
-    fn transfer(&mut self, from: u64, to: u64) -> Doing<'_, ()> {
-        let _ = (from, to);
+    /// Adds a number to each of these counters, atomically. They come in order.
+    fn transfer(&mut self, changes: Vec<(u64, i64)>) -> Doing<'_, ()> {
+        let _ = changes;
         unsupported("transfer")
+    }
+
+    /// Creates or replaces these blobs, which come in order; atomically, unless the manner is [`Manner::Separately`].
+    fn put_all(&mut self, puts: Vec<(u64, &'static [u8])>) -> Doing<'_, ()> {
+        let _ = puts;
+        unsupported("put all")
     }
 
     /// The counter in a blob, 0 if it has not been made yet; `None` if the counter cannot be read this way.
@@ -108,7 +149,8 @@ pub trait Lane {
     }
 }
 
-fn unsupported<T>(operation: &str) -> Doing<'static, T> {
+/// The failure of an operation that a system does not have.
+pub fn unsupported<T>(operation: &str) -> Doing<'static, T> {
     let operation = operation.to_owned();
     Box::pin(async move { Err(format!("this system has no operation '{operation}'").into()) })
 }

@@ -101,6 +101,7 @@ fn node_settings(settings: &Settings) -> Result<tyr_server::Settings> {
         shards,
         replicas,
         partitions,
+        durability,
         http,
         slow_ms,
         ..
@@ -120,7 +121,7 @@ fn node_settings(settings: &Settings) -> Result<tyr_server::Settings> {
     node.zone = Zone::new(&zone)?;
     node.weight = weight;
     node.shards = NonZeroU32::new(shards).expect("the table of settings has bounds");
-    node.class = ClassSettings { partitions, min_replicas: 1, ..ClassSettings::new(replicas) };
+    node.class = ClassSettings { partitions, durability, min_replicas: 1, ..ClassSettings::new(replicas) };
     node.store.segment_size = settings.segment_size;
     node.io = settings.io;
     node.tls = settings.tls()?;

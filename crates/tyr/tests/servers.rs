@@ -240,6 +240,20 @@ fn the_only_copy_is_lost_by_force_alone() {
 }
 
 #[test]
+fn a_cluster_in_memory_has_keyspaces_in_memory_and_no_others() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut node = Node::start_with(directory.path(), "127.0.0.1:0", &[], &["--durability", "memory"]);
+    node.wait_for("ready");
+    let url = format!("tyr://{}", node.address);
+    let said = refused(&url, &["keyspace", "create", "notes"]);
+    assert!(said.contains("no placement class of durability 'disk'"), "{said}");
+    json(&url, &["keyspace", "create", "notes", "--durability", "memory"]);
+    json(&url, &["blob", "transform", "notes/visits", "add", "u64", "0", "41"]);
+    assert_eq!(json(&url, &["blob", "transform", "notes/visits", "add", "u64", "0", "1"])["old"], 41);
+    assert!(node.stop().success());
+}
+
+#[test]
 fn a_throw_away_cluster_works_and_leaves_nothing_behind() {
     let directory = tempfile::tempdir().unwrap();
     let mut command = tyr(["dev", "-n", "3", "--json", "--log", "warn"]);

@@ -2,7 +2,10 @@
 //!
 //! What this gives is what sockets of this machine and this program's runtime can do: a bound for all who ask over the network.
 
-use std::process::{Command, Stdio};
+use std::{
+    path::PathBuf,
+    process::{Command, Stdio},
+};
 
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -10,6 +13,7 @@ use tokio::{
 };
 
 use crate::{
+    case::Case,
     process::{self, Program},
     scratch::Scratch,
     system::{Doing, Lane, Manner, Outcome, System},
@@ -71,8 +75,12 @@ impl System for Echo {
         vec![self.program.id()]
     }
 
-    fn manners(&self, work: Work, _size: usize) -> Vec<Manner> {
-        if work.has_sizes() { vec![Manner::Usual] } else { Vec::new() }
+    fn places(&self) -> Vec<PathBuf> {
+        Vec::new()
+    }
+
+    fn manners(&self, case: &Case) -> Vec<Manner> {
+        if case.work.is_plain() && case.work != Work::Overwrites { vec![Manner::Usual] } else { Vec::new() }
     }
 
     fn connect(&self, _manner: Manner, clients: usize, lanes: usize) -> Doing<'_, Vec<Box<dyn Lane>>> {

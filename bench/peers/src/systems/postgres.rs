@@ -9,9 +9,11 @@ use std::{
     process::{Command, Stdio},
 };
 
+use futures_util::future::try_join_all;
 use tokio_postgres::{Client, NoTls, Statement, error::SqlState};
 
 use crate::{
+    case::Case,
     process::{self, Program},
     scratch::Scratch,
     system::{Doing, Lane, Manner, Outcome, System},
@@ -22,6 +24,7 @@ use crate::{
 pub struct Postgres {
     program: Program,
     port: u16,
+    directory: PathBuf,
 }
 
 impl Postgres {
@@ -53,7 +56,7 @@ impl Postgres {
         let mut program = Program::start("postgres", &mut command, process::log_file(&place))?;
         program.wait_until(async || connect(port).await.is_ok()).await?;
         connect(port).await?.batch_execute(TABLES).await?;
-        Ok(Postgres { program, port })
+        Ok(Postgres { program, port, directory: place })
     }
 }
 
@@ -110,19 +113,24 @@ impl System for Postgres {
         vec![self.program.id()]
     }
 
-    fn manners(&self, work: Work, _size: usize) -> Vec<Manner> {
-        match work {
-            Work::Read => vec![Manner::LargeObjects],
-            Work::Append => Vec::new(),
+    fn places(&self) -> Vec<PathBuf> {
+        vec![self.directory.clone()]
+    }
+
+    fn manners(&self, case: &Case) -> Vec<Manner> {
+        match case.work {
+            Work::Read | Work::Patch | Work::Mixed | Work::Overwrites => vec![Manner::LargeObjects],
+            Work::Append | Work::Shared => Vec::new(),
+            Work::Batch => vec![Manner::Separately, Manner::Transaction],
             _ => vec![Manner::Rows],
         }
     }
 
-    fn connect(&self, _manner: Manner, clients: usize, lanes: usize) -> Doing<'_, Vec<Box<dyn Lane>>> {
+    fn connect(&self, manner: Manner, clients: usize, lanes: usize) -> Doing<'_, Vec<Box<dyn Lane>>> {
         Box::pin(async move {
             let mut all: Vec<Box<dyn Lane>> = Vec::new();
             for _ in 0..clients * lanes {
-                all.push(Box::new(Connection::new(connect(self.port).await?).await?));
+                all.push(Box::new(Connection::new(connect(self.port).await?, manner).await?));
             }
             Ok(all)
         })
@@ -132,7 +140,9 @@ impl System for Postgres {
 /// A connection with its statements.
 struct Connection {
     client: Client,
+    manner: Manner,
     put: Statement,
+    put_all: Statement,
     get: Statement,
     write: Statement,
     read: Statement,
@@ -142,9 +152,10 @@ struct Connection {
 }
 
 impl Connection {
-    async fn new(client: Client) -> Outcome<Self> {
+    async fn new(client: Client, manner: Manner) -> Outcome<Self> {
         Ok(Connection {
             put: client.prepare(PUT).await?,
+            put_all: client.prepare(PUT_ALL).await?,
             get: client.prepare("SELECT payload FROM blobs WHERE key = $1").await?,
             write: client.prepare("SELECT lo_put($1, $2, $3)").await?,
             read: client.prepare("SELECT lo_get($1, $2, $3)").await?,
@@ -152,8 +163,21 @@ impl Connection {
             transfer: client.prepare(TRANSFER).await?,
             counter: client.prepare("SELECT value FROM counters WHERE key = $1").await?,
             client,
+            manner,
         })
     }
+
+    async fn create(&self, object: u32) -> Outcome<()> {
+        match self.client.execute("SELECT lo_create($1)", &[&object]).await {
+            // Another one has been faster.
+            Err(error) if error.code() == Some(&SqlState::UNIQUE_VIOLATION) => Ok(()),
+            created => Ok(created.map(drop)?),
+        }
+    }
+}
+
+fn is_overtaken(error: &tokio_postgres::Error) -> bool {
+    error.as_db_error().is_some_and(|error| error.message() == "tuple concurrently updated")
 }
 
 impl Lane for Connection {
@@ -173,13 +197,17 @@ impl Lane for Connection {
 
     fn write(&mut self, blob: u64, offset: u64, payload: &'static [u8]) -> Doing<'_, ()> {
         Box::pin(async move {
-            let object = object(blob)?;
-            match self.client.execute("SELECT lo_create($1)", &[&object]).await {
-                Err(error) if error.code() == Some(&SqlState::UNIQUE_VIOLATION) => {}
-                created => drop(created?),
+            let (object, offset) = (object(blob)?, i64::try_from(offset)?);
+            loop {
+                let written = self.client.execute(&self.write, &[&object, &offset, &payload]).await;
+                let Err(error) = written else { return Ok(()) };
+                match error.code() {
+                    Some(&SqlState::UNDEFINED_OBJECT) => self.create(object).await?,
+                    // Somebody writes the same page of it: the server does not wait, but fails.
+                    Some(&SqlState::INTERNAL_ERROR) if is_overtaken(&error) => {}
+                    _ => return Err(error.into()),
+                }
             }
-            self.client.execute(&self.write, &[&object, &i64::try_from(offset)?, &payload]).await?;
-            Ok(())
         })
     }
 
@@ -206,12 +234,32 @@ impl Lane for Connection {
         })
     }
 
-    fn transfer(&mut self, from: u64, to: u64) -> Doing<'_, ()> {
+    fn transfer(&mut self, changes: Vec<(u64, i64)>) -> Doing<'_, ()> {
         Box::pin(async move {
-            match self.client.execute(&self.transfer, &[&key(from), &key(to)]).await? {
-                2 => Ok(()),
-                count => Err(format!("{count} rows were changed instead of 2").into()),
+            let (keys, added): (Vec<i64>, Vec<i64>) =
+                changes.iter().map(|&(blob, added)| (key(blob), added)).unzip();
+            let count = self.client.execute(&self.transfer, &[&keys, &added]).await?;
+            if count == keys.len() as u64 {
+                return Ok(());
             }
+            Err(format!("{count} rows were changed instead of {}", keys.len()).into())
+        })
+    }
+
+    fn put_all(&mut self, puts: Vec<(u64, &'static [u8])>) -> Doing<'_, ()> {
+        Box::pin(async move {
+            if self.manner == Manner::Transaction {
+                let (keys, payloads): (Vec<i64>, Vec<&[u8]>) =
+                    puts.iter().map(|&(blob, payload)| (key(blob), payload)).unzip();
+                self.client.execute(&self.put_all, &[&keys, &payloads]).await?;
+                return Ok(());
+            }
+            // The connection sends all of them before the first is answered.
+            let put = async |(blob, payload): (u64, &'static [u8])| {
+                self.client.execute(&self.put, &[&key(blob), &payload]).await
+            };
+            try_join_all(puts.into_iter().map(put)).await?;
+            Ok(())
         })
     }
 
@@ -227,9 +275,9 @@ fn key(blob: u64) -> i64 {
     blob.cast_signed()
 }
 
-/// Numbers of large objects have 32 bits; those below 16384 are the server's.
+/// Numbers of large objects have 32 bits; those below 16384 are the server's. The first byte of a blob's number tells what it is for.
 fn object(blob: u64) -> Outcome<u32> {
-    Ok(u32::try_from(blob & 0xffff)? + (1 << 16))
+    Ok(u32::try_from(blob >> 56)? << 16 | u32::try_from(blob & 0xffff)?)
 }
 
 const USER: &str = "postgres";
@@ -246,9 +294,15 @@ const ADD: &str = "
     INSERT INTO counters VALUES ($1, 1)
     ON CONFLICT (key) DO UPDATE SET value = counters.value + 1
 ";
+/// One statement, that is one round trip, in which rows are locked in the order in which they come.
+const PUT_ALL: &str = "
+    INSERT INTO blobs SELECT * FROM unnest($1::bigint[], $2::bytea[])
+    ON CONFLICT (key) DO UPDATE SET payload = excluded.payload
+";
 /// One statement, that is one round trip; it locks the rows in one order for all, so that nobody waits for one who waits for them.
 const TRANSFER: &str = "
-    WITH locked AS (SELECT key FROM counters WHERE key IN ($1, $2) ORDER BY key FOR UPDATE)
-    UPDATE counters SET value = value + CASE WHEN counters.key = $1 THEN -1 ELSE 1 END
-    FROM locked WHERE counters.key = locked.key
+    WITH changes AS (SELECT * FROM unnest($1::bigint[], $2::bigint[]) AS change (key, added)),
+         locked AS (SELECT key FROM counters WHERE key = ANY($1) ORDER BY key FOR UPDATE)
+    UPDATE counters SET value = value + changes.added
+    FROM changes, locked WHERE counters.key = changes.key AND counters.key = locked.key
 ";

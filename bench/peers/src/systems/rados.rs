@@ -1,20 +1,29 @@
 //! RADOS: one monitor and three BlueStore servers, without authentication, and librados.
 //!
 //! A counter is added to in three manners: by the class `numops` that comes with RADOS, by writing under the condition that the bytes are
-//! still those that were read, and under a lock. Two objects change together only under locks.
+//! still those that were read, and under a lock. Several objects change together only under locks: they are locked in order, then read,
+//! written, and unlocked, each of that for all at once.
 
 mod c;
 mod cluster;
 
 use std::{
     ffi::{CStr, CString},
+    path::PathBuf,
     sync::Arc,
     thread,
     time::Duration,
 };
 
-use super::Setting;
+use futures_util::future::try_join_all;
+use tokio::sync::Mutex;
+
+use super::{
+    Setting,
+    etcd::{Etcd, Gateway},
+};
 use crate::{
+    case::Case,
     scratch::Scratch,
     system::{Doing, Lane, Manner, Outcome, System},
     work::Work,
@@ -25,12 +34,14 @@ use cluster::Cluster;
 /// The servers' processes.
 pub struct Rados {
     cluster: Cluster,
+    /// Which may keep the locks.
+    etcd: Option<Etcd>,
 }
 
 impl Rados {
     /// Starts a cluster with new directories.
-    pub async fn start(setting: &Setting, scratch: &Scratch) -> Outcome<Self> {
-        Ok(Rados { cluster: Cluster::start(setting, scratch).await? })
+    pub async fn start(setting: &Setting, etcd: Option<Etcd>, scratch: &Scratch) -> Outcome<Self> {
+        Ok(Rados { cluster: Cluster::start(setting, scratch).await?, etcd })
     }
 }
 
@@ -44,9 +55,23 @@ impl System for Rados {
         self.cluster.servers()
     }
 
-    fn manners(&self, work: Work, _size: usize) -> Vec<Manner> {
-        match work {
+    fn processes_of(&self, manner: Manner) -> Vec<u32> {
+        let lockers = self.etcd.iter().filter(|_| manner == Manner::EtcdLocks);
+        lockers.flat_map(System::processes).chain(self.processes()).collect()
+    }
+
+    fn places(&self) -> Vec<PathBuf> {
+        self.cluster.places()
+    }
+
+    fn manners(&self, case: &Case) -> Vec<Manner> {
+        match case.work {
             Work::Counter => vec![Manner::ServerClass, Manner::CompareAndWrite, Manner::Locks],
+            Work::Batch => vec![Manner::Separately, Manner::Locks],
+            Work::Shared => vec![Manner::OneObject, Manner::Striped],
+            Work::HotTransfer | Work::ColdTransfer if self.etcd.is_some() => {
+                vec![Manner::Locks, Manner::EtcdLocks]
+            }
             Work::HotTransfer | Work::ColdTransfer => vec![Manner::Locks],
             _ => vec![Manner::Usual],
         }
@@ -59,7 +84,14 @@ impl System for Rados {
                 let pool = Arc::new(Client::connect(self.cluster.configuration())?.pool(cluster::POOL)?);
                 for lane in 0..lanes {
                     let cookie = CString::new(format!("{client}-{lane}"))?;
-                    all.push(Box::new(Caller { pool: pool.clone(), manner, cookie, buffer: Vec::new() }));
+                    let gateway = match &self.etcd {
+                        Some(etcd) if manner == Manner::EtcdLocks => {
+                            Some(Mutex::new(etcd.gateway(all.len()).await?))
+                        }
+                        _ => None,
+                    };
+                    let (pool, buffer) = (pool.clone(), Vec::new());
+                    all.push(Box::new(Caller { pool, manner, cookie, gateway, buffer }));
                 }
             }
             Ok(all)
@@ -73,6 +105,8 @@ struct Caller {
     manner: Manner,
     /// What tells this holder of locks from others.
     cookie: CString,
+    /// Where it takes locks, if RADOS does not keep them.
+    gateway: Option<Mutex<Gateway>>,
     buffer: Vec<u8>,
 }
 
@@ -92,21 +126,63 @@ impl Caller {
         }
     }
 
-    /// Adds to numbers under the locks of all of them, which are taken in the order given, on a thread that may block.
-    async fn change_under_locks(&self, changes: Vec<(CString, i64)>) -> Outcome<()> {
+    /// Changes objects under the locks of all of them, which are taken in the order given.
+    async fn under_locks(
+        &self,
+        objects: Vec<CString>,
+        change: impl AsyncFnOnce(&[CString]) -> Outcome<()>,
+    ) -> Outcome<()> {
+        if let Some(gateway) = &self.gateway {
+            let mut gateway = gateway.lock().await;
+            let names = objects.iter().map(|object| object.to_string_lossy().into_owned());
+            let held = gateway.lock(&names.collect::<Vec<_>>()).await?;
+            let changed = change(&objects).await;
+            gateway.unlock(held).await?;
+            return changed;
+        }
+        let objects = self.lock(objects).await?;
+        let changed = change(&objects).await;
+        try_join_all(objects.iter().map(|object| self.pool.unlock(object, &self.cookie))).await?;
+        changed
+    }
+
+    /// Locks objects, on a thread that may block: the library has no other way.
+    async fn lock(&self, objects: Vec<CString>) -> Outcome<Vec<CString>> {
         let (pool, cookie) = (self.pool.clone(), self.cookie.clone());
-        let change = move || {
-            for (name, _) in &changes {
-                while !pool.try_lock(name, &cookie)? {
+        let lock = move || {
+            for object in &objects {
+                while !pool.try_lock(object, &cookie)? {
                     thread::sleep(Duration::from_micros(fastrand::u64(LOCK_PAUSE_US)));
                 }
             }
-            for (name, added) in &changes {
-                pool.write_number(name, pool.read_number(name)? + added)?;
-            }
-            changes.iter().try_for_each(|(name, _)| pool.unlock(name, &cookie))
+            Ok(objects)
         };
-        tokio::task::spawn_blocking(change).await?
+        tokio::task::spawn_blocking(lock).await?
+    }
+
+    /// Adds to a number, which nobody else may do meanwhile.
+    async fn read_and_add(&self, object: &CStr, added: i64) -> Outcome<()> {
+        let (_, old) = self.pool.read(object, 0, vec![0; 8]).await?;
+        let number = i64::from_le_bytes(old.as_slice().try_into()?);
+        self.pool.write(object, 0, &(number + added).to_le_bytes()).await
+    }
+
+    async fn add_under_locks(&self, changes: Vec<(CString, i64)>) -> Outcome<()> {
+        let (objects, added): (Vec<CString>, Vec<i64>) = changes.into_iter().unzip();
+        let change = async |objects: &[CString]| {
+            let adds = objects.iter().zip(added).map(|(object, added)| self.read_and_add(object, added));
+            try_join_all(adds).await.map(drop)
+        };
+        self.under_locks(objects, change).await
+    }
+
+    /// Where a part of a blob is: in the object of the blob, or in that of a stripe. Parts are not larger than stripes, and aligned.
+    fn place(&self, blob: u64, offset: u64) -> Outcome<(CString, u64)> {
+        if self.manner == Manner::Striped {
+            let stripe = offset / STRIPE_SIZE;
+            return Ok((CString::new(format!("{blob:x}.{stripe:x}"))?, offset % STRIPE_SIZE));
+        }
+        Ok((name(blob)?, offset))
     }
 }
 
@@ -120,7 +196,10 @@ impl Lane for Caller {
     }
 
     fn write(&mut self, blob: u64, offset: u64, payload: &'static [u8]) -> Doing<'_, ()> {
-        Box::pin(async move { self.pool.write(&name(blob)?, offset, payload).await })
+        Box::pin(async move {
+            let (object, offset) = self.place(blob, offset)?;
+            self.pool.write(&object, offset, payload).await
+        })
     }
 
     fn read(&mut self, blob: u64, offset: u64, size: usize) -> Doing<'_, usize> {
@@ -147,17 +226,33 @@ impl Lane for Caller {
             match self.manner {
                 Manner::ServerClass => self.pool.execute(&name, c"numops", c"add", &numops_input()).await,
                 Manner::CompareAndWrite => self.compare_and_add(&name).await,
-                _ => self.change_under_locks(vec![(name, 1)]).await,
+                _ => self.add_under_locks(vec![(name, 1)]).await,
             }
         })
     }
 
-    fn transfer(&mut self, from: u64, to: u64) -> Doing<'_, ()> {
+    fn transfer(&mut self, changes: Vec<(u64, i64)>) -> Doing<'_, ()> {
         Box::pin(async move {
-            let mut changes = vec![(self.counter_name(from)?, -1), (self.counter_name(to)?, 1)];
-            // In one order for all, so that nobody waits for one who waits for them.
-            changes.sort_unstable();
-            self.change_under_locks(changes).await
+            let named = changes.into_iter().map(|(blob, added)| Ok((self.counter_name(blob)?, added)));
+            // They come in one order for all, so that nobody waits for one who waits for them.
+            self.add_under_locks(named.collect::<Outcome<_>>()?).await
+        })
+    }
+
+    fn put_all(&mut self, puts: Vec<(u64, &'static [u8])>) -> Doing<'_, ()> {
+        Box::pin(async move {
+            let (blobs, payloads): (Vec<u64>, Vec<&[u8]>) = puts.into_iter().unzip();
+            let objects = blobs.into_iter().map(name).collect::<Outcome<Vec<CString>>>()?;
+            let write = async |objects: &[CString]| {
+                let both = objects.iter().zip(payloads);
+                try_join_all(both.map(|(object, payload)| self.pool.write_full(object, payload)))
+                    .await
+                    .map(drop)
+            };
+            if self.manner == Manner::Separately {
+                return write(&objects).await;
+            }
+            self.under_locks(objects, write).await
         })
     }
 
@@ -188,3 +283,5 @@ fn name(blob: u64) -> Outcome<CString> {
 
 /// How long one waits who finds an object locked, at random.
 const LOCK_PAUSE_US: std::ops::Range<u64> = 200..1000;
+/// Of a blob that is kept in stripes; that of files of Ceph.
+const STRIPE_SIZE: u64 = 4 << 20;

@@ -11,11 +11,13 @@ use std::{
     time::Duration,
 };
 
+use futures_util::future::try_join_all;
 use serde::Deserialize;
-use tyr_client::{ErrorKind, Keyspace, KeyspaceSettings, Operand, Store, Transform};
+use tyr_client::{ErrorKind, Keyspace, KeyspaceSettings, Operand, Store, Transaction, Transform};
 
 use super::Setting;
 use crate::{
+    case::{Case, Durability},
     process::{self, Program},
     scratch::Scratch,
     system::{Doing, Lane, Manner, Outcome, System},
@@ -25,10 +27,12 @@ use crate::{
 /// The servers' processes.
 pub struct Tyr {
     nodes: Vec<Node>,
+    durability: Durability,
 }
 
 struct Node {
     program: Program,
+    directory: PathBuf,
     address: String,
     events: Receiver<Event>,
 }
@@ -53,18 +57,24 @@ impl Tyr {
                 Some(first) => command.args(["--join", &first.address]),
                 None => command
                     .args(["--replicas", &setting.replicas.to_string()])
-                    .args(["--partitions", &setting.partitions.to_string()]),
+                    .args(["--partitions", &setting.partitions.to_string()])
+                    .args(durability_flags(setting.durability)),
             };
             command.arg("--directory").arg(directory.join("data"));
-            nodes.push(Node::start(command, process::log_file(&directory))?);
+            nodes.push(Node::start(command, directory)?);
         }
         for node in &mut nodes {
             node.expect("ready")?;
         }
-        let cluster = Tyr { nodes };
+        let cluster = Tyr { nodes, durability: setting.durability };
         cluster.wait_until_complete(&setting.tyr).await?;
         let store = cluster.open(Manner::Usual).await?;
-        store.create_keyspace(KEYSPACE, KeyspaceSettings::default()).await?;
+        let durability = match setting.durability {
+            Durability::Disk => tyr_client::Durability::Disk,
+            Durability::Memory => tyr_client::Durability::Memory,
+        };
+        let settings = KeyspaceSettings { durability, ..KeyspaceSettings::default() };
+        store.create_keyspace(KEYSPACE, settings).await?;
         store.close().await?;
         Ok(cluster)
     }
@@ -98,7 +108,8 @@ impl Tyr {
 }
 
 impl Node {
-    fn start(mut command: Command, log: PathBuf) -> Outcome<Self> {
+    fn start(mut command: Command, directory: PathBuf) -> Outcome<Self> {
+        let log = process::log_file(&directory);
         let mut program = Program::start("tyr server", command.stdout(Stdio::piped()), log)?;
         let output = program.child().stdout.take().ok_or("a pipe was asked for")?;
         let (told, events) = channel();
@@ -110,7 +121,7 @@ impl Node {
                 }
             }
         });
-        let mut node = Node { program, address: String::new(), events };
+        let mut node = Node { program, directory, address: String::new(), events };
         node.address = node.expect("listening")?.address.ok_or("a server that listens says where")?;
         Ok(node)
     }
@@ -140,12 +151,16 @@ impl System for Tyr {
         self.nodes.iter().map(|node| node.program.id()).collect()
     }
 
-    fn manners(&self, work: Work, size: usize) -> Vec<Manner> {
-        let reads = matches!(work, Work::Get | Work::Read);
-        if reads && size > SENT_SIZE_MAX {
-            vec![Manner::Usual, Manner::OverNetwork]
-        } else {
-            vec![Manner::Usual]
+    fn places(&self) -> Vec<PathBuf> {
+        self.nodes.iter().map(|node| node.directory.clone()).collect()
+    }
+
+    fn manners(&self, case: &Case) -> Vec<Manner> {
+        let reads_files = self.durability == Durability::Disk && case.bytes() > SENT_SIZE_MAX;
+        match case.work {
+            Work::Get | Work::Read if reads_files => vec![Manner::Usual, Manner::OverNetwork],
+            Work::Batch => vec![Manner::Separately, Manner::Transaction],
+            _ => vec![Manner::Usual],
         }
     }
 
@@ -155,8 +170,8 @@ impl System for Tyr {
             for _ in 0..clients {
                 let store = self.open(manner).await?;
                 let blobs = store.keyspace(KEYSPACE)?;
-                let lane =
-                    || Box::new(Handles { store: store.clone(), blobs: blobs.clone() }) as Box<dyn Lane>;
+                let handles = || Handles { store: store.clone(), blobs: blobs.clone(), manner };
+                let lane = || Box::new(handles()) as Box<dyn Lane>;
                 all.extend((0..lanes).map(|_| lane()));
             }
             Ok(all)
@@ -168,6 +183,7 @@ impl System for Tyr {
 struct Handles {
     store: Store,
     blobs: Keyspace,
+    manner: Manner,
 }
 
 impl Lane for Handles {
@@ -208,13 +224,34 @@ impl Lane for Handles {
         })
     }
 
-    fn transfer(&mut self, from: u64, to: u64) -> Doing<'_, ()> {
+    fn transfer(&mut self, changes: Vec<(u64, i64)>) -> Doing<'_, ()> {
         Box::pin(async move {
-            let both = async |transaction: &mut tyr_client::Transaction| {
-                transaction.transform(&self.blobs, key(from), 0, Transform::add(Operand::I64(-1))).await?;
-                transaction.transform(&self.blobs, key(to), 0, Transform::add(Operand::I64(1))).await
+            let all = async |transaction: &mut Transaction| {
+                for &(blob, added) in &changes {
+                    let add = Transform::add(Operand::I64(added));
+                    transaction.transform(&self.blobs, key(blob), 0, add).await?;
+                }
+                Ok(())
             };
-            self.store.run(both).await?;
+            self.store.run(all).await?;
+            Ok(())
+        })
+    }
+
+    fn put_all(&mut self, puts: Vec<(u64, &'static [u8])>) -> Doing<'_, ()> {
+        Box::pin(async move {
+            if self.manner == Manner::Separately {
+                let put = async |(blob, payload)| self.blobs.put(key(blob), payload).await;
+                try_join_all(puts.into_iter().map(put)).await?;
+                return Ok(());
+            }
+            let all = async |transaction: &mut Transaction| {
+                for &(blob, payload) in &puts {
+                    transaction.put(&self.blobs, key(blob), payload).await?;
+                }
+                Ok(())
+            };
+            self.store.run(all).await?;
             Ok(())
         })
     }
@@ -227,6 +264,13 @@ impl Lane for Handles {
                 Err(error) => Err(error.into()),
             }
         })
+    }
+}
+
+fn durability_flags(durability: Durability) -> &'static [&'static str] {
+    match durability {
+        Durability::Disk => &[],
+        Durability::Memory => &["--durability", "memory"],
     }
 }
 

@@ -6,7 +6,7 @@ use std::{
 };
 
 use clap::ArgMatches;
-use tyr_client::IoMode;
+use tyr_client::{Durability, IoMode};
 use tyr_server::TargetSettings;
 
 use crate::{
@@ -96,6 +96,10 @@ fn server(find: impl Fn(&str) -> Result<Found>) -> Result<ServerSettings> {
         shards: number("server.shards")?,
         replicas: u8::try_from(number("server.replicas")?).expect("the table of settings has bounds"),
         partitions: number("server.partitions")?,
+        durability: match find("server.durability")?.choice()? {
+            "memory" => Durability::Memory,
+            _ => Durability::Disk,
+        },
         http: find("server.http")?.words()?,
         slow_ms: number("server.slow_ms")?,
         log_format: match find("server.log_format")?.choice()? {

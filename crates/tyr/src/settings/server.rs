@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use tracing::level_filters::LevelFilter;
+use tyr_client::Durability;
 use tyr_server::TargetSettings;
 
 use super::{Setting, Values};
@@ -30,6 +31,8 @@ pub struct ServerSettings {
     pub replicas: u8,
     /// Partitions, if it founds a cluster.
     pub partitions: u32,
+    /// What is acknowledged when, if it founds a cluster.
+    pub durability: Durability,
     /// Where health and metrics are served.
     pub http: Option<String>,
     /// What takes longer is told in the log, in milliseconds.
@@ -50,7 +53,7 @@ pub enum LogFormat {
 }
 
 /// The settings of a server, in the order of the document and of the help.
-pub const SERVER_SETTINGS: [Setting; 15] = [
+pub const SERVER_SETTINGS: [Setting; 16] = [
     setting(
         "server.directory",
         "directory",
@@ -114,6 +117,13 @@ pub const SERVER_SETTINGS: [Setting; 15] = [
         Values::Count { min: 1, max: 65_536 },
         "256",
         "Partitions, a power of two; for who founds a cluster",
+    ),
+    setting(
+        "server.durability",
+        "durability",
+        Values::Choice(&["disk", "memory"]),
+        "disk",
+        "Whether what is acknowledged is on disk, or in the memory of all replicas and nowhere else; for who founds a cluster",
     ),
     setting("server.http", "http", Values::Text(ADDRESS), "", "Where health and metrics are served by HTTP"),
     setting(

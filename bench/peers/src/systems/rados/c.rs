@@ -71,11 +71,10 @@ functions! {
     rados_write_op_write: fn(Handle, *const u8, usize, u64);
     rados_aio_write_op_operate: fn(Handle, Handle, Handle, *const c_char, *mut c_void, c_int) -> c_int;
     rados_read: fn(Handle, *const c_char, *mut u8, usize, u64) -> c_int;
-    rados_write: fn(Handle, *const c_char, *const u8, usize, u64) -> c_int;
     rados_lock_exclusive: fn(
         Handle, *const c_char, *const c_char, *const c_char, *const c_char, *mut c_void, u8
     ) -> c_int;
-    rados_unlock: fn(Handle, *const c_char, *const c_char, *const c_char) -> c_int;
+    rados_aio_unlock: fn(Handle, *const c_char, *const c_char, *const c_char, Handle) -> c_int;
 }
 
 /// A connected client.
@@ -300,16 +299,6 @@ impl Pool {
         Ok(i64::from_le_bytes(bytes))
     }
 
-    /// Replaces the 8 bytes at the beginning of the object. Blocks.
-    pub fn write_number(&self, object: &CStr, number: i64) -> Outcome<()> {
-        let bytes = number.to_le_bytes();
-        // SAFETY: the buffer is valid for the call.
-        let result = unsafe {
-            (self.client.functions.rados_write)(self.handle, object.as_ptr(), bytes.as_ptr(), bytes.len(), 0)
-        };
-        check("rados_write", result)
-    }
-
     /// Locks an object; whether it was free. Blocks.
     pub fn try_lock(&self, object: &CStr, cookie: &CStr) -> Outcome<bool> {
         let nothing: *mut c_void = ptr::null_mut();
@@ -332,13 +321,14 @@ impl Pool {
         Ok(true)
     }
 
-    /// Unlocks an object. Blocks.
-    pub fn unlock(&self, object: &CStr, cookie: &CStr) -> Outcome<()> {
-        // SAFETY: the names are valid for the call.
-        let result = unsafe {
-            (self.client.functions.rados_unlock)(self.handle, object.as_ptr(), LOCK.as_ptr(), cookie.as_ptr())
+    /// Unlocks an object.
+    pub async fn unlock(&self, object: &CStr, cookie: &CStr) -> Outcome<()> {
+        // SAFETY: the library copies the names before it returns.
+        let begin = |functions: &Functions, completion, _: &mut Vec<u8>| unsafe {
+            let (object, cookie) = (object.as_ptr(), cookie.as_ptr());
+            (functions.rados_aio_unlock)(self.handle, object, LOCK.as_ptr(), cookie, completion)
         };
-        check("rados_unlock", result)
+        self.fly("rados_aio_unlock", Vec::new(), begin).await.map(drop)
     }
 
     async fn fly(

@@ -22,6 +22,7 @@ use crate::{
 pub struct Cluster {
     servers: Vec<Program>,
     _monitor: Program,
+    directory: PathBuf,
     configuration: CString,
 }
 
@@ -41,12 +42,17 @@ impl Cluster {
         }
         wait_until_up(&client).await?;
         make_pool(&client, setting)?;
-        Ok(Cluster { servers, _monitor: monitor, configuration })
+        Ok(Cluster { servers, _monitor: monitor, directory: place.0, configuration })
     }
 
     /// Processes that keep data.
     pub fn servers(&self) -> Vec<u32> {
         self.servers.iter().map(Program::id).collect()
+    }
+
+    /// Where servers keep data.
+    pub fn places(&self) -> Vec<PathBuf> {
+        (0..SERVERS).map(|number| self.directory.join(format!("server-{number}"))).collect()
     }
 
     /// The configuration file.
