@@ -298,18 +298,26 @@ impl Router {
     /// What a partition says to another one of this shard takes no way over the network.
     fn keep_local(&mut self) {
         self.effects.extend(core::iter::from_fn(|| self.cached.poll_effect()));
+        if !self.effects.iter().any(|effect| self.is_local(effect)) {
+            // Mostly nothing is, and then nothing is moved.
+            return;
+        }
         for effect in core::mem::take(&mut self.effects) {
+            let is_local = self.is_local(&effect);
             match effect {
-                Effect::ToPrimary(partition, message) if self.is_primary_of(partition) => {
-                    self.local.push_back(Envelope { partition, message });
-                }
-                Effect::ToNode(node, partition, message)
-                    if node == self.me.node && self.shard.holds(partition) =>
-                {
+                Effect::ToPrimary(partition, message) | Effect::ToNode(_, partition, message) if is_local => {
                     self.local.push_back(Envelope { partition, message });
                 }
                 effect => self.effects.push_back(effect),
             }
+        }
+    }
+
+    fn is_local(&self, effect: &Effect) -> bool {
+        match effect {
+            Effect::ToPrimary(partition, _) => self.is_primary_of(*partition),
+            Effect::ToNode(node, partition, _) => *node == self.me.node && self.shard.holds(*partition),
+            _ => false,
         }
     }
 
