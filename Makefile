@@ -1,6 +1,6 @@
 # Commands for people. What they do is in scripts/; this file only names them.
 
-.PHONY: help demo test gate fix long-test failures long-failures fuzz bench bench-ten-million peers
+.PHONY: help demo test gate fix long-test failures long-failures fuzz counts bench bench-ten-million peers
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{ printf "make %-18s %s\n", $$1, $$2 }' Makefile
@@ -12,7 +12,7 @@ test:  ## install what is missing, then run the gate
 	@scripts/prepare
 	@scripts/gate
 
-gate:  ## read-only: format, clippy, rustdoc, dependency policy, documents, all tests
+gate:  ## read-only: format, clippy, rustdoc, dependency policy, documents, all tests, instruction counts
 	@scripts/gate
 
 fix:  ## format, and let clippy fix what it can
@@ -29,6 +29,9 @@ long-failures:  ## RUNS=10 clusters with FAULTS=30 failures each
 
 fuzz:  ## every fuzz target for FUZZ_SECONDS=60
 	@scripts/fuzz
+
+counts:  ## instruction counts of the hot paths beside their recorded bounds; COUNTS=--record records them anew
+	@scripts/counts $(COUNTS)
 
 bench:  ## compare with RocksDB and the bare disk; BENCH='--help' lists the options
 	@scripts/bench $(BENCH)

@@ -612,7 +612,7 @@ impl Client {
             return;
         }
         let Some(transaction) = self.transactions.remove(&id.sequence) else { return };
-        let stops = transaction.plan.stops().into_iter().map(|stop| stop.partition);
+        let stops = transaction.plan.stops().map(|stop| stop.partition);
         for partition in stops.chain(transaction.staging.partitions()) {
             let owed = self.unmarked.entry(partition).or_default();
             *owed = (*owed).max(id.sequence + 1);

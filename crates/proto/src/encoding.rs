@@ -59,16 +59,19 @@ pub trait Decode: Sized {
     }
 }
 
+/// Most values without payload have no more bytes: these are written into memory that need not grow.
+const SMALL_SIZE: usize = 128;
+
 /// The bytes of a value. None if payload of it cannot be read, which no reader takes for a value.
 pub fn to_bytes<T: Encode + ?Sized>(value: &T) -> Vec<u8> {
-    let mut out = Encoder::new(Vec::new());
+    let mut out = Encoder::new(Vec::with_capacity(SMALL_SIZE));
     value.encode(&mut out);
     out.finish()
 }
 
 /// The bytes of a value without its payload of a size and more, and that payload.
 pub fn to_bytes_keeping<T: Encode + ?Sized>(value: &T, keep_min: usize) -> (Vec<u8>, Vec<Payload>) {
-    let mut out = Encoder::keeping(Vec::new(), keep_min);
+    let mut out = Encoder::keeping(Vec::with_capacity(SMALL_SIZE), keep_min);
     value.encode(&mut out);
     out.finish_keeping()
 }

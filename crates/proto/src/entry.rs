@@ -293,6 +293,14 @@ impl Stop {
     }
 }
 
+/// What these stops write to chunks in other partitions than their heads'.
+pub fn writes_elsewhere(stops: &[Stop]) -> impl Iterator<Item = &ChunkWrite> {
+    stops.iter().flat_map(|stop| {
+        let writes = stop.effects.iter().flat_map(|effect| &effect.writes);
+        writes.filter(|write| write.partition != stop.partition)
+    })
+}
+
 /// Everything that these stops write to chunks in other partitions than their heads', by partition.
 pub fn distant_writes(
     plan: &Plan,

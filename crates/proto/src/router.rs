@@ -302,17 +302,21 @@ impl Router {
     fn keep_local(&mut self) {
         self.fresh.extend(core::iter::from_fn(|| self.cached.poll_effect()));
         while let Some(effect) = self.fresh.pop_front() {
+            let is_local = self.is_local(&effect);
             match effect {
-                Effect::ToPrimary(partition, message) if self.is_primary_of(partition) => {
-                    self.local.push_back(Envelope { partition, message });
-                }
-                Effect::ToNode(node, partition, message)
-                    if node == self.me.node && self.shard.holds(partition) =>
-                {
+                Effect::ToPrimary(partition, message) | Effect::ToNode(_, partition, message) if is_local => {
                     self.local.push_back(Envelope { partition, message });
                 }
                 effect => self.effects.push_back(effect),
             }
+        }
+    }
+
+    fn is_local(&self, effect: &Effect) -> bool {
+        match effect {
+            Effect::ToPrimary(partition, _) => self.is_primary_of(*partition),
+            Effect::ToNode(node, partition, _) => *node == self.me.node && self.shard.holds(*partition),
+            _ => false,
         }
     }
 

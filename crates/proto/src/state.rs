@@ -257,7 +257,7 @@ impl State {
         // The first to be told is the truth: a late copy may be answered by a partition that has forgotten the transaction.
         let outcome = *record.outcome.get_or_insert(outcome);
         let (prepare, write) = (record.prepare.clone(), record.write.clone());
-        let mut chunks: BTreeSet<(ChunkName, Number)> = BTreeSet::new();
+        let mut chunks: Vec<(ChunkName, Number)> = Vec::new();
         let name = |blob: &BlobName, write: &ChunkWrite| ChunkName { blob: blob.clone(), index: write.chunk };
         if let Some((_, prepare)) = prepare {
             let number = prepare.stop().number;
@@ -273,6 +273,9 @@ impl State {
         if let Some((_, writes)) = write {
             chunks.extend(writes.writes.iter().map(|(blob, number, write)| (name(blob, write), *number)));
         }
+        // In the order of their names, each once.
+        chunks.sort_unstable();
+        chunks.dedup();
         for (name, number) in chunks {
             let olds = self.chunks.get_mut(&name).map(|chunk| chunk.learn(number, id, outcome));
             self.keep_olds(olds.unwrap_or_default());
@@ -303,8 +306,10 @@ impl State {
         }
         self.stages.end_below(index, session, answered);
         let of = |sequence, birth| TransactionId { session, sequence, birth: RingVersion(birth) };
-        let below = self.records.range(of(0, 0)..of(answered, 0)).map(|(id, _)| *id);
-        for id in below.collect::<Vec<_>>() {
+        // Mostly there is none: the others are kept until all partitions have their outcomes.
+        let below = self.records.range(of(0, 0)..of(answered, 0));
+        let useless = below.filter(|(_, record)| record.is_of_no_use()).map(|(id, _)| *id);
+        for id in useless.collect::<Vec<_>>() {
             self.drop_answered(index, id);
         }
     }
@@ -330,12 +335,8 @@ impl State {
     }
 
     fn drop_answered(&mut self, index: u64, id: TransactionId) {
-        // What is not logged yet, the other replicas still have to be told.
-        let is_of_no_use = self
-            .records
-            .get(&id)
-            .is_some_and(|record| record.outcome_index.is_some() && record.concerns_nobody_else());
-        if (self.is_answered(id) || planted(Canary::ForgottenEarly)) && is_of_no_use {
+        let is_of_no_use = || self.records.get(&id).is_some_and(Record::is_of_no_use);
+        if (self.is_answered(id) || planted(Canary::ForgottenEarly)) && is_of_no_use() {
             let record = self.records.remove(&id);
             self.dropped.extend(record.map(|record| (index, id, record)));
         }
@@ -417,16 +418,24 @@ impl Record {
         self.prepare.is_some() || self.write.is_some() || self.refused.is_some()
     }
 
+    /// Whether its client alone may still need it. What is not logged yet, the other replicas still have to be told.
+    fn is_of_no_use(&self) -> bool {
+        self.outcome_index.is_some() && self.concerns_nobody_else()
+    }
+
     /// Whether it is decided and no other partition takes part in it.
     fn concerns_nobody_else(&self) -> bool {
+        if self.outcome.is_none() || self.write.is_some() {
+            return false;
+        }
         let prepared_here_alone = self.prepare.as_ref().is_none_or(|(_, prepare)| {
             let stop = prepare.stop();
             let here = |write: &ChunkWrite| write.partition == stop.partition;
-            prepare.plan.stops().len() == 1
+            prepare.plan.stops().nth(1).is_none()
                 && stop.effects.iter().all(|effect| effect.writes.iter().all(here))
         });
         let refused_first = self.refused.as_ref().is_none_or(|(_, refused)| refused.stops.is_empty());
-        self.outcome.is_some() && self.write.is_none() && prepared_here_alone && refused_first
+        prepared_here_alone && refused_first
     }
 }
 

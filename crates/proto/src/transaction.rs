@@ -246,15 +246,13 @@ impl Plan {
     }
 
     /// The visits of the chain, in order. The last is the lock point; its partition's primary decides.
-    pub fn stops(&self) -> Vec<StopPlan> {
-        let mut stops: Vec<StopPlan> = Vec::new();
-        for (position, head) in self.heads.iter().enumerate() {
-            match stops.last_mut() {
-                Some(stop) if stop.partition == head.partition => stop.heads.end = position + 1,
-                _ => stops.push(StopPlan { partition: head.partition, heads: position..position + 1 }),
-            }
-        }
-        stops
+    pub fn stops(&self) -> impl Iterator<Item = StopPlan> {
+        let mut end = 0;
+        self.heads.chunk_by(|one, next| one.partition == next.partition).map(move |heads| {
+            let start = end;
+            end += heads.len();
+            StopPlan { partition: heads[0].partition, heads: start..end }
+        })
     }
 
     /// The partition whose primary decides; `None` for a plan without heads.
@@ -269,9 +267,10 @@ impl Plan {
 
     /// Whether the heads are in the order of chains, each once, and there is one at least.
     pub fn is_ordered(&self) -> bool {
-        let place = |head: &HeadPlan| (head.partition, head.blob.clone());
-        let ascend =
-            |pair: &[HeadPlan]| place(&pair[0]) < place(&pair[1]) || planted(Canary::HeadsInTwoOrders);
+        let ascend = |pair: &[HeadPlan]| {
+            let [one, next] = pair else { return true };
+            (one.partition, &one.blob) < (next.partition, &next.blob) || planted(Canary::HeadsInTwoOrders)
+        };
         !self.heads.is_empty() && self.heads.windows(2).all(ascend)
     }
 }

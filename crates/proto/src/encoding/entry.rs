@@ -4,7 +4,7 @@ use tyr_types::OFFSET_MAX;
 
 use super::{Decode, Decoder, Encode, Encoder, Malformed, ensure};
 use crate::{
-    Plan,
+    Plan, StopPlan,
     entry::{
         ChunkOperation, ChunkWrite, ChunkWrites, Discard, Entry, ExistenceEffect, HeadEffect, Link, Part,
         Prepare, Refused, SizeEffect, Stop,
@@ -49,12 +49,13 @@ layout!(enum Part { 0 => Heads(partition), 1 => Chunks(partition) });
 
 /// Fails unless these are the first stops of the plan's chain, each with an effect for each of its heads.
 pub(super) fn are_stops_of(stops: &[Stop], plan: Option<&Plan>) -> Result<(), Malformed> {
-    let planned = plan.map(Plan::stops).unwrap_or_default();
-    let is_planned = stops.iter().zip(&planned).all(|(stop, planned)| {
-        let has_effects = stop.effects.len() == stop.heads.len();
-        has_effects && stop.partition == planned.partition && stop.heads == planned.heads
+    let mut planned = plan.into_iter().flat_map(Plan::stops);
+    let are_planned = stops.iter().all(|stop| {
+        let is_planned =
+            |planned: StopPlan| (stop.partition, &stop.heads) == (planned.partition, &planned.heads);
+        stop.effects.len() == stop.heads.len() && planned.next().is_some_and(is_planned)
     });
-    ensure(is_planned && stops.len() <= planned.len(), "the stops are not those of the plan")
+    ensure(are_planned, "the stops are not those of the plan")
 }
 
 /// Of the payload of a write only the part that it writes.

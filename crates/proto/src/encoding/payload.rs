@@ -108,20 +108,20 @@ impl Encoder {
 
     /// Appends a whole payload, or a reference to where it was written whole before.
     pub fn payload(&mut self, payload: &Payload) {
-        self.whole(&Held::Payload(payload.clone()));
+        self.whole(Held::Payload(payload.clone()));
     }
 
     /// Appends bytes, or a reference to where the same were written before.
     pub fn shared(&mut self, bytes: &Arc<[u8]>) {
-        self.whole(&Held::Bytes(bytes.clone()));
+        self.whole(Held::Bytes(bytes.clone()));
     }
 
-    fn whole(&mut self, held: &Held) {
+    fn whole(&mut self, held: Held) {
         let whole = 0..held.len();
-        if let Some((_, index)) = self.find(held, &whole).filter(|(found, _)| *found == whole) {
+        if let Some((_, index)) = self.find(&held, &whole).filter(|(found, _)| *found == whole) {
             return self.varint(index << 1 | 1);
         }
-        match self.keep(held, &whole) {
+        match self.keep(&held, &whole) {
             Some(index) => self.varint(index << 1 | 1),
             None => self.write(held, whole),
         }
@@ -138,7 +138,7 @@ impl Encoder {
                 self.varint((part.start - start) as u64);
                 self.varint(part.len() as u64);
             }
-            None => self.write(&held, part.clone()),
+            None => self.write(held, part.clone()),
         }
     }
 
@@ -156,21 +156,20 @@ impl Encoder {
         let is_large = self.keep_min.is_some_and(|min| payload.len() >= min && part.len() >= SHARED_MIN);
         is_large.then(|| {
             self.kept.push(payload.clone());
-            self.note(held, 0..payload.len())
+            self.note(held.clone(), 0..payload.len())
         })
     }
 
-    fn note(&mut self, held: &Held, part: Range<usize>) -> u64 {
-        let index = self.count;
-        let written = Written { end: part.end, index, _held: held.clone() };
-        self.written.insert((held.address(), part.start), written);
+    fn note(&mut self, held: Held, part: Range<usize>) -> u64 {
+        let (address, index) = (held.address(), self.count);
+        self.written.insert((address, part.start), Written { end: part.end, index, _held: held });
         self.count += 1;
         index
     }
 
-    fn write(&mut self, held: &Held, part: Range<usize>) {
+    fn write(&mut self, held: Held, part: Range<usize>) {
         self.varint((part.len() as u64) << 1);
-        match held {
+        match &held {
             Held::Bytes(bytes) => self.bytes(&bytes[part.clone()]),
             Held::Payload(payload) => match payload.in_memory() {
                 Some(bytes) => self.bytes(&bytes[part.clone()]),

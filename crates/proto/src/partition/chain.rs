@@ -173,7 +173,7 @@ impl Partition {
             cx.answer(id.session, self.elsewhere());
             return;
         }
-        let own = plan.stops().into_iter().nth(stops.len());
+        let own = plan.stops().nth(stops.len());
         let Some(own) = own.filter(|own| own.partition == self.id && plan.is_ordered()) else { return };
         if self.chain.ids.contains(&id) {
             return;

@@ -15,7 +15,10 @@ use crate::{
     SessionId, Time, TransactionId,
     canary::{Canary, planted},
     effects::{Context, Effect},
-    entry::{ChunkOperation, ChunkWrites, Entry, Part, Prepare, Refused, Stop, distant_writes},
+    entry::{
+        ChunkOperation, ChunkWrite, ChunkWrites, Entry, Part, Prepare, Refused, Stop, distant_writes,
+        writes_elsewhere,
+    },
     message::{Answer, Message},
     state::Record,
 };
@@ -62,7 +65,7 @@ impl Partition {
     /// The lock point: frees the slots of earlier stops, sends the writes to their chunks, and gathers the votes.
     pub(super) fn drive(&mut self, cx: &mut Context, prepare: &Arc<Prepare>) {
         let (plan, stops) = (prepare.plan.clone(), prepare.stops.clone());
-        let mut missing = other_parts(&plan, &stops, self.id);
+        let mut missing = other_parts(&stops, self.id);
         missing.insert(Part::Heads(self.id));
         for stop in stops.iter().filter(|stop| stop.partition != self.id) {
             cx.to_primary(stop.partition, Message::Release { id: plan.id });
@@ -170,9 +173,9 @@ impl Partition {
             return;
         }
         drive.outcome = Some(outcome);
-        drive.untold = other_parts(&drive.plan, &drive.stops, self.id);
+        drive.untold = other_parts(&drive.stops, self.id);
         if outcome == Outcome::Committed {
-            drive.owing = owing_parts(&drive.plan, &drive.stops, self.id);
+            drive.owing = owing_parts(&drive.stops, self.id);
         }
         let askers = core::mem::take(&mut drive.askers);
         self.learn(id, outcome);
@@ -341,7 +344,7 @@ impl Partition {
         }
         let mut drive = Drive::new(plan, stops, BTreeSet::new(), cx.now);
         drive.outcome = Some(Outcome::Refused(refusal));
-        drive.untold = other_parts(&drive.plan, &drive.stops, self.id);
+        drive.untold = other_parts(&drive.stops, self.id);
         self.drives.insert(id, drive);
         self.tell(cx, id);
     }
@@ -388,7 +391,7 @@ impl Partition {
         if drive.outcome.is_none() || !drive.untold.is_empty() || !drive.owing.is_empty() {
             return;
         }
-        let others = other_partitions(&drive.plan, &drive.stops, self.id);
+        let others = other_partitions(&drive.stops, self.id);
         if others.is_empty() && self.state.record(id).is_none_or(|record| record.write.is_none()) {
             self.drives.remove(&id);
             return;
@@ -486,8 +489,9 @@ impl Partition {
 
     /// Ends the drives of a session that wait for nothing but its client.
     pub(super) fn end_drives_of(&mut self, cx: &mut Context, session: SessionId) {
-        let ids: Vec<_> = self.drives.keys().filter(|id| id.session == session).copied().collect();
-        for id in ids {
+        let first = TransactionId { session, sequence: 0, birth: RingVersion(0) };
+        let of_session = self.drives.range(first..).map(|(id, _)| *id).take_while(|id| id.session == session);
+        for id in of_session.collect::<Vec<_>>() {
             self.end_drive_if_done(cx, id);
         }
     }
@@ -617,23 +621,22 @@ impl Drive {
 }
 
 /// Every part but the driver's own heads.
-fn other_parts(plan: &Plan, stops: &[Stop], own: PartitionId) -> BTreeSet<Part> {
+fn other_parts(stops: &[Stop], own: PartitionId) -> BTreeSet<Part> {
     let heads = stops.iter().map(|stop| Part::Heads(stop.partition)).filter(|part| *part != Part::Heads(own));
-    heads.chain(distant_writes(plan, stops, None).into_keys().map(Part::Chunks)).collect()
+    heads.chain(writes_elsewhere(stops).map(|write| Part::Chunks(write.partition))).collect()
 }
 
-fn other_partitions(plan: &Plan, stops: &[Stop], own: PartitionId) -> BTreeSet<PartitionId> {
-    let partitions = other_parts(plan, stops, own).into_iter().map(Part::partition);
+fn other_partitions(stops: &[Stop], own: PartitionId) -> BTreeSet<PartitionId> {
+    let partitions = other_parts(stops, own).into_iter().map(Part::partition);
     partitions.filter(|partition| *partition != own).collect()
 }
 
 /// Parts that answer old values, other than the driver's own heads.
-fn owing_parts(plan: &Plan, stops: &[Stop], own: PartitionId) -> BTreeSet<Part> {
+fn owing_parts(stops: &[Stop], own: PartitionId) -> BTreeSet<Part> {
     let others = stops.iter().filter(|stop| stop.partition != own && !answers_of_stop(stop).is_empty());
     let heads = others.map(|stop| Part::Heads(stop.partition));
-    let distant = distant_writes(plan, stops, None).into_iter();
-    let owes = distant.filter(|(_, writes)| !answers_of_writes(writes).is_empty());
-    heads.chain(owes.map(|(partition, _)| Part::Chunks(partition))).collect()
+    let owes = |write: &&ChunkWrite| write.operations.iter().any(|operation| answer_of(operation).is_some());
+    heads.chain(writes_elsewhere(stops).filter(owes).map(|write| Part::Chunks(write.partition))).collect()
 }
 
 /// What a stop's own chunks answer.

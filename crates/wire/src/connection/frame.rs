@@ -139,6 +139,8 @@ impl Header {
 }
 
 const CHECKSUM_SIZE: usize = 4;
+/// Most frames without payload are no larger: these are written into memory that need not grow.
+const SMALL_SIZE: usize = 128;
 
 impl Frame {
     /// A message whose body is what `write` appends. `None` if it is larger than any frame.
@@ -162,7 +164,8 @@ impl Frame {
     }
 
     fn new(kind: Kind, channel: Channel, request: u64, write: impl FnOnce(&mut Vec<u8>)) -> Option<Self> {
-        let mut bytes = Vec::from([0; FRAME_HEADER_SIZE]);
+        let mut bytes = Vec::with_capacity(SMALL_SIZE);
+        bytes.resize(FRAME_HEADER_SIZE, 0);
         write(&mut bytes);
         let body_size = bytes.len().checked_sub(FRAME_HEADER_SIZE).filter(|size| *size <= BODY_SIZE_MAX)?;
         let length = u32::try_from(body_size).ok()?;
