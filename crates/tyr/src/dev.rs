@@ -48,6 +48,7 @@ pub fn run(arguments: &Dev, settings: &Settings, out: &mut Output) -> Result<()>
         node.join = servers.first().map(|first| first.address().clone()).into_iter().collect();
         node.class = ClassSettings { partitions: PARTITIONS, min_replicas: 1, ..ClassSettings::new(3) };
         node.store.segment_size = settings.segment_size.min(SEGMENT_SIZE_MAX);
+        server::share_caches(&mut node, settings);
         let server = server::start(node, &interrupt)?;
         place.keep_address(number, server.address())?;
         servers.push(server);

@@ -123,11 +123,19 @@ fn node_settings(settings: &Settings) -> Result<tyr_server::Settings> {
     node.shards = NonZeroU32::new(shards).expect("the table of settings has bounds");
     node.class = ClassSettings { partitions, durability, min_replicas: 1, ..ClassSettings::new(replicas) };
     node.store.segment_size = settings.segment_size;
+    share_caches(&mut node, settings);
     node.io = settings.io;
     node.tls = settings.tls()?;
     node.slow = Duration::from_millis(slow_ms.into());
     node.http = http;
     Ok(node)
+}
+
+/// Gives each shard's store its share of a node's caches.
+pub fn share_caches(node: &mut tyr_server::Settings, settings: &Settings) {
+    let shards = u64::from(node.shards.get());
+    node.store.data_cache = settings.data_cache / shards;
+    node.store.index_cache = settings.index_cache / shards;
 }
 
 fn address(text: &str) -> Address {
