@@ -2,19 +2,54 @@
 //!
 //! What is counted (messages, records, hops, refusals) is the same in every run; processor time is not.
 
-mod quiet;
+use std::{fmt::Write as _, num::NonZeroU32, time::Instant};
 
-use std::{fmt::Write as _, time::Instant};
-
-use tyr_proto::{BlobName, BlobPlan, ChunkName, Event, Operation, Outcome, Seen, Transaction};
+use tyr_proto::{
+    Assignment, BlobName, BlobPlan, ChunkName, Event, NodeId, Operation, Outcome, Seen, Transaction,
+};
 use tyr_types::{CHUNK_SIZE_MIN, Number, Operand, Transform};
 
-use crate::random::Random;
-use quiet::{Counts, HOP, Quiet, Shape};
+use crate::{
+    quiet::{Counts, Quiet, Setting, Telling, model::Model},
+    random::Random,
+};
 
 /// All tables, in Markdown.
 pub fn all() -> String {
     [operations(1), operations(3), in_flight(), contention(), hot_head(), sizes()].join("\n")
+}
+
+/// Nanoseconds of a message from one machine to another.
+const HOP: u64 = Model::HOPS.network.hop;
+
+/// How large a cluster is and who holds what.
+#[derive(Clone, Copy, Debug)]
+struct Shape {
+    nodes: u32,
+    replicas: u32,
+    /// A power of two.
+    partitions: u32,
+    clients: u32,
+    /// How far apart the first replicas of neighbouring partitions are.
+    stride: u32,
+}
+
+impl Shape {
+    /// A cluster of this shape in which nothing takes time but hops.
+    fn cluster(self) -> Quiet {
+        let Shape { nodes, replicas, partitions, clients, stride } = self;
+        let holder = |index, place| NodeId(1 + (index * stride + place) % nodes);
+        let holders = |index| (0..replicas).map(|place| holder(index, place)).collect();
+        Quiet::new(Setting {
+            nodes,
+            shards: NonZeroU32::MIN,
+            clients,
+            assignment: Assignment((0..partitions).map(holders).collect()),
+            chunk_size: CHUNK_SIZE_MIN,
+            model: Model::HOPS,
+            telling: Telling::All,
+        })
+    }
 }
 
 /// A load: how many transactions ended how, and what that took.
@@ -71,7 +106,7 @@ fn load(
     load.simulated = quiet.now() - began;
     quiet.rest();
     load.processor = processor_time() - began_processor;
-    load.counts = since(quiet.counts, before);
+    load.counts = quiet.counts.since(before);
     load
 }
 
@@ -84,7 +119,7 @@ impl Load {
 /// What one operation costs when nothing else goes on, of each kind.
 fn operations(replicas: u32) -> String {
     let mut quiet =
-        Quiet::new(Shape { nodes: 4 * replicas, replicas, partitions: 4, clients: 1, stride: replicas });
+        Shape { nodes: 4 * replicas, replicas, partitions: 4, clients: 1, stride: replicas }.cluster();
     let [a, b, c, d] = [[0, 1], [1, 2], [2, 3], [3, 0]].map(|partitions| quiet.blob_in(&partitions, 0));
     let far = quiet.blob_in(&[0, 3], 0);
     let other = quiet.blob_in(&[1, 2], 1000);
@@ -173,7 +208,7 @@ fn one(quiet: &mut Quiet, act: impl FnOnce(&mut Quiet)) -> Measured {
     act(quiet);
     let (answered, latency) = (quiet.counts, quiet.now() - began);
     quiet.rest();
-    (latency, since(answered, before), since(quiet.counts, answered))
+    (latency, answered.since(before), quiet.counts.since(answered))
 }
 
 fn row(
@@ -256,7 +291,7 @@ fn in_flight() -> String {
          processor time each, µs |\n|---|---|---|---|---|---|---|---|\n",
     );
     for clients in [1, 10, 100, 1000] {
-        let mut quiet = Quiet::new(Shape { nodes: 3, replicas: 3, partitions: 1, clients, stride: 1 });
+        let mut quiet = Shape { nodes: 3, replicas: 3, partitions: 1, clients, stride: 1 }.cluster();
         let blob = Quiet::name(0);
         let each = (20_000 / u64::from(clients)).clamp(20, 1000);
         let load =
@@ -293,7 +328,7 @@ fn contention() -> String {
         ("blind writes to two blobs", |[a, b]| vec![blind(a, write(8)), blind(b, write(8))]),
     ];
     for (name, plan) in kinds {
-        let mut quiet = Quiet::new(shape);
+        let mut quiet = shape.cluster();
         let blobs = blobs(&quiet);
         let load = load(&mut quiet, 100, &blobs[0], |_, _| plan(&blobs));
         let hops = ratio(load.latency, load.ended() * HOP);
@@ -317,7 +352,7 @@ type Contended = fn(&[BlobName; 2]) -> Vec<BlobPlan>;
 
 /// Client 0 reads while the others write. A read that finds its version collected would count as refused.
 fn readers(shape: Shape) -> (usize, usize) {
-    let mut quiet = Quiet::new(shape);
+    let mut quiet = shape.cluster();
     let blob = quiet.blob_in(&[0, 1], 0);
     finish(&mut quiet, vec![blind(&blob, write(CHUNK_SIZE_MIN - 4))]);
     for client in 1..16 {
@@ -343,14 +378,16 @@ fn readers(shape: Shape) -> (usize, usize) {
                     });
                 }
             }
-            _ => quiet.commit(client, vec![blind(&blob, write(CHUNK_SIZE_MIN - 4))]),
+            _ => {
+                quiet.commit(client, vec![blind(&blob, write(CHUNK_SIZE_MIN - 4))]);
+            }
         }
     }
     (ended / 2, expired)
 }
 
 fn read_and_write(shape: Shape) -> (u64, u64) {
-    let mut quiet = Quiet::new(shape);
+    let mut quiet = shape.cluster();
     let blob = quiet.blob_in(&[0, 1], 0);
     let number = read_blob(&mut quiet, &blob);
     let load = load(&mut quiet, 1, &blob, |_, _| vec![seen(&blob, number, vec![write(8)])]);
@@ -364,7 +401,7 @@ fn hot_head() -> String {
          | blobs | the hot head is visited | a second | bound a second |\n|---|---|---|---|\n",
     );
     for (blobs, place) in [(2u32, 0u32), (3, 0), (4, 0), (2, 1)] {
-        let mut quiet = Quiet::new(Shape { nodes: 12, replicas: 3, partitions: 4, clients: 64, stride: 3 });
+        let mut quiet = Shape { nodes: 12, replicas: 3, partitions: 4, clients: 64, stride: 3 }.cluster();
         let hot = quiet.blob_in(&[place], 0);
         let mut cold = Vec::new();
         for client in 0..64 {
@@ -376,7 +413,7 @@ fn hot_head() -> String {
             others.chain([blind(&hot, write(8 * client as u64))]).collect()
         });
         let bound = if place == 0 {
-            (1_000_000 / (HOP * u64::from(blobs))).to_string()
+            (1_000_000_000 / (HOP * u64::from(blobs))).to_string()
         } else {
             "none by the slot".to_owned()
         };
@@ -384,7 +421,7 @@ fn hot_head() -> String {
         let _ = writeln!(
             text,
             "| {blobs} | {visited} | {:.0} | {bound} |",
-            ratio(load.committed * 1_000_000, load.simulated)
+            ratio(load.committed * 1_000_000_000, load.simulated)
         );
     }
     text
@@ -399,7 +436,7 @@ fn sizes() -> String {
     );
     for nodes in [3, 8, 32, 64, 128, 256u32] {
         let partitions = (16 * nodes).next_power_of_two();
-        let mut quiet = Quiet::new(Shape { nodes, replicas: 3, partitions, clients: 4 * nodes, stride: 1 });
+        let mut quiet = Shape { nodes, replicas: 3, partitions, clients: 4 * nodes, stride: 1 }.cluster();
         let mut random = Random::new(1);
         let blobs = 64 * u64::from(nodes);
         let load = load(&mut quiet, 50, &Quiet::name(0), |_, number| {
@@ -449,14 +486,6 @@ fn append() -> Operation {
 
 fn add(offset: u64) -> Operation {
     Operation::Transform { offset, transform: Transform::add(Operand::U64(1)) }
-}
-
-fn since(now: Counts, before: Counts) -> Counts {
-    Counts {
-        messages: now.messages - before.messages,
-        bytes: now.bytes - before.bytes,
-        records: now.records - before.records,
-    }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a table shows a few digits")]

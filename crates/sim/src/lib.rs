@@ -28,7 +28,9 @@ pub mod check;
 pub mod cluster;
 pub mod figures;
 pub mod history;
+mod quiet;
 pub mod random;
+pub mod scale;
 pub mod schedule;
 
 pub use history::{Action, Blob, ClientId, History, Operation, Outcome, Register, TransactionId};

@@ -3,13 +3,17 @@
 use std::{process::ExitCode, time::Instant};
 
 use tyr_proto::canary::{Canary, plant};
-use tyr_sim::cluster::{canaries, run::Draw};
+use tyr_sim::{
+    cluster::{canaries, run::Draw},
+    scale,
+};
 
 const USAGE: &str =
     "usage: tyr-sim swarm|focused|aimed|cached FIRST [COUNT]           run seeds, and show those that fail
        tyr-sim replay swarm|focused|aimed|cached SEED [CANARY]    run one seed, and show all that happens
        tyr-sim canaries [SEEDS] [CANARY]                          plant bugs, and find them within so many seeds
-       tyr-sim figures                                            measure what operations cost";
+       tyr-sim figures                                            measure what operations cost
+       tyr-sim scale [NODES,NODES,... [SEED [EACH]]]              say what to expect of clusters of so many nodes";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -25,6 +29,7 @@ fn main() -> ExitCode {
         }
         (Some("replay"), _, Some(draw)) => number(2).map_or_else(usage, |seed| replay(draw, seed, canary(3))),
         (Some("figures"), ..) => figures(),
+        (Some("scale"), ..) => scale_options(&arguments[1..]).map_or_else(usage, |options| scale(&options)),
         (Some("canaries"), ..) => find_canaries(number(1).unwrap_or(10_000), canary(2)),
         _ => usage(),
     }
@@ -33,6 +38,28 @@ fn main() -> ExitCode {
 #[expect(clippy::print_stdout, reason = "this is a command")]
 fn figures() -> ExitCode {
     print!("{}", tyr_sim::figures::all());
+    ExitCode::SUCCESS
+}
+
+/// Node counts, the seed, and the operations of each client, as far as they are given.
+fn scale_options(arguments: &[String]) -> Option<scale::Options> {
+    let mut options = scale::Options::default();
+    if let Some(nodes) = arguments.first() {
+        options.nodes = nodes.split(',').map(|count| count.parse().ok()).collect::<Option<_>>()?;
+    }
+    if let Some(seed) = arguments.get(1) {
+        options.seed = seed.parse().ok()?;
+    }
+    if let Some(each) = arguments.get(2) {
+        options.each = each.parse().ok()?;
+    }
+    let bounds = u32::from(scale::REPLICAS)..=scale::NODES_MAX;
+    (options.each > 0 && options.nodes.iter().all(|nodes| bounds.contains(nodes))).then_some(options)
+}
+
+#[expect(clippy::print_stdout, reason = "this is a command")]
+fn scale(options: &scale::Options) -> ExitCode {
+    scale::all(options, |table| println!("{table}"));
     ExitCode::SUCCESS
 }
 

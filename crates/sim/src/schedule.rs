@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-/// Things that are going to happen, by their times in microseconds.
+/// Things that are going to happen, by their times, all in one unit.
 #[derive(Debug)]
 pub struct Schedule<T> {
     added: u64,
