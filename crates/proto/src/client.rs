@@ -25,6 +25,7 @@ use crate::{
     Outcome, PartitionId, Plan, RingVersion, Seen, SessionId, Time, TransactionId,
     canary::{Canary, planted},
     message::{Answer, Envelope, HeadStat, Looked, Message, READ_SIZE_MAX, RequestId},
+    tries::Tries,
 };
 
 pub use freezing::FrozenBlob;
@@ -72,28 +73,6 @@ struct Request {
     /// Whom it was sent to, the last one last; all anew when nobody is left.
     asked: Vec<NodeId>,
     sent: Tries,
-}
-
-/// How often something was sent, and when last. Each time without an answer the next is waited for twice as long.
-#[derive(Clone, Copy, Debug)]
-struct Tries {
-    at: Time,
-    count: u32,
-}
-
-impl Tries {
-    /// Sent for the first time, or to somebody else, or with progress since.
-    fn first(at: Time) -> Self {
-        Tries { at, count: 0 }
-    }
-
-    fn is_due(self, now: Time) -> bool {
-        now.since(self.at) >= RETRY_AFTER << self.count.min(DOUBLINGS_MAX)
-    }
-
-    fn again(&mut self, at: Time) {
-        (self.at, self.count) = (at, self.count.saturating_add(1));
-    }
 }
 
 /// A transaction that was sent and has no outcome yet.
@@ -159,10 +138,8 @@ pub struct BlobPlan {
     pub operations: Vec<Operation>,
 }
 
-/// A request is sent again after this many microseconds without an answer, then after twice as many,
+/// A request is sent again after this many microseconds without an answer, then after twice as many.
 const RETRY_AFTER: u64 = 100_000;
-/// up to so many doublings.
-const DOUBLINGS_MAX: u32 = 4;
 /// Pins are renewed after this many microseconds.
 const RENEW_AFTER: u64 = crate::PIN_TIMEOUT / 4;
 
@@ -510,7 +487,7 @@ impl Client {
         let Some(request) = self.requests.get_mut(&id) else { return };
         let replicas = self.ring.get(&request.partition).map_or(&[][..], |known| &known.replicas);
         if replicas.iter().any(|replica| !request.asked.contains(&replica.node)) {
-            request.sent.at = now;
+            request.sent.waits_from(now);
             self.send_request(id);
         }
     }
@@ -662,7 +639,9 @@ impl Client {
     pub fn handle_tick(&mut self, now: Time) {
         let mut again = Vec::new();
         self.nearest.handle_tick(now);
-        for (id, request) in self.requests.iter_mut().filter(|(_, request)| request.sent.is_due(now)) {
+        for (id, request) in
+            self.requests.iter_mut().filter(|(_, request)| request.sent.is_due(now, RETRY_AFTER))
+        {
             request.sent.again(now);
             again.push(*id);
         }
@@ -695,7 +674,7 @@ impl Client {
                 transaction.gives_up_at = None;
                 self.events.push_back(Event::Unknown(transaction.plan.id));
             }
-            if transaction.sent.is_due(now) {
+            if transaction.sent.is_due(now, RETRY_AFTER) {
                 transaction.sent.again(now);
                 late.push(*sequence);
             }

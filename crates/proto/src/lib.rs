@@ -43,6 +43,7 @@ mod spot;
 mod stages;
 mod state;
 mod transaction;
+mod tries;
 mod upkeep;
 
 pub use chunk::Chunk;

@@ -10,7 +10,7 @@ use tyr_types::OFFSET_MAX;
 use super::Client;
 use crate::{
     HeadPlan, Keyspaces, Operation, Outcome, PartitionId, Payload, Plan, Refusal, Stage, Time, TransactionId,
-    evaluate::crosses_chunks, message::Message, stages::stage_parts,
+    evaluate::crosses_chunks, message::Message, stages::stage_parts, tries::Tries,
 };
 
 /// What a transaction has staged, and what is not known to be staged yet.
@@ -121,7 +121,7 @@ impl Client {
         if staging.missing.remove(&(payload, from)).is_none() {
             return;
         }
-        transaction.sent = super::Tries::first(now);
+        transaction.sent = Tries::first(now);
         if staging.is_done() {
             self.send_transaction(id.sequence, false);
         } else if let Some((partition, stage)) = staging.missing.values().nth(UNDER_WAY_MAX - 1).cloned() {

@@ -207,9 +207,9 @@ impl Partition {
     fn handle_known(&mut self, cx: &mut Context, plan: Arc<Plan>, stops: Vec<Stop>) {
         let id = plan.id;
         let Some(record) = self.state.record(id) else { return };
-        let undecided = record.prepare.as_ref().filter(|_| record.outcome.is_none());
-        if let Some((_, prepare)) = undecided.filter(|(_, prepare)| !prepare.is_last()).cloned() {
-            self.pass_on(cx, &prepare);
+        if record.prepare.is_some() && record.outcome.is_none() {
+            // It is passed on, or driven, and said again from here, as often as need be. If every stop passed on at once what
+            // came to it again, the last would get it as often as all before it say it.
             return;
         }
         let refusal = match (&record.refused, record.outcome) {
@@ -404,13 +404,13 @@ impl Partition {
 
     /// Passes transactions on again whose outcome has not been heard of for a while.
     pub(super) fn tick_chain(&mut self, cx: &mut Context) {
-        for id in self.chain.unreleased.take_due(cx.now) {
+        for (id, tries) in self.chain.unreleased.take_due(cx.now) {
             let Some(record) = self.state.record(id).filter(|record| record.outcome.is_none()) else {
                 continue;
             };
             let Some((_, prepare)) = record.prepare.clone() else { continue };
             self.pass_on(cx, &prepare);
-            self.chain.unreleased.add(cx.now, id);
+            self.chain.unreleased.add_again(cx.now, id, tries);
         }
     }
 }

@@ -6,10 +6,11 @@ use tyr_types::Number;
 
 use super::{Partition, RESEND_AFTER};
 use crate::{
-    ChunkName, Outcome, PartitionId, Refusal, Time, TransactionId,
+    ChunkName, Outcome, PartitionId, Refusal, TransactionId,
     effects::Context,
     entry::{ChunkWrites, Entry, Part},
     message::Message,
+    tries::Tries,
 };
 
 /// Writes that came before those that they follow.
@@ -17,7 +18,7 @@ use crate::{
 pub struct Held {
     writes: Arc<ChunkWrites>,
     driver: PartitionId,
-    asked_at: Time,
+    asked: Tries,
 }
 
 impl Partition {
@@ -43,7 +44,7 @@ impl Partition {
                 }
             }
             (None, _) => {
-                let held = Held { writes: writes.clone(), driver, asked_at: cx.now };
+                let held = Held { writes: writes.clone(), driver, asked: Tries::first(cx.now) };
                 let replaces = self.held.get(&id).is_none_or(|held| held.writes.refused.is_none());
                 if replaces {
                     self.held.insert(id, held);
@@ -181,15 +182,15 @@ impl Partition {
         let mut questions: BTreeSet<(PartitionId, Number, TransactionId)> = BTreeSet::new();
         let mut late = Vec::new();
         for (id, held) in &mut self.held {
-            if cx.now.since(held.asked_at) >= RESEND_AFTER {
-                held.asked_at = cx.now;
+            if held.asked.is_due(cx.now, RESEND_AFTER) {
+                held.asked.again(cx.now);
                 questions
                     .extend(numbers(cx, &held.writes).into_iter().map(|(head, number)| (head, number, *id)));
                 late.push(held.writes.clone());
             }
         }
         late.iter().for_each(|writes| self.pull(cx, writes));
-        for id in self.unsure.take_due(cx.now) {
+        for (id, tries) in self.unsure.take_due(cx.now) {
             let Some(record) = self.state.record(id).filter(|record| record.outcome.is_none()) else {
                 continue;
             };
@@ -197,7 +198,7 @@ impl Partition {
             questions.extend(numbers(cx, writes).into_iter().map(|(head, number)| (head, number, id)));
             let ask = Message::Ask { id, partition: self.id, node: self.me.node };
             cx.to_primary(writes.decider, ask);
-            self.unsure.add(cx.now, id);
+            self.unsure.add_again(cx.now, id, tries);
         }
         for (head, number, id) in questions {
             cx.to_primary(head, Message::AskNumber { number, id, partition: self.id });

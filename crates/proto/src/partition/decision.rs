@@ -21,6 +21,7 @@ use crate::{
     },
     message::{Answer, Message},
     state::Record,
+    tries::Tries,
 };
 
 /// Old values by blob and operation of the plan.
@@ -42,7 +43,8 @@ pub struct Drive {
     /// Other partitions that have not forgotten it yet, once they are asked to.
     remembering: Option<BTreeSet<PartitionId>>,
     askers: BTreeSet<(PartitionId, NodeId)>,
-    sent_at: Time,
+    /// What was said last, and not answered by everybody.
+    said: Tries,
 }
 
 impl core::fmt::Display for Drive {
@@ -173,6 +175,7 @@ impl Partition {
             return;
         }
         drive.outcome = Some(outcome);
+        drive.said = Tries::first(cx.now);
         drive.untold = other_parts(&drive.stops, self.id);
         if outcome == Outcome::Committed {
             drive.owing = owing_parts(&drive.stops, self.id);
@@ -200,7 +203,6 @@ impl Partition {
     fn tell(&mut self, cx: &mut Context, id: TransactionId) {
         let Some(drive) = self.drives.get_mut(&id) else { return };
         let Some(outcome) = drive.outcome else { return };
-        drive.sent_at = cx.now;
         let own = self.id;
         let mut refused_writes = match outcome {
             Outcome::Refused(refusal) => distant_writes(&drive.plan, &drive.stops, Some(refusal)),
@@ -399,6 +401,7 @@ impl Partition {
         let stored = outcome_index.is_none_or(|index| index.is_some_and(|index| index <= self.durable));
         if stored && is_answered && drive.remembering.is_none() {
             drive.remembering = Some(others);
+            drive.said = Tries::first(cx.now);
             self.ask_to_forget(cx, id);
         }
     }
@@ -406,7 +409,6 @@ impl Partition {
     fn ask_to_forget(&mut self, cx: &mut Context, id: TransactionId) {
         let Some(drive) = self.drives.get_mut(&id) else { return };
         let Some(remembering) = &drive.remembering else { return };
-        drive.sent_at = cx.now;
         // A session that was forgotten here may live elsewhere, with earlier transactions that have not ended.
         let answered = self.state.is_below_mark(id).then_some(id.sequence.saturating_add(1));
         for partition in remembering {
@@ -574,11 +576,11 @@ impl Partition {
     }
 
     pub(super) fn tick_decisions(&mut self, cx: &mut Context) {
-        let late = |drive: &Drive| cx.now.since(drive.sent_at) >= RESEND_AFTER;
+        let late = |drive: &Drive| drive.said.is_due(cx.now, RESEND_AFTER);
         let ids: Vec<_> = self.drives.iter().filter(|(_, drive)| late(drive)).map(|(id, _)| *id).collect();
         for id in ids {
             let Some(drive) = self.drives.get_mut(&id) else { continue };
-            drive.sent_at = cx.now;
+            drive.said.again(cx.now);
             if drive.outcome.is_none() {
                 let missing = drive.missing.clone();
                 let mut writes = distant_writes(&drive.plan, &drive.stops, None);
@@ -615,7 +617,7 @@ impl Drive {
             olds: BTreeMap::new(),
             remembering: None,
             askers: BTreeSet::new(),
-            sent_at: now,
+            said: Tries::first(now),
         }
     }
 }
