@@ -4,7 +4,7 @@
 //! its decider has prepared finds its stages, see [`docs/protocol/invariants.md`](../../../docs/protocol/invariants.md).
 
 use alloc::{borrow::Cow, collections::BTreeMap, sync::Arc, vec::Vec};
-use core::ops::Range;
+use core::ops::{Range, RangeInclusive};
 
 use crate::{
     PartitionId, Payload, RingVersion, SessionId, TransactionId,
@@ -41,18 +41,18 @@ pub fn stage_parts(length: u64) -> impl Iterator<Item = Range<u64>> {
     (0..length).step_by(step).map(move |from| from..length.min(from + STAGE_SIZE_MAX))
 }
 
-/// The stages of a partition at one replica.
+/// The stages of a partition at one replica. Of a name there may be several, of which all but the last have ended: when the log is cut
+/// the last one goes, and the one before it may not have ended any more.
 #[derive(Clone, Debug, Default)]
 pub struct Stages {
-    held: BTreeMap<Name, Held>,
+    held: BTreeMap<(Name, u64), Held>,
 }
 
-/// The transaction, which payload, and where in it the stage begins.
+/// The transaction, which payload, and where in it the stage begins. With it stands where the stage is logged.
 type Name = (TransactionId, (u16, u16), u64);
 
 #[derive(Clone, Debug)]
 struct Held {
-    log_index: u64,
     /// Where in the log it is said that nobody needs it.
     ended: Option<u64>,
     stage: Arc<Stage>,
@@ -81,22 +81,25 @@ impl Stage {
 }
 
 impl Stages {
-    /// Takes a logged stage. The first one of a name stays until it has ended.
+    /// Takes a logged stage, unless one of its name is here that has not ended.
     pub fn put(&mut self, log_index: u64, stage: &Arc<Stage>) {
         if self.log_index(stage).is_none() {
-            self.held.insert(stage.name(), Held { log_index, ended: None, stage: stage.clone() });
+            self.held.insert((stage.name(), log_index), Held { ended: None, stage: stage.clone() });
         }
     }
 
     /// Where a stage is logged, if it is here.
     pub fn log_index(&self, stage: &Stage) -> Option<u64> {
-        self.held.get(&stage.name()).filter(|held| held.ended.is_none()).map(|held| held.log_index)
+        let name = stage.name();
+        let of_name = self.held.range((name, 0)..=(name, u64::MAX));
+        of_name.filter(|(_, held)| held.ended.is_none()).map(|((_, index), _)| *index).next_back()
     }
 
     /// A part of a payload, if all of it is here.
     pub fn find(&self, id: TransactionId, payload: (u16, u16), range: &Range<u64>) -> Option<Stage> {
-        let before = self.held.range((id, payload, 0)..=(id, payload, range.start)).next_back();
-        before.filter(|(_, held)| held.ended.is_none()).and_then(|(_, held)| held.stage.within(range))
+        let before = self.held.range(((id, payload, 0), 0)..=((id, payload, range.start), u64::MAX));
+        let (_, last) = before.rev().find(|(_, held)| held.ended.is_none())?;
+        last.stage.within(range)
     }
 
     /// Whether anything of a transaction is here.
@@ -106,18 +109,17 @@ impl Stages {
 
     /// Who decides a transaction of which something is here.
     pub fn decider(&self, id: TransactionId) -> Option<PartitionId> {
-        self.of(id).next().map(|(_, held)| held.stage.decider)
+        self.of(id).next().map(|held| held.stage.decider)
     }
 
-    fn of(&self, id: TransactionId) -> impl Iterator<Item = (&Name, &Held)> {
-        let all = self.held.range((id, (0, 0), 0)..=(id, (u16::MAX, u16::MAX), u64::MAX));
-        all.filter(|(_, held)| held.ended.is_none())
+    fn of(&self, id: TransactionId) -> impl Iterator<Item = &Held> {
+        self.held.range(all_of(id)).map(|(_, held)| held).filter(|held| held.ended.is_none())
     }
 
     /// The transactions of which something is here.
     pub fn ids(&self) -> Vec<TransactionId> {
         let needed = self.held.iter().filter(|(_, held)| held.ended.is_none());
-        let mut ids: Vec<_> = needed.map(|((id, ..), _)| *id).collect();
+        let mut ids: Vec<_> = needed.map(|(((id, ..), _), _)| *id).collect();
         ids.dedup();
         ids
     }
@@ -135,8 +137,7 @@ impl Stages {
 
     /// Lets go of what a transaction had here, as the entry at an index says.
     pub fn end(&mut self, index: u64, id: TransactionId) {
-        let all = self.held.range_mut((id, (0, 0), 0)..=(id, (u16::MAX, u16::MAX), u64::MAX));
-        all.for_each(|(_, held)| {
+        self.held.range_mut(all_of(id)).for_each(|(_, held)| {
             held.ended.get_or_insert(index);
         });
     }
@@ -144,7 +145,8 @@ impl Stages {
     /// Lets go of what a session's transactions below a sequence had here, as the entry at an index says.
     pub fn end_below(&mut self, index: u64, session: SessionId, sequence: u64) {
         let of = |sequence, birth| TransactionId { session, sequence, birth: RingVersion(birth) };
-        let all = self.held.range_mut((of(0, 0), (0, 0), 0)..(of(sequence, 0), (0, 0), 0));
+        let first = |id| ((id, (0, 0), 0), 0);
+        let all = self.held.range_mut(first(of(0, 0))..first(of(sequence, 0)));
         all.for_each(|(_, held)| {
             held.ended.get_or_insert(index);
         });
@@ -153,7 +155,7 @@ impl Stages {
     /// Takes back what was logged past a place at which the log was cut: also that something has ended, so that the replicas agree on
     /// what is to be let go of.
     pub fn cut_log(&mut self, last: u64) {
-        self.held.retain(|_, held| held.log_index <= last);
+        self.held.retain(|(_, index), _| *index <= last);
         self.held.values_mut().for_each(|held| {
             held.ended.take_if(|ended| *ended > last);
         });
@@ -181,8 +183,13 @@ impl Stages {
     }
 }
 
+/// Where the stages of a transaction are.
+fn all_of(id: TransactionId) -> RangeInclusive<(Name, u64)> {
+    ((id, (0, 0), 0), 0)..=((id, (u16::MAX, u16::MAX), u64::MAX), u64::MAX)
+}
+
 layout!(struct Stages { held });
-layout!(struct Held { log_index, ended, stage });
+layout!(struct Held { ended, stage });
 
 /// Of the payload only the part that it is.
 impl Encode for Stage {
@@ -251,5 +258,18 @@ mod tests {
         stages.end_below(3, SessionId(1), 3);
         stages.trim_log(3);
         assert!(stages.held.is_empty());
+    }
+
+    #[test]
+    fn what_was_staged_before_comes_back_when_the_log_loses_that_it_ended_and_was_staged_again() {
+        let mut stages = Stages::default();
+        let (first, id) = (stage(1, 0, b"abcd"), stage(1, 0, b"").id);
+        stages.put(1, &first);
+        stages.end(2, id);
+        stages.put(3, &first);
+        assert_eq!((stages.log_index(&first), stages.size()), (Some(3), 4));
+        stages.cut_log(1);
+        assert_eq!((stages.log_index(&first), stages.size()), (Some(1), 4));
+        assert!(stages.find(id, (0, 1), &(0..4)).is_some());
     }
 }
