@@ -81,6 +81,8 @@ pub struct Driver {
     calls: UnboundedReceiver<Call>,
     heard: UnboundedReceiver<Heard>,
     seats: BTreeMap<Handle, Seat>,
+    /// Those whose transactions wait to be sent again.
+    pausing: BTreeSet<Handle>,
     applies: Applies,
     names: BTreeMap<RequestId, Asked<(Vec<BlobName>, bool)>>,
     heads: BTreeMap<RequestId, Asked<Vec<Option<HeadStat>>>>,
@@ -167,6 +169,7 @@ impl Driver {
             calls,
             heard,
             seats: BTreeMap::new(),
+            pausing: BTreeSet::new(),
             applies: Applies::default(),
             names: BTreeMap::new(),
             heads: BTreeMap::new(),
@@ -405,8 +408,24 @@ impl Driver {
         let Some(seat) = self.seats.get_mut(&of) else { return };
         let links = &self.links;
         seat.settle(&mut self.client, now, || links.troubles());
+        if seat.transaction.is_pausing() {
+            self.pausing.insert(of);
+        } else {
+            self.pausing.remove(&of);
+        }
         if seat.is_over() {
             self.seats.remove(&of);
+        }
+    }
+
+    /// Sends transactions again whose pauses are over.
+    fn end_pauses(&mut self, now: Time) {
+        for of in self.pausing.clone() {
+            match self.seats.get_mut(&of) {
+                Some(seat) => seat.transaction.handle_tick(&mut self.client, now),
+                None => drop(self.pausing.remove(&of)),
+            }
+            self.settle_seat(of);
         }
     }
 
@@ -449,6 +468,7 @@ impl Driver {
         self.flush(None);
         self.handle_events();
         self.applies.go_on(&mut self.client, now);
+        self.end_pauses(now);
         if self.next_check <= at {
             self.next_check = at + CHECK_EVERY;
             self.tidy_files(now);
@@ -493,7 +513,9 @@ impl Driver {
         self.applies.admit(&mut self.client, now);
         self.flush(None);
         self.manager.go_on(&self.links, now, self.whole);
-        let pauses = self.applies.is_pausing() || self.runs.values().any(|running| running.begins.is_some());
+        let pauses = self.applies.is_pausing()
+            || !self.pausing.is_empty()
+            || self.runs.values().any(|running| running.begins.is_some());
         let period = match pauses {
             true => TICK_SHORT,
             false if self.client.is_idle() && self.whole > RingVersion(0) && self.closing.is_none() => {

@@ -293,6 +293,8 @@ impl State {
 
     /// Notes that a client has the answers of everything below a sequence, and forgets those that concern nobody else.
     fn raise_mark(&mut self, index: u64, session: SessionId, answered: u64, born: RingVersion) {
+        // Whatever this replica has heard besides: of this log alone, so that the replicas agree.
+        self.stages.end_below(index, session, answered);
         if !self.marks.contains_key(&session) && born < self.sessions_floor {
             // It was forgotten; what comes late does not bring it back.
             return;
@@ -304,7 +306,6 @@ impl State {
         } else {
             return;
         }
-        self.stages.end_below(index, session, answered);
         let of = |sequence, birth| TransactionId { session, sequence, birth: RingVersion(birth) };
         // Mostly there is none: the others are kept until all partitions have their outcomes.
         let below = self.records.range(of(0, 0)..of(answered, 0));

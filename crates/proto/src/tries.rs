@@ -39,6 +39,11 @@ impl Tries {
         after << self.count.min(DOUBLINGS_MAX)
     }
 
+    /// How often it was said again.
+    pub fn count(self) -> u32 {
+        self.count
+    }
+
     /// From when on it is due.
     pub fn due_at(self, after: u64) -> Time {
         self.at.after(self.wait(after))

@@ -302,3 +302,55 @@ fn an_answer_that_names_no_blob_of_the_plan_does_no_harm() {
     let values = [((blob("a"), 0), ResultValue::Offset(0))].into();
     assert_eq!(world.tell(&mut transaction), [Told::Ended(End::Committed(values))]);
 }
+
+/// A transaction of one write, refused by a failure when its first plan is sent; and what it is told once the node answers.
+fn fenced(checks: bool, gives_up_at: Option<Time>) -> (World, Transaction, Vec<Told>) {
+    let mut world = World::new();
+    let name = world.blob_in(0);
+    let mut transaction = Transaction::begin(0);
+    if checks {
+        transaction.check(&mut world.client, Time(0), &name, Check::Missing);
+        assert_eq!(world.tell(&mut transaction), []);
+    }
+    world.silent.push(partition(0));
+    transaction.write(&name, 0, [1][..].to_vec());
+    transaction.commit(&mut world.client, Time(0), gives_up_at);
+    world.settle();
+    let started = world.said.iter().find_map(|envelope| match &envelope.message {
+        Message::Start(plan) => Some(plan.id),
+        _ => None,
+    });
+    let outcome = Some((Outcome::Refused(Refusal::Fenced), Vec::new()));
+    let answer = Answer::Outcome { id: started.unwrap(), outcome };
+    world.client.handle_answer(world.time(), ME.node, answer);
+    let told = world.tell(&mut transaction);
+    (world, transaction, told)
+}
+
+#[test]
+fn what_reads_nothing_is_sent_again_after_a_refusal_that_it_has_no_part_in() {
+    let (mut world, mut transaction, told) = fenced(false, None);
+    assert_eq!((told, transaction.is_pausing()), (Vec::new(), true));
+    world.silent.clear();
+    world.pass(10_000);
+    transaction.handle_tick(&mut world.client, Time(world.now));
+    assert_eq!(world.tell(&mut transaction), [Told::Ended(End::Committed(BTreeMap::new()))]);
+    assert_eq!(world.read(&world.blob_in(0)), [1]);
+}
+
+#[test]
+fn who_has_read_something_is_told_of_every_refusal() {
+    let (_, _, told) = fenced(true, None);
+    assert_eq!(told, [Told::Ended(End::Refused(Refusal::Fenced))]);
+}
+
+#[test]
+fn what_is_to_be_sent_again_gives_up_in_time() {
+    let (mut world, mut transaction, told) = fenced(false, Some(Time(5_000)));
+    assert_eq!((told, transaction.is_pausing()), (Vec::new(), true));
+    world.silent.clear();
+    world.pass(10_000);
+    transaction.handle_tick(&mut world.client, Time(world.now));
+    assert_eq!(world.tell(&mut transaction), [Told::Ended(End::Refused(Refusal::Busy))]);
+    assert!(!transaction.is_pausing());
+}

@@ -44,11 +44,16 @@ enum Stage {
     Doomed,
     /// It commits when what it reads and checks has been answered; what it gives up at.
     Closing(Option<Time>),
-    /// It was sent; without a plan it is refused already.
-    Sent(TransactionId, Option<Arc<Plan>>),
+    /// It was sent; without a plan it is refused already. And what it gives up at.
+    Sent(TransactionId, Option<Arc<Plan>>, Option<Time>),
+    /// It was refused for a reason that has nothing to do with what it does, and is sent under another id then, unless it gives up before.
+    Pausing(Time, Option<Time>),
     /// It has ended.
     Over,
 }
+
+/// What reads nothing is sent again so many microseconds after a refusal that it has no part in.
+const PAUSE: u64 = 10_000;
 
 /// A condition on a blob at the moment of the commit, before the transaction's own writes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -208,7 +213,7 @@ impl Transaction {
         match self.stage {
             Stage::Open => self.stage = Stage::Closing(gives_up_at),
             Stage::Doomed => self.end(client, Some(End::Refused(Refusal::Conflict))),
-            Stage::Closing(_) | Stage::Sent(..) | Stage::Over => {}
+            Stage::Closing(_) | Stage::Sent(..) | Stage::Pausing(..) | Stage::Over => {}
         }
         self.go_on(client, now);
     }
@@ -223,12 +228,21 @@ impl Transaction {
         self.commit(client, now, gives_up_at);
     }
 
-    /// Time passes: one that is to commit and still waits for what it reads gives up in time. Nothing of it was sent.
+    /// Whether it waits to be sent again, which [`Transaction::handle_tick`] does.
+    pub fn is_pausing(&self) -> bool {
+        matches!(self.stage, Stage::Pausing(..))
+    }
+
+    /// Time passes: one that is to commit and still waits for what it reads, or to be sent again, gives up in time. Nothing of it happened.
     pub fn handle_tick(&mut self, client: &mut Client, now: Time) {
-        if let Stage::Closing(Some(gives_up_at)) = self.stage
-            && gives_up_at <= now
-        {
-            self.end(client, Some(End::Refused(Refusal::Busy)));
+        match self.stage {
+            Stage::Closing(Some(gives_up_at)) | Stage::Pausing(_, Some(gives_up_at))
+                if gives_up_at <= now =>
+            {
+                self.end(client, Some(End::Refused(Refusal::Busy)));
+            }
+            Stage::Pausing(until, gives_up_at) if until <= now => self.send(client, now, gives_up_at),
+            _ => {}
         }
     }
 
@@ -240,7 +254,15 @@ impl Transaction {
     /// Takes what the client was told, if it concerns this transaction.
     pub fn handle(&mut self, client: &mut Client, now: Time, event: &mut Event) -> bool {
         let is_own = match (&mut *event, &self.stage) {
-            (Event::Ended(id, outcome, results), Stage::Sent(own, plan)) if own == id => {
+            (Event::Ended(id, Outcome::Refused(refusal), _), &Stage::Sent(own, ref plan, gives_up_at))
+                if own == *id
+                    && gives_up_at.is_none_or(|gives_up_at| now < gives_up_at)
+                    && plan.as_ref().is_some_and(|plan| is_without_fault(plan, *refusal)) =>
+            {
+                self.stage = Stage::Pausing(now.after(PAUSE), gives_up_at);
+                true
+            }
+            (Event::Ended(id, outcome, results), Stage::Sent(own, plan, _)) if own == id => {
                 let values = results.iter().filter_map(|result| {
                     let blob = plan.as_ref()?.heads.get(usize::from(result.head))?.blob.clone();
                     Some(((blob, result.operation), result.value.clone()))
@@ -252,11 +274,11 @@ impl Transaction {
                 self.end(client, Some(end));
                 true
             }
-            (Event::Unknown(id), Stage::Sent(own, _)) if own == id => {
+            (Event::Unknown(id), Stage::Sent(own, ..)) if own == id => {
                 self.told.push_back(Told::Ended(End::Unknown(*id)));
                 true
             }
-            (Event::Forgotten(id), Stage::Sent(own, _)) if own == id => {
+            (Event::Forgotten(id), Stage::Sent(own, ..)) if own == id => {
                 self.end(client, Some(End::Forgotten(*id)));
                 true
             }
@@ -294,7 +316,7 @@ impl Transaction {
         match self.stage {
             Stage::Open => self.stage = Stage::Doomed,
             Stage::Closing(_) => self.end(client, Some(End::Refused(Refusal::Conflict))),
-            Stage::Doomed | Stage::Sent(..) | Stage::Over => {}
+            Stage::Doomed | Stage::Sent(..) | Stage::Pausing(..) | Stage::Over => {}
         }
     }
 
@@ -342,7 +364,7 @@ impl Transaction {
         }
         let plans = plans.into_values().collect();
         let id = client.commit_reserved(now, plans, self.reserve, gives_up_at);
-        self.stage = Stage::Sent(id, client.plan(id).cloned());
+        self.stage = Stage::Sent(id, client.plan(id).cloned(), gives_up_at);
     }
 
     fn end(&mut self, client: &mut Client, end: Option<End>) {
@@ -351,4 +373,11 @@ impl Transaction {
         self.reserve.take().into_iter().for_each(|reserve| client.let_go(reserve));
         self.told.extend(end.map(Told::Ended));
     }
+}
+
+/// Whether a transaction that reads and checks nothing was refused because of a failure, or because there is too much to do: then the same
+/// may be done under another id. What it has read may have changed meanwhile; whoever read it decides.
+fn is_without_fault(plan: &Plan, refusal: Refusal) -> bool {
+    let passes = matches!(refusal, Refusal::Fenced | Refusal::Unstaged | Refusal::Busy);
+    passes && plan.reserve.is_none() && plan.heads.iter().all(|head| head.seen.is_none())
 }

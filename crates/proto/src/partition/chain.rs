@@ -36,6 +36,9 @@ pub struct Queue {
     stirred: bool,
 }
 
+/// A refused transaction that nobody has had forgotten when it was looked at so many times is driven from here.
+const FORGOTTEN_AFTER: u32 = 5;
+
 #[derive(Debug)]
 enum Waiter {
     Transaction(Visit),
@@ -402,14 +405,21 @@ impl Partition {
         self.settle(cx);
     }
 
-    /// Passes transactions on again whose outcome has not been heard of for a while.
+    /// Passes transactions on again whose outcome has not been heard of for a while. One that is refused and not forgotten
+    /// for long is driven from here: whoever drove the refusal may have failed, and no log there says whom it concerns.
     pub(super) fn tick_chain(&mut self, cx: &mut Context) {
         for (id, tries) in self.chain.unreleased.take_due(cx.now) {
-            let Some(record) = self.state.record(id).filter(|record| record.outcome.is_none()) else {
-                continue;
-            };
+            let Some(record) = self.state.record(id) else { continue };
             let Some((_, prepare)) = record.prepare.clone() else { continue };
-            self.pass_on(cx, &prepare);
+            match record.outcome {
+                None => self.pass_on(cx, &prepare),
+                Some(Outcome::Refused(_)) if tries.count() >= FORGOTTEN_AFTER => {
+                    self.drive_if_refused(cx, id);
+                    continue;
+                }
+                Some(Outcome::Refused(_)) => {}
+                Some(Outcome::Committed) => continue,
+            }
             self.chain.unreleased.add_again(cx.now, id, tries);
         }
     }

@@ -352,7 +352,7 @@ impl Partition {
     }
 
     /// Tells of a refusal that nobody may be driving: who said so may have refused by its floor alone, and forgotten it.
-    fn drive_if_refused(&mut self, cx: &mut Context, id: TransactionId) {
+    pub(super) fn drive_if_refused(&mut self, cx: &mut Context, id: TransactionId) {
         let Some(record) = self.state.record(id) else { return };
         if let (Some((_, prepare)), Some(Outcome::Refused(refusal))) =
             (record.prepare.clone(), record.outcome)

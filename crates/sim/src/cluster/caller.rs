@@ -114,6 +114,9 @@ impl Caller {
             self.handle(now, history, event);
             self.hear(now, history);
         }
+        if let Some(Source::Transaction(transaction)) = self.task.as_mut().map(|task| &mut task.source) {
+            transaction.handle_tick(&mut self.client, Time(now));
+        }
         match self.task.as_ref().map(|task| &task.stage) {
             Some(Stage::Resting(until)) if *until <= now => self.read(now),
             Some(Stage::Thinking(until)) if *until <= now => self.write(now, history),
