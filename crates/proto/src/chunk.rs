@@ -164,6 +164,11 @@ impl Chunk {
         self.pending.range(..=number).map(|(number, write)| (*number, write))
     }
 
+    /// Of those, the ones of which it is not known how they ended.
+    pub fn undecided_up_to(&self, number: Number) -> impl Iterator<Item = &PendingWrite> {
+        self.pending.range(..=number).map(|(_, write)| write).filter(|write| write.outcome.is_none())
+    }
+
     /// The number up to which a reader of a range has to wait: that of the last pending write that touches it.
     pub fn pending_on(&self, range: &Range<u64>) -> Option<Number> {
         let touches =

@@ -168,11 +168,13 @@ impl State {
             Entry::Refuse(refused) => {
                 let record = self.records.entry(refused.id).or_default();
                 record.refused = Some((index, refused.clone()));
-                record.outcome = Some(Outcome::Refused(refused.refusal));
                 record.outcome_index = Some(index);
+                // A chunk here may have the writes, though the head here lost its promise in a failure.
+                let superseded = self.learn(refused.id, Outcome::Refused(refused.refusal));
                 self.stages.end(index, refused.id);
                 let answered = refused.plan.as_ref().map_or(0, |plan| plan.answered);
                 self.raise_mark(index, refused.id.session, answered, refused.id.birth);
+                return superseded;
             }
             Entry::Write(writes) => self.write(index, writes),
             Entry::Outcomes(outcomes) => {

@@ -365,8 +365,8 @@ impl Partition {
             Wants::Scan(_, _, _, open) => open.iter().for_each(|(blob, number)| heads(blob, *number)),
             Wants::Read(name, _, _, until, _) => {
                 let chunk = self.state.chunk(name).into_iter();
-                let pending = chunk.flat_map(|chunk| chunk.pending_up_to(*until));
-                unknown.extend(pending.map(|(_, write)| (write.id, write.decider)));
+                let undecided = chunk.flat_map(|chunk| chunk.undecided_up_to(*until));
+                unknown.extend(undecided.map(|write| (write.id, write.decider)));
             }
         }
         for (id, decider) in unknown {
