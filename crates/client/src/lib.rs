@@ -61,6 +61,7 @@ mod words;
 pub use address::is_cluster;
 pub use keyspace::Keyspace;
 pub use options::OpenOptions;
+pub use run::Retry;
 pub use snapshot::Snapshot;
 pub use store::{KeyspaceSummary, Reads, Store};
 pub use transaction::{Pending, Transaction};

@@ -25,7 +25,7 @@ use tyr_store::{CheckReport, CompactReport, Stats};
 use tyr_types::{KeyspaceSettings, Number, Operand, Result, Transform};
 
 use crate::read::{Blob, Entry, Stat};
-use crate::retry::{Committed, Retry};
+use crate::retry::Committed;
 use crate::wait::{Mode, run_to_end};
 use crate::{Check, Create, KeyspaceSummary, Outcome, Slot};
 
@@ -151,7 +151,7 @@ impl Store {
     /// # Ok::<(), tyr_embed::Error>(())
     /// ```
     pub fn run<T>(&self, mut body: impl FnMut(&mut Transaction) -> Result<T>) -> Result<Committed<T>> {
-        let mut retry = Retry::new(&self.0);
+        let mut retry = self.0.retry();
         loop {
             let mut transaction = Transaction(retry.begin());
             let result = body(&mut transaction);

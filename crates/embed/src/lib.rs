@@ -70,7 +70,7 @@ mod wait;
 pub use keyspace::Keyspace;
 pub use options::{Create, OpenOptions};
 pub use read::{Blob, Entry, Stat};
-pub use retry::Committed;
+pub use retry::{Committed, Retry};
 pub use snapshot::Snapshot;
 pub use store::{KeyspaceSummary, Store};
 pub use transaction::{Check, Conflict, Outcome, Receipt, Slot, Transaction};

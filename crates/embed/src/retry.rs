@@ -58,7 +58,7 @@ impl Store {
         &self,
         mut body: impl AsyncFnMut(&mut Transaction) -> Result<T>,
     ) -> Result<Committed<T>> {
-        let mut retry = Retry::new(self);
+        let mut retry = self.retry();
         loop {
             let mut transaction = retry.begin();
             let result = body(&mut transaction).await;
@@ -67,27 +67,32 @@ impl Store {
             }
         }
     }
+
+    /// The tries of one run, for who does without a closure.
+    pub fn retry(&self) -> Retry<'_> {
+        Retry::new(self)
+    }
 }
 
 /// The tries of one run.
-pub(crate) struct Retry<'a> {
+pub struct Retry<'a> {
     store: &'a Store,
     conflicts: u32,
     turn: Option<Arc<Turn>>,
 }
 
 impl<'a> Retry<'a> {
-    pub(crate) fn new(store: &'a Store) -> Self {
+    fn new(store: &'a Store) -> Self {
         Retry { store, conflicts: 0, turn: None }
     }
 
     /// A transaction for the next try.
-    pub(crate) fn begin(&self) -> Transaction {
+    pub fn begin(&self) -> Transaction {
         Transaction::new(self.store.core.clone(), self.store.mode, self.turn.clone())
     }
 
     /// Commits a try, or ends it as its body wants; `None` if it has to be repeated.
-    pub(crate) async fn finish<T>(
+    pub async fn finish<T>(
         &mut self,
         transaction: Transaction,
         result: Result<T>,

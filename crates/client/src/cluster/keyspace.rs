@@ -41,6 +41,19 @@ pub struct Keyspace {
     pub(crate) entry: Arc<Entry>,
 }
 
+/// Reads again what was collected while it was read: where nothing is pinned, or after a failure. Not a function that takes what to do:
+/// of what is given as an asynchronous closure, the compiler cannot tell whether it may be sent to another thread.
+struct Tries {
+    until: tokio::time::Instant,
+}
+
+impl Tries {
+    fn goes_on<T>(&self, result: &Result<T>) -> bool {
+        let is_lost = result.as_ref().is_err_and(|error| error.kind() == ErrorKind::Conflict);
+        is_lost && tokio::time::Instant::now() < self.until
+    }
+}
+
 impl Keyspace {
     /// See [`crate::Keyspace::within`].
     pub fn within(&self, patience: Duration) -> Keyspace {
@@ -136,35 +149,50 @@ impl Keyspace {
     /// See [`crate::Keyspace::read`].
     pub async fn read(&self, key: &[u8], range: impl RangeBounds<u64>) -> Result<Vec<u8>> {
         let (blob, span) = (self.required(key)?, Span::new(range)?);
-        let read = self.again(async || {
-            if span.is_short()
-                && let Some((_, bytes)) = self.read_newest(&blob, span.start..span.end()).await?
-            {
-                return Ok(Some(bytes));
+        let tries = self.tries();
+        loop {
+            let read = self.read_once(&blob, span).await;
+            if !tries.goes_on(&read) {
+                return read?.ok_or_else(|| self.missing(&blob.key));
             }
-            let open = Open::new(self.core.clone());
-            if span.is_short() {
-                return read_blocks(span.start..span.end(), span.end(), |range| open.read(&blob, range))
-                    .await;
-            }
-            Ok(self.whole(&open, &blob, span).await?.map(|(_, bytes)| bytes))
-        });
-        read.await?.ok_or_else(|| self.missing(&blob.key))
+        }
+    }
+
+    async fn read_once(&self, blob: &BlobName, span: Span) -> Result<Option<Vec<u8>>> {
+        if span.is_short()
+            && let Some((_, bytes)) = self.read_newest(blob, span.start..span.end()).await?
+        {
+            return Ok(Some(bytes));
+        }
+        let open = Open::new(self.core.clone());
+        if span.is_short() {
+            return read_blocks(span.start..span.end(), span.end(), |range| open.read(blob, range)).await;
+        }
+        Ok(self.whole(&open, blob, span).await?.map(|(_, bytes)| bytes))
     }
 
     /// See [`crate::Keyspace::get`].
     pub async fn get(&self, key: &[u8]) -> Result<Blob> {
         let blob = self.required(key)?;
-        let read = self.again(async || match self.got(&blob).await? {
+        let tries = self.tries();
+        loop {
+            let got = self.get_once(&blob).await;
+            if !tries.goes_on(&got) {
+                let (found, bytes) = got?.ok_or_else(|| self.missing(&blob.key))?;
+                return Ok(Blob { stat: stat_of(&found)?, bytes });
+            }
+        }
+    }
+
+    async fn get_once(&self, blob: &BlobName) -> Result<Option<(Found, Vec<u8>)>> {
+        match self.got(blob).await? {
             None => Ok(None),
             Some((found, Some(bytes))) => Ok(Some((found, bytes))),
-            Some((found, None)) => match self.newest_of(&blob, &found.looked).await? {
+            Some((found, None)) => match self.newest_of(blob, &found.looked).await? {
                 Some(bytes) => Ok(Some((found, bytes))),
-                None => self.whole(&Open::new(self.core.clone()), &blob, Span::ALL).await,
+                None => self.whole(&Open::new(self.core.clone()), blob, Span::ALL).await,
             },
-        });
-        let (found, bytes) = read.await?.ok_or_else(|| self.missing(&blob.key))?;
-        Ok(Blob { stat: stat_of(&found)?, bytes })
+        }
     }
 
     /// The bytes of a span, from any node that has them all; `None` if a head has to be asked. What one chunk holds needs no transaction:
@@ -240,18 +268,17 @@ impl Keyspace {
 
     /// A blob that is looked at until it is seen.
     pub(super) async fn found(&self, blob: &BlobName) -> Result<Option<Found>> {
-        self.again(async || Open::new(self.core.clone()).probe(blob).await).await
-    }
-
-    /// Reads again what was collected while it was read: where nothing is pinned, or after a failure.
-    async fn again<T>(&self, read: impl AsyncFn() -> Result<T>) -> Result<T> {
-        let until = self.core.until();
+        let tries = self.tries();
         loop {
-            match read().await {
-                Err(error) if error.kind() == ErrorKind::Conflict && tokio::time::Instant::now() < until => {}
-                result => return result,
+            let found = Open::new(self.core.clone()).probe(blob).await;
+            if !tries.goes_on(&found) {
+                return found;
             }
         }
+    }
+
+    fn tries(&self) -> Tries {
+        Tries { until: self.core.until() }
     }
 
     fn required(&self, key: &[u8]) -> Result<BlobName> {

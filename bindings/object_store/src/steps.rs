@@ -1,0 +1,216 @@
+//! What is done to objects in one transaction each.
+
+use async_trait::async_trait;
+use object_store::{PutMode, PutPayload, Result};
+use tyr_client::{ErrorKind, Keyspace, Transaction};
+
+use crate::{errors, object::Object};
+
+/// What a step makes of what it found: a refusal is no error of the transaction. Who refuses has changed nothing.
+pub type Decided = tyr_client::Result<Result<bool>>;
+
+/// So many bytes are moved in one transaction.
+pub const DIRECT_MAX: u64 = 64 << 20;
+/// The attribute of a blob with an object's bytes that names the object.
+const USED: &str = "object.path";
+
+/// Something that is done in one transaction, which may run several times.
+#[async_trait]
+pub trait Step: Send + Sync {
+    /// Does it, and says whether that changed anything.
+    async fn take(&self, transaction: &mut Transaction) -> Decided;
+}
+
+/// Makes an object what is at a path, with its bytes if it does not have them elsewhere.
+pub struct Placing {
+    /// The keyspace.
+    pub keyspace: Keyspace,
+    /// The path.
+    pub path: String,
+    /// The object,
+    pub object: Object,
+    /// and what its blob's attributes say of it.
+    pub attributes: Vec<(String, Vec<u8>)>,
+    /// The bytes.
+    pub bytes: PutPayload,
+    /// What may be there.
+    pub mode: PutMode,
+}
+
+#[async_trait]
+impl Step for Placing {
+    async fn take(&self, transaction: &mut Transaction) -> Decided {
+        let Placing { keyspace, path, object, attributes, bytes, mode } = self;
+        let before = find(transaction, keyspace, path).await?;
+        match (mode, &before) {
+            (PutMode::Create, Some(_)) => return Ok(Err(errors::exists(path))),
+            (PutMode::Update(version), before) => {
+                let tag = before.as_ref().map(|before| before.tag.as_str());
+                if tag.is_none() || version.e_tag.as_deref() != tag {
+                    return Ok(Err(errors::changed(path)));
+                }
+            }
+            (PutMode::Create | PutMode::Overwrite, _) => {}
+        }
+        if let Some(data) = &object.data
+            && !transaction.exists(keyspace, data).await?
+        {
+            return Ok(Err(errors::generic(format!("the upload to {path} has been removed"))));
+        }
+        remove(transaction, keyspace, path, before.as_ref()).await?;
+        put(transaction, keyspace, path, attributes, bytes).await?;
+        if let Some(data) = &object.data {
+            transaction.set_attribute(keyspace, data, USED, Some(path.as_bytes())).await?;
+        }
+        Ok(Ok(true))
+    }
+}
+
+/// Moves an object: its name alone if its bytes lie elsewhere, or have been copied before, if it is still the one that was copied.
+/// Otherwise nothing is done.
+pub struct Moving {
+    /// The keyspace.
+    pub keyspace: Keyspace,
+    /// Where it is,
+    pub from: String,
+    /// and is to be.
+    pub to: String,
+    /// Whether nothing may be there.
+    pub creates: bool,
+    /// The tag of what was copied, and the copy.
+    pub copied: Option<(String, Object)>,
+}
+
+#[async_trait]
+impl Step for Moving {
+    async fn take(&self, transaction: &mut Transaction) -> Decided {
+        let Moving { keyspace, from, to, creates, copied } = self;
+        let Some(object) = find(transaction, keyspace, from).await? else {
+            return Ok(Err(errors::missing(from)));
+        };
+        let before = find(transaction, keyspace, to).await?;
+        if *creates && before.is_some() {
+            return Ok(Err(errors::exists(to)));
+        }
+        let (moved, bytes) = match copied {
+            Some((tag, _)) if *tag != object.tag => return Ok(Ok(false)),
+            Some((_, copy)) => (copy.clone(), Vec::new()),
+            None if object.data.is_none() && object.size > DIRECT_MAX => return Ok(Ok(false)),
+            None => {
+                let bytes = match object.data {
+                    Some(_) => Vec::new(),
+                    None => transaction.read(keyspace, from, 0..object.size).await?,
+                };
+                (Object::new(object.size, object.data.clone(), object.attributes.clone()), bytes)
+            }
+        };
+        let attributes = match moved.blob_attributes() {
+            Ok(attributes) => attributes,
+            Err(error) => return Ok(Err(error)),
+        };
+        remove(transaction, keyspace, to, before.as_ref()).await?;
+        put(transaction, keyspace, to, &attributes, &bytes.into()).await?;
+        if let Some(data) = &moved.data {
+            transaction.set_attribute(keyspace, data, USED, Some(to.as_bytes())).await?;
+        }
+        // Bytes that lie elsewhere stay if the new name has them.
+        let left = object.data.clone().filter(|_| object.data != moved.data);
+        remove(transaction, keyspace, from, Some(&Object { data: left, ..object })).await?;
+        Ok(Ok(true))
+    }
+}
+
+/// Deletes an object, if there is one.
+pub struct Deleting {
+    /// The keyspace.
+    pub keyspace: Keyspace,
+    /// The path.
+    pub path: String,
+}
+
+#[async_trait]
+impl Step for Deleting {
+    async fn take(&self, transaction: &mut Transaction) -> Decided {
+        let found = find(transaction, &self.keyspace, &self.path).await?;
+        remove(transaction, &self.keyspace, &self.path, found.as_ref()).await?;
+        Ok(Ok(found.is_some()))
+    }
+}
+
+/// Deletes bytes that are no object's.
+pub struct Sweeping {
+    /// The keyspace.
+    pub keyspace: Keyspace,
+    /// The key of their blob.
+    pub key: Vec<u8>,
+}
+
+#[async_trait]
+impl Step for Sweeping {
+    async fn take(&self, transaction: &mut Transaction) -> Decided {
+        let Sweeping { keyspace, key } = self;
+        let stat = match transaction.stat(keyspace, key).await {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Ok(false)),
+            stat => stat?,
+        };
+        let path = stat.attributes.value(USED).and_then(|path| std::str::from_utf8(path).ok());
+        let object = match path {
+            Some(path) => find(transaction, keyspace, path).await?,
+            None => None,
+        };
+        if object.is_some_and(|object| object.data.as_ref() == Some(key)) {
+            return Ok(Ok(false));
+        }
+        transaction.delete(keyspace, key).await?;
+        Ok(Ok(true))
+    }
+}
+
+async fn find(
+    transaction: &mut Transaction,
+    keyspace: &Keyspace,
+    path: &str,
+) -> tyr_client::Result<Option<Object>> {
+    match transaction.stat(keyspace, path).await {
+        Ok(stat) => Ok(Some(Object::of(&stat))),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Removes an object that was found, with its bytes.
+async fn remove(
+    transaction: &mut Transaction,
+    keyspace: &Keyspace,
+    path: &str,
+    found: Option<&Object>,
+) -> tyr_client::Result<()> {
+    let Some(object) = found else { return Ok(()) };
+    if let Some(data) = &object.data {
+        match transaction.delete(keyspace, data).await {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+    }
+    transaction.delete(keyspace, path).await
+}
+
+/// Puts a blob where there is none.
+async fn put(
+    transaction: &mut Transaction,
+    keyspace: &Keyspace,
+    path: &str,
+    attributes: &[(String, Vec<u8>)],
+    bytes: &PutPayload,
+) -> tyr_client::Result<()> {
+    transaction.create(keyspace, path).await?;
+    for (name, value) in attributes {
+        transaction.set_attribute(keyspace, path, name, Some(value)).await?;
+    }
+    let mut offset = 0;
+    for piece in bytes {
+        transaction.write(keyspace, path, offset, piece).await?;
+        offset += piece.len() as u64;
+    }
+    Ok(())
+}

@@ -1,0 +1,86 @@
+//! An upload in parts: the bytes go to a blob of their own, which the object names once the upload is completed.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+
+use async_trait::async_trait;
+use object_store::{
+    Attributes, MultipartUpload, PutMode, PutPayload, PutResult, Result, UploadPart, path::Path,
+};
+
+use crate::{
+    errors,
+    object::{Object, data_key},
+    objects::TyrObjects,
+};
+
+/// An upload.
+#[derive(Debug)]
+pub struct Upload {
+    objects: TyrObjects,
+    location: Path,
+    attributes: Attributes,
+    key: Vec<u8>,
+    /// Where the next part begins.
+    end: u64,
+    /// Bytes that are written.
+    written: Arc<AtomicU64>,
+}
+
+impl Upload {
+    /// Of an object that is to be at a path.
+    pub fn new(objects: TyrObjects, location: Path, attributes: Attributes) -> Self {
+        let (key, written) = (data_key(), Arc::default());
+        Upload { objects, location, attributes, key, end: 0, written }
+    }
+
+    /// The object, if all of its parts are written.
+    pub fn object(&self) -> Result<Object> {
+        let (written, all) = (self.written.load(Ordering::Acquire), self.end);
+        if written < all {
+            let location = &self.location;
+            let message =
+                format!("the upload to {location} is not complete: {written} of {all} bytes are written");
+            return Err(errors::generic(message));
+        }
+        let data = (all > 0).then(|| self.key.clone());
+        Ok(Object::new(all, data, self.attributes.clone()))
+    }
+
+    /// Makes it the object at its path.
+    pub async fn complete_as(&mut self, mode: PutMode) -> Result<PutResult> {
+        let object = self.object()?;
+        let placed = self.objects.place(&self.location, object, PutPayload::new(), mode).await;
+        if matches!(
+            placed,
+            Err(object_store::Error::AlreadyExists { .. } | object_store::Error::Precondition { .. })
+        ) {
+            self.abort().await?;
+        }
+        placed
+    }
+}
+
+#[async_trait]
+impl MultipartUpload for Upload {
+    fn put_part(&mut self, data: PutPayload) -> UploadPart {
+        let (offset, length) = (self.end, data.content_length() as u64);
+        self.end += length;
+        let (objects, key, written) = (self.objects.clone(), self.key.clone(), self.written.clone());
+        Box::pin(async move {
+            objects.write_data(key, offset, data).await?;
+            written.fetch_add(length, Ordering::AcqRel);
+            Ok(())
+        })
+    }
+
+    async fn complete(&mut self) -> Result<PutResult> {
+        self.complete_as(PutMode::Overwrite).await
+    }
+
+    async fn abort(&mut self) -> Result<()> {
+        self.objects.delete_data(self.key.clone()).await
+    }
+}

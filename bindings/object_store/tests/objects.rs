@@ -1,0 +1,209 @@
+//! The object store under the integration tests of the object_store crate, and what these do not look at; on a directory, and on a
+//! cluster of three servers.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[path = "../../../crates/client/tests/real/mod.rs"]
+mod real;
+
+use std::{fmt::Debug, sync::Arc};
+
+use chrono::Utc;
+use futures::{StreamExt, TryStreamExt};
+use object_store::{
+    Attribute, Attributes, Error, GetOptions, ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload,
+    integration, path::Path,
+};
+use tempfile::TempDir;
+use tyr_client::{IoMode, KeyspaceSettings, OpenOptions, Store};
+use tyr_object_store::TyrObjects;
+use tyr_proto::cluster::ClassSettings;
+use tyr_server::Settings;
+
+/// Bytes that are too many for one transaction.
+const LARGE: usize = (64 << 20) + 100;
+
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
+}
+
+fn settings(directory: &std::path::Path) -> Settings {
+    let usual = Settings::new(directory);
+    Settings { class: ClassSettings { partitions: 16, ..usual.class }, ..usual }
+}
+
+fn options() -> OpenOptions {
+    Store::options().io(IoMode::Buffered)
+}
+
+/// Runs a test on a directory, and on a cluster.
+fn on_both(test: impl AsyncFn(TyrObjects)) {
+    let directory = TempDir::new().unwrap();
+    block_on(async {
+        let store = options().open(directory.path()).await.unwrap();
+        let keyspace = store.create_keyspace("objects", KeyspaceSettings::default()).await.unwrap();
+        test(TyrObjects::new(store.clone(), keyspace)).await;
+        store.close().await.unwrap();
+    });
+    let servers = real::Servers::start(3, settings);
+    block_on(async {
+        let objects = TyrObjects::open(servers.url(), "objects").await.unwrap();
+        test(objects).await;
+    });
+}
+
+async fn bytes(objects: &TyrObjects, path: &str) -> Vec<u8> {
+    objects.get(&Path::from(path)).await.unwrap().bytes().await.unwrap().to_vec()
+}
+
+fn large() -> Vec<u8> {
+    (0..LARGE).map(|at| u8::try_from(at % 251).unwrap()).collect()
+}
+
+fn is<T: Debug>(result: Result<T, Error>, wanted: fn(&Error) -> bool) {
+    let error = result.unwrap_err();
+    assert!(wanted(&error), "{error:?}");
+}
+
+/// How many blobs there are, of objects and of their bytes.
+async fn blobs(objects: &TyrObjects) -> usize {
+    objects.keyspace().scan(b"", None, 1000).await.unwrap().len()
+}
+
+#[test]
+fn the_tests_of_object_stores_pass() {
+    on_both(async |objects| {
+        let shared: Arc<dyn ObjectStore> = Arc::new(objects.clone());
+        // In an order in which none is in the way of what another one leaves.
+        integration::put_get_delete_list(&shared).await;
+        integration::list_with_offset_exclusivity(&shared).await;
+        integration::get_opts(&objects).await;
+        integration::list_uses_directories_correctly(&shared).await;
+        integration::list_with_delimiter(&shared).await;
+        integration::rename_and_copy(&shared).await;
+        integration::copy_if_not_exists(&shared).await;
+        integration::copy_rename_nonexistent_object(&shared).await;
+        integration::stream_get(&shared).await;
+        integration::put_opts(&objects, true).await;
+        integration::multipart_race_condition(&objects, true).await;
+        integration::multipart_out_of_order(&objects).await;
+        integration::put_get_attributes(&objects).await;
+        is(integration::get_nonexistent_object(&shared, None).await, |error| {
+            matches!(error, Error::NotFound { .. })
+        });
+    });
+}
+
+#[test]
+fn what_is_large_is_put_copied_and_moved_and_leaves_nothing_behind() {
+    on_both(async |objects| {
+        let [first, second, third] = ["first", "second", "third"].map(Path::from);
+        objects.put(&first, large().into()).await.unwrap();
+        assert!(bytes(&objects, "first").await == large());
+        objects.copy(&first, &second).await.unwrap();
+        objects.rename(&first, &third).await.unwrap();
+        assert!(bytes(&objects, "second").await == large() && bytes(&objects, "third").await == large());
+        is(objects.head(&first).await, |error| matches!(error, Error::NotFound { .. }));
+        is(objects.rename_if_not_exists(&second, &third).await, |error| {
+            matches!(error, Error::AlreadyExists { .. })
+        });
+        is(objects.put_opts(&second, large().into(), PutMode::Create.into()).await, |error| {
+            matches!(error, Error::AlreadyExists { .. })
+        });
+        objects.rename(&second, &third).await.unwrap();
+        objects.put(&third, "small".into()).await.unwrap();
+        assert_eq!(bytes(&objects, "third").await, b"small");
+        assert_eq!(blobs(&objects).await, 1);
+        objects.delete(&third).await.unwrap();
+        assert_eq!(blobs(&objects).await, 0);
+    });
+}
+
+#[test]
+fn what_was_written_otherwise_is_an_object_too_and_moves_when_it_is_large() {
+    on_both(async |objects| {
+        let keyspace = objects.keyspace().clone();
+        keyspace.put("dir/other", b"content").await.unwrap();
+        keyspace.put(b"/no/path", b"").await.unwrap();
+        keyspace.put(b"\x80", b"").await.unwrap();
+        let listed: Vec<_> = objects.list(None).try_collect().await.unwrap();
+        let [meta] = &listed[..] else { panic!("{listed:?}") };
+        assert_eq!((meta.location.as_ref(), meta.size), ("dir/other", 7));
+        let version =
+            PutMode::Update(object_store::UpdateVersion { e_tag: meta.e_tag.clone(), version: None });
+        keyspace.write("dir/other", 0, b"C").await.unwrap();
+        is(objects.put_opts(&meta.location, "late".into(), version.into()).await, |error| {
+            matches!(error, Error::Precondition { .. })
+        });
+        let long = large();
+        keyspace.put("long", &long).await.unwrap();
+        objects.rename(&Path::from("long"), &Path::from("dir/long")).await.unwrap();
+        assert!(bytes(&objects, "dir/long").await == long);
+        assert_eq!(objects.list_with_delimiter(None).await.unwrap().common_prefixes, [Path::from("dir")]);
+    });
+}
+
+#[test]
+fn what_is_being_read_stays_as_it_was() {
+    on_both(async |objects| {
+        let path = Path::from("table");
+        for begin in [large(), vec![1; 9 << 20]] {
+            objects.put(&path, begin.clone().into()).await.unwrap();
+            let mut stream = objects.get(&path).await.unwrap().into_stream();
+            let mut read = stream.next().await.unwrap().unwrap().to_vec();
+            assert!(read.len() < begin.len(), "it comes in pieces");
+            objects.put(&path, "another".into()).await.unwrap();
+            while let Some(piece) = stream.next().await {
+                read.extend_from_slice(&piece.unwrap());
+            }
+            assert!(read == begin);
+        }
+    });
+}
+
+#[test]
+fn abandoned_uploads_are_found_and_others_are_kept() {
+    on_both(async |objects| {
+        let (path, kept) = (Path::from("upload"), Path::from("kept"));
+        let mut done = objects.put_multipart(&kept).await.unwrap();
+        done.put_part("part".into()).await.unwrap();
+        done.complete().await.unwrap();
+        let mut left = objects.put_multipart(&path).await.unwrap();
+        left.put_part("part".into()).await.unwrap();
+        let mut aborted = objects.put_multipart(&path).await.unwrap();
+        aborted.put_part("part".into()).await.unwrap();
+        aborted.abort().await.unwrap();
+        let mut lacking = objects.put_multipart(&path).await.unwrap();
+        drop(lacking.put_part("part".into()));
+        is(lacking.complete().await, |error| error.to_string().contains("0 of 4 bytes"));
+        let later = Utc::now() + chrono::TimeDelta::seconds(1);
+        let earlier = Utc::now() - chrono::TimeDelta::seconds(3600);
+        assert_eq!(objects.remove_abandoned(earlier).await.unwrap(), 0, "it is too new");
+        assert_eq!(objects.remove_abandoned(later).await.unwrap(), 1);
+        is(left.complete().await, |error| error.to_string().contains("has been removed"));
+        is(objects.head(&path).await, |error| matches!(error, Error::NotFound { .. }));
+        assert_eq!(bytes(&objects, "kept").await, b"part");
+    });
+}
+
+#[test]
+fn what_cannot_be_done_is_said() {
+    on_both(async |objects| {
+        let path = Path::from("a");
+        let attributes = Attributes::from_iter([(Attribute::StorageClass, "COLD")]);
+        let options = PutOptions { attributes, ..PutOptions::default() };
+        is(objects.put_opts(&path, "a".into(), options).await, |error| {
+            matches!(error, Error::NotSupported { .. })
+        });
+        objects
+            .put(&path, PutPayload::from_iter([bytes::Bytes::from("a"), bytes::Bytes::from("b")]))
+            .await
+            .unwrap();
+        assert_eq!(bytes(&objects, "a").await, b"ab");
+        let options = GetOptions { version: Some("1".to_owned()), ..GetOptions::default() };
+        is(objects.get_opts(&path, options).await, |error| matches!(error, Error::NotSupported { .. }));
+        let long = Path::from("x".repeat(100_000));
+        is(objects.put(&long, "a".into()).await, |error| error.to_string().contains("key"));
+        is(objects.get_range(&path, 5..6).await, |error| matches!(error, Error::Generic { .. }));
+    });
+}
