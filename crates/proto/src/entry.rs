@@ -93,6 +93,19 @@ impl Entry {
             _ => 0,
         }
     }
+
+    /// How many heads and chunks it is about: what it takes in memory besides payload goes with that.
+    pub fn breadth(&self) -> usize {
+        let of_stops = |stops: &[Stop]| stops.iter().map(|stop| stop.effects.len()).sum::<usize>();
+        match self {
+            Entry::Prepare(prepare) => prepare.plan.heads.len() + of_stops(&prepare.stops),
+            Entry::Refuse(refused) => {
+                refused.plan.as_ref().map_or(0, |plan| plan.heads.len()) + of_stops(&refused.stops)
+            }
+            Entry::Write(writes) => writes.writes.len(),
+            _ => 1,
+        }
+    }
 }
 
 /// One partition's promise. It holds all that is needed to drive the rest of the transaction.

@@ -19,12 +19,14 @@ pub struct Log {
     start: u64,
     entries: VecDeque<(Epoch, Arc<Entry>)>,
     epochs: Vec<(Epoch, u64)>,
+    /// That of the entries together.
+    breadth: usize,
 }
 
 impl Log {
     /// A log whose entries up to `start` are not here, but known by their epochs.
     pub fn after(start: u64, epochs: Vec<(Epoch, u64)>) -> Self {
-        Log { start, entries: VecDeque::new(), epochs }
+        Log { start, entries: VecDeque::new(), epochs, breadth: 0 }
     }
 
     /// The index of the last entry; 0 if there is none.
@@ -49,6 +51,7 @@ impl Log {
 
     /// Adds an entry and returns its index.
     pub fn push(&mut self, epoch: Epoch, entry: Arc<Entry>) -> u64 {
+        self.breadth += entry.breadth();
         self.entries.push_back((epoch, entry));
         let last = self.last();
         match self.epochs.last_mut() {
@@ -81,15 +84,36 @@ impl Log {
     /// Drops everything after an index.
     pub fn cut(&mut self, last: u64) {
         let keep = usize::try_from(last.saturating_sub(self.start)).unwrap_or(usize::MAX);
+        let cut = self.entries.range(keep.min(self.entries.len())..);
+        self.breadth -= cut.map(|(_, entry)| entry.breadth()).sum::<usize>();
         self.entries.truncate(keep);
         self.epochs = cut_epochs(&self.epochs, last);
     }
 
     /// Drops everything up to an index: it is folded into the state for good.
     pub fn trim(&mut self, start: u64) {
-        while self.start < start && self.entries.pop_front().is_some() {
+        while self.start < start
+            && let Some((_, entry)) = self.entries.pop_front()
+        {
             self.start += 1;
+            self.breadth -= entry.breadth();
         }
+    }
+
+    /// [How many heads and chunks](Entry::breadth) the entries that are here are about.
+    pub fn breadth(&self) -> usize {
+        self.breadth
+    }
+
+    /// The index after which the entries are that are about no more than so many heads and chunks together.
+    pub fn narrow_end(&self, breadth: usize) -> u64 {
+        let mut left = breadth;
+        let kept = self.entries.iter().rev().take_while(|(_, entry)| {
+            let fits = entry.breadth() <= left;
+            left = left.saturating_sub(entry.breadth());
+            fits
+        });
+        self.last() - kept.count() as u64
     }
 
     /// The last index up to which this log equals one with the given epochs.

@@ -29,8 +29,10 @@ type Part = ((u16, u16), u64);
 pub const STAGED_ABOVE: usize = 64 << 10;
 /// and such of a transaction that has so many already
 const INLINE_ENOUGH: usize = 1 << 20;
-/// if it is not smaller than this.
+/// if it is not smaller than this;
 const STAGED_LEAST: usize = 4 << 10;
+/// and such of which the stops that do not want it would carry, and log, more than this.
+const CARRIED_MAX: usize = 32 << 10;
 /// Parts of one transaction that are on their way at once.
 const UNDER_WAY_MAX: usize = 16;
 
@@ -39,7 +41,7 @@ impl Staging {
     pub(super) fn of(plan: &mut Plan, keyspaces: &Keyspaces, above: usize, now: Time) -> Self {
         let mut staging = Staging { kept_at: now, ..Staging::default() };
         let Some(decider) = plan.decider().filter(|_| !plan.has_too_many()) else { return staging };
-        let mut inline = 0;
+        let (mut inline, others) = (0, plan.stops().count().saturating_sub(1));
         for (head, plan_of_head) in (0..=u16::MAX).zip(&mut plan.heads) {
             let HeadPlan { partition, blob, operations, .. } = plan_of_head;
             let Some(keyspace) = keyspaces.get(&blob.keyspace) else { continue };
@@ -58,7 +60,8 @@ impl Staging {
                 };
                 let length = bytes.len() as u64;
                 inline += bytes.len();
-                let is_large = bytes.len() > above || (inline > INLINE_ENOUGH && bytes.len() >= STAGED_LEAST);
+                let is_much = inline > INLINE_ENOUGH || bytes.len().saturating_mul(others) > CARRIED_MAX;
+                let is_large = bytes.len() > above || (is_much && bytes.len() >= STAGED_LEAST);
                 if crosses || !is_large {
                     continue;
                 }

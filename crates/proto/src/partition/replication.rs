@@ -78,8 +78,10 @@ const RESEND_ENTRIES_AFTER: u64 = 2 * RESEND_AFTER;
 const RESEND_DOUBLINGS_MAX: u32 = 3;
 /// A replica whose log makes no progress for this many microseconds is reported to the cluster manager.
 const SLOW_AFTER: u64 = 1_000_000;
-/// As many entries stay in memory for replicas that were away.
+/// As many entries stay in memory for replicas that were away,
 const LOG_KEPT: u64 = 256;
+/// if they are not about more heads and chunks than this: a wide transaction takes some kilobytes for each.
+const LOG_BREADTH: usize = 512;
 
 impl Partition {
     /// Takes a configuration of a later epoch.
@@ -303,12 +305,18 @@ impl Partition {
     fn trim(&mut self) {
         let Role::Primary { peers, .. } = &self.role else { return };
         let least = peers.values().map(|peer| peer.stored.unwrap_or(0)).fold(self.durable, u64::min);
-        let start = least.min(self.log.last().saturating_sub(LOG_KEPT));
-        self.trim_to(start);
+        self.trim_to(least);
     }
 
-    fn trim_to(&mut self, start: u64) {
-        if start >= self.log.start() + LOG_KEPT {
+    /// Drops entries up to an index, but some: not each time, since that looks at all heads.
+    fn trim_to(&mut self, least: u64) {
+        let start = least.min(self.log.last().saturating_sub(LOG_KEPT));
+        let start = match self.log.breadth() > 2 * LOG_BREADTH {
+            true => start.max(least.min(self.log.narrow_end(LOG_BREADTH))),
+            false if start < self.log.start() + LOG_KEPT => return,
+            false => start,
+        };
+        if start > self.log.start() {
             self.log.trim(start);
             self.state.trim_log(start);
         }
@@ -486,7 +494,7 @@ impl Partition {
             }
         }
         self.durable = self.durable.max(durable.min(self.log.last()));
-        self.trim_to(self.durable.min(self.log.last().saturating_sub(LOG_KEPT)));
+        self.trim_to(self.durable);
         if planted(Canary::StoredBeforeDurable) {
             self.stored = self.log.last();
         }

@@ -109,7 +109,7 @@ impl Job<'_> {
 
     /// Cuts the walk into batches.
     fn batches(&self, steps: Walk) -> impl Iterator<Item = Result<Vec<Found>>> {
-        let mut batcher = Some(Batcher::new(self.segment_size));
+        let mut batcher = Some(Batcher::new(self.segment_size, self.store.is_cluster()));
         let mut steps = steps.filter_map(|step| match step {
             Step::Found(found) => Some(found),
             Step::LeftOut => {

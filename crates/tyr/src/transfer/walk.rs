@@ -123,16 +123,19 @@ pub struct Batcher {
     bytes_max: u64,
 }
 
-/// The most files of a batch.
+/// The most files of a batch in a directory,
 const BATCH_FILES: u64 = 256;
+/// and in a cluster, where each partition that a transaction visits logs what the ones after it are to do.
+const BATCH_FILES_OF_CLUSTER: u64 = 16;
 /// The most bytes of content of a batch of small files.
 const BATCH_BYTES: u64 = 4 << 20;
 
 impl Batcher {
     /// For a store with segments of this size. A transaction has to fit a part of a segment, so small ones make small
     /// batches.
-    pub fn new(segment_size: u64) -> Self {
-        let files_max = (segment_size >> 14).clamp(1, BATCH_FILES);
+    pub fn new(segment_size: u64, is_cluster: bool) -> Self {
+        let most = if is_cluster { BATCH_FILES_OF_CLUSTER } else { BATCH_FILES };
+        let files_max = (segment_size >> 14).clamp(1, most);
         Batcher {
             batch: Vec::new(),
             bytes: 0,
@@ -201,7 +204,7 @@ mod tests {
             let node = Node::from_metadata(&metadata).expect("a directory");
             Found { path: PathBuf::new(), key: Vec::new(), node, size }
         };
-        let mut batcher = Batcher::new(64 << 20);
+        let mut batcher = Batcher::new(64 << 20, false);
         assert!(batcher.add(found(1)).is_none());
         assert_eq!(batcher.add(found(LARGE_FILE)).map(|batch| batch.len()), Some(1));
         assert!((0..4).all(|_| batcher.add(found(LARGE_FILE - 1)).is_none()));
