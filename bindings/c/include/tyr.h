@@ -1867,6 +1867,8 @@ int tyr_receipt_free(struct tyr_receipt *receipt);
 
 #endif  /* TYR_H */
 
+#ifndef TYR_TEXT_H
+#define TYR_TEXT_H
 /** The bytes of a text that ends with a zero: tyr_text("key"). */
 static inline struct tyr_bytes tyr_text(const char *text) {
     struct tyr_bytes bytes;
@@ -1882,3 +1884,5 @@ static inline struct tyr_bytes tyr_some(const void *data, size_t size) {
     bytes.size = size;
     return bytes;
 }
+
+#endif /* TYR_TEXT_H */
