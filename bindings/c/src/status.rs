@@ -97,6 +97,8 @@ pub extern "C" fn tyr_error_message() -> *const c_char {
 }
 
 /// The name of a status: `"ok"`, `"conflict"`, `"not-found"`, and so on. Never null.
+///
+/// @param status What a call returned.
 #[unsafe(no_mangle)]
 pub extern "C" fn tyr_status_name(status: c_int) -> *const c_char {
     name(status).as_ptr()
