@@ -181,6 +181,24 @@ impl Store {
     pub fn close(self) -> Result<()> {
         block_on(self.0.close())
     }
+
+    /// The same store with the methods of [`crate::Store`]: in a directory their futures do everything when they are first polled. For who
+    /// waits in a way of their own, as bindings do.
+    pub fn into_ready(self) -> crate::Store {
+        self.0
+    }
+}
+
+impl From<crate::Store> for Store {
+    fn from(store: crate::Store) -> Self {
+        Store(store.blocking())
+    }
+}
+
+impl From<Store> for crate::Store {
+    fn from(store: Store) -> Self {
+        store.0.asynchronous()
+    }
 }
 
 /// An isolated namespace of blobs; see [`crate::Keyspace`].

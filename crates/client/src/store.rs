@@ -87,6 +87,28 @@ impl Store {
         Store { inner }
     }
 
+    /// The same store, with futures that do everything when they are first polled, if it is in a directory.
+    pub(crate) fn blocking(self) -> Store {
+        let inner = match self.inner {
+            Inner::Directory(store) => {
+                Inner::Directory(tyr_embed::blocking::Store::from(store).into_ready())
+            }
+            cluster @ Inner::Cluster(_) => cluster,
+        };
+        Store { inner }
+    }
+
+    /// The same store, with futures that never block.
+    pub(crate) fn asynchronous(self) -> Store {
+        let inner = match self.inner {
+            Inner::Directory(store) => {
+                Inner::Directory(tyr_embed::blocking::Store::from(store).into())
+            }
+            cluster @ Inner::Cluster(_) => cluster,
+        };
+        Store { inner }
+    }
+
     /// How reads were answered so far.
     pub fn reads(&self) -> Reads {
         match &self.inner {
