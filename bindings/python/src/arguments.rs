@@ -81,11 +81,6 @@ impl Given {
         let (start, len) = (NonNull::from(slice).cast(), slice.len());
         Given(Owner::Bytes { _bytes: bytes.clone().unbind(), start, len })
     }
-
-    /// How many bytes.
-    pub fn len(&self) -> usize {
-        self.as_ref().len()
-    }
 }
 
 impl AsRef<[u8]> for Given {

@@ -16,11 +16,11 @@ use tyr_client::Result;
 use crate::{errors::raise, life::UnderWay, operation::Operation, value::Value};
 
 /// A way of waiting.
-pub trait Face {
+pub trait Face: 'static {
     /// What the caller gets for an operation: what it results in, or something to await.
     fn drive<F>(py: Python<'_>, future: F) -> PyResult<Py<PyAny>>
     where
-        F: Future<Output = Result<Value>> + Send + 'static;
+        F: Future<Output = Result<Value>> + 'static;
 }
 
 /// Waits on the calling thread, without the interpreter's lock.
@@ -32,18 +32,40 @@ pub struct Asyncio;
 impl Face for Blocking {
     fn drive<F>(py: Python<'_>, future: F) -> PyResult<Py<PyAny>>
     where
-        F: Future<Output = Result<Value>> + Send + 'static,
+        F: Future<Output = Result<Value>> + 'static,
     {
-        block_on(py, future)?.into_python(py)
+        block_on(py, Movable(future))?.into_python(py)
     }
 }
 
 impl Face for Asyncio {
     fn drive<F>(py: Python<'_>, future: F) -> PyResult<Py<PyAny>>
     where
-        F: Future<Output = Result<Value>> + Send + 'static,
+        F: Future<Output = Result<Value>> + 'static,
     {
-        Ok(Py::new(py, Operation::new(Box::pin(future)))?.into_any())
+        Ok(Py::new(py, Operation::new(Box::pin(Movable(future))))?.into_any())
+    }
+}
+
+/// A future that may go to other threads.
+///
+/// The client's futures may, and everything else that an operation owns may. But some of them are of async closures that borrow, of
+/// which the compiler cannot tell that they may whatever the lifetime is. As futures of operations own all that they need, nothing of
+/// Python that is bound to a thread can be in one: it would have a lifetime.
+pub struct Movable<F>(pub F);
+
+// SAFETY: as above.
+#[allow(unsafe_code, reason = "the compiler cannot tell of async closures that borrow")]
+unsafe impl<F: 'static> Send for Movable<F> {}
+
+impl<F: Future> Future for Movable<F> {
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
+        // SAFETY: the field is pinned as the whole is, and never moved out.
+        #[allow(unsafe_code, reason = "a pinned field")]
+        let inner = unsafe { self.map_unchecked_mut(|movable| &mut movable.0) };
+        inner.poll(context)
     }
 }
 
@@ -78,6 +100,16 @@ fn wait_a_while<T>(mut future: Pin<&mut (impl Future<Output = T> + Send)>) -> Po
             is_late = true;
         }
     })
+}
+
+/// Runs a future to its end, whatever signals come.
+pub fn wait<T>(future: impl Future<Output = T> + Send) -> T {
+    let mut future = pin!(future);
+    loop {
+        if let Poll::Ready(value) = wait_a_while(future.as_mut()) {
+            return value;
+        }
+    }
 }
 
 /// Wakes a thread that is parked.

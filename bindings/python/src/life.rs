@@ -94,13 +94,13 @@ pub fn remember(store: Weak<Opened>) {
 }
 
 /// A call that waits without the interpreter's lock.
-pub struct UnderWay(u64);
+pub struct UnderWay(());
 
 impl UnderWay {
     /// Begins it.
     pub fn new() -> Self {
         UNDER_WAY.fetch_add(1, Ordering::SeqCst);
-        UnderWay(FORKS.load(Ordering::Relaxed))
+        UnderWay(())
     }
 }
 
