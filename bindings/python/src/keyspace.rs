@@ -27,7 +27,7 @@ pub fn range(start: Offset, end: Option<Offset>) -> Range {
 macro_rules! keyspace {
     ($class:ident, $face:ident, $module:literal, $mode:ident, $doc:literal) => {
         #[doc = $doc]
-        #[pyclass(frozen, name = "Keyspace", module = $module)]
+        #[pyclass(frozen, module = $module)]
         pub struct $class {
             /// Its handle.
             pub keyspace: Alive<tyr_client::Keyspace>,

@@ -29,7 +29,7 @@ fn usable(py: Python<'_>, held: &Held) -> PyResult<Arc<tyr_client::Snapshot>> {
 macro_rules! snapshot {
     ($class:ident, $face:ident, $module:literal, $keyspace:ident, $doc:literal, { $($own:tt)* }) => {
         #[doc = $doc]
-        #[pyclass(frozen, name = "Snapshot", module = $module)]
+        #[pyclass(frozen, module = $module)]
         pub struct $class {
             snapshot: Held,
         }

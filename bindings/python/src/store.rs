@@ -91,7 +91,7 @@ macro_rules! store {
         $doc:literal, { $($own:tt)* }
     ) => {
         #[doc = $doc]
-        #[pyclass(frozen, name = "Store", module = $module)]
+        #[pyclass(frozen, module = $module)]
         pub struct $class {
             opened: Arc<Opened>,
         }

@@ -90,7 +90,7 @@ macro_rules! within {
 macro_rules! transaction {
     ($class:ident, $pending:ident, $face:ident, $module:literal, $keyspace:ident, $doc:literal, { $($own:tt)* }) => {
         #[doc = $doc]
-        #[pyclass(frozen, name = "Transaction", module = $module)]
+        #[pyclass(frozen, module = $module)]
         pub struct $class {
             running: Alive<Arc<Running>>,
         }
@@ -348,7 +348,7 @@ macro_rules! transaction {
         }
 
         /// Finds out how a transaction ended whose commit was not answered in time.
-        #[pyclass(frozen, name = "Pending", module = $module)]
+        #[pyclass(frozen, module = $module)]
         pub struct $pending {
             pending: Alive<Arc<tyr_client::Pending>>,
         }
