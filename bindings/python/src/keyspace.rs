@@ -9,7 +9,7 @@ use crate::{
     arguments::{Given, Name, Offset, Target},
     errors::raise,
     face::{Asyncio, Blocking, Face},
-    life::Alive,
+    life::Handle,
     number::Transform,
     store::{Opened, helper, seconds},
     transaction::conflicted,
@@ -30,7 +30,8 @@ macro_rules! keyspace {
         #[pyclass(frozen, module = $module)]
         pub struct $class {
             /// Its handle.
-            pub keyspace: Alive<tyr_client::Keyspace>,
+            keyspace: Handle<tyr_client::Keyspace>,
+            name: String,
             /// Its store.
             pub store: Arc<Opened>,
         }
@@ -38,12 +39,14 @@ macro_rules! keyspace {
         impl $class {
             /// One of a store.
             pub fn new(keyspace: tyr_client::Keyspace, store: Arc<Opened>) -> Self {
-                $class { keyspace: Alive::new(keyspace), store }
+                let (name, keyspace) = (keyspace.name().to_owned(), Handle::new(keyspace));
+                store.keep(keyspace.let_go());
+                $class { keyspace, name, store }
             }
 
             /// Its handle, if it can be used.
             pub fn usable(&self, py: Python<'_>) -> PyResult<tyr_client::Keyspace> {
-                self.keyspace.usable().cloned().map_err(|error| raise(py, &error))
+                self.keyspace.usable().map_err(|error| raise(py, &error))
             }
         }
 
@@ -52,7 +55,7 @@ macro_rules! keyspace {
             /// Its name.
             #[getter]
             fn name(&self) -> &str {
-                self.keyspace.name()
+                &self.name
             }
 
             /// Its settings as they are now, or in a cluster as they were last heard of.
@@ -130,7 +133,7 @@ macro_rules! keyspace {
                     Ok(items) => items.items().extract::<Vec<(Name, Given)>>()?,
                     Err(_) => items.try_iter()?.map(|item| item?.extract()).collect::<PyResult<_>>()?,
                 };
-                let store = self.store.$mode.usable().map_err(|error| raise(py, &error))?.clone();
+                let store = self.store.$mode.usable().map_err(|error| raise(py, &error))?;
                 let keyspace = self.usable(py)?;
                 $face::drive(py, put_many(store, keyspace, items))
             }
@@ -253,7 +256,7 @@ macro_rules! keyspace {
             }
 
             fn __repr__(&self) -> String {
-                format!("<{}.Keyspace '{}'>", $module, self.keyspace.name())
+                format!("<{}.Keyspace '{}'>", $module, self.name)
             }
         }
     };

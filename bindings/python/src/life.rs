@@ -8,13 +8,13 @@ use std::{
     mem::ManuallyDrop,
     ops::Deref,
     sync::{
-        Weak,
+        Arc, Weak,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, RwLock};
 use pyo3::prelude::*;
 use tyr_client::{Error, Result};
 
@@ -83,6 +83,58 @@ impl<T> Drop for Alive<T> {
         unsafe {
             ManuallyDrop::drop(&mut self.value);
         }
+    }
+}
+
+/// What lets go of a store when it is closed, though its owner in Python lives on: so that a directory can be opened again at once.
+pub trait LetGo: Send + Sync {
+    /// Lets go of it.
+    fn let_go(&self);
+}
+
+/// A handle of a store until that is closed.
+pub struct Handle<T>(Alive<Arc<Kept<T>>>);
+
+/// What a handle keeps.
+pub struct Kept<T>(RwLock<Option<T>>);
+
+impl<T: Clone> Kept<T> {
+    fn value(&self) -> Result<T> {
+        let value = self.0.read().clone();
+        value.ok_or_else(|| Error::unavailable("the store is closed; open it again"))
+    }
+}
+
+impl<T: Send + Sync> LetGo for Kept<T> {
+    fn let_go(&self) {
+        let kept = self.0.write().take();
+        drop(kept);
+    }
+}
+
+impl<T: Clone + Send + Sync + 'static> Handle<T> {
+    /// Of this process.
+    pub fn new(value: T) -> Self {
+        Handle(Alive::new(Arc::new(Kept(RwLock::new(Some(value))))))
+    }
+
+    /// What it is, if it can be used.
+    pub fn usable(&self) -> Result<T> {
+        self.0.usable()?.value()
+    }
+
+    /// What it is, also when the interpreter ends.
+    pub fn even_at_the_end(&self) -> Result<T> {
+        if self.0.is_forked() {
+            return Err(self.0.refusal());
+        }
+        Alive::deref(&self.0).value()
+    }
+
+    /// What lets go of it.
+    pub fn let_go(&self) -> Weak<dyn LetGo> {
+        let weak: Weak<Kept<T>> = Arc::downgrade(&self.0);
+        weak
     }
 }
 

@@ -11,13 +11,13 @@ use crate::{
     errors::raise,
     face::{Asyncio, Blocking, Face},
     keyspace::{AioKeyspace, Keyspace, range},
-    life::Alive,
-    store::helper,
+    life::Handle,
+    store::{Opened, helper},
     value::Value,
 };
 
 /// A snapshot until it is let go of.
-type Held = Alive<Mutex<Option<Arc<tyr_client::Snapshot>>>>;
+type Held = Handle<Arc<Mutex<Option<Arc<tyr_client::Snapshot>>>>>;
 
 fn usable(py: Python<'_>, held: &Held) -> PyResult<Arc<tyr_client::Snapshot>> {
     let snapshot = held.usable().and_then(|snapshot| {
@@ -36,8 +36,10 @@ macro_rules! snapshot {
 
         impl $class {
             /// Of what was taken.
-            pub fn new(snapshot: tyr_client::Snapshot) -> Self {
-                $class { snapshot: Alive::new(Mutex::new(Some(Arc::new(snapshot)))) }
+            pub fn new(snapshot: tyr_client::Snapshot, store: &Opened) -> Self {
+                let snapshot = Handle::new(Arc::new(Mutex::new(Some(Arc::new(snapshot)))));
+                store.keep(snapshot.let_go());
+                $class { snapshot }
             }
 
             fn both(

@@ -1,7 +1,14 @@
 //! Open stores, in both faces. One that is open is of use in both.
 
-use std::{any::TypeId, path::PathBuf, sync::Arc, thread, time::Duration};
+use std::{
+    any::TypeId,
+    path::PathBuf,
+    sync::{Arc, Weak},
+    thread,
+    time::Duration,
+};
 
+use parking_lot::Mutex;
 use pyo3::{prelude::*, types::PyTuple};
 use tyr_client::{Error, Result};
 
@@ -9,7 +16,7 @@ use crate::{
     errors::{invalid, raise},
     face::{Asyncio, Blocking, Face, wait},
     keyspace::{AioKeyspace, Keyspace},
-    life::{Alive, remember},
+    life::{Handle, LetGo, remember},
     snapshot::{AioSnapshot, Snapshot},
     transaction::{AioTransaction, Running, Transaction},
     tries::{AioTries, Stopped, Tries},
@@ -19,10 +26,13 @@ use crate::{
 /// An open store, as each face wants it.
 pub struct Opened {
     /// What does everything when it is first polled, if it is in a directory.
-    pub blocking: Alive<tyr_client::Store>,
+    pub blocking: Handle<tyr_client::Store>,
     /// What never blocks.
-    pub asynchronous: Alive<tyr_client::Store>,
+    pub asynchronous: Handle<tyr_client::Store>,
     place: Option<PathBuf>,
+    is_cluster: bool,
+    /// What lets go of it at the end.
+    handles: Mutex<Vec<Weak<dyn LetGo>>>,
 }
 
 impl Opened {
@@ -35,13 +45,41 @@ impl Opened {
 
     fn of(store: tyr_client::Store, place: Option<PathBuf>) -> Self {
         let blocking = tyr_client::blocking::Store::from(store.clone()).into_ready();
-        Opened { blocking: Alive::new(blocking), asynchronous: Alive::new(store), place }
+        let is_cluster = store.is_cluster();
+        let (blocking, asynchronous) = (Handle::new(blocking), Handle::new(store));
+        let handles = Mutex::new(vec![blocking.let_go(), asynchronous.let_go()]);
+        Opened { blocking, asynchronous, place, is_cluster, handles }
+    }
+
+    /// Has something let go of the store when it is closed.
+    pub fn keep(&self, handle: Weak<dyn LetGo>) {
+        let mut handles = self.handles.lock();
+        if handles.len().is_power_of_two() {
+            handles.retain(|handle| handle.strong_count() > 0);
+        }
+        handles.push(handle);
+    }
+
+    /// Has everything let go of the store.
+    pub fn let_go(&self) {
+        let handles = std::mem::take(&mut *self.handles.lock());
+        for handle in handles.iter().filter_map(Weak::upgrade) {
+            handle.let_go();
+        }
+    }
+
+    async fn close(&self, store: tyr_client::Store) -> Result<()> {
+        let closed = store.close().await;
+        self.let_go();
+        closed
     }
 
     /// Closes it, because the interpreter ends.
     pub fn end(&self) {
         // Whether it was closed already, or cannot be: nobody is left to be told.
-        let _ = wait(tyr_client::Store::clone(&self.blocking).close());
+        if let Ok(store) = self.blocking.even_at_the_end() {
+            let _ = wait(store.close());
+        }
     }
 }
 
@@ -103,7 +141,7 @@ macro_rules! store {
             }
 
             fn usable(&self, py: Python<'_>) -> PyResult<tyr_client::Store> {
-                self.opened.$mode.usable().cloned().map_err(|error| raise(py, &error))
+                self.opened.$mode.usable().map_err(|error| raise(py, &error))
             }
         }
 
@@ -114,7 +152,7 @@ macro_rules! store {
             /// Whether it is a cluster.
             #[getter]
             fn is_cluster(&self) -> bool {
-                self.opened.$mode.is_cluster()
+                self.opened.is_cluster
             }
 
             /// The directory or URL that was opened.
@@ -127,8 +165,7 @@ macro_rules! store {
             #[pyo3(name = "within")]
             fn with_deadline(&self, py: Python<'_>, deadline: f64) -> PyResult<Self> {
                 let deadline = seconds(py, deadline)?;
-                self.usable(py)?;
-                let store = self.opened.asynchronous.within(deadline);
+                let store = self.opened.asynchronous.usable().map_err(|error| raise(py, &error))?.within(deadline);
                 Ok(Self::new(Arc::new(Opened::of(store, self.opened.place.clone()))))
             }
 
@@ -206,13 +243,13 @@ macro_rules! store {
             /// Pins all blobs of the keyspaces at one point: what the snapshot shows never changes and never conflicts.
             #[pyo3(signature = (*keyspaces))]
             fn snapshot(&self, py: Python<'_>, keyspaces: Vec<Py<$keyspace>>) -> PyResult<Py<PyAny>> {
-                let store = self.usable(py)?;
+                let (store, opened) = (self.usable(py)?, self.opened.clone());
                 let keyspaces = keyspaces.iter().map(|keyspace| keyspace.get().usable(py));
                 let keyspaces = keyspaces.collect::<PyResult<Vec<_>>>()?;
                 $face::drive(py, async move {
                     let keyspaces: Vec<_> = keyspaces.iter().collect();
                     let snapshot = store.snapshot(&keyspaces).await?;
-                    Ok(Value::made($snapshot::new(snapshot)))
+                    Ok(Value::made($snapshot::new(snapshot, &opened)))
                 })
             }
 
@@ -294,8 +331,8 @@ macro_rules! store {
 
             /// Stops the store cleanly. Every later operation, on any handle, raises Unavailable.
             fn close(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-                let store = self.usable(py)?;
-                $face::drive(py, async move { store.close().await.map(|()| Value::None) })
+                let (store, opened) = (self.usable(py)?, self.opened.clone());
+                $face::drive(py, async move { opened.close(store).await.map(|()| Value::None) })
             }
 
             fn __repr__(&self) -> String {
@@ -374,7 +411,11 @@ store!(
 
         #[pyo3(signature = (*_exception))]
         fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyTuple>) -> PyResult<bool> {
-            self.close(py).map(|_| false)
+            // Who closed it in the block has what is wanted.
+            match self.usable(py) {
+                Ok(_) => self.close(py).map(|_| false),
+                Err(_) => Ok(false),
+            }
         }
     }
 );
@@ -415,8 +456,14 @@ store!(
 
         #[pyo3(signature = (*_exception))]
         fn __aexit__(&self, py: Python<'_>, _exception: &Bound<'_, PyTuple>) -> PyResult<Py<PyAny>> {
-            let store = self.usable(py)?;
-            Asyncio::drive(py, async move { store.close().await.map(|()| Value::Bool(false)) })
+            let (store, opened) = (self.usable(py), self.opened.clone());
+            Asyncio::drive(py, async move {
+                // Who closed it in the block has what is wanted.
+                if let Ok(store) = store {
+                    opened.close(store).await?;
+                }
+                Ok(Value::Bool(false))
+            })
         }
     }
 );

@@ -54,7 +54,7 @@ impl Payload {
         } else {
             let mut blocks = take_buffer(bytes.len());
             blocks.extend_from_slice(bytes);
-            let checksums = Checksums::of(&blocks);
+            let checksums = Checksums::of(&blocks.as_bytes()[..bytes.len()]);
             (Bytes::Aligned(blocks), checksums)
         };
         Payload(Arc::new(Inner { len: bytes.len(), checksums, bytes: stored, staged: None }))
