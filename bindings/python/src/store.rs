@@ -155,6 +155,12 @@ macro_rules! store {
                 self.opened.is_cluster
             }
 
+            /// Whether it was closed, or is of another process.
+            #[getter]
+            fn closed(&self) -> bool {
+                self.opened.$mode.usable().is_err()
+            }
+
             /// The directory or URL that was opened.
             #[getter]
             fn place(&self) -> Option<PathBuf> {
