@@ -1,6 +1,5 @@
 """What tests share: a small store for each, which is deleted afterwards."""
 
-import asyncio
 import shutil
 import tempfile
 
@@ -26,3 +25,12 @@ def store(place):
 @pytest.fixture
 def events(store):
     return store.create_keyspace("events", chunk_size=64 << 10)
+
+
+@pytest.fixture(scope="session")
+def servers():
+    from servers import Servers
+
+    servers = Servers()
+    yield servers
+    servers.end()
