@@ -149,7 +149,7 @@ class Stage:
         if noun in ("transaction", "snapshot"):
             return await getattr(self, f"of_{noun}")(step, method, own, handle)
         if noun == "pending":
-            return await self.outcome(handle.outcome())
+            return await self.outcome(handle.outcome)
         return await getattr(self, f"of_{noun}")(step, method, handle)
 
     async def open(self, step):
@@ -290,7 +290,7 @@ class Stage:
     async def of_transaction(self, step, method, own, transaction):
         match method:
             case "commit":
-                return await self.outcome(transaction.commit())
+                return await self.outcome(transaction.commit)
             case "rollback":
                 return await self.done(transaction.rollback())
             case "pending":
@@ -311,7 +311,7 @@ class Stage:
 
     async def outcome(self, ending):
         try:
-            return self.committed(await self.done(ending))
+            return self.committed(await self.done(ending()))
         except tyr.Conflict:
             return "conflict"
 

@@ -26,6 +26,7 @@ class Servers:
         self.directory = Path(tempfile.mkdtemp(prefix="tyr-python-servers-"))
         self.addresses = [f"127.0.0.1:{free_port()}" for _ in range(3)]
         self.processes: list[subprocess.Popen | None] = [None] * 3
+        self.unready: set[int] = set()
         for node in range(3):
             self.start(node)
             self.wait()
@@ -35,27 +36,36 @@ class Servers:
         return "tyr://" + ",".join(self.addresses)
 
     def start(self, node: int) -> None:
-        command = [COMMAND, "server", "--directory", str(self.directory / str(node))]
+        """Starts a node, and does not wait until it serves."""
+        command = [COMMAND, "server", "--json", "--directory", str(self.directory / str(node))]
         command += ["--listen", self.addresses[node], "--partitions", "16", "--replicas", "3", "--log", "error"]
         if node:
             command += ["--join", self.addresses[0]]
         environment = {**os.environ, "TYR_STORE_SEGMENT_SIZE": "1MiB"}
-        log = open(self.directory / f"{node}.log", "ab")
-        self.processes[node] = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
-        log.close()
+        with open(self.directory / f"{node}.log", "ab") as log:
+            process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=log)
+        self.processes[node] = process
+        self.unready.add(node)
 
     def kill(self, node: int) -> None:
         process = self.processes[node]
         assert process is not None
         process.send_signal(signal.SIGKILL)
-        process.wait()
+        process.communicate()
         self.processes[node] = None
+        self.unready.discard(node)
 
     def wait(self) -> None:
-        """Waits until everything is served by all that run."""
-        running = [self.addresses[node] for node, process in enumerate(self.processes) if process]
-        command = [COMMAND, "cluster", "status", "--wait", "60", "--store", "tyr://" + ",".join(running)]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        """Waits until all that were started say that they are ready."""
+        while self.unready:
+            node = self.unready.pop()
+            process = self.processes[node]
+            assert process is not None and process.stdout is not None
+            for line in process.stdout:
+                if b'"ready"' in line:
+                    break
+            else:
+                raise AssertionError((self.directory / f"{node}.log").read_text())
 
     def clear(self) -> None:
         """Leaves nothing of a scenario behind."""
@@ -71,5 +81,5 @@ class Servers:
         for process in self.processes:
             if process is not None:
                 process.kill()
-                process.wait()
+                process.communicate()
         shutil.rmtree(self.directory)

@@ -16,6 +16,7 @@
 import os
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Self, TypeVar
 
 from zarr.abc.store import ByteRequest, OffsetByteRequest, RangeByteRequest, Store, SuffixByteRequest
@@ -258,7 +259,7 @@ class TyrStore(Store):
 
         for first in range(0, len(keys), DELETED_MAX):
             some = keys[first : first + DELETED_MAX]
-            await self._atomically(lambda scope, some=some: delete_all(scope, some))
+            await self._atomically(partial(delete_all, keys=some))
 
     async def clear(self) -> None:
         await self.delete_dir("")
