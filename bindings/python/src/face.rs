@@ -86,7 +86,7 @@ pub fn block_on<T: Send>(py: Python<'_>, future: impl Future<Output = Result<T>>
 }
 
 /// Polls until the future is ready or it is time to look at signals.
-fn wait_a_while<T>(mut future: Pin<&mut (impl Future<Output = T> + Send)>) -> Poll<T> {
+fn wait_a_while<T>(mut future: Pin<&mut impl Future<Output = T>>) -> Poll<T> {
     PARKED.with_borrow(|waker| {
         let mut context = Context::from_waker(waker);
         let mut is_late = false;
@@ -103,7 +103,7 @@ fn wait_a_while<T>(mut future: Pin<&mut (impl Future<Output = T> + Send)>) -> Po
 }
 
 /// Runs a future to its end, whatever signals come.
-pub fn wait<T>(future: impl Future<Output = T> + Send) -> T {
+pub fn wait<T>(future: impl Future<Output = T>) -> T {
     let mut future = pin!(future);
     loop {
         if let Poll::Ready(value) = wait_a_while(future.as_mut()) {

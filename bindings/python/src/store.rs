@@ -140,6 +140,12 @@ macro_rules! store {
                 $class { opened }
             }
 
+            /// Its handle, if it can be used.
+            #[cfg(feature = "bench")]
+            pub fn handle(&self, py: Python<'_>) -> PyResult<tyr_client::Store> {
+                self.usable(py)
+            }
+
             fn usable(&self, py: Python<'_>) -> PyResult<tyr_client::Store> {
                 self.opened.$mode.usable().map_err(|error| raise(py, &error))
             }

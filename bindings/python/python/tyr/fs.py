@@ -441,6 +441,10 @@ class TyrFileSystem(AsyncFileSystem):  # type: ignore[misc]
             await self.store.aio.drop_keyspace(name)
         self._keyspaces.pop(name, None)
 
+    def rmdir(self, path: str) -> None:
+        """Drops a keyspace that is empty."""
+        sync(self.loop, self._rmdir, path)
+
     async def _touch(self, path: str, truncate: bool = True, **named: Any) -> None:
         name, key = self._blob(path)
         with self._finding(name, path):
