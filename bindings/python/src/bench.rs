@@ -110,7 +110,7 @@ impl Round {
             for _ in 0..self.count / self.batch {
                 operation(keyspace, key).await?;
             }
-            Ok(())
+            Ok::<(), tyr_client::Error>(())
         };
         let mut tasks: FuturesUnordered<_> = keys.iter().map(task).collect();
         wait(async {

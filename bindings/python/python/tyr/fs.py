@@ -9,7 +9,7 @@ Every operation is atomic: a file that is written appears as a whole when it is 
 >>> import tyr.fs
 >>> fs = tyr.fs.TyrFileSystem(store)
 >>> with fs.transaction:
-...     fs.pipe("events/a", b"one")
+...     fs.pipe_file("events/a", b"one")
 ...     with fs.open("events/b", "wb") as file:
 ...         _ = file.write(b"two")
 >>> fs.cat(["events/a", "events/b"])
