@@ -35,8 +35,9 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Name {
         if let Ok(bytes) = object.cast::<PyBytes>() {
             return Ok(Name(bytes.as_bytes().to_vec()));
         }
-        let given = Given::extract(object)
-            .map_err(|_| PyTypeError::new_err("a name is of type str or bytes, or supports the buffer protocol"))?;
+        let given = Given::extract(object).map_err(|_| {
+            PyTypeError::new_err("a name is of type str or bytes, or supports the buffer protocol")
+        })?;
         Ok(Name(given.as_ref().to_vec()))
     }
 }
@@ -145,7 +146,10 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Target {
             return Err(PyTypeError::new_err("the buffer cannot be written to"));
         }
         if !buffer.is_c_contiguous() {
-            return Err(invalid(object.py(), "the buffer is not contiguous; read into one that is, then copy"));
+            return Err(invalid(
+                object.py(),
+                "the buffer is not contiguous; read into one that is, then copy",
+            ));
         }
         Ok(Target(buffer))
     }

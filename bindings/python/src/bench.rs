@@ -58,8 +58,12 @@ impl Round {
         let Round { keyspace, payload, count, .. } = self;
         let (count, payload) = (*count, &payload[..]);
         match what {
-            "stat" => (0..count).try_for_each(|_| keyspace.stat("small").map(|stat| drop(black_box(stat))))?,
-            "read" => (0..count).try_for_each(|_| keyspace.read("small", ..).map(|bytes| drop(black_box(bytes))))?,
+            "stat" => {
+                (0..count).try_for_each(|_| keyspace.stat("small").map(|stat| drop(black_box(stat))))?
+            }
+            "read" => {
+                (0..count).try_for_each(|_| keyspace.read("small", ..).map(|bytes| drop(black_box(bytes))))?
+            }
             "put" => (0..count).try_for_each(|_| keyspace.put("put", payload))?,
             "append" => (0..count).try_for_each(|_| keyspace.append("log", payload).map(drop))?,
             "transform" => {
@@ -68,7 +72,8 @@ impl Round {
             }
             "put large" => (0..count).try_for_each(|_| keyspace.put("large", payload))?,
             "read large" => {
-                (0..count).try_for_each(|_| keyspace.read("large", ..).map(|bytes| drop(black_box(bytes))))?;
+                (0..count)
+                    .try_for_each(|_| keyspace.read("large", ..).map(|bytes| drop(black_box(bytes))))?;
             }
             "read large into a buffer" => {
                 let mut buffer = vec![0; payload.len()];
@@ -91,7 +96,9 @@ impl Round {
             }
             "asyncio put" => self.at_once(async |keyspace, key| keyspace.put(key, payload).await)?,
             "asyncio read" => {
-                self.at_once(async |keyspace, key| keyspace.read(key, ..).await.map(|bytes| drop(black_box(bytes))))?;
+                self.at_once(async |keyspace, key| {
+                    keyspace.read(key, ..).await.map(|bytes| drop(black_box(bytes)))
+                })?;
             }
             _ => return Ok(false),
         }

@@ -45,11 +45,7 @@ impl Content {
     }
 
     #[allow(unsafe_code, reason = "the buffer protocol is one of pointers")]
-    unsafe fn __getbuffer__(
-        slf: Bound<'_, Self>,
-        view: *mut ffi::Py_buffer,
-        flags: c_int,
-    ) -> PyResult<()> {
+    unsafe fn __getbuffer__(slf: Bound<'_, Self>, view: *mut ffi::Py_buffer, flags: c_int) -> PyResult<()> {
         if view.is_null() {
             return Err(PyBufferError::new_err("there is no view to fill"));
         }

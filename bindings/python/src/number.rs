@@ -25,7 +25,13 @@ pub struct Transform(pub tyr_client::Transform);
 fn number_type(py: Python<'_>, name: &str) -> PyResult<NumberType> {
     let found = NumberType::ALL.into_iter().find(|number_type| number_type.name() == name);
     found.ok_or_else(|| {
-        invalid(py, format!("'{}' is no type of numbers; use u8, u16, u32, u64, i8, i16, i32, i64, f32, or f64", name.escape_debug()))
+        invalid(
+            py,
+            format!(
+                "'{}' is no type of numbers; use u8, u16, u32, u64, i8, i16, i32, i64, f32, or f64",
+                name.escape_debug()
+            ),
+        )
     })
 }
 

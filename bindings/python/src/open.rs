@@ -15,7 +15,8 @@ use crate::{
 /// Takes options apart. What is not known is refused.
 fn options(py: Python<'_>, given: Option<&Bound<'_, PyDict>>) -> PyResult<OpenOptions> {
     let mut options = tyr_client::Store::options();
-    let mut tls = TlsFiles { authority: PathBuf::new(), certificate: None, key: None, anonymous_clients: false };
+    let mut tls =
+        TlsFiles { authority: PathBuf::new(), certificate: None, key: None, anonymous_clients: false };
     for (name, value) in given.into_iter().flat_map(|given| given.iter()) {
         if value.is_none() {
             continue;

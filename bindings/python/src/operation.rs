@@ -90,7 +90,12 @@ impl Drop for Operation {
                 drop(future);
                 let warned = Python::try_attach(|py| {
                     let category = py.get_type::<PyRuntimeWarning>();
-                    PyErr::warn(py, category.as_any(), c"an operation of tyr was never awaited, and did nothing", 1)
+                    PyErr::warn(
+                        py,
+                        category.as_any(),
+                        c"an operation of tyr was never awaited, and did nothing",
+                        1,
+                    )
                 });
                 // A warning that is made an error has nowhere to go from here.
                 drop(warned);

@@ -112,13 +112,17 @@ impl Reactor {
     fn new(py: Python<'_>, event_loop: &Bound<'_, PyAny>) -> PyResult<Py<Self>> {
         let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
         let event = event.map_err(|error| {
-            let error = Error::unavailable(format!("cannot make a descriptor to wake the event loop: {error}"));
+            let error =
+                Error::unavailable(format!("cannot make a descriptor to wake the event loop: {error}"));
             raise(py, &error)
         })?;
         let descriptor = event.as_raw_fd();
         let ready = Ready { woken: Mutex::default(), event, names: AtomicU64::new(0) };
-        let reactor =
-            Reactor { event_loop: event_loop.clone().unbind(), ready: Arc::new(ready), table: Arc::default() };
+        let reactor = Reactor {
+            event_loop: event_loop.clone().unbind(),
+            ready: Arc::new(ready),
+            table: Arc::default(),
+        };
         let reactor = Py::new(py, reactor)?;
         event_loop.call_method1("add_reader", (descriptor, reactor.getattr(py, "_drain")?))?;
         Ok(reactor)

@@ -233,7 +233,11 @@ snapshot!(
         }
 
         #[pyo3(signature = (*_exception))]
-        fn __aexit__(&self, py: Python<'_>, _exception: &Bound<'_, pyo3::types::PyTuple>) -> PyResult<Py<PyAny>> {
+        fn __aexit__(
+            &self,
+            py: Python<'_>,
+            _exception: &Bound<'_, pyo3::types::PyTuple>,
+        ) -> PyResult<Py<PyAny>> {
             self.close(py);
             Asyncio::drive(py, async move { Ok(Value::Bool(false)) })
         }

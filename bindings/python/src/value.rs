@@ -33,8 +33,11 @@ pub enum Value {
     /// By name.
     Report(Vec<(&'static str, Figure)>),
     /// What needs Python to be made.
-    Made(Box<dyn FnOnce(Python<'_>) -> PyResult<Py<PyAny>> + Send>),
+    Made(Make),
 }
+
+/// Makes an object.
+type Make = Box<dyn FnOnce(Python<'_>) -> PyResult<Py<PyAny>> + Send>;
 
 /// A figure of a report.
 pub enum Figure {
@@ -59,13 +62,14 @@ impl Value {
             Value::Bytes(bytes) => PyBytes::new(py, &bytes).into_any().unbind(),
             Value::View(bytes) => Content::view(py, bytes)?,
             Value::MaybeBytes(bytes) => maybe_bytes(py, bytes.as_deref()),
-            Value::Many(all) => {
-                PyList::new(py, all.iter().map(|bytes| maybe_bytes(py, bytes.as_deref())))?.into_any().unbind()
-            }
+            Value::Many(all) => PyList::new(py, all.iter().map(|bytes| maybe_bytes(py, bytes.as_deref())))?
+                .into_any()
+                .unbind(),
             Value::Operand(operand) => into_python(py, operand)?,
             Value::Stat(stat) => Py::new(py, Stat(stat))?.into_any(),
             Value::Stats(stats) => {
-                let stats = stats.into_iter().map(|stat| stat.map(|stat| Py::new(py, Stat(stat))).transpose());
+                let stats =
+                    stats.into_iter().map(|stat| stat.map(|stat| Py::new(py, Stat(stat))).transpose());
                 PyList::new(py, stats.collect::<PyResult<Vec<_>>>()?)?.into_any().unbind()
             }
             Value::Blob(blob) => Py::new(py, Blob(blob))?.into_any(),

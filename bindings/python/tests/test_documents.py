@@ -76,6 +76,6 @@ def test_every_snippet_of_the_guide_works(tmp_path, monkeypatch):
 
 def test_the_reference_is_built_without_warnings(tmp_path):
     command = [sys.executable, "-W", "error", "-m", "pdoc", "-o", str(tmp_path / "reference")]
-    built = subprocess.run([*command, "tyr"], capture_output=True, text=True)
+    built = subprocess.run([*command, *(name for name in MODULES if name != "tyr.aio")], capture_output=True, text=True)
     assert built.returncode == 0 and not built.stderr, built.stderr
     assert (tmp_path / "reference" / "tyr" / "zarr.html").exists()
