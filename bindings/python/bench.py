@@ -23,11 +23,11 @@ def rounds(store, keyspace, aio):
     buffer, keys = bytearray(LARGE), [f"many/{number}" for number in range(BATCH)]
     items = {key: small for key in keys}
 
-    def at_once(operation):
+    def at_once(operation, *arguments):
         def do(count):
             async def task(key):
                 for _ in range(count // BATCH):
-                    await operation(key)
+                    await operation(key, *arguments)
 
             async def main():
                 await asyncio.gather(*[task(key) for key in keys])
@@ -52,8 +52,8 @@ def rounds(store, keyspace, aio):
         ("transform", ONE, int(5000 * scale), 8, times(keyspace.transform, "n", 0, add)),
         ("read many", MANY, int(500 * scale), SMALL, times(keyspace.read_many, keys)),
         ("put many", MANY, int(200 * scale), SMALL, times(keyspace.put_many, items)),
-        ("asyncio read", MANY, int(20000 * scale), SMALL, at_once(lambda key: aio.read(key))),
-        ("asyncio put", MANY, int(6400 * scale), SMALL, at_once(lambda key: aio.put(key, small))),
+        ("asyncio read", MANY, int(20000 * scale), SMALL, at_once(aio.read)),
+        ("asyncio put", MANY, int(6400 * scale), SMALL, at_once(aio.put, small)),
         ("put large", "1 MiB", int(60 * max(scale, 0.5)), LARGE, times(keyspace.put, "large", large)),
         ("read large", "1 MiB", int(200 * max(scale, 0.5)), LARGE, times(keyspace.read_view, "large")),
         ("read large into a buffer", "1 MiB", int(200 * max(scale, 0.5)), LARGE, times(keyspace.read_into, "large", buffer)),

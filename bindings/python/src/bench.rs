@@ -91,7 +91,7 @@ impl Round {
                 for _ in 0..count {
                     let mut transaction = self.store.begin();
                     keys.iter().try_for_each(|key| transaction.put(keyspace, key, payload))?;
-                    transaction.commit()?;
+                    let _outcome = transaction.commit()?;
                 }
             }
             "asyncio put" => self.at_once(async |keyspace, key| keyspace.put(key, payload).await)?,

@@ -63,15 +63,17 @@ impl Operation {
     }
 
     fn begin<'py>(&self, py: Python<'py>, mut boxed: Boxed) -> PyResult<Bound<'py, PyAny>> {
+        // Most of what is in memory is ready at once, and needs neither a loop nor a waker.
+        if let Poll::Ready(result) = boxed.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            return Err(ended(py, result));
+        }
         let running = reactor::running(py)?;
         let reactor = running.get();
         let id = reactor.ready.name();
-        let wake = reactor.ready.wake(id);
-        let waker = Waker::from(wake);
-        let mut context = Context::from_waker(&waker);
-        match boxed.as_mut().poll(&mut context) {
-            Poll::Ready(Ok(value)) => Err(PyStopIteration::new_err((value.into_python(py)?,))),
-            Poll::Ready(Err(error)) => Err(raise(py, &error)),
+        let waker = Waker::from(reactor.ready.wake(id));
+        // Again, for it to know whom to wake.
+        match boxed.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(result) => Err(ended(py, result)),
             Poll::Pending => {
                 let future = reactor.future(py)?;
                 future.setattr(pyo3::intern!(py, "_asyncio_future_blocking"), true)?;
@@ -80,6 +82,15 @@ impl Operation {
                 Ok(future)
             }
         }
+    }
+}
+
+/// What ends an awaitable: its result in a StopIteration, or what went wrong.
+fn ended(py: Python<'_>, result: Result<Value>) -> PyErr {
+    match result.map_err(|error| raise(py, &error)).and_then(|value| value.into_python(py)) {
+        // The bare value is the result, as long as it is no tuple, which none is: the exception need not be made.
+        Ok(value) => PyStopIteration::new_err(value),
+        Err(error) => error,
     }
 }
 

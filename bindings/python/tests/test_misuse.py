@@ -306,10 +306,14 @@ async def test_timeouts_end_a_wait(store, events):
     await keyspace.put("after", b"all")
 
 
-def test_operations_need_a_loop(store, events):
-    operation = store.aio.keyspaces()
+def test_waiting_needs_a_loop(store, events):
+    operation = asyncio.run(_events(store)).put("a", b"x")
     with pytest.raises(RuntimeError, match="loop"):
         operation.send(None)
+
+
+async def _events(store):
+    return await store.aio.keyspace("events")
 
 
 def test_a_store_is_used_from_one_loop_after_another(store, events):
