@@ -79,6 +79,12 @@ impl OpenOptions {
     }
 }
 
+impl From<crate::OpenOptions> for OpenOptions {
+    fn from(options: crate::OpenOptions) -> Self {
+        OpenOptions(options)
+    }
+}
+
 /// An open store; see [`crate::Store`].
 #[derive(Clone, Debug)]
 pub struct Store(crate::Store);
@@ -181,13 +187,48 @@ impl Store {
     pub fn close(self) -> Result<()> {
         block_on(self.0.close())
     }
+
+    /// The same store with the methods of [`crate::Store`]: in a directory their futures do everything when they are first polled. For who
+    /// waits in a way of their own, as bindings do.
+    pub fn into_ready(self) -> crate::Store {
+        self.0
+    }
+}
+
+impl From<crate::Store> for Store {
+    fn from(store: crate::Store) -> Self {
+        Store(store.blocking())
+    }
+}
+
+impl From<Store> for crate::Store {
+    fn from(store: Store) -> Self {
+        store.0.asynchronous()
+    }
 }
 
 /// An isolated namespace of blobs; see [`crate::Keyspace`].
 #[derive(Clone, Debug)]
 pub struct Keyspace(crate::Keyspace);
 
+impl From<crate::Keyspace> for Keyspace {
+    fn from(keyspace: crate::Keyspace) -> Self {
+        Keyspace(keyspace.blocking())
+    }
+}
+
+impl From<Keyspace> for crate::Keyspace {
+    fn from(keyspace: Keyspace) -> Self {
+        keyspace.0.asynchronous()
+    }
+}
+
 impl Keyspace {
+    /// See [`Store::into_ready`].
+    pub fn into_ready(self) -> crate::Keyspace {
+        self.0
+    }
+
     /// See [`crate::Keyspace::within`].
     pub fn within(&self, deadline: Duration) -> Keyspace {
         Keyspace(self.0.within(deadline))
@@ -288,7 +329,24 @@ impl Keyspace {
 #[derive(Debug)]
 pub struct Transaction(crate::Transaction);
 
+impl From<crate::Transaction> for Transaction {
+    fn from(transaction: crate::Transaction) -> Self {
+        Transaction(transaction.blocking())
+    }
+}
+
+impl From<Transaction> for crate::Transaction {
+    fn from(transaction: Transaction) -> Self {
+        transaction.0.asynchronous()
+    }
+}
+
 impl Transaction {
+    /// See [`Store::into_ready`].
+    pub fn into_ready(self) -> crate::Transaction {
+        self.0
+    }
+
     /// See [`crate::Transaction::pending`].
     pub fn pending(&self) -> Pending {
         Pending(self.0.pending())
@@ -424,10 +482,27 @@ impl Pending {
 }
 
 /// All blobs of some keyspaces as they were at one point; see [`crate::Snapshot`].
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Snapshot(crate::Snapshot);
 
+impl From<crate::Snapshot> for Snapshot {
+    fn from(snapshot: crate::Snapshot) -> Self {
+        Snapshot(snapshot.blocking())
+    }
+}
+
+impl From<Snapshot> for crate::Snapshot {
+    fn from(snapshot: Snapshot) -> Self {
+        snapshot.0.asynchronous()
+    }
+}
+
 impl Snapshot {
+    /// See [`Store::into_ready`].
+    pub fn into_ready(self) -> crate::Snapshot {
+        self.0
+    }
+
     /// See [`crate::Snapshot::number`].
     pub fn number(&self) -> Number {
         self.0.number()

@@ -22,6 +22,28 @@ pub(crate) enum Inner {
 }
 
 impl Keyspace {
+    /// The same keyspace, with futures that do everything when they are first polled, if it is of a directory.
+    pub(crate) fn blocking(self) -> Keyspace {
+        let inner = match self.inner {
+            Inner::Directory(keyspace) => {
+                Inner::Directory(tyr_embed::blocking::Keyspace::from(keyspace).into_ready())
+            }
+            cluster @ Inner::Cluster(_) => cluster,
+        };
+        Keyspace { inner }
+    }
+
+    /// The same keyspace, with futures that never block.
+    pub(crate) fn asynchronous(self) -> Keyspace {
+        let inner = match self.inner {
+            Inner::Directory(keyspace) => {
+                Inner::Directory(tyr_embed::blocking::Keyspace::from(keyspace).into())
+            }
+            cluster @ Inner::Cluster(_) => cluster,
+        };
+        Keyspace { inner }
+    }
+
     pub(crate) fn directory(&self) -> Result<&tyr_embed::Keyspace> {
         match &self.inner {
             Inner::Directory(keyspace) => Ok(keyspace),

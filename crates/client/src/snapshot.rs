@@ -1,25 +1,47 @@
 //! Snapshots, whichever store they are of.
 
-use std::ops::RangeBounds;
+use std::{ops::RangeBounds, sync::Arc};
 
 use tyr_embed::{Blob, Entry, Number, Result, Stat};
 
 use crate::{cluster::snapshot as cluster, keyspace::Keyspace};
 
 /// All blobs of some keyspaces as they were at one point. Writers go on meanwhile; what they replace is kept until the snapshot
-/// is dropped.
-#[derive(Debug)]
+/// and its clones are dropped.
+#[derive(Clone, Debug)]
 pub struct Snapshot {
     pub(crate) inner: Inner,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Inner {
     Directory(tyr_embed::Snapshot),
-    Cluster(cluster::Snapshot),
+    Cluster(Arc<cluster::Snapshot>),
 }
 
 impl Snapshot {
+    /// The same snapshot, with futures that do everything when they are first polled, if it is of a directory.
+    pub(crate) fn blocking(self) -> Snapshot {
+        let inner = match self.inner {
+            Inner::Directory(snapshot) => {
+                Inner::Directory(tyr_embed::blocking::Snapshot::from(snapshot).into_ready())
+            }
+            cluster @ Inner::Cluster(_) => cluster,
+        };
+        Snapshot { inner }
+    }
+
+    /// The same snapshot, with futures that never block.
+    pub(crate) fn asynchronous(self) -> Snapshot {
+        let inner = match self.inner {
+            Inner::Directory(snapshot) => {
+                Inner::Directory(tyr_embed::blocking::Snapshot::from(snapshot).into())
+            }
+            cluster @ Inner::Cluster(_) => cluster,
+        };
+        Snapshot { inner }
+    }
+
     /// The point: the number of the newest transaction that the snapshot shows; zero in a cluster, which has no such number.
     pub fn number(&self) -> Number {
         match &self.inner {

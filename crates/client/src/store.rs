@@ -1,6 +1,6 @@
 //! An open store, whichever it is.
 
-use std::{path::Path, time::Duration};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use tyr_embed::{CheckReport, CompactReport, KeyspaceId, KeyspaceSettings, Result, Stats};
 
@@ -83,6 +83,24 @@ impl Store {
         let inner = match &self.inner {
             Inner::Directory(store) => Inner::Directory(store.clone()),
             Inner::Cluster(cluster) => Inner::Cluster(cluster.within(deadline)),
+        };
+        Store { inner }
+    }
+
+    /// The same store, with futures that do everything when they are first polled, if it is in a directory.
+    pub(crate) fn blocking(self) -> Store {
+        let inner = match self.inner {
+            Inner::Directory(store) => Inner::Directory(tyr_embed::blocking::Store::from(store).into_ready()),
+            cluster @ Inner::Cluster(_) => cluster,
+        };
+        Store { inner }
+    }
+
+    /// The same store, with futures that never block.
+    pub(crate) fn asynchronous(self) -> Store {
+        let inner = match self.inner {
+            Inner::Directory(store) => Inner::Directory(tyr_embed::blocking::Store::from(store).into()),
+            cluster @ Inner::Cluster(_) => cluster,
         };
         Store { inner }
     }
@@ -189,7 +207,8 @@ impl Store {
             }
             Inner::Cluster(cluster) => {
                 let own = keyspaces.iter().map(|keyspace| keyspace.cluster()).collect::<Result<Vec<_>>>()?;
-                snapshot::Inner::Cluster(crate::cluster::snapshot::Snapshot::take(cluster, &own).await?)
+                let taken = crate::cluster::snapshot::Snapshot::take(cluster, &own).await?;
+                snapshot::Inner::Cluster(Arc::new(taken))
             }
         };
         Ok(Snapshot { inner })

@@ -31,6 +31,28 @@ enum Inner {
 }
 
 impl Transaction {
+    /// The same transaction, with futures that do everything when they are first polled, if it is of a directory.
+    pub(crate) fn blocking(self) -> Transaction {
+        let inner = match self.inner {
+            Inner::Directory(transaction) => {
+                Inner::Directory(tyr_embed::blocking::Transaction::from(transaction).into_ready())
+            }
+            cluster @ Inner::Cluster(_) => cluster,
+        };
+        Transaction { inner }
+    }
+
+    /// The same transaction, with futures that never block.
+    pub(crate) fn asynchronous(self) -> Transaction {
+        let inner = match self.inner {
+            Inner::Directory(transaction) => {
+                Inner::Directory(tyr_embed::blocking::Transaction::from(transaction).into())
+            }
+            cluster @ Inner::Cluster(_) => cluster,
+        };
+        Transaction { inner }
+    }
+
     pub(crate) fn directory(transaction: tyr_embed::Transaction) -> Self {
         Transaction { inner: Inner::Directory(transaction) }
     }

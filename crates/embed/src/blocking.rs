@@ -218,6 +218,11 @@ impl From<Store> for crate::Store {
 pub struct Keyspace(crate::Keyspace);
 
 impl Keyspace {
+    /// The same with the methods of [`crate::Keyspace`], whose futures do everything when they are first polled.
+    pub fn into_ready(self) -> crate::Keyspace {
+        self.0
+    }
+
     /// See [`crate::Keyspace::name`].
     pub fn name(&self) -> &str {
         self.0.name()
@@ -320,7 +325,27 @@ impl From<Keyspace> for crate::Keyspace {
 #[derive(Debug)]
 pub struct Transaction(crate::Transaction);
 
+impl From<crate::Transaction> for Transaction {
+    fn from(mut transaction: crate::Transaction) -> Self {
+        transaction.mode = Mode::Blocking;
+        Transaction(transaction)
+    }
+}
+
+impl From<Transaction> for crate::Transaction {
+    fn from(transaction: Transaction) -> Self {
+        let mut transaction = transaction.0;
+        transaction.mode = Mode::Async;
+        transaction
+    }
+}
+
 impl Transaction {
+    /// The same with the methods of [`crate::Transaction`], whose futures do everything when they are first polled.
+    pub fn into_ready(self) -> crate::Transaction {
+        self.0
+    }
+
     /// See [`crate::Transaction::check`].
     pub fn check(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>, check: Check) -> Result<()> {
         self.0.check(&keyspace.0, key, check)
@@ -440,10 +465,30 @@ impl Transaction {
 }
 
 /// All blobs of some keyspaces as they were at one point; see [`crate::Snapshot`].
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Snapshot(crate::Snapshot);
 
+impl From<crate::Snapshot> for Snapshot {
+    fn from(mut snapshot: crate::Snapshot) -> Self {
+        snapshot.mode = Mode::Blocking;
+        Snapshot(snapshot)
+    }
+}
+
+impl From<Snapshot> for crate::Snapshot {
+    fn from(snapshot: Snapshot) -> Self {
+        let mut snapshot = snapshot.0;
+        snapshot.mode = Mode::Async;
+        snapshot
+    }
+}
+
 impl Snapshot {
+    /// The same with the methods of [`crate::Snapshot`], whose futures do everything when they are first polled.
+    pub fn into_ready(self) -> crate::Snapshot {
+        self.0
+    }
+
     /// See [`crate::Snapshot::number`].
     pub fn number(&self) -> Number {
         self.0.number()

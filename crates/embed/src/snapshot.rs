@@ -12,7 +12,7 @@ use crate::store::{Core, Store};
 use crate::wait::Mode;
 
 /// All blobs of some keyspaces as they were at one point. Writers go on meanwhile; what they replace is kept until the snapshot
-/// is dropped.
+/// and its clones are dropped.
 ///
 /// ```
 /// # let directory = tempfile::tempdir().unwrap();
@@ -28,10 +28,11 @@ use crate::wait::Mode;
 /// assert_eq!(snapshot.scan(&files, "", None, 10)?.len(), 1);
 /// # Ok::<(), tyr_embed::Error>(())
 /// ```
+#[derive(Clone)]
 pub struct Snapshot {
     core: Arc<Core>,
-    mode: Mode,
-    pin: Pin,
+    pub(crate) mode: Mode,
+    pin: Arc<Pin>,
     keyspaces: Vec<KeyspaceId>,
 }
 
@@ -54,7 +55,7 @@ impl Snapshot {
         let pinned = ids.clone();
         let pin = move |engine: &tyr_store::Store| engine.pin_keyspaces(&pinned);
         let pin = store.core.waiting.block(store.mode, pin).await?;
-        Ok(Snapshot { core: store.core.clone(), mode: store.mode, pin, keyspaces: ids })
+        Ok(Snapshot { core: store.core.clone(), mode: store.mode, pin: Arc::new(pin), keyspaces: ids })
     }
 
     /// The point: the number of the newest transaction that the snapshot shows.

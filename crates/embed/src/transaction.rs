@@ -72,7 +72,7 @@ use touched::Touched;
 /// ```
 pub struct Transaction {
     core: Arc<Core>,
-    mode: Mode,
+    pub(crate) mode: Mode,
     blobs: BTreeMap<Place, Touched>,
     slots: u32,
     held: usize,

@@ -45,13 +45,17 @@ impl Payload {
     /// If there are none or too many; callers split their writes.
     pub fn new(bytes: &[u8]) -> Self {
         assert!((1..=PAYLOAD_SIZE_MAX).contains(&bytes.len()), "payload of {} bytes", bytes.len());
-        let checksums = Checksums::of(bytes);
-        let stored = if bytes.len() < ALIGNED_MIN {
-            Bytes::Small(bytes.into())
+        // The copy is what is checksummed: programs in other languages may write to their buffers meanwhile, and what is stored has to fit
+        // its checksums then, too.
+        let (stored, checksums) = if bytes.len() < ALIGNED_MIN {
+            let copy: Box<[u8]> = bytes.into();
+            let checksums = Checksums::of(&copy);
+            (Bytes::Small(copy), checksums)
         } else {
             let mut blocks = take_buffer(bytes.len());
             blocks.extend_from_slice(bytes);
-            Bytes::Aligned(blocks)
+            let checksums = Checksums::of(&blocks.as_bytes()[..bytes.len()]);
+            (Bytes::Aligned(blocks), checksums)
         };
         Payload(Arc::new(Inner { len: bytes.len(), checksums, bytes: stored, staged: None }))
     }

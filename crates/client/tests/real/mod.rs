@@ -19,7 +19,8 @@ use tyr_server::{Server, Settings, Timing};
 pub struct Servers {
     /// What they keep, by place.
     pub directories: Vec<TempDir>,
-    running: Vec<Server>,
+    running: Vec<Option<Server>>,
+    addresses: Vec<Address>,
     settings: fn(&Path) -> Settings,
 }
 
@@ -27,11 +28,13 @@ impl Servers {
     /// So many, with these settings but for what makes them one cluster on this machine.
     pub fn start(count: u8, settings: fn(&Path) -> Settings) -> Servers {
         let directories = (0..count).map(|_| tempfile::tempdir().unwrap()).collect();
-        let mut servers = Servers { directories, running: Vec::new(), settings };
+        let mut servers = Servers { directories, running: Vec::new(), addresses: Vec::new(), settings };
         for place in 0..servers.directories.len() {
-            let join = servers.running.first().map(|first| first.address().clone());
+            let join = servers.addresses.first().cloned();
             let settings = Settings { join: join.into_iter().collect(), ..servers.settings(place) };
-            servers.running.push(start(settings));
+            let server = start(settings);
+            servers.addresses.push(server.address().clone());
+            servers.running.push(Some(server));
         }
         servers
     }
@@ -45,7 +48,7 @@ impl Servers {
 
     /// How many files the server at a place has handed to clients on this host.
     pub fn handed(&self, place: usize) -> u64 {
-        let mut stream = TcpStream::connect(self.running[place].http_address().unwrap()).unwrap();
+        let mut stream = TcpStream::connect(self.server(place).http_address().unwrap()).unwrap();
         write!(stream, "GET /metrics HTTP/1.1\r\n\r\n").unwrap();
         let mut metrics = String::new();
         stream.read_to_string(&mut metrics).unwrap();
@@ -55,26 +58,56 @@ impl Servers {
 
     /// Whether the server at a place has ended by itself.
     pub fn has_ended(&self, place: usize) -> bool {
-        self.running[place].status().has_ended
+        self.server(place).status().has_ended
     }
 
     /// What clients open.
     pub fn url(&self) -> String {
-        let addresses: Vec<_> = self.running.iter().map(|server| server.address().to_string()).collect();
+        let addresses: Vec<_> = self.addresses.iter().map(ToString::to_string).collect();
         format!("tyr://{}", addresses.join(","))
+    }
+
+    fn server(&self, place: usize) -> &Server {
+        self.running[place].as_ref().unwrap()
     }
 
     /// Ends a server as if its process was killed, and starts it again at its place.
     pub fn kill_and_start(&mut self, place: usize) {
-        let listen: Address = self.running[place].address().clone();
-        drop(self.running.remove(place));
-        let again = Settings { listen, ..self.settings(place) };
-        self.running.insert(place, start(again));
+        self.kill(place);
+        self.running[place] = Some(start(self.again(place)));
+    }
+
+    /// Ends a server as if its process was killed.
+    pub fn kill(&mut self, place: usize) {
+        drop(self.running[place].take());
+    }
+
+    /// Starts a server that was killed again at its place, and does not wait until it is ready.
+    pub fn begin(&mut self, place: usize) {
+        self.running[place] = Some(Server::start(self.again(place)).unwrap());
+    }
+
+    /// Whether the server at a place was killed.
+    pub fn is_killed(&self, place: usize) -> bool {
+        self.running[place].is_none()
+    }
+
+    /// Waits until every server that runs is ready.
+    pub fn settle(&self) {
+        self.running.iter().flatten().for_each(wait);
+    }
+
+    fn again(&self, place: usize) -> Settings {
+        Settings { listen: self.addresses[place].clone(), ..self.settings(place) }
     }
 }
 
 fn start(settings: Settings) -> Server {
     let server = Server::start(settings).unwrap();
-    assert!(server.wait(Duration::from_secs(60), |status| status.is_ready), "it becomes ready");
+    wait(&server);
     server
+}
+
+fn wait(server: &Server) {
+    assert!(server.wait(Duration::from_secs(60), |status| status.is_ready), "it becomes ready");
 }

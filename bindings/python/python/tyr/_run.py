@@ -1,0 +1,139 @@
+"""Transactions that are run until they commit, for callers that block."""
+
+import functools
+from collections.abc import Callable, Iterator
+from types import TracebackType
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from ._scope import Scope
+from ._tyr import Entry, Keyspace, Receipt, Snapshot, Store, Tries, Transaction
+from .errors import Conflict
+
+T = TypeVar("T")
+P = ParamSpec("P")
+
+
+class KeyspaceTransaction(Scope[Transaction, Keyspace]):
+    """A transaction whose operations are on one keyspace: those of `Transaction` without their first argument.
+
+    >>> with events.transaction() as transaction:
+    ...     transaction.put("a", b"one")
+    ...     slot = transaction.append("log", b"a was put")
+    >>> events.read("a"), transaction.receipt.offset(slot)
+    (b'one', 0)
+    """
+
+    def __enter__(self) -> "KeyspaceTransaction":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.transaction.__exit__(kind, error, traceback)
+
+
+class Attempt:
+    """One try of a transaction, for a with statement. A conflict ends it quietly, and the next try begins."""
+
+    def __init__(self, tries: Tries, keyspace: Keyspace | None = None) -> None:
+        self._tries = tries
+        self._keyspace = keyspace
+        self._transaction: Transaction | None = None
+        self._is_last = False
+
+    def __enter__(self) -> Any:
+        self._transaction = self._tries.begin()
+        if self._keyspace is None:
+            return self._transaction
+        return KeyspaceTransaction(self._transaction, self._keyspace)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> bool:
+        assert self._transaction is not None
+        if error is not None and not isinstance(error, Exception):
+            self._is_last = True
+            self._transaction.rollback()
+            return False
+        self._is_last = True  # unless it is known better
+        self._is_last = self._tries.finish(self._transaction, failure_of(error))
+        return not self._is_last
+
+    @property
+    def receipt(self) -> Receipt | None:
+        """What the transaction resulted in, if it was committed."""
+        return self._transaction.receipt if self._transaction else None
+
+
+def failure_of(error: BaseException | None) -> str | None:
+    """How the body of a try has failed."""
+    if error is None:
+        return None
+    return "conflict" if isinstance(error, Conflict) else "other"
+
+
+def _attempts(store: Store, keyspace: Keyspace | None) -> Iterator[Attempt]:
+    tries = store._tries()
+    while True:
+        attempt = Attempt(tries, keyspace)
+        yield attempt
+        if attempt._is_last or attempt._transaction is None:
+            return
+
+
+def retrying(store: Store) -> Iterator[Attempt]:
+    return _attempts(store, None)
+
+
+def retrying_of(keyspace: Keyspace) -> Iterator[Attempt]:
+    return _attempts(keyspace.store, keyspace)
+
+
+def _run(attempts: Iterator[Attempt], body: Callable[[Any], T]) -> T:
+    for attempt in attempts:
+        with attempt as transaction:
+            result = body(transaction)
+    return result
+
+
+def run(store: Store, body: Callable[[Transaction], T]) -> T:
+    return _run(retrying(store), body)
+
+
+def run_of(keyspace: Keyspace, body: Callable[[KeyspaceTransaction], T]) -> T:
+    return _run(retrying_of(keyspace), body)
+
+
+def transactional(store: Store, body: Callable[Concatenate[Transaction, P], T]) -> Callable[P, T]:
+    @functools.wraps(body)
+    def repeated(*arguments: P.args, **named: P.kwargs) -> T:
+        return run(store, lambda transaction: body(transaction, *arguments, **named))
+
+    return repeated
+
+
+def transaction_of(keyspace: Keyspace) -> KeyspaceTransaction:
+    return KeyspaceTransaction(keyspace.store.begin(), keyspace)
+
+
+def scan_all(keyspace: Keyspace, prefix: str | bytes | None, after: str | bytes | None) -> Iterator[Entry]:
+    return _pages(lambda last: keyspace.scan(prefix or b"", last, PAGE), after)
+
+
+def scan_all_of(
+    snapshot: Snapshot, keyspace: Keyspace, prefix: str | bytes | None, after: str | bytes | None
+) -> Iterator[Entry]:
+    return _pages(lambda last: snapshot.scan(keyspace, prefix or b"", last, PAGE), after)
+
+
+def _pages(scan: Callable[[Any], list[Entry]], last: Any) -> Iterator[Entry]:
+    while True:
+        page = scan(last)
+        yield from page
+        if len(page) < PAGE:
+            return
+        last = page[-1].key
+
+
+PAGE = 1000
+"""Blobs that are listed at once."""

@@ -1,0 +1,586 @@
+"""A file system for fsspec, and with that for pandas, dask, and whatever else opens URLs.
+
+Paths are ``keyspace/key``; URLs ``tyr://host:port,host:port/keyspace/key``, or ``tyr:///keyspace/key`` for the store that the option
+`store` or the variable ``TYR_STORE`` names. Directories are what keys have in common before a slash; there are no empty ones, but
+keyspaces may be empty.
+
+Every operation is atomic: a file that is written appears as a whole when it is closed, several are moved or deleted at once, and
+
+>>> import tyr.fs
+>>> fs = tyr.fs.TyrFileSystem(store)
+>>> with fs.transaction:
+...     fs.pipe_file("events/a", b"one")
+...     with fs.open("events/b", "wb") as file:
+...         _ = file.write(b"two")
+>>> fs.cat(["events/a", "events/b"])
+{'events/a': b'one', 'events/b': b'two'}
+
+happens as a whole or not at all. A file that is open for reading shows one version, however it is changed meanwhile; listings are
+never cached.
+"""
+
+import asyncio
+import contextlib
+import contextvars
+import errno
+import os
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+from fsspec.asyn import AsyncFileSystem, sync
+from fsspec.spec import AbstractBufferedFile
+from fsspec.transaction import Transaction as FsspecTransaction
+
+from . import errors
+from ._shared import adopt, shared
+from ._run_aio import KeyspaceTransaction
+from ._tyr import AioKeyspace, AioStore, AioTransaction, Store
+
+_running: contextvars.ContextVar[AioTransaction | None] = contextvars.ContextVar("tyr_fs_running", default=None)
+
+
+@contextlib.contextmanager
+def _as_os_errors(path: str) -> Iterator[None]:
+    """Failures as Python knows them of files."""
+    try:
+        yield
+    except errors.NotFound as error:
+        raise FileNotFoundError(errno.ENOENT, str(error), path) from error
+    except errors.Exists as error:
+        raise FileExistsError(errno.EEXIST, str(error), path) from error
+    except errors.Denied as error:
+        raise PermissionError(errno.EACCES, str(error), path) from error
+    except errors.Full as error:
+        raise OSError(errno.ENOSPC, str(error), path) from error
+
+
+class FileTransaction(FsspecTransaction):  # type: ignore[misc]
+    """What `fs.transaction` is: all that is written, copied, moved, and deleted until its end happens at one point, or nothing.
+
+    What is read meanwhile is as this transaction left it, and as of one point; the end raises `tyr.Conflict` if somebody changed it.
+    Listings show what is committed.
+    """
+
+    def start(self) -> None:
+        super().start()
+        self.fs._transaction_running = self.fs.store.aio.begin()
+
+    def complete(self, commit: bool = True) -> None:
+        fs = self.fs
+        transaction, files = fs._transaction_running, list(self.files)
+        self.files.clear()
+        try:
+            for file in files:
+                # One that is still open has not said what it holds.
+                if commit and not file.closed:
+                    file.close()
+            sync(fs._loop_to_use(), _end, transaction, commit)
+        finally:
+            fs._transaction_running = None
+            super().complete(commit)
+
+
+async def _end(transaction: AioTransaction, commit: bool) -> None:
+    if commit:
+        await transaction.commit()
+    else:
+        await transaction.rollback()
+
+
+class TyrFileSystem(AsyncFileSystem):  # type: ignore[misc]
+    """Files in a Týr store.
+
+    `store` is a directory, the URL of a cluster, an open `tyr.Store`, or `None` for what ``TYR_STORE`` names. `options` are those
+    of `tyr.open`, for a store that is not open yet; `settings` those of `tyr.Store.create_keyspace`, for keyspaces that are made.
+    """
+
+    protocol = ("tyr", "tyr+tls")
+    root_marker = ""
+    transaction_type = FileTransaction
+    cachable = False
+
+    def __init__(
+        self,
+        store: str | os.PathLike[str] | Store | None = None,
+        *,
+        options: dict[str, Any] | None = None,
+        settings: dict[str, Any] | None = None,
+        **named: Any,
+    ) -> None:
+        super().__init__(store=store, options=options, settings=settings, **named)
+        self._place: str | os.PathLike[str] | None = adopt(store) if isinstance(store, Store) else store
+        self._options = options
+        self._settings = settings or {}
+        self._keyspaces: dict[str, AioKeyspace] = {}
+        self._store: Store | None = None
+        self._transaction_running: AioTransaction | None = None
+
+    def __reduce__(self) -> Any:
+        arguments = {"store": self._place, "options": self._options, "settings": self._settings}
+        return _remade, (type(self), {**arguments, "asynchronous": self.asynchronous})
+
+    @property
+    def fsid(self) -> str:
+        """Names the store."""
+        return f"tyr_{self._place}"
+
+    @classmethod
+    def _strip_protocol(cls, path: Any) -> Any:
+        if isinstance(path, list):
+            return [cls._strip_protocol(each) for each in path]
+        return _parse(os.fspath(path))[1]
+
+    @staticmethod
+    def _get_kwargs_from_urls(path: str) -> dict[str, Any]:
+        place = _parse(path)[0]
+        return {"store": place} if place else {}
+
+    def unstrip_protocol(self, name: str) -> str:
+        name = self._strip_protocol(name)
+        place = str(self._place or "")
+        return f"{place}/{name}" if place.startswith(("tyr://", "tyr+tls://")) else f"tyr:///{name}"
+
+    @property
+    def store(self) -> Store:
+        """The open store."""
+        if self._store is None or self._store.closed:
+            self._store = shared(self._place, self._options)
+            self._keyspaces.clear()
+        return self._store
+
+    def _loop_to_use(self) -> Any:
+        return self.loop
+
+    def invalidate_cache(self, path: str | None = None) -> None:
+        """Nothing is cached."""
+
+    # What names lead to.
+
+    def _split(self, path: str) -> tuple[str, str]:
+        keyspace, _, key = self._strip_protocol(path).partition("/")
+        return keyspace, key
+
+    def _blob(self, path: str) -> tuple[str, str]:
+        keyspace, key = self._split(path)
+        if not keyspace or not key:
+            raise IsADirectoryError(errno.EISDIR, "a keyspace is a directory", path)
+        return keyspace, key
+
+    async def _keyspace(self, name: str) -> AioKeyspace:
+        aio: AioStore = self.store.aio
+        if name not in self._keyspaces:
+            try:
+                self._keyspaces[name] = await aio.keyspace(name)
+            except errors.Invalid as error:
+                raise FileNotFoundError(errno.ENOENT, str(error), name) from error
+        return self._keyspaces[name]
+
+    def _now_running(self) -> AioTransaction | None:
+        return _running.get() or self._transaction_running
+
+    async def _scope(self, name: str) -> Any:
+        """What reads and writes blobs of a keyspace: the keyspace, or the transaction that runs."""
+        keyspace = await self._keyspace(name)
+        running = self._now_running()
+        return KeyspaceTransaction(running, keyspace) if running else keyspace
+
+    @contextlib.asynccontextmanager
+    async def _atomically(self) -> AsyncIterator[AioTransaction]:
+        """A transaction for several steps: the one that runs, or one that is committed at the end."""
+        running = self._now_running()
+        if running is not None:
+            yield running
+            return
+        async with self.store.aio.begin() as transaction:
+            token = _running.set(transaction)
+            try:
+                yield transaction
+            finally:
+                _running.reset(token)
+
+    # What is there.
+
+    async def _info(self, path: str, **named: Any) -> dict[str, Any]:
+        path = self._strip_protocol(path)
+        name, key = self._split(path)
+        if not name:
+            return _directory("")
+        with self._finding(name, path):
+            if not key:
+                await self.store.aio.keyspace(name)
+                return _directory(name)
+            scope = await self._scope(name)
+            try:
+                return _file(path, await scope.stat(key))
+            except errors.NotFound:
+                keyspace = await self._keyspace(name)
+                if await keyspace.scan(key.rstrip("/") + "/", None, 1):
+                    return _directory(path.rstrip("/"))
+                raise
+
+    @contextlib.contextmanager
+    def _finding(self, name: str, path: str) -> Iterator[None]:
+        try:
+            with _as_os_errors(path):
+                yield
+        except FileNotFoundError:
+            # Perhaps the keyspace was dropped, and there is another of its name.
+            self._keyspaces.pop(name, None)
+            raise
+
+    async def _ls(self, path: str, detail: bool = True, **named: Any) -> Any:
+        path = self._strip_protocol(path).rstrip("/")
+        name, key = self._split(path)
+        if not name:
+            with _as_os_errors(path):
+                found = [_directory(each.name) for each in await self.store.aio.keyspaces()]
+        else:
+            found = [each async for each in self._list(name, key)]
+            if not found and key:
+                found = [await self._info(path)]
+            elif not found:
+                await self._info(path)
+        return found if detail else [each["name"] for each in found]
+
+    async def _list(self, name: str, key: str) -> AsyncIterator[dict[str, Any]]:
+        prefix = _encode(key + "/" if key else "")
+        after: bytes | None = None
+        with self._finding(name, f"{name}/{key}"):
+            keyspace = await self._keyspace(name)
+            while True:
+                page = await keyspace.scan(prefix, after, PAGE)
+                for entry in page:
+                    if after is not None and entry.key <= after:
+                        continue
+                    head, slash, _ = entry.key[len(prefix) :].partition(b"/")
+                    after = entry.key
+                    if slash:
+                        yield _directory(f"{name}/{_decode(prefix + head)}")
+                        # Past all that is in it.
+                        after = (prefix + head + b"/").ljust(KEY_SIZE_MAX, b"\xff")
+                    else:
+                        found = {"name": f"{name}/{entry.name}", "size": entry.size, "type": "file"}
+                        yield {**found, "version": entry.version}
+                if len(page) < PAGE:
+                    return
+
+    def ukey(self, path: str) -> str:
+        """Changes whenever the file does."""
+        info = self.info(path)
+        return f"{self._place}:{info['name']}:{info.get('blob')}:{info.get('version')}"
+
+    # Reading.
+
+    async def _cat_file(self, path: str, start: int | None = None, end: int | None = None, **named: Any) -> bytes:
+        name, key = self._blob(path)
+        with self._finding(name, path):
+            scope = await self._scope(name)
+            if (start or 0) >= 0 and (end is None or end >= 0):
+                if end is not None and end <= (start or 0):
+                    await scope.stat(key)
+                    return b""
+                content: bytes = await scope.read(key, start or 0, end)
+                return content
+            # From the end: size and bytes have to be of one version.
+            if isinstance(scope, AioKeyspace):
+                scope = KeyspaceTransaction(self.store.aio.begin(), scope)
+            size = (await scope.stat(key)).size
+            first, last, _ = slice(start, end).indices(size)
+            content = await scope.read(key, first, max(first, last))
+            return content
+
+    async def _pieces(self, path: str) -> AsyncIterator[Any]:
+        """A file piece by piece, all of one version."""
+        name, key = self._blob(path)
+        with self._finding(name, path):
+            keyspace = await self._keyspace(name)
+            transaction = self._now_running() or self.store.aio.begin()
+            offset = 0
+            while True:
+                piece = await transaction.read_view(keyspace, key, offset, offset + PIECE)
+                if not len(piece):
+                    return
+                yield piece
+                offset += len(piece)
+                if len(piece) < PIECE:
+                    return
+
+    async def _get_file(self, rpath: str, lpath: str, callback: Any = None, **named: Any) -> None:
+        if await self._isdir(rpath):
+            os.makedirs(lpath, exist_ok=True)
+            return
+        os.makedirs(os.path.dirname(os.path.abspath(lpath)), exist_ok=True)
+        with open(lpath, "wb") as file:
+            async for piece in self._pieces(rpath):
+                await asyncio.to_thread(file.write, piece)
+                if callback is not None:
+                    callback.relative_update(len(piece))
+
+    # Writing.
+
+    async def _pipe_file(self, path: str, value: Any, mode: str = "overwrite", **named: Any) -> None:
+        name, key = self._blob(path)
+        with self._finding(name, path):
+            if mode == "create":
+                async with self._atomically() as transaction:
+                    keyspace = await self._keyspace(name)
+                    await transaction.create(keyspace, key)
+                    await transaction.put(keyspace, key, value)
+                return
+            await (await self._scope(name)).put(key, value)
+
+    async def _put_file(
+        self, lpath: str, rpath: str, mode: str = "overwrite", callback: Any = None, **named: Any
+    ) -> None:
+        if os.path.isdir(lpath):
+            await self._makedirs(rpath, exist_ok=True)
+            return
+        name, key = self._blob(rpath)
+        with self._finding(name, rpath), open(lpath, "rb") as file:
+            async with self._atomically() as transaction:
+                keyspace = await self._keyspace(name)
+                if mode == "create":
+                    await transaction.create(keyspace, key)
+                offset = 0
+                while piece := await asyncio.to_thread(file.read, PIECE):
+                    await _write_piece(transaction, keyspace, key, offset, piece)
+                    offset += len(piece)
+                    if callback is not None:
+                        callback.relative_update(len(piece))
+                if not offset:
+                    await transaction.put(keyspace, key, b"")
+
+    async def _cp_file(self, path1: str, path2: str, **named: Any) -> None:
+        if await self._isdir(path1) and not await self._isfile(path1):
+            await self._makedirs(path2, exist_ok=True)
+            return
+        name, key = self._blob(path2)
+        with self._finding(name, path2):
+            async with self._atomically() as transaction:
+                keyspace = await self._keyspace(name)
+                # Read first, in case that it is the same blob.
+                pieces = [piece async for piece in self._pieces(path1)]
+                await transaction.put(keyspace, key, pieces[0] if pieces else b"")
+                for number, piece in enumerate(pieces[1:], 1):
+                    await transaction.write(keyspace, key, number * PIECE, piece)
+
+    async def _mv(self, path1: str, path2: str, recursive: bool = False, maxdepth: int | None = None) -> None:
+        async with self._atomically():
+            await self._copy(path1, path2, recursive=recursive, maxdepth=maxdepth, on_error="raise")
+            await self._rm(path1, recursive=recursive, maxdepth=maxdepth)
+
+    def mv(
+        self, path1: str, path2: str, recursive: bool = False, maxdepth: int | None = None, **named: Any
+    ) -> None:
+        """Moves files at one point in time."""
+        if self._strip_protocol(path1) != self._strip_protocol(path2):
+            sync(self.loop, self._mv, path1, path2, recursive=recursive, maxdepth=maxdepth)
+
+    async def _mv_file(self, path1: str, path2: str) -> None:
+        async with self._atomically():
+            await self._cp_file(path1, path2)
+            await self._rm_file(path1)
+
+    async def _rm_file(self, path: str, **named: Any) -> None:
+        name, key = self._blob(path)
+        with self._finding(name, path):
+            await (await self._scope(name)).delete(key)
+
+    async def _rm(
+        self,
+        path: Any,
+        recursive: bool = False,
+        batch_size: int | None = None,
+        maxdepth: int | None = None,
+        **named: Any,
+    ) -> None:
+        paths = await self._expand_path(path, recursive=recursive, maxdepth=maxdepth)
+        files, keyspaces = [], []
+        for each in paths:
+            if not self._split(each)[1]:
+                keyspaces.append(each)
+            elif await self._isfile(each):
+                files.append(each)
+            elif not recursive:
+                raise IsADirectoryError(errno.EISDIR, "a directory is removed recursively", each)
+        if keyspaces and not recursive:
+            raise IsADirectoryError(errno.EISDIR, "a keyspace is removed recursively", keyspaces[0])
+        for first in range(0, len(files), REMOVED_MAX):
+            async with self._atomically():
+                for each in files[first : first + REMOVED_MAX]:
+                    await self._rm_file(each)
+        for each in keyspaces:
+            with _as_os_errors(each):
+                await self.store.aio.drop_keyspace(each)
+            self._keyspaces.pop(each, None)
+
+    async def _mkdir(self, path: str, create_parents: bool = True, **named: Any) -> None:
+        name, key = self._split(path)
+        if not key:
+            with _as_os_errors(path):
+                await self.store.aio.create_keyspace(name, **self._settings)
+        elif create_parents:
+            await self._makedirs(name, exist_ok=True)
+
+    async def _makedirs(self, path: str, exist_ok: bool = False) -> None:
+        name, key = self._split(path)
+        try:
+            await self._mkdir(name)
+        except FileExistsError:
+            if not key and not exist_ok:
+                raise
+
+    async def _rmdir(self, path: str) -> None:
+        name, key = self._split(path)
+        with _as_os_errors(path):
+            if key:
+                await self._info(path)
+                raise OSError(errno.ENOTEMPTY, "there are files in it", path)
+            if await (await self._keyspace(name)).scan(b"", None, 1):
+                raise OSError(errno.ENOTEMPTY, "there are files in it", path)
+            await self.store.aio.drop_keyspace(name)
+        self._keyspaces.pop(name, None)
+
+    def rmdir(self, path: str) -> None:
+        """Drops a keyspace that is empty."""
+        sync(self.loop, self._rmdir, path)
+
+    async def _touch(self, path: str, truncate: bool = True, **named: Any) -> None:
+        name, key = self._blob(path)
+        with self._finding(name, path):
+            scope = await self._scope(name)
+            if truncate:
+                await scope.put(key, b"")
+            else:
+                await scope.append(key, b"")
+
+    def touch(self, path: str, truncate: bool = True, **named: Any) -> None:
+        """Makes a file empty, or makes an empty one."""
+        sync(self.loop, self._touch, path, truncate=truncate)
+
+    # Open files.
+
+    def _open(
+        self, path: str, mode: str = "rb", block_size: Any = None, autocommit: bool = True, **named: Any
+    ) -> "TyrFile":
+        self._blob(path)
+        return TyrFile(self, path, mode, block_size, autocommit=autocommit, **named)
+
+
+class TyrFile(AbstractBufferedFile):  # type: ignore[misc]
+    """A file of a store. One that is read shows one version; one that is written appears as a whole when it is closed."""
+
+    def __init__(self, fs: TyrFileSystem, path: str, mode: str = "rb", *arguments: Any, **named: Any) -> None:
+        self._scope: Any = None
+        self._own: AioTransaction | None = None
+        name, key = fs._blob(path)
+        self._key = key
+        self._fs_loop = fs._loop_to_use()
+        with fs._finding(name, path):
+            keyspace = sync(self._fs_loop, fs._keyspace, name)
+            running = fs._now_running()
+            if running is None:
+                running = self._own = fs.store.aio.begin()
+            self._scope = KeyspaceTransaction(running, keyspace)
+            if mode == "xb":
+                self._do("create", key)
+            elif mode == "rb":
+                self._details = _file(fs._strip_protocol(path), self._do("stat", key))
+        super().__init__(fs, path, mode, *arguments, **named)
+
+    def _do(self, operation: str, *arguments: Any) -> Any:
+        async def act() -> Any:
+            return await getattr(self._scope, operation)(*arguments)
+
+        with _as_os_errors(str(getattr(self, "path", self._key))):
+            return sync(self._fs_loop, act)
+
+    def _fetch_range(self, start: int, end: int) -> bytes:
+        content: bytes = self._do("read", self._key, start, end)
+        return content
+
+    def _initiate_upload(self) -> None:
+        if self.mode == "wb":
+            self._do("put", self._key, b"")
+
+    def _upload_chunk(self, final: bool = False) -> bool:
+        data = self.buffer.getbuffer()
+        if self.mode == "ab":
+            self._do("append", self._key, data)
+        elif len(data):
+            self._do("write", self._key, self.offset, data)
+        if final and self._own is not None:
+            self._do("commit")
+        return True
+
+    def close(self) -> None:
+        """Commits what was written."""
+        try:
+            super().close()
+        finally:
+            if self._own is not None:
+                own, self._own = self._own, None
+                sync(self._fs_loop, _end, own, False)
+
+    def discard(self) -> None:
+        """Forgets what was written; the transaction that it belongs to is rolled back by its owner."""
+
+
+async def _write_piece(
+    transaction: AioTransaction, keyspace: AioKeyspace, key: str, offset: int, piece: Any
+) -> None:
+    if offset:
+        await transaction.write(keyspace, key, offset, piece)
+    else:
+        await transaction.put(keyspace, key, piece)
+
+
+def _directory(name: str) -> dict[str, Any]:
+    return {"name": name, "size": 0, "type": "directory"}
+
+
+def _file(name: str, stat: Any) -> dict[str, Any]:
+    found = {"name": name, "size": stat.size, "type": "file", "version": stat.version, "blob": stat.blob}
+    return {**found, "attributes": stat.attributes}
+
+
+def _parse(path: str) -> tuple[str | None, str]:
+    """The store that a URL names, if it does, and the path in it."""
+    for scheme in ("tyr://", "tyr+tls://"):
+        if not path.startswith(scheme):
+            continue
+        rest = path[len(scheme) :]
+        if rest.startswith("unix:"):
+            # The path of a socket has slashes itself; what follows it begins with two.
+            place, _, inside = rest.partition("//")
+            return scheme + place, inside.rstrip("/")
+        place, _, inside = rest.partition("/")
+        if not place:
+            return None, inside.strip("/")
+        if ":" in place:
+            return scheme + place, inside.strip("/")
+        # As other file systems have it: what comes first is the outermost directory.
+        return None, rest.strip("/")
+    return None, path.strip("/")
+
+
+def _encode(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
+
+
+def _decode(key: bytes) -> str:
+    return key.decode("utf-8", "surrogateescape")
+
+
+def _remade(kind: type[TyrFileSystem], arguments: dict[str, Any]) -> TyrFileSystem:
+    return kind(**arguments)
+
+
+PAGE = 1000
+"""Blobs that are listed at once."""
+KEY_SIZE_MAX = 4096
+"""Bytes of the longest key."""
+PIECE = 8 << 20
+"""Bytes that are copied at once."""
+REMOVED_MAX = 8000
+"""Files that are removed at once; a transaction of a cluster touches no more than 10000."""

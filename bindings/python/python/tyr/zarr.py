@@ -1,0 +1,442 @@
+"""A store for zarr 3, and with that for xarray and dask: arrays whose updates are transactions.
+
+>>> import numpy as np, tyr.zarr, zarr
+>>> arrays = tyr.zarr.TyrStore(store, "arrays")
+>>> grid = zarr.create_array(arrays, name="grid", shape=(8, 8), chunks=(4, 4), dtype="f8")
+>>> with arrays.transaction() as inside:
+...     zarr.open_array(inside, path="grid")[:] = np.ones((8, 8))
+>>> with arrays.snapshot() as frozen:
+...     grid[:] = 2
+...     float(zarr.open_array(frozen, path="grid", mode="r")[:].sum())
+64.0
+>>> float(grid[:].sum())
+128.0
+"""
+
+import os
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, Self, TypeVar
+
+from zarr.abc.store import ByteRequest, OffsetByteRequest, RangeByteRequest, Store, SuffixByteRequest
+from zarr.core.buffer import Buffer, BufferPrototype, default_buffer_prototype
+from zarr.core.common import concurrent_map
+from zarr.core.sync import sync
+
+from . import _tyr, errors
+from ._run import failure_of
+from ._run_aio import KeyspaceTransaction
+from ._shared import adopt, shared
+from ._tyr import AioKeyspace
+
+T = TypeVar("T")
+
+
+class TyrStore(Store):
+    """A zarr store in a keyspace, under a prefix if there is one.
+
+    `store` is a directory, the URL of a cluster, an open `tyr.Store`, or `None` for what ``TYR_STORE`` names. The keyspace is made
+    if it does not exist. What is set in one call is atomic; see `transaction`, `run`, and `snapshot` for more than that.
+    """
+
+    supports_writes = True
+    supports_deletes = True
+    supports_listing = True
+
+    def __init__(
+        self,
+        store: str | os.PathLike[str] | _tyr.Store | None,
+        keyspace: str,
+        prefix: str = "",
+        *,
+        options: dict[str, Any] | None = None,
+        read_only: bool = False,
+    ) -> None:
+        super().__init__(read_only=read_only)
+        self._place = adopt(store) if isinstance(store, _tyr.Store) else store
+        self._name = keyspace
+        self._prefix = prefix.strip("/") + "/" if prefix.strip("/") else ""
+        self._options = options
+        self._handle: AioKeyspace | None = None
+
+    # What it is.
+
+    def _shared(self) -> _tyr.Store:
+        return shared(self._place, self._options)
+
+    async def _scope(self) -> Any:
+        """What reads and writes: here the keyspace."""
+        handle = self._handle
+        if handle is None:
+            aio = self._shared().aio
+            try:
+                handle = await aio.keyspace(self._name)
+            except errors.NotFound:
+                if self.read_only:
+                    raise
+                try:
+                    handle = await aio.create_keyspace(self._name)
+                except errors.Exists:
+                    handle = await aio.keyspace(self._name)
+            self._handle = handle
+        return handle
+
+    async def _reads(self) -> Any:
+        """What reads several things of one version."""
+        return KeyspaceTransaction(self._shared().aio.begin(), await TyrStore._scope(self))
+
+    async def _open(self) -> None:
+        try:
+            await self._scope()
+        except errors.NotFound:
+            pass  # Nothing is there to be read yet.
+        await super()._open()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_handle": None}
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, type(self)) or type(other) is not type(self):
+            return False
+        mine, theirs = (self._place, self._name, self._prefix), (other._place, other._name, other._prefix)
+        return mine == theirs and self.read_only == other.read_only
+
+    def __str__(self) -> str:
+        place = str(self._place or "")
+        url = place if place.startswith(("tyr://", "tyr+tls://")) else "tyr://"
+        return f"{url}/{self._name}/{self._prefix}".rstrip("/")
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}('{self}')"
+
+    def _same(self, kind: type["_Within"], scope: Any, read_only: bool) -> "_Within":
+        return kind(self, scope, read_only)
+
+    def with_read_only(self, read_only: bool = False) -> "TyrStore":
+        return TyrStore(self._place, self._name, self._prefix, options=self._options, read_only=read_only)
+
+    # Several things at once.
+
+    @contextmanager
+    def transaction(self) -> Iterator["TransactionStore"]:
+        """A store whose changes happen at one point when the block ends, or not at all after an exception.
+
+        What is read in it is of one point, too, and if somebody changes that meanwhile, the end raises `tyr.Conflict`; `run` tries
+        again.
+        """
+        keyspace = sync(self._scope())
+        transaction = self._shared().aio.begin()
+        try:
+            yield TransactionStore(self, KeyspaceTransaction(transaction, keyspace), self.read_only)
+        except BaseException:
+            sync(_awaited(transaction.rollback()))
+            raise
+        sync(_awaited(transaction.commit()))
+
+    def run(self, body: Callable[["TransactionStore"], T]) -> T:
+        """Calls a function with a store in a transaction until it commits, and returns what the function returns."""
+        keyspace = sync(self._scope())
+        tries = self._shared().aio._tries()
+        while True:
+            transaction = sync(_awaited(tries.begin()))
+            try:
+                scope = KeyspaceTransaction(transaction, keyspace)
+                result = body(TransactionStore(self, scope, self.read_only))
+            except Exception as error:
+                if sync(_awaited(tries.finish(transaction, failure_of(error)))):
+                    raise
+            else:
+                if sync(_awaited(tries.finish(transaction))):
+                    return result
+
+    @contextmanager
+    def snapshot(self) -> Iterator["SnapshotStore"]:
+        """A store that shows everything as it is now, however it is changed meanwhile; it cannot be written to."""
+        keyspace = sync(self._scope())
+        snapshot = sync(_awaited(self._shared().aio.snapshot(keyspace)))
+        try:
+            yield SnapshotStore(self, _Frozen(snapshot, keyspace), True)
+        finally:
+            snapshot.close()
+
+    # Reading.
+
+    async def get(
+        self, key: str, prototype: BufferPrototype | None = None, byte_range: ByteRequest | None = None
+    ) -> Buffer | None:
+        if not self._is_open:
+            await self._open()
+        prototype = prototype or default_buffer_prototype()
+        key = self._prefix + key
+        try:
+            scope = await self._scope()
+            match byte_range:
+                case None:
+                    view = await scope.read_view(key)
+                case RangeByteRequest(start, end):
+                    view = await scope.read_view(key, start, end)
+                case OffsetByteRequest(offset):
+                    view = await scope.read_view(key, offset)
+                case SuffixByteRequest(suffix):
+                    reads = await self._reads()
+                    size = (await reads.stat(key)).size
+                    view = await reads.read_view(key, max(0, size - suffix))
+                case _:
+                    raise ValueError(f"Unexpected byte_range, got {byte_range}.")
+        except errors.NotFound:
+            return None
+        return prototype.buffer.from_bytes(view)
+
+    async def get_partial_values(
+        self, prototype: BufferPrototype, key_ranges: Iterable[tuple[str, ByteRequest | None]]
+    ) -> list[Buffer | None]:
+        async def get(key: str, byte_range: ByteRequest | None) -> Buffer | None:
+            return await self.get(key, prototype, byte_range)
+
+        return await concurrent_map(list(key_ranges), get, limit=None)
+
+    async def exists(self, key: str) -> bool:
+        try:
+            exists: bool = await (await self._scope()).exists(self._prefix + key)
+        except errors.NotFound:
+            return False
+        return exists
+
+    async def getsize(self, key: str) -> int:
+        try:
+            size: int = (await (await self._scope()).stat(self._prefix + key)).size
+        except errors.NotFound:
+            raise FileNotFoundError(key) from None
+        return size
+
+    # Writing.
+
+    async def set(self, key: str, value: Buffer) -> None:
+        self._check_writable()
+        if not self._is_open:
+            await self._open()
+        await (await self._scope()).put(self._prefix + key, _data(value))
+
+    async def set_if_not_exists(self, key: str, value: Buffer) -> None:
+        self._check_writable()
+        data = _data(value)
+
+        async def set_missing(scope: Any) -> None:
+            if not await scope.exists(self._prefix + key):
+                await scope.put(self._prefix + key, data)
+
+        await self._atomically(set_missing)
+
+    async def _set_many(self, values: Iterable[tuple[str, Buffer]]) -> None:
+        """All of them are set, or none."""
+        self._check_writable()
+        given = [(self._prefix + key, _data(value)) for key, value in values]
+
+        async def set_all(scope: Any) -> None:
+            for key, data in given:
+                await scope.put(key, data)
+
+        await self._atomically(set_all)
+
+    async def delete(self, key: str) -> None:
+        self._check_writable()
+        try:
+            await (await self._scope()).delete(self._prefix + key)
+        except errors.NotFound:
+            pass
+
+    async def delete_dir(self, prefix: str) -> None:
+        """All that is in it is gone at once, or nothing, unless it is more than a transaction of a cluster can delete."""
+        self._check_writable()
+        prefix = prefix.rstrip("/") + "/" if prefix.strip("/") else ""
+        keys = [self._prefix + key async for key in self.list_prefix(prefix)]
+
+        async def delete_all(scope: Any, keys: list[str]) -> None:
+            for key in keys:
+                if await scope.exists(key):
+                    await scope.delete(key)
+
+        for first in range(0, len(keys), DELETED_MAX):
+            some = keys[first : first + DELETED_MAX]
+            await self._atomically(partial(delete_all, keys=some))
+
+    async def clear(self) -> None:
+        await self.delete_dir("")
+
+    async def _atomically(self, body: Callable[[Any], Any]) -> None:
+        keyspace = await self._scope()
+        await keyspace.run(body)
+
+    # Listing.
+
+    async def list(self) -> AsyncIterator[str]:
+        async for key in self.list_prefix(""):
+            yield key
+
+    async def list_prefix(self, prefix: str) -> AsyncIterator[str]:
+        try:
+            scope = await self._scope()
+        except errors.NotFound:
+            return
+        async for entry in scope.scan_all(self._prefix + prefix):
+            yield entry.name[len(self._prefix) :]
+
+    async def list_dir(self, prefix: str) -> AsyncIterator[str]:
+        inside = prefix.strip("/") + "/" if prefix.strip("/") else ""
+        last = None
+        async for key in self.list_prefix(inside):
+            name = key[len(inside) :].partition("/")[0]
+            # In the order of keys "a-b" comes between "a" and "a/b".
+            if name != last:
+                last = name
+                yield name
+
+    # Without an event loop, for code that blocks.
+
+    def _blocking(self) -> _tyr.Keyspace:
+        try:
+            return self._shared().keyspace(self._name)
+        except errors.NotFound:
+            if self.read_only:
+                raise
+            return self._shared().create_keyspace(self._name)
+
+    def get_sync(
+        self,
+        key: str,
+        *,
+        prototype: BufferPrototype | None = None,
+        byte_range: ByteRequest | None = None,
+    ) -> Buffer | None:
+        """As `get`, for callers that block."""
+        prototype = prototype or default_buffer_prototype()
+        key = self._prefix + key
+        try:
+            keyspace = self._blocking()
+            match byte_range:
+                case None:
+                    view = keyspace.read_view(key)
+                case RangeByteRequest(start, end):
+                    view = keyspace.read_view(key, start, end)
+                case OffsetByteRequest(offset):
+                    view = keyspace.read_view(key, offset)
+                case SuffixByteRequest(suffix):
+                    reads = keyspace.transaction()
+                    view = reads.read_view(key, max(0, reads.stat(key).size - suffix))
+                case _:
+                    raise ValueError(f"Unexpected byte_range, got {byte_range}.")
+        except errors.NotFound:
+            return None
+        return prototype.buffer.from_bytes(view)
+
+    def set_sync(self, key: str, value: Buffer) -> None:
+        """As `set`, for callers that block."""
+        self._check_writable()
+        self._blocking().put(self._prefix + key, _data(value))
+
+    def delete_sync(self, key: str) -> None:
+        """As `delete`, for callers that block."""
+        self._check_writable()
+        try:
+            self._blocking().delete(self._prefix + key)
+        except errors.NotFound:
+            pass
+
+
+class _Within(TyrStore):
+    """A store that is seen through a transaction or a snapshot."""
+
+    # They would not be seen through it.
+    get_sync = None  # type: ignore[assignment]
+    set_sync = None  # type: ignore[assignment]
+    delete_sync = None  # type: ignore[assignment]
+
+    def __init__(self, store: TyrStore, scope: Any, read_only: bool) -> None:
+        super().__init__(
+            store._place, store._name, store._prefix, options=store._options, read_only=read_only
+        )
+        self._within = scope
+        self._is_open = True
+
+    async def _scope(self) -> Any:
+        return self._within
+
+    async def _reads(self) -> Any:
+        return self._within
+
+    def __getstate__(self) -> dict[str, Any]:
+        raise TypeError("a store in a transaction or snapshot belongs to its process and cannot be pickled")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Within) and other._within is self._within
+
+    def with_read_only(self, read_only: bool = False) -> Self:
+        return type(self)(self, self._within, read_only)
+
+    async def _atomically(self, body: Callable[[Any], Any]) -> None:
+        await body(self._within)
+
+
+class TransactionStore(_Within):
+    """A store in a transaction: see `TyrStore.transaction`."""
+
+    def __init__(self, store: TyrStore, scope: Any, read_only: bool) -> None:
+        super().__init__(store, scope, read_only)
+        self._touched: set[str] = getattr(store, "_touched", set())
+
+    async def set(self, key: str, value: Buffer) -> None:
+        self._touched.add(key)
+        await super().set(key, value)
+
+    async def set_if_not_exists(self, key: str, value: Buffer) -> None:
+        self._touched.add(key)
+        await super().set_if_not_exists(key, value)
+
+    async def _set_many(self, values: Iterable[tuple[str, Buffer]]) -> None:
+        values = list(values)
+        self._touched.update(key for key, _ in values)
+        await super()._set_many(values)
+
+    async def delete(self, key: str) -> None:
+        self._touched.add(key)
+        await super().delete(key)
+
+    async def list_prefix(self, prefix: str) -> AsyncIterator[str]:
+        """What is committed, as this transaction changed it."""
+        keyspace = self._within.keyspace
+        found = {entry.name[len(self._prefix) :] async for entry in keyspace.scan_all(self._prefix + prefix)}
+        for key in self._touched:
+            if key.startswith(prefix):
+                (found.add if await self.exists(key) else found.discard)(key)
+        for key in sorted(found):
+            yield key
+
+
+class SnapshotStore(_Within):
+    """A store in a snapshot: see `TyrStore.snapshot`."""
+
+
+class _Frozen:
+    """A snapshot seen from one keyspace."""
+
+    def __init__(self, snapshot: Any, keyspace: AioKeyspace) -> None:
+        self._snapshot, self._keyspace = snapshot, keyspace
+
+    def __getattr__(self, name: str) -> Any:
+        operation = getattr(self._snapshot, name)
+        return lambda *arguments: operation(self._keyspace, *arguments)
+
+
+def _data(value: Buffer) -> Any:
+    if not isinstance(value, Buffer):
+        raise TypeError(f"`value` must be a Buffer instance. Got an instance of {type(value)} instead.")
+    return value.as_numpy_array()
+
+
+async def _awaited(operation: Any) -> Any:
+    return await operation
+
+
+DELETED_MAX = 8000
+"""Blobs that are deleted at once; a transaction of a cluster touches no more than 10000."""

@@ -1,0 +1,239 @@
+"""The file system: what is its own."""
+
+import asyncio
+import pickle
+import threading
+
+import fsspec
+import pandas as pd
+import pytest
+import tyr
+from tyr.fs import TyrFileSystem
+
+
+@pytest.fixture
+def fs(store, events):
+    return fsspec.filesystem("tyr", store=store)
+
+
+def test_it_is_registered_and_opens_urls(store, events):
+    assert fsspec.get_filesystem_class("tyr") is TyrFileSystem
+    with fsspec.open("tyr:///events/a", "wb", store=store) as file:
+        file.write(b"by a url")
+    with fsspec.open("tyr://events/a", "rt", store=store) as file:
+        assert file.read() == "by a url"
+
+
+@pytest.mark.parametrize(
+    ("url", "place", "path"),
+    [
+        ("tyr://a:1,b:2/events/x/y", "tyr://a:1,b:2", "events/x/y"),
+        ("tyr+tls://a:1/events", "tyr+tls://a:1", "events"),
+        ("tyr://unix:/run/tyr//events/x", "tyr://unix:/run/tyr", "events/x"),
+        ("tyr:///events/x", None, "events/x"),
+        ("tyr://events/x", None, "events/x"),
+        ("events/x/", None, "events/x"),
+    ],
+)
+def test_urls_name_a_store_and_a_path(url, place, path):
+    assert TyrFileSystem._get_kwargs_from_urls(url).get("store") == place
+    assert TyrFileSystem._strip_protocol(url) == path
+
+
+def test_the_environment_names_a_store(store, events, place, monkeypatch):
+    tyr.fs.adopt(store)
+    monkeypatch.setenv("TYR_STORE", place)
+    events.put("a", b"x")
+    assert fsspec.filesystem("tyr").cat_file("events/a") == b"x"
+
+
+def test_ranges_are_read(fs, events):
+    events.put("a", bytes(range(100)))
+    assert fs.cat_file("events/a", 10, 20) == bytes(range(10, 20))
+    assert fs.cat_file("events/a", -10) == bytes(range(90, 100))
+    assert fs.cat_file("events/a", 5, -90) == bytes(range(5, 10))
+    assert fs.cat_file("events/a", 7, 7) == b""
+    assert fs.cat_ranges(["events/a"] * 2, [0, 50], [2, 52]) == [b"\0\1", bytes([50, 51])]
+    assert fs.head("events/a", 3) == b"\0\1\2" and fs.tail("events/a", 2) == bytes([98, 99])
+    with fs.open("events/a") as file:
+        file.seek(-1, 2)
+        assert file.read() == b"c"
+
+
+def test_files_are_appended_to(fs, events):
+    for line in (b"one\n", b"two\n"):
+        with fs.open("events/log", "ab") as file:
+            file.write(line)
+    assert events.read("log") == b"one\ntwo\n"
+
+
+def test_appends_at_once_are_whole(fs, events):
+    def append(byte):
+        for _ in range(20):
+            with fs.open("events/log", "ab", block_size=1 << 20) as file:
+                file.write(byte * 700)
+                file.write(byte * 300)
+
+    threads = [threading.Thread(target=append, args=(byte,)) for byte in (b"a", b"b", b"c")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    log = events.read("log")
+    pieces = [log[first : first + 1000] for first in range(0, len(log), 1000)]
+    assert len(pieces) == 60 and all(len(set(piece)) == 1 for piece in pieces)
+
+
+def test_names_are_globbed_and_listed(fs, events):
+    events.put_many({name: b"x" for name in ("a.csv", "b.txt", "sub/c.csv", "sub/deep/d.csv", "sub0/e", "sub-1/f", "sub")})
+    assert fs.glob("events/*.csv") == ["events/a.csv"]
+    assert fs.glob("events/**/*.csv") == ["events/a.csv", "events/sub/c.csv", "events/sub/deep/d.csv"]
+    listed = fs.ls("events", detail=True)
+    assert sorted((each["name"], each["type"]) for each in listed) == [
+        ("events/a.csv", "file"),
+        ("events/b.txt", "file"),
+        ("events/sub", "directory"),
+        ("events/sub", "file"),
+        ("events/sub-1", "directory"),
+        ("events/sub0", "directory"),
+    ]
+    assert fs.find("events/sub0") == ["events/sub0/e"]
+    assert {"events/sub/c.csv", "events/sub/deep/d.csv"} <= set(fs.find("events/sub"))
+    assert fs.ls("", detail=False) == ["events"]
+    assert fs.isdir("events/sub/deep") and fs.isfile("events/a.csv") and not fs.exists("events/none")
+    with pytest.raises(FileNotFoundError):
+        fs.ls("events/none")
+    with pytest.raises(FileNotFoundError):
+        fs.ls("none")
+
+
+def test_many_files_in_a_directory_are_passed_over(fs, events):
+    for first in range(0, 2500, 500):
+        events.put_many({f"many/{number:05}": b"" for number in range(first, first + 500)})
+    events.put("zuletzt", b"x")
+    assert fs.ls("events", detail=False) == ["events/many", "events/zuletzt"]
+    assert len(fs.ls("events/many")) == 2500
+
+
+def test_listings_are_never_stale(fs, events):
+    assert fs.ls("events") == []
+    events.put("a", b"x")
+    assert fs.ls("events", detail=False) == ["events/a"]
+    assert fs.info("events/a")["size"] == 1
+    events.put("a", b"longer")
+    assert fs.info("events/a")["size"] == 6
+    events.delete("a")
+    assert not fs.exists("events/a")
+
+
+def test_an_open_file_shows_one_version(fs, events):
+    events.put("a", b"1" * 300_000)
+    before = fs.ukey("events/a")
+    with fs.open("events/a", block_size=1000, cache_type="readahead") as file:
+        first = file.read(10)
+        events.put("a", b"2" * 200_000)
+        assert first + file.read() == b"1" * 300_000
+    assert fs.cat_file("events/a") == b"2" * 200_000 and fs.ukey("events/a") != before
+
+
+def test_a_file_appears_when_it_is_closed(fs, events):
+    events.put("a", b"before")
+    with fs.open("events/a", "wb", block_size=1000) as file:
+        for _ in range(100):
+            file.write(b"x" * 100)
+        assert events.read("a") == b"before"
+    assert events.read("a") == b"x" * 10_000
+
+
+def test_a_transaction_is_all_or_nothing(fs, events):
+    events.put("gone", b"x")
+    with fs.transaction:
+        fs.pipe("events/a", b"one")
+        with fs.open("events/b", "wb") as file:
+            file.write(b"two")
+        fs.rm("events/gone")
+        fs.mv("events/a", "events/c")
+        assert fs.cat_file("events/c") == b"one" and not fs.exists("events/gone")
+        assert events.read_many(["a", "b", "c", "gone"]) == [None, None, None, b"x"]
+    assert events.read_many(["a", "b", "c", "gone"]) == [None, b"two", b"one", None]
+
+
+def test_a_transaction_that_fails_leaves_nothing(fs, events):
+    with pytest.raises(RuntimeError), fs.transaction:
+        fs.pipe("events/a", b"one")
+        with fs.open("events/b", "wb") as file:
+            file.write(b"two")
+        raise RuntimeError("planned")
+    assert fs.ls("events") == []
+    fs.pipe("events/a", b"after")
+    assert events.read("a") == b"after"
+
+
+def test_a_transaction_conflicts_with_who_changed_what_it_read(fs, events):
+    events.put("n", b"1")
+    with pytest.raises(tyr.Conflict), fs.transaction:
+        number = int(fs.cat_file("events/n"))
+        events.put("n", b"5")
+        fs.pipe("events/n", b"%d" % (number + 1))
+    assert events.read("n") == b"5"
+
+
+def test_trees_are_moved_and_removed_at_once(fs, events):
+    events.put_many({f"from/{number}": b"%d" % number for number in range(20)})
+    versions = set()
+    fs.mv("events/from", "events/to", recursive=True)
+    for entry in events.scan():
+        assert entry.name.startswith("to/")
+        versions.add(entry.version)
+    assert len(versions) == 1
+    fs.rm("events/to", recursive=True)
+    assert events.scan() == []
+    fs.rm("events", recursive=True)
+    assert not fs.exists("events")
+
+
+def test_keyspaces_are_directories(fs, store):
+    fs.mkdir("new")
+    with pytest.raises(FileExistsError):
+        fs.mkdir("new")
+    fs.makedirs("new/inside", exist_ok=True)
+    fs.touch("new/inside/a")
+    with pytest.raises(OSError, match="files in it"):
+        fs.rmdir("new")
+    fs.rm("new/inside/a")
+    fs.rmdir("new")
+    with pytest.raises(FileNotFoundError):
+        fs.pipe("new/a", b"x")
+    store.create_keyspace("new")
+    fs.pipe("new/a", b"x")
+    with pytest.raises(IsADirectoryError):
+        fs.pipe("new", b"x")
+
+
+def test_a_keyspace_that_was_made_again_is_found(fs, store, events):
+    fs.pipe("events/a", b"x")
+    store.drop_keyspace("events")
+    with pytest.raises(FileNotFoundError):
+        fs.cat_file("events/a")
+    store.create_keyspace("events").put("a", b"new")
+    assert fs.cat_file("events/a") == b"new"
+
+
+def test_it_is_pickled_with_its_place(fs, events):
+    events.put("a", b"x")
+    again = pickle.loads(pickle.dumps(fs))
+    assert again.cat_file("events/a") == b"x" and again.store is not None
+
+
+async def test_it_is_used_by_await(store, events):
+    fs = fsspec.filesystem("tyr", store=store, asynchronous=True)
+    await asyncio.gather(*[fs._pipe_file(f"events/{number}", b"x") for number in range(20)])
+    assert len(await fs._ls("events")) == 20
+    assert await fs._cat_file("events/7") == b"x"
+
+
+def test_pandas_reads_and_writes(fs, store, events):
+    frame = pd.DataFrame({"a": range(1000), "b": ["text"] * 1000})
+    frame.to_csv("tyr:///events/frame.csv", index=False, storage_options={"store": store})
+    back = pd.read_csv("tyr:///events/frame.csv", storage_options={"store": store})
+    pd.testing.assert_frame_equal(back, frame)
