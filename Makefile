@@ -1,6 +1,6 @@
 # Commands for people. What they do is in scripts/; this file only names them.
 
-.PHONY: help demo test gate fix long-test failures long-failures fuzz counts bench bench-ten-million peers
+.PHONY: help demo test gate fix long-test failures long-failures fuzz counts bindings bench bench-ten-million peers
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{ printf "make %-18s %s\n", $$1, $$2 }' Makefile
@@ -32,6 +32,9 @@ fuzz:  ## every fuzz target for FUZZ_SECONDS=60
 
 counts:  ## instruction counts of the hot paths beside their recorded bounds; COUNTS=--record records them anew
 	@scripts/counts $(COUNTS)
+
+bindings:  ## build and test the bindings for C, C++, and Python; BINDINGS=c one of them, c_bench what it costs
+	@scripts/bindings $(BINDINGS)
 
 bench:  ## compare with RocksDB and the bare disk; BENCH='--help' lists the options
 	@scripts/bench $(BENCH)

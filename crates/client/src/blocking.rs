@@ -79,6 +79,12 @@ impl OpenOptions {
     }
 }
 
+impl From<crate::OpenOptions> for OpenOptions {
+    fn from(options: crate::OpenOptions) -> Self {
+        OpenOptions(options)
+    }
+}
+
 /// An open store; see [`crate::Store`].
 #[derive(Clone, Debug)]
 pub struct Store(crate::Store);

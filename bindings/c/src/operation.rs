@@ -1,0 +1,219 @@
+//! Operations: what a call begins and does not wait for.
+
+use std::{
+    ffi::{c_int, c_void},
+    future::Future,
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicPtr, Ordering},
+    },
+    task::{Context, Poll, Wake, Waker},
+};
+
+use parking_lot::Mutex;
+
+use crate::{
+    border, executor,
+    queue::{Ended, Queue},
+    registry,
+    status::{Failure, TYR_NOT_FOUND, TYR_OK},
+    types::{tyr_async, tyr_operation},
+};
+
+type Doing = Pin<Box<dyn Future<Output = Result<(), Failure>> + Send>>;
+
+/// An operation under way.
+pub(crate) struct Operation {
+    stage: Mutex<Stage>,
+    /// Whether somebody was told to go on with it.
+    is_scheduled: AtomicBool,
+    told: Told,
+    handle: AtomicPtr<tyr_operation>,
+}
+
+enum Stage {
+    Under(Doing),
+    /// The callback is still to be called.
+    Ended(Result<(), Failure>),
+    Over,
+}
+
+/// Who is told when it has ended.
+enum Told {
+    Queue(Arc<Queue>, Context_),
+    Callback(unsafe extern "C" fn(*mut c_void, c_int), Context_),
+}
+
+#[derive(Clone, Copy)]
+struct Context_(*mut c_void);
+
+// SAFETY: it is only handed back to the program that gave it.
+unsafe impl Send for Context_ {}
+// SAFETY: as above.
+unsafe impl Sync for Context_ {}
+
+/// Does what a call asks for: to its end if the caller waits, else as far as it goes at once.
+#[inline]
+pub(crate) fn perform(
+    how: *mut tyr_async,
+    doing: impl Future<Output = Result<(), Failure>> + 'static,
+) -> Result<(), Failure> {
+    if how.is_null() {
+        return pollster::block_on(doing);
+    }
+    begin(how, Box::pin(Movable(doing)))
+}
+
+/// A future that may go to other threads.
+///
+/// The client's futures may, and so may all else that those of this crate own. Some are of async closures that borrow, of which the
+/// compiler cannot tell it.
+struct Movable<F>(F);
+
+// SAFETY: as above; nothing in this crate is bound to a thread.
+unsafe impl<F: 'static> Send for Movable<F> {}
+
+impl<F: Future> Future for Movable<F> {
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
+        // SAFETY: the field is pinned as the whole is, and never moved out.
+        unsafe { self.map_unchecked_mut(|movable| &mut movable.0) }.poll(context)
+    }
+}
+
+fn begin(how: *mut tyr_async, doing: Doing) -> Result<(), Failure> {
+    // SAFETY: it is not null; the caller says that it is one.
+    let asked = unsafe { &mut *how };
+    let context = Context_(asked.context);
+    let told = match asked.callback {
+        _ if !asked.queue.is_null() => Told::Queue(registry::find::<Queue>(asked.queue)?, context),
+        Some(callback) => Told::Callback(callback, context),
+        None => {
+            return Err(Failure::invalid("an operation that is not waited for needs a queue or a callback"));
+        }
+    };
+    executor::start().map_err(|error| Failure {
+        status: crate::status::TYR_UNAVAILABLE,
+        message: format!("cannot start a thread: {error}"),
+    })?;
+    let operation = Arc::new(Operation {
+        stage: Mutex::new(Stage::Under(doing)),
+        is_scheduled: AtomicBool::new(true),
+        told,
+        handle: AtomicPtr::default(),
+    });
+    if let Told::Queue(queue, _) = &operation.told {
+        queue.begin()?;
+    }
+    let handle = registry::insert(operation.clone());
+    operation.handle.store(handle, Ordering::Release);
+    asked.operation = handle;
+    operation.go_on_here(false);
+    Ok(())
+}
+
+impl Operation {
+    /// Goes on with it, on a thread that calls callbacks.
+    pub fn go_on(self: &Arc<Self>) {
+        self.go_on_here(true);
+    }
+
+    /// Goes on with it, on a thread that may call callbacks or not.
+    pub fn go_on_here(self: &Arc<Self>, calls_back: bool) {
+        self.is_scheduled.store(false, Ordering::Release);
+        let mut stage = self.stage.lock();
+        if let Stage::Under(doing) = &mut *stage {
+            let waker = Waker::from(self.clone());
+            let polled =
+                catch_unwind(AssertUnwindSafe(|| doing.as_mut().poll(&mut Context::from_waker(&waker))));
+            let result = match polled {
+                Ok(Poll::Pending) => return,
+                Ok(Poll::Ready(result)) => result,
+                Err(panic) => {
+                    std::mem::forget(panic);
+                    Err(Failure::panicked())
+                }
+            };
+            // Before anybody is told, so that nothing of the caller's is touched afterwards.
+            *stage = Stage::Ended(result);
+        }
+        self.tell(stage, calls_back);
+    }
+
+    fn tell(self: &Arc<Self>, mut stage: parking_lot::MutexGuard<'_, Stage>, calls_back: bool) {
+        if matches!(&*stage, Stage::Over | Stage::Under(_)) {
+            return;
+        }
+        if matches!(&self.told, Told::Callback(..)) && !calls_back {
+            drop(stage);
+            return self.schedule();
+        }
+        let Stage::Ended(result) = std::mem::replace(&mut *stage, Stage::Over) else { return };
+        drop(stage);
+        let handle = self.handle.load(Ordering::Acquire);
+        // It is there: only this removes it.
+        let _was_there = registry::remove::<Operation>(handle);
+        match &self.told {
+            Told::Queue(queue, context) => {
+                queue.end(Ended { context: context.0, operation: handle, result });
+            }
+            Told::Callback(callback, context) => {
+                let status = result.map_or_else(Failure::keep, |()| TYR_OK);
+                // SAFETY: the program says that it can be called, once, with its context.
+                unsafe { callback(context.0, status) };
+            }
+        }
+    }
+
+    /// Has somebody go on with it.
+    fn schedule(self: &Arc<Self>) {
+        if self.is_scheduled.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        match &self.told {
+            Told::Queue(queue, _) => queue.schedule(self.clone()),
+            Told::Callback(..) => executor::push(self.clone()),
+        }
+    }
+
+    fn cancel(self: &Arc<Self>) -> Result<(), Failure> {
+        let mut stage = self.stage.lock();
+        if !matches!(&*stage, Stage::Under(_)) {
+            return Err(over());
+        }
+        *stage = Stage::Ended(Err(Failure::cancelled()));
+        self.tell(stage, false);
+        Ok(())
+    }
+}
+
+impl Wake for Operation {
+    fn wake(self: Arc<Self>) {
+        self.schedule();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.schedule();
+    }
+}
+
+#[cold]
+fn over() -> Failure {
+    Failure { status: TYR_NOT_FOUND, message: "the operation is over".into() }
+}
+
+/// Cancels an operation. It ends with `TYR_CANCELLED`, and is told of like any other; its buffers and results are not touched any
+/// more when this returns. What it was to change happened as a whole or not at all. Fails with `TYR_NOT_FOUND` if it is over.
+///
+/// @param operation What `tyr_async` was told.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tyr_cancel(operation: *mut tyr_operation) -> c_int {
+    border::call(|| match registry::find::<Operation>(operation) {
+        Ok(operation) => operation.cancel(),
+        Err(failure) if operation.is_null() => Err(failure),
+        Err(_) => Err(over()),
+    })
+}

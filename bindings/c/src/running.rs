@@ -1,0 +1,88 @@
+//! Running a transaction until it commits.
+
+use std::{
+    ffi::{c_int, c_void},
+    sync::Arc,
+};
+
+use tyr_client::{Error, ErrorKind};
+
+use crate::{
+    border,
+    memory::Out,
+    registry,
+    status::{Failure, TYR_OK, kind_of, tyr_error_message},
+    store::Store,
+    transaction::Transaction,
+    types::{tyr_body, tyr_receipt, tyr_store},
+};
+
+/// Runs a body in a transaction and commits it, on the calling thread. After a conflict it is run again with another transaction, after a
+/// pause; after a few conflicts, writers of what it touches wait until it had its turn, so that it is not starved. So the body may run
+/// several times and should do nothing besides that cannot be repeated.
+///
+/// A status of the body that is not `TYR_OK` rolls back and is returned, unless it came from blobs whose states do not fit together: then
+/// the body is run again. The body neither commits nor frees its transaction, whose handle is dead after the body returns.
+///
+/// @param store The store.
+/// @param body What is done in the transaction.
+/// @param context What the body is given.
+/// @param receipt Where the handle of the receipt goes, or null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tyr_store_run(
+    store: *const tyr_store,
+    body: tyr_body,
+    context: *mut c_void,
+    receipt: *mut *mut tyr_receipt,
+) -> c_int {
+    // What the body returned last, if that is not an error of the store.
+    let mut own = TYR_OK;
+    let status = border::call(|| {
+        let out = Out::optional(receipt);
+        let store = registry::find::<Store>(store)?;
+        let body = body.ok_or_else(|| Failure::invalid("the body is null"))?;
+        let store = store.of(true);
+        let ran = pollster::block_on(store.run(async |theirs| {
+            // What is put in its place costs nothing and does nothing.
+            let lent = Arc::new(Transaction::of_run(std::mem::replace(theirs, store.begin())));
+            let handle = registry::insert(lent.clone());
+            // SAFETY: the program says that it can be called with its context and a transaction.
+            let status = unsafe { body(context, handle) };
+            // Whoever has an operation of it under way keeps it until that is done. The body may have freed the handle.
+            let _freed = registry::remove::<Transaction>(handle);
+            *theirs = lent.take().await.ok_or_else(|| Error::internal("a run has lost its transaction"))?;
+            own = status;
+            result_of(status).map(|()| lent)
+        }));
+        let committed = ran?;
+        if out.is_wanted() {
+            out.put(registry::insert(committed.value.receipt(committed.receipt)));
+        }
+        Ok(())
+    });
+    // Numbers of the program's own are passed on; what they stood for here does not matter.
+    if status != TYR_OK && own != TYR_OK && kind_of(own).is_none() { own } else { status }
+}
+
+fn result_of(status: c_int) -> Result<(), Error> {
+    if status == TYR_OK {
+        return Ok(());
+    }
+    let message = match kind_of(status) {
+        // SAFETY: the text of this thread, which ends with a zero.
+        Some(_) => unsafe { std::ffi::CStr::from_ptr(tyr_error_message()) }.to_string_lossy().into_owned(),
+        None => format!("the body of the run has ended it with {status}"),
+    };
+    Err(match kind_of(status).unwrap_or(ErrorKind::Invalid) {
+        ErrorKind::Conflict => Error::conflict(message),
+        ErrorKind::Unavailable => Error::unavailable(message),
+        ErrorKind::NotFound => Error::not_found(message),
+        ErrorKind::Exists => Error::exists(message),
+        ErrorKind::Denied => Error::denied(message),
+        ErrorKind::Full => Error::full(message),
+        ErrorKind::Expired => Error::expired(message),
+        ErrorKind::Corrupt => Error::corrupt(message),
+        ErrorKind::Internal => Error::internal(message),
+        _ => Error::invalid(message),
+    })
+}

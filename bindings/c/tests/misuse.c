@@ -1,0 +1,395 @@
+/* Calls that are wrong: each is an error that says so, and nothing breaks. */
+
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <tyr.h>
+
+#define WANT(status, call)                                                                                  \
+    do {                                                                                                    \
+        int told = (call);                                                                                  \
+        if (told != (status)) {                                                                             \
+            fprintf(stderr, "line %d: %s is told %s (%s)\n", __LINE__, #call, tyr_status_name(told),        \
+                    tyr_error_message());                                                                   \
+            exit(1);                                                                                        \
+        }                                                                                                   \
+        if (told < 0 && strlen(tyr_error_message()) == 0) {                                                 \
+            fprintf(stderr, "line %d: no text\n", __LINE__);                                                \
+            exit(1);                                                                                        \
+        }                                                                                                   \
+    } while (0)
+#define HOLDS(condition)                                                                                    \
+    do {                                                                                                    \
+        if (!(condition)) {                                                                                 \
+            fprintf(stderr, "line %d: not so: %s\n", __LINE__, #condition);                                 \
+            exit(1);                                                                                        \
+        }                                                                                                   \
+    } while (0)
+
+static tyr_store *store;
+static tyr_keyspace *files;
+static const char *place;
+
+static tyr_bytes key(void) { return tyr_text("a"); }
+
+static void put(const char *text) {
+    tyr_bytes bytes = tyr_text(text);
+    WANT(TYR_OK, tyr_keyspace_put(files, key(), &bytes, 1, NULL));
+}
+
+static void null_handles(void) {
+    int exists;
+    size_t count;
+    tyr_event event;
+    WANT(TYR_INVALID, tyr_store_open(NULL, NULL, NULL, NULL));
+    WANT(TYR_INVALID, tyr_store_open("x", NULL, NULL, NULL));
+    WANT(TYR_INVALID, tyr_store_free(NULL));
+    WANT(TYR_INVALID, tyr_store_close(NULL, NULL));
+    WANT(TYR_INVALID, tyr_keyspace_create(NULL, key(), NULL));
+    WANT(TYR_INVALID, tyr_keyspace_exists(files, key(), NULL, NULL));
+    WANT(TYR_INVALID, tyr_keyspace_exists(NULL, key(), &exists, NULL));
+    WANT(TYR_INVALID, tyr_store_run(store, NULL, NULL, NULL));
+    WANT(TYR_INVALID, tyr_cancel(NULL));
+    WANT(TYR_INVALID, tyr_queue_wait(NULL, &event, 1, 0, &count));
+    WANT(TYR_INVALID, tyr_keyspace_transform(files, key(), 0, NULL, NULL, NULL));
+    WANT(TYR_INVALID, tyr_store_create_keyspace(store, NULL, NULL, NULL, NULL));
+    WANT(TYR_INVALID, tyr_keyspace_set_attribute(files, key(), NULL, NULL, NULL));
+    HOLDS(tyr_list_size(NULL) == 0);
+    HOLDS(tyr_content_bytes(NULL).size == 0);
+    HOLDS(tyr_keyspace_name(NULL).size == 0);
+    HOLDS(tyr_store_is_cluster(NULL) == TYR_INVALID);
+}
+
+static void dead_handles(void) {
+    tyr_keyspace *other;
+    tyr_transaction *transaction;
+    tyr_content *content;
+    WANT(TYR_OK, tyr_store_keyspace(store, "files", &other));
+    WANT(TYR_OK, tyr_keyspace_free(other));
+    WANT(TYR_INVALID, tyr_keyspace_free(other));
+    WANT(TYR_INVALID, tyr_keyspace_create(other, key(), NULL));
+    /* The place of the handle may be used again; the handle still is dead. */
+    for (int i = 0; i < 100; ++i) {
+        tyr_keyspace *anew;
+        WANT(TYR_OK, tyr_store_keyspace(store, "files", &anew));
+        HOLDS(anew != other);
+        WANT(TYR_INVALID, tyr_keyspace_create(other, key(), NULL));
+        WANT(TYR_OK, tyr_keyspace_free(anew));
+    }
+    WANT(TYR_OK, tyr_store_begin(store, &transaction));
+    WANT(TYR_OK, tyr_transaction_commit(transaction, NULL, NULL));
+    WANT(TYR_INVALID, tyr_transaction_commit(transaction, NULL, NULL));
+    WANT(TYR_INVALID, tyr_transaction_create(transaction, files, key(), NULL));
+    WANT(TYR_OK, tyr_transaction_free(transaction));
+    WANT(TYR_INVALID, tyr_transaction_free(transaction));
+    put("content");
+    WANT(TYR_OK, tyr_keyspace_read(files, key(), 0, TYR_END, &content, NULL));
+    WANT(TYR_OK, tyr_content_free(content));
+    HOLDS(tyr_content_bytes(content).size == 0);
+    WANT(TYR_INVALID, tyr_content_free(content));
+}
+
+static void wrong_handles(void) {
+    int number = 0;
+    /* A store is no keyspace, and memory of the program is no handle. */
+    WANT(TYR_INVALID, tyr_keyspace_create((tyr_keyspace *)store, key(), NULL));
+    WANT(TYR_INVALID, tyr_keyspace_create((tyr_keyspace *)&number, key(), NULL));
+    WANT(TYR_INVALID, tyr_keyspace_create((tyr_keyspace *)(uintptr_t)1, key(), NULL));
+    WANT(TYR_INVALID, tyr_store_free((tyr_store *)(uintptr_t)UINTPTR_MAX));
+    unsigned long long bits = 88172645463325252ull;
+    for (int i = 0; i < 100000; ++i) {
+        bits ^= bits << 13, bits ^= bits >> 7, bits ^= bits << 17;
+        tyr_store *made_up = (tyr_store *)(uintptr_t)bits;
+        if (made_up != store) HOLDS(tyr_store_is_cluster(made_up) == TYR_INVALID);
+    }
+}
+
+static void huge_lengths(void) {
+    char some[4] = {0};
+    tyr_bytes huge = tyr_some(some, SIZE_MAX), null = tyr_some(NULL, 10);
+    tyr_buffer room = {some, SIZE_MAX}, nowhere = {NULL, 4};
+    tyr_list *list;
+    WANT(TYR_INVALID, tyr_keyspace_create(files, huge, NULL));
+    WANT(TYR_INVALID, tyr_keyspace_create(files, null, NULL));
+    WANT(TYR_INVALID, tyr_keyspace_put(files, key(), &huge, 1, NULL));
+    WANT(TYR_INVALID, tyr_keyspace_put(files, key(), &null, 1, NULL));
+    WANT(TYR_INVALID, tyr_keyspace_put(files, key(), NULL, 3, NULL));
+    WANT(TYR_INVALID, tyr_keyspace_put(files, key(), &huge, SIZE_MAX, NULL));
+    WANT(TYR_INVALID, tyr_keyspace_read_into(files, key(), 0, &room, 1, NULL, NULL));
+    WANT(TYR_INVALID, tyr_keyspace_read_into(files, key(), 0, &nowhere, 1, NULL, NULL));
+    WANT(TYR_INVALID, tyr_keyspace_read_into(files, key(), 0, &room, SIZE_MAX / 2, NULL, NULL));
+    WANT(TYR_INVALID, tyr_keyspace_stats(files, &null, SIZE_MAX, &list, NULL));
+    WANT(TYR_INVALID, tyr_keyspace_write(files, key(), UINT64_MAX, &(tyr_bytes){some, 1}, 1, NULL));
+    tyr_bytes twice[] = {{some, 4}, {some, 4}};
+    WANT(TYR_INVALID, tyr_keyspace_write(files, key(), UINT64_MAX, twice, 2, NULL));
+    WANT(TYR_INVALID, tyr_keyspace_truncate(files, key(), UINT64_MAX, NULL));
+    /* Nothing is a fine thing to write and to read. */
+    WANT(TYR_OK, tyr_keyspace_put(files, key(), NULL, 0, NULL));
+    WANT(TYR_OK, tyr_keyspace_read_into(files, key(), 0, NULL, 0, NULL, NULL));
+}
+
+static void odd_numbers(void) {
+    tyr_transform odd = {.op = 77, .operand = {.type = TYR_U64, .value = {.u64 = 1}}};
+    WANT(TYR_INVALID, tyr_keyspace_transform(files, key(), 0, &odd, NULL, NULL));
+    odd.op = TYR_ADD, odd.operand.type = -1;
+    WANT(TYR_INVALID, tyr_keyspace_transform(files, key(), 0, &odd, NULL, NULL));
+    tyr_options options = {.create = 9};
+    tyr_store *other;
+    WANT(TYR_INVALID, tyr_store_open(place, &options, &other, NULL));
+    options.create = 0, options.io = -3;
+    WANT(TYR_INVALID, tyr_store_open(place, &options, &other, NULL));
+    WANT(TYR_INVALID, tyr_store_create_keyspace(store, "\xff\xfe", NULL, NULL, NULL));
+    tyr_async nowhere = {0};
+    WANT(TYR_INVALID, tyr_keyspace_create(files, key(), &nowhere));
+    HOLDS(strcmp(tyr_status_name(12345), "unknown") == 0);
+}
+
+static atomic_int called;
+
+/* A callback that calls back in, waiting and not. */
+static void calls_back(void *context, int status) {
+    int exists = 0;
+    HOLDS(status == TYR_OK);
+    WANT(TYR_OK, tyr_keyspace_exists(files, key(), &exists, NULL));
+    HOLDS(exists == 1);
+    if (context) {
+        tyr_async again = {.callback = calls_back, .context = (char *)context - 1};
+        tyr_bytes part = tyr_text("x");
+        WANT(TYR_OK, tyr_keyspace_append(files, key(), &part, 1, NULL, &again));
+        WANT(TYR_NOT_FOUND, tyr_keyspace_delete(files, tyr_text("missing"), NULL));
+    }
+    atomic_fetch_add(&called, 1);
+}
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static int failed_with;
+
+static void fails(void *context, int status) {
+    (void)context;
+    pthread_mutex_lock(&mutex);
+    failed_with = status;
+    HOLDS(strlen(tyr_error_message()) > 0);
+    pthread_cond_signal(&changed);
+    pthread_mutex_unlock(&mutex);
+}
+
+static void callbacks(void) {
+    tyr_bytes part = tyr_text("x");
+    put("");
+    tyr_async how = {.callback = calls_back, .context = (void *)(uintptr_t)20};
+    WANT(TYR_OK, tyr_keyspace_append(files, key(), &part, 1, NULL, &how));
+    /* Callbacks follow one another, so the one that is called for this comes after the first. */
+    while (atomic_load(&called) < 21) sched_yield();
+    tyr_stat stat;
+    WANT(TYR_OK, tyr_keyspace_stat(files, key(), &stat, NULL, NULL));
+    HOLDS(stat.size == 21);
+    WANT(TYR_NOT_FOUND, tyr_cancel(how.operation));
+    tyr_async failing = {.callback = fails};
+    WANT(TYR_OK, tyr_keyspace_delete(files, tyr_text("missing"), &failing));
+    pthread_mutex_lock(&mutex);
+    while (failed_with == 0) pthread_cond_wait(&changed, &mutex);
+    pthread_mutex_unlock(&mutex);
+    HOLDS(failed_with == TYR_NOT_FOUND);
+}
+
+static void queues(void) {
+    tyr_queue *queue;
+    tyr_event events[8];
+    size_t count = 77;
+    WANT(TYR_OK, tyr_queue_create(&queue));
+    WANT(TYR_INVALID, tyr_queue_wait(queue, NULL, 8, 0, &count));
+    WANT(TYR_INVALID, tyr_queue_wait(queue, events, 0, 0, &count));
+    WANT(TYR_OK, tyr_queue_wait(queue, events, 8, 0, &count));
+    HOLDS(count == 0);
+    /* Cancelled or not, each operation is told of once, and says how it ended. */
+    char buffer[64];
+    tyr_buffer room = {buffer, sizeof buffer};
+    int begun = 0, ended = 0;
+    for (; begun < 50; ++begun) {
+        tyr_async how = {.queue = queue, .context = &begun};
+        WANT(TYR_OK, tyr_keyspace_read_into(files, key(), 0, &room, 1, NULL, &how));
+        int cancelled = tyr_cancel(how.operation);
+        HOLDS(cancelled == TYR_OK || cancelled == TYR_NOT_FOUND);
+        WANT(TYR_NOT_FOUND, tyr_cancel(how.operation));
+    }
+    while (ended < begun) {
+        WANT(TYR_OK, tyr_queue_wait(queue, events, 8, -1, &count));
+        for (size_t i = 0; i < count; ++i) {
+            HOLDS(events[i].context == &begun);
+            HOLDS(events[i].status == TYR_OK || events[i].status == TYR_CANCELLED);
+            HOLDS((events[i].status == TYR_OK) == (events[i].message[0] == 0));
+        }
+        ended += (int)count;
+    }
+    WANT(TYR_OK, tyr_queue_free(queue));
+    WANT(TYR_INVALID, tyr_queue_free(queue));
+    WANT(TYR_INVALID, tyr_queue_wait(queue, events, 8, 0, &count));
+    tyr_async how = {.queue = queue};
+    WANT(TYR_INVALID, tyr_keyspace_create(files, key(), &how));
+}
+
+static int commits_itself(void *context, tyr_transaction *transaction) {
+    (void)context;
+    WANT(TYR_INVALID, tyr_transaction_commit(transaction, NULL, NULL));
+    return 4711;
+}
+
+static tyr_transaction *kept;
+
+static int frees_it(void *context, tyr_transaction *transaction) {
+    (void)context;
+    kept = transaction;
+    WANT(TYR_OK, tyr_transaction_create(transaction, files, tyr_text("by a run"), NULL));
+    WANT(TYR_OK, tyr_transaction_free(transaction));
+    return TYR_OK;
+}
+
+static int makes_up_a_status(void *context, tyr_transaction *transaction) {
+    (void)context, (void)transaction;
+    return -54321;
+}
+
+static void runs(void) {
+    int exists = 0;
+    WANT(4711, tyr_store_run(store, commits_itself, NULL, NULL));
+    WANT(TYR_OK, tyr_store_run(store, frees_it, NULL, NULL));
+    WANT(TYR_INVALID, tyr_transaction_create(kept, files, key(), NULL));
+    WANT(TYR_OK, tyr_keyspace_exists(files, tyr_text("by a run"), &exists, NULL));
+    HOLDS(exists == 1);
+    WANT(-54321, tyr_store_run(store, makes_up_a_status, NULL, NULL));
+}
+
+static void *one_of_many(void *context) {
+    (void)context;
+    for (int i = 0; i < 200; ++i) {
+        tyr_keyspace *own;
+        WANT(TYR_OK, tyr_store_keyspace(store, "files", &own));
+        tyr_bytes part = tyr_text("y");
+        WANT(TYR_OK, tyr_keyspace_append(own, tyr_text("shared"), &part, 1, NULL, NULL));
+        WANT(TYR_OK, tyr_keyspace_free(own));
+    }
+    return NULL;
+}
+
+static void threads(void) {
+    pthread_t all[4];
+    tyr_stat stat;
+    for (int i = 0; i < 4; ++i) pthread_create(&all[i], NULL, one_of_many, NULL);
+    for (int i = 0; i < 4; ++i) pthread_join(all[i], NULL);
+    WANT(TYR_OK, tyr_keyspace_stat(files, tyr_text("shared"), &stat, NULL, NULL));
+    HOLDS(stat.size == 800);
+}
+
+static void child_of_a_fork(const char *scratch) {
+    put("x");
+    pid_t child = fork();
+    if (child == 0) {
+        int exists;
+        tyr_store *own;
+        tyr_keyspace *theirs;
+        char other[4096];
+        /* What the parent has opened is no use; the child is told so. */
+        WANT(TYR_INVALID, tyr_keyspace_exists(files, key(), &exists, NULL));
+        HOLDS(strstr(tyr_error_message(), "fork") != NULL);
+        WANT(TYR_INVALID, tyr_keyspace_free(files));
+        WANT(TYR_UNAVAILABLE, tyr_store_open(place, NULL, &own, NULL));
+        /* What it opens itself works, callbacks included. */
+        snprintf(other, sizeof other, "%s/child", scratch);
+        tyr_options options = {.segment_size = 1 << 20};
+        WANT(TYR_OK, tyr_store_open(other, &options, &own, NULL));
+        WANT(TYR_OK, tyr_store_create_keyspace(own, "files", NULL, &theirs, NULL));
+        tyr_bytes part = tyr_text("z");
+        WANT(TYR_OK, tyr_keyspace_put(theirs, key(), &part, 1, NULL));
+        failed_with = 0;
+        tyr_async failing = {.callback = fails};
+        WANT(TYR_OK, tyr_keyspace_delete(theirs, tyr_text("missing"), &failing));
+        pthread_mutex_lock(&mutex);
+        while (failed_with == 0) pthread_cond_wait(&changed, &mutex);
+        pthread_mutex_unlock(&mutex);
+        WANT(TYR_OK, tyr_keyspace_free(theirs));
+        WANT(TYR_OK, tyr_store_close(own, NULL));
+        _exit(0);
+    }
+    int status = 1;
+    while (waitpid(child, &status, 0) != child) {}
+    HOLDS(status == 0);
+    int exists = 0;
+    WANT(TYR_OK, tyr_keyspace_exists(files, key(), &exists, NULL));
+    HOLDS(exists == 1);
+}
+
+static volatile sig_atomic_t signals;
+
+static void interrupt(int number) {
+    (void)number;
+    ++signals;
+}
+
+static void interrupted_calls(void) {
+    /* Without SA_RESTART, so that every system call that waits is interrupted. */
+    struct sigaction action = {.sa_handler = interrupt};
+    sigaction(SIGALRM, &action, NULL);
+    struct itimerval often = {{0, 500}, {0, 500}}, never = {{0, 0}, {0, 0}};
+    setitimer(ITIMER_REAL, &often, NULL);
+    tyr_bytes part = tyr_text("0123456789");
+    uint64_t offset = 0;
+    for (int i = 0; i < 100 || (signals < 20 && i < 1000000); ++i) {
+        WANT(TYR_OK, tyr_keyspace_append(files, tyr_text("interrupted"), &part, 1, &offset, NULL));
+        HOLDS(offset == (uint64_t)i * 10);
+    }
+    setitimer(ITIMER_REAL, &never, NULL);
+    HOLDS(signals >= 20);
+}
+
+static void closed_store(void) {
+    tyr_queue *queue;
+    tyr_async how;
+    int exists;
+    memset(&how, 0, sizeof how);
+    WANT(TYR_OK, tyr_queue_create(&queue));
+    how.queue = queue;
+    WANT(TYR_INVALID, tyr_store_close((tyr_store *)files, &how));
+    WANT(TYR_OK, tyr_store_close(store, &how));
+    tyr_event event;
+    size_t count;
+    WANT(TYR_OK, tyr_queue_wait(queue, &event, 1, -1, &count));
+    HOLDS(count == 1 && event.status == TYR_OK);
+    WANT(TYR_INVALID, tyr_store_close(store, NULL));
+    WANT(TYR_UNAVAILABLE, tyr_keyspace_exists(files, key(), &exists, NULL));
+    WANT(TYR_OK, tyr_keyspace_free(files));
+    WANT(TYR_OK, tyr_queue_free(queue));
+}
+
+int main(int count, char **words) {
+    /* What looks for leaks takes all that a parent has for lost in its child. */
+    HOLDS(count == 2 || (count == 3 && strcmp(words[2], "without-fork") == 0));
+    char path[4096];
+    snprintf(path, sizeof path, "%s/store", words[1]);
+    place = path;
+    tyr_options options = {.segment_size = 1 << 20};
+    WANT(TYR_OK, tyr_store_open(path, &options, &store, NULL));
+    WANT(TYR_OK, tyr_store_create_keyspace(store, "files", NULL, &files, NULL));
+    null_handles();
+    dead_handles();
+    wrong_handles();
+    huge_lengths();
+    odd_numbers();
+    callbacks();
+    queues();
+    runs();
+    threads();
+    if (count == 2) child_of_a_fork(words[1]);
+    interrupted_calls();
+    closed_store();
+    puts("every misuse is an error");
+    return 0;
+}
