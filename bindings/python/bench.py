@@ -24,12 +24,14 @@ def rounds(store, keyspace, aio):
     items = {key: small for key in keys}
 
     async def read(key, count):
+        operation = aio.read
         for _ in range(count):
-            await aio.read(key)
+            await operation(key)
 
     async def put(key, count):
+        operation = aio.put
         for _ in range(count):
-            await aio.put(key, small)
+            await operation(key, small)
 
     def at_once(task):
         def do(count):
