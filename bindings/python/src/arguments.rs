@@ -8,11 +8,22 @@ use pyo3::{
     prelude::*,
     types::{PyBytes, PyMemoryView, PyString},
 };
+use smallvec::SmallVec;
 
 use crate::errors::invalid;
 
 /// A key, prefix, or anything else that is short: text as UTF-8, or bytes.
-pub struct Name(pub Vec<u8>);
+pub struct Name(SmallVec<[u8; SHORT_MAX]>);
+
+/// A name of that many bytes costs no memory of its own.
+const SHORT_MAX: usize = 64;
+
+impl Name {
+    /// No bytes: the prefix of everything.
+    pub fn empty() -> Self {
+        Name(SmallVec::new())
+    }
+}
 
 impl AsRef<[u8]> for Name {
     fn as_ref(&self) -> &[u8] {
@@ -26,19 +37,19 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Name {
     fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
         if let Ok(text) = object.cast::<PyString>() {
             if let Ok(text) = text.to_str() {
-                return Ok(Name(text.as_bytes().to_vec()));
+                return Ok(Name(text.as_bytes().into()));
             }
             // Names that are not UTF-8 are told with surrogates.
             let encoded = object.call_method1("encode", ("utf-8", "surrogateescape"))?;
-            return Ok(Name(encoded.extract::<Vec<u8>>()?));
+            return Ok(Name(encoded.extract::<Vec<u8>>()?.into()));
         }
         if let Ok(bytes) = object.cast::<PyBytes>() {
-            return Ok(Name(bytes.as_bytes().to_vec()));
+            return Ok(Name(bytes.as_bytes().into()));
         }
         let given = Given::extract(object).map_err(|_| {
             PyTypeError::new_err("a name is of type str or bytes, or supports the buffer protocol")
         })?;
-        Ok(Name(given.as_ref().to_vec()))
+        Ok(Name(given.as_ref().into()))
     }
 }
 

@@ -39,8 +39,8 @@ pub fn rounds(
 ) -> PyResult<f64> {
     let round = Round {
         store: blocking::Store::from(store.get().handle(py)?),
-        keyspace: blocking::Keyspace::from(keyspace.get().usable(py)?),
-        asynchronous: asynchronous.get().usable(py)?,
+        keyspace: blocking::Keyspace::from((*keyspace.get().usable(py)?).clone()),
+        asynchronous: (*asynchronous.get().usable(py)?).clone(),
         count,
         payload: vec![7; size],
         batch,

@@ -30,7 +30,7 @@ macro_rules! keyspace {
         #[pyclass(frozen, module = $module)]
         pub struct $class {
             /// Its handle.
-            keyspace: Handle<tyr_client::Keyspace>,
+            keyspace: Handle<Arc<tyr_client::Keyspace>>,
             name: String,
             /// Its store.
             pub store: Arc<Opened>,
@@ -39,13 +39,13 @@ macro_rules! keyspace {
         impl $class {
             /// One of a store.
             pub fn new(keyspace: tyr_client::Keyspace, store: Arc<Opened>) -> Self {
-                let (name, keyspace) = (keyspace.name().to_owned(), Handle::new(keyspace));
+                let (name, keyspace) = (keyspace.name().to_owned(), Handle::new(Arc::new(keyspace)));
                 store.keep(keyspace.let_go());
                 $class { keyspace, name, store }
             }
 
             /// Its handle, if it can be used.
-            pub fn usable(&self, py: Python<'_>) -> PyResult<tyr_client::Keyspace> {
+            pub fn usable(&self, py: Python<'_>) -> PyResult<Arc<tyr_client::Keyspace>> {
                 self.keyspace.usable().map_err(|error| raise(py, &error))
             }
         }
@@ -212,7 +212,7 @@ macro_rules! keyspace {
             /// Up to so many blobs whose keys have the prefix, in the order of their keys, beginning after a key. Fewer mean that
             /// there are no more. Not a snapshot: every blob that exists throughout is listed once, others may be.
             #[pyo3(
-                signature = (prefix=Name(Vec::new()), after=None, limit=1000),
+                signature = (prefix=Name::empty(), after=None, limit=1000),
                 text_signature = "($self, prefix=b'', after=None, limit=1000)"
             )]
             fn scan(&self, py: Python<'_>, prefix: Name, after: Option<Name>, limit: usize) -> PyResult<Py<PyAny>> {
@@ -307,8 +307,8 @@ keyspace!(
 );
 
 /// Blobs one after the other; in a cluster several are on their way at once.
-async fn read_many(keyspace: tyr_client::Keyspace, keys: Vec<Name>) -> Result<Value> {
-    let keyspace = &keyspace;
+async fn read_many(keyspace: Arc<tyr_client::Keyspace>, keys: Vec<Name>) -> Result<Value> {
+    let keyspace = &*keyspace;
     let mut all = Vec::with_capacity(keys.len());
     for keys in keys.chunks(AT_ONCE_MAX) {
         let reads = keys.iter().map(|key| Box::pin(maybe_read(keyspace, key)));
@@ -352,7 +352,7 @@ async fn join<T>(mut futures: Vec<std::pin::Pin<Box<impl Future<Output = T>>>>) 
 /// Nothing is read, so that it cannot conflict.
 async fn put_many(
     store: tyr_client::Store,
-    keyspace: tyr_client::Keyspace,
+    keyspace: Arc<tyr_client::Keyspace>,
     items: Vec<(Name, Given)>,
 ) -> Result<Value> {
     let mut transaction = store.begin();

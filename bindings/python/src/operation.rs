@@ -46,13 +46,13 @@ impl Operation {
         mem::replace(&mut *self.state.lock(), State::Done)
     }
 
-    fn step<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+    fn step<'py>(&self, py: Python<'py>) -> PyResult<Step<'py>> {
         match self.take() {
             State::New(future) => self.begin(py, future),
             State::Waiting { future, waiting } => {
                 let asked = future.bind(py);
                 if asked.call_method0("done")?.is_truthy()? {
-                    return Err(PyStopIteration::new_err((asked.call_method0("result")?.unbind(),)));
+                    return Ok(Step::Ended(asked.call_method0("result")?.unbind()));
                 }
                 // Whoever drives this does not wait for what it was told to wait for.
                 *self.state.lock() = State::Waiting { future, waiting };
@@ -62,10 +62,10 @@ impl Operation {
         }
     }
 
-    fn begin<'py>(&self, py: Python<'py>, mut boxed: Boxed) -> PyResult<Bound<'py, PyAny>> {
+    fn begin<'py>(&self, py: Python<'py>, mut boxed: Boxed) -> PyResult<Step<'py>> {
         // Most of what is in memory is ready at once, and needs neither a loop nor a waker.
         if let Poll::Ready(result) = boxed.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-            return Err(ended(py, result));
+            return ended(py, result);
         }
         let running = reactor::running(py)?;
         let reactor = running.get();
@@ -73,24 +73,30 @@ impl Operation {
         let waker = Waker::from(reactor.ready.wake(id));
         // Again, for it to know whom to wake.
         match boxed.as_mut().poll(&mut Context::from_waker(&waker)) {
-            Poll::Ready(result) => Err(ended(py, result)),
+            Poll::Ready(result) => ended(py, result),
             Poll::Pending => {
                 let future = reactor.future(py)?;
                 future.setattr(pyo3::intern!(py, "_asyncio_future_blocking"), true)?;
                 let waiting = reactor.keep(id, boxed, waker, future.clone().unbind());
                 *self.state.lock() = State::Waiting { future: future.clone().unbind(), waiting };
-                Ok(future)
+                Ok(Step::Waits(future))
             }
         }
     }
 }
 
-/// What ends an awaitable: its result in a StopIteration, or what went wrong.
-fn ended(py: Python<'_>, result: Result<Value>) -> PyErr {
-    match result.map_err(|error| raise(py, &error)).and_then(|value| value.into_python(py)) {
-        // The bare value is the result, as long as it is no tuple, which none is: the exception need not be made.
-        Ok(value) => PyStopIteration::new_err(value),
-        Err(error) => error,
+/// What an awaitable does next.
+enum Step<'py> {
+    /// It waits for a future of the loop.
+    Waits(Bound<'py, PyAny>),
+    /// It has ended with this, which is no tuple and no exception.
+    Ended(Py<PyAny>),
+}
+
+fn ended<'py>(py: Python<'py>, result: Result<Value>) -> PyResult<Step<'py>> {
+    match result {
+        Ok(value) => value.into_python(py).map(Step::Ended),
+        Err(error) => Err(raise(py, &error)),
     }
 }
 
@@ -127,13 +133,26 @@ impl Operation {
         slf
     }
 
-    fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.step(py)
+    /// None means that it has ended, with a StopIteration that is set already.
+    fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        match self.step(py)? {
+            Step::Waits(future) => Ok(Some(future)),
+            Step::Ended(value) => {
+                // SAFETY: both are objects that are alive. Setting the bare value spares making the exception, which nobody looks at.
+                #[allow(unsafe_code, reason = "no safe way to end an iterator with a value is as quick")]
+                let () =
+                    unsafe { pyo3::ffi::PyErr_SetObject(pyo3::ffi::PyExc_StopIteration, value.as_ptr()) };
+                Ok(None)
+            }
+        }
     }
 
     /// Goes on, as a coroutine does.
     fn send<'py>(&self, py: Python<'py>, _value: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        self.step(py)
+        match self.step(py)? {
+            Step::Waits(future) => Ok(future),
+            Step::Ended(value) => Err(PyStopIteration::new_err((value,))),
+        }
     }
 
     /// Ends it with an exception, as a coroutine does: what it was to do happens as a whole or not at all.

@@ -46,7 +46,7 @@ macro_rules! snapshot {
                 &self,
                 py: Python<'_>,
                 keyspace: &Bound<'_, $keyspace>,
-            ) -> PyResult<(Arc<tyr_client::Snapshot>, tyr_client::Keyspace)> {
+            ) -> PyResult<(Arc<tyr_client::Snapshot>, Arc<tyr_client::Keyspace>)> {
                 Ok((usable(py, &self.snapshot)?, keyspace.get().usable(py)?))
             }
         }
@@ -161,7 +161,7 @@ macro_rules! snapshot {
 
             /// Blobs in the order of their keys, exactly those that existed; see Keyspace.scan.
             #[pyo3(
-                signature = (keyspace, prefix=Name(Vec::new()), after=None, limit=1000),
+                signature = (keyspace, prefix=Name::empty(), after=None, limit=1000),
                 text_signature = "($self, keyspace, prefix=b'', after=None, limit=1000)"
             )]
             fn scan(

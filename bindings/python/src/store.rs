@@ -260,7 +260,7 @@ macro_rules! store {
                 let keyspaces = keyspaces.iter().map(|keyspace| keyspace.get().usable(py));
                 let keyspaces = keyspaces.collect::<PyResult<Vec<_>>>()?;
                 $face::drive(py, async move {
-                    let keyspaces: Vec<_> = keyspaces.iter().collect();
+                    let keyspaces: Vec<_> = keyspaces.iter().map(|keyspace| &**keyspace).collect();
                     let snapshot = store.snapshot(&keyspaces).await?;
                     Ok(Value::made($snapshot::new(snapshot, &opened)))
                 })

@@ -27,9 +27,13 @@ class Servers:
         self.addresses = [f"127.0.0.1:{free_port()}" for _ in range(3)]
         self.processes: list[subprocess.Popen | None] = [None] * 3
         self.unready: set[int] = set()
-        for node in range(3):
-            self.start(node)
-            self.wait()
+        try:
+            for node in range(3):
+                self.start(node)
+                self.wait()
+        except BaseException:
+            self.end()
+            raise
 
     @property
     def url(self) -> str:

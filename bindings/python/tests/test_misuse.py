@@ -427,15 +427,16 @@ def test_a_child_is_told_to_open_the_store_again(place):
 
 def test_a_signal_ends_a_wait_for_a_cluster(tmp_path):
     text = """
-        import signal, sys, threading, tyr
-        sockets = __import__("socket").socket()
+        import os, signal, socket, threading, tyr
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever started this may have it ignored
+        sockets = socket.socket()
         sockets.bind(("127.0.0.1", 0))
         sockets.listen()
         place = "tyr://127.0.0.1:%d" % sockets.getsockname()[1]
 
         def answer_not():
             sockets.accept()
-            signal.raise_signal(signal.SIGINT) if False else __import__("os").kill(__import__("os").getpid(), signal.SIGINT)
+            os.kill(os.getpid(), signal.SIGINT)
 
         threading.Thread(target=answer_not, daemon=True).start()
         try:

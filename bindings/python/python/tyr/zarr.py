@@ -13,6 +13,7 @@
 128.0
 """
 
+import builtins
 import os
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -190,7 +191,7 @@ class TyrStore(Store):
 
     async def get_partial_values(
         self, prototype: BufferPrototype, key_ranges: Iterable[tuple[str, ByteRequest | None]]
-    ) -> list[Buffer | None]:
+    ) -> builtins.list[Buffer | None]:
         async def get(key: str, byte_range: ByteRequest | None) -> Buffer | None:
             return await self.get(key, prototype, byte_range)
 
@@ -252,7 +253,7 @@ class TyrStore(Store):
         prefix = prefix.rstrip("/") + "/" if prefix.strip("/") else ""
         keys = [self._prefix + key async for key in self.list_prefix(prefix)]
 
-        async def delete_all(scope: Any, keys: list[str]) -> None:
+        async def delete_all(scope: Any, keys: builtins.list[str]) -> None:
             for key in keys:
                 if await scope.exists(key):
                     await scope.delete(key)
@@ -383,7 +384,7 @@ class TransactionStore(_Within):
 
     def __init__(self, store: TyrStore, scope: Any, read_only: bool) -> None:
         super().__init__(store, scope, read_only)
-        self._touched: set[str] = getattr(store, "_touched", set())
+        self._touched: builtins.set[str] = getattr(store, "_touched", set())
 
     async def set(self, key: str, value: Buffer) -> None:
         self._touched.add(key)
