@@ -34,8 +34,8 @@ fn run<'a>(store: &'a Store, step: &'a Step) -> Sent<'a, ()> {
         loop {
             let mut transaction = retry.begin().await?;
             let result = step(&mut transaction).await;
-            if let Some(committed) = retry.finish(transaction, result).await? {
-                return Ok(committed.value);
+            if retry.finish(transaction, result).await?.is_some() {
+                return Ok(());
             }
         }
     })
