@@ -22,7 +22,7 @@ struct Executor {
 
 static CURRENT: AtomicPtr<Executor> = AtomicPtr::new(null_mut());
 
-/// Has the thread go on with an operation. Fails if there is no thread and none can be started.
+/// Has the thread go on with an operation.
 pub fn push(operation: Arc<Operation>) {
     let executor = executor();
     executor.ready.lock().push_back(operation);
