@@ -81,11 +81,18 @@ fn manifest() -> Manifest {
     }
 }
 
+fn varint_fills(bytes: &[u8]) -> bool {
+    let mut reader = Reader::new(bytes);
+    reader.varint().is_ok() && reader.is_empty()
+}
+
 fn use_manifest(body: &[u8]) {
     if let Ok(manifest) = Manifest::parse(&file(body)) {
         let mut again = Vec::new();
         manifest.encode(&mut again);
-        assert_eq!(again, body);
+        // Its last field is missing in manifests that are older than that.
+        let older = again.strip_prefix(body).is_some_and(|last| varint_fills(last));
+        assert!(again == body || older, "{again:?} from {body:?}");
     }
 }
 
