@@ -61,6 +61,13 @@ impl Queue {
         Ok(())
     }
 
+    /// One has ended that never was under way.
+    pub fn end_at_once(&self, ended: Ended) {
+        let mut state = self.state.lock();
+        state.ended.push_back(ended);
+        self.wake(state);
+    }
+
     /// One has ended.
     pub fn end(&self, ended: Ended) {
         let mut state = self.state.lock();
@@ -103,7 +110,12 @@ impl Queue {
         ready.into_iter().for_each(|operation| operation.go_on());
     }
 
-    fn wait(self: &Arc<Self>, max: usize, until: Option<Instant>) -> Result<Vec<Ended>, Failure> {
+    fn wait(
+        self: &Arc<Self>,
+        max: usize,
+        until: Option<Instant>,
+        tell: impl FnMut(Ended),
+    ) -> Result<(), Failure> {
         let mut state = self.state.lock();
         state.waiting += 1;
         let mut is_late = false;
@@ -130,7 +142,7 @@ impl Queue {
         }
         state.waiting -= 1;
         let count = max.min(state.ended.len());
-        let ended: Vec<Ended> = state.ended.drain(..count).collect();
+        state.ended.drain(..count).for_each(tell);
         let is_freed = state.is_freed;
         if state.waiting == 0 {
             if !state.ready.is_empty() && !state.is_watched {
@@ -142,7 +154,7 @@ impl Queue {
             // What this one was woken for may be another one's.
             self.wake(state);
         }
-        if is_freed { Err(freed()) } else { Ok(ended) }
+        if is_freed { Err(freed()) } else { Ok(()) }
     }
 }
 
@@ -207,18 +219,17 @@ pub unsafe extern "C" fn tyr_queue_wait(
 ) -> c_int {
     border::call(|| {
         let out = Out::required(count)?;
-        let found = registry::find::<Queue>(queue)?;
+        let found = registry::find::<Queue>(queue)?.arc();
         if events.is_null() || max == 0 {
             return Err(Failure::invalid("there is no room for events"));
         }
         let until = u64::try_from(timeout_ms).ok();
         // A time that no clock reaches is for ever.
         let until = until.and_then(|timeout| Instant::now().checked_add(Duration::from_millis(timeout)));
-        let ended = found.wait(max, until)?;
-        out.put(ended.len());
         MESSAGES.with_borrow_mut(|messages| {
             messages.clear();
-            for (place, ended) in ended.into_iter().enumerate() {
+            let mut told = 0;
+            let tell = |ended: Ended| {
                 let (status, message) = match ended.result {
                     Ok(()) => (TYR_OK, c"".as_ptr()),
                     Err(failure) => {
@@ -231,9 +242,12 @@ pub unsafe extern "C" fn tyr_queue_wait(
                 let Ended { context, operation, .. } = ended;
                 let event = tyr_event { context, operation, status, message };
                 // SAFETY: there are at most as many as the caller has room for.
-                unsafe { events.add(place).write(event) };
-            }
-        });
-        Ok(())
+                unsafe { events.add(told).write(event) };
+                told += 1;
+            };
+            found.wait(max, until, tell)?;
+            out.put(told);
+            Ok(())
+        })
     })
 }
