@@ -12,7 +12,8 @@
  * are copied before a call returns; payload, buffers, and results have to stay until it has ended.
  *
  * Threads may use the same handles. A handle that was freed, or is of something else, is an error
- * (TYR_INVALID). A child of a fork cannot use what its parent has opened; it opens the store itself.
+ * (TYR_INVALID). A child of a fork cannot use what its parent has opened (TYR_UNAVAILABLE); it opens
+ * the store itself.
  */
 
 #ifndef TYR_H
@@ -888,7 +889,7 @@ int tyr_keyspace_read(const struct tyr_keyspace *keyspace,
  * @param keyspace The keyspace.
  * @param key The blob's key: 1 to 4096 bytes.
  * @param offset The first byte.
- * @param buffers The buffers.
+ * @param buffers The buffers, which do not overlap.
  * @param count How many.
  * @param read Where it goes how many bytes there were, or null.
  * @param how Null to wait.
@@ -1224,7 +1225,8 @@ int tyr_store_compact(const struct tyr_store *store,
  * several times and should do nothing besides that cannot be repeated.
  *
  * A status of the body that is not `TYR_OK` rolls back and is returned, unless it came from blobs whose states do not fit together: then
- * the body is run again. The body neither commits nor frees its transaction, whose handle is dead after the body returns.
+ * the body is run again. The body does not commit its transaction, whose handle is dead after the body returns; its operations have to end
+ * before that.
  *
  * @param store The store.
  * @param body What is done in the transaction.
@@ -1279,7 +1281,7 @@ int tyr_snapshot_read(const struct tyr_snapshot *snapshot,
  * @param keyspace The keyspace of the blob.
  * @param key The blob's key: 1 to 4096 bytes.
  * @param offset The first byte.
- * @param buffers The buffers.
+ * @param buffers The buffers, which do not overlap.
  * @param count How many.
  * @param read Where it goes how many bytes there were, or null.
  * @param how Null to wait.
@@ -1390,6 +1392,8 @@ const char *tyr_error_message(void);
 
 /**
  * The name of a status: `"ok"`, `"conflict"`, `"not-found"`, and so on. Never null.
+ *
+ * @param status What a call returned.
  */
 const char *tyr_status_name(int status);
 
@@ -1591,7 +1595,7 @@ int tyr_transaction_read(const struct tyr_transaction *transaction,
  * @param keyspace The keyspace of the blob.
  * @param key The blob's key: 1 to 4096 bytes.
  * @param offset The first byte.
- * @param buffers The buffers.
+ * @param buffers The buffers, which do not overlap.
  * @param count How many.
  * @param read Where it goes how many bytes there were, or null.
  * @param how Null to wait.

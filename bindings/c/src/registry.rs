@@ -329,7 +329,7 @@ fn unknown<T: Object>(bits: u64) -> Failure {
         return Failure::invalid(format!("the handle of a {name} is null"));
     }
     match parts(bits) {
-        Some(parts) if parts.forks != fork::count() & FORK_MASK => Failure {
+        Some(parts) if fork::count() > 0 && parts.forks != fork::count() & FORK_MASK => Failure {
             status: TYR_UNAVAILABLE,
             message: format!("the {name} is of before a fork; a child opens the store itself, or calls exec"),
         },
