@@ -1,7 +1,6 @@
 //! Keyspaces, and the operations on their blobs outside of transactions.
 
 use std::{
-    borrow::Cow,
     ffi::{c_char, c_int},
     sync::Arc,
     time::Duration,
@@ -12,10 +11,10 @@ use tyr_client::{Keyspace as ClientKeyspace, Outcome};
 use crate::{
     border,
     list::{Content, List, told_of},
-    memory::{Out, Parts, Room, array, borrowed, copied, shown},
+    memory::{Key, Out, Parts, Room, array, borrowed, copied, shown},
     operation::{perform, wait},
     options::{attribute, shown_number, shown_settings, transform},
-    registry,
+    registry::{self, Used},
     status::Failure,
     store::{Pair, Store},
     transaction::{append_parts, put_parts, read_parts, write_parts},
@@ -44,7 +43,7 @@ impl Keyspace {
 }
 
 /// The blob that a call is about.
-type Target = (Arc<Keyspace>, Cow<'static, [u8]>, bool);
+type Target = (Used<Keyspace>, Key, bool);
 
 #[inline(always)]
 fn target(keyspace: *const tyr_keyspace, key: tyr_bytes, how: *mut tyr_async) -> Result<Target, Failure> {
@@ -596,7 +595,7 @@ pub unsafe extern "C" fn tyr_keyspace_scan(
         let keyspace = registry::find::<Keyspace>(keyspace)?;
         let (prefix, after) = (copied(prefix, waits)?, copied(after, waits)?);
         perform(how, async move {
-            let after = (!after.is_empty()).then_some(&after[..]);
+            let after = Some(after.as_ref()).filter(|after| !after.is_empty());
             let entries = keyspace.of(waits).scan(prefix, after, limit).await?;
             out.put(registry::insert(List::entries(entries)));
             Ok(())

@@ -7,8 +7,7 @@
 //!
 //! - A handle is the number of a place in the `registry`, never an address. One that was freed, is of another kind, or was made up is an
 //!   error. What a handle names lives on as long as an operation uses it.
-//! - `border::call` is the only way in: it refuses handles from before a fork, catches panics, and keeps the text of the error
-//!   for the calling thread.
+//! - `border::call` is the only way in: it catches panics, and keeps the text of the error for the calling thread.
 //! - What may wait is a future that is written once. Without a [`types::tyr_async`] the caller waits for it; with one it becomes an
 //!   [`operation`], which whoever waits at its queue goes on with, or else a thread of the library.
 //! - Memory of the caller is touched only between the call and the end of its operation.

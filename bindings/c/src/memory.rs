@@ -3,10 +3,7 @@
 //! What C passes is checked as far as it can be: null and impossible lengths are errors. That the rest is memory of that length, and stays
 //! so until the operation has ended, is what every function asks of its caller.
 
-use std::{
-    borrow::Cow,
-    ffi::{CStr, c_char},
-};
+use std::ffi::{CStr, c_char};
 
 use crate::{
     status::Failure,
@@ -86,11 +83,45 @@ pub fn borrowed(bytes: tyr_bytes) -> Result<&'static [u8], Failure> {
     Ok(unsafe { std::slice::from_raw_parts(bytes.data.cast(), bytes.size) })
 }
 
-/// A key or value, copied unless the caller waits.
+/// A key, copied unless the caller waits.
+#[derive(Clone)]
+pub enum Key {
+    /// The caller's.
+    Borrowed(&'static [u8]),
+    /// A short one, which needs no memory of its own.
+    Short([u8; SHORT_MAX], u8),
+    /// A long one.
+    Long(Vec<u8>),
+}
+
+const SHORT_MAX: usize = 46;
+
+impl AsRef<[u8]> for Key {
+    #[inline(always)]
+    fn as_ref(&self) -> &[u8] {
+        match self {
+            Key::Borrowed(bytes) => bytes,
+            Key::Short(bytes, size) => &bytes[..usize::from(*size)],
+            Key::Long(bytes) => bytes,
+        }
+    }
+}
+
+/// A key, copied unless the caller waits.
 #[inline(always)]
-pub fn copied(bytes: tyr_bytes, waits: bool) -> Result<Cow<'static, [u8]>, Failure> {
+pub fn copied(bytes: tyr_bytes, waits: bool) -> Result<Key, Failure> {
     let borrowed = borrowed(bytes)?;
-    Ok(if waits { Cow::Borrowed(borrowed) } else { Cow::Owned(borrowed.to_vec()) })
+    if waits {
+        return Ok(Key::Borrowed(borrowed));
+    }
+    let mut short = [0; SHORT_MAX];
+    Ok(match (short.get_mut(..borrowed.len()), u8::try_from(borrowed.len())) {
+        (Some(own), Ok(size)) => {
+            own.copy_from_slice(borrowed);
+            Key::Short(short, size)
+        }
+        _ => Key::Long(borrowed.to_vec()),
+    })
 }
 
 /// What is to be written, in one or several parts.

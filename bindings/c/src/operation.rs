@@ -105,15 +105,15 @@ fn begin(how: *mut tyr_async, mut doing: Doing) -> Result<(), Failure> {
     let told = match asked.callback {
         _ if !asked.queue.is_null() => {
             let queue = registry::find::<Queue>(asked.queue)?;
-            queue.begin()?;
             // What is done at once needs no operation.
             if let Some(result) = go_on(&mut doing, Waker::noop()) {
                 drop(doing);
                 asked.operation = OVER;
-                queue.end(Ended { context: context.0, operation: OVER, result });
+                queue.end_at_once(Ended { context: context.0, operation: OVER, result });
                 return Ok(());
             }
-            Told::Queue(queue, context)
+            queue.begin()?;
+            Told::Queue(queue.arc(), context)
         }
         Some(callback) => Told::Callback(callback, context),
         None => {
@@ -236,7 +236,7 @@ fn over() -> Failure {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tyr_cancel(operation: *mut tyr_operation) -> c_int {
     border::call(|| match registry::find::<Operation>(operation) {
-        Ok(operation) => operation.cancel(),
+        Ok(operation) => operation.arc().cancel(),
         Err(failure) if operation.is_null() => Err(failure),
         Err(_) => Err(over()),
     })

@@ -1,10 +1,6 @@
 //! Snapshots.
 
-use std::{
-    borrow::Cow,
-    ffi::{c_char, c_int},
-    sync::Arc,
-};
+use std::ffi::{c_char, c_int};
 
 use tyr_client::Snapshot as ClientSnapshot;
 
@@ -12,10 +8,10 @@ use crate::{
     border,
     keyspace::{Keyspace, range},
     list::{Content, List, told_of},
-    memory::{Out, Room, copied},
+    memory::{Key, Out, Room, copied},
     operation::perform,
     options::attribute,
-    registry,
+    registry::{self, Used},
     status::Failure,
     store::Pair,
     transaction::read_parts,
@@ -26,7 +22,7 @@ use crate::{
 pub(crate) type Snapshot = Pair<ClientSnapshot>;
 
 /// The blob that a call is about.
-type Target = (Arc<Snapshot>, Arc<Keyspace>, Cow<'static, [u8]>, bool);
+type Target = (Used<Snapshot>, Used<Keyspace>, Key, bool);
 
 fn target(
     snapshot: *const tyr_snapshot,
@@ -275,7 +271,7 @@ pub unsafe extern "C" fn tyr_snapshot_scan(
             (registry::find::<Snapshot>(snapshot)?, registry::find::<Keyspace>(keyspace)?);
         let (prefix, after) = (copied(prefix, waits)?, copied(after, waits)?);
         perform(how, async move {
-            let after = (!after.is_empty()).then_some(&after[..]);
+            let after = Some(after.as_ref()).filter(|after| !after.is_empty());
             let entries = snapshot.of(waits).scan(keyspace.of(waits), prefix, after, limit).await?;
             out.put(registry::insert(List::entries(entries)));
             Ok(())

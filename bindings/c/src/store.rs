@@ -173,7 +173,7 @@ pub unsafe extern "C" fn tyr_store_create_keyspace(
         perform(how, async move {
             let made = store.of(waits).create_keyspace(&name, settings).await?;
             if out.is_wanted() {
-                out.put(registry::insert(Arc::new(Keyspace::new(made, store))));
+                out.put(registry::insert(Arc::new(Keyspace::new(made, store.arc()))));
             }
             Ok(())
         })
@@ -195,7 +195,7 @@ pub unsafe extern "C" fn tyr_store_keyspace(
         let out = Out::required(keyspace)?;
         let store = registry::find::<Store>(store)?;
         let found = store.of(true).keyspace(&text(name, "the name of the keyspace")?)?;
-        out.put(registry::insert(Arc::new(Keyspace::new(found, store))));
+        out.put(registry::insert(Arc::new(Keyspace::new(found, store.arc()))));
         Ok(())
     })
 }

@@ -1,7 +1,6 @@
 //! Transactions.
 
 use std::{
-    borrow::Cow,
     ffi::{c_char, c_int},
     sync::Arc,
 };
@@ -16,10 +15,10 @@ use crate::{
     border,
     keyspace::{Keyspace, optional_bytes, range},
     list::{Content, List, told_of},
-    memory::{Out, Parts, Room, copied},
+    memory::{Key, Out, Parts, Room, copied},
     operation::perform,
     options::{attribute, check, shown_number, transform},
-    registry,
+    registry::{self, Used},
     status::{Failure, TYR_NOT_FOUND},
     types::{
         tyr_async, tyr_buffer, tyr_bytes, tyr_check, tyr_content, tyr_keyspace, tyr_list, tyr_number,
@@ -112,7 +111,7 @@ fn ended() -> Failure {
 }
 
 /// The blob that a call is about.
-type Target = (Arc<Transaction>, Arc<Keyspace>, Cow<'static, [u8]>, bool);
+type Target = (Used<Transaction>, Used<Keyspace>, Key, bool);
 
 fn target(
     transaction: *const tyr_transaction,

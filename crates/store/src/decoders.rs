@@ -91,7 +91,7 @@ fn use_manifest(body: &[u8]) {
         let mut again = Vec::new();
         manifest.encode(&mut again);
         // Its last field is missing in manifests that are older than that.
-        let older = again.strip_prefix(body).is_some_and(|last| varint_fills(last));
+        let older = again.strip_prefix(body).is_some_and(varint_fills);
         assert!(again == body || older, "{again:?} from {body:?}");
     }
 }
