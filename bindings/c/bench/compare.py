@@ -32,6 +32,8 @@ class Program:
 
     def __init__(self, path, store):
         self.process = subprocess.Popen([path, store], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        if self.process.stdout.readline() != "ready\n":
+            raise RuntimeError(f"{path} does not start")
 
     def measure(self, workload, count, size, depth):
         """Nanoseconds for one."""
@@ -45,20 +47,31 @@ class Program:
             raise RuntimeError("a program failed")
 
 
-def compare(title, rust, c, in_cluster, rounds):
-    print(f"{title}: medians of {rounds} rounds, alternating")
+def measure_all(programs, times, in_cluster, number, is_kept):
+    """One round of everything; who begins alternates."""
+    for place, (workload, size, embedded, clustered, depth, _) in enumerate(WORKLOADS):
+        for name in ("rust", "c") if (number + place) % 2 else ("c", "rust"):
+            took = programs[name].measure(workload, clustered if in_cluster else embedded, size, depth)
+            if is_kept:
+                times[place][name].append(took)
+
+
+def compare(title, paths, stores, in_cluster, rounds):
+    """Measures in pairs of programs that are started anew, because which connection is served by which thread is a matter of luck."""
+    times = [{"rust": [], "c": []} for _ in WORKLOADS]
+    pairs = rounds if in_cluster else 3
+    for pair in range(pairs):
+        programs = {name: Program(paths[name], stores[name]) for name in paths}
+        for number in range(1 + rounds // pairs):
+            measure_all(programs, times, in_cluster, pair + number, number > 0)
+        for program in programs.values():
+            program.end()
+    print(f"{title}: medians of {len(times[0]['c'])} rounds, alternating, with {pairs} pairs of programs")
     print(f"{'workload':<22}{'per round':>10}{'Rust, us':>12}{'C, us':>12}{'ratio':>8}{'bound':>8}")
     within = True
-    for workload, size, embedded, clustered, depth, bound in WORKLOADS:
+    for (workload, size, embedded, clustered, depth, bound), took in zip(WORKLOADS, times):
         count = clustered if in_cluster else embedded
-        times = {rust: [], c: []}
-        for number in range(rounds + 1):
-            # Who begins alternates, too.
-            for program in (rust, c) if number % 2 else (c, rust):
-                took = program.measure(workload, count, size, depth)
-                if number:
-                    times[program].append(took)
-        mine, theirs = statistics.median(times[c]), statistics.median(times[rust])
+        mine, theirs = statistics.median(took["c"]), statistics.median(took["rust"])
         ratio = mine / theirs
         within &= ratio <= bound
         name = f"{workload} {size if size < 1024 else '1 MiB'}" + (f", {depth} at once" if depth else "")
@@ -73,17 +86,17 @@ def main():
     parser.add_argument("tyr")
     parser.add_argument("--rounds", type=int, default=15)
     arguments = parser.parse_args()
+    paths = {"rust": arguments.rust, "c": arguments.c}
     scratch = pathlib.Path(tempfile.mkdtemp())
     cluster = None
     try:
-        rust, c = Program(arguments.rust, scratch / "rust"), Program(arguments.c, scratch / "c")
-        within = compare("directory, durability memory", rust, c, False, arguments.rounds)
-        rust.end(), c.end()
-        cluster = subprocess.Popen([arguments.tyr, "--json", "dev", "-n", "3"], stdout=subprocess.PIPE, text=True)
+        stores = {name: scratch / name for name in paths}
+        within = compare("directory, durability memory", paths, stores, False, arguments.rounds)
+        command = [arguments.tyr, "--json", "dev", "-n", "3", "--log", "error"]
+        cluster = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         url = json.loads(cluster.stdout.readline())["url"]
-        rust, c = Program(arguments.rust, url), Program(arguments.c, url)
-        within &= compare("cluster of 3 nodes on this machine", rust, c, True, arguments.rounds)
-        rust.end(), c.end()
+        title = "cluster of 3 nodes on this machine, durability disk"
+        within &= compare(title, paths, dict.fromkeys(paths, url), True, arguments.rounds)
     finally:
         if cluster:
             cluster.terminate()

@@ -70,8 +70,12 @@ int main(int count, char **words) {
     check(tyr_store_open(words[1], &options, &store, NULL));
     check(tyr_settings_default(&settings));
     settings.durability = tyr_store_is_cluster(store) ? TYR_DISK : TYR_MEMORY;
-    check(tyr_store_create_keyspace(store, "c", &settings, &files, NULL));
+    /* Both halves use the same one, so that what they use lies at the same places. */
+    if (tyr_store_keyspace(store, "bench", &files) != TYR_OK)
+        check(tyr_store_create_keyspace(store, "bench", &settings, &files, NULL));
     check(tyr_queue_create(&queue));
+    puts("ready");
+    fflush(stdout);
     char workload[16];
     size_t times, size, depth;
     while (scanf("%15s %zu %zu %zu", workload, &times, &size, &depth) == 4) {
@@ -94,7 +98,6 @@ int main(int count, char **words) {
         free(buffer);
     }
     check(tyr_queue_free(queue));
-    check(tyr_store_drop_keyspace(store, "c", NULL));
     check(tyr_keyspace_free(files));
     check(tyr_store_close(store, NULL));
     return 0;

@@ -7,26 +7,42 @@ use std::{
         Arc,
         atomic::{AtomicPtr, Ordering},
     },
+    time::{Duration, Instant},
 };
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
-use crate::operation::Operation;
+use crate::{operation::Operation, queue::Queue};
 
-/// Operations that can go on.
+/// What there is to do.
 #[derive(Default)]
 struct Executor {
-    ready: Mutex<VecDeque<Arc<Operation>>>,
-    has_ready: Condvar,
+    work: Mutex<Work>,
+    has_work: Condvar,
+}
+
+#[derive(Default)]
+struct Work {
+    ready: VecDeque<Arc<Operation>>,
+    /// Queues at which nobody waited when an operation could go on, and until when they have time to; the earliest first.
+    unattended: VecDeque<(Instant, Arc<Queue>)>,
 }
 
 static CURRENT: AtomicPtr<Executor> = AtomicPtr::new(null_mut());
 
-/// Has the thread go on with an operation. Fails if there is no thread and none can be started.
+/// Has the thread go on with an operation.
 pub fn push(operation: Arc<Operation>) {
     let executor = executor();
-    executor.ready.lock().push_back(operation);
-    executor.has_ready.notify_one();
+    executor.work.lock().ready.push_back(operation);
+    executor.has_work.notify_one();
+}
+
+/// Has the thread go on with the operations of a queue, if nobody has come to wait there in a while: who submits many comes soon, and to
+/// wake a thread for each of them would cost more than they do.
+pub fn watch(queue: Arc<Queue>) {
+    let executor = executor();
+    executor.work.lock().unattended.push_back((Instant::now() + PATIENCE, queue));
+    executor.has_work.notify_one();
 }
 
 /// Starts the thread, if it does not run.
@@ -64,16 +80,31 @@ fn executor() -> &'static Executor {
 
 impl Executor {
     fn run(&self) {
+        let mut work = self.work.lock();
         loop {
-            let mut ready = self.ready.lock();
-            let operation = loop {
-                match ready.pop_front() {
-                    Some(operation) => break operation,
-                    None => self.has_ready.wait(&mut ready),
+            if let Some(operation) = work.ready.pop_front() {
+                MutexGuard::unlocked(&mut work, || operation.go_on());
+                continue;
+            }
+            match work.unattended.front() {
+                Some((until, _)) if *until > Instant::now() => {
+                    let until = *until;
+                    // Whether it is late is seen above.
+                    let _late = self.has_work.wait_until(&mut work, until);
                 }
-            };
-            drop(ready);
-            operation.go_on();
+                Some(_) => {
+                    let unattended = work.unattended.pop_front();
+                    MutexGuard::unlocked(&mut work, || {
+                        if let Some((_, queue)) = unattended {
+                            queue.attend();
+                        }
+                    });
+                }
+                None => self.has_work.wait(&mut work),
+            }
         }
     }
 }
+
+/// How long operations of a queue wait for somebody to wait there.
+const PATIENCE: Duration = Duration::from_millis(1);

@@ -13,7 +13,7 @@ use crate::{
     border,
     list::{Content, List, told_of},
     memory::{Out, Parts, Room, array, borrowed, copied, shown},
-    operation::perform,
+    operation::{perform, wait},
     options::{attribute, shown_number, shown_settings, transform},
     registry,
     status::Failure,
@@ -46,6 +46,7 @@ impl Keyspace {
 /// The blob that a call is about.
 type Target = (Arc<Keyspace>, Cow<'static, [u8]>, bool);
 
+#[inline(always)]
 fn target(keyspace: *const tyr_keyspace, key: tyr_bytes, how: *mut tyr_async) -> Result<Target, Failure> {
     let waits = how.is_null();
     Ok((registry::find(keyspace)?, copied(key, waits)?, waits))
@@ -198,7 +199,7 @@ pub unsafe extern "C" fn tyr_keyspace_read(
 /// @param keyspace The keyspace.
 /// @param key The blob's key: 1 to 4096 bytes.
 /// @param offset The first byte.
-/// @param buffers The buffers.
+/// @param buffers The buffers, which do not overlap.
 /// @param count How many.
 /// @param read Where it goes how many bytes there were, or null.
 /// @param how Null to wait.
@@ -215,6 +216,15 @@ pub unsafe extern "C" fn tyr_keyspace_read_into(
     border::call(|| {
         let (out, room) = (Out::optional(read), Room::of(buffers, count)?);
         let (keyspace, key, waits) = target(keyspace, key, how)?;
+        let room = match room {
+            // As nearly always, and then without an operation that would be made only to be waited for.
+            Room::One(buffer) if waits => {
+                let count = wait(keyspace.of(true).read_into(key, offset, buffer))?;
+                out.put(count as u64);
+                return Ok(());
+            }
+            room => room,
+        };
         perform(how, async move {
             let own = keyspace.of(waits);
             let count = match room {

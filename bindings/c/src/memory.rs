@@ -76,6 +76,7 @@ pub fn array<T: Copy>(pointer: *const T, count: usize) -> Result<Vec<T>, Failure
 }
 
 /// Bytes that are used as long as the operation lasts. The lifetime is the caller's word.
+#[inline(always)]
 pub fn borrowed(bytes: tyr_bytes) -> Result<&'static [u8], Failure> {
     if bytes.size == 0 {
         return Ok(&[]);
@@ -86,6 +87,7 @@ pub fn borrowed(bytes: tyr_bytes) -> Result<&'static [u8], Failure> {
 }
 
 /// A key or value, copied unless the caller waits.
+#[inline(always)]
 pub fn copied(bytes: tyr_bytes, waits: bool) -> Result<Cow<'static, [u8]>, Failure> {
     let borrowed = borrowed(bytes)?;
     Ok(if waits { Cow::Borrowed(borrowed) } else { Cow::Owned(borrowed.to_vec()) })
@@ -102,6 +104,7 @@ pub enum Parts {
 
 impl Parts {
     /// The parts that C passes.
+    #[inline(always)]
     pub fn of(pointer: *const tyr_bytes, count: usize) -> Result<Parts, Failure> {
         if count == 1 && !pointer.is_null() {
             // SAFETY: the caller says that there is one.
@@ -109,10 +112,7 @@ impl Parts {
         }
         let parts = array(pointer, count)?;
         let parts = parts.into_iter().map(borrowed).collect::<Result<Vec<_>, _>>()?;
-        let total = parts.iter().try_fold(0usize, |sum, part| sum.checked_add(part.len()));
-        if total.is_none() {
-            return Err(Failure::invalid("the parts have more bytes than there can be"));
-        }
+        check_total(parts.iter().map(|part| part.len()))?;
         Ok(if parts.is_empty() { Parts::One(&[]) } else { Parts::Many(parts) })
     }
 }
@@ -127,6 +127,7 @@ pub enum Room {
 
 impl Room {
     /// The buffers that C passes.
+    #[inline(always)]
     pub fn of(pointer: *const tyr_buffer, count: usize) -> Result<Room, Failure> {
         if count == 1 && !pointer.is_null() {
             // SAFETY: the caller says that there is one.
@@ -134,10 +135,12 @@ impl Room {
         }
         let parts = array(pointer, count)?;
         let parts = parts.into_iter().map(lent).collect::<Result<Vec<_>, _>>()?;
+        check_total(parts.iter().map(|part| part.len()))?;
         Ok(if parts.is_empty() { Room::One(&mut []) } else { Room::Many(parts) })
     }
 }
 
+#[inline(always)]
 fn lent(buffer: tyr_buffer) -> Result<&'static mut [u8], Failure> {
     if buffer.size == 0 {
         return Ok(&mut []);
@@ -147,6 +150,7 @@ fn lent(buffer: tyr_buffer) -> Result<&'static mut [u8], Failure> {
     Ok(unsafe { std::slice::from_raw_parts_mut(buffer.data.cast(), buffer.size) })
 }
 
+#[inline(always)]
 fn check(pointer: *const u8, size: usize) -> Result<(), Failure> {
     if pointer.is_null() {
         return Err(Failure::invalid(format!("a pointer to {size} bytes is null")));
@@ -155,6 +159,13 @@ fn check(pointer: *const u8, size: usize) -> Result<(), Failure> {
         return Err(Failure::invalid(format!("{size} bytes are more than there can be")));
     }
     Ok(())
+}
+
+fn check_total(sizes: impl Iterator<Item = usize>) -> Result<(), Failure> {
+    match sizes.into_iter().try_fold(0usize, usize::checked_add) {
+        Some(_) => Ok(()),
+        None => Err(Failure::invalid("the parts have more bytes than there can be")),
+    }
 }
 
 /// Bytes of something that the library keeps.

@@ -4,7 +4,7 @@ use std::{
     ffi::{c_int, c_void},
     future::Future,
     panic::{AssertUnwindSafe, catch_unwind},
-    pin::Pin,
+    pin::{Pin, pin},
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicPtr, Ordering},
@@ -42,28 +42,38 @@ enum Stage {
 
 /// Who is told when it has ended.
 enum Told {
-    Queue(Arc<Queue>, Context_),
-    Callback(unsafe extern "C" fn(*mut c_void, c_int), Context_),
+    Queue(Arc<Queue>, Given),
+    Callback(unsafe extern "C" fn(*mut c_void, c_int), Given),
 }
 
 #[derive(Clone, Copy)]
-struct Context_(*mut c_void);
+struct Given(*mut c_void);
 
 // SAFETY: it is only handed back to the program that gave it.
-unsafe impl Send for Context_ {}
+unsafe impl Send for Given {}
 // SAFETY: as above.
-unsafe impl Sync for Context_ {}
+unsafe impl Sync for Given {}
 
 /// Does what a call asks for: to its end if the caller waits, else as far as it goes at once.
-#[inline]
+#[inline(always)]
 pub(crate) fn perform(
     how: *mut tyr_async,
     doing: impl Future<Output = Result<(), Failure>> + 'static,
 ) -> Result<(), Failure> {
     if how.is_null() {
-        return pollster::block_on(doing);
+        return wait(doing);
     }
     begin(how, Box::pin(Movable(doing)))
+}
+
+/// Waits for what is done. In a directory it is done when it is first polled, so that nobody is to be woken.
+#[inline(always)]
+pub(crate) fn wait<T>(doing: impl Future<Output = T>) -> T {
+    let mut doing = pin!(doing);
+    match doing.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(value) => value,
+        Poll::Pending => pollster::block_on(doing),
+    }
 }
 
 /// A future that may go to other threads.
@@ -84,36 +94,60 @@ impl<F: Future> Future for Movable<F> {
     }
 }
 
-fn begin(how: *mut tyr_async, doing: Doing) -> Result<(), Failure> {
+fn begin(how: *mut tyr_async, mut doing: Doing) -> Result<(), Failure> {
     // SAFETY: it is not null; the caller says that it is one.
     let asked = unsafe { &mut *how };
-    let context = Context_(asked.context);
+    let context = Given(asked.context);
+    executor::start().map_err(|error| Failure {
+        status: crate::status::TYR_UNAVAILABLE,
+        message: format!("cannot start a thread: {error}"),
+    })?;
     let told = match asked.callback {
-        _ if !asked.queue.is_null() => Told::Queue(registry::find::<Queue>(asked.queue)?, context),
+        _ if !asked.queue.is_null() => {
+            let queue = registry::find::<Queue>(asked.queue)?;
+            queue.begin()?;
+            // What is done at once needs no operation.
+            if let Some(result) = go_on(&mut doing, Waker::noop()) {
+                drop(doing);
+                asked.operation = OVER;
+                queue.end(Ended { context: context.0, operation: OVER, result });
+                return Ok(());
+            }
+            Told::Queue(queue, context)
+        }
         Some(callback) => Told::Callback(callback, context),
         None => {
             return Err(Failure::invalid("an operation that is not waited for needs a queue or a callback"));
         }
     };
-    executor::start().map_err(|error| Failure {
-        status: crate::status::TYR_UNAVAILABLE,
-        message: format!("cannot start a thread: {error}"),
-    })?;
     let operation = Arc::new(Operation {
         stage: Mutex::new(Stage::Under(doing)),
         is_scheduled: AtomicBool::new(true),
         told,
         handle: AtomicPtr::default(),
     });
-    if let Told::Queue(queue, _) = &operation.told {
-        queue.begin()?;
-    }
     let handle = registry::insert(operation.clone());
     operation.handle.store(handle, Ordering::Release);
     asked.operation = handle;
     operation.go_on_here(false);
     Ok(())
 }
+
+/// Goes on with what is done; how it ended, if it has.
+fn go_on(doing: &mut Doing, waker: &Waker) -> Option<Result<(), Failure>> {
+    let polled = AssertUnwindSafe(|| doing.as_mut().poll(&mut Context::from_waker(waker)));
+    match catch_unwind(polled) {
+        Ok(Poll::Pending) => None,
+        Ok(Poll::Ready(result)) => Some(result),
+        Err(panic) => {
+            std::mem::forget(panic);
+            Some(Err(Failure::panicked()))
+        }
+    }
+}
+
+/// The handle of an operation that was over at once. No handle has no generation.
+const OVER: *mut tyr_operation = std::ptr::without_provenance_mut(1);
 
 impl Operation {
     /// Goes on with it, on a thread that calls callbacks.
@@ -126,17 +160,7 @@ impl Operation {
         self.is_scheduled.store(false, Ordering::Release);
         let mut stage = self.stage.lock();
         if let Stage::Under(doing) = &mut *stage {
-            let waker = Waker::from(self.clone());
-            let polled =
-                catch_unwind(AssertUnwindSafe(|| doing.as_mut().poll(&mut Context::from_waker(&waker))));
-            let result = match polled {
-                Ok(Poll::Pending) => return,
-                Ok(Poll::Ready(result)) => result,
-                Err(panic) => {
-                    std::mem::forget(panic);
-                    Err(Failure::panicked())
-                }
-            };
+            let Some(result) = go_on(doing, &Waker::from(self.clone())) else { return };
             // Before anybody is told, so that nothing of the caller's is touched afterwards.
             *stage = Stage::Ended(result);
         }

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::{
     border, executor,
@@ -32,8 +32,12 @@ struct State {
     /// Those that can go on.
     ready: VecDeque<Arc<Operation>>,
     under_way: usize,
+    /// Who waits, and of these who sleeps and nobody has woken.
     waiting: usize,
+    sleeping: usize,
     is_freed: bool,
+    /// Whether the library's thread looks after what is ready.
+    is_watched: bool,
 }
 
 /// An operation that has ended.
@@ -62,39 +66,66 @@ impl Queue {
         let mut state = self.state.lock();
         state.under_way -= 1;
         state.ended.push_back(ended);
+        self.wake(state);
+    }
+
+    /// One can go on: who waits here does that, or the library's thread if nobody comes.
+    pub fn schedule(self: &Arc<Self>, operation: Arc<Operation>) {
+        let mut state = self.state.lock();
+        state.ready.push_back(operation);
         if state.waiting > 0 {
+            self.wake(state);
+        } else if !state.is_watched {
+            state.is_watched = true;
+            drop(state);
+            executor::watch(self.clone());
+        }
+    }
+
+    /// Wakes one who sleeps, when the lock is open: one who woke to find it closed would go to sleep again.
+    fn wake(&self, mut state: MutexGuard<'_, State>) {
+        if state.sleeping > 0 {
+            state.sleeping -= 1;
+            drop(state);
             self.has_some.notify_one();
         }
     }
 
-    /// One can go on: who waits here does that, or the library's thread if nobody does.
-    pub fn schedule(&self, operation: Arc<Operation>) {
+    /// Goes on with what can, if nobody waits here.
+    pub fn attend(self: &Arc<Self>) {
         let mut state = self.state.lock();
-        if state.waiting == 0 {
-            drop(state);
-            return executor::push(operation);
+        state.is_watched = false;
+        if state.waiting > 0 {
+            return;
         }
-        state.ready.push_back(operation);
-        self.has_some.notify_one();
+        let ready = std::mem::take(&mut state.ready);
+        drop(state);
+        ready.into_iter().for_each(|operation| operation.go_on());
     }
 
-    fn wait(&self, max: usize, until: Option<Instant>) -> Result<Vec<Ended>, Failure> {
+    fn wait(self: &Arc<Self>, max: usize, until: Option<Instant>) -> Result<Vec<Ended>, Failure> {
         let mut state = self.state.lock();
         state.waiting += 1;
         let mut is_late = false;
         loop {
-            if !state.ended.is_empty() || state.is_freed || (is_late && state.ready.is_empty()) {
+            // All that can go on, before anything is told: what ends together is told together.
+            while !state.ready.is_empty() {
+                let ready = std::mem::take(&mut state.ready);
+                drop(state);
+                ready.into_iter().for_each(|operation| operation.go_on_here(false));
+                state = self.state.lock();
+            }
+            if !state.ended.is_empty() || state.is_freed || is_late {
                 break;
             }
-            if let Some(operation) = state.ready.pop_front() {
-                drop(state);
-                operation.go_on_here(false);
-                state = self.state.lock();
-                continue;
-            }
+            state.sleeping += 1;
             match until {
                 Some(until) => is_late = self.has_some.wait_until(&mut state, until).timed_out(),
                 None => self.has_some.wait(&mut state),
+            }
+            if is_late {
+                // Who wakes somebody counts for them.
+                state.sleeping = state.sleeping.saturating_sub(1);
             }
         }
         state.waiting -= 1;
@@ -102,12 +133,14 @@ impl Queue {
         let ended: Vec<Ended> = state.ended.drain(..count).collect();
         let is_freed = state.is_freed;
         if state.waiting == 0 {
-            let left = std::mem::take(&mut state.ready);
-            drop(state);
-            left.into_iter().for_each(executor::push);
+            if !state.ready.is_empty() && !state.is_watched {
+                state.is_watched = true;
+                drop(state);
+                executor::watch(self.clone());
+            }
         } else if !state.ended.is_empty() || !state.ready.is_empty() {
             // What this one was woken for may be another one's.
-            self.has_some.notify_one();
+            self.wake(state);
         }
         if is_freed { Err(freed()) } else { Ok(ended) }
     }

@@ -13,7 +13,10 @@ use std::{
 
 use parking_lot::RwLock;
 
-use crate::{fork, status::Failure};
+use crate::{
+    fork,
+    status::{Failure, TYR_UNAVAILABLE},
+};
 
 /// What a handle may name. `KIND` is its number in handles, `C` its type in C.
 pub trait Object: Send + Sync + 'static {
@@ -93,12 +96,17 @@ struct Registry {
 static CURRENT: AtomicPtr<Registry> = AtomicPtr::new(null_mut());
 
 /// The registry of this process. One is never freed, so references to it stay valid.
+#[inline(always)]
 fn registry() -> &'static Registry {
-    let current = CURRENT.load(Ordering::Acquire);
-    // SAFETY: it was leaked below.
-    if let Some(current) = unsafe { current.as_ref() } {
-        return current;
+    // SAFETY: it was leaked when it was made.
+    match unsafe { CURRENT.load(Ordering::Acquire).as_ref() } {
+        Some(current) => current,
+        None => first_registry(),
     }
+}
+
+#[cold]
+fn first_registry() -> &'static Registry {
     fork::watch();
     let new = Box::leak(Box::new(Registry {
         shards: std::array::from_fn(|_| RwLock::default()),
@@ -127,8 +135,8 @@ pub fn insert<T: Object>(object: Arc<T>) -> *mut T::C {
         shard.slots.len() - 1
     });
     let slot = &mut shard.slots[place];
-    // Odd for who is alive; the forks make those of a parent others than those of its child.
-    slot.generation = (slot.generation + 1) & MASK;
+    // The forks make handles of a parent others than those of its child.
+    slot.generation += 1;
     let generation = (slot.generation << 3) | u64::from(registry.forks & 7);
     slot.kept = Some(T::wrap(object));
     let bits = (generation << (1 + SHARD_BITS + PLACE_BITS))
@@ -147,6 +155,7 @@ struct Parts {
     forks: u32,
 }
 
+#[inline(always)]
 fn parts(bits: u64) -> Option<Parts> {
     let place = (bits >> (1 + SHARD_BITS)) & ((1 << PLACE_BITS) - 1);
     let generation = bits >> (1 + SHARD_BITS + PLACE_BITS);
@@ -159,6 +168,7 @@ fn parts(bits: u64) -> Option<Parts> {
 }
 
 /// What a handle names.
+#[inline(always)]
 pub fn find<T: Object>(handle: *const T::C) -> Result<Arc<T>, Failure> {
     let bits = handle.addr() as u64;
     let found = parts(bits).and_then(|parts| {
@@ -185,7 +195,10 @@ pub fn remove<T: Object>(handle: *mut T::C) -> Result<Arc<T>, Failure> {
         // Another thread was first.
         return Err(unknown::<T>(bits));
     }
-    shard.free.push(parts.place);
+    // One whose generations are used up is left, so that no handle ever comes twice.
+    if parts.generation < MASK {
+        shard.free.push(parts.place);
+    }
     drop(shard);
     // Outside of the lock: what ends with it may call back.
     drop(taken);
@@ -199,9 +212,10 @@ fn unknown<T: Object>(bits: u64) -> Failure {
         return Failure::invalid(format!("the handle of a {name} is null"));
     }
     match parts(bits) {
-        Some(parts) if parts.forks != fork::count() & 7 => Failure::invalid(format!(
-            "the {name} is of before a fork; a child opens the store itself, or calls exec"
-        )),
+        Some(parts) if parts.forks != fork::count() & 7 => Failure {
+            status: TYR_UNAVAILABLE,
+            message: format!("the {name} is of before a fork; a child opens the store itself, or calls exec"),
+        },
         _ => Failure::invalid(format!(
             "this is not the handle of a {name}, or not any more: it was freed, or is of something else"
         )),

@@ -22,7 +22,8 @@ use crate::{
 /// several times and should do nothing besides that cannot be repeated.
 ///
 /// A status of the body that is not `TYR_OK` rolls back and is returned, unless it came from blobs whose states do not fit together: then
-/// the body is run again. The body neither commits nor frees its transaction, whose handle is dead after the body returns.
+/// the body is run again. The body does not commit its transaction, whose handle is dead after the body returns; its operations have to end
+/// before that.
 ///
 /// @param store The store.
 /// @param body What is done in the transaction.
@@ -48,10 +49,10 @@ pub unsafe extern "C" fn tyr_store_run(
             let handle = registry::insert(lent.clone());
             // SAFETY: the program says that it can be called with its context and a transaction.
             let status = unsafe { body(context, handle) };
-            // Whoever has an operation of it under way keeps it until that is done. The body may have freed the handle.
-            let _freed = registry::remove::<Transaction>(handle);
-            *theirs = lent.take().await.ok_or_else(|| Error::internal("a run has lost its transaction"))?;
             own = status;
+            // The body may have done that.
+            let _freed = registry::remove::<Transaction>(handle);
+            *theirs = lent.take().ok_or_else(under_way)?;
             result_of(status).map(|()| lent)
         }));
         let committed = ran?;
@@ -85,4 +86,9 @@ fn result_of(status: c_int) -> Result<(), Error> {
         ErrorKind::Internal => Error::internal(message),
         _ => Error::invalid(message),
     })
+}
+
+#[cold]
+fn under_way() -> Error {
+    Error::invalid("operations of a run's transaction have to end before its body returns")
 }

@@ -96,7 +96,7 @@ pub unsafe extern "C" fn tyr_snapshot_read(
 /// @param keyspace The keyspace of the blob.
 /// @param key The blob's key: 1 to 4096 bytes.
 /// @param offset The first byte.
-/// @param buffers The buffers.
+/// @param buffers The buffers, which do not overlap.
 /// @param count How many.
 /// @param read Where it goes how many bytes there were, or null.
 /// @param how Null to wait.

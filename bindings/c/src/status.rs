@@ -79,7 +79,8 @@ impl Failure {
     /// Keeps the text for the calling thread, and returns the status.
     #[cold]
     pub fn keep(self) -> c_int {
-        LAST.with_borrow_mut(|last| *last = self.text());
+        // A thread that is ending has nowhere to keep it.
+        let _kept = LAST.try_with(|last| *last.borrow_mut() = self.text());
         self.status
     }
 }

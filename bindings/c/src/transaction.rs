@@ -68,9 +68,9 @@ impl Transaction {
         Transaction { is_of_run: true, ..Transaction::new(transaction) }
     }
 
-    /// Takes it back from who was lent it.
-    pub async fn take(&self) -> Option<ClientTransaction> {
-        self.held.lock().await.transaction.take()
+    /// Takes it back from who was lent it, unless an operation of it is under way.
+    pub fn take(&self) -> Option<ClientTransaction> {
+        self.held.try_lock().ok()?.transaction.take()
     }
 
     /// A receipt for it.
@@ -274,7 +274,7 @@ pub unsafe extern "C" fn tyr_transaction_read(
 /// @param keyspace The keyspace of the blob.
 /// @param key The blob's key: 1 to 4096 bytes.
 /// @param offset The first byte.
-/// @param buffers The buffers.
+/// @param buffers The buffers, which do not overlap.
 /// @param count How many.
 /// @param read Where it goes how many bytes there were, or null.
 /// @param how Null to wait.
