@@ -12,8 +12,8 @@
  * are copied before a call returns; payload, buffers, and results have to stay until it has ended.
  *
  * Threads may use the same handles. A handle that was freed, or is of something else, is an error
- * (TYR_INVALID). A child of a fork cannot use what its parent has opened (TYR_UNAVAILABLE); it opens
- * the store itself.
+ * (TYR_INVALID). A child of a fork cannot use what its parent has opened (TYR_UNAVAILABLE), and calls
+ * exec before it opens a store itself.
  */
 
 #ifndef TYR_H

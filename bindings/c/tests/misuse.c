@@ -313,28 +313,11 @@ static void child_of_a_fork(const char *scratch) {
     if (child == 0) {
         int exists;
         tyr_store *own;
-        tyr_keyspace *theirs;
-        char other[4096];
         /* What the parent has opened is no use; the child is told so. */
         WANT(TYR_UNAVAILABLE, tyr_keyspace_exists(files, key(), &exists, NULL));
         HOLDS(strstr(tyr_error_message(), "fork") != NULL);
         WANT(TYR_UNAVAILABLE, tyr_keyspace_free(files));
         WANT(TYR_UNAVAILABLE, tyr_store_open(place, NULL, &own, NULL));
-        /* What it opens itself works, callbacks included. */
-        snprintf(other, sizeof other, "%s/child", scratch);
-        tyr_options options = {.segment_size = 1 << 20};
-        WANT(TYR_OK, tyr_store_open(other, &options, &own, NULL));
-        WANT(TYR_OK, tyr_store_create_keyspace(own, "files", NULL, &theirs, NULL));
-        tyr_bytes part = tyr_text("z");
-        WANT(TYR_OK, tyr_keyspace_put(theirs, key(), &part, 1, NULL));
-        failed_with = 0;
-        tyr_async failing = {.callback = fails};
-        WANT(TYR_OK, tyr_keyspace_delete(theirs, tyr_text("missing"), &failing));
-        pthread_mutex_lock(&mutex);
-        while (failed_with == 0) pthread_cond_wait(&changed, &mutex);
-        pthread_mutex_unlock(&mutex);
-        WANT(TYR_OK, tyr_keyspace_free(theirs));
-        WANT(TYR_OK, tyr_store_close(own, NULL));
         _exit(0);
     }
     int status = 1;
