@@ -307,7 +307,7 @@ static void threads(void) {
     HOLDS(stat.size == 800);
 }
 
-static void child_of_a_fork(const char *scratch) {
+static void child_of_a_fork(void) {
     put("x");
     pid_t child = fork();
     if (child == 0) {
@@ -388,7 +388,7 @@ int main(int count, char **words) {
     queues();
     runs();
     threads();
-    if (count == 2) child_of_a_fork(words[1]);
+    if (count == 2) child_of_a_fork();
     interrupted_calls();
     closed_store();
     puts("every misuse is an error");
