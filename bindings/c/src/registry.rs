@@ -331,7 +331,9 @@ fn unknown<T: Object>(bits: u64) -> Failure {
     match parts(bits) {
         Some(parts) if fork::count() > 0 && parts.forks != fork::count() & FORK_MASK => Failure {
             status: TYR_UNAVAILABLE,
-            message: format!("the {name} is of before a fork; a child calls exec before it opens a store itself"),
+            message: format!(
+                "the {name} is of before a fork; a child calls exec before it opens a store itself"
+            ),
         },
         _ => Failure::invalid(format!(
             "this is not the handle of a {name}, or not any more: it was freed, or is of something else"
