@@ -16,14 +16,14 @@ import tempfile
 SMALL, LARGE = 1.20, 1.05
 # Workload, size, how many per round in a directory and in a cluster, depth (0: one at a time, waiting), and the bound.
 WORKLOADS = [
-    ("read", 100, 40000, 1500, 0, SMALL),
-    ("write", 8, 20000, 400, 0, SMALL),
-    ("append", 64, 20000, 400, 0, SMALL),
-    ("add", 8, 20000, 400, 0, SMALL),
-    ("read", 100, 20000, 6000, 16, SMALL),
-    ("append", 64, 10000, 2000, 16, SMALL),
+    ("read", 100, 100000, 1000, 0, SMALL),
+    ("write", 8, 20000, 200, 0, SMALL),
+    ("append", 64, 20000, 200, 0, SMALL),
+    ("add", 8, 20000, 200, 0, SMALL),
+    ("read", 100, 60000, 3000, 16, SMALL),
+    ("append", 64, 10000, 1000, 16, SMALL),
     ("read", 1 << 20, 400, 100, 0, LARGE),
-    ("write", 1 << 20, 60, 40, 0, LARGE),
+    ("write", 1 << 20, 60, 20, 0, LARGE),
 ]
 
 
@@ -47,23 +47,24 @@ class Program:
             raise RuntimeError("a program failed")
 
 
-def measure_all(programs, times, in_cluster, number, is_kept):
+def measure_all(programs, times, in_cluster, number):
     """One round of everything; who begins alternates."""
     for place, (workload, size, embedded, clustered, depth, _) in enumerate(WORKLOADS):
+        count = clustered if in_cluster else embedded
         for name in ("rust", "c") if (number + place) % 2 else ("c", "rust"):
-            took = programs[name].measure(workload, clustered if in_cluster else embedded, size, depth)
-            if is_kept:
-                times[place][name].append(took)
+            programs[name].measure(workload, count // 10, size, depth)
+            times[place][name].append(programs[name].measure(workload, count, size, depth))
 
 
 def compare(title, paths, stores, in_cluster, rounds):
-    """Measures in pairs of programs that are started anew, because which connection is served by which thread is a matter of luck."""
+    """Measures in pairs of programs, each of which does a few rounds. On a cluster it is one, because which connection is served by which thread is a
+    matter of luck, and makes more of a difference than what is measured."""
     times = [{"rust": [], "c": []} for _ in WORKLOADS]
-    pairs = rounds if in_cluster else 3
+    pairs, rounds = (4 * rounds, 1) if in_cluster else (rounds, 3)
     for pair in range(pairs):
         programs = {name: Program(paths[name], stores[name]) for name in paths}
-        for number in range(1 + rounds // pairs):
-            measure_all(programs, times, in_cluster, pair + number, number > 0)
+        for number in range(rounds):
+            measure_all(programs, times, in_cluster, pair + number)
         for program in programs.values():
             program.end()
     print(f"{title}: medians of {len(times[0]['c'])} rounds, alternating, with {pairs} pairs of programs")

@@ -38,6 +38,8 @@ struct State {
     is_freed: bool,
     /// Whether the library's thread looks after what is ready.
     is_watched: bool,
+    /// Whether somebody has waited here since it last did.
+    was_waited_at: bool,
 }
 
 /// An operation that has ended.
@@ -102,8 +104,14 @@ impl Queue {
     pub fn attend(self: &Arc<Self>) {
         let mut state = self.state.lock();
         state.is_watched = false;
-        if state.waiting > 0 {
+        if state.waiting > 0 || state.ready.is_empty() {
             return;
+        }
+        if std::mem::take(&mut state.was_waited_at) {
+            // Who comes often comes again.
+            state.is_watched = true;
+            drop(state);
+            return executor::watch(self.clone());
         }
         let ready = std::mem::take(&mut state.ready);
         drop(state);
@@ -118,6 +126,7 @@ impl Queue {
     ) -> Result<(), Failure> {
         let mut state = self.state.lock();
         state.waiting += 1;
+        state.was_waited_at = true;
         let mut is_late = false;
         loop {
             // All that can go on, before anything is told: what ends together is told together.
