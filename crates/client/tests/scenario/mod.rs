@@ -68,7 +68,9 @@ impl<'a> Stage<'a> {
             ("directory.replace", _) => self.place().replace(text(&step["find"]), text(&step["with"])),
             (_, Some(kind)) => loop {
                 match (self.perform(step), step.get("gives")) {
-                    (Ok(told), Some(wanted)) => assert!(told.is(wanted, &self.kept), "{step} is told {told:?}"),
+                    (Ok(told), Some(wanted)) => {
+                        assert!(told.is(wanted, &self.kept), "{step} is told {told:?}")
+                    }
                     (Ok(told), None) => panic!("{step} succeeds: {told:?}"),
                     (Err(error), _) => break assert_eq!(error.kind().name(), text(kind), "{step}: {error}"),
                 }
