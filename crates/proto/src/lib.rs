@@ -10,6 +10,7 @@
 
 extern crate alloc;
 
+mod appends;
 mod cached;
 pub mod canary;
 mod chunk;

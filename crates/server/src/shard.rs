@@ -426,7 +426,7 @@ impl Running {
                 Poll::Ready(Ok(stored)) => {
                     let time = now();
                     self.worker.stored(time, self.writes_since.take(), stored.len());
-                    stored.into_iter().for_each(|stored| self.shard.handle_stored(time, stored));
+                    self.shard.handle_stored(time, &stored);
                 }
                 Poll::Ready(Err(error)) => return self.fail(error),
             }
