@@ -71,6 +71,7 @@ pub fn refused(refusal: Refusal) -> Error {
         Refusal::TooFewReplicas => Error::unavailable(
             "nothing of it happened: too few replicas of a partition are left to take writes; bring nodes back, then try again",
         ),
+        Refusal::Denied => denied(),
         Refusal::Busy => Error::unavailable(
             "nothing of it happened: too many transactions wait at a blob that it needs; try again later",
         ),
@@ -78,6 +79,14 @@ pub fn refused(refusal: Refusal) -> Error {
             Error::unavailable("nothing of it happened: a node failed meanwhile; try again")
         }
     }
+}
+
+/// The client has not the right.
+#[cold]
+pub fn denied() -> Error {
+    Error::denied(
+        "there is no right to do this in the keyspace; ask who administers it, who can grant it with 'tyr grant'",
+    )
 }
 
 /// A refusal of the cluster manager.

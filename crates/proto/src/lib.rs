@@ -10,6 +10,7 @@
 
 extern crate alloc;
 
+pub mod access;
 mod cached;
 pub mod canary;
 mod chunk;

@@ -86,7 +86,7 @@ impl Facts {
                 self.keyspaces.insert(*id, keyspace.clone());
                 return true;
             }
-            Fact::Member(..) | Fact::Partition(..) => {}
+            Fact::Member(..) | Fact::Partition(..) | Fact::Account(..) | Fact::Seal(..) => {}
         }
         false
     }
@@ -250,7 +250,13 @@ impl Membership {
     fn answered(&mut self, from: NodeId, response: Response) {
         self.contact.heard(&response);
         match &response {
-            Response::Elsewhere(_) | Response::Report(_) | Response::Hatch(_) => {}
+            Response::Elsewhere(_)
+            | Response::Report(_)
+            | Response::Hatch(_)
+            | Response::Ticket(..)
+            | Response::Token(_)
+            | Response::Seal(_)
+            | Response::Denied(..) => {}
             Response::Ring(difference) => self.look_for_itself(difference),
             Response::Evicted(replica) => {
                 tracing::warn!(%from, ?replica, "this incarnation was evicted");

@@ -65,7 +65,11 @@ impl Driver {
                 }
                 return;
             }
-            Event::Looked(request, ..) | Event::Bytes(request, ..) | Event::Expired(request) => {
+            Event::Denied(request) if self.deny(*request) => return,
+            Event::Looked(request, ..)
+            | Event::Bytes(request, ..)
+            | Event::Expired(request)
+            | Event::Denied(request) => {
                 let request = *request;
                 return self.handle_read(request, &mut event);
             }
@@ -101,6 +105,20 @@ impl Driver {
         } else if let Event::Unknown(id) = event {
             self.client.resolve(now, id);
         }
+    }
+
+    /// There is no right to what was asked for. False if that is for a transaction or a snapshot that was taken.
+    fn deny(&mut self, request: RequestId) -> bool {
+        let denied = words::denied;
+        let newest = self.newest.remove(&request).map(|asked| asked.answer(Err(denied())));
+        let got = self.gets.remove(&request).map(|asked| asked.answer(Err(denied())));
+        let names = self.names.remove(&request).map(|asked| asked.answer(Err(denied())));
+        let heads = self.heads.remove(&request).map(|asked| asked.answer(Err(denied())));
+        let answered = newest.or(got).or(names).or(heads).is_some();
+        let mut denied = Event::Denied(request);
+        answered
+            || self.snapshots.deny(request)
+            || self.runs.values_mut().any(|running| running.run.handle(&mut denied))
     }
 
     fn handle_read(&mut self, request: RequestId, event: &mut Event) {

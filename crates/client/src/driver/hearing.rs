@@ -122,6 +122,7 @@ impl Driver {
                     self.members.insert(node, address);
                 }
                 Fact::Partition(id, configuration, _) => self.client.handle_configuration(id, configuration),
+                Fact::Account(..) | Fact::Seal(..) => {}
             }
         }
         if has_keyspaces {

@@ -135,6 +135,7 @@ impl Seat {
                 let number = self.transaction.number(&blob).unwrap_or_default();
                 drop(reply.send(Ok(looked.map(|looked| Found { number, looked }))));
             }
+            (wants, ReadAnswer::Denied) => wants.fail(words::denied()),
             (wants, _) => wants.fail(lost()),
         }
     }

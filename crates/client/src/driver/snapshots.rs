@@ -40,6 +40,12 @@ impl Snapshots {
         self.freezes.contains_key(&request)
     }
 
+    /// There is no right to what a snapshot was to show. False if that is not what was asked for.
+    pub fn deny(&mut self, request: RequestId) -> bool {
+        let taken = self.freezes.remove(&request);
+        taken.map(|(_, asked)| asked.answer(Err(words::denied()))).is_some()
+    }
+
     /// A blob in a snapshot.
     pub fn look(&self, of: Handle, blob: &BlobName) -> Result<Option<Found>> {
         self.find(of).map(|snapshot| found(snapshot, blob))
@@ -116,6 +122,7 @@ impl Frozen {
             let Some(asked) = self.reads.remove(&id) else { continue };
             asked.answer(match answer {
                 ReadAnswer::Bytes(bytes) => Ok(bytes),
+                ReadAnswer::Denied => Err(words::denied()),
                 ReadAnswer::Stat(_) | ReadAnswer::Lost => Err(expired()),
             });
         }
