@@ -1,6 +1,10 @@
 //! What callers are told.
 
-use tyr_proto::{Refusal, cluster};
+use tyr_proto::{
+    Refusal,
+    access::{Rights, Scope},
+    cluster,
+};
 use tyr_types::{Error, Key};
 
 /// The store was closed.
@@ -87,6 +91,17 @@ pub fn denied() -> Error {
     Error::denied(
         "there is no right to do this in the keyspace; ask who administers it, who can grant it with 'tyr grant'",
     )
+}
+
+/// The client has not the rights that a change of the cluster takes.
+#[cold]
+pub fn lacks(scope: Scope, rights: Rights) -> Error {
+    let what = match scope {
+        Scope::Cluster => "the cluster",
+        Scope::Keyspaces => "all keyspaces",
+        Scope::Keyspace(_) => "the keyspace",
+    };
+    Error::denied(format!("this takes the right to {rights} {what}; ask who administers the cluster"))
 }
 
 /// A refusal of the cluster manager.

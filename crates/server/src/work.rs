@@ -175,7 +175,10 @@ impl Worker {
             }
             Answer::Staged { .. } => self.work.staged += 1,
             Answer::Elsewhere { .. } => self.work.redirected += 1,
-            Answer::Outcome { .. } | Answer::Unstaged { .. } | Answer::MarkNoted { .. } => {}
+            Answer::Outcome { .. }
+            | Answer::Denied { .. }
+            | Answer::Unstaged { .. }
+            | Answer::MarkNoted { .. } => {}
         }
     }
 

@@ -67,7 +67,8 @@ impl Verb {
 impl Patience {
     /// Whom to ask.
     pub fn operator(&self, settings: &Settings) -> Result<Operator> {
-        Ok(Operator::new(&addresses(settings)?, tls(settings)?.as_ref(), self.duration())?)
+        let credential = settings.access.credential()?;
+        Ok(Operator::new(&addresses(settings)?, tls(settings)?.as_ref(), &credential, self.duration())?)
     }
 
     /// For so long.

@@ -5,6 +5,8 @@ use tyr_proto::{
     message::{Envelope, Message, RequestId},
 };
 
+use tyr_types::Error;
+
 use super::{
     Driver,
     call::{Found, Handle},
@@ -121,6 +123,15 @@ impl Driver {
             || self.runs.values_mut().any(|running| running.run.handle(&mut denied))
     }
 
+    /// Nobody lets this client in any more: nothing of what it asked to read will be answered.
+    pub(super) fn deny_reads(&mut self, reason: &str) {
+        let denied = || Error::denied(reason.to_owned());
+        std::mem::take(&mut self.newest).into_values().for_each(|asked| asked.answer(Err(denied())));
+        std::mem::take(&mut self.gets).into_values().for_each(|asked| asked.answer(Err(denied())));
+        std::mem::take(&mut self.names).into_values().for_each(|asked| asked.answer(Err(denied())));
+        std::mem::take(&mut self.heads).into_values().for_each(|asked| asked.answer(Err(denied())));
+    }
+
     fn handle_read(&mut self, request: RequestId, event: &mut Event) {
         let now = self.now();
         match self.owners.remove(&request) {
@@ -204,6 +215,7 @@ mod tests {
         let mut driver = Driver::new(Beginning {
             seeds: Vec::new(),
             tls: None,
+            credential: Default::default(),
             zone: None,
             reads_files: false,
             counts: Arc::default(),

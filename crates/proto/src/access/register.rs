@@ -29,10 +29,22 @@ impl Register {
         self.seals.get(&id)
     }
 
+    /// An account, removed or not.
+    pub fn account(&self, id: AccountId) -> Option<&Account> {
+        self.accounts.get(&id)
+    }
+
     /// A user that exists.
     pub fn user(&self, id: AccountId) -> Option<&Account> {
         let account = self.accounts.get(&id)?;
         (account.kind == AccountKind::User && account.state == AccountState::Exists).then_some(account)
+    }
+
+    /// Whether a token is of a seal or user that is newer than what is known here.
+    pub fn is_ahead(&self, claims: &Claims) -> bool {
+        let seal = self.seals.keys().next_back();
+        let user = self.accounts.keys().next_back();
+        seal.is_none_or(|newest| *newest < claims.seal) || user.is_none_or(|newest| *newest < claims.user)
     }
 
     /// What a token entitles to; none if it was revoked, or its user removed. Whether its seal stands for it, and what time it is, is

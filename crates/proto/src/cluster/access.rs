@@ -75,6 +75,11 @@ impl Cluster {
         self.access.seals.iter().rev().find_map(|(id, seal)| Some((*id, seal.as_ref()?)))
     }
 
+    /// The last seal that was added, removed or not.
+    pub fn newest_seal_id(&self) -> Option<SealId> {
+        self.access.seals.keys().next_back().copied()
+    }
+
     pub(super) fn create_account(&mut self, name: AccountName, kind: AccountKind, seed: u64) -> Reply {
         let exists = |account: &Account| account.state == AccountState::Exists && account.name == name;
         if let Some((id, same)) = self.accounts().find(|(_, account)| exists(account)) {
