@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 
 use tokio::{
     sync::{Semaphore, oneshot},
-    time::interval,
+    time::{interval, timeout},
 };
 use tyr_manager::{Gossip, GossipEffect, Peer};
 use tyr_net::{
@@ -18,8 +18,8 @@ use tyr_proto::{
     ClassId, Contact, Incarnation, Keyspace, Keyspaces, NodeId, RingVersion, Time,
     access::{Rights, Scope},
     cluster::{
-        self, ClassSettings, Cluster, ClusterId, Command, Difference, Fact, KeyspaceState, MemberState,
-        Report, Request, Response,
+        self, Answer, ClassSettings, Cluster, ClusterId, Command, Difference, Fact, KeyspaceState,
+        MemberState, Report, Request, Response,
     },
     encoding::to_bytes,
 };
@@ -346,7 +346,7 @@ impl Membership {
                 }
                 Notice::Version(version) => {
                     self.known.version = *version;
-                    self.reception.registry.is_whole();
+                    self.reception.registry.reach(*version);
                 }
                 Notice::Incarnation(me) => {
                     tracing::info!(node = %me.node, incarnation = me.incarnation.0, "goes on")
@@ -470,6 +470,12 @@ impl Membership {
                 for node in peers.nodes() {
                     Frame::message(MANAGER, |_| {}).into_iter().for_each(|frame| peers.send(node, frame));
                 }
+                if let Response::Replied(Ok(Answer::Done(version) | Answer::AccountCreated(_, version))) =
+                    response
+                {
+                    // Who asked for it sees the effect here at once, unless this node hears nothing itself.
+                    let _late = timeout(HEARD_AFTER, reception.registry.reached(version)).await;
+                }
             }
             let Response::Elsewhere(other) = response else { return back.reply(response) };
             let other = other.or(leader).filter(|other| *other != me);
@@ -563,6 +569,8 @@ fn changes_access(request: &Request, response: &Response) -> bool {
     }
 }
 
+/// A node hears of a change that it has made itself within this time, if it hears anything.
+const HEARD_AFTER: Duration = Duration::from_secs(1);
 /// The task looks around this often.
 const TICK_EVERY: Duration = Duration::from_millis(20);
 /// A node that was removed goes on for this long if it may vote, in microseconds.

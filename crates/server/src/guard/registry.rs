@@ -4,13 +4,15 @@ use std::{
     collections::{BTreeMap, btree_map::Entry},
     sync::{
         Arc, Weak,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicU64, Ordering},
     },
     time::{SystemTime, UNIX_EPOCH},
 };
 
 use parking_lot::{Mutex, RwLock};
+use tokio::sync::watch;
 use tyr_proto::{
+    RingVersion,
     access::{AccountId, AccountName, Claims, Entitlement, Register, Rights},
     cluster::{Fact, KeyspaceState},
 };
@@ -25,8 +27,8 @@ pub(crate) struct Registry {
     register: RwLock<Register>,
     /// Raised after each change.
     version: AtomicU64,
-    /// Whether all was heard that was so at some time.
-    is_whole: AtomicBool,
+    /// Of which ring version all was heard; zero before the first.
+    reached: watch::Sender<RingVersion>,
     /// The time, in seconds since 1970, a moment ago.
     seconds: AtomicU64,
     /// The sessions of clients, how many connections each has, and whose they are.
@@ -57,9 +59,16 @@ impl Registry {
         }
     }
 
-    /// All was heard that was so at some time.
-    pub fn is_whole(&self) {
-        self.is_whole.store(true, Ordering::Release);
+    /// All was heard that was so at a ring version.
+    pub fn reach(&self, version: RingVersion) {
+        self.reached.send_replace(version);
+    }
+
+    /// Waits until all was heard that was so at a ring version.
+    pub async fn reached(&self, version: RingVersion) {
+        let mut told = self.reached.subscribe();
+        // What tells it is held by whoever asks.
+        let _reached = told.wait_for(|reached| *reached >= version).await;
     }
 
     /// Looks at the clock.
@@ -109,7 +118,7 @@ impl Registry {
 
     /// What is said to somebody of whose seal or user nothing is known here: that is gone, or not heard of yet.
     pub fn refusal_of_unknown(&self, claims: &Claims) -> Refusal {
-        let may_come = !self.is_whole.load(Ordering::Acquire) || self.register.read().is_ahead(claims);
+        let may_come = *self.reached.borrow() == RingVersion(0) || self.register.read().is_ahead(claims);
         if may_come { Refusal::Stopping } else { Refusal::Revoked }
     }
 
