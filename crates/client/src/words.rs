@@ -93,6 +93,14 @@ pub fn denied() -> Error {
     )
 }
 
+/// Nobody lets the client in any more, and it is not known whether what it had sent happened.
+#[cold]
+pub fn unknown_and_denied(reason: &str) -> Error {
+    Error::denied(format!(
+        "{reason}; it is not known whether this happened: it does once at most, as a whole; read what it wrote before doing it again"
+    ))
+}
+
 /// The client has not the rights that a change of the cluster takes.
 #[cold]
 pub fn lacks(scope: Scope, rights: Rights) -> Error {

@@ -18,8 +18,8 @@ use tyr_proto::{
     ClassId, Contact, Incarnation, Keyspace, Keyspaces, NodeId, RingVersion, Time,
     access::{Rights, Scope},
     cluster::{
-        self, Answer, ClassSettings, Cluster, ClusterId, Command, Difference, Fact, KeyspaceState,
-        MemberState, Report, Request, Response,
+        self, ClassSettings, Cluster, ClusterId, Command, Difference, Fact, KeyspaceState, MemberState,
+        Report, Request, Response,
     },
     encoding::to_bytes,
 };
@@ -470,12 +470,9 @@ impl Membership {
                 for node in peers.nodes() {
                     Frame::message(MANAGER, |_| {}).into_iter().for_each(|frame| peers.send(node, frame));
                 }
-                if let Response::Replied(Ok(Answer::Done(version) | Answer::AccountCreated(_, version))) =
-                    response
-                {
-                    // Who asked for it sees the effect here at once, unless this node hears nothing itself.
-                    let _late = timeout(HEARD_AFTER, reception.registry.reached(version)).await;
-                }
+                // Who asked for it sees the effect here at once, unless this node hears nothing itself.
+                let version = voter.look(Cluster::version);
+                let _late = timeout(HEARD_AFTER, reception.registry.reached(version)).await;
             }
             let Response::Elsewhere(other) = response else { return back.reply(response) };
             let other = other.or(leader).filter(|other| *other != me);

@@ -123,9 +123,13 @@ impl Driver {
             || self.runs.values_mut().any(|running| running.run.handle(&mut denied))
     }
 
-    /// Nobody lets this client in any more: nothing of what it asked to read will be answered.
-    pub(super) fn deny_reads(&mut self, reason: &str) {
+    /// Nobody lets this client in any more: nothing of what it asked will be answered.
+    pub(super) fn deny_all(&mut self, reason: &str) {
         let denied = || Error::denied(reason.to_owned());
+        let unknown = || words::unknown_and_denied(reason);
+        self.applies.deny(unknown);
+        self.seats.values_mut().for_each(|seat| seat.deny(denied, unknown));
+        self.snapshots.deny_all(&mut self.client, denied);
         std::mem::take(&mut self.newest).into_values().for_each(|asked| asked.answer(Err(denied())));
         std::mem::take(&mut self.gets).into_values().for_each(|asked| asked.answer(Err(denied())));
         std::mem::take(&mut self.names).into_values().for_each(|asked| asked.answer(Err(denied())));

@@ -40,7 +40,7 @@ impl Driver {
                 if let Some(reason) = self.links.denial() {
                     let reason = reason.to_owned();
                     self.manager.deny(&reason);
-                    self.deny_reads(&reason);
+                    self.deny_all(&reason);
                 }
                 if !self.is_in_touch() {
                     self.manager.want_ring();

@@ -140,6 +140,17 @@ impl Seat {
         }
     }
 
+    /// Nobody answers any more: whoever waits is told so. How a commit ended is still found out if that changes.
+    pub fn deny(&mut self, denied: impl Fn() -> Error, unknown: impl Fn() -> Error) {
+        std::mem::take(&mut self.reads).into_values().for_each(|waiting| waiting.wants.fail(denied()));
+        for asked in self.awaiting.drain(..) {
+            asked.answer(Err(unknown()));
+        }
+        if let Some(reply) = self.commit.as_mut().and_then(|commit| commit.reply.take()) {
+            drop(reply.send(Err(unknown())));
+        }
+    }
+
     /// Answers those who have waited too long: at a time, which the protocol's client, who has been told of it, knows as `now`. A
     /// commit that was not sent by then is not sent at all; whether one was, the transaction knows alone.
     pub fn give_up(&mut self, client: &mut Client, now: Time, at: Instant, troubles: impl Fn() -> String) {

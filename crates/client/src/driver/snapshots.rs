@@ -46,6 +46,17 @@ impl Snapshots {
         taken.map(|(_, asked)| asked.answer(Err(words::denied()))).is_some()
     }
 
+    /// Nobody answers any more.
+    pub fn deny_all(&mut self, client: &mut Client, denied: impl Fn() -> Error) {
+        for (request, (_, asked)) in std::mem::take(&mut self.freezes) {
+            client.let_go(request);
+            asked.answer(Err(denied()));
+        }
+        for frozen in self.frozen.values_mut() {
+            std::mem::take(&mut frozen.reads).into_values().for_each(|asked| asked.answer(Err(denied())));
+        }
+    }
+
     /// A blob in a snapshot.
     pub fn look(&self, of: Handle, blob: &BlobName) -> Result<Option<Found>> {
         self.find(of).map(|snapshot| found(snapshot, blob))
