@@ -149,7 +149,11 @@ impl Member {
             | Response::Elsewhere(_)
             | Response::Replied(_)
             | Response::Report(_)
-            | Response::Hatch(_) => {}
+            | Response::Hatch(_)
+            | Response::Ticket(..)
+            | Response::Token(_)
+            | Response::Seal(_)
+            | Response::Denied(..) => {}
         }
     }
 

@@ -87,7 +87,7 @@ impl Shard {
                 }
             }
             Notice::Fact(Fact::Class(id, settings)) => self.router.handle_class(*id, *settings),
-            Notice::Fact(Fact::Member(..) | Fact::Keyspace(..)) => {}
+            Notice::Fact(Fact::Member(..) | Fact::Keyspace(..) | Fact::Account(..) | Fact::Seal(..)) => {}
             Notice::Version(version) => self.router.handle_ring_version(*version),
         }
     }

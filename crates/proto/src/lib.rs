@@ -11,6 +11,7 @@
 extern crate alloc;
 
 mod appends;
+pub mod access;
 mod cached;
 pub mod canary;
 mod chunk;

@@ -170,6 +170,8 @@ pub enum Refusal {
     Unstaged,
     /// Too few replicas of a partition are left to take writes.
     TooFewReplicas,
+    /// The client has not the rights that it takes.
+    Denied,
 }
 
 /// How a transaction ended.

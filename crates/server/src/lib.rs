@@ -11,9 +11,11 @@
 
 mod alarm;
 mod asking;
+mod audit;
 mod card;
 mod event;
 mod figures;
+mod guard;
 mod handover;
 mod hatch;
 mod histogram;
@@ -35,18 +37,23 @@ mod state;
 mod surroundings;
 mod target;
 mod thread;
+mod tokens;
 mod voting;
 mod work;
 
+pub use audit::audit_files;
 pub use operator::Operator;
 pub use server::Server;
-pub use settings::{Settings, TargetSettings, Timing};
+pub use settings::{Guarding, Settings, TargetSettings, Timing};
 pub use state::Status;
-pub use tyr_net::{Address, Tls, TlsFiles};
+pub use tokens::read_claims;
+pub use tyr_net::{Address, Credential, Holder, Secret, Tls, TlsFiles, Token};
 pub use tyr_proto::{
     NodeId,
+    access::{Account, AccountId, AccountKind, AccountName, AccountState, Claims, Rights, Scope},
     cluster::{
         Answer, ClassSettings, ClusterId, Command as ClusterCommand, Difference, Fact, KeyspaceState, Member,
-        MemberState, PartitionReport, PartitionRole, Presence, Refusal, Report, ShardReport, Zone,
+        MemberState, PartitionReport, PartitionRole, Presence, Refusal, Report, SealId, ShardReport,
+        TokenOrder, Zone,
     },
 };

@@ -4,6 +4,7 @@
 
 use std::{
     io,
+    path::Path,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -21,11 +22,13 @@ use tyr_proto::{
     encoding::{append_to, from_bytes},
     message::Envelope,
 };
-use tyr_wire::connection::{Channel, Error, Frame, Kind, Party, Peer, Refusal};
+use tyr_wire::connection::{Channel, Error, Frame, Header, Kind, Party, Peer, Refusal};
 
 use crate::{
-    asking::Asking,
+    asking::{Asking, Back},
+    audit::Audit,
     event::{Event, Events, Question},
+    guard::{Caller, Registry},
     relay::{Relay, Relayed, Way},
     shard::{Ending, Mail, Mailbox, place_of},
     surroundings::now,
@@ -38,6 +41,9 @@ pub(crate) struct Reception {
     pub events: Events,
     pub asking: Asking,
     pub relay: Relay,
+    /// What is known of accounts, and whose sessions are open. Of no use to a node without a secret.
+    pub registry: Arc<Registry>,
+    pub audit: Arc<Audit>,
     /// From when it runs until the server ends.
     pub voting: RwLock<Option<Voting>>,
     /// Where files are handed to clients on this host, if they are.
@@ -54,6 +60,8 @@ pub(crate) struct Counts {
     pub bytes: [AtomicU64; Channel::COUNT],
     /// Frames that made no sense.
     pub malformed: AtomicU64,
+    /// Who was not let in, or had not the rights to what it asked for.
+    pub denied: AtomicU64,
     /// Files that were handed to clients on this host.
     pub files_handed: AtomicU64,
     /// Connections that are open, to and from members,
@@ -67,6 +75,11 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
+    /// Something was denied.
+    pub fn denied(&self) {
+        self.denied.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// Whether it is time for a warning again.
     fn may_warn(&self, now: Time) -> bool {
         let last = self.warned_at.load(Ordering::Relaxed);
@@ -90,13 +103,17 @@ impl Counts {
 
 impl Reception {
     /// Without a voter so far.
-    pub fn new(mailboxes: Vec<Mailbox>, events: Events) -> Self {
+    pub fn new(mailboxes: Vec<Mailbox>, events: Events, directory: &Path) -> Self {
+        let registry = Arc::<Registry>::default();
+        let audit = Arc::new(Audit::new(directory.to_owned(), registry.clone()));
         let (asking, relay, counts) = (Asking::default(), Relay::default(), Counts::default());
         Reception {
             mailboxes,
             events,
             asking,
             relay,
+            registry,
+            audit,
             voting: RwLock::default(),
             hatch: RwLock::default(),
             counts,
@@ -109,8 +126,8 @@ impl Reception {
         self.mailboxes.iter().for_each(|mailbox| mailbox.put(Mail::Stop(end)));
     }
 
-    /// What a frame says, to whom it concerns. False if it makes no sense.
-    fn take(&self, link: &Link, frame: Received<'_>) -> bool {
+    /// What a frame says, to whom it concerns; of a client that had to be let in, who that is. False if it makes no sense.
+    fn take(&self, link: &Link, frame: Received<'_>, caller: Option<&Arc<Caller>>) -> bool {
         let Received { peer, header, body, receipt } = frame;
         match (header.channel, header.kind, peer.party) {
             (CONSENSUS, Kind::Message, Party::Node { node, .. }) => self.take_vote(NodeId(node), body),
@@ -120,7 +137,7 @@ impl Reception {
             }
             (MANAGER, Kind::Request, party) => match from_bytes(body) {
                 Ok(cluster::Request::Hatch) => {
-                    let response = cluster::Response::Hatch(self.hatch.read().clone());
+                    let response = self.hatch_for(caller);
                     let frame = Frame::reply(MANAGER, header.request, |out| append_to(out, &response));
                     // Who does not hear of it reads over the network.
                     let _lost = frame.map(|frame| link.send(frame));
@@ -128,7 +145,8 @@ impl Reception {
                 }
                 Ok(request) => {
                     let (link, number) = (link.clone(), header.request);
-                    self.events.ask(Question { party, link, number, request, receipt });
+                    let caller = caller.cloned();
+                    self.events.ask(Question { party, link, number, request, receipt, caller });
                     true
                 }
                 Err(_) => false,
@@ -174,9 +192,51 @@ impl Reception {
 
     fn take_data(&self, body: &[u8], receipt: Receipt) -> bool {
         let Ok(envelope) = from_bytes::<Envelope>(body) else { return false };
+        self.take_envelope(envelope, receipt);
+        true
+    }
+
+    /// A message to a partition, which may pass.
+    pub fn take_envelope(&self, envelope: Envelope, receipt: Receipt) {
         let place = place_of(envelope.partition, self.mailboxes.len());
         self.mailboxes[place].put(Mail::Message(envelope, Some(receipt)));
-        true
+    }
+
+    /// Where files are handed to a client, if they are to this one.
+    fn hatch_for(&self, caller: Option<&Arc<Caller>>) -> cluster::Response {
+        let address = self.hatch.read().clone();
+        match (caller, address) {
+            (None, address) => cluster::Response::Hatch(address),
+            (Some(caller), Some(address)) if self.registry.reads_everything(caller) => {
+                cluster::Response::Ticket(address, self.registry.issue(caller))
+            }
+            (Some(_), _) => cluster::Response::Hatch(None),
+        }
+    }
+
+    /// A frame has come.
+    pub fn count(&self, frame: &Received<'_>) {
+        let channel = frame.header.channel.index();
+        self.counts.frames[channel].fetch_add(1, Ordering::Relaxed);
+        self.counts.bytes[channel].fetch_add(frame.body.len() as u64, Ordering::Relaxed);
+    }
+
+    /// A frame makes no sense.
+    pub fn malformed(&self, frame: &Received<'_>) {
+        self.note_malformed(frame.peer.party, frame.header);
+    }
+
+    fn note_malformed(&self, party: Party, header: Header) {
+        self.counts.malformed.fetch_add(1, Ordering::Relaxed);
+        tracing::debug!(peer = ?party, ?header, "a frame makes no sense, and is ignored");
+    }
+
+    /// Takes a frame that was counted.
+    pub fn take_counted(&self, link: &Link, frame: Received<'_>, caller: Option<&Arc<Caller>>) {
+        let (party, header) = (frame.peer.party, frame.header);
+        if !self.take(link, frame, caller) {
+            self.note_malformed(party, header);
+        }
     }
 
     /// A message that goes through this node, or has come through that one.
@@ -196,7 +256,9 @@ impl Reception {
         let Relayed::Onward(to, MANAGER, body) = relayed else { return false };
         let Ok(request) = from_bytes(body) else { return false };
         match self.relay.reached(to) {
-            Some(reached) => self.asking.carry(to, &Way::Direct(reached), &request, link.clone(), number),
+            Some(reached) => {
+                self.asking.carry(to, &Way::Direct(reached), &request, Back::to_member(link.clone(), number))
+            }
             None => self.relay.refuse(link, to),
         }
         true
@@ -215,14 +277,8 @@ impl Handler for Reception {
     }
 
     fn received(&self, link: &Link, frame: Received<'_>) {
-        let (party, header) = (frame.peer.party, frame.header);
-        let channel = header.channel.index();
-        self.counts.frames[channel].fetch_add(1, Ordering::Relaxed);
-        self.counts.bytes[channel].fetch_add(frame.body.len() as u64, Ordering::Relaxed);
-        if !self.take(link, frame) {
-            self.counts.malformed.fetch_add(1, Ordering::Relaxed);
-            tracing::debug!(peer = ?party, ?header, "a frame makes no sense, and is ignored");
-        }
+        self.count(&frame);
+        self.take_counted(link, frame, None);
     }
 
     fn closed(&self, link: &Link, peer: Option<&Peer>, end: &End) {

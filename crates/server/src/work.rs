@@ -37,7 +37,7 @@ pub(crate) struct Work {
 }
 
 /// How transactions end.
-pub(crate) const OUTCOMES: [&str; 10] = [
+pub(crate) const OUTCOMES: [&str; 11] = [
     "committed",
     "conflict",
     "exists",
@@ -48,6 +48,7 @@ pub(crate) const OUTCOMES: [&str; 10] = [
     "full",
     "unstaged",
     "too_few_replicas",
+    "denied",
 ];
 
 /// What readers ask.
@@ -66,6 +67,7 @@ fn index_of(outcome: Outcome) -> usize {
             Refusal::Full => 7,
             Refusal::Unstaged => 8,
             Refusal::TooFewReplicas => 9,
+            Refusal::Denied => 10,
         },
     }
 }
@@ -173,7 +175,10 @@ impl Worker {
             }
             Answer::Staged { .. } => self.work.staged += 1,
             Answer::Elsewhere { .. } => self.work.redirected += 1,
-            Answer::Outcome { .. } | Answer::Unstaged { .. } | Answer::MarkNoted { .. } => {}
+            Answer::Outcome { .. }
+            | Answer::Denied { .. }
+            | Answer::Unstaged { .. }
+            | Answer::MarkNoted { .. } => {}
         }
     }
 

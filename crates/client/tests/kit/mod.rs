@@ -272,7 +272,11 @@ impl World {
                 Response::Ring(self.cluster.changes_since(Position::whole(version), usize::MAX))
             }
             Request::Hatch => Response::Hatch(None),
-            Request::Register(..) | Request::Lease(..) | Request::Report => Response::Elsewhere(None),
+            Request::Register(..)
+            | Request::Lease(..)
+            | Request::Report
+            | Request::Token(_)
+            | Request::Seal => Response::Elsewhere(None),
         }
     }
 

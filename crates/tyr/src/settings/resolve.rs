@@ -14,8 +14,8 @@ use crate::{
     failure::{Failure, Result},
     output::{Chatter, ColorChoice, Form},
     settings::{
-        CONFIG_ARGUMENT, LogFormat, SERVER_SETTINGS, ServerSettings, Setting, Settings, TlsSettings, Values,
-        all, closest::closest, file::ConfigFile,
+        AccessSettings, CONFIG_ARGUMENT, LogFormat, SERVER_SETTINGS, ServerSettings, Setting, Settings,
+        TlsSettings, Values, all, closest::closest, file::ConfigFile,
     },
 };
 
@@ -68,6 +68,12 @@ pub fn resolve(flags: &ArgMatches, environment: &impl Environment) -> Result<Set
         },
         threads: find("transfer.threads")?.count()?,
         tls: tls(find)?,
+        access: AccessSettings {
+            token: find("access.token")?.words()?,
+            token_file: find("access.token_file")?.path(),
+            secret: find("access.secret")?.words()?,
+            secret_file: find("access.secret_file")?.path(),
+        },
         server: server(find)?,
     })
 }
@@ -100,6 +106,7 @@ fn server(find: impl Fn(&str) -> Result<Found>) -> Result<ServerSettings> {
             "memory" => Durability::Memory,
             _ => Durability::Disk,
         },
+        insecure: find("server.insecure")?.switch()?,
         http: find("server.http")?.words()?,
         slow_ms: number("server.slow_ms")?,
         log_format: match find("server.log_format")?.choice()? {
@@ -134,6 +141,9 @@ impl Found {
     ) -> Result<Self> {
         let setting = all().find(|setting| setting.name == name).expect("it is in the table");
         let from_flag = || {
+            if !setting.has_flag() {
+                return None;
+            }
             // Flags of a server are known to that verb only, and are its own even if others have a setting with that flag.
             let of_server = flags.subcommand().filter(|(verb, _)| *verb == "server");
             let is_of_server = SERVER_SETTINGS.iter().any(|own| own.name == name);
