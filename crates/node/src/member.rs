@@ -149,7 +149,8 @@ impl Member {
             | Response::Elsewhere(_)
             | Response::Replied(_)
             | Response::Report(_)
-            | Response::Hatch(_) => {}
+            | Response::Hatch(_)
+            | Response::View(_) => {}
         }
     }
 

@@ -63,7 +63,7 @@ pub use leases::{Grant, Leases};
 pub use limits::Limits;
 pub use log::Log;
 pub use node::{Incarnation, NodeId, ShardId, Time};
-pub use partition::{FREEZE_MAX, PIN_TIMEOUT, Partition, RESEND_AFTER};
+pub use partition::{FREEZE_MAX, OldestPin, PIN_TIMEOUT, Partition, RESEND_AFTER};
 pub use payload::Payload;
 pub use placement::{KeyspaceSeed, Layout, PartitionCount, Placement, placement_hash};
 pub use ring::{

@@ -12,11 +12,13 @@
 mod alarm;
 mod asking;
 mod card;
+mod console;
 mod event;
 mod figures;
 mod handover;
 mod hatch;
 mod histogram;
+mod hot;
 mod http;
 mod join;
 mod label;
@@ -35,6 +37,8 @@ mod state;
 mod surroundings;
 mod target;
 mod thread;
+mod trail;
+mod usage;
 mod voting;
 mod work;
 

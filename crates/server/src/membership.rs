@@ -26,10 +26,11 @@ use crate::{
     alarm::Alarm,
     asking::reply,
     card::Keeper,
+    console::Console,
     event::{Event, Question, Told},
     handover::Handover,
     peers::Peers,
-    reception::Reception,
+    reception::{Names, Reception},
     shard::{Ending, Mail, Mailbox},
     state::State,
     surroundings::{now, random},
@@ -43,6 +44,7 @@ pub(crate) struct Membership {
     pub voting: Voting,
     pub peers: Arc<Peers>,
     pub reception: Arc<Reception>,
+    pub console: Arc<Console>,
     pub state: Arc<State>,
     pub cluster: ClusterId,
     pub keeper: Keeper,
@@ -91,10 +93,18 @@ impl Facts {
         false
     }
 
+    fn existing(&self) -> impl Iterator<Item = (&KeyspaceId, &cluster::Keyspace)> {
+        self.keyspaces.iter().filter(|(_, keyspace)| keyspace.state == KeyspaceState::Exists)
+    }
+
+    /// The names of the keyspaces that exist.
+    fn names(&self) -> Names {
+        self.existing().map(|(id, keyspace)| (*id, keyspace.name.clone())).collect()
+    }
+
     /// The keyspaces that exist, as the protocol sees them.
     fn keyspaces(&self) -> Keyspaces {
-        let existing = self.keyspaces.iter().filter(|(_, keyspace)| keyspace.state == KeyspaceState::Exists);
-        let placed = existing.filter_map(|(id, keyspace)| {
+        let placed = self.existing().filter_map(|(id, keyspace)| {
             let class = self.classes.get(&keyspace.class)?;
             Some((*id, Keyspace::of(keyspace, class).ok()?))
         });
@@ -250,7 +260,7 @@ impl Membership {
     fn answered(&mut self, from: NodeId, response: Response) {
         self.contact.heard(&response);
         match &response {
-            Response::Elsewhere(_) | Response::Report(_) | Response::Hatch(_) => {}
+            Response::Elsewhere(_) | Response::Report(_) | Response::Hatch(_) | Response::View(_) => {}
             Response::Ring(difference) => self.look_for_itself(difference),
             Response::Evicted(replica) => {
                 tracing::warn!(%from, ?replica, "this incarnation was evicted");
@@ -334,6 +344,9 @@ impl Membership {
                 Notice::Lease(_) => {}
             }
         }
+        if has_keyspaces {
+            *self.reception.names.write() = Arc::new(self.known.names());
+        }
         let keyspaces = has_keyspaces.then(|| Arc::new(self.known.keyspaces()));
         for mailbox in &self.reception.mailboxes {
             mailbox.put(Mail::Notices(keyspaces.clone(), notices.clone()));
@@ -416,6 +429,9 @@ impl Membership {
     fn serve(&self, question: Question) {
         if question.request == Request::Report {
             return reply(&question.link, question.number, &Response::Report(self.describe()));
+        }
+        if let Request::View(scope) = question.request {
+            return self.console.clone().serve(scope, question);
         }
         let is_of_member = question.is_of_member();
         let serving = if is_of_member { &self.serving_members } else { &self.serving_others };

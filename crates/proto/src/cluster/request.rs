@@ -2,6 +2,8 @@
 //!
 //! Any of the two may be lost, come twice, or come late: everything here may be asked again.
 
+use alloc::string::String;
+
 use super::{Address, Command, Difference, Position, Reply, Report};
 use crate::{LeaseRequest, NodeId, Replica, RingVersion};
 
@@ -22,6 +24,17 @@ pub enum Request {
     Report,
     /// Where on its host the node that is asked hands its files to readers.
     Hatch,
+    /// What there is to see of the node that is asked, or of the whole cluster as it sees that: for people. It answers itself.
+    View(Scope),
+}
+
+/// Of what there is something to see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// The node that is asked.
+    Node,
+    /// All nodes, and what the cluster manager knows.
+    Cluster,
 }
 
 /// What it answers.
@@ -43,4 +56,6 @@ pub enum Response {
     Report(Report),
     /// Where it does, if it does. It means nothing on another host.
     Hatch(Option<Address>),
+    /// What there is to see, as a JSON object with its version in it; none if the node cannot tell now.
+    View(Option<String>),
 }

@@ -8,7 +8,7 @@ use crate::{
     cluster::{
         Address, Answer, ClassSettings, ClusterId, Command, Difference, Fact, Identity, Keyspace,
         KeyspaceState, Member, MemberState, PartitionReport, PartitionRole, Presence, Proposal, Refusal,
-        Report, Request, Response, ShardReport, Subject, Zone,
+        Report, Request, Response, Scope, ShardReport, Subject, Zone,
     },
     layout,
 };
@@ -61,7 +61,7 @@ layout!(enum Fact {
     2 => Keyspace(id, keyspace),
     3 => Partition(id, configuration, proposal),
 });
-layout!(enum Request { 0 => Command(command), 1 => Register(holder, command), 2 => Lease(request, position), 3 => Ring(version), 4 => Newest(version), 5 => Report, 6 => Hatch });
+layout!(enum Request { 0 => Command(command), 1 => Register(holder, command), 2 => Lease(request, position), 3 => Ring(version), 4 => Newest(version), 5 => Report, 6 => Hatch, 7 => View(scope) });
 layout!(enum Response {
     0 => Registered(node),
     1 => Granted(request, difference),
@@ -71,7 +71,9 @@ layout!(enum Response {
     5 => Replied(reply),
     6 => Report(report),
     7 => Hatch(address),
+    8 => View(text),
 });
+layout!(enum Scope { 0 => Node, 1 => Cluster });
 layout!(struct Report { replica, version, uptime, lease_left, is_ready, leads, ring_version, shards });
 layout!(struct ShardReport { directory, weight, space_total, space_free, used, live, queue, is_full, has_failed, partitions });
 layout!(struct PartitionReport {

@@ -577,6 +577,7 @@ fn requests() -> Vec<cluster::Request> {
         Request::Newest(RingVersion(300)),
         Request::Report,
         Request::Hatch,
+        Request::View(cluster::Scope::Cluster),
     ]
 }
 
@@ -593,6 +594,7 @@ fn responses(cluster: &Cluster) -> Vec<cluster::Response> {
         Response::Replied(Err(cluster::Refusal::TooFew)),
         Response::Report(report()),
         Response::Hatch(Some(Address::new("unix:/data/hatch").unwrap())),
+        Response::View(Some("{\"version\":1}".to_owned())),
     ]
 }
 
