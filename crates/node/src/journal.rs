@@ -2,7 +2,7 @@
 //!
 //! What is taken from the protocol is queued in order, and committed by transactions of the store, each of which holds as much as there
 //! is: so entries of all partitions share a sync, and a crash leaves a part of that order from its beginning. What one transaction logs is
-//! one blob, a *record*. A checkpoint of a partition's state is a blob, taken when what was logged since weighs as much as it, and every payload
+//! one blob, a *bundle*. A checkpoint of a partition's state is a blob, taken when what was logged since weighs as much as it, and every payload
 //! that is not small is one that entries and states refer to, so that it is written once, stays where compaction puts it, and need not be
 //! in memory.
 //!
@@ -14,9 +14,9 @@
 
 mod base;
 mod batch;
+mod bundle;
+mod bundles;
 mod keys;
-mod record;
-mod records;
 mod restore;
 mod shelf;
 mod start;
@@ -38,7 +38,7 @@ use tyr_types::{Durability, Error, ErrorKind, KeyspaceId, Result};
 use self::{
     base::Base,
     batch::Batch,
-    records::{Note, Records},
+    bundles::{Bundles, Note},
     shelf::Shelf,
 };
 
@@ -77,7 +77,7 @@ pub struct Journal {
     checkpoints_weight: u64,
     due: BTreeSet<PartitionId>,
     /// Those that are committed and not deleted.
-    records: Records,
+    bundles: Bundles,
     queue: VecDeque<Batch>,
     committed: VecDeque<Committed>,
     shelf: Arc<Shelf>,
@@ -288,19 +288,19 @@ impl Journal {
         }
     }
 
-    /// Deletes some of the records that nobody needs any more, not all at once. That goes before what waits for space, which it makes.
+    /// Deletes some of the bundles that nobody needs any more, not all at once. That goes before what waits for space, which it makes.
     fn trim(&mut self) -> Result<()> {
         if is_still(&mut self.trim_stuck, &self.store) {
             self.is_full = true;
             return Ok(());
         }
         let room = TRIM_MAX.min(self.limits.batch_min / TRIM_WEIGHT);
-        let popped: Vec<_> = std::iter::from_fn(|| self.records.pop_needless()).take(room).collect();
+        let popped: Vec<_> = std::iter::from_fn(|| self.bundles.pop_needless()).take(room).collect();
         if popped.is_empty() {
             return Ok(());
         }
         let mut batch = Batch::default();
-        popped.iter().for_each(|(number, _)| batch.delete(keys::record(self.shard, *number)));
+        popped.iter().for_each(|(number, _)| batch.delete(keys::bundle(self.shard, *number)));
         match batch.commit(&self.store, self.space, self.limits.piece_max) {
             Ok(ticket) => {
                 let (stored, kept) = Default::default();
@@ -309,7 +309,7 @@ impl Journal {
             Err(error) if error.kind() == ErrorKind::Full => {
                 self.is_full = true;
                 self.trim_stuck = self.store.exhaustion();
-                self.records.put_back(popped);
+                self.bundles.put_back(popped);
             }
             Err(error) => return Err(self.fail(error)),
         }
@@ -338,14 +338,14 @@ impl Journal {
             return Ok(());
         }
         while let Some(batch) = self.queue.front_mut() {
-            let size = batch.seal(keys::record(self.shard, self.records.next()));
+            let size = batch.seal(keys::bundle(self.shard, self.bundles.next()));
             match batch.commit(&self.store, self.space, self.limits.piece_max) {
                 Ok(ticket) => {
                     let Batch { stored, kept, notes, .. } = self.queue.pop_front().expect("looked at above");
                     if size > 0 {
-                        self.records.push(size);
+                        self.bundles.push(size);
                     }
-                    notes.into_iter().for_each(|note| self.records.note(note));
+                    notes.into_iter().for_each(|note| self.bundles.note(note));
                     self.committed.push_back(Committed { ticket, stored, kept });
                 }
                 Err(error) if error.kind() == ErrorKind::Full => {
@@ -358,8 +358,8 @@ impl Journal {
         }
         // Who logs little is not to keep what all others log.
         let log_size = self.checkpoints_weight.max(LOG_CHECKPOINTS * self.options.checkpoint_size);
-        if self.records.size() > log_size {
-            self.due.extend(self.records.oldest());
+        if self.bundles.size() > log_size {
+            self.due.extend(self.bundles.oldest());
         }
         Ok(())
     }
@@ -446,10 +446,10 @@ const PAYLOAD_LIGHTNESS: u64 = 16;
 const ENTRY_WEIGHT: u64 = 128;
 /// What the bytes of a payload's number and length may take.
 const LIST_WEIGHT: usize = 12;
-/// When all records together have as many bytes as so many checkpoints of the least size, and as all checkpoints that there are, it is time for
+/// When all bundles together have as many bytes as so many checkpoints of the least size, and as all checkpoints that there are, it is time for
 /// that of the partition that needs the oldest one.
 const LOG_CHECKPOINTS: u64 = 16;
-/// As many records are deleted at once.
+/// As many bundles are deleted at once.
 const TRIM_MAX: usize = 256;
 /// What a deletion takes in a transaction of the store, in bytes.
 const TRIM_WEIGHT: usize = 96;

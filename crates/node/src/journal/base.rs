@@ -56,5 +56,5 @@ impl Base {
     }
 }
 
-/// The version of this layout and of those of records and checkpoints.
+/// The version of this layout and of those of bundles and checkpoints.
 const FORMAT: u8 = 5;

@@ -12,8 +12,8 @@ use tyr_types::{Error, Key, KeyspaceId, Result};
 
 use super::{
     Stored,
-    record::{self, Item},
-    records::Note,
+    bundle::{self, Item},
+    bundles::Note,
 };
 
 /// Changes of blobs; of two of the same blob the later one counts.
@@ -21,7 +21,7 @@ use super::{
 pub struct Batch {
     changes: BTreeMap<Key, Change>,
     /// What it logs, until it is sealed,
-    record: Vec<u8>,
+    bundle: Vec<u8>,
     /// and how many bytes that is.
     logged: u64,
     is_sealed: bool,
@@ -55,7 +55,7 @@ enum Before {
 #[derive(Debug)]
 enum Bytes {
     Own(Vec<u8>),
-    Record(Vec<u8>),
+    Bundle(Vec<u8>),
     Shared(Arc<[u8]>),
 }
 
@@ -79,18 +79,18 @@ impl Batch {
     }
 
     fn append(&mut self, item: Item<'_>) {
-        let before = self.record.len();
-        record::append(&mut self.record, item);
-        self.weight += self.record.len() - before;
-        self.logged += (self.record.len() - before) as u64;
+        let before = self.bundle.len();
+        bundle::append(&mut self.bundle, item);
+        self.weight += self.bundle.len() - before;
+        self.logged += (self.bundle.len() - before) as u64;
     }
 
     /// Puts what it logs, if it logs anything, under a key that has nothing: nothing may be added to it after that. Returns how many
     /// bytes that is.
     pub fn seal(&mut self, key: Key) -> u64 {
         self.is_sealed = true;
-        if !self.record.is_empty() {
-            let bytes = Bytes::Record(std::mem::take(&mut self.record));
+        if !self.bundle.is_empty() {
+            let bytes = Bytes::Bundle(std::mem::take(&mut self.bundle));
             self.changes.insert(key, Change::Put(bytes, Before::Absent));
         }
         self.logged
@@ -121,7 +121,7 @@ impl Batch {
         self.is_sealed
     }
 
-    /// About how many bytes its record takes.
+    /// About how many bytes its bundle takes.
     pub fn weight(&self) -> usize {
         self.weight
     }
@@ -161,7 +161,7 @@ impl Batch {
         for change in self.changes.values_mut() {
             let Change::Put(bytes, before) = &*change else { continue };
             // What is logged stays in the store's log, beside which nothing is to be written, however much it is.
-            let size = if let Bytes::Record(_) = bytes { RECORD_PIECE.min(piece_max) } else { piece_max };
+            let size = if let Bytes::Bundle(_) = bytes { BUNDLE_PIECE.min(piece_max) } else { piece_max };
             let payloads = bytes.as_slice().chunks(size).map(|piece| store.stage(space, piece));
             let pieces = (0u64..).step_by(size).zip(payloads);
             let pieces = pieces.map(|(offset, payload)| payload.map(|payload| (offset, payload)));
@@ -174,7 +174,7 @@ impl Batch {
 impl Bytes {
     fn as_slice(&self) -> &[u8] {
         match self {
-            Bytes::Own(bytes) | Bytes::Record(bytes) => bytes,
+            Bytes::Own(bytes) | Bytes::Bundle(bytes) => bytes,
             Bytes::Shared(bytes) => bytes,
         }
     }
@@ -200,5 +200,5 @@ impl Change {
 
 /// What a change costs beside its bytes: key, numbers, places, checksums.
 const CHANGE_WEIGHT: usize = 96;
-/// A record is written in pieces of at most this size, which the store's log takes by default.
-const RECORD_PIECE: usize = 32 << 10;
+/// A bundle is written in pieces of at most this size, which the store's log takes by default.
+const BUNDLE_PIECE: usize = 32 << 10;

@@ -16,9 +16,9 @@ pub fn checkpoint(partition: PartitionId) -> Key {
     Key::new(prefix(CHECKPOINT, partition)).expect("a short key")
 }
 
-/// A record of a shard's journal.
-pub fn record(shard: ShardId, number: u64) -> Key {
-    numbered(records(shard), number)
+/// A bundle of a shard's journal.
+pub fn bundle(shard: ShardId, number: u64) -> Key {
+    numbered(bundles(shard), number)
 }
 
 /// A payload that a partition's entries and state refer to.
@@ -26,9 +26,9 @@ pub fn payload(partition: PartitionId, number: u64) -> Key {
     numbered(payloads(partition), number)
 }
 
-/// Begins the keys of a shard's records.
-pub fn records(shard: ShardId) -> [u8; 6] {
-    let mut key = [RECORD, 0, 0, 0, 0, 0];
+/// Begins the keys of a shard's bundles.
+pub fn bundles(shard: ShardId) -> [u8; 6] {
+    let mut key = [BUNDLE, 0, 0, 0, 0, 0];
     key[2..].copy_from_slice(&shard.number().to_be_bytes());
     key
 }
@@ -47,7 +47,7 @@ pub fn partition_of_base(key: &Key) -> Option<PartitionId> {
     (kind == BASES[0]).then(|| PartitionId { class: ClassId(class), index: u32::from_be_bytes(index) })
 }
 
-/// The number of a record or a payload.
+/// The number of a bundle or a payload.
 pub fn number_of(key: &Key) -> Option<u64> {
     let number = key.as_bytes().get(6..)?.try_into().ok()?;
     Some(u64::from_be_bytes(number))
@@ -67,5 +67,5 @@ fn prefix(kind: u8, partition: PartitionId) -> [u8; 6] {
 }
 
 const CHECKPOINT: u8 = 2;
-const RECORD: u8 = 3;
+const BUNDLE: u8 = 3;
 const PAYLOAD: u8 = 4;

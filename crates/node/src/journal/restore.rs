@@ -14,9 +14,9 @@ use tyr_types::{Error, Key, KeyspaceId, Number, Result};
 use super::{
     ENTRY_WEIGHT, Journal, Limits, Options, Stored, Tail,
     base::Base,
+    bundle::{self, Item},
+    bundles::{Bundles, Note},
     keys,
-    record::{self, Item},
-    records::{Note, Records},
     shelf::{Finder, Shelf},
     start,
 };
@@ -51,27 +51,27 @@ impl Journal {
                 bases.insert(id, Base::decode(&base)?);
             }
         }
-        let (mut records, mut entries) = (Records::default(), BTreeMap::new());
-        for (place, key) in keys_of(&store, space, &keys::records(shard))?.into_iter().enumerate() {
+        let (mut bundles, mut entries) = (Bundles::default(), BTreeMap::new());
+        for (place, key) in keys_of(&store, space, &keys::bundles(shard))?.into_iter().enumerate() {
             let number =
-                keys::number_of(&key).ok_or_else(|| Error::corrupt("a key of a record is malformed"))?;
+                keys::number_of(&key).ok_or_else(|| Error::corrupt("a key of a bundle is malformed"))?;
             if place == 0 {
-                records.begin_at(number);
-            } else if number != records.next() {
-                return Err(missing(&format!("record {}", records.next())));
+                bundles.begin_at(number);
+            } else if number != bundles.next() {
+                return Err(missing(&format!("bundle {}", bundles.next())));
             }
-            let bytes = read(&store, space, &key)?.ok_or_else(|| missing("a record"))?;
-            records.push(bytes.len() as u64);
-            let items = record::items(&bytes)
-                .map_err(|error| error.context(format_args!("record {number} of the journal")))?;
+            let bytes = read(&store, space, &key)?.ok_or_else(|| missing("a bundle"))?;
+            bundles.push(bytes.len() as u64);
+            let items = bundle::items(&bytes)
+                .map_err(|error| error.context(format_args!("bundle {number} of the journal")))?;
             for item in items {
-                replay(item, &bases, &mut entries, &mut records);
+                replay(item, &bases, &mut entries, &mut bundles);
             }
         }
         let mut tails = BTreeMap::new();
         let mut found = Vec::new();
         for (id, base) in bases {
-            records.note(Note::Start(id, base.start));
+            bundles.note(Note::Start(id, base.start));
             let entries = entries.remove(&id).unwrap_or_default();
             let (restored, tail) = restore(&store, space, &shelf, id, base, entries)
                 .map_err(|error| error.context(format_args!("the log of partition {id}")))?;
@@ -87,7 +87,7 @@ impl Journal {
             checkpoints_weight: tails.values().map(|tail: &Tail| tail.checkpoint_weight).sum(),
             tails,
             due: BTreeSet::new(),
-            records,
+            bundles,
             queue: VecDeque::new(),
             committed: VecDeque::new(),
             shelf,
@@ -101,26 +101,26 @@ impl Journal {
     }
 }
 
-/// The entries of a log by index, each with its epoch. They are not decoded before all records were read, for what one refers to may be gone
+/// The entries of a log by index, each with its epoch. They are not decoded before all bundles were read, for what one refers to may be gone
 /// if it was cut later.
 type Entries = BTreeMap<u64, (Epoch, Vec<u8>)>;
 
-/// Does to logs what a record says.
+/// Does to logs what a bundle says.
 fn replay(
     item: Item<'_>,
     bases: &BTreeMap<PartitionId, Base>,
     entries: &mut BTreeMap<PartitionId, Entries>,
-    records: &mut Records,
+    bundles: &mut Bundles,
 ) {
     match item {
         Item::Entry { stored: Stored { partition, index, epoch }, bytes } => {
-            records.note(Note::Entry(partition, index));
+            bundles.note(Note::Entry(partition, index));
             if bases.get(&partition).is_some_and(|base| index > base.start) {
                 entries.entry(partition).or_default().insert(index, (epoch, bytes.to_vec()));
             }
         }
         Item::Cut { partition, last } => {
-            records.note(Note::Cut(partition, last));
+            bundles.note(Note::Cut(partition, last));
             entries.get_mut(&partition).map(|entries| entries.split_off(&last.saturating_add(1)));
         }
     }

@@ -452,8 +452,8 @@ fn a_payload_is_written_once_however_often_it_is_logged_and_checkpointed() {
         bench.checkpoint();
         bench.settle().expect("durable");
     });
-    let (base, checkpoint, records, payloads) = (1, 1, 1, 1);
-    assert_eq!(blobs(&bench.journal) - others, base + checkpoint + records + payloads);
+    let (base, checkpoint, bundles, payloads) = (1, 1, 1, 1);
+    assert_eq!(blobs(&bench.journal) - others, base + checkpoint + bundles + payloads);
 }
 
 #[test]
@@ -483,7 +483,7 @@ fn payload_that_died_with_the_process_goes_after_the_restart() {
     let (mut journal, found) = open(&disk.crash(CrashMode::LoseAll), 1 << 20).expect("opens");
     journal.checkpoint(&found[0]);
     journal.submit().expect("commits");
-    assert!(blobs(&journal) < 20, "{} blobs are left, records among them", blobs(&journal));
+    assert!(blobs(&journal) < 20, "{} blobs are left, bundles among them", blobs(&journal));
 }
 
 #[test]
@@ -545,12 +545,12 @@ fn entries_in_the_place_of_some_that_were_cut_are_found_and_leave_nothing_of_tho
     bench.settle().expect("durable");
     (0..2).for_each(|_| bench.push(3, Entry::Marker));
     bench.settle().expect("durable");
-    let (base, records) = (1, 4);
-    assert_eq!(blobs(&bench.journal) - before, base + records);
+    let (base, bundles) = (1, 4);
+    assert_eq!(blobs(&bench.journal) - before, base + bundles);
     let disk = disk.crash(CrashMode::LoseAll);
     assert_eq!(content_on(&disk), content(&bench.partition()));
     let (journal, _) = open(&disk, 1 << 20).expect("opens");
-    assert_eq!(blobs(&journal) - before, base + records);
+    assert_eq!(blobs(&journal) - before, base + bundles);
     assert_eq!(journal.store().check().expect("checks").damage, Vec::<String>::new());
 }
 
@@ -629,7 +629,7 @@ fn a_partition_that_logs_little_does_not_keep_what_all_others_log() {
 }
 
 #[test]
-fn a_journal_with_a_record_missing_or_malformed_is_not_opened() {
+fn a_journal_with_a_bundle_missing_or_malformed_is_not_opened() {
     let disk = SimDisk::new(27);
     let mut bench = Bench::new(&disk, 1 << 20);
     for answered in 1..=3 {
@@ -639,7 +639,7 @@ fn a_journal_with_a_record_missing_or_malformed_is_not_opened() {
     let Bench { journal, .. } = bench;
     let (store, space) = (journal.store().clone(), journal.space);
     drop(journal);
-    let key = super::keys::record(ShardId::ONLY, 1);
+    let key = super::keys::bundle(ShardId::ONLY, 1);
     let open = || Journal::open(store.clone(), ShardId::ONLY, options(1 << 20)).map(drop);
     let change = |bytes: Option<&[u8]>| {
         let mut batch = super::batch::Batch::default();
@@ -650,7 +650,7 @@ fn a_journal_with_a_record_missing_or_malformed_is_not_opened() {
         batch.commit(&store, space, 1 << 10).expect("commits").wait().expect("durable");
     };
     open().expect("it is whole");
-    for (bytes, complaint) in [(Some(&[7, 7, 7][..]), "malformed"), (None, "record 1 is missing")] {
+    for (bytes, complaint) in [(Some(&[7, 7, 7][..]), "malformed"), (None, "bundle 1 is missing")] {
         change(bytes);
         let error = open().expect_err("it is damaged");
         assert_eq!(error.kind(), ErrorKind::Corrupt);

@@ -6,7 +6,7 @@ use tyr_wire::{Malformed, Reader, varint};
 
 use super::Stored;
 
-/// Part of a record.
+/// Part of a bundle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Item<'a> {
     /// An entry of a log.
@@ -16,7 +16,7 @@ pub enum Item<'a> {
         /// What it is.
         bytes: &'a [u8],
     },
-    /// The entries of a log after this one are gone, those of earlier records included.
+    /// The entries of a log after this one are gone, those of earlier bundles included.
     Cut {
         /// Whose log.
         partition: PartitionId,
@@ -25,28 +25,28 @@ pub enum Item<'a> {
     },
 }
 
-/// Appends an item to a record.
-pub fn append(record: &mut Vec<u8>, item: Item<'_>) {
+/// Appends an item to a bundle.
+pub fn append(bundle: &mut Vec<u8>, item: Item<'_>) {
     let (kind, partition, index) = match item {
         Item::Entry { stored, .. } => (ENTRY, stored.partition, stored.index),
         Item::Cut { partition, last } => (CUT, partition, last),
     };
-    record.extend([kind, partition.class.0]);
-    varint::write_varint(record, partition.index.into());
-    varint::write_varint(record, index);
+    bundle.extend([kind, partition.class.0]);
+    varint::write_varint(bundle, partition.index.into());
+    varint::write_varint(bundle, index);
     if let Item::Entry { stored, bytes } = item {
-        varint::write_varint(record, stored.epoch.0.into());
-        varint::write_varint(record, bytes.len() as u64);
-        record.extend_from_slice(bytes);
+        varint::write_varint(bundle, stored.epoch.0.into());
+        varint::write_varint(bundle, bytes.len() as u64);
+        bundle.extend_from_slice(bytes);
     }
 }
 
-/// The items of a record. Fails with `corrupt` if it has none or something else.
-pub fn items(record: &[u8]) -> Result<Vec<Item<'_>>> {
-    let mut reader = Reader::new(record);
+/// The items of a bundle. Fails with `corrupt` if it has none or something else.
+pub fn items(bundle: &[u8]) -> Result<Vec<Item<'_>>> {
+    let mut reader = Reader::new(bundle);
     let mut items = Vec::new();
     while !reader.is_empty() {
-        let item = item(&mut reader).map_err(|_| Error::corrupt("a record of the journal is malformed"))?;
+        let item = item(&mut reader).map_err(|_| Error::corrupt("a bundle of the journal is malformed"))?;
         items.push(item);
     }
     Ok(items)
@@ -64,7 +64,7 @@ fn item<'a>(reader: &mut Reader<'a>) -> Result<Item<'a>, Malformed> {
             let length = reader.varint_usize()?;
             Ok(Item::Entry { stored, bytes: reader.bytes(length)? })
         }
-        _ => Err(Malformed("an item of a record is of no known kind")),
+        _ => Err(Malformed("an item of a bundle is of no known kind")),
     }
 }
 
