@@ -383,7 +383,8 @@ impl Quiet {
                 model.node_message
             }
             Mail::Stored(stored) => {
-                for Logged { partition, index, epoch } in stored {
+                // As a node has its shards hear of them: the last of each log first.
+                for Logged { partition, index, epoch } in stored.into_iter().rev() {
                     self.routers[thread].handle_stored(now, true, partition, index, epoch);
                 }
                 0
