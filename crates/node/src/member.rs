@@ -153,7 +153,8 @@ impl Member {
             | Response::Ticket(..)
             | Response::Token(_)
             | Response::Seal(_)
-            | Response::Denied(..) => {}
+            | Response::Denied(..)
+            | Response::View(_) => {}
         }
     }
 

@@ -37,7 +37,7 @@ pub use member::{ADDRESS_SIZE_MAX, Address, Identity, Member, MemberState, Prese
 pub use partition::{Partition, Proposal};
 pub use plan::PlanStep;
 pub use report::{PartitionReport, PartitionRole, Report, ShardReport};
-pub use request::{Request, Response, TokenOrder};
+pub use request::{Request, Response, TokenOrder, ViewOf};
 
 use crate::{ClassId, Epoch, NodeId, PartitionId, Replica, RingVersion};
 use access::Access;

@@ -11,6 +11,7 @@
 extern crate alloc;
 
 pub mod access;
+mod appends;
 mod cached;
 pub mod canary;
 mod chunk;
@@ -64,7 +65,7 @@ pub use leases::{Grant, Leases};
 pub use limits::Limits;
 pub use log::Log;
 pub use node::{Incarnation, NodeId, ShardId, Time};
-pub use partition::{FREEZE_MAX, PIN_TIMEOUT, Partition, RESEND_AFTER};
+pub use partition::{FREEZE_MAX, OldestPin, PIN_TIMEOUT, Partition, RESEND_AFTER};
 pub use payload::Payload;
 pub use placement::{KeyspaceSeed, Layout, PartitionCount, Placement, placement_hash};
 pub use ring::{

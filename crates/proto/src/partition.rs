@@ -26,6 +26,8 @@ use alloc::{
     vec::Vec,
 };
 
+pub use report::OldestPin;
+
 use crate::{
     Configuration, Epoch, NodeId, Outcome, PartitionId, Replica, Time, TransactionId,
     effects::{Context, Effect},

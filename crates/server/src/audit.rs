@@ -102,7 +102,9 @@ impl Act {
                 | Command::AddSeal(..) => ("act as a node", Subject::Nothing),
             },
             Request::Register(..) | Request::Lease(..) => ("act as a node", Subject::Nothing),
-            Request::Ring(_) | Request::Newest(_) | Request::Report | Request::Hatch => return None,
+            Request::Ring(_) | Request::Newest(_) | Request::Report | Request::Hatch | Request::View(_) => {
+                return None;
+            }
         };
         Some(Act { action, subject })
     }

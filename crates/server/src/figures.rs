@@ -7,10 +7,10 @@ use std::sync::{
 };
 
 use parking_lot::Mutex;
-use tyr_proto::cluster::ShardReport;
+use tyr_proto::{OldestPin, cluster::ShardReport};
 use tyr_types::Error;
 
-use crate::work::Work;
+use crate::work::{Detail, Work};
 
 /// What a shard shows. Handles are equal.
 #[derive(Clone, Debug, Default)]
@@ -32,6 +32,10 @@ pub(crate) struct Shown {
     pub report: ShardReport,
     /// What it has done, every few milliseconds.
     pub work: Work,
+    /// More of that, every second.
+    pub detail: Arc<Detail>,
+    /// The number that a reader has held for longest, every second.
+    pub pin: Option<OldestPin>,
 }
 
 impl Figures {
@@ -66,6 +70,13 @@ impl Figures {
     /// This is how it is doing.
     pub fn report(&self, report: ShardReport) {
         self.0.shown.lock().report = report;
+    }
+
+    /// This is what it has done in detail, and the number that a reader has held for longest.
+    pub fn detail(&self, detail: Detail, pin: Option<OldestPin>) {
+        let detail = Arc::new(detail);
+        let mut shown = self.0.shown.lock();
+        (shown.detail, shown.pin) = (detail, pin);
     }
 
     /// This is what it has done. Put off if somebody is reading.

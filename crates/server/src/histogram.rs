@@ -46,6 +46,29 @@ impl Histogram {
         bounds.zip(sums)
     }
 
+    /// For each bound how many were no longer, and longer than the bound before; at last those that were longer than any.
+    pub fn counts(&self) -> &[u64; BOUNDS.len() + 1] {
+        &self.counts
+    }
+
+    /// Adds other times.
+    pub fn merge(&mut self, other: &Histogram) {
+        self.counts.iter_mut().zip(other.counts).for_each(|(count, more)| *count += more);
+        self.sum = self.sum.saturating_add(other.sum);
+    }
+
+    /// Those that were added since it was like that.
+    pub fn since(&self, before: &Histogram) -> Histogram {
+        let mut since = self.clone();
+        since
+            .counts
+            .iter_mut()
+            .zip(before.counts)
+            .for_each(|(count, old)| *count = count.saturating_sub(old));
+        since.sum = since.sum.saturating_sub(before.sum);
+        since
+    }
+
     /// How many.
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()

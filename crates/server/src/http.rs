@@ -1,6 +1,6 @@
-//! Health and metrics by HTTP: `/live`, `/ready`, and `/metrics` in the text format of Prometheus.
+//! Health, metrics, and the console by HTTP: `/live`, `/ready`, `/metrics` in the text format of Prometheus, and `/console`.
 //!
-//! As much of HTTP/1.1 as a probe needs: one request per connection, of which only the first line is looked at.
+//! As much of HTTP/1.1 as a probe or a browser needs: one request per connection, without a body. Nothing that is served changes anything.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,10 +12,23 @@ use tokio::{
 };
 use tyr_types::{Error, Result};
 
-use crate::{metrics::metrics, reception::Reception, state::State};
+use crate::{
+    console::{Console, Page, page},
+    metrics::metrics,
+    reception::Reception,
+    state::State,
+};
+
+/// Who knows what is asked.
+pub(crate) struct Asked {
+    pub state: Arc<State>,
+    pub reception: Arc<Reception>,
+    pub console: Arc<Console>,
+}
 
 /// Serves from now on. Returns the address, with the port that the system chose.
-pub(crate) async fn serve(address: &str, state: Arc<State>, reception: Arc<Reception>) -> Result<String> {
+pub(crate) async fn serve(address: &str, asked: Asked) -> Result<String> {
+    let asked = Arc::new(asked);
     let failed = |error| Error::unavailable(format!("cannot serve HTTP at {address}: {error}"));
     let listener = TcpListener::bind(address).await.map_err(failed)?;
     let bound = listener.local_addr().map_err(failed)?.to_string();
@@ -27,28 +40,27 @@ pub(crate) async fn serve(address: &str, state: Arc<State>, reception: Arc<Recep
                 tokio::time::sleep(PATIENCE / 10).await;
                 continue;
             };
-            let (state, reception) = (state.clone(), reception.clone());
+            let asked = asked.clone();
             tokio::spawn(async move {
                 let _permit = permit;
                 // Whoever does not ask or listen in time is not answered.
-                let _unheard = timeout(PATIENCE, answer(stream, &state, &reception)).await;
+                let _unheard = timeout(PATIENCE, answer(stream, &asked)).await;
             });
         }
     });
     Ok(bound)
 }
 
-async fn answer(mut stream: TcpStream, state: &State, reception: &Reception) -> std::io::Result<()> {
+async fn answer(mut stream: TcpStream, asked: &Asked) -> std::io::Result<()> {
     let mut request = Vec::new();
     while !request.windows(4).any(|end| end == b"\r\n\r\n") {
         if request.len() > REQUEST_MAX || stream.read_buf(&mut request).await? == 0 {
             return Ok(());
         }
     }
-    let line = request.split(|byte| *byte == b'\r').next().unwrap_or_default();
-    let (status, body) = respond(line, state, reception);
+    let Page { status, kind, body } = respond(&request, asked).await;
     let head = format!(
-        "HTTP/1.1 {status}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nConnection: close\r\n{GUARDS}\r\n",
         body.len()
     );
     stream.write_all(head.as_bytes()).await?;
@@ -56,23 +68,41 @@ async fn answer(mut stream: TcpStream, state: &State, reception: &Reception) -> 
     stream.shutdown().await
 }
 
-fn respond(line: &[u8], state: &State, reception: &Reception) -> (&'static str, String) {
-    let line = String::from_utf8_lossy(line);
+async fn respond(head: &[u8], asked: &Asked) -> Page {
+    let text = |status, body: &str| Page { status, kind: "text/plain; charset=utf-8", body: body.to_owned() };
+    let line = String::from_utf8_lossy(head.split(|byte| *byte == b'\r').next().unwrap_or_default());
     let mut words = line.split(' ');
     if words.next() != Some("GET") {
-        return ("405 Method Not Allowed", "only GET is served\n".into());
+        return text("405 Method Not Allowed", "only GET is served\n");
     }
-    match words.next() {
-        Some("/live") => ("200 OK", "live\n".into()),
-        Some("/ready") if state.status().is_ready => ("200 OK", "ready\n".into()),
-        Some("/ready") => {
-            ("503 Service Unavailable", "not ready: it has no lease, or does not know the ring yet\n".into())
+    let path = words.next().unwrap_or_default();
+    match path {
+        "/live" | "/health/live" => text("200 OK", "live\n"),
+        "/ready" | "/health/ready" if asked.state.status().is_ready => text("200 OK", "ready\n"),
+        "/ready" | "/health/ready" => {
+            text("503 Service Unavailable", "not ready: it has no lease, or does not know the ring yet\n")
         }
-        Some("/metrics") => ("200 OK", metrics(state, reception)),
-        _ => ("404 Not Found", "there are /live, /ready, and /metrics\n".into()),
+        "/health/cluster" => match asked.console.unserved().await {
+            Some(0) => text("200 OK", "every partition is served\n"),
+            Some(count) => {
+                text("503 Service Unavailable", &format!("{count} partitions are served by nobody\n"))
+            }
+            None => text("503 Service Unavailable", "nothing is known of the ring yet\n"),
+        },
+        "/metrics" => text("200 OK", &metrics(&asked.state, &asked.reception)),
+        path => match page(&asked.console, path, head).await {
+            Some(page) => page,
+            None => {
+                text("404 Not Found", "there are /live, /ready, /health/cluster, /metrics, and /console\n")
+            }
+        },
     }
 }
 
+/// The page asks nobody but the node for anything, is shown in no frame of another one, and nobody keeps what it shows.
+const GUARDS: &str = "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nReferrer-Policy: no-referrer\r\n\
+    Content-Security-Policy: default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
+    base-uri 'none'; form-action 'none'; frame-ancestors 'none'\r\n";
 /// The largest head of a request, in bytes.
 const REQUEST_MAX: usize = 8 << 10;
 /// The most connections at once; more wait.

@@ -30,11 +30,12 @@ use crate::{
     alarm::Alarm,
     asking::Back,
     card::Keeper,
+    console::Console,
     event::{Event, Question, Told},
     guard::{Needs, needs_of},
     handover::Handover,
     peers::Peers,
-    reception::Reception,
+    reception::{Names, Reception},
     shard::{Ending, Mail, Mailbox},
     state::State,
     surroundings::{now, random},
@@ -49,6 +50,7 @@ pub(crate) struct Membership {
     pub voting: Voting,
     pub peers: Arc<Peers>,
     pub reception: Arc<Reception>,
+    pub console: Arc<Console>,
     pub state: Arc<State>,
     pub cluster: ClusterId,
     pub keeper: Keeper,
@@ -97,10 +99,18 @@ impl Facts {
         false
     }
 
+    fn existing(&self) -> impl Iterator<Item = (&KeyspaceId, &cluster::Keyspace)> {
+        self.keyspaces.iter().filter(|(_, keyspace)| keyspace.state == KeyspaceState::Exists)
+    }
+
+    /// The names of the keyspaces that exist.
+    fn names(&self) -> Names {
+        self.existing().map(|(id, keyspace)| (*id, keyspace.name.clone())).collect()
+    }
+
     /// The keyspaces that exist, as the protocol sees them.
     fn keyspaces(&self) -> Keyspaces {
-        let existing = self.keyspaces.iter().filter(|(_, keyspace)| keyspace.state == KeyspaceState::Exists);
-        let placed = existing.filter_map(|(id, keyspace)| {
+        let placed = self.existing().filter_map(|(id, keyspace)| {
             let class = self.classes.get(&keyspace.class)?;
             Some((*id, Keyspace::of(keyspace, class).ok()?))
         });
@@ -263,7 +273,8 @@ impl Membership {
             | Response::Ticket(..)
             | Response::Token(_)
             | Response::Seal(_)
-            | Response::Denied(..) => {}
+            | Response::Denied(..)
+            | Response::View(_) => {}
             Response::Ring(difference) => self.look_for_itself(difference),
             Response::Evicted(replica) => {
                 tracing::warn!(%from, ?replica, "this incarnation was evicted");
@@ -354,6 +365,9 @@ impl Membership {
                 Notice::Lease(_) => {}
             }
         }
+        if has_keyspaces {
+            *self.reception.names.write() = Arc::new(self.known.names());
+        }
         let keyspaces = has_keyspaces.then(|| Arc::new(self.known.keyspaces()));
         for mailbox in &self.reception.mailboxes {
             mailbox.put(Mail::Notices(keyspaces.clone(), notices.clone()));
@@ -440,6 +454,9 @@ impl Membership {
         if let Some(denied) = self.denies(&question) {
             self.reception.counts.denied();
             return self.back(&question).reply(denied);
+        }
+        if let Request::View(scope) = question.request {
+            return self.console.clone().serve(scope, question);
         }
         let is_of_member = question.is_of_member();
         let serving = if is_of_member { &self.serving_members } else { &self.serving_others };

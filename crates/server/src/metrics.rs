@@ -1,20 +1,24 @@
 //! What a node tells Prometheus, in its text format.
 //!
-//! The unit is the last word of a name, before `_total` if it only grows. `docs/operations.md` has a table of all.
+//! The unit is the last word of a name, before `_total` if it only grows. `docs/observability.md` has a table of all.
 
 use std::{
     fmt::{Display, Write as _},
     sync::atomic::{AtomicU64, Ordering},
 };
 
-use tyr_proto::cluster::{PartitionReport, PartitionRole, ShardReport};
+use tyr_proto::cluster::{PartitionReport, PartitionRole, Position, ShardReport};
+use tyr_types::KeyspaceName;
 use tyr_wire::connection::Channel;
 
 use crate::{
+    console::{counts_of, sum},
     figures::Shown,
     histogram::Histogram,
-    reception::Reception,
+    hot::Heat,
+    reception::{Names, Reception},
     state::State,
+    usage::KeyspaceWork,
     work::{OUTCOMES, READS, Work},
 };
 
@@ -23,8 +27,10 @@ pub(crate) fn metrics(state: &State, reception: &Reception) -> String {
     let shards: Vec<Shown> = reception.mailboxes.iter().map(|mailbox| mailbox.figures().shown()).collect();
     let mut text = Text::default();
     node(&mut text, state);
+    ring(&mut text, state, reception);
     network(&mut text, reception);
     work(&mut text, &shards);
+    keyspaces(&mut text, &shards, &reception.names.read());
     partitions(&mut text, &shards);
     storage(&mut text, &shards);
     text.0
@@ -44,6 +50,31 @@ fn node(text: &mut Text, state: &State) {
     let voters = "Nodes that vote in the cluster manager, as far as the node knows; the one that leads does.";
     text.one("tyr_manager_voters", "gauge", voters, status.voters as u64);
     text.one("tyr_ring_version", "gauge", "The ring version that the node knows.", status.ring_version.0);
+}
+
+/// What the one who leads the cluster manager knows of all partitions and members; others say nothing of that.
+fn ring(text: &mut Text, state: &State, reception: &Reception) {
+    let voting = reception.voting.read();
+    let Some(voting) = voting.as_ref().filter(|_| state.status().leads) else { return };
+    let told = voting.voter.look(|cluster| cluster.changes_since(Position::default(), usize::MAX));
+    let (partitions, members) = counts_of(&told);
+    text.family(
+        "tyr_ring_partitions",
+        "gauge",
+        "Partitions of the cluster, told by the node that leads its manager.",
+    );
+    for (name, count) in [
+        ("total", partitions.total),
+        ("complete", partitions.complete),
+        ("moving", partitions.moving),
+        ("unserved", partitions.unserved),
+    ] {
+        text.value("tyr_ring_partitions", &format!("state=\"{name}\""), count);
+    }
+    text.family("tyr_members", "gauge", "Members of the cluster, told by the node that leads its manager.");
+    for (presence, count) in members {
+        text.value("tyr_members", &format!("presence=\"{presence}\""), count);
+    }
 }
 
 fn network(text: &mut Text, reception: &Reception) {
@@ -97,7 +128,8 @@ fn work(text: &mut Text, shards: &[Shown]) {
     }
     let help = "Time from a reader's question to its answer.";
     text.histogram("tyr_read_seconds", help, shards, |work| &work.read_times);
-    let counters: [Named<Work>; 5] = [
+    let counters: [Named<Work>; 6] = [
+        ("tyr_written_bytes_total", "Bytes that committed transactions wrote.", |work| work.written_bytes),
         ("tyr_read_bytes_total", "Bytes of blobs that were answered to readers.", |work| work.read_bytes),
         ("tyr_reads_expired_total", "Readers that came after what they wanted was collected.", |work| {
             work.expired
@@ -115,8 +147,77 @@ fn work(text: &mut Text, shards: &[Shown]) {
     }
     let help = "Time from when something is to be written to a log until it is durable.";
     text.histogram("tyr_log_write_seconds", help, shards, |work| &work.log_times);
+    text.by_shard(
+        "tyr_slow_operations_total",
+        "counter",
+        "Transactions, stops, and reads that took longer than --slow-ms.",
+        shards,
+        |shard| shard.detail.slow_total,
+    );
+    let hottest: [Found<Shown, Vec<Heat>>; 2] = [
+        (
+            "tyr_hottest_blob_touches_per_second",
+            "How often the blob is read and written that is so most.",
+            |shard| &shard.detail.hot,
+        ),
+        (
+            "tyr_most_contended_blob_conflicts_per_second",
+            "How often transactions are refused that have read the blob for which that is so most.",
+            |shard| &shard.detail.contended,
+        ),
+    ];
+    for (name, help, heats) in hottest {
+        text.family(name, "gauge", help);
+        for (place, shard) in shards.iter().enumerate() {
+            let rate = heats(shard).first().map_or(0.0, |heat| heat.rate);
+            text.value(name, &format!("shard=\"{place}\""), rate);
+        }
+    }
     let help = "Messages that wait for the shard's thread.";
     text.by_shard("tyr_mailbox_messages", "gauge", help, shards, |shard| shard.report.queue);
+}
+
+/// What was done in the keyspaces that exist, by all shards together: there may be many of both.
+fn keyspaces(text: &mut Text, shards: &[Shown], names: &Names) {
+    let usage = sum(shards.iter().map(|shard| &shard.detail.usage));
+    let works: Vec<(&KeyspaceName, &KeyspaceWork)> =
+        usage.iter().filter_map(|(id, work)| Some((names.get(id)?, work))).collect();
+    text.family(
+        "tyr_keyspace_transactions_total",
+        "counter",
+        "Transactions that were answered, by how they ended.",
+    );
+    for (name, work) in &works {
+        for (outcome, count) in
+            [("committed", work.committed), ("conflict", work.conflicts), ("refused", work.refused)]
+        {
+            let labels = format!("keyspace=\"{name}\",outcome=\"{outcome}\"");
+            text.value("tyr_keyspace_transactions_total", &labels, count);
+        }
+    }
+    let counters: [Named<KeyspaceWork>; 3] = [
+        ("tyr_keyspace_written_bytes_total", "Bytes that committed transactions wrote.", |work| work.written),
+        ("tyr_keyspace_reads_total", "Answers to readers.", |work| work.reads),
+        ("tyr_keyspace_read_bytes_total", "Bytes of blobs that were answered to readers.", |work| work.read),
+    ];
+    for (name, help, count) in counters {
+        text.family(name, "counter", help);
+        for (keyspace, work) in &works {
+            text.value(name, &format!("keyspace=\"{keyspace}\""), count(work));
+        }
+    }
+    let times: [Found<KeyspaceWork, Histogram>; 2] = [
+        ("tyr_keyspace_transaction_seconds", "As tyr_transaction_seconds, of a keyspace.", |work| {
+            &work.transaction_times
+        }),
+        ("tyr_keyspace_read_seconds", "As tyr_read_seconds, of a keyspace.", |work| &work.read_times),
+    ];
+    for (name, help, times) in times {
+        text.family(name, "histogram", help);
+        for (keyspace, work) in &works {
+            text.times(name, &format!("keyspace=\"{keyspace}\""), times(work));
+        }
+    }
 }
 
 fn partitions(text: &mut Text, shards: &[Shown]) {
@@ -153,6 +254,10 @@ fn partitions(text: &mut Text, shards: &[Shown]) {
     text.by_shard("tyr_chain_longest_transactions", "gauge", help, shards, |shard| {
         most(shard, |of| of.waiting)
     });
+    let help = "The highest epoch of a partition here: it rises when who holds one changes.";
+    text.by_shard("tyr_partition_epoch_max", "gauge", help, shards, |shard| {
+        most(shard, |of| of.epoch.0.into())
+    });
     let help = "Entries that the replica lacks that is furthest behind a primary here.";
     text.by_shard("tyr_replication_lag_entries", "gauge", help, shards, |shard| most(shard, |of| of.lag));
     let help = "Age of the oldest number that a reader holds.";
@@ -181,6 +286,9 @@ fn storage(text: &mut Text, shards: &[Shown]) {
 
 /// A name, what it means, and how it is found.
 type Named<T> = (&'static str, &'static str, fn(&T) -> u64);
+
+/// A name, what it means, and where what is told of it is.
+type Found<T, U> = (&'static str, &'static str, fn(&T) -> &U);
 
 /// The text so far.
 #[derive(Default)]
@@ -221,14 +329,16 @@ impl Text {
     fn histogram(&mut self, name: &str, help: &str, shards: &[Shown], times: impl Fn(&Work) -> &Histogram) {
         self.family(name, "histogram", help);
         for (place, shard) in shards.iter().enumerate() {
-            let times = times(&shard.work);
-            for (bound, count) in times.cumulative() {
-                self.value(&format!("{name}_bucket"), &format!("shard=\"{place}\",le=\"{bound}\""), count);
-            }
-            let labels = format!("shard=\"{place}\"");
-            self.value(&format!("{name}_sum"), &labels, seconds(times.sum()));
-            self.value(&format!("{name}_count"), &labels, times.count());
+            self.times(name, &format!("shard=\"{place}\""), times(&shard.work));
         }
+    }
+
+    fn times(&mut self, name: &str, labels: &str, times: &Histogram) {
+        for (bound, count) in times.cumulative() {
+            self.value(&format!("{name}_bucket"), &format!("{labels},le=\"{bound}\""), count);
+        }
+        self.value(&format!("{name}_sum"), labels, seconds(times.sum()));
+        self.value(&format!("{name}_count"), labels, times.count());
     }
 }
 

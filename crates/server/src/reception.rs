@@ -3,6 +3,7 @@
 //! Called by the tasks of the connections, so nothing here waits.
 
 use std::{
+    collections::BTreeMap,
     io,
     path::Path,
     sync::{
@@ -22,6 +23,7 @@ use tyr_proto::{
     encoding::{append_to, from_bytes},
     message::Envelope,
 };
+use tyr_types::{KeyspaceId, KeyspaceName};
 use tyr_wire::connection::{Channel, Error, Frame, Header, Kind, Party, Peer, Refusal};
 
 use crate::{
@@ -48,8 +50,13 @@ pub(crate) struct Reception {
     pub voting: RwLock<Option<Voting>>,
     /// Where files are handed to clients on this host, if they are.
     pub hatch: RwLock<Option<cluster::Address>>,
+    /// The names of the keyspaces that exist, as far as the node knows.
+    pub names: RwLock<Arc<Names>>,
     pub counts: Counts,
 }
+
+/// The names of keyspaces.
+pub(crate) type Names = BTreeMap<KeyspaceId, KeyspaceName>;
 
 /// What has come since the start.
 #[derive(Debug, Default)]
@@ -116,6 +123,7 @@ impl Reception {
             audit,
             voting: RwLock::default(),
             hatch: RwLock::default(),
+            names: RwLock::default(),
             counts,
         }
     }

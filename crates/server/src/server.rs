@@ -28,6 +28,7 @@ use crate::{
     Guarding, Settings, Status,
     alarm::Alarm,
     card::{Card, Keeper},
+    console::Console,
     event::{Events, Heard, Told},
     guard::Gate,
     hatch::Shown,
@@ -178,7 +179,10 @@ async fn run(
     let (node, cluster) = (card.node, card.cluster);
     let running = starting.go(card, &state, told).await?;
     let http = match &settings.http {
-        Some(address) => Some(http::serve(address, state.clone(), running.reception.clone()).await?),
+        Some(address) => {
+            let (reception, console) = (running.reception.clone(), running.console.clone());
+            Some(http::serve(address, http::Asked { state: state.clone(), reception, console }).await?)
+        }
         None => None,
     };
     let address = running.listener.address().clone();
@@ -323,6 +327,10 @@ impl Starting {
         .await?;
         *self.reception.voting.write() = Some(voting.clone());
         let member = Member::new(self.member_settings()?, card.node, self.start);
+        let console =
+            Console::new(card.node, card.cluster, state.clone(), self.reception.clone(), peers.clone());
+        let console = Arc::new(console);
+        tokio::spawn(console.clone().watch());
         let party = Party::Newcomer { identity: self.identity.0 };
         let greeters = greet(&self.settings.join, party, &self.reception, &self.net);
         let patience = micros(timing.patience);
@@ -346,6 +354,7 @@ impl Starting {
             voting,
             peers,
             reception: self.reception.clone(),
+            console: console.clone(),
             state: state.clone(),
             cluster: card.cluster,
             keeper,
@@ -398,13 +407,14 @@ impl Starting {
         let hatch = shown.open(self.settings.directory.join(HATCH), owner);
         let (gives_up, gave_up) = oneshot::channel();
         tokio::spawn(membership.run(told, gives_up));
-        Ok(Running { reception, listener, _hatch: hatch, gave_up, hushed, shards })
+        Ok(Running { reception, console, listener, _hatch: hatch, gave_up, hushed, shards })
     }
 }
 
 /// A server that serves.
 struct Running {
     reception: Arc<Reception>,
+    console: Arc<Console>,
     listener: Listener,
     _hatch: Option<Hatch>,
     /// The membership has given up the lease.

@@ -327,6 +327,9 @@ impl Running {
             has_failed: false,
             partitions: partitions.map(|partition| partition.report(time)).collect(),
         });
+        let pins = self.shard.router().partitions().filter_map(|partition| partition.oldest_pin(time));
+        let oldest = pins.max_by_key(|pin| pin.age);
+        self.mailboxes[self.place].figures.detail(self.worker.detail(), oldest);
     }
 
     /// Takes mail, and what has come since, up to a bound. Returns how it is to end, if it is.
@@ -369,6 +372,7 @@ impl Running {
             Mail::Link(node, link) => drop(self.links.insert(node, link)),
             Mail::Notices(keyspaces, notices) => {
                 if let Some(keyspaces) = keyspaces {
+                    self.worker.keep(&keyspaces);
                     self.keyspaces = keyspaces.clone();
                     self.shard.handle_keyspaces(keyspaces);
                 }
@@ -426,7 +430,7 @@ impl Running {
                 Poll::Ready(Ok(stored)) => {
                     let time = now();
                     self.worker.stored(time, self.writes_since.take(), stored.len());
-                    stored.into_iter().for_each(|stored| self.shard.handle_stored(time, stored));
+                    self.shard.handle_stored(time, &stored);
                 }
                 Poll::Ready(Err(error)) => return self.fail(error),
             }
@@ -457,11 +461,11 @@ impl Running {
         let me = self.shard.router().me();
         let command = match output {
             Output::Send(to, envelope) if to == me.node => {
-                self.worker.goes(to, &envelope);
+                self.worker.goes(now, to, &envelope);
                 return self.mailboxes[place_of(envelope.partition, self.mailboxes.len())].put_own(&envelope);
             }
             Output::Send(to, envelope) => {
-                self.worker.goes(to, &envelope);
+                self.worker.goes(now, to, &envelope);
                 let frame = Frame::message(DATA, |out| append_to(out, &envelope));
                 let link = self.links.get(&to);
                 return send(link, frame, |link, frame| self.reception.relay.send(to, link, frame));

@@ -53,6 +53,12 @@ fn clock() -> u64 {
     seconds * 1_000_000 + nanos / 1_000
 }
 
+/// What the clock on the wall shows, for people, in milliseconds since 1970. It may be set, and nothing is decided by it.
+pub(crate) fn wall_clock() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
 /// A random number: a hash under a key that the standard library draws from the system.
 pub(crate) fn random() -> u64 {
     RandomState::new().build_hasher().finish()

@@ -5,17 +5,27 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use tyr_proto::{
-    Outcome, Refusal, Time, TransactionId,
+    BlobName, Keyspaces, NodeId, Operation, Outcome, Plan, Refusal, Time, TransactionId,
     message::{Answer, Envelope, Message, RequestId},
 };
+use tyr_types::KeyspaceId;
 
-use crate::{histogram::Histogram, shard::place_of};
+use crate::{
+    histogram::Histogram,
+    hot::{Heat, Hot, Sampler},
+    shard::place_of,
+    surroundings::wall_clock,
+    trail::{Hop, Slow, Slows, Step, Trail},
+    usage::{self, Usage},
+};
 
 /// What a shard has done.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Work {
     /// Transactions that were answered here, by how they ended: [`OUTCOMES`] has the names.
     pub transactions: [u64; OUTCOMES.len()],
+    /// Bytes that committed ones wrote.
+    pub written_bytes: u64,
     /// From when this shard, which decided them, heard of them first until it answered.
     pub transaction_times: Histogram,
     /// Answers to readers: [`READS`] has the names.
@@ -34,6 +44,20 @@ pub(crate) struct Work {
     pub entries: u64,
     /// From when something was to be written until it was durable.
     pub log_times: Histogram,
+}
+
+/// What is shown less often than [`Work`], for it is larger.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Detail {
+    /// What was done in each keyspace.
+    pub usage: Usage,
+    /// The blobs that are read and written most,
+    pub hot: Vec<Heat>,
+    /// and those whose readers have to begin again most often.
+    pub contended: Vec<Heat>,
+    /// The last operations that were slow, the newest first, and how many there were.
+    pub slow: Vec<Slow>,
+    pub slow_total: u64,
 }
 
 /// How transactions end.
@@ -82,11 +106,90 @@ pub(crate) struct Worker {
     shards: usize,
     /// What takes longer is told, in microseconds.
     slow_after: u64,
-    transactions: BTreeMap<TransactionId, Time>,
-    requests: BTreeMap<RequestId, Time>,
+    transactions: BTreeMap<TransactionId, Visit>,
+    requests: BTreeMap<RequestId, Question>,
+    usage: Usage,
+    hot: Hot,
+    contended: Hot,
+    sampler: Sampler,
+    trail: Trail,
+    slows: Slows,
     /// Transactions that were counted, so that one that comes again is not; the last ones.
     counted: BTreeSet<TransactionId>,
     counted_order: VecDeque<TransactionId>,
+}
+
+/// A transaction that is at this shard.
+#[derive(Debug)]
+struct Visit {
+    since: Time,
+    /// Whether it is decided here, and not passed on.
+    is_last: bool,
+    /// What it writes in its first keyspace, and in the others.
+    first: (KeyspaceId, u64),
+    others: Vec<(KeyspaceId, u64)>,
+    /// Its first blob, and how many it has.
+    blob: BlobName,
+    blobs: usize,
+    /// What it has read here.
+    seen: Vec<BlobName>,
+}
+
+/// What a reader wants.
+#[derive(Clone, Debug)]
+struct Question {
+    since: Time,
+    blob: BlobName,
+}
+
+impl Visit {
+    /// None for a plan without heads, which nobody makes.
+    fn of(
+        plan: &Plan,
+        since: Time,
+        is_last: bool,
+        is_here: impl Fn(&tyr_proto::HeadPlan) -> bool,
+    ) -> Option<Visit> {
+        let head = plan.heads.first()?;
+        let mut visit = Visit {
+            since,
+            is_last,
+            first: (head.blob.keyspace, 0),
+            others: Vec::new(),
+            blob: head.blob.clone(),
+            blobs: plan.heads.len(),
+            seen: Vec::new(),
+        };
+        for head in &plan.heads {
+            let written = head.operations.iter().map(size).sum();
+            visit.count(head.blob.keyspace, written);
+            if head.seen.is_some() && visit.seen.len() < SEEN_MAX && is_here(head) {
+                visit.seen.push(head.blob.clone());
+            }
+        }
+        Some(visit)
+    }
+
+    fn count(&mut self, keyspace: KeyspaceId, written: u64) {
+        if self.first.0 == keyspace {
+            self.first.1 += written;
+        } else if let Some(other) = self.others.iter_mut().find(|(other, _)| *other == keyspace) {
+            other.1 += written;
+        } else if self.others.len() < KEYSPACES_MAX {
+            self.others.push((keyspace, written));
+        }
+    }
+}
+
+/// The bytes that an operation writes.
+fn size(operation: &Operation) -> u64 {
+    match operation {
+        Operation::Write { bytes, .. } | Operation::Append { bytes } => bytes.len() as u64,
+        Operation::WriteStaged { length, .. } | Operation::AppendStaged { length } => *length,
+        Operation::Transform { transform, .. } => transform.number_type().size() as u64,
+        Operation::SetAttribute { value, .. } => value.as_ref().map_or(0, |value| value.len() as u64),
+        Operation::Create | Operation::Delete | Operation::Truncate { .. } => 0,
+    }
 }
 
 impl Worker {
@@ -99,6 +202,12 @@ impl Worker {
             slow_after,
             transactions: BTreeMap::new(),
             requests: BTreeMap::new(),
+            usage: Usage::new(),
+            hot: Hot::default(),
+            contended: Hot::default(),
+            sampler: Sampler::new(place as u64),
+            trail: Trail::default(),
+            slows: Slows::default(),
             counted: BTreeSet::new(),
             counted_order: VecDeque::new(),
         }
@@ -116,59 +225,118 @@ impl Worker {
             let (kind, request) = subject(message);
             tracing::trace!(shard = self.place, %partition, kind, request, "a message has come");
         }
+        if let Some((id, step)) = Step::of(message) {
+            self.trail.note(id, Hop { at: now, step, partition: *partition, node: None });
+        }
         match message {
-            // The shard of the last stop decides and answers, if that is of this node. What one partition says to another one of its
-            // shard does not come by here.
-            Message::Start(plan) | Message::Pass { plan, .. }
-                if plan
-                    .heads
-                    .last()
-                    .is_some_and(|last| place_of(last.partition, self.shards) == self.place)
-                    && !self.counted.contains(&plan.id)
-                    && self.transactions.len() < OPEN_MAX =>
-            {
-                self.transactions.entry(plan.id).or_insert(now);
+            Message::Start(plan) | Message::Pass { plan, .. } => self.visited(now, plan),
+            Message::Look { request, blob } | Message::Get { request, blob, .. } => {
+                self.asked(now, *request, blob);
             }
-            Message::Look { request, .. }
-            | Message::Get { request, .. }
-            | Message::Stat { request, .. }
-            | Message::Read { request, .. }
-            | Message::Locate { request, .. }
-            | Message::Scan { request, .. }
-                if self.requests.len() < OPEN_MAX =>
-            {
-                self.requests.entry(*request).or_insert(now);
+            Message::Read { request, chunk, .. } | Message::Locate { request, chunk, .. } => {
+                self.asked(now, *request, &chunk.blob);
+            }
+            Message::Stat { request, blobs } => {
+                if let Some(blob) = blobs.first() {
+                    self.asked(now, *request, blob);
+                }
+            }
+            Message::Scan { request, after, .. } if self.requests.len() < OPEN_MAX => {
+                let question = Question { since: now, blob: after.clone() };
+                self.requests.entry(*request).or_insert(question);
             }
             _ => {}
         }
     }
 
+    /// A transaction has come. The shard of the last stop decides and answers, if that is of this node. What one partition says to another
+    /// one of its shard does not come by here.
+    fn visited(&mut self, now: Time, plan: &Plan) {
+        if self.counted.contains(&plan.id)
+            || self.transactions.len() >= OPEN_MAX
+            || self.transactions.contains_key(&plan.id)
+        {
+            return;
+        }
+        let (place, shards) = (self.place, self.shards);
+        let is_here = |head: &tyr_proto::HeadPlan| place_of(head.partition, shards) == place;
+        let is_last = plan.heads.last().is_some_and(is_here);
+        for head in plan.heads.iter().filter(|head| is_here(head)) {
+            if self.sampler.chooses() {
+                self.hot.touch(&head.blob, Sampler::EVERY);
+            }
+        }
+        if let Some(visit) = Visit::of(plan, now, is_last, is_here) {
+            self.transactions.insert(plan.id, visit);
+        }
+    }
+
+    fn asked(&mut self, now: Time, request: RequestId, blob: &BlobName) {
+        if self.sampler.chooses() {
+            self.hot.touch(blob, Sampler::EVERY);
+        }
+        if self.requests.len() < OPEN_MAX {
+            self.requests.entry(request).or_insert_with(|| Question { since: now, blob: blob.clone() });
+        }
+    }
+
     /// A message goes to another partition, here or elsewhere.
-    pub fn goes(&self, to: impl std::fmt::Display, envelope: &Envelope) {
+    pub fn goes(&mut self, now: impl Fn() -> Time, to: NodeId, envelope: &Envelope) {
+        let Envelope { partition, message } = envelope;
         if tracing::enabled!(tracing::Level::TRACE) {
-            let (kind, request) = subject(&envelope.message);
-            let partition = envelope.partition;
+            let (kind, request) = subject(message);
             tracing::trace!(shard = self.place, %to, %partition, kind, request, "a message goes");
         }
+        let Some((id, step)) = Step::of(message) else { return };
+        let at = now();
+        self.trail.note(id, Hop { at, step, partition: *partition, node: Some(to) });
+        // The last stop answers; of another one this is all.
+        if step == Step::Pass && self.transactions.get(&id).is_some_and(|visit| !visit.is_last) {
+            let visit = self.transactions.remove(&id).expect("it was just there");
+            let took = at.since(visit.since);
+            if took >= self.slow_after {
+                self.note_slow(id, took, "stop", "passed", &visit);
+                tracing::warn!(request = %id, shard = self.place, seconds = seconds(took), "a stop was slow");
+            }
+        }
+    }
+
+    fn note_slow(
+        &mut self,
+        id: TransactionId,
+        took: u64,
+        kind: &'static str,
+        outcome: &'static str,
+        visit: &Visit,
+    ) {
+        let hops = self.trail.of(id).into_iter().map(|hop| (hop.at.since(visit.since), hop)).collect();
+        self.slows.add(Slow {
+            at: wall_clock(),
+            request: id.to_string(),
+            kind,
+            outcome,
+            took,
+            blob: Some(visit.blob.clone()),
+            blobs: visit.blobs,
+            hops,
+        });
     }
 
     /// A client is answered.
     pub fn answered(&mut self, now: Time, answer: &Answer) {
         match answer {
             Answer::Outcome { id, outcome: Some((outcome, _)) } => self.decided(now, *id, *outcome),
-            Answer::Looked { request, .. } => self.read(now, *request, 0),
+            Answer::Looked { request, .. } => self.read(now, *request, 0, 0),
             Answer::Bytes { request, bytes, .. } => {
-                self.work.read_bytes += bytes.len() as u64;
-                self.read(now, *request, 1);
+                self.read(now, *request, 1, bytes.len());
             }
             Answer::Got { request, bytes, .. } => {
-                self.work.read_bytes += bytes.as_ref().map_or(0, |bytes| bytes.len() as u64);
-                self.read(now, *request, 0);
+                self.read(now, *request, 0, bytes.as_ref().map_or(0, Vec::len));
             }
-            Answer::Stats { request, .. } => self.read(now, *request, 0),
-            Answer::Names { request, .. } => self.read(now, *request, 2),
-            Answer::Located { request, .. } => self.read(now, *request, 4),
-            Answer::Frozen { request, .. } => self.read(now, *request, 3),
+            Answer::Stats { request, .. } => self.read(now, *request, 0, 0),
+            Answer::Names { request, .. } => self.read(now, *request, 2, 0),
+            Answer::Located { request, .. } => self.read(now, *request, 4, 0),
+            Answer::Frozen { request, .. } => self.read(now, *request, 3, 0),
             Answer::Expired { request } => {
                 self.work.expired += 1;
                 self.requests.remove(request);
@@ -183,19 +351,43 @@ impl Worker {
     }
 
     fn decided(&mut self, now: Time, id: TransactionId, outcome: Outcome) {
-        let since = self.transactions.remove(&id);
+        let visit = self.transactions.remove(&id);
         if !self.count(id) {
             // It came again, and is answered again.
             return;
         }
         let place = index_of(outcome);
         self.work.transactions[place] += 1;
+        let Some(visit) = visit else { return };
+        let took = now.since(visit.since);
+        if outcome == Outcome::Refused(Refusal::Conflict) {
+            visit.seen.iter().for_each(|blob| self.contended.touch(blob, 1.0));
+        }
+        for (keyspace, written) in std::iter::once(visit.first).chain(visit.others.iter().copied()) {
+            if outcome == Outcome::Committed {
+                self.work.written_bytes += written;
+            }
+            let Some(work) = usage::of(&mut self.usage, keyspace) else { continue };
+            match outcome {
+                Outcome::Committed => {
+                    work.committed += 1;
+                    work.written += written;
+                }
+                Outcome::Refused(Refusal::Conflict) => work.conflicts += 1,
+                Outcome::Refused(_) => work.refused += 1,
+            }
+            if visit.is_last {
+                work.transaction_times.add(took);
+            }
+        }
         // One that is refused at an earlier stop is not timed.
-        let Some(since) = since else { return };
-        let took = now.since(since);
+        if !visit.is_last {
+            return;
+        }
         self.work.transaction_times.add(took);
         let (shard, outcome) = (self.place, OUTCOMES[place]);
         if took >= self.slow_after {
+            self.note_slow(id, took, "transaction", outcome, &visit);
             tracing::warn!(request = %id, shard, outcome, seconds = seconds(took), "a transaction was slow");
         } else {
             tracing::debug!(request = %id, shard, outcome, seconds = seconds(took), "a transaction has ended");
@@ -216,15 +408,23 @@ impl Worker {
         true
     }
 
-    fn read(&mut self, now: Time, request: RequestId, kind: usize) {
+    fn read(&mut self, now: Time, request: RequestId, kind: usize, bytes: usize) {
         self.work.reads[kind] += 1;
-        let Some(since) = self.requests.remove(&request) else { return };
+        self.work.read_bytes += bytes as u64;
+        let Some(Question { since, blob }) = self.requests.remove(&request) else { return };
         let took = now.since(since);
         self.work.read_times.add(took);
+        if let Some(work) = usage::of(&mut self.usage, blob.keyspace) {
+            work.reads += 1;
+            work.read += bytes as u64;
+            work.read_times.add(took);
+        }
         if took >= self.slow_after {
-            let RequestId { session, number } = request;
-            let kind = READS[kind];
-            tracing::warn!(request = %format_args!("r{}.{number}", session.0), shard = self.place, kind, seconds = seconds(took), "a reader was slow");
+            let (request, kind) = (name_of(&request), READS[kind]);
+            tracing::warn!(%request, shard = self.place, kind, seconds = seconds(took), "a reader was slow");
+            let (outcome, blob, blobs) = ("answered", Some(blob), 1);
+            let slow = Slow { at: wall_clock(), request, kind, outcome, took, blob, blobs, hops: Vec::new() };
+            self.slows.add(slow);
         }
     }
 
@@ -240,15 +440,38 @@ impl Worker {
     /// Forgets what nobody waits for any more, or what another node answers.
     pub fn tidy(&mut self, now: Time) {
         let forgotten = FORGOTTEN_AFTER.max(2 * self.slow_after);
-        self.transactions.retain(|_, since| now.since(*since) < forgotten);
-        self.requests.retain(|_, since| now.since(*since) < forgotten);
+        self.transactions.retain(|_, visit| now.since(visit.since) < forgotten);
+        self.requests.retain(|_, question| now.since(question.since) < forgotten);
+        self.hot.fade();
+        self.contended.fade();
     }
+
+    /// These keyspaces exist: what was done in others is forgotten.
+    pub fn keep(&mut self, keyspaces: &Keyspaces) {
+        self.usage.retain(|keyspace, _| keyspaces.contains_key(keyspace));
+    }
+
+    /// What is shown less often.
+    pub fn detail(&self) -> Detail {
+        Detail {
+            usage: self.usage.clone(),
+            hot: self.hot.hottest(),
+            contended: self.contended.hottest(),
+            slow: self.slows.newest().cloned().collect(),
+            slow_total: self.slows.total(),
+        }
+    }
+}
+
+/// The name of a reader's request in logs.
+fn name_of(request: &RequestId) -> String {
+    format!("r{}.{}", request.session.0, request.number)
 }
 
 /// What a message is, and whose: the transaction or the reader's request.
 fn subject(message: &Message) -> (&'static str, Option<String>) {
     let transaction = |id: &TransactionId| Some(id.to_string());
-    let request = |request: &RequestId| Some(format!("r{}.{}", request.session.0, request.number));
+    let request = |request: &RequestId| Some(name_of(request));
     match message {
         Message::Start(plan) => ("start", transaction(&plan.id)),
         Message::AskOutcome { id, .. } => ("ask-outcome", transaction(id)),
@@ -307,6 +530,10 @@ fn seconds(micros: u64) -> f64 {
 
 /// The most transactions, and readers, that are timed at once.
 const OPEN_MAX: usize = 1 << 16;
+/// Of as many blobs that a transaction has read it is known that it may have been refused for them,
+const SEEN_MAX: usize = 16;
+/// and in as many keyspaces beside the first it is counted.
+const KEYSPACES_MAX: usize = 16;
 /// The most transactions that are known to be counted.
 const COUNTED_MAX: usize = 1 << 14;
 /// What has not ended after so long is timed no longer, in microseconds.

@@ -4,11 +4,12 @@
 
 #[path = "../../server/tests/kit/mod.rs"]
 mod kit;
+#[path = "servers/observability.rs"]
+mod observability;
 
 use std::{
     ffi::OsStr,
-    io::{BufRead, BufReader, Read, Write},
-    net::TcpStream,
+    io::{BufRead, BufReader},
     path::Path,
     process::{Child, ChildStdout, Command, ExitStatus, Stdio},
 };
@@ -363,119 +364,6 @@ fn a_node_starts_without_a_target_that_is_lost_and_others_serve_and_rebuild_what
     drop(several);
     for node in nodes {
         assert!(node.stop().success());
-    }
-}
-
-/// Asks a node something by HTTP.
-fn get(http: &str, path: &str) -> String {
-    let mut stream = TcpStream::connect(http).unwrap();
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: {http}\r\n\r\n").unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    answer
-}
-
-/// The sum of a metric over everything that has these labels.
-fn metric(metrics: &str, name: &str, labels: &[&str]) -> f64 {
-    let of_name = metrics.lines().filter(|line| {
-        let rest = line.strip_prefix(name);
-        rest.is_some_and(|rest| rest.starts_with(['{', ' ']))
-            && labels.iter().all(|label| line.contains(label))
-    });
-    of_name.map(|line| line.rsplit_once(' ').unwrap().1.parse::<f64>().unwrap()).sum()
-}
-
-#[test]
-fn health_is_served_and_metrics_tell_what_was_done() {
-    let directory = tempfile::tempdir().unwrap();
-    let mut command = tyr(["server", "--json", "--log", "debug", "--log-format", "json", "--slow-ms", "1"]);
-    command.args(["--listen", "127.0.0.1:0", "--http", "127.0.0.1:0"]).stderr(Stdio::piped());
-    command.args(["--partitions", "16", "--segment-size", "1MiB", "--directory"]).arg(directory.path());
-    let mut node = Node::run(command);
-    let mut log = node.process.stderr.take().unwrap();
-    // Somebody has to read it, or the node waits.
-    let log = std::thread::spawn(move || {
-        let mut text = String::new();
-        log.read_to_string(&mut text).unwrap();
-        text
-    });
-    let listening = node.wait_for("listening");
-    let (http, address) = (listening["http"].as_str().unwrap(), listening["address"].as_str().unwrap());
-    node.wait_for("ready");
-    assert!(get(http, "/live").starts_with("HTTP/1.1 200"));
-    assert!(get(http, "/ready").ends_with("ready\n"));
-    assert!(get(http, "/elsewhere").starts_with("HTTP/1.1 404"));
-
-    let mut driver = Driver::new(&[address.parse().unwrap()], 77);
-    let keyspace = driver.keyspace("events");
-    for number in 0..40u32 {
-        assert_eq!(
-            driver.append(keyspace, &["a", "b", "c"][..1 + number as usize % 3], &[7; 100]),
-            Outcome::Committed
-        );
-    }
-    assert_eq!(driver.read(keyspace, "a").unwrap().len(), 4000);
-    let committed = "outcome=\"committed\"";
-    let leads = |metrics: &str| metric(metrics, "tyr_partitions", &["role=\"primary\""]);
-    // A shard shows every few milliseconds what it has counted, and now and then what it holds.
-    let is_shown = |metrics: &String| {
-        metric(metrics, "tyr_transactions_total", &[committed]) >= 40.0
-            && metric(metrics, "tyr_read_bytes_total", &[]) >= 4000.0
-            && metric(metrics, "tyr_reads_total", &["kind=\"look\""]) >= 1.0
-            && leads(metrics) >= 16.0
-    };
-    let metrics = std::iter::repeat_with(|| get(http, "/metrics")).find(is_shown).unwrap();
-    let metrics = metrics.split_once("\r\n\r\n").unwrap().1;
-    let sum = |name: &str| metric(metrics, name, &[]);
-    assert_eq!(metric(metrics, "tyr_transactions_total", &[committed]), 40.0, "{metrics}");
-    // One may have been refused, and was sent again, while the partitions were being taken over.
-    let (timed, answered) = (sum("tyr_transaction_seconds_count"), sum("tyr_transactions_total"));
-    assert!((40.0..=answered).contains(&timed), "{timed} of {answered}");
-    assert_eq!(metric(metrics, "tyr_transaction_seconds_bucket", &["le=\"+Inf\""]), timed);
-    assert!(sum("tyr_transaction_seconds_sum") > 0.0 && sum("tyr_log_write_seconds_count") > 0.0);
-    assert!(sum("tyr_log_entries_total") >= 40.0);
-    assert_eq!(sum("tyr_read_bytes_total"), 4000.0);
-    assert_eq!(metric(metrics, "tyr_reads_total", &["kind=\"look\""]), 1.0);
-    assert_eq!(leads(metrics), 16.0);
-    assert_eq!(
-        metric(metrics, "tyr_connections", &["client"]),
-        2.0,
-        "one to the address, and one to the member"
-    );
-    assert_eq!(sum("tyr_ready"), 1.0);
-    assert!(sum("tyr_disk_free_bytes") > 0.0 && sum("tyr_disk_size_bytes") >= sum("tyr_disk_free_bytes"));
-    check_form(metrics);
-
-    assert!(node.stop().success());
-    let log = log.join().unwrap();
-    let lines = log.lines().map(|line| serde_json::from_str::<Value>(line).expect("each line is an object"));
-    let ended = lines.filter(|line| line["request"].as_str().is_some_and(|id| id.starts_with("t77.")));
-    let ended: Vec<Value> = ended.filter(|line| line["outcome"] == "committed").collect();
-    assert_eq!(ended.len(), 40, "each transaction is followed by its name");
-    assert!(ended.iter().all(|line| line["seconds"].as_f64().is_some() && line["shard"].is_u64()));
-}
-
-/// Every metric is described before it is given, is named after its unit, and is in the documents.
-fn check_form(metrics: &str) {
-    let documents = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operations.md");
-    let documents = std::fs::read_to_string(documents).unwrap();
-    let mut described: Vec<&str> = Vec::new();
-    for line in metrics.lines() {
-        if let Some(described_as) = line.strip_prefix("# HELP ") {
-            let (name, help) = described_as.split_once(' ').unwrap();
-            assert!(!help.is_empty());
-            assert!(documents.contains(&format!("`{name}`")), "{name} is not in docs/operations.md");
-            described.push(name);
-        } else if let Some(typed) = line.strip_prefix("# TYPE ") {
-            let (name, kind) = typed.split_once(' ').unwrap();
-            assert_eq!(described.last(), Some(&name));
-            assert_eq!(kind == "counter", name.ends_with("_total"), "{name}");
-            assert!(kind != "histogram" || name.ends_with("_seconds"), "{name}");
-        } else {
-            let name = line.split(['{', ' ']).next().unwrap();
-            assert!(name.starts_with(described.last().unwrap()), "{name} is not described");
-            line.rsplit_once(' ').unwrap().1.parse::<f64>().unwrap();
-        }
     }
 }
 

@@ -272,6 +272,7 @@ impl World {
                 Response::Ring(self.cluster.changes_since(Position::whole(version), usize::MAX))
             }
             Request::Hatch => Response::Hatch(None),
+            Request::View(_) => Response::View(None),
             Request::Register(..)
             | Request::Lease(..)
             | Request::Report

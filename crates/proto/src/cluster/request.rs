@@ -2,7 +2,7 @@
 //!
 //! Any of the two may be lost, come twice, or come late: everything here may be asked again.
 
-use alloc::vec::Vec;
+use alloc::{string::String, vec::Vec};
 
 use super::{Address, Command, Difference, Position, Reply, Report, SealId};
 use crate::{
@@ -31,6 +31,8 @@ pub enum Request {
     Token(TokenOrder),
     /// A new seal, with which tokens are made from then on. The leader alone makes one.
     Seal,
+    /// What there is to see of the node that is asked, or of the whole cluster as it sees that: for people. It answers itself.
+    View(ViewOf),
 }
 
 /// What a token is to say.
@@ -44,6 +46,15 @@ pub struct TokenOrder {
     pub limits: Vec<(Scope, Rights)>,
     /// The public half of the pair of keys whose secret half its holder keeps.
     pub holder: [u8; 32],
+}
+
+/// Of what there is something to see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ViewOf {
+    /// The node that is asked.
+    Node,
+    /// All nodes, and what the cluster manager knows.
+    Cluster,
 }
 
 /// What it answers.
@@ -73,4 +84,6 @@ pub enum Response {
     Seal(SealId),
     /// Who asked does not have these rights, which that takes.
     Denied(Scope, Rights),
+    /// What there is to see, as a JSON object with its version in it; none if the node cannot tell now.
+    View(Option<String>),
 }

@@ -8,7 +8,7 @@ use crate::{
     cluster::{
         Address, Answer, ClassSettings, ClusterId, Command, Difference, Fact, Identity, Keyspace,
         KeyspaceState, Member, MemberState, PartitionReport, PartitionRole, Presence, Proposal, Refusal,
-        Report, Request, Response, ShardReport, Subject, TokenOrder, Zone,
+        Report, Request, Response, ShardReport, Subject, TokenOrder, ViewOf, Zone,
     },
     layout,
 };
@@ -71,7 +71,7 @@ layout!(enum Fact {
     4 => Account(id, account),
     5 => Seal(id, public),
 });
-layout!(enum Request { 0 => Command(command), 1 => Register(holder, command), 2 => Lease(request, position), 3 => Ring(version), 4 => Newest(version), 5 => Report, 6 => Hatch, 7 => Token(order), 8 => Seal });
+layout!(enum Request { 0 => Command(command), 1 => Register(holder, command), 2 => Lease(request, position), 3 => Ring(version), 4 => Newest(version), 5 => Report, 6 => Hatch, 7 => Token(order), 8 => Seal, 9 => View(what) });
 layout!(struct TokenOrder { user, lifetime, limits, holder });
 layout!(enum Response {
     0 => Registered(node),
@@ -86,7 +86,9 @@ layout!(enum Response {
     9 => Token(bytes),
     10 => Seal(id),
     11 => Denied(scope, rights),
+    12 => View(text),
 });
+layout!(enum ViewOf { 0 => Node, 1 => Cluster });
 layout!(struct Report { replica, version, uptime, lease_left, is_ready, leads, ring_version, shards });
 layout!(struct ShardReport { directory, weight, space_total, space_free, used, live, queue, is_full, has_failed, partitions });
 layout!(struct PartitionReport {

@@ -92,6 +92,12 @@ impl Readers {
         (self.waiting.len(), self.pins.len(), self.pins.values().map(|pin| pin.since).min())
     }
 
+    /// The reader that has held a number for longest, one of the blobs, and since when.
+    pub fn oldest(&self) -> Option<(RequestId, Option<&BlobName>, Time)> {
+        let (request, pin) = self.pins.iter().min_by_key(|(_, pin)| pin.since)?;
+        Some((*request, pin.numbers.keys().next(), pin.since))
+    }
+
     /// Holds what a reader has pinned a while longer.
     pub fn keep(&mut self, request: RequestId, now: Time) {
         if let Some(pin) = self.pins.get_mut(&request) {

@@ -2,11 +2,31 @@
 
 use super::{Partition, Role};
 use crate::{
-    Time,
+    BlobName, PartitionId, Time,
     cluster::{PartitionReport, PartitionRole},
+    message::RequestId,
 };
 
+/// The number that a reader has held for longest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OldestPin {
+    /// The partition where it holds it.
+    pub partition: PartitionId,
+    /// Who holds it, and by which request.
+    pub request: RequestId,
+    /// One of the blobs that it keeps readable.
+    pub blob: Option<BlobName>,
+    /// For how long, in microseconds.
+    pub age: u64,
+}
+
 impl Partition {
+    /// The number that a reader has held for longest here.
+    pub fn oldest_pin(&self, now: Time) -> Option<OldestPin> {
+        let (request, blob, since) = self.readers.oldest()?;
+        Some(OldestPin { partition: self.id, request, blob: blob.cloned(), age: now.since(since) })
+    }
+
     /// How it is doing.
     pub fn report(&self, now: Time) -> PartitionReport {
         let count = |count: usize| count as u64;

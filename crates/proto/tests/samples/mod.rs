@@ -636,6 +636,7 @@ fn requests() -> Vec<cluster::Request> {
             holder: [8; 32],
         }),
         Request::Seal,
+        Request::View(cluster::ViewOf::Cluster),
     ]
 }
 
@@ -656,6 +657,7 @@ fn responses(cluster: &Cluster) -> Vec<cluster::Response> {
         Response::Token(vec![1, 2, 3]),
         Response::Seal(SealId(2)),
         Response::Denied(Scope::Keyspace(KeyspaceId(5)), Rights::WRITE),
+        Response::View(Some("{\"version\":1}".to_owned())),
     ]
 }
 

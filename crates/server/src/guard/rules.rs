@@ -130,7 +130,8 @@ pub(crate) fn needs_of(request: &Request) -> Needs {
     match request {
         Request::Ring(_) | Request::Newest(_) | Request::Report | Request::Hatch => Needs::Nothing,
         Request::Register(..) | Request::Lease(..) => Needs::Node,
-        Request::Token(_) | Request::Seal => cluster,
+        // A view names keyspaces and blobs, whoever may read them.
+        Request::View(_) | Request::Token(_) | Request::Seal => cluster,
         Request::Command(command) => match command {
             Command::AlterKeyspace { id, .. } | Command::DropKeyspace(id) => {
                 Needs::Rights(Scope::Keyspace(*id), Rights::ADMINISTER)

@@ -1,0 +1,277 @@
+//! What a node shows: health, metrics, and the console; and what Prometheus and Grafana are told to look at.
+
+use std::{
+    collections::BTreeSet,
+    io::{Read, Write},
+    net::TcpStream,
+    path::PathBuf,
+    process::Stdio,
+};
+
+use serde_json::Value;
+use tyr_proto::Outcome;
+
+use super::{Node, kit::Driver, tyr};
+
+/// Asks a node something by HTTP.
+fn get(http: &str, path: &str) -> String {
+    let mut stream = TcpStream::connect(http).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: {http}\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+/// The sum of a metric over everything that has these labels.
+fn metric(metrics: &str, name: &str, labels: &[&str]) -> f64 {
+    let of_name = metrics.lines().filter(|line| {
+        let rest = line.strip_prefix(name);
+        rest.is_some_and(|rest| rest.starts_with(['{', ' ']))
+            && labels.iter().all(|label| line.contains(label))
+    });
+    of_name.map(|line| line.rsplit_once(' ').unwrap().1.parse::<f64>().unwrap()).sum()
+}
+
+#[test]
+fn health_is_served_and_metrics_tell_what_was_done() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut command = tyr(["server", "--json", "--log", "debug", "--log-format", "json", "--slow-ms", "1"]);
+    command.args(["--listen", "127.0.0.1:0", "--http", "127.0.0.1:0"]).stderr(Stdio::piped());
+    command.args(["--partitions", "16", "--segment-size", "1MiB", "--directory"]).arg(directory.path());
+    let mut node = Node::run(command);
+    let mut log = node.process.stderr.take().unwrap();
+    // Somebody has to read it, or the node waits.
+    let log = std::thread::spawn(move || {
+        let mut text = String::new();
+        log.read_to_string(&mut text).unwrap();
+        text
+    });
+    let listening = node.wait_for("listening");
+    let (http, address) = (listening["http"].as_str().unwrap(), listening["address"].as_str().unwrap());
+    node.wait_for("ready");
+    assert!(get(http, "/live").starts_with("HTTP/1.1 200"));
+    assert!(get(http, "/ready").ends_with("ready\n"));
+    assert!(get(http, "/elsewhere").starts_with("HTTP/1.1 404"));
+
+    let mut driver = Driver::new(&[address.parse().unwrap()], 77);
+    let keyspace = driver.keyspace("events");
+    for number in 0..40u32 {
+        assert_eq!(
+            driver.append(keyspace, &["a", "b", "c"][..1 + number as usize % 3], &[7; 100]),
+            Outcome::Committed
+        );
+    }
+    assert_eq!(driver.read(keyspace, "a").unwrap().len(), 4000);
+    let committed = "outcome=\"committed\"";
+    let leads = |metrics: &str| metric(metrics, "tyr_partitions", &["role=\"primary\""]);
+    // A shard shows every few milliseconds what it has counted, and now and then what it holds.
+    let is_shown = |metrics: &String| {
+        metric(metrics, "tyr_transactions_total", &[committed]) >= 40.0
+            && metric(metrics, "tyr_read_bytes_total", &[]) >= 4000.0
+            && metric(metrics, "tyr_reads_total", &["kind=\"look\""]) >= 1.0
+            && leads(metrics) >= 16.0
+    };
+    let metrics = std::iter::repeat_with(|| get(http, "/metrics")).find(is_shown).unwrap();
+    let metrics = metrics.split_once("\r\n\r\n").unwrap().1;
+    let sum = |name: &str| metric(metrics, name, &[]);
+    assert_eq!(metric(metrics, "tyr_transactions_total", &[committed]), 40.0, "{metrics}");
+    // One may have been refused, and was sent again, while the partitions were being taken over.
+    let (timed, answered) = (sum("tyr_transaction_seconds_count"), sum("tyr_transactions_total"));
+    assert!((40.0..=answered).contains(&timed), "{timed} of {answered}");
+    assert_eq!(metric(metrics, "tyr_transaction_seconds_bucket", &["le=\"+Inf\""]), timed);
+    assert!(sum("tyr_transaction_seconds_sum") > 0.0 && sum("tyr_log_write_seconds_count") > 0.0);
+    assert!(sum("tyr_log_entries_total") >= 40.0);
+    assert_eq!(sum("tyr_read_bytes_total"), 4000.0);
+    assert_eq!(metric(metrics, "tyr_reads_total", &["kind=\"look\""]), 1.0);
+    assert_eq!(leads(metrics), 16.0);
+    assert_eq!(
+        metric(metrics, "tyr_connections", &["client"]),
+        2.0,
+        "one to the address, and one to the member"
+    );
+    assert_eq!(sum("tyr_ready"), 1.0);
+    assert!(sum("tyr_disk_free_bytes") > 0.0 && sum("tyr_disk_size_bytes") >= sum("tyr_disk_free_bytes"));
+    check_form(metrics);
+    let of_keyspace =
+        |name: &str, more: &[&str]| metric(metrics, name, &[&["keyspace=\"events\""], more].concat());
+    let read = metric(metrics, "tyr_keyspace_reads_total", &[]);
+    assert!(read == 0.0 || read == of_keyspace("tyr_keyspace_reads_total", &[]), "{metrics}");
+    let transactions = "tyr_keyspace_transactions_total";
+    let is_counted =
+        |metrics: &String| metric(metrics, transactions, &["keyspace=\"events\"", committed]) >= 40.0;
+    let later = std::iter::repeat_with(|| get(http, "/metrics")).find(is_counted).unwrap();
+    assert_eq!(metric(&later, transactions, &[committed]), 40.0, "all are in one keyspace");
+    assert_eq!(metric(&later, "tyr_keyspace_written_bytes_total", &[]), 7900.0, "79 appends of 100 bytes");
+    assert_eq!(metric(&later, "tyr_written_bytes_total", &[]), 7900.0);
+    check_rules(&later);
+
+    assert!(node.stop().success());
+    let log = log.join().unwrap();
+    let lines = log.lines().map(|line| serde_json::from_str::<Value>(line).expect("each line is an object"));
+    let ended = lines.filter(|line| line["request"].as_str().is_some_and(|id| id.starts_with("t77.")));
+    let ended: Vec<Value> = ended.filter(|line| line["outcome"] == "committed").collect();
+    assert_eq!(ended.len(), 40, "each transaction is followed by its name");
+    assert!(ended.iter().all(|line| line["seconds"].as_f64().is_some() && line["shard"].is_u64()));
+}
+
+/// Every metric is described before it is given, is named after its unit, and is in the documents.
+fn check_form(metrics: &str) {
+    let documents = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/observability.md");
+    let documents = std::fs::read_to_string(documents).unwrap();
+    let mut described: Vec<&str> = Vec::new();
+    for line in metrics.lines() {
+        if let Some(described_as) = line.strip_prefix("# HELP ") {
+            let (name, help) = described_as.split_once(' ').unwrap();
+            assert!(!help.is_empty());
+            assert!(documents.contains(&format!("`{name}`")), "{name} is not in docs/observability.md");
+            described.push(name);
+        } else if let Some(typed) = line.strip_prefix("# TYPE ") {
+            let (name, kind) = typed.split_once(' ').unwrap();
+            assert_eq!(described.last(), Some(&name));
+            assert_eq!(kind == "counter", name.ends_with("_total"), "{name}");
+            assert!(kind != "histogram" || name.ends_with("_seconds"), "{name}");
+        } else {
+            let name = line.split(['{', ' ']).next().unwrap();
+            assert!(name.starts_with(described.last().unwrap()), "{name} is not described");
+            line.rsplit_once(' ').unwrap().1.parse::<f64>().unwrap();
+        }
+    }
+}
+
+/// A file of the repository.
+fn file(path: &str) -> String {
+    std::fs::read_to_string(PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join(path)).unwrap()
+}
+
+/// The metrics that a text names.
+fn named(text: &str) -> BTreeSet<String> {
+    let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    let parts = ["_bucket", "_sum", "_count"];
+    let metrics = words.filter(|word| word.starts_with("tyr_"));
+    let family = |word: &str| {
+        let part =
+            parts.iter().find_map(|part| word.strip_suffix(part).filter(|rest| rest.ends_with("_seconds")));
+        part.unwrap_or(word).to_owned()
+    };
+    metrics.map(family).collect()
+}
+
+/// Whatever alert rules and dashboards look at is there.
+fn check_rules(metrics: &str) {
+    let described = metrics.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next());
+    let given: BTreeSet<String> = described.map(str::to_owned).collect();
+    let alerts = named(&file("ops/prometheus/alerts.yml"));
+    assert!(alerts.len() > 10, "{alerts:?}");
+    assert_eq!(
+        alerts.difference(&given).collect::<Vec<_>>(),
+        Vec::<&String>::new(),
+        "alerts name what is not given"
+    );
+    let documented = named(&file("docs/observability.md"));
+    let gone: Vec<&String> = documented.difference(&given).collect();
+    assert!(gone.is_empty(), "docs/observability.md describes what is not given: {gone:?}");
+}
+
+/// The console's view of the cluster, as soon as something holds of it.
+fn view(http: &str, holds: impl Fn(&Value) -> bool) -> Value {
+    let look = || {
+        let answer = get(http, "/console/v1/cluster");
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        assert!(head.starts_with("HTTP/1.1 200") && head.contains("application/json"), "{head}");
+        serde_json::from_str::<Value>(body).unwrap()
+    };
+    std::iter::repeat_with(look).find(holds).unwrap()
+}
+
+#[test]
+fn any_node_shows_the_whole_cluster_and_says_who_is_away() {
+    let directory = tempfile::tempdir().unwrap();
+    let start = |number: u32, join: Option<&str>| {
+        let mut command =
+            tyr(["server", "--json", "--log", "error", "--segment-size", "1MiB", "--slow-ms", "1"]);
+        command.args([
+            "--partitions",
+            "16",
+            "--listen",
+            "127.0.0.1:0",
+            "--http",
+            "127.0.0.1:0",
+            "--directory",
+        ]);
+        command.arg(directory.path().join(number.to_string()));
+        if let Some(address) = join {
+            command.args(["--join", address]);
+        }
+        let mut node = Node::run(command);
+        let told = node.wait_for("listening");
+        node.address = told["address"].as_str().unwrap().to_owned();
+        node.wait_for("ready");
+        (node, told["http"].as_str().unwrap().to_owned())
+    };
+    let (first, first_http) = start(1, None);
+    let empty = view(&first_http, |view| view["health"] == "well");
+    assert_eq!(
+        (&empty["keyspaces"], &empty["slow"], &empty["oldest_pin"]),
+        (&Value::Array(vec![]), &Value::Array(vec![]), &Value::Null)
+    );
+    assert!(get(&first_http, "/health/cluster").starts_with("HTTP/1.1 200"));
+    let page = get(&first_http, "/");
+    assert!(page.contains("default-src 'none'") && page.contains("<title>Týr</title>"), "{page}");
+    for path in ["/console/style.css", "/console/script.js?1", "/console/icon.svg"] {
+        assert!(get(&first_http, path).starts_with("HTTP/1.1 200"), "{path}");
+    }
+
+    let (second, second_http) = start(2, Some(&first.address));
+    let (third, third_http) = start(3, Some(&first.address));
+    let mut driver = Driver::new(&[first.address.parse().unwrap()], 78);
+    let keyspace = driver.keyspace("events");
+    let is_whole = |view: &Value| {
+        let complete = &view["partitions"]["complete"];
+        view["health"] == "well"
+            && complete == 16
+            && view["ring"].as_array().unwrap().iter().all(|held| held[3].as_array().unwrap().len() == 3)
+    };
+    view(&first_http, is_whole);
+    // Sooner or later one takes a millisecond.
+    let of_two = |slow: &Value| slow["kind"] == "transaction" && slow["blobs"] == 2;
+    let has_slow = |view: &Value| view["slow"].as_array().unwrap().iter().any(of_two);
+    let mut committed = 0;
+    while committed < 20 || !has_slow(&view(&first_http, |_| true)) {
+        for _ in 0..20 {
+            assert_eq!(driver.append(keyspace, &["a", "b"], &[7; 100]), Outcome::Committed);
+        }
+        committed += 20;
+    }
+    let total = |view: &Value| view["keyspaces"][0]["total"]["committed"].as_u64() == Some(committed);
+    for (number, http) in (1..).zip([&first_http, &second_http, &third_http]) {
+        let seen = view(http, |view| is_whole(view) && total(view) && has_slow(view));
+        assert_eq!((&seen["version"], &seen["seen_by"]), (&Value::from(1), &Value::from(number)));
+        assert_eq!(seen["keyspaces"][0]["name"], "events");
+        assert_eq!(seen["keyspaces"][0]["total"]["written_bytes"], committed * 200);
+        let nodes = seen["nodes"].as_array().unwrap();
+        assert!(
+            nodes.len() == 3 && nodes.iter().all(|node| node["answers"] == true && node["ready"] == true)
+        );
+        let slow = seen["slow"].as_array().unwrap();
+        let of_two = slow.iter().find(|slow| of_two(slow)).unwrap();
+        assert_eq!((&of_two["keyspace_name"], &of_two["outcome"]), (&"events".into(), &"committed".into()));
+        let steps: BTreeSet<&str> =
+            of_two["hops"].as_array().unwrap().iter().map(|hop| hop["step"].as_str().unwrap()).collect();
+        assert!(steps.contains("start") || steps.contains("pass"), "{of_two}");
+    }
+
+    drop(third);
+    let is_missed = |view: &Value| {
+        let troubles = view["troubles"].as_array().unwrap();
+        troubles.iter().any(|trouble| trouble.as_str().unwrap() == "node 3 is away")
+            && view["partitions"]["unserved"] == 0
+    };
+    let seen = view(&second_http, is_missed);
+    assert_eq!((&seen["health"], &seen["nodes"][2]["answers"]), (&"degraded".into(), &false.into()));
+    assert_eq!(seen["nodes"][2]["shards"], Value::Array(vec![]));
+    // Without the other nothing is served, and what is left says so.
+    drop(first);
+    let seen = view(&second_http, |view| view["nodes"][0]["answers"] == false);
+    assert_ne!(seen["health"], "well");
+    assert!(second.stop().success());
+}
