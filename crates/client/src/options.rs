@@ -1,6 +1,6 @@
 //! How a store is opened.
 
-use std::{path::Path, time::Duration};
+use std::{env, io, path::Path, time::Duration};
 
 use tyr_embed::{Create, Error, IoMode, Result};
 use tyr_net::{Address, Credential, Secret, Tls, Token};
@@ -71,7 +71,8 @@ impl OpenOptions {
         self
     }
 
-    /// The token that says who this client is, for a cluster that asks for one.
+    /// The token that says who this client is, for a cluster that asks for one. Without this and [`OpenOptions::secret`] it is the one that the
+    /// environment variable `TYR_TOKEN` has, or the file that `TYR_TOKEN_FILE` names, if there is either.
     pub fn token(mut self, token: Token) -> Self {
         self.credential = Credential::Token(token);
         self
@@ -167,7 +168,30 @@ impl OpenOptions {
         }
         let zone = self.zone.as_deref().map(Zone::new).transpose()?;
         let Self { credential, reads_files, .. } = self;
+        let credential = match credential {
+            Credential::None => named_by_environment()?,
+            given => given,
+        };
         let reaching = Reaching { addresses, tls, credential, zone, reads_files };
         Cluster::connect(reaching, self.connect_max, self.deadline).await.map(Inner::Cluster)
     }
 }
+
+/// The token that the environment names, if it does.
+fn named_by_environment() -> Result<Credential> {
+    let value = |name| env::var_os(name).filter(|value| !value.is_empty());
+    let token = match (value(TOKEN), value(TOKEN_FILE)) {
+        (Some(text), _) => text
+            .to_str()
+            .ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))
+            .and_then(Token::parse)
+            .map_err(|error| Error::invalid(format!("the environment variable {TOKEN}: {error}")))?,
+        (None, Some(path)) => Token::load(Path::new(&path))
+            .map_err(|error| Error::invalid(format!("the environment variable {TOKEN_FILE}: {error}")))?,
+        (None, None) => return Ok(Credential::None),
+    };
+    Ok(Credential::Token(token))
+}
+
+const TOKEN: &str = "TYR_TOKEN";
+const TOKEN_FILE: &str = "TYR_TOKEN_FILE";

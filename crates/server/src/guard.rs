@@ -19,7 +19,10 @@ mod rules;
 
 use std::sync::{Arc, OnceLock};
 
-use tyr_net::{Admission, Claim, End, Handler, Link, Porter, Received, Secret, channels::DATA};
+use tyr_net::{
+    Admission, Claim, End, Handler, Link, Porter, Received, Secret,
+    channels::{DATA, MANAGER},
+};
 use tyr_proto::{
     Outcome, SessionId,
     access::{Claims, Rights},
@@ -33,7 +36,7 @@ pub(crate) use caller::{Caller, Who};
 pub(crate) use registry::Registry;
 pub(crate) use rules::{Needs, needs_of, see};
 
-use crate::{event::Event, reception::Reception};
+use crate::{event::Event, reception::Reception, surroundings::now};
 use rules::Denied;
 
 /// Judges who dials a node.
@@ -116,7 +119,11 @@ impl Porter for Gate {
         };
         if let Err(refusal) = &judged {
             self.reception.counts.denied();
-            tracing::info!(from = claim.from, party = ?claim.party, %refusal, "somebody is not let in");
+            if self.reception.counts.may_warn(now()) {
+                tracing::info!(from = claim.from, party = ?claim.party, %refusal, "somebody is not let in");
+            } else {
+                tracing::debug!(from = claim.from, party = ?claim.party, %refusal, "somebody is not let in");
+            }
         }
         judged
     }
@@ -131,6 +138,17 @@ struct Guarded {
 }
 
 impl Guarded {
+    /// It says what only nodes or other clients may say. That is not heard.
+    fn foreign(&self) {
+        self.reception.counts.denied();
+        let caller = &self.caller;
+        if self.reception.counts.may_warn(now()) {
+            tracing::warn!(%caller, "a client says what only others may say; it is not heard");
+        } else {
+            tracing::debug!(%caller, "a client says what only others may say; it is not heard");
+        }
+    }
+
     fn take_data(&self, link: &Link, frame: Received<'_>) {
         let Some(rights) = self.caller.entitlement(&self.reception.registry) else {
             // What it was told when it came is no longer so. If it comes again it is told why.
@@ -151,11 +169,7 @@ impl Guarded {
                     }
                     Denied::Stage(id) => Answer::Unstaged { id, refusal: tyr_proto::Refusal::Denied },
                     Denied::Request(request) => Answer::Denied { request },
-                    Denied::Foreign => {
-                        let caller = &self.caller;
-                        tracing::warn!(%caller, "a client says what only others may say; it is not heard");
-                        return;
-                    }
+                    Denied::Foreign => return self.foreign(),
                 };
                 if let Some(frame) = Frame::message(DATA, |out| append_to(out, &answer)) {
                     // Whoever does not hear it asks again.
@@ -183,7 +197,8 @@ impl Handler for Guarded {
         self.reception.count(&frame);
         match (frame.header.channel, frame.header.kind) {
             (DATA, Kind::Message) => self.take_data(link, frame),
-            _ => self.reception.take_counted(link, frame, Some(&self.caller)),
+            (MANAGER, Kind::Request) => self.reception.take_counted(link, frame, Some(&self.caller)),
+            _ => self.foreign(),
         }
     }
 

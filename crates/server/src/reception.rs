@@ -88,7 +88,7 @@ impl Counts {
     }
 
     /// Whether it is time for a warning again.
-    fn may_warn(&self, now: Time) -> bool {
+    pub fn may_warn(&self, now: Time) -> bool {
         let last = self.warned_at.load(Ordering::Relaxed);
         let is_due = last == 0 || now.since(Time(last)) >= WARN_EVERY;
         is_due
@@ -180,7 +180,10 @@ impl Reception {
                     Err(_) => false,
                 }
             }
-            (MANAGER, Kind::Reply, _) => self.asking.replied(&peer, header.request, body),
+            // Clients are asked nothing: their replies would be to questions that others were asked.
+            (MANAGER, Kind::Reply, Party::Node { .. } | Party::Newcomer { .. }) => {
+                self.asking.replied(&peer, header.request, body)
+            }
             (DATA, Kind::Message, Party::Node { .. } | Party::Client { .. }) => self.take_data(body, receipt),
             (RELAY, kind @ (Kind::Message | Kind::Request), Party::Node { node, .. }) => {
                 let Some(relayed) = Relayed::parse(body) else { return false };

@@ -255,6 +255,11 @@ fn a_client_reads_and_writes_what_it_has_rights_to_and_nothing_else() {
     ];
     for message in foreign {
         raw.send(message);
+        // Nor is an answer heard to what others were asked.
+        raw.reply(&Response::Evicted(tyr_proto::Replica {
+            node: tyr_proto::NodeId(1),
+            incarnation: tyr_proto::Incarnation(1),
+        }));
         let answer = raw.tell(own.clone());
         assert!(matches!(answer, Some(Answer::Denied { request }) if request.number == 5), "{answer:?}");
     }

@@ -50,11 +50,12 @@ impl Registry {
                 Fact::Keyspace(id, _) => {
                     self.keyspaces.write().remove(id);
                 }
-                fact => {
-                    if self.register.write().take(fact) {
-                        self.version.fetch_add(1, Ordering::Release);
-                    }
+                Fact::Account(..) | Fact::Seal(..) => {
+                    self.register.write().take(fact);
+                    // Whoever sees the new number sees what it is for.
+                    self.version.fetch_add(1, Ordering::Release);
                 }
+                Fact::Class(..) | Fact::Member(..) | Fact::Partition(..) => {}
             }
         }
     }

@@ -180,3 +180,145 @@ pub(crate) fn see(response: Response, rights: &Entitlement) -> Response {
         response => response,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+    use std::sync::Arc;
+
+    use tyr_proto::{
+        BlobName, ClassId, Epoch, NodeId, PartitionId, Plan, RingVersion, Seen, Stand,
+        access::{Account, AccountKind, AccountState},
+        encoding::{Decode, from_bytes},
+    };
+    use tyr_types::{Key, Op, Operand, Transform};
+
+    use super::*;
+
+    const OWN: SessionId = SessionId(7);
+    const OTHER: SessionId = SessionId(8);
+
+    fn rights(granted: Rights) -> Entitlement {
+        let account = Account {
+            name: "ada".parse().unwrap(),
+            kind: AccountKind::User,
+            seed: 0,
+            groups: Default::default(),
+            grants: [(Scope::Keyspace(KeyspaceId(1)), granted)].into(),
+            generation: 0,
+            state: AccountState::Exists,
+        };
+        Entitlement::of([&account].into_iter())
+    }
+
+    fn blob(keyspace: u32) -> BlobName {
+        BlobName { keyspace: KeyspaceId(keyspace), key: Key::new("a").unwrap() }
+    }
+
+    fn start(session: SessionId, heads: &[(u32, Option<Seen>, Vec<Operation>)]) -> Message {
+        let partition = PartitionId { class: ClassId(0), index: 0 };
+        let heads = heads.iter().map(|(keyspace, seen, operations)| HeadPlan {
+            partition,
+            blob: blob(*keyspace),
+            seen: seen.clone(),
+            operations: operations.clone(),
+        });
+        let id = TransactionId { session, sequence: 1, birth: RingVersion(1) };
+        Message::Start(Arc::new(Plan { id, answered: 1, reserve: None, heads: heads.collect() }))
+    }
+
+    fn may(granted: Rights, message: &Message) -> bool {
+        judge(message, OWN, &rights(granted)).is_ok()
+    }
+
+    #[test]
+    fn a_transaction_takes_the_rights_of_all_that_it_does() {
+        let add = Transform::new(Op::Add, Operand::U64(1)).unwrap();
+        let (read, write, both) = (Rights::READ, Rights::WRITE, Rights::READ | Rights::WRITE);
+        let writes = || vec![Operation::Append { bytes: vec![1].into() }];
+        let transforms = || vec![Operation::Transform { offset: 0, transform: add }];
+        for (seen, operations, needed) in [
+            (None, writes(), write),
+            (None, vec![Operation::Delete], write),
+            (None, transforms(), both),
+            (Some(Seen::default()), writes(), both),
+            (Some(Seen::default()), Vec::new(), read),
+            (None, Vec::new(), read),
+        ] {
+            let message = start(OWN, &[(1, seen, operations)]);
+            for granted in [Rights::NONE, read, write, both, Rights::ADMINISTER] {
+                assert_eq!(may(granted, &message), granted.has(needed), "{granted} for {message:?}");
+            }
+        }
+        assert!(!may(Rights::ALL, &start(OWN, &[(1, None, writes()), (2, None, writes())])));
+        assert!(!may(Rights::ALL, &start(OTHER, &[(1, None, writes())])), "in somebody else's name");
+    }
+
+    #[test]
+    fn who_may_only_administer_reads_and_writes_nothing() {
+        let request = RequestId { session: OWN, number: 1 };
+        assert!(!may(Rights::ADMINISTER, &Message::Look { request, blob: blob(1) }));
+        assert!(may(Rights::READ, &Message::Look { request, blob: blob(1) }));
+        assert!(!may(Rights::ALL, &Message::Look { request, blob: blob(2) }));
+        assert!(!may(Rights::ALL, &Message::Stat { request, blobs: vec![blob(1), blob(2)] }));
+    }
+
+    #[test]
+    fn a_freeze_that_others_have_passed_on_is_no_clients() {
+        let request = RequestId { session: OWN, number: 1 };
+        let extent = Extent::Prefixes(vec![(KeyspaceId(1), b""[..].into())]);
+        let freeze = |stays, stands| Message::Freeze {
+            freeze: Arc::new(tyr_proto::Freeze { request, stays, extent: extent.clone() }),
+            stands,
+        };
+        let stand = Stand { epoch: Epoch(1), count: 1 };
+        assert!(may(Rights::READ, &freeze(false, vec![])));
+        assert!(!may(Rights::READ, &freeze(true, vec![])), "it keeps others from writing");
+        assert!(may(Rights::READ | Rights::WRITE, &freeze(true, vec![])));
+        assert!(!may(Rights::ALL, &freeze(false, vec![stand])));
+    }
+
+    /// Which numbers messages of clients begin with, in the layout of messages.
+    const OF_CLIENTS: std::ops::Range<u8> = 0..32;
+
+    #[test]
+    fn nothing_that_nodes_say_is_taken_from_a_client() {
+        // The samples of the protocol have a message of every kind.
+        let fixture = concat!(env!("CARGO_MANIFEST_DIR"), "/../proto/tests/fixtures/layouts-2.txt");
+        let text = std::fs::read_to_string(fixture).unwrap();
+        let mut judged = 0;
+        for line in text.lines().filter(|line| line.starts_with("Message::")) {
+            let (name, hex) = line.rsplit_once(' ').unwrap();
+            let bytes: Vec<u8> = (0..hex.len())
+                .step_by(2)
+                .map(|place| u8::from_str_radix(&hex[place..place + 2], 16).unwrap())
+                .collect();
+            let envelope: tyr_proto::message::Envelope = decoded(&bytes);
+            // Behind the class and the index of the partition.
+            if !OF_CLIENTS.contains(&bytes[2]) {
+                let judgement = judge(&envelope.message, SessionId(77), &Entitlement::full());
+                assert_eq!(judgement, Err(Denied::Foreign), "{name}");
+                judged += 1;
+            }
+        }
+        assert!(judged > 20, "{judged} kinds");
+    }
+
+    fn decoded<T: Decode>(bytes: &[u8]) -> T {
+        from_bytes(bytes).unwrap()
+    }
+
+    #[test]
+    fn what_a_node_reports_no_client_can() {
+        let replica = tyr_proto::Replica { node: NodeId(1), incarnation: tyr_proto::Incarnation(1) };
+        for command in [
+            Command::Evict(replica),
+            Command::Advance(RingVersion(2)),
+            Command::Lose { replica, shard: 0, shards: 1 },
+            Command::Found(Vec::new()),
+        ] {
+            assert_eq!(needs_of(&Request::Command(command)), Needs::Node);
+        }
+    }
+}

@@ -359,6 +359,14 @@ impl Raw {
         self.send_to(PartitionId { class: ClassId(0), index: 0 }, message);
     }
 
+    /// Says something as if it had been asked.
+    pub fn reply(&mut self, response: &Response) {
+        for number in 1..100 {
+            let frame = Frame::reply(MANAGER, number, |out| append_to(out, response)).unwrap();
+            self.dialer.link().send(frame).unwrap();
+        }
+    }
+
     fn send_to(&mut self, partition: PartitionId, message: Message) {
         let frame = Frame::message(DATA, |out| append_to(out, &Envelope { partition, message })).unwrap();
         self.dialer.link().send(frame).unwrap();

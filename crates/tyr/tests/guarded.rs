@@ -1,0 +1,221 @@
+//! A guarded cluster of three processes, as its operators and users see it: by the command.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::{
+    fs,
+    io::{BufRead, BufReader, Read},
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    process::{Child, ChildStdout, Command, Output, Stdio},
+    thread::JoinHandle,
+};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+/// A process that runs a node, and all that it says on standard error.
+struct Node {
+    process: Child,
+    lines: BufReader<ChildStdout>,
+    log: Option<JoinHandle<String>>,
+    address: String,
+}
+
+impl Node {
+    fn start(directory: &Path, secret: &Path, join: &[&str]) -> Node {
+        let mut command = tyr(&["server", "--json", "--log", "trace", "--partitions", "16", "--segment-size", "1MiB"]);
+        command.arg("--directory").arg(directory).args(["--listen", "127.0.0.1:0"]);
+        command.arg("--secret-file").arg(secret).stderr(Stdio::piped());
+        if !join.is_empty() {
+            command.args(["--join", &join.join(",")]);
+        }
+        let mut process = command.spawn().unwrap();
+        let lines = BufReader::new(process.stdout.take().unwrap());
+        let mut errors = process.stderr.take().unwrap();
+        let log = std::thread::spawn(move || {
+            let mut bytes = Vec::new();
+            errors.read_to_end(&mut bytes).unwrap();
+            String::from_utf8_lossy(&bytes).into_owned()
+        });
+        Node { process, lines, log: Some(log), address: String::new() }
+    }
+
+    fn wait_for(&mut self, event: &str) {
+        loop {
+            let mut line = String::new();
+            assert!(self.lines.read_line(&mut line).unwrap() > 0, "it has ended before it was {event}");
+            let said: Value = serde_json::from_str(&line).unwrap();
+            if event == "ready" && said["event"] == "listening" || said["event"] == event {
+                if let Some(address) = said["address"].as_str() {
+                    self.address = address.to_owned();
+                }
+                if said["event"] == event {
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Stops it, and tells what it has logged.
+    fn stop(mut self) -> String {
+        kill_process(Pid::from_child(&self.process), Signal::TERM).unwrap();
+        assert!(self.process.wait().unwrap().success());
+        self.log.take().unwrap().join().unwrap()
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ended = self.process.kill();
+        let _ended = self.process.wait();
+    }
+}
+
+/// The command, without anything of this machine's environment.
+fn tyr(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tyr"));
+    command.args(arguments).env_clear().stdin(Stdio::null()).stdout(Stdio::piped());
+    command
+}
+
+/// Somebody who uses the command, and all that it has said to him.
+struct Person<'a> {
+    url: &'a str,
+    variable: &'static str,
+    file: PathBuf,
+    heard: String,
+}
+
+impl<'a> Person<'a> {
+    fn new(url: &'a str, variable: &'static str, file: PathBuf) -> Self {
+        Person { url, variable, file, heard: String::new() }
+    }
+
+    fn run(&mut self, arguments: &[&str]) -> Output {
+        let mut command = tyr(&["--json", "--store", self.url]);
+        let output = command.args(arguments).env(self.variable, &self.file).output().unwrap();
+        self.heard += &String::from_utf8_lossy(&output.stdout);
+        self.heard += &String::from_utf8_lossy(&output.stderr);
+        output
+    }
+
+    /// What is printed when it succeeds.
+    fn does(&mut self, arguments: &[&str]) -> Value {
+        let output = self.run(arguments);
+        assert!(output.status.success(), "{arguments:?}: {output:?}");
+        serde_json::from_slice(&output.stdout).unwrap_or(Value::Null)
+    }
+
+    /// It fails for want of rights.
+    fn may_not(&mut self, arguments: &[&str]) {
+        let output = self.run(arguments);
+        assert_eq!(output.status.code(), Some(16), "{arguments:?}: {output:?}");
+    }
+}
+
+#[test]
+fn three_nodes_with_a_secret_serve_users_by_their_rights() {
+    let directory = tempfile::tempdir().unwrap();
+    let place = |name: &str| directory.path().join(name);
+    let secret = place("secret");
+    assert!(tyr(&["secret"]).arg(&secret).status().unwrap().success());
+    assert!(!tyr(&["secret"]).arg(&secret).stderr(Stdio::null()).status().unwrap().success(), "it is kept");
+    assert_eq!(fs::metadata(&secret).unwrap().permissions().mode() & 0o777, 0o600);
+    let mut nodes: Vec<Node> = Vec::new();
+    for name in ["one", "two", "three"] {
+        let join: Vec<&str> = nodes.first().map(|first| first.address.as_str()).into_iter().collect();
+        let mut node = Node::start(&place(name), &secret, &join);
+        node.wait_for("ready");
+        nodes.push(node);
+    }
+    let urls: Vec<String> = nodes.iter().map(|node| format!("tyr://{}", node.address)).collect();
+
+    // The same whichever node is asked: one carries to the other what it cannot do.
+    let mut operator = Person::new(&urls[1], "TYR_SECRET_FILE", secret.clone());
+    operator.does(&["keyspace", "create", "events"]);
+    operator.does(&["keyspace", "create", "hidden"]);
+    operator.does(&["blob", "transform", "hidden/n", "add", "u64", "0", "7"]);
+    operator.does(&["user", "create", "ada"]);
+    operator.does(&["group", "create", "writers"]);
+    operator.does(&["group", "add", "writers", "ada"]);
+    operator.does(&["grant", "writers", "read,write", "events"]);
+    let users = operator.does(&["user", "list"]);
+    assert_eq!(users["accounts"][0]["groups"][0], "writers");
+    let token = place("ada.token");
+    operator.does(&["token", "create", "ada", "--output", token.to_str().unwrap()]);
+    assert_eq!(fs::metadata(&token).unwrap().permissions().mode() & 0o777, 0o600);
+
+    let mut heard = String::new();
+    for url in &urls {
+        let mut ada = Person::new(url, "TYR_TOKEN_FILE", token.clone());
+        ada.does(&["blob", "transform", "events/n", "add", "u64", "0", "1"]);
+        ada.may_not(&["blob", "transform", "hidden/n", "add", "u64", "0", "1"]);
+        ada.may_not(&["blob", "stat", "hidden/n"]);
+        ada.may_not(&["keyspace", "create", "mine"]);
+        ada.may_not(&["cluster", "drain", "2"]);
+        assert_eq!(ada.does(&["cluster", "status"])["nodes"].as_array().unwrap().len(), 3);
+        assert_eq!(ada.does(&["user", "list"])["accounts"].as_array().unwrap().len(), 0);
+        heard += &ada.heard;
+    }
+
+    // Taken away at one node, it is gone at all of them in a moment.
+    operator.does(&["revoke", "writers", "write", "events"]);
+    for url in &urls {
+        let mut ada = Person::new(url, "TYR_TOKEN_FILE", token.clone());
+        while ada.run(&["blob", "transform", "events/n", "add", "u64", "0", "1"]).status.code() != Some(16) {}
+        heard += &ada.heard;
+    }
+    operator.does(&["token", "revoke", "ada"]);
+    for url in &urls {
+        let mut ada = Person::new(url, "TYR_TOKEN_FILE", token.clone());
+        while ada.run(&["cluster", "status", "--timeout", "5"]).status.code() != Some(16) {}
+        heard += &ada.heard;
+    }
+    assert!(heard.contains("revoked"), "{heard}");
+
+    // A file that others can read is no secret, and no token.
+    for (variable, path) in [("TYR_TOKEN_FILE", &token), ("TYR_SECRET_FILE", &secret)] {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o644)).unwrap();
+        let mut careless = Person::new(&urls[0], variable, path.clone());
+        let output = careless.run(&["keyspace", "list"]);
+        assert!(!output.status.success());
+        assert!(careless.heard.contains("chmod 600"), "{}", careless.heard);
+        fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
+    }
+
+    // What was done is written down by the node through which it was.
+    let lines = |name: &str| {
+        let output = tyr(&["--json", "audit"]).arg(place(name)).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let audited = lines("two");
+    assert!(audited.contains("\"granted\":\"read,write\""), "{audited}");
+    let all = ["one", "two", "three"].map(lines).concat();
+    assert!(all.lines().all(|line| serde_json::from_str::<Value>(line).is_ok()));
+    let denied = all.lines().filter(|line| line.contains("\"drain\"") && line.contains("\"denied\""));
+    assert_eq!(denied.count(), 3, "{all}");
+
+    // Nothing that anybody has said or logged, and nothing but what is meant to keep it, has a secret in it.
+    let secrets = [fs::read_to_string(&secret).unwrap(), fs::read_to_string(&token).unwrap()];
+    let seed = secrets[1][5..69].to_owned();
+    let logs: String = nodes.into_iter().map(Node::stop).collect();
+    assert!(logs.contains("TRACE"));
+    for text in [logs, heard, operator.heard, all] {
+        for secret in secrets.iter().map(|text| text.trim()).chain([&seed[..]]) {
+            assert!(!text.contains(secret));
+        }
+    }
+}
+
+#[test]
+fn a_node_that_others_reach_does_not_start_without_a_secret() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut command = tyr(&["server", "--listen", "0.0.0.0:0", "--advertise", "localhost:7700"]);
+    let output = command.arg("--directory").arg(directory.path().join("node")).output().unwrap();
+    assert_eq!(output.status.code(), Some(15));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("--insecure") && said.contains("tyr secret"), "{said}");
+    assert!(!directory.path().join("node").exists(), "nothing was done");
+}
