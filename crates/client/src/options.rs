@@ -1,6 +1,6 @@
 //! How a store is opened.
 
-use std::{path::Path, time::Duration};
+use std::{num::NonZeroU32, path::Path, time::Duration};
 
 use tyr_embed::{Create, Error, IoMode, Result};
 use tyr_net::{Address, Tls};
@@ -9,6 +9,7 @@ use tyr_proto::cluster::Zone;
 use crate::{
     address::Place,
     cluster::{Cluster, Reaching},
+    driver::Tracing,
     store::{Inner, Store},
 };
 
@@ -23,6 +24,8 @@ pub struct OpenOptions {
     tls: Option<Tls>,
     zone: Option<String>,
     reads_files: bool,
+    /// A collector of traces, and of how many transactions one is traced.
+    traces: Option<(String, NonZeroU32)>,
 }
 
 impl OpenOptions {
@@ -35,6 +38,7 @@ impl OpenOptions {
             tls: None,
             zone: None,
             reads_files: true,
+            traces: None,
         }
     }
 
@@ -60,6 +64,13 @@ impl OpenOptions {
     /// Has nodes on this host send what could be read from their files.
     pub fn without_files(mut self) -> Self {
         self.reads_files = false;
+        self
+    }
+
+    /// Traces one of so many transactions in a cluster, and sends what the client knows of it to a collector, as OTLP over HTTP:
+    /// `http://host:4318`. Nodes that are set up to do that send the rest. Opening fails with [`crate::ErrorKind::Invalid`] if it is none.
+    pub fn traces(mut self, collector: &str, every: NonZeroU32) -> Self {
+        self.traces = Some((collector.to_owned(), every));
         self
     }
 
@@ -152,7 +163,13 @@ impl OpenOptions {
             ));
         }
         let zone = self.zone.as_deref().map(Zone::new).transpose()?;
-        let reaching = Reaching { addresses, tls, zone, reads_files: self.reads_files };
+        let tracing = self.traces.map(|(collector, every)| -> Result<Tracing> {
+            let collector =
+                collector.parse().map_err(|error: std::io::Error| Error::invalid(error.to_string()))?;
+            Ok(Tracing { collector, every })
+        });
+        let tracing = tracing.transpose()?;
+        let reaching = Reaching { addresses, tls, zone, reads_files: self.reads_files, tracing };
         Cluster::connect(reaching, self.connect_max, self.deadline).await.map(Inner::Cluster)
     }
 }

@@ -42,6 +42,7 @@ mod router;
 mod spot;
 mod stages;
 mod state;
+mod trace;
 mod transaction;
 mod tries;
 mod upkeep;
@@ -74,6 +75,7 @@ pub use router::{Output, Router};
 pub use spot::{FileName, SPOT_BLOCK, SPOT_MIN, Spot, Stretch};
 pub use stages::{Stage, Stages};
 pub use state::{Record, State};
+pub use trace::TraceContext;
 pub use transaction::{
     BlobName, ChunkName, HeadPlan, Operation, OperationResult, Outcome, Plan, Refusal, ResultValue, Seen,
     SessionId, StopPlan, TransactionId,

@@ -32,6 +32,7 @@ mod relay;
 mod server;
 mod settings;
 mod shard;
+mod spans;
 mod spread;
 mod state;
 mod surroundings;
@@ -46,11 +47,11 @@ pub use operator::Operator;
 pub use server::Server;
 pub use settings::{Settings, TargetSettings, Timing};
 pub use state::Status;
-pub use tyr_net::{Address, Tls, TlsFiles};
+pub use tyr_net::{Address, Collector, Tls, TlsFiles, Validity, validities};
 pub use tyr_proto::{
     NodeId,
     cluster::{
         Answer, ClassSettings, ClusterId, Command as ClusterCommand, Difference, Fact, KeyspaceState, Member,
-        MemberState, PartitionReport, PartitionRole, Presence, Refusal, Report, ShardReport, Zone,
+        MemberState, PartitionReport, PartitionRole, Presence, Refusal, Report, Scope, ShardReport, Zone,
     },
 };

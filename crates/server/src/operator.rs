@@ -13,7 +13,7 @@ use tokio::runtime::Runtime;
 use tyr_net::{Address, Dialer, End, Handler, Link, Received, Tls, channels::MANAGER};
 use tyr_proto::{
     RingVersion,
-    cluster::{Command, Difference, Reply, Report, Request, Response},
+    cluster::{Command, Difference, Reply, Report, Request, Response, Scope},
     encoding::{append_to, from_bytes},
 };
 use tyr_types::{Error, Result};
@@ -87,6 +87,15 @@ impl Operator {
     pub fn report(&mut self) -> Result<Report> {
         match self.ask(&Request::Report)? {
             Response::Report(report) => Ok(report),
+            _ => Err(confused()),
+        }
+    }
+
+    /// What there is to see of a node, or of the cluster as a node sees it, as the console's JSON has it.
+    pub fn view(&mut self, scope: Scope) -> Result<String> {
+        match self.ask(&Request::View(scope))? {
+            Response::View(Some(text)) => Ok(text),
+            Response::View(None) => Err(Error::unavailable("the node cannot tell now what there is to see")),
             _ => Err(confused()),
         }
     }

@@ -11,13 +11,13 @@ use std::{
     },
 };
 
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use tyr_net::{
     Address, End, Handler, Link, Receipt, Received,
-    channels::{CONSENSUS, DATA, GOSSIP, MANAGER, RELAY},
+    channels::{CONSENSUS, DATA, GOSSIP, MANAGER, RELAY, TRACED},
 };
 use tyr_proto::{
-    NodeId, SessionId, Time,
+    NodeId, SessionId, Time, TraceContext,
     cluster::{self, ClusterId},
     encoding::{append_to, from_bytes},
     message::Envelope,
@@ -44,6 +44,8 @@ pub(crate) struct Reception {
     pub voting: RwLock<Option<Voting>>,
     /// Where files are handed to clients on this host, if they are.
     pub hatch: RwLock<Option<cluster::Address>>,
+    /// From where clients have dialed.
+    pub clients: Mutex<BTreeMap<SessionId, String>>,
     /// The names of the keyspaces that exist, as far as the node knows.
     pub names: RwLock<Arc<Names>>,
     pub counts: Counts,
@@ -106,6 +108,7 @@ impl Reception {
             relay,
             voting: RwLock::default(),
             hatch: RwLock::default(),
+            clients: Mutex::default(),
             names: RwLock::default(),
             counts,
         }
@@ -164,6 +167,9 @@ impl Reception {
             }
             (MANAGER, Kind::Reply, _) => self.asking.replied(&peer, header.request, body),
             (DATA, Kind::Message, Party::Node { .. } | Party::Client { .. }) => self.take_data(body, receipt),
+            (TRACED, Kind::Message, Party::Node { .. } | Party::Client { .. }) => {
+                self.take_traced(body, receipt)
+            }
             (RELAY, kind @ (Kind::Message | Kind::Request), Party::Node { node, .. }) => {
                 let Some(relayed) = Relayed::parse(body) else { return false };
                 match kind {
@@ -187,12 +193,21 @@ impl Reception {
         true
     }
 
+    fn take_traced(&self, body: &[u8], receipt: Receipt) -> bool {
+        let Some((context, body)) = TraceContext::split(body) else { return false };
+        let Ok(envelope) = from_bytes::<Envelope>(body) else { return false };
+        let place = place_of(envelope.partition, self.mailboxes.len());
+        self.mailboxes[place].put(Mail::Traced(Box::new((context, envelope, Some(receipt)))));
+        true
+    }
+
     /// A message that goes through this node, or has come through that one.
     fn take_relayed(&self, link: &Link, peer: NodeId, relayed: Relayed<'_>, receipt: Receipt) -> bool {
         match relayed {
             Relayed::Onward(to, channel, body) => self.relay.carry(peer, link, to, channel, body),
             Relayed::From(from, CONSENSUS, body) => return self.take_vote(from, body),
             Relayed::From(_, DATA, body) => return self.take_data(body, receipt),
+            Relayed::From(_, TRACED, body) => return self.take_traced(body, receipt),
             Relayed::From(..) => return false,
             Relayed::Unreached(to) => self.relay.failed(to, peer),
         }
@@ -216,6 +231,9 @@ impl Handler for Reception {
         tracing::debug!(peer = ?peer.party, "connected");
         self.counts.open(peer.party).fetch_add(1, Ordering::Relaxed);
         if let Party::Client { session } = peer.party {
+            if let Some(remote) = link.remote() {
+                self.clients.lock().insert(SessionId(session), remote.to_owned());
+            }
             for mailbox in &self.mailboxes {
                 mailbox.put(Mail::Session(SessionId(session), link.clone()));
             }
@@ -244,6 +262,8 @@ impl Handler for Reception {
             self.counts.open(peer.party).fetch_sub(1, Ordering::Relaxed);
         }
         if let Some(Party::Client { session }) = peer.map(|peer| peer.party) {
+            // With another connection of the session it is told anew.
+            self.clients.lock().remove(&SessionId(session));
             for mailbox in &self.mailboxes {
                 mailbox.put(Mail::SessionOver(SessionId(session), link.clone()));
             }

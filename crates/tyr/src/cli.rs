@@ -4,14 +4,14 @@ use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 
 use crate::{
-    blob, cluster, demo, dev,
+    blob, cluster, demo, dev, doctor,
     failure::Result,
     keyspace, maintenance, node,
     output::Output,
     reference::Document,
     script, server,
     settings::{Settings, with_flags},
-    transfer, version,
+    top, transfer, version,
 };
 
 /// A transactional blob store.
@@ -67,6 +67,15 @@ pub enum Verb {
     /// See how the nodes of a cluster are doing.
     #[command(subcommand)]
     Node(node::Verb),
+    /// Watch a cluster: nodes, keyspaces, hot blobs, conflicts, and slow operations, as the console has them.
+    ///
+    /// On a terminal it goes on until q or Ctrl-C; elsewhere it prints once. With --json it prints the console's JSON.
+    Top(top::Top),
+    /// Check an installation, and say what is wrong and what to do.
+    ///
+    /// It takes the settings of 'tyr server' and looks at the directories, ports, certificates, and limits of this machine, and at the cluster that
+    /// --store names. Exits with 1 if something is wrong.
+    Doctor(doctor::Doctor),
     /// Show on real data that what was acknowledged survives kills, and that nothing is torn.
     Demo(demo::Demo),
     /// Print the version and how this binary was built.
@@ -107,6 +116,8 @@ impl Verb {
             Verb::Dev(arguments) => dev::run(&arguments, settings, out),
             Verb::Cluster(verb) => verb.run(settings, out),
             Verb::Node(verb) => verb.run(settings, out),
+            Verb::Top(top) => top.run(settings, out),
+            Verb::Doctor(doctor) => doctor.run(settings, out),
             Verb::Demo(arguments) => demo::run(&arguments, settings, out),
             Verb::Docs { document } => out.bytes(document.text().as_bytes()),
             Verb::Version => out.report(&version::Version::this()),

@@ -30,6 +30,7 @@ impl Driver {
     }
 
     fn handle_event(&mut self, mut event: Event) {
+        self.trace_end(&event);
         let now = self.now();
         let catalog = &self.catalog;
         let exists = |blob: &BlobName| catalog.exists(blob.keyspace);
@@ -103,6 +104,15 @@ impl Driver {
         }
     }
 
+    fn trace_end(&mut self, event: &Event) {
+        let Some(traces) = &mut self.traces else { return };
+        match event {
+            Event::Ended(id, outcome, _) => traces.ends(*id, Some(*outcome)),
+            Event::Unknown(id) | Event::Forgotten(id) => traces.ends(*id, None),
+            _ => {}
+        }
+    }
+
     fn handle_read(&mut self, request: RequestId, event: &mut Event) {
         let now = self.now();
         match self.owners.remove(&request) {
@@ -156,7 +166,11 @@ impl Driver {
             self.nearness.asks(now, node, request);
             self.show_rank(now, node);
         }
-        self.links.tell(node, &envelope);
+        let context = match (&mut self.traces, &envelope.message) {
+            (Some(traces), Message::Start(plan)) => traces.sends(plan, crate::cluster::random),
+            _ => None,
+        };
+        self.links.tell(node, &envelope, context);
     }
 }
 
@@ -188,6 +202,7 @@ mod tests {
             tls: None,
             zone: None,
             reads_files: false,
+            tracing: None,
             counts: Arc::default(),
             session: 1,
             catalog: Arc::default(),
