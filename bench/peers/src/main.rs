@@ -91,8 +91,8 @@ struct Options {
     /// MiB of each data set
     #[arg(long, default_value_t = 256, value_name = "MIB")]
     set: u64,
-    /// Threads of each server of Týr that work on partitions
-    #[arg(long, default_value_t = 2, value_name = "COUNT")]
+    /// Threads of each server of Týr that work on partitions; a third of the processors of this machine if it is not said
+    #[arg(long, default_value_t = a_third_of_processors(), value_name = "COUNT")]
     shards: u32,
     /// Partitions of Týr, and placement groups of RADOS
     #[arg(long, default_value_t = 32, value_name = "COUNT")]
@@ -282,3 +282,9 @@ fn describe(report: &mut Report, options: &Options) -> Outcome<()> {
 const SIZE_MAX: usize = 4 << 20;
 /// What can be locked, or put into a statement, without much ado.
 const SPAN_MAX: u64 = 64;
+
+/// Three servers share the machine.
+fn a_third_of_processors() -> u32 {
+    let count = std::thread::available_parallelism().map_or(1, |count| count.get() as u32);
+    (count / 3).max(1)
+}

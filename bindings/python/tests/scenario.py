@@ -65,14 +65,18 @@ class Stage:
             case "directory.replace":
                 self.place.replace(step["find"].encode(), step["with"].encode())
             case _ if "fails" in step:
-                try:
-                    told = await self.perform(step)
-                except tyr.Error as error:
-                    assert error.kind == step["fails"], f"{step}: {error}"
-                else:
-                    raise AssertionError(f"{step} succeeds: {told!r}")
+                await self.fail(step)
             case _:
                 await self.succeed(step)
+
+    async def fail(self, step) -> None:
+        while True:
+            try:
+                told = await self.perform(step)
+            except tyr.Error as error:
+                assert error.kind == step["fails"], f"{step}: {error}"
+                return
+            assert "gives" in step and self.fits(told, step["gives"]), f"{step} succeeds: {told!r}"
 
     async def succeed(self, step) -> None:
         try:

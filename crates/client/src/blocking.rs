@@ -73,6 +73,16 @@ impl OpenOptions {
         OpenOptions(self.0.zone(zone))
     }
 
+    /// See [`crate::OpenOptions::token`].
+    pub fn token(self, token: crate::Token) -> Self {
+        OpenOptions(self.0.token(token))
+    }
+
+    /// See [`crate::OpenOptions::secret`].
+    pub fn secret(self, secret: crate::Secret) -> Self {
+        OpenOptions(self.0.secret(secret))
+    }
+
     /// See [`crate::OpenOptions::rebuild_index`].
     pub fn rebuild_index(self) -> Self {
         OpenOptions(self.0.rebuild_index())

@@ -27,7 +27,7 @@ use tokio::{
     time::Instant,
 };
 use tyr_embed::{KeyspaceSettings, Result};
-use tyr_net::{Address, Tls};
+use tyr_net::{Address, Credential, Tls};
 use tyr_proto::{
     RingVersion,
     cluster::{self, Answer, Command, Zone},
@@ -67,6 +67,8 @@ pub struct Reaching {
     pub addresses: Vec<Address>,
     /// How connections are encrypted, if they are.
     pub tls: Option<Tls>,
+    /// By what it proves who it is.
+    pub credential: Credential,
     /// The client's zone, if it is in one.
     pub zone: Option<Zone>,
     /// Whether files of nodes on this host are read here.
@@ -143,13 +145,14 @@ const PATIENCE_MAX: Duration = Duration::from_secs(1 << 30);
 impl Cluster {
     /// Connects to a cluster by any of its addresses. Fails if none answers within the time.
     pub async fn connect(reaching: Reaching, connect_max: Duration, patience: Duration) -> Result<Cluster> {
-        let Reaching { addresses, tls, zone, reads_files, tracing } = reaching;
+        let Reaching { addresses, tls, credential, zone, reads_files, tracing } = reaching;
         let counts = Arc::new(Counts::default());
         let (calls, heard) = mpsc::unbounded_channel();
         let catalog = Arc::new(Catalog::default());
         let beginning = Beginning {
             seeds: addresses,
             tls,
+            credential,
             zone,
             reads_files,
             tracing,

@@ -39,7 +39,7 @@ use tokio::{
     sync::mpsc::{UnboundedReceiver, unbounded_channel},
     time::{Instant, sleep_until},
 };
-use tyr_net::{Address, Settings, Tls};
+use tyr_net::{Address, Credential, Settings, Tls};
 use tyr_proto::{
     BlobName, Client, NodeId, RingVersion, Run, SPOT_MIN, SessionId, Time, Transaction,
     cluster::Zone,
@@ -107,6 +107,8 @@ pub struct Beginning {
     pub seeds: Vec<Address>,
     /// How connections are encrypted, if they are.
     pub tls: Option<Tls>,
+    /// By what it proves who it is.
+    pub credential: Credential,
     /// The client's zone, if it is in one.
     pub zone: Option<Zone>,
     /// Whether files of nodes on this host are read here.
@@ -148,11 +150,16 @@ const CLOSE_MAX: Duration = Duration::from_secs(5);
 impl Driver {
     /// A driver that has dialed the addresses, in the runtime that this is called in.
     pub fn new(beginning: Beginning) -> Self {
-        let Beginning { seeds, tls, zone, reads_files, tracing, counts, session, catalog, calls } = beginning;
+        let Beginning { seeds, tls, credential, zone, reads_files, tracing, counts, session, catalog, calls } =
+            beginning;
         let (teller, heard) = unbounded_channel();
         let (files, shown) = Files::new(reads_files, counts);
-        let mut links =
-            Links::new(session, crate::cluster::random(), Settings { tls, ..Settings::default() }, teller);
+        let mut links = Links::new(
+            session,
+            crate::cluster::random(),
+            Settings { tls, credential, ..Settings::default() },
+            teller,
+        );
         let first = usize::try_from(session % 1024).unwrap_or(0);
         let manager = Manager::new(seeds.len(), first);
         for (place, address) in seeds.iter().enumerate() {

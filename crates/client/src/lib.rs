@@ -70,4 +70,4 @@ pub use tyr_embed::{
     Entry, Error, ErrorKind, IoMode, Key, KeyspaceId, KeyspaceSettings, Number, NumberType, Op, Operand,
     Outcome, Receipt, Result, Slot, Stat, Stats, Transform,
 };
-pub use tyr_net::{Tls, TlsFiles};
+pub use tyr_net::{Secret, Tls, TlsFiles, Token};

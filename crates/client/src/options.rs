@@ -3,7 +3,7 @@
 use std::{num::NonZeroU32, path::Path, time::Duration};
 
 use tyr_embed::{Create, Error, IoMode, Result};
-use tyr_net::{Address, Tls};
+use tyr_net::{Address, Credential, Secret, Tls, Token};
 use tyr_proto::cluster::Zone;
 
 use crate::{
@@ -22,6 +22,7 @@ pub struct OpenOptions {
     deadline: Duration,
     connect_max: Duration,
     tls: Option<Tls>,
+    credential: Credential,
     zone: Option<String>,
     reads_files: bool,
     /// A collector of traces, and of how many transactions one is traced.
@@ -36,6 +37,7 @@ impl OpenOptions {
             deadline: Duration::from_secs(30),
             connect_max: Duration::from_secs(5),
             tls: None,
+            credential: Credential::None,
             zone: None,
             reads_files: true,
             traces: None,
@@ -77,6 +79,18 @@ impl OpenOptions {
     /// The certificates for a cluster that is named `tyr+tls://host:port`.
     pub fn tls(mut self, tls: Tls) -> Self {
         self.tls = Some(tls);
+        self
+    }
+
+    /// The token that says who this client is, for a cluster that asks for one.
+    pub fn token(mut self, token: Token) -> Self {
+        self.credential = Credential::Token(token);
+        self
+    }
+
+    /// The secret of the cluster, in place of a token: who knows it may do everything.
+    pub fn secret(mut self, secret: Secret) -> Self {
+        self.credential = Credential::Secret(secret);
         self
     }
 
@@ -163,13 +177,14 @@ impl OpenOptions {
             ));
         }
         let zone = self.zone.as_deref().map(Zone::new).transpose()?;
-        let tracing = self.traces.map(|(collector, every)| -> Result<Tracing> {
+        let Self { credential, reads_files, traces, .. } = self;
+        let tracing = traces.map(|(collector, every)| -> Result<Tracing> {
             let collector =
                 collector.parse().map_err(|error: std::io::Error| Error::invalid(error.to_string()))?;
             Ok(Tracing { collector, every })
         });
         let tracing = tracing.transpose()?;
-        let reaching = Reaching { addresses, tls, zone, reads_files: self.reads_files, tracing };
+        let reaching = Reaching { addresses, tls, credential, zone, reads_files, tracing };
         Cluster::connect(reaching, self.connect_max, self.deadline).await.map(Inner::Cluster)
     }
 }

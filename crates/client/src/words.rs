@@ -1,6 +1,10 @@
 //! What callers are told.
 
-use tyr_proto::{Refusal, cluster};
+use tyr_proto::{
+    Refusal,
+    access::{Rights, Scope},
+    cluster,
+};
 use tyr_types::{Error, Key};
 
 /// The store was closed.
@@ -71,6 +75,7 @@ pub fn refused(refusal: Refusal) -> Error {
         Refusal::TooFewReplicas => Error::unavailable(
             "nothing of it happened: too few replicas of a partition are left to take writes; bring nodes back, then try again",
         ),
+        Refusal::Denied => denied(),
         Refusal::Busy => Error::unavailable(
             "nothing of it happened: too many transactions wait at a blob that it needs; try again later",
         ),
@@ -78,6 +83,33 @@ pub fn refused(refusal: Refusal) -> Error {
             Error::unavailable("nothing of it happened: a node failed meanwhile; try again")
         }
     }
+}
+
+/// The client has not the right.
+#[cold]
+pub fn denied() -> Error {
+    Error::denied(
+        "there is no right to do this in the keyspace; ask who administers it, who can grant it with 'tyr grant'",
+    )
+}
+
+/// Nobody lets the client in any more, and it is not known whether what it had sent happened.
+#[cold]
+pub fn unknown_and_denied(reason: &str) -> Error {
+    Error::denied(format!(
+        "{reason}; it is not known whether this happened: it does once at most, as a whole; read what it wrote before doing it again"
+    ))
+}
+
+/// The client has not the rights that a change of the cluster takes.
+#[cold]
+pub fn lacks(scope: Scope, rights: Rights) -> Error {
+    let what = match scope {
+        Scope::Cluster => "the cluster",
+        Scope::Keyspaces => "all keyspaces",
+        Scope::Keyspace(_) => "the keyspace",
+    };
+    Error::denied(format!("this takes the right to {rights} {what}; ask who administers the cluster"))
 }
 
 /// A refusal of the cluster manager.

@@ -256,7 +256,11 @@ impl<S: Surroundings, J: Journal<S>> Voter<S, J> {
                 })
             }
             // That is for the node.
-            cluster::Request::Report | cluster::Request::Hatch | cluster::Request::View(_) => None,
+            cluster::Request::Report
+            | cluster::Request::Hatch
+            | cluster::Request::Token(_)
+            | cluster::Request::Seal
+            | cluster::Request::View(_) => None,
             // One that was a voter once, and is none any more, knows neither what is so now nor that it does not.
             cluster::Request::Newest(version) => Some(match self.confirm().await {
                 true => self.changes_since(Position::whole(version)),

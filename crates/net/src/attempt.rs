@@ -35,6 +35,11 @@ impl Attempt {
         &self.link
     }
 
+    /// Somebody else takes what comes.
+    pub(crate) fn hand_to(&mut self, handler: Arc<dyn Handler>) {
+        self.handler = handler;
+    }
+
     /// Both ends have agreed.
     pub(crate) fn open(&mut self, peer: Peer) {
         self.link.set_limits(&peer);

@@ -80,7 +80,10 @@ impl Dialing {
         );
         let end = match unless_closing(&self.link, stream).await {
             Some(Ok(Ok(stream))) => {
-                let connection = Connection::dial(self.me.clone());
+                let mut connection = Connection::dial(self.me.clone());
+                if self.settings.credential.is_mutual() {
+                    connection.insist();
+                }
                 return Running::new(stream, connection, attempt, self.settings.clone()).run().await;
             }
             Some(Ok(Err(error))) => End::Lost(error),

@@ -45,8 +45,13 @@ pub type HatchFile = (u64, u64);
 
 /// What is handed out at a hatch.
 pub trait Files: Send + Sync + 'static {
-    /// Opens a file to be read, if there is one of this name.
-    fn open(&self, name: HatchFile) -> Option<File>;
+    /// Whether who comes has to show a ticket first.
+    fn demands_ticket(&self) -> bool {
+        false
+    }
+
+    /// Opens a file to be read, if there is one of this name, and the ticket that was shown is good for it.
+    fn open(&self, name: HatchFile, ticket: Option<u128>) -> Option<File>;
 }
 
 /// An open hatch. Dropped, it closes, and all connections end.
@@ -112,13 +117,18 @@ async fn serve(mut stream: UnixStream, owner: HatchOwner, files: Arc<dyn Files>)
     }
     timeout(GREETING_MAX, stream.write_all(&greeting(owner))).await??;
     let mut name = [0; 16];
+    let mut ticket = None;
+    if files.demands_ticket() {
+        timeout(GREETING_MAX, stream.read_exact(&mut name)).await??;
+        ticket = Some(u128::from_le_bytes(name));
+    }
     loop {
         stream.read_exact(&mut name).await?;
         let (part, number) = name.split_at(8);
         let number_of =
             |bytes: &[u8]| bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte));
         let (name, files) = ((number_of(part), number_of(number)), files.clone());
-        let file = tokio::task::spawn_blocking(move || files.open(name)).await.ok().flatten();
+        let file = tokio::task::spawn_blocking(move || files.open(name, ticket)).await.ok().flatten();
         timeout(GREETING_MAX, hand_out(&stream, file.as_ref())).await??;
     }
 }
@@ -149,8 +159,8 @@ async fn hand_out(stream: &UnixStream, file: Option<&File>) -> io::Result<()> {
 }
 
 impl HatchReader {
-    /// Goes to a hatch. Fails if it is another one's, or nobody's.
-    pub async fn dial(path: &Path, owner: HatchOwner) -> io::Result<Self> {
+    /// Goes to a hatch, with a ticket if that is demanded there. Fails if it is another one's, or nobody's.
+    pub async fn dial(path: &Path, owner: HatchOwner, ticket: Option<u128>) -> io::Result<Self> {
         let mut stream = UnixStream::connect(path).await?;
         // Who else could have opened it may show anything there.
         if !is_entitled(&stream)? {
@@ -158,6 +168,9 @@ impl HatchReader {
         }
         let mut greeted = [0; GREETING_SIZE];
         timeout(GREETING_MAX, stream.read_exact(&mut greeted)).await??;
+        if let Some(ticket) = ticket.filter(|_| greeted == greeting(owner)) {
+            timeout(GREETING_MAX, stream.write_all(&ticket.to_le_bytes())).await??;
+        }
         match greeted == greeting(owner) {
             true => Ok(HatchReader { stream }),
             false => Err(io::Error::new(io::ErrorKind::InvalidData, "the hatch is another node's")),

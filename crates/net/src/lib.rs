@@ -22,11 +22,13 @@
 mod address;
 mod attempt;
 pub mod channels;
+mod credential;
 mod dialer;
 mod hatch;
 mod link;
 mod listener;
 mod otlp;
+mod porter;
 mod run;
 mod runtimes;
 mod stream;
@@ -35,14 +37,16 @@ mod tls;
 mod validity;
 mod waits;
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 pub use address::Address;
+pub use credential::{Credential, Holder, Proof, Secret, Shown, TOKEN_SIZE_MAX, Token, random};
 pub use dialer::Dialer;
 pub use hatch::{Files, Hatch, HatchFile, HatchOwner, HatchReader, Patience, read_file};
 pub use link::{End, Handler, Link, Receipt, Received};
 pub use listener::Listener;
 pub use otlp::{Attribute, Collector, Exporter, Exporting, Side, Span, span_time};
+pub use porter::{Admission, Claim, Porter};
 pub use runtimes::Runtimes;
 pub use tls::{Tls, TlsFiles};
 pub use validity::{Validity, validities};
@@ -67,6 +71,10 @@ pub struct Settings {
     pub connections_max: usize,
     /// How TCP connections are encrypted; not at all if `None`.
     pub tls: Option<Tls>,
+    /// By what a dialer proves who it is, if it is asked for that.
+    pub credential: Credential,
+    /// Who judges such proofs for a listener; it demands none if there is nobody.
+    pub porter: Option<Arc<dyn Porter>>,
     /// Where connections run.
     pub runtimes: Runtimes,
 }
@@ -82,6 +90,8 @@ impl Default for Settings {
             outbox_size_max: 32 << 20,
             connections_max: 10_000,
             tls: None,
+            credential: Credential::None,
+            porter: None,
             runtimes: Runtimes::default(),
         }
     }

@@ -19,6 +19,7 @@ use tyr_wire::connection::{Connection, Introduction, Refusal};
 use crate::{
     Address, Settings,
     attempt::Attempt,
+    credential::random,
     link::{End, Handler, Link},
     run::Running,
     stream::Accepted,
@@ -128,6 +129,12 @@ impl Accepting {
         let mut connection = Connection::listen(self.me.lock().clone());
         if let Some(refusal) = refusal {
             connection.refuse(refusal);
+        } else if self.settings.porter.is_some() {
+            match random() {
+                Ok(nonce) => connection.demand_proof(nonce),
+                // Nobody is let in without.
+                Err(_) => drop(connection.refuse(Refusal::Stopping)),
+            }
         }
         let attempt = Attempt::of_listener(link.clone(), self.handler.clone());
         let settings = self.settings.clone();

@@ -6,9 +6,9 @@ use tokio::{
     io::Interest,
     time::{Instant, sleep_until, timeout},
 };
-use tyr_wire::connection::{Connection, Error, Event, Frame, Party, Refusal};
+use tyr_wire::connection::{Connection, Error, Event, Frame, Party, Peer, Refusal};
 
-use crate::{Settings, attempt::Attempt, link::End, stream::Stream};
+use crate::{Admission, Claim, Settings, attempt::Attempt, credential::Proof, link::End, stream::Stream};
 
 /// A connection and its socket.
 pub(crate) struct Running {
@@ -158,9 +158,35 @@ impl Running {
         loop {
             match self.connection.poll() {
                 Ok(None) => break,
+                Ok(Some(Event::Challenged(said))) => {
+                    let said = bound(&self.stream, said).map_err(End::Lost)?;
+                    let proof = self.settings.credential.prove(&said).map_err(End::Lost)?;
+                    let Some((proof, expected)) = proof else {
+                        return Err(End::Failed(Error::Refused(Refusal::ProofMissing)));
+                    };
+                    self.connection.prove(&proof, &expected);
+                }
+                Ok(Some(Event::Proved(peer, said, body))) => {
+                    let said = bound(&self.stream, said).map_err(End::Lost)?;
+                    let (from, proof) = (self.stream.origin(), Proof { said: &said, body });
+                    let claim = Claim { party: peer.party, from: &from, proof };
+                    let is_admissible = is_admissible(&self.stream, &peer);
+                    let judged = match &self.settings.porter {
+                        Some(porter) if is_admissible => porter.judge(&claim),
+                        _ => Err(Refusal::Denied),
+                    };
+                    match judged {
+                        Ok(Admission { handler, proof }) => {
+                            self.connection.admit(&proof);
+                            self.attempt.hand_to(handler);
+                            self.attempt.open(peer);
+                        }
+                        // It is told so, and that is how the connection ends.
+                        Err(refusal) => drop(self.connection.refuse(refusal)),
+                    }
+                }
                 Ok(Some(Event::Opened(peer))) => {
-                    // Only clients may be anonymous, if anybody.
-                    if !self.stream.is_trusted() && !matches!(peer.party, Party::Client { .. }) {
+                    if !is_admissible(&self.stream, &peer) {
                         return Err(End::Failed(Error::Refused(Refusal::Denied)));
                     }
                     self.attempt.open(peer);
@@ -235,6 +261,16 @@ impl Running {
             }
         }
     }
+}
+
+/// Only clients may be anonymous, if anybody.
+fn is_admissible(stream: &Stream, peer: &Peer) -> bool {
+    stream.is_trusted() || matches!(peer.party, Party::Client { .. })
+}
+
+/// What a proof is made for: what both ends have said, on this very connection.
+fn bound(stream: &Stream, said: &[u8]) -> io::Result<Vec<u8>> {
+    Ok([&stream.bound()?, said].concat())
 }
 
 /// Whether this is how a dialer with TLS begins. A frame has zeros where the second part of a version is here.

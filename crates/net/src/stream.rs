@@ -97,6 +97,27 @@ impl Stream {
         }
     }
 
+    /// Where the other end is, for people.
+    pub(crate) fn origin(&self) -> String {
+        let tcp = match self {
+            Stream::Tcp(tcp) => tcp.peer_addr(),
+            Stream::Secured(secured) => secured.peer_address(),
+            Stream::Unix(unix) => {
+                let user = unix.peer_cred().map_or_else(|_| "?".to_owned(), |peer| peer.uid().to_string());
+                return format!("user {user} of this host");
+            }
+        };
+        tcp.map_or_else(|_| "unknown".to_owned(), |address| address.to_string())
+    }
+
+    /// Bytes that only the two ends of an encrypted connection know, once they have agreed; zeros if it is not encrypted.
+    pub(crate) fn bound(&self) -> io::Result<[u8; 32]> {
+        match self {
+            Stream::Secured(secured) => secured.bound(),
+            Stream::Tcp(_) | Stream::Unix(_) => Ok([0; 32]),
+        }
+    }
+
     /// Whether it is encrypted.
     pub(crate) fn is_secured(&self) -> bool {
         matches!(self, Stream::Secured(_))

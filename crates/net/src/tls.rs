@@ -6,6 +6,7 @@
 use std::{
     fmt,
     io::{self, BufRead, IoSlice, Read, Write},
+    net::SocketAddr,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -212,6 +213,15 @@ impl Secured {
         self.session.peer_certificates().is_some_and(|chain| !chain.is_empty())
     }
 
+    pub(crate) fn peer_address(&self) -> io::Result<SocketAddr> {
+        self.tcp.peer_addr()
+    }
+
+    /// Bytes that only the two ends of this very session know.
+    pub(crate) fn bound(&self) -> io::Result<[u8; 32]> {
+        self.session.export_keying_material([0; 32], EXPORTED, None).map_err(invalid)
+    }
+
     /// As for a socket without encryption. What the session itself has to say is sent on the way.
     pub(crate) async fn ready(&mut self, interest: Interest) -> io::Result<Ready> {
         loop {
@@ -361,5 +371,7 @@ fn explain(error: &rustls::Error) -> String {
     }
 }
 
+/// What keys are exported for (RFC 5705).
+const EXPORTED: &[u8] = b"EXPORTER-Tyr-proof";
 /// As many bytes wait encrypted for the socket, about.
 const UNSENT_MAX: usize = 256 << 10;

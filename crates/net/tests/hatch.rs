@@ -19,7 +19,7 @@ const OWNER: HatchOwner = HatchOwner { cluster: 77, node: 3 };
 struct Shelf(PathBuf);
 
 impl Files for Shelf {
-    fn open(&self, name: HatchFile) -> Option<File> {
+    fn open(&self, name: HatchFile, _: Option<u128>) -> Option<File> {
         (name == (1, 2)).then(|| File::open(&self.0).unwrap())
     }
 }
@@ -35,7 +35,7 @@ fn hatch(directory: &tempfile::TempDir) -> (Hatch, PathBuf) {
 async fn a_reader_is_handed_files_from_which_it_can_only_read() {
     let directory = tempfile::tempdir().unwrap();
     let (_hatch, path) = hatch(&directory);
-    let mut reader = HatchReader::dial(&path, OWNER).await.unwrap();
+    let mut reader = HatchReader::dial(&path, OWNER, None).await.unwrap();
     assert!(reader.fetch((1, 3)).await.unwrap().is_none(), "there is none of this name");
     for _ in 0..3 {
         let mut file = reader.fetch((1, 2)).await.unwrap().unwrap();
@@ -51,7 +51,7 @@ async fn a_reader_is_handed_files_from_which_it_can_only_read() {
 async fn what_is_removed_can_be_read_on() {
     let directory = tempfile::tempdir().unwrap();
     let (hatch, path) = hatch(&directory);
-    let mut reader = HatchReader::dial(&path, OWNER).await.unwrap();
+    let mut reader = HatchReader::dial(&path, OWNER, None).await.unwrap();
     let file = reader.fetch((1, 2)).await.unwrap().unwrap();
     fs::remove_file(directory.path().join("file")).unwrap();
     let mut bytes = [0; 4];
@@ -71,10 +71,10 @@ async fn what_is_removed_can_be_read_on() {
 async fn who_looks_for_another_node_is_handed_nothing() {
     let directory = tempfile::tempdir().unwrap();
     let (_hatch, path) = hatch(&directory);
-    HatchReader::dial(&path, HatchOwner { node: 4, ..OWNER }).await.unwrap_err();
-    HatchReader::dial(&path, HatchOwner { cluster: 78, ..OWNER }).await.unwrap_err();
-    HatchReader::dial(&directory.path().join("nobody"), OWNER).await.unwrap_err();
-    HatchReader::dial(&path, OWNER).await.unwrap();
+    HatchReader::dial(&path, HatchOwner { node: 4, ..OWNER }, None).await.unwrap_err();
+    HatchReader::dial(&path, HatchOwner { cluster: 78, ..OWNER }, None).await.unwrap_err();
+    HatchReader::dial(&directory.path().join("nobody"), OWNER, None).await.unwrap_err();
+    HatchReader::dial(&path, OWNER, None).await.unwrap();
 }
 
 #[tokio::test]
@@ -83,5 +83,5 @@ async fn a_hatch_that_somebody_left_behind_is_opened_again() {
     // A socket stays in the file system when the process dies that has made it.
     drop(std::os::unix::net::UnixListener::bind(directory.path().join("hatch")).unwrap());
     let (_hatch, path) = hatch(&directory);
-    HatchReader::dial(&path, OWNER).await.unwrap();
+    HatchReader::dial(&path, OWNER, None).await.unwrap();
 }

@@ -15,7 +15,7 @@ use tokio::{
 };
 use tyr_net::{Address, End, Listener, Settings};
 use tyr_wire::connection::{
-    Channel, Connection, Error, Frame, Introduction, Kind, Limits, Party, Refusal, Unsent,
+    Channel, Connection, Error, Frame, Introduction, Kind, Limits, Party, Refusal, Unsent, VERSIONS,
 };
 
 async fn raw(address: &Address) -> TcpStream {
@@ -174,7 +174,7 @@ async fn who_is_not_wanted_is_told_why() {
     for (me, refusal) in [
         (Introduction { cluster: Some(4), ..introduction(CLIENT) }, Refusal::WrongCluster),
         (Introduction { wanted: Some(2), ..introduction(CLIENT) }, Refusal::WrongNode),
-        (Introduction { versions: 7..=8, ..introduction(CLIENT) }, Refusal::NoCommonVersion(1..=1)),
+        (Introduction { versions: 7..=8, ..introduction(CLIENT) }, Refusal::NoCommonVersion(VERSIONS)),
     ] {
         let (_dialer, mut here) = dial_as(listener.address(), me, Settings::default());
         let (None, End::Failed(Error::Refused(told))) = here.end().await else { panic!("it was refused") };

@@ -1,9 +1,10 @@
 //! The logs of a shard's partitions, on a store that it may share with other shards of its node.
 //!
-//! A log entry is a blob, a checkpoint of a partition's state is another, taken when what was logged since weighs as much as it, and every
-//! payload that is not small is one that they refer to, so that it is written once, stays where compaction puts it, and need not be in
-//! memory. What is taken from the protocol is queued in order, and committed by transactions of the store, each of which holds as much as there
-//! is: so entries of all partitions share a sync, and a crash leaves a part of that order from its beginning.
+//! What is taken from the protocol is queued in order, and committed by transactions of the store, each of which holds as much as there
+//! is: so entries of all partitions share a sync, and a crash leaves a part of that order from its beginning. What one transaction logs is
+//! one blob, a *record*. A checkpoint of a partition's state is a blob, taken when what was logged since weighs as much as it, and every payload
+//! that is not small is one that entries and states refer to, so that it is written once, stays where compaction puts it, and need not be
+//! in memory.
 //!
 //! Invariants: an entry is told to be stored only when the transaction that holds it is durable, with all before it. What a restart
 //! finds is what the protocol had at some point of that order. After a failed write nothing is told any more. A device that is full is no
@@ -14,26 +15,32 @@
 mod base;
 mod batch;
 mod keys;
+mod record;
+mod records;
 mod restore;
 mod shelf;
 mod start;
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
-    ops::RangeInclusive,
     sync::Arc,
     task::{Context, Poll},
 };
 
 use tyr_proto::{
-    Epoch, Output, Partition, PartitionId, Payload, State,
+    Epoch, Output, Partition, PartitionId, Payload, ShardId, State,
     encoding::{Encode, to_bytes_keeping},
     entry::Entry,
 };
 use tyr_store::{Exhaustion, Store, Ticket};
 use tyr_types::{Durability, Error, ErrorKind, KeyspaceId, Result};
 
-use self::{base::Base, batch::Batch, shelf::Shelf};
+use self::{
+    base::Base,
+    batch::Batch,
+    records::{Note, Records},
+    shelf::Shelf,
+};
 
 pub use self::{restore::Restored, start::Start};
 
@@ -62,12 +69,15 @@ pub struct Stored {
 pub struct Journal {
     store: Arc<Store>,
     space: KeyspaceId,
+    shard: ShardId,
     options: Options,
     limits: Limits,
     tails: BTreeMap<PartitionId, Tail>,
+    /// What the last checkpoints of all partitions weigh.
+    checkpoints_weight: u64,
     due: BTreeSet<PartitionId>,
-    /// Entries that a committed checkpoint has replaced, to be deleted.
-    untrimmed: VecDeque<Replaced>,
+    /// Those that are committed and not deleted.
+    records: Records,
     queue: VecDeque<Batch>,
     committed: VecDeque<Committed>,
     shelf: Arc<Shelf>,
@@ -88,9 +98,6 @@ struct Committed {
     stored: Vec<Stored>,
     kept: Vec<Payload>,
 }
-
-/// Entries of one log.
-type Replaced = (PartitionId, RangeInclusive<u64>);
 
 /// Sizes in bytes that depend on the store's.
 #[derive(Clone, Copy, Debug)]
@@ -151,18 +158,17 @@ impl Journal {
     }
 
     fn push(&mut self, stored: Stored, entry: &Entry) {
-        let Stored { partition, index, epoch } = stored;
+        let Stored { partition, index, .. } = stored;
         let tail = self.begin(partition);
         assert_eq!(index, tail.last + 1, "{partition}: entries are logged in order");
         tail.last = index;
-        let (bytes, kept) = self.encode(partition, epoch.0.to_le_bytes().to_vec(), entry);
+        let (bytes, kept) = self.encode(partition, entry);
         let payload_weight = kept / PAYLOAD_LIGHTNESS;
         self.open_batch();
         let batch = self.queue.back_mut().expect("opened above");
         let tail = self.tails.get_mut(&partition).expect("there since above");
         tail.weight += bytes.len() as u64 + payload_weight + ENTRY_WEIGHT;
-        batch.put_new(keys::entry(partition, index), bytes);
-        batch.stored.push(stored);
+        batch.log(stored, &bytes);
         if tail.weight >= self.options.checkpoint_size.max(tail.checkpoint_weight) {
             self.due.insert(partition);
         }
@@ -178,9 +184,9 @@ impl Journal {
         })
     }
 
-    /// Appends a value to bytes, with a list of the payload that it refers to. What of that has no blob yet is queued, in as many batches
+    /// The bytes of a value, after a list of the payload that it refers to. What of that has no blob yet is queued, in as many batches
     /// as it takes, so that it is committed no later than the value. Also returns how many bytes that is.
-    fn encode(&mut self, partition: PartitionId, mut bytes: Vec<u8>, value: &impl Encode) -> (Vec<u8>, u64) {
+    fn encode(&mut self, partition: PartitionId, value: &impl Encode) -> (Vec<u8>, u64) {
         let (body, kept) = to_bytes_keeping(value, self.options.payload_min);
         let (mut list, mut size) = (Vec::new(), 0);
         for payload in kept {
@@ -204,6 +210,7 @@ impl Journal {
                 None => drop(self.fail(self.unreadable(&payload))),
             }
         }
+        let mut bytes = Vec::with_capacity(body.len() + LIST_WEIGHT * (1 + list.len()));
         shelf::append_list(&mut bytes, &list);
         bytes.extend(body);
         (bytes, size)
@@ -222,7 +229,7 @@ impl Journal {
         self.open_batch();
         let Some(tail) = self.tails.get_mut(&partition) else { return };
         let batch = self.queue.back_mut().expect("opened above");
-        (last + 1..=tail.last).for_each(|index| batch.delete(keys::entry(partition, index)));
+        batch.cut(partition, last);
         tail.last = tail.last.min(last);
         // Of the checkpoint, what was folded from the entries that are gone is taken back when it is read.
         if tail.base.folded.is_some_and(|folded| folded > last) {
@@ -256,24 +263,24 @@ impl Journal {
         self.fold(id, base, log.last(), partition.state());
     }
 
-    /// Replaces what stands for the beginning of a log, and drops the entries after its end. Those up to its start are dropped once that
-    /// is committed, a few at a time, for there is no bound on how many they are.
+    /// Replaces what stands for the beginning of a log, and drops the entries after its end. Those up to its start are not needed once that
+    /// is committed.
     fn fold(&mut self, partition: PartitionId, base: Base, last: u64, state: &State) {
         self.due.remove(&partition);
         self.begin(partition);
-        let (bytes, _) = self.encode(partition, Vec::new(), state);
+        let (bytes, _) = self.encode(partition, state);
         self.open_batch();
         let batch = self.queue.back_mut().expect("opened above");
         let tail = self.tails.get_mut(&partition).expect("begun above");
-        (last + 1..=tail.last).for_each(|index| batch.delete(keys::entry(partition, index)));
+        if last < tail.last {
+            batch.cut(partition, last);
+        }
         batch.put(keys::base(partition), base.encode());
         let checkpoint_weight = bytes.len() as u64;
+        self.checkpoints_weight += checkpoint_weight;
+        self.checkpoints_weight -= tail.checkpoint_weight;
         batch.put(keys::checkpoint(partition), bytes);
-        // What was installed may begin far behind the last entry that was ever written.
-        let replaced = tail.base.start + 1..=base.start.min(tail.last);
-        if !replaced.is_empty() {
-            batch.replaced.push((partition, replaced));
-        }
+        batch.notes.push(Note::Start(partition, base.start));
         *tail = Tail { base, last, weight: 0, checkpoint_weight, ..*tail };
         for number in self.shelf.take_dead(partition) {
             self.open_batch();
@@ -281,30 +288,19 @@ impl Journal {
         }
     }
 
-    /// Deletes some of what checkpoints have replaced: more than has been logged since the last time, and not all at once. It goes
-    /// before what waits for space, which it makes.
-    fn trim(&mut self, logged: usize) -> Result<()> {
+    /// Deletes some of the records that nobody needs any more, not all at once. That goes before what waits for space, which it makes.
+    fn trim(&mut self) -> Result<()> {
         if is_still(&mut self.trim_stuck, &self.store) {
             self.is_full = true;
             return Ok(());
         }
-        let mut room = TRIM_MIN.max(2 * logged).min(self.limits.batch_min / TRIM_WEIGHT);
-        let mut batch = Batch::default();
-        let mut taken = Vec::new();
-        while room > 0
-            && let Some((id, range)) = self.untrimmed.pop_front()
-        {
-            let end = (*range.end()).min(range.start() + room as u64 - 1);
-            (*range.start()..=end).for_each(|index| batch.delete(keys::entry(id, index)));
-            room -= usize::try_from(end + 1 - range.start()).expect("within the room");
-            taken.push((id, *range.start()..=end));
-            if end < *range.end() {
-                self.untrimmed.push_back((id, end + 1..=*range.end()));
-            }
-        }
-        if taken.is_empty() {
+        let room = TRIM_MAX.min(self.limits.batch_min / TRIM_WEIGHT);
+        let popped: Vec<_> = std::iter::from_fn(|| self.records.pop_needless()).take(room).collect();
+        if popped.is_empty() {
             return Ok(());
         }
+        let mut batch = Batch::default();
+        popped.iter().for_each(|(number, _)| batch.delete(keys::record(self.shard, *number)));
         match batch.commit(&self.store, self.space, self.limits.piece_max) {
             Ok(ticket) => {
                 let (stored, kept) = Default::default();
@@ -313,7 +309,7 @@ impl Journal {
             Err(error) if error.kind() == ErrorKind::Full => {
                 self.is_full = true;
                 self.trim_stuck = self.store.exhaustion();
-                self.untrimmed.extend(taken);
+                self.records.put_back(popped);
             }
             Err(error) => return Err(self.fail(error)),
         }
@@ -322,7 +318,8 @@ impl Journal {
 
     /// Makes sure that the last batch may be added to. One step of the protocol is never cut in two.
     fn open_batch(&mut self) {
-        if self.queue.back().is_none_or(|batch| batch.weight() >= self.limits.batch_min) {
+        let is_over = |batch: &Batch| batch.is_sealed() || batch.weight() >= self.limits.batch_min;
+        if self.queue.back().is_none_or(is_over) {
             self.queue.push_back(Batch::default());
         }
     }
@@ -331,24 +328,24 @@ impl Journal {
     pub fn submit(&mut self) -> Result<()> {
         self.check()?;
         self.is_full = false;
-        let logged = self.commit_queue()?;
-        self.trim(logged)
+        self.commit_queue()?;
+        self.trim()
     }
 
-    /// Returns how much was logged.
-    fn commit_queue(&mut self) -> Result<usize> {
-        let mut logged = 0;
+    fn commit_queue(&mut self) -> Result<()> {
         if is_still(&mut self.queue_stuck, &self.store) {
             self.is_full = true;
-            return Ok(logged);
+            return Ok(());
         }
         while let Some(batch) = self.queue.front_mut() {
+            let size = batch.seal(keys::record(self.shard, self.records.next()));
             match batch.commit(&self.store, self.space, self.limits.piece_max) {
                 Ok(ticket) => {
-                    let batch = self.queue.pop_front().expect("looked at above");
-                    logged += batch.stored.len();
-                    self.untrimmed.extend(batch.replaced);
-                    let Batch { stored, kept, .. } = batch;
+                    let Batch { stored, kept, notes, .. } = self.queue.pop_front().expect("looked at above");
+                    if size > 0 {
+                        self.records.push(size);
+                    }
+                    notes.into_iter().for_each(|note| self.records.note(note));
                     self.committed.push_back(Committed { ticket, stored, kept });
                 }
                 Err(error) if error.kind() == ErrorKind::Full => {
@@ -359,7 +356,12 @@ impl Journal {
                 Err(error) => return Err(self.fail(error)),
             }
         }
-        Ok(logged)
+        // Who logs little is not to keep what all others log.
+        let log_size = self.checkpoints_weight.max(LOG_CHECKPOINTS * self.options.checkpoint_size);
+        if self.records.size() > log_size {
+            self.due.extend(self.records.oldest());
+        }
+        Ok(())
     }
 
     /// What has become durable since the last call, in the order in which it was taken, as far as it has been committed. Pending
@@ -442,8 +444,13 @@ fn is_still(stuck: &mut Option<Exhaustion>, store: &Store) -> bool {
 const PAYLOAD_LIGHTNESS: u64 = 16;
 /// What an entry costs beside its bytes, so that many small ones bring a checkpoint, too.
 const ENTRY_WEIGHT: u64 = 128;
-/// As many entries are deleted at once, if there are, though nothing was logged.
-const TRIM_MIN: usize = 256;
+/// What the bytes of a payload's number and length may take.
+const LIST_WEIGHT: usize = 12;
+/// When all records together have as many bytes as so many checkpoints of the least size, and as all checkpoints that there are, it is time for
+/// that of the partition that needs the oldest one.
+const LOG_CHECKPOINTS: u64 = 16;
+/// As many records are deleted at once.
+const TRIM_MAX: usize = 256;
 /// What a deletion takes in a transaction of the store, in bytes.
 const TRIM_WEIGHT: usize = 96;
 

@@ -150,6 +150,10 @@ impl Member {
             | Response::Replied(_)
             | Response::Report(_)
             | Response::Hatch(_)
+            | Response::Ticket(..)
+            | Response::Token(_)
+            | Response::Seal(_)
+            | Response::Denied(..)
             | Response::View(_) => {}
         }
     }

@@ -84,11 +84,16 @@ impl Node {
         self.shards[place].handle_message(now, envelope);
     }
 
-    /// An entry of a partition's log is durable here.
-    pub fn handle_stored(&mut self, now: Time, stored: Stored) {
-        if self.failure.is_none() {
-            let place = self.place_of(stored.partition);
-            self.shards[place].handle_stored(now, stored);
+    /// Entries of partitions' logs are durable here, in this order.
+    pub fn handle_stored(&mut self, now: Time, stored: &[Stored]) {
+        if self.failure.is_some() {
+            return;
+        }
+        let count = self.count;
+        let shard_of = |stored: &Stored| ShardId::of(stored.partition, count);
+        for run in stored.chunk_by(|one, two| shard_of(one) == shard_of(two)) {
+            let place = self.place_of(run[0].partition);
+            self.shards[place].handle_stored(now, run);
         }
     }
 

@@ -43,10 +43,12 @@ impl Shard {
         self.router.handle_message(now, self.has_lease(now), envelope);
     }
 
-    /// An entry of one of its partitions is durable.
-    pub fn handle_stored(&mut self, now: Time, stored: Stored) {
-        let Stored { partition, index, epoch } = stored;
-        self.router.handle_stored(now, self.has_lease(now), partition, index, epoch);
+    /// Entries of its partitions are durable, in this order.
+    pub fn handle_stored(&mut self, now: Time, stored: &[Stored]) {
+        // So is what is before an entry in its log: it is enough that a partition hears of the last one, if that is still in it.
+        for Stored { partition, index, epoch } in stored.iter().rev().copied() {
+            self.router.handle_stored(now, self.has_lease(now), partition, index, epoch);
+        }
     }
 
     /// Time passes: to be called every few milliseconds.
@@ -85,7 +87,7 @@ impl Shard {
                 }
             }
             Notice::Fact(Fact::Class(id, settings)) => self.router.handle_class(*id, *settings),
-            Notice::Fact(Fact::Member(..) | Fact::Keyspace(..)) => {}
+            Notice::Fact(Fact::Member(..) | Fact::Keyspace(..) | Fact::Account(..) | Fact::Seal(..)) => {}
             Notice::Version(version) => self.router.handle_ring_version(*version),
         }
     }

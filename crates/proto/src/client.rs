@@ -82,6 +82,8 @@ struct Sent {
     sent: Tries,
     gives_up_at: Option<Time>,
     settles: bool,
+    /// Whether somebody may have it from an earlier time.
+    is_repeated: bool,
     staging: staging::Staging,
 }
 
@@ -121,6 +123,8 @@ pub enum Event {
     Bytes(RequestId, Number, Vec<u8>, bool),
     /// What was to be read has been collected: look again.
     Expired(RequestId),
+    /// There is no right to what was to be read, looked at, frozen, or listed.
+    Denied(RequestId),
     /// What blobs are, in the order in which they were asked for; `None` for one that has to be asked for by itself.
     Stats(RequestId, Vec<Option<HeadStat>>),
     /// Names of a partition, and whether there may be more after them.
@@ -308,7 +312,8 @@ impl Client {
             return id;
         }
         let plan = Arc::new(plan);
-        let sent = Sent { plan, sent: Tries::first(now), gives_up_at, settles: false, staging };
+        let sent =
+            Sent { plan, sent: Tries::first(now), gives_up_at, settles: false, is_repeated: false, staging };
         self.transactions.insert(sequence, sent);
         self.send_transaction(sequence, false);
         id
@@ -335,7 +340,8 @@ impl Client {
     }
 
     fn send_transaction(&mut self, sequence: u64, again: bool) {
-        let Some(transaction) = self.transactions.get(&sequence) else { return };
+        let Some(transaction) = self.transactions.get_mut(&sequence) else { return };
+        transaction.is_repeated |= again;
         let (plan, settle) = (transaction.plan.clone(), transaction.settles);
         let (Some(first), Some(decider)) = (plan.heads.first(), plan.decider()) else { return };
         let (first, id) = (first.partition, plan.id);
@@ -512,6 +518,14 @@ impl Client {
     /// A node answers.
     pub fn handle_answer(&mut self, now: Time, from: NodeId, answer: Answer) {
         match answer {
+            Answer::Outcome { id, outcome: Some((Outcome::Refused(crate::Refusal::Denied), _)) }
+                if self.was_sent_again(id) =>
+            {
+                // A node that took it before may still have it: only who decides knows. Once he is being asked there is no more to do.
+                if self.sent_mut(id).is_some_and(|sent| !sent.settles) {
+                    self.resolve(now, id);
+                }
+            }
             Answer::Outcome { id, outcome } => self.end(id, outcome),
             Answer::Looked { request, number, blob, .. } => {
                 let Some(asked) = self.requests.remove(&request) else { return };
@@ -546,6 +560,7 @@ impl Client {
                 }
             }
             Answer::Expired { request } => self.answer(request, Event::Expired(request)),
+            Answer::Denied { request } => self.deny(request),
             Answer::Names { request, names, more } => {
                 self.answer(request, Event::Names(request, names, more))
             }
@@ -575,6 +590,20 @@ impl Client {
         let lost = self.requests.iter().filter(|(_, request)| at_it(request)).map(|(id, _)| *id);
         for id in lost.collect::<Vec<_>>() {
             self.ask_another(now, id);
+        }
+    }
+
+    /// Whether a transaction was sent more than once.
+    fn was_sent_again(&mut self, id: TransactionId) -> bool {
+        self.sent_mut(id).is_some_and(|sent| sent.is_repeated)
+    }
+
+    /// There is no right to what a request asks for.
+    fn deny(&mut self, request: RequestId) {
+        let freeze = self.asked_freeze(request);
+        if let Some(asked) = freeze.or_else(|| self.requests.remove(&request).map(|_| request)) {
+            self.drop_freeze(asked);
+            self.events.push_back(Event::Denied(asked));
         }
     }
 

@@ -4,11 +4,12 @@
 //! Invariants, besides those of a [`Partition`] ([`Cluster::check`] asserts what one state can show):
 //!
 //! - A command that is refused changes nothing. One that changes anything that nodes or clients see raises the ring version, once.
-//! - Numbers of nodes, classes, and keyspaces are never given twice.
+//! - Numbers of nodes, classes, keyspaces, accounts, and seals are never given twice.
 //! - Nothing here knows the time. That a lease has run out is a fact that the holder of the leases proposes ([`crate::Leases`]).
 //!
 //! It does not decide how and when a ring is planned, when a node is given up, or when an incarnation is evicted.
 
+mod access;
 mod check;
 mod class;
 mod command;
@@ -28,6 +29,7 @@ use alloc::{collections::BTreeMap, vec::Vec};
 
 use tyr_types::{Durability, KeyspaceId, KeyspaceName, KeyspaceSettings};
 
+pub use access::{ACCOUNTS_MAX, Seal, SealId, SealSecret};
 pub use class::{ClassSettings, Keyspace, KeyspaceState, PARTITIONS_MAX, REPLICAS_MAX};
 pub use command::{Answer, Command, Refusal};
 pub use difference::{Difference, Fact, Position, Subject};
@@ -35,9 +37,10 @@ pub use member::{ADDRESS_SIZE_MAX, Address, Identity, Member, MemberState, Prese
 pub use partition::{Partition, Proposal};
 pub use plan::PlanStep;
 pub use report::{PartitionReport, PartitionRole, Report, ShardReport};
-pub use request::{Request, Response, Scope};
+pub use request::{Request, Response, TokenOrder, ViewOf};
 
 use crate::{ClassId, Epoch, NodeId, PartitionId, Replica, RingVersion};
+use access::Access;
 use difference::Stamps;
 use partition::Standing;
 
@@ -58,6 +61,7 @@ pub struct Cluster {
     stamps: Stamps,
     /// Of members that are replaced: by whom. Plans give these what the others hold.
     successors: BTreeMap<NodeId, NodeId>,
+    access: Access,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,6 +85,7 @@ impl Cluster {
             classes: BTreeMap::new(),
             stamps: Stamps::default(),
             successors: BTreeMap::new(),
+            access: Access::default(),
         }
     }
 
@@ -191,6 +196,14 @@ impl Cluster {
             Command::AlterKeyspace { id, settings } => self.alter_keyspace(id, settings),
             Command::DropKeyspace(id) => self.drop_keyspace(id),
             Command::Advance(version) => self.advance_to(version),
+            Command::CreateAccount { name, kind, seed } => self.create_account(name, kind, seed),
+            Command::RemoveAccount(id) => self.remove_account(id),
+            Command::Enroll { user, group } => self.enroll(user, group),
+            Command::Dismiss { user, group } => self.dismiss(user, group),
+            Command::Grant { account, scope, more, less } => self.grant(account, scope, more, less),
+            Command::RevokeTokens { user, before } => self.revoke_tokens(user, before),
+            Command::AddSeal(id, seal) => self.add_seal(id, seal),
+            Command::RemoveSeal(id) => self.remove_seal(id),
         }
     }
 

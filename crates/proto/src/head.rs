@@ -488,7 +488,7 @@ impl HeadEffect {
 
 /// Whether a refusal is final under every id, so that the client need not try again.
 pub fn is_final(refusal: Refusal) -> bool {
-    matches!(refusal, Refusal::Exists | Refusal::NotFound | Refusal::Invalid)
+    matches!(refusal, Refusal::Exists | Refusal::NotFound | Refusal::Invalid | Refusal::Denied)
 }
 
 layout!(struct Blob { creation, size, attributes, written });

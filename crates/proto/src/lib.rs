@@ -10,6 +10,8 @@
 
 extern crate alloc;
 
+pub mod access;
+mod appends;
 mod cached;
 pub mod canary;
 mod chunk;

@@ -519,6 +519,11 @@ pub enum Answer {
         /// The request.
         request: RequestId,
     },
+    /// The client has no right to read what it asked for.
+    Denied {
+        /// The request.
+        request: RequestId,
+    },
     /// Names that exist.
     Names {
         /// The request.

@@ -11,6 +11,7 @@ use alloc::{
 use crate::{
     ClassId, Configuration, Epoch, Keyspaces, Limits, NodeId, PartitionId, Replica, RingVersion, SessionId,
     ShardId, Time,
+    appends::Appends,
     cached::CachedHeads,
     cluster::{ClassSettings, Proposal},
     effects::{Context, Effect},
@@ -29,6 +30,7 @@ pub struct Router {
     partitions: BTreeMap<PartitionId, Partition>,
     keyspaces: Arc<Keyspaces>,
     effects: VecDeque<Effect>,
+    appends: Appends,
     /// What a handler wants done, until it is known what of it is local.
     fresh: VecDeque<Effect>,
     local: VecDeque<Envelope>,
@@ -98,6 +100,7 @@ impl Router {
             partitions: BTreeMap::new(),
             keyspaces,
             effects: VecDeque::new(),
+            appends: Appends::default(),
             fresh: VecDeque::new(),
             local: VecDeque::new(),
             limits: Limits::default(),
@@ -136,7 +139,11 @@ impl Router {
 
     /// The next thing that the surroundings have to do.
     pub fn poll_output(&mut self) -> Option<Output> {
-        self.effects.pop_front().map(|effect| match effect {
+        let appended = || {
+            let (node, partition, message) = self.appends.pop()?;
+            Some(Effect::ToNode(node, partition, message))
+        };
+        self.effects.pop_front().or_else(appended).map(|effect| match effect {
             Effect::ToPrimary(partition, message) => {
                 let primary = self.ring.get(&partition).and_then(Configuration::primary);
                 // Whoever is not there does not hear it, like any message that is lost.
@@ -306,6 +313,10 @@ impl Router {
             match effect {
                 Effect::ToPrimary(partition, message) | Effect::ToNode(_, partition, message) if is_local => {
                     self.local.push_back(Envelope { partition, message });
+                }
+                Effect::ToNode(node, partition, message) => {
+                    let now = self.appends.hold(node, partition, message, self.limits.copy_max);
+                    self.effects.extend(now.map(|message| Effect::ToNode(node, partition, message)));
                 }
                 effect => self.effects.push_back(effect),
             }

@@ -170,6 +170,8 @@ pub enum Refusal {
     Unstaged,
     /// Too few replicas of a partition are left to take writes.
     TooFewReplicas,
+    /// The client has not the rights that it takes.
+    Denied,
 }
 
 /// How a transaction ended.
@@ -179,6 +181,27 @@ pub enum Outcome {
     Committed,
     /// None of it happened.
     Refused(Refusal),
+}
+
+impl Outcome {
+    /// Its name, for people and for what counts.
+    pub fn name(self) -> &'static str {
+        match self {
+            Outcome::Committed => "committed",
+            Outcome::Refused(refusal) => match refusal {
+                Refusal::Conflict => "conflict",
+                Refusal::Exists => "exists",
+                Refusal::NotFound => "not_found",
+                Refusal::Fenced => "fenced",
+                Refusal::Invalid => "invalid",
+                Refusal::Busy => "busy",
+                Refusal::Full => "full",
+                Refusal::Unstaged => "unstaged",
+                Refusal::TooFewReplicas => "too_few_replicas",
+                Refusal::Denied => "denied",
+            },
+        }
+    }
 }
 
 /// What a committed operation answers.

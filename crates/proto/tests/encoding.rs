@@ -78,6 +78,26 @@ fn the_bytes_are_those_of_the_fixture() {
     assert_eq!(text.lines().count(), fixture.lines().count());
 }
 
+/// A name names the same thing in every version.
+#[test]
+fn what_an_earlier_version_has_written_is_read() {
+    let samples = samples();
+    for version in *VERSIONS.start()..*VERSIONS.end() {
+        let path = format!("{}/tests/fixtures/layouts-{version}.txt", env!("CARGO_MANIFEST_DIR"));
+        let fixture = fs::read_to_string(path).unwrap();
+        assert!(fixture.lines().count() > 100);
+        for line in fixture.lines() {
+            let (name, hex) = line.rsplit_once(' ').unwrap();
+            let sample = samples.iter().find(|sample| sample.name == name).unwrap();
+            let digits = hex.as_bytes().as_chunks::<2>().0.iter();
+            let bytes: Vec<u8> = digits
+                .map(|digits| u8::from_str_radix(str::from_utf8(digits).unwrap(), 16).unwrap())
+                .collect();
+            assert_eq!((sample.again)(&bytes).as_deref(), Ok(&bytes[..]), "{name} of version {version}");
+        }
+    }
+}
+
 #[test]
 fn what_is_cut_off_is_refused() {
     for sample in samples() {

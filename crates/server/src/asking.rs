@@ -2,7 +2,10 @@
 
 use std::{
     collections::BTreeMap,
-    sync::atomic::{AtomicU64, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use parking_lot::Mutex;
@@ -19,6 +22,9 @@ use tyr_proto::{
 use tyr_wire::connection::{Frame, Peer};
 
 use crate::{
+    audit::{Act, Audit},
+    guard::{Caller, Registry, see},
+    reception::Reception,
     relay::{Relayed, Way},
     surroundings::now,
 };
@@ -43,8 +49,8 @@ struct Open {
 enum Waiter {
     /// This node.
     Own(oneshot::Sender<(Peer, Response)>),
-    /// Whoever asked this node, and under which number.
-    Other(Link, u64),
+    /// Whoever asked this node.
+    Other(Back),
 }
 
 impl Asking {
@@ -67,8 +73,8 @@ impl Asking {
     }
 
     /// Carries a question of somebody else to a member.
-    pub fn carry(&self, member: NodeId, way: &Way, request: &Request, back: Link, number: u64) {
-        self.send(member, way, request, Waiter::Other(back, number));
+    pub fn carry(&self, member: NodeId, way: &Way, request: &Request, back: Back) {
+        self.send(member, way, request, Waiter::Other(back));
     }
 
     fn send(&self, to: NodeId, way: &Way, request: &Request, waiter: Waiter) {
@@ -85,7 +91,7 @@ impl Asking {
         let Some(frame) = frame else { return };
         let open_max = match waiter {
             Waiter::Own(_) => OPEN_MAX,
-            Waiter::Other(..) => CARRIED_MAX,
+            Waiter::Other(_) => CARRIED_MAX,
         };
         let mut open = self.open.lock();
         if open.len() < open_max && link.send(frame).is_ok() {
@@ -99,7 +105,7 @@ impl Asking {
         match self.open.lock().remove(&number).map(|open| open.waiter) {
             // Whoever gave up has dropped the receiver.
             Some(Waiter::Own(sender)) => drop(sender.send((*peer, response))),
-            Some(Waiter::Other(link, number)) => reply(&link, number, &response),
+            Some(Waiter::Other(back)) => back.reply(response),
             None => {}
         }
         true
@@ -109,6 +115,70 @@ impl Asking {
     pub fn tick(&self) {
         let now = now();
         self.open.lock().retain(|_, open| now.since(open.since) < PATIENCE);
+    }
+}
+
+/// Where the reply to a question goes.
+#[derive(Debug)]
+pub(crate) struct Back {
+    link: Link,
+    /// Under which it was asked.
+    number: u64,
+    asked: Asked,
+}
+
+/// Who asked.
+#[derive(Debug)]
+enum Asked {
+    /// A node, which is told everything.
+    Member,
+    /// A client; of one that had to be let in, who it is. What it does is written down.
+    Client(Box<Asker>),
+}
+
+#[derive(Debug)]
+struct Asker {
+    registry: Arc<Registry>,
+    audit: Arc<Audit>,
+    caller: Option<Arc<Caller>>,
+    act: Option<Act>,
+}
+
+impl Back {
+    /// To a node, or to a newcomer.
+    pub fn to_member(link: Link, number: u64) -> Self {
+        Back { link, number, asked: Asked::Member }
+    }
+
+    /// To a client that asked this.
+    pub fn to_client(
+        link: Link,
+        number: u64,
+        reception: &Reception,
+        caller: Option<Arc<Caller>>,
+        request: &Request,
+    ) -> Self {
+        let (registry, audit) = (reception.registry.clone(), reception.audit.clone());
+        let asker = Asker { registry, audit, caller, act: Act::of(request) };
+        Back { link, number, asked: Asked::Client(Box::new(asker)) }
+    }
+
+    /// Replies, with what whoever asked may see.
+    pub fn reply(self, response: Response) {
+        let Back { link, number, asked } = self;
+        let Asked::Client(asker) = asked else { return reply(&link, number, &response) };
+        let Asker { registry, audit, caller, act } = *asker;
+        if let Some(act) = act {
+            audit.note(caller.as_deref(), &act, &response);
+        }
+        let response = match caller {
+            None => response,
+            Some(caller) => match caller.entitlement(&registry) {
+                Some(rights) => see(response, &rights),
+                None => return link.close(),
+            },
+        };
+        reply(&link, number, &response);
     }
 }
 

@@ -19,7 +19,7 @@ use parking_lot::Mutex;
 use tokio::{sync::Semaphore, time::timeout};
 use tyr_proto::{
     NodeId, RingVersion, Time,
-    cluster::{Cluster, ClusterId, Difference, Fact, Position, Request, Response, Scope},
+    cluster::{Cluster, ClusterId, Difference, Fact, Position, Request, Response, ViewOf},
 };
 
 pub(crate) use cluster::counts_of;
@@ -79,13 +79,13 @@ impl Console {
     }
 
     /// Answers somebody who wants to see something. Too many at once have to ask again.
-    pub fn serve(self: Arc<Self>, scope: Scope, question: Question) {
+    pub fn serve(self: Arc<Self>, scope: ViewOf, question: Question) {
         let Ok(permit) = self.serving.clone().try_acquire_owned() else { return };
         tokio::spawn(async move {
             let _permit = permit;
             let text = match scope {
-                Scope::Node => self.node_text(),
-                Scope::Cluster => Some(self.cluster_text().await.to_string()),
+                ViewOf::Node => self.node_text(),
+                ViewOf::Cluster => Some(self.cluster_text().await.to_string()),
             };
             reply(&question.link, question.number, &Response::View(text));
         });
@@ -126,7 +126,7 @@ impl Console {
     async fn ask_nodes(&self) -> Vec<NodeView> {
         let mut asked = Vec::new();
         for node in self.peers.nodes() {
-            asked.extend(self.ask(node, &Request::View(Scope::Node)));
+            asked.extend(self.ask(node, &Request::View(ViewOf::Node)));
         }
         let mut views = vec![self.node_view()];
         let end = tokio::time::Instant::now() + PATIENCE;

@@ -11,7 +11,7 @@ use tyr_proto::{
 use tyr_types::Error;
 use tyr_wire::connection::Party;
 
-use crate::shard::Ending;
+use crate::{guard::Caller, shard::Ending};
 
 /// Something that concerns the node as a member of its cluster.
 #[derive(Debug)]
@@ -37,6 +37,8 @@ pub(crate) struct Question {
     pub number: u64,
     pub request: Request,
     pub receipt: Receipt,
+    /// Of a client that had to be let in: who it is.
+    pub caller: Option<Arc<Caller>>,
 }
 
 impl Question {

@@ -17,6 +17,8 @@ pub(crate) struct Shown {
     /// Each with the number of its journal and its directory.
     pub stores: Vec<(u64, Weak<Store>, PathBuf)>,
     pub reception: Arc<Reception>,
+    /// Whether who comes has to have a ticket.
+    pub is_guarded: bool,
 }
 
 impl Shown {
@@ -37,7 +39,18 @@ impl Shown {
 }
 
 impl Files for Shown {
-    fn open(&self, (journal, number): HatchFile) -> Option<File> {
+    fn demands_ticket(&self) -> bool {
+        self.is_guarded
+    }
+
+    fn open(&self, (journal, number): HatchFile, ticket: Option<u128>) -> Option<File> {
+        // Of each file anew: rights are taken away while somebody is here.
+        let may =
+            !self.is_guarded || ticket.is_some_and(|ticket| self.reception.registry.may_have_files(ticket));
+        if !may {
+            self.reception.counts.denied();
+            return None;
+        }
         let (_, store, directory) = self.stores.iter().find(|(known, ..)| *known == journal)?;
         let shown = store.upgrade()?.show(SegmentId(number))?;
         let file = File::open(directory.join(shown.name())).ok()?;

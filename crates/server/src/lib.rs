@@ -11,10 +11,12 @@
 
 mod alarm;
 mod asking;
+mod audit;
 mod card;
 mod console;
 mod event;
 mod figures;
+mod guard;
 mod handover;
 mod hatch;
 mod histogram;
@@ -38,20 +40,27 @@ mod state;
 mod surroundings;
 mod target;
 mod thread;
+mod tokens;
 mod trail;
 mod usage;
 mod voting;
 mod work;
 
+pub use audit::audit_files;
 pub use operator::Operator;
 pub use server::Server;
-pub use settings::{Settings, TargetSettings, Timing};
+pub use settings::{Guarding, Settings, TargetSettings, Timing};
 pub use state::Status;
-pub use tyr_net::{Address, Collector, Tls, TlsFiles, Validity, validities};
+pub use tokens::read_claims;
+pub use tyr_net::{
+    Address, Collector, Credential, Holder, Secret, Tls, TlsFiles, Token, Validity, validities,
+};
 pub use tyr_proto::{
     NodeId,
+    access::{Account, AccountId, AccountKind, AccountName, AccountState, Claims, Rights, Scope},
     cluster::{
         Answer, ClassSettings, ClusterId, Command as ClusterCommand, Difference, Fact, KeyspaceState, Member,
-        MemberState, PartitionReport, PartitionRole, Presence, Refusal, Report, Scope, ShardReport, Zone,
+        MemberState, PartitionReport, PartitionRole, Presence, Refusal, Report, SealId, ShardReport,
+        TokenOrder, ViewOf, Zone,
     },
 };

@@ -6,13 +6,17 @@ use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 
 use tokio::{
     sync::{Semaphore, oneshot},
-    time::interval,
+    time::{interval, timeout},
 };
 use tyr_manager::{Gossip, GossipEffect, Peer};
-use tyr_net::{Address, Dialer, Link, channels::GOSSIP};
+use tyr_net::{
+    Address, Dialer, Link,
+    channels::{GOSSIP, MANAGER},
+};
 use tyr_node::{Member, Notice};
 use tyr_proto::{
     ClassId, Contact, Incarnation, Keyspace, Keyspaces, NodeId, RingVersion, Time,
+    access::{Rights, Scope},
     cluster::{
         self, ClassSettings, Cluster, ClusterId, Command, Difference, Fact, KeyspaceState, MemberState,
         Report, Request, Response,
@@ -20,20 +24,22 @@ use tyr_proto::{
     encoding::to_bytes,
 };
 use tyr_types::{Error, KeyspaceId};
-use tyr_wire::connection::Frame;
+use tyr_wire::connection::{Frame, Party};
 
 use crate::{
     alarm::Alarm,
-    asking::reply,
+    asking::Back,
     card::Keeper,
     console::Console,
     event::{Event, Question, Told},
+    guard::{Needs, needs_of},
     handover::Handover,
     peers::Peers,
     reception::{Names, Reception},
     shard::{Ending, Mail, Mailbox},
     state::State,
     surroundings::{now, random},
+    tokens::{make_seal, make_token},
     voting::Voting,
 };
 
@@ -88,7 +94,7 @@ impl Facts {
                 self.keyspaces.insert(*id, keyspace.clone());
                 return true;
             }
-            Fact::Member(..) | Fact::Partition(..) => {}
+            Fact::Member(..) | Fact::Partition(..) | Fact::Account(..) | Fact::Seal(..) => {}
         }
         false
     }
@@ -189,6 +195,7 @@ impl Membership {
 
     fn tick(&mut self) {
         let time = now();
+        self.reception.registry.tick();
         self.tell_failures(time);
         let is_stuck = self.reception.mailboxes.iter().any(|mailbox| mailbox.is_stuck(time));
         if !is_stuck && let Some(request) = self.member.handle_tick(time) {
@@ -260,7 +267,14 @@ impl Membership {
     fn answered(&mut self, from: NodeId, response: Response) {
         self.contact.heard(&response);
         match &response {
-            Response::Elsewhere(_) | Response::Report(_) | Response::Hatch(_) | Response::View(_) => {}
+            Response::Elsewhere(_)
+            | Response::Report(_)
+            | Response::Hatch(_)
+            | Response::Ticket(..)
+            | Response::Token(_)
+            | Response::Seal(_)
+            | Response::Denied(..)
+            | Response::View(_) => {}
             Response::Ring(difference) => self.look_for_itself(difference),
             Response::Evicted(replica) => {
                 tracing::warn!(%from, ?replica, "this incarnation was evicted");
@@ -328,6 +342,10 @@ impl Membership {
         if notices.is_empty() {
             return;
         }
+        self.reception.registry.take(notices.iter().filter_map(|notice| match notice {
+            Notice::Fact(fact) => Some(fact),
+            _ => None,
+        }));
         let (mut has_keyspaces, mut has_members) = (false, false);
         for notice in &*notices {
             match notice {
@@ -337,7 +355,10 @@ impl Membership {
                         has_members |= self.learn(*node, member);
                     }
                 }
-                Notice::Version(version) => self.known.version = *version,
+                Notice::Version(version) => {
+                    self.known.version = *version;
+                    self.reception.registry.reach(*version);
+                }
                 Notice::Incarnation(me) => {
                     tracing::info!(node = %me.node, incarnation = me.incarnation.0, "goes on")
                 }
@@ -428,7 +449,11 @@ impl Membership {
     /// Answers a question of somebody else, or carries it to the one who leads.
     fn serve(&self, question: Question) {
         if question.request == Request::Report {
-            return reply(&question.link, question.number, &Response::Report(self.describe()));
+            return self.back(&question).reply(Response::Report(self.describe()));
+        }
+        if let Some(denied) = self.denies(&question) {
+            self.reception.counts.denied();
+            return self.back(&question).reply(denied);
         }
         if let Request::View(scope) = question.request {
             return self.console.clone().serve(scope, question);
@@ -437,28 +462,72 @@ impl Membership {
         let serving = if is_of_member { &self.serving_members } else { &self.serving_others };
         // What is too much is asked again.
         let Ok(permit) = serving.clone().try_acquire_owned() else { return };
-        let (voter, reception, peers) =
-            (self.voting.voter.clone(), self.reception.clone(), self.peers.clone());
+        let (voting, reception, peers) = (self.voting.clone(), self.reception.clone(), self.peers.clone());
+        let (voter, cluster) = (voting.voter.clone(), self.cluster);
         // A voter hears nothing more when it ceases to be one; what this node has learned by its lease is newer then.
         let (me, leader, known) = (self.me(), self.leader, self.known.version);
         tokio::spawn(async move {
             let _permit = permit;
             // Until it is answered, whoever asked can ask only so much more.
-            let Question { link, number, request, receipt: _receipt, .. } = question;
+            let back = Membership::back_of(&reception, &question);
+            let Question { request, receipt: _receipt, .. } = question;
             let is_stale = matches!(request, Request::Ring(_)) && voter.look(Cluster::version) < known;
             let served = match is_stale {
                 true => Some(Response::Elsewhere(None)),
-                false => voter.serve(request.clone()).await,
+                false => match &request {
+                    Request::Token(order) => make_token(&voting, cluster, order).await,
+                    Request::Seal => make_seal(&voting).await,
+                    _ => voter.serve(request.clone()).await,
+                },
             };
             let Some(response) = served else { return };
-            let Response::Elsewhere(other) = response else { return reply(&link, number, &response) };
+            if changes_access(&request, &response) {
+                // All nodes are to act on it now, and not only when they renew their leases.
+                reception.events.tell(Event::Behind);
+                for node in peers.nodes() {
+                    Frame::message(MANAGER, |_| {}).into_iter().for_each(|frame| peers.send(node, frame));
+                }
+                // Who asked for it sees the effect here at once, unless this node hears nothing itself.
+                let version = voter.look(Cluster::version);
+                let _late = timeout(HEARD_AFTER, reception.registry.reached(version)).await;
+            }
+            let Response::Elsewhere(other) = response else { return back.reply(response) };
             let other = other.or(leader).filter(|other| *other != me);
             let way = other.and_then(|other| Some((other, reception.relay.way(other, &peers.link(other)?))));
             match way.filter(|_| !is_of_member) {
-                Some((to, way)) => reception.asking.carry(to, &way, &request, link, number),
-                None => reply(&link, number, &Response::Elsewhere(other)),
+                Some((to, way)) => reception.asking.carry(to, &way, &request, back),
+                None => back.reply(Response::Elsewhere(other)),
             }
         });
+    }
+
+    /// What a client that had to be let in is told in place of what it asks for, if it has no right to that.
+    fn denies(&self, question: &Question) -> Option<Response> {
+        let caller = question.caller.as_ref()?;
+        let denied = match needs_of(&question.request) {
+            Needs::Nothing => return None,
+            Needs::Node => Response::Denied(Scope::Cluster, Rights::ALL),
+            Needs::Rights(scope, rights) => match caller.entitlement(&self.reception.registry) {
+                Some(has) if has.allows(scope, rights) => return None,
+                _ => Response::Denied(scope, rights),
+            },
+        };
+        tracing::info!(%caller, "a client asks for what it has no right to");
+        Some(denied)
+    }
+
+    fn back(&self, question: &Question) -> Back {
+        Membership::back_of(&self.reception, question)
+    }
+
+    fn back_of(reception: &Reception, question: &Question) -> Back {
+        let (link, number) = (question.link.clone(), question.number);
+        match question.party {
+            Party::Client { .. } => {
+                Back::to_client(link, number, reception, question.caller.clone(), &question.request)
+            }
+            Party::Node { .. } | Party::Newcomer { .. } => Back::to_member(link, number),
+        }
     }
 
     fn hear_gossip(&mut self) {
@@ -496,6 +565,26 @@ impl Membership {
     }
 }
 
+/// Whether accounts, seals, or rights have changed by what was answered.
+fn changes_access(request: &Request, response: &Response) -> bool {
+    match (request, response) {
+        (Request::Seal | Request::Token(_), Response::Seal(_) | Response::Token(_)) => true,
+        (Request::Command(command), Response::Replied(Ok(_))) => matches!(
+            command,
+            Command::RemoveAccount(_)
+                | Command::CreateAccount { .. }
+                | Command::Enroll { .. }
+                | Command::Dismiss { .. }
+                | Command::Grant { .. }
+                | Command::RevokeTokens { .. }
+                | Command::RemoveSeal(_)
+        ),
+        _ => false,
+    }
+}
+
+/// A node hears of a change that it has made itself within this time, if it hears anything.
+const HEARD_AFTER: Duration = Duration::from_secs(1);
 /// The task looks around this often.
 const TICK_EVERY: Duration = Duration::from_millis(20);
 /// A node that was removed goes on for this long if it may vote, in microseconds.

@@ -97,6 +97,8 @@ fn network(text: &mut Text, reception: &Reception) {
     by_channel(text, "tyr_received_bytes_total", &counts.bytes);
     let handed = load(&counts.files_handed);
     text.one("tyr_files_handed_total", "counter", "Files that were handed to clients on this host.", handed);
+    let denied = load(&counts.denied);
+    text.one("tyr_denied_total", "counter", "Who was not let in, and what nobody had the right to.", denied);
     let malformed = load(&counts.malformed);
     text.one("tyr_frames_malformed_total", "counter", "Frames that made no sense.", malformed);
     let relayed = &reception.relay.counts;

@@ -10,14 +10,17 @@ use std::{
 
 use parking_lot::Mutex;
 use tokio::runtime::Runtime;
-use tyr_net::{Address, Dialer, End, Handler, Link, Received, Tls, channels::MANAGER};
+use tyr_net::{
+    Address, Credential, Dialer, End, Handler, Holder, Link, Received, Tls, Token, channels::MANAGER,
+};
 use tyr_proto::{
     RingVersion,
-    cluster::{Command, Difference, Reply, Report, Request, Response, Scope},
+    access::{AccountId, Rights, Scope},
+    cluster::{Command, Difference, Reply, Report, Request, Response, SealId, TokenOrder, ViewOf},
     encoding::{append_to, from_bytes},
 };
 use tyr_types::{Error, Result};
-use tyr_wire::connection::{Frame, Introduction, Kind, Party, Peer};
+use tyr_wire::connection::{self as wire, Frame, Introduction, Kind, Party, Peer, Refusal};
 
 use crate::surroundings::random;
 
@@ -28,7 +31,7 @@ pub struct Operator {
     _runtime: Runtime,
     replies: Receiver<(u64, Response)>,
     /// Why there was no connection last.
-    trouble: Arc<Mutex<Option<String>>>,
+    trouble: Arc<Mutex<Option<Trouble>>>,
     last: u64,
     /// Who is asked: whoever answered last, as long as it does.
     place: usize,
@@ -38,7 +41,13 @@ pub struct Operator {
 /// Hears replies.
 struct Ear {
     replies: Sender<(u64, Response)>,
-    trouble: Arc<Mutex<Option<String>>>,
+    trouble: Arc<Mutex<Option<Trouble>>>,
+}
+
+struct Trouble {
+    text: String,
+    /// Whether this program is not let in.
+    is_denial: bool,
 }
 
 impl Handler for Ear {
@@ -51,20 +60,32 @@ impl Handler for Ear {
     }
 
     fn closed(&self, _: &Link, _: Option<&Peer>, end: &End) {
-        *self.trouble.lock() = Some(end.to_string());
+        let is_denial = matches!(
+            end,
+            End::Failed(wire::Error::Refused(
+                Refusal::Denied | Refusal::ProofMissing | Refusal::Expired | Refusal::Revoked
+            ))
+        );
+        *self.trouble.lock() = Some(Trouble { text: end.to_string(), is_denial });
     }
 }
 
 impl Operator {
     /// Begins to dial these nodes. Whatever is asked fails with [`tyr_types::ErrorKind::Unavailable`] if it is not answered in time.
-    pub fn new(addresses: &[Address], tls: Option<&Tls>, patience: Duration) -> Result<Self> {
+    pub fn new(
+        addresses: &[Address],
+        tls: Option<&Tls>,
+        credential: &Credential,
+        patience: Duration,
+    ) -> Result<Self> {
         let failed = |error| Error::unavailable(format!("cannot start threads: {error}"));
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let runtime = runtime.map_err(failed)?;
         let (sender, replies) = channel();
-        let trouble = Arc::<Mutex<Option<String>>>::default();
+        let trouble = Arc::<Mutex<Option<Trouble>>>::default();
         let ear: Arc<dyn Handler> = Arc::new(Ear { replies: sender, trouble: trouble.clone() });
-        let settings = tyr_net::Settings { tls: tls.cloned(), ..tyr_net::Settings::default() };
+        let (tls, credential) = (tls.cloned(), credential.clone());
+        let settings = tyr_net::Settings { tls, credential, ..tyr_net::Settings::default() };
         let me = Introduction::new(Party::Client { session: random().max(1) }, None);
         let dial = |address: &Address| {
             let _runtime = runtime.enter();
@@ -92,8 +113,8 @@ impl Operator {
     }
 
     /// What there is to see of a node, or of the cluster as a node sees it, as the console's JSON has it.
-    pub fn view(&mut self, scope: Scope) -> Result<String> {
-        match self.ask(&Request::View(scope))? {
+    pub fn view(&mut self, of: ViewOf) -> Result<String> {
+        match self.ask(&Request::View(of))? {
             Response::View(Some(text)) => Ok(text),
             Response::View(None) => Err(Error::unavailable("the node cannot tell now what there is to see")),
             _ => Err(confused()),
@@ -104,6 +125,32 @@ impl Operator {
     pub fn command(&mut self, command: Command) -> Result<Reply> {
         match self.ask(&Request::Command(command))? {
             Response::Replied(reply) => Ok(reply),
+            _ => Err(confused()),
+        }
+    }
+
+    /// Has a token made for a user, which is good for so many seconds and lets through what the limits say; all if there are none. The
+    /// secret half of it is made here.
+    pub fn token(
+        &mut self,
+        user: AccountId,
+        lifetime: u64,
+        limits: Vec<(Scope, Rights)>,
+    ) -> Result<Result<Token, tyr_proto::cluster::Refusal>> {
+        let failed = |error| Error::unavailable(format!("cannot make keys: {error}"));
+        let holder = Holder::generate().map_err(failed)?;
+        let order = TokenOrder { user, lifetime, limits, holder: holder.public() };
+        match self.ask(&Request::Token(order))? {
+            Response::Token(shown) => Ok(Ok(Token::new(&shown, holder))),
+            Response::Replied(Err(refusal)) => Ok(Err(refusal)),
+            _ => Err(confused()),
+        }
+    }
+
+    /// Has another seal made, with which tokens are made from then on.
+    pub fn seal(&mut self) -> Result<SealId> {
+        match self.ask(&Request::Seal)? {
+            Response::Seal(id) => Ok(id),
             _ => Err(confused()),
         }
     }
@@ -119,8 +166,14 @@ impl Operator {
                     // Of what was asked before.
                     _ if number < first => {}
                     Response::Elsewhere(_) => break,
+                    Response::Denied(scope, rights) => return Err(lacks(scope, rights)),
                     response => return Ok(response),
                 }
+            }
+            if let Some(trouble) = self.trouble.lock().take_if(|trouble| trouble.is_denial)
+                && self.dialers.iter().all(|(_, dialer)| dialer.link().silence().is_none())
+            {
+                return Err(Error::denied(trouble.text));
             }
             self.place += 1;
             // Who leads may be about to change.
@@ -128,7 +181,8 @@ impl Operator {
         }
         let addresses =
             self.dialers.iter().map(|(address, _)| address.to_string()).collect::<Vec<_>>().join(", ");
-        let trouble = self.trouble.lock().take().map_or_else(String::new, |trouble| format!(" ({trouble})"));
+        let trouble =
+            self.trouble.lock().take().map_or_else(String::new, |trouble| format!(" ({})", trouble.text));
         Err(Error::unavailable(format!(
             "no node answers at {addresses}{trouble}; check the addresses, and whether most of the cluster's voters run"
         )))
@@ -147,6 +201,15 @@ impl Operator {
             let _lost = self.dialers[place].1.link().send(frame);
         }
     }
+}
+
+fn lacks(scope: Scope, rights: Rights) -> Error {
+    let what = match scope {
+        Scope::Cluster => "the cluster".to_owned(),
+        Scope::Keyspaces => "all keyspaces".to_owned(),
+        Scope::Keyspace(id) => format!("keyspace {}", id.0),
+    };
+    Error::denied(format!("this takes the right to {rights} {what}; ask who administers the cluster"))
 }
 
 fn confused() -> Error {

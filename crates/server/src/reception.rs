@@ -5,6 +5,7 @@
 use std::{
     collections::BTreeMap,
     io,
+    path::Path,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -23,11 +24,13 @@ use tyr_proto::{
     message::Envelope,
 };
 use tyr_types::{KeyspaceId, KeyspaceName};
-use tyr_wire::connection::{Channel, Error, Frame, Kind, Party, Peer, Refusal};
+use tyr_wire::connection::{Channel, Error, Frame, Header, Kind, Party, Peer, Refusal};
 
 use crate::{
-    asking::Asking,
+    asking::{Asking, Back},
+    audit::Audit,
     event::{Event, Events, Question},
+    guard::{Caller, Registry},
     relay::{Relay, Relayed, Way},
     shard::{Ending, Mail, Mailbox, place_of},
     surroundings::now,
@@ -40,6 +43,9 @@ pub(crate) struct Reception {
     pub events: Events,
     pub asking: Asking,
     pub relay: Relay,
+    /// What is known of accounts, and whose sessions are open. Of no use to a node without a secret.
+    pub registry: Arc<Registry>,
+    pub audit: Arc<Audit>,
     /// From when it runs until the server ends.
     pub voting: RwLock<Option<Voting>>,
     /// Where files are handed to clients on this host, if they are.
@@ -63,6 +69,8 @@ pub(crate) struct Counts {
     pub bytes: [AtomicU64; Channel::COUNT],
     /// Frames that made no sense.
     pub malformed: AtomicU64,
+    /// Who was not let in, or had not the rights to what it asked for.
+    pub denied: AtomicU64,
     /// Files that were handed to clients on this host.
     pub files_handed: AtomicU64,
     /// Connections that are open, to and from members,
@@ -76,6 +84,11 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
+    /// Something was denied.
+    pub fn denied(&self) {
+        self.denied.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// Whether it is time for a warning again.
     fn may_warn(&self, now: Time) -> bool {
         let last = self.warned_at.load(Ordering::Relaxed);
@@ -99,13 +112,17 @@ impl Counts {
 
 impl Reception {
     /// Without a voter so far.
-    pub fn new(mailboxes: Vec<Mailbox>, events: Events) -> Self {
+    pub fn new(mailboxes: Vec<Mailbox>, events: Events, directory: &Path) -> Self {
+        let registry = Arc::<Registry>::default();
+        let audit = Arc::new(Audit::new(directory.to_owned(), registry.clone()));
         let (asking, relay, counts) = (Asking::default(), Relay::default(), Counts::default());
         Reception {
             mailboxes,
             events,
             asking,
             relay,
+            registry,
+            audit,
             voting: RwLock::default(),
             hatch: RwLock::default(),
             clients: Mutex::default(),
@@ -120,8 +137,8 @@ impl Reception {
         self.mailboxes.iter().for_each(|mailbox| mailbox.put(Mail::Stop(end)));
     }
 
-    /// What a frame says, to whom it concerns. False if it makes no sense.
-    fn take(&self, link: &Link, frame: Received<'_>) -> bool {
+    /// What a frame says, to whom it concerns; of a client that had to be let in, who that is. False if it makes no sense.
+    fn take(&self, link: &Link, frame: Received<'_>, caller: Option<&Arc<Caller>>) -> bool {
         let Received { peer, header, body, receipt } = frame;
         match (header.channel, header.kind, peer.party) {
             (CONSENSUS, Kind::Message, Party::Node { node, .. }) => self.take_vote(NodeId(node), body),
@@ -131,7 +148,7 @@ impl Reception {
             }
             (MANAGER, Kind::Request, party) => match from_bytes(body) {
                 Ok(cluster::Request::Hatch) => {
-                    let response = cluster::Response::Hatch(self.hatch.read().clone());
+                    let response = self.hatch_for(caller);
                     let frame = Frame::reply(MANAGER, header.request, |out| append_to(out, &response));
                     // Who does not hear of it reads over the network.
                     let _lost = frame.map(|frame| link.send(frame));
@@ -139,7 +156,8 @@ impl Reception {
                 }
                 Ok(request) => {
                     let (link, number) = (link.clone(), header.request);
-                    self.events.ask(Question { party, link, number, request, receipt });
+                    let caller = caller.cloned();
+                    self.events.ask(Question { party, link, number, request, receipt, caller });
                     true
                 }
                 Err(_) => false,
@@ -166,7 +184,7 @@ impl Reception {
                 }
             }
             (MANAGER, Kind::Reply, _) => self.asking.replied(&peer, header.request, body),
-            (DATA, Kind::Message, Party::Node { .. } | Party::Client { .. }) => self.take_data(body, receipt),
+            (DATA, Kind::Message, Party::Node { .. } | Party::Client { .. }) => self.take_data(body, None, receipt),
             (TRACED, Kind::Message, Party::Node { .. } | Party::Client { .. }) => {
                 self.take_traced(body, receipt)
             }
@@ -186,19 +204,61 @@ impl Reception {
         self.voting.read().as_ref().is_none_or(|voting| voting.receive(from, body))
     }
 
-    fn take_data(&self, body: &[u8], receipt: Receipt) -> bool {
+    fn take_data(&self, body: &[u8], context: Option<TraceContext>, receipt: Receipt) -> bool {
         let Ok(envelope) = from_bytes::<Envelope>(body) else { return false };
-        let place = place_of(envelope.partition, self.mailboxes.len());
-        self.mailboxes[place].put(Mail::Message(envelope, Some(receipt)));
+        self.take_envelope(envelope, context, receipt);
         true
     }
 
     fn take_traced(&self, body: &[u8], receipt: Receipt) -> bool {
-        let Some((context, body)) = TraceContext::split(body) else { return false };
-        let Ok(envelope) = from_bytes::<Envelope>(body) else { return false };
+        TraceContext::split(body)
+            .is_some_and(|(context, body)| self.take_data(body, Some(context), receipt))
+    }
+
+    /// A message to a partition, which may pass, with the context if it is traced.
+    pub fn take_envelope(&self, envelope: Envelope, context: Option<TraceContext>, receipt: Receipt) {
         let place = place_of(envelope.partition, self.mailboxes.len());
-        self.mailboxes[place].put(Mail::Traced(Box::new((context, envelope, Some(receipt)))));
-        true
+        self.mailboxes[place].put(match context {
+            None => Mail::Message(envelope, Some(receipt)),
+            Some(context) => Mail::Traced(Box::new((context, envelope, Some(receipt)))),
+        });
+    }
+
+    /// Where files are handed to a client, if they are to this one.
+    fn hatch_for(&self, caller: Option<&Arc<Caller>>) -> cluster::Response {
+        let address = self.hatch.read().clone();
+        match (caller, address) {
+            (None, address) => cluster::Response::Hatch(address),
+            (Some(caller), Some(address)) if self.registry.reads_everything(caller) => {
+                cluster::Response::Ticket(address, self.registry.issue(caller))
+            }
+            (Some(_), _) => cluster::Response::Hatch(None),
+        }
+    }
+
+    /// A frame has come.
+    pub fn count(&self, frame: &Received<'_>) {
+        let channel = frame.header.channel.index();
+        self.counts.frames[channel].fetch_add(1, Ordering::Relaxed);
+        self.counts.bytes[channel].fetch_add(frame.body.len() as u64, Ordering::Relaxed);
+    }
+
+    /// A frame makes no sense.
+    pub fn malformed(&self, frame: &Received<'_>) {
+        self.note_malformed(frame.peer.party, frame.header);
+    }
+
+    fn note_malformed(&self, party: Party, header: Header) {
+        self.counts.malformed.fetch_add(1, Ordering::Relaxed);
+        tracing::debug!(peer = ?party, ?header, "a frame makes no sense, and is ignored");
+    }
+
+    /// Takes a frame that was counted.
+    pub fn take_counted(&self, link: &Link, frame: Received<'_>, caller: Option<&Arc<Caller>>) {
+        let (party, header) = (frame.peer.party, frame.header);
+        if !self.take(link, frame, caller) {
+            self.note_malformed(party, header);
+        }
     }
 
     /// A message that goes through this node, or has come through that one.
@@ -206,7 +266,7 @@ impl Reception {
         match relayed {
             Relayed::Onward(to, channel, body) => self.relay.carry(peer, link, to, channel, body),
             Relayed::From(from, CONSENSUS, body) => return self.take_vote(from, body),
-            Relayed::From(_, DATA, body) => return self.take_data(body, receipt),
+            Relayed::From(_, DATA, body) => return self.take_data(body, None, receipt),
             Relayed::From(_, TRACED, body) => return self.take_traced(body, receipt),
             Relayed::From(..) => return false,
             Relayed::Unreached(to) => self.relay.failed(to, peer),
@@ -219,7 +279,9 @@ impl Reception {
         let Relayed::Onward(to, MANAGER, body) = relayed else { return false };
         let Ok(request) = from_bytes(body) else { return false };
         match self.relay.reached(to) {
-            Some(reached) => self.asking.carry(to, &Way::Direct(reached), &request, link.clone(), number),
+            Some(reached) => {
+                self.asking.carry(to, &Way::Direct(reached), &request, Back::to_member(link.clone(), number))
+            }
             None => self.relay.refuse(link, to),
         }
         true
@@ -241,14 +303,8 @@ impl Handler for Reception {
     }
 
     fn received(&self, link: &Link, frame: Received<'_>) {
-        let (party, header) = (frame.peer.party, frame.header);
-        let channel = header.channel.index();
-        self.counts.frames[channel].fetch_add(1, Ordering::Relaxed);
-        self.counts.bytes[channel].fetch_add(frame.body.len() as u64, Ordering::Relaxed);
-        if !self.take(link, frame) {
-            self.counts.malformed.fetch_add(1, Ordering::Relaxed);
-            tracing::debug!(peer = ?party, ?header, "a frame makes no sense, and is ignored");
-        }
+        self.count(&frame);
+        self.take_counted(link, frame, None);
     }
 
     fn closed(&self, link: &Link, peer: Option<&Peer>, end: &End) {

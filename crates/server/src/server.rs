@@ -15,7 +15,7 @@ use tokio::{
     time::timeout,
 };
 use tyr_manager::{Gossip, Peer};
-use tyr_net::{Address, Exporter, Hatch, HatchOwner, Listener, Runtimes};
+use tyr_net::{Address, Credential, Exporter, Hatch, HatchOwner, Listener, Porter, Runtimes};
 use tyr_node::{Journal, Member, Notice, Restored, Shard, Start};
 use tyr_proto::{
     ClassId, Incarnation, Keyspaces, NodeId, Replica, RingVersion, ShardId,
@@ -25,11 +25,12 @@ use tyr_types::{Error, Result};
 use tyr_wire::connection::{Introduction, Party};
 
 use crate::{
-    Settings, Status,
+    Guarding, Settings, Status,
     alarm::Alarm,
     card::{Card, Keeper},
     console::Console,
     event::{Events, Heard, Told},
+    guard::Gate,
     hatch::Shown,
     http,
     join::{greet, join},
@@ -156,6 +157,8 @@ struct Starting {
     inboxes: Vec<UnboundedReceiver<Mail>>,
     threads: Vec<Thread>,
     net: tyr_net::Settings,
+    /// Who judges whom to let in, if anybody does.
+    gate: Option<Arc<Gate>>,
     listener: Listener,
 }
 
@@ -222,11 +225,25 @@ impl Starting {
         let (openings, start) = settings.open_targets(card.as_ref(), &events)?;
         let Start { identity, number } = start;
         let (mailboxes, inboxes) = openings.iter().map(|_| Mailbox::new()).unzip();
-        let reception = Arc::new(Reception::new(mailboxes, events));
+        let reception = Arc::new(Reception::new(mailboxes, events, &settings.directory));
         let newcomer = Introduction::new(Party::Newcomer { identity: identity.0 }, None);
         let threads = (0..openings.len()).map(Thread::start).collect::<Result<Vec<Thread>>>()?;
         let runtimes = Runtimes::new(threads.iter().map(|thread| thread.runtime().clone()));
-        let net = tyr_net::Settings { tls: settings.tls.clone(), runtimes, ..tyr_net::Settings::default() };
+        let (credential, gate) = match &settings.guarding {
+            Guarding::Local | Guarding::Insecure => (Credential::None, None),
+            Guarding::Secret(secret) => {
+                let gate = Arc::new(Gate::new(secret.clone(), reception.clone()));
+                (Credential::Secret(secret.clone()), Some(gate))
+            }
+        };
+        let porter = gate.clone().map(|gate| gate as Arc<dyn Porter>);
+        let net = tyr_net::Settings {
+            tls: settings.tls.clone(),
+            credential,
+            porter,
+            runtimes,
+            ..tyr_net::Settings::default()
+        };
         let listener = Listener::bind(&settings.listen, newcomer, reception.clone(), net.clone()).await;
         let listener = listener
             .map_err(|error| Error::unavailable(format!("cannot listen at {}: {error}", settings.listen)))?;
@@ -239,6 +256,7 @@ impl Starting {
             inboxes,
             threads,
             net,
+            gate,
             listener,
         })
     }
@@ -287,6 +305,8 @@ impl Starting {
     /// Starts everything.
     async fn go(self, card: Card, state: &Arc<State>, told: Told) -> Result<Running> {
         let me = Replica { node: card.node, incarnation: Incarnation::of(self.start, 0) };
+        self.gate.iter().for_each(|gate| gate.belongs_to(card.cluster));
+        self.reception.audit.belongs_to(card.node);
         self.listener.introduce(Peers::introduction(card.cluster, me));
         let address = self.member_settings()?.address;
         let peers = Peers::new(card.cluster, me, address, self.reception.clone(), self.net.clone());
@@ -398,7 +418,7 @@ impl Starting {
             };
             shards.push(thread.begin(Task::Run(Box::new(runner))));
         }
-        let shown = Shown { stores, reception: reception.clone() };
+        let shown = Shown { stores, reception: reception.clone(), is_guarded: self.gate.is_some() };
         let owner = HatchOwner { cluster: card.cluster.0, node: card.node.0 };
         let hatch = shown.open(self.settings.directory.join(HATCH), owner);
         let (gives_up, gave_up) = oneshot::channel();

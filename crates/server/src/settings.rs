@@ -3,7 +3,7 @@
 use std::{net::IpAddr, num::NonZeroU32, path::PathBuf, time::Duration};
 
 use tyr_manager::GossipTiming;
-use tyr_net::{Address, Collector, Tls};
+use tyr_net::{Address, Collector, Secret, Tls};
 use tyr_os::IoMode;
 use tyr_proto::{
     LeaseTerms, Limits, UpkeepTerms,
@@ -42,12 +42,26 @@ pub struct Settings {
     pub timing: Timing,
     /// How connections are encrypted; not at all if `None`. All nodes of a cluster are alike in that.
     pub tls: Option<Tls>,
+    /// Who is let in. All nodes of a cluster are alike in that.
+    pub guarding: Guarding,
     /// A request that takes longer is told in the log.
     pub slow: Duration,
     /// Where spans of traced transactions are sent; nowhere if `None`.
     pub traces: Option<Collector>,
     /// Where health and metrics are served by HTTP, as `host:port`; nowhere if `None`.
     pub http: Option<String>,
+}
+
+/// Who is let in.
+#[derive(Clone, Debug, Default)]
+pub enum Guarding {
+    /// Whoever reaches the node may do everything. Refused unless it listens at the loopback interface or a Unix socket.
+    #[default]
+    Local,
+    /// The same, wherever it listens.
+    Insecure,
+    /// Nodes prove that they know this secret, and clients show tokens, or know it, too.
+    Secret(Secret),
 }
 
 /// A directory for data.
@@ -88,6 +102,7 @@ impl Settings {
             limits: Limits::default(),
             timing: Timing::default(),
             tls: None,
+            guarding: Guarding::Local,
             slow: Duration::from_secs(1),
             traces: None,
             http: None,
@@ -111,6 +126,14 @@ impl Settings {
                 "{shards} shards cannot be spread over {holding} targets; a target holds one shard at least, so use more shards"
             )));
         }
+        if matches!(self.guarding, Guarding::Local) && !is_local(&self.listen) {
+            return Err(Error::invalid(format!(
+                "this node is to listen at {}, where others than the programs of this machine may reach it, and it has no secret: whoever \
+                 reaches it could do anything. Make a secret with 'tyr secret' and give its file to all nodes with --secret-file, or \
+                 say --insecure if the network lets nobody else through",
+                self.listen
+            )));
+        }
         let told = self.advertise.as_ref().unwrap_or(&self.listen);
         if is_everywhere(told) {
             return Err(Error::invalid(format!(
@@ -119,6 +142,14 @@ impl Settings {
         }
         Ok(())
     }
+}
+
+/// Whether only programs of this machine reach it.
+fn is_local(address: &Address) -> bool {
+    let Address::Tcp(address) = address else { return true };
+    let host = address.rsplit_once(':').map_or(address.as_str(), |(host, _)| host);
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.to_canonical().is_loopback())
 }
 
 /// Whether it means all addresses of a machine: one can listen there, but not be found.
@@ -205,7 +236,8 @@ mod tests {
         let at = |listen: &str, advertise: Option<&str>| {
             let address = |text: &str| text.parse::<Address>().unwrap();
             let (listen, advertise) = (address(listen), advertise.map(address));
-            Settings { listen, advertise, ..Settings::new("anywhere") }.check()
+            let guarding = Guarding::Insecure;
+            Settings { listen, advertise, guarding, ..Settings::new("anywhere") }.check()
         };
         for everywhere in ["0.0.0.0:7000", "[::]:7000", ":7000"] {
             let error = at(everywhere, None).unwrap_err();
@@ -216,5 +248,33 @@ mod tests {
         }
         at("127.0.0.1:0", None).unwrap();
         at("unix:/socket", None).unwrap();
+    }
+
+    #[test]
+    fn a_node_that_others_reach_has_a_secret_or_says_that_it_needs_none() {
+        let at = |listen: &str, guarding: Guarding| {
+            let listen = listen.parse::<Address>().unwrap();
+            let advertise = Some("host:7000".parse::<Address>().unwrap());
+            Settings { listen, advertise, guarding, ..Settings::new("anywhere") }.check()
+        };
+        for local in [
+            "127.0.0.1:7000",
+            "127.3.2.1:0",
+            "[::1]:7000",
+            "[::ffff:127.0.0.1]:7000",
+            "localhost:1",
+            "unix:/socket",
+        ] {
+            at(local, Guarding::Local).unwrap();
+        }
+        for reached in
+            ["0.0.0.0:7000", "10.0.0.1:7000", "[::]:7000", "host:7000", "localhost.example:1", ":7000"]
+        {
+            let error = at(reached, Guarding::Local).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Invalid);
+            assert!(error.to_string().contains("--insecure"), "{error}");
+            at(reached, Guarding::Insecure).unwrap();
+            at(reached, Guarding::Secret(Secret::new(&[b'x'; 32]).unwrap())).unwrap();
+        }
     }
 }

@@ -42,7 +42,7 @@ use crate::{
     spans::Spans,
     surroundings::now,
     target::Target,
-    work::{Worker, name_of},
+    work::Worker,
 };
 
 /// What comes to a shard.
@@ -477,7 +477,7 @@ impl Running {
                     if !self.spans.is_empty() {
                         self.spans.stored(time, since, stored.iter().map(|stored| stored.partition));
                     }
-                    stored.into_iter().for_each(|stored| self.shard.handle_stored(time, stored));
+                    self.shard.handle_stored(time, &stored);
                 }
                 Poll::Ready(Err(error)) => return self.fail(error),
             }
@@ -554,7 +554,7 @@ impl Running {
         let time = now();
         self.worker.answered(time, answer);
         if let Answer::Outcome { id, outcome: Some((outcome, _)) } = answer {
-            self.spans.answered(time, *id, name_of(*outcome));
+            self.spans.answered(time, *id, outcome.name());
         }
     }
 

@@ -61,7 +61,7 @@ pub(crate) struct Detail {
 }
 
 /// How transactions end.
-pub(crate) const OUTCOMES: [&str; 10] = [
+pub(crate) const OUTCOMES: [&str; 11] = [
     "committed",
     "conflict",
     "exists",
@@ -72,15 +72,11 @@ pub(crate) const OUTCOMES: [&str; 10] = [
     "full",
     "unstaged",
     "too_few_replicas",
+    "denied",
 ];
 
 /// What readers ask.
 pub(crate) const READS: [&str; 5] = ["look", "read", "scan", "freeze", "locate"];
-
-/// The name of how a transaction ended.
-pub(crate) fn name_of(outcome: Outcome) -> &'static str {
-    OUTCOMES[index_of(outcome)]
-}
 
 fn index_of(outcome: Outcome) -> usize {
     match outcome {
@@ -95,6 +91,7 @@ fn index_of(outcome: Outcome) -> usize {
             Refusal::Full => 7,
             Refusal::Unstaged => 8,
             Refusal::TooFewReplicas => 9,
+            Refusal::Denied => 10,
         },
     }
 }
@@ -346,7 +343,10 @@ impl Worker {
             }
             Answer::Staged { .. } => self.work.staged += 1,
             Answer::Elsewhere { .. } => self.work.redirected += 1,
-            Answer::Outcome { .. } | Answer::Unstaged { .. } | Answer::MarkNoted { .. } => {}
+            Answer::Outcome { .. }
+            | Answer::Denied { .. }
+            | Answer::Unstaged { .. }
+            | Answer::MarkNoted { .. } => {}
         }
     }
 

@@ -258,7 +258,10 @@ fn who_speaks_another_version_or_belongs_elsewhere_is_told_so_and_so_is_the_log(
         connection.receive(&bytes[..count]);
     }
     stream.write_all(connection.transmit().unwrap().bytes()).unwrap();
-    let says = || logged().contains("speaks versions 8 to 9");
+    let says = {
+        let told = format!("speaks versions {} to {}", VERSIONS.end() + 7, VERSIONS.end() + 8);
+        move || logged().contains(&told)
+    };
     while !says() {
         std::thread::yield_now();
     }

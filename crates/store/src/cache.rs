@@ -5,12 +5,13 @@
 use std::sync::Arc;
 
 use quick_cache::{Weighter, sync::Cache};
-use rustc_hash::FxBuildHasher;
 use tyr_wire::extent::{CHECKSUM_BLOCK, Place};
+
+use crate::mixing::Mixing;
 
 /// A cache of payload blocks by place.
 pub struct BlockCache {
-    blocks: Cache<Place, Arc<[u8]>, BlockWeight, FxBuildHasher>,
+    blocks: Cache<Place, Arc<[u8]>, BlockWeight, Mixing>,
 }
 
 #[derive(Clone)]
@@ -32,7 +33,7 @@ impl BlockCache {
             .build()
             .expect("all options are set");
         let lifecycle = quick_cache::sync::DefaultLifecycle::default();
-        BlockCache { blocks: Cache::with_options(options, BlockWeight, FxBuildHasher, lifecycle) }
+        BlockCache { blocks: Cache::with_options(options, BlockWeight, Mixing, lifecycle) }
     }
 
     /// The block that begins at the place.
@@ -58,3 +59,25 @@ impl BlockCache {
 
 /// Key, links, and allocation, roughly.
 const BLOCK_OVERHEAD: u64 = 64;
+
+#[cfg(test)]
+mod tests {
+    use tyr_wire::extent::SegmentId;
+
+    use super::*;
+
+    #[test]
+    fn blocks_that_fit_stay_wherever_they_lie() {
+        let cache = BlockCache::new(64 << 20);
+        let places: Vec<Place> = (0..12_000_u32)
+            .map(|number| Place {
+                segment: SegmentId(7 + u64::from(number / 6000)),
+                position: 64 + (number % 6000) * 4096,
+            })
+            .collect();
+        let block = [7; CHECKSUM_BLOCK];
+        places.iter().for_each(|place| cache.insert(*place, &block));
+        let kept = places.iter().filter(|place| cache.find(**place).is_some()).count();
+        assert!(kept > 11_900, "{kept} of 12000 are left");
+    }
+}

@@ -27,6 +27,7 @@ mod log;
 mod maintain;
 mod manifest;
 mod miss;
+mod mixing;
 mod objects;
 mod options;
 mod pace;

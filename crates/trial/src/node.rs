@@ -76,6 +76,8 @@ impl Node {
         let mut command = self.command();
         command.args(["server", "--json", "--log", "info", "--directory"]).arg(self.disk.directory());
         command.args(["--listen", self.address.as_deref().unwrap_or("127.0.0.1:0"), "--http", &self.http()]);
+        // Nobody is there but the trial.
+        command.arg("--insecure");
         command.args(["--partitions", PARTITIONS, "--replicas", REPLICAS, "--segment-size", "1MiB"]);
         if !join.is_empty() {
             command.args(["--join", &join.join(",")]);

@@ -4,6 +4,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 
 use crate::{
+    access::{account, audit, grant, secret, token},
     blob, cluster, demo, dev, doctor,
     failure::Result,
     keyspace, maintenance, node,
@@ -76,6 +77,25 @@ pub enum Verb {
     /// It takes the settings of 'tyr server' and looks at the directories, ports, certificates, and limits of this machine, and at the cluster that
     /// --store names. Exits with 1 if something is wrong.
     Doctor(doctor::Doctor),
+    /// Create, list, and remove users of a cluster.
+    #[command(subcommand)]
+    User(account::User),
+    /// Create, list, and remove groups of users, and say who belongs to them.
+    #[command(subcommand)]
+    Group(account::Group),
+    /// Grant rights to a user or group.
+    Grant(grant::Grant),
+    /// Revoke rights of a user or group. It takes effect on open connections, too.
+    Revoke(grant::Grant),
+    /// Make and revoke the tokens by which users prove who they are.
+    #[command(subcommand)]
+    Token(token::Token),
+    /// Make the secret that the nodes of a cluster share.
+    ///
+    /// Whoever knows it may do everything.
+    Secret(secret::Secret),
+    /// Print what was done to the cluster through a node of this machine: who, when, from where, and what came of it.
+    Audit(audit::Audit),
     /// Show on real data that what was acknowledged survives kills, and that nothing is torn.
     Demo(demo::Demo),
     /// Print the version and how this binary was built.
@@ -118,6 +138,13 @@ impl Verb {
             Verb::Node(verb) => verb.run(settings, out),
             Verb::Top(top) => top.run(settings, out),
             Verb::Doctor(doctor) => doctor.run(settings, out),
+            Verb::User(verb) => verb.run(settings, out),
+            Verb::Group(verb) => verb.run(settings, out),
+            Verb::Grant(arguments) => arguments.grant(settings, out),
+            Verb::Revoke(arguments) => arguments.revoke(settings, out),
+            Verb::Token(verb) => verb.run(settings, out),
+            Verb::Secret(arguments) => arguments.run(out),
+            Verb::Audit(arguments) => arguments.run(settings, out),
             Verb::Demo(arguments) => demo::run(&arguments, settings, out),
             Verb::Docs { document } => out.bytes(document.text().as_bytes()),
             Verb::Version => out.report(&version::Version::this()),

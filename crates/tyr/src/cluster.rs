@@ -67,7 +67,8 @@ impl Verb {
 impl Patience {
     /// Whom to ask.
     pub fn operator(&self, settings: &Settings) -> Result<Operator> {
-        Ok(Operator::new(&addresses(settings)?, tls(settings)?.as_ref(), self.duration())?)
+        let credential = settings.access.credential()?;
+        Ok(Operator::new(&addresses(settings)?, tls(settings)?.as_ref(), &credential, self.duration())?)
     }
 
     /// For so long.
@@ -86,7 +87,12 @@ pub fn addresses(settings: &Settings) -> Result<Vec<Address>> {
     };
     let store = settings.store.as_deref().and_then(|path| path.to_str()).ok_or_else(usage)?;
     let hosts = store.strip_prefix("tyr://").or_else(|| store.strip_prefix(SECURED)).ok_or_else(usage)?;
-    let hosts = hosts.split('/').next().unwrap_or_default().split(',').filter(|host| !host.is_empty());
+    // A path of a socket has slashes; behind a host there would be a keyspace.
+    let without_keyspace = |part| match str::starts_with(part, "unix:") {
+        true => part.trim_end_matches('/'),
+        false => part.split('/').next().unwrap_or_default(),
+    };
+    let hosts = hosts.split(',').map(without_keyspace).filter(|host| !host.is_empty());
     let addresses: Vec<Address> = hosts.map(|host| host.parse().expect("any text is an address")).collect();
     if addresses.is_empty() { Err(usage()) } else { Ok(addresses) }
 }

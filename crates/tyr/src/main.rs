@@ -4,6 +4,7 @@
 //! flags, environment, and configuration file to [`settings::Settings`], then one verb, which prints through
 //! [`output::Output`] and ends with success or a [`failure::Failure`], whose kind is the exit code.
 
+mod access;
 mod address;
 mod amount;
 mod arithmetic;

@@ -45,7 +45,7 @@ impl Status {
             Fact::Member(node, member) if member.state != MemberState::Left => Some((*node, member)),
             _ => None,
         });
-        let tls = tls(settings)?;
+        let (tls, credential) = (tls(settings)?, settings.access.credential()?);
         let wanted = |node: NodeId| self.node.is_none_or(|wanted| wanted == node.0);
         let mut nodes = Vec::new();
         for (node, member) in members.filter(|(node, _)| wanted(*node)) {
@@ -53,7 +53,7 @@ impl Status {
             nodes.push((
                 node,
                 member.address.to_string(),
-                Operator::new(&[address], tls.as_ref(), self.patience.duration())?,
+                Operator::new(&[address], tls.as_ref(), &credential, self.patience.duration())?,
             ));
         }
         nodes.sort_by_key(|(node, ..)| *node);

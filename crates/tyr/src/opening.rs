@@ -4,6 +4,8 @@ use std::path::Path;
 
 use tyr_client::{Create, Error, blocking::Store, is_cluster};
 
+use tyr_server::Credential;
+
 use crate::{
     failure::{Failure, Result},
     settings::Settings,
@@ -69,6 +71,11 @@ fn open(settings: &Settings, create: Create, tables: Tables) -> Result<Store> {
     let options = match settings.tls()? {
         Some(tls) => options.tls(tls),
         None => options,
+    };
+    let options = match is_cluster(path).then(|| settings.access.credential()).transpose()? {
+        Some(Credential::Token(token)) => options.token(token),
+        Some(Credential::Secret(secret)) => options.secret(secret),
+        Some(Credential::None) | None => options,
     };
     let options = match &settings.zone {
         Some(zone) => options.zone(zone),

@@ -9,7 +9,7 @@ use std::{
 use serde::Serialize;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::{Layer, filter::Targets, layer::SubscriberExt, util::SubscriberInitExt};
-use tyr_server::{Address, ClassSettings, Collector, Server, Tls, Zone};
+use tyr_server::{Address, ClassSettings, Collector, Guarding, Server, Tls, Zone};
 
 use crate::{
     failure::{Failure, Result},
@@ -102,6 +102,7 @@ fn node_settings(settings: &Settings) -> Result<tyr_server::Settings> {
         replicas,
         partitions,
         durability,
+        insecure,
         http,
         slow_ms,
         ..
@@ -126,6 +127,11 @@ fn node_settings(settings: &Settings) -> Result<tyr_server::Settings> {
     share_caches(&mut node, settings);
     node.io = settings.io;
     node.tls = settings.tls()?;
+    node.guarding = match settings.access.secret()? {
+        Some(secret) => Guarding::Secret(secret),
+        None if insecure => Guarding::Insecure,
+        None => Guarding::Local,
+    };
     node.slow = Duration::from_millis(slow_ms.into());
     node.http = http;
     let collector = settings.trace.otlp.as_deref().map(str::parse::<Collector>).transpose();

@@ -9,10 +9,11 @@ mod file;
 mod resolve;
 mod server;
 
-use std::{num::NonZeroU32, path::PathBuf};
+use std::{fmt, num::NonZeroU32, path::PathBuf};
 
 use clap::{Arg, ArgAction, Command, builder::OsStringValueParser};
-use tyr_client::{IoMode, Tls, TlsFiles};
+use tyr_client::{IoMode, Secret, Tls, TlsFiles, Token};
+use tyr_server::Credential;
 
 pub use resolve::{Environment, resolve};
 pub use server::{LogFormat, SERVER_SETTINGS, ServerSettings};
@@ -47,6 +48,8 @@ pub struct Settings {
     pub threads: usize,
     /// The certificates of encrypted connections.
     pub tls: TlsSettings,
+    /// By what this command proves who it is, or a node that it belongs to its cluster.
+    pub access: AccessSettings,
     /// Where traces go.
     pub trace: TraceSettings,
     /// How `tyr server` runs a node.
@@ -75,6 +78,31 @@ pub struct TlsSettings {
     pub anonymous_clients: bool,
 }
 
+/// By what somebody proves who he is.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct AccessSettings {
+    /// A token.
+    pub token: Option<String>,
+    /// The file that has it.
+    pub token_file: Option<PathBuf>,
+    /// The secret of the cluster.
+    pub secret: Option<String>,
+    /// The file that has it.
+    pub secret_file: Option<PathBuf>,
+}
+
+impl fmt::Debug for AccessSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let hidden = |value: &Option<String>| value.as_ref().map(|_| "..");
+        f.debug_struct("AccessSettings")
+            .field("token", &hidden(&self.token))
+            .field("token_file", &self.token_file)
+            .field("secret", &hidden(&self.secret))
+            .field("secret_file", &self.secret_file)
+            .finish()
+    }
+}
+
 /// A row of the table of settings.
 pub struct Setting {
     /// `section.key`: where it is in the configuration file, and its name in messages.
@@ -97,6 +125,8 @@ pub struct Setting {
 pub enum Values {
     /// A path, or a URL.
     Path,
+    /// Text that nobody else may see: it is taken from the environment or the configuration file, and has no flag.
+    Secret,
     /// A number of bytes.
     Bytes,
     /// A number.
@@ -124,7 +154,7 @@ pub fn all() -> impl Iterator<Item = &'static Setting> {
 }
 
 /// The settings that every verb takes, in the order of the help.
-pub const SETTINGS: [Setting; 15] = [
+pub const SETTINGS: [Setting; 19] = [
     Setting {
         name: "store.path",
         flag: "store",
@@ -245,6 +275,38 @@ pub const SETTINGS: [Setting; 15] = [
         default: "100",
         help: "A client that has a collector traces one transaction of so many",
     },
+    Setting {
+        name: "access.token",
+        flag: "",
+        short: None,
+        values: Values::Secret,
+        default: "",
+        help: "The token that says who this client of a cluster is",
+    },
+    Setting {
+        name: "access.token_file",
+        flag: "token-file",
+        short: None,
+        values: Values::Path,
+        default: "",
+        help: "The file with that token, which only its owner, or its group, may read",
+    },
+    Setting {
+        name: "access.secret",
+        flag: "",
+        short: None,
+        values: Values::Secret,
+        default: "",
+        help: "The secret that the nodes of a cluster share; of a client in place of a token, as whose holder it may do everything",
+    },
+    Setting {
+        name: "access.secret_file",
+        flag: "secret-file",
+        short: None,
+        values: Values::Path,
+        default: "",
+        help: "The file with that secret, which only its owner, or its group, may read",
+    },
 ];
 
 impl Settings {
@@ -267,10 +329,45 @@ impl Settings {
     }
 }
 
+impl AccessSettings {
+    /// The secret of the cluster, if it is named.
+    pub fn secret(&self) -> Result<Option<Secret>> {
+        let failed = |error| Failure::local("cannot use the secret of the cluster", &error);
+        Ok(match (&self.secret, &self.secret_file) {
+            (Some(text), _) => Some(Secret::new(text.as_bytes()).map_err(failed)?),
+            (None, Some(path)) => Some(Secret::load(path).map_err(failed)?),
+            (None, None) => None,
+        })
+    }
+
+    /// The token, if one is named.
+    pub fn token(&self) -> Result<Option<Token>> {
+        let failed = |error| Failure::local("cannot use the token", &error);
+        Ok(match (&self.token, &self.token_file) {
+            (Some(text), _) => Some(Token::parse(text).map_err(failed)?),
+            (None, Some(path)) => Some(Token::load(path).map_err(failed)?),
+            (None, None) => None,
+        })
+    }
+
+    /// By what a client proves who it is: its token, or without one the secret.
+    pub fn credential(&self) -> Result<Credential> {
+        Ok(match self.token()? {
+            Some(token) => Credential::Token(token),
+            None => self.secret()?.map_or(Credential::None, Credential::Secret),
+        })
+    }
+}
+
 impl Setting {
     /// The table of the configuration file that it is in.
     pub fn section(&self) -> &'static str {
         self.name.split_once('.').map_or("", |(section, _)| section)
+    }
+
+    /// Whether it has a flag. What is secret has none: whoever lists processes would see it.
+    pub fn has_flag(&self) -> bool {
+        !self.flag.is_empty()
     }
 
     /// Its key there.
@@ -288,6 +385,10 @@ impl Setting {
         match self.name {
             "store.path" => Some("TYR_STORE"),
             "store.zone" => Some("TYR_ZONE"),
+            "access.token" => Some("TYR_TOKEN"),
+            "access.token_file" => Some("TYR_TOKEN_FILE"),
+            "access.secret" => Some("TYR_SECRET"),
+            "access.secret_file" => Some("TYR_SECRET_FILE"),
             _ => None,
         }
     }
@@ -298,6 +399,7 @@ impl Values {
     pub fn describe(self) -> String {
         match self {
             Values::Path => "a path".to_owned(),
+            Values::Secret => "text that is kept secret".to_owned(),
             Values::Bytes => "a size, such as 64MiB".to_owned(),
             Values::Count { min, max } => format!("a number from {min} to {max}"),
             Values::Switch => "true or false".to_owned(),
@@ -311,6 +413,7 @@ impl Values {
     fn value_name(self) -> &'static str {
         match self {
             Values::Path => "PATH",
+            Values::Secret => "TEXT",
             Values::Bytes => "SIZE",
             Values::Count { .. } => "NUMBER",
             Values::Switch => "BOOL",
@@ -329,7 +432,7 @@ pub fn with_flags(command: Command) -> Command {
         .value_name("PATH")
         .value_parser(OsStringValueParser::new())
         .help("The configuration file; also TYR_CONFIG");
-    let flags = SETTINGS.iter().map(flag).chain([config]);
+    let flags = SETTINGS.iter().filter(|setting| setting.has_flag()).map(flag).chain([config]);
     let command = command.args(flags.map(|flag| flag.global(true).help_heading("Settings")));
     let with_server = |command: Command| command.args(SERVER_SETTINGS.iter().map(flag));
     let known = |command: &Command, verb: &str| command.find_subcommand(verb).is_some();

@@ -7,7 +7,7 @@ mod view;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use tyr_server::{Operator, Scope};
+use tyr_server::{Operator, ViewOf};
 use tyr_types::Error;
 
 use crate::{
@@ -40,7 +40,7 @@ impl Top {
     pub fn run(&self, settings: &Settings, out: &mut Output) -> Result<()> {
         let mut operator = self.patience.operator(settings)?;
         if out.form() == Form::Json {
-            let text = operator.view(Scope::Cluster)?;
+            let text = operator.view(ViewOf::Cluster)?;
             return out.line(text);
         }
         if self.once || !out.is_terminal() {
@@ -82,7 +82,7 @@ impl Top {
 }
 
 fn look(operator: &mut Operator) -> tyr_types::Result<View> {
-    let text = operator.view(Scope::Cluster)?;
+    let text = operator.view(ViewOf::Cluster)?;
     let other = |_| {
         Error::internal(
             "a node shows something that this command does not understand; is it of another version?",

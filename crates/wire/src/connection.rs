@@ -23,10 +23,11 @@ use alloc::{collections::VecDeque, vec::Vec};
 use core::{fmt, ops::Range};
 
 pub use frame::{BODY_SIZE_MAX, Channel, FRAME_HEADER_SIZE, Frame, Header, Kind};
-pub use handshake::{Introduction, Limits, Party, Peer, Refusal, VERSIONS};
+pub use handshake::{Introduction, Limits, NONCE_SIZE, Party, Peer, Refusal, VERSIONS};
 
 use crate::{Malformed, Reader};
 use credit::{Allowed, Granted};
+use handshake::PROVED_SINCE;
 
 /// An end of a connection.
 #[derive(Debug)]
@@ -44,14 +45,34 @@ pub struct Connection {
     queues: [Queue; Channel::COUNT],
     /// The channel whose turn it is.
     turn: usize,
+    proving: Proving,
+}
+
+/// What both ends have to prove, and to one another have said of that.
+#[derive(Debug, Default)]
+struct Proving {
+    /// Of a listener that demands a proof: the random bytes for it.
+    nonce: Option<[u8; NONCE_SIZE]>,
+    /// Of a dialer: it talks to nobody who demands none.
+    is_insistent: bool,
+    /// The bodies of hello and challenge.
+    said: Vec<u8>,
+    /// Of a dialer: what the listener has to prove.
+    expected: Vec<u8>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Phase {
     /// A listener waits for the dialer's hello.
     Listening,
+    /// A listener waits for the dialer's proof,
+    Challenging(Peer),
+    /// and for the program to judge it.
+    Judging(Peer),
     /// A dialer waits for the listener's welcome.
     Dialing,
+    /// A dialer is to prove who it is, or has done so.
+    Proving,
     Open,
     /// This end has said that nothing more comes.
     Closing,
@@ -110,6 +131,11 @@ impl From<Malformed> for Error {
 /// What bytes that came amount to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event<'a> {
+    /// The listener demands a proof for these bytes: the program [gives it](Connection::prove), or gives up.
+    Challenged(&'a [u8]),
+    /// The dialer gives a proof: who it says to be, for which bytes, and the proof. The program [admits](Connection::admit) or
+    /// [refuses](Connection::refuse) it before anything else.
+    Proved(Peer, &'a [u8], &'a [u8]),
     /// Both have agreed.
     Opened(Peer),
     /// A frame for the program, which calls [`Connection::consume`] with its header when it needs its bytes no more.
@@ -144,6 +170,7 @@ impl Connection {
     pub fn dial(me: Introduction) -> Self {
         let hello = handshake::hello(&me);
         let mut connection = Self::new(me, Phase::Dialing);
+        connection.proving.said.extend_from_slice(hello.body());
         connection.control.push_back(hello);
         connection
     }
@@ -166,6 +193,33 @@ impl Connection {
             control: VecDeque::new(),
             queues: Default::default(),
             turn: 0,
+            proving: Proving::default(),
+        }
+    }
+
+    /// Of a listener that has heard nothing yet: whoever dials has to prove who it is, for these random bytes.
+    pub fn demand_proof(&mut self, nonce: [u8; NONCE_SIZE]) {
+        self.proving.nonce = Some(nonce);
+    }
+
+    /// Of a dialer that has heard nothing yet: who demands no proof is not talked to.
+    pub fn insist(&mut self) {
+        self.proving.is_insistent = true;
+    }
+
+    /// Of a dialer that was challenged: its proof, and the one that the listener has to give in its turn; empty for none.
+    pub fn prove(&mut self, proof: &[u8], expected: &[u8]) {
+        if self.phase == Phase::Proving {
+            self.proving.expected = expected.to_vec();
+            self.control.push_back(Frame::control(Kind::Proof, Channel::default(), proof));
+        }
+    }
+
+    /// Of a listener that was given a proof which holds: its own, if it was asked for one.
+    pub fn admit(&mut self, proof: &[u8]) {
+        if let Phase::Judging(peer) = self.phase {
+            self.control.push_back(handshake::welcome(&self.me, peer.version, proof));
+            self.has_opened(peer);
         }
     }
 
@@ -213,6 +267,10 @@ impl Connection {
     pub fn poll(&mut self) -> Result<Option<Event<'_>>, Error> {
         match self.advance() {
             Ok(None) => Ok(None),
+            Ok(Some(Step::Challenged)) => Ok(Some(Event::Challenged(&self.proving.said))),
+            Ok(Some(Step::Proved(peer, body))) => {
+                Ok(Some(Event::Proved(peer, &self.proving.said, &self.buffer[body])))
+            }
             Ok(Some(Step::Opened(peer))) => Ok(Some(Event::Opened(peer))),
             Ok(Some(Step::Received(header, body))) => Ok(Some(Event::Received(header, &self.buffer[body]))),
             Ok(Some(Step::Closed)) => Ok(Some(Event::Closed)),
@@ -234,7 +292,13 @@ impl Connection {
                     self.start = self.buffer.len();
                     return Ok(None);
                 }
-                Phase::Listening | Phase::Dialing | Phase::Open | Phase::Closing => {}
+                Phase::Listening
+                | Phase::Challenging(_)
+                | Phase::Judging(_)
+                | Phase::Dialing
+                | Phase::Proving
+                | Phase::Open
+                | Phase::Closing => {}
             }
             let Some((header, _)) = Header::parse(&self.buffer[self.start..], self.body_size_max())? else {
                 return Ok(None);
@@ -250,7 +314,11 @@ impl Connection {
     /// How large the body of the next frame may be.
     fn body_size_max(&self) -> usize {
         match self.phase {
-            Phase::Listening | Phase::Dialing => handshake::HANDSHAKE_SIZE_MAX,
+            Phase::Listening
+            | Phase::Challenging(_)
+            | Phase::Judging(_)
+            | Phase::Dialing
+            | Phase::Proving => handshake::HANDSHAKE_SIZE_MAX,
             Phase::Open | Phase::Closing => {
                 usize::try_from(self.me.limits.body_size_max).unwrap_or(BODY_SIZE_MAX)
             }
@@ -263,20 +331,50 @@ impl Connection {
         let bytes = &self.buffer[body.clone()];
         match (&self.phase, header.kind) {
             (Phase::Listening, Kind::Hello) => match handshake::judge_hello(&self.me, bytes)? {
-                Ok(peer) => {
-                    self.control.push_back(handshake::welcome(&self.me, peer.version));
-                    return Ok(Some(self.open(peer)));
-                }
+                Ok(peer) => match self.proving.nonce {
+                    None => {
+                        self.control.push_back(handshake::welcome(&self.me, peer.version, &[]));
+                        return Ok(Some(self.open(peer)));
+                    }
+                    Some(_) if peer.version < PROVED_SINCE => {
+                        // It would not understand another reason.
+                        self.control.push_back(handshake::refused(&self.me, &Refusal::Denied));
+                        return Err(Error::Refused(Refusal::ProofMissing));
+                    }
+                    Some(nonce) => {
+                        let challenge = handshake::challenge(&self.me, peer.version, &nonce);
+                        self.proving.said = [bytes, challenge.body()].concat();
+                        self.control.push_back(challenge);
+                        self.phase = Phase::Challenging(peer);
+                    }
+                },
                 Err(refusal) => {
                     self.control.push_back(handshake::refused(&self.me, &refusal));
                     return Err(Error::Refused(refusal));
                 }
             },
-            (Phase::Dialing, Kind::Welcome) => {
-                let peer = handshake::judge_welcome(&self.me, bytes)?;
+            (Phase::Challenging(peer), Kind::Proof) => {
+                let peer = *peer;
+                self.phase = Phase::Judging(peer);
+                return Ok(Some(Step::Proved(peer, body)));
+            }
+            (Phase::Dialing, Kind::Challenge) => {
+                handshake::judge_challenge(&self.me, bytes)?;
+                self.proving.said.extend_from_slice(bytes);
+                self.phase = Phase::Proving;
+                return Ok(Some(Step::Challenged));
+            }
+            (Phase::Dialing | Phase::Proving, Kind::Welcome) => {
+                let (peer, proof) = handshake::judge_welcome(&self.me, bytes)?;
+                let was_challenged = self.phase == Phase::Proving;
+                if proof != self.proving.expected || (self.proving.is_insistent && !was_challenged) {
+                    return Err(Error::Refused(Refusal::Unproved));
+                }
                 return Ok(Some(self.open(peer)));
             }
-            (Phase::Dialing, Kind::Refused) => return Err(Error::Refused(handshake::read_refusal(bytes)?)),
+            (Phase::Dialing | Phase::Proving, Kind::Refused) => {
+                return Err(Error::Refused(handshake::read_refusal(bytes)?));
+            }
             (_, Kind::Credit) if is_agreed => {
                 let mut reader = Reader::new(bytes);
                 let total = reader.u64()?;
@@ -304,10 +402,15 @@ impl Connection {
     }
 
     fn open(&mut self, peer: Peer) -> Step {
+        self.has_opened(peer);
+        Step::Opened(peer)
+    }
+
+    fn has_opened(&mut self, peer: Peer) {
         self.phase = Phase::Open;
         self.peer = Some(peer);
         self.allowed = [Allowed::new(peer.limits.window); Channel::COUNT];
-        Step::Opened(peer)
+        self.proving = Proving::default();
     }
 
     /// The program needs the bytes of a frame no more: the other end may send as many.
@@ -356,7 +459,7 @@ impl Connection {
 
     /// Refuses a dialer, whatever it says. False if there is none to be refused: this end has dialed, or both have agreed.
     pub fn refuse(&mut self, refusal: Refusal) -> bool {
-        if self.phase == Phase::Listening {
+        if matches!(self.phase, Phase::Listening | Phase::Challenging(_) | Phase::Judging(_)) {
             self.control.push_back(handshake::refused(&self.me, &refusal));
             self.phase = Phase::Failed(Error::Refused(refusal));
         }
@@ -393,6 +496,8 @@ impl Connection {
 
 /// What one frame came to.
 enum Step {
+    Challenged,
+    Proved(Peer, Range<usize>),
     Opened(Peer),
     Received(Header, Range<usize>),
     Closed,

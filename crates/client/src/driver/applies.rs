@@ -181,6 +181,18 @@ impl Applies {
         }
     }
 
+    /// Nobody takes any more: whoever waits is told so. What was sent is still found out about if that changes.
+    pub fn deny(&mut self, unknown: impl Fn() -> tyr_types::Error) {
+        let paused = self.paused.iter_mut().map(|(_, apply)| apply);
+        for apply in self.waiting.iter_mut().chain(self.sent.values_mut()).chain(paused) {
+            if let Some(reply) = apply.reply.take() {
+                let _ = reply.send(Err(unknown()));
+            }
+        }
+        self.paused.clear();
+        self.waiting.clear();
+    }
+
     /// Answers those who have waited too long for their turn.
     pub fn give_up(&mut self, at: Instant, troubles: impl Fn() -> String) {
         let is_over = |apply: &Apply| apply.until <= at || apply.is_deserted();
@@ -202,7 +214,7 @@ fn is_passing(refusal: Refusal, apply: &Apply, exists: impl Fn(&BlobName) -> boo
         Refusal::Conflict | Refusal::Fenced | Refusal::Busy | Refusal::Unstaged | Refusal::TooFewReplicas => {
             true
         }
-        Refusal::Exists | Refusal::Invalid | Refusal::Full => false,
+        Refusal::Exists | Refusal::Invalid | Refusal::Full | Refusal::Denied => false,
         // A node that has not heard of a new keyspace yet says the same as one that has no such blob.
         Refusal::NotFound => {
             let needs =

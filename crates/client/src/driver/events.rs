@@ -5,6 +5,8 @@ use tyr_proto::{
     message::{Envelope, Message, RequestId},
 };
 
+use tyr_types::Error;
+
 use super::{
     Driver,
     call::{Found, Handle},
@@ -66,7 +68,11 @@ impl Driver {
                 }
                 return;
             }
-            Event::Looked(request, ..) | Event::Bytes(request, ..) | Event::Expired(request) => {
+            Event::Denied(request) if self.deny(*request) => return,
+            Event::Looked(request, ..)
+            | Event::Bytes(request, ..)
+            | Event::Expired(request)
+            | Event::Denied(request) => {
                 let request = *request;
                 return self.handle_read(request, &mut event);
             }
@@ -111,6 +117,33 @@ impl Driver {
             Event::Unknown(id) | Event::Forgotten(id) => traces.ends(*id, None),
             _ => {}
         }
+    }
+
+    /// There is no right to what was asked for. False if that is for a transaction or a snapshot that was taken.
+    fn deny(&mut self, request: RequestId) -> bool {
+        let denied = words::denied;
+        let newest = self.newest.remove(&request).map(|asked| asked.answer(Err(denied())));
+        let got = self.gets.remove(&request).map(|asked| asked.answer(Err(denied())));
+        let names = self.names.remove(&request).map(|asked| asked.answer(Err(denied())));
+        let heads = self.heads.remove(&request).map(|asked| asked.answer(Err(denied())));
+        let answered = newest.or(got).or(names).or(heads).is_some();
+        let mut denied = Event::Denied(request);
+        answered
+            || self.snapshots.deny(request)
+            || self.runs.values_mut().any(|running| running.run.handle(&mut denied))
+    }
+
+    /// Nobody lets this client in any more: nothing of what it asked will be answered.
+    pub(super) fn deny_all(&mut self, reason: &str) {
+        let denied = || Error::denied(reason.to_owned());
+        let unknown = || words::unknown_and_denied(reason);
+        self.applies.deny(unknown);
+        self.seats.values_mut().for_each(|seat| seat.deny(denied, unknown));
+        self.snapshots.deny_all(&mut self.client, denied);
+        std::mem::take(&mut self.newest).into_values().for_each(|asked| asked.answer(Err(denied())));
+        std::mem::take(&mut self.gets).into_values().for_each(|asked| asked.answer(Err(denied())));
+        std::mem::take(&mut self.names).into_values().for_each(|asked| asked.answer(Err(denied())));
+        std::mem::take(&mut self.heads).into_values().for_each(|asked| asked.answer(Err(denied())));
     }
 
     fn handle_read(&mut self, request: RequestId, event: &mut Event) {
@@ -200,6 +233,7 @@ mod tests {
         let mut driver = Driver::new(Beginning {
             seeds: Vec::new(),
             tls: None,
+            credential: Default::default(),
             zone: None,
             reads_files: false,
             tracing: None,

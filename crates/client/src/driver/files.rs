@@ -84,10 +84,15 @@ impl Driver {
     }
 
     /// A node says where it hands its files to readers: on this host, if it is there and it is the node's.
-    pub(super) fn go_to_hatch(&mut self, node: NodeId, address: Option<cluster::Address>) {
+    pub(super) fn go_to_hatch(
+        &mut self,
+        node: NodeId,
+        address: Option<cluster::Address>,
+        ticket: Option<u128>,
+    ) {
         let Some(Ok(Address::Unix(path))) = address.map(|address| address.as_str().parse()) else { return };
         if let Some(cluster) = self.links.cluster().filter(|_| self.files.is_wanted) {
-            self.files.hatches.go_to(path, HatchOwner { cluster, node: node.0 });
+            self.files.hatches.go_to(path, HatchOwner { cluster, node: node.0 }, ticket);
         }
     }
 

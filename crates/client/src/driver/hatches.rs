@@ -141,7 +141,7 @@ impl Hatches {
     }
 
     /// Goes to the hatch of a node, in the runtime that this is called in, unless it is there.
-    pub fn go_to(&mut self, path: PathBuf, owner: HatchOwner) {
+    pub fn go_to(&mut self, path: PathBuf, owner: HatchOwner, ticket: Option<u128>) {
         let node = NodeId(owner.node);
         if self.nodes.contains_key(&node) {
             return;
@@ -154,7 +154,7 @@ impl Hatches {
         tokio::spawn(async move {
             // If nobody listens, the client has ended.
             let tell = |what| drop(tell.send(Heard { node, number, what }));
-            stay(&path, owner, wanted, &tell).await;
+            stay(&path, (owner, ticket), wanted, &tell).await;
             tell(What::Closed);
         });
     }
@@ -276,11 +276,11 @@ impl Gate {
 /// Is at a hatch as long as it is open and somebody wants something.
 async fn stay(
     path: &std::path::Path,
-    owner: HatchOwner,
+    (owner, ticket): (HatchOwner, Option<u128>),
     mut wanted: UnboundedReceiver<FileName>,
     tell: &impl Fn(What),
 ) {
-    let Ok(mut reader) = HatchReader::dial(path, owner).await else { return };
+    let Ok(mut reader) = HatchReader::dial(path, owner, ticket).await else { return };
     tell(What::Opened);
     loop {
         let name = tokio::select! {

@@ -22,7 +22,10 @@ impl Driver {
         match (heard.what, heard.origin) {
             (What::Answer(answer), Origin::Node(node)) => self.hear_answer(now, node, answer),
             (What::Response(_, Response::Hatch(address)), Origin::Node(node)) => {
-                self.go_to_hatch(node, address)
+                self.go_to_hatch(node, address, None)
+            }
+            (What::Response(_, Response::Ticket(address, ticket)), Origin::Node(node)) => {
+                self.go_to_hatch(node, Some(address), Some(ticket))
             }
             (What::Response(number, response), _) => {
                 if let Some(Response::Ring(difference)) = self.manager.hear(now, number, response) {
@@ -33,6 +36,11 @@ impl Driver {
                 if let Origin::Node(node) = origin {
                     self.note_reach(now, node);
                     self.seek_hatches(now);
+                }
+                if let Some(reason) = self.links.denial() {
+                    let reason = reason.to_owned();
+                    self.manager.deny(&reason);
+                    self.deny_all(&reason);
                 }
                 if !self.is_in_touch() {
                     self.manager.want_ring();
@@ -122,6 +130,7 @@ impl Driver {
                     self.members.insert(node, address);
                 }
                 Fact::Partition(id, configuration, _) => self.client.handle_configuration(id, configuration),
+                Fact::Account(..) | Fact::Seal(..) => {}
             }
         }
         if has_keyspaces {

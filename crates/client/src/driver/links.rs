@@ -14,7 +14,7 @@ use tyr_proto::{
     encoding::{append_to, from_bytes},
     message::{Answer, Envelope},
 };
-use tyr_wire::connection::{Frame, Introduction, Kind, Party, Peer};
+use tyr_wire::connection::{Error, Frame, Introduction, Kind, Party, Peer, Refusal};
 
 /// Which connection something came by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -44,7 +44,7 @@ pub enum What {
     /// It is open.
     Opened(Peer),
     /// It was lost, or could not be made.
-    Closed(String),
+    Closed(Trouble),
     /// A node answers.
     Answer(Answer),
     /// A node answers a request to the cluster manager.
@@ -70,7 +70,16 @@ struct Dialed {
     address: Address,
     dialer: Dialer,
     is_open: bool,
-    trouble: Option<String>,
+    trouble: Option<Trouble>,
+}
+
+/// What keeps a connection from being made.
+#[derive(Clone, Debug)]
+pub struct Trouble {
+    /// In words.
+    pub text: String,
+    /// Whether this client is not let in, as often as it may try.
+    pub is_denial: bool,
 }
 
 /// As many bytes wait for a connection that is not there.
@@ -164,6 +173,19 @@ impl Links {
         }
     }
 
+    /// Why nobody lets this client in; none as long as anybody does, or may.
+    pub fn denial(&self) -> Option<&str> {
+        let mut denial = None;
+        for dialed in self.dialed.values() {
+            match &dialed.trouble {
+                _ if dialed.is_open => return None,
+                Some(trouble) if trouble.is_denial => denial = Some(&trouble.text[..]),
+                _ => {}
+            }
+        }
+        denial
+    }
+
     /// What keeps connections from being made, as the end of a sentence; empty if nothing is known to.
     pub fn troubles(&self) -> String {
         let mut text = String::new();
@@ -171,7 +193,7 @@ impl Links {
             if let Some(trouble) = &dialed.trouble {
                 let lead = if text.is_empty() { " (" } else { "; " };
                 // Writing to a string does not fail.
-                let _ = write!(text, "{lead}{}: {trouble}", dialed.address);
+                let _ = write!(text, "{lead}{}: {}", dialed.address, trouble.text);
             }
         }
         if !text.is_empty() {
@@ -226,6 +248,12 @@ impl Handler for Ear {
     }
 
     fn closed(&self, _: &Link, _: Option<&Peer>, end: &End) {
-        self.tell(What::Closed(end.to_string()), None);
+        let is_denial = matches!(
+            end,
+            End::Failed(Error::Refused(
+                Refusal::Denied | Refusal::ProofMissing | Refusal::Expired | Refusal::Revoked
+            ))
+        );
+        self.tell(What::Closed(Trouble { text: end.to_string(), is_denial }), None);
     }
 }

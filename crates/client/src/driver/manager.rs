@@ -12,6 +12,8 @@ use super::{
     asked::Asked,
     links::{Links, Origin},
 };
+use tyr_types::Error;
+
 use crate::words;
 
 /// What is asked of the cluster manager.
@@ -164,6 +166,12 @@ impl Manager {
                 self.wants_ring = true;
                 None
             }
+            Response::Denied(scope, rights) => {
+                if let Some(commanded) = self.commands.remove(&number) {
+                    commanded.asked.answer(Err(words::lacks(scope, rights)));
+                }
+                None
+            }
             Response::Elsewhere(Some(_)) => {
                 let due = now.after(ASK_ELSEWHERE_AFTER);
                 self.fetch.iter_mut().filter(|_| is_fetch).for_each(|fetch| fetch.due = due);
@@ -179,6 +187,13 @@ impl Manager {
     pub fn fetched(&mut self) {
         for waiting in self.waiting.drain(..) {
             waiting.answer(Ok(()));
+        }
+    }
+
+    /// Nobody lets this client in: whoever waits need wait no longer.
+    pub fn deny(&mut self, reason: &str) {
+        for waiting in self.waiting.drain(..).chain(self.waiting_next.drain(..)) {
+            waiting.answer(Err(Error::denied(reason.to_owned())));
         }
     }
 

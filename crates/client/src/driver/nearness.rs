@@ -195,6 +195,7 @@ pub fn answered_by(answer: &Answer) -> Option<RequestId> {
         | Answer::Located { request, .. }
         | Answer::Stats { request, .. }
         | Answer::Expired { request }
+        | Answer::Denied { request }
         | Answer::Names { request, .. } => Some(*request),
         _ => None,
     }

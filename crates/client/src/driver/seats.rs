@@ -135,7 +135,19 @@ impl Seat {
                 let number = self.transaction.number(&blob).unwrap_or_default();
                 drop(reply.send(Ok(looked.map(|looked| Found { number, looked }))));
             }
+            (wants, ReadAnswer::Denied) => wants.fail(words::denied()),
             (wants, _) => wants.fail(lost()),
+        }
+    }
+
+    /// Nobody answers any more: whoever waits is told so. How a commit ended is still found out if that changes.
+    pub fn deny(&mut self, denied: impl Fn() -> Error, unknown: impl Fn() -> Error) {
+        std::mem::take(&mut self.reads).into_values().for_each(|waiting| waiting.wants.fail(denied()));
+        for asked in self.awaiting.drain(..) {
+            asked.answer(Err(unknown()));
+        }
+        if let Some(reply) = self.commit.as_mut().and_then(|commit| commit.reply.take()) {
+            drop(reply.send(Err(unknown())));
         }
     }
 

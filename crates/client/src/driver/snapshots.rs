@@ -40,6 +40,23 @@ impl Snapshots {
         self.freezes.contains_key(&request)
     }
 
+    /// There is no right to what a snapshot was to show. False if that is not what was asked for.
+    pub fn deny(&mut self, request: RequestId) -> bool {
+        let taken = self.freezes.remove(&request);
+        taken.map(|(_, asked)| asked.answer(Err(words::denied()))).is_some()
+    }
+
+    /// Nobody answers any more.
+    pub fn deny_all(&mut self, client: &mut Client, denied: impl Fn() -> Error) {
+        for (request, (_, asked)) in std::mem::take(&mut self.freezes) {
+            client.let_go(request);
+            asked.answer(Err(denied()));
+        }
+        for frozen in self.frozen.values_mut() {
+            std::mem::take(&mut frozen.reads).into_values().for_each(|asked| asked.answer(Err(denied())));
+        }
+    }
+
     /// A blob in a snapshot.
     pub fn look(&self, of: Handle, blob: &BlobName) -> Result<Option<Found>> {
         self.find(of).map(|snapshot| found(snapshot, blob))
@@ -116,6 +133,7 @@ impl Frozen {
             let Some(asked) = self.reads.remove(&id) else { continue };
             asked.answer(match answer {
                 ReadAnswer::Bytes(bytes) => Ok(bytes),
+                ReadAnswer::Denied => Err(words::denied()),
                 ReadAnswer::Stat(_) | ReadAnswer::Lost => Err(expired()),
             });
         }

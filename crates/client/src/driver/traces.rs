@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, num::NonZeroU32};
 
 use tyr_net::{Attribute, Collector, Exporter, Exporting, Side, Span, span_time};
-use tyr_proto::{Outcome, Plan, Refusal, TraceContext, TransactionId};
+use tyr_proto::{Outcome, Plan, TraceContext, TransactionId};
 
 /// Which transactions are traced, and where that goes.
 #[derive(Clone, Debug)]
@@ -55,12 +55,7 @@ impl Traces {
     /// How a transaction ended; none if that is not known.
     pub fn ends(&mut self, id: TransactionId, outcome: Option<Outcome>) {
         let Some(Root { context, began, blobs }) = self.open.remove(&id) else { return };
-        let outcome = match outcome {
-            Some(Outcome::Committed) => "committed",
-            Some(Outcome::Refused(Refusal::Conflict)) => "conflict",
-            Some(Outcome::Refused(_)) => "refused",
-            None => "unknown",
-        };
+        let outcome = outcome.map_or("unknown", Outcome::name);
         self.exporter.give(Span {
             trace: context.trace,
             id: context.span,

@@ -273,7 +273,11 @@ impl World {
             }
             Request::Hatch => Response::Hatch(None),
             Request::View(_) => Response::View(None),
-            Request::Register(..) | Request::Lease(..) | Request::Report => Response::Elsewhere(None),
+            Request::Register(..)
+            | Request::Lease(..)
+            | Request::Report
+            | Request::Token(_)
+            | Request::Seal => Response::Elsewhere(None),
         }
     }
 

@@ -66,9 +66,14 @@ impl<'a> Stage<'a> {
             ("server.kill", _) => self.place().kill(node(step)),
             ("server.start", _) => self.place().start(node(step)),
             ("directory.replace", _) => self.place().replace(text(&step["find"]), text(&step["with"])),
-            (_, Some(kind)) => match self.perform(step) {
-                Ok(told) => panic!("{step} succeeds: {told:?}"),
-                Err(error) => assert_eq!(error.kind().name(), text(kind), "{step}: {error}"),
+            (_, Some(kind)) => loop {
+                match (self.perform(step), step.get("gives")) {
+                    (Ok(told), Some(wanted)) => {
+                        assert!(told.is(wanted, &self.kept), "{step} is told {told:?}")
+                    }
+                    (Ok(told), None) => panic!("{step} succeeds: {told:?}"),
+                    (Err(error), _) => break assert_eq!(error.kind().name(), text(kind), "{step}: {error}"),
+                }
             },
             (_, None) => {
                 let told = match self.perform(step) {

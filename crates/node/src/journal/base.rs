@@ -56,5 +56,5 @@ impl Base {
     }
 }
 
-/// The version of this layout and of those of entries and checkpoints.
-const FORMAT: u8 = 4;
+/// The version of this layout and of those of records and checkpoints.
+const FORMAT: u8 = 5;

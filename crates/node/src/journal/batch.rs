@@ -1,4 +1,4 @@
-//! What one transaction of the store does for a journal: blobs that are written and blobs that are deleted.
+//! What one transaction of the store does for a journal: entries that are logged, blobs that are written and blobs that are deleted.
 
 use std::{
     collections::{BTreeMap, btree_map::Entry},
@@ -6,21 +6,30 @@ use std::{
     sync::Arc,
 };
 
-use tyr_proto::Payload as Kept;
+use tyr_proto::{PartitionId, Payload as Kept};
 use tyr_store::{BlobChange, Existence, Payload, Refused, Stop, Store, Ticket, Wait};
 use tyr_types::{Error, Key, KeyspaceId, Result};
 
-use super::{Replaced, Stored};
+use super::{
+    Stored,
+    record::{self, Item},
+    records::Note,
+};
 
 /// Changes of blobs; of two of the same blob the later one counts.
 #[derive(Debug, Default)]
 pub struct Batch {
     changes: BTreeMap<Key, Change>,
+    /// What it logs, until it is sealed,
+    record: Vec<u8>,
+    /// and how many bytes that is.
+    logged: u64,
+    is_sealed: bool,
     weight: usize,
     /// What is to be told when it is durable.
     pub stored: Vec<Stored>,
-    /// Entries that are of no use once it is committed.
-    pub replaced: Vec<Replaced>,
+    /// What it does to logs.
+    pub notes: Vec<Note>,
     /// What leaves memory when it is durable.
     pub kept: Vec<Kept>,
 }
@@ -42,10 +51,11 @@ enum Before {
     Unknown,
 }
 
-/// What a blob is to hold: encoded for it, or shared with what is in memory.
+/// What a blob is to hold: encoded for it, logged, or shared with what is in memory.
 #[derive(Debug)]
 enum Bytes {
     Own(Vec<u8>),
+    Record(Vec<u8>),
     Shared(Arc<[u8]>),
 }
 
@@ -55,9 +65,35 @@ impl Batch {
         self.change(key, Bytes::Own(bytes), Before::Unknown);
     }
 
-    /// Writes a blob that does not exist, unless this batch deletes it.
-    pub fn put_new(&mut self, key: Key, bytes: Vec<u8>) {
-        self.change(key, Bytes::Own(bytes), Before::Absent);
+    /// Logs an entry.
+    pub fn log(&mut self, stored: Stored, bytes: &[u8]) {
+        self.append(Item::Entry { stored, bytes });
+        self.notes.push(Note::Entry(stored.partition, stored.index));
+        self.stored.push(stored);
+    }
+
+    /// Logs that a log has no entries after this one any more.
+    pub fn cut(&mut self, partition: PartitionId, last: u64) {
+        self.append(Item::Cut { partition, last });
+        self.notes.push(Note::Cut(partition, last));
+    }
+
+    fn append(&mut self, item: Item<'_>) {
+        let before = self.record.len();
+        record::append(&mut self.record, item);
+        self.weight += self.record.len() - before;
+        self.logged += (self.record.len() - before) as u64;
+    }
+
+    /// Puts what it logs, if it logs anything, under a key that has nothing: nothing may be added to it after that. Returns how many
+    /// bytes that is.
+    pub fn seal(&mut self, key: Key) -> u64 {
+        self.is_sealed = true;
+        if !self.record.is_empty() {
+            let bytes = Bytes::Record(std::mem::take(&mut self.record));
+            self.changes.insert(key, Change::Put(bytes, Before::Absent));
+        }
+        self.logged
     }
 
     /// Writes a payload, under a key that has none.
@@ -78,6 +114,11 @@ impl Batch {
     pub fn delete(&mut self, key: Key) {
         self.weight += CHANGE_WEIGHT;
         self.changes.insert(key, Change::Deleted);
+    }
+
+    /// Whether it is not to be added to any more.
+    pub fn is_sealed(&self) -> bool {
+        self.is_sealed
     }
 
     /// About how many bytes its record takes.
@@ -119,8 +160,10 @@ impl Batch {
     fn stage(&mut self, store: &Store, space: KeyspaceId, piece_max: usize) -> Result<()> {
         for change in self.changes.values_mut() {
             let Change::Put(bytes, before) = &*change else { continue };
-            let payloads = bytes.as_slice().chunks(piece_max).map(|piece| store.stage(space, piece));
-            let pieces = (0u64..).step_by(piece_max).zip(payloads);
+            // What is logged stays in the store's log, beside which nothing is to be written, however much it is.
+            let size = if let Bytes::Record(_) = bytes { RECORD_PIECE.min(piece_max) } else { piece_max };
+            let payloads = bytes.as_slice().chunks(size).map(|piece| store.stage(space, piece));
+            let pieces = (0u64..).step_by(size).zip(payloads);
             let pieces = pieces.map(|(offset, payload)| payload.map(|payload| (offset, payload)));
             *change = Change::Staged(pieces.collect::<Result<_>>()?, *before);
         }
@@ -131,7 +174,7 @@ impl Batch {
 impl Bytes {
     fn as_slice(&self) -> &[u8] {
         match self {
-            Bytes::Own(bytes) => bytes,
+            Bytes::Own(bytes) | Bytes::Record(bytes) => bytes,
             Bytes::Shared(bytes) => bytes,
         }
     }
@@ -157,3 +200,5 @@ impl Change {
 
 /// What a change costs beside its bytes: key, numbers, places, checksums.
 const CHANGE_WEIGHT: usize = 96;
+/// A record is written in pieces of at most this size, which the store's log takes by default.
+const RECORD_PIECE: usize = 32 << 10;

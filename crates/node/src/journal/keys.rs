@@ -1,6 +1,6 @@
 //! Under which keys a journal keeps what. What belongs together is in order, so that a restart reads it from front to back.
 
-use tyr_proto::{ClassId, PartitionId};
+use tyr_proto::{ClassId, PartitionId, ShardId};
 use tyr_types::Key;
 
 /// Begins the keys of bases.
@@ -16,9 +16,9 @@ pub fn checkpoint(partition: PartitionId) -> Key {
     Key::new(prefix(CHECKPOINT, partition)).expect("a short key")
 }
 
-/// An entry of a partition's log.
-pub fn entry(partition: PartitionId, index: u64) -> Key {
-    numbered(entries(partition), index)
+/// A record of a shard's journal.
+pub fn record(shard: ShardId, number: u64) -> Key {
+    numbered(records(shard), number)
 }
 
 /// A payload that a partition's entries and state refer to.
@@ -26,9 +26,11 @@ pub fn payload(partition: PartitionId, number: u64) -> Key {
     numbered(payloads(partition), number)
 }
 
-/// Begins the keys of a partition's entries.
-pub fn entries(partition: PartitionId) -> [u8; 6] {
-    prefix(ENTRY, partition)
+/// Begins the keys of a shard's records.
+pub fn records(shard: ShardId) -> [u8; 6] {
+    let mut key = [RECORD, 0, 0, 0, 0, 0];
+    key[2..].copy_from_slice(&shard.number().to_be_bytes());
+    key
 }
 
 /// Begins the keys of a partition's payload.
@@ -45,7 +47,7 @@ pub fn partition_of_base(key: &Key) -> Option<PartitionId> {
     (kind == BASES[0]).then(|| PartitionId { class: ClassId(class), index: u32::from_be_bytes(index) })
 }
 
-/// The index of an entry, or the number of a payload.
+/// The number of a record or a payload.
 pub fn number_of(key: &Key) -> Option<u64> {
     let number = key.as_bytes().get(6..)?.try_into().ok()?;
     Some(u64::from_be_bytes(number))
@@ -65,5 +67,5 @@ fn prefix(kind: u8, partition: PartitionId) -> [u8; 6] {
 }
 
 const CHECKPOINT: u8 = 2;
-const ENTRY: u8 = 3;
+const RECORD: u8 = 3;
 const PAYLOAD: u8 = 4;

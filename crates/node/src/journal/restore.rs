@@ -4,7 +4,6 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
-    ops::RangeInclusive,
     sync::Arc,
 };
 
@@ -13,9 +12,11 @@ use tyr_store::{Miss, Store, Wait};
 use tyr_types::{Error, Key, KeyspaceId, Number, Result};
 
 use super::{
-    ENTRY_WEIGHT, Journal, Limits, Options, Tail,
+    ENTRY_WEIGHT, Journal, Limits, Options, Stored, Tail,
     base::Base,
     keys,
+    record::{self, Item},
+    records::{Note, Records},
     shelf::{Finder, Shelf},
     start,
 };
@@ -41,28 +42,52 @@ impl Journal {
         let space = start::space(&store)?;
         let limits = Limits::of(store.stats().segment_size);
         let shelf = Shelf::new(&store, space);
-        let mut tails = BTreeMap::new();
-        let mut untrimmed = VecDeque::new();
-        let mut found = Vec::new();
+        let mut bases = BTreeMap::new();
         for key in keys_of(&store, space, &keys::BASES)? {
             let malformed = || Error::corrupt("a key of the journal is malformed");
             let id = keys::partition_of_base(&key).ok_or_else(malformed)?;
             if shard.holds(id) {
-                let (restored, tail, replaced) = restore(&store, space, &shelf, id)
-                    .map_err(|error| error.context(format_args!("the log of partition {id}")))?;
-                untrimmed.extend(replaced.map(|replaced| (id, replaced)));
-                tails.insert(id, tail);
-                found.push(restored);
+                let base = read(&store, space, &key)?.ok_or_else(|| missing("a base"))?;
+                bases.insert(id, Base::decode(&base)?);
             }
+        }
+        let (mut records, mut entries) = (Records::default(), BTreeMap::new());
+        for (place, key) in keys_of(&store, space, &keys::records(shard))?.into_iter().enumerate() {
+            let number =
+                keys::number_of(&key).ok_or_else(|| Error::corrupt("a key of a record is malformed"))?;
+            if place == 0 {
+                records.begin_at(number);
+            } else if number != records.next() {
+                return Err(missing(&format!("record {}", records.next())));
+            }
+            let bytes = read(&store, space, &key)?.ok_or_else(|| missing("a record"))?;
+            records.push(bytes.len() as u64);
+            let items = record::items(&bytes)
+                .map_err(|error| error.context(format_args!("record {number} of the journal")))?;
+            for item in items {
+                replay(item, &bases, &mut entries, &mut records);
+            }
+        }
+        let mut tails = BTreeMap::new();
+        let mut found = Vec::new();
+        for (id, base) in bases {
+            records.note(Note::Start(id, base.start));
+            let entries = entries.remove(&id).unwrap_or_default();
+            let (restored, tail) = restore(&store, space, &shelf, id, base, entries)
+                .map_err(|error| error.context(format_args!("the log of partition {id}")))?;
+            tails.insert(id, tail);
+            found.push(restored);
         }
         let journal = Journal {
             store,
             space,
+            shard,
             options,
             limits,
+            checkpoints_weight: tails.values().map(|tail: &Tail| tail.checkpoint_weight).sum(),
             tails,
             due: BTreeSet::new(),
-            untrimmed,
+            records,
             queue: VecDeque::new(),
             committed: VecDeque::new(),
             shelf,
@@ -76,16 +101,43 @@ impl Journal {
     }
 }
 
-/// Also returns the entries that are still there though the checkpoint has replaced them.
+/// The entries of a log by index, each with its epoch. They are not decoded before all records were read, for what one refers to may be gone
+/// if it was cut later.
+type Entries = BTreeMap<u64, (Epoch, Vec<u8>)>;
+
+/// Does to logs what a record says.
+fn replay(
+    item: Item<'_>,
+    bases: &BTreeMap<PartitionId, Base>,
+    entries: &mut BTreeMap<PartitionId, Entries>,
+    records: &mut Records,
+) {
+    match item {
+        Item::Entry { stored: Stored { partition, index, epoch }, bytes } => {
+            records.note(Note::Entry(partition, index));
+            if bases.get(&partition).is_some_and(|base| index > base.start) {
+                entries.entry(partition).or_default().insert(index, (epoch, bytes.to_vec()));
+            }
+        }
+        Item::Cut { partition, last } => {
+            records.note(Note::Cut(partition, last));
+            entries.get_mut(&partition).map(|entries| entries.split_off(&last.saturating_add(1)));
+        }
+    }
+}
+
+fn missing(what: &str) -> Error {
+    Error::corrupt(format!("{what} is missing"))
+}
+
 fn restore(
     store: &Store,
     space: KeyspaceId,
     shelf: &Arc<Shelf>,
     id: PartitionId,
-) -> Result<(Restored, Tail, Option<RangeInclusive<u64>>)> {
-    let missing = |what: &str| Error::corrupt(format!("{what} is missing"));
-    let base = read(store, space, &keys::base(id))?.ok_or_else(|| missing("the base"))?;
-    let base = Base::decode(&base)?;
+    base: Base,
+    entries: Entries,
+) -> Result<(Restored, Tail)> {
     let mut payload = Finder::new(shelf.clone(), id);
     let mut state = State::new(id);
     let mut checkpoint_weight = 0;
@@ -96,20 +148,14 @@ fn restore(
         state.cut_log(folded);
     }
     let mut log = Log::after(base.start, base.epochs.clone());
-    let (mut replaced, mut weight) = (None, 0);
-    for key in keys_of(store, space, &keys::entries(id))? {
+    let mut weight = 0;
+    for (found, (epoch, bytes)) in entries {
         let index = log.last() + 1;
-        match keys::number_of(&key) {
-            Some(early) if early <= base.start => {
-                let first = replaced.map_or(early, |range: RangeInclusive<u64>| *range.start());
-                replaced = Some(first..=early);
-                continue;
-            }
-            found if found != Some(index) => return Err(missing(&format!("entry {index}"))),
-            _ => {}
+        if found != index {
+            return Err(missing(&format!("entry {index}")));
         }
-        let bytes = read(store, space, &key)?.ok_or_else(|| missing(&format!("entry {index}")))?;
-        let (epoch, entry) = decode_entry(&bytes, &mut payload)?;
+        let entry: Entry =
+            payload.decode(&bytes).map_err(|_| Error::corrupt(format!("entry {index} is malformed")))?;
         let entry = Arc::new(entry);
         log.push(epoch, entry.clone());
         if base.folded.is_none_or(|folded| index > folded) {
@@ -129,15 +175,7 @@ fn restore(
         next_payload = number + 1;
     }
     let tail = Tail { last: log.last(), weight, checkpoint_weight, base, next_payload };
-    Ok((Restored { id, log, state }, tail, replaced))
-}
-
-/// An entry with its epoch from its bytes. Fails with `corrupt` if they are none.
-fn decode_entry(bytes: &[u8], payload: &mut Finder) -> Result<(Epoch, Entry)> {
-    let malformed = || Error::corrupt("an entry is malformed");
-    let (epoch, bytes) = bytes.split_first_chunk().ok_or_else(malformed)?;
-    let entry = payload.decode(bytes).map_err(|_| malformed())?;
-    Ok((Epoch(u32::from_le_bytes(*epoch)), entry))
+    Ok((Restored { id, log, state }, tail))
 }
 
 /// The keys that begin with a prefix, in order.

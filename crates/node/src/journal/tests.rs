@@ -403,8 +403,10 @@ fn what_an_installed_state_has_skipped_is_not_looked_for() {
 fn what_checkpoints_have_replaced_is_deleted_though_the_disk_is_full() {
     let disk = SimDisk::new(13);
     let mut bench = Bench::new(&disk, 1 << 20);
-    (1..=2000).for_each(|answered| bench.push(1, mark(answered)));
-    bench.settle().expect("durable");
+    for answered in 1..=1000 {
+        bench.push(1, mark(answered));
+        bench.settle().expect("durable");
+    }
     bench.log.trim(bench.log.last());
     bench.checkpoint();
     bench.settle().expect("durable");
@@ -450,8 +452,8 @@ fn a_payload_is_written_once_however_often_it_is_logged_and_checkpointed() {
         bench.checkpoint();
         bench.settle().expect("durable");
     });
-    let (base, checkpoint, entries, payloads) = (1, 1, 5, 1);
-    assert_eq!(blobs(&bench.journal) - others, base + checkpoint + entries + payloads);
+    let (base, checkpoint, records, payloads) = (1, 1, 1, 1);
+    assert_eq!(blobs(&bench.journal) - others, base + checkpoint + records + payloads);
 }
 
 #[test]
@@ -481,7 +483,7 @@ fn payload_that_died_with_the_process_goes_after_the_restart() {
     let (mut journal, found) = open(&disk.crash(CrashMode::LoseAll), 1 << 20).expect("opens");
     journal.checkpoint(&found[0]);
     journal.submit().expect("commits");
-    assert!(blobs(&journal) < 10, "{} blobs are left", blobs(&journal));
+    assert!(blobs(&journal) < 20, "{} blobs are left, records among them", blobs(&journal));
 }
 
 #[test]
@@ -543,12 +545,12 @@ fn entries_in_the_place_of_some_that_were_cut_are_found_and_leave_nothing_of_tho
     bench.settle().expect("durable");
     (0..2).for_each(|_| bench.push(3, Entry::Marker));
     bench.settle().expect("durable");
-    let (base, entries) = (1, 10);
-    assert_eq!(blobs(&bench.journal) - before, base + entries);
+    let (base, records) = (1, 4);
+    assert_eq!(blobs(&bench.journal) - before, base + records);
     let disk = disk.crash(CrashMode::LoseAll);
     assert_eq!(content_on(&disk), content(&bench.partition()));
     let (journal, _) = open(&disk, 1 << 20).expect("opens");
-    assert_eq!(blobs(&journal) - before, base + entries);
+    assert_eq!(blobs(&journal) - before, base + records);
     assert_eq!(journal.store().check().expect("checks").damage, Vec::<String>::new());
 }
 
@@ -589,5 +591,69 @@ fn what_an_installation_that_was_cut_short_had_written_is_gone_after_the_next() 
             Vec::<String>::new(),
             "at {operation}"
         );
+    }
+}
+
+#[test]
+fn a_partition_that_logs_little_does_not_keep_what_all_others_log() {
+    let disk = SimDisk::new(26);
+    let idle = PartitionId { index: 6, ..P };
+    let mut bench = Bench::new(&disk, 1 << 10);
+    let entry = Arc::new(Entry::Marker);
+    bench.take(Output::Store { partition: idle, index: 1, epoch: Epoch(1), entry: entry.clone() });
+    let mut log = Log::default();
+    log.push(Epoch(1), entry.clone());
+    let mut state = State::new(idle);
+    state.apply(1, Epoch(1), &entry);
+    let mut checkpoints = 0;
+    for answered in 1..=4000 {
+        bench.push(1, mark(answered));
+        bench.log.trim(bench.log.last());
+        bench.state.trim_log(bench.log.last());
+        for due in bench.journal.due() {
+            if due == P {
+                bench.checkpoint();
+            } else {
+                log.trim(1);
+                checkpoints += 1;
+                bench.journal.checkpoint(&Partition::restored(idle, ME, log.clone(), state.clone()));
+            }
+        }
+        bench.settle().expect("durable");
+    }
+    assert_eq!(checkpoints, 1, "it has one entry, which need not be written again and again");
+    assert!(blobs(&bench.journal) < 1000, "{} blobs are left", blobs(&bench.journal));
+    let (_, found) = open(&disk.crash(CrashMode::LoseAll), 1 << 10).expect("opens");
+    assert_eq!(content(&found[0]), content(&bench.partition()));
+    assert_eq!(found[1].log().last(), 1);
+}
+
+#[test]
+fn a_journal_with_a_record_missing_or_malformed_is_not_opened() {
+    let disk = SimDisk::new(27);
+    let mut bench = Bench::new(&disk, 1 << 20);
+    for answered in 1..=3 {
+        bench.push(1, mark(answered));
+        bench.settle().expect("durable");
+    }
+    let Bench { journal, .. } = bench;
+    let (store, space) = (journal.store().clone(), journal.space);
+    drop(journal);
+    let key = super::keys::record(ShardId::ONLY, 1);
+    let open = || Journal::open(store.clone(), ShardId::ONLY, options(1 << 20)).map(drop);
+    let change = |bytes: Option<&[u8]>| {
+        let mut batch = super::batch::Batch::default();
+        match bytes {
+            Some(bytes) => batch.put(key.clone(), bytes.to_vec()),
+            None => batch.delete(key.clone()),
+        }
+        batch.commit(&store, space, 1 << 10).expect("commits").wait().expect("durable");
+    };
+    open().expect("it is whole");
+    for (bytes, complaint) in [(Some(&[7, 7, 7][..]), "malformed"), (None, "record 1 is missing")] {
+        change(bytes);
+        let error = open().expect_err("it is damaged");
+        assert_eq!(error.kind(), ErrorKind::Corrupt);
+        assert!(error.to_string().contains(complaint), "{error}");
     }
 }

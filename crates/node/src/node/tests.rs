@@ -67,9 +67,9 @@ fn every_partition_is_run_by_one_shard() {
         let mut node = node(shards);
         lead(&mut node);
         assert_eq!(node.durability_of(partition(0)), Durability::Memory);
-        let mut stored = to_store(&mut node);
+        let stored = to_store(&mut node);
         assert_eq!(stored.len(), PARTITIONS as usize, "one marker for each");
-        stored.drain(..).for_each(|stored| node.handle_stored(Time(4), stored));
+        node.handle_stored(Time(4), &stored);
         assert_eq!(node.partitions().count(), PARTITIONS as usize);
         let is_led =
             |index| node.partition(partition(index)).is_some_and(tyr_proto::Partition::is_established);
@@ -84,7 +84,7 @@ fn a_node_whose_journal_has_failed_promises_nothing_and_gives_up_its_lease() {
     let stored = to_store(&mut node);
     assert!(node.has_lease(Time(5)));
     node.handle_failure(Time(5), Error::unavailable("the disk is broken"));
-    stored.into_iter().for_each(|stored| node.handle_stored(Time(6), stored));
+    node.handle_stored(Time(6), &stored);
     assert!(!node.partitions().any(tyr_proto::Partition::is_established));
     assert!(!node.has_lease(Time(6)) && node.failure().is_some());
     assert!(node.handle_tick(Time(7)).is_none(), "it asks for no lease");

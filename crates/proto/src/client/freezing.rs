@@ -115,6 +115,12 @@ impl Client {
         self.pins.get(&asked).and_then(|pins| pins.first()).map(|pin| pin.request)
     }
 
+    /// As what a freeze was asked for that was not answered and stands under this name.
+    pub(super) fn asked_freeze(&self, request: RequestId) -> Option<RequestId> {
+        let of_request = |(_, freezing): &(&RequestId, &Freezing)| freezing.freeze.request == request;
+        self.freezes.iter().find(of_request).map(|(asked, _)| *asked)
+    }
+
     /// Wants a freeze no more that was not answered.
     pub(super) fn drop_freeze(&mut self, asked: RequestId) {
         let Some(freezing) = self.freezes.remove(&asked) else { return };

@@ -31,6 +31,8 @@ pub enum ReadAnswer {
     Stat(Option<Looked>),
     /// What it had seen of the blob is gone: it cannot go on, and is to be run again.
     Lost,
+    /// There is no right to read it.
+    Denied,
 }
 
 /// Blobs as they are seen.
@@ -373,6 +375,13 @@ impl Reads {
                 self.expire(client, now, &blob);
                 true
             }
+            Event::Denied(request) => {
+                let looked = self.blobs.iter().find(|(_, view)| view.look == Some(*request));
+                let read = || self.read_of(*request).map(|id| self.reads[&id].blob.clone());
+                let Some(blob) = looked.map(|(blob, _)| blob.clone()).or_else(read) else { return false };
+                self.deny(client, &blob);
+                true
+            }
             _ => false,
         }
     }
@@ -418,6 +427,17 @@ impl Reads {
             self.turn += 1;
             let look = client.look(now, blob.clone(), self.turn);
             self.blobs.entry(blob.clone()).or_default().look = Some(look);
+        }
+    }
+
+    /// There is no right to read a blob.
+    fn deny(&mut self, client: &mut Client, blob: &BlobName) {
+        if let Some(look) = self.blobs.get_mut(blob).and_then(|view| view.look.take()) {
+            client.let_go(look);
+        }
+        for (id, read) in self.reads.extract_if(.., |_, read| read.blob == *blob) {
+            read.pieces.keys().for_each(|request| client.forget(*request));
+            self.answers.push_back((id, ReadAnswer::Denied));
         }
     }
 

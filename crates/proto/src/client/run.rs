@@ -94,6 +94,11 @@ impl Run {
                 self.stage = Stage::Reserved(*asked, core::mem::take(blobs));
                 true
             }
+            // The next try is told what it may not do.
+            (Stage::Reserving(asked), Event::Denied(told)) if asked == told => {
+                self.stage = Stage::Ready;
+                true
+            }
             _ => false,
         }
     }

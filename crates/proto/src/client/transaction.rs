@@ -41,7 +41,7 @@ enum Stage {
     /// It reads and writes.
     Open,
     /// Something that it had read is lost, or a check does not hold: it cannot commit.
-    Doomed,
+    Doomed(Refusal),
     /// It commits when what it reads and checks has been answered; what it gives up at.
     Closing(Option<Time>),
     /// It was sent; without a plan it is refused already. And what it gives up at.
@@ -212,7 +212,7 @@ impl Transaction {
     pub fn commit(&mut self, client: &mut Client, now: Time, gives_up_at: Option<Time>) {
         match self.stage {
             Stage::Open => self.stage = Stage::Closing(gives_up_at),
-            Stage::Doomed => self.end(client, Some(End::Refused(Refusal::Conflict))),
+            Stage::Doomed(refusal) => self.end(client, Some(End::Refused(refusal))),
             Stage::Closing(_) | Stage::Sent(..) | Stage::Pausing(..) | Stage::Over => {}
         }
         self.go_on(client, now);
@@ -222,7 +222,7 @@ impl Transaction {
     pub fn validate(&mut self, client: &mut Client, now: Time, gives_up_at: Option<Time>) {
         self.changes.clear();
         self.checks.clear();
-        if matches!(self.stage, Stage::Doomed) {
+        if matches!(self.stage, Stage::Doomed(_)) {
             self.stage = Stage::Open;
         }
         self.commit(client, now, gives_up_at);
@@ -292,7 +292,11 @@ impl Transaction {
 
     fn go_on(&mut self, client: &mut Client, now: Time) {
         while let Some((id, answer)) = self.reads.poll_answer() {
-            let is_lost = answer == ReadAnswer::Lost;
+            let is_lost = matches!(answer, ReadAnswer::Lost | ReadAnswer::Denied);
+            let refusal = match answer {
+                ReadAnswer::Denied => Refusal::Denied,
+                _ => Refusal::Conflict,
+            };
             let holds = match self.checks.remove(&id) {
                 Some((blob, check)) => self.holds_true(&blob, &check, &answer),
                 None => {
@@ -301,7 +305,7 @@ impl Transaction {
                 }
             };
             if !holds {
-                self.doom(client);
+                self.doom(client, refusal);
             }
         }
         if let Stage::Closing(gives_up_at) = self.stage
@@ -312,11 +316,11 @@ impl Transaction {
     }
 
     /// It cannot commit any more.
-    fn doom(&mut self, client: &mut Client) {
+    fn doom(&mut self, client: &mut Client, refusal: Refusal) {
         match self.stage {
-            Stage::Open => self.stage = Stage::Doomed,
-            Stage::Closing(_) => self.end(client, Some(End::Refused(Refusal::Conflict))),
-            Stage::Doomed | Stage::Sent(..) | Stage::Pausing(..) | Stage::Over => {}
+            Stage::Open => self.stage = Stage::Doomed(refusal),
+            Stage::Closing(_) => self.end(client, Some(End::Refused(refusal))),
+            Stage::Doomed(_) | Stage::Sent(..) | Stage::Pausing(..) | Stage::Over => {}
         }
     }
 
@@ -330,7 +334,7 @@ impl Transaction {
             Check::Attribute { name, .. } => seen.attributes.push(name.clone()),
         });
         let looked = match answer {
-            ReadAnswer::Lost => return false,
+            ReadAnswer::Lost | ReadAnswer::Denied => return false,
             ReadAnswer::Stat(looked) => looked.as_ref(),
             ReadAnswer::Bytes(found) => {
                 return matches!(check, Check::Bytes { bytes, .. } if found.as_ref() == Some(bytes));

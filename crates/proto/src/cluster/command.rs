@@ -5,8 +5,11 @@ use core::fmt;
 
 use tyr_types::{KeyspaceId, KeyspaceName, KeyspaceSettings};
 
-use super::{Address, ClassSettings, Identity, Zone};
-use crate::{ClassId, Epoch, Incarnation, NodeId, PartitionId, Replica, RingVersion};
+use super::{Address, ClassSettings, Identity, Seal, SealId, Zone};
+use crate::{
+    ClassId, Epoch, Incarnation, NodeId, PartitionId, Replica, RingVersion,
+    access::{AccountId, AccountKind, AccountName, Rights, Scope},
+};
 
 /// A change of the cluster. Commands are repeated when an answer is lost; each says how it takes that.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -126,6 +129,53 @@ pub enum Command {
         /// when it is divided by this: the number of the node's shards.
         shards: u32,
     },
+    /// Creates a user or a group. Repeated with the same seed, it answers the id again.
+    CreateAccount {
+        /// Its name.
+        name: AccountName,
+        /// Which of both.
+        kind: AccountKind,
+        /// Random bits of the proposer.
+        seed: u64,
+    },
+    /// Removes a user or a group with all of its rights.
+    RemoveAccount(AccountId),
+    /// Gives a user the rights of a group.
+    Enroll {
+        /// The user.
+        user: AccountId,
+        /// The group.
+        group: AccountId,
+    },
+    /// Undoes [`Command::Enroll`].
+    Dismiss {
+        /// The user.
+        user: AccountId,
+        /// The group.
+        group: AccountId,
+    },
+    /// Grants and revokes rights.
+    Grant {
+        /// To whom, or from whom.
+        account: AccountId,
+        /// For what.
+        scope: Scope,
+        /// These are granted,
+        more: Rights,
+        /// and then these revoked.
+        less: Rights,
+    },
+    /// Revokes the tokens of a user that are of an earlier generation than this one.
+    RevokeTokens {
+        /// The user.
+        user: AccountId,
+        /// The generation: the present one, or the next.
+        before: u32,
+    },
+    /// Adds the next seal, by which tokens are made from then on.
+    AddSeal(SealId, Seal),
+    /// Removes a seal, and so revokes all tokens for which it stands.
+    RemoveSeal(SealId),
 }
 
 /// What an accepted command answers, with the ring version at which it is in effect.
@@ -137,6 +187,8 @@ pub enum Answer {
     Registered(NodeId, RingVersion),
     /// The keyspace has this number.
     KeyspaceCreated(KeyspaceId, RingVersion),
+    /// The user or group has this number.
+    AccountCreated(AccountId, RingVersion),
 }
 
 /// Why a command changed nothing.
@@ -146,7 +198,7 @@ pub enum Refusal {
     NotFounded,
     /// It names an incarnation or an epoch that is over: fetch the ring.
     Stale,
-    /// It names a node, class, keyspace, or partition that is not there, or was dropped, or has left.
+    /// It names a node, class, keyspace, partition, account, or seal that is not there, or was dropped, or has left.
     NotFound,
     /// It names something by a name that is taken, or asks for more than there may be.
     Taken,
@@ -167,7 +219,7 @@ impl fmt::Display for Refusal {
         f.write_str(match self {
             Refusal::NotFounded => "the cluster is not founded yet; try again later",
             Refusal::Stale => "the incarnation or epoch is over; fetch the ring",
-            Refusal::NotFound => "there is no such node, class, keyspace, or partition",
+            Refusal::NotFound => "there is no such node, class, keyspace, partition, user, group, or seal",
             Refusal::Taken => "the name is taken, or the limit is reached",
             Refusal::NotEntitled => "the sender does not have the role that may ask for it",
             Refusal::TooFew => "too few replicas would remain",

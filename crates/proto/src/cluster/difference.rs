@@ -8,9 +8,10 @@ use alloc::{collections::BTreeMap, collections::BTreeSet, vec::Vec};
 
 use tyr_types::KeyspaceId;
 
-use super::{ClassSettings, Cluster, Keyspace, Member, Proposal};
+use super::{ClassSettings, Cluster, Keyspace, Member, Proposal, SealId};
 use crate::{
     ClassId, Configuration, NodeId, PartitionId, RingVersion,
+    access::{Account, AccountId},
     encoding::{Decode, Decoder, Encode, Encoder, Malformed},
     layout,
 };
@@ -28,6 +29,10 @@ pub enum Subject {
     Partition(PartitionId),
     /// Nothing but the version.
     Version,
+    /// A user or group.
+    Account(AccountId),
+    /// A seal.
+    Seal(SealId),
 }
 
 /// Something as it is now.
@@ -41,6 +46,10 @@ pub enum Fact {
     Keyspace(KeyspaceId, Keyspace),
     /// Who holds a partition, and the change that waits for those who lose a role.
     Partition(PartitionId, Configuration, Option<Proposal>),
+    /// A user or group, possibly removed.
+    Account(AccountId, Account),
+    /// The public half of a seal; none if it was removed.
+    Seal(SealId, Option<[u8; 32]>),
 }
 
 /// How far a reader has come.
@@ -130,6 +139,8 @@ impl Cluster {
             Subject::Class(id) => Fact::Class(id, self.classes.get(&id)?.settings),
             Subject::Member(node) => Fact::Member(node, self.members.get(&node)?.clone()),
             Subject::Keyspace(id) => Fact::Keyspace(id, self.keyspaces.get(&id)?.clone()),
+            Subject::Account(id) => Fact::Account(id, self.access.accounts.get(&id)?.clone()),
+            Subject::Seal(id) => Fact::Seal(id, self.access.seals.get(&id)?.as_ref().map(|seal| seal.public)),
             Subject::Partition(id) => {
                 let partition = self.partition(id)?;
                 Fact::Partition(id, partition.configuration.clone(), partition.proposal.clone())

@@ -2,10 +2,13 @@
 //!
 //! Any of the two may be lost, come twice, or come late: everything here may be asked again.
 
-use alloc::string::String;
+use alloc::{string::String, vec::Vec};
 
-use super::{Address, Command, Difference, Position, Reply, Report};
-use crate::{LeaseRequest, NodeId, Replica, RingVersion};
+use super::{Address, Command, Difference, Position, Reply, Report, SealId};
+use crate::{
+    LeaseRequest, NodeId, Replica, RingVersion,
+    access::{AccountId, Rights, Scope},
+};
 
 /// What is asked of a node on which the cluster manager may run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,13 +27,30 @@ pub enum Request {
     Report,
     /// Where on its host the node that is asked hands its files to readers.
     Hatch,
+    /// A token. The leader alone makes one.
+    Token(TokenOrder),
+    /// A new seal, with which tokens are made from then on. The leader alone makes one.
+    Seal,
     /// What there is to see of the node that is asked, or of the whole cluster as it sees that: for people. It answers itself.
-    View(Scope),
+    View(ViewOf),
+}
+
+/// What a token is to say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TokenOrder {
+    /// The user whose it is to be.
+    pub user: AccountId,
+    /// For how many seconds it is good.
+    pub lifetime: u64,
+    /// What of the user's rights it lets through; all if it says nothing.
+    pub limits: Vec<(Scope, Rights)>,
+    /// The public half of the pair of keys whose secret half its holder keeps.
+    pub holder: [u8; 32],
 }
 
 /// Of what there is something to see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope {
+pub enum ViewOf {
     /// The node that is asked.
     Node,
     /// All nodes, and what the cluster manager knows.
@@ -56,6 +76,14 @@ pub enum Response {
     Report(Report),
     /// Where it does, if it does. It means nothing on another host.
     Hatch(Option<Address>),
+    /// The same, and a ticket to show there, which is good as long as the connection on which it was told.
+    Ticket(Address, u128),
+    /// A token: its claims, and what the seal makes of them.
+    Token(Vec<u8>),
+    /// The newest seal.
+    Seal(SealId),
+    /// Who asked does not have these rights, which that takes.
+    Denied(Scope, Rights),
     /// What there is to see, as a JSON object with its version in it; none if the node cannot tell now.
     View(Option<String>),
 }

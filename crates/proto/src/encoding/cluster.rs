@@ -8,7 +8,7 @@ use crate::{
     cluster::{
         Address, Answer, ClassSettings, ClusterId, Command, Difference, Fact, Identity, Keyspace,
         KeyspaceState, Member, MemberState, PartitionReport, PartitionRole, Presence, Proposal, Refusal,
-        Report, Request, Response, Scope, ShardReport, Subject, Zone,
+        Report, Request, Response, ShardReport, Subject, TokenOrder, ViewOf, Zone,
     },
     layout,
 };
@@ -36,8 +36,16 @@ layout!(enum Command {
     16 => Replace { old, new },
     17 => Abandon(node),
     18 => Lose { replica, shard, shards },
+    19 => CreateAccount { name, kind, seed },
+    20 => RemoveAccount(account),
+    21 => Enroll { user, group },
+    22 => Dismiss { user, group },
+    23 => Grant { account, scope, more, less },
+    24 => RevokeTokens { user, before },
+    25 => AddSeal(id, seal),
+    26 => RemoveSeal(id),
 });
-layout!(enum Answer { 0 => Done(version), 1 => Registered(node, version), 2 => KeyspaceCreated(id, version) });
+layout!(enum Answer { 0 => Done(version), 1 => Registered(node, version), 2 => KeyspaceCreated(id, version), 3 => AccountCreated(id, version) });
 layout!(enum Refusal {
     0 => NotFounded, 1 => Stale, 2 => NotFound, 3 => Taken, 4 => NotEntitled, 5 => TooFew, 6 => Busy, 7 => Invalid,
     8 => LastCopy,
@@ -60,8 +68,11 @@ layout!(enum Fact {
     1 => Member(node, member),
     2 => Keyspace(id, keyspace),
     3 => Partition(id, configuration, proposal),
+    4 => Account(id, account),
+    5 => Seal(id, public),
 });
-layout!(enum Request { 0 => Command(command), 1 => Register(holder, command), 2 => Lease(request, position), 3 => Ring(version), 4 => Newest(version), 5 => Report, 6 => Hatch, 7 => View(scope) });
+layout!(enum Request { 0 => Command(command), 1 => Register(holder, command), 2 => Lease(request, position), 3 => Ring(version), 4 => Newest(version), 5 => Report, 6 => Hatch, 7 => Token(order), 8 => Seal, 9 => View(what) });
+layout!(struct TokenOrder { user, lifetime, limits, holder });
 layout!(enum Response {
     0 => Registered(node),
     1 => Granted(request, difference),
@@ -71,16 +82,20 @@ layout!(enum Response {
     5 => Replied(reply),
     6 => Report(report),
     7 => Hatch(address),
-    8 => View(text),
+    8 => Ticket(address, number),
+    9 => Token(bytes),
+    10 => Seal(id),
+    11 => Denied(scope, rights),
+    12 => View(text),
 });
-layout!(enum Scope { 0 => Node, 1 => Cluster });
+layout!(enum ViewOf { 0 => Node, 1 => Cluster });
 layout!(struct Report { replica, version, uptime, lease_left, is_ready, leads, ring_version, shards });
 layout!(struct ShardReport { directory, weight, space_total, space_free, used, live, queue, is_full, has_failed, partitions });
 layout!(struct PartitionReport {
     partition, epoch, role, last, stored, lag, copying, waiting, held, driven, readers, pins, pin_age, backlog,
 });
 layout!(enum PartitionRole { 0 => None, 1 => Primary, 2 => NewPrimary, 3 => Backup, 4 => NewBackup });
-layout!(enum Subject { 0 => Class(id), 1 => Member(node), 2 => Keyspace(id), 3 => Partition(id), 4 => Version });
+layout!(enum Subject { 0 => Class(id), 1 => Member(node), 2 => Keyspace(id), 3 => Partition(id), 4 => Version, 5 => Account(id), 6 => Seal(id) });
 
 impl Encode for Zone {
     fn encode(&self, out: &mut Encoder) {

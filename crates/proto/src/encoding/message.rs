@@ -83,6 +83,7 @@ layout!(enum Answer {
     8 => Stats { request, stats },
     9 => Located { request, version, stretches, whole },
     10 => Got { request, number, blob, bytes },
+    11 => Denied { request },
     16 => Staged { id, payload, from },
     17 => Unstaged { id, refusal },
 });

@@ -58,6 +58,7 @@ layout!(enum Refusal {
     6 => Full,
     7 => Unstaged,
     8 => TooFewReplicas,
+    9 => Denied,
 });
 layout!(enum Outcome { 0 => Committed, 1 => Refused(refusal) });
 layout!(struct OperationResult { head, operation, value });

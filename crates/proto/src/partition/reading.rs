@@ -301,7 +301,9 @@ impl Partition {
     }
 
     fn names(&self, request: RequestId, after: &BlobName, inclusive: bool, limit: u32) -> Answer {
-        let exists = self.state.heads_from(after).filter(|(_, head)| head.blob().is_some());
+        // Whoever may list one keyspace learns nothing of the others.
+        let heads = self.state.heads_from(after).take_while(|(blob, _)| blob.keyspace == after.keyspace);
+        let exists = heads.filter(|(_, head)| head.blob().is_some());
         let mut exists = exists.map(|(blob, _)| blob).filter(|blob| inclusive || *blob != after);
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
         let names: Vec<BlobName> = exists.by_ref().take(limit).cloned().collect();

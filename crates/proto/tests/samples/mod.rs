@@ -10,8 +10,10 @@ use tyr_proto::{
     Incarnation, Keyspace, KeyspaceSeed, Layout, LeaseRequest, NodeId, Operation, OperationResult, Outcome,
     PartitionCount, PartitionId, Payload, Placement, Plan, Refusal, Replica, ResultValue, RingVersion, Seen,
     SessionId, Spot, Stage, Stand, State, Stretch, Time, TransactionId, ZoneRule,
+    access::{AccountId, AccountKind, AccountName, Claims, Rights, Scope},
     cluster::{
-        self, Address, ClassSettings, Cluster, ClusterId, Command, Identity, Position, Proposal, Zone,
+        self, Address, ClassSettings, Cluster, ClusterId, Command, Identity, Position, Proposal, Seal,
+        SealId, SealSecret, Zone,
     },
     encoding::{Decode, Encode, Malformed, from_bytes, to_bytes},
     entry::{
@@ -83,11 +85,14 @@ pub fn samples() -> Vec<Sample> {
     for subject in subjects() {
         all.push(sample(&format!("Subject::{}", variant(&subject)), &subject));
     }
-    for fact in cluster.changes_since(Position::default(), 1000).facts {
+    let with_accounts = guarded();
+    for fact in with_accounts.changes_since(Position::default(), 1000).facts {
         all.push(sample(&format!("Fact::{}", variant(&fact)), &fact));
     }
     all.push(sample("Difference", &cluster.changes_since(Position::default(), 2)));
     all.push(sample("Cluster", &cluster));
+    all.push(sample("GuardedCluster", &with_accounts));
+    all.push(sample("Claims", &claims()));
     all.push(sample("State", &state()));
     all.push(sample("Configuration", &configuration()));
     all.push(sample("Keyspaces", &keyspaces()));
@@ -442,6 +447,7 @@ fn answers() -> Vec<Answer> {
         Answer::Stats { request, stats: vec![Some(head_stat()), None] },
         Answer::Got { request, number: Number::new(3, 401), blob: Some(looked), bytes: Some(vec![7; 20]) },
         Answer::Expired { request },
+        Answer::Denied { request },
         Answer::Names { request, names: vec![blob("a"), blob("b")], more: true },
         Answer::Staged { id: id(12), payload: (1, 3), from: 300 },
         Answer::Unstaged { id: id(12), refusal: Refusal::Full },
@@ -511,6 +517,51 @@ pub fn commands() -> Vec<Command> {
         Command::Abandon(NodeId(3)),
         Command::Lose { replica, shard: 1, shards: 4 },
     ]
+    .into_iter()
+    .chain(access_commands())
+    .collect()
+}
+
+/// In the order in which a cluster without accounts takes them.
+fn access_commands() -> Vec<Command> {
+    let account =
+        |name, kind, seed| Command::CreateAccount { name: AccountName::new(name).unwrap(), kind, seed };
+    let (user, group) = (AccountId(1), AccountId(2));
+    let seal = Seal { public: [7; 32], secret: SealSecret([9; 32]) };
+    vec![
+        account("ada", AccountKind::User, 0x1234_5678_9abc),
+        account("readers", AccountKind::Group, 3),
+        account("gone", AccountKind::User, 4),
+        Command::Enroll { user, group },
+        Command::Dismiss { user: AccountId(3), group },
+        Command::RemoveAccount(AccountId(3)),
+        Command::Grant { account: group, scope: Scope::Keyspaces, more: Rights::READ, less: Rights::WRITE },
+        Command::Grant {
+            account: user,
+            scope: Scope::Keyspace(KeyspaceId(1)),
+            more: Rights::ALL,
+            less: Rights::NONE,
+        },
+        Command::Grant { account: user, scope: Scope::Cluster, more: Rights::ADMINISTER, less: Rights::NONE },
+        Command::RevokeTokens { user, before: 1 },
+        Command::AddSeal(SealId(1), seal.clone()),
+        Command::AddSeal(SealId(2), seal),
+        Command::RemoveSeal(SealId(1)),
+    ]
+}
+
+fn claims() -> Claims {
+    Claims {
+        cluster: ClusterId(0x0102_0304_0506_0708_090a_0b0c_0d0e_0f10),
+        seal: SealId(2),
+        user: AccountId(300),
+        generation: 1,
+        number: 0x1234_5678_9abc,
+        issued: 1_800_000_000,
+        expires: 1_800_086_400,
+        limits: vec![(Scope::Cluster, Rights::ADMINISTER), (Scope::Keyspace(KeyspaceId(5)), Rights::READ)],
+        holder: [8; 32],
+    }
 }
 
 fn register(number: u32) -> Command {
@@ -550,6 +601,7 @@ fn replies() -> Vec<cluster::Reply> {
         Answer::Done(RingVersion(9)),
         Answer::Registered(NodeId(1), RingVersion(1)),
         Answer::KeyspaceCreated(KeyspaceId(1), RingVersion(300)),
+        Answer::AccountCreated(AccountId(2), RingVersion(300)),
     ];
     answers.into_iter().map(Ok).chain(refusals.into_iter().map(Err)).collect()
 }
@@ -577,7 +629,14 @@ fn requests() -> Vec<cluster::Request> {
         Request::Newest(RingVersion(300)),
         Request::Report,
         Request::Hatch,
-        Request::View(cluster::Scope::Cluster),
+        Request::Token(cluster::TokenOrder {
+            user: AccountId(300),
+            lifetime: 86_400,
+            limits: vec![(Scope::Keyspaces, Rights::READ)],
+            holder: [8; 32],
+        }),
+        Request::Seal,
+        Request::View(cluster::ViewOf::Cluster),
     ]
 }
 
@@ -594,6 +653,10 @@ fn responses(cluster: &Cluster) -> Vec<cluster::Response> {
         Response::Replied(Err(cluster::Refusal::TooFew)),
         Response::Report(report()),
         Response::Hatch(Some(Address::new("unix:/data/hatch").unwrap())),
+        Response::Ticket(Address::new("unix:/data/hatch").unwrap(), 1 << 127),
+        Response::Token(vec![1, 2, 3]),
+        Response::Seal(SealId(2)),
+        Response::Denied(Scope::Keyspace(KeyspaceId(5)), Rights::WRITE),
         Response::View(Some("{\"version\":1}".to_owned())),
     ]
 }
@@ -655,6 +718,8 @@ fn subjects() -> Vec<cluster::Subject> {
         Subject::Keyspace(KeyspaceId(5)),
         Subject::Partition(partition(7)),
         Subject::Version,
+        Subject::Account(AccountId(300)),
+        Subject::Seal(SealId(2)),
     ]
 }
 
@@ -682,6 +747,15 @@ pub fn cluster() -> Cluster {
     cluster.apply(Command::Replace { old: NodeId(3), new: NodeId(1) }).unwrap();
     let lost = Replica { node: NodeId(2), incarnation: Incarnation(4) };
     cluster.apply(Command::Lose { replica: lost, shard: 1, shards: 2 }).unwrap();
+    cluster
+}
+
+/// The same with users, a group, and seals.
+pub fn guarded() -> Cluster {
+    let mut cluster = cluster();
+    for command in access_commands() {
+        cluster.apply(command).unwrap();
+    }
     cluster
 }
 

@@ -62,7 +62,7 @@ impl<'a> Told<'a> {
                         told.proposed.insert((id.class.0, id.index));
                     }
                 }
-                Fact::Member(..) | Fact::Keyspace(..) => {}
+                Fact::Member(..) | Fact::Keyspace(..) | Fact::Account(..) | Fact::Seal(..) => {}
             }
         }
         told.ring.sort_by_key(|held| (held.0, held.1));

@@ -205,7 +205,7 @@ impl Driver {
                         self.members.insert(node, (address, dialer));
                     }
                 }
-                Fact::Class(..) | Fact::Keyspace(..) => {}
+                Fact::Class(..) | Fact::Keyspace(..) | Fact::Account(..) | Fact::Seal(..) => {}
             }
         }
         if let Some(version) = difference.reached {

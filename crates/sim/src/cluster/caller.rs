@@ -337,7 +337,7 @@ impl Caller {
                 Found::Bytes(looked.and_then(|looked| attribute_of(&looked.attributes)))
             }
             ReadAnswer::Stat(looked) => Found::Exists(looked.is_some()),
-            ReadAnswer::Lost => return,
+            ReadAnswer::Lost | ReadAnswer::Denied => return,
         };
         task.found.insert(target, found);
     }

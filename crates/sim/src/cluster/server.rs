@@ -221,7 +221,7 @@ impl Server {
             Storage::Target(target) => target.complete(),
         };
         match stored {
-            Ok(stored) => stored.into_iter().for_each(|stored| node.handle_stored(now, stored)),
+            Ok(stored) => node.handle_stored(now, &stored),
             Err(error) => node.handle_failure(now, error),
         }
     }

@@ -12,15 +12,15 @@ use quick_cache::{
     OptionsBuilder, Weighter,
     sync::{Cache as Items, DefaultLifecycle},
 };
-use rustc_hash::FxBuildHasher;
 use tyr_types::Result;
 use tyr_wire::table::{Span, TableId};
 
 use super::{table::Table, visible::Visible};
+use crate::mixing::Mixing;
 
 /// Spans and pages of all tables.
 pub(super) struct Cache {
-    items: Items<Address, Cached, Weight, FxBuildHasher>,
+    items: Items<Address, Cached, Weight, Mixing>,
     memory_max: u64,
     misses: AtomicU64,
 }
@@ -49,7 +49,7 @@ impl Cache {
             .weight_capacity(capacity)
             .build()
             .expect("both capacities are set");
-        let items = Items::with_options(options, Weight, FxBuildHasher, DefaultLifecycle::default());
+        let items = Items::with_options(options, Weight, Mixing, DefaultLifecycle::default());
         Cache { items, memory_max, misses: AtomicU64::new(0) }
     }
 

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use tyr_server::{Address, ClusterCommand, Difference, NodeId, Operator};
+use tyr_server::{Address, ClusterCommand, Credential, Difference, NodeId, Operator};
 
 use crate::{
     failure::{Failure, Result},
@@ -97,7 +97,7 @@ impl<'a> Nodes<'a> {
     fn operator(&self) -> Result<Operator> {
         let addresses: Vec<Address> =
             self.nodes.iter().map(|node| node.address.parse().expect("any text is an address")).collect();
-        Ok(Operator::new(&addresses, None, PATIENCE)?)
+        Ok(Operator::new(&addresses, None, &Credential::None, PATIENCE)?)
     }
 
     fn node(&mut self, number: u32) -> Result<&mut Node> {

@@ -6,7 +6,7 @@ use std::{
 };
 
 use serde::Deserialize;
-use tyr_server::{Address, Fact, Member, MemberState, NodeId, Operator, Presence, Scope};
+use tyr_server::{Address, Fact, Member, MemberState, NodeId, Operator, Presence, ViewOf};
 
 use super::Finding;
 use crate::{
@@ -39,10 +39,11 @@ pub fn examine(settings: &Settings, patience: &Patience, findings: &mut Vec<Find
         return;
     };
     let asked = tls(settings).and_then(|tls| {
-        let mut operator = Operator::new(&addresses, tls.as_ref(), patience.duration())?;
-        Ok((operator.facts()?, tls))
+        let credential = settings.access.credential()?;
+        let mut operator = Operator::new(&addresses, tls.as_ref(), &credential, patience.duration())?;
+        Ok((operator.facts()?, tls, credential))
     });
-    let (told, tls) = match asked {
+    let (told, tls, credential) = match asked {
         Ok(told) => told,
         Err(failure) => {
             let advice = "see whether the nodes run, and whether this machine reaches their ports";
@@ -72,8 +73,8 @@ pub fn examine(settings: &Settings, patience: &Patience, findings: &mut Vec<Find
         }
         let address: Address = member.address.as_str().parse().expect("any text is an address");
         let before = now();
-        let seen = Operator::new(&[address], tls.as_ref(), patience.duration())
-            .and_then(|mut operator| operator.view(Scope::Node));
+        let seen = Operator::new(&[address], tls.as_ref(), &credential, patience.duration())
+            .and_then(|mut operator| operator.view(ViewOf::Node));
         let between = u64::midpoint(before, now());
         match seen.map(|text| serde_json::from_str::<View>(&text).unwrap_or_default()) {
             Err(error) => {

@@ -6,7 +6,7 @@ use std::{
 };
 
 use rustix::process::{Resource, getrlimit};
-use tyr_server::{Address, Operator};
+use tyr_server::{Address, Credential, Operator};
 
 use super::Finding;
 use crate::settings::Settings;
@@ -82,7 +82,8 @@ fn port(subject: &str, address: &str, is_ours: impl Fn() -> bool) -> Finding {
 
 fn answers(settings: &Settings, address: &Address) -> bool {
     let tls = settings.tls().ok().flatten();
-    let operator = Operator::new(std::slice::from_ref(address), tls.as_ref(), PATIENCE);
+    let credential = settings.access.credential().unwrap_or(Credential::None);
+    let operator = Operator::new(std::slice::from_ref(address), tls.as_ref(), &credential, PATIENCE);
     operator.is_ok_and(|mut operator| operator.report().is_ok())
 }
 

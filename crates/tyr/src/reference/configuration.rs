@@ -73,6 +73,9 @@ zone = \"rack-2\"
 ";
 
 fn flags(setting: &Setting) -> String {
+    if !setting.has_flag() {
+        return String::new();
+    }
     let short = setting.short.map(|short| format!("`-{short}`, ")).unwrap_or_default();
     format!("{short}`--{}`", setting.flag)
 }

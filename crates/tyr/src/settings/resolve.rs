@@ -15,8 +15,8 @@ use crate::{
     failure::{Failure, Result},
     output::{Chatter, ColorChoice, Form},
     settings::{
-        CONFIG_ARGUMENT, LogFormat, OF_SERVER, SERVER_SETTINGS, ServerSettings, Setting, Settings,
-        TlsSettings, TraceSettings, Values, all, closest::closest, file::ConfigFile,
+        AccessSettings, CONFIG_ARGUMENT, LogFormat, OF_SERVER, SERVER_SETTINGS, ServerSettings, Setting,
+        Settings, TlsSettings, TraceSettings, Values, all, closest::closest, file::ConfigFile,
     },
 };
 
@@ -69,6 +69,12 @@ pub fn resolve(flags: &ArgMatches, environment: &impl Environment) -> Result<Set
         },
         threads: find("transfer.threads")?.count()?,
         tls: tls(find)?,
+        access: AccessSettings {
+            token: find("access.token")?.words()?,
+            token_file: find("access.token_file")?.path(),
+            secret: find("access.secret")?.words()?,
+            secret_file: find("access.secret_file")?.path(),
+        },
         trace: TraceSettings {
             otlp: find("trace.otlp")?.words()?,
             every: u32::try_from(find("trace.every")?.count()?)
@@ -108,6 +114,7 @@ fn server(find: impl Fn(&str) -> Result<Found>) -> Result<ServerSettings> {
             "memory" => Durability::Memory,
             _ => Durability::Disk,
         },
+        insecure: find("server.insecure")?.switch()?,
         http: find("server.http")?.words()?,
         slow_ms: number("server.slow_ms")?,
         log_format: match find("server.log_format")?.choice()? {
@@ -142,6 +149,9 @@ impl Found {
     ) -> Result<Self> {
         let setting = all().find(|setting| setting.name == name).expect("it is in the table");
         let from_flag = || {
+            if !setting.has_flag() {
+                return None;
+            }
             // Flags of a server are known to its verbs only, and are their own even if others have a setting with that flag.
             let of_server = flags.subcommand().filter(|(verb, _)| OF_SERVER.contains(verb));
             let is_of_server = SERVER_SETTINGS.iter().any(|own| own.name == name);

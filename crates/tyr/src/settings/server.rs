@@ -33,6 +33,8 @@ pub struct ServerSettings {
     pub partitions: u32,
     /// What is acknowledged when, if it founds a cluster.
     pub durability: Durability,
+    /// Whether it listens where others reach it though nobody has to prove anything.
+    pub insecure: bool,
     /// Where health and metrics are served.
     pub http: Option<String>,
     /// What takes longer is told in the log, in milliseconds.
@@ -53,7 +55,7 @@ pub enum LogFormat {
 }
 
 /// The settings of a server, in the order of the document and of the help.
-pub const SERVER_SETTINGS: [Setting; 16] = [
+pub const SERVER_SETTINGS: [Setting; 17] = [
     setting(
         "server.directory",
         "directory",
@@ -124,6 +126,13 @@ pub const SERVER_SETTINGS: [Setting; 16] = [
         Values::Choice(&["disk", "memory"]),
         "disk",
         "Whether what is acknowledged is on disk, or in the memory of all replicas and nowhere else; for who founds a cluster",
+    ),
+    setting(
+        "server.insecure",
+        "insecure",
+        Values::Switch,
+        "false",
+        "Listen where others than the programs of this machine reach the node though it has no secret: whoever does may do anything",
     ),
     setting("server.http", "http", Values::Text(ADDRESS), "", "Where health and metrics are served by HTTP"),
     setting(

@@ -36,6 +36,10 @@ pub enum Kind {
     Pong = 6,
     /// Nothing more comes.
     Close = 7,
+    /// The listener demands a proof of who dials.
+    Challenge = 8,
+    /// The dialer's proof.
+    Proof = 9,
     /// Something that asks for no reply by its number.
     Message = 16,
     /// Something that does.
@@ -45,7 +49,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    const ALL: [Kind; 10] = [
+    const ALL: [Kind; 12] = [
         Kind::Hello,
         Kind::Welcome,
         Kind::Refused,
@@ -53,6 +57,8 @@ impl Kind {
         Kind::Ping,
         Kind::Pong,
         Kind::Close,
+        Kind::Challenge,
+        Kind::Proof,
         Kind::Message,
         Kind::Request,
         Kind::Reply,

@@ -9,7 +9,10 @@ use super::{BODY_SIZE_MAX, Channel, Error, FRAME_HEADER_SIZE, Frame, Kind};
 use crate::{Malformed, Reader};
 
 /// The versions of the protocol that this program speaks.
-pub const VERSIONS: RangeInclusive<u16> = 1..=1;
+pub const VERSIONS: RangeInclusive<u16> = 1..=2;
+
+/// From this version on a listener can demand a proof.
+pub(super) const PROVED_SINCE: u16 = 2;
 
 /// Who is at an end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,8 +111,16 @@ pub enum Refusal {
     TooManyConnections,
     /// It is about to stop: try again later, or elsewhere.
     Stopping,
-    /// The dialer may not do this.
+    /// The proof of the dialer does not hold.
     Denied,
+    /// It demands a proof, and the dialer has none, or is of a version without.
+    ProofMissing,
+    /// The dialer's token has expired.
+    Expired,
+    /// The dialer's token was revoked, or its user was removed.
+    Revoked,
+    /// It does not demand the proof that the dialer wants to give, or gives none itself.
+    Unproved,
 }
 
 impl fmt::Display for Refusal {
@@ -126,7 +137,17 @@ impl fmt::Display for Refusal {
             Refusal::WrongNode => "another node has this address now; fetch the members",
             Refusal::TooManyConnections => "it has too many connections; try again later",
             Refusal::Stopping => "it is stopping; try again later or elsewhere",
-            Refusal::Denied => "access is denied",
+            Refusal::Denied => {
+                "access is denied: what is shown as a token or secret is not valid in this cluster"
+            }
+            Refusal::ProofMissing => {
+                "access is denied: it asks for a token, or of a node for the secret of its cluster"
+            }
+            Refusal::Expired => "access is denied: the token has expired; ask for another one",
+            Refusal::Revoked => {
+                "access is denied: the token was revoked, or its user removed; ask for another one"
+            }
+            Refusal::Unproved => "it does not know the secret of this cluster, or is set up without one",
         })
     }
 }
@@ -135,6 +156,8 @@ const MAGIC: [u8; 8] = *b"TyrProto";
 
 /// The largest body of a frame before the two have agreed.
 pub(super) const HANDSHAKE_SIZE_MAX: usize = 1024;
+/// Random bytes for which a proof is made.
+pub const NONCE_SIZE: usize = 32;
 
 pub(super) fn hello(me: &Introduction) -> Frame {
     let mut body = versioned(&me.versions);
@@ -144,11 +167,25 @@ pub(super) fn hello(me: &Introduction) -> Frame {
     Frame::control(Kind::Hello, Channel::default(), &body)
 }
 
-pub(super) fn welcome(me: &Introduction, version: u16) -> Frame {
+/// The listener agrees; from [`PROVED_SINCE`] on with its own proof behind, if it was asked for one.
+pub(super) fn welcome(me: &Introduction, version: u16, proof: &[u8]) -> Frame {
+    let mut body = answer(me, version);
+    body.extend_from_slice(proof);
+    Frame::control(Kind::Welcome, Channel::default(), &body)
+}
+
+/// The listener demands a proof that is made for these random bytes.
+pub(super) fn challenge(me: &Introduction, version: u16, nonce: &[u8; NONCE_SIZE]) -> Frame {
+    let mut body = answer(me, version);
+    body.extend_from_slice(nonce);
+    Frame::control(Kind::Challenge, Channel::default(), &body)
+}
+
+fn answer(me: &Introduction, version: u16) -> Vec<u8> {
     let mut body = versioned(&(version..=version));
     body.extend_from_slice(&me.cluster.unwrap_or(0).to_le_bytes());
     write_party(me, &mut body);
-    Frame::control(Kind::Welcome, Channel::default(), &body)
+    body
 }
 
 pub(super) fn refused(me: &Introduction, refusal: &Refusal) -> Frame {
@@ -159,7 +196,10 @@ pub(super) fn refused(me: &Introduction, refusal: &Refusal) -> Frame {
         Refusal::WrongNode => 3,
         Refusal::TooManyConnections => 4,
         Refusal::Stopping => 5,
-        Refusal::Denied => 6,
+        Refusal::Denied | Refusal::Unproved => 6,
+        Refusal::ProofMissing => 7,
+        Refusal::Expired => 8,
+        Refusal::Revoked => 9,
     });
     Frame::control(Kind::Refused, Channel::default(), &body)
 }
@@ -185,16 +225,32 @@ pub(super) fn judge_hello(me: &Introduction, body: &[u8]) -> Result<Result<Peer,
     Ok(Ok(Peer { party, cluster, version, limits }))
 }
 
-/// The listener, as the dialer sees it.
-pub(super) fn judge_welcome(me: &Introduction, body: &[u8]) -> Result<Peer, Error> {
+/// The listener, as the dialer sees it, and its proof, which is empty if it gives none.
+pub(super) fn judge_welcome<'a>(me: &Introduction, body: &'a [u8]) -> Result<(Peer, &'a [u8]), Error> {
     let mut reader = Reader::new(body);
-    let version = *read_versions(&mut reader)?.start();
+    let peer = judge_answer(me, &mut reader)?;
+    if peer.version >= PROVED_SINCE {
+        return Ok((peer, reader.rest()));
+    }
+    reader.finish()?;
+    Ok((peer, &[]))
+}
+
+/// Fails unless a listener that demands a proof is one to whom the dialer wants to talk.
+pub(super) fn judge_challenge(me: &Introduction, body: &[u8]) -> Result<(), Error> {
+    let mut reader = Reader::new(body);
+    judge_answer(me, &mut reader)?;
+    let _nonce: [u8; NONCE_SIZE] = reader.array()?;
+    Ok(reader.finish()?)
+}
+
+fn judge_answer(me: &Introduction, reader: &mut Reader<'_>) -> Result<Peer, Error> {
+    let version = *read_versions(reader)?.start();
     if !me.versions.contains(&version) {
         return Err(Error::Refused(Refusal::NoCommonVersion(version..=version)));
     }
-    let cluster = read_cluster(&mut reader)?;
-    let (party, limits) = read_party(&mut reader)?;
-    reader.finish()?;
+    let cluster = read_cluster(reader)?;
+    let (party, limits) = read_party(reader)?;
     if me.cluster.is_some() && me.cluster != cluster {
         return Err(Error::Refused(Refusal::WrongCluster));
     }
@@ -215,6 +271,9 @@ pub(super) fn read_refusal(body: &[u8]) -> Result<Refusal, Error> {
         4 => Refusal::TooManyConnections,
         5 => Refusal::Stopping,
         6 => Refusal::Denied,
+        7 => Refusal::ProofMissing,
+        8 => Refusal::Expired,
+        9 => Refusal::Revoked,
         _ => return Err(Malformed("a refusal has an unknown reason").into()),
     })
 }

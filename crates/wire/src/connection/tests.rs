@@ -57,7 +57,7 @@ fn refused(dialer: Introduction, listener: Introduction) -> Refusal {
 fn both_ends_learn_who_the_other_is() {
     let (dialer, listener) = opened(client(), node(3));
     assert_eq!(dialer.peer().unwrap().party, node(3).party);
-    let peer = Peer { party: client().party, cluster: Some(7), version: 1, limits: client().limits };
+    let peer = Peer { party: client().party, cluster: Some(7), version: 2, limits: client().limits };
     assert_eq!(*listener.peer().unwrap(), peer);
 }
 
@@ -332,4 +332,82 @@ fn what_is_queued_comes_before_the_farewell() {
     assert!(dialer.is_done() && !listener.is_open());
     listener.receive(message(DATA, b"after the farewell").bytes());
     assert_eq!(listener.poll(), Ok(None));
+}
+
+/// Goes on with the handshake until the listener has a proof to judge. Returns what both ends think was said.
+fn challenged(dialer: &mut Connection, listener: &mut Connection) -> (Vec<u8>, Vec<u8>) {
+    listener.demand_proof([7; NONCE_SIZE]);
+    carry(dialer, listener).unwrap();
+    let challenge = listener.transmit().unwrap();
+    dialer.receive(challenge.bytes());
+    let Ok(Some(Event::Challenged(said))) = dialer.poll() else { panic!("there is no challenge") };
+    let said = said.to_vec();
+    dialer.prove(b"the proof", b"the other proof");
+    listener.receive(dialer.transmit().unwrap().bytes());
+    let Ok(Some(Event::Proved(peer, heard, proof))) = listener.poll() else { panic!("there is no proof") };
+    assert_eq!((peer.party, proof), (client().party, &b"the proof"[..]));
+    (said, heard.to_vec())
+}
+
+#[test]
+fn who_is_challenged_proves_who_he_is_and_hears_the_proof_of_the_other_one() {
+    let (mut dialer, mut listener) = (Connection::dial(client()), Connection::listen(node(1)));
+    dialer.insist();
+    let (said, heard) = challenged(&mut dialer, &mut listener);
+    assert_eq!(said, heard, "both prove for the same bytes");
+    assert!(said.windows(NONCE_SIZE).any(|window| window == [7; NONCE_SIZE]));
+    assert!(!listener.is_open(), "nothing is open before the proof is judged");
+    listener.admit(b"the other proof");
+    assert!(listener.is_open());
+    carry(&mut listener, &mut dialer).unwrap();
+    assert!(dialer.is_open());
+}
+
+#[test]
+fn a_proof_that_does_not_hold_is_refused() {
+    for refusal in [Refusal::Denied, Refusal::Expired, Refusal::Revoked, Refusal::ProofMissing] {
+        let (mut dialer, mut listener) = (Connection::dial(client()), Connection::listen(node(1)));
+        challenged(&mut dialer, &mut listener);
+        listener.refuse(refusal.clone());
+        assert_eq!(carry(&mut listener, &mut dialer), Err(Error::Refused(refusal)));
+        assert!(listener.is_done() && !dialer.is_open());
+    }
+}
+
+#[test]
+fn a_listener_whose_proof_does_not_hold_is_not_talked_to() {
+    let (mut dialer, mut listener) = (Connection::dial(client()), Connection::listen(node(1)));
+    challenged(&mut dialer, &mut listener);
+    listener.admit(b"something else");
+    assert_eq!(carry(&mut listener, &mut dialer), Err(Error::Refused(Refusal::Unproved)));
+}
+
+#[test]
+fn who_insists_talks_to_nobody_who_demands_no_proof() {
+    let (mut dialer, mut listener) = (Connection::dial(client()), Connection::listen(node(1)));
+    dialer.insist();
+    carry(&mut dialer, &mut listener).unwrap();
+    assert_eq!(carry(&mut listener, &mut dialer), Err(Error::Refused(Refusal::Unproved)));
+}
+
+#[test]
+fn who_speaks_an_older_version_cannot_prove_anything_and_is_told_so_in_that_version() {
+    let old = Introduction { versions: 1..=1, ..client() };
+    let (mut dialer, mut listener) = (Connection::dial(old), Connection::listen(node(1)));
+    listener.demand_proof([7; NONCE_SIZE]);
+    assert_eq!(carry(&mut dialer, &mut listener), Err(Error::Refused(Refusal::ProofMissing)));
+    assert_eq!(carry(&mut listener, &mut dialer), Err(Error::Refused(Refusal::Denied)));
+}
+
+#[test]
+fn nothing_is_taken_in_place_of_a_proof() {
+    let (mut dialer, mut listener) = (Connection::dial(client()), Connection::listen(node(1)));
+    listener.demand_proof([7; NONCE_SIZE]);
+    carry(&mut dialer, &mut listener).unwrap();
+    listener.receive(message(DATA, b"let me in").bytes());
+    assert_eq!(listener.poll(), Err(Error::OutOfTurn));
+    let (mut dialer, mut listener) = (Connection::dial(client()), Connection::listen(node(1)));
+    carry(&mut dialer, &mut listener).unwrap();
+    listener.receive(Frame::control(Kind::Proof, Channel::default(), b"nobody asked").bytes());
+    assert_eq!(listener.poll(), Err(Error::OutOfTurn));
 }

@@ -1,6 +1,7 @@
 //! The servers of RADOS, set up by hand: a monitor, and three that keep data in a file each.
 
 use std::{
+    collections::BTreeMap,
     ffi::{CStr, CString},
     fs,
     os::unix::ffi::OsStrExt,
@@ -42,6 +43,7 @@ impl Cluster {
         }
         wait_until_up(&client).await?;
         make_pool(&client, setting)?;
+        wait_until_placed(&client, setting).await?;
         Ok(Cluster { servers, _monitor: monitor, directory: place.0, configuration })
     }
 
@@ -146,6 +148,25 @@ fn make_pool(client: &Client, setting: &Setting) -> Outcome<()> {
     Ok(())
 }
 
+/// A group that has fewer servers than it should have copies is served nevertheless, so each is looked at.
+async fn wait_until_placed(client: &Client, setting: &Setting) -> Outcome<()> {
+    for _ in 0..GLANCES_MAX {
+        let mut groups = BTreeMap::new();
+        for number in 0..setting.partitions * OBJECTS_PER_GROUP {
+            let answer = client.command(&json!({
+                "prefix": "osd map", "pool": POOL.to_str()?, "object": number.to_string(), "format": "json",
+            }))?;
+            let placed: Value = serde_json::from_slice(&answer)?;
+            groups.insert(placed["pgid"].to_string(), placed["acting"].as_array().map_or(0, Vec::len));
+        }
+        if groups.values().all(|copies| *copies == setting.replicas as usize) {
+            return Ok(());
+        }
+        tokio::time::sleep(GLANCE).await;
+    }
+    Err(format!("RADOS does not keep {} copies", setting.replicas).into())
+}
+
 /// Data in files, nothing logged for debugging, no authentication; the rest as it comes.
 fn configuration(place: &Path, identity: &str, port: u16) -> String {
     let place = place.display();
@@ -179,6 +200,7 @@ mon_data_avail_crit = 1
 mon_osd_full_ratio = 0.99
 mon_osd_backfillfull_ratio = 0.985
 mon_osd_nearfull_ratio = 0.98
+osd_crush_update_on_start = false
 osd_objectstore = bluestore
 bluestore_block_size = {BLOCK_FILE_SIZE}
 bluestore_block_create = true
@@ -205,6 +227,8 @@ const SERVERS: u32 = 3;
 /// Of each server; the file has holes until it is written.
 const BLOCK_FILE_SIZE: u64 = 6 << 30;
 const MEMORY_TARGET: u64 = 2 << 30;
+/// Enough for most groups to have one of them.
+const OBJECTS_PER_GROUP: u32 = 3;
 const GLANCE: Duration = Duration::from_millis(100);
 const GLANCES_MAX: u32 = 600;
 /// Parts that log for debugging by default, which costs a tenth and more.

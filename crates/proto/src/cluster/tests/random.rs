@@ -272,6 +272,8 @@ fn subject(fact: &Fact) -> Subject {
         Fact::Member(node, _) => Subject::Member(*node),
         Fact::Keyspace(id, _) => Subject::Keyspace(*id),
         Fact::Partition(id, ..) => Subject::Partition(*id),
+        Fact::Account(id, _) => Subject::Account(*id),
+        Fact::Seal(id, _) => Subject::Seal(*id),
     }
 }
 

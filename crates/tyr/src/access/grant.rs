@@ -1,0 +1,89 @@
+//! `tyr grant` and `tyr revoke`.
+
+use clap::Args;
+use serde::Serialize;
+use tyr_server::{ClusterCommand, Rights, Scope};
+
+use super::{command, directory::Directory};
+use crate::{
+    cluster::Patience,
+    failure::{Failure, Result},
+    output::{Output, Report},
+    settings::Settings,
+};
+
+/// The arguments of `tyr grant` and `tyr revoke`.
+#[derive(Args)]
+pub struct Grant {
+    /// The user or group.
+    account: String,
+    /// The rights: read, write, administer, several of them with commas between, or all.
+    rights: Rights,
+    /// The keyspace.
+    #[arg(required_unless_present_any = ["all_keyspaces", "cluster"], conflicts_with_all = ["all_keyspaces", "cluster"])]
+    keyspace: Option<String>,
+    /// All keyspaces, those that are created later included.
+    #[arg(long, conflicts_with = "cluster")]
+    all_keyspaces: bool,
+    /// The cluster, which can only be administered: nodes, users, groups, tokens, and which keyspaces there are.
+    #[arg(long)]
+    cluster: bool,
+    #[command(flatten)]
+    patience: Patience,
+}
+
+impl Grant {
+    /// Grants the rights.
+    pub fn grant(&self, settings: &Settings, out: &mut Output) -> Result<()> {
+        self.change("granted", self.rights, Rights::NONE, settings, out)
+    }
+
+    /// Revokes them.
+    pub fn revoke(&self, settings: &Settings, out: &mut Output) -> Result<()> {
+        self.change("revoked", Rights::NONE, self.rights, settings, out)
+    }
+
+    fn change(
+        &self,
+        action: &'static str,
+        more: Rights,
+        less: Rights,
+        settings: &Settings,
+        out: &mut Output,
+    ) -> Result<()> {
+        if self.cluster && more != Rights::NONE && more != Rights::ADMINISTER {
+            return Err(Failure::Usage(
+                "a cluster can only be administered: grant administer --cluster".into(),
+            ));
+        }
+        let mut operator = self.patience.operator(settings)?;
+        let directory = Directory::of(&operator.facts()?);
+        let account = directory.account(&self.account)?;
+        let scope = match &self.keyspace {
+            _ if self.cluster => Scope::Cluster,
+            Some(name) => Scope::Keyspace(directory.keyspace(name)?),
+            None => Scope::Keyspaces,
+        };
+        let what = format!("rights of '{}'", self.account);
+        command(&mut operator, ClusterCommand::Grant { account, scope, more, less }, &what)?;
+        let scope = directory.scope(scope).unwrap_or_default();
+        let rights = self.rights.names().collect();
+        out.done(&Done { action, account: &self.account, rights, scope })
+    }
+}
+
+#[derive(Serialize)]
+struct Done<'a> {
+    action: &'static str,
+    account: &'a str,
+    rights: Vec<String>,
+    scope: String,
+}
+
+impl Report for Done<'_> {
+    fn print(&self, out: &mut Output) -> Result<()> {
+        let to = if self.action == "granted" { "to" } else { "from" };
+        let (action, account, scope) = (self.action, self.account, &self.scope);
+        out.line(format!("{action} {} on {scope} {to} '{account}'", self.rights.join(",")))
+    }
+}
