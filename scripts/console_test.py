@@ -130,6 +130,12 @@ class Chromium:
         shot = self.call("Page.captureScreenshot", format="png", clip=clip, captureBeyondViewport=True)
         path.write_bytes(base64.b64decode(shot["data"]))
 
+    def picture(self, path):
+        """The upper part of the page, small, for the documents."""
+        clip = {"x": 0, "y": 0, "width": 1360, "height": 1330, "scale": 0.75}
+        shot = self.call("Page.captureScreenshot", format="webp", quality=80, clip=clip, captureBeyondViewport=True)
+        path.write_bytes(base64.b64decode(shot["data"]))
+
     def complaints(self):
         """What went wrong on the page, and what it asked of others than the node."""
         wrong = []
@@ -237,7 +243,7 @@ def run(arguments, directory, shots):
         page.until("the ring is whole", "document.getElementById('health').textContent.includes('well')")
         page.until("blobs are hot", "document.getElementById('hot').innerText.includes('tiles/00')")
         page.until("conflicts are seen", "document.getElementById('contended').innerText.includes('grid/sum')")
-        page.until("a pin is held", "document.getElementById('pins').innerText.includes('The oldest pin')")
+        page.until("a pin is held", "document.getElementById('pins').innerText.includes('the client at 127.0.0.1:')")
         lines = "document.querySelectorAll('#chart-throughput path').length === 2 && document.querySelector('#chart-throughput path').getAttribute('d').split('L').length > 6"
         page.until("there is something over time", lines)
         check("events" in text_of(page, "keyspaces") and "grid" in text_of(page, "keyspaces"), "keyspaces are missing")
@@ -246,6 +252,9 @@ def run(arguments, directory, shots):
             page.ask("document.querySelector('#slow summary').click()")
             check(page.ask("document.querySelector('#slow details').open"), "a slow operation does not open")
         check_face(page, shots, "busy")
+        if arguments.picture:
+            page.dress("light")
+            page.picture(arguments.picture)
         check_keyboard(page)
         views = [node.view() for node in nodes]
         check([view["seen_by"] for view in views] == [1, 2, 3], "each node tells that it is the one who has looked")
@@ -281,6 +290,7 @@ def main():
     parser.add_argument("--tyr", required=True, help="the command")
     parser.add_argument("--load", required=True, help="what keeps the cluster busy")
     parser.add_argument("--keep", type=pathlib.Path, help="where the screenshots are left")
+    parser.add_argument("--picture", type=pathlib.Path, help="where a picture for the documents is written")
     arguments = parser.parse_args()
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="tyr-console-", ignore_cleanup_errors=True) as directory:

@@ -2,7 +2,7 @@
 //!
 //! What is in a directory is done on the calling thread; for a cluster, the calling thread waits.
 
-use std::{ops::RangeBounds, path::Path, time::Duration};
+use std::{num::NonZeroU32, ops::RangeBounds, path::Path, time::Duration};
 
 use pollster::block_on;
 use tyr_embed::{
@@ -61,6 +61,11 @@ impl OpenOptions {
     /// See [`crate::OpenOptions::without_files`].
     pub fn without_files(self) -> Self {
         OpenOptions(self.0.without_files())
+    }
+
+    /// See [`crate::OpenOptions::traces`].
+    pub fn traces(self, collector: &str, every: NonZeroU32) -> Self {
+        OpenOptions(self.0.traces(collector, every))
     }
 
     /// See [`crate::OpenOptions::zone`].

@@ -36,7 +36,7 @@ use tyr_types::{Error, KeyspaceId, KeyspaceName};
 
 use crate::{
     driver::{
-        Beginning, Counts, Driver,
+        Beginning, Counts, Driver, Tracing,
         call::{Answered, Call, Handle, Reply},
         catalog::Catalog,
     },
@@ -73,6 +73,8 @@ pub struct Reaching {
     pub zone: Option<Zone>,
     /// Whether files of nodes on this host are read here.
     pub reads_files: bool,
+    /// Which transactions are traced, if any are.
+    pub tracing: Option<Tracing>,
 }
 
 impl Core {
@@ -143,7 +145,7 @@ const PATIENCE_MAX: Duration = Duration::from_secs(1 << 30);
 impl Cluster {
     /// Connects to a cluster by any of its addresses. Fails if none answers within the time.
     pub async fn connect(reaching: Reaching, connect_max: Duration, patience: Duration) -> Result<Cluster> {
-        let Reaching { addresses, tls, credential, zone, reads_files } = reaching;
+        let Reaching { addresses, tls, credential, zone, reads_files, tracing } = reaching;
         let counts = Arc::new(Counts::default());
         let (calls, heard) = mpsc::unbounded_channel();
         let catalog = Arc::new(Catalog::default());
@@ -153,6 +155,7 @@ impl Cluster {
             credential,
             zone,
             reads_files,
+            tracing,
             counts: counts.clone(),
             session: random(),
             catalog: catalog.clone(),

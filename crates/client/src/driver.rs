@@ -27,6 +27,7 @@ mod manager;
 mod nearness;
 mod seats;
 mod snapshots;
+mod traces;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -59,6 +60,8 @@ use manager::Manager;
 use nearness::Nearness;
 use seats::{Seat, Wants};
 use snapshots::Snapshots;
+use traces::Traces;
+pub use traces::Tracing;
 
 /// The task.
 pub struct Driver {
@@ -89,6 +92,7 @@ pub struct Driver {
     newest: BTreeMap<RequestId, Asked<Option<Newest>>>,
     gets: BTreeMap<RequestId, Asked<Option<Got>>>,
     snapshots: Snapshots,
+    traces: Option<Traces>,
     runs: BTreeMap<Handle, Running>,
     /// For whom blobs are looked at and read.
     owners: BTreeMap<RequestId, Owner>,
@@ -109,6 +113,8 @@ pub struct Beginning {
     pub zone: Option<Zone>,
     /// Whether files of nodes on this host are read here.
     pub reads_files: bool,
+    /// Which transactions are traced, if any are.
+    pub tracing: Option<Tracing>,
     /// How reads are answered.
     pub counts: Arc<Counts>,
     /// The client's session: a random number that is not 0.
@@ -144,7 +150,7 @@ const CLOSE_MAX: Duration = Duration::from_secs(5);
 impl Driver {
     /// A driver that has dialed the addresses, in the runtime that this is called in.
     pub fn new(beginning: Beginning) -> Self {
-        let Beginning { seeds, tls, credential, zone, reads_files, counts, session, catalog, calls } =
+        let Beginning { seeds, tls, credential, zone, reads_files, tracing, counts, session, catalog, calls } =
             beginning;
         let (teller, heard) = unbounded_channel();
         let (files, shown) = Files::new(reads_files, counts);
@@ -183,6 +189,7 @@ impl Driver {
             newest: BTreeMap::new(),
             gets: BTreeMap::new(),
             snapshots: Snapshots::default(),
+            traces: tracing.map(|tracing| Traces::start(tracing, session)),
             runs: BTreeMap::new(),
             owners: BTreeMap::new(),
             next_tick: now,
@@ -215,6 +222,9 @@ impl Driver {
         }
         self.calls.close();
         self.links.close().await;
+        if let Some(traces) = self.traces {
+            traces.finish().await;
+        }
         for reply in self.closing.into_iter().flat_map(|closing| closing.replies) {
             // Who asked may be gone, here and everywhere below.
             let _ = reply.send(Ok(()));

@@ -1,6 +1,6 @@
 //! How a store is opened.
 
-use std::{env, io, path::Path, time::Duration};
+use std::{env, io, num::NonZeroU32, path::Path, time::Duration};
 
 use tyr_embed::{Create, Error, IoMode, Result};
 use tyr_net::{Address, Credential, Secret, Tls, Token};
@@ -9,6 +9,7 @@ use tyr_proto::cluster::Zone;
 use crate::{
     address::Place,
     cluster::{Cluster, Reaching},
+    driver::Tracing,
     store::{Inner, Store},
 };
 
@@ -24,6 +25,8 @@ pub struct OpenOptions {
     credential: Credential,
     zone: Option<String>,
     reads_files: bool,
+    /// A collector of traces, and of how many transactions one is traced.
+    traces: Option<(String, NonZeroU32)>,
 }
 
 impl OpenOptions {
@@ -37,6 +40,7 @@ impl OpenOptions {
             credential: Credential::None,
             zone: None,
             reads_files: true,
+            traces: None,
         }
     }
 
@@ -62,6 +66,13 @@ impl OpenOptions {
     /// Has nodes on this host send what could be read from their files.
     pub fn without_files(mut self) -> Self {
         self.reads_files = false;
+        self
+    }
+
+    /// Traces one of so many transactions in a cluster, and sends what the client knows of it to a collector, as OTLP over HTTP:
+    /// `http://host:4318`. Nodes that are set up to do that send the rest. Opening fails with [`crate::ErrorKind::Invalid`] if it is none.
+    pub fn traces(mut self, collector: &str, every: NonZeroU32) -> Self {
+        self.traces = Some((collector.to_owned(), every));
         self
     }
 
@@ -167,12 +178,18 @@ impl OpenOptions {
             ));
         }
         let zone = self.zone.as_deref().map(Zone::new).transpose()?;
-        let Self { credential, reads_files, .. } = self;
+        let Self { credential, reads_files, traces, .. } = self;
         let credential = match credential {
             Credential::None => named_by_environment()?,
             given => given,
         };
-        let reaching = Reaching { addresses, tls, credential, zone, reads_files };
+        let tracing = traces.map(|(collector, every)| -> Result<Tracing> {
+            let collector =
+                collector.parse().map_err(|error: io::Error| Error::invalid(error.to_string()))?;
+            Ok(Tracing { collector, every })
+        });
+        let tracing = tracing.transpose()?;
+        let reaching = Reaching { addresses, tls, credential, zone, reads_files, tracing };
         Cluster::connect(reaching, self.connect_max, self.deadline).await.map(Inner::Cluster)
     }
 }

@@ -14,5 +14,7 @@ pub const GOSSIP: Channel = Channel::ALL[1];
 pub const MANAGER: Channel = Channel::ALL[2];
 /// To a node, messages: encoded `tyr_proto::message::Envelope`s. Back to a client, messages: encoded `tyr_proto::message::Answer`s.
 pub const DATA: Channel = Channel::ALL[3];
+/// To a node, messages: as on [`DATA`], each behind a `tyr_proto::TraceContext`.
+pub const TRACED: Channel = Channel::ALL[5];
 /// From node to node: messages and requests for a third one, to which the sender's own link is cut.
 pub const RELAY: Channel = Channel::ALL[4];

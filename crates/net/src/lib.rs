@@ -27,12 +27,14 @@ mod dialer;
 mod hatch;
 mod link;
 mod listener;
+mod otlp;
 mod porter;
 mod run;
 mod runtimes;
 mod stream;
 mod task;
 mod tls;
+mod validity;
 mod waits;
 
 use std::{sync::Arc, time::Duration};
@@ -43,9 +45,11 @@ pub use dialer::Dialer;
 pub use hatch::{Files, Hatch, HatchFile, HatchOwner, HatchReader, Patience, read_file};
 pub use link::{End, Handler, Link, Receipt, Received};
 pub use listener::Listener;
+pub use otlp::{Attribute, Collector, Exporter, Exporting, Side, Span, span_time};
 pub use porter::{Admission, Claim, Porter};
 pub use runtimes::Runtimes;
 pub use tls::{Tls, TlsFiles};
+pub use validity::{Validity, validities};
 
 /// How long things may take, and how many there may be.
 #[derive(Clone, Debug)]

@@ -1,6 +1,11 @@
 //! A connection as a program sees it: where frames are handed in, and who hears of what comes.
 
-use std::{collections::VecDeque, fmt, io, sync::Arc, time::Duration};
+use std::{
+    collections::VecDeque,
+    fmt, io,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use parking_lot::Mutex;
 use tokio::{sync::Notify, time::Instant};
@@ -90,6 +95,8 @@ struct Shared {
     outbox: Mutex<Outbox>,
     /// Something is new in the outbox.
     stirred: Notify,
+    /// From where the other end has dialed, if it has.
+    remote: OnceLock<String>,
 }
 
 /// What the program wants, and the task has not seen yet.
@@ -125,7 +132,13 @@ impl Link {
             dropped: 0,
             heard_at: None,
         };
-        Link { shared: Arc::new(Shared { outbox: Mutex::new(outbox), stirred: Notify::new() }) }
+        Link {
+            shared: Arc::new(Shared {
+                outbox: Mutex::new(outbox),
+                stirred: Notify::new(),
+                remote: OnceLock::new(),
+            }),
+        }
     }
 
     /// Hands in a frame to be sent, in the order of its channel. One that does not fit is given back: a message between nodes can be
@@ -176,6 +189,16 @@ impl Link {
     /// [asked](Settings::ping_after).
     pub fn silence(&self) -> Option<Duration> {
         self.shared.outbox.lock().heard_at.map(|at| at.elapsed())
+    }
+
+    /// From where the other end has dialed, for people; `None` if this end has, or if it is not known.
+    pub fn remote(&self) -> Option<&str> {
+        self.shared.remote.get().map(String::as_str)
+    }
+
+    pub(crate) fn set_remote(&self, remote: String) {
+        // There is one connection for each link of a listener.
+        let _known = self.shared.remote.set(remote);
     }
 
     /// Something came.

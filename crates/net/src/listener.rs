@@ -125,6 +125,7 @@ impl Accepting {
 
     fn serve(&mut self, accepted: Accepted, refusal: Option<Refusal>) {
         let link = Link::new(&self.settings);
+        accepted.remote().into_iter().for_each(|remote| link.set_remote(remote));
         let mut connection = Connection::listen(self.me.lock().clone());
         if let Some(refusal) = refusal {
             connection.refuse(refusal);

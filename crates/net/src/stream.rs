@@ -38,6 +38,17 @@ pub(crate) enum Accepted {
 }
 
 impl Accepted {
+    /// From where it was dialed, for people.
+    pub(crate) fn remote(&self) -> Option<String> {
+        match self {
+            Accepted::Tcp(stream) => Some(stream.peer_addr().ok()?.to_string()),
+            Accepted::Unix(stream) => {
+                let who = rustix::net::sockopt::socket_peercred(stream).ok()?;
+                Some(format!("process {} on the node's host", who.pid.as_raw_nonzero()))
+            }
+        }
+    }
+
     /// Makes it one of the runtime that this is called in.
     pub(crate) fn settle(self) -> io::Result<Stream> {
         match self {

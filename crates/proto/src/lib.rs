@@ -44,6 +44,7 @@ mod router;
 mod spot;
 mod stages;
 mod state;
+mod trace;
 mod transaction;
 mod tries;
 mod upkeep;
@@ -76,6 +77,7 @@ pub use router::{Output, Router};
 pub use spot::{FileName, SPOT_BLOCK, SPOT_MIN, Spot, Stretch};
 pub use stages::{Stage, Stages};
 pub use state::{Record, State};
+pub use trace::TraceContext;
 pub use transaction::{
     BlobName, ChunkName, HeadPlan, Operation, OperationResult, Outcome, Plan, Refusal, ResultValue, Seen,
     SessionId, StopPlan, TransactionId,

@@ -183,6 +183,27 @@ pub enum Outcome {
     Refused(Refusal),
 }
 
+impl Outcome {
+    /// Its name, for people and for what counts.
+    pub fn name(self) -> &'static str {
+        match self {
+            Outcome::Committed => "committed",
+            Outcome::Refused(refusal) => match refusal {
+                Refusal::Conflict => "conflict",
+                Refusal::Exists => "exists",
+                Refusal::NotFound => "not_found",
+                Refusal::Fenced => "fenced",
+                Refusal::Invalid => "invalid",
+                Refusal::Busy => "busy",
+                Refusal::Full => "full",
+                Refusal::Unstaged => "unstaged",
+                Refusal::TooFewReplicas => "too_few_replicas",
+                Refusal::Denied => "denied",
+            },
+        }
+    }
+}
+
 /// What a committed operation answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OperationResult {

@@ -21,10 +21,10 @@ use std::sync::{Arc, OnceLock};
 
 use tyr_net::{
     Admission, Claim, End, Handler, Link, Porter, Received, Secret,
-    channels::{DATA, MANAGER},
+    channels::{DATA, MANAGER, TRACED},
 };
 use tyr_proto::{
-    Outcome, SessionId,
+    Outcome, SessionId, TraceContext,
     access::{Claims, Rights},
     cluster::ClusterId,
     encoding::{append_to, from_bytes},
@@ -155,11 +155,18 @@ impl Guarded {
             tracing::info!(caller = %self.caller, "a client is hung up on: its token was revoked, or has expired");
             return link.close();
         };
-        let Ok(envelope) = from_bytes::<Envelope>(frame.body) else {
+        let (context, body) = match frame.header.channel {
+            TRACED => match TraceContext::split(frame.body) {
+                Some((context, body)) => (Some(context), body),
+                None => return self.reception.malformed(&frame),
+            },
+            _ => (None, frame.body),
+        };
+        let Ok(envelope) = from_bytes::<Envelope>(body) else {
             return self.reception.malformed(&frame);
         };
         match rules::judge(&envelope.message, SessionId(self.caller.session), &rights) {
-            Ok(()) => self.reception.take_envelope(envelope, frame.receipt),
+            Ok(()) => self.reception.take_envelope(envelope, context, frame.receipt),
             Err(denied) => {
                 self.reception.counts.denied();
                 let answer = match denied {
@@ -196,7 +203,7 @@ impl Handler for Guarded {
         }
         self.reception.count(&frame);
         match (frame.header.channel, frame.header.kind) {
-            (DATA, Kind::Message) => self.take_data(link, frame),
+            (DATA | TRACED, Kind::Message) => self.take_data(link, frame),
             (MANAGER, Kind::Request) => self.reception.take_counted(link, frame, Some(&self.caller)),
             _ => self.foreign(),
         }

@@ -34,6 +34,7 @@ mod relay;
 mod server;
 mod settings;
 mod shard;
+mod spans;
 mod spread;
 mod state;
 mod surroundings;
@@ -51,13 +52,15 @@ pub use server::Server;
 pub use settings::{Guarding, Settings, TargetSettings, Timing};
 pub use state::Status;
 pub use tokens::read_claims;
-pub use tyr_net::{Address, Credential, Holder, Secret, Tls, TlsFiles, Token};
+pub use tyr_net::{
+    Address, Collector, Credential, Holder, Secret, Tls, TlsFiles, Token, Validity, validities,
+};
 pub use tyr_proto::{
     NodeId,
     access::{Account, AccountId, AccountKind, AccountName, AccountState, Claims, Rights, Scope},
     cluster::{
         Answer, ClassSettings, ClusterId, Command as ClusterCommand, Difference, Fact, KeyspaceState, Member,
         MemberState, PartitionReport, PartitionRole, Presence, Refusal, Report, SealId, ShardReport,
-        TokenOrder, Zone,
+        TokenOrder, ViewOf, Zone,
     },
 };

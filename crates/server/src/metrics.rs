@@ -347,7 +347,7 @@ fn seconds(micros: u64) -> f64 {
 }
 
 /// The channels that are used, in order.
-const CHANNELS: [&str; 5] = ["consensus", "gossip", "manager", "data", "relay"];
+const CHANNELS: [&str; 6] = ["consensus", "gossip", "manager", "data", "relay", "traced"];
 /// The roles that a replica can have.
 const ROLES: [(PartitionRole, &str); 5] = [
     (PartitionRole::None, "none"),

@@ -16,7 +16,7 @@ use tyr_net::{
 use tyr_proto::{
     RingVersion,
     access::{AccountId, Rights, Scope},
-    cluster::{Command, Difference, Reply, Report, Request, Response, SealId, TokenOrder},
+    cluster::{Command, Difference, Reply, Report, Request, Response, SealId, TokenOrder, ViewOf},
     encoding::{append_to, from_bytes},
 };
 use tyr_types::{Error, Result};
@@ -108,6 +108,15 @@ impl Operator {
     pub fn report(&mut self) -> Result<Report> {
         match self.ask(&Request::Report)? {
             Response::Report(report) => Ok(report),
+            _ => Err(confused()),
+        }
+    }
+
+    /// What there is to see of a node, or of the cluster as a node sees it, as the console's JSON has it.
+    pub fn view(&mut self, of: ViewOf) -> Result<String> {
+        match self.ask(&Request::View(of))? {
+            Response::View(Some(text)) => Ok(text),
+            Response::View(None) => Err(Error::unavailable("the node cannot tell now what there is to see")),
             _ => Err(confused()),
         }
     }

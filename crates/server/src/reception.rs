@@ -12,13 +12,13 @@ use std::{
     },
 };
 
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use tyr_net::{
     Address, End, Handler, Link, Receipt, Received,
-    channels::{CONSENSUS, DATA, GOSSIP, MANAGER, RELAY},
+    channels::{CONSENSUS, DATA, GOSSIP, MANAGER, RELAY, TRACED},
 };
 use tyr_proto::{
-    NodeId, SessionId, Time,
+    NodeId, SessionId, Time, TraceContext,
     cluster::{self, ClusterId},
     encoding::{append_to, from_bytes},
     message::Envelope,
@@ -50,6 +50,8 @@ pub(crate) struct Reception {
     pub voting: RwLock<Option<Voting>>,
     /// Where files are handed to clients on this host, if they are.
     pub hatch: RwLock<Option<cluster::Address>>,
+    /// From where clients have dialed.
+    pub clients: Mutex<BTreeMap<SessionId, String>>,
     /// The names of the keyspaces that exist, as far as the node knows.
     pub names: RwLock<Arc<Names>>,
     pub counts: Counts,
@@ -123,6 +125,7 @@ impl Reception {
             audit,
             voting: RwLock::default(),
             hatch: RwLock::default(),
+            clients: Mutex::default(),
             names: RwLock::default(),
             counts,
         }
@@ -184,7 +187,12 @@ impl Reception {
             (MANAGER, Kind::Reply, Party::Node { .. } | Party::Newcomer { .. }) => {
                 self.asking.replied(&peer, header.request, body)
             }
-            (DATA, Kind::Message, Party::Node { .. } | Party::Client { .. }) => self.take_data(body, receipt),
+            (DATA, Kind::Message, Party::Node { .. } | Party::Client { .. }) => {
+                self.take_data(body, None, receipt)
+            }
+            (TRACED, Kind::Message, Party::Node { .. } | Party::Client { .. }) => {
+                self.take_traced(body, receipt)
+            }
             (RELAY, kind @ (Kind::Message | Kind::Request), Party::Node { node, .. }) => {
                 let Some(relayed) = Relayed::parse(body) else { return false };
                 match kind {
@@ -201,16 +209,23 @@ impl Reception {
         self.voting.read().as_ref().is_none_or(|voting| voting.receive(from, body))
     }
 
-    fn take_data(&self, body: &[u8], receipt: Receipt) -> bool {
+    fn take_data(&self, body: &[u8], context: Option<TraceContext>, receipt: Receipt) -> bool {
         let Ok(envelope) = from_bytes::<Envelope>(body) else { return false };
-        self.take_envelope(envelope, receipt);
+        self.take_envelope(envelope, context, receipt);
         true
     }
 
-    /// A message to a partition, which may pass.
-    pub fn take_envelope(&self, envelope: Envelope, receipt: Receipt) {
+    fn take_traced(&self, body: &[u8], receipt: Receipt) -> bool {
+        TraceContext::split(body).is_some_and(|(context, body)| self.take_data(body, Some(context), receipt))
+    }
+
+    /// A message to a partition, which may pass, with the context if it is traced.
+    pub fn take_envelope(&self, envelope: Envelope, context: Option<TraceContext>, receipt: Receipt) {
         let place = place_of(envelope.partition, self.mailboxes.len());
-        self.mailboxes[place].put(Mail::Message(envelope, Some(receipt)));
+        self.mailboxes[place].put(match context {
+            None => Mail::Message(envelope, Some(receipt)),
+            Some(context) => Mail::Traced(Box::new((context, envelope, Some(receipt)))),
+        });
     }
 
     /// Where files are handed to a client, if they are to this one.
@@ -255,7 +270,8 @@ impl Reception {
         match relayed {
             Relayed::Onward(to, channel, body) => self.relay.carry(peer, link, to, channel, body),
             Relayed::From(from, CONSENSUS, body) => return self.take_vote(from, body),
-            Relayed::From(_, DATA, body) => return self.take_data(body, receipt),
+            Relayed::From(_, DATA, body) => return self.take_data(body, None, receipt),
+            Relayed::From(_, TRACED, body) => return self.take_traced(body, receipt),
             Relayed::From(..) => return false,
             Relayed::Unreached(to) => self.relay.failed(to, peer),
         }
@@ -281,6 +297,9 @@ impl Handler for Reception {
         tracing::debug!(peer = ?peer.party, "connected");
         self.counts.open(peer.party).fetch_add(1, Ordering::Relaxed);
         if let Party::Client { session } = peer.party {
+            if let Some(remote) = link.remote() {
+                self.clients.lock().insert(SessionId(session), remote.to_owned());
+            }
             for mailbox in &self.mailboxes {
                 mailbox.put(Mail::Session(SessionId(session), link.clone()));
             }
@@ -303,6 +322,8 @@ impl Handler for Reception {
             self.counts.open(peer.party).fetch_sub(1, Ordering::Relaxed);
         }
         if let Some(Party::Client { session }) = peer.map(|peer| peer.party) {
+            // With another connection of the session it is told anew.
+            self.clients.lock().remove(&SessionId(session));
             for mailbox in &self.mailboxes {
                 mailbox.put(Mail::SessionOver(SessionId(session), link.clone()));
             }

@@ -15,7 +15,7 @@ use tokio::{
     time::timeout,
 };
 use tyr_manager::{Gossip, Peer};
-use tyr_net::{Address, Credential, Hatch, HatchOwner, Listener, Porter, Runtimes};
+use tyr_net::{Address, Credential, Exporter, Hatch, HatchOwner, Listener, Porter, Runtimes};
 use tyr_node::{Journal, Member, Notice, Restored, Shard, Start};
 use tyr_proto::{
     ClassId, Incarnation, Keyspaces, NodeId, Replica, RingVersion, ShardId,
@@ -370,6 +370,10 @@ impl Starting {
             left_since: None,
             failures_told_at: None,
         };
+        let exporter = self.settings.traces.clone().map(|collector| {
+            let (exporter, _exporting) = Exporter::start(collector, "tyr", &format!("node {}", card.node.0));
+            exporter
+        });
         let (reception, listener, limits) = (self.reception, self.listener, self.settings.limits);
         let slow_after = micros(self.settings.slow);
         let (mut shards, mut stores) = (Vec::new(), Vec::new());
@@ -399,7 +403,19 @@ impl Starting {
             shard.set_limits(limits);
             let (reception, links, says) = (reception.clone(), links.clone(), says.clone());
             let weight = opening.weight;
-            let runner = Runner { shard, journal, target, weight, inbox, reception, links, slow_after, says };
+            let exporter = exporter.clone();
+            let runner = Runner {
+                shard,
+                journal,
+                target,
+                weight,
+                inbox,
+                reception,
+                links,
+                slow_after,
+                exporter,
+                says,
+            };
             shards.push(thread.begin(Task::Run(Box::new(runner))));
         }
         let shown = Shown { stores, reception: reception.clone(), is_guarded: self.gate.is_some() };

@@ -3,7 +3,7 @@
 use std::{net::IpAddr, num::NonZeroU32, path::PathBuf, time::Duration};
 
 use tyr_manager::GossipTiming;
-use tyr_net::{Address, Secret, Tls};
+use tyr_net::{Address, Collector, Secret, Tls};
 use tyr_os::IoMode;
 use tyr_proto::{
     LeaseTerms, Limits, UpkeepTerms,
@@ -46,6 +46,8 @@ pub struct Settings {
     pub guarding: Guarding,
     /// A request that takes longer is told in the log.
     pub slow: Duration,
+    /// Where spans of traced transactions are sent; nowhere if `None`.
+    pub traces: Option<Collector>,
     /// Where health and metrics are served by HTTP, as `host:port`; nowhere if `None`.
     pub http: Option<String>,
 }
@@ -102,6 +104,7 @@ impl Settings {
             tls: None,
             guarding: Guarding::Local,
             slow: Duration::from_secs(1),
+            traces: None,
             http: None,
         }
     }

@@ -20,20 +20,23 @@ use tokio::{
     task::{spawn_blocking, yield_now},
     time::{MissedTickBehavior, interval, timeout},
 };
-use tyr_net::{Link, Receipt, channels::DATA};
+use tyr_net::{
+    Exporter, Link, Receipt,
+    channels::{DATA, TRACED},
+};
 use tyr_node::{Journal, Notice, Shard};
 use tyr_proto::{
-    ClassId, Keyspaces, NodeId, Output, PartitionId, RingVersion, SessionId, Time,
+    ClassId, Keyspaces, NodeId, Output, PartitionId, RingVersion, SessionId, Time, TraceContext,
     cluster::{Command, Fact, ShardReport},
     encoding::{append_to, detached},
-    message::{Envelope, Message},
+    message::{Answer, Envelope, Message},
 };
 use tyr_types::{Durability, Error, Result};
 use tyr_wire::connection::{Frame, Unsent};
 
 use crate::{
-    alarm::Alarm, event::Event, figures::Figures, reception::Reception, surroundings::now, target::Target,
-    work::Worker,
+    alarm::Alarm, event::Event, figures::Figures, reception::Reception, spans::Spans, surroundings::now,
+    target::Target, work::Worker,
 };
 
 /// What comes to a shard.
@@ -41,6 +44,8 @@ use crate::{
 pub(crate) enum Mail {
     /// A message of the protocol; with the receipt of the frame that brought it.
     Message(Envelope, Option<Receipt>),
+    /// The same, of a transaction that is traced.
+    Traced(Box<(TraceContext, Envelope, Option<Receipt>)>),
     /// A client has dialed this node.
     Session(SessionId, Link),
     /// A connection of a client has ended.
@@ -113,11 +118,15 @@ impl Mailbox {
         self.seen.store(now.0.max(1), Ordering::Relaxed);
     }
 
-    /// Puts in a message of this node to itself. Its payload is as if it had come from elsewhere: the partition that gets it keeps it itself.
-    fn put_own(&self, envelope: &Envelope) {
+    /// Puts in a message of this node to itself, with the context if it is traced. Its payload is as if it had come from elsewhere: the
+    /// partition that gets it keeps it itself.
+    fn put_own(&self, envelope: &Envelope, context: Option<TraceContext>) {
         let Some(envelope) = detached(envelope) else { return };
         if self.own.fetch_add(1, Ordering::Relaxed) < OWN_MAX {
-            self.put(Mail::Message(envelope, None));
+            self.put(match context {
+                None => Mail::Message(envelope, None),
+                Some(context) => Mail::Traced(Box::new((context, envelope, None))),
+            });
         } else {
             self.own.fetch_sub(1, Ordering::Relaxed);
         }
@@ -147,6 +156,8 @@ pub(crate) struct Runner {
     pub links: BTreeMap<NodeId, Link>,
     /// What takes longer is told, in microseconds.
     pub slow_after: u64,
+    /// Where spans of traced transactions go, if they go anywhere.
+    pub exporter: Option<Exporter>,
     /// Dropped when the shard has nothing more to say.
     pub says: mpsc::Sender<Infallible>,
 }
@@ -164,6 +175,7 @@ struct Running {
     version: RingVersion,
     waker: Waker,
     worker: Worker,
+    spans: Spans,
     weight: u32,
     slowness_told_at: Option<Time>,
     /// Since when something is on its way to the disk.
@@ -201,10 +213,22 @@ impl Runner {
     async fn run(self, place: usize) -> Result<()> {
         // Dropped last, so that it hears of a panic wherever that is.
         let _alarm = Alarm::new(format!("tyr-shard-{place}"), &self.reception.events);
-        let Runner { shard, journal, target, weight, mut inbox, reception, links, slow_after, says } = self;
+        let Runner {
+            shard,
+            journal,
+            target,
+            weight,
+            mut inbox,
+            reception,
+            links,
+            slow_after,
+            exporter,
+            says,
+        } = self;
         let mailboxes = reception.mailboxes.clone();
         let waker = Waker::from(Arc::new(Bell(mailboxes[place].clone())));
         let worker = Worker::new(place, mailboxes.len(), slow_after);
+        let spans = Spans::new(exporter, shard.router().me().node, place);
         let mut running = Running {
             shard,
             journal,
@@ -218,6 +242,7 @@ impl Runner {
             version: RingVersion(0),
             waker,
             worker,
+            spans,
             weight,
             slowness_told_at: None,
             writes_since: None,
@@ -259,6 +284,9 @@ impl Lost {
                 Some(Mail::Stop(Ending::Stopped)) => return Err(reason),
                 Some(Mail::Stop(Ending::Killed)) | None => return Ok(()),
                 Some(Mail::Message(_, None)) => drop(mailbox.own.fetch_sub(1, Ordering::Relaxed)),
+                Some(Mail::Traced(traced)) if traced.2.is_none() => {
+                    mailbox.own.fetch_sub(1, Ordering::Relaxed);
+                }
                 Some(_) => {}
             }
         }
@@ -297,6 +325,7 @@ impl Running {
                     room_at = time.after(ROOM_EVERY);
                     self.show(target);
                     self.worker.tidy(time);
+                    self.spans.tidy(time);
                 }
                 self.shard.handle_tick(time);
                 self.mailboxes[self.place].figures.work(self.worker.work());
@@ -347,21 +376,10 @@ impl Running {
 
     fn take(&mut self, mail: Mail) {
         match mail {
-            Mail::Message(envelope, receipt) => {
-                if receipt.is_none() {
-                    self.mailboxes[self.place].own.fetch_sub(1, Ordering::Relaxed);
-                }
-                if self.has_failed {
-                    return;
-                }
-                if self.is_early(&envelope.message) {
-                    // It is said again; until then the membership has asked what is new.
-                    self.reception.events.tell(Event::Behind);
-                } else {
-                    let time = now();
-                    self.worker.came(time, &envelope);
-                    self.shard.handle_message(time, envelope);
-                }
+            Mail::Message(envelope, receipt) => self.hear(envelope, receipt.as_ref(), None),
+            Mail::Traced(traced) => {
+                let (context, envelope, receipt) = *traced;
+                self.hear(envelope, receipt.as_ref(), Some(context));
             }
             Mail::Session(session, link) => drop(self.sessions.insert(session, link)),
             Mail::SessionOver(session, link) => {
@@ -383,6 +401,25 @@ impl Running {
             Mail::Taken(told) => drop(told),
             Mail::Stored | Mail::Stop(_) => {}
         }
+    }
+
+    fn hear(&mut self, envelope: Envelope, receipt: Option<&Receipt>, context: Option<TraceContext>) {
+        if receipt.is_none() {
+            self.mailboxes[self.place].own.fetch_sub(1, Ordering::Relaxed);
+        }
+        if self.has_failed {
+            return;
+        }
+        if self.is_early(&envelope.message) {
+            // It is said again; until then the membership has asked what is new.
+            return self.reception.events.tell(Event::Behind);
+        }
+        let time = now();
+        self.worker.came(time, &envelope);
+        if let Some(context) = context {
+            self.spans.came(time, context, &envelope);
+        }
+        self.shard.handle_message(time, envelope);
     }
 
     fn notice(&mut self, notice: &Notice) {
@@ -429,7 +466,11 @@ impl Running {
                 Poll::Pending => return,
                 Poll::Ready(Ok(stored)) => {
                     let time = now();
-                    self.worker.stored(time, self.writes_since.take(), stored.len());
+                    let since = self.writes_since.take();
+                    self.worker.stored(time, since, stored.len());
+                    if !self.spans.is_empty() {
+                        self.spans.stored(time, since, stored.iter().map(|stored| stored.partition));
+                    }
                     self.shard.handle_stored(time, &stored);
                 }
                 Poll::Ready(Err(error)) => return self.fail(error),
@@ -460,18 +501,28 @@ impl Running {
     fn carry_out(&mut self, output: Output) {
         let me = self.shard.router().me();
         let command = match output {
-            Output::Send(to, envelope) if to == me.node => {
-                self.worker.goes(now, to, &envelope);
-                return self.mailboxes[place_of(envelope.partition, self.mailboxes.len())].put_own(&envelope);
-            }
             Output::Send(to, envelope) => {
                 self.worker.goes(now, to, &envelope);
-                let frame = Frame::message(DATA, |out| append_to(out, &envelope));
+                let context = match self.spans.is_empty() {
+                    true => None,
+                    false => self.spans.goes(now(), &envelope.message),
+                };
+                if to == me.node {
+                    let place = place_of(envelope.partition, self.mailboxes.len());
+                    return self.mailboxes[place].put_own(&envelope, context);
+                }
+                let frame = match context {
+                    None => Frame::message(DATA, |out| append_to(out, &envelope)),
+                    Some(context) => Frame::message(TRACED, |out| {
+                        context.write(out);
+                        append_to(out, &envelope);
+                    }),
+                };
                 let link = self.links.get(&to);
                 return send(link, frame, |link, frame| self.reception.relay.send(to, link, frame));
             }
             Output::Answer(session, answer) => {
-                self.worker.answered(now(), &answer);
+                self.answered(&answer);
                 let frame = Frame::message(DATA, |out| append_to(out, &answer));
                 return send(self.sessions.get(&session), frame, Link::send);
             }
@@ -491,6 +542,14 @@ impl Running {
             Output::Store { .. } | Output::Cut(..) | Output::Install { .. } => return,
         };
         self.reception.events.tell(Event::Report(command));
+    }
+
+    fn answered(&mut self, answer: &Answer) {
+        let time = now();
+        self.worker.answered(time, answer);
+        if let Answer::Outcome { id, outcome: Some((outcome, _)) } = answer {
+            self.spans.answered(time, *id, outcome.name());
+        }
     }
 
     /// The device is slower than those of other nodes. Says so now and then.

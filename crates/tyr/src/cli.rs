@@ -5,14 +5,14 @@ use clap_complete::Shell;
 
 use crate::{
     access::{account, audit, grant, secret, token},
-    blob, cluster, demo, dev,
+    blob, cluster, demo, dev, doctor,
     failure::Result,
     keyspace, maintenance, node,
     output::Output,
     reference::Document,
     script, server,
     settings::{Settings, with_flags},
-    transfer, version,
+    top, transfer, version,
 };
 
 /// A transactional blob store.
@@ -68,6 +68,15 @@ pub enum Verb {
     /// See how the nodes of a cluster are doing.
     #[command(subcommand)]
     Node(node::Verb),
+    /// Watch a cluster: nodes, keyspaces, hot blobs, conflicts, and slow operations, as the console has them.
+    ///
+    /// On a terminal it goes on until q or Ctrl-C; elsewhere it prints once. With --json it prints the console's JSON.
+    Top(top::Top),
+    /// Check an installation, and say what is wrong and what to do.
+    ///
+    /// It takes the settings of 'tyr server' and looks at the directories, ports, certificates, and limits of this machine, and at the cluster that
+    /// --store names. Exits with 1 if something is wrong.
+    Doctor(doctor::Doctor),
     /// Create, list, and remove users of a cluster.
     #[command(subcommand)]
     User(account::User),
@@ -127,6 +136,8 @@ impl Verb {
             Verb::Dev(arguments) => dev::run(&arguments, settings, out),
             Verb::Cluster(verb) => verb.run(settings, out),
             Verb::Node(verb) => verb.run(settings, out),
+            Verb::Top(top) => top.run(settings, out),
+            Verb::Doctor(doctor) => doctor.run(settings, out),
             Verb::User(verb) => verb.run(settings, out),
             Verb::Group(verb) => verb.run(settings, out),
             Verb::Grant(arguments) => arguments.grant(settings, out),

@@ -81,6 +81,10 @@ fn open(settings: &Settings, create: Create, tables: Tables) -> Result<Store> {
         Some(zone) => options.zone(zone),
         None => options,
     };
+    let options = match &settings.trace.otlp {
+        Some(collector) => options.traces(collector, settings.trace.every),
+        None => options,
+    };
     Ok(options.open(path)?)
 }
 

@@ -9,7 +9,7 @@ use std::{
 use serde::Serialize;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::{Layer, filter::Targets, layer::SubscriberExt, util::SubscriberInitExt};
-use tyr_server::{Address, ClassSettings, Guarding, Server, Tls, Zone};
+use tyr_server::{Address, ClassSettings, Collector, Guarding, Server, Tls, Zone};
 
 use crate::{
     failure::{Failure, Result},
@@ -134,6 +134,8 @@ fn node_settings(settings: &Settings) -> Result<tyr_server::Settings> {
     };
     node.slow = Duration::from_millis(slow_ms.into());
     node.http = http;
+    let collector = settings.trace.otlp.as_deref().map(str::parse::<Collector>).transpose();
+    node.traces = collector.map_err(|error| Failure::Usage(error.to_string()))?;
     Ok(node)
 }
 

@@ -9,7 +9,7 @@ mod file;
 mod resolve;
 mod server;
 
-use std::{fmt, path::PathBuf};
+use std::{fmt, num::NonZeroU32, path::PathBuf};
 
 use clap::{Arg, ArgAction, Command, builder::OsStringValueParser};
 use tyr_client::{IoMode, Secret, Tls, TlsFiles, Token};
@@ -50,8 +50,19 @@ pub struct Settings {
     pub tls: TlsSettings,
     /// By what this command proves who it is, or a node that it belongs to its cluster.
     pub access: AccessSettings,
+    /// Where traces go.
+    pub trace: TraceSettings,
     /// How `tyr server` runs a node.
     pub server: ServerSettings,
+}
+
+/// Where traces go, and what is traced.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TraceSettings {
+    /// The collector; none if nothing is traced.
+    pub otlp: Option<String>,
+    /// One transaction of so many is.
+    pub every: NonZeroU32,
 }
 
 /// Where the certificates of encrypted connections are.
@@ -143,7 +154,7 @@ pub fn all() -> impl Iterator<Item = &'static Setting> {
 }
 
 /// The settings that every verb takes, in the order of the help.
-pub const SETTINGS: [Setting; 17] = [
+pub const SETTINGS: [Setting; 19] = [
     Setting {
         name: "store.path",
         flag: "store",
@@ -247,6 +258,22 @@ pub const SETTINGS: [Setting; 17] = [
         values: Values::Path,
         default: "",
         help: "The key (PEM) of that certificate",
+    },
+    Setting {
+        name: "trace.otlp",
+        flag: "otlp",
+        short: None,
+        values: Values::Text("a URL, `http://host:4318`"),
+        default: "",
+        help: "A collector to which spans of traced transactions are sent as OTLP over HTTP, by this node or client; nowhere by default",
+    },
+    Setting {
+        name: "trace.every",
+        flag: "trace-every",
+        short: None,
+        values: Values::Count { min: 1, max: 1_000_000_000 },
+        default: "100",
+        help: "A client that has a collector traces one transaction of so many",
     },
     Setting {
         name: "access.token",
@@ -398,7 +425,7 @@ impl Values {
     }
 }
 
-/// Adds the flags of all settings, and `--config`, to the command and all its verbs; those of a server to `server`.
+/// Adds the flags of all settings, and `--config`, to the command and all its verbs; those of a server to the verbs that take them.
 pub fn with_flags(command: Command) -> Command {
     let config = Arg::new(CONFIG_ARGUMENT)
         .long("config")
@@ -407,9 +434,14 @@ pub fn with_flags(command: Command) -> Command {
         .help("The configuration file; also TYR_CONFIG");
     let flags = SETTINGS.iter().filter(|setting| setting.has_flag()).map(flag).chain([config]);
     let command = command.args(flags.map(|flag| flag.global(true).help_heading("Settings")));
-    let of_server = SERVER_SETTINGS.iter().map(flag);
-    command.mut_subcommand("server", |server| server.args(of_server))
+    let with_server = |command: Command| command.args(SERVER_SETTINGS.iter().map(flag));
+    let known = |command: &Command, verb: &str| command.find_subcommand(verb).is_some();
+    let verbs: Vec<&str> = OF_SERVER.into_iter().filter(|verb| known(&command, verb)).collect();
+    verbs.into_iter().fold(command, |command, verb| command.mut_subcommand(verb, with_server))
 }
+
+/// The verbs that take the flags of a server.
+pub const OF_SERVER: [&str; 2] = ["server", "doctor"];
 
 /// The id of the argument `--config`.
 pub const CONFIG_ARGUMENT: &str = "config";

@@ -368,7 +368,7 @@ fn a_node_starts_without_a_target_that_is_lost_and_others_serve_and_rebuild_what
 }
 
 /// Makes an authority, and a certificate of it for this host.
-fn certificates(directory: &Path) {
+pub fn certificates(directory: &Path) {
     let mut params = CertificateParams::new(vec![]).unwrap();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();

@@ -32,6 +32,7 @@ impl Driver {
     }
 
     fn handle_event(&mut self, mut event: Event) {
+        self.trace_end(&event);
         let now = self.now();
         let catalog = &self.catalog;
         let exists = |blob: &BlobName| catalog.exists(blob.keyspace);
@@ -106,6 +107,15 @@ impl Driver {
             self.settle_seat(of);
         } else if let Event::Unknown(id) = event {
             self.client.resolve(now, id);
+        }
+    }
+
+    fn trace_end(&mut self, event: &Event) {
+        let Some(traces) = &mut self.traces else { return };
+        match event {
+            Event::Ended(id, outcome, _) => traces.ends(*id, Some(*outcome)),
+            Event::Unknown(id) | Event::Forgotten(id) => traces.ends(*id, None),
+            _ => {}
         }
     }
 
@@ -189,7 +199,11 @@ impl Driver {
             self.nearness.asks(now, node, request);
             self.show_rank(now, node);
         }
-        self.links.tell(node, &envelope);
+        let context = match (&mut self.traces, &envelope.message) {
+            (Some(traces), Message::Start(plan)) => traces.sends(plan, crate::cluster::random),
+            _ => None,
+        };
+        self.links.tell(node, &envelope, context);
     }
 }
 
@@ -222,6 +236,7 @@ mod tests {
             credential: Default::default(),
             zone: None,
             reads_files: false,
+            tracing: None,
             counts: Arc::default(),
             session: 1,
             catalog: Arc::default(),

@@ -9,7 +9,7 @@ use std::{collections::BTreeMap, fmt::Write as _, sync::Arc};
 use tokio::sync::mpsc::UnboundedSender;
 use tyr_net::{Address, Dialer, End, Handler, Link, Receipt, Received, Settings, channels};
 use tyr_proto::{
-    NodeId,
+    NodeId, TraceContext,
     cluster::{Request, Response},
     encoding::{append_to, from_bytes},
     message::{Answer, Envelope},
@@ -146,9 +146,15 @@ impl Links {
         true
     }
 
-    /// Sends a message to a partition at a node.
-    pub fn tell(&self, node: NodeId, envelope: &Envelope) {
-        let frame = Frame::message(channels::DATA, |out| append_to(out, envelope));
+    /// Sends a message to a partition at a node, with the context if it is traced.
+    pub fn tell(&self, node: NodeId, envelope: &Envelope, context: Option<TraceContext>) {
+        let frame = match context {
+            None => Frame::message(channels::DATA, |out| append_to(out, envelope)),
+            Some(context) => Frame::message(channels::TRACED, |out| {
+                context.write(out);
+                append_to(out, envelope);
+            }),
+        };
         self.send(Origin::Node(node), frame);
     }
 

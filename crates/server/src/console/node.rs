@@ -80,7 +80,10 @@ impl Console {
             keyspaces,
             hot: heats(|shard| &shard.detail.hot),
             contended: heats(|shard| &shard.detail.contended),
-            oldest_pin: oldest.map(|pin| pin_view(self.me.0, pin, &names)),
+            oldest_pin: oldest.map(|pin| {
+                let client = self.reception.clients.lock().get(&pin.request.session).cloned();
+                PinView { client: client.unwrap_or_default(), ..pin_view(self.me.0, pin, &names) }
+            }),
             slow,
             samples,
         }
@@ -134,6 +137,7 @@ fn pin_view(node: u32, pin: &OldestPin, names: &Names) -> PinView {
         node,
         seconds: seconds(*age),
         session: request.session.0.to_string(),
+        client: String::new(),
         request: format!("r{}.{}", request.session.0, request.number),
         partition: partition.to_string(),
         keyspace: blob.as_ref().map(|blob| blob.keyspace.0),

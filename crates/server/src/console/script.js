@@ -233,7 +233,7 @@ function showRing(view) {
     buildRing(view);
   }
   view.ring.forEach((cell, place) => {
-    const [, index, , replicas, learners] = cell;
+    const [, , , replicas, learners] = cell;
     const wanted = Math.min(view.classes.find((one) => one.class === cell[0])?.replicas ?? 1, view.nodes.length);
     const leader = replicas[0];
     const state = leader === undefined ? "none" : replicas.length < wanted || learners.length ? "lacking" : "";
@@ -242,7 +242,7 @@ function showRing(view) {
     element.className = `cell ${leader === undefined ? "" : `l${leader % 8}`} ${state}`;
     element.textContent = leader === undefined ? "✕" : `${leader}`;
     if (element.title !== words) { element.title = words; element.setAttribute("aria-label", words); }
-    element.dataset.index = index;
+    if (element === document.activeElement) byId("ring-detail").textContent = words;
   });
   const rebuilds = view.rebuilds.map((one) =>
     make("li", {}, `partition ${one.partition} of class ${one.class}: from ${one.from === null ? "nobody" : `node ${one.from}`} to ${one.to.map((node) => `node ${node}`).join(", ")} (${one.replicas} of ${one.wanted} complete)`));
@@ -340,7 +340,7 @@ function showKeyspaces(view) {
 function showPins(view) {
   const pin = view.oldest_pin;
   const held = pin
-    ? `${plural(view.pins, "reader holds", "readers hold")} versions readable. The oldest pin is ${seconds(pin.seconds)} old: session ${pin.session} (request ${pin.request}) holds ${blobName(pin)} in ${pin.partition} at node ${pin.node}.`
+    ? `${plural(view.pins, "reader holds", "readers hold")} versions readable. The oldest pin is ${seconds(pin.seconds)} old: ${pin.client ? `the client at ${pin.client}, ` : ""}session ${pin.session} (request ${pin.request}) holds ${blobName(pin)} in ${pin.partition} at node ${pin.node}.`
     : "No reader holds a version.";
   byId("pins").textContent = `${held} ${plural(view.collection_backlog, "blob has", "blobs have")} versions that may be collected.`;
 }

@@ -112,8 +112,10 @@ pub(crate) struct HeatView {
 pub(crate) struct PinView {
     pub node: u32,
     pub seconds: f64,
-    /// The client's session, as it is in logs.
+    /// The client's session, as it is in logs,
     pub session: String,
+    /// and from where it has dialed the node; empty if that is not known any more.
+    pub client: String,
     pub request: String,
     pub partition: String,
     pub keyspace: Option<u32>,

@@ -44,6 +44,13 @@ impl Table {
         self.rows.iter().try_for_each(|row| out.line(self.layout(row, &widths)))
     }
 
+    /// The heading and the rows, as lines.
+    pub fn lines(&self) -> Vec<String> {
+        let widths = self.widths();
+        let headings: Vec<String> = self.headings.iter().map(|(text, _)| text.clone()).collect();
+        std::iter::once(&headings).chain(&self.rows).map(|row| self.layout(row, &widths)).collect()
+    }
+
     fn layout(&self, cells: &[String], widths: &[usize]) -> String {
         let mut line = String::new();
         for (column, (cell, width)) in cells.iter().zip(widths).enumerate() {

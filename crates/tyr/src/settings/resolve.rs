@@ -2,6 +2,7 @@
 
 use std::{
     ffi::{OsStr, OsString},
+    num::NonZeroU32,
     path::{Path, PathBuf},
 };
 
@@ -14,8 +15,8 @@ use crate::{
     failure::{Failure, Result},
     output::{Chatter, ColorChoice, Form},
     settings::{
-        AccessSettings, CONFIG_ARGUMENT, LogFormat, SERVER_SETTINGS, ServerSettings, Setting, Settings,
-        TlsSettings, Values, all, closest::closest, file::ConfigFile,
+        AccessSettings, CONFIG_ARGUMENT, LogFormat, OF_SERVER, SERVER_SETTINGS, ServerSettings, Setting,
+        Settings, TlsSettings, TraceSettings, Values, all, closest::closest, file::ConfigFile,
     },
 };
 
@@ -73,6 +74,13 @@ pub fn resolve(flags: &ArgMatches, environment: &impl Environment) -> Result<Set
             token_file: find("access.token_file")?.path(),
             secret: find("access.secret")?.words()?,
             secret_file: find("access.secret_file")?.path(),
+        },
+        trace: TraceSettings {
+            otlp: find("trace.otlp")?.words()?,
+            every: u32::try_from(find("trace.every")?.count()?)
+                .ok()
+                .and_then(NonZeroU32::new)
+                .expect("the table of settings has bounds"),
         },
         server: server(find)?,
     })
@@ -144,8 +152,8 @@ impl Found {
             if !setting.has_flag() {
                 return None;
             }
-            // Flags of a server are known to that verb only, and are its own even if others have a setting with that flag.
-            let of_server = flags.subcommand().filter(|(verb, _)| *verb == "server");
+            // Flags of a server are known to its verbs only, and are their own even if others have a setting with that flag.
+            let of_server = flags.subcommand().filter(|(verb, _)| OF_SERVER.contains(verb));
             let is_of_server = SERVER_SETTINGS.iter().any(|own| own.name == name);
             let is_shared = all().any(|other| other.flag == setting.flag && other.name != name);
             if is_shared && is_of_server != of_server.is_some() {

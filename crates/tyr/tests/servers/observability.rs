@@ -167,9 +167,50 @@ fn check_rules(metrics: &str) {
         Vec::<&String>::new(),
         "alerts name what is not given"
     );
+    for name in ["ops/grafana/cluster.json", "ops/grafana/nodes.json"] {
+        let text = file(name);
+        let unknown: Vec<String> = named(&text).difference(&given).cloned().collect();
+        assert!(unknown.is_empty(), "{name} looks at what is not given: {unknown:?}");
+        check_dashboard(name, &serde_json::from_str(&text).unwrap());
+    }
     let documented = named(&file("docs/observability.md"));
     let gone: Vec<&String> = documented.difference(&given).collect();
     assert!(gone.is_empty(), "docs/observability.md describes what is not given: {gone:?}");
+}
+
+/// A dashboard has what Grafana needs to load it (the schema of version 39), and no two panels lie over each other.
+fn check_dashboard(name: &str, board: &Value) {
+    assert_eq!(board["schemaVersion"], 39, "{name}");
+    assert!(
+        board["id"].is_null() && board["uid"].is_string() && board["title"].is_string(),
+        "{name}: whoever loads it gives it an id"
+    );
+    let variables = board["templating"]["list"].as_array().unwrap();
+    assert_eq!((&variables[0]["name"], &variables[0]["type"]), (&"datasource".into(), &"datasource".into()));
+    let (mut ids, mut covered) = (BTreeSet::new(), BTreeSet::new());
+    for panel in board["panels"].as_array().unwrap() {
+        assert!(ids.insert(panel["id"].as_u64().unwrap()), "{name}: two panels {}", panel["id"]);
+        let [x, y, w, h] = ["x", "y", "w", "h"].map(|side| panel["gridPos"][side].as_u64().unwrap());
+        assert!(x + w <= 24 && w > 0 && h > 0, "{name}: {panel}");
+        for cell in (x..x + w).flat_map(|x| (y..y + h).map(move |y| (x, y))) {
+            assert!(covered.insert(cell), "{name}: something lies under panel {}", panel["title"]);
+        }
+        match panel["type"].as_str().unwrap() {
+            "row" => assert!(panel["panels"].is_array() && panel["collapsed"] == false),
+            "stat" | "timeseries" => {
+                assert!(panel["fieldConfig"]["defaults"]["unit"].is_string() && panel["options"].is_object());
+                let targets = panel["targets"].as_array().unwrap();
+                let references: BTreeSet<&str> =
+                    targets.iter().map(|target| target["refId"].as_str().unwrap()).collect();
+                assert!(!targets.is_empty() && references.len() == targets.len(), "{name}: {panel}");
+                for target in targets {
+                    assert_eq!(target["datasource"]["uid"], "${datasource}", "{name}");
+                    assert!(target["expr"].as_str().unwrap().contains("tyr_"), "{name}: {target}");
+                }
+            }
+            other => panic!("{name}: panel of type {other}"),
+        }
+    }
 }
 
 /// The console's view of the cluster, as soon as something holds of it.
@@ -260,6 +301,28 @@ fn any_node_shows_the_whole_cluster_and_says_who_is_away() {
         assert!(steps.contains("start") || steps.contains("pass"), "{of_two}");
     }
 
+    let url = format!("tyr://{},{}", first.address, second.address);
+    let shown = said(&["top", "--store", &url], 0);
+    for part in ["all is well", "serves, leads", "events", "SLOW OPERATIONS"] {
+        assert!(shown.contains(part), "{part} is not in {shown}");
+    }
+    let told: Value = serde_json::from_str(&said(&["top", "--json", "--store", &url], 0)).unwrap();
+    assert_eq!((&told["version"], &told["keyspaces"][0]["name"]), (&Value::from(1), &Value::from("events")));
+    let place = directory.path().join("1");
+    let place = place.to_str().unwrap();
+    let doctor =
+        ["doctor", "--store", &url, "--directory", place, "--listen", &first.address, "--http", &first_http];
+    let healthy = said(&doctor, 0);
+    for part in [
+        "a node runs at",
+        "it serves",
+        "all 16 partitions are complete",
+        "its clock agrees",
+        "a durable write of 4 KiB takes",
+    ] {
+        assert!(healthy.contains(part), "{part} is not in {healthy}");
+    }
+
     drop(third);
     let is_missed = |view: &Value| {
         let troubles = view["troubles"].as_array().unwrap();
@@ -269,9 +332,86 @@ fn any_node_shows_the_whole_cluster_and_says_who_is_away() {
     let seen = view(&second_http, is_missed);
     assert_eq!((&seen["health"], &seen["nodes"][2]["answers"]), (&"degraded".into(), &false.into()));
     assert_eq!(seen["nodes"][2]["shards"], Value::Array(vec![]));
+    let ill = said(&["doctor", "--store", &url], 1);
+    assert!(ill.contains("WRONG    node 3 at") && ill.contains("tyr cluster replace 3 NEW"), "{ill}");
+    let shown = said(&["top", "--once", "--store", &url], 0);
+    assert!(shown.contains("degraded") && shown.contains("! node 3 is away"), "{shown}");
     // Without the other nothing is served, and what is left says so.
     drop(first);
     let seen = view(&second_http, |view| view["nodes"][0]["answers"] == false);
     assert_ne!(seen["health"], "well");
     assert!(second.stop().success());
+}
+
+/// What the command prints, when it ends with this code.
+fn said(arguments: &[&str], code: i32) -> String {
+    let output = tyr(arguments).output().unwrap();
+    let printed = String::from_utf8(output.stdout).unwrap();
+    let complaint = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {printed}{complaint}");
+    printed
+}
+
+#[test]
+fn the_doctor_says_what_is_wrong_with_a_machine_and_what_to_do() {
+    let directory = tempfile::tempdir().unwrap();
+    let place = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let new = place("new/node");
+    let well = said(
+        &[
+            "doctor",
+            "--json",
+            "--directory",
+            &new,
+            "--listen",
+            "127.0.0.1:0",
+            "--targets",
+            directory.path().to_str().unwrap(),
+        ],
+        0,
+    );
+    let well: Value = serde_json::from_str(&well).unwrap();
+    assert_eq!(well["wrong"], 0, "{well}");
+    assert!(!std::path::Path::new(&new).exists(), "it makes nothing");
+    let left: Vec<_> = std::fs::read_dir(directory.path()).unwrap().collect();
+    assert!(left.is_empty(), "{left:?}");
+
+    super::certificates(directory.path());
+    std::fs::write(place("file"), "").unwrap();
+    std::fs::set_permissions(place("node.key"), std::os::unix::fs::PermissionsExt::from_mode(0o644)).unwrap();
+    // Whoever this is does not answer.
+    let listening = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = listening.local_addr().unwrap().to_string();
+    let (authority, certificate, key, file) =
+        (place("ca.pem"), place("node.pem"), place("node.key"), place("file"));
+    let certificates = ["--tls-authority", &authority, "--tls-certificate", &certificate, "--tls-key", &key];
+    let machine = [
+        "doctor",
+        "--directory",
+        &file,
+        "--listen",
+        "127.0.0.1:0",
+        "--http",
+        &taken,
+        "--store",
+        "tyr://127.0.0.1:1",
+        "--timeout",
+        "1",
+    ];
+    let ill = said(&[&machine[..], &certificates[..]].concat(), 1);
+    drop(listening);
+    for part in [
+        "it is no directory",
+        "something else listens at",
+        "ss -ltnp",
+        "every user of this machine can read it",
+        "chmod 600",
+        "it is valid for",
+        "no node answers at 127.0.0.1:1",
+        "only programs on this machine reach the node",
+    ] {
+        assert!(ill.contains(part), "{part} is not in {ill}");
+    }
+    let alone = said(&["doctor"], 0);
+    assert!(alone.contains("skipped") && alone.contains("open files"), "{alone}");
 }

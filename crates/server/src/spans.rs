@@ -1,0 +1,188 @@
+//! What a shard does for transactions that are traced, as spans.
+//!
+//! A client decides which of its transactions are traced; what is said of them along the chain and to their chunks has the trace's context with
+//! it. It belongs to the shard's thread, and is empty as long as nothing is traced. Spans are:
+//!
+//! - `stop`: a visit of a chain at this shard, until the transaction is passed on or answered;
+//! - `write`: writes to chunks whose head is elsewhere, until the vote for them;
+//! - `log`: below these, from when they are to be written to the log until that is durable here.
+
+use std::collections::BTreeMap;
+
+use tyr_net::{Attribute, Exporter, Side, Span, span_time};
+use tyr_proto::{
+    NodeId, PartitionId, Time, TraceContext, TransactionId,
+    message::{Envelope, Message},
+};
+
+use crate::surroundings::random;
+
+/// What is traced.
+#[derive(Debug)]
+pub(crate) struct Spans {
+    /// Without it, contexts are handed on, and nothing is told of this node.
+    exporter: Option<Exporter>,
+    node: NodeId,
+    place: usize,
+    open: BTreeMap<(TransactionId, Part), Open>,
+}
+
+/// What of a transaction a span is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Part {
+    Stop,
+    Write(PartitionId),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    /// With what caused it.
+    context: TraceContext,
+    span: u64,
+    partition: PartitionId,
+    began: Time,
+    /// Whether it has ended, and waits only for its log.
+    is_told: bool,
+    /// From when to when it was written to the log.
+    logged: Option<(Time, Time)>,
+}
+
+impl Spans {
+    /// Nothing is traced yet.
+    pub fn new(exporter: Option<Exporter>, node: NodeId, place: usize) -> Self {
+        Spans { exporter, node, place, open: BTreeMap::new() }
+    }
+
+    /// A message has come that is traced.
+    pub fn came(&mut self, now: Time, context: TraceContext, envelope: &Envelope) {
+        let key = match &envelope.message {
+            Message::Start(plan) | Message::Pass { plan, .. } => (plan.id, Part::Stop),
+            Message::Write { writes, .. } => (writes.id, Part::Write(envelope.partition)),
+            _ => return,
+        };
+        // One that comes again is the same, unless it was passed on.
+        let is_open = self.open.get(&key).is_some_and(|open| !open.is_told);
+        if self.open.len() < OPEN_MAX && !is_open {
+            let (span, partition) = (random().max(1), envelope.partition);
+            let open = Open { context, span, partition, began: now, is_told: false, logged: None };
+            self.open.insert(key, open);
+        }
+    }
+
+    /// A message goes. Returns the context that goes with it, if it is of something that is traced.
+    pub fn goes(&mut self, now: Time, message: &Message) -> Option<TraceContext> {
+        match message {
+            Message::Pass { plan, .. } => {
+                let open = self.end(now, plan.id, Part::Stop, None)?;
+                Some(TraceContext { trace: open.context.trace, span: open.span })
+            }
+            Message::Write { writes, .. } => {
+                let open = self.open.get(&(writes.id, Part::Stop))?;
+                Some(TraceContext { trace: open.context.trace, span: open.span })
+            }
+            Message::Vote { id, part } => {
+                self.end(now, *id, Part::Write(part.partition()), None);
+                None
+            }
+            _ => None,
+        }
+    }
+
+    /// A transaction is answered.
+    pub fn answered(&mut self, now: Time, id: TransactionId, outcome: &'static str) {
+        self.end(now, id, Part::Stop, Some(outcome));
+    }
+
+    /// Something has ended, and is told unless it was. What is not in the log yet stays.
+    fn end(
+        &mut self,
+        now: Time,
+        id: TransactionId,
+        part: Part,
+        outcome: Option<&'static str>,
+    ) -> Option<Open> {
+        let open = self.open.get_mut(&(id, part))?;
+        let is_news = !std::mem::replace(&mut open.is_told, true);
+        let open = *open;
+        if is_news {
+            let name = if part == Part::Stop { "stop" } else { "write" };
+            let mut attributes = self.attributes(id, &open);
+            attributes.extend(outcome.map(|outcome| ("tyr.outcome", Attribute::Text(outcome.to_owned()))));
+            self.give(open.context, open.span, name, (open.began, now), now, attributes);
+            self.tell_log(id, &open, now);
+        }
+        if open.logged.is_some() {
+            self.open.remove(&(id, part));
+        }
+        Some(open)
+    }
+
+    /// Whether anything is open, so that [`Spans::stored`] is worth calling.
+    pub fn is_empty(&self) -> bool {
+        self.open.is_empty()
+    }
+
+    /// Entries of these partitions are durable, which were to be written since then.
+    pub fn stored(
+        &mut self,
+        now: Time,
+        since: Option<Time>,
+        partitions: impl Iterator<Item = PartitionId> + Clone,
+    ) {
+        let mut over = Vec::new();
+        for (key, open) in &mut self.open {
+            if open.logged.is_none() && partitions.clone().any(|partition| partition == open.partition) {
+                open.logged = Some((open.began.max(since.unwrap_or(open.began)), now));
+                over.extend(open.is_told.then_some((*key, *open)));
+            }
+        }
+        for ((id, part), open) in over {
+            self.open.remove(&(id, part));
+            self.tell_log(id, &open, now);
+        }
+    }
+
+    /// Forgets what does not end here.
+    pub fn tidy(&mut self, now: Time) {
+        self.open.retain(|_, open| now.since(open.began) < FORGOTTEN_AFTER);
+    }
+
+    fn tell_log(&self, id: TransactionId, open: &Open, now: Time) {
+        if let Some(between) = open.logged {
+            let context = TraceContext { trace: open.context.trace, span: open.span };
+            self.give(context, random().max(1), "log", between, now, self.attributes(id, open));
+        }
+    }
+
+    fn attributes(&self, id: TransactionId, open: &Open) -> Vec<(&'static str, Attribute)> {
+        vec![
+            ("tyr.transaction", Attribute::Text(id.to_string())),
+            ("tyr.node", Attribute::Number(self.node.0.into())),
+            ("tyr.shard", Attribute::Number(self.place as u64)),
+            ("tyr.partition", Attribute::Text(open.partition.to_string())),
+        ]
+    }
+
+    fn give(
+        &self,
+        cause: TraceContext,
+        id: u64,
+        name: &'static str,
+        (began, ended): (Time, Time),
+        now: Time,
+        attributes: Vec<(&'static str, Attribute)>,
+    ) {
+        let Some(exporter) = &self.exporter else { return };
+        // The clock of the shard is another one.
+        let shown = span_time();
+        let at = |time: Time| shown.saturating_sub(now.since(time).saturating_mul(1_000));
+        let side = if name == "log" { Side::Internal } else { Side::Server };
+        let (trace, parent, began, ended) = (cause.trace, cause.span, at(began), at(ended));
+        exporter.give(Span { trace, id, parent, name, side, began, ended, attributes });
+    }
+}
+
+/// The most spans that are open at once; more are not traced.
+const OPEN_MAX: usize = 4096;
+/// What has not ended after so long is told of no more, in microseconds.
+const FORGOTTEN_AFTER: u64 = 60_000_000;

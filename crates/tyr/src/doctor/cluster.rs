@@ -1,0 +1,184 @@
+//! The cluster: whether it answers, all of its nodes do, and they agree on versions and on the time.
+
+use std::{
+    collections::BTreeSet,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use serde::Deserialize;
+use tyr_server::{Address, Fact, Member, MemberState, NodeId, Operator, Presence, ViewOf};
+
+use super::Finding;
+use crate::{
+    cluster::{Patience, addresses, tls},
+    settings::Settings,
+};
+
+/// What is looked at of a node's view.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct View {
+    at_ms: u64,
+    program: String,
+    ready: bool,
+    shards: Vec<Shard>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Shard {
+    shard: usize,
+    failed: bool,
+    full: bool,
+}
+
+/// Looks at it.
+pub fn examine(settings: &Settings, patience: &Patience, findings: &mut Vec<Finding>) {
+    let Ok(addresses) = addresses(settings) else {
+        findings.push(Finding::skipped("cluster", "none is named; pass --store tyr://HOST:PORT"));
+        return;
+    };
+    let asked = tls(settings).and_then(|tls| {
+        let credential = settings.access.credential()?;
+        let mut operator = Operator::new(&addresses, tls.as_ref(), &credential, patience.duration())?;
+        Ok((operator.facts()?, tls, credential))
+    });
+    let (told, tls, credential) = match asked {
+        Ok(told) => told,
+        Err(failure) => {
+            let advice = "see whether the nodes run, and whether this machine reaches their ports";
+            findings.push(Finding::wrong("cluster", failure, advice));
+            return;
+        }
+    };
+    let version = told.reached.map_or(0, |version| version.0);
+    findings.push(Finding::good("cluster", format!("it answers, at ring version {version}")));
+    findings.push(ring(&told.facts));
+    let members = told.facts.iter().filter_map(|fact| match fact {
+        Fact::Member(node, member) if member.state != MemberState::Left => Some((*node, member)),
+        _ => None,
+    });
+    let mut members: Vec<(NodeId, &Member)> = members.collect();
+    members.sort_by_key(|(node, _)| *node);
+    let mut programs = BTreeSet::from([env!("CARGO_PKG_VERSION").to_owned()]);
+    for (node, member) in members {
+        let subject = format!("node {} at {}", node.0, member.address);
+        if member.presence != Presence::Present {
+            let advice = format!(
+                "start it again; if it is lost, 'tyr cluster replace {} NEW' or 'tyr cluster remove {}'",
+                node.0, node.0
+            );
+            findings.push(Finding::wrong(subject, "it is away", advice));
+            continue;
+        }
+        let address: Address = member.address.as_str().parse().expect("any text is an address");
+        let before = now();
+        let seen = Operator::new(&[address], tls.as_ref(), &credential, patience.duration())
+            .and_then(|mut operator| operator.view(ViewOf::Node));
+        let between = u64::midpoint(before, now());
+        match seen.map(|text| serde_json::from_str::<View>(&text).unwrap_or_default()) {
+            Err(error) => {
+                let advice = "clients on this machine do not reach it either: check the network between, and its address";
+                findings.push(Finding::wrong(subject, error, advice));
+            }
+            Ok(view) => {
+                findings.push(clock(&subject, view.at_ms, between, now() - before));
+                findings.extend(health(&subject, &view));
+                programs.insert(view.program);
+            }
+        }
+    }
+    findings.push(match programs.len() {
+        1 => Finding::good("versions", "all nodes and this command have the same"),
+        _ => Finding::warning(
+            "versions",
+            format!(
+                "nodes and this command have different ones: {}",
+                programs.into_iter().collect::<Vec<_>>().join(", ")
+            ),
+            "finish the upgrade: one node after the other",
+        ),
+    });
+}
+
+fn ring(facts: &[Fact]) -> Finding {
+    let nodes = facts
+        .iter()
+        .filter(|fact| matches!(fact, Fact::Member(_, member) if member.state != MemberState::Left))
+        .count();
+    let wanted = |class| {
+        let of_class = |fact: &Fact| match fact {
+            Fact::Class(id, settings) if *id == class => Some(usize::from(settings.replicas)),
+            _ => None,
+        };
+        facts.iter().find_map(of_class).unwrap_or(1).min(nodes)
+    };
+    let (mut total, mut unserved, mut lacking) = (0, 0, 0);
+    for fact in facts {
+        let Fact::Partition(id, configuration, _) = fact else { continue };
+        total += 1;
+        unserved += usize::from(configuration.replicas.is_empty());
+        lacking += usize::from(configuration.replicas.len() < wanted(id.class));
+    }
+    match (unserved, lacking) {
+        (0, 0) => Finding::good("ring", format!("all {total} partitions are complete")),
+        (0, lacking) => Finding::warning(
+            "ring",
+            format!("{lacking} of {total} partitions lack replicas"),
+            "bring back the nodes that are away, or wait until copies are made",
+        ),
+        (unserved, _) => Finding::wrong(
+            "ring",
+            format!("{unserved} of {total} partitions are served by nobody"),
+            "bring back a node that holds them; nothing that was acknowledged is lost as long as one can",
+        ),
+    }
+}
+
+fn health(subject: &str, view: &View) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    if !view.ready {
+        let advice = "see its log, and whether it reaches the other nodes";
+        findings.push(Finding::wrong(subject, "it answers, but does not serve", advice));
+    }
+    for shard in view.shards.iter().filter(|shard| shard.failed || shard.full) {
+        let number = shard.shard;
+        findings.push(match shard.failed {
+            true => Finding::wrong(
+                subject,
+                format!("shard {number} has lost its store"),
+                "mend its target, and start the node again",
+            ),
+            false => Finding::wrong(
+                subject,
+                format!("shard {number} has no space left"),
+                "remove something, or add nodes",
+            ),
+        });
+    }
+    if findings.is_empty() {
+        findings.push(Finding::good(subject, "it serves"));
+    }
+    findings
+}
+
+/// What both clocks on the wall show. Nothing is decided by them, but people and certificates go by them.
+fn clock(subject: &str, theirs: u64, ours: u64, took: u64) -> Finding {
+    let apart = theirs.abs_diff(ours).saturating_sub(took / 2);
+    match apart {
+        0..1_000 => Finding::good(
+            subject,
+            format!("its clock agrees with this machine's to {} ms", apart.max(took / 2)),
+        ),
+        apart => Finding::warning(
+            subject,
+            format!("its clock and this machine's are {} s apart", apart / 1_000),
+            "run chrony or another NTP client on both: logs and the console go by these clocks, and so do certificates",
+        ),
+    }
+}
+
+fn now() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
