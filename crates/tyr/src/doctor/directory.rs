@@ -87,13 +87,11 @@ fn kind(subject: &str, path: &Path) -> Option<Finding> {
     let magic = u64::try_from(statfs(path).ok()?.f_type & 0xffff_ffff).ok()?;
     let name = KINDS.iter().find(|(known, ..)| *known == magic);
     match name {
-        Some((_, name, Some(trouble))) => {
-            return Some(Finding::warning(
-                subject,
-                format!("{name}: {trouble}"),
-                "use a directory on a local disk, with ext4 or XFS",
-            ));
-        }
+        Some((_, name, Some(trouble))) => Some(Finding::warning(
+            subject,
+            format!("{name}: {trouble}"),
+            "use a directory on a local disk, with ext4 or XFS",
+        )),
         Some((_, name, None)) => match is_rotating(path) {
             Some(true) => Some(Finding::warning(
                 subject,
