@@ -24,7 +24,8 @@ struct Node {
 
 impl Node {
     fn start(directory: &Path, secret: &Path, join: &[&str]) -> Node {
-        let mut command = tyr(&["server", "--json", "--log", "trace", "--partitions", "16", "--segment-size", "1MiB"]);
+        let mut command =
+            tyr(&["server", "--json", "--log", "trace", "--partitions", "16", "--segment-size", "1MiB"]);
         command.arg("--directory").arg(directory).args(["--listen", "127.0.0.1:0"]);
         command.arg("--secret-file").arg(secret).stderr(Stdio::piped());
         if !join.is_empty() {
