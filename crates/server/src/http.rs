@@ -24,6 +24,8 @@ pub(crate) struct Asked {
     pub state: Arc<State>,
     pub reception: Arc<Reception>,
     pub console: Arc<Console>,
+    /// Whether the console, which names blobs, is for whoever reaches this.
+    pub shows_console: bool,
 }
 
 /// Serves from now on. Returns the address, with the port that the system chose.
@@ -90,6 +92,10 @@ async fn respond(head: &[u8], asked: &Asked) -> Page {
             None => text("503 Service Unavailable", "nothing is known of the ring yet\n"),
         },
         "/metrics" => text("200 OK", &metrics(&asked.state, &asked.reception)),
+        path if path.starts_with("/console") && !asked.shows_console => text(
+            "403 Forbidden",
+            "the console names blobs: on a node with a secret it is shown where only this machine reaches it, such as --http 127.0.0.1:7701\n",
+        ),
         path => match page(&asked.console, path, head).await {
             Some(page) => page,
             None => {

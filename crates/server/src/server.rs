@@ -181,7 +181,9 @@ async fn run(
     let http = match &settings.http {
         Some(address) => {
             let (reception, console) = (running.reception.clone(), running.console.clone());
-            Some(http::serve(address, http::Asked { state: state.clone(), reception, console }).await?)
+            let shows_console = settings.shows_console(address);
+            let asked = http::Asked { state: state.clone(), reception, console, shows_console };
+            Some(http::serve(address, asked).await?)
         }
         None => None,
     };

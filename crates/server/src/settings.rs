@@ -134,6 +134,16 @@ impl Settings {
                 self.listen
             )));
         }
+        if let Some(http) = &self.http
+            && matches!(self.guarding, Guarding::Local)
+            && !is_local(&Address::Tcp(http.clone()))
+        {
+            return Err(Error::invalid(format!(
+                "health, metrics, and the console are to be served at {http}, where others than the programs of this machine may reach \
+                 them, and they name keyspaces and blobs. Serve them at 127.0.0.1, give the node a secret with --secret-file, so that \
+                 blobs are not named elsewhere, or say --insecure if the network lets nobody else through"
+            )));
+        }
         let told = self.advertise.as_ref().unwrap_or(&self.listen);
         if is_everywhere(told) {
             return Err(Error::invalid(format!(
@@ -141,6 +151,13 @@ impl Settings {
             )));
         }
         Ok(())
+    }
+}
+
+impl Settings {
+    /// Whether the console, which names blobs, is shown to whoever reaches an address of HTTP.
+    pub(crate) fn shows_console(&self, http: &str) -> bool {
+        !matches!(self.guarding, Guarding::Secret(_)) || is_local(&Address::Tcp(http.to_owned()))
     }
 }
 
@@ -267,6 +284,20 @@ mod tests {
         ] {
             at(local, Guarding::Local).unwrap();
         }
+        let with_http = |http: &str, guarding: Guarding| Settings {
+            http: Some(http.to_owned()),
+            guarding,
+            ..Settings::new("anywhere")
+        };
+        let secret = || Guarding::Secret(Secret::new(&[b'x'; 32]).unwrap());
+        with_http("127.0.0.1:1", Guarding::Local).check().unwrap();
+        let error = with_http("0.0.0.0:1", Guarding::Local).check().unwrap_err();
+        assert!(error.to_string().contains("--insecure"), "{error}");
+        with_http("0.0.0.0:1", Guarding::Insecure).check().unwrap();
+        with_http("0.0.0.0:1", secret()).check().unwrap();
+        assert!(!with_http("", secret()).shows_console("0.0.0.0:1"));
+        assert!(with_http("", secret()).shows_console("[::1]:1"));
+        assert!(with_http("", Guarding::Insecure).shows_console("0.0.0.0:1"));
         for reached in
             ["0.0.0.0:7000", "10.0.0.1:7000", "[::]:7000", "host:7000", "localhost.example:1", ":7000"]
         {
