@@ -285,6 +285,6 @@ const SPAN_MAX: u64 = 64;
 
 /// Three servers share the machine.
 fn a_third_of_processors() -> u32 {
-    let count = std::thread::available_parallelism().map_or(1, |count| count.get() as u32);
-    (count / 3).max(1)
+    let count = std::thread::available_parallelism().map_or(1, usize::from);
+    u32::try_from(count / 3).unwrap_or(u32::MAX).max(1)
 }
