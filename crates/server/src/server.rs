@@ -4,7 +4,10 @@
 //! When it is stopped, it first serves nobody any more, then makes durable what it has taken, and then closes. Dropped, it ends as if it
 //! had been killed.
 
-use std::{collections::BTreeMap, convert::Infallible, io, sync::Arc, thread::JoinHandle, time::Duration};
+use std::{
+    collections::BTreeMap, convert::Infallible, fs::Permissions, io, os::unix::fs::PermissionsExt,
+    path::Path, sync::Arc, thread::JoinHandle, time::Duration,
+};
 
 use tokio::{
     sync::{
@@ -206,6 +209,18 @@ async fn run(
     failure.map_or(ended, Err)
 }
 
+/// What a guarded node keeps is for its own user: whoever else could open its files would read past all rights, and find the secrets of seals.
+fn close_to_others(directory: &Path) -> Result<()> {
+    let failed = |error: io::Error| {
+        Error::unavailable(format!("cannot keep other users out of '{}': {error}", directory.display()))
+    };
+    let mode = std::fs::metadata(directory).map_err(failed)?.permissions().mode();
+    if mode & 0o077 == 0 {
+        return Ok(());
+    }
+    std::fs::set_permissions(directory, Permissions::from_mode(mode & 0o700)).map_err(failed)
+}
+
 /// Ends what a server has begun, whether it could start or not.
 struct Begun(Arc<Reception>, Arc<State>);
 
@@ -223,8 +238,19 @@ impl Starting {
             open_failure(&error).context(format_args!("directory '{}'", settings.directory.display()))
         };
         std::fs::create_dir_all(&settings.directory).map_err(failed)?;
+        let is_guarded = matches!(settings.guarding, Guarding::Secret(_));
+        if is_guarded {
+            close_to_others(&settings.directory)?;
+        }
         let card = Card::load(&settings.directory)?;
         let (openings, start) = settings.open_targets(card.as_ref(), &events)?;
+        if is_guarded {
+            settings.targets.iter().try_for_each(|target| match target.path.exists() {
+                true => close_to_others(&target.path),
+                // The node goes on without it.
+                false => Ok(()),
+            })?;
+        }
         let Start { identity, number } = start;
         let (mailboxes, inboxes) = openings.iter().map(|_| Mailbox::new()).unzip();
         let reception = Arc::new(Reception::new(mailboxes, events, &settings.directory));

@@ -517,10 +517,14 @@ fn no_secret_is_ever_shown() {
         }
     }
     assert!(shown[0].contains("TRACE"), "everything is logged here");
-    // Nor does a file of the node that others can read.
-    for path in tyr_server::audit_files(cluster.directory()) {
+    // Nor does a file of the node that others can read: they cannot even look for one.
+    let mode = |path: &std::path::Path| {
         use std::os::unix::fs::PermissionsExt;
-        assert_eq!(fs::metadata(path).unwrap().permissions().mode() & 0o077, 0);
+        fs::metadata(path).unwrap().permissions().mode() & 0o777
+    };
+    assert_eq!(mode(cluster.directory()) & 0o077, 0);
+    for path in tyr_server::audit_files(cluster.directory()) {
+        assert_eq!(mode(&path) & 0o077, 0);
     }
 }
 

@@ -1,8 +1,10 @@
 //! A cluster of one guarded node, and clients of it, well behaved and not.
 
 use std::{
+    fs,
     io::{self, Read, Write},
     net::TcpStream,
+    os::unix::fs::PermissionsExt,
     path::Path,
     sync::{
         Arc, Mutex, OnceLock,
@@ -122,6 +124,8 @@ impl Cluster {
     /// A node, with the keyspaces `events` and `secrets`; there is something in the latter.
     pub fn start() -> Cluster {
         let directory = tempfile::tempdir().unwrap();
+        // As it is where nobody has thought of it.
+        fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
         let server = Server::start(settings(directory.path(), Guarding::Secret(secret()))).unwrap();
         assert!(server.wait(PATIENCE, |status| status.is_ready));
         let cluster = Cluster { server, directory };
@@ -215,7 +219,7 @@ impl Cluster {
     pub fn audited(&self, is_there: impl Fn(&str) -> bool) -> String {
         loop {
             let files = tyr_server::audit_files(self.directory());
-            let text: String = files.iter().map(|path| std::fs::read_to_string(path).unwrap()).collect();
+            let text: String = files.iter().map(|path| fs::read_to_string(path).unwrap()).collect();
             if is_there(&text) {
                 return text;
             }
