@@ -160,6 +160,12 @@ impl Partition {
         matches!(self.role, Role::Primary { established: true, .. })
     }
 
+    /// Whether what this replica does not have is nowhere. A primary that has not heard of a later epoch lacks what was logged in that
+    /// one; with a lease there is none. Who asks hears nothing otherwise, and asks again.
+    fn knows_what_is_not_there(&self, cx: &Context) -> bool {
+        self.is_established() && cx.has_lease
+    }
+
     /// Whether this replica holds the partition in the epoch that it knows.
     pub fn has_role(&self) -> bool {
         !matches!(self.role, Role::None)

@@ -35,6 +35,9 @@ impl Partition {
             (Some(_), None) => {}
             (Some(_), Some(refusal)) => self.handle_outcome(cx, id, Outcome::Refused(refusal), Some(driver)),
             (None, _) if self.state.is_over(id) && self.has_passed(writes) => {
+                if !self.knows_what_is_not_there(cx) {
+                    return;
+                }
                 // Forgotten, or dead long ago: its places are taken.
                 for message in [
                     Message::Vote { id, part: Part::Chunks(self.id) },
@@ -140,7 +143,7 @@ impl Partition {
 
     /// A head's partition says that a number is lost: whatever was to be written under it never is.
     pub fn handle_number_lost(&mut self, cx: &mut Context, id: TransactionId, number: Number) {
-        if !self.is_established() {
+        if !self.knows_what_is_not_there(cx) {
             return;
         }
         if let Some(held) = self.held.get_mut(&id) {

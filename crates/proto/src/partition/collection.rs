@@ -201,7 +201,7 @@ impl Partition {
 
     /// A head's primary says what chunks may drop.
     pub fn handle_collect(&mut self, cx: &mut Context, head: PartitionId, discards: Vec<Discard>) {
-        if !self.is_established() {
+        if !self.knows_what_is_not_there(cx) {
             return;
         }
         let (mut drops, mut dropped) = (Vec::new(), Vec::new());

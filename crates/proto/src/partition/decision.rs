@@ -279,7 +279,7 @@ impl Partition {
                     self.drive_if_refused(cx, id);
                 }
             }
-        } else if let Some(driver) = driver.filter(|_| self.is_established()) {
+        } else if let Some(driver) = driver.filter(|_| self.knows_what_is_not_there(cx)) {
             // Nothing was promised here, or it is forgotten: there is nothing to keep.
             for part in [Part::Heads(self.id), Part::Chunks(self.id)] {
                 cx.to_primary(driver, Message::OutcomeStored { id, part });
@@ -439,7 +439,9 @@ impl Partition {
             let index = self.append(cx, Entry::Forget { id, answered });
             self.forgetting.insert(id, (index, driver));
             self.tellers.remove(&id);
-        } else if self.forgetting.get(&id).is_none_or(|(index, _)| *index <= self.durable) {
+        } else if self.knows_what_is_not_there(cx)
+            && self.forgetting.get(&id).is_none_or(|(index, _)| *index <= self.durable)
+        {
             self.forgetting.remove(&id);
             cx.to_primary(driver, Message::Forgotten { id, part: self.id });
         }
