@@ -19,9 +19,10 @@ use crate::context;
 
 /// Exclusive use of a directory, for as long as it lives.
 pub(crate) struct DirectoryLock {
-    /// Closing it releases the lock.
     file: OwnedFd,
     found: Found,
+    /// The process that took it; a child of a fork has a copy that means nothing.
+    process: u32,
 }
 
 /// The lock file as it was before the lock was taken.
@@ -64,7 +65,7 @@ impl DirectoryLock {
                 _ if is_ours(&file) => Found::Used,
                 _ => return Err(foreign(path)),
             };
-            let lock = DirectoryLock { file, found };
+            let lock = DirectoryLock { file, found, process: std::process::id() };
             if let Err(errno) = write_holder(&lock.file) {
                 lock.withdraw(directory);
                 return Err(failed(errno));
@@ -81,6 +82,15 @@ impl DirectoryLock {
             Found::Empty => rustix::fs::ftruncate(&self.file, 0),
             Found::Used => Ok(()),
         };
+    }
+}
+
+impl Drop for DirectoryLock {
+    fn drop(&mut self) {
+        // Closing the file would do, if no child were between its fork and its exec: it holds the file open that long.
+        if std::process::id() == self.process {
+            let _closing_it_does_as_well = rustix::fs::flock(&self.file, FlockOperation::Unlock);
+        }
     }
 }
 
@@ -168,4 +178,22 @@ fn busy(path: &Path, holder: Option<u32>) -> io::Error {
         None => format!("directory '{path}' is in use by another process; stop it first"),
     };
     io::Error::new(io::ErrorKind::ResourceBusy, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_that_is_dropped_is_free_though_a_child_has_a_copy_of_its_file() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let file = std::fs::File::open(directory.path()).expect("opens");
+        let take = || DirectoryLock::take(&file, directory.path());
+        let lock = take().expect("is free");
+        let copy = rustix::io::dup(&lock.file).expect("is copied");
+        assert_eq!(take().expect_err("is held").kind(), io::ErrorKind::ResourceBusy);
+        drop(lock);
+        take().expect("is free again");
+        drop(copy);
+    }
 }
