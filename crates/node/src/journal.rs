@@ -28,7 +28,7 @@ use std::{
 };
 
 use tyr_proto::{
-    Epoch, Output, Partition, PartitionId, Payload, ShardId, State,
+    Epoch, Log, Output, Partition, PartitionId, Payload, ShardId, State,
     encoding::{Encode, to_bytes_keeping},
     entry::Entry,
 };
@@ -260,7 +260,32 @@ impl Journal {
         assert_eq!(log.last(), tail.last, "{id}: all that was logged has been taken");
         let start = log.start().max(tail.base.start);
         let base = Base { start, folded: Some(tail.last), epochs: log.epochs_up_to(start) };
+        let is_held_up = self.is_long() && self.bundles.oldest() == Some(id);
         self.fold(id, base, log.last(), partition.state());
+        if is_held_up {
+            self.log_anew(id, start, log);
+        }
+    }
+
+    /// Logs what a log still has again, at the end, so that what was logged since its beginning may go.
+    fn log_anew(&mut self, id: PartitionId, start: u64, log: &Log) {
+        let kept = (start + 1..=log.last()).map_while(|index| Some((index, log.entry(index)?)));
+        let kept: Vec<_> = kept
+            .map(|(index, (epoch, entry))| {
+                let (bytes, _) = self.encode(id, &*entry);
+                (Stored { partition: id, index, epoch }, bytes)
+            })
+            .collect();
+        self.open_batch();
+        let batch = self.queue.back_mut().expect("opened above");
+        batch.cut(id, start);
+        kept.iter().for_each(|(stored, bytes)| batch.log_anew(*stored, bytes));
+    }
+
+    /// Whether there are more bundles than what is needed of them and the checkpoints are worth.
+    fn is_long(&self) -> bool {
+        let worth = self.checkpoints_weight.max(LOG_CHECKPOINTS * self.options.checkpoint_size);
+        self.bundles.size() > worth + 2 * self.bundles.needed()
     }
 
     /// Replaces what stands for the beginning of a log, and drops the entries after its end. Those up to its start are not needed once that
@@ -357,8 +382,7 @@ impl Journal {
             }
         }
         // Who logs little is not to keep what all others log.
-        let log_size = self.checkpoints_weight.max(LOG_CHECKPOINTS * self.options.checkpoint_size);
-        if self.bundles.size() > log_size {
+        if self.is_long() {
             self.due.extend(self.bundles.oldest());
         }
         Ok(())
@@ -446,8 +470,8 @@ const PAYLOAD_LIGHTNESS: u64 = 16;
 const ENTRY_WEIGHT: u64 = 128;
 /// What the bytes of a payload's number and length may take.
 const LIST_WEIGHT: usize = 12;
-/// When all bundles together have as many bytes as so many checkpoints of the least size, and as all checkpoints that there are, it is time for
-/// that of the partition that needs the oldest one.
+/// When all bundles together have as many bytes as so many checkpoints of the least size, and as all checkpoints that there are, beside twice what is
+/// needed of them, it is time for that of the partition that needs the oldest one.
 const LOG_CHECKPOINTS: u64 = 16;
 /// As many bundles are deleted at once.
 const TRIM_MAX: usize = 256;

@@ -67,9 +67,14 @@ impl Batch {
 
     /// Logs an entry.
     pub fn log(&mut self, stored: Stored, bytes: &[u8]) {
-        self.append(Item::Entry { stored, bytes });
-        self.notes.push(Note::Entry(stored.partition, stored.index));
+        self.log_anew(stored, bytes);
         self.stored.push(stored);
+    }
+
+    /// Logs an entry that is durable already.
+    pub fn log_anew(&mut self, stored: Stored, bytes: &[u8]) {
+        self.append(Item::Entry { stored, bytes });
+        self.notes.push(Note::Entry(stored.partition, stored.index, bytes.len() as u64));
     }
 
     /// Logs that a log has no entries after this one any more.

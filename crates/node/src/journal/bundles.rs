@@ -2,7 +2,7 @@
 //!
 //! Bundles are numbered as they are written, and go from the front only: so a cut outlives the entries that it has ended, and what a restart
 //! reads is what was logged, from some point on. A partition that logs little therefore keeps the bundles of all others since its oldest
-//! entry; when that is too much it is time for its checkpoint ([`Bundles::oldest`]).
+//! entry; when that is too much it is checkpointed, and what its log still has is logged anew ([`Bundles::oldest`]).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -15,7 +15,9 @@ pub struct Bundles {
     /// Those that are there, from the first one on, each with its bytes.
     kept: VecDeque<(u64, u64)>,
     size: u64,
-    /// Where the entries that are needed are.
+    /// Bytes of entries that are needed, about.
+    needed: u64,
+    /// Where those are.
     spans: BTreeMap<PartitionId, VecDeque<Span>>,
     /// The first bundle of each partition.
     firsts: BTreeSet<(u64, PartitionId)>,
@@ -27,13 +29,14 @@ struct Span {
     bundle: u64,
     first: u64,
     last: u64,
+    size: u64,
 }
 
 /// What becomes of a log when a transaction is committed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Note {
-    /// It has an entry more.
-    Entry(PartitionId, u64),
+    /// It has an entry more, of so many bytes.
+    Entry(PartitionId, u64, u64),
     /// It has none after this one any more.
     Cut(PartitionId, u64),
     /// Those up to this one are not needed any more.
@@ -51,6 +54,11 @@ impl Bundles {
         self.size
     }
 
+    /// Bytes of the entries that are needed, about.
+    pub fn needed(&self) -> u64 {
+        self.needed
+    }
+
     /// The bundle with the next number was written, or found.
     pub fn push(&mut self, size: u64) {
         self.kept.push_back((self.next, size));
@@ -65,28 +73,29 @@ impl Bundles {
 
     /// Takes note of what a transaction does to logs, in its order. Its bundle, if it has one, is the last that was pushed.
     pub fn note(&mut self, note: Note) {
-        let (Note::Entry(partition, _) | Note::Cut(partition, _) | Note::Start(partition, _)) = note;
+        let (Note::Entry(partition, ..) | Note::Cut(partition, _) | Note::Start(partition, _)) = note;
         let spans = self.spans.entry(partition).or_default();
         let first = spans.front().map(|span| span.bundle);
         match note {
-            Note::Entry(_, index) => {
+            Note::Entry(_, index, size) => {
                 let bundle = self.next - 1;
+                self.needed += size;
                 match spans.back_mut().filter(|span| span.bundle == bundle && span.last + 1 == index) {
-                    Some(span) => span.last = index,
-                    None => spans.push_back(Span { bundle, first: index, last: index }),
+                    Some(span) => (span.last, span.size) = (index, span.size + size),
+                    None => spans.push_back(Span { bundle, first: index, last: index, size }),
                 }
             }
             Note::Cut(_, last) => {
-                while spans.back().is_some_and(|span| span.first > last) {
-                    spans.pop_back();
+                while let Some(span) = spans.pop_back_if(|span| span.first > last) {
+                    self.needed -= span.size;
                 }
                 if let Some(span) = spans.back_mut() {
                     span.last = span.last.min(last);
                 }
             }
             Note::Start(_, start) => {
-                while spans.front().is_some_and(|span| span.last <= start) {
-                    spans.pop_front();
+                while let Some(span) = spans.pop_front_if(|span| span.last <= start) {
+                    self.needed -= span.size;
                 }
             }
         }
@@ -147,9 +156,9 @@ mod tests {
     fn a_bundle_is_needed_as_long_as_a_partition_needs_an_entry_of_it_or_of_an_earlier_one() {
         let (one, two) = (partition(1), partition(2));
         let mut bundles = written(&[
-            &[Note::Entry(one, 1), Note::Entry(two, 1), Note::Entry(one, 2)],
-            &[Note::Entry(one, 3)],
-            &[Note::Entry(two, 2)],
+            &[Note::Entry(one, 1, 3), Note::Entry(two, 1, 3), Note::Entry(one, 2, 3)],
+            &[Note::Entry(one, 3, 3)],
+            &[Note::Entry(two, 2, 3)],
         ]);
         bundles.note(Note::Start(one, 3));
         assert_eq!((needless(&mut bundles), bundles.oldest(), bundles.size()), (vec![], Some(two), 30));
@@ -163,9 +172,9 @@ mod tests {
     fn entries_that_were_cut_need_no_bundle_but_those_in_their_place_do() {
         let one = partition(1);
         let mut bundles = written(&[
-            &[Note::Entry(one, 1), Note::Entry(one, 2)],
-            &[Note::Entry(one, 3), Note::Entry(one, 4)],
-            &[Note::Cut(one, 1), Note::Entry(one, 2)],
+            &[Note::Entry(one, 1, 3), Note::Entry(one, 2, 3)],
+            &[Note::Entry(one, 3, 3), Note::Entry(one, 4, 3)],
+            &[Note::Cut(one, 1), Note::Entry(one, 2, 3)],
         ]);
         bundles.note(Note::Start(one, 1));
         assert_eq!(needless(&mut bundles), [0, 1]);
@@ -176,7 +185,7 @@ mod tests {
     #[test]
     fn what_could_not_be_deleted_is_there_still() {
         let one = partition(1);
-        let mut bundles = written(&[&[Note::Entry(one, 1)], &[Note::Entry(one, 2)]]);
+        let mut bundles = written(&[&[Note::Entry(one, 1, 3)], &[Note::Entry(one, 2, 3)]]);
         bundles.note(Note::Start(one, 2));
         let popped = std::iter::from_fn(|| bundles.pop_needless()).collect();
         bundles.put_back(popped);

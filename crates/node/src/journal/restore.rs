@@ -114,7 +114,7 @@ fn replay(
 ) {
     match item {
         Item::Entry { stored: Stored { partition, index, epoch }, bytes } => {
-            bundles.note(Note::Entry(partition, index));
+            bundles.note(Note::Entry(partition, index, bytes.len() as u64));
             if bases.get(&partition).is_some_and(|base| index > base.start) {
                 entries.entry(partition).or_default().insert(index, (epoch, bytes.to_vec()));
             }
