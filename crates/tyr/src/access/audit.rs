@@ -19,7 +19,7 @@ use crate::{
 /// The arguments of `tyr audit`.
 #[derive(Args)]
 pub struct Audit {
-    /// The node's directory; that of [server] in the configuration file if it is not given.
+    /// The node's directory; that of `server` in the configuration file if it is not given.
     directory: Option<PathBuf>,
     /// Only what this user did.
     #[arg(long)]
