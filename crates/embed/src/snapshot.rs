@@ -147,8 +147,8 @@ impl Snapshot {
         let (at, grain) = (self.pin.number(), keyspace.settings().chunk_size.min(GRAIN_MAX));
         let (name, asked) = (keyspace.entry.name.clone(), key.clone());
         let written = move |engine: &tyr_store::Store| engine.written(id, &asked, at, grain);
-        let marks = self.core.waiting.block(self.mode, written).await?;
-        marks.map(|marks| Written { grain, marks }).ok_or_else(|| no_blob(&name, &key))
+        let prints = self.core.waiting.block(self.mode, written).await?;
+        prints.map(|prints| Written { grain, prints }).ok_or_else(|| no_blob(&name, &key))
     }
 
     fn source<'a>(&'a self, keyspace: &Keyspace, key: &'a Key) -> Result<Source<'a>> {
@@ -193,14 +193,14 @@ pub(crate) fn no_versions(name: &str) -> Error {
 
 /// What was ever written of a blob, in parts of the same size. What is not listed reads as zeros.
 ///
-/// Where two snapshots of a keyspace show the same blob ([`crate::Stat::blob`]) with the same mark for a part, its bytes are the same, as
+/// Where two snapshots of a keyspace show the same blob ([`crate::Stat::blob`]) with the same print for a part, its bytes are the same, as
 /// far as both have them; so a copy that was made of the one need not read that part of the other.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Written {
     /// Bytes of a part.
     pub grain: u64,
-    /// The mark of each part, by its place: part `n` begins at byte `n * grain`.
-    pub marks: BTreeMap<u64, u64>,
+    /// The print of each part, by its place: part `n` begins at byte `n * grain`.
+    pub prints: BTreeMap<u64, u64>,
 }
 
 /// A part is at most so large in a directory, in bytes.

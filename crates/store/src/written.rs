@@ -1,4 +1,4 @@
-//! Which parts of a blob were ever written, and a mark of each that is another one whenever its bytes are: what an incremental copy
+//! Which parts of a blob were ever written, and a print of each that is another one whenever its bytes are: what an incremental copy
 //! needs to know.
 
 use std::{
@@ -22,7 +22,7 @@ impl Store {
     }
 
     /// Of a blob at a number that is pinned: its parts of `grain` bytes (a multiple of [`LEAF_SPAN`]) of which anything was written, by
-    /// their place, each with a mark. The bytes of a part are the same wherever its mark is, but may be the same under another one, too.
+    /// their place, each with a print. The bytes of a part are the same wherever its print is, but may be the same under another one, too.
     /// `None` if there was no such blob.
     pub fn written(
         &self,
@@ -37,7 +37,7 @@ impl Store {
         let entry = self.loaded(self.entry(&key, Wait::Allowed))?;
         let Some((blob, head)) = entry.at(at) else { return Ok(None) };
         let leaves_in_grain = (grain / LEAF_SPAN).max(1);
-        let mut marks = Marks::default();
+        let mut prints = Prints::default();
         let mut next = Some(0);
         while let Some(from) = next.take() {
             // The first leaf lies with the head.
@@ -59,22 +59,22 @@ impl Store {
                 let range = 0..u32::try_from(LEAF_SPAN.min(head.size - base)).expect("a leaf's span fits");
                 for piece in leaf::visible(extents, &blob.cuts, index, range, at) {
                     let bytes = base + u64::from(piece.range.start)..base + u64::from(piece.range.end);
-                    marks.add(index / leaves_in_grain, bytes, extents[piece.extent].number);
+                    prints.add(index / leaves_in_grain, bytes, extents[piece.extent].number);
                 }
             }
         }
-        Ok(Some(marks.finish()))
+        Ok(Some(prints.finish()))
     }
 }
 
-/// The marks of parts: what is visible in each, and by which transaction it was written. That is what its bytes follow from.
+/// The prints of parts: what is visible in each, and by which transaction it was written. That is what its bytes follow from.
 #[derive(Default)]
-struct Marks {
+struct Prints {
     of: BTreeMap<u64, DefaultHasher>,
     last: Option<(u64, std::ops::Range<u64>, Number)>,
 }
 
-impl Marks {
+impl Prints {
     /// Adds what comes next. What two extents of one transaction hold side by side counts as one, as it is after they were joined.
     fn add(&mut self, grain: u64, bytes: std::ops::Range<u64>, number: Number) {
         if let Some((of, last, by)) = &mut self.last

@@ -1,8 +1,8 @@
 //! Archives: a keyspace at one point, in the files of a directory. `docs/backup-format.md` has the bytes.
 //!
-//! Parts are logs of records with checksums; an index says where in them everything is; a manifest, which is written last, says which files
+//! Volumes are logs of records with checksums; an index says where in them everything is; a manifest, which is written last, says which files
 //! there are and that they are whole. Until then there is only a draft of the manifest, so that half an archive is never taken for a whole
-//! one. Everything is written under a name that says what it is, and nothing that is there is changed, but for a part that was cut off.
+//! one. Everything is written under a name that says what it is, and nothing that is there is changed, but for a volume that was cut off.
 //!
 //! Invariants: no byte of a file is believed whose checksum is not right, and lengths are checked before memory is reserved for them.
 //! This module knows no store.
@@ -12,10 +12,10 @@ mod chain;
 mod draft;
 mod index;
 mod manifest;
-mod part;
 mod record;
 #[cfg(test)]
 mod tests;
+mod volume;
 
 use std::path::Path;
 
@@ -24,8 +24,8 @@ pub use self::{
     chain::Chain,
     draft::Draft,
     manifest::{KeyspaceFacts, Manifest, Origin},
-    part::PartWriter,
     record::Record,
+    volume::VolumeWriter,
 };
 use crate::failure::Failure;
 

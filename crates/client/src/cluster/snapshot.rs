@@ -131,7 +131,7 @@ impl Snapshot {
         let grain = keyspace.settings().chunk_size;
         let chunks = found.looked.size.div_ceil(grain);
         let written = found.looked.written.range(..chunks);
-        Ok(Written { grain, marks: written.map(|(chunk, number)| (*chunk, number.to_u64())).collect() })
+        Ok(Written { grain, prints: written.map(|(chunk, number)| (*chunk, number.to_u64())).collect() })
     }
 
     /// See [`crate::Snapshot::scan`].

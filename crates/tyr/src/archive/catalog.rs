@@ -1,4 +1,4 @@
-//! What an archive has: its blobs, and where in its parts their bytes are.
+//! What an archive has: its blobs, and where in its volumes their bytes are.
 
 use std::{
     collections::BTreeMap,
@@ -24,24 +24,24 @@ pub struct Blob {
     pub grain: u64,
     /// What was ever written of it, by place. What is not listed reads as zeros.
     pub grains: BTreeMap<u64, Grain>,
-    /// Whether everything that it has in these parts has been written.
+    /// Whether everything that it has in these volumes has been written.
     pub is_whole: bool,
 }
 
-/// A part of a blob.
+/// A part of a blob that an archive has wholly or not at all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grain {
     /// Where it is the same, the bytes are the same.
-    pub mark: u64,
+    pub print: u64,
     /// Where its bytes are; `None` if in an archive before this one.
     pub place: Option<Place>,
 }
 
-/// A place in the parts of an archive.
+/// A place in the volumes of an archive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Place {
-    /// The number of the part.
-    pub part: u32,
+    /// The number of the volume.
+    pub volume: u32,
     /// Where in it a record begins.
     pub position: u64,
 }
@@ -53,43 +53,44 @@ pub struct Catalog {
     pub blobs: BTreeMap<Key, Blob>,
 }
 
-/// Takes the records of one part in their order.
+/// Takes the records of one volume in their order.
 pub struct Folding<'a> {
     catalog: &'a mut Catalog,
-    part: u32,
+    volume: u32,
     blob: Option<Key>,
     /// Where the grain begins that is being read.
     begun: u64,
 }
 
 impl Blob {
-    /// The mark and place of a grain, if this is the same blob with the same mark for it.
-    pub fn same(&self, other: &Blob, index: u64, mark: u64) -> Option<Option<Place>> {
+    /// The print and place of a grain, if this is the same blob with the same print for it.
+    pub fn same(&self, other: &Blob, index: u64, print: u64) -> Option<Option<Place>> {
         let is_same = self.created == other.created && self.grain == other.grain;
-        self.grains.get(&index).filter(|grain| is_same && grain.mark == mark).map(|grain| grain.place)
+        self.grains.get(&index).filter(|grain| is_same && grain.print == print).map(|grain| grain.place)
     }
 
     /// Makes grains twice as large until there are few enough for one record.
     pub fn coarsen(&mut self) {
         while self.grains.len() > GRAINS_MAX {
-            let mut marks: BTreeMap<u64, DefaultHasher> = BTreeMap::new();
+            let mut prints: BTreeMap<u64, DefaultHasher> = BTreeMap::new();
             for (index, grain) in &self.grains {
-                let hasher = marks.entry(index / 2).or_default();
+                let hasher = prints.entry(index / 2).or_default();
                 hasher.write_u64(*index);
-                hasher.write_u64(grain.mark);
+                hasher.write_u64(grain.print);
             }
-            let grain =
-                |(index, hasher): (u64, DefaultHasher)| (index, Grain { mark: hasher.finish(), place: None });
-            self.grains = marks.into_iter().map(grain).collect();
+            let grain = |(index, hasher): (u64, DefaultHasher)| {
+                (index, Grain { print: hasher.finish(), place: None })
+            };
+            self.grains = prints.into_iter().map(grain).collect();
             self.grain *= 2;
         }
     }
 }
 
 impl Catalog {
-    /// Begins a part.
-    pub fn fold(&mut self, part: u32, first: u64) -> Folding<'_> {
-        Folding { catalog: self, part, blob: None, begun: first }
+    /// Begins a volume.
+    pub fn fold(&mut self, volume: u32, first: u64) -> Folding<'_> {
+        Folding { catalog: self, volume, blob: None, begun: first }
     }
 
     /// How many bytes the blobs have together, holes included.
@@ -106,7 +107,7 @@ impl Folding<'_> {
                 // What was written of it before is still there.
                 if let Some(former) = self.catalog.blobs.get(&key) {
                     let kept = blob.grains.iter().filter_map(|(index, grain)| {
-                        former.same(&blob, *index, grain.mark).map(|place| (*index, place))
+                        former.same(&blob, *index, grain.print).map(|place| (*index, place))
                     });
                     for (index, place) in kept.collect::<Vec<_>>() {
                         if let Some(grain) = blob.grains.get_mut(&index) {
@@ -124,9 +125,9 @@ impl Folding<'_> {
                     return Err("has data past the end of its blob");
                 }
             }
-            Record::Grain(index, mark) => {
-                let place = Place { part: self.part, position: self.begun };
-                let grain = self.current()?.grains.get_mut(&index).filter(|grain| grain.mark == mark);
+            Record::Grain(index, print) => {
+                let place = Place { volume: self.volume, position: self.begun };
+                let grain = self.current()?.grains.get_mut(&index).filter(|grain| grain.print == print);
                 grain.ok_or("has a grain that its blob has not")?.place = Some(place);
                 self.begun = end;
             }

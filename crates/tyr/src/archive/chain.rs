@@ -11,7 +11,7 @@ use tyr_types::Key;
 
 use super::{
     ArchiveId, Blob, Catalog, Manifest, Place, Record, damaged, failed, index,
-    part::{self, PartReader},
+    volume::{self, VolumeReader},
 };
 use crate::failure::{Failure, Result};
 
@@ -36,12 +36,12 @@ impl Archive {
         let id = manifest.id(directory)?;
         let content = manifest.content.as_ref();
         let content = content.ok_or_else(|| damaged(directory, "has no content"))?;
-        for facts in &content.parts {
+        for facts in &content.volumes {
             let path = directory.join(&facts.name);
-            let is_name =
-                part::number_of(&facts.name).is_some_and(|number| part::path_of(directory, number) == path);
+            let is_name = volume::number_of(&facts.name)
+                .is_some_and(|number| volume::path_of(directory, number) == path);
             if !is_name {
-                return Err(damaged(directory, "names a part that is none"));
+                return Err(damaged(directory, "names a volume that is none"));
             }
             let length = fs::metadata(&path).map_err(|error| failed("look at", &path, &error))?.len();
             if length != facts.length {
@@ -55,22 +55,22 @@ impl Archive {
         Ok(Archive { directory: directory.to_owned(), id, manifest, catalog })
     }
 
-    /// Reads all parts and checks that they are what was written, and that they have what the index says.
-    fn verify_part(&self, number: u32, length: u64, checksum: u32, places: &mut Places) -> Result<()> {
-        let mut reader = PartReader::open(&self.directory, self.id, number)?;
+    /// Reads a volume and checks that it is what was written. Notes where grains begin in it.
+    fn verify_volume(&self, number: u32, length: u64, checksum: u32, places: &mut Places) -> Result<()> {
+        let mut reader = VolumeReader::open(&self.directory, self.id, number)?;
         let mut found = Catalog::default();
-        let mut folding = found.fold(number, part::FIRST);
+        let mut folding = found.fold(number, volume::FIRST);
         loop {
             let record = reader.record()?;
             let is_last = record == Record::End;
             if let Record::Grain(..) = record {
                 // Where it began is where the record before it ended that was no data.
-                places.end(reader.position());
+                places.end();
             }
             let is_data = matches!(record, Record::Data(..));
             folding.take(record, reader.position()).map_err(|why| damaged(reader.path(), why))?;
             if !is_data {
-                places.begin(Place { part: number, position: reader.position() });
+                places.begin(Place { volume: number, position: reader.position() });
             }
             if is_last {
                 break;
@@ -84,7 +84,7 @@ impl Archive {
     }
 }
 
-/// Where grains begin in the parts.
+/// Where grains begin in the volumes.
 #[derive(Default)]
 struct Places {
     begun: Option<Place>,
@@ -96,7 +96,7 @@ impl Places {
         self.begun = Some(place);
     }
 
-    fn end(&mut self, _position: u64) {
+    fn end(&mut self) {
         self.known.extend(self.begun.take());
     }
 }
@@ -104,7 +104,7 @@ impl Places {
 impl Chain {
     /// Opens archives that are named oldest first. Fails unless the first has everything and each of the others follows the one before.
     pub fn open(directories: &[PathBuf]) -> Result<Self> {
-        let chain = Self::open_part(directories)?;
+        let chain = Self::open_some(directories)?;
         match &chain.first().manifest.since {
             None => Ok(chain),
             Some(since) => Err(Failure::Store(Error::invalid(format!(
@@ -115,7 +115,7 @@ impl Chain {
     }
 
     /// The same, of archives that need not begin with one that has everything.
-    pub fn open_part(directories: &[PathBuf]) -> Result<Self> {
+    pub fn open_some(directories: &[PathBuf]) -> Result<Self> {
         let archives =
             directories.iter().map(|directory| Archive::open(directory)).collect::<Result<Vec<_>>>()?;
         for pair in archives.windows(2) {
@@ -161,26 +161,26 @@ impl Chain {
     }
 
     /// How many files and bytes there are to verify.
-    pub fn parts(&self) -> impl Iterator<Item = (usize, u32, u64)> {
+    pub fn volumes(&self) -> impl Iterator<Item = (usize, u32, u64)> {
         self.archives.iter().enumerate().flat_map(|(archive, of)| {
-            let parts = of.manifest.content.iter().flat_map(|content| &content.parts);
-            parts.filter_map(move |facts| Some((archive, part::number_of(&facts.name)?, facts.length)))
+            let volumes = of.manifest.content.iter().flat_map(|content| &content.volumes);
+            volumes.filter_map(move |facts| Some((archive, volume::number_of(&facts.name)?, facts.length)))
         })
     }
 
-    /// Reads a part and checks that it is what was written. Returns where the grains begin that it has.
+    /// Reads a volume and checks that it is what was written. Returns where the grains begin that it has.
     pub fn verify(&self, archive: usize, number: u32) -> Result<std::collections::BTreeSet<Place>> {
         let of = &self.archives[archive];
-        let parts = of.manifest.content.iter().flat_map(|content| &content.parts);
-        let mut facts = parts.filter(|facts| part::number_of(&facts.name) == Some(number));
+        let volumes = of.manifest.content.iter().flat_map(|content| &content.volumes);
+        let mut facts = volumes.filter(|facts| volume::number_of(&facts.name) == Some(number));
         let mut places = Places::default();
         if let Some(facts) = facts.next() {
-            of.verify_part(number, facts.length, facts.crc32c, &mut places)?;
+            of.verify_volume(number, facts.length, facts.crc32c, &mut places)?;
         }
         Ok(places.known)
     }
 
-    /// Checks that every grain of every blob is somewhere, given where grains begin in each archive's parts.
+    /// Checks that every grain of every blob is somewhere, given where grains begin in each archive's volumes.
     pub fn check_places(&self, known: &BTreeMap<usize, std::collections::BTreeSet<Place>>) -> Result<()> {
         for (key, blob) in &self.last().catalog.blobs {
             for index in blob.grains.keys() {
@@ -188,7 +188,7 @@ impl Chain {
                 if !known.get(&archive).is_some_and(|places| places.contains(&place)) {
                     return Err(damaged(
                         &self.archives[archive].directory,
-                        "has an index that does not fit its parts",
+                        "has an index that does not fit its volumes",
                     ));
                 }
             }
@@ -202,15 +202,15 @@ impl Chain {
             damaged(
                 &self.last().directory,
                 format_args!(
-                    "has a blob of which a part is in no archive that is named: {}",
+                    "has a blob of which something is in no archive that is named: {}",
                     crate::output::Shown(key.as_bytes())
                 ),
             )
         };
-        let mark = blob.grains.get(&index).ok_or_else(gap)?.mark;
+        let print = blob.grains.get(&index).ok_or_else(gap)?.print;
         for (number, archive) in self.archives.iter().enumerate().rev() {
             let theirs = archive.catalog.blobs.get(key).ok_or_else(gap)?;
-            match theirs.same(blob, index, mark) {
+            match theirs.same(blob, index, print) {
                 Some(Some(place)) => return Ok((number, place)),
                 Some(None) => {}
                 None => return Err(gap()),
@@ -230,10 +230,10 @@ impl Chain {
         let blob = blob.ok_or_else(|| Error::internal("a blob is read that the archive has not"))?;
         let (archive, place) = self.find(key, blob, index)?;
         let archive = &self.archives[archive];
-        let mut reader = PartReader::open(&archive.directory, archive.id, place.part)?;
+        let mut reader = VolumeReader::open(&archive.directory, archive.id, place.volume)?;
         reader.seek(place.position)?;
         let bytes = index * blob.grain..(index * blob.grain).saturating_add(blob.grain).min(blob.size);
-        let mark = blob.grains.get(&index).map_or(0, |grain| grain.mark);
+        let print = blob.grains.get(&index).map_or(0, |grain| grain.print);
         loop {
             match reader.record()? {
                 Record::Data(offset, data) => {
@@ -248,11 +248,11 @@ impl Chain {
                         take(offset, &data[..length])?;
                     }
                 }
-                Record::Grain(found, its) if (found, its) == (index, mark) => return Ok(()),
+                Record::Grain(found, its) if (found, its) == (index, print) => return Ok(()),
                 _ => {
                     return Err(damaged(
                         reader.path(),
-                        "has something else where the index says a part of a blob is",
+                        "has something else where the index says that bytes of a blob are",
                     ));
                 }
             }

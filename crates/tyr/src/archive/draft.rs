@@ -14,9 +14,9 @@ use tyr_client::Error;
 use tyr_types::Key;
 
 use super::{
-    ArchiveId, Blob, Catalog, Manifest, Origin, PartWriter, Record, damaged, failed, index,
+    ArchiveId, Blob, Catalog, Manifest, Origin, Record, VolumeWriter, damaged, failed, index,
     manifest::{Content, FORMAT, FileFacts},
-    part::{self, PartReader},
+    volume::{self, VolumeReader},
 };
 use crate::failure::{Failure, Result};
 
@@ -25,9 +25,9 @@ pub struct Draft {
     directory: PathBuf,
     id: ArchiveId,
     manifest: Manifest,
-    /// What the parts had when this export began; of what it adds, [`Draft::note`] is told.
+    /// What the volumes had when this export began; of what it adds, [`Draft::note`] is told.
     pub known: Catalog,
-    parts: Mutex<BTreeMap<u32, FileFacts>>,
+    volumes: Mutex<BTreeMap<u32, FileFacts>>,
     next: AtomicU32,
     noted: Mutex<Catalog>,
     data: AtomicU64,
@@ -81,7 +81,7 @@ impl Draft {
             id,
             manifest,
             known: Catalog::default(),
-            parts: Mutex::default(),
+            volumes: Mutex::default(),
             next: AtomicU32::new(0),
             noted: Mutex::default(),
             data: AtomicU64::new(0),
@@ -89,39 +89,39 @@ impl Draft {
         }
     }
 
-    /// Reads the parts that are there; those that were not finished are cut after their last whole record.
+    /// Reads the volumes that are there; those that were not finished are cut after their last whole record.
     fn take_up(&mut self) -> Result<()> {
         let mut numbers = Vec::new();
         let entries = fs::read_dir(&self.directory);
         for entry in entries.map_err(|error| failed("read", &self.directory, &error))? {
             let name = entry.map_err(|error| failed("read", &self.directory, &error))?.file_name();
-            numbers.extend(name.to_str().and_then(part::number_of));
+            numbers.extend(name.to_str().and_then(volume::number_of));
         }
         numbers.sort_unstable();
         for number in numbers {
-            let length = fs::metadata(part::path_of(&self.directory, number));
-            let length =
-                length.map_err(|error| failed("look at", &part::path_of(&self.directory, number), &error))?;
+            let length = fs::metadata(volume::path_of(&self.directory, number));
+            let length = length
+                .map_err(|error| failed("look at", &volume::path_of(&self.directory, number), &error))?;
             *self.next.get_mut() = number.saturating_add(1);
-            if length.len() < part::FIRST {
-                part::remove(&self.directory, number)?;
+            if length.len() < volume::FIRST {
+                volume::remove(&self.directory, number)?;
                 continue;
             }
-            self.take_up_part(number)?;
+            self.take_up_volume(number)?;
         }
         Ok(())
     }
 
-    fn take_up_part(&mut self, number: u32) -> Result<()> {
+    fn take_up_volume(&mut self, number: u32) -> Result<()> {
         loop {
-            let mut reader = PartReader::open(&self.directory, self.id, number)?;
-            let mut folding = self.known.fold(number, part::FIRST);
+            let mut reader = VolumeReader::open(&self.directory, self.id, number)?;
+            let mut folding = self.known.fold(number, volume::FIRST);
             let mut data = 0;
             loop {
                 let position = reader.position();
                 let Ok(record) = reader.next()? else {
                     // Nobody was told that it is there. Read again from the beginning, for its checksum.
-                    part::mend(&self.directory, number, position)?;
+                    volume::mend(&self.directory, number, position)?;
                     break;
                 };
                 let is_last = record == Record::End;
@@ -132,8 +132,8 @@ impl Draft {
                 taken.map_err(|why| damaged(reader.path(), why))?;
                 if is_last {
                     let (length, checksum) = reader.finish()?;
-                    let facts = FileFacts::of(part::Written { number, length, checksum });
-                    lock(&self.parts).insert(number, facts);
+                    let facts = FileFacts::of(volume::Written { number, length, checksum });
+                    lock(&self.volumes).insert(number, facts);
                     self.data.fetch_add(data, Ordering::Relaxed);
                     return Ok(());
                 }
@@ -151,15 +151,15 @@ impl Draft {
         self.is_continued
     }
 
-    /// Begins a part.
-    pub fn part(&self) -> Result<PartWriter> {
-        PartWriter::create(&self.directory, self.id, self.next.fetch_add(1, Ordering::Relaxed))
+    /// Begins a volume.
+    pub fn volume(&self) -> Result<VolumeWriter> {
+        VolumeWriter::create(&self.directory, self.id, self.next.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Ends a part that has so many bytes of data.
-    pub fn finish_part(&self, part: PartWriter) -> Result<()> {
-        let written = part.finish()?;
-        lock(&self.parts).insert(written.number, FileFacts::of(written));
+    /// Ends a volume that has so many bytes of data.
+    pub fn finish_volume(&self, volume: VolumeWriter) -> Result<()> {
+        let written = volume.finish()?;
+        lock(&self.volumes).insert(written.number, FileFacts::of(written));
         Ok(())
     }
 
@@ -175,7 +175,7 @@ impl Draft {
 
     /// Makes the archive whole: all its blobs have been noted.
     pub fn publish(self) -> Result<Manifest> {
-        let Draft { directory, id, mut manifest, parts, noted, data, .. } = self;
+        let Draft { directory, id, mut manifest, volumes, noted, data, .. } = self;
         let catalog = noted.into_inner().unwrap_or_else(PoisonError::into_inner);
         let index = index::write(&directory, id, &catalog)?;
         manifest.content = Some(Content {
@@ -183,7 +183,7 @@ impl Draft {
             bytes: catalog.size(),
             data: data.into_inner(),
             index,
-            parts: parts.into_inner().unwrap_or_else(PoisonError::into_inner).into_values().collect(),
+            volumes: volumes.into_inner().unwrap_or_else(PoisonError::into_inner).into_values().collect(),
         });
         manifest.publish(&directory)?;
         Ok(manifest)

@@ -1,6 +1,6 @@
-//! The index: which blobs an archive's keyspace had, and where in the parts the bytes of each are that this archive has.
+//! The index: which blobs an archive's keyspace had, and where in the volumes the bytes of each are that this archive has.
 //!
-//! It begins like a part, with `TYRINDX1`, and consists of the same records.
+//! It begins like a volume, with `TYRINDX1`, and consists of the same records.
 
 use std::{
     fs::File,
@@ -13,7 +13,7 @@ use tyr_wire::checksum::{crc32c, crc32c_append};
 use super::{
     ArchiveId, Catalog, damaged, failed,
     manifest::FileFacts,
-    record::{Read1, Record, read_up_to},
+    record::{Next, Record, read_up_to},
 };
 use crate::failure::Result;
 
@@ -71,14 +71,14 @@ pub fn read(directory: &Path, archive: ArchiveId, facts: &FileFacts) -> Result<C
     let mut catalog = Catalog::default();
     loop {
         match Record::read(&mut summed).map_err(|error| failed("read", &path, &error))? {
-            Read1::Record(Record::Blob(key, mut blob), _) => {
+            Next::Record(Record::Blob(key, mut blob), _) => {
                 blob.is_whole = true;
                 catalog.blobs.insert(key, blob);
             }
-            Read1::Record(Record::End, _) => break,
-            Read1::Record(..) => return Err(damaged(&path, "has a record that does not belong there")),
-            Read1::Nothing => return Err(damaged(&path, "ends too early")),
-            Read1::Malformed(why) => return Err(damaged(&path, why)),
+            Next::Record(Record::End, _) => break,
+            Next::Record(..) => return Err(damaged(&path, "has a record that does not belong there")),
+            Next::Nothing => return Err(damaged(&path, "ends too early")),
+            Next::Malformed(why) => return Err(damaged(&path, why)),
         }
     }
     if summed.checksum != facts.crc32c {

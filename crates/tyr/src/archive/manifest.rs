@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use tyr_client::{Durability, Error, KeyspaceSettings};
 use tyr_wire::checksum::crc32c;
 
-use super::{ArchiveId, damaged, failed, part};
+use super::{ArchiveId, damaged, failed, volume};
 use crate::failure::{Failure, Result};
 
 /// What an archive is.
@@ -67,8 +67,8 @@ pub struct Content {
     pub data: u64,
     /// The index.
     pub index: FileFacts,
-    /// The parts, by number.
-    pub parts: Vec<FileFacts>,
+    /// The volumes, by number.
+    pub volumes: Vec<FileFacts>,
 }
 
 /// A file of an archive.
@@ -88,7 +88,7 @@ pub const FORMAT: u32 = 1;
 pub const NAME: &str = "manifest";
 /// The file that says what is being written, until there is a manifest.
 pub const DRAFT_NAME: &str = "manifest.draft";
-/// A manifest is at most so long: that of a million parts.
+/// A manifest is at most so long: that of a million volumes.
 const SIZE_MAX: u64 = 128 << 20;
 
 impl KeyspaceFacts {
@@ -120,9 +120,9 @@ impl KeyspaceFacts {
 }
 
 impl FileFacts {
-    /// A part that was written.
-    pub fn of(written: part::Written) -> Self {
-        let name = format!("part-{:06}", written.number);
+    /// A volume that was written.
+    pub fn of(written: volume::Written) -> Self {
+        let name = format!("volume-{:06}", written.number);
         FileFacts { name, length: written.length, crc32c: written.checksum }
     }
 }
@@ -133,7 +133,7 @@ impl Manifest {
         ArchiveId::parse(&self.archive).ok_or_else(|| damaged(path, "has an id that is none"))
     }
 
-    /// Reads the manifest of a whole archive. Fails if there is none, or a part of one.
+    /// Reads the manifest of a whole archive. Fails if there is none, or only a draft.
     pub fn read(directory: &Path) -> Result<Self> {
         let path = directory.join(NAME);
         if !path.exists() {

@@ -1,4 +1,4 @@
-//! Records: what the parts and the index of an archive consist of.
+//! Records: what the volumes and the index of an archive consist of.
 //!
 //! | bytes | what |
 //! |---|---|
@@ -22,7 +22,7 @@ use super::catalog::{Blob, Grain, Place};
 /// A record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Record {
-    /// A blob of which records follow in this part.
+    /// A blob of which records follow in this volume.
     Blob(Key, Blob),
     /// Bytes of the last blob at an offset.
     Data(u64, Vec<u8>),
@@ -30,15 +30,15 @@ pub enum Record {
     Grain(u64, u64),
     /// Everything of the last blob has been written.
     Whole,
-    /// A blob that earlier parts have is no more.
+    /// A blob that earlier volumes have is no more.
     Gone(Key),
-    /// The part ends here.
+    /// The volume ends here.
     End,
 }
 
 /// How reading a record went.
 #[derive(Debug)]
-pub enum Read1 {
+pub enum Next {
     /// There is one, which takes so many bytes.
     Record(Record, u64),
     /// The file ends where a record would begin.
@@ -74,9 +74,9 @@ impl Record {
                 out.extend_from_slice(bytes);
                 Self::DATA
             }
-            Record::Grain(index, mark) => {
+            Record::Grain(index, print) => {
                 write_varint(&mut out, *index);
-                write_varint(&mut out, *mark);
+                write_varint(&mut out, *print);
                 Self::GRAIN
             }
             Record::Whole => Self::WHOLE,
@@ -94,30 +94,30 @@ impl Record {
     }
 
     /// Reads the next one.
-    pub fn read(from: &mut impl Read) -> std::io::Result<Read1> {
+    pub fn read(from: &mut impl Read) -> std::io::Result<Next> {
         let mut header = [0; HEADER_SIZE];
         match read_up_to(from, &mut header)? {
-            0 => return Ok(Read1::Nothing),
+            0 => return Ok(Next::Nothing),
             HEADER_SIZE => {}
-            _ => return Ok(Read1::Malformed("is cut off within a record")),
+            _ => return Ok(Next::Malformed("is cut off within a record")),
         }
         let [kind, zero, one, two, l0, l1, l2, l3, c0, c1, c2, c3] = header;
         let length = u32::from_le_bytes([l0, l1, l2, l3]) as usize;
         if [zero, one, two] != [0; 3] || length > BODY_SIZE_MAX {
-            return Ok(Read1::Malformed("has a record that is none"));
+            return Ok(Next::Malformed("has a record that is none"));
         }
         // As much as comes, so that a wrong length takes no memory.
         let mut body = Vec::new();
         from.take(length as u64).read_to_end(&mut body)?;
         if body.len() < length {
-            return Ok(Read1::Malformed("is cut off within a record"));
+            return Ok(Next::Malformed("is cut off within a record"));
         }
         if crc32c_append(crc32c(&header[..8]), &body) != u32::from_le_bytes([c0, c1, c2, c3]) {
-            return Ok(Read1::Malformed("has a record with a wrong checksum"));
+            return Ok(Next::Malformed("has a record with a wrong checksum"));
         }
         Ok(match Self::decode(kind, body) {
-            Ok(record) => Read1::Record(record, (HEADER_SIZE + length) as u64),
-            Err(Malformed(why)) => Read1::Malformed(why),
+            Ok(record) => Next::Record(record, (HEADER_SIZE + length) as u64),
+            Err(Malformed(why)) => Next::Malformed(why),
         })
     }
 
@@ -181,9 +181,9 @@ fn encode_blob(blob: &Blob, out: &mut Vec<u8>) {
     write_varint(out, blob.grains.len() as u64);
     for (index, grain) in &blob.grains {
         write_varint(out, *index);
-        write_varint(out, grain.mark);
+        write_varint(out, grain.print);
         // Zero where the bytes are not here.
-        write_varint(out, grain.place.map_or(0, |place| u64::from(place.part) + 1));
+        write_varint(out, grain.place.map_or(0, |place| u64::from(place.volume) + 1));
         write_varint(out, grain.place.map_or(0, |place| place.position));
     }
 }
@@ -207,19 +207,19 @@ fn decode_blob(reader: &mut Reader<'_>) -> Result<Blob, Malformed> {
     }
     let mut grains = BTreeMap::new();
     for _ in 0..reader.varint()? {
-        let (index, mark) = (reader.varint()?, reader.varint()?);
-        let (part, position) = (reader.varint()?, reader.varint()?);
-        let place = match part.checked_sub(1) {
+        let (index, print) = (reader.varint()?, reader.varint()?);
+        let (volume, position) = (reader.varint()?, reader.varint()?);
+        let place = match volume.checked_sub(1) {
             None => None,
-            Some(part) => {
-                let part = u32::try_from(part).map_err(|_| Malformed("names a part that cannot be"))?;
-                Some(Place { part, position })
+            Some(volume) => {
+                let volume = u32::try_from(volume).map_err(|_| Malformed("names a volume that cannot be"))?;
+                Some(Place { volume, position })
             }
         };
         if index.checked_mul(grain).is_none_or(|start| start >= size) {
             return Err(Malformed("has a grain past the end of its blob"));
         }
-        grains.insert(index, Grain { mark, place });
+        grains.insert(index, Grain { print, place });
     }
     Ok(Blob { created, version, size, attributes, grain, grains, is_whole: false })
 }

@@ -1,7 +1,7 @@
 //! Makes the blobs of a keyspace what a source has.
 //!
-//! A blob of which little is to be written becomes so in one transaction. Of a larger one the first transaction marks it as unfinished, and the
-//! last one, which also sets its attributes, takes that mark away. Everything may be done again: what is as it should be is left alone.
+//! A blob of which little is to be written becomes so in one transaction. Of a larger one the first transaction prints it as unfinished, and the
+//! last one, which also sets its attributes, takes that print away. Everything may be done again: what is as it should be is left alone.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -35,7 +35,7 @@ pub struct Job<'a> {
     pub source: &'a dyn Source,
     /// The keyspace as it was when this began, if there was something in it that is to be looked at.
     pub now: Option<&'a View>,
-    /// Whether its marks are those of the source.
+    /// Whether its prints are those of the source.
     pub kinship: Kinship,
     /// What to do about blobs that are there.
     pub there: There,
@@ -150,7 +150,7 @@ impl Job<'_> {
             attributes: Attributes::default(),
             grain: blob.grain,
             grains: (0..stat.size.div_ceil(blob.grain))
-                .map(|index| (index, crate::archive::Grain { mark: 0, place: None }))
+                .map(|index| (index, crate::archive::Grain { print: 0, place: None }))
                 .collect(),
             is_whole: true,
         };

@@ -1,6 +1,6 @@
 //! From a keyspace into an archive.
 //!
-//! Several threads each write the blobs of a page after one another into a part of their own. What an interrupted export has written is
+//! Several threads each write the blobs of a page after one another into a volume of their own. What an interrupted export has written is
 //! taken as if it were of an archive before: of a blob that has changed since, only what has changed is written again.
 
 use std::{
@@ -23,7 +23,7 @@ use super::{
     named,
 };
 use crate::{
-    archive::{Blob, Catalog, Chain, Draft, Grain, KeyspaceFacts, Origin, PartWriter, Record},
+    archive::{Blob, Catalog, Chain, Draft, Grain, KeyspaceFacts, Origin, Record, VolumeWriter},
     failure::{Failure, Result},
     interrupt::Interrupt,
     opening::with_store,
@@ -47,8 +47,8 @@ pub struct Export {
     since: Option<PathBuf>,
 }
 
-/// A part is ended when it is longer than this, in bytes.
-const PART_SIZE: u64 = 256 << 20;
+/// A volume is ended when it is longer than this, in bytes.
+const VOLUME_SIZE: u64 = 256 << 20;
 /// Blobs that one thread exports together.
 const PAGE: usize = 64;
 /// As many blobs are in flight at least: one that waits for a cluster holds up no other.
@@ -81,7 +81,7 @@ fn export(
     let since = match &arguments.since {
         None => None,
         Some(directory) => {
-            let chain = Chain::open_part(std::slice::from_ref(directory))?;
+            let chain = Chain::open_some(std::slice::from_ref(directory))?;
             let theirs = &chain.last().manifest.origin.keyspace;
             if theirs.identity != origin.keyspace.identity {
                 return Err(Failure::Store(Error::invalid(format!(
@@ -98,17 +98,17 @@ fn export(
         keyspace,
         since: since.as_ref().map(|chain| &chain.last().catalog),
         draft,
-        parts: Mutex::default(),
+        volumes: Mutex::default(),
         interrupt,
         progress: Progress::new(out, "export"),
     };
     let threads = settings.threads.max(THREADS_MIN);
     let worked = work_on(threads, job.pages(), |page| job.export(&page)).and_then(|()| job.remove_gone());
     job.progress.finish();
-    let Job { draft, parts, .. } = job;
+    let Job { draft, volumes, .. } = job;
     // What is whole of an interrupted export is kept.
-    let parts = parts.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let ended = parts.into_iter().try_for_each(|part| draft.finish_part(part));
+    let volumes = volumes.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let ended = volumes.into_iter().try_for_each(|volume| draft.finish_volume(volume));
     worked.and(ended)?;
     let (id, is_continued) = (draft.id(), draft.is_continued());
     let manifest = draft.publish()?;
@@ -137,8 +137,8 @@ struct Job<'a> {
     keyspace: Keyspace,
     since: Option<&'a Catalog>,
     draft: Draft,
-    /// Parts that nobody writes to just now.
-    parts: Mutex<Vec<PartWriter>>,
+    /// Volumes that nobody writes to just now.
+    volumes: Mutex<Vec<VolumeWriter>>,
     interrupt: &'a Interrupt,
     progress: Progress,
 }
@@ -150,23 +150,23 @@ impl Job<'_> {
     }
 
     fn export(&self, page: &[Entry]) -> Result<()> {
-        let free = self.parts.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let mut part = match free {
-            Some(part) => part,
-            None => self.draft.part()?,
+        let free = self.volumes.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let mut volume = match free {
+            Some(volume) => volume,
+            None => self.draft.volume()?,
         };
         let mut worked = Ok(());
         for entry in page {
-            worked = self.check_interrupt().and_then(|()| self.export_blob(&entry.key, &mut part));
+            worked = self.check_interrupt().and_then(|()| self.export_blob(&entry.key, &mut volume));
             if worked.is_err() {
                 break;
             }
         }
-        self.parts.lock().unwrap_or_else(PoisonError::into_inner).push(part);
+        self.volumes.lock().unwrap_or_else(PoisonError::into_inner).push(volume);
         worked
     }
 
-    fn export_blob(&self, key: &Key, part: &mut PartWriter) -> Result<()> {
+    fn export_blob(&self, key: &Key, volume: &mut VolumeWriter) -> Result<()> {
         let stat = self.snapshot.stat(&self.keyspace, key)?;
         self.progress.expect(stat.size);
         let mut blob = blob_of(stat, self.snapshot.written(&self.keyspace, key)?);
@@ -177,38 +177,38 @@ impl Job<'_> {
             self.progress.advance(blob.size);
             return Ok(());
         }
-        part.put(&Record::Blob(key.clone(), blob.clone()))?;
-        let mut begun = part.length();
-        for (index, Grain { mark, .. }) in blob.grains.clone() {
+        volume.put(&Record::Blob(key.clone(), blob.clone()))?;
+        let mut begun = volume.length();
+        for (index, Grain { print, .. }) in blob.grains.clone() {
             let place =
-                if let Some(place) = former.and_then(|former| former.same(&blob, index, mark)).flatten() {
+                if let Some(place) = former.and_then(|former| former.same(&blob, index, print)).flatten() {
                     Some(place)
-                } else if since.is_some_and(|since| since.same(&blob, index, mark).is_some()) {
+                } else if since.is_some_and(|since| since.same(&blob, index, print).is_some()) {
                     None
                 } else {
-                    if part.length() > PART_SIZE {
-                        // The blob goes on in the next part. What it says of former parts is known to whoever reads them in order.
-                        let next = self.draft.part()?;
-                        self.draft.finish_part(std::mem::replace(part, next))?;
-                        part.put(&Record::Blob(key.clone(), blob.clone()))?;
-                        begun = part.length();
+                    if volume.length() > VOLUME_SIZE {
+                        // The blob goes on in the next volume. What it says of former volumes is known to whoever reads them in order.
+                        let next = self.draft.volume()?;
+                        self.draft.finish_volume(std::mem::replace(volume, next))?;
+                        volume.put(&Record::Blob(key.clone(), blob.clone()))?;
+                        begun = volume.length();
                     }
-                    self.export_grain(key, &blob, index, part)?;
-                    part.put(&Record::Grain(index, mark))?;
-                    let place = crate::archive::Place { part: part.number(), position: begun };
-                    begun = part.length();
+                    self.export_grain(key, &blob, index, volume)?;
+                    volume.put(&Record::Grain(index, print))?;
+                    let place = crate::archive::Place { volume: volume.number(), position: begun };
+                    begun = volume.length();
                     Some(place)
                 };
             if let Some(grain) = blob.grains.get_mut(&index) {
                 grain.place = place;
             }
         }
-        part.put(&Record::Whole)?;
+        volume.put(&Record::Whole)?;
         self.draft.note(key.clone(), blob);
         Ok(())
     }
 
-    fn export_grain(&self, key: &Key, blob: &Blob, index: u64, part: &mut PartWriter) -> Result<()> {
+    fn export_grain(&self, key: &Key, blob: &Blob, index: u64, volume: &mut VolumeWriter) -> Result<()> {
         let start = index * blob.grain;
         let end = start.saturating_add(blob.grain).min(blob.size);
         let mut offset = start;
@@ -222,7 +222,7 @@ impl Job<'_> {
             }
             for run in runs(&buffer[..want]) {
                 self.draft.count(run.len() as u64);
-                part.put(&Record::Data(offset + run.start as u64, buffer[run].to_vec()))?;
+                volume.put(&Record::Data(offset + run.start as u64, buffer[run].to_vec()))?;
             }
             offset += want as u64;
             self.progress.advance(want as u64);
@@ -232,17 +232,17 @@ impl Job<'_> {
 
     /// Says of blobs that an interrupted export had written that they are no more.
     fn remove_gone(&self) -> Result<()> {
-        let mut part = None;
+        let mut volume = None;
         for key in self.draft.known.blobs.keys() {
             if !self.snapshot.exists(&self.keyspace, key)? {
-                let part = match &mut part {
-                    Some(part) => part,
-                    none => none.insert(self.draft.part()?),
+                let volume = match &mut volume {
+                    Some(volume) => volume,
+                    none => none.insert(self.draft.volume()?),
                 };
-                part.put(&Record::Gone(key.clone()))?;
+                volume.put(&Record::Gone(key.clone()))?;
             }
         }
-        part.map_or(Ok(()), |part| self.draft.finish_part(part))
+        volume.map_or(Ok(()), |volume| self.draft.finish_volume(volume))
     }
 
     fn check_interrupt(&self) -> Result<()> {
@@ -274,14 +274,14 @@ pub fn pages(snapshot: &Snapshot, keyspace: &Keyspace) -> impl Iterator<Item = R
 
 /// A blob as it is to be written, with nothing of it written.
 pub fn blob_of(stat: Stat, written: Written) -> Blob {
-    let grain = |(index, mark)| (index, Grain { mark, place: None });
+    let grain = |(index, print)| (index, Grain { print, place: None });
     let mut blob = Blob {
         created: stat.blob,
         version: stat.version,
         size: stat.size,
         attributes: stat.attributes,
         grain: written.grain,
-        grains: written.marks.into_iter().map(grain).collect(),
+        grains: written.prints.into_iter().map(grain).collect(),
         is_whole: false,
     };
     blob.coarsen();
@@ -290,11 +290,11 @@ pub fn blob_of(stat: Stat, written: Written) -> Blob {
 
 /// Whether nothing of a blob has changed.
 pub fn is_same(one: &Blob, other: &Blob) -> bool {
-    let marks =
-        |blob: &Blob| blob.grains.iter().map(|(index, grain)| (*index, grain.mark)).collect::<Vec<_>>();
+    let prints =
+        |blob: &Blob| blob.grains.iter().map(|(index, grain)| (*index, grain.print)).collect::<Vec<_>>();
     (one.created, one.size, one.grain) == (other.created, other.size, other.grain)
         && one.attributes == other.attributes
-        && marks(one) == marks(other)
+        && prints(one) == prints(other)
 }
 
 /// What an export did.

@@ -46,7 +46,7 @@ pub struct Import {
 /// Imports archives and prints a summary.
 pub fn run(arguments: &Import, settings: &Settings, out: &mut Output) -> Result<()> {
     let interrupt = Interrupt::install()?;
-    let chain = Chain::open_part(&arguments.archives)?;
+    let chain = Chain::open_some(&arguments.archives)?;
     verify(&chain, settings, &interrupt, out)?;
     let summary = with_store(settings, Create::IfMissing, |store| {
         import(store, &chain, arguments, settings, &interrupt, out)

@@ -105,8 +105,8 @@ fn restore(
             ))));
         }
     }
-    Marker { state: State::Restoring, of: of.to_owned() }.set(store, keyspace)?;
     let now = View { snapshot: take(store, keyspace, None)?, keyspace: keyspace.clone() };
+    Marker { state: State::Restoring, of: of.to_owned() }.set(store, keyspace)?;
     let progress = Progress::new(out, "restore");
     let is_own = keyspace.identity() == identity;
     let job = Job {

@@ -104,7 +104,7 @@ impl Source for View {
     }
 }
 
-/// Whether the marks of two blobs can be compared.
+/// Whether the prints of two blobs can be compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kinship {
     /// They are of one keyspace.
@@ -118,7 +118,7 @@ pub type Take<'a> = &'a mut dyn FnMut(u64, &[u8], &[u8]) -> Result<()>;
 
 /// Walks through those pieces of a blob in which either it or what it is compared with has anything, with the bytes of both.
 ///
-/// A piece that neither ever had is zeros in both. If both are of one keyspace, what has the same mark is the same. `theirs` reads what it is compared with into a buffer and says how much there was.
+/// A piece that neither ever had is zeros in both. If both are of one keyspace, what has the same print is the same. `theirs` reads what it is compared with into a buffer and says how much there was.
 pub fn walk(
     source: &dyn Source,
     key: &Key,
@@ -141,8 +141,8 @@ pub fn walk(
         }
     }
     for index in all {
-        let mark = blob.grains.get(&index).map_or(0, |grain| grain.mark);
-        let is_same = |other: &&Blob| other.same(blob, index, mark).is_some();
+        let print = blob.grains.get(&index).map_or(0, |grain| grain.print);
+        let is_same = |other: &&Blob| other.same(blob, index, print).is_some();
         if kinship == Kinship::SameKeyspace && other.is_some_and(|other| is_same(&other)) {
             continue;
         }

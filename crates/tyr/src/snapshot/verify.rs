@@ -42,7 +42,7 @@ pub struct Verify {
 pub fn run(arguments: &Verify, settings: &Settings, out: &mut Output) -> Result<()> {
     let interrupt = Interrupt::install()?;
     let chain = Chain::open(&arguments.archives)?;
-    let parts = verify(&chain, settings, &interrupt, out)?;
+    let volumes = verify(&chain, settings, &interrupt, out)?;
     if let Some(against) = &arguments.against {
         with_store(settings, Create::Never, |store| {
             let keyspace = store.keyspace(&against.keyspace)?;
@@ -55,7 +55,7 @@ pub fn run(arguments: &Verify, settings: &Settings, out: &mut Output) -> Result<
     out.report(&Summary {
         action: "verified",
         archives: arguments.archives.len(),
-        parts,
+        volumes,
         keyspace: &origin.keyspace.name,
         snapshot: origin.snapshot.as_deref(),
         taken: origin.taken,
@@ -65,12 +65,12 @@ pub fn run(arguments: &Verify, settings: &Settings, out: &mut Output) -> Result<
     })
 }
 
-/// Reads every part of the archives, and checks that it has what the indexes say. Returns how many there are.
+/// Reads every volume of the archives, and checks that it has what the indexes say. Returns how many there are.
 pub fn verify(chain: &Chain, settings: &Settings, interrupt: &Interrupt, out: &Output) -> Result<usize> {
     let progress = Progress::new(out, "verify");
     let known: Mutex<BTreeMap<usize, BTreeSet<Place>>> = Mutex::default();
-    let parts: Vec<_> = chain.parts().collect();
-    let verified = work_on(settings.threads, parts.iter().copied().map(Ok), |(archive, number, length)| {
+    let volumes: Vec<_> = chain.volumes().collect();
+    let verified = work_on(settings.threads, volumes.iter().copied().map(Ok), |(archive, number, length)| {
         check_interrupt(interrupt, "verification")?;
         progress.expect(length);
         let places = chain.verify(archive, number)?;
@@ -81,7 +81,7 @@ pub fn verify(chain: &Chain, settings: &Settings, interrupt: &Interrupt, out: &O
     progress.finish();
     verified?;
     chain.check_places(&known.into_inner().unwrap_or_else(PoisonError::into_inner))?;
-    Ok(parts.len())
+    Ok(volumes.len())
 }
 
 /// Compares every byte with a keyspace.
@@ -105,7 +105,7 @@ pub fn compare(
 struct Summary<'a> {
     action: &'static str,
     archives: usize,
-    parts: usize,
+    volumes: usize,
     keyspace: &'a str,
     snapshot: Option<&'a str>,
     taken: u64,
@@ -117,8 +117,8 @@ struct Summary<'a> {
 impl Report for Summary<'_> {
     fn print(&self, out: &mut Output) -> Result<()> {
         out.line(format!(
-            "{} parts of {} archives are as they were written: keyspace '{}', {} blobs, {}",
-            self.parts,
+            "{} volumes of {} archives are as they were written: keyspace '{}', {} blobs, {}",
+            self.volumes,
             self.archives,
             self.keyspace,
             self.blobs,

@@ -1,10 +1,10 @@
-//! Parts: the files of an archive with its blobs' bytes. One begins with a header and ends with a record that says so.
+//! Volumes: the files of an archive with its blobs' bytes. One begins with a header and ends with a record that says so.
 //!
 //! | bytes | what |
 //! |---|---|
-//! | 8 | `TYRPART1` |
+//! | 8 | `TYRVOLM1` |
 //! | 16 | the archive's id, little-endian |
-//! | 4 | the part's number, little-endian |
+//! | 4 | the volume's number, little-endian |
 //! | 4 | CRC-32C of the bytes before |
 //! | | records |
 
@@ -18,12 +18,12 @@ use tyr_wire::checksum::{crc32c, crc32c_append};
 
 use super::{
     ArchiveId, damaged, failed,
-    record::{Read1, Record},
+    record::{Next, Record},
 };
 use crate::failure::Result;
 
-/// A part that is being written.
-pub struct PartWriter {
+/// A volume that is being written.
+pub struct VolumeWriter {
     number: u32,
     path: PathBuf,
     file: BufWriter<File>,
@@ -31,7 +31,7 @@ pub struct PartWriter {
     checksum: u32,
 }
 
-/// A part that was written: its number, how long it is, and its checksum.
+/// A volume that was written: its number, how long it is, and its checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Written {
     /// Its number.
@@ -42,8 +42,8 @@ pub struct Written {
     pub checksum: u32,
 }
 
-/// A part that is being read.
-pub struct PartReader {
+/// A volume that is being read.
+pub struct VolumeReader {
     path: PathBuf,
     file: BufReader<Summed>,
     position: u64,
@@ -57,17 +57,17 @@ struct Summed {
 
 /// Where records begin.
 pub const FIRST: u64 = 32;
-const MAGIC: [u8; 8] = *b"TYRPART1";
+const MAGIC: [u8; 8] = *b"TYRVOLM1";
 const BUFFER_SIZE: usize = 1 << 20;
 
-/// The file of a part.
+/// The file of a volume.
 pub fn path_of(directory: &Path, number: u32) -> PathBuf {
-    directory.join(format!("part-{number:06}"))
+    directory.join(format!("volume-{number:06}"))
 }
 
-/// The number of the part that a file is.
+/// The number of the volume that a file is.
 pub fn number_of(name: &str) -> Option<u32> {
-    name.strip_prefix("part-").filter(|digits| digits.len() >= 6)?.parse().ok()
+    name.strip_prefix("volume-").filter(|digits| digits.len() >= 6)?.parse().ok()
 }
 
 fn header(archive: ArchiveId, number: u32) -> [u8; 32] {
@@ -80,16 +80,16 @@ fn header(archive: ArchiveId, number: u32) -> [u8; 32] {
     header
 }
 
-impl PartWriter {
-    /// Begins a part; there is no file of that number.
+impl VolumeWriter {
+    /// Begins a volume; there is no file of that number.
     pub fn create(directory: &Path, archive: ArchiveId, number: u32) -> Result<Self> {
         let path = path_of(directory, number);
         let created = File::options().write(true).create_new(true).open(&path);
         let file = created.map_err(|error| failed("create", &path, &error))?;
         let file = BufWriter::with_capacity(BUFFER_SIZE, file);
-        let mut part = PartWriter { number, path, file, length: 0, checksum: 0 };
-        part.write(&header(archive, number))?;
-        Ok(part)
+        let mut volume = VolumeWriter { number, path, file, length: 0, checksum: 0 };
+        volume.write(&header(archive, number))?;
+        Ok(volume)
     }
 
     /// Appends a record.
@@ -117,28 +117,28 @@ impl PartWriter {
     /// Ends it; it is on the disk then.
     pub fn finish(mut self) -> Result<Written> {
         self.put(&Record::End)?;
-        let PartWriter { number, path, file, length, checksum } = self;
+        let VolumeWriter { number, path, file, length, checksum } = self;
         let file = file.into_inner().map_err(|error| failed("write", &path, error.error()))?;
         file.sync_all().map_err(|error| failed("sync", &path, &error))?;
         Ok(Written { number, length, checksum })
     }
 }
 
-impl PartReader {
-    /// Opens a part, and checks its header.
+impl VolumeReader {
+    /// Opens a volume, and checks its header.
     pub fn open(directory: &Path, archive: ArchiveId, number: u32) -> Result<Self> {
         let path = path_of(directory, number);
         let file = File::open(&path).map_err(|error| failed("open", &path, &error))?;
         let file = BufReader::with_capacity(BUFFER_SIZE, Summed { file, checksum: 0 });
-        let mut part = PartReader { path, file, position: 0 };
+        let mut volume = VolumeReader { path, file, position: 0 };
         let mut found = [0; 32];
-        let read = super::record::read_up_to(&mut part.file, &mut found)
-            .map_err(|error| failed("read", &part.path, &error))?;
+        let read = super::record::read_up_to(&mut volume.file, &mut found)
+            .map_err(|error| failed("read", &volume.path, &error))?;
         if read < found.len() || found != header(archive, number) {
-            return Err(damaged(&part.path, "does not begin as this part of this archive does"));
+            return Err(damaged(&volume.path, "does not begin as this volume of this archive does"));
         }
-        part.position = FIRST;
-        Ok(part)
+        volume.position = FIRST;
+        Ok(volume)
     }
 
     /// Goes on at the record that begins at a place.
@@ -161,12 +161,12 @@ impl PartReader {
     /// The next record; `None`, with why, where no whole one is.
     pub fn next(&mut self) -> Result<std::result::Result<Record, &'static str>> {
         match Record::read(&mut self.file).map_err(|error| failed("read", &self.path, &error))? {
-            Read1::Record(record, length) => {
+            Next::Record(record, length) => {
                 self.position += length;
                 Ok(Ok(record))
             }
-            Read1::Nothing => Ok(Err("ends too early")),
-            Read1::Malformed(why) => Ok(Err(why)),
+            Next::Nothing => Ok(Err("ends too early")),
+            Next::Malformed(why) => Ok(Err(why)),
         }
     }
 
@@ -186,7 +186,7 @@ impl PartReader {
     }
 }
 
-/// Cuts a part that was not finished after its last whole record, and ends it there.
+/// Cuts a volume that was not finished after its last whole record, and ends it there.
 pub fn mend(directory: &Path, number: u32, position: u64) -> Result<()> {
     let path = path_of(directory, number);
     let end = || -> std::io::Result<()> {
@@ -199,7 +199,7 @@ pub fn mend(directory: &Path, number: u32, position: u64) -> Result<()> {
     end().map_err(|error| failed("mend", &path, &error))
 }
 
-/// Removes a part of which not even the header was written.
+/// Removes a volume of which not even the header was written.
 pub fn remove(directory: &Path, number: u32) -> Result<()> {
     let path = path_of(directory, number);
     fs::remove_file(&path).map_err(|error| failed("remove", &path, &error))
