@@ -71,7 +71,12 @@ impl Blob {
 
     /// Makes grains twice as large until there are few enough for one record.
     pub fn coarsen(&mut self) {
-        while self.grains.len() > GRAINS_MAX {
+        self.coarsen_to(GRAINS_MAX);
+    }
+
+    /// Makes grains twice as large until there are at most so many.
+    pub(super) fn coarsen_to(&mut self, count: usize) {
+        while self.grains.len() > count {
             let mut prints: BTreeMap<u64, DefaultHasher> = BTreeMap::new();
             for (index, grain) in &self.grains {
                 let hasher = prints.entry(index / 2).or_default();

@@ -231,16 +231,16 @@ fn a_draft_of_something_else_is_refused() {
 
 #[test]
 fn grains_are_made_larger_until_they_are_few_enough() {
-    let prints: Vec<(u64, u64)> = (0..3 << 20).map(|index| (index, index * 7)).collect();
-    let mut many = blob(1, 1 << 40, &prints);
+    let prints: Vec<(u64, u64)> = (0..3 << 10).map(|index| (index, index * 7)).collect();
+    let mut many = blob(1, 1 << 30, &prints);
     let mut same = many.clone();
-    many.coarsen();
-    same.coarsen();
-    assert_eq!((many.grains.len(), many.grain, &many), (3 << 18, 512, &same));
+    many.coarsen_to(1 << 10);
+    same.coarsen_to(1 << 10);
+    assert_eq!((many.grains.len(), many.grain, &many), (3 << 8, 512, &same));
     let mut changed = prints;
     changed[77].1 += 1;
-    let mut other = blob(1, 1 << 40, &changed);
-    other.coarsen();
+    let mut other = blob(1, 1 << 30, &changed);
+    other.coarsen_to(1 << 10);
     let differing = many.grains.iter().filter(|(index, grain)| other.grains[index] != **grain);
     assert_eq!(differing.map(|(index, _)| *index).collect::<Vec<_>>(), [77 / 4]);
 }

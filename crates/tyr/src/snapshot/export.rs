@@ -1,6 +1,6 @@
 //! From a keyspace into an archive.
 //!
-//! Several threads each write the blobs of a page after one another into a volume of their own. What an interrupted export has written is
+//! Several threads each write a blob into a volume that nobody else writes to meanwhile. What an interrupted export has written is
 //! taken as if it were of an archive before: of a blob that has changed since, only what has changed is written again.
 
 use std::{
@@ -49,7 +49,7 @@ pub struct Export {
 
 /// A volume is ended when it is longer than this, in bytes.
 const VOLUME_SIZE: u64 = 256 << 20;
-/// Blobs that one thread exports together.
+/// Blobs that are listed together.
 const PAGE: usize = 64;
 /// As many blobs are in flight at least: one that waits for a cluster holds up no other.
 pub const THREADS_MIN: usize = 8;
@@ -103,7 +103,7 @@ fn export(
         progress: Progress::new(out, "export"),
     };
     let threads = settings.threads.max(THREADS_MIN);
-    let worked = work_on(threads, job.pages(), |page| job.export(&page)).and_then(|()| job.remove_gone());
+    let worked = work_on(threads, job.entries(), |entry| job.export(&entry)).and_then(|()| job.remove_gone());
     job.progress.finish();
     let Job { draft, volumes, .. } = job;
     // What is whole of an interrupted export is kept.
@@ -144,24 +144,22 @@ struct Job<'a> {
 }
 
 impl Job<'_> {
-    /// All blobs of the snapshot, page by page.
-    fn pages(&self) -> impl Iterator<Item = Result<Vec<Entry>>> {
-        pages(&self.snapshot, &self.keyspace)
+    /// All blobs of the snapshot.
+    fn entries(&self) -> impl Iterator<Item = Result<Entry>> {
+        pages(&self.snapshot, &self.keyspace).flat_map(|page| match page {
+            Ok(page) => page.into_iter().map(Ok).collect::<Vec<_>>(),
+            Err(failure) => vec![Err(failure)],
+        })
     }
 
-    fn export(&self, page: &[Entry]) -> Result<()> {
+    fn export(&self, entry: &Entry) -> Result<()> {
+        self.check_interrupt()?;
         let free = self.volumes.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let mut volume = match free {
             Some(volume) => volume,
             None => self.draft.volume()?,
         };
-        let mut worked = Ok(());
-        for entry in page {
-            worked = self.check_interrupt().and_then(|()| self.export_blob(&entry.key, &mut volume));
-            if worked.is_err() {
-                break;
-            }
-        }
+        let worked = self.export_blob(&entry.key, &mut volume);
         self.volumes.lock().unwrap_or_else(PoisonError::into_inner).push(volume);
         worked
     }
