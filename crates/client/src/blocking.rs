@@ -7,7 +7,7 @@ use std::{num::NonZeroU32, ops::RangeBounds, path::Path, time::Duration};
 use pollster::block_on;
 use tyr_embed::{
     Blob, Check, CheckReport, Committed, CompactReport, Create, Entry, IoMode, KeyspaceSettings, Number,
-    Operand, Outcome, Result, Slot, Stat, Stats, Transform,
+    Operand, Outcome, Result, Slot, SnapshotSummary, Stat, Stats, Transform, Written,
 };
 
 use crate::{KeyspaceSummary, Reads};
@@ -178,6 +178,26 @@ impl Store {
         block_on(self.0.snapshot(&keyspaces)).map(Snapshot)
     }
 
+    /// See [`crate::Store::create_snapshot`].
+    pub fn create_snapshot(&self, keyspace: &Keyspace, name: &str) -> Result<()> {
+        block_on(self.0.create_snapshot(&keyspace.0, name))
+    }
+
+    /// See [`crate::Store::snapshots`].
+    pub fn snapshots(&self, keyspace: &Keyspace) -> Result<Vec<SnapshotSummary>> {
+        block_on(self.0.snapshots(&keyspace.0))
+    }
+
+    /// See [`crate::Store::open_snapshot`].
+    pub fn open_snapshot(&self, keyspace: &Keyspace, name: &str) -> Result<Snapshot> {
+        block_on(self.0.open_snapshot(&keyspace.0, name)).map(Snapshot)
+    }
+
+    /// See [`crate::Store::drop_snapshot`].
+    pub fn drop_snapshot(&self, keyspace: &Keyspace, name: &str) -> Result<()> {
+        block_on(self.0.drop_snapshot(&keyspace.0, name))
+    }
+
     /// See [`crate::Store::stats`].
     pub fn stats(&self) -> Result<Stats> {
         self.0.stats()
@@ -252,6 +272,11 @@ impl Keyspace {
     /// See [`crate::Keyspace::name`].
     pub fn name(&self) -> &str {
         self.0.name()
+    }
+
+    /// See [`crate::Keyspace::identity`].
+    pub fn identity(&self) -> String {
+        self.0.identity()
     }
 
     /// See [`crate::Keyspace::settings`].
@@ -567,6 +592,11 @@ impl Snapshot {
     /// See [`crate::Snapshot::get`].
     pub fn get(&self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<Blob> {
         block_on(self.0.get(&keyspace.0, key))
+    }
+
+    /// See [`crate::Snapshot::written`].
+    pub fn written(&self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<Written> {
+        block_on(self.0.written(&keyspace.0, key))
     }
 
     /// See [`crate::Snapshot::scan`].

@@ -76,6 +76,14 @@ impl Keyspace {
         }
     }
 
+    /// What tells it from every other keyspace of any store, as text.
+    pub fn identity(&self) -> String {
+        match &self.inner {
+            Inner::Directory(keyspace) => keyspace.identity(),
+            Inner::Cluster(keyspace) => keyspace.identity(),
+        }
+    }
+
     /// Its settings as they are now, or in a cluster as they were last heard of.
     pub fn settings(&self) -> KeyspaceSettings {
         match &self.inner {

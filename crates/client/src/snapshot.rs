@@ -2,7 +2,7 @@
 
 use std::{ops::RangeBounds, sync::Arc};
 
-use tyr_embed::{Blob, Entry, Number, Result, Stat};
+use tyr_embed::{Blob, Entry, Number, Result, Stat, Written};
 
 use crate::{cluster::snapshot as cluster, keyspace::Keyspace};
 
@@ -116,6 +116,14 @@ impl Snapshot {
         match &self.inner {
             Inner::Directory(snapshot) => snapshot.get(keyspace.directory()?, key).await,
             Inner::Cluster(snapshot) => snapshot.get(keyspace.cluster()?, key.as_ref()).await,
+        }
+    }
+
+    /// The parts of a blob of which anything was written; see [`Written`]. In a cluster a part is a chunk.
+    pub async fn written(&self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<Written> {
+        match &self.inner {
+            Inner::Directory(snapshot) => snapshot.written(keyspace.directory()?, key).await,
+            Inner::Cluster(snapshot) => snapshot.written(keyspace.cluster()?, key.as_ref()).await,
         }
     }
 

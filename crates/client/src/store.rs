@@ -2,7 +2,7 @@
 
 use std::{path::Path, sync::Arc, time::Duration};
 
-use tyr_embed::{CheckReport, CompactReport, KeyspaceId, KeyspaceSettings, Result, Stats};
+use tyr_embed::{CheckReport, CompactReport, KeyspaceId, KeyspaceSettings, Result, SnapshotSummary, Stats};
 
 use crate::{
     cluster::{Cluster, transaction},
@@ -212,6 +212,43 @@ impl Store {
             }
         };
         Ok(Snapshot { inner })
+    }
+
+    /// Takes a snapshot of a keyspace that lasts until it is dropped by its name, also when the store is closed; see
+    /// [`tyr_embed::Store::create_snapshot`]. A cluster has none yet, and fails with [`crate::ErrorKind::Invalid`].
+    pub async fn create_snapshot(&self, keyspace: &Keyspace, name: &str) -> Result<()> {
+        match &self.inner {
+            Inner::Directory(store) => store.create_snapshot(keyspace.directory()?, name).await,
+            Inner::Cluster(_) => Err(words::not_in_a_cluster("a snapshot with a name")),
+        }
+    }
+
+    /// The snapshots of a keyspace that have names, in the order in which they were taken.
+    pub async fn snapshots(&self, keyspace: &Keyspace) -> Result<Vec<SnapshotSummary>> {
+        match &self.inner {
+            Inner::Directory(store) => store.snapshots(keyspace.directory()?).await,
+            Inner::Cluster(_) => Err(words::not_in_a_cluster("a snapshot with a name")),
+        }
+    }
+
+    /// Opens a snapshot by its name. It can be read until it is let go, also if it is dropped meanwhile. Fails with
+    /// [`crate::ErrorKind::NotFound`] if there is none of that name.
+    pub async fn open_snapshot(&self, keyspace: &Keyspace, name: &str) -> Result<Snapshot> {
+        let inner = match &self.inner {
+            Inner::Directory(store) => {
+                snapshot::Inner::Directory(store.open_snapshot(keyspace.directory()?, name).await?)
+            }
+            Inner::Cluster(_) => return Err(words::not_in_a_cluster("a snapshot with a name")),
+        };
+        Ok(Snapshot { inner })
+    }
+
+    /// Drops a snapshot by its name. Fails with [`crate::ErrorKind::NotFound`] if there is none.
+    pub async fn drop_snapshot(&self, keyspace: &Keyspace, name: &str) -> Result<()> {
+        match &self.inner {
+            Inner::Directory(store) => store.drop_snapshot(keyspace.directory()?, name).await,
+            Inner::Cluster(_) => Err(words::not_in_a_cluster("a snapshot with a name")),
+        }
     }
 
     /// What a store in a directory holds and has done, in numbers.

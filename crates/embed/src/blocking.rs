@@ -27,7 +27,7 @@ use tyr_types::{KeyspaceSettings, Number, Operand, Result, Transform};
 use crate::read::{Blob, Entry, Stat};
 use crate::retry::Committed;
 use crate::wait::{Mode, run_to_end};
-use crate::{Check, Create, KeyspaceSummary, Outcome, Slot};
+use crate::{Check, Create, KeyspaceSummary, Outcome, Slot, SnapshotSummary, Written};
 
 /// See [`crate::OpenOptions`].
 #[derive(Clone)]
@@ -167,6 +167,26 @@ impl Store {
         run_to_end(self.0.snapshot(&keyspaces)).map(Snapshot)
     }
 
+    /// See [`crate::Store::create_snapshot`].
+    pub fn create_snapshot(&self, keyspace: &Keyspace, name: &str) -> Result<()> {
+        run_to_end(self.0.create_snapshot(&keyspace.0, name))
+    }
+
+    /// See [`crate::Store::snapshots`].
+    pub fn snapshots(&self, keyspace: &Keyspace) -> Result<Vec<SnapshotSummary>> {
+        run_to_end(self.0.snapshots(&keyspace.0))
+    }
+
+    /// See [`crate::Store::open_snapshot`].
+    pub fn open_snapshot(&self, keyspace: &Keyspace, name: &str) -> Result<Snapshot> {
+        run_to_end(self.0.open_snapshot(&keyspace.0, name)).map(Snapshot)
+    }
+
+    /// See [`crate::Store::drop_snapshot`].
+    pub fn drop_snapshot(&self, keyspace: &Keyspace, name: &str) -> Result<()> {
+        run_to_end(self.0.drop_snapshot(&keyspace.0, name))
+    }
+
     /// See [`crate::Store::stats`].
     pub fn stats(&self) -> Stats {
         self.0.stats()
@@ -226,6 +246,11 @@ impl Keyspace {
     /// See [`crate::Keyspace::name`].
     pub fn name(&self) -> &str {
         self.0.name()
+    }
+
+    /// See [`crate::Keyspace::identity`].
+    pub fn identity(&self) -> String {
+        self.0.identity()
     }
 
     /// See [`crate::Keyspace::settings`].
@@ -538,6 +563,11 @@ impl Snapshot {
     /// See [`crate::Snapshot::get`].
     pub fn get(&self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<Blob> {
         run_to_end(self.0.get(&keyspace.0, key))
+    }
+
+    /// See [`crate::Snapshot::written`].
+    pub fn written(&self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<Written> {
+        run_to_end(self.0.written(&keyspace.0, key))
     }
 
     /// See [`crate::Snapshot::scan`].

@@ -41,6 +41,11 @@ impl Keyspace {
         self.entry.name.as_str()
     }
 
+    /// What tells it from every other keyspace of any store, as text.
+    pub fn identity(&self) -> String {
+        format!("directory-{:032x}-{}", self.core.waiting.engine.identity(), self.entry.id.0)
+    }
+
     /// Its settings as they are now.
     pub fn settings(&self) -> KeyspaceSettings {
         self.entry.settings()

@@ -71,7 +71,7 @@ pub use keyspace::Keyspace;
 pub use options::{Create, OpenOptions};
 pub use read::{Blob, Entry, Stat};
 pub use retry::{Committed, Retry};
-pub use snapshot::Snapshot;
+pub use snapshot::{Snapshot, SnapshotSummary, Written};
 pub use store::{KeyspaceSummary, Store};
 pub use transaction::{Check, Conflict, Outcome, Receipt, Slot, Transaction};
 pub use tyr_os::IoMode;

@@ -1,10 +1,11 @@
 //! Snapshots: whole keyspaces pinned at one point.
 
+use std::collections::BTreeMap;
 use std::ops::RangeBounds;
 use std::sync::Arc;
 
 use tyr_store::Pin;
-use tyr_types::{Error, Key, KeyspaceId, Number, Result, range_end};
+use tyr_types::{Error, Key, KeyspaceId, KeyspaceName, Number, Result, range_end};
 
 use crate::keyspace::Keyspace;
 use crate::read::{Blob, Entry, Source, Span, Stat, no_blob};
@@ -43,10 +44,7 @@ impl Snapshot {
                 return Err(Error::invalid("a keyspace of the snapshot is of another store"));
             }
             if !keyspace.entry.multi_version() {
-                return Err(Error::invalid(format!(
-                    "keyspace '{}' keeps no versions, so it has no snapshots; alter it to multi_version",
-                    keyspace.name()
-                )));
+                return Err(no_versions(keyspace.name()));
             }
         }
         let mut ids: Vec<KeyspaceId> = keyspaces.iter().map(|keyspace| keyspace.entry.id).collect();
@@ -56,6 +54,13 @@ impl Snapshot {
         let pin = move |engine: &tyr_store::Store| engine.pin_keyspaces(&pinned);
         let pin = store.core.waiting.block(store.mode, pin).await?;
         Ok(Snapshot { core: store.core.clone(), mode: store.mode, pin: Arc::new(pin), keyspaces: ids })
+    }
+
+    pub(crate) async fn open(store: &Store, keyspace: &Keyspace, name: &str) -> Result<Snapshot> {
+        let (id, name) = (own(store, keyspace)?, KeyspaceName::new(name)?);
+        let pin = move |engine: &tyr_store::Store| engine.pin_snapshot(id, &name);
+        let (pin, _) = store.core.waiting.block(store.mode, pin).await?;
+        Ok(Snapshot { core: store.core.clone(), mode: store.mode, pin: Arc::new(pin), keyspaces: vec![id] })
     }
 
     /// The point: the number of the newest transaction that the snapshot shows.
@@ -136,6 +141,16 @@ impl Snapshot {
         self.core.scan(self.mode, id, prefix.as_ref(), after, limit, self.pin.number()).await
     }
 
+    /// The parts of a blob of which anything was written; see [`Written`].
+    pub async fn written(&self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<Written> {
+        let (id, key) = (self.pinned(keyspace)?, Key::new(key)?);
+        let (at, grain) = (self.pin.number(), keyspace.settings().chunk_size.min(GRAIN_MAX));
+        let (name, asked) = (keyspace.entry.name.clone(), key.clone());
+        let written = move |engine: &tyr_store::Store| engine.written(id, &asked, at, grain);
+        let prints = self.core.waiting.block(self.mode, written).await?;
+        prints.map(|prints| Written { grain, prints }).ok_or_else(|| no_blob(&name, &key))
+    }
+
     fn source<'a>(&'a self, keyspace: &Keyspace, key: &'a Key) -> Result<Source<'a>> {
         let keyspace = self.pinned(keyspace)?;
         Ok(Source { core: &self.core, mode: self.mode, keyspace, key, at: self.pin.number() })
@@ -150,6 +165,46 @@ impl Snapshot {
         Err(Error::invalid(format!("keyspace '{name}' is not in the snapshot; name it when taking one")))
     }
 }
+
+/// A snapshot that has a name, as listed by [`Store::snapshots`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SnapshotSummary {
+    /// Its name.
+    pub name: String,
+    /// When it was taken, in seconds since 1970, by the clock of whoever took it.
+    pub taken: u64,
+}
+
+/// The id of a keyspace of this store.
+pub(crate) fn own(store: &Store, keyspace: &Keyspace) -> Result<KeyspaceId> {
+    if !Arc::ptr_eq(&store.core, &keyspace.core) {
+        return Err(Error::invalid("the keyspace is of another store"));
+    }
+    Ok(keyspace.entry.id)
+}
+
+/// The error of a snapshot of a keyspace that keeps no versions.
+#[cold]
+pub(crate) fn no_versions(name: &str) -> Error {
+    Error::invalid(format!(
+        "keyspace '{name}' keeps no versions, so it has no snapshots; alter it to multi_version"
+    ))
+}
+
+/// What was ever written of a blob, in parts of the same size. What is not listed reads as zeros.
+///
+/// Where two snapshots of a keyspace show the same blob ([`crate::Stat::blob`]) with the same print for a part, its bytes are the same, as
+/// far as both have them; so a copy that was made of the one need not read that part of the other.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Written {
+    /// Bytes of a part.
+    pub grain: u64,
+    /// The print of each part, by its place: part `n` begins at byte `n * grain`.
+    pub prints: BTreeMap<u64, u64>,
+}
+
+/// A part is at most so large in a directory, in bytes.
+const GRAIN_MAX: u64 = 1 << 20;
 
 impl std::fmt::Debug for Snapshot {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use parking_lot::{Mutex, RwLock};
 use tyr_store::{CheckReport, CompactReport, Stats};
@@ -16,7 +17,7 @@ use crate::keyspace::Keyspace;
 use crate::options::OpenOptions;
 use crate::pool::{Pool, promise};
 use crate::reservation::Reservations;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{self, Snapshot, SnapshotSummary};
 use crate::transaction::Transaction;
 use crate::wait::{Mode, Waiting};
 
@@ -222,6 +223,60 @@ impl Store {
     /// Fails with [`crate::ErrorKind::Invalid`] for a keyspace that keeps no versions (`multi_version: false`).
     pub async fn snapshot(&self, keyspaces: &[&Keyspace]) -> Result<Snapshot> {
         Snapshot::take(self, keyspaces).await
+    }
+
+    /// Takes a snapshot of a keyspace that lasts until it is dropped by its name, also when the store is closed. What is replaced or deleted
+    /// meanwhile takes up space until then. Snapshots are named as keyspaces are.
+    ///
+    /// Fails with [`crate::ErrorKind::Exists`] if the keyspace has one of that name, and with [`crate::ErrorKind::Invalid`] for a keyspace
+    /// that keeps no versions (`multi_version: false`).
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// use tyr_embed::{KeyspaceSettings, blocking::Store};
+    ///
+    /// let store = Store::open(directory.path())?;
+    /// let files = store.create_keyspace("files", KeyspaceSettings::default())?;
+    /// files.put("a", b"old")?;
+    /// store.create_snapshot(&files, "monday")?;
+    /// files.put("a", b"new")?;
+    /// assert_eq!(store.open_snapshot(&files, "monday")?.read(&files, "a", ..)?, b"old");
+    /// store.drop_snapshot(&files, "monday")?;
+    /// # Ok::<(), tyr_embed::Error>(())
+    /// ```
+    pub async fn create_snapshot(&self, keyspace: &Keyspace, name: &str) -> Result<()> {
+        let (id, name) = (snapshot::own(self, keyspace)?, KeyspaceName::new(name)?);
+        if !keyspace.entry.multi_version() {
+            return Err(snapshot::no_versions(keyspace.name()));
+        }
+        let taken = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        let create = move |engine: &tyr_store::Store| engine.create_snapshot(id, name.clone(), taken);
+        self.core.waiting.block(self.mode, create).await.map(drop)
+    }
+
+    /// The snapshots of a keyspace that have names, in the order in which they were taken.
+    pub async fn snapshots(&self, keyspace: &Keyspace) -> Result<Vec<SnapshotSummary>> {
+        let id = snapshot::own(self, keyspace)?;
+        let list = move |engine: &tyr_store::Store| engine.snapshots(id);
+        let snapshots = self.core.waiting.block(self.mode, list).await?;
+        let summary = |snapshot: tyr_store::NamedSnapshot| SnapshotSummary {
+            name: snapshot.name.as_str().to_owned(),
+            taken: snapshot.taken,
+        };
+        Ok(snapshots.into_iter().map(summary).collect())
+    }
+
+    /// Opens a snapshot by its name. It can be read until it is let go, also if it is dropped meanwhile. Fails with
+    /// [`crate::ErrorKind::NotFound`] if there is none of that name.
+    pub async fn open_snapshot(&self, keyspace: &Keyspace, name: &str) -> Result<Snapshot> {
+        Snapshot::open(self, keyspace, name).await
+    }
+
+    /// Drops a snapshot by its name. Fails with [`crate::ErrorKind::NotFound`] if there is none.
+    pub async fn drop_snapshot(&self, keyspace: &Keyspace, name: &str) -> Result<()> {
+        let (id, name) = (snapshot::own(self, keyspace)?, KeyspaceName::new(name)?);
+        let drop = move |engine: &tyr_store::Store| engine.drop_snapshot(id, &name);
+        self.core.waiting.block(self.mode, drop).await
     }
 
     /// What the store holds and has done, in numbers.

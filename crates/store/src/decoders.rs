@@ -2,10 +2,10 @@
 //!
 //! Those of what lies inside records are in `tyr-wire`.
 
-use tyr_types::{BlobId, Key, KeyspaceId, KeyspaceName, KeyspaceSettings};
+use tyr_types::{BlobId, Key, KeyspaceId, KeyspaceName, KeyspaceSettings, Number};
 use tyr_wire::{
     Malformed, Reader,
-    record::KeyspaceState,
+    record::{KeyspaceState, NamedSnapshot},
     table::{TableId, TableSummary},
 };
 
@@ -67,7 +67,9 @@ fn manifest() -> Manifest {
     let (keyspace, key) = (KeyspaceId(2), Key::new("a").expect("valid"));
     let blob = BlobId::from_u64(7);
     let name = KeyspaceName::new("k").expect("valid");
-    let state = KeyspaceState { id: keyspace, name, settings: KeyspaceSettings::default() };
+    let snapshot = NamedSnapshot { name: name.clone(), number: Number::from_u64(5), taken: 6 };
+    let settings = KeyspaceSettings::default();
+    let state = KeyspaceState { id: keyspace, name, settings, snapshots: vec![snapshot] };
     Manifest {
         tables: vec![TableSummary { id: TableId(3), entries: 2, tombstones: 1, bytes: 8192, checksum: 9 }],
         keyspaces: vec![(state, 3, 4)],

@@ -28,6 +28,7 @@ mod maintain;
 mod manifest;
 mod miss;
 mod mixing;
+mod named;
 mod objects;
 mod options;
 mod pace;
@@ -49,6 +50,7 @@ mod store;
 #[cfg(test)]
 mod testing;
 mod transact;
+mod written;
 
 pub use check::{CheckReport, DAMAGE_MAX};
 pub use keyspaces::KeyspaceRecord;
@@ -62,4 +64,8 @@ pub use shown::{ShownSegment, Stored};
 pub use stats::Stats;
 pub use store::Store;
 pub use transact::{BlobChange, Refused, Stop, Ticket, Writer};
-pub use tyr_wire::{entry::Head, extent::SegmentId, record::Existence};
+pub use tyr_wire::{
+    entry::Head,
+    extent::SegmentId,
+    record::{Existence, NamedSnapshot},
+};

@@ -93,6 +93,11 @@ impl Store {
         Ok(pin)
     }
 
+    /// What lets go of a number that was added to the pins of these keyspaces.
+    pub(crate) fn pin_of(&self, number: Number, keyspaces: Vec<KeyspaceId>) -> Pin {
+        self.pin(number, Scope::Keyspaces(keyspaces))
+    }
+
     fn pin(&self, number: Number, scope: Scope) -> Pin {
         let age = self.pins.keyspaces.began(number);
         Pin { pins: self.pins.clone(), backlog: self.backlog.clone(), number, scope, age }

@@ -4,7 +4,7 @@
 //! mentioned it was emptied, and by the commits behind that. So the log segments up to the manifest's position are replayed from the
 //! first on, into an index that begins empty. On the way an object may look wrong, for a commit may be met whose predecessors have been
 //! thrown away; the state that was logged instead of those follows later and sets it right. What is left over then is taken away in a
-//! second pass: leaves of blobs that are gone, what only pins could see, and what nobody can see. The same pass counts what is live and
+//! second pass: leaves of blobs that are gone, what only pins could see that are over, and what nobody can see. The same pass counts what is live and
 //! notes who owns bulk payload.
 //!
 //! Nothing is changed on disk but for new tables, which a checkpoint makes the store's when all is done. Keyspaces and their totals are the
@@ -13,7 +13,7 @@
 use std::{collections::BTreeMap, ops::Bound, sync::Arc};
 
 use rustc_hash::FxHashMap;
-use tyr_types::{BlobId, Error, Key, KeyspaceId, Result};
+use tyr_types::{BlobId, Error, Key, KeyspaceId, Number, Result};
 use tyr_wire::{
     Reader,
     entry::{Blob, Cut, Entry},
@@ -129,10 +129,12 @@ impl Store {
             let (key, value) = item?;
             let Some(IndexKey::Entry(key)) = index_key::parse(&key) else { continue };
             let old = Entry::decode(&mut Reader::new(&value)).map_err(Error::from)?;
-            let mut entry = old.clone();
-            entry.blobs.retain(|blob| blob.deleted.is_none());
-            for blob in &mut entry.blobs {
-                forget_history(blob, &[]);
+            let pins = self.pins_of(&key);
+            let entry = tidied(&old, &pins);
+            if !pins.is_empty() && entry != tidied(&old, &[]) {
+                self.backlog.add_historic_entry(&key);
+            }
+            for blob in &entry.blobs {
                 self.count(&key, blob.id, 0, &blob.leaf, live)?;
             }
             for blob in entry.blobs.iter().filter(|blob| blob.reach > LEAF_SPAN) {
@@ -155,8 +157,14 @@ impl Store {
             let mut leaf = old.clone();
             match long.get(&(id.0, id.1)) {
                 Some((key, cuts)) => {
-                    leaf::prune(&mut leaf.extents, cuts, id.2, &[]);
-                    self.count(&(id.0, key.clone()), id.1, id.2, &leaf.extents, live)?;
+                    let owner = (id.0, key.clone());
+                    let pins = self.pins_of(&owner);
+                    leaf::prune(&mut leaf.extents, cuts, id.2, &pins);
+                    if !pins.is_empty() {
+                        // What is there only for a pin may go when that does.
+                        self.backlog.add_historic_leaf(&owner, &id);
+                    }
+                    self.count(&owner, id.1, id.2, &leaf.extents, live)?;
                 }
                 None => leaf.extents.clear(),
             }
@@ -187,6 +195,19 @@ impl Store {
         }
         self.note_owners(key, blob, index, extents)
     }
+}
+
+/// An entry without what nobody can see: the newest reader, and those at pinned numbers, which are named snapshots.
+fn tidied(entry: &Entry, pins: &[Number]) -> Entry {
+    let mut entry = entry.clone();
+    entry.blobs.retain(|blob| {
+        blob.deleted
+            .is_none_or(|deleted| pins.iter().any(|pin| blob.id.to_u64() <= pin.to_u64() && *pin < deleted))
+    });
+    for blob in &mut entry.blobs {
+        forget_history(blob, pins);
+    }
+    entry
 }
 
 /// So many notes of owners are kept in memory.

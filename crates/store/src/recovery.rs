@@ -238,6 +238,7 @@ impl Store {
     fn restore(&self, manifest: &Manifest) {
         self.keyspaces.skip_to(manifest.next_keyspace);
         for (state, blobs, bytes) in &manifest.keyspaces {
+            self.pin_named(&[], state);
             self.keyspaces.restore(Keyspace::new(state.clone(), *blobs, *bytes));
         }
         let mut work = self.backlog.lock();
@@ -293,7 +294,11 @@ impl Store {
                     self.leaves.change(&mut shard, &id, Arc::new(state.leaf));
                 }
             }
-            Record::Keyspace(state) => self.keyspaces.put(state),
+            Record::Keyspace(state) => {
+                let former = self.keyspaces.find(state.id);
+                self.pin_named(former.as_ref().map_or(&[], |former| &former.state.snapshots), &state);
+                self.keyspaces.put(state);
+            }
             Record::KeyspaceDropped(id) => {
                 if self.keyspaces.contains(id) {
                     self.forget_keyspace(id);

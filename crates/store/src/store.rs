@@ -89,7 +89,7 @@ impl Store {
                 "keyspace '{name}' exists already; choose another name or drop it first"
             )));
         }
-        let state = KeyspaceState { id: self.keyspaces.next_id(), name, settings };
+        let state = KeyspaceState { id: self.keyspaces.next_id(), name, settings, snapshots: Vec::new() };
         let id = state.id;
         self.append_control(&mut commit, &Record::Keyspace(state.clone()))?;
         self.keyspaces.put(state);
@@ -109,7 +109,7 @@ impl Store {
                 old.state.name, old.state.settings.chunk_size
             )));
         }
-        let state = KeyspaceState { id, name: old.state.name.clone(), settings };
+        let state = KeyspaceState { settings, ..old.state.clone() };
         self.append_control(&mut commit, &Record::Keyspace(state.clone()))?;
         self.keyspaces.put(state);
         drop(commit);
@@ -132,6 +132,12 @@ impl Store {
     /// Removes a keyspace from memory: what changed since the last checkpoint is released and becomes nothing, so that it hides
     /// what the index says; the rest is left to collection. The caller holds the commit lock, or is the only thread.
     pub(crate) fn forget_keyspace(&self, id: KeyspaceId) {
+        if let Ok(keyspace) = self.keyspaces.find(id) {
+            self.pin_named(
+                &keyspace.state.snapshots,
+                &KeyspaceState { snapshots: Vec::new(), ..keyspace.state.clone() },
+            );
+        }
         self.keyspaces.remove(id);
         self.entries.replace_dirty(
             |(keyspace, _)| *keyspace == id,

@@ -12,7 +12,7 @@ use crate::{
     reference::Document,
     script, server,
     settings::{Settings, with_flags},
-    top, transfer, version,
+    snapshot, top, transfer, version,
 };
 
 /// A transactional blob store.
@@ -45,6 +45,9 @@ pub enum Verb {
     ///
     /// Files that are there already are skipped; others appear whole or not at all.
     Export(transfer::Export),
+    /// Export keyspaces as they are at one point, import them, and restore them.
+    #[command(subcommand)]
+    Snapshot(snapshot::Verb),
     /// Execute scripts of operations atomically.
     #[command(subcommand)]
     Tx(script::Verb),
@@ -128,6 +131,7 @@ impl Verb {
             Verb::Blob(verb) => verb.run(settings, out),
             Verb::Import(arguments) => transfer::import(&arguments, settings, out),
             Verb::Export(arguments) => transfer::export(&arguments, settings, out),
+            Verb::Snapshot(verb) => verb.run(settings, out),
             Verb::Tx(verb) => verb.run(settings, out),
             Verb::Check(arguments) => maintenance::check(&arguments, settings, out),
             Verb::Stats => maintenance::stats(settings, out),

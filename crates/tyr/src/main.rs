@@ -7,6 +7,7 @@
 mod access;
 mod address;
 mod amount;
+mod archive;
 mod arithmetic;
 mod blob;
 mod cli;
@@ -26,6 +27,7 @@ mod reference;
 mod script;
 mod server;
 mod settings;
+mod snapshot;
 mod top;
 mod transfer;
 mod version;

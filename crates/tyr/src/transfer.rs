@@ -26,6 +26,7 @@ pub use self::{
     export::{FILE_MODE_BITS, run as run_export},
     import::run as run_import,
     node::{Kind, Node},
+    progress::Progress,
     tally::Summary,
 };
 use crate::{

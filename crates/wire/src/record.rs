@@ -122,6 +122,19 @@ pub struct KeyspaceState {
     pub name: KeyspaceName,
     /// Its settings.
     pub settings: KeyspaceSettings,
+    /// Its snapshots that have a name, in the order in which they were taken.
+    pub snapshots: Vec<NamedSnapshot>,
+}
+
+/// A keyspace at one point, kept until it is dropped by its name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedSnapshot {
+    /// Its name; no two of a keyspace have the same. Snapshots are named as keyspaces are.
+    pub name: KeyspaceName,
+    /// The last transaction that it shows.
+    pub number: Number,
+    /// When it was taken, in seconds since 1970.
+    pub taken: u64,
 }
 
 impl Record {
@@ -252,32 +265,42 @@ impl Written {
 }
 
 impl KeyspaceState {
+    /// Snapshots follow. Without any, the bytes are those of the time before there were any.
+    const SNAPSHOTS: u8 = 1 << 1;
+
     /// Appends the encoding.
     pub fn encode(&self, out: &mut Vec<u8>) {
         write_varint(out, u64::from(self.id.0));
         write_prefixed(out, self.name.as_str().as_bytes());
         out.push(self.settings.durability as u8);
-        out.push(u8::from(self.settings.multi_version));
+        let has_snapshots = if self.snapshots.is_empty() { 0 } else { Self::SNAPSHOTS };
+        out.push(u8::from(self.settings.multi_version) | has_snapshots);
         write_varint(out, self.settings.chunk_size);
         write_varint(out, self.settings.quota.map_or(0, |quota| quota.saturating_add(1)));
+        if has_snapshots != 0 {
+            write_varint(out, self.snapshots.len() as u64);
+            for snapshot in &self.snapshots {
+                write_prefixed(out, snapshot.name.as_str().as_bytes());
+                write_varint(out, snapshot.number.to_u64());
+                write_varint(out, snapshot.taken);
+            }
+        }
     }
 
     /// Reads one back.
     pub fn decode(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
         let id = KeyspaceId(reader.varint_u32()?);
-        let name = String::from_utf8(reader.prefixed()?.into())
-            .map_err(|_| Malformed("a keyspace's name is no text"))?;
-        let name = KeyspaceName::new(&name).map_err(|_| Malformed("a keyspace's name is not allowed"))?;
+        let name = decode_keyspace_name(reader)?;
         let durability = match reader.u8()? {
             0 => Durability::Memory,
             1 => Durability::Disk,
             _ => return Err(Malformed("a keyspace's durability is unknown")),
         };
-        let multi_version = match reader.u8()? {
-            0 => false,
-            1 => true,
-            _ => return Err(Malformed("a keyspace's versioning is unknown")),
-        };
+        let flags = reader.u8()?;
+        if flags & !(1 | Self::SNAPSHOTS) != 0 {
+            return Err(Malformed("a keyspace's versioning is unknown"));
+        }
+        let multi_version = flags & 1 != 0;
         let settings = KeyspaceSettings {
             durability,
             multi_version,
@@ -285,8 +308,28 @@ impl KeyspaceState {
             quota: reader.varint()?.checked_sub(1),
         };
         settings.check().map_err(|_| Malformed("a keyspace's settings are out of bounds"))?;
-        Ok(KeyspaceState { id, name, settings })
+        let snapshots = match flags & Self::SNAPSHOTS {
+            0 => Vec::new(),
+            _ => decode_list(reader, NamedSnapshot::decode)?,
+        };
+        if flags & Self::SNAPSHOTS != 0 && snapshots.is_empty() {
+            return Err(Malformed("a keyspace has no snapshots where some are said to follow"));
+        }
+        Ok(KeyspaceState { id, name, settings, snapshots })
     }
+}
+
+impl NamedSnapshot {
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let name = decode_keyspace_name(reader)?;
+        Ok(NamedSnapshot { name, number: Number::from_u64(reader.varint()?), taken: reader.varint()? })
+    }
+}
+
+fn decode_keyspace_name(reader: &mut Reader<'_>) -> Result<KeyspaceName, Malformed> {
+    let name = String::from_utf8(reader.prefixed()?.into())
+        .map_err(|_| Malformed("a keyspace's name is no text"))?;
+    KeyspaceName::new(&name).map_err(|_| Malformed("a keyspace's name is not allowed"))
 }
 
 fn encode_name(keyspace: KeyspaceId, key: &Key, out: &mut Vec<u8>) {

@@ -10,7 +10,9 @@ use tyr_wire::{
     Malformed, Reader,
     entry::{Blob, Cut, Entry, Head},
     extent::{Checksums, Extent, LEAF_SPAN, Leaf, Place, SegmentId},
-    record::{BlobCommit, Commit, EntryState, Existence, KeyspaceState, LeafState, Record, Written},
+    record::{
+        BlobCommit, Commit, EntryState, Existence, KeyspaceState, LeafState, NamedSnapshot, Record, Written,
+    },
 };
 
 /// Makes values of the bytes that a fuzzer gives, so that it reaches what random bytes never spell.
@@ -149,7 +151,13 @@ impl Source<'_> {
             quota: self.option(Source::number).filter(|quota| *quota < u64::MAX),
         };
         let name = KeyspaceName::new(&format!("k{}", self.byte())).expect("allowed");
-        KeyspaceState { id: self.keyspace(), name, settings }
+        let id = self.keyspace();
+        KeyspaceState { id, name, settings, snapshots: self.list(Source::snapshot) }
+    }
+
+    fn snapshot(&mut self) -> NamedSnapshot {
+        let name = KeyspaceName::new(&format!("s{}", self.byte())).expect("allowed");
+        NamedSnapshot { name, number: Number::from_u64(self.number()), taken: self.number() }
     }
 
     fn record(&mut self) -> Record {

@@ -65,6 +65,11 @@ impl Keyspace {
         self.entry.name.as_str()
     }
 
+    /// See [`crate::Keyspace::identity`].
+    pub fn identity(&self) -> String {
+        format!("cluster-{:016x}-{}", self.core.catalog.seed(self.entry.id), self.entry.id.0)
+    }
+
     /// Its settings as far as they are known here.
     pub fn settings(&self) -> KeyspaceSettings {
         self.core.catalog.settings(self.entry.id)

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, ops::RangeBounds, sync::Arc};
 
-use tyr_embed::{Blob, Entry, Result, Stat};
+use tyr_embed::{Blob, Entry, Result, Stat, Written};
 use tyr_proto::{BlobName, FREEZE_PREFIXES_MAX};
 use tyr_types::{Error, KeyspaceId, range_end};
 
@@ -122,6 +122,16 @@ impl Snapshot {
         let read = self.bytes(of, &blob, Span::ALL).await?;
         let (found, bytes) = read.ok_or_else(|| keyspace.missing(&blob.key))?;
         Ok(Blob { stat: stat_of(&found)?, bytes })
+    }
+
+    /// See [`crate::Snapshot::written`].
+    pub async fn written(&self, keyspace: &Keyspace, key: &[u8]) -> Result<Written> {
+        let (of, blob) = (self.of(keyspace)?, keyspace.blob(key)?);
+        let found = self.look(of, &blob).await?.ok_or_else(|| keyspace.missing(&blob.key))?;
+        let grain = keyspace.settings().chunk_size;
+        let chunks = found.looked.size.div_ceil(grain);
+        let written = found.looked.written.range(..chunks);
+        Ok(Written { grain, prints: written.map(|(chunk, number)| (*chunk, number.to_u64())).collect() })
     }
 
     /// See [`crate::Snapshot::scan`].

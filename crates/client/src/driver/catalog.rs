@@ -79,6 +79,11 @@ impl Catalog {
         self.0.read().keyspaces.get(&id).map(|known| known.settings.clone()).unwrap_or_default()
     }
 
+    /// What the placement of a keyspace begins with that was once known: random bits.
+    pub fn seed(&self, id: KeyspaceId) -> u64 {
+        self.0.read().keyspaces.get(&id).map_or(0, |known| known.seed)
+    }
+
     /// A keyspace as the protocol sees it.
     pub fn layout(&self, id: KeyspaceId) -> Option<Keyspace> {
         self.0.read().layout(id)

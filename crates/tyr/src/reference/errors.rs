@@ -61,7 +61,7 @@ pub fn document() -> String {
         EXIT_INTERRUPTED,
         "`interrupted`",
         [
-            "Ctrl-C or SIGTERM stopped an import, export, or demonstration. What was committed stays.",
+            "Ctrl-C or SIGTERM stopped an import, export, restore, or demonstration. What was committed stays.",
             "Run the same command again: it goes on where it stopped.",
         ],
     );
@@ -80,10 +80,13 @@ fn describe(kind: ErrorKind) -> [&'static str; 2] {
             "Try again later, or end the other process; after a failure of the disk run `tyr check`.",
         ],
         ErrorKind::NotFound => [
-            "The store, keyspace, blob, or attribute does not exist.",
+            "The store, keyspace, snapshot, archive, blob, or attribute does not exist.",
             "Check the name; `tyr keyspace list` and `tyr blob ls` show what there is.",
         ],
-        ErrorKind::Exists => ["The keyspace or blob exists already.", "Take another name, or drop it first."],
+        ErrorKind::Exists => [
+            "The keyspace, snapshot, archive, or blob exists already.",
+            "Take another name, or drop it first.",
+        ],
         ErrorKind::Invalid => ["The request itself is wrong.", "Fix what the message names."],
         ErrorKind::Denied => ["The caller may not do this.", "Ask who may."],
         ErrorKind::Full => [
@@ -94,7 +97,7 @@ fn describe(kind: ErrorKind) -> [&'static str; 2] {
             ["What was to be read was collected, because it was not read in time.", "Read it again."]
         }
         ErrorKind::Corrupt => [
-            "Bytes on disk are not what was written.",
+            "Bytes on disk, or of an archive, are not what was written.",
             "Run `tyr check` to see what is damaged, rebuild the index if it is only that, export what is readable, restore the rest.",
         ],
         ErrorKind::Internal => ["A defect of Týr itself.", "Report it with the message and `tyr version`."],

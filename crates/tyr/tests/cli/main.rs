@@ -11,5 +11,6 @@ mod keyspaces;
 #[path = "../../../client/tests/kit/mod.rs"]
 mod kit;
 mod scripts;
+mod snapshots;
 mod support;
 mod transfers;

@@ -80,6 +80,17 @@ fn every_kind() -> Vec<Record> {
             id: KeyspaceId(1),
             name: KeyspaceName::new("events").expect("valid name"),
             settings,
+            snapshots: Vec::new(),
+        }),
+        Record::Keyspace(KeyspaceState {
+            id: KeyspaceId(2),
+            name: KeyspaceName::new("events").expect("valid name"),
+            settings: KeyspaceSettings::default(),
+            snapshots: vec![NamedSnapshot {
+                name: KeyspaceName::new("monday").expect("valid name"),
+                number: Number::from_u64(77),
+                taken: 1_700_000_000,
+            }],
         }),
         Record::KeyspaceDropped(KeyspaceId(1)),
     ]

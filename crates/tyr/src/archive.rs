@@ -1,0 +1,70 @@
+//! Archives: a keyspace at one point, in the files of a directory. `docs/backup-format.md` has the bytes.
+//!
+//! Volumes are logs of records with checksums; an index says where in them everything is; a manifest, which is written last, says which files
+//! there are and that they are whole. Until then there is only a draft of the manifest, so that half an archive is never taken for a whole
+//! one. Everything is written under a name that says what it is, and nothing that is there is changed, but for a volume that was cut off.
+//!
+//! Invariants: no byte of a file is believed whose checksum is not right, and lengths are checked before memory is reserved for them.
+//! This module knows no store.
+
+mod catalog;
+mod chain;
+mod draft;
+mod index;
+mod manifest;
+mod record;
+#[cfg(test)]
+mod tests;
+mod volume;
+
+use std::path::Path;
+
+pub use self::{
+    catalog::{Blob, Catalog, Grain, Place},
+    chain::Chain,
+    draft::Draft,
+    manifest::{KeyspaceFacts, Manifest, Origin},
+    record::Record,
+    volume::VolumeWriter,
+};
+use crate::failure::Failure;
+
+/// Names an archive: 128 random bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ArchiveId(pub u128);
+
+impl std::fmt::Display for ArchiveId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+impl ArchiveId {
+    /// A new one.
+    pub fn random() -> Self {
+        use std::hash::BuildHasher;
+        let half = || u128::from(std::hash::RandomState::new().hash_one(std::process::id()));
+        ArchiveId((half() << 64) | half())
+    }
+
+    /// Reads back what is displayed.
+    pub fn parse(text: &str) -> Option<Self> {
+        let valid = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        u128::from_str_radix(text, 16).ok().filter(|_| valid).map(ArchiveId)
+    }
+}
+
+/// An archive's file is not what was written.
+#[cold]
+fn damaged(path: &Path, what: impl std::fmt::Display) -> Failure {
+    Failure::Store(tyr_client::Error::corrupt(format!(
+        "the archive is damaged: '{}' {what}; take it from another copy, or export again",
+        path.display()
+    )))
+}
+
+/// A file of an archive cannot be had.
+#[cold]
+fn failed(what: &str, path: &Path, error: &std::io::Error) -> Failure {
+    Failure::local(format!("cannot {what} '{}'", path.display()), error)
+}

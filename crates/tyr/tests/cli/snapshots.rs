@@ -1,0 +1,193 @@
+//! Snapshots that have names, and archives of a store in a directory.
+
+use std::{fs, path::Path};
+
+use crate::{kit::Kit, support::Scratch};
+
+/// A store whose keyspace `k` has a small blob, a large one, and one with a hole.
+fn filled() -> Scratch {
+    let scratch = Scratch::new();
+    scratch.run(["keyspace", "create", "k", "--chunk-size", "64KiB"]).ok();
+    scratch.run_with_input(["blob", "put", "k/small"], "first").ok();
+    scratch.run_with_input(["blob", "put", "k/large"], content(3_000_000, 1)).ok();
+    scratch.run_with_input(["blob", "put", "k/hole"], content(10, 2)).ok();
+    scratch.run(["blob", "truncate", "k/hole", "50000000"]).ok();
+    scratch
+}
+
+fn content(length: usize, seed: u32) -> Vec<u8> {
+    let byte =
+        |number: usize| u32::try_from(number).expect("short").wrapping_mul(seed + 6007).to_le_bytes()[2];
+    (0..length).map(byte).collect()
+}
+
+fn size_of(directory: &Path) -> u64 {
+    let files = fs::read_dir(directory).expect("is there");
+    files.map(|file| file.expect("is there").metadata().expect("is there").len()).sum()
+}
+
+#[test]
+fn a_named_snapshot_stays_as_it_was_until_it_is_removed() {
+    let scratch = filled();
+    scratch.run(["snapshot", "create", "k@monday"]).ok();
+    scratch.run(["snapshot", "create", "k@monday"]).fails(14, "has a snapshot 'monday' already");
+    scratch.run_with_input(["blob", "put", "k/small"], "second").ok();
+    scratch.run(["blob", "rm", "k/large"]).ok();
+    scratch.run(["snapshot", "create", "k@tuesday"]).ok();
+    scratch.run(["blob", "rm", "k/hole"]).ok();
+    scratch.run(["compact"]).ok();
+    let listed = scratch.run(["snapshot", "ls", "--json"]).ok().json();
+    let names = listed["snapshots"].as_array().expect("a list").iter().map(|one| one["snapshot"].clone());
+    assert_eq!(names.collect::<Vec<_>>(), ["monday", "tuesday"]);
+    let shown = scratch.run(["snapshot", "show", "k@monday", "--json"]).ok().json();
+    assert_eq!((&shown["blobs"], &shown["bytes"]), (&3.into(), &(5 + 3_000_000 + 50_000_000).into()));
+    // Also with an index that was made again from the log.
+    scratch.run(["check", "--rebuild-index"]).ok();
+    scratch.run(["snapshot", "export", "k@monday", "archive"]).ok();
+    scratch.run(["snapshot", "restore", "k@monday", "--yes"]).ok();
+    scratch.run(["snapshot", "verify", "archive", "--against", "k"]).ok();
+    assert_eq!(scratch.run(["blob", "cat", "k/small"]).ok().stdout, b"first");
+    assert!(scratch.run(["blob", "cat", "k/large"]).ok().stdout == content(3_000_000, 1));
+    // The other one is as it was, too.
+    scratch
+        .run(["snapshot", "verify", "archive", "--against", "k@tuesday"])
+        .fails(1, "2 of its blobs differ");
+    scratch.run(["snapshot", "rm", "k@monday"]).ok();
+    scratch.run(["snapshot", "export", "k@monday", "other"]).fails(13, "no snapshot 'monday'");
+    scratch.run(["snapshot", "rm", "k@tuesday"]).ok();
+    scratch.run(["snapshot", "rm", "k@tuesday"]).fails(13, "no snapshot 'tuesday'");
+    assert_eq!(scratch.run(["check"]).ok().code, Some(0));
+}
+
+#[test]
+fn what_is_wrong_with_a_snapshots_name_is_said() {
+    let scratch = filled();
+    scratch.run(["snapshot", "create", "k"]).fails(2, "write k@NAME");
+    scratch.run(["snapshot", "create", "k@a/b"]).fails(2, "no name of a snapshot");
+    scratch.run(["snapshot", "restore", "k"]).fails(2, "--from");
+    scratch.run(["snapshot", "restore", "k@monday", "--from", "archive"]).fails(2, "not both");
+    scratch.run(["keyspace", "create", "latest", "--multi-version", "off"]).ok();
+    scratch.run(["snapshot", "create", "latest@monday"]).fails(15, "keeps no versions");
+    let kit = Kit::start(1);
+    scratch.run(["--store", kit.url(), "keyspace", "create", "k"]).ok();
+    scratch
+        .run(["--store", kit.url(), "snapshot", "create", "k@monday"])
+        .fails(15, "a cluster cannot do that yet");
+}
+
+#[test]
+fn archives_hold_what_changed_and_no_holes() {
+    let scratch = filled();
+    scratch.run(["snapshot", "export", "k", "full"]).ok();
+    assert!(size_of(&scratch.path("full")) < 3_100_000, "the hole takes no space");
+    scratch.run(["snapshot", "export", "k", "full"]).fails(14, "a whole archive");
+    scratch.run_with_input(["tx", "run", "-"], "write k/large 1500000 text:changed\ndelete k/small\n").ok();
+    scratch.run_with_input(["blob", "put", "k/new"], "new").ok();
+    let made = scratch.run(["snapshot", "export", "k", "more", "--since", "full", "--json"]).ok().json();
+    assert!(made["data"].as_u64().expect("a number") <= 64 << 10, "{made}");
+    scratch.run(["snapshot", "verify", "full", "more", "--against", "k"]).ok();
+    scratch.run(["snapshot", "verify", "full", "--against", "k"]).fails(1, "3 of its blobs differ");
+    // Into another store, in any of the ways.
+    let other = |arguments: &[&str]| {
+        let store = scratch.path("other");
+        scratch.run(["--store", store.to_str().expect("is text")].iter().chain(arguments))
+    };
+    other(&["snapshot", "import", "more", "k"]).fails(15, "only what changed since");
+    other(&["snapshot", "import", "more", "full", "k"]).fails(15, "does not follow");
+    other(&["snapshot", "import", "full", "more", "k", "--verify"]).ok();
+    other(&["snapshot", "import", "full", "follower", "--standby"]).ok();
+    other(&["snapshot", "export", "follower", "none"]).fails(15, "is not whole");
+    other(&["snapshot", "import", "more", "follower", "--verify"]).ok();
+    other(&["snapshot", "import", "full", "more", "k"]).fails(14, "has blobs");
+    for keyspace in ["k", "follower"] {
+        assert_eq!(other(&["blob", "ls", keyspace]).ok().text(), "hole\nlarge\nnew\n");
+        let mut expected = content(3_000_000, 1);
+        expected[1_500_000..1_500_007].copy_from_slice(b"changed");
+        assert!(other(&["blob", "cat", &format!("{keyspace}/large")]).ok().stdout == expected);
+    }
+    // What was not taken of this keyspace tells nothing of its changes.
+    other(&["snapshot", "export", "k", "wrong", "--since", "full"]).fails(15, "of another keyspace");
+}
+
+#[test]
+fn an_export_that_is_killed_goes_on_and_its_half_is_no_archive() {
+    let scratch = Scratch::new();
+    scratch.run(["keyspace", "create", "k"]).ok();
+    for blob in 0..12 {
+        scratch.run_with_input(["blob", "put", &format!("k/{blob}")], content(2_000_000, blob)).ok();
+    }
+    let mut child = scratch.spawn(["snapshot", "export", "k", "archive"]);
+    let first = scratch.path("archive/volume-000000");
+    while !fs::metadata(&first).is_ok_and(|file| file.len() > 1 << 20) {
+        if child.try_wait().expect("can be asked").is_some() {
+            break;
+        }
+    }
+    child.kill().expect("can be killed");
+    child.wait().expect("ends");
+    if !scratch.path("archive/manifest").exists() {
+        scratch.run(["snapshot", "verify", "archive"]).fails(15, "its export was interrupted");
+        scratch.run(["snapshot", "import", "archive", "half"]).fails(15, "its export was interrupted");
+        scratch.run(["keyspace", "show", "half"]).fails(13, "no keyspace 'half'");
+        // What changes meanwhile is part of what is exported then.
+        scratch.run(["blob", "rm", "k/0"]).ok();
+        scratch.run_with_input(["blob", "append", "k/1"], "more").ok();
+        scratch.run(["keyspace", "create", "other"]).ok();
+        scratch.run(["snapshot", "export", "other", "archive"]).fails(15, "a part of another archive");
+        let went_on = scratch.run(["snapshot", "export", "k", "archive", "--json"]).ok().json();
+        assert_eq!(went_on["continued"], true);
+    }
+    scratch.run(["snapshot", "verify", "archive", "--against", "k"]).ok();
+}
+
+#[test]
+fn an_import_that_is_killed_goes_on_and_says_until_then_that_it_is_not_whole() {
+    let scratch = Scratch::new();
+    scratch.run(["keyspace", "create", "k"]).ok();
+    for blob in 0..12 {
+        scratch.run_with_input(["blob", "put", &format!("k/{blob}")], content(2_000_000, blob)).ok();
+    }
+    scratch.run(["snapshot", "export", "k", "archive"]).ok();
+    let store = scratch.path("other");
+    let other = |arguments: &[&str]| {
+        scratch.run(["--store", store.to_str().expect("is text")].iter().chain(arguments))
+    };
+    let mut child = scratch
+        .command(["--store", store.to_str().expect("is text"), "snapshot", "import", "archive", "k"])
+        .spawn()
+        .expect("starts");
+    // The store's own files grow as it is written to.
+    let is_written = || fs::read_dir(&store).is_ok_and(|files| files.count() > 6);
+    while !is_written() && child.try_wait().expect("can be asked").is_none() {}
+    child.kill().expect("can be killed");
+    child.wait().expect("ends");
+    let listed = other(&["blob", "ls", "k"]);
+    if listed.text().contains(".tyr-import") {
+        other(&["snapshot", "export", "k", "copy"]).fails(15, "is not whole");
+    }
+    if listed.code != Some(0) || listed.text().contains(".tyr-import") || listed.text().is_empty() {
+        other(&["snapshot", "import", "archive", "k"]).ok();
+    }
+    other(&["snapshot", "verify", "archive", "--against", "k"]).ok();
+    assert!(!other(&["blob", "ls", "k"]).ok().text().contains(".tyr-import"));
+}
+
+#[test]
+fn an_archive_that_is_damaged_changes_nothing() {
+    let scratch = filled();
+    scratch.run(["snapshot", "export", "k", "archive"]).ok();
+    let volume = scratch.path("archive/volume-000000");
+    let bytes = fs::read(&volume).expect("is there");
+    let mut flipped = bytes.clone();
+    flipped[bytes.len() / 2] ^= 4;
+    for (damaged, words) in [(&flipped[..], "wrong checksum"), (&bytes[..bytes.len() - 1], "bytes and not")] {
+        fs::write(&volume, damaged).expect("written");
+        scratch.run(["snapshot", "verify", "archive"]).fails(19, words);
+        scratch.run(["snapshot", "import", "archive", "copy"]).fails(19, words);
+        scratch.run(["snapshot", "restore", "k", "--from", "archive", "--yes"]).fails(19, words);
+        scratch.run(["keyspace", "show", "copy"]).fails(13, "no keyspace 'copy'");
+        scratch.run(["blob", "stat", "k/.tyr-import"]).fails(13, "no blob");
+    }
+    fs::write(&volume, bytes).expect("written");
+    scratch.run(["snapshot", "verify", "archive", "--against", "k"]).ok();
+}
