@@ -54,9 +54,9 @@ mod tests {
         let mut other = one.clone();
         assert_eq!(differing(&one, &other).count(), 0);
         other[BLOCK] = 2;
-        assert_eq!(differing(&one, &other).collect::<Vec<_>>(), [BLOCK..2 * BLOCK]);
+        assert!(differing(&one, &other).eq(std::iter::once(BLOCK..2 * BLOCK)));
         other.truncate(2 * BLOCK + 1);
-        assert_eq!(differing(&one, &other).collect::<Vec<_>>(), [BLOCK..3 * BLOCK]);
+        assert!(differing(&one, &other).eq(std::iter::once(BLOCK..3 * BLOCK)));
         assert_eq!(differing(&vec![0; 3 * BLOCK], &other[..0]).count(), 0);
     }
 }
