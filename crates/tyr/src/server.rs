@@ -52,17 +52,8 @@ fn renew(tls: &Tls) {
     }
 }
 
-/// Has the kernel give this process small pages only. It clears a huge one when its first byte is touched, which takes milliseconds on a
-/// virtual machine, and everything that its shard does waits for that.
-fn refuse_huge_pages() {
-    if let Err(error) = rustix::thread::disable_transparent_huge_pages(true) {
-        tracing::debug!(target: "tyr_server", %error, "the kernel may use huge pages");
-    }
-}
-
 /// Starts a server; a signal ends the wait for a cluster that does not answer.
 pub fn start(settings: tyr_server::Settings, interrupt: &Interrupt) -> Result<Server> {
-    refuse_huge_pages();
     let (told, hears) = channel();
     std::thread::spawn(move || {
         let _unheard = told.send(Server::start(settings));
