@@ -259,7 +259,7 @@ fn a_cluster_that_is_destroyed_is_made_again_from_its_archives() {
     for (key, (content, _)) in &first_model {
         assert!(standby.read(key, ..).unwrap() == *content, "{key} is not what it was");
     }
-    cluster.run(&["snapshot", "import", &more, "standby"]);
+    cluster.run(&["snapshot", "import", &full, &more, "standby"]);
     assert_eq!(assert_is(&standby, &model), seen);
     // A mistake, and back.
     write(&keyspace, &mut model.clone(), "sparse", 1_050_000, &[0; 1000]);

@@ -149,11 +149,6 @@ impl Chain {
         self.last().id
     }
 
-    /// The archive that the first one follows.
-    pub fn since(&self) -> Option<&str> {
-        self.first().manifest.since.as_deref()
-    }
-
     /// The blobs as they were when an archive of this id was made.
     pub fn catalog_of(&self, id: &str) -> Option<&Catalog> {
         let archive = self.archives.iter().find(|archive| archive.manifest.archive == id);

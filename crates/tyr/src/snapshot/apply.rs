@@ -11,7 +11,7 @@ use tyr_client::{
 };
 
 use super::{
-    bytes::differing,
+    bytes::{PIECE, differing},
     export::{THREADS_MIN, check_interrupt},
     marker::{self, UNFINISHED},
     source::{Kinship, Source, View, walk},
@@ -72,11 +72,35 @@ pub struct Tally {
 /// As many bytes are written in one transaction: far fewer than a cluster takes in one.
 const BATCH: usize = 32 << 20;
 
+/// Writes of fewer bytes count as small: a store may hold them in memory as long as the transaction is open.
+const SMALL: usize = 128 << 10;
+/// As many bytes in small writes are in one transaction of a cluster: fewer than it takes in one.
+const SMALL_MAX: usize = 6 << 20;
+
 /// What is to be written of a blob.
+#[derive(Default)]
 struct Batch {
     writes: Vec<(u64, Vec<u8>)>,
     bytes: usize,
+    /// Bytes in small writes, as far as they are not the last.
+    small: usize,
     is_begun: bool,
+}
+
+impl Batch {
+    fn push(&mut self, offset: u64, bytes: &[u8]) {
+        self.bytes += bytes.len();
+        match self.writes.last_mut() {
+            Some((last, written)) if *last + written.len() as u64 == offset && written.len() < PIECE => {
+                written.extend_from_slice(bytes);
+            }
+            last => {
+                self.small +=
+                    last.map_or(0, |(_, written)| if written.len() < SMALL { written.len() } else { 0 });
+                self.writes.push((offset, bytes.to_vec()));
+            }
+        }
+    }
 }
 
 impl Job<'_> {
@@ -110,7 +134,7 @@ impl Job<'_> {
             self.progress.advance(blob.size);
             return Ok(());
         }
-        let mut batch = Batch { writes: Vec::new(), bytes: 0, is_begun: false };
+        let mut batch = Batch::default();
         match &there {
             None => self.gather_all(key, &blob, &mut batch)?,
             Some(stat) => self.gather_differing(key, &blob, stat, &mut batch)?,
@@ -170,9 +194,8 @@ impl Job<'_> {
 
     fn put(&self, key: &Key, blob: &Blob, batch: &mut Batch, offset: u64, bytes: &[u8]) -> Result<()> {
         self.check_interrupt()?;
-        batch.bytes += bytes.len();
-        batch.writes.push((offset, bytes.to_vec()));
-        if batch.bytes >= BATCH {
+        batch.push(offset, bytes);
+        if batch.bytes >= BATCH || (batch.small >= SMALL && batch.small >= self.small_max()) {
             self.write(key, blob, batch, Step::NotLast)?;
         }
         Ok(())
@@ -211,9 +234,14 @@ impl Job<'_> {
             Ok(())
         })?;
         self.tally.bytes.fetch_add(batch.bytes as u64, Ordering::Relaxed);
-        (batch.bytes, batch.is_begun) = (0, true);
-        batch.writes.clear();
+        *batch = Batch { is_begun: true, ..Batch::default() };
         Ok(())
+    }
+
+    /// How many bytes may be in small writes of one transaction. A directory with small segments takes less.
+    fn small_max(&self) -> usize {
+        let segment = self.store.stats().map_or(u64::MAX, |stats| stats.segment_size);
+        usize::try_from(segment / 4).unwrap_or(usize::MAX).min(SMALL_MAX)
     }
 
     fn remove_unless_wanted(&self, key: &Key) -> Result<()> {

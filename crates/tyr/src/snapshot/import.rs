@@ -46,7 +46,7 @@ pub struct Import {
 /// Imports archives and prints a summary.
 pub fn run(arguments: &Import, settings: &Settings, out: &mut Output) -> Result<()> {
     let interrupt = Interrupt::install()?;
-    let chain = Chain::open_some(&arguments.archives)?;
+    let chain = Chain::open(&arguments.archives)?;
     verify(&chain, settings, &interrupt, out)?;
     let summary = with_store(settings, Create::IfMissing, |store| {
         import(store, &chain, arguments, settings, &interrupt, out)
@@ -133,11 +133,6 @@ fn begin<'a>(store: &Store, chain: &'a Chain, name: &str, id: &str) -> Result<Be
     let keyspace = match store.keyspace(name) {
         Ok(keyspace) => keyspace,
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            if let Some(since) = chain.since() {
-                return invalid(format!(
-                    "the first archive says only what changed since {since}; name that one, and all before it, first"
-                ));
-            }
             let keyspace = store.create_keyspace(name, origin.settings())?;
             Marker { state: State::Importing, of: id.to_owned() }.set(store, &keyspace)?;
             return Ok(Begun { keyspace, follows: None });
@@ -152,20 +147,18 @@ fn begin<'a>(store: &Store, chain: &'a Chain, name: &str, id: &str) -> Result<Be
         Some(Marker { state: State::Standby | State::Following, of }) => {
             // What was interrupted is of the archive that it is to follow, or of one on the way there.
             let base = of.split(' ').next().unwrap_or_default();
-            let follows = chain.catalog_of(base);
-            if follows.is_none() && chain.since() != Some(base) {
+            let Some(follows) = chain.catalog_of(base) else {
                 return invalid(format!(
-                    "keyspace '{name}' has what archive {base} has, and none of the archives that are named follows that one"
+                    "keyspace '{name}' has what archive {base} has, which is none of those that are named; name it, and those that follow"
                 ));
-            }
+            };
             Marker { state: State::Following, of: format!("{base} {id}") }.set(store, &keyspace)?;
-            static NOTHING: Catalog = Catalog { blobs: std::collections::BTreeMap::new() };
-            Ok(Begun { keyspace, follows: Some(follows.unwrap_or(&NOTHING)) })
+            Ok(Begun { keyspace, follows: Some(follows) })
         }
         Some(Marker { state: State::Restoring, .. }) => {
             invalid(format!("keyspace '{name}' is being restored; end that first"))
         }
-        None if keyspace.scan("", None, 1)?.is_empty() && chain.since().is_none() => {
+        None if keyspace.scan("", None, 1)?.is_empty() => {
             // The import may have been interrupted when it had created it.
             Marker { state: State::Importing, of: id.to_owned() }.set(store, &keyspace)?;
             Ok(Begun { keyspace, follows: None })
