@@ -75,6 +75,11 @@ impl Chunk {
         number <= self.arrived()
     }
 
+    /// An entry of the log that is not before the one by which this number took its place, if it did.
+    pub fn passed_at(&self, number: Number) -> Option<u64> {
+        self.arrivals.iter().find(|(_, arrived)| *arrived >= number).map(|(index, _)| *index)
+    }
+
     /// The number of the last write that took its place here.
     pub fn last_arrival(&self) -> Number {
         self.arrived()

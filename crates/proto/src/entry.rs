@@ -264,6 +264,20 @@ pub struct ChunkWrites {
     pub writes: Vec<(BlobName, Number, ChunkWrite)>,
 }
 
+impl ChunkWrites {
+    /// Adds the writes of others of the same transaction that are not among these.
+    pub fn add(&mut self, others: &ChunkWrites) {
+        for (blob, number, write) in &others.writes {
+            let is_it = |(known, _, other): &(BlobName, Number, ChunkWrite)| {
+                known == blob && other.chunk == write.chunk
+            };
+            if !self.writes.iter().any(is_it) {
+                self.writes.push((blob.clone(), *number, write.clone()));
+            }
+        }
+    }
+}
+
 /// Where in a transaction a partition takes part: with heads, with chunks whose heads are elsewhere, or with both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Part {

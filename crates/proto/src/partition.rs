@@ -56,7 +56,7 @@ pub struct Partition {
     role: Role,
     chain: chain::Queue,
     drives: BTreeMap<TransactionId, decision::Drive>,
-    tellers: BTreeMap<TransactionId, PartitionId>,
+    tellers: BTreeMap<TransactionId, decision::Teller>,
     forgetting: BTreeMap<TransactionId, (u64, PartitionId)>,
     /// Outcomes that are known and not logged yet.
     outcomes: BTreeMap<TransactionId, Outcome>,

@@ -241,8 +241,10 @@ impl State {
             chunk.log(*number, writes.id, writes.decider, &write, index);
         }
         let record = self.records.entry(writes.id).or_default();
-        if record.write.is_none() {
-            record.write = Some((index, writes.clone()));
+        match &mut record.write {
+            None => record.write = Some((index, writes.clone())),
+            // Those who refuse a transaction know the numbers of the stops before them only, so that others may add to what one told.
+            Some((_, known)) => Arc::make_mut(known).add(writes),
         }
         if let Some(refusal) = writes.refused {
             self.stages.end(index, writes.id);

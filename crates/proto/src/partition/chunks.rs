@@ -33,9 +33,12 @@ impl Partition {
         match (logged, writes.refused) {
             (Some(index), None) if index <= self.durable => self.vote_for_writes(cx, id),
             (Some(_), None) => {}
-            (Some(_), Some(refusal)) => self.handle_outcome(cx, id, Outcome::Refused(refusal), Some(driver)),
+            (Some(_), Some(refusal)) if self.has_passed(writes) => {
+                self.hear_from(id, driver, true);
+                self.handle_outcome(cx, id, Outcome::Refused(refusal), Some(driver));
+            }
             (None, _) if self.state.is_over(id) && self.has_passed(writes) => {
-                if !self.knows_what_is_not_there(cx) {
+                if !(self.knows_what_is_not_there(cx) && self.has_passed_durably(writes)) {
                     return;
                 }
                 // Forgotten, or dead long ago: its places are taken.
@@ -46,7 +49,8 @@ impl Partition {
                     cx.to_primary(driver, message);
                 }
             }
-            (None, _) => {
+            // If some are logged already, another driver knew of those only.
+            _ => {
                 let held = Held { writes: writes.clone(), driver, asked: Tries::first(cx.now) };
                 let replaces = self.held.get(&id).is_none_or(|held| held.writes.refused.is_none());
                 if replaces {
@@ -60,9 +64,19 @@ impl Partition {
     }
 
     fn has_passed(&self, writes: &ChunkWrites) -> bool {
-        writes.writes.iter().all(|(blob, number, write)| {
+        self.places(writes).all(|place| place.is_some())
+    }
+
+    /// Whether all writes have taken their places, or lost them, and no failure can take that back.
+    pub(super) fn has_passed_durably(&self, writes: &ChunkWrites) -> bool {
+        self.places(writes).all(|place| place.is_some_and(|index| index <= self.durable))
+    }
+
+    /// For each write an entry by which it surely has taken its place, if it has.
+    fn places(&self, writes: &ChunkWrites) -> impl Iterator<Item = Option<u64>> {
+        writes.writes.iter().map(|(blob, number, write)| {
             let name = ChunkName { blob: blob.clone(), index: write.chunk };
-            self.state.chunk(&name).is_some_and(|chunk| chunk.has_passed(*number))
+            self.state.chunk(&name)?.passed_at(*number)
         })
     }
 
@@ -75,7 +89,7 @@ impl Partition {
             held.writes = self.as_known(held.writes);
             let (id, refused) = (held.writes.id, held.writes.refused);
             if refused.is_some() {
-                self.tellers.insert(id, held.driver);
+                self.hear_from(id, held.driver, true);
             }
             self.append(cx, Entry::Write(held.writes));
             if let Some(refusal) = refused {

@@ -27,6 +27,15 @@ use crate::{
 /// Old values by blob and operation of the plan.
 type Olds = BTreeMap<(u16, u16), Arc<[u8]>>;
 
+/// Who told an outcome, and is to hear when it is durable.
+#[derive(Debug)]
+pub struct Teller {
+    driver: PartitionId,
+    /// Whether he told it with all writes to chunks here of which he knows, if they are refused: he knows those of the stops before his own
+    /// only, and another driver may know of more.
+    with_writes: bool,
+}
+
 /// A transaction on its way to its end.
 #[derive(Debug)]
 pub struct Drive {
@@ -272,7 +281,7 @@ impl Partition {
                 self.note_outcome(id, outcome);
                 self.chain.stir();
                 if let Some(driver) = driver {
-                    self.tellers.insert(id, driver);
+                    self.hear_from(id, driver, outcome == Outcome::Committed);
                     self.say_stored(cx, id);
                     self.say_olds(cx, id);
                 } else {
@@ -280,31 +289,40 @@ impl Partition {
                 }
             }
         } else if let Some(driver) = driver.filter(|_| self.knows_what_is_not_there(cx)) {
-            // Nothing was promised here, or it is forgotten: there is nothing to keep.
-            for part in [Part::Heads(self.id), Part::Chunks(self.id)] {
+            // Nothing was promised here, or it is forgotten: there is nothing to keep. Places that refused writes have yet to take are told
+            // with those.
+            let chunks = (outcome == Outcome::Committed).then_some(Part::Chunks(self.id));
+            for part in core::iter::once(Part::Heads(self.id)).chain(chunks) {
                 cx.to_primary(driver, Message::OutcomeStored { id, part });
             }
         }
         self.settle(cx);
     }
 
+    /// Notes who told an outcome, and whether that was with all writes for chunks here of which he knows.
+    pub(super) fn hear_from(&mut self, id: TransactionId, driver: PartitionId, with_writes: bool) {
+        let had_told = self.tellers.get(&id).is_some_and(|known| known.driver == driver && known.with_writes);
+        self.tellers.insert(id, Teller { driver, with_writes: with_writes || had_told });
+    }
+
     /// Tells the driver that the outcome is durable here, if it is.
     pub(super) fn say_stored(&mut self, cx: &mut Context, id: TransactionId) {
         let Some(record) = self.state.record(id) else { return };
-        let Some(driver) = self.tellers.get(&id).copied() else { return };
+        let Some(teller) = self.tellers.get(&id) else { return };
         if record.outcome_index.is_some_and(|index| index <= self.durable) {
             // If its heads promised nothing, or a failure took that, there is nothing more to keep.
             let heads = Some(Part::Heads(self.id));
-            let chunks = record.write.is_some().then_some(Part::Chunks(self.id));
-            for part in heads.into_iter().chain(chunks) {
-                cx.to_primary(driver, Message::OutcomeStored { id, part });
+            let has_places = |(_, writes): &(u64, Arc<ChunkWrites>)| self.has_passed_durably(writes);
+            let is_stored = teller.with_writes && record.write.as_ref().is_some_and(has_places);
+            for part in heads.into_iter().chain(is_stored.then_some(Part::Chunks(self.id))) {
+                cx.to_primary(teller.driver, Message::OutcomeStored { id, part });
             }
         }
     }
 
     fn say_olds(&self, cx: &mut Context, id: TransactionId) {
         let Some(record) = self.state.record(id) else { return };
-        let Some(driver) = self.tellers.get(&id).copied() else { return };
+        let Some(driver) = self.tellers.get(&id).map(|teller| teller.driver) else { return };
         let heads = record
             .prepare
             .as_ref()

@@ -10,7 +10,7 @@ use crate::{
     BlobName, ChunkName, ClassId, Configuration, Epoch, HeadPlan, Incarnation, Keyspace, KeyspaceSeed,
     Layout, Limits, NodeId, Operation, Outcome, Output, PartitionCount, PartitionId, Placement, Plan,
     Refusal, Replica, RingVersion, Router, SessionId, Stage, State, Time, TransactionId,
-    entry::{ChunkOperation, ChunkWrite, ChunkWrites, Entry},
+    entry::{ChunkOperation, ChunkWrite, ChunkWrites, Entry, Part},
     message::{Envelope, Message},
 };
 
@@ -127,6 +127,46 @@ fn that_a_decider_knows_a_transaction_no_more_does_not_refuse_what_waits_for_its
     }
     let record = router.partition(partition(0)).unwrap().state().record(id(1)).unwrap();
     assert!(record.write.is_some() && record.outcome.is_none());
+}
+
+#[test]
+fn what_is_refused_takes_all_its_places_though_some_are_told_by_another_driver() {
+    let mut router = primary();
+    let write = || ChunkWrite {
+        chunk: 1,
+        partition: partition(0),
+        previous: None,
+        operations: Vec::new(),
+        drops_former: false,
+    };
+    let other = || BlobName { key: Key::new("other").unwrap(), ..blob() };
+    let first = (blob(), Number::new(1, 5), write());
+    let second = (other(), Number::new(1, 9), write());
+    let refused = |writes| {
+        let refused = Some(Refusal::Fenced);
+        Arc::new(ChunkWrites { id: id(1), decider: partition(2), refused, writes })
+    };
+    let mut tell = |message| {
+        router.handle_message(Time(0), true, Envelope { partition: partition(0), message });
+        run(&mut router)
+    };
+    let is_stored =
+        |message: &Message| matches!(message, Message::OutcomeStored { part: Part::Chunks(_), .. });
+
+    let told = tell(Message::Write { writes: refused(Vec::from([first.clone()])), driver: partition(1) });
+    assert!(told.iter().any(is_stored));
+    let outcome = Outcome::Refused(Refusal::Fenced);
+    let told = tell(Message::Outcome { id: id(1), outcome, driver: Some(partition(2)) });
+    assert!(!told.iter().any(is_stored), "who knows of another place has not told it yet");
+    let told = tell(Message::Write { writes: refused(Vec::from([first, second])), driver: partition(2) });
+    assert!(told.iter().any(is_stored));
+
+    let state = router.partition(partition(0)).unwrap().state();
+    let last = |blob| state.chunk(&ChunkName { blob, index: 1 }).map(|chunk| chunk.last_arrival());
+    assert_eq!(last(blob()), Some(Number::new(1, 5)));
+    assert_eq!(last(other()), Some(Number::new(1, 9)));
+    let has_pending = |blob| state.chunk(&ChunkName { blob, index: 1 }).unwrap().pending().next().is_some();
+    assert!(!has_pending(blob()) && !has_pending(other()), "both are known to be refused");
 }
 
 #[test]

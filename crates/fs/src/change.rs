@@ -1,0 +1,201 @@
+//! Changes of what is known of an inode: owner, permissions, size, times, and extended attributes.
+
+use tyr_client::Transaction;
+
+use crate::{
+    errno::{Errno, Result, Stop, damaged},
+    file::check_range,
+    filesystem::{Filesystem, gone, transact},
+    inode::{ACCESSED, CHANGED, Inode, Kind, MODE, MODE_MASK, MODIFIED, Metadata, Timestamp, encode_time},
+};
+
+/// What is to be otherwise.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// Permissions.
+    pub mode: Option<u32>,
+    /// The owner.
+    pub uid: Option<u32>,
+    /// The group.
+    pub gid: Option<u32>,
+    /// The size, of a regular file.
+    pub size: Option<u64>,
+    /// When it was read last.
+    pub accessed: Option<Timestamp>,
+    /// When its content changed last.
+    pub modified: Option<Timestamp>,
+}
+
+/// What becomes of an extended attribute that is there already, or is not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Put {
+    /// It is set in any case.
+    Any,
+    /// Fails with [`Errno::EEXIST`] if it is there.
+    Create,
+    /// Fails with [`Errno::ENODATA`] if it is not.
+    Replace,
+}
+
+impl Filesystem {
+    /// Changes what is known of an inode, and returns what is known then.
+    pub async fn change(&self, inode: &Inode, changes: &Changes) -> Result<Metadata> {
+        if let Some(size) = changes.size {
+            match inode.kind {
+                Kind::File => check_range(size, 0)?,
+                Kind::Directory => return Err(Errno::EISDIR.because("a directory has no size to set")),
+                _ => return Err(Errno::EINVAL.because("only regular files have a size to set")),
+            }
+        }
+        if *changes != Changes::default() {
+            transact!(self, |transaction, again| self.try_change(transaction, again, inode, changes));
+        }
+        self.metadata(inode).await
+    }
+
+    async fn try_change(
+        &self,
+        transaction: &mut Transaction,
+        again: bool,
+        inode: &Inode,
+        changes: &Changes,
+    ) -> Result<(), Stop> {
+        self.require(transaction, inode, again).await?;
+        let (keyspace, site, now) = (self.keyspace(), &inode.site, Timestamp::now());
+        if let Some(size) = changes.size {
+            is_there(transaction.truncate(keyspace, site, size).await)?;
+        }
+        if changes.mode.is_some() || changes.uid.is_some() || changes.gid.is_some() {
+            let value = self.attribute(transaction, inode, MODE).await?.unwrap_or_default();
+            let mut words = value.chunks_exact(4);
+            let mut value = Vec::new();
+            for change in [changes.mode.map(|mode| mode & MODE_MASK), changes.uid, changes.gid, None] {
+                let old = words.next().ok_or_else(|| damaged("an inode"))?;
+                value.extend_from_slice(&change.map_or(old.to_vec(), |new| new.to_le_bytes().to_vec()));
+            }
+            transaction.set_attribute(keyspace, site, MODE, Some(&value)).await?;
+        }
+        let modified = changes.modified.or(changes.size.map(|_| now));
+        for (name, time) in [(ACCESSED, changes.accessed), (MODIFIED, modified), (CHANGED, Some(now))] {
+            if let Some(time) = time {
+                is_there(transaction.set_attribute(keyspace, site, name, Some(&encode_time(time))).await)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The value of an extended attribute. Fails with [`Errno::ENODATA`] if it is not set.
+    pub async fn extended(&self, inode: &Inode, name: &[u8]) -> Result<Vec<u8>> {
+        let name = encode_name(name)?;
+        let stat = is_there(self.keyspace().stat(&inode.site).await)?;
+        let metadata = Metadata::decode(&inode.site, &stat.attributes, stat.size)?;
+        metadata.filter(|metadata| metadata.inode == *inode).ok_or_else(gone)?;
+        stat.attributes.value(&name).map(<[u8]>::to_vec).ok_or_else(no_attribute)
+    }
+
+    /// The names of all extended attributes.
+    pub async fn extended_names(&self, inode: &Inode) -> Result<Vec<Vec<u8>>> {
+        let stat = is_there(self.keyspace().stat(&inode.site).await)?;
+        let metadata = Metadata::decode(&inode.site, &stat.attributes, stat.size)?;
+        metadata.filter(|metadata| metadata.inode == *inode).ok_or_else(gone)?;
+        Ok(stat.attributes.iter().filter_map(|(name, _)| decode_name(name)).collect())
+    }
+
+    /// Sets an extended attribute, or removes it if there is no value. All of an inode together have less than 64 KiB: more fails with
+    /// [`Errno::ENOSPC`].
+    pub async fn set_extended(
+        &self,
+        inode: &Inode,
+        name: &[u8],
+        value: Option<&[u8]>,
+        put: Put,
+    ) -> Result<()> {
+        let name = encode_name(name)?;
+        if value.is_some_and(|value| value.len() + name.len() > EXTENDED_MAX) {
+            return Err(too_much());
+        }
+        transact!(self, |transaction, again| self.try_set_extended(
+            transaction,
+            again,
+            inode,
+            &name,
+            value,
+            put
+        ));
+        Ok(())
+    }
+
+    async fn try_set_extended(
+        &self,
+        transaction: &mut Transaction,
+        again: bool,
+        inode: &Inode,
+        name: &str,
+        value: Option<&[u8]>,
+        put: Put,
+    ) -> Result<(), Stop> {
+        self.require(transaction, inode, again).await?;
+        let stat = is_there(transaction.stat(self.keyspace(), &inode.site).await)?;
+        let before = stat.attributes.value(name);
+        match (before, put) {
+            (Some(_), Put::Create) => {
+                return Err(Errno::EEXIST.because("the extended attribute is set already").into());
+            }
+            (None, Put::Replace) => return Err(no_attribute().into()),
+            _ => {}
+        }
+        let others = stat.attributes.size() - before.map_or(0, |before| before.len() + name.len());
+        if value.is_some_and(|value| others + name.len() + value.len() > EXTENDED_MAX) {
+            return Err(too_much().into());
+        }
+        transaction.set_attribute(self.keyspace(), &inode.site, name, value).await?;
+        let now = encode_time(Timestamp::now());
+        transaction.set_attribute(self.keyspace(), &inode.site, CHANGED, Some(&now)).await?;
+        Ok(())
+    }
+}
+
+/// What is missing is a file that is no more.
+fn is_there<T>(result: tyr_client::Result<T>) -> Result<T> {
+    result.map_err(|error| match error.kind() {
+        tyr_client::ErrorKind::NotFound => gone(),
+        _ => error.into(),
+    })
+}
+
+/// The attribute of the blob for an extended attribute. The namespace becomes one letter, so that the longest name fits.
+fn encode_name(name: &[u8]) -> Result<String> {
+    let text = std::str::from_utf8(name)
+        .map_err(|_| Errno::EINVAL.because("the name of an extended attribute is UTF-8"))?;
+    if name.len() > crate::site::NAME_MAX {
+        return Err(Errno::ERANGE.because("the name of an extended attribute has at most 255 bytes"));
+    }
+    let found = NAMESPACES.iter().find_map(|(letter, prefix)| Some((letter, text.strip_prefix(prefix)?)));
+    match found {
+        Some((letter, rest)) if !rest.is_empty() => Ok(format!("x{letter}{rest}")),
+        _ => Err(Errno::ENOTSUP
+            .because("extended attributes begin with 'user.', 'trusted.', 'security.', or 'system.'")),
+    }
+}
+
+fn decode_name(attribute: &str) -> Option<Vec<u8>> {
+    let mut letters = attribute.strip_prefix('x')?.chars();
+    let letter = letters.next()?;
+    let (_, prefix) = NAMESPACES.iter().find(|(known, _)| *known == letter)?;
+    Some(format!("{prefix}{}", letters.as_str()).into_bytes())
+}
+
+#[cold]
+fn no_attribute() -> crate::Error {
+    Errno::ENODATA.because("the extended attribute is not set")
+}
+
+#[cold]
+fn too_much() -> crate::Error {
+    Errno::ENOSPC.because("the extended attributes would take too much room")
+}
+
+const NAMESPACES: [(char, &str); 4] =
+    [('u', "user."), ('t', "trusted."), ('s', "security."), ('y', "system.")];
+/// What all attributes of a blob may have, less what an inode needs at most: the longest target, and the longest reference twice.
+const EXTENDED_MAX: usize = (64 << 10) - 3 * 4096 - 512;

@@ -1,0 +1,334 @@
+//! Open files: their content.
+
+use std::{
+    ops::Range,
+    sync::atomic::{AtomicBool, Ordering},
+};
+
+use tyr_client::{ErrorKind, Transaction};
+
+use crate::{
+    errno::{Errno, Result, Stop},
+    filesystem::{Filesystem, gone, transact},
+    inode::{ACCESSED, Inode, Kind, Metadata, Timestamp, encode_time},
+    namespace::{New, is_directory},
+    orphans::may_be_opened,
+};
+
+/// An open file: as long as this lives there is something to read, whoever takes its names.
+///
+/// Reads and writes at any offset, by any number of tasks at once. Each of them happens as a whole, at one moment between its call and
+/// its end; a read sees every write that had ended when it began, through whatever mount or client that was. What was written is as durable as the keyspace
+/// says when the write ends.
+#[derive(Debug)]
+pub struct File {
+    filesystem: Filesystem,
+    inode: Inode,
+    guest: u64,
+    /// Whether the first read is to be noted.
+    notes_access: AtomicBool,
+}
+
+/// What `lseek` looks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seek {
+    /// The next byte that may have been written.
+    Data,
+    /// The next hole; the end of the file is one.
+    Hole,
+}
+
+/// What becomes of a range of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Allocate {
+    /// It is there: the file is as long at least.
+    Extend,
+    /// Room is kept for it, the size stays. There is nothing to do for that: writes are refused when the store is full.
+    Keep,
+    /// It reads as zeros, the size stays.
+    Punch,
+    /// It reads as zeros, and the file is as long at least.
+    Zero,
+}
+
+impl Filesystem {
+    /// Opens a regular file. Fails with [`Errno::ESTALE`] if it has no name any more and is not open here.
+    pub async fn open_file(&self, inode: &Inode) -> Result<(File, Metadata)> {
+        if inode.kind != Kind::File {
+            return Err(match inode.kind {
+                Kind::Directory => is_directory(),
+                _ => Errno::ENXIO.because("only regular files have content"),
+            });
+        }
+        let guest = self.join().await?;
+        let _entered = self.inner.uses.enter(inode.number).await;
+        let is_open_here = self.inner.uses.contains(inode.number);
+        self.inner.uses.add(inode.number);
+        let file = File { filesystem: self.clone(), inode: inode.clone(), guest, notes_access: false.into() };
+        let metadata = self.metadata(inode).await?;
+        if !may_be_opened(&metadata, is_open_here) {
+            return Err(gone());
+        }
+        let is_old = metadata.accessed <= metadata.modified
+            || metadata.accessed <= metadata.changed
+            || metadata.accessed.seconds.saturating_add(DAY) < Timestamp::now().seconds;
+        file.notes_access.store(is_old, Ordering::Relaxed);
+        Ok((file, metadata))
+    }
+
+    /// Makes a regular file under a new name, and opens it. Fails with [`Errno::EEXIST`] if there is such a name.
+    pub async fn make_file(&self, directory: &Inode, name: &[u8], new: &New) -> Result<(File, Metadata)> {
+        let (guest, number) = (self.join().await?, self.number().await?);
+        self.inner.uses.add(number);
+        match self.make_numbered(directory, name, new, number).await {
+            Ok(metadata) => {
+                let (filesystem, inode) = (self.clone(), metadata.inode.clone());
+                Ok((File { filesystem, inode, guest, notes_access: true.into() }, metadata))
+            }
+            Err(error) => {
+                self.inner.uses.remove(number);
+                Err(error)
+            }
+        }
+    }
+}
+
+impl File {
+    /// The inode.
+    pub fn inode(&self) -> &Inode {
+        &self.inode
+    }
+
+    /// What is known of it now.
+    pub async fn metadata(&self) -> Result<Metadata> {
+        let metadata = self.filesystem.metadata(&self.inode).await?;
+        self.filesystem.confirm(self.guest).await?;
+        Ok(metadata)
+    }
+
+    /// Has no read change when the file counts as read last.
+    pub fn without_access_times(&self) {
+        self.notes_access.store(false, Ordering::Relaxed);
+    }
+
+    /// Reads so many bytes at an offset; fewer at the end of the file.
+    pub async fn read(&self, offset: u64, length: usize) -> Result<Vec<u8>> {
+        let end = offset.saturating_add(length as u64).min(SIZE_MAX);
+        if offset >= end {
+            return Ok(Vec::new());
+        }
+        let bytes = match self.filesystem.keyspace().read(&self.inode.site, offset..end).await {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Err(gone()),
+            Err(error) => return Err(error.into()),
+        };
+        // Were this client not a guest any more, another file might lie there.
+        self.filesystem.confirm(self.guest).await?;
+        if !bytes.is_empty() && self.notes_access.swap(false, Ordering::Relaxed) {
+            let now = encode_time(Timestamp::now());
+            let noted =
+                self.filesystem.keyspace().set_attribute(&self.inode.site, ACCESSED, Some(&now)).await;
+            // The bytes are right whether that could be noted or not: it may only be allowed to read.
+            drop(noted);
+        }
+        Ok(bytes)
+    }
+
+    /// Writes bytes at an offset; what lies between the end and the offset reads as zeros.
+    pub async fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        check_range(offset, bytes.len() as u64)?;
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let mut at = offset;
+        for piece in bytes.chunks(WRITE_MAX) {
+            transact!(self.filesystem, |transaction, again| self.try_write(transaction, again, at, piece));
+            at += piece.len() as u64;
+        }
+        Ok(())
+    }
+
+    async fn try_write(
+        &self,
+        transaction: &mut Transaction,
+        again: bool,
+        offset: u64,
+        bytes: &[u8],
+    ) -> Result<(), Stop> {
+        self.filesystem.require(transaction, &self.inode, again).await?;
+        transaction.write(self.filesystem.keyspace(), &self.inode.site, offset, bytes).await?;
+        self.filesystem.touch(transaction, &self.inode, Timestamp::now()).await
+    }
+
+    /// Writes bytes at the end, whoever else does so at the same time, and returns where that was.
+    pub async fn append(&self, bytes: &[u8]) -> Result<u64> {
+        if bytes.len() > WRITE_MAX {
+            return Err(Errno::EFBIG.because("so much cannot be appended as a whole"));
+        }
+        let committed =
+            transact!(self.filesystem, |transaction, again| self.try_append(transaction, again, bytes));
+        committed.receipt.offset(committed.value).ok_or_else(|| crate::errno::damaged("an append's offset"))
+    }
+
+    async fn try_append(
+        &self,
+        transaction: &mut Transaction,
+        again: bool,
+        bytes: &[u8],
+    ) -> Result<tyr_client::Slot, Stop> {
+        self.filesystem.require(transaction, &self.inode, again).await?;
+        let slot = transaction.append(self.filesystem.keyspace(), &self.inode.site, bytes).await?;
+        self.filesystem.touch(transaction, &self.inode, Timestamp::now()).await?;
+        Ok(slot)
+    }
+
+    /// Makes it this long, cutting it or extending it with zeros.
+    pub async fn truncate(&self, size: u64) -> Result<()> {
+        let changes = crate::Changes { size: Some(size), ..crate::Changes::default() };
+        self.filesystem.change(&self.inode, &changes).await.map(drop)
+    }
+
+    /// Waits until everything that was written is durable. Where the keyspace keeps it on disk, that has happened when a write ends.
+    pub async fn sync(&self) -> Result<()> {
+        if self.filesystem.keyspace().settings().durability == tyr_client::Durability::Memory
+            && !self.filesystem.store().is_cluster()
+        {
+            self.filesystem.store().flush().await?;
+        }
+        Ok(())
+    }
+
+    /// See [`Allocate`].
+    pub async fn allocate(&self, what: Allocate, offset: u64, length: u64) -> Result<()> {
+        if length == 0 {
+            return Err(Errno::EINVAL.because("a range has some bytes"));
+        }
+        check_range(offset, length)?;
+        let end = offset + length;
+        match what {
+            Allocate::Keep => Ok(()),
+            Allocate::Extend => {
+                transact!(self.filesystem, |transaction, again| self.try_extend(transaction, again, end));
+                Ok(())
+            }
+            Allocate::Punch => self.zero(offset..end).await,
+            Allocate::Zero => {
+                self.zero(offset..end).await?;
+                transact!(self.filesystem, |transaction, again| self.try_extend(transaction, again, end));
+                Ok(())
+            }
+        }
+    }
+
+    async fn try_extend(&self, transaction: &mut Transaction, again: bool, end: u64) -> Result<(), Stop> {
+        self.filesystem.require(transaction, &self.inode, again).await?;
+        let (keyspace, site) = (self.filesystem.keyspace(), &self.inode.site);
+        if transaction.stat(keyspace, site).await?.size < end {
+            transaction.truncate(keyspace, site, end).await?;
+            self.filesystem.touch(transaction, &self.inode, Timestamp::now()).await?;
+        }
+        Ok(())
+    }
+
+    /// Has a range of what there is read as zeros. At the end of the file that takes no room; elsewhere zeros are written, a piece at a
+    /// time.
+    async fn zero(&self, range: Range<u64>) -> Result<()> {
+        let mut at = range.start;
+        while at < range.end {
+            let rest = at..range.end;
+            let committed = transact!(self.filesystem, |transaction, again| self.try_zero(
+                transaction,
+                again,
+                rest.clone()
+            ));
+            at = committed.value;
+        }
+        Ok(())
+    }
+
+    /// Returns how far it came.
+    async fn try_zero(
+        &self,
+        transaction: &mut Transaction,
+        again: bool,
+        range: Range<u64>,
+    ) -> Result<u64, Stop> {
+        self.filesystem.require(transaction, &self.inode, again).await?;
+        let (keyspace, site) = (self.filesystem.keyspace(), &self.inode.site);
+        let size = transaction.stat(keyspace, site).await?.size;
+        if range.start >= size {
+            return Ok(range.end);
+        }
+        let done = if range.end >= size {
+            transaction.truncate(keyspace, site, range.start).await?;
+            transaction.truncate(keyspace, site, size).await?;
+            range.end
+        } else {
+            let end = range.end.min(range.start + ZEROS_AT_ONCE as u64);
+            let length = usize::try_from(end - range.start).expect("it is no more than fits");
+            transaction.write(keyspace, site, range.start, &vec![0; length]).await?;
+            end
+        };
+        self.filesystem.touch(transaction, &self.inode, Timestamp::now()).await?;
+        Ok(done)
+    }
+
+    /// Where the next data or hole begins, from an offset on. The store does not tell what was never written: all of a file counts as
+    /// data, and its end as the only hole. Fails with [`Errno::ENXIO`] at the end or after it.
+    pub async fn seek(&self, what: Seek, offset: u64) -> Result<u64> {
+        let size = self.metadata().await?.size;
+        if offset >= size {
+            return Err(Errno::ENXIO.because("the offset is at the end of the file, or after it"));
+        }
+        Ok(match what {
+            Seek::Data => offset,
+            Seek::Hole => size,
+        })
+    }
+
+    /// Copies a range of this file to another one, or to another place in it, and returns how many bytes there were. The bytes go through this client, some
+    /// at a time, each of them as a whole. Fails with [`Errno::EINVAL`] if the ranges overlap.
+    pub async fn copy(&self, from: u64, to: (&File, u64), length: u64) -> Result<u64> {
+        let (target, start) = to;
+        check_range(from, length)?;
+        check_range(start, length)?;
+        let overlaps = from < start.saturating_add(length) && start < from.saturating_add(length);
+        if self.inode == target.inode && overlaps {
+            return Err(Errno::EINVAL.because("what is copied overlaps with where it goes"));
+        }
+        let mut done = 0;
+        while done < length {
+            let piece =
+                usize::try_from((length - done).min(COPIED_AT_ONCE)).expect("it is no more than fits");
+            let bytes = self.read(from + done, piece).await?;
+            if bytes.is_empty() {
+                break;
+            }
+            target.write(start + done, &bytes).await?;
+            done += bytes.len() as u64;
+        }
+        Ok(done)
+    }
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        self.filesystem.inner.uses.remove(self.inode.number);
+    }
+}
+
+pub(crate) fn check_range(offset: u64, length: u64) -> Result<()> {
+    match offset.checked_add(length) {
+        Some(end) if end <= SIZE_MAX => Ok(()),
+        _ => Err(Errno::EFBIG.because("a file has less than 2^63 bytes")),
+    }
+}
+
+/// The largest size of a file.
+pub(crate) const SIZE_MAX: u64 = i64::MAX as u64;
+/// What one transaction writes; a cluster takes 1 GiB.
+const WRITE_MAX: usize = 256 << 20;
+const ZEROS_AT_ONCE: usize = 8 << 20;
+const COPIED_AT_ONCE: u64 = 8 << 20;
+/// After so many seconds a read is noted though nothing has changed.
+const DAY: i64 = 24 * 60 * 60;

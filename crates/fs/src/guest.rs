@@ -1,0 +1,322 @@
+//! Guests: the clients that have files open, as they see one another.
+//!
+//! A client becomes a guest before it opens its first file or takes its first lock. It keeps a blob, in which it says every second that it
+//! is still there and which orphans it holds open ([`crate::orphans`]). Another guest that has seen no change there for
+//! [`PATIENCE`] of its own clock's time removes it: its open files and its locks are void from then on, and it learns so before it believes
+//! anything that it has read from them. No two clocks are compared.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use parking_lot::{Condvar, Mutex};
+use tyr_client::{ErrorKind, Transaction};
+
+use crate::{
+    errno::{Errno, Result, Stop},
+    filesystem::{Filesystem, Inner, gone, transact},
+    inode::Inode,
+};
+
+/// What this client is as a guest.
+#[derive(Debug, Default)]
+pub(crate) struct Guest {
+    state: Mutex<State>,
+    joining: tokio::sync::Mutex<()>,
+    bell: Arc<Bell>,
+    /// Whether who uses this tends, not a thread.
+    is_tended: AtomicBool,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    me: Option<Me>,
+    beats: u64,
+    /// What others' blobs said last, and since when.
+    watched: HashMap<u64, (u64, Instant)>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Me {
+    number: u64,
+    /// When the last beat began that was heard.
+    heard: Instant,
+}
+
+/// Ends the thread.
+#[derive(Debug, Default)]
+struct Bell {
+    rung: Mutex<bool>,
+    condition: Condvar,
+}
+
+/// What a guest says of orphans.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Seen {
+    beat: u64,
+    /// The round of the records that it has read.
+    pub round: u64,
+    /// Up to where.
+    pub until: u64,
+    /// Those that it holds open, by their inodes' numbers.
+    pub held: BTreeSet<u64>,
+}
+
+impl Seen {
+    fn encode(&self) -> Vec<u8> {
+        let words = [self.beat, self.round, self.until].into_iter().chain(self.held.iter().copied());
+        words.flat_map(u64::to_le_bytes).collect()
+    }
+
+    fn decode(bytes: &[u8]) -> Seen {
+        let mut words = bytes
+            .chunks_exact(8)
+            .map(|word| u64::from_le_bytes(*word.first_chunk::<8>().expect("chunks have eight bytes")));
+        let mut next = || words.next().unwrap_or(0);
+        let (beat, round, until) = (next(), next(), next());
+        Seen { beat, round, until, held: words.collect() }
+    }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        *self.bell.rung.lock() = true;
+        self.bell.condition.notify_all();
+    }
+}
+
+impl Filesystem {
+    /// Starts no thread: the caller calls [`Filesystem::tend`] every second from when it opens the first file.
+    pub fn tended_by_caller(self) -> Filesystem {
+        self.inner.guest.is_tended.store(true, Ordering::Relaxed);
+        self
+    }
+
+    /// Becomes a guest if this client is none, and returns its number as one.
+    pub(crate) async fn join(&self) -> Result<u64> {
+        let guest = &self.inner.guest;
+        if let Some(me) = guest.state.lock().me {
+            return Ok(me.number);
+        }
+        let _joining = guest.joining.lock().await;
+        if let Some(me) = guest.state.lock().me {
+            return Ok(me.number);
+        }
+        let number = self.number().await?;
+        let began = Instant::now();
+        transact!(self, |transaction, _again| self.try_join(transaction, number));
+        let is_first = {
+            let mut state = guest.state.lock();
+            state.me = Some(Me { number, heard: began });
+            state.beats == 0
+        };
+        if is_first && !guest.is_tended.load(Ordering::Relaxed) {
+            guest.state.lock().beats = 1;
+            let (inner, bell) = (Arc::downgrade(&self.inner), guest.bell.clone());
+            let thread = thread::Builder::new().name("tyr-fs-guest".to_owned());
+            thread
+                .spawn(move || tend(&inner, &bell))
+                .map_err(|error| Errno::EAGAIN.because(format!("no thread: {error}")))?;
+        }
+        Ok(number)
+    }
+
+    async fn try_join(&self, transaction: &mut Transaction, number: u64) -> Result<(), Stop> {
+        transaction.set_attribute(self.keyspace(), GUESTS, &name(number), Some(&[])).await?;
+        transaction.create(self.keyspace(), key(number)).await?;
+        transaction
+            .set_attribute(self.keyspace(), key(number), SEEN, Some(&Seen::default().encode()))
+            .await?;
+        Ok(())
+    }
+
+    /// Stops being a guest. What is open is void; what only was kept open goes when somebody looks next.
+    pub async fn leave(&self) -> Result<()> {
+        let me = self.inner.guest.state.lock().me.take();
+        match me {
+            None => Ok(()),
+            Some(me) => self.evict(me.number, None).await,
+        }
+    }
+
+    /// All guests that there are.
+    pub async fn guests(&self) -> Result<Vec<u64>> {
+        let stat = self.keyspace().stat(GUESTS).await?;
+        Ok(numbers(stat.attributes.iter().map(|(name, _)| name)))
+    }
+
+    /// All guests that there are when the transaction commits.
+    pub(crate) async fn guests_in(&self, transaction: &mut Transaction) -> Result<Vec<u64>, Stop> {
+        let stat = transaction.stat(self.keyspace(), GUESTS).await?;
+        Ok(numbers(stat.attributes.iter().map(|(name, _)| name)))
+    }
+
+    /// Whether anybody may have an inode open whose gate is shut here.
+    pub(crate) async fn may_be_open(
+        &self,
+        transaction: &mut Transaction,
+        inode: &Inode,
+    ) -> Result<bool, Stop> {
+        let me = self.inner.guest.state.lock().me.map(|me| me.number);
+        let guests = self.guests_in(transaction).await?;
+        Ok(guests.iter().any(|guest| Some(*guest) != me) || self.inner.uses.contains(inode.number))
+    }
+
+    /// Does once what a guest's thread does every second: says that it is there, removes guests that have said nothing for so long, and
+    /// deletes orphans that nobody has open.
+    pub async fn tend(&self, patience: Duration) -> Result<()> {
+        let orphans = self.orphans().await?;
+        let me = self.inner.guest.state.lock().me;
+        if let Some(me) = me {
+            let held = orphans.records.iter().map(|(_, inode)| inode.number);
+            let held = held.filter(|number| self.inner.uses.contains(*number)).collect();
+            self.beat(me.number, Seen { beat: 0, round: orphans.round, until: orphans.end, held }).await?;
+        }
+        let mut said = Vec::new();
+        for guest in self.guests().await? {
+            let value = match self.keyspace().attribute(key(guest), SEEN).await {
+                Ok(value) => value.unwrap_or_default(),
+                // It has left in between.
+                Err(error) if error.kind() == ErrorKind::NotFound => continue,
+                Err(error) => return Err(error.into()),
+            };
+            let seen = Seen::decode(&value);
+            if me.is_none_or(|me| me.number != guest) && self.is_overdue(guest, seen.beat, patience) {
+                self.evict(guest, Some(&value)).await?;
+            } else {
+                said.push(seen);
+            }
+        }
+        self.collect(&orphans, &said).await
+    }
+
+    /// Removes all guests but this client: for who knows that there can be no others, as where a directory's store is open once only.
+    pub async fn evict_others(&self) -> Result<()> {
+        let me = self.inner.guest.state.lock().me.map(|me| me.number);
+        for guest in self.guests().await?.into_iter().filter(|guest| Some(*guest) != me) {
+            self.evict(guest, None).await?;
+        }
+        self.tend(PATIENCE).await
+    }
+
+    async fn beat(&self, number: u64, seen: Seen) -> Result<()> {
+        let beat = {
+            let mut state = self.inner.guest.state.lock();
+            state.beats += 1;
+            state.beats
+        };
+        let value = Seen { beat, ..seen }.encode();
+        let began = Instant::now();
+        let told = self.keyspace().set_attribute(key(number), SEEN, Some(&value)).await;
+        let mut state = self.inner.guest.state.lock();
+        match told {
+            Ok(()) => {
+                if let Some(me) = state.me.as_mut().filter(|me| me.number == number) {
+                    me.heard = me.heard.max(began);
+                }
+                Ok(())
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                state.me.take_if(|me| me.number == number);
+                Err(gone())
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Fails with [`Errno::ESTALE`] if this client is not the guest any more that it was.
+    ///
+    /// What was read before this is called was read while it was that guest.
+    pub(crate) async fn confirm(&self, number: u64) -> Result<()> {
+        let me = self.inner.guest.state.lock().me;
+        let me = me.filter(|me| me.number == number).ok_or_else(gone)?;
+        // Nobody removes it before `PATIENCE` after that; half of it leaves room for clocks that do not run alike.
+        if me.heard.elapsed() < PATIENCE / 2 {
+            return Ok(());
+        }
+        self.tend(PATIENCE).await?;
+        let me = self.inner.guest.state.lock().me;
+        me.filter(|me| me.number == number).map(drop).ok_or_else(gone)
+    }
+
+    fn is_overdue(&self, guest: u64, beat: u64, patience: Duration) -> bool {
+        let mut state = self.inner.guest.state.lock();
+        let now = Instant::now();
+        match state.watched.get(&guest) {
+            Some((before, since)) if *before == beat => now.duration_since(*since) >= patience,
+            _ => {
+                state.watched.insert(guest, (beat, now));
+                false
+            }
+        }
+    }
+
+    /// Removes a guest; if `said` is given, only if it has said nothing else since.
+    async fn evict(&self, guest: u64, said: Option<&[u8]>) -> Result<()> {
+        transact!(self, |transaction, _again| self.try_evict(transaction, guest, said));
+        self.inner.guest.state.lock().watched.remove(&guest);
+        Ok(())
+    }
+
+    async fn try_evict(
+        &self,
+        transaction: &mut Transaction,
+        guest: u64,
+        said: Option<&[u8]>,
+    ) -> Result<(), Stop> {
+        let value = match transaction.attribute(self.keyspace(), key(guest), SEEN).await {
+            Ok(value) => value,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(error.into()),
+        };
+        if said.is_none_or(|said| value.as_deref() == Some(said)) {
+            transaction.delete(self.keyspace(), key(guest)).await?;
+            transaction.set_attribute(self.keyspace(), GUESTS, &name(guest), None).await?;
+        }
+        Ok(())
+    }
+}
+
+/// What the thread of a guest does until its file system is dropped.
+fn tend(inner: &Weak<Inner>, bell: &Bell) {
+    loop {
+        let mut rung = bell.rung.lock();
+        if !*rung {
+            bell.condition.wait_for(&mut rung, BEAT);
+        }
+        if *rung {
+            return;
+        }
+        drop(rung);
+        let Some(inner) = inner.upgrade() else { return };
+        // What does not work now is tried again soon; who uses what is void is told.
+        let _ = pollster::block_on(Filesystem { inner }.tend(PATIENCE));
+    }
+}
+
+fn numbers<'a>(names: impl Iterator<Item = &'a str>) -> Vec<u64> {
+    names.filter_map(|name| u64::from_str_radix(name, 16).ok()).collect()
+}
+
+fn name(guest: u64) -> String {
+    format!("{guest:x}")
+}
+
+fn key(guest: u64) -> String {
+    format!("!guest/{guest:x}")
+}
+
+/// How often a guest says that it is there.
+const BEAT: Duration = Duration::from_secs(1);
+/// After so long without a word a guest is removed.
+pub const PATIENCE: Duration = Duration::from_secs(15);
+/// The blob whose attributes name the guests.
+pub(crate) const GUESTS: &str = "!guests";
+/// What a guest says, as an attribute of its blob.
+const SEEN: &str = "seen";

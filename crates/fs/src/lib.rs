@@ -1,0 +1,43 @@
+//! TýrFS: a file system in a keyspace of a Týr store.
+//!
+//! Files, directories, and symbolic links are blobs, found by hashing their path; every change of names is one transaction. It is the same
+//! on a store in a directory and on a cluster, and needs nothing of the store but its public client.
+//!
+//! - [`Filesystem`] knows inodes, and names in directories: what a mount is made of.
+//! - [`View`] is a file system as a user sees it: by paths, with that user's permissions.
+//! - [`File`] is an open file.
+//!
+//! What happens in which blob is said in [`site`] and in the modules `cells`, `listing`, `orphans`, and `guest`. What a mount promises is in
+//! `docs/filesystem.md`.
+
+#![forbid(unsafe_code)]
+
+mod cells;
+mod change;
+mod errno;
+mod file;
+mod filesystem;
+mod guest;
+mod inode;
+mod listing;
+mod locks;
+mod namespace;
+mod orphans;
+mod rename;
+pub mod site;
+mod uses;
+mod view;
+mod walk;
+
+pub use change::{Changes, Put};
+pub use errno::{Errno, Error, Result};
+pub use file::{Allocate, File, Seek};
+pub use filesystem::{Filesystem, ROOT_NUMBER};
+pub use guest::PATIENCE;
+pub use inode::{Inode, Kind, MODE_MASK, Metadata, Timestamp};
+pub use listing::Entry;
+pub use locks::{Lock, LockKind, Owner};
+pub use namespace::{LINKS_MAX, New};
+pub use rename::{Named, Over};
+pub use view::{How, View};
+pub use walk::{Caller, Follow, Want};

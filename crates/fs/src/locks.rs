@@ -1,0 +1,232 @@
+//! Locks: of byte ranges, and of whole files, kept in the store, so that all mounts see them.
+//!
+//! The locks of an inode are one small blob. They belong to an owner at a guest; those of one that is a guest no more are void. Nobody waits
+//! here: who wants to asks again.
+
+use tyr_client::{ErrorKind, Transaction};
+
+use crate::{
+    errno::{Errno, Result, Stop, damaged},
+    filesystem::{Filesystem, transact},
+    inode::Inode,
+};
+
+/// A lock of bytes, the last one included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lock {
+    /// Whom it shuts out.
+    pub kind: LockKind,
+    /// The first byte.
+    pub start: u64,
+    /// The last byte; [`u64::MAX`] for all there will ever be.
+    pub end: u64,
+}
+
+/// Whom a lock shuts out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LockKind {
+    /// Those who want it exclusively.
+    Shared,
+    /// Everybody else.
+    Exclusive,
+}
+
+/// Who has a lock, at this client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// Whether it is one of ranges (`fcntl`), or of whole files (`flock`): neither kind is in the way of the other.
+    pub of_ranges: bool,
+    /// Who it is among the owners at this client.
+    pub number: u64,
+    /// The process that is told to those who ask.
+    pub process: u32,
+}
+
+/// A lock as it is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Record {
+    owner: Owner,
+    guest: u64,
+    lock: Lock,
+}
+
+impl Record {
+    fn is_of(&self, guest: u64, owner: Owner) -> bool {
+        self.guest == guest && self.owner.number == owner.number && self.owner.of_ranges == owner.of_ranges
+    }
+
+    /// Whether nobody but its owner can have the lock.
+    fn is_in_the_way(&self, guest: u64, owner: Owner, lock: Lock) -> bool {
+        self.owner.of_ranges == owner.of_ranges
+            && !self.is_of(guest, owner)
+            && self.lock.start <= lock.end
+            && lock.start <= self.lock.end
+            && (self.lock.kind == LockKind::Exclusive || lock.kind == LockKind::Exclusive)
+    }
+
+    fn encode(&self, out: &mut Vec<u8>) {
+        out.push(u8::from(self.owner.of_ranges));
+        out.push(u8::from(self.lock.kind == LockKind::Exclusive));
+        out.extend_from_slice(&self.owner.process.to_le_bytes());
+        for word in [self.guest, self.owner.number, self.lock.start, self.lock.end] {
+            out.extend_from_slice(&word.to_le_bytes());
+        }
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Record> {
+        let (&[of_ranges, is_exclusive], rest) = bytes.split_first_chunk::<2>()?;
+        let (process, rest) = rest.split_first_chunk::<4>()?;
+        let mut words = rest.chunks_exact(8).map_while(|word| word.first_chunk::<8>());
+        let mut next = || words.next().map(|word| u64::from_le_bytes(*word));
+        let (guest, number, start, end) = (next()?, next()?, next()?, next()?);
+        let owner = Owner { of_ranges: of_ranges != 0, number, process: u32::from_le_bytes(*process) };
+        let kind = if is_exclusive != 0 { LockKind::Exclusive } else { LockKind::Shared };
+        Some(Record { owner, guest, lock: Lock { kind, start, end } })
+    }
+}
+
+impl Filesystem {
+    /// Takes a lock in place of what the owner has of the range. Fails with [`Errno::EAGAIN`] if another one is in the way.
+    pub async fn lock(&self, inode: &Inode, owner: Owner, lock: Lock) -> Result<()> {
+        let guest = self.join().await?;
+        transact!(self, |transaction, _again| self.try_lock(
+            transaction,
+            inode,
+            (guest, owner),
+            lock,
+            Some(lock.kind)
+        ));
+        self.confirm(guest).await
+    }
+
+    /// Gives up what the owner has of a range.
+    pub async fn unlock(&self, inode: &Inode, owner: Owner, start: u64, end: u64) -> Result<()> {
+        let guest = self.join().await?;
+        let range = Lock { kind: LockKind::Shared, start, end };
+        transact!(self, |transaction, _again| self.try_lock(transaction, inode, (guest, owner), range, None));
+        Ok(())
+    }
+
+    /// A lock that is in the way of this one, and the process that has it; 0 for one of another client.
+    pub async fn lock_in_the_way(
+        &self,
+        inode: &Inode,
+        owner: Owner,
+        lock: Lock,
+    ) -> Result<Option<(Lock, u32)>> {
+        let guest = self.join().await?;
+        let mut transaction = self.store().begin();
+        let records = match self.locks(&mut transaction, inode).await {
+            Ok(records) => records,
+            Err(Stop::Refused(error)) => return Err(error),
+            Err(Stop::Store(error)) => return Err(error.into()),
+        };
+        let found = records.iter().find(|record| record.is_in_the_way(guest, owner, lock));
+        let process = |record: &Record| if record.guest == guest { record.owner.process } else { 0 };
+        Ok(found.map(|record| (record.lock, process(record))))
+    }
+
+    async fn try_lock(
+        &self,
+        transaction: &mut Transaction,
+        inode: &Inode,
+        (guest, owner): (u64, Owner),
+        lock: Lock,
+        kind: Option<LockKind>,
+    ) -> Result<(), Stop> {
+        let before = self.locks(transaction, inode).await?;
+        if kind.is_some() && before.iter().any(|record| record.is_in_the_way(guest, owner, lock)) {
+            return Err(Errno::EAGAIN.because("somebody else has a lock that is in the way").into());
+        }
+        let mut after = Vec::with_capacity(before.len() + 2);
+        for record in before {
+            if record.is_of(guest, owner) {
+                let pieces = without(record.lock, lock).into_iter().flatten();
+                after.extend(pieces.map(|piece| Record { lock: piece, ..record }));
+            } else {
+                after.push(record);
+            }
+        }
+        if kind.is_some() {
+            after.push(Record { owner, guest, lock });
+        }
+        if after.len() > LOCKS_MAX {
+            return Err(Errno::ENOLCK.because(format!("a file has at most {LOCKS_MAX} locks")).into());
+        }
+        let mut content = Vec::new();
+        after.iter().for_each(|record| record.encode(&mut content));
+        match content.is_empty() {
+            false => transaction.put(self.keyspace(), key(inode), content).await?,
+            true => match transaction.delete(self.keyspace(), key(inode)).await {
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                result => result?,
+            },
+        }
+        Ok(())
+    }
+
+    /// The locks of an inode that guests have.
+    async fn locks(&self, transaction: &mut Transaction, inode: &Inode) -> Result<Vec<Record>, Stop> {
+        let content = match transaction.read(self.keyspace(), key(inode), ..).await {
+            Ok(content) => content,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(error.into()),
+        };
+        if content.len() % RECORD_SIZE != 0 {
+            return Err(damaged("a file's locks").into());
+        }
+        let guests = self.guests_in(transaction).await?;
+        let records = content.chunks_exact(RECORD_SIZE).map_while(Record::decode);
+        Ok(records.filter(|record| guests.contains(&record.guest)).collect())
+    }
+}
+
+/// What is left of a lock on both sides of a range.
+fn without(lock: Lock, range: Lock) -> [Option<Lock>; 2] {
+    if lock.end < range.start || range.end < lock.start {
+        return [Some(lock), None];
+    }
+    let before = (lock.start < range.start).then(|| Lock { end: range.start - 1, ..lock });
+    let after = (lock.end > range.end).then(|| Lock { start: range.end + 1, ..lock });
+    [before, after]
+}
+
+fn key(inode: &Inode) -> String {
+    format!("!locks/{:x}", inode.number)
+}
+
+/// Bytes of a record.
+const RECORD_SIZE: usize = 2 + 4 + 4 * 8;
+/// So many that they are read and written with each change.
+const LOCKS_MAX: usize = 10_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lock(start: u64, end: u64) -> Lock {
+        Lock { kind: LockKind::Shared, start, end }
+    }
+
+    #[test]
+    fn what_is_left_of_a_lock_lies_on_both_sides() {
+        assert_eq!(without(lock(0, u64::MAX), lock(5, 9)), [Some(lock(0, 4)), Some(lock(10, u64::MAX))]);
+        assert_eq!(without(lock(5, 9), lock(0, u64::MAX)), [None, None]);
+        assert_eq!(without(lock(5, 9), lock(9, 20)), [Some(lock(5, 8)), None]);
+        assert_eq!(without(lock(5, 9), lock(10, 20)), [Some(lock(5, 9)), None]);
+    }
+
+    #[test]
+    fn what_is_encoded_is_decoded() {
+        let owner = Owner { of_ranges: true, number: 1 << 40, process: 77 };
+        let lock = Lock { kind: LockKind::Exclusive, start: 3, end: u64::MAX };
+        let record = Record { owner, guest: 9, lock };
+        let mut bytes = Vec::new();
+        record.encode(&mut bytes);
+        assert_eq!(bytes.len(), RECORD_SIZE);
+        assert_eq!(Record::decode(&bytes), Some(record));
+        for length in 0..RECORD_SIZE {
+            assert_eq!(Record::decode(&bytes[..length]), None);
+        }
+    }
+}

@@ -1,0 +1,368 @@
+//! Names: found, made, and removed. Each change is one transaction.
+
+use tokio::sync::OwnedRwLockWriteGuard;
+use tyr_client::{ErrorKind, Transaction};
+
+use crate::{
+    cells::{Cells, Meant},
+    errno::{Errno, Error, Result, Stop},
+    filesystem::{Filesystem, transact},
+    inode::{CHANGED, Inode, Kind, LINKS, MODE, MODE_MASK, Metadata, Timestamp, encode_links, encode_time},
+    listing::{self, Entry, Listing, Records},
+    orphans,
+    site::{PATH_MAX, Site, check_name},
+};
+
+/// What is to be made.
+#[derive(Clone, Debug)]
+pub struct New {
+    /// What it is.
+    pub kind: Kind,
+    /// Its permissions; in a directory with the bit for set-group-id a directory has that, too.
+    pub mode: u32,
+    /// Its owner.
+    pub uid: u32,
+    /// Its group, unless the directory has the bit for set-group-id: then it is the directory's.
+    pub gid: u32,
+    /// What a device file is of.
+    pub device: u32,
+    /// Where a symbolic link leads.
+    pub target: Option<Vec<u8>>,
+    /// What a regular file holds from the beginning.
+    pub content: Vec<u8>,
+}
+
+impl New {
+    /// A thing of this kind with these permissions, which belongs to the superuser.
+    pub fn of(kind: Kind, mode: u32) -> Self {
+        New { kind, mode, uid: 0, gid: 0, device: 0, target: None, content: Vec::new() }
+    }
+
+    /// The same, with an owner and a group.
+    #[must_use]
+    pub fn owned(self, uid: u32, gid: u32) -> Self {
+        New { uid, gid, ..self }
+    }
+
+    /// A symbolic link.
+    pub fn symlink(target: &[u8]) -> Self {
+        New { target: Some(target.to_vec()), ..New::of(Kind::Symlink, 0o777) }
+    }
+}
+
+/// Whether nobody may come to have a file open while its last name is taken: held until that is committed.
+pub(crate) type Shut = Option<OwnedRwLockWriteGuard<()>>;
+
+impl Filesystem {
+    /// What a name in a directory means. Fails with [`Errno::ENOENT`] if there is none.
+    ///
+    /// One request to the store, or two if it was renamed since it was created.
+    pub async fn lookup(&self, directory: &Inode, name: &[u8]) -> Result<Metadata> {
+        self.check_lookup(directory, name)?;
+        let own = directory.site.of(name);
+        loop {
+            let stat = match self.keyspace().stat(&own).await {
+                Ok(stat) => stat,
+                Err(error) if error.kind() == ErrorKind::NotFound => return Err(no_name()),
+                Err(error) => return Err(error.into()),
+            };
+            match Meant::decode(&stat.attributes)? {
+                Meant::Nobody => return Err(no_name()),
+                Meant::Here => {
+                    let metadata = Metadata::decode(&own, &stat.attributes, stat.size)?;
+                    return metadata.ok_or_else(no_name);
+                }
+                Meant::Elsewhere(inode) => match self.metadata(&inode).await {
+                    // The name has come to mean somebody else in between, or nobody.
+                    Err(error) if error.errno() == Errno::ESTALE => {}
+                    result => return result,
+                },
+            }
+        }
+    }
+
+    pub(crate) fn check_lookup(&self, directory: &Inode, name: &[u8]) -> Result<()> {
+        if directory.kind != Kind::Directory {
+            return Err(Errno::ENOTDIR.because("a part of the path is no directory"));
+        }
+        check_name(name)
+    }
+
+    /// Makes something under a new name. Fails with [`Errno::EEXIST`] if there is such a name.
+    pub async fn make(&self, directory: &Inode, name: &[u8], new: &New) -> Result<Metadata> {
+        let number = self.number().await?;
+        self.make_numbered(directory, name, new, number).await
+    }
+
+    pub(crate) async fn make_numbered(
+        &self,
+        directory: &Inode,
+        name: &[u8],
+        new: &New,
+        number: u64,
+    ) -> Result<Metadata> {
+        self.check_lookup(directory, name)?;
+        if new.target.as_ref().is_some_and(|target| target.len() > PATH_MAX) {
+            return Err(Errno::ENAMETOOLONG.because("a symbolic link leads to a path of at most 4095 bytes"));
+        }
+        if new.target.as_ref().is_some_and(Vec::is_empty) {
+            return Err(Errno::ENOENT.because("a symbolic link leads somewhere"));
+        }
+        let committed = transact!(self, |transaction, again| self.try_make(
+            transaction,
+            again,
+            directory,
+            name,
+            new,
+            number
+        ));
+        Ok(committed.value)
+    }
+
+    async fn try_make(
+        &self,
+        transaction: &mut Transaction,
+        again: bool,
+        directory: &Inode,
+        name: &[u8],
+        new: &New,
+        number: u64,
+    ) -> Result<Metadata, Stop> {
+        let own = directory.site.of(name);
+        let mut cells = Cells::default();
+        let cell = cells.load(transaction, self.keyspace(), &own).await?;
+        if cell.named().is_some() {
+            return Err(Errno::EEXIST.because("there is something of that name already").into());
+        }
+        let fits = cell.held().is_none() && (new.kind != Kind::Directory || own.is_short());
+        let site = if fits { own.clone() } else { Site::fresh(number) };
+        let inherited = match self.attribute(transaction, directory, MODE).await {
+            Err(Stop::Refused(error)) if error.errno() == Errno::ESTALE => return Err(no_directory().into()),
+            result => result?.unwrap_or_default(),
+        };
+        let word = |place: usize| {
+            let bytes = inherited.get(4 * place..).and_then(<[u8]>::first_chunk::<4>);
+            bytes.map_or(0, |bytes| u32::from_le_bytes(*bytes))
+        };
+        let (mut mode, mut gid) = (new.mode & MODE_MASK, new.gid);
+        if word(0) & libc::S_ISGID != 0 {
+            gid = word(2);
+            if new.kind == Kind::Directory {
+                mode |= libc::S_ISGID;
+            }
+        }
+        let now = Timestamp::now();
+        let metadata = Metadata {
+            inode: Inode { number, kind: new.kind, site },
+            mode,
+            uid: new.uid,
+            gid,
+            device: new.device,
+            links: 1,
+            size: match &new.target {
+                Some(target) => target.len() as u64,
+                None => new.content.len() as u64,
+            },
+            accessed: now,
+            modified: now,
+            changed: now,
+            target: new.target.clone(),
+        };
+        let (parent, content) = match new.kind {
+            Kind::Directory => (Some(directory), listing::empty()),
+            Kind::File => (None, new.content.clone()),
+            _ => (None, Vec::new()),
+        };
+        cells.add_inode(&metadata, parent, content);
+        cells.name(&own, Some(&metadata.inode));
+        cells.write(transaction, self.keyspace()).await?;
+        let mut records = Records::default();
+        records.came(name, &metadata.inode);
+        self.note(transaction, directory, records, again).await?;
+        Ok(metadata)
+    }
+
+    /// Gives an inode another name, a hard link. Fails with [`Errno::EPERM`] for a directory.
+    pub async fn link(&self, inode: &Inode, directory: &Inode, name: &[u8]) -> Result<Metadata> {
+        self.check_lookup(directory, name)?;
+        if inode.kind == Kind::Directory {
+            return Err(Errno::EPERM.because("a directory has one name only"));
+        }
+        transact!(self, |transaction, again| self.try_link(transaction, again, inode, directory, name));
+        self.metadata(inode).await
+    }
+
+    async fn try_link(
+        &self,
+        transaction: &mut Transaction,
+        again: bool,
+        inode: &Inode,
+        directory: &Inode,
+        name: &[u8],
+    ) -> Result<(), Stop> {
+        let own = directory.site.of(name);
+        let mut cells = Cells::default();
+        if cells.load(transaction, self.keyspace(), &own).await?.named().is_some() {
+            return Err(Errno::EEXIST.because("there is something of that name already").into());
+        }
+        let cell = cells.load(transaction, self.keyspace(), &inode.site).await?;
+        let links = match cell.held() {
+            Some(held) if held.inode == *inode && held.links > 0 => held.links,
+            _ => return Err(Errno::ENOENT.because("the file has no name any more").into()),
+        };
+        if links >= LINKS_MAX {
+            return Err(Errno::EMLINK.because(format!("a file has at most {LINKS_MAX} names")).into());
+        }
+        cell.set(LINKS, Some(encode_links(links + 1)));
+        cell.set(CHANGED, Some(encode_time(Timestamp::now())));
+        cells.name(&own, Some(inode));
+        cells.write(transaction, self.keyspace()).await?;
+        let mut records = Records::default();
+        records.came(name, inode);
+        self.note(transaction, directory, records, again).await
+    }
+
+    /// Takes a name from a file; with the last one the file goes, when nobody has it open any more. Fails with [`Errno::EISDIR`] for a
+    /// directory.
+    pub async fn unlink(&self, directory: &Inode, name: &[u8]) -> Result<()> {
+        self.remove(directory, name, What::File).await
+    }
+
+    /// Removes an empty directory. Fails with [`Errno::ENOTDIR`] for anything else, and with [`Errno::ENOTEMPTY`] if it has entries.
+    pub async fn remove_directory(&self, directory: &Inode, name: &[u8]) -> Result<()> {
+        self.remove(directory, name, What::Directory).await
+    }
+
+    async fn remove(&self, directory: &Inode, name: &[u8], what: What) -> Result<()> {
+        self.check_lookup(directory, name)?;
+        let committed =
+            transact!(self, |transaction, again| self.try_remove(transaction, again, directory, name, what));
+        drop(committed.value);
+        Ok(())
+    }
+
+    async fn try_remove(
+        &self,
+        transaction: &mut Transaction,
+        again: bool,
+        directory: &Inode,
+        name: &[u8],
+        what: What,
+    ) -> Result<Shut, Stop> {
+        let own = directory.site.of(name);
+        let mut cells = Cells::default();
+        let named = cells.load(transaction, self.keyspace(), &own).await?.named().cloned();
+        let inode = named.ok_or_else(no_name)?;
+        match (what, inode.kind) {
+            (What::File, Kind::Directory) => return Err(is_directory().into()),
+            (What::Directory, Kind::Directory) => {}
+            (What::Directory, _) => return Err(no_directory_but_file().into()),
+            (What::File, _) => {}
+        }
+        cells.name(&own, None);
+        let shut = self.take_name(transaction, &mut cells, &inode).await?;
+        cells.write(transaction, self.keyspace()).await?;
+        let mut records = Records::default();
+        records.went(name);
+        self.note(transaction, directory, records, again).await?;
+        Ok(shut)
+    }
+
+    /// One name less for an inode. A directory has to be empty. With the last name it goes, or waits until nobody has it open.
+    pub(crate) async fn take_name(
+        &self,
+        transaction: &mut Transaction,
+        cells: &mut Cells,
+        inode: &Inode,
+    ) -> Result<Shut, Stop> {
+        let cell = cells.load(transaction, self.keyspace(), &inode.site).await?;
+        let links = Self::meant(cell, inode)?.links;
+        if inode.kind == Kind::Directory {
+            let start = transaction.read(self.keyspace(), &inode.site, ..8).await?;
+            if listing::count(&start)? > 0 {
+                return Err(Errno::ENOTEMPTY.because("the directory has entries").into());
+            }
+            cell.drop_inode();
+            return Ok(None);
+        }
+        if links > 1 {
+            cell.set(LINKS, Some(encode_links(links - 1)));
+            cell.set(CHANGED, Some(encode_time(Timestamp::now())));
+            return Ok(None);
+        }
+        // Somebody is opening or removing it at this moment: a little later it is known how that ended.
+        let shut = self.inner.uses.shut(inode.number).ok_or_else(crate::errno::changed)?;
+        if self.may_be_open(transaction, inode).await? {
+            cell.set(LINKS, Some(encode_links(0)));
+            cell.set(CHANGED, Some(encode_time(Timestamp::now())));
+            orphans::note(transaction, self.keyspace(), inode).await?;
+        } else {
+            cell.drop_inode();
+        }
+        Ok(Some(shut))
+    }
+
+    /// What is in a directory, at one moment, in the order of the names' bytes. Empty if it was removed.
+    pub async fn list(&self, directory: &Inode) -> Result<Vec<Entry>> {
+        if directory.kind != Kind::Directory {
+            return Err(no_directory_but_file());
+        }
+        let content = match self.keyspace().get(&directory.site).await {
+            Ok(blob) => {
+                let metadata = Metadata::decode(&directory.site, &blob.stat.attributes, blob.stat.size)?;
+                let is_it = metadata.is_some_and(|metadata| metadata.inode == *directory);
+                if is_it { blob.bytes } else { listing::empty() }
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => listing::empty(),
+            Err(error) => return Err(error.into()),
+        };
+        let listing = Listing::decode(&content)?;
+        if listing.is_long() {
+            // If it does not work now, it will next time.
+            let _ = self.compact(directory).await;
+        }
+        Ok(listing.into_entries())
+    }
+
+    /// Writes a directory's listing anew, without what is out of date. Tried once: who adds something meanwhile comes first.
+    async fn compact(&self, directory: &Inode) -> Result<(), Stop> {
+        let mut transaction = self.store().begin();
+        self.require(&mut transaction, directory, false).await?;
+        let content = transaction.read(self.keyspace(), &directory.site, ..).await?;
+        let compacted = Listing::decode(&content)?.compacted();
+        transaction.put(self.keyspace(), &directory.site, &compacted).await?;
+        // A conflict says that somebody came first.
+        let _ = transaction.commit().await?;
+        Ok(())
+    }
+}
+
+/// What is to be removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum What {
+    File,
+    Directory,
+}
+
+#[cold]
+pub(crate) fn no_name() -> Error {
+    Errno::ENOENT.because("there is nothing of that name")
+}
+
+#[cold]
+pub(crate) fn no_directory() -> Error {
+    Errno::ENOENT.because("the directory was removed")
+}
+
+#[cold]
+pub(crate) fn is_directory() -> Error {
+    Errno::EISDIR.because("it is a directory")
+}
+
+#[cold]
+pub(crate) fn no_directory_but_file() -> Error {
+    Errno::ENOTDIR.because("it is no directory")
+}
+
+/// The most names that a file has, as other file systems have it.
+pub const LINKS_MAX: u32 = 65_000;

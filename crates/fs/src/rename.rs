@@ -1,0 +1,162 @@
+//! Renaming: of files, over others, and of whole trees, always in one transaction that touches a few blobs.
+//!
+//! Nothing is moved. The new name's own site gets a staple, which says where the inode lies; the old one's says that nobody is meant, or,
+//! if only a staple was there, is deleted. What lies below a renamed directory is found from the directory's site as before. A staple
+//! always refers to the inode itself, never to another staple: so a lookup takes one request more for each name on its way that was
+//! renamed, however often. When an inode comes back to the name whose own site it lies in, the staple is gone.
+
+use std::collections::BTreeSet;
+
+use tyr_client::Transaction;
+
+use crate::{
+    cells::Cells,
+    errno::{Errno, Result, Stop, changed},
+    filesystem::{Filesystem, transact},
+    inode::{CHANGED, Inode, Kind, PARENT, Timestamp, decode_reference, encode_reference, encode_time},
+    listing::Records,
+    namespace::{Shut, is_directory, no_directory_but_file, no_name},
+};
+
+/// What becomes of what has the new name already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Over {
+    /// It loses the name.
+    Replace,
+    /// The renaming fails with [`Errno::EEXIST`].
+    Refuse,
+    /// It gets the old name.
+    Exchange,
+}
+
+/// A name in a directory.
+#[derive(Clone, Copy, Debug)]
+pub struct Named<'a> {
+    /// The directory.
+    pub directory: &'a Inode,
+    /// The name.
+    pub name: &'a [u8],
+}
+
+impl Filesystem {
+    /// Gives what has a name another name instead.
+    ///
+    /// Fails with [`Errno::ENOENT`] if there is no such name, with [`Errno::EINVAL`] if a directory would come to be in itself, and with
+    /// [`Errno::EISDIR`], [`Errno::ENOTDIR`], or [`Errno::ENOTEMPTY`] if what has the new name cannot be replaced by it. If both names
+    /// are of the same file, nothing happens.
+    pub async fn rename(&self, from: Named<'_>, to: Named<'_>, over: Over) -> Result<()> {
+        self.check_lookup(from.directory, from.name)?;
+        self.check_lookup(to.directory, to.name)?;
+        let committed =
+            transact!(self, |transaction, again| self.try_rename(transaction, again, from, to, over));
+        drop(committed.value);
+        Ok(())
+    }
+
+    async fn try_rename(
+        &self,
+        transaction: &mut Transaction,
+        again: bool,
+        from: Named<'_>,
+        to: Named<'_>,
+        over: Over,
+    ) -> Result<Shut, Stop> {
+        let (old, new) = (from.directory.site.of(from.name), to.directory.site.of(to.name));
+        let mut cells = Cells::default();
+        let moved = cells.load(transaction, self.keyspace(), &old).await?.named().cloned();
+        let moved = moved.ok_or_else(no_name)?;
+        let other = cells.load(transaction, self.keyspace(), &new).await?.named().cloned();
+        match (&other, over) {
+            (Some(_), Over::Refuse) => {
+                return Err(Errno::EEXIST.because("there is something of the new name already").into());
+            }
+            (None, Over::Exchange) => return Err(no_name().into()),
+            (Some(other), _) if *other == moved => return Ok(None),
+            (Some(other), Over::Replace)
+                if moved.kind == Kind::Directory && other.kind != Kind::Directory =>
+            {
+                return Err(no_directory_but_file().into());
+            }
+            (Some(other), Over::Replace)
+                if moved.kind != Kind::Directory && other.kind == Kind::Directory =>
+            {
+                return Err(is_directory().into());
+            }
+            _ => {}
+        }
+        let is_across = from.directory != to.directory;
+        if is_across && moved.kind == Kind::Directory {
+            self.refuse_loop(transaction, &moved, to.directory).await?;
+        }
+        let back = other.as_ref().filter(|_| over == Over::Exchange);
+        if let Some(back) = back.filter(|back| is_across && back.kind == Kind::Directory) {
+            self.refuse_loop(transaction, back, from.directory).await?;
+        }
+        let mut shut = None;
+        if let Some(other) = other.as_ref().filter(|_| over != Over::Exchange) {
+            shut = self.take_name(transaction, &mut cells, other).await?;
+        }
+        cells.name(&old, back);
+        cells.name(&new, Some(&moved));
+        self.settle(transaction, &mut cells, &moved, to.directory).await?;
+        if let Some(back) = back {
+            self.settle(transaction, &mut cells, back, from.directory).await?;
+        }
+        cells.write(transaction, self.keyspace()).await?;
+        let (mut here, mut there) = (Records::default(), Records::default());
+        match back {
+            Some(back) => here.is_now(from.name, back),
+            None => here.went(from.name),
+        }
+        let added = if is_across { &mut there } else { &mut here };
+        match other {
+            Some(_) => added.is_now(to.name, &moved),
+            None => added.came(to.name, &moved),
+        }
+        self.note(transaction, from.directory, here, again).await?;
+        if is_across {
+            self.note(transaction, to.directory, there, again).await?;
+        }
+        Ok(shut)
+    }
+
+    /// What an inode itself has of being in another directory.
+    async fn settle(
+        &self,
+        transaction: &mut Transaction,
+        cells: &mut Cells,
+        inode: &Inode,
+        directory: &Inode,
+    ) -> Result<(), Stop> {
+        let cell = cells.load(transaction, self.keyspace(), &inode.site).await?;
+        Self::meant(cell, inode)?;
+        cell.set(CHANGED, Some(encode_time(Timestamp::now())));
+        if inode.kind == Kind::Directory {
+            cell.set(PARENT, Some(encode_reference(directory)));
+        }
+        Ok(())
+    }
+
+    /// Refuses if a directory is another one or above it. All that are on the way up count as read, so that no two renamings make a
+    /// loop together.
+    async fn refuse_loop(
+        &self,
+        transaction: &mut Transaction,
+        moved: &Inode,
+        below: &Inode,
+    ) -> Result<(), Stop> {
+        let (root, mut at, mut seen) = (self.root(), below.clone(), BTreeSet::new());
+        while at != root {
+            if at == *moved {
+                return Err(Errno::EINVAL.because("a directory cannot be moved into itself").into());
+            }
+            if !seen.insert(at.number) {
+                return Err(changed());
+            }
+            self.require(transaction, &at, true).await?;
+            let above = self.attribute(transaction, &at, PARENT).await?;
+            at = decode_reference(&above.unwrap_or_default())?;
+        }
+        Ok(())
+    }
+}

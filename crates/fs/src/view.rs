@@ -1,0 +1,335 @@
+//! A file system as a user sees it.
+
+use std::path::Path;
+
+use crate::{
+    change::{Changes, Put},
+    errno::{Errno, Result},
+    file::File,
+    filesystem::Filesystem,
+    inode::{Kind, Metadata},
+    listing::Entry,
+    namespace::{New, is_directory, no_directory_but_file, no_name},
+    rename::{Named, Over},
+    walk::{Caller, End, Follow, Want},
+};
+
+/// A file system by paths, with the permissions of a caller. Paths begin at the root, whether they begin with a slash or not. Cheap to
+/// clone.
+///
+/// ```
+/// # pollster::block_on(async {
+/// # let directory = tempfile::tempdir().unwrap();
+/// use tyr_client::Store;
+/// use tyr_fs::{Caller, Filesystem, How, View};
+///
+/// let store = Store::open(directory.path()).await?;
+/// let files = View::new(Filesystem::open_or_create(&store, "files").await?, Caller::superuser());
+/// files.create_directory("/logs", 0o755).await?;
+/// files.put("/logs/today", b"a first line\n").await?;
+/// files.rename("/logs", "/archive").await?;
+/// let (metadata, content) = files.fetch("/archive/today").await?;
+/// assert_eq!((metadata.size, content.as_slice()), (13, b"a first line\n".as_slice()));
+/// let file = files.open("/archive/today", How::WRITE).await?;
+/// assert_eq!(file.append(b"a second line\n").await?, 13);
+/// # drop(file);
+/// # drop(files);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # }).unwrap();
+/// ```
+#[derive(Clone, Debug)]
+pub struct View {
+    filesystem: Filesystem,
+    caller: Caller,
+}
+
+/// How a file is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct How {
+    /// To read.
+    pub reads: bool,
+    /// To write.
+    pub writes: bool,
+    /// It is made if it is not there, with these permissions.
+    pub creates: Option<u32>,
+    /// It must not be there before.
+    pub is_new: bool,
+    /// It is cut to nothing.
+    pub truncates: bool,
+}
+
+impl How {
+    /// To read what is there.
+    pub const READ: How = How { reads: true, writes: false, creates: None, is_new: false, truncates: false };
+    /// To read and write what is there.
+    pub const WRITE: How = How { writes: true, ..How::READ };
+    /// To read and write what is there, or is made.
+    pub const CREATE: How = How { creates: Some(0o644), ..How::WRITE };
+    /// To read and write what must not be there before.
+    pub const NEW: How = How { is_new: true, ..How::CREATE };
+}
+
+impl View {
+    /// What the caller sees of a file system.
+    pub fn new(filesystem: Filesystem, caller: Caller) -> View {
+        View { filesystem, caller }
+    }
+
+    /// The file system.
+    pub fn filesystem(&self) -> &Filesystem {
+        &self.filesystem
+    }
+
+    async fn walk(&self, path: impl AsRef<Path>, follow: Follow) -> Result<End> {
+        self.filesystem.walk(&self.caller, path.as_ref().as_os_str().as_encoded_bytes(), follow).await
+    }
+
+    /// What is known of what a path means.
+    pub async fn metadata(&self, path: impl AsRef<Path>, follow: Follow) -> Result<Metadata> {
+        self.walk(path, follow).await?.found.ok_or_else(no_name)
+    }
+
+    /// The metadata and the whole content of a regular file. All requests that this takes are under way at once, if nothing on the way was
+    /// renamed and no part is a symbolic link.
+    pub async fn fetch(&self, path: impl AsRef<Path>) -> Result<(Metadata, Vec<u8>)> {
+        let path = path.as_ref();
+        let bytes = path.as_os_str().as_encoded_bytes();
+        if let Some(fetched) = self.filesystem.try_fetch(&self.caller, bytes).await? {
+            return Ok(fetched);
+        }
+        let file = self.open(path, How::READ).await?;
+        let metadata = file.metadata().await?;
+        let length = usize::try_from(metadata.size)
+            .map_err(|_| Errno::EFBIG.because("the file does not fit into memory"))?;
+        let content = file.read(0, length).await?;
+        Ok((metadata, content))
+    }
+
+    /// Opens a regular file.
+    pub async fn open(&self, path: impl AsRef<Path>, how: How) -> Result<File> {
+        let path = path.as_ref();
+        loop {
+            let end = self.walk(path, if how.is_new { Follow::No } else { Follow::Yes }).await?;
+            let opened = match &end.found {
+                Some(_) if how.is_new => {
+                    return Err(Errno::EEXIST.because("there is something of that name already"));
+                }
+                Some(found) => self.open_found(found, how).await,
+                None => match how.creates {
+                    Some(mode) => self.create_file(&end, mode).await,
+                    None => return Err(no_name()),
+                },
+            };
+            match opened {
+                // Somebody was faster with making or removing it: it is looked for again.
+                Err(error) if error.errno() == Errno::ESTALE => {}
+                Err(error) if error.errno() == Errno::EEXIST && !how.is_new => {}
+                result => return result,
+            }
+        }
+    }
+
+    async fn open_found(&self, found: &Metadata, how: How) -> Result<File> {
+        if found.inode.kind == Kind::Directory {
+            return Err(is_directory());
+        }
+        if how.reads {
+            self.caller.require(found, Want::Read)?;
+        }
+        if how.writes || how.truncates {
+            self.caller.require(found, Want::Write)?;
+        }
+        let (file, _) = self.filesystem.open_file(&found.inode).await?;
+        if how.truncates {
+            file.truncate(0).await?;
+        }
+        Ok(file)
+    }
+
+    async fn create_file(&self, end: &End, mode: u32) -> Result<File> {
+        let (new, name) = (self.new_of(Kind::File, mode), self.addable(end, Kind::File)?);
+        let (file, _) = self.filesystem.make_file(&end.directory.inode, name, &new).await?;
+        Ok(file)
+    }
+
+    fn new_of(&self, kind: Kind, mode: u32) -> New {
+        New::of(kind, mode).owned(self.caller.uid, self.caller.gid)
+    }
+
+    /// The name by which something may be added where a path leads.
+    fn addable<'a>(&self, end: &'a End, kind: Kind) -> Result<&'a [u8]> {
+        let exists = || Errno::EEXIST.because("there is something of that name already");
+        let name = end.name.as_deref().ok_or_else(exists)?;
+        if end.found.is_some() {
+            return Err(exists());
+        }
+        if end.is_directory_meant && kind != Kind::Directory {
+            return Err(is_directory());
+        }
+        self.caller.require(&end.directory, Want::Write)?;
+        Ok(name)
+    }
+
+    /// Makes the bytes the whole content of a regular file, which is made if it is not there. A new file appears with them.
+    pub async fn put(&self, path: impl AsRef<Path>, content: &[u8]) -> Result<()> {
+        let path = path.as_ref();
+        loop {
+            let end = self.walk(path, Follow::Yes).await?;
+            let Some(found) = &end.found else {
+                let name = self.addable(&end, Kind::File)?;
+                let new = New { content: content.to_vec(), ..self.new_of(Kind::File, 0o644) };
+                match self.filesystem.make(&end.directory.inode, name, &new).await {
+                    Err(error) if error.errno() == Errno::EEXIST => continue,
+                    result => return result.map(drop),
+                }
+            };
+            return match self.open_found(found, How { truncates: true, ..How::WRITE }).await {
+                Ok(file) => file.write(0, content).await,
+                Err(error) if error.errno() == Errno::ESTALE => continue,
+                Err(error) => Err(error),
+            };
+        }
+    }
+
+    /// Makes a directory.
+    pub async fn create_directory(&self, path: impl AsRef<Path>, mode: u32) -> Result<Metadata> {
+        let end = self.walk(path, Follow::No).await?;
+        let name = self.addable(&end, Kind::Directory)?;
+        self.filesystem.make(&end.directory.inode, name, &self.new_of(Kind::Directory, mode)).await
+    }
+
+    /// Makes a symbolic link that leads to a target.
+    pub async fn symlink(&self, target: impl AsRef<Path>, path: impl AsRef<Path>) -> Result<Metadata> {
+        let end = self.walk(path, Follow::No).await?;
+        let name = self.addable(&end, Kind::Symlink)?;
+        let link = New::symlink(target.as_ref().as_os_str().as_encoded_bytes());
+        let link = link.owned(self.caller.uid, self.caller.gid);
+        self.filesystem.make(&end.directory.inode, name, &link).await
+    }
+
+    /// Gives a file another name.
+    pub async fn hard_link(&self, old: impl AsRef<Path>, new: impl AsRef<Path>) -> Result<Metadata> {
+        let found = self.metadata(old, Follow::No).await?;
+        let end = self.walk(new, Follow::No).await?;
+        let name = self.addable(&end, found.inode.kind)?;
+        self.filesystem.link(&found.inode, &end.directory.inode, name).await
+    }
+
+    /// Where a symbolic link leads.
+    pub async fn read_link(&self, path: impl AsRef<Path>) -> Result<Vec<u8>> {
+        let found = self.metadata(path, Follow::No).await?;
+        found.target.ok_or_else(|| Errno::EINVAL.because("it is no symbolic link"))
+    }
+
+    /// What is in a directory, at one moment, in the order of the names' bytes.
+    pub async fn read_directory(&self, path: impl AsRef<Path>) -> Result<Vec<Entry>> {
+        let found = self.metadata(path, Follow::Yes).await?;
+        if found.inode.kind != Kind::Directory {
+            return Err(no_directory_but_file());
+        }
+        self.caller.require(&found, Want::Read)?;
+        self.filesystem.list(&found.inode).await
+    }
+
+    /// Takes a name from a file.
+    pub async fn remove_file(&self, path: impl AsRef<Path>) -> Result<()> {
+        let end = self.walk(path, Follow::No).await?;
+        let (Some(name), Some(found)) = (&end.name, &end.found) else {
+            return Err(if end.found.is_some() { is_directory() } else { no_name() });
+        };
+        self.caller.require_removal(&end.directory, found)?;
+        self.filesystem.unlink(&end.directory.inode, name).await
+    }
+
+    /// Removes an empty directory.
+    pub async fn remove_directory(&self, path: impl AsRef<Path>) -> Result<()> {
+        let end = self.walk(path, Follow::No).await?;
+        let (Some(name), Some(found)) = (&end.name, &end.found) else {
+            return Err(match end.found {
+                Some(_) => Errno::EBUSY.because("a path that ends so names no entry to be removed"),
+                None => no_name(),
+            });
+        };
+        self.caller.require_removal(&end.directory, found)?;
+        self.filesystem.remove_directory(&end.directory.inode, name).await
+    }
+
+    /// Gives what has a name another one, and replaces what has that.
+    pub async fn rename(&self, from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<()> {
+        self.rename_over(from, to, Over::Replace).await
+    }
+
+    /// As [`View::rename`], with a choice of what becomes of what has the new name.
+    pub async fn rename_over(&self, from: impl AsRef<Path>, to: impl AsRef<Path>, over: Over) -> Result<()> {
+        let from = self.walk(from, Follow::No).await?;
+        let to = self.walk(to, Follow::No).await?;
+        let found = from.found.as_ref().ok_or_else(no_name)?;
+        let (Some(old), Some(new)) = (&from.name, &to.name) else {
+            return Err(Errno::EBUSY.because("a path that ends so names no entry to be renamed"));
+        };
+        if to.is_directory_meant && to.found.is_none() && found.inode.kind != Kind::Directory {
+            return Err(no_directory_but_file());
+        }
+        self.caller.require_removal(&from.directory, found)?;
+        self.caller.require(&to.directory, Want::Write)?;
+        if let Some(replaced) = &to.found {
+            self.caller.require_removal(&to.directory, replaced)?;
+        }
+        let from = Named { directory: &from.directory.inode, name: old };
+        let to = Named { directory: &to.directory.inode, name: new };
+        self.filesystem.rename(from, to, over).await
+    }
+
+    /// Changes permissions, owner, size, or times, as far as the caller may.
+    pub async fn change(
+        &self,
+        path: impl AsRef<Path>,
+        follow: Follow,
+        changes: &Changes,
+    ) -> Result<Metadata> {
+        let found = self.metadata(path, follow).await?;
+        let mut changes = changes.clone();
+        if let Some(mode) = &mut changes.mode {
+            self.caller.require_owner(&found)?;
+            if self.caller.uid != 0 && !self.caller.is_in(found.gid) {
+                *mode &= !libc::S_ISGID;
+            }
+        }
+        let new_owner = changes.uid.filter(|uid| *uid != found.uid);
+        let foreign_group = changes.gid.filter(|gid| *gid != found.gid && !self.caller.is_in(*gid));
+        if self.caller.uid != 0 && (new_owner.is_some() || foreign_group.is_some()) {
+            return Err(Errno::EPERM.because("only the superuser gives files away"));
+        }
+        if changes.gid.is_some() {
+            self.caller.require_owner(&found)?;
+        }
+        let is_given = changes.uid.is_some() || changes.gid.is_some();
+        if is_given && found.inode.kind == Kind::File && self.caller.uid != 0 {
+            let mode = changes.mode.unwrap_or(found.mode);
+            changes.mode = Some(mode & !(libc::S_ISUID | libc::S_ISGID));
+        }
+        if changes.accessed.is_some() || changes.modified.is_some() {
+            self.caller.require_owner(&found)?;
+        }
+        if changes.size.is_some() {
+            self.caller.require(&found, Want::Write)?;
+        }
+        self.filesystem.change(&found.inode, &changes).await
+    }
+
+    /// Sets an extended attribute of what a path means, or removes it.
+    pub async fn set_extended(
+        &self,
+        path: impl AsRef<Path>,
+        name: &[u8],
+        value: Option<&[u8]>,
+        put: Put,
+    ) -> Result<()> {
+        let found = self.metadata(path, Follow::Yes).await?;
+        match name.starts_with(b"user.") {
+            true => self.caller.require(&found, Want::Write)?,
+            false => self.caller.require_owner(&found)?,
+        }
+        self.filesystem.set_extended(&found.inode, name, value, put).await
+    }
+}

@@ -1,0 +1,265 @@
+//! From a path to what it means, and who may go there.
+
+use std::collections::VecDeque;
+
+use tyr_client::Stat;
+
+use crate::{
+    cells::Meant,
+    errno::{Errno, Error, Result},
+    filesystem::Filesystem,
+    inode::{Kind, Metadata},
+    namespace::no_directory_but_file,
+    site::{NAME_MAX, PATH_MAX, Site},
+};
+
+/// Who wants something.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Caller {
+    /// The user; 0 is the superuser, who may do everything.
+    pub uid: u32,
+    /// The group that what it creates gets.
+    pub gid: u32,
+    /// Its other groups.
+    pub groups: Vec<u32>,
+}
+
+impl Caller {
+    /// The superuser.
+    pub fn superuser() -> Self {
+        Caller { uid: 0, gid: 0, groups: Vec::new() }
+    }
+
+    /// Whether it is in a group.
+    pub fn is_in(&self, group: u32) -> bool {
+        self.gid == group || self.groups.contains(&group)
+    }
+
+    /// Whether it may do this with what has these permissions.
+    pub fn may(&self, metadata: &Metadata, want: Want) -> bool {
+        let bit = match want {
+            Want::Read => 4,
+            Want::Write => 2,
+            Want::Enter => 1,
+        };
+        if self.uid == 0 {
+            // Nobody executes what nobody may execute.
+            let is_directory = metadata.inode.kind == Kind::Directory;
+            return want != Want::Enter || is_directory || metadata.mode & 0o111 != 0;
+        }
+        let class = match () {
+            () if self.uid == metadata.uid => 6,
+            () if self.is_in(metadata.gid) => 3,
+            () => 0,
+        };
+        metadata.mode >> class & bit != 0
+    }
+
+    /// Fails with [`Errno::EACCES`] unless it may.
+    pub fn require(&self, metadata: &Metadata, want: Want) -> Result<()> {
+        match self.may(metadata, want) {
+            true => Ok(()),
+            false => Err(Errno::EACCES.because("the permissions do not allow it")),
+        }
+    }
+
+    /// Fails with [`Errno::EPERM`] unless it owns it.
+    pub fn require_owner(&self, metadata: &Metadata) -> Result<()> {
+        match self.uid == 0 || self.uid == metadata.uid {
+            true => Ok(()),
+            false => Err(Errno::EPERM.because("only the owner may do this")),
+        }
+    }
+
+    /// Fails unless it may take a name from a directory, or give it to something else: in a sticky one only to what it owns.
+    pub fn require_removal(&self, directory: &Metadata, removed: &Metadata) -> Result<()> {
+        self.require(directory, Want::Write)?;
+        self.require(directory, Want::Enter)?;
+        let is_sticky = directory.mode & libc::S_ISVTX != 0;
+        if is_sticky && self.uid != 0 && self.uid != directory.uid && self.uid != removed.uid {
+            return Err(Errno::EPERM.because("in a sticky directory only owners remove"));
+        }
+        Ok(())
+    }
+}
+
+/// What somebody wants to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Want {
+    /// To read a file, or to list a directory.
+    Read,
+    /// To write to a file, or to change names in a directory.
+    Write,
+    /// To go through a directory, or to execute a file.
+    Enter,
+}
+
+/// What becomes of a symbolic link at the end of a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Follow {
+    /// It is followed.
+    Yes,
+    /// It is what is meant.
+    No,
+}
+
+/// Where a path leads: the directory, and the name in it that is not followed any more.
+#[derive(Debug)]
+pub(crate) struct End {
+    pub directory: Metadata,
+    /// None if the path ends with the directory itself: `/`, `.`, or `..`.
+    pub name: Option<Vec<u8>>,
+    /// What it means, if there is anything.
+    pub found: Option<Metadata>,
+    /// Whether the path says by a slash at its end that it means a directory.
+    pub is_directory_meant: bool,
+}
+
+impl Filesystem {
+    /// Goes along a path, with the permissions of a caller.
+    pub(crate) async fn walk(&self, caller: &Caller, path: &[u8], follow: Follow) -> Result<End> {
+        let mut parts = check_path(path)?;
+        let mut is_directory_meant = path.ends_with(b"/");
+        // The directories on the way, the root first.
+        let mut way = vec![self.metadata(&self.root()).await?];
+        let mut links = 0;
+        while let Some(part) = parts.pop_front() {
+            let at = way.last().expect("the root is never left").clone();
+            if at.inode.kind != Kind::Directory {
+                return Err(no_directory_but_file());
+            }
+            caller.require(&at, Want::Enter)?;
+            match part.as_slice() {
+                b"." => continue,
+                b".." => {
+                    way.truncate(way.len().max(2) - 1);
+                    continue;
+                }
+                name if name.len() > NAME_MAX => {
+                    return Err(Errno::ENAMETOOLONG.because(format!("a name has at most {NAME_MAX} bytes")));
+                }
+                _ => {}
+            }
+            let is_last = parts.is_empty();
+            let found = match self.lookup(&at.inode, &part).await {
+                Ok(found) => found,
+                Err(error) if error.errno() == Errno::ENOENT && is_last => {
+                    return Ok(End { directory: at, name: Some(part), found: None, is_directory_meant });
+                }
+                Err(error) => return Err(error),
+            };
+            let follows = !is_last || follow == Follow::Yes || is_directory_meant;
+            match found.target.as_ref().filter(|_| follows) {
+                Some(target) => {
+                    links += 1;
+                    if links > LINKS_FOLLOWED {
+                        return Err(Errno::ELOOP.because("too many symbolic links on the way"));
+                    }
+                    if target.starts_with(b"/") {
+                        way.truncate(1);
+                    }
+                    is_directory_meant |= is_last && target.ends_with(b"/");
+                    let before = check_path(target)?;
+                    before.into_iter().rev().for_each(|part| parts.push_front(part));
+                }
+                None if is_last && found.inode.kind != Kind::Directory => {
+                    if is_directory_meant {
+                        return Err(no_directory_but_file());
+                    }
+                    return Ok(End {
+                        directory: at,
+                        name: Some(part),
+                        found: Some(found),
+                        is_directory_meant,
+                    });
+                }
+                None if is_last => {
+                    return Ok(End {
+                        directory: at,
+                        name: Some(part),
+                        found: Some(found),
+                        is_directory_meant,
+                    });
+                }
+                None => way.push(found),
+            }
+        }
+        let found = way.pop().expect("the root is never left");
+        let directory = way.pop().unwrap_or_else(|| found.clone());
+        Ok(End { directory, name: None, found: Some(found), is_directory_meant })
+    }
+
+    /// The metadata and the content of a regular file, from one request to each blob on the way, all at once: the file is found by its
+    /// path, and so are the directories whose permissions count. `None` if something on the way was renamed, is a symbolic link, or does
+    /// not exist: then the path has to be walked.
+    pub(crate) async fn try_fetch(
+        &self,
+        caller: &Caller,
+        path: &[u8],
+    ) -> Result<Option<(Metadata, Vec<u8>)>> {
+        let parts = check_path(path)?;
+        let is_plain = parts.iter().all(|part| *part != b"." && *part != b".." && part.len() <= NAME_MAX);
+        if parts.is_empty() || !is_plain || path.ends_with(b"/") {
+            return Ok(None);
+        }
+        let mut sites = vec![Site::root()];
+        for part in &parts {
+            let last = sites.last().expect("there is that of the root");
+            if !last.is_short() {
+                return Ok(None);
+            }
+            sites.push(last.of(part));
+        }
+        let site = sites.pop().expect("there are at least two");
+        let ancestors = self.keyspace().stats(&sites);
+        let (ancestors, file) = futures::future::join(ancestors, self.keyspace().get(&site)).await;
+        let (ancestors, Ok(blob)) = (ancestors?, file) else { return Ok(None) };
+        for (site, stat) in sites.iter().zip(&ancestors) {
+            let Some(directory) = stat.as_ref().map(|stat| found_here(site, stat)).transpose()?.flatten()
+            else {
+                return Ok(None);
+            };
+            if directory.inode.kind != Kind::Directory {
+                return Ok(None);
+            }
+            caller.require(&directory, Want::Enter)?;
+        }
+        match found_here(&site, &blob.stat)? {
+            Some(metadata) if metadata.inode.kind == Kind::File => {
+                caller.require(&metadata, Want::Read)?;
+                Ok(Some((metadata, blob.bytes)))
+            }
+            _ => Ok(None),
+        }
+    }
+}
+
+/// The inode that lies in a name's own site, if it is whom the name means.
+fn found_here(site: &Site, stat: &Stat) -> Result<Option<Metadata>> {
+    match Meant::decode(&stat.attributes)? {
+        Meant::Here => Metadata::decode(site, &stat.attributes, stat.size),
+        _ => Ok(None),
+    }
+}
+
+/// The parts of a path between its slashes.
+fn check_path(path: &[u8]) -> Result<VecDeque<Vec<u8>>> {
+    if path.is_empty() {
+        return Err(Errno::ENOENT.because("a path is not empty"));
+    }
+    if path.len() > PATH_MAX {
+        return Err(too_long());
+    }
+    if path.contains(&0) {
+        return Err(Errno::EINVAL.because("a path has no zero bytes"));
+    }
+    Ok(path.split(|byte| *byte == b'/').filter(|part| !part.is_empty()).map(<[u8]>::to_vec).collect())
+}
+
+#[cold]
+fn too_long() -> Error {
+    Errno::ENAMETOOLONG.because(format!("a path has at most {PATH_MAX} bytes"))
+}
+
+/// As many as Linux follows.
+const LINKS_FOLLOWED: usize = 40;
