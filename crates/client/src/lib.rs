@@ -30,6 +30,7 @@
 //! What a cluster cannot do yet, and fails with [`ErrorKind::Invalid`] for:
 //!
 //! - [`Store::check`], [`Store::compact`], [`Store::stats`]; [`Store::keyspaces`] does not know blobs and bytes.
+//! - Snapshots that have names: [`Store::create_snapshot`] and what goes with it.
 //! - Quotas. The durability of a keyspace is that of its placement class and cannot be altered.
 //! - A snapshot of keyspaces with so many blobs that their names do not fit memory is too large.
 //! - A transaction that touches more than 10000 blobs, does more than 65535 things to one of them, writes more than 1 GiB, or has more
