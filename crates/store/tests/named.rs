@@ -99,17 +99,17 @@ fn whatever_happens_a_named_snapshot_shows_the_same() {
                 named.remove(&(id, text));
             }
             most = most.max(named.len());
+            // What nobody has waited for may be lost with the process.
+            session.flush().expect("flushes");
             match chance.below(6) {
                 0 => session.kill().expect("opens"),
                 1 => session.reopen().expect("opens"),
                 2 => {
-                    session.flush().expect("flushes");
                     let (disk, state) = (session.disk.crash(CrashMode::LoseAll), session.state().clone());
                     session = Session::on(disk, tight(), state);
                     session.open().expect("opens");
                 }
                 3 => {
-                    session.flush().expect("flushes");
                     let (disk, state) = (session.disk.snapshot(), session.state().clone());
                     for table in disk.names().expect("lists") {
                         if table.starts_with("table-") {
