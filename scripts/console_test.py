@@ -20,10 +20,11 @@ PATIENCE = 60.0
 class Node:
     """A server that runs."""
 
-    def __init__(self, tyr, directory, joins):
+    def __init__(self, tyr, directory, joins, secret=None):
         command = [tyr, "server", "--json", "--log", "error", "--slow-ms", "50", "--partitions", "64", "--listen", "127.0.0.1:0", "--http"]
         command += ["127.0.0.1:0", "--segment-size", "1MiB", "--directory", str(directory)]
         command += ["--join", joins] if joins else []
+        command += ["--secret-file", str(secret)] if secret else []
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         listening = self.event("listening")
         self.address, self.http = listening["address"], listening["http"]
@@ -285,6 +286,71 @@ def run(arguments, directory, shots):
             node.end(signal.SIGKILL)
 
 
+def run_guarded(arguments, directory, shots):
+    """Somebody signs in, and an administrator has something done."""
+    secret, node, page = directory / "secret", None, None
+
+    def tyr(*words):
+        environment = {**os.environ, "TYR_STORE": f"tyr://{node.address}", "TYR_SECRET_FILE": str(secret)} if node else os.environ
+        subprocess.run([arguments.tyr, *words], env=environment, check=True, stdout=subprocess.DEVNULL)
+
+    def token(name):
+        tyr("token", "create", name, "--output", str(directory / f"{name}.token"))
+        return (directory / f"{name}.token").read_text().strip()
+
+    def sign_in(text):
+        page.ask(f"document.getElementById('token').value = {json.dumps(text)}; document.getElementById('enter').click()")
+
+    def shows(what, expression):
+        page.until(what, f"document.getElementById({expression}")
+
+    try:
+        tyr("secret", str(secret))
+        node = Node(arguments.tyr, directory / "guarded", None, secret)
+        node.event("ready")
+        for words in ["keyspace create events", "keyspace create hidden", "user create ada", "grant ada read events", "user create root", "grant root administer --cluster"]:
+            tyr(*words.split())
+        page = Chromium(directory / "chromium-guarded")
+        page.go(f"http://{node.http}/console")
+        shows("it asks who comes", "'door').checkVisibility() && !document.getElementById('main').checkVisibility()")
+        check(page.ask("document.activeElement.id") == "token", "the token is not where one types")
+        check_face(page, shots, "door")
+        sign_in("tyr1-" + "0" * 200)
+        shows("it says what is wrong", "'refused').textContent.includes('not valid')")
+        sign_in(token("ada"))
+        shows("ada is in", "'who').textContent.includes('ada')")
+        shows("her keyspace is there", "'keyspaces').innerText.includes('events')")
+        check("hidden" not in page.ask("document.body.innerText"), "what she may not read is shown")
+        check(page.ask("[...document.querySelectorAll('td button')].length") == 0, "she can have something done")
+        page.ask("document.getElementById('leave').click()")
+        shows("she is out", "'door').checkVisibility()")
+        check(page.ask("sessionStorage.length === 0 && document.cookie === ''"), "something of her stays")
+
+        sign_in(token("root"))
+        shows("root is in", "'may').textContent.includes('audited')")
+        page.until("there are acts", "document.querySelector('[aria-label=\"Set the quota of events\"]')")
+        page.ask("document.querySelector('[aria-label=\"Set the quota of events\"]').click()")
+        check(page.ask("document.getElementById('sure').open"), "it is not asked once more")
+        check_face(page, shots, "sure")
+        page.ask("document.getElementById('size').value = '1 MiB'; document.getElementById('yes').click()")
+        shows("it was done", "'told').textContent.includes('done')")
+        shows("it is seen", "'keyspaces').innerText.includes('of 1.0 MiB')")
+        page.ask("document.querySelector('[aria-label=\"Drain node 1\"]').click(); document.getElementById('yes').click()")
+        shows("why it is not done is said", "'told').textContent.includes('too few replicas')")
+        check_face(page, shots, "administrator")
+        page.go(f"http://{node.http}/console")
+        shows("the tab still knows who it is", "'who').textContent.includes('root')")
+        others = {url for url in page.asked() if not url.startswith((f"http://{node.http}", "about:", "data:"))}
+        check(others == set(), f"the page asks others: {others}")
+        wrong = [one for one in page.complaints() if "401" not in json.dumps(one) and "409" not in json.dumps(one)]
+        check(wrong == [], f"the page complains: {wrong}")
+    finally:
+        if page:
+            page.end()
+        if node:
+            node.end(signal.SIGKILL)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tyr", required=True, help="the command")
@@ -297,6 +363,7 @@ def main():
         shots = arguments.keep or pathlib.Path(directory, "shots")
         shots.mkdir(parents=True, exist_ok=True)
         run(arguments, pathlib.Path(directory), shots)
+        run_guarded(arguments, pathlib.Path(directory), shots)
     print(f"console: all is seen, in {time.monotonic() - began:.0f} s")
 
 

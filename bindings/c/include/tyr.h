@@ -782,6 +782,15 @@ typedef struct tyr_options {
      * Not 0: the index of a directory is built anew.
      */
     int rebuild_index;
+    /**
+     * The token that says who this client of a cluster is, or null: then the one that the environment variable `TYR_TOKEN` has, or the file
+     * that `TYR_TOKEN_FILE` names.
+     */
+    const char *token;
+    /**
+     * The file with that token, which only its owner, or its group, may read; or null. Not both.
+     */
+    const char *token_file;
 } tyr_options;
 
 /**

@@ -332,13 +332,14 @@ private:
 struct Options {
     /** As in C; its texts are set by what is below. */
     tyr_options raw{};
-    std::string zone, tls_authority, tls_certificate, tls_key;
+    std::string zone, tls_authority, tls_certificate, tls_key, token, token_file;
 
     tyr_options with_texts() const noexcept {
         tyr_options all = raw;
         auto text = [](const std::string &text) { return text.empty() ? nullptr : text.c_str(); };
         all.zone = text(zone), all.tls_authority = text(tls_authority);
         all.tls_certificate = text(tls_certificate), all.tls_key = text(tls_key);
+        all.token = text(token), all.token_file = text(token_file);
         return all;
     }
 };

@@ -2,13 +2,13 @@
 
 use std::{
     ffi::{c_char, c_int},
-    path::PathBuf,
+    path::{Path, PathBuf},
     time::Duration,
 };
 
 use tyr_client::{
     Check, Create, Durability, IoMode, KeyspaceSettings, Number, Op, OpenOptions, Operand, Store, Tls,
-    TlsFiles, Transform,
+    TlsFiles, Token, Transform,
 };
 
 use crate::{
@@ -58,6 +58,9 @@ pub(crate) fn options(given: *const tyr_options) -> Result<OpenOptions, Failure>
     if let Some(authority) = optional_text(given.tls_authority, "the file of the authority")? {
         options = options.tls(tls(given, authority)?);
     }
+    if let Some(token) = token(given)? {
+        options = options.token(token);
+    }
     if given.without_files != 0 {
         options = options.without_files();
     }
@@ -65,6 +68,18 @@ pub(crate) fn options(given: *const tyr_options) -> Result<OpenOptions, Failure>
         options = options.rebuild_index();
     }
     Ok(options)
+}
+
+/// What is wrong with a token does not say what it is.
+fn token(given: &tyr_options) -> Result<Option<Token>, Failure> {
+    let file = optional_text(given.token_file, "the file of the token")?;
+    let token = match (optional_text(given.token, "the token")?, file) {
+        (None, None) => return Ok(None),
+        (Some(text), None) => Token::parse(&text),
+        (None, Some(file)) => Token::load(Path::new(&file)),
+        (Some(_), Some(_)) => return Err(Failure::invalid("token and token_file are two tokens; name one")),
+    };
+    token.map(Some).map_err(|error| Failure::invalid(format!("the token: {error}")))
 }
 
 fn tls(given: &tyr_options, authority: String) -> Result<Tls, Failure> {

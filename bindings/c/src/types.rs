@@ -109,6 +109,11 @@ pub struct tyr_options {
     pub without_files: c_int,
     /// Not 0: the index of a directory is built anew.
     pub rebuild_index: c_int,
+    /// The token that says who this client of a cluster is, or null: then the one that the environment variable `TYR_TOKEN` has, or the file
+    /// that `TYR_TOKEN_FILE` names.
+    pub token: *const c_char,
+    /// The file with that token, which only its owner, or its group, may read; or null. Not both.
+    pub token_file: *const c_char,
 }
 
 /// Open what is there, or create a store in an empty directory. The default.

@@ -146,6 +146,13 @@ static void odd_numbers(void) {
     WANT(TYR_INVALID, tyr_store_open(place, &options, &other, NULL));
     options.create = 0, options.io = -3;
     WANT(TYR_INVALID, tyr_store_open(place, &options, &other, NULL));
+    options.io = TYR_IO_AUTO, options.token = "tyr1-4711notatoken";
+    WANT(TYR_INVALID, tyr_store_open("tyr://127.0.0.1:1", &options, &other, NULL));
+    HOLDS(strstr(tyr_error_message(), "tyr1-") && !strstr(tyr_error_message(), "4711"));
+    options.token_file = "/nowhere";
+    WANT(TYR_INVALID, tyr_store_open("tyr://127.0.0.1:1", &options, &other, NULL));
+    options.token = NULL;
+    WANT(TYR_INVALID, tyr_store_open("tyr://127.0.0.1:1", &options, &other, NULL));
     WANT(TYR_INVALID, tyr_store_create_keyspace(store, "\xff\xfe", NULL, NULL, NULL));
     tyr_async nowhere = {0};
     WANT(TYR_INVALID, tyr_keyspace_create(files, key(), &nowhere));

@@ -3,7 +3,7 @@
 use std::{path::PathBuf, sync::Arc};
 
 use pyo3::{prelude::*, types::PyDict};
-use tyr_client::{Error, IoMode, OpenOptions, Tls, TlsFiles};
+use tyr_client::{Error, IoMode, OpenOptions, Tls, TlsFiles, Token};
 
 use crate::{
     errors::{invalid, raise},
@@ -15,6 +15,7 @@ use crate::{
 /// Takes options apart. What is not known is refused.
 fn options(py: Python<'_>, given: Option<&Bound<'_, PyDict>>) -> PyResult<OpenOptions> {
     let mut options = tyr_client::Store::options();
+    let (mut token, mut token_file) = (None, None);
     let mut tls =
         TlsFiles { authority: PathBuf::new(), certificate: None, key: None, anonymous_clients: false };
     for (name, value) in given.into_iter().flat_map(|given| given.iter()) {
@@ -46,8 +47,26 @@ fn options(py: Python<'_>, given: Option<&Bound<'_, PyDict>>) -> PyResult<OpenOp
                 tls.key = Some(value.extract()?);
                 options
             }
+            "token" => {
+                token = Some(value.extract::<String>()?);
+                options
+            }
+            "token_file" => {
+                token_file = Some(value.extract::<PathBuf>()?);
+                options
+            }
             other => return Err(invalid(py, format!("there is no option '{}'", other.escape_debug()))),
         };
+    }
+    let token = match (token, token_file) {
+        (None, None) => None,
+        (Some(text), None) => Some(Token::parse(&text)),
+        (None, Some(path)) => Some(Token::load(&path)),
+        (Some(_), Some(_)) => return Err(invalid(py, "token and token_file are two tokens; name one")),
+    };
+    // What is wrong with a token does not say what it is.
+    if let Some(token) = token.transpose().map_err(|error| invalid(py, format!("the token: {error}")))? {
+        options = options.token(token);
     }
     if tls.authority.as_os_str().is_empty() {
         return Ok(options);

@@ -29,7 +29,7 @@ use tokio::{
 use tyr_embed::{KeyspaceSettings, Result};
 use tyr_net::{Address, Credential, Tls};
 use tyr_proto::{
-    RingVersion,
+    RingVersion, Uses,
     cluster::{self, Answer, Command, Zone},
 };
 use tyr_types::{Error, KeyspaceId, KeyspaceName};
@@ -139,6 +139,8 @@ impl Core {
     }
 }
 
+/// What keyspaces hold is waited for this long: a new leader of the cluster manager does not know it yet.
+const USES_PATIENCE: Duration = Duration::from_secs(5);
 /// The longest patience that can be counted with.
 const PATIENCE_MAX: Duration = Duration::from_secs(1 << 30);
 
@@ -181,9 +183,6 @@ impl Cluster {
     pub async fn create_keyspace(&self, name: &str, settings: KeyspaceSettings) -> Result<Keyspace> {
         let name = KeyspaceName::new(name)?;
         settings.check()?;
-        if settings.quota.is_some() {
-            return Err(words::not_in_a_cluster("a quota"));
-        }
         let class = self.core.catalog.class_for(settings.durability)?;
         let command = Command::CreateKeyspace { name: name.clone(), class, seed: random(), settings };
         let answer = self.core.command(command).await.map_err(|error| match error.kind() {
@@ -214,6 +213,12 @@ impl Cluster {
         all
     }
 
+    /// What keyspaces with quotas hold; nothing if the cluster does not tell.
+    pub async fn uses(&self) -> Result<Uses> {
+        let until = self.core.until().min(Instant::now() + USES_PATIENCE);
+        self.core.ask(|reply| Call::Uses { until, reply }).await
+    }
+
     async fn find(&self, name: &str) -> Result<(KeyspaceId, cluster::Keyspace)> {
         self.core.refresh().await?;
         self.core.catalog.find(name).ok_or_else(|| words::no_keyspace(name))
@@ -222,9 +227,6 @@ impl Cluster {
     /// Gives a keyspace other settings.
     pub async fn alter_keyspace(&self, name: &str, settings: KeyspaceSettings) -> Result<()> {
         settings.check()?;
-        if settings.quota.is_some() {
-            return Err(words::not_in_a_cluster("a quota"));
-        }
         let (id, known) = self.find(name).await?;
         if settings.chunk_size != known.settings.chunk_size
             || settings.durability != known.settings.durability
@@ -233,8 +235,14 @@ impl Cluster {
                 "the chunk size and the durability of a cluster's keyspace cannot be altered; create another keyspace",
             ));
         }
-        let altered = settings.clone();
-        self.core.command(Command::AlterKeyspace { id, settings: altered }).await?;
+        // Who administers a keyspace may not be who sets its quota.
+        let altered = KeyspaceSettings { quota: known.settings.quota, ..settings.clone() };
+        if altered != known.settings {
+            self.core.command(Command::AlterKeyspace { id, settings: altered }).await?;
+        }
+        if settings.quota != known.settings.quota {
+            self.core.command(Command::SetQuota { id, quota: settings.quota }).await?;
+        }
         self.core.learn(|catalog| catalog.settings(id) == settings || !catalog.exists(id)).await
     }
 

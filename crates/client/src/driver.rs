@@ -402,6 +402,7 @@ impl Driver {
             Call::Manage { command, until, reply } => {
                 self.manager.command(&self.links, now, command, Asked { until, reply });
             }
+            Call::Uses { until, reply } => self.manager.uses(&self.links, now, Asked { until, reply }),
             Call::Refresh { until, reply } => self.manager.refresh(Asked { until, reply }),
             Call::Close { reply } => self.close(Some(reply)),
         }

@@ -29,9 +29,9 @@
 //!
 //! What a cluster cannot do yet, and fails with [`ErrorKind::Invalid`] for:
 //!
-//! - [`Store::check`], [`Store::compact`], [`Store::stats`]; [`Store::keyspaces`] does not know blobs and bytes.
+//! - [`Store::check`], [`Store::compact`], [`Store::stats`]; [`Store::keyspaces`] knows blobs and bytes of keyspaces with quotas only.
 //! - Snapshots that have names: [`Store::create_snapshot`] and what goes with it.
-//! - Quotas. The durability of a keyspace is that of its placement class and cannot be altered.
+//! - To alter the durability of a keyspace: it is that of its placement class.
 //! - A snapshot of keyspaces with so many blobs that their names do not fit memory is too large.
 //! - A transaction that touches more than 10000 blobs, does more than 65535 things to one of them, writes more than 1 GiB, or has more
 //!   than 8 MiB of writes that are smaller than 4 KiB.
@@ -39,6 +39,7 @@
 //!
 //! What is otherwise in a cluster than in a directory:
 //!
+//! - A quota is kept as well as the nodes have heard of one another: what several write within about a second may go past it.
 //! - Transactions have no number of their own: [`Receipt::number`] and [`Snapshot::number`] are zero. The version of a blob may rise
 //!   though nothing was written, when a transaction of several blobs has read it.
 //! - A conflict does not tell which blob it was about, if several were read.

@@ -37,9 +37,10 @@ pub struct KeyspaceSummary {
     pub id: KeyspaceId,
     /// Its settings.
     pub settings: KeyspaceSettings,
-    /// How many blobs exist in it; a cluster does not know.
+    /// How many blobs exist in it; a cluster knows of those with a quota.
+    /// It tells what was so some seconds ago.
     pub blobs: Option<u64>,
-    /// The sum of their sizes, in bytes; a cluster does not know.
+    /// The sum of their sizes, in bytes; the same.
     pub bytes: Option<u64>,
 }
 
@@ -154,13 +155,17 @@ impl Store {
             Inner::Cluster(cluster) => {
                 // What was heard before is the answer then.
                 let _ = pollster::block_on(cluster.core.refresh());
-                let known = cluster.known_keyspaces().into_iter();
-                let summary = known.map(|(id, known)| KeyspaceSummary {
+                let known = cluster.known_keyspaces();
+                let is_bounded = known.iter().any(|(_, known)| known.settings.quota.is_some());
+                // What nobody tells is not known.
+                let uses = is_bounded.then(|| pollster::block_on(cluster.uses()).unwrap_or_default());
+                let uses = uses.unwrap_or_default();
+                let summary = known.into_iter().map(|(id, known)| KeyspaceSummary {
                     name: known.name.as_str().to_owned(),
                     id,
                     settings: known.settings,
-                    blobs: None,
-                    bytes: None,
+                    blobs: uses.get(&id).map(|held| held.blobs),
+                    bytes: uses.get(&id).map(|held| held.bytes),
                 });
                 summary.collect()
             }

@@ -72,6 +72,10 @@ pub fn refused(refusal: Refusal) -> Error {
         Refusal::Full => {
             Error::full("a node has no room for it; delete something or add a node, then try again")
         }
+        Refusal::Quota => Error::full(
+            "the keyspace would grow past its quota; delete or shrink something, or have who runs the cluster raise it with \
+             'tyr keyspace alter --quota'",
+        ),
         Refusal::TooFewReplicas => Error::unavailable(
             "nothing of it happened: too few replicas of a partition are left to take writes; bring nodes back, then try again",
         ),

@@ -92,9 +92,9 @@ mod tests {
 
     #[test]
     fn a_site_is_the_path_unless_it_is_fresh() {
-        let home = Site::root().of(b"home");
-        assert_eq!(home.key(), b"/home");
-        assert_eq!(home.of(b"a b").key(), b"/home/a b");
+        let data = Site::root().of(b"data");
+        assert_eq!(data.key(), b"/data");
+        assert_eq!(data.of(b"a b").key(), b"/data/a b");
         assert_eq!(Site::fresh(255).of(b"x").key(), b"#ff/x");
     }
 

@@ -260,6 +260,7 @@ impl<S: Surroundings, J: Journal<S>> Voter<S, J> {
             | cluster::Request::Hatch
             | cluster::Request::Token(_)
             | cluster::Request::Seal
+            | cluster::Request::Uses(_)
             | cluster::Request::View(_) => None,
             // One that was a voter once, and is none any more, knows neither what is so now nor that it does not.
             cluster::Request::Newest(version) => Some(match self.confirm().await {

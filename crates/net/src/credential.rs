@@ -126,6 +126,16 @@ impl Token {
     pub fn claims(&self) -> &[u8] {
         claims_of(&self.shown).map_or(&[], |(claims, _)| claims)
     }
+
+    /// Whether a seal stands for the claims.
+    pub fn is_sealed_by(&self, seal: &[u8; KEY_SIZE]) -> bool {
+        is_sealed_by(&self.shown, seal)
+    }
+
+    /// Whether its secret half is that of these keys.
+    pub fn is_held_by(&self, holder: &[u8; KEY_SIZE]) -> bool {
+        self.holder.public() == *holder
+    }
 }
 
 impl Holder {
@@ -208,9 +218,7 @@ impl<'a> Shown<'a> {
 
     /// Whether a seal stands for the claims.
     pub fn is_sealed_by(&self, seal: &[u8; KEY_SIZE]) -> bool {
-        claims_of(self.token).is_some_and(|(claims, signature)| {
-            UnparsedPublicKey::new(&ED25519, seal).verify(&[SEALED, claims].concat(), signature).is_ok()
-        })
+        is_sealed_by(self.token, seal)
     }
 
     /// Whether whoever shows it holds the secret half of these keys.
@@ -236,6 +244,12 @@ impl fmt::Debug for Holder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Holder(..)")
     }
+}
+
+fn is_sealed_by(token: &[u8], seal: &[u8; KEY_SIZE]) -> bool {
+    claims_of(token).is_some_and(|(claims, signature)| {
+        UnparsedPublicKey::new(&ED25519, seal).verify(&[SEALED, claims].concat(), signature).is_ok()
+    })
 }
 
 fn claims_of(token: &[u8]) -> Option<(&[u8], &[u8])> {

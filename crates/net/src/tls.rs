@@ -54,6 +54,8 @@ struct Current {
     dialing: Arc<ClientConfig>,
     /// Without a certificate nobody can listen.
     listening: Option<Arc<ServerConfig>>,
+    /// For who comes by HTTP: of these no certificate is asked.
+    browsed: Option<Arc<ServerConfig>>,
 }
 
 impl Tls {
@@ -87,6 +89,14 @@ impl Tls {
         Ok(Secured::new(tcp, ServerConnection::new(config).map_err(invalid)?.into()))
     }
 
+    /// The end of who is asked by HTTP. Who asks shows no certificate: browsers and probes have none.
+    pub(crate) fn browsed(&self, tcp: TcpStream) -> io::Result<Secured> {
+        let config = self.0.current.read().browsed.clone();
+        let config =
+            config.ok_or_else(|| invalid("who is asked by HTTPS needs a certificate and its key"))?;
+        Ok(Secured::new(tcp, ServerConnection::new(config).map_err(invalid)?.into()))
+    }
+
     /// Whether one can listen with it.
     pub fn can_listen(&self) -> bool {
         self.0.current.read().listening.is_some()
@@ -111,9 +121,20 @@ impl Current {
             }
             None => dialing.with_no_client_auth(),
         };
+        let browsed = match &own {
+            Some((chain, key)) => {
+                let config = ServerConfig::builder_with_provider(provider.clone());
+                let config = config.with_protocol_versions(&[&TLS13]).map_err(invalid)?.with_no_client_auth();
+                let mut config = config.with_single_cert(chain.clone(), key.clone_key()).map_err(wrong)?;
+                config.alpn_protocols = vec![HTTP.to_vec()];
+                config.send_tls13_tickets = 0;
+                Some(Arc::new(config))
+            }
+            None => None,
+        };
         let listening =
             own.map(|(chain, key)| listening(provider, authorities, files, chain, key)).transpose()?;
-        Ok(Current { dialing: Arc::new(dialing), listening: listening.map(Arc::new) })
+        Ok(Current { dialing: Arc::new(dialing), listening: listening.map(Arc::new), browsed })
     }
 }
 
@@ -373,5 +394,7 @@ fn explain(error: &rustls::Error) -> String {
 
 /// What keys are exported for (RFC 5705).
 const EXPORTED: &[u8] = b"EXPORTER-Tyr-proof";
+/// What is spoken with browsers (RFC 7301).
+const HTTP: &[u8] = b"http/1.1";
 /// As many bytes wait encrypted for the socket, about.
 const UNSENT_MAX: usize = 256 << 10;

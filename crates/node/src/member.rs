@@ -5,7 +5,7 @@
 //! that came with it.
 
 use tyr_proto::{
-    Incarnation, Lease, LeaseTerms, NodeId, Replica, RingVersion, Time,
+    Bounds, Incarnation, Lease, LeaseTerms, NodeId, Replica, RingVersion, Time,
     cluster::{Address, Command, Fact, Identity, Position, Request, Response, Zone},
 };
 
@@ -35,6 +35,8 @@ pub enum Notice {
     Fact(Fact),
     /// Everything up to this version of the ring has been told.
     Version(RingVersion),
+    /// Which keyspaces have quotas, and what lies elsewhere of them than on the shard that is told.
+    Bounds(Bounds),
     /// The node goes on as this incarnation, or has learned its number.
     Incarnation(Replica),
 }
@@ -154,6 +156,7 @@ impl Member {
             | Response::Token(_)
             | Response::Seal(_)
             | Response::Denied(..)
+            | Response::Uses(_)
             | Response::View(_) => {}
         }
     }

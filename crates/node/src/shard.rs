@@ -88,6 +88,7 @@ impl Shard {
             }
             Notice::Fact(Fact::Class(id, settings)) => self.router.handle_class(*id, *settings),
             Notice::Fact(Fact::Member(..) | Fact::Keyspace(..) | Fact::Account(..) | Fact::Seal(..)) => {}
+            Notice::Bounds(bounds) => self.router.handle_bounds(now, bounds),
             Notice::Version(version) => self.router.handle_ring_version(*version),
         }
     }

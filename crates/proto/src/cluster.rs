@@ -194,6 +194,7 @@ impl Cluster {
                 self.create_keyspace(Keyspace { name, class, seed, settings, state: KeyspaceState::Exists })
             }
             Command::AlterKeyspace { id, settings } => self.alter_keyspace(id, settings),
+            Command::SetQuota { id, quota } => self.set_quota(id, quota),
             Command::DropKeyspace(id) => self.drop_keyspace(id),
             Command::Advance(version) => self.advance_to(version),
             Command::CreateAccount { name, kind, seed } => self.create_account(name, kind, seed),
@@ -530,8 +531,22 @@ impl Cluster {
     fn alter_keyspace(&mut self, id: KeyspaceId, settings: KeyspaceSettings) -> Reply {
         let keyspace = self.keyspaces.get(&id).filter(|known| known.state == KeyspaceState::Exists);
         let before = &keyspace.ok_or(Refusal::NotFound)?.settings;
-        let is_fixed = settings.chunk_size == before.chunk_size && settings.durability == before.durability;
+        let fixed = |settings: &KeyspaceSettings| (settings.chunk_size, settings.durability, settings.quota);
+        let is_fixed = fixed(&settings) == fixed(before);
         if !is_fixed || settings.check().is_err() {
+            return Err(Refusal::Invalid);
+        }
+        if settings == *before {
+            return Ok(Answer::Done(self.version));
+        }
+        Ok(self.change_keyspace(id, |keyspace| keyspace.settings = settings))
+    }
+
+    fn set_quota(&mut self, id: KeyspaceId, quota: Option<u64>) -> Reply {
+        let keyspace = self.keyspaces.get(&id).filter(|known| known.state == KeyspaceState::Exists);
+        let before = &keyspace.ok_or(Refusal::NotFound)?.settings;
+        let settings = KeyspaceSettings { quota, ..before.clone() };
+        if settings.check().is_err() {
             return Err(Refusal::Invalid);
         }
         if settings == *before {

@@ -7,6 +7,7 @@ use crate::{
     cached::CachedHeads,
     entry::Entry,
     message::{Answer, Message},
+    quota::Rooms,
     state::State,
 };
 
@@ -77,6 +78,8 @@ pub struct Context {
     pub min_replicas: u8,
     /// The shard's copies of heads.
     pub cached: CachedHeads,
+    /// What room there is in keyspaces with quotas, as far as the shard knows.
+    pub rooms: Rooms,
     /// What is to be done, in order.
     pub effects: VecDeque<Effect>,
 }

@@ -39,6 +39,7 @@ mod partition;
 pub mod payload;
 mod placement;
 mod popular;
+mod quota;
 mod ring;
 mod router;
 mod spot;
@@ -69,6 +70,7 @@ pub use node::{Incarnation, NodeId, ShardId, Time};
 pub use partition::{FREEZE_MAX, OldestPin, PIN_TIMEOUT, Partition, RESEND_AFTER};
 pub use payload::Payload;
 pub use placement::{KeyspaceSeed, Layout, PartitionCount, Placement, placement_hash};
+pub use quota::{Bound, Bounds, Use, Uses};
 pub use ring::{
     Assignment, ClassSettings, Member, MemberState, RingError, Target, TargetKind, ZoneId, ZoneRule,
     plan_ring,

@@ -145,6 +145,16 @@ impl Partition {
         &self.state
     }
 
+    /// Counts what it holds of these keyspaces from now on.
+    pub fn count(&mut self, keyspaces: &alloc::collections::BTreeSet<tyr_types::KeyspaceId>) {
+        self.state.count(keyspaces);
+    }
+
+    /// What has changed of what it counts, in bytes.
+    pub fn take_changes(&mut self) -> Vec<(tyr_types::KeyspaceId, i128)> {
+        self.state.take_changes()
+    }
+
     /// Its log at this replica.
     pub fn log(&self) -> &Log {
         &self.log

@@ -4,7 +4,7 @@
 //! is meant for a partition of another shard of the node goes out like everything else.
 
 use alloc::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
 };
 
@@ -18,6 +18,7 @@ use crate::{
     entry::Entry,
     message::{Answer, Envelope, Message},
     partition::{Folded, Form, Partition},
+    quota::{Bounds, Rooms, Use, Uses},
     state::State,
 };
 
@@ -42,6 +43,9 @@ pub struct Router {
     /// Roles that were given up in an epoch that is not over yet.
     released: BTreeMap<PartitionId, (Epoch, Replica)>,
     cached: CachedHeads,
+    rooms: Rooms,
+    /// When it was counted last what all partitions hold.
+    counted_at: Option<Time>,
 }
 
 /// What a node's surroundings have to do for it.
@@ -109,6 +113,8 @@ impl Router {
             is_short: false,
             released: BTreeMap::new(),
             cached: CachedHeads::new(me),
+            rooms: Rooms::default(),
+            counted_at: None,
         }
     }
 
@@ -250,6 +256,40 @@ impl Router {
         self.is_short = is_short;
     }
 
+    /// Which keyspaces have quotas, and what lies elsewhere of them.
+    pub fn handle_bounds(&mut self, now: Time, bounds: &Bounds) {
+        self.rooms.set(bounds);
+        self.count(now);
+    }
+
+    /// What the partitions that it leads hold of keyspaces with quotas.
+    pub fn uses(&self) -> Uses {
+        let mut uses: Uses = self.rooms.keyspaces().map(|keyspace| (keyspace, Use::default())).collect();
+        for partition in self.partitions.values().filter(|partition| partition.is_established()) {
+            for (keyspace, counted) in partition.state().counts().uses() {
+                uses.entry(keyspace).or_default().add(counted);
+            }
+        }
+        uses
+    }
+
+    /// Counts what all partitions hold that it leads now. In between, each tells what has changed.
+    fn count(&mut self, now: Time) {
+        self.counted_at = Some(now);
+        let counted: BTreeSet<_> = self.rooms.keyspaces().collect();
+        for partition in self.partitions.values_mut() {
+            if partition.is_established() || counted.is_empty() {
+                partition.count(&counted);
+            }
+            drop(partition.take_changes());
+        }
+        let led = || self.partitions.values().filter(|partition| partition.is_established());
+        let bytes = |keyspace| led().map(|partition| partition.state().counts().bytes(keyspace)).sum();
+        let sums: alloc::vec::Vec<(_, u128)> =
+            counted.iter().map(|keyspace| (*keyspace, bytes(*keyspace))).collect();
+        sums.into_iter().for_each(|(keyspace, bytes)| self.rooms.set_here(keyspace, bytes));
+    }
+
     /// How much the node takes on.
     pub fn set_limits(&mut self, limits: Limits) {
         self.limits = limits;
@@ -266,6 +306,9 @@ impl Router {
         let ids: alloc::vec::Vec<_> = self.partitions.keys().copied().collect();
         for id in ids {
             self.with(now, has_lease, id, Partition::handle_tick);
+        }
+        if !self.rooms.is_empty() && self.counted_at.is_none_or(|at| now.since(at) >= COUNT_EVERY) {
+            self.count(now);
         }
         self.cached.handle_tick(now);
         self.keep_local();
@@ -298,10 +341,16 @@ impl Router {
             limits: self.limits,
             min_replicas: self.classes.get(&id.class).map_or(1, |class| class.min_replicas),
             cached,
+            rooms: core::mem::take(&mut self.rooms),
             effects,
         };
         act(partition, &mut cx);
-        (self.fresh, self.cached) = (cx.effects, cx.cached);
+        (self.fresh, self.cached, self.rooms) = (cx.effects, cx.cached, cx.rooms);
+        if !self.rooms.is_empty() && partition.is_established() {
+            for (keyspace, change) in partition.take_changes() {
+                self.rooms.change(keyspace, change);
+            }
+        }
         self.keep_local();
     }
 
@@ -386,6 +435,9 @@ impl Router {
         }
     }
 }
+
+/// Who leads what changes seldom: it is counted anew this often, in microseconds.
+const COUNT_EVERY: u64 = 100_000;
 
 fn deliver(partition: &mut Partition, cx: &mut Context, message: Message) {
     match message {

@@ -6,7 +6,7 @@ use alloc::{
     vec::Vec,
 };
 
-use tyr_types::Number;
+use tyr_types::{Key, KeyspaceId, Number};
 
 use crate::{
     BlobName, ChunkName, Epoch, Outcome, PartitionId, RingVersion, SessionId, Stages, TransactionId,
@@ -15,6 +15,7 @@ use crate::{
     entry::{ChunkWrite, ChunkWrites, Discard, Entry, Link, Mark, Marks, Prepare, Refused},
     head::{Head, Place},
     layout,
+    quota::Counts,
 };
 
 /// The state of a partition at one replica.
@@ -38,6 +39,8 @@ pub struct State {
     heads_after: Number,
     /// For how many microseconds copies of heads last that primaries give out, by the entry that says so.
     lent: VecDeque<(u64, u64)>,
+    /// What it holds of keyspaces with quotas, if somebody wants to know.
+    counts: Counts,
 }
 
 /// What a partition knows of a transaction.
@@ -71,6 +74,7 @@ impl State {
             stages: Stages::default(),
             heads_after: Number::ZERO,
             lent: VecDeque::new(),
+            counts: Counts::default(),
         }
     }
 
@@ -158,6 +162,28 @@ impl State {
     /// For how many microseconds copies of heads may last that were given out, and where that is logged; nothing if none are out.
     pub fn lent(&self) -> Option<(u64, u64)> {
         self.lent.back().copied().filter(|(_, lasts)| *lasts > 0)
+    }
+
+    /// What it holds of the keyspaces that are counted.
+    pub fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    /// What has changed of these since this was asked last, in bytes.
+    pub fn take_changes(&mut self) -> Vec<(KeyspaceId, i128)> {
+        self.counts.take_changes()
+    }
+
+    /// Counts what it holds of these keyspaces, and of no others, from now on.
+    pub fn count(&mut self, keyspaces: &BTreeSet<KeyspaceId>) {
+        self.counts.keep(|keyspace| keyspaces.contains(&keyspace));
+        let heads = &self.heads;
+        for keyspace in keyspaces.iter().copied() {
+            if !self.counts.has(keyspace) {
+                let all = heads.range(first_of(keyspace)..).take_while(|(blob, _)| blob.keyspace == keyspace);
+                self.counts.begin(keyspace, all.filter_map(|(_, head)| Some(head.blob()?.size)));
+            }
+        }
     }
 
     /// Folds an entry. Returns the blobs of which versions were superseded.
@@ -267,8 +293,15 @@ impl State {
             let number = prepare.stop().number;
             for (position, effect) in prepare.stop().effects() {
                 let blob = &prepare.plan.heads[position].blob;
-                if self.head_mut(blob).learn(number, id, outcome) {
+                let is_counted = !self.counts.is_empty();
+                let head = self.head_mut(blob);
+                let before = head.blob().map(|blob| blob.size);
+                if head.learn(number, id, outcome) {
                     superseded.insert(blob.clone());
+                }
+                if is_counted {
+                    let after = head.blob().map(|blob| blob.size);
+                    self.counts.change(blob.keyspace, before, after);
                 }
                 let own = effect.writes.iter().filter(|write| write.partition == self.partition);
                 chunks.extend(own.map(|write| (name(blob, write), number)));
@@ -403,6 +436,11 @@ impl State {
     }
 }
 
+/// The least name that a blob of a keyspace can have.
+fn first_of(keyspace: KeyspaceId) -> BlobName {
+    BlobName { keyspace, key: Key::new([0]).expect("a byte is a key") }
+}
+
 /// Where a mark is logged that was logged only past a place at which the log was cut.
 const NOT_LOGGED: u64 = u64::MAX;
 
@@ -445,6 +483,6 @@ impl Record {
 }
 
 // The promises come first, so that heads and chunks refer to their payload.
-layout!(struct State { partition, records, dropped, stages, marks, sessions_floor, heads_after, lent, heads, chunks });
+layout!(struct State { partition, records, dropped, stages, marks, sessions_floor, heads_after, lent, heads, chunks, counts });
 layout!(struct Mark { answered, log_index, born });
 layout!(struct Record { prepare, write, refused, outcome, outcome_index, olds });

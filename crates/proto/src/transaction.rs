@@ -172,6 +172,8 @@ pub enum Refusal {
     TooFewReplicas,
     /// The client has not the rights that it takes.
     Denied,
+    /// It would let a keyspace hold more than its quota.
+    Quota,
 }
 
 /// How a transaction ended.
@@ -199,6 +201,7 @@ impl Outcome {
                 Refusal::Unstaged => "unstaged",
                 Refusal::TooFewReplicas => "too_few_replicas",
                 Refusal::Denied => "denied",
+                Refusal::Quota => "quota",
             },
         }
     }

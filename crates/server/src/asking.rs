@@ -121,10 +121,17 @@ impl Asking {
 /// Where the reply to a question goes.
 #[derive(Debug)]
 pub(crate) struct Back {
-    link: Link,
-    /// Under which it was asked.
-    number: u64,
+    path: Path,
     asked: Asked,
+}
+
+/// By which it goes.
+#[derive(Debug)]
+enum Path {
+    /// A connection, and the number under which it was asked.
+    Link(Link, u64),
+    /// To a task of this node.
+    Here(oneshot::Sender<Response>),
 }
 
 /// Who asked.
@@ -147,7 +154,7 @@ struct Asker {
 impl Back {
     /// To a node, or to a newcomer.
     pub fn to_member(link: Link, number: u64) -> Self {
-        Back { link, number, asked: Asked::Member }
+        Back { path: Path::Link(link, number), asked: Asked::Member }
     }
 
     /// To a client that asked this.
@@ -158,15 +165,24 @@ impl Back {
         caller: Option<Arc<Caller>>,
         request: &Request,
     ) -> Self {
-        let (registry, audit) = (reception.registry.clone(), reception.audit.clone());
-        let asker = Asker { registry, audit, caller, act: Act::of(request) };
-        Back { link, number, asked: Asked::Client(Box::new(asker)) }
+        Back { path: Path::Link(link, number), asked: Asked::client(reception, caller, request) }
+    }
+
+    /// To a task that asked this for a client. It hears nothing if that is entitled to nothing any more.
+    pub fn to_task(
+        reception: &Reception,
+        caller: Arc<Caller>,
+        request: &Request,
+    ) -> (Self, oneshot::Receiver<Response>) {
+        let (sender, receiver) = oneshot::channel();
+        let asked = Asked::client(reception, Some(caller), request);
+        (Back { path: Path::Here(sender), asked }, receiver)
     }
 
     /// Replies, with what whoever asked may see.
     pub fn reply(self, response: Response) {
-        let Back { link, number, asked } = self;
-        let Asked::Client(asker) = asked else { return reply(&link, number, &response) };
+        let Back { path, asked } = self;
+        let Asked::Client(asker) = asked else { return path.reply(response) };
         let Asker { registry, audit, caller, act } = *asker;
         if let Some(act) = act {
             audit.note(caller.as_deref(), &act, &response);
@@ -175,17 +191,36 @@ impl Back {
             None => response,
             Some(caller) => match caller.entitlement(&registry) {
                 Some(rights) => see(response, &rights),
-                None => return link.close(),
+                None => return path.close(),
             },
         };
-        reply(&link, number, &response);
+        path.reply(response);
     }
 }
 
-/// Replies to a request. A reply that cannot be sent is lost, and asked for again.
-pub(crate) fn reply(link: &Link, number: u64, response: &Response) {
-    if let Some(frame) = Frame::reply(MANAGER, number, |out| append_to(out, response)) {
-        let _lost = link.send(frame);
+impl Asked {
+    fn client(reception: &Reception, caller: Option<Arc<Caller>>, request: &Request) -> Self {
+        let (registry, audit) = (reception.registry.clone(), reception.audit.clone());
+        Asked::Client(Box::new(Asker { registry, audit, caller, act: Act::of(request) }))
+    }
+}
+
+impl Path {
+    /// A reply that cannot be sent is lost, and asked for again.
+    fn reply(self, response: Response) {
+        match self {
+            Path::Link(link, number) => {
+                let frame = Frame::reply(MANAGER, number, |out| append_to(out, &response));
+                let _lost = frame.map(|frame| link.send(frame));
+            }
+            Path::Here(sender) => drop(sender.send(response)),
+        }
+    }
+
+    fn close(self) {
+        if let Path::Link(link, _) = self {
+            link.close();
+        }
     }
 }
 

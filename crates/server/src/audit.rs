@@ -68,6 +68,7 @@ impl Act {
             Request::Command(command) => match command {
                 Command::CreateKeyspace { name, .. } => ("create keyspace", Subject::Name(name.to_string())),
                 Command::AlterKeyspace { id, .. } => ("alter keyspace", Subject::Scope(Scope::Keyspace(*id))),
+                Command::SetQuota { id, .. } => ("set quota", Subject::Scope(Scope::Keyspace(*id))),
                 Command::DropKeyspace(id) => ("drop keyspace", Subject::Scope(Scope::Keyspace(*id))),
                 Command::CreateAccount { name, kind: AccountKind::User, .. } => {
                     ("create user", Subject::Name(name.to_string()))
@@ -102,7 +103,12 @@ impl Act {
                 | Command::AddSeal(..) => ("act as a node", Subject::Nothing),
             },
             Request::Register(..) | Request::Lease(..) => ("act as a node", Subject::Nothing),
-            Request::Ring(_) | Request::Newest(_) | Request::Report | Request::Hatch | Request::View(_) => {
+            Request::Ring(_)
+            | Request::Newest(_)
+            | Request::Report
+            | Request::Hatch
+            | Request::Uses(_)
+            | Request::View(_) => {
                 return None;
             }
         };

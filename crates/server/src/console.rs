@@ -1,13 +1,15 @@
 //! What there is to see of a cluster, for people: any node gathers it from all others, and shows it.
 //!
-//! It only looks. What it needs it asks of the other nodes at once, and does not wait long for any of them: a view is there to be seen when
+//! It looks, and shows each what his rights cover; what an administrator may have done through it is in [`acts`]. What it needs it asks of the other nodes at once, and does not wait long for any of them: a view is there to be seen when
 //! something is wrong. Whoever looks next within a moment sees the same, so that many who look cost as much as one.
 
+mod acts;
 mod cluster;
 mod node;
 mod page;
 mod samples;
 pub(crate) mod view;
+mod viewer;
 mod work;
 
 use std::{
@@ -23,15 +25,15 @@ use tyr_proto::{
 };
 
 pub(crate) use cluster::counts_of;
-pub(crate) use page::{Page, page};
+pub(crate) use page::{Page, still_page, told_page};
 pub(crate) use samples::sum;
+pub(crate) use viewer::Viewer;
 
 use self::{
     samples::{EVERY_MS, Samples},
-    view::NodeView,
+    view::{ClusterView, NodeView},
 };
 use crate::{
-    asking::reply,
     event::Question,
     peers::Peers,
     reception::Reception,
@@ -48,7 +50,7 @@ pub(crate) struct Console {
     peers: Arc<Peers>,
     samples: Mutex<Samples>,
     /// The view of the cluster that was gathered last, and when. Locked while another one is gathered.
-    gathered: tokio::sync::Mutex<Option<(Time, Arc<str>)>>,
+    gathered: tokio::sync::Mutex<Option<(Time, Arc<ClusterView>)>>,
     /// Questions that are being answered.
     serving: Arc<Semaphore>,
 }
@@ -84,31 +86,39 @@ impl Console {
         tokio::spawn(async move {
             let _permit = permit;
             let text = match scope {
-                ViewOf::Node => self.node_text(),
-                ViewOf::Cluster => Some(self.cluster_text().await.to_string()),
+                ViewOf::Node => self.node_text(&Viewer::anybody()),
+                ViewOf::Cluster => self.cluster_text(&Viewer::anybody()).await,
             };
-            reply(&question.link, question.number, &Response::View(text));
+            question.back.reply(Response::View(text));
         });
     }
 
     /// What there is to see of this node, as JSON.
-    pub fn node_text(&self) -> Option<String> {
-        serde_json::to_string(&self.node_view()).ok()
+    pub fn node_text(&self, viewer: &Viewer) -> Option<String> {
+        let mut view = self.node_view();
+        viewer.see_node(&mut view);
+        serde_json::to_string(&view).ok()
     }
 
     /// What there is to see of the cluster, as JSON.
-    pub async fn cluster_text(&self) -> Arc<str> {
+    pub async fn cluster_text(&self, viewer: &Viewer) -> Option<String> {
+        let gathered = self.cluster_view().await;
+        let mut view = ClusterView::clone(&gathered);
+        viewer.see_cluster(&mut view);
+        serde_json::to_string(&view).ok()
+    }
+
+    async fn cluster_view(&self) -> Arc<ClusterView> {
         let mut gathered = self.gathered.lock().await;
-        if let Some((at, text)) = &*gathered
+        if let Some((at, view)) = &*gathered
             && now().since(*at) < FRESH
         {
-            return text.clone();
+            return view.clone();
         }
         let (told, nodes) = tokio::join!(self.facts(), self.ask_nodes());
-        let view = cluster::cluster_view(self.me, self.cluster, &told, &nodes);
-        let text: Arc<str> = serde_json::to_string(&view).unwrap_or_default().into();
-        *gathered = Some((now(), text.clone()));
-        text
+        let view = Arc::new(cluster::cluster_view(self.me, self.cluster, &told, &nodes));
+        *gathered = Some((now(), view.clone()));
+        view
     }
 
     /// How many partitions nobody serves, if anything is known of them.

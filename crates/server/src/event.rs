@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use tokio::sync::{mpsc, watch};
-use tyr_net::{Address, Link, Receipt};
+use tyr_net::{Address, Receipt};
 use tyr_proto::{
-    NodeId,
+    NodeId, Uses,
     cluster::{ClusterId, Command, Request, Response},
 };
 use tyr_types::Error;
 use tyr_wire::connection::Party;
 
-use crate::{guard::Caller, shard::Ending};
+use crate::{asking::Back, guard::Caller, shard::Ending};
 
 /// Something that concerns the node as a member of its cluster.
 #[derive(Debug)]
@@ -22,6 +22,8 @@ pub(crate) enum Event {
     Gossip(Vec<u8>),
     /// A shard has something to report.
     Report(Command),
+    /// What all nodes hold of keyspaces with quotas, and what this one had told of that.
+    Uses(Uses, Uses),
     /// Somebody knows more than this node.
     Behind,
     /// At an address is this node of this cluster, as far as whoever is there knows either.
@@ -32,11 +34,10 @@ pub(crate) enum Event {
 #[derive(Debug)]
 pub(crate) struct Question {
     pub party: Party,
-    pub link: Link,
-    /// Under which it is asked.
-    pub number: u64,
+    pub back: Back,
     pub request: Request,
-    pub receipt: Receipt,
+    /// None of what came by HTTP, of which there is only so much at once.
+    pub receipt: Option<Receipt>,
     /// Of a client that had to be let in: who it is.
     pub caller: Option<Arc<Caller>>,
 }

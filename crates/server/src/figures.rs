@@ -7,7 +7,7 @@ use std::sync::{
 };
 
 use parking_lot::Mutex;
-use tyr_proto::{OldestPin, cluster::ShardReport};
+use tyr_proto::{OldestPin, Uses, cluster::ShardReport};
 use tyr_types::Error;
 
 use crate::work::{Detail, Work};
@@ -32,7 +32,9 @@ pub(crate) struct Shown {
     pub report: ShardReport,
     /// What it has done, every few milliseconds.
     pub work: Work,
-    /// More of that, every second.
+    /// What it holds of keyspaces with quotas, ten times a second.
+    pub uses: Uses,
+    /// More of what it has done, every second.
     pub detail: Arc<Detail>,
     /// The number that a reader has held for longest, every second.
     pub pin: Option<OldestPin>,
@@ -70,6 +72,16 @@ impl Figures {
     /// This is how it is doing.
     pub fn report(&self, report: ShardReport) {
         self.0.shown.lock().report = report;
+    }
+
+    /// What it held last of keyspaces with quotas.
+    pub fn held(&self) -> Uses {
+        self.0.shown.lock().uses.clone()
+    }
+
+    /// This is what it holds of keyspaces with quotas.
+    pub fn uses(&self, uses: Uses) {
+        self.0.shown.lock().uses = uses;
     }
 
     /// This is what it has done in detail, and the number that a reader has held for longest.

@@ -20,7 +20,7 @@ mod rules;
 use std::sync::{Arc, OnceLock};
 
 use tyr_net::{
-    Admission, Claim, End, Handler, Link, Porter, Received, Secret,
+    Admission, Claim, End, Handler, Link, Porter, Received, Secret, Token,
     channels::{DATA, MANAGER, TRACED},
 };
 use tyr_proto::{
@@ -70,7 +70,38 @@ impl Gate {
         let shown = claim.proof.shown().ok_or(Refusal::Denied)?;
         let claims: Claims =
             shown.claims().and_then(|bytes| from_bytes(bytes).ok()).ok_or(Refusal::Denied)?;
-        if self.cluster.get() != Some(&claims.cluster) || !shown.is_held_by(&claims.holder) {
+        let is_held = shown.is_held_by(&claims.holder);
+        self.judge_claims(claims, is_held, |seal| shown.is_sealed_by(seal))
+    }
+
+    /// Who bears a token: whoever has all of it. None is asked for that came over a connection to which others listen.
+    pub fn bearer(&self, text: &str, from: &str) -> Result<Arc<Caller>, Refusal> {
+        let token = Token::parse(text).map_err(|_| Refusal::Denied);
+        let who = token.and_then(|token| {
+            let claims: Claims = from_bytes(token.claims()).map_err(|_| Refusal::Denied)?;
+            let is_held = token.is_held_by(&claims.holder);
+            self.judge_claims(claims, is_held, |seal| token.is_sealed_by(seal))
+        });
+        match who {
+            Ok(who) => Ok(Arc::new(Caller::new(0, who, from))),
+            Err(refusal) => {
+                self.reception.counts.denied();
+                if self.reception.counts.may_warn(now()) {
+                    tracing::info!(from, %refusal, "a token that came by HTTP is not good");
+                }
+                Err(refusal)
+            }
+        }
+    }
+
+    /// Whose claims these are, if they are held by who shows them, a seal stands for them, and they are not void.
+    fn judge_claims(
+        &self,
+        claims: Claims,
+        is_held: bool,
+        is_sealed_by: impl Fn(&[u8; 32]) -> bool,
+    ) -> Result<Who, Refusal> {
+        if self.cluster.get() != Some(&claims.cluster) || !is_held {
             return Err(Refusal::Denied);
         }
         let registry = &self.reception.registry;
@@ -79,7 +110,7 @@ impl Gate {
             self.reception.events.tell(Event::Behind);
             return Err(registry.refusal_of_unknown(&claims));
         };
-        if !shown.is_sealed_by(&seal) {
+        if !is_sealed_by(&seal) {
             return Err(Refusal::Denied);
         }
         let now = registry.seconds();

@@ -1,19 +1,30 @@
 //! Health, metrics, and the console by HTTP: `/live`, `/ready`, `/metrics` in the text format of Prometheus, and `/console`.
 //!
-//! As much of HTTP/1.1 as a probe or a browser needs: one request per connection, without a body. Nothing that is served changes anything.
+//! As much of HTTP/1.1 as a probe or a browser needs: one request per connection. A node with a certificate speaks TLS with whoever begins
+//! with it, on the same port.
+//!
+//! Who has to say who he is bears a token. Invariant: a token that comes where others may hear it lets nobody in; there is no cookie, nor
+//! anything else that a browser would send along by itself for another site.
+
+mod request;
 
 use std::{sync::Arc, time::Duration};
 
 use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
     sync::Semaphore,
     time::timeout,
 };
+use tyr_net::{Door, Tls};
 use tyr_types::{Error, Result};
+use tyr_wire::connection::Refusal;
+
+pub(crate) use request::Request;
 
 use crate::{
-    console::{Console, Page, page},
+    MetricsFor,
+    console::{Console, Page, Viewer, still_page, told_page},
+    guard::Gate,
     metrics::metrics,
     reception::Reception,
     state::State,
@@ -24,8 +35,10 @@ pub(crate) struct Asked {
     pub state: Arc<State>,
     pub reception: Arc<Reception>,
     pub console: Arc<Console>,
-    /// Whether the console, which names blobs, is for whoever reaches this.
-    pub shows_console: bool,
+    /// Who judges tokens, if they are asked for.
+    pub gate: Option<Arc<Gate>>,
+    pub tls: Option<Tls>,
+    pub metrics_for: MetricsFor,
 }
 
 /// Serves from now on. Returns the address, with the port that the system chose.
@@ -53,55 +66,94 @@ pub(crate) async fn serve(address: &str, asked: Asked) -> Result<String> {
     Ok(bound)
 }
 
-async fn answer(mut stream: TcpStream, asked: &Asked) -> std::io::Result<()> {
-    let mut request = Vec::new();
-    while !request.windows(4).any(|end| end == b"\r\n\r\n") {
-        if request.len() > REQUEST_MAX || stream.read_buf(&mut request).await? == 0 {
-            return Ok(());
-        }
-    }
-    let Page { status, kind, body } = respond(&request, asked).await;
-    let head = format!(
-        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nConnection: close\r\n{GUARDS}\r\n",
+async fn answer(stream: TcpStream, asked: &Asked) -> std::io::Result<()> {
+    let mut door = Door::open(stream, asked.tls.as_ref()).await?;
+    let Some(request) = request::read(&mut door).await? else { return Ok(()) };
+    let Page { status, kind, body, location } = respond(&request, &door, asked).await;
+    let location = location.map_or_else(String::new, |location| format!("Location: {location}\r\n"));
+    let challenge = if status.starts_with("401") { "WWW-Authenticate: Bearer realm=\"tyr\"\r\n" } else { "" };
+    let answer = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n{location}{challenge}Connection: close\r\n{GUARDS}\r\n{body}",
         body.len()
     );
-    stream.write_all(head.as_bytes()).await?;
-    stream.write_all(body.as_bytes()).await?;
-    stream.shutdown().await
+    door.answer(answer.as_bytes()).await
 }
 
-async fn respond(head: &[u8], asked: &Asked) -> Page {
-    let text = |status, body: &str| Page { status, kind: "text/plain; charset=utf-8", body: body.to_owned() };
-    let line = String::from_utf8_lossy(head.split(|byte| *byte == b'\r').next().unwrap_or_default());
-    let mut words = line.split(' ');
-    if words.next() != Some("GET") {
-        return text("405 Method Not Allowed", "only GET is served\n");
+async fn respond(request: &Request, door: &Door, asked: &Asked) -> Page {
+    let path = request.path();
+    let is_console = path == "/" || path.starts_with("/console");
+    if !matches!((request.method.as_str(), path), ("GET", _) | ("POST", "/console/v1/act")) {
+        return Page::text("405 Method Not Allowed", "only GET is served\n");
     }
-    let path = words.next().unwrap_or_default();
+    if is_console && asked.gate.is_some() && !door.is_private() {
+        return elsewhere(request, asked);
+    }
     match path {
-        "/live" | "/health/live" => text("200 OK", "live\n"),
-        "/ready" | "/health/ready" if asked.state.status().is_ready => text("200 OK", "ready\n"),
-        "/ready" | "/health/ready" => {
-            text("503 Service Unavailable", "not ready: it has no lease, or does not know the ring yet\n")
-        }
-        "/health/cluster" => match asked.console.unserved().await {
-            Some(0) => text("200 OK", "every partition is served\n"),
-            Some(count) => {
-                text("503 Service Unavailable", &format!("{count} partitions are served by nobody\n"))
-            }
-            None => text("503 Service Unavailable", "nothing is known of the ring yet\n"),
-        },
-        "/metrics" => text("200 OK", &metrics(&asked.state, &asked.reception)),
-        path if path.starts_with("/console") && !asked.shows_console => text(
-            "403 Forbidden",
-            "the console names blobs: on a node with a secret it is shown where only this machine reaches it, such as --http 127.0.0.1:7701\n",
+        "/live" | "/health/live" => Page::text("200 OK", "live\n"),
+        "/ready" | "/health/ready" if asked.state.status().is_ready => Page::text("200 OK", "ready\n"),
+        "/ready" | "/health/ready" => Page::text(
+            "503 Service Unavailable",
+            "not ready: it has no lease, or does not know the ring yet\n",
         ),
-        path => match page(&asked.console, path, head).await {
-            Some(page) => page,
-            None => {
-                text("404 Not Found", "there are /live, /ready, /health/cluster, /metrics, and /console\n")
+        "/health/cluster" => match asked.console.unserved().await {
+            Some(0) => Page::text("200 OK", "every partition is served\n"),
+            Some(count) => {
+                Page::text("503 Service Unavailable", &format!("{count} partitions are served by nobody\n"))
             }
+            None => Page::text("503 Service Unavailable", "nothing is known of the ring yet\n"),
         },
+        "/metrics" => match (asked.metrics_for, viewer(request, door, asked)) {
+            (MetricsFor::WhoHasAToken, Err(page)) => page,
+            _ => Page::text("200 OK", &metrics(&asked.state, &asked.reception)),
+        },
+        _ => {
+            if let Some(page) = still_page(path) {
+                return page;
+            }
+            let told = match viewer(request, door, asked) {
+                Ok(viewer) => told_page(&asked.console, request, &viewer).await,
+                Err(page) if is_console => Some(page),
+                Err(_) => None,
+            };
+            let nothing = "there are /live, /ready, /health/cluster, /metrics, and /console\n";
+            told.unwrap_or_else(|| Page::text("404 Not Found", nothing))
+        }
+    }
+}
+
+/// Who asks, or what he is told if he is not let in.
+fn viewer(request: &Request, door: &Door, asked: &Asked) -> Result<Viewer, Page> {
+    let Some(gate) = &asked.gate else { return Ok(Viewer::anybody()) };
+    let unauthorized = |error: &str| Page::failure("401 Unauthorized", error);
+    if !door.is_private() {
+        return Err(elsewhere(request, asked));
+    }
+    let Some(token) = request.bearer() else { return Err(unauthorized("this node asks for a token")) };
+    match gate.bearer(token, &door.from()) {
+        Ok(caller) => Viewer::of(caller, &asked.reception.registry)
+            .ok_or_else(|| unauthorized("the token has expired, or was revoked")),
+        Err(Refusal::Stopping) => Err(Page::failure(
+            "503 Service Unavailable",
+            "the node has not heard yet of who made this token; try again in a moment",
+        )),
+        Err(Refusal::Expired) => Err(unauthorized("the token has expired")),
+        Err(Refusal::Revoked) => Err(unauthorized("the token was revoked")),
+        Err(_) => Err(unauthorized("the token is not valid for this cluster")),
+    }
+}
+
+/// What is told to who comes where others may hear what he says.
+fn elsewhere(request: &Request, asked: &Asked) -> Page {
+    match request.header("host").filter(|_| asked.tls.is_some() && request.method == "GET") {
+        Some(host) => {
+            let location = Some(format!("https://{host}{}", request.target));
+            Page { location, ..Page::text("307 Temporary Redirect", "this is told over TLS only\n") }
+        }
+        None => Page::failure(
+            "403 Forbidden",
+            "this node asks for a token, which is taken over TLS or from the node's own machine only: give the node a certificate, or come \
+             by a tunnel, such as ssh -L 7701:127.0.0.1:7701",
+        ),
     }
 }
 
@@ -109,8 +161,6 @@ async fn respond(head: &[u8], asked: &Asked) -> Page {
 const GUARDS: &str = "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nReferrer-Policy: no-referrer\r\n\
     Content-Security-Policy: default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
     base-uri 'none'; form-action 'none'; frame-ancestors 'none'\r\n";
-/// The largest head of a request, in bytes.
-const REQUEST_MAX: usize = 8 << 10;
 /// The most connections at once; more wait.
 const CONNECTIONS_MAX: usize = 16;
 /// How long a request and its answer may take.

@@ -24,6 +24,7 @@ mod hot;
 mod http;
 mod join;
 mod label;
+mod ledger;
 mod membership;
 mod metrics;
 mod opening;
@@ -49,7 +50,7 @@ mod work;
 pub use audit::audit_files;
 pub use operator::Operator;
 pub use server::Server;
-pub use settings::{Guarding, Settings, TargetSettings, Timing};
+pub use settings::{Guarding, MetricsFor, Settings, TargetSettings, Timing};
 pub use state::Status;
 pub use tokens::read_claims;
 pub use tyr_net::{

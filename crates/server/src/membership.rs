@@ -4,6 +4,7 @@
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 
+use parking_lot::Mutex;
 use tokio::{
     sync::{Semaphore, oneshot},
     time::{interval, timeout},
@@ -15,7 +16,7 @@ use tyr_net::{
 };
 use tyr_node::{Member, Notice};
 use tyr_proto::{
-    ClassId, Contact, Incarnation, Keyspace, Keyspaces, NodeId, RingVersion, Time,
+    ClassId, Contact, Incarnation, Keyspace, Keyspaces, NodeId, RingVersion, Time, Uses,
     access::{Rights, Scope},
     cluster::{
         self, ClassSettings, Cluster, ClusterId, Command, Difference, Fact, KeyspaceState, MemberState,
@@ -28,14 +29,14 @@ use tyr_wire::connection::{Frame, Party};
 
 use crate::{
     alarm::Alarm,
-    asking::Back,
     card::Keeper,
     console::Console,
     event::{Event, Question, Told},
     guard::{Needs, needs_of},
     handover::Handover,
+    ledger::{Ledger, bounds_for},
     peers::Peers,
-    reception::{Names, Reception},
+    reception::{Names, Quotas, Reception},
     shard::{Ending, Mail, Mailbox},
     state::State,
     surroundings::{now, random},
@@ -73,6 +74,12 @@ pub(crate) struct Membership {
     pub met: Vec<Address>,
     /// Since when it is known to have been removed from the cluster.
     pub left_since: Option<Time>,
+    /// What all nodes hold of keyspaces with quotas, if this one leads.
+    pub ledger: Arc<Mutex<Ledger>>,
+    /// What that was when this node heard of it last, and what it had told of itself.
+    pub uses: (Uses, Uses),
+    /// When this node told of itself last.
+    pub uses_told_at: Option<Time>,
     /// When it was looked last whether a shard has failed.
     pub failures_told_at: Option<Time>,
 }
@@ -101,6 +108,11 @@ impl Facts {
 
     fn existing(&self) -> impl Iterator<Item = (&KeyspaceId, &cluster::Keyspace)> {
         self.keyspaces.iter().filter(|(_, keyspace)| keyspace.state == KeyspaceState::Exists)
+    }
+
+    /// The quotas of those that have one.
+    fn quotas(&self) -> Quotas {
+        self.existing().filter_map(|(id, keyspace)| Some((*id, keyspace.settings.quota?))).collect()
     }
 
     /// The names of the keyspaces that exist.
@@ -188,6 +200,10 @@ impl Membership {
                 self.hear_gossip();
             }
             Event::Report(command) => self.report(command),
+            Event::Uses(total, told) => {
+                self.uses = (total, told);
+                self.spread_bounds();
+            }
             Event::Behind => self.member.hurry(),
             Event::Met(address, cluster, node) => self.met(&address, cluster, node),
         }
@@ -197,6 +213,7 @@ impl Membership {
         let time = now();
         self.reception.registry.tick();
         self.tell_failures(time);
+        self.tell_uses(time);
         let is_stuck = self.reception.mailboxes.iter().any(|mailbox| mailbox.is_stuck(time));
         if !is_stuck && let Some(request) = self.member.handle_tick(time) {
             self.ask(request);
@@ -239,6 +256,52 @@ impl Membership {
         }
     }
 
+    /// Tells the one who leads what this node holds of keyspaces with quotas, and hears what all nodes do.
+    fn tell_uses(&mut self, time: Time) {
+        if self.uses_told_at.is_some_and(|at| time.since(at) < USES_EVERY) {
+            return;
+        }
+        self.uses_told_at = Some(time);
+        if self.known.quotas().is_empty() {
+            return;
+        }
+        let own = self.own_uses().fold(Uses::new(), sum_of);
+        let events = self.reception.events.clone();
+        if self.voting.voter.leading_term().is_some() {
+            self.ledger.lock().tell(time, self.me(), own.clone());
+            if let Some(total) = total_of(&self.ledger, &self.voting) {
+                events.tell(Event::Uses(total, own));
+            }
+            return;
+        }
+        let Some(leader) = self.leader.filter(|leader| *leader != self.me()) else { return };
+        let Some(link) = self.peers.link(leader) else { return };
+        let way = self.reception.relay.way(leader, &link);
+        let answer = self.reception.asking.ask_member(leader, &way, &Request::Uses(own.clone()));
+        tokio::spawn(async move {
+            if let Ok((_, Response::Uses(total))) = answer.await {
+                events.tell(Event::Uses(total, own));
+            }
+        });
+    }
+
+    /// What each shard holds.
+    fn own_uses(&self) -> impl Iterator<Item = Uses> {
+        self.reception.mailboxes.iter().map(|mailbox| mailbox.figures().held())
+    }
+
+    /// Tells each shard which keyspaces have quotas, and what lies elsewhere.
+    fn spread_bounds(&self) {
+        let quotas = self.known.quotas();
+        let own: Vec<Uses> = self.own_uses().collect();
+        for (place, mailbox) in self.reception.mailboxes.iter().enumerate() {
+            let others = own.iter().enumerate().filter(|(other, _)| *other != place);
+            let others = others.fold(Uses::new(), |sum, (_, uses)| sum_of(sum, uses.clone()));
+            let bounds = bounds_for(&quotas, &self.uses.0, &self.uses.1, &others);
+            mailbox.put(Mail::Notices(None, Arc::new([Notice::Bounds(bounds)])));
+        }
+    }
+
     /// Asks the cluster manager something for this node.
     fn ask(&mut self, request: Request) {
         let me = self.me();
@@ -274,6 +337,7 @@ impl Membership {
             | Response::Token(_)
             | Response::Seal(_)
             | Response::Denied(..)
+            | Response::Uses(_)
             | Response::View(_) => {}
             Response::Ring(difference) => self.look_for_itself(difference),
             Response::Evicted(replica) => {
@@ -362,15 +426,20 @@ impl Membership {
                 Notice::Incarnation(me) => {
                     tracing::info!(node = %me.node, incarnation = me.incarnation.0, "goes on")
                 }
-                Notice::Lease(_) => {}
+                Notice::Lease(_) | Notice::Bounds(_) => {}
             }
         }
         if has_keyspaces {
             *self.reception.names.write() = Arc::new(self.known.names());
+            *self.reception.quotas.write() = Arc::new(self.known.quotas());
         }
         let keyspaces = has_keyspaces.then(|| Arc::new(self.known.keyspaces()));
         for mailbox in &self.reception.mailboxes {
             mailbox.put(Mail::Notices(keyspaces.clone(), notices.clone()));
+        }
+        if has_keyspaces {
+            // What lies elsewhere is as it was said last; of a new quota nothing was.
+            self.spread_bounds();
         }
         if has_members {
             self.contact = Membership::contact(self.me(), &self.peers, self.leader, self.patience);
@@ -449,11 +518,11 @@ impl Membership {
     /// Answers a question of somebody else, or carries it to the one who leads.
     fn serve(&self, question: Question) {
         if question.request == Request::Report {
-            return self.back(&question).reply(Response::Report(self.describe()));
+            return question.back.reply(Response::Report(self.describe()));
         }
         if let Some(denied) = self.denies(&question) {
             self.reception.counts.denied();
-            return self.back(&question).reply(denied);
+            return question.back.reply(denied);
         }
         if let Request::View(scope) = question.request {
             return self.console.clone().serve(scope, question);
@@ -466,17 +535,27 @@ impl Membership {
         let (voter, cluster) = (voting.voter.clone(), self.cluster);
         // A voter hears nothing more when it ceases to be one; what this node has learned by its lease is newer then.
         let (me, leader, known) = (self.me(), self.leader, self.known.version);
+        let ledger = self.ledger.clone();
+        // A node that has something to tell names every keyspace with a quota; what it carries for a client names none.
+        if let (Request::Uses(uses), Party::Node { node, .. }) = (&question.request, question.party)
+            && !uses.is_empty()
+        {
+            ledger.lock().tell(now(), NodeId(node), uses.clone());
+        }
         tokio::spawn(async move {
             let _permit = permit;
             // Until it is answered, whoever asked can ask only so much more.
-            let back = Membership::back_of(&reception, &question);
-            let Question { request, receipt: _receipt, .. } = question;
+            let Question { request, back, receipt: _receipt, .. } = question;
             let is_stale = matches!(request, Request::Ring(_)) && voter.look(Cluster::version) < known;
             let served = match is_stale {
                 true => Some(Response::Elsewhere(None)),
                 false => match &request {
                     Request::Token(order) => make_token(&voting, cluster, order).await,
                     Request::Seal => make_seal(&voting).await,
+                    Request::Uses(_) if voter.leading_term().is_some() => {
+                        total_of(&ledger, &voting).map(Response::Uses)
+                    }
+                    Request::Uses(_) => Some(Response::Elsewhere(voter.leader())),
                     _ => voter.serve(request.clone()).await,
                 },
             };
@@ -517,20 +596,6 @@ impl Membership {
         Some(denied)
     }
 
-    fn back(&self, question: &Question) -> Back {
-        Membership::back_of(&self.reception, question)
-    }
-
-    fn back_of(reception: &Reception, question: &Question) -> Back {
-        let (link, number) = (question.link.clone(), question.number);
-        match question.party {
-            Party::Client { .. } => {
-                Back::to_client(link, number, reception, question.caller.clone(), &question.request)
-            }
-            Party::Node { .. } | Party::Newcomer { .. } => Back::to_member(link, number),
-        }
-    }
-
     fn hear_gossip(&mut self) {
         while let Some(effect) = self.gossip.poll_effect() {
             match effect {
@@ -566,6 +631,20 @@ impl Membership {
     }
 }
 
+fn sum_of(mut sum: Uses, uses: Uses) -> Uses {
+    for (keyspace, held) in uses {
+        sum.entry(keyspace).or_default().add(held);
+    }
+    sum
+}
+
+/// What all nodes hold, if all have told lately who may hold anything.
+fn total_of(ledger: &Mutex<Ledger>, voting: &Voting) -> Option<Uses> {
+    let present: Vec<NodeId> =
+        voting.voter.look(|cluster| cluster.present().map(|replica| replica.node).collect());
+    ledger.lock().total(now(), present)
+}
+
 /// Whether accounts, seals, or rights have changed by what was answered.
 fn changes_access(request: &Request, response: &Response) -> bool {
     match (request, response) {
@@ -590,6 +669,8 @@ const HEARD_AFTER: Duration = Duration::from_secs(1);
 const TICK_EVERY: Duration = Duration::from_millis(20);
 /// A node that was removed goes on for this long if it may vote, in microseconds.
 const LEAVE_AFTER: u64 = 5_000_000;
+/// A node tells this often what it holds of keyspaces with quotas, in microseconds.
+const USES_EVERY: u64 = 250_000;
 /// It is looked and told this often which shards have failed, in microseconds.
 const FAILURES_EVERY: u64 = 200_000;
 /// The same is reported this often at most, in microseconds.

@@ -7,7 +7,10 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
-use tyr_proto::cluster::{PartitionReport, PartitionRole, Position, ShardReport};
+use tyr_proto::{
+    Use,
+    cluster::{PartitionReport, PartitionRole, Position, ShardReport},
+};
 use tyr_types::KeyspaceName;
 use tyr_wire::connection::Channel;
 
@@ -31,6 +34,7 @@ pub(crate) fn metrics(state: &State, reception: &Reception) -> String {
     network(&mut text, reception);
     work(&mut text, &shards);
     keyspaces(&mut text, &shards, &reception.names.read());
+    quotas(&mut text, &shards, reception);
     partitions(&mut text, &shards);
     storage(&mut text, &shards);
     text.0
@@ -216,6 +220,33 @@ fn keyspaces(text: &mut Text, shards: &[Shown], names: &Names) {
         text.family(name, "histogram", help);
         for (keyspace, work) in &works {
             text.times(name, &format!("keyspace=\"{keyspace}\""), times(work));
+        }
+    }
+}
+
+fn quotas(text: &mut Text, shards: &[Shown], reception: &Reception) {
+    let (names, quotas) = (reception.names.read().clone(), reception.quotas.read().clone());
+    let bounded = || quotas.iter().filter_map(|(id, quota)| Some((*id, names.get(id)?, *quota)));
+    text.family("tyr_keyspace_quota_bytes", "gauge", "The quotas of keyspaces that have one.");
+    for (_, name, quota) in bounded() {
+        text.value("tyr_keyspace_quota_bytes", &format!("keyspace=\"{name}\""), quota);
+    }
+    let held: [Found<Use, u64>; 2] = [
+        (
+            "tyr_keyspace_held_bytes",
+            "Sizes of the blobs whose heads this node leads, of keyspaces with quotas.",
+            |held| &held.bytes,
+        ),
+        ("tyr_keyspace_held_blobs", "Blobs whose heads this node leads, of keyspaces with quotas.", |held| {
+            &held.blobs
+        }),
+    ];
+    for (name, help, count) in held {
+        text.family(name, "gauge", help);
+        for (id, keyspace, _) in bounded() {
+            let mut all = Use::default();
+            shards.iter().filter_map(|shard| shard.uses.get(&id)).for_each(|held| all.add(*held));
+            text.value(name, &format!("keyspace=\"{keyspace}\""), count(&all));
         }
     }
 }

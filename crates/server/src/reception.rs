@@ -54,11 +54,16 @@ pub(crate) struct Reception {
     pub clients: Mutex<BTreeMap<SessionId, String>>,
     /// The names of the keyspaces that exist, as far as the node knows.
     pub names: RwLock<Arc<Names>>,
+    /// The quotas of those that have one.
+    pub quotas: RwLock<Arc<Quotas>>,
     pub counts: Counts,
 }
 
 /// The names of keyspaces.
 pub(crate) type Names = BTreeMap<KeyspaceId, KeyspaceName>;
+
+/// Quotas of keyspaces, in bytes.
+pub(crate) type Quotas = BTreeMap<KeyspaceId, u64>;
 
 /// What has come since the start.
 #[derive(Debug, Default)]
@@ -127,6 +132,7 @@ impl Reception {
             hatch: RwLock::default(),
             clients: Mutex::default(),
             names: RwLock::default(),
+            quotas: RwLock::default(),
             counts,
         }
     }
@@ -155,9 +161,13 @@ impl Reception {
                     true
                 }
                 Ok(request) => {
-                    let (link, number) = (link.clone(), header.request);
-                    let caller = caller.cloned();
-                    self.events.ask(Question { party, link, number, request, receipt, caller });
+                    let (link, number, caller) = (link.clone(), header.request, caller.cloned());
+                    let back = match party {
+                        Party::Client { .. } => Back::to_client(link, number, self, caller.clone(), &request),
+                        Party::Node { .. } | Party::Newcomer { .. } => Back::to_member(link, number),
+                    };
+                    let receipt = Some(receipt);
+                    self.events.ask(Question { party, back, request, receipt, caller });
                     true
                 }
                 Err(_) => false,

@@ -184,8 +184,8 @@ async fn run(
     let http = match &settings.http {
         Some(address) => {
             let (reception, console) = (running.reception.clone(), running.console.clone());
-            let shows_console = settings.shows_console(address);
-            let asked = http::Asked { state: state.clone(), reception, console, shows_console };
+            let (gate, tls, metrics_for) = (running.gate.clone(), settings.tls.clone(), settings.metrics);
+            let asked = http::Asked { state: state.clone(), reception, console, gate, tls, metrics_for };
             Some(http::serve(address, asked).await?)
         }
         None => None,
@@ -396,6 +396,9 @@ impl Starting {
             greeters,
             met: Vec::new(),
             left_since: None,
+            ledger: Default::default(),
+            uses: Default::default(),
+            uses_told_at: None,
             failures_told_at: None,
         };
         let exporter = self.settings.traces.clone().map(|collector| {
@@ -451,7 +454,7 @@ impl Starting {
         let hatch = shown.open(self.settings.directory.join(HATCH), owner);
         let (gives_up, gave_up) = oneshot::channel();
         tokio::spawn(membership.run(told, gives_up));
-        Ok(Running { reception, console, listener, _hatch: hatch, gave_up, hushed, shards })
+        Ok(Running { reception, console, gate: self.gate, listener, _hatch: hatch, gave_up, hushed, shards })
     }
 }
 
@@ -459,6 +462,7 @@ impl Starting {
 struct Running {
     reception: Arc<Reception>,
     console: Arc<Console>,
+    gate: Option<Arc<Gate>>,
     listener: Listener,
     _hatch: Option<Hatch>,
     /// The membership has given up the lease.

@@ -48,8 +48,20 @@ pub struct Settings {
     pub slow: Duration,
     /// Where spans of traced transactions are sent; nowhere if `None`.
     pub traces: Option<Collector>,
-    /// Where health and metrics are served by HTTP, as `host:port`; nowhere if `None`.
+    /// Where health, metrics, and the console are served by HTTP, as `host:port`; nowhere if `None`.
     pub http: Option<String>,
+    /// To whom metrics are served there.
+    pub metrics: MetricsFor,
+}
+
+/// To whom metrics, which name keyspaces, are served.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MetricsFor {
+    /// To everybody who reaches them.
+    #[default]
+    Everybody,
+    /// To who bears a token of the cluster, whatever its rights. Only a node with a secret asks for that.
+    WhoHasAToken,
 }
 
 /// Who is let in.
@@ -106,6 +118,7 @@ impl Settings {
             slow: Duration::from_secs(1),
             traces: None,
             http: None,
+            metrics: MetricsFor::Everybody,
         }
     }
 
@@ -140,9 +153,15 @@ impl Settings {
         {
             return Err(Error::invalid(format!(
                 "health, metrics, and the console are to be served at {http}, where others than the programs of this machine may reach \
-                 them, and they name keyspaces and blobs. Serve them at 127.0.0.1, give the node a secret with --secret-file, so that \
-                 blobs are not named elsewhere, or say --insecure if the network lets nobody else through"
+                 them, and they name keyspaces and blobs. Serve them at 127.0.0.1, give the node a secret with --secret-file, so that the \
+                 console asks for a token, or say --insecure if the network lets nobody else through"
             )));
+        }
+        if self.metrics == MetricsFor::WhoHasAToken && !matches!(self.guarding, Guarding::Secret(_)) {
+            return Err(Error::invalid(
+                "metrics are to be served to who has a token, and this node has no secret, without which it knows no tokens; give it one \
+                 with --secret-file",
+            ));
         }
         let told = self.advertise.as_ref().unwrap_or(&self.listen);
         if is_everywhere(told) {
@@ -151,13 +170,6 @@ impl Settings {
             )));
         }
         Ok(())
-    }
-}
-
-impl Settings {
-    /// Whether the console, which names blobs, is shown to whoever reaches an address of HTTP.
-    pub(crate) fn shows_console(&self, http: &str) -> bool {
-        !matches!(self.guarding, Guarding::Secret(_)) || is_local(&Address::Tcp(http.to_owned()))
     }
 }
 
@@ -295,9 +307,11 @@ mod tests {
         assert!(error.to_string().contains("--insecure"), "{error}");
         with_http("0.0.0.0:1", Guarding::Insecure).check().unwrap();
         with_http("0.0.0.0:1", secret()).check().unwrap();
-        assert!(!with_http("", secret()).shows_console("0.0.0.0:1"));
-        assert!(with_http("", secret()).shows_console("[::1]:1"));
-        assert!(with_http("", Guarding::Insecure).shows_console("0.0.0.0:1"));
+        let with_metrics =
+            |guarding| Settings { metrics: MetricsFor::WhoHasAToken, ..with_http("127.0.0.1:1", guarding) };
+        with_metrics(secret()).check().unwrap();
+        let error = with_metrics(Guarding::Local).check().unwrap_err();
+        assert!(error.to_string().contains("--secret-file"), "{error}");
         for reached in
             ["0.0.0.0:7000", "10.0.0.1:7000", "[::]:7000", "host:7000", "localhost.example:1", ":7000"]
         {

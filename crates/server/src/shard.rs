@@ -298,7 +298,7 @@ impl Running {
     async fn serve(&mut self, inbox: &mut UnboundedReceiver<Mail>, target: &Target) -> Ending {
         let mut ticks = interval(Duration::from_micros(TICK_EVERY));
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut room_at = now();
+        let (mut room_at, mut uses_at) = (now(), now());
         loop {
             let is_due = tokio::select! {
                 biased;
@@ -329,6 +329,10 @@ impl Running {
                 }
                 self.shard.handle_tick(time);
                 self.mailboxes[self.place].figures.work(self.worker.work());
+                if time >= uses_at {
+                    uses_at = time.after(USES_EVERY);
+                    self.mailboxes[self.place].figures.uses(self.shard.router().uses());
+                }
             }
             self.flush();
             if !inbox.is_empty() {
@@ -610,6 +614,8 @@ fn send(
 const TICK_EVERY: u64 = 10_000;
 /// How often the device's space is looked at, in microseconds.
 const ROOM_EVERY: u64 = 1_000_000;
+/// What it holds of keyspaces with quotas is shown this often, in microseconds.
+const USES_EVERY: u64 = 100_000;
 /// A device with less free space takes no more than what has been promised, in bytes.
 const ROOM_MIN: u64 = 64 << 20;
 /// A shard that has not gone on for as long is taken to be stuck, in microseconds: the node asks for no lease meanwhile.

@@ -61,7 +61,7 @@ pub(crate) struct Detail {
 }
 
 /// How transactions end.
-pub(crate) const OUTCOMES: [&str; 11] = [
+pub(crate) const OUTCOMES: [&str; 12] = [
     "committed",
     "conflict",
     "exists",
@@ -73,6 +73,7 @@ pub(crate) const OUTCOMES: [&str; 11] = [
     "unstaged",
     "too_few_replicas",
     "denied",
+    "quota",
 ];
 
 /// What readers ask.
@@ -92,6 +93,7 @@ fn index_of(outcome: Outcome) -> usize {
             Refusal::Unstaged => 8,
             Refusal::TooFewReplicas => 9,
             Refusal::Denied => 10,
+            Refusal::Quota => 11,
         },
     }
 }

@@ -104,6 +104,7 @@ fn node_settings(settings: &Settings) -> Result<tyr_server::Settings> {
         durability,
         insecure,
         http,
+        metrics,
         slow_ms,
         ..
     } = settings.server.clone();
@@ -134,6 +135,7 @@ fn node_settings(settings: &Settings) -> Result<tyr_server::Settings> {
     };
     node.slow = Duration::from_millis(slow_ms.into());
     node.http = http;
+    node.metrics = metrics;
     let collector = settings.trace.otlp.as_deref().map(str::parse::<Collector>).transpose();
     node.traces = collector.map_err(|error| Failure::Usage(error.to_string()))?;
     Ok(node)
@@ -176,7 +178,7 @@ impl Report for Listening {
     fn print(&self, out: &mut Output) -> Result<()> {
         out.line(format!("node {} of cluster {} listens at {}", self.node, self.cluster, self.address))?;
         match &self.http {
-            Some(http) => out.line(format!("health and metrics are at http://{http}")),
+            Some(http) => out.line(format!("health, metrics, and the console are at http://{http}")),
             None => Ok(()),
         }
     }

@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "access/door.rs"]
+mod door;
 #[path = "access/kit.rs"]
 mod kit;
 

@@ -2,7 +2,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "cli/shape.rs"]
+mod shape;
+
 use std::{
+    collections::BTreeSet,
     fs,
     io::{BufRead, BufReader, Read},
     os::unix::fs::PermissionsExt,
@@ -13,6 +17,7 @@ use std::{
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use shape::{Part, examples, shape};
 
 /// A process that runs a node, and all that it says on standard error.
 struct Node {
@@ -42,7 +47,8 @@ impl Node {
         Node { process, lines, log: Some(log), address: String::new() }
     }
 
-    fn wait_for(&mut self, event: &str) {
+    /// Waits until it says that something has happened, and returns what it says.
+    fn wait_for(&mut self, event: &str) -> Value {
         loop {
             let mut line = String::new();
             assert!(self.lines.read_line(&mut line).unwrap() > 0, "it has ended before it was {event}");
@@ -52,7 +58,7 @@ impl Node {
                     self.address = address.to_owned();
                 }
                 if said["event"] == event {
-                    return;
+                    return said;
                 }
             }
         }
@@ -219,4 +225,72 @@ fn a_node_that_others_reach_does_not_start_without_a_secret() {
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(said.contains("--insecure") && said.contains("tyr secret"), "{said}");
     assert!(!directory.path().join("node").exists(), "nothing was done");
+}
+
+#[test]
+fn what_is_printed_on_a_cluster_has_the_documented_shape() {
+    let directory = tempfile::tempdir().unwrap();
+    let place = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let documented = examples(Part::Clusters);
+    let mut checked = BTreeSet::new();
+    let mut check = |command: &str, printed: &Value| {
+        let headings =
+            documented.keys().filter(|heading| format!("{command} ").starts_with(&format!("{heading} ")));
+        let heading = headings
+            .max_by_key(|heading| heading.len())
+            .unwrap_or_else(|| panic!("{command} is not documented"));
+        assert_eq!(shape(printed), shape(&documented[heading]), "{command}: {printed}");
+        checked.insert(heading.clone());
+    };
+    let secret = place("secret");
+    let output = tyr(&["secret", "--json", &secret]).output().unwrap();
+    check("tyr secret", &serde_json::from_slice(&output.stdout).unwrap());
+    let mut first = Node::start(Path::new(&place("one")), Path::new(&secret), &[]);
+    check("tyr server", &first.wait_for("listening"));
+    first.wait_for("ready");
+    let mut second = Node::start(Path::new(&place("two")), Path::new(&secret), &[&first.address]);
+    second.wait_for("ready");
+    let url = format!("tyr://{}", first.address);
+    let mut operator = Person::new(&url, "TYR_SECRET_FILE", secret.into());
+    operator.does(&["keyspace", "create", "events", "--quota", "1KiB"]);
+    while operator.does(&["keyspace", "show", "events"])["bytes"] != 0 {}
+    let (token, one) = (place("ada.token"), place("one"));
+    let add = format!("cluster add {}", second.address);
+    for command in [
+        "keyspace show events",
+        &add,
+        "cluster status",
+        "cluster ring",
+        "node status",
+        "user create ada",
+        "group create analysts",
+        "group add analysts ada",
+        "grant ada read,write events",
+        "user list",
+        "group list",
+        &format!("token create ada --output {token}"),
+        "revoke ada write events",
+        "group dismiss analysts ada",
+        "token revoke ada",
+        "token rotate",
+        "group remove analysts",
+        "user remove ada",
+        "cluster drain 2 --wait 600",
+        "cluster remove 2",
+    ] {
+        let printed = operator.does(&command.split(' ').collect::<Vec<_>>());
+        check(&format!("tyr {command}"), &printed);
+    }
+    let lines = String::from_utf8(tyr(&["audit", "--json", &one]).output().unwrap().stdout).unwrap();
+    check("tyr audit", &serde_json::from_str(lines.lines().next().unwrap()).unwrap());
+    let found = tyr(&["doctor", "--json", "--directory", &one]).output().unwrap();
+    check("tyr doctor", &serde_json::from_slice(&found.stdout).unwrap());
+    let mut dev = tyr(&["dev", "-n", "1", "--json", "--keep", &place("dev")]).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(dev.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    kill_process(Pid::from_child(&dev), Signal::TERM).unwrap();
+    assert!(dev.wait().unwrap().success());
+    check("tyr dev", &serde_json::from_str(&line).unwrap());
+    let unchecked: Vec<_> = documented.keys().filter(|heading| !checked.contains(*heading)).collect();
+    assert!(unchecked.is_empty(), "{unchecked:?}");
 }

@@ -6,6 +6,8 @@
 mod kit;
 #[path = "servers/observability.rs"]
 mod observability;
+#[path = "servers/quotas.rs"]
+mod quotas;
 
 use std::{
     ffi::OsStr,

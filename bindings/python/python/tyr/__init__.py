@@ -102,12 +102,16 @@ def open(
     authority: str | _os.PathLike[str] | None = None,
     certificate: str | _os.PathLike[str] | None = None,
     key: str | _os.PathLike[str] | None = None,
+    token: str | None = None,
+    token_file: str | _os.PathLike[str] | None = None,
 ) -> Store:
     """Opens the store in a directory, or connects to the cluster, that is named.
 
     `create` is ``if-missing``, ``never``, or ``new``; `deadline` and `connect_timeout` are seconds that a cluster is waited for, and
     `zone` says where this client is. The caches and segments of a directory are sized in bytes, and `io` is ``auto``,
     ``direct-ring``, ``direct``, or ``buffered``. `authority`, `certificate`, and `key` are files in PEM for ``tyr+tls://host:port``.
+    `token`, or the file `token_file` with it, says who this client is; by default it is the one that ``TYR_TOKEN`` or ``TYR_TOKEN_FILE``
+    has.
 
     Raises `Unavailable` if the directory is open elsewhere, or if no node of the cluster answers.
     """

@@ -461,7 +461,7 @@ pub fn passing(refusal: Refusal) -> Result<Refusal> {
         Refusal::Conflict | Refusal::Fenced | Refusal::Unstaged | Refusal::Busy => Ok(refusal),
         // Whether it exists was seen, and has changed.
         Refusal::Exists | Refusal::NotFound => Ok(Refusal::Conflict),
-        Refusal::Invalid | Refusal::Full | Refusal::TooFewReplicas | Refusal::Denied => {
+        Refusal::Invalid | Refusal::Full | Refusal::Quota | Refusal::TooFewReplicas | Refusal::Denied => {
             Err(words::refused(refusal))
         }
     }

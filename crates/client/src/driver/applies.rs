@@ -214,7 +214,7 @@ fn is_passing(refusal: Refusal, apply: &Apply, exists: impl Fn(&BlobName) -> boo
         Refusal::Conflict | Refusal::Fenced | Refusal::Busy | Refusal::Unstaged | Refusal::TooFewReplicas => {
             true
         }
-        Refusal::Exists | Refusal::Invalid | Refusal::Full | Refusal::Denied => false,
+        Refusal::Exists | Refusal::Invalid | Refusal::Full | Refusal::Quota | Refusal::Denied => false,
         // A node that has not heard of a new keyspace yet says the same as one that has no such blob.
         Refusal::NotFound => {
             let needs =

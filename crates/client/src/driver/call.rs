@@ -13,7 +13,7 @@ use std::{
 
 use tokio::{sync::oneshot, time::Instant};
 use tyr_proto::{
-    BlobName, Check, Operation, PartitionId, Refusal, ResultValue,
+    BlobName, Check, Operation, PartitionId, Refusal, ResultValue, Uses,
     cluster::{Command, Reply as CommandReply},
     message::{HeadStat, Looked},
 };
@@ -129,6 +129,8 @@ pub enum Call {
     EndRun { run: Handle },
     /// Asks the cluster manager for something.
     Manage { command: Command, until: Instant, reply: Reply<CommandReply> },
+    /// Asks what keyspaces with quotas hold.
+    Uses { until: Instant, reply: Reply<Uses> },
     /// Learns what has changed in the cluster.
     Refresh { until: Instant, reply: Reply<()> },
     /// Ends, when what was sent has ended.

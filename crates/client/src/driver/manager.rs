@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use tokio::time::Instant;
 use tyr_proto::{
-    Contact, NodeId, RingVersion, Time,
+    Contact, NodeId, RingVersion, Time, Uses,
     cluster::{Command, Reply as CommandReply, Request, Response},
 };
 
@@ -32,6 +32,7 @@ pub struct Manager {
     /// Who waits for what is being fetched, and who for what will be fetched next.
     waiting: Vec<Asked<()>>,
     waiting_next: Vec<Asked<()>>,
+    /// What else was asked, by number.
     commands: BTreeMap<u64, Commanded>,
 }
 
@@ -44,10 +45,33 @@ struct Fetch {
 
 #[derive(Debug)]
 struct Commanded {
-    command: Command,
+    request: Request,
     /// When to ask again.
     due: Time,
-    asked: Asked<CommandReply>,
+    asked: By,
+}
+
+/// Who waits for an answer.
+#[derive(Debug)]
+enum By {
+    Command(Asked<CommandReply>),
+    Uses(Asked<Uses>),
+}
+
+impl By {
+    fn fail(self, error: Error) {
+        match self {
+            By::Command(asked) => asked.answer(Err(error)),
+            By::Uses(asked) => asked.answer(Err(error)),
+        }
+    }
+
+    fn is_late(&self, at: Instant) -> bool {
+        match self {
+            By::Command(asked) => asked.is_late(at),
+            By::Uses(asked) => asked.is_late(at),
+        }
+    }
 }
 
 /// A question is asked again after this many microseconds without an answer.
@@ -93,8 +117,17 @@ impl Manager {
 
     /// Asks for a change.
     pub fn command(&mut self, links: &Links, now: Time, command: Command, asked: Asked<CommandReply>) {
+        self.ask(links, now, Request::Command(command), By::Command(asked));
+    }
+
+    /// Asks what keyspaces with quotas hold.
+    pub fn uses(&mut self, links: &Links, now: Time, asked: Asked<Uses>) {
+        self.ask(links, now, Request::Uses(Uses::new()), By::Uses(asked));
+    }
+
+    fn ask(&mut self, links: &Links, now: Time, request: Request, asked: By) {
         self.last += 1;
-        self.commands.insert(self.last, Commanded { command, due: now, asked });
+        self.commands.insert(self.last, Commanded { request, due: now, asked });
         self.send_command(links, now, self.last, true);
     }
 
@@ -111,7 +144,7 @@ impl Manager {
         let Some(origin) = self.whom(links, now, is_first) else { return };
         if let Some(commanded) = self.commands.get_mut(&number) {
             commanded.due = now.after(ASK_AGAIN_AFTER);
-            links.ask(origin, number, &Request::Command(commanded.command.clone()));
+            links.ask(origin, number, &commanded.request);
         }
     }
 
@@ -160,15 +193,21 @@ impl Manager {
                 Some(Response::Ring(difference))
             }
             Response::Replied(reply) => {
-                if let Some(commanded) = self.commands.remove(&number) {
-                    commanded.asked.answer(Ok(reply));
+                if let Some(Commanded { asked: By::Command(asked), .. }) = self.commands.remove(&number) {
+                    asked.answer(Ok(reply));
                 }
                 self.wants_ring = true;
                 None
             }
+            Response::Uses(uses) => {
+                if let Some(Commanded { asked: By::Uses(asked), .. }) = self.commands.remove(&number) {
+                    asked.answer(Ok(uses));
+                }
+                None
+            }
             Response::Denied(scope, rights) => {
                 if let Some(commanded) = self.commands.remove(&number) {
-                    commanded.asked.answer(Err(words::lacks(scope, rights)));
+                    commanded.asked.fail(words::lacks(scope, rights));
                 }
                 None
             }
@@ -204,7 +243,7 @@ impl Manager {
             asked.answer(Err(words::no_answer(&troubles())));
         }
         for (_, commanded) in self.commands.extract_if(.., |_, commanded| commanded.asked.is_late(at)) {
-            commanded.asked.answer(Err(words::unknown_command(&troubles())));
+            commanded.asked.fail(words::unknown_command(&troubles()));
         }
     }
 }

@@ -273,6 +273,7 @@ impl World {
             }
             Request::Hatch => Response::Hatch(None),
             Request::View(_) => Response::View(None),
+            Request::Uses(uses) => Response::Uses(uses),
             Request::Register(..)
             | Request::Lease(..)
             | Request::Report

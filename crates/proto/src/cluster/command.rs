@@ -96,12 +96,19 @@ pub enum Command {
         /// Its settings.
         settings: KeyspaceSettings,
     },
-    /// Alters the settings of a keyspace, except its chunk size and durability.
+    /// Alters the settings of a keyspace, except its chunk size, durability, and quota.
     AlterKeyspace {
         /// The keyspace.
         id: KeyspaceId,
         /// All settings, altered or not.
         settings: KeyspaceSettings,
+    },
+    /// Bounds what a keyspace may hold, in bytes, or bounds it no longer. It is for who runs the cluster, not for who administers the keyspace.
+    SetQuota {
+        /// The keyspace.
+        id: KeyspaceId,
+        /// The quota.
+        quota: Option<u64>,
     },
     /// Drops a keyspace.
     DropKeyspace(KeyspaceId),

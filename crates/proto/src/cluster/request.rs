@@ -6,7 +6,7 @@ use alloc::{string::String, vec::Vec};
 
 use super::{Address, Command, Difference, Position, Reply, Report, SealId};
 use crate::{
-    LeaseRequest, NodeId, Replica, RingVersion,
+    LeaseRequest, NodeId, Replica, RingVersion, Uses,
     access::{AccountId, Rights, Scope},
 };
 
@@ -31,6 +31,8 @@ pub enum Request {
     Token(TokenOrder),
     /// A new seal, with which tokens are made from then on. The leader alone makes one.
     Seal,
+    /// What a node holds of keyspaces with quotas, and a question what all nodes do. The leader alone answers it. A client just asks.
+    Uses(Uses),
     /// What there is to see of the node that is asked, or of the whole cluster as it sees that: for people. It answers itself.
     View(ViewOf),
 }
@@ -84,6 +86,8 @@ pub enum Response {
     Seal(SealId),
     /// Who asked does not have these rights, which that takes.
     Denied(Scope, Rights),
+    /// What all nodes hold of keyspaces with quotas, as they have told lately.
+    Uses(Uses),
     /// What there is to see, as a JSON object with its version in it; none if the node cannot tell now.
     View(Option<String>),
 }

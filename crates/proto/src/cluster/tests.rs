@@ -344,12 +344,27 @@ fn a_dropped_keyspace_keeps_its_id_and_frees_its_name() {
 }
 
 #[test]
-fn chunk_size_and_durability_of_a_keyspace_are_fixed() {
+fn of_a_keyspace_some_is_fixed_and_its_quota_is_set_by_itself() {
     let mut cluster = cluster(1, settings(1, Durability::Disk));
     accept(&mut cluster, keyspace("events", 5));
     let alter = |settings| Command::AlterKeyspace { id: KeyspaceId(1), settings };
     let base = KeyspaceSettings::default();
-    accept(&mut cluster, alter(KeyspaceSettings { quota: Some(1), ..base.clone() }));
+    accept(&mut cluster, alter(KeyspaceSettings { multi_version: false, ..base.clone() }));
+    let bounded = KeyspaceSettings { quota: Some(1), ..base.clone() };
+    assert_eq!(
+        cluster.apply(alter(bounded)),
+        Err(Refusal::Invalid),
+        "who alters a keyspace does not give it more room"
+    );
+    let set = |quota| Command::SetQuota { id: KeyspaceId(1), quota };
+    accept(&mut cluster, set(Some(7)));
+    assert_eq!(cluster.keyspace(KeyspaceId(1)).unwrap().settings.quota, Some(7));
+    let kept = KeyspaceSettings { quota: Some(7), ..base.clone() };
+    accept(&mut cluster, alter(kept));
+    accept(&mut cluster, set(None));
+    assert_eq!(cluster.apply(set(Some(u64::MAX))), Err(Refusal::Invalid));
+    let gone = Command::SetQuota { id: KeyspaceId(2), quota: None };
+    assert_eq!(cluster.apply(gone), Err(Refusal::NotFound));
     let resized = KeyspaceSettings { chunk_size: 1 << 20, ..base.clone() };
     assert_eq!(cluster.apply(alter(resized)), Err(Refusal::Invalid));
     let weaker = KeyspaceSettings { durability: Durability::Memory, ..base };

@@ -44,6 +44,7 @@ layout!(enum Command {
     24 => RevokeTokens { user, before },
     25 => AddSeal(id, seal),
     26 => RemoveSeal(id),
+    27 => SetQuota { id, quota },
 });
 layout!(enum Answer { 0 => Done(version), 1 => Registered(node, version), 2 => KeyspaceCreated(id, version), 3 => AccountCreated(id, version) });
 layout!(enum Refusal {
@@ -71,7 +72,7 @@ layout!(enum Fact {
     4 => Account(id, account),
     5 => Seal(id, public),
 });
-layout!(enum Request { 0 => Command(command), 1 => Register(holder, command), 2 => Lease(request, position), 3 => Ring(version), 4 => Newest(version), 5 => Report, 6 => Hatch, 7 => Token(order), 8 => Seal, 9 => View(what) });
+layout!(enum Request { 0 => Command(command), 1 => Register(holder, command), 2 => Lease(request, position), 3 => Ring(version), 4 => Newest(version), 5 => Report, 6 => Hatch, 7 => Token(order), 8 => Seal, 9 => View(what), 10 => Uses(uses) });
 layout!(struct TokenOrder { user, lifetime, limits, holder });
 layout!(enum Response {
     0 => Registered(node),
@@ -87,6 +88,7 @@ layout!(enum Response {
     10 => Seal(id),
     11 => Denied(scope, rights),
     12 => View(text),
+    13 => Uses(uses),
 });
 layout!(enum ViewOf { 0 => Node, 1 => Cluster });
 layout!(struct Report { replica, version, uptime, lease_left, is_ready, leads, ring_version, shards });

@@ -59,6 +59,7 @@ layout!(enum Refusal {
     7 => Unstaged,
     8 => TooFewReplicas,
     9 => Denied,
+    10 => Quota,
 });
 layout!(enum Outcome { 0 => Committed, 1 => Refused(refusal) });
 layout!(struct OperationResult { head, operation, value });

@@ -18,6 +18,7 @@ use crate::{
     freeze::Freeze,
     head::Access,
     message::{Answer, Message, RequestId},
+    quota::Growth,
     transaction::StopPlan,
 };
 
@@ -287,7 +288,7 @@ impl Partition {
     }
 
     fn attempt(&self, cx: &Context, visit: &Visit) -> Attempt {
-        let (mut effects, mut wanted) = (Vec::new(), Vec::new());
+        let (mut effects, mut wanted, mut growth) = (Vec::new(), Vec::new(), Growth::default());
         let found = |one: &Wanted| self.fetches.found(visit.plan.id, one);
         for position in visit.own.heads.clone() {
             let plan = &visit.plan.heads[position];
@@ -315,12 +316,19 @@ impl Partition {
                 Evaluation::Ready(effect)
                     if self.has_staged(visit.plan.id, &effect, &appends(position, plan)) =>
                 {
+                    cx.rooms.note(&mut growth, plan.blob.keyspace, head, &effect);
                     effects.push(Arc::new(effect));
                 }
                 Evaluation::Ready(_) => return Attempt::Refused(Refusal::Unstaged),
             }
         }
-        if wanted.is_empty() { Attempt::Prepared(effects) } else { Attempt::WaitsFor(wanted) }
+        if !wanted.is_empty() {
+            Attempt::WaitsFor(wanted)
+        } else if !cx.rooms.admit(&growth) {
+            Attempt::Refused(Refusal::Quota)
+        } else {
+            Attempt::Prepared(effects)
+        }
     }
 
     /// Whether a write of a head cannot be taken for want of room or of replicas. Nothing is promised here yet; what is past its lock point

@@ -9,7 +9,7 @@ use tyr_proto::{
     BlobName, ChunkName, ClassId, Configuration, Epoch, Extent, FileName, Freeze, Grant, HeadPlan,
     Incarnation, Keyspace, KeyspaceSeed, Layout, LeaseRequest, NodeId, Operation, OperationResult, Outcome,
     PartitionCount, PartitionId, Payload, Placement, Plan, Refusal, Replica, ResultValue, RingVersion, Seen,
-    SessionId, Spot, Stage, Stand, State, Stretch, Time, TransactionId, ZoneRule,
+    SessionId, Spot, Stage, Stand, State, Stretch, Time, TransactionId, Use, ZoneRule,
     access::{AccountId, AccountKind, AccountName, Claims, Rights, Scope},
     cluster::{
         self, Address, ClassSettings, Cluster, ClusterId, Command, Identity, Position, Proposal, Seal,
@@ -299,6 +299,7 @@ fn entries() -> Vec<Entry> {
         Refusal::Full,
         Refusal::Unstaged,
         Refusal::TooFewReplicas,
+        Refusal::Quota,
     ];
     let outcomes = refusals.map(Outcome::Refused).into_iter().chain([Outcome::Committed]);
     vec![
@@ -512,6 +513,7 @@ pub fn commands() -> Vec<Command> {
         Command::AlterKeyspace { id: KeyspaceId(1), settings },
         Command::Advance(RingVersion(300)),
         Command::DropKeyspace(KeyspaceId(1)),
+        Command::SetQuota { id: KeyspaceId(1), quota: Some(1 << 40) },
         Command::Restore(NodeId(3)),
         Command::Replace { old: NodeId(3), new: NodeId(300) },
         Command::Abandon(NodeId(3)),
@@ -637,6 +639,7 @@ fn requests() -> Vec<cluster::Request> {
         }),
         Request::Seal,
         Request::View(cluster::ViewOf::Cluster),
+        Request::Uses([(KeyspaceId(5), Use { blobs: 3, bytes: 1 << 33 })].into()),
     ]
 }
 
@@ -658,6 +661,7 @@ fn responses(cluster: &Cluster) -> Vec<cluster::Response> {
         Response::Seal(SealId(2)),
         Response::Denied(Scope::Keyspace(KeyspaceId(5)), Rights::WRITE),
         Response::View(Some("{\"version\":1}".to_owned())),
+        Response::Uses([(KeyspaceId(5), Use { blobs: 3, bytes: 1 << 33 })].into()),
     ]
 }
 

@@ -17,7 +17,7 @@ use super::{
     samples::EVERY_MS,
     view::{
         ClassView, ClusterView, HeatView, HeldView, KeyspaceView, MemberView, NodeView, PartitionsView,
-        Rates, RebuildView, VERSION, Work,
+        Rates, RebuildView, VERSION, ViewerView, Work,
     },
 };
 use crate::surroundings::wall_clock;
@@ -146,6 +146,7 @@ pub(super) fn cluster_view(
         cluster: format!("{:032x}", cluster.0),
         at_ms: wall_clock(),
         seen_by: me.0,
+        viewer: ViewerView::default(),
         ring_version: told.reached.map_or(0, |version| version.0),
         health,
         troubles,
@@ -283,6 +284,8 @@ fn keyspaces(known: &Told<'_>, nodes: &[NodeView]) -> Vec<KeyspaceView> {
             recent.add(&work.recent);
             total.add(&work.total);
         }
+        let held = nodes.iter().flat_map(|node| &node.held).filter(|held| held.keyspace == id.0);
+        let held: Vec<_> = held.collect();
         KeyspaceView {
             keyspace: id.0,
             name: keyspace.name.to_string(),
@@ -290,6 +293,9 @@ fn keyspaces(known: &Told<'_>, nodes: &[NodeView]) -> Vec<KeyspaceView> {
             durability: durability(keyspace.settings.durability),
             multi_version: keyspace.settings.multi_version,
             chunk_bytes: keyspace.settings.chunk_size,
+            quota_bytes: keyspace.settings.quota,
+            held_bytes: keyspace.settings.quota.and(Some(held.iter().map(|held| held.bytes).sum())),
+            held_blobs: keyspace.settings.quota.and(Some(held.iter().map(|held| held.blobs).sum())),
             recent: recent.rates(0, window),
             total: total.totals(),
         }

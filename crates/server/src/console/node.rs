@@ -3,14 +3,16 @@
 use std::sync::atomic::Ordering;
 
 use tyr_proto::{
-    BlobName, OldestPin,
+    BlobName, OldestPin, Use, Uses,
     cluster::{PartitionReport, PartitionRole},
 };
+
+use tyr_types::KeyspaceId;
 
 use super::{
     Console,
     samples::sum,
-    view::{HeatView, HopView, NodeView, PinView, ShardView, SlowView, VERSION},
+    view::{HeatView, HeldBytesView, HopView, NodeView, PinView, ShardView, SlowView, VERSION},
 };
 use crate::{
     figures::Shown,
@@ -78,6 +80,7 @@ impl Console {
             shards: shards.iter().enumerate().map(|(place, shard)| shard_view(place, shard)).collect(),
             window_seconds,
             keyspaces,
+            held: held_of(&shards),
             hot: heats(|shard| &shard.detail.hot),
             contended: heats(|shard| &shard.detail.contended),
             oldest_pin: oldest.map(|pin| {
@@ -88,6 +91,19 @@ impl Console {
             samples,
         }
     }
+}
+
+fn held_of(shards: &[Shown]) -> Vec<HeldBytesView> {
+    let mut all = Uses::new();
+    for (keyspace, held) in shards.iter().flat_map(|shard| &shard.uses) {
+        all.entry(*keyspace).or_default().add(*held);
+    }
+    let view = |(keyspace, held): (KeyspaceId, Use)| HeldBytesView {
+        keyspace: keyspace.0,
+        blobs: held.blobs,
+        bytes: held.bytes,
+    };
+    all.into_iter().map(view).collect()
 }
 
 fn shard_view(shard: usize, shown: &Shown) -> ShardView {

@@ -152,7 +152,9 @@ function table(id, columns, rows, nothing) {
   const head = columns.map(([title, , kind]) => make("th", { scope: "col", class: kind === "n" ? "n" : undefined }, title));
   const body = rows.map((row) => make("tr", {}, columns.map(([, cell, kind]) =>
     make("td", { class: kind === "n" ? "n" : kind }, cell(row)))));
+  const focused = place.contains(document.activeElement) && document.activeElement.getAttribute("aria-label");
   place.replaceChildren(make("thead", {}, make("tr", {}, head)), make("tbody", {}, body));
+  if (focused) [...place.querySelectorAll("button")].find((one) => one.getAttribute("aria-label") === focused)?.focus();
 }
 
 function bar(part, tight) {
@@ -204,6 +206,9 @@ function showNodes(view) {
     ["Targets", targets],
     ["Runs", (n) => known(n, () => [`${seconds(n.uptime_seconds)}`, make("div", { class: "quiet" }, `version ${n.program}`),
       n.leads_manager ? make("div", { class: "quiet" }, "leads the manager") : null]), undefined],
+    ...acting(view, [["Acts", (n) => n.state === "draining"
+      ? actButton("Restore", `Restore node ${n.node}`, `Plans give node ${n.node} its share again.`, { act: "restore", node: n.node })
+      : actButton("Drain", `Drain node ${n.node}`, `Other nodes take over everything that node ${n.node} holds, while all is served. It can be restored.`, { act: "drain", node: n.node })]]),
   ], view.nodes, "The cluster manager has told of no node yet.");
 }
 
@@ -320,11 +325,18 @@ function showHeats(id, heats, nothing) {
   ], heats.slice(0, 10), nothing);
 }
 
+function holds(keyspace) {
+  if (keyspace.quota_bytes === null) return make("span", { class: "quiet" }, "no quota");
+  const part = keyspace.quota_bytes ? keyspace.held_bytes / keyspace.quota_bytes : 1;
+  return [`${bytes(keyspace.held_bytes)} of ${bytes(keyspace.quota_bytes)}${part >= 1 ? ", full" : ""}`, bar(part, part > 0.9)];
+}
+
 function showKeyspaces(view) {
   table("keyspaces", [
     ["Keyspace", (k) => make("b", {}, k.name)],
     ["Class", (k) => `${k.class}, ${k.durability}${k.multi_version ? "" : ", one version"}`],
     ["Chunks", (k) => bytes(k.chunk_bytes), "n"],
+    ["Holds", holds],
     ["Transactions/s", (k) => count(k.recent.transactions), "n"],
     ["Conflicts/s", (k) => count(k.recent.conflicts), "n"],
     ["Median", (k) => seconds(k.recent.transaction_p50), "n"],
@@ -334,6 +346,8 @@ function showKeyspaces(view) {
     ["99 %", (k) => seconds(k.recent.read_p99), "n"],
     ["Read/s", (k) => bytes(k.recent.read_bytes), "n"],
     ["Committed in all", (k) => count(k.total.committed), "n"],
+    ...acting(view, [["Acts", (k) => actButton("Quota", `Set the quota of ${k.name}`,
+      "Writes by which it would grow past that are refused. What is there stays.", { act: "quota", keyspace: k.keyspace }, k.quota_bytes)]]),
   ], view.keyspaces, "There is no keyspace yet: tyr keyspace create NAME makes one.");
 }
 
@@ -402,6 +416,7 @@ let shown = null;
 
 function show(view) {
   shown = view;
+  showViewer(view);
   showHealth(view);
   showTiles(view);
   CHARTS.forEach((chart) => drawChart(chart, view.samples));
@@ -424,10 +439,123 @@ function lose(error) {
 
 let paused = false;
 
+// ---- who looks
+
+// The token is in this tab alone, and goes to this node alone. What a tab keeps may be forbidden; then it lasts as long as the page.
+const TOKEN = "tyr-token";
+let token = (() => { try { return sessionStorage.getItem(TOKEN); } catch { return null; } })();
+
+function keep(text) {
+  token = text;
+  try {
+    if (text) sessionStorage.setItem(TOKEN, text); else sessionStorage.removeItem(TOKEN);
+  } catch { /* not kept */ }
+}
+
+const ask = (path, more = {}) => fetch(path, {
+  cache: "no-store", credentials: "omit", redirect: "error", ...more,
+  headers: { ...more.headers, ...(token ? { Authorization: `Bearer ${token}` } : {}) },
+});
+
+const errorOf = async (answer) => {
+  try { return (await answer.json()).error; } catch { return `the node answers ${answer.status}`; }
+};
+
+/** Asks who it is, with the reason why what was shown last is not enough. */
+function shut(reason) {
+  const hadToken = Boolean(token);
+  keep(null);
+  shown = null;
+  byId("main").hidden = true;
+  byId("door").hidden = false;
+  byId("leave").hidden = byId("who").hidden = true;
+  byId("health").textContent = "";
+  byId("health").className = "badge";
+  byId("cluster").textContent = "not signed in";
+  byId("refused").textContent = hadToken ? reason : "";
+  document.body.dataset.shown = "";
+  if (!byId("door").contains(document.activeElement)) byId("token").focus();
+}
+
+function showViewer(view) {
+  const { user, administers } = view.viewer;
+  byId("door").hidden = true;
+  byId("main").hidden = false;
+  byId("who").hidden = byId("leave").hidden = user === null;
+  byId("who").textContent = user === null ? "" : `user ${user}`;
+  byId("may").textContent = administers ? "You administer the cluster: what you have done here is audited."
+    : user === null ? "Read-only." : "Read-only: you see what your rights cover.";
+}
+
+byId("door").addEventListener("submit", async (event) => {
+  event.preventDefault();
+  keep(byId("token").value.trim().replace(/[^ -~]/g, ""));
+  byId("token").value = "";
+  await refresh();
+});
+byId("leave").addEventListener("click", () => { keep(null); shut(""); });
+
+// ---- acts
+
+const acting = (view, columns) => (view.viewer.administers ? columns : []);
+
+function actButton(name, title, what, act, size) {
+  const button = make("button", { type: "button", "aria-label": title }, name);
+  button.addEventListener("click", () => confirmAct(title, what, act, size));
+  return button;
+}
+
+/** What somebody means by a size: a number of bytes, null for none, undefined for what is no size. */
+function sizeOf(text) {
+  const units = { "": 1, B: 1, K: 2 ** 10, KIB: 2 ** 10, M: 2 ** 20, MIB: 2 ** 20, G: 2 ** 30, GIB: 2 ** 30, T: 2 ** 40, TIB: 2 ** 40,
+    KB: 1e3, MB: 1e6, GB: 1e9, TB: 1e12 };
+  const trimmed = text.trim().toUpperCase();
+  if (trimmed === "" || trimmed === "NONE") return null;
+  const [, digits, unit] = trimmed.match(/^(\d+(?:\.\d+)?)\s*([A-Z]*)$/) || [];
+  const size = Math.round(digits * units[unit]);
+  return Number.isSafeInteger(size) ? size : undefined;
+}
+
+function confirmAct(title, what, act, size) {
+  const sure = byId("sure");
+  const isSized = size !== undefined;
+  byId("sized").hidden = !isSized;
+  byId("size").value = isSized && size !== null ? bytes(size) : "";
+  byId("t-sure").textContent = `${title}?`;
+  byId("sure-what").textContent = what;
+  sure.returnValue = "no";
+  sure.onclose = () => {
+    if (sure.returnValue !== "yes") return;
+    const quota = sizeOf(byId("size").value);
+    if (isSized && quota === undefined) tell(`${title}: that is no size; write one such as 10 GiB, or none`);
+    else haveDone(title, isSized ? { ...act, quota } : act);
+  };
+  sure.showModal();
+}
+
+async function haveDone(title, act) {
+  let told;
+  try {
+    const answer = await ask("/console/v1/act", {
+      method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(act) });
+    told = answer.ok ? `${title}: done.` : `${title}: ${await errorOf(answer)}`;
+  } catch (error) {
+    told = `${title}: ${error.message || error}`;
+  }
+  tell(told);
+  await refresh();
+}
+
+function tell(text) {
+  byId("told").textContent = text;
+  byId("told").hidden = false;
+}
+
 async function refresh() {
   try {
-    const answer = await fetch("/console/v1/cluster", { cache: "no-store" });
-    if (!answer.ok) throw new Error(`the node answers ${answer.status}`);
+    const answer = await ask("/console/v1/cluster");
+    if (answer.status === 401) { shut(await errorOf(answer)); return; }
+    if (!answer.ok) throw new Error(await errorOf(answer));
     const view = await answer.json();
     if (view.version !== 1) throw new Error("the node is of another version: load the page again");
     if (!paused) show(view);
@@ -438,7 +566,7 @@ async function refresh() {
 
 async function run() {
   for (;;) {
-    if (!paused && !document.hidden) await refresh();
+    if (!paused && !document.hidden && byId("door").hidden) await refresh();
     await new Promise((wake) => setTimeout(wake, EVERY));
   }
 }

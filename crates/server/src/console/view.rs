@@ -28,6 +28,8 @@ pub(crate) struct NodeView {
     /// What was done in the last seconds.
     pub window_seconds: f64,
     pub keyspaces: Vec<KeyspaceWorkView>,
+    /// What lies in keyspaces with quotas, of which this node leads the heads.
+    pub held: Vec<HeldBytesView>,
     pub hot: Vec<HeatView>,
     pub contended: Vec<HeatView>,
     pub oldest_pin: Option<PinView>,
@@ -67,6 +69,15 @@ pub(crate) struct KeyspaceWorkView {
     pub keyspace: u32,
     pub recent: Work,
     pub total: Work,
+}
+
+/// What lies in a keyspace.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct HeldBytesView {
+    pub keyspace: u32,
+    pub blobs: u64,
+    pub bytes: u64,
 }
 
 /// Operations, bytes, and how long they took: counts between the bounds of the metrics' histograms.
@@ -161,6 +172,7 @@ pub(crate) struct ClusterView {
     pub at_ms: u64,
     /// Who gathered it.
     pub seen_by: u32,
+    pub viewer: ViewerView,
     pub ring_version: u64,
     /// `well`, `degraded` if replicas are missing, `unserved` if partitions are.
     pub health: &'static str,
@@ -179,6 +191,15 @@ pub(crate) struct ClusterView {
     pub collection_backlog: u64,
     pub slow: Vec<SlowView>,
     pub samples: Vec<Rates>,
+}
+
+/// Who looks.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(crate) struct ViewerView {
+    /// The user's name; none if the node asks nobody who he is.
+    pub user: Option<String>,
+    /// Whether he may have done what the console can have done.
+    pub administers: bool,
 }
 
 /// How many partitions there are.
@@ -256,6 +277,10 @@ pub(crate) struct KeyspaceView {
     pub durability: &'static str,
     pub multi_version: bool,
     pub chunk_bytes: u64,
+    /// The most that it is to hold, and what it does; that is known of those with a quota.
+    pub quota_bytes: Option<u64>,
+    pub held_bytes: Option<u64>,
+    pub held_blobs: Option<u64>,
     pub recent: Rates,
     pub total: Totals,
 }

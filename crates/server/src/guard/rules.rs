@@ -128,7 +128,9 @@ pub(crate) enum Needs {
 pub(crate) fn needs_of(request: &Request) -> Needs {
     let cluster = Needs::Rights(Scope::Cluster, Rights::ADMINISTER);
     match request {
-        Request::Ring(_) | Request::Newest(_) | Request::Report | Request::Hatch => Needs::Nothing,
+        Request::Ring(_) | Request::Newest(_) | Request::Report | Request::Hatch | Request::Uses(_) => {
+            Needs::Nothing
+        }
         Request::Register(..) | Request::Lease(..) => Needs::Node,
         // A view names keyspaces and blobs, whoever may read them.
         Request::View(_) | Request::Token(_) | Request::Seal => cluster,
@@ -147,6 +149,8 @@ pub(crate) fn needs_of(request: &Request) -> Needs {
             | Command::GiveUp(_)
             | Command::CreateClass(..)
             | Command::CreateKeyspace { .. }
+            // A quota is for who runs the cluster: who administers a keyspace gives it no more room.
+            | Command::SetQuota { .. }
             | Command::CreateAccount { .. }
             | Command::RemoveAccount(_)
             | Command::Enroll { .. }
@@ -176,6 +180,10 @@ pub(crate) fn see(response: Response, rights: &Entitlement) -> Response {
                 facts.retain(|fact| !matches!(fact, Fact::Account(..) | Fact::Seal(..)));
             }
             Response::Ring(Difference { facts, next, reached })
+        }
+        Response::Uses(mut uses) => {
+            uses.retain(|keyspace, _| rights.rights(*keyspace) != Rights::NONE);
+            Response::Uses(uses)
         }
         response => response,
     }

@@ -86,7 +86,12 @@ impl Manager {
                     Grant::NotLeading => None,
                 }
             }
-            Request::Report | Request::Hatch | Request::Token(_) | Request::Seal | Request::View(_) => None,
+            Request::Report
+            | Request::Hatch
+            | Request::Token(_)
+            | Request::Seal
+            | Request::Uses(_)
+            | Request::View(_) => None,
             Request::Ring(version) | Request::Newest(version) => {
                 Some(Response::Ring(self.cluster.changes_since(Position::whole(version), usize::MAX)))
             }

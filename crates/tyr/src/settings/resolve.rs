@@ -8,7 +8,7 @@ use std::{
 
 use clap::ArgMatches;
 use tyr_client::{Durability, IoMode};
-use tyr_server::TargetSettings;
+use tyr_server::{MetricsFor, TargetSettings};
 
 use crate::{
     amount::parse_bytes,
@@ -116,6 +116,10 @@ fn server(find: impl Fn(&str) -> Result<Found>) -> Result<ServerSettings> {
         },
         insecure: find("server.insecure")?.switch()?,
         http: find("server.http")?.words()?,
+        metrics: match find("server.metrics")?.choice()? {
+            "token" => MetricsFor::WhoHasAToken,
+            _ => MetricsFor::Everybody,
+        },
         slow_ms: number("server.slow_ms")?,
         log_format: match find("server.log_format")?.choice()? {
             "json" => LogFormat::Json,

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use tracing::level_filters::LevelFilter;
 use tyr_client::Durability;
-use tyr_server::TargetSettings;
+use tyr_server::{MetricsFor, TargetSettings};
 
 use super::{Setting, Values};
 
@@ -37,6 +37,8 @@ pub struct ServerSettings {
     pub insecure: bool,
     /// Where health and metrics are served.
     pub http: Option<String>,
+    /// To whom metrics are.
+    pub metrics: MetricsFor,
     /// What takes longer is told in the log, in milliseconds.
     pub slow_ms: u32,
     /// How much is logged.
@@ -55,7 +57,7 @@ pub enum LogFormat {
 }
 
 /// The settings of a server, in the order of the document and of the help.
-pub const SERVER_SETTINGS: [Setting; 17] = [
+pub const SERVER_SETTINGS: [Setting; 18] = [
     setting(
         "server.directory",
         "directory",
@@ -134,7 +136,20 @@ pub const SERVER_SETTINGS: [Setting; 17] = [
         "false",
         "Listen where others than the programs of this machine reach the node though it has no secret: whoever does may do anything",
     ),
-    setting("server.http", "http", Values::Text(ADDRESS), "", "Where health and metrics are served by HTTP"),
+    setting(
+        "server.http",
+        "http",
+        Values::Text(ADDRESS),
+        "",
+        "Where health, metrics, and the console are served by HTTP, or HTTPS if there is a certificate",
+    ),
+    setting(
+        "server.metrics",
+        "metrics",
+        Values::Choice(&["open", "token"]),
+        "open",
+        "Whether metrics are for everybody who reaches them there, or for who bears a token",
+    ),
     setting(
         "server.log",
         "log",

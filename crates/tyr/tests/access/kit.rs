@@ -28,7 +28,7 @@ use tyr_proto::{
 };
 use tyr_server::{
     AccountId, Answer as Reply, ClassSettings, ClusterCommand, Difference, Fact, Guarding, Operator, Scope,
-    Server, Settings, Timing, Token,
+    Server, Settings, Timing, Tls, Token,
 };
 use tyr_types::{Error, KeyspaceId};
 use tyr_wire::connection::{self, Frame, Introduction, Kind, Party, Peer, Refusal};
@@ -43,6 +43,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub struct Cluster {
     pub server: Server,
     directory: TempDir,
+    tls: Option<Tls>,
 }
 
 /// How such a node is started.
@@ -123,13 +124,27 @@ pub fn refusal(address: &Address, me: Introduction, credential: Credential) -> O
 impl Cluster {
     /// A node, with the keyspaces `events` and `secrets`; there is something in the latter.
     pub fn start() -> Cluster {
+        Cluster::start_as(|_, _| {})
+    }
+
+    /// The same, set up otherwise in something.
+    pub fn start_as(otherwise: impl FnOnce(&mut Settings, &Path)) -> Cluster {
         let directory = tempfile::tempdir().unwrap();
         // As it is where nobody has thought of it.
         fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
-        let server = Server::start(settings(directory.path(), Guarding::Secret(secret()))).unwrap();
+        let mut settings = settings(directory.path(), Guarding::Secret(secret()));
+        otherwise(&mut settings, directory.path());
+        let tls = settings.tls.clone();
+        let server = Server::start(settings).unwrap();
         assert!(server.wait(PATIENCE, |status| status.is_ready));
-        let cluster = Cluster { server, directory };
-        let store = opened(&cluster.address(), cluster.operator_credential());
+        let cluster = Cluster { server, directory, tls };
+        let store = match &cluster.tls {
+            None => opened(&cluster.address(), cluster.operator_credential()),
+            Some(tls) => {
+                let options = Store::options().secret(secret()).tls(tls.clone());
+                options.open(format!("tyr+tls://{}", cluster.address())).unwrap()
+            }
+        };
         for name in ["events", "secrets"] {
             store.create_keyspace(name, Default::default()).unwrap();
         }
@@ -156,7 +171,7 @@ impl Cluster {
     }
 
     pub fn operator(&self) -> Operator {
-        Operator::new(&[self.address()], None, &self.operator_credential(), PATIENCE).unwrap()
+        Operator::new(&[self.address()], self.tls.as_ref(), &self.operator_credential(), PATIENCE).unwrap()
     }
 
     fn facts(&self) -> Difference {
@@ -207,6 +222,19 @@ impl Cluster {
         self.token(name, 3600, Vec::new())
     }
 
+    /// A user who administers the cluster, and a token.
+    pub fn user_of_cluster(&self, name: &str) -> Token {
+        let account = self.create(name, AccountKind::User, &[]);
+        let (scope, more) = (Scope::Cluster, Rights::ADMINISTER);
+        self.command(ClusterCommand::Grant { account, scope, more, less: Rights::NONE });
+        self.token(name, 3600, Vec::new())
+    }
+
+    /// Voids all tokens that a user has.
+    pub fn revoke_tokens(&self, name: &str) {
+        self.command(ClusterCommand::RevokeTokens { user: self.account(name), before: 1 });
+    }
+
     pub fn group(&self, name: &str, rights: &[(&str, Rights)]) -> AccountId {
         self.create(name, AccountKind::Group, rights)
     }
@@ -228,8 +256,13 @@ impl Cluster {
     }
 
     pub fn metrics(&self) -> String {
+        self.says("GET /metrics HTTP/1.1\r\n\r\n")
+    }
+
+    /// What the node says to a request by HTTP.
+    pub fn says(&self, request: &str) -> String {
         let mut stream = TcpStream::connect(self.server.http_address().unwrap()).unwrap();
-        stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
         let mut text = String::new();
         stream.read_to_string(&mut text).unwrap();
         text

@@ -50,7 +50,6 @@ fn what_a_cluster_cannot_do_is_said() {
     for arguments in [&["check"][..], &["check", "--rebuild-index"], &["stats"], &["compact"]] {
         scratch.run(["--store", kit.url()].iter().chain(arguments)).fails(15, "cluster");
     }
-    scratch.run(["--store", kit.url(), "keyspace", "create", "k", "--quota", "1GiB"]).fails(15, "quota");
     scratch.run(["--store", kit.url(), "blob", "cat", "k/a"]).fails(13, "no keyspace 'k'");
 }
 

@@ -1,48 +1,16 @@
 //! The examples in `docs/json.md` against what the command prints.
 
-use std::{collections::BTreeMap, fs, path::Path};
-
 use serde_json::Value;
 
-use crate::support::Scratch;
-
-/// The names and types in a document, without the values. Lists have the shape of their first element.
-fn shape(value: &Value) -> String {
-    match value {
-        Value::Null => "null".to_owned(),
-        Value::Bool(_) => "bool".to_owned(),
-        Value::Number(_) => "number".to_owned(),
-        Value::String(_) => "text".to_owned(),
-        Value::Array(values) => format!("[{}]", values.first().map(shape).unwrap_or_default()),
-        Value::Object(fields) => {
-            let fields: BTreeMap<&String, String> =
-                fields.iter().map(|(name, value)| (name, shape(value))).collect();
-            format!("{fields:?}")
-        }
-    }
-}
-
-/// The example below each heading.
-fn examples() -> BTreeMap<String, Value> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/json.md");
-    let text = fs::read_to_string(path).expect("is there");
-    let sections = text.split("\n## ").skip(1);
-    let example = |section: &str| {
-        let heading = section.lines().next().expect("has a heading").to_owned();
-        let json = section
-            .split("```json\n")
-            .nth(1)
-            .and_then(|rest| rest.split("```").next())
-            .expect("has an example");
-        (heading, serde_json::from_str(json).expect("is JSON"))
-    };
-    sections.map(example).collect()
-}
+use crate::{
+    shape::{Part, examples, shape},
+    support::Scratch,
+};
 
 #[test]
 fn what_is_printed_has_the_documented_shape() {
     let scratch = Scratch::new();
-    let documented = examples();
+    let documented = examples(Part::AnyStore);
     scratch.write("tree/a", "content");
     scratch.write("script", "append k/a x\ntransform k/n add u64 0 5\n");
     let commands = [
@@ -98,5 +66,5 @@ fn what_is_printed_has_the_documented_shape() {
 
 /// For the test of the demonstration.
 pub fn assert_documented(heading: &str, printed: &Value) {
-    assert_eq!(shape(printed), shape(&examples()[heading]), "{heading}");
+    assert_eq!(shape(printed), shape(&examples(Part::AnyStore)[heading]), "{heading}");
 }

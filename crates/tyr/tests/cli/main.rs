@@ -11,6 +11,7 @@ mod keyspaces;
 #[path = "../../../client/tests/kit/mod.rs"]
 mod kit;
 mod scripts;
+mod shape;
 mod snapshots;
 mod support;
 mod transfers;

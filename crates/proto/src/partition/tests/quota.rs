@@ -1,0 +1,141 @@
+//! Writes in keyspaces that may hold so much and no more.
+
+use super::*;
+use crate::{Bound, Payload, message::Answer};
+
+const KEYSPACE: KeyspaceId = KeyspaceId(1);
+
+/// A primary with clients of whose transactions each has the next sequence.
+struct Served {
+    router: Router,
+    last: u64,
+}
+
+impl Served {
+    fn bounded(quota: u64, elsewhere: u64) -> Self {
+        let mut served = Served { router: primary(), last: 0 };
+        served.bound(quota, elsewhere);
+        served
+    }
+
+    fn bound(&mut self, quota: u64, elsewhere: u64) {
+        let bounds = BTreeMap::from([(KEYSPACE, Bound { quota, elsewhere })]);
+        self.router.handle_bounds(Time(0), &bounds);
+    }
+
+    /// How a transaction ends that does these things to blobs.
+    fn ends(&mut self, heads: &[(&str, &[Operation])]) -> Option<Outcome> {
+        self.last += 1;
+        let head = |(key, operations): &(&str, &[Operation])| HeadPlan {
+            partition: partition(0),
+            blob: BlobName { keyspace: KEYSPACE, key: Key::new(key).unwrap() },
+            seen: None,
+            operations: operations.to_vec(),
+        };
+        let heads = heads.iter().map(head).collect();
+        let plan = Plan { id: id(self.last), answered: self.last, reserve: None, heads };
+        let message = Message::Start(Arc::new(plan));
+        self.router.handle_message(Time(0), true, Envelope { partition: partition(0), message });
+        let mut ended = None;
+        while let Some(output) = self.router.poll_output() {
+            match output {
+                Output::Store { partition, index, epoch, .. } => {
+                    self.router.handle_stored(Time(0), true, partition, index, epoch);
+                }
+                Output::Answer(_, Answer::Outcome { outcome: Some((outcome, _)), .. }) => {
+                    ended = Some(outcome)
+                }
+                _ => {}
+            }
+        }
+        ended
+    }
+
+    fn does(&mut self, key: &str, operation: Operation) -> Option<Outcome> {
+        self.ends(&[(key, &[operation])])
+    }
+
+    fn holds(&self) -> (u64, u64) {
+        let held = self.router.uses()[&KEYSPACE];
+        (held.blobs, held.bytes)
+    }
+}
+
+fn bytes(count: usize) -> Payload {
+    alloc::vec![7; count][..].into()
+}
+
+fn append(count: usize) -> Operation {
+    Operation::Append { bytes: bytes(count) }
+}
+
+const DONE: Option<Outcome> = Some(Outcome::Committed);
+const FULL: Option<Outcome> = Some(Outcome::Refused(Refusal::Quota));
+
+#[test]
+fn a_keyspace_grows_up_to_its_quota_and_no_further() {
+    let mut served = Served::bounded(100, 30);
+    assert_eq!(served.does("log", append(50)), DONE);
+    assert_eq!(served.does("log", append(21)), FULL);
+    assert_eq!(served.does("log", append(20)), DONE);
+    assert_eq!(served.holds(), (1, 70));
+    assert_eq!(served.does("other", Operation::Create), DONE, "which has no bytes");
+    assert_eq!(served.does("other", append(1)), FULL);
+    assert_eq!(served.does("log", Operation::Truncate { size: 71 }), FULL);
+    assert_eq!(served.does("log", Operation::Write { offset: 69, bytes: bytes(2) }), FULL);
+    assert_eq!(
+        served.does("new", Operation::Truncate { size: 0 }),
+        Some(Outcome::Refused(Refusal::NotFound))
+    );
+
+    // What does not let it grow goes on.
+    assert_eq!(served.does("log", Operation::Write { offset: 0, bytes: bytes(70) }), DONE);
+    assert_eq!(served.does("log", Operation::Truncate { size: 60 }), DONE);
+    assert_eq!(served.does("other", append(10)), DONE);
+    assert_eq!(served.holds(), (2, 70));
+    assert_eq!(served.does("log", Operation::Delete), DONE);
+    assert_eq!(served.does("other", append(60)), DONE);
+    assert_eq!(served.holds(), (1, 70));
+}
+
+#[test]
+fn a_quota_below_what_is_there_lets_it_shrink_only() {
+    let mut served = Served::bounded(100, 0);
+    assert_eq!(served.does("log", append(100)), DONE);
+    served.bound(50, 0);
+    assert_eq!(served.does("log", append(1)), FULL);
+    assert_eq!(served.does("log", Operation::Write { offset: 3, bytes: bytes(4) }), DONE);
+    assert_eq!(served.does("log", Operation::Truncate { size: 60 }), DONE);
+    assert_eq!(served.does("log", append(1)), FULL, "it is still too much");
+    assert_eq!(served.does("log", Operation::Truncate { size: 40 }), DONE);
+    assert_eq!(served.does("log", append(10)), DONE);
+    served.router.handle_bounds(Time(0), &BTreeMap::new());
+    assert_eq!(served.does("log", append(1000)), DONE);
+    assert!(served.router.uses().is_empty(), "nothing is counted that nobody wants to know");
+    served.bound(50, 0);
+    assert_eq!(served.holds(), (1, 1050), "what was there before counts, too");
+}
+
+#[test]
+fn a_transaction_is_judged_by_what_it_does_to_all_blobs_of_a_partition() {
+    let mut served = Served::bounded(100, 0);
+    let both = [append(60)];
+    assert_eq!(served.ends(&[("a", &both), ("b", &both)]), FULL);
+    assert_eq!(served.holds(), (0, 0));
+    assert_eq!(served.does("a", append(100)), DONE);
+    assert_eq!(served.ends(&[("a", &[Operation::Delete]), ("b", &[append(100)])]), DONE, "it moves");
+    assert_eq!(served.ends(&[("b", &[Operation::Delete, append(100)])]), DONE);
+    assert_eq!(served.ends(&[("b", &[Operation::Delete, append(101)])]), FULL);
+    assert_eq!(served.ends(&[("b", &[append(50), Operation::Truncate { size: 90 }])]), DONE);
+    assert_eq!(served.holds(), (1, 90));
+}
+
+#[test]
+fn what_others_hold_counts_as_soon_as_it_is_told() {
+    let mut served = Served::bounded(100, 0);
+    assert_eq!(served.does("log", append(40)), DONE);
+    served.bound(100, 60);
+    assert_eq!(served.does("log", append(1)), FULL);
+    served.bound(100, 59);
+    assert_eq!(served.does("log", append(1)), DONE);
+}
