@@ -21,6 +21,7 @@ pub fn shape(value: &Value) -> String {
 }
 
 /// A part of the document.
+#[allow(dead_code, reason = "each test program looks at one of them")]
 pub enum Part {
     /// What is printed of any store.
     AnyStore,
