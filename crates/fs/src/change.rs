@@ -173,8 +173,9 @@ fn encode_name(name: &[u8]) -> Result<String> {
     let found = NAMESPACES.iter().find_map(|(letter, prefix)| Some((letter, text.strip_prefix(prefix)?)));
     match found {
         Some((letter, rest)) if !rest.is_empty() => Ok(format!("x{letter}{rest}")),
-        _ => Err(Errno::ENOTSUP
-            .because("extended attributes begin with 'user.', 'trusted.', 'security.', or 'system.'")),
+        _ => {
+            Err(Errno::ENOTSUP.because("extended attributes begin with 'user.', 'trusted.', or 'security.'"))
+        }
     }
 }
 
@@ -195,7 +196,7 @@ fn too_much() -> crate::Error {
     Errno::ENOSPC.because("the extended attributes would take too much room")
 }
 
-const NAMESPACES: [(char, &str); 4] =
-    [('u', "user."), ('t', "trusted."), ('s', "security."), ('y', "system.")];
+/// Not `system.`: access control lists would be kept and not obeyed.
+const NAMESPACES: [(char, &str); 3] = [('u', "user."), ('t', "trusted."), ('s', "security.")];
 /// What all attributes of a blob may have, less what an inode needs at most: the longest target, and the longest reference twice.
 const EXTENDED_MAX: usize = (64 << 10) - 3 * 4096 - 512;

@@ -38,6 +38,8 @@ pub use inode::{Inode, Kind, MODE_MASK, Metadata, Timestamp};
 pub use listing::Entry;
 pub use locks::{Lock, LockKind, Owner};
 pub use namespace::{LINKS_MAX, New};
+/// Runs a future to its end on this thread: what of this crate is asynchronous, for callers that block.
+pub use pollster::block_on;
 pub use rename::{Named, Over};
 pub use view::{How, View};
 pub use walk::{Caller, Follow, Want};

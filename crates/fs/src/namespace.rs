@@ -81,6 +81,33 @@ impl Filesystem {
         }
     }
 
+    /// What many names in a directory mean, each at some moment during the call; `None` for one that means nothing. One request for all of
+    /// them if the store can, and one more for each that was renamed.
+    pub async fn lookup_all(&self, directory: &Inode, names: &[&[u8]]) -> Result<Vec<Option<Metadata>>> {
+        let mut sites = Vec::with_capacity(names.len());
+        for name in names {
+            self.check_lookup(directory, name)?;
+            sites.push(directory.site.of(name));
+        }
+        let mut found = Vec::with_capacity(names.len());
+        let stats = self.keyspace().stats(&sites).await?;
+        for ((name, site), stat) in names.iter().zip(&sites).zip(stats) {
+            let Some(stat) = stat else {
+                found.push(None);
+                continue;
+            };
+            found.push(match Meant::decode(&stat.attributes)? {
+                Meant::Here => Metadata::decode(site, &stat.attributes, stat.size)?,
+                _ => match self.lookup(directory, name).await {
+                    Ok(metadata) => Some(metadata),
+                    Err(error) if error.errno() == Errno::ENOENT => None,
+                    Err(error) => return Err(error),
+                },
+            });
+        }
+        Ok(found)
+    }
+
     pub(crate) fn check_lookup(&self, directory: &Inode, name: &[u8]) -> Result<()> {
         if directory.kind != Kind::Directory {
             return Err(Errno::ENOTDIR.because("a part of the path is no directory"));

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "../../client/tests/real/mod.rs"]
+mod real;
 mod reference;
 
 use std::{
@@ -14,11 +16,14 @@ use pollster::block_on;
 use reference::{ROOT, Reference};
 use tyr_client::Store;
 use tyr_fs::{Caller, Errno, File, Filesystem, Follow, How, Kind, Over, Result, View};
+use tyr_proto::cluster::ClassSettings;
+use tyr_server::Settings;
 
 /// Whether what the clients see is what the reference says, after every operation.
 struct Run {
     random: Random,
-    directory: tempfile::TempDir,
+    /// What is opened: a directory, or a cluster.
+    place: String,
     store: Option<Store>,
     clients: Vec<View>,
     reference: Reference,
@@ -45,8 +50,8 @@ impl Random {
     }
 }
 
-fn open_store(directory: &tempfile::TempDir) -> Store {
-    block_on(Store::options().segment_size(1 << 20).open(directory.path())).unwrap()
+fn open_store(place: &str) -> Store {
+    block_on(Store::options().segment_size(1 << 20).open(place)).unwrap()
 }
 
 fn client(store: &Store) -> View {
@@ -57,14 +62,13 @@ fn client(store: &Store) -> View {
 }
 
 impl Run {
-    fn new(seed: u64) -> Self {
-        let directory = tempfile::tempdir().unwrap();
-        let store = open_store(&directory);
+    fn new(seed: u64, place: &str) -> Self {
+        let (place, store) = (place.to_owned(), open_store(place));
         let clients = (0..CLIENTS).map(|_| client(&store)).collect();
         let store = Some(store);
         let (reference, numbers) = (Reference::new(), BTreeMap::from([(ROOT, 1)]));
         let random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
-        Run { random, directory, store, clients, reference, open: Vec::new(), numbers }
+        Run { random, place, store, clients, reference, open: Vec::new(), numbers }
     }
 
     fn store(&self) -> &Store {
@@ -243,10 +247,10 @@ impl Run {
         self.open.clear();
         self.clients.clear();
         block_on(self.store.take().unwrap().close()).unwrap();
-        self.store = Some(open_store(&self.directory));
+        self.store = Some(open_store(&self.place));
         self.clients = (0..CLIENTS).map(|_| client(self.store())).collect();
         block_on(self.clients[0].filesystem().evict_others()).unwrap();
-        assert_eq!(block_on(self.clients[1].filesystem().guests()).unwrap(), []);
+        assert!(block_on(self.clients[1].filesystem().guests()).unwrap().is_empty());
     }
 
     /// All that a client sees.
@@ -302,20 +306,43 @@ impl Run {
     }
 }
 
+/// How many times as many seeds as usual; or the one to be run alone.
+fn seeds(usual: u64) -> std::ops::Range<u64> {
+    let number = |name| env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    match number("TYR_TEST_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..usual * number("TYR_TEST_SCALE").unwrap_or(1),
+    }
+}
+
 #[test]
 fn random_operations_of_several_clients_do_what_the_reference_does() {
-    let scale = env::var("TYR_TEST_SCALE").ok().and_then(|scale| scale.parse().ok()).unwrap_or(1);
-    let seeds = match env::var("TYR_TEST_SEED").ok().and_then(|seed| seed.parse().ok()) {
-        Some(seed) => seed..seed + 1,
-        None => 0..4 * scale,
-    };
-    for seed in seeds {
+    for seed in seeds(3) {
         println!("TYR_TEST_SEED={seed}");
-        let mut run = Run::new(seed);
+        let directory = tempfile::tempdir().unwrap();
+        let mut run = Run::new(seed, directory.path().to_str().unwrap());
         for _ in 0..400 {
             run.step();
         }
         run.finish();
+    }
+}
+
+#[test]
+fn they_do_so_on_a_cluster() {
+    let servers = real::Servers::start(3, |directory| {
+        let usual = Settings::new(directory);
+        Settings { class: ClassSettings { partitions: 16, ..usual.class }, ..usual }
+    });
+    for seed in seeds(1) {
+        println!("TYR_TEST_SEED={seed}");
+        let mut run = Run::new(seed + 1000, &servers.url());
+        for _ in 0..200 {
+            run.step();
+        }
+        run.finish();
+        let store = open_store(&servers.url());
+        block_on(store.drop_keyspace("files")).unwrap();
     }
 }
 

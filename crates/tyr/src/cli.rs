@@ -7,7 +7,7 @@ use crate::{
     access::{account, audit, grant, secret, token},
     blob, cluster, demo, dev, doctor,
     failure::Result,
-    keyspace, maintenance, node,
+    files, keyspace, maintenance, mount, node,
     output::Output,
     reference::Document,
     script, server,
@@ -37,6 +37,13 @@ pub enum Verb {
     /// Read and write single blobs, and list them.
     #[command(subcommand)]
     Blob(blob::Verb),
+    /// Mount a file system on a directory of this machine. See docs/filesystem.md.
+    ///
+    /// It is served until it is unmounted, by umount, Ctrl-C, or SIGTERM.
+    Mount(mount::Mount),
+    /// Use a file system without mounting it.
+    #[command(subcommand)]
+    Fs(files::Verb),
     /// Import a directory tree.
     ///
     /// Files that are there already are skipped, so an interrupted import goes on where it stopped.
@@ -129,6 +136,8 @@ impl Verb {
         match self {
             Verb::Keyspace(verb) => verb.run(settings, out),
             Verb::Blob(verb) => verb.run(settings, out),
+            Verb::Mount(mount) => mount.run(settings, out),
+            Verb::Fs(verb) => verb.run(settings, out),
             Verb::Import(arguments) => transfer::import(&arguments, settings, out),
             Verb::Export(arguments) => transfer::export(&arguments, settings, out),
             Verb::Snapshot(verb) => verb.run(settings, out),

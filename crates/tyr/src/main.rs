@@ -16,9 +16,11 @@ mod demo;
 mod dev;
 mod doctor;
 mod failure;
+mod files;
 mod interrupt;
 mod keyspace;
 mod maintenance;
+mod mount;
 mod node;
 mod opening;
 mod output;
@@ -50,7 +52,13 @@ use crate::{
 static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() -> ExitCode {
-    let matches = match cli::command().try_get_matches() {
+    let matches = if mount::is_helper() {
+        let arguments = mount::helper_arguments(env::args_os().skip(1));
+        cli::command().try_get_matches_from([OsString::from("tyr")].into_iter().chain(arguments))
+    } else {
+        cli::command().try_get_matches()
+    };
+    let matches = match matches {
         Ok(matches) => matches,
         Err(error) => return refuse_arguments(&error),
     };

@@ -5,6 +5,7 @@ mod clusters;
 mod configuration;
 mod demonstration;
 mod failures;
+mod files;
 mod interruption;
 mod json;
 mod keyspaces;

@@ -1,0 +1,78 @@
+//! What is open through a mount, by the numbers that the kernel has for it.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use parking_lot::Mutex;
+use tyr_fs::{Entry, Errno, File, Result};
+
+/// Something that is open.
+#[derive(Clone, Debug)]
+pub enum Handle {
+    /// A file, and whether what is written goes to its end.
+    File(Arc<OpenFile>),
+    /// A directory, as it was when its reading began.
+    Directory(Arc<Mutex<Option<Arc<Vec<Entry>>>>>),
+    /// A text that the mount itself shows.
+    Text(Arc<Vec<u8>>),
+}
+
+/// An open file.
+#[derive(Debug)]
+pub struct OpenFile {
+    pub file: File,
+    /// Whether what is written goes to the end, wherever that is by then.
+    pub appends: bool,
+}
+
+/// Everything that is open.
+#[derive(Debug, Default)]
+pub struct Handles {
+    last: AtomicU64,
+    open: Mutex<HashMap<u64, Handle>>,
+    /// Those who ever took a lock of an inode.
+    lockers: Mutex<HashSet<(u64, u64)>>,
+}
+
+impl Handles {
+    pub fn add(&self, handle: Handle) -> u64 {
+        let number = self.last.fetch_add(1, Ordering::Relaxed) + 1;
+        self.open.lock().insert(number, handle);
+        number
+    }
+
+    pub fn remove(&self, number: u64) {
+        let removed = self.open.lock().remove(&number);
+        drop(removed);
+    }
+
+    pub fn get(&self, number: u64) -> Result<Handle> {
+        self.open.lock().get(&number).cloned().ok_or_else(not_open)
+    }
+
+    pub fn file(&self, number: u64) -> Result<Arc<OpenFile>> {
+        match self.get(number)? {
+            Handle::File(file) => Ok(file),
+            _ => Err(not_open()),
+        }
+    }
+
+    pub fn has_locked(&self, inode: u64, owner: u64) {
+        self.lockers.lock().insert((inode, owner));
+    }
+
+    /// Whether an owner may have locks of an inode; it has none from now on.
+    pub fn stops_locking(&self, inode: u64, owner: u64) -> bool {
+        self.lockers.lock().remove(&(inode, owner))
+    }
+}
+
+#[cold]
+fn not_open() -> tyr_fs::Error {
+    Errno::EBADF.because("nothing of that number is open")
+}

@@ -1,0 +1,184 @@
+//! TýrFS as a mounted file system: what the kernel asks by FUSE, answered by [`tyr_fs`].
+//!
+//! How what the kernel caches stays true is decided by [`Sharing`]: a mount that is the only client lets the kernel cache everything; one that shares the
+//! file system lets it cache nothing that is not checked, unless the settings allow it to be out of date for a while.
+//!
+//! The kernel judges permissions, by the metadata that it is told. This crate only translates: it knows nothing of blobs.
+
+#![forbid(unsafe_code)]
+
+mod counts;
+mod handles;
+mod known;
+mod server;
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
+
+use fuser::{BackgroundSession, Config, MountOption, Session, SessionACL};
+use tyr_fs::{Filesystem, Inode};
+
+/// How a file system is mounted.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// What is told as the source, as in `/proc/mounts`.
+    pub source: String,
+    /// Whether anything may be changed.
+    pub access: Access,
+    /// Who else may change it.
+    pub sharing: Sharing,
+    /// For how long the kernel may believe what it knows of inodes.
+    pub attribute_cache: Duration,
+    /// For how long the kernel may believe what names mean.
+    pub entry_cache: Duration,
+    /// Whether reading is noted.
+    pub access_times: AccessTimes,
+    /// Threads that answer the kernel.
+    pub threads: usize,
+    /// A directory on the device of which the free space is told; without one there is always much.
+    pub device: Option<PathBuf>,
+}
+
+/// Whether a mount may change anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// It may.
+    ReadWrite,
+    /// Everything that would fails with `EROFS`.
+    ReadOnly,
+}
+
+/// Who else may change the file system while it is mounted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sharing {
+    /// Nobody: the kernel caches, and writes back when it likes, or when a program asks for it with `fsync`.
+    Alone,
+    /// Other mounts and programs: every read asks the store, and every write is there for all when it ends.
+    Shared,
+}
+
+/// Whether reading is noted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AccessTimes {
+    /// As `relatime` has it.
+    Relative,
+    /// Never.
+    Never,
+}
+
+impl Settings {
+    /// Those for a file system that is mounted here only, or is not.
+    pub fn of(source: &str, sharing: Sharing) -> Self {
+        let cache = match sharing {
+            Sharing::Alone => Duration::from_secs(3600),
+            Sharing::Shared => Duration::ZERO,
+        };
+        Settings {
+            source: source.to_owned(),
+            access: Access::ReadWrite,
+            sharing,
+            attribute_cache: cache,
+            entry_cache: cache,
+            access_times: AccessTimes::Relative,
+            threads: 8,
+            device: None,
+        }
+    }
+}
+
+/// A file system that is mounted. It stays so until [`Mount::unmount`], or until somebody else unmounts it.
+#[derive(Debug)]
+pub struct Mount {
+    session: Option<BackgroundSession>,
+    directory: PathBuf,
+}
+
+/// Mounts what is below a directory of a file system on a directory of this machine.
+pub fn mount(
+    filesystem: Filesystem,
+    root: Inode,
+    directory: impl AsRef<Path>,
+    settings: &Settings,
+) -> io::Result<Mount> {
+    let directory = directory.as_ref().canonicalize()?;
+    let mut config = Config::default();
+    config.mount_options = vec![
+        MountOption::FSName(settings.source.clone()),
+        MountOption::Subtype("tyr".to_owned()),
+        MountOption::DefaultPermissions,
+        MountOption::NoDev,
+        MountOption::NoSuid,
+        match settings.access {
+            Access::ReadWrite => MountOption::RW,
+            Access::ReadOnly => MountOption::RO,
+        },
+    ];
+    if rustix::process::geteuid().is_root() {
+        config.acl = SessionACL::All;
+    }
+    config.n_threads = Some(settings.threads.max(1));
+    config.clone_fd = true;
+    let server = server::Server::new(filesystem, root, settings.clone());
+    let session = Session::new(server, &directory, &config)?.spawn()?;
+    Ok(Mount { session: Some(session), directory })
+}
+
+impl Mount {
+    /// Whether it has been unmounted.
+    pub fn has_ended(&self) -> bool {
+        self.session.as_ref().is_none_or(|session| session.guard.is_finished())
+    }
+
+    /// Unmounts it. Fails with [`io::ErrorKind::ResourceBusy`] as long as somebody has a file or directory of it open, and it stays mounted
+    /// then.
+    pub fn unmount(&self) -> io::Result<()> {
+        self.end(rustix::mount::UnmountFlags::empty(), "-u")
+    }
+
+    /// Takes it out of sight. It ends when nobody uses it any more.
+    pub fn detach(&self) -> io::Result<()> {
+        self.end(rustix::mount::UnmountFlags::DETACH, "-uz")
+    }
+
+    fn end(&self, flags: rustix::mount::UnmountFlags, flag: &str) -> io::Result<()> {
+        if self.has_ended() {
+            return Ok(());
+        }
+        match rustix::mount::unmount(&self.directory, flags) {
+            Ok(()) => Ok(()),
+            Err(rustix::io::Errno::PERM) => {
+                let told = Command::new("fusermount3").arg(flag).arg(&self.directory).output()?;
+                match told.status.success() {
+                    true => Ok(()),
+                    false => {
+                        let text = String::from_utf8_lossy(&told.stderr);
+                        let busy = text.contains("busy").then_some(io::ErrorKind::ResourceBusy);
+                        Err(io::Error::new(busy.unwrap_or(io::ErrorKind::Other), text.trim().to_owned()))
+                    }
+                }
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Waits until it is unmounted, by whomever.
+    pub fn wait(mut self) -> io::Result<()> {
+        match self.session.take() {
+            Some(session) => session.join(),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        if self.session.is_some() {
+            // Nobody can be told; whoever uses it keeps what he has.
+            let _ = self.detach();
+        }
+    }
+}

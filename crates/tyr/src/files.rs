@@ -1,0 +1,275 @@
+//! `tyr fs`: files of a file system in a keyspace, for scripts where nothing is mounted.
+
+use std::{
+    ffi::{OsStr, OsString},
+    io::{Read, stdin},
+    os::unix::ffi::OsStrExt,
+    path::PathBuf,
+};
+
+use clap::Subcommand;
+use serde::Serialize;
+use tyr_client::{Create, Error, blocking::Store};
+use tyr_fs::{Caller, Errno, Filesystem, Follow, Kind, Metadata, View, block_on};
+
+use crate::{
+    address::PrefixAddress,
+    failure::{Failure, Result},
+    opening::with_store,
+    output::{Output, Report},
+    settings::Settings,
+};
+
+/// What to do with files. They are named KEYSPACE/PATH.
+#[derive(Subcommand)]
+pub enum Verb {
+    /// Make an empty file system in a keyspace, which is made if it is not there.
+    Create {
+        /// The keyspace.
+        keyspace: String,
+    },
+    /// List a directory.
+    Ls {
+        /// The directory, as KEYSPACE/PATH.
+        #[arg(value_parser = PrefixAddress::parser())]
+        directory: PrefixAddress,
+    },
+    /// Show what is known of a file or directory.
+    Stat {
+        /// It, as KEYSPACE/PATH.
+        #[arg(value_parser = PrefixAddress::parser())]
+        path: PrefixAddress,
+    },
+    /// Print a file.
+    Cat {
+        /// The file, as KEYSPACE/PATH.
+        #[arg(value_parser = PrefixAddress::parser())]
+        file: PrefixAddress,
+    },
+    /// Make standard input, or a file of this machine, the content of a file.
+    Put {
+        /// The file, as KEYSPACE/PATH.
+        #[arg(value_parser = PrefixAddress::parser())]
+        file: PrefixAddress,
+        /// The file of this machine; standard input if none is given.
+        source: Option<PathBuf>,
+    },
+    /// Make a directory.
+    Mkdir {
+        /// It, as KEYSPACE/PATH.
+        #[arg(value_parser = PrefixAddress::parser())]
+        directory: PrefixAddress,
+    },
+    /// Rename a file or a directory; a file that has the new name is replaced.
+    Mv {
+        /// What is renamed, as KEYSPACE/PATH.
+        #[arg(value_parser = PrefixAddress::parser())]
+        from: PrefixAddress,
+        /// Its new path in the same keyspace.
+        to: OsString,
+    },
+    /// Make a symbolic link.
+    Ln {
+        /// Where it leads.
+        target: OsString,
+        /// The link, as KEYSPACE/PATH.
+        #[arg(value_parser = PrefixAddress::parser())]
+        link: PrefixAddress,
+    },
+    /// Remove a file, or an empty directory.
+    Rm {
+        /// It, as KEYSPACE/PATH.
+        #[arg(value_parser = PrefixAddress::parser())]
+        path: PrefixAddress,
+    },
+}
+
+impl Verb {
+    /// Does what the verb says.
+    pub fn run(self, settings: &Settings, out: &mut Output) -> Result<()> {
+        let create = if matches!(self, Verb::Create { .. }) { Create::IfMissing } else { Create::Never };
+        with_store(settings, create, |store| self.work(store, out))
+    }
+
+    fn work(self, store: &Store, out: &mut Output) -> Result<()> {
+        match self {
+            Verb::Create { keyspace } => {
+                let store = store.clone().into_ready();
+                let _ = block_on(Filesystem::open_or_create(&store, &keyspace)).map_err(failed)?;
+                out.done(&Done { action: "created", path: keyspace })
+            }
+            Verb::Ls { directory } => {
+                let view = view(store, &directory)?;
+                let entries = block_on(view.read_directory(path(&directory))).map_err(failed)?;
+                let shown = |entry: tyr_fs::Entry| Listed {
+                    name: String::from_utf8_lossy(&entry.name).into_owned(),
+                    kind: kind(entry.kind),
+                    inode: entry.number,
+                };
+                out.report(&Listing { entries: entries.into_iter().map(shown).collect() })
+            }
+            Verb::Stat { path: at } => {
+                let found = block_on(view(store, &at)?.metadata(path(&at), Follow::No)).map_err(failed)?;
+                out.report(&Shown::from(&found))
+            }
+            Verb::Cat { file } => {
+                let (_, content) = block_on(view(store, &file)?.fetch(path(&file))).map_err(failed)?;
+                out.bytes(&content)
+            }
+            Verb::Put { file, source } => {
+                let mut content = Vec::new();
+                match &source {
+                    Some(source) => {
+                        content = std::fs::read(source).map_err(|error| {
+                            Failure::local(format!("cannot read '{}'", source.display()), &error)
+                        })?;
+                    }
+                    None => {
+                        let read = stdin().lock().read_to_end(&mut content);
+                        read.map_err(|error| Failure::local("cannot read standard input", &error))?;
+                    }
+                }
+                block_on(view(store, &file)?.put(path(&file), &content)).map_err(failed)?;
+                out.done(&Done { action: "put", path: named(&file) })
+            }
+            Verb::Mkdir { directory } => {
+                block_on(view(store, &directory)?.create_directory(path(&directory), 0o755))
+                    .map_err(failed)?;
+                out.done(&Done { action: "made", path: named(&directory) })
+            }
+            Verb::Mv { from, to } => {
+                block_on(view(store, &from)?.rename(path(&from), &to)).map_err(failed)?;
+                out.done(&Done { action: "renamed", path: named(&from) })
+            }
+            Verb::Ln { target, link } => {
+                block_on(view(store, &link)?.symlink(&target, path(&link))).map_err(failed)?;
+                out.done(&Done { action: "linked", path: named(&link) })
+            }
+            Verb::Rm { path: at } => {
+                let view = view(store, &at)?;
+                let removed = match block_on(view.remove_file(path(&at))) {
+                    Err(error) if error.errno() == Errno::EISDIR => {
+                        block_on(view.remove_directory(path(&at)))
+                    }
+                    result => result,
+                };
+                removed.map_err(failed)?;
+                out.done(&Done { action: "removed", path: named(&at) })
+            }
+        }
+    }
+}
+
+/// The file system that an address names, with all rights.
+fn view(store: &Store, address: &PrefixAddress) -> Result<View> {
+    let store = store.clone().into_ready();
+    let keyspace = store.keyspace(&address.keyspace)?;
+    let filesystem = block_on(Filesystem::open(&store, &keyspace)).map_err(failed)?;
+    Ok(View::new(filesystem, Caller::superuser()))
+}
+
+fn path(address: &PrefixAddress) -> PathBuf {
+    PathBuf::from("/").join(OsStr::from_bytes(&address.prefix))
+}
+
+fn named(address: &PrefixAddress) -> String {
+    format!("{}/{}", address.keyspace, String::from_utf8_lossy(&address.prefix))
+}
+
+fn kind(kind: Kind) -> &'static str {
+    match kind {
+        Kind::File => "file",
+        Kind::Directory => "directory",
+        Kind::Symlink => "symlink",
+        Kind::Pipe => "pipe",
+        Kind::Socket => "socket",
+        Kind::CharacterDevice => "character-device",
+        Kind::BlockDevice => "block-device",
+    }
+}
+
+/// What went wrong with files, as the kinds of the store have it.
+pub fn failed(error: tyr_fs::Error) -> Failure {
+    let message = error.to_string();
+    Failure::Store(match error.errno() {
+        Errno::ENOENT | Errno::ESTALE | Errno::ENODATA => Error::not_found(message),
+        Errno::EEXIST => Error::exists(message),
+        Errno::EACCES | Errno::EPERM | Errno::EROFS => Error::denied(message),
+        Errno::ENOSPC => Error::full(message),
+        Errno::EIO | Errno::EAGAIN => Error::unavailable(message),
+        _ => Error::invalid(message),
+    })
+}
+
+#[derive(Serialize)]
+struct Done {
+    action: &'static str,
+    path: String,
+}
+
+impl Report for Done {
+    fn print(&self, out: &mut Output) -> Result<()> {
+        out.line(format!("{} {}", self.action, self.path))
+    }
+}
+
+#[derive(Serialize)]
+struct Listing {
+    entries: Vec<Listed>,
+}
+
+#[derive(Serialize)]
+struct Listed {
+    name: String,
+    kind: &'static str,
+    inode: u64,
+}
+
+impl Report for Listing {
+    fn print(&self, out: &mut Output) -> Result<()> {
+        for entry in &self.entries {
+            let mark = if entry.kind == "directory" { "/" } else { "" };
+            out.line(format!("{}{mark}", entry.name.escape_debug()))?;
+        }
+        Ok(())
+    }
+}
+
+#[derive(Serialize)]
+struct Shown {
+    kind: &'static str,
+    inode: u64,
+    size: u64,
+    mode: String,
+    uid: u32,
+    gid: u32,
+    links: u32,
+    target: Option<String>,
+}
+
+impl From<&Metadata> for Shown {
+    fn from(metadata: &Metadata) -> Self {
+        let target = metadata.target.as_deref();
+        Shown {
+            kind: kind(metadata.inode.kind),
+            inode: metadata.inode.number,
+            size: metadata.size,
+            mode: format!("{:04o}", metadata.mode),
+            uid: metadata.uid,
+            gid: metadata.gid,
+            links: metadata.links,
+            target: target.map(|target| String::from_utf8_lossy(target).into_owned()),
+        }
+    }
+}
+
+impl Report for Shown {
+    fn print(&self, out: &mut Output) -> Result<()> {
+        let Shown { kind, inode, size, mode, uid, gid, links, target } = self;
+        out.line(format!("{kind} {inode}, {size} bytes, mode {mode}, owner {uid}:{gid}, {links} links"))?;
+        match target {
+            Some(target) => out.line(format!("leads to {target}")),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! `tyr mount`: a file system in a keyspace, on a directory of this machine.
+
+use std::{
+    env,
+    ffi::{OsStr, OsString},
+    io::{BufRead, BufReader, ErrorKind},
+    os::unix::{ffi::OsStrExt, process::CommandExt},
+    path::PathBuf,
+    process::{Command, Stdio},
+    thread,
+    time::Duration,
+};
+
+use clap::Args;
+use tyr_client::{Create, blocking::Store, is_cluster};
+use tyr_fs::{Caller, Filesystem, Follow, Kind, View};
+use tyr_mount::{Access, AccessTimes, Mount as Mounted, Settings as MountSettings, Sharing, mount};
+
+use crate::{
+    address::PrefixAddress,
+    failure::{Failure, Result},
+    files::failed,
+    interrupt::Interrupt,
+    opening::with_store,
+    output::Output,
+    settings::Settings,
+};
+
+/// The arguments of `tyr mount`.
+#[derive(Args)]
+pub struct Mount {
+    /// What to mount: KEYSPACE, or KEYSPACE/DIRECTORY for a part of it, or both with a cluster as tyr://HOST:PORT,HOST:PORT/KEYSPACE.
+    source: OsString,
+    /// The directory of this machine on which it is mounted.
+    directory: PathBuf,
+    /// Make the keyspace and an empty file system if there is none.
+    #[arg(long)]
+    create: bool,
+    /// Go on in the background, and return when it is mounted.
+    #[arg(long)]
+    daemon: bool,
+    /// Change nothing.
+    #[arg(long)]
+    read_only: bool,
+    /// A directory of the file system that is mounted in place of all of it.
+    #[arg(long, value_name = "PATH")]
+    subdir: Option<PathBuf>,
+    /// Nobody else uses the file system: cache everything, and write back later. Always so for a store in a directory.
+    #[arg(long)]
+    alone: bool,
+    /// Seconds for which what is known of files may be out of date; 0 if others use the file system, too.
+    #[arg(long, value_name = "SECONDS")]
+    attr_cache: Option<u32>,
+    /// Seconds for which what names mean may be out of date; 0 if others use the file system, too.
+    #[arg(long, value_name = "SECONDS")]
+    entry_cache: Option<u32>,
+    /// Do not note when files are read.
+    #[arg(long)]
+    no_atime: bool,
+    /// Threads that answer the kernel.
+    #[arg(long, value_name = "COUNT", default_value_t = 8)]
+    mount_threads: u16,
+    /// Options as mount(8) has them, separated by commas: ro, noatime, alone, create, subdir=PATH, attr_cache=SECONDS, entry_cache=SECONDS.
+    /// Those of mount(8) itself are passed over.
+    #[arg(short, value_name = "OPTIONS", value_delimiter = ',')]
+    options: Vec<String>,
+}
+
+impl Mount {
+    /// Mounts it, and serves it until it is unmounted, or in the background.
+    pub fn run(mut self, settings: &Settings, out: &mut Output) -> Result<()> {
+        self.take_options()?;
+        let (store, source) = split_source(&self.source);
+        let source = PrefixAddress::parse(&source).map_err(Failure::Usage)?;
+        let settings = Settings { store: store.or_else(|| settings.store.clone()), ..settings.clone() };
+        if self.daemon {
+            return start_in_background(out);
+        }
+        let create = if self.create { Create::IfMissing } else { Create::Never };
+        with_store(&settings, create, |store| self.serve(store, &settings, &source, out))
+    }
+
+    /// Takes what `-o` says as the flags that say the same.
+    fn take_options(&mut self) -> Result<()> {
+        for option in std::mem::take(&mut self.options) {
+            let (name, value) = option.split_once('=').unwrap_or((&option, ""));
+            let seconds = || {
+                let wrong =
+                    |_| Failure::Usage(format!("option '{option}': the value is a number of seconds"));
+                value.parse().map(Some).map_err(wrong)
+            };
+            match name {
+                "ro" => self.read_only = true,
+                "noatime" => self.no_atime = true,
+                "alone" => self.alone = true,
+                "create" => self.create = true,
+                "subdir" => self.subdir = Some(value.into()),
+                "attr_cache" => self.attr_cache = seconds()?,
+                "entry_cache" => self.entry_cache = seconds()?,
+                name if PASSED_OVER.contains(&name) || name.starts_with("x-") => {}
+                _ => return Err(Failure::Usage(format!("'{option}' is no option of a mount of Týr"))),
+            }
+        }
+        Ok(())
+    }
+
+    fn serve(
+        &self,
+        store: &Store,
+        settings: &Settings,
+        source: &PrefixAddress,
+        out: &mut Output,
+    ) -> Result<()> {
+        let is_alone = self.alone || !store.is_cluster();
+        let store = store.clone().into_ready();
+        let filesystem = pollster(async {
+            let filesystem = match self.create {
+                true => Filesystem::open_or_create(&store, &source.keyspace).await?,
+                false => Filesystem::open(&store, &store.keyspace(&source.keyspace)?).await?,
+            };
+            if is_alone && !self.read_only {
+                filesystem.evict_others().await?;
+            }
+            Ok(filesystem)
+        })?;
+        let view = View::new(filesystem.clone(), Caller::superuser());
+        let part = OsStr::from_bytes(&source.prefix);
+        let part = PathBuf::from("/").join(part).join(self.subdir.as_deref().unwrap_or("".as_ref()));
+        let root = pollster(view.metadata(&part, Follow::Yes))?.inode;
+        if root.kind != Kind::Directory {
+            return Err(Failure::Usage(format!("'{}' is no directory of the file system", part.display())));
+        }
+        let interrupt = Interrupt::install()?;
+        let mounted = mount(filesystem, root, &self.directory, &self.settings(settings, is_alone));
+        let (name, place) = (&source.keyspace, self.directory.display());
+        let mounted =
+            mounted.map_err(|error| Failure::local(format!("cannot mount on '{place}'"), &error))?;
+        out.line(format!("mounted {name} on {place}"))?;
+        out.flush()?;
+        self.wait(mounted, &interrupt, out)
+    }
+
+    fn settings(&self, settings: &Settings, is_alone: bool) -> MountSettings {
+        let sharing = if is_alone { Sharing::Alone } else { Sharing::Shared };
+        let usual = MountSettings::of(&self.source.to_string_lossy(), sharing);
+        let seconds =
+            |given: Option<u32>, usual| given.map_or(usual, |given| Duration::from_secs(given.into()));
+        MountSettings {
+            access: if self.read_only { Access::ReadOnly } else { Access::ReadWrite },
+            attribute_cache: seconds(self.attr_cache, usual.attribute_cache),
+            entry_cache: seconds(self.entry_cache, usual.entry_cache),
+            access_times: if self.no_atime { AccessTimes::Never } else { AccessTimes::Relative },
+            threads: self.mount_threads.into(),
+            device: settings.store.clone().filter(|store| !is_cluster(store)),
+            ..usual
+        }
+    }
+
+    /// Until it is unmounted, by a signal or by whomever. What is in use then ends when it is not any more.
+    fn wait(&self, mounted: Mounted, interrupt: &Interrupt, out: &mut Output) -> Result<()> {
+        let place = self.directory.display();
+        let failed = |error| Failure::local(format!("cannot unmount '{place}'"), &error);
+        while !mounted.has_ended() {
+            if interrupt.is_asked() {
+                match mounted.unmount() {
+                    Err(error) if error.kind() == ErrorKind::ResourceBusy => {
+                        out.warnings().say(format!(
+                            "'{place}' is in use: it is out of sight now, and ends when nobody has it open any more; a second signal ends it at once"
+                        ));
+                        mounted.detach().map_err(failed)?;
+                    }
+                    result => result.map_err(failed)?,
+                }
+                break;
+            }
+            thread::sleep(GLANCE);
+        }
+        mounted.wait().map_err(|error| Failure::local(format!("the mount on '{place}' failed"), &error))
+    }
+}
+
+/// Runs to its end on this thread.
+fn pollster<T>(work: impl Future<Output = tyr_fs::Result<T>>) -> Result<T> {
+    tyr_fs::block_on(work).map_err(failed)
+}
+
+/// The store that a source names, if it does, and the rest.
+fn split_source(source: &OsStr) -> (Option<PathBuf>, OsString) {
+    let bytes = source.as_bytes();
+    for scheme in ["tyr+tls://", "tyr://"] {
+        let Some(rest) = bytes.strip_prefix(scheme.as_bytes()) else { continue };
+        let end = rest.iter().position(|byte| *byte == b'/').unwrap_or(rest.len());
+        if end == 0 {
+            break;
+        }
+        let store = OsStr::from_bytes(&bytes[..scheme.len() + end]);
+        let mut keyspace = OsString::from("tyr://");
+        keyspace.push(OsStr::from_bytes(&rest[end..]));
+        return (Some(store.into()), keyspace);
+    }
+    (None, source.to_owned())
+}
+
+/// Starts this command again without `--daemon`, in a process group of its own, and waits until it has mounted or failed.
+fn start_in_background(out: &mut Output) -> Result<()> {
+    let wrong = |error| Failure::local("cannot start in the background", &error);
+    let arguments = env::args_os().skip(1);
+    let mut command = Command::new(env::current_exe().map_err(wrong)?);
+    if is_helper() {
+        command.args(helper_arguments(arguments).into_iter().filter(|argument| argument != DAEMON));
+    } else {
+        command.args(arguments.filter(|argument| argument != DAEMON));
+    }
+    let mut child =
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).process_group(0).spawn().map_err(wrong)?;
+    let mut line = String::new();
+    if let Some(stdout) = child.stdout.take() {
+        BufReader::new(stdout).read_line(&mut line).map_err(wrong)?;
+    }
+    if line.is_empty() {
+        // It has said on standard error why.
+        let code = child.wait().map_err(wrong)?;
+        return Err(Failure::Local(format!("the mount has ended with {code}")));
+    }
+    out.line(line.trim_end())
+}
+
+/// Whether this was started as the helper of mount(8): `mount.fuse.tyr SOURCE DIRECTORY -o OPTIONS`.
+pub fn is_helper() -> bool {
+    let name = env::args_os().next().map(PathBuf::from);
+    name.as_deref().and_then(|name| name.file_name()).is_some_and(|name| name == "mount.fuse.tyr")
+}
+
+/// The arguments of `tyr` for those of the helper. What mount(8) adds for itself, `-n`, `-s`, and `-v`, is passed over.
+pub fn helper_arguments(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let kept = arguments.filter(|argument| !["-n", "-s", "-v"].iter().any(|flag| argument == flag));
+    ["mount", DAEMON].into_iter().map(OsString::from).chain(kept).collect()
+}
+
+/// The flag that the process in the background does not get.
+const DAEMON: &str = "--daemon";
+/// How often it is looked whether it was unmounted, or a signal came.
+const GLANCE: Duration = Duration::from_millis(50);
+/// What mount(8) and fstab(5) say for themselves.
+const PASSED_OVER: [&str; 15] = [
+    "defaults", "rw", "auto", "noauto", "user", "nouser", "users", "nofail", "_netdev", "dev", "nodev",
+    "suid", "nosuid", "exec", "relatime",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_source_names_a_store_or_does_not() {
+        let split = |source: &str| {
+            let (store, rest) = split_source(OsStr::new(source));
+            (store.map(|store| store.display().to_string()), rest.into_string().unwrap())
+        };
+        assert_eq!(split("files/sub"), (None, "files/sub".to_owned()));
+        assert_eq!(split("tyr:///files"), (None, "tyr:///files".to_owned()));
+        let store = Some("tyr://a:1,b:2".to_owned());
+        assert_eq!(split("tyr://a:1,b:2/files/x"), (store, "tyr:///files/x".to_owned()));
+        let store = Some("tyr+tls://a:1".to_owned());
+        assert_eq!(split("tyr+tls://a:1/files"), (store, "tyr:///files".to_owned()));
+    }
+
+    #[test]
+    fn the_helper_of_mount_is_told_as_a_verb() {
+        let arguments = ["files", "/mnt", "-n", "-o", "ro"].map(OsString::from).into_iter();
+        assert_eq!(helper_arguments(arguments), ["mount", "--daemon", "files", "/mnt", "-o", "ro"]);
+    }
+}

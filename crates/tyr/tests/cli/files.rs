@@ -1,0 +1,35 @@
+//! `tyr fs`, and what `tyr mount` refuses before it mounts anything.
+
+use crate::support::Scratch;
+
+#[test]
+fn files_are_made_listed_renamed_read_and_removed() {
+    let scratch = Scratch::new();
+    scratch.run(["fs", "ls", "files"]).fails(13, "no store");
+    scratch.run(["fs", "create", "files"]).ok();
+    scratch.run(["fs", "mkdir", "files/logs"]).ok();
+    scratch.run_with_input(["fs", "put", "files/logs/today"], "a line\n").ok();
+    scratch.run(["fs", "ln", "logs/today", "files/link"]).ok();
+    scratch.run(["fs", "mv", "files/logs", "/archive"]).ok();
+    scratch.run(["fs", "cat", "files/link"]).fails(13, "ENOENT");
+    assert_eq!(scratch.run(["fs", "cat", "files/archive/today"]).ok().stdout, b"a line\n");
+    let listed = scratch.run(["fs", "ls", "files", "--json"]).ok().json();
+    let names = listed["entries"].as_array().expect("a list").iter().map(|entry| entry["name"].clone());
+    assert_eq!(names.collect::<Vec<_>>(), ["archive", "link"]);
+    scratch.run(["fs", "rm", "files/archive"]).fails(15, "ENOTEMPTY");
+    scratch.run(["fs", "rm", "files/archive/today"]).ok();
+    scratch.run(["fs", "rm", "files/archive"]).ok();
+    scratch.run(["fs", "stat", "files/archive"]).fails(13, "ENOENT");
+    scratch.run(["fs", "mkdir", "files/link"]).fails(14, "EEXIST");
+}
+
+#[test]
+fn a_mount_of_what_is_no_file_system_or_with_unknown_options_is_refused() {
+    let scratch = Scratch::new();
+    scratch.run(["keyspace", "create", "plain"]).ok();
+    scratch.run(["mount", "plain", "."]).fails(15, "holds no file system");
+    scratch.run(["mount", "missing", "."]).fails(13, "no keyspace");
+    scratch.run(["mount", "plain", ".", "-o", "colour"]).fails(2, "'colour' is no option");
+    scratch.run(["blob", "put", "plain/x", "/dev/null"]).ok();
+    scratch.run(["fs", "create", "plain"]).fails(15, "not empty");
+}

@@ -1,0 +1,359 @@
+"""Mounts a file system in a directory and of a cluster, and checks what programs see of it, beside the local file system."""
+
+import argparse
+import errno
+import fcntl
+import hashlib
+import json
+import mmap
+import os
+import random
+import re
+import select
+import shutil
+import signal
+import sqlite3
+import stat
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+
+class Mount:
+    """A mount in the foreground, until the block ends."""
+
+    def __init__(self, tyr, source, directory, *flags, store=None):
+        self.directory = directory
+        command = [tyr]
+        if store:
+            command += ["--store", str(store)]
+        command += ["mount", source, str(directory), *flags]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        line = self.process.stdout.readline()
+        if not line.startswith("mounted "):
+            raise SystemExit(f"{command}: {line}{self.process.stderr.read()}")
+
+    def __enter__(self):
+        return self.directory
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        out, err = self.process.communicate(timeout=60)
+        assert self.process.returncode == 0, f"{self.process.returncode}: {out}{err}"
+        assert not os.path.ismount(self.directory)
+        self.said = err
+
+
+def refuses(number, call, *arguments, **named):
+    try:
+        call(*arguments, **named)
+    except OSError as error:
+        assert error.errno == number, f"{errno.errorcode[error.errno]} and not {errno.errorcode[number]}"
+    else:
+        raise AssertionError(f"is not refused with {errno.errorcode[number]}")
+
+
+def random_bytes(here, local, seed, steps):
+    """Random reads, writes, appends, truncations, and mapped pages of one file, beside a local one."""
+    generator = random.Random(seed)
+    names = [here / f"random-{seed}", local / f"random-{seed}"]
+    files = [os.open(name, os.O_RDWR | os.O_CREAT, 0o644) for name in names]
+    appending = [os.open(name, os.O_WRONLY | os.O_APPEND) for name in names]
+    for step in range(steps):
+        what, offset, length = generator.randrange(8), generator.randrange(200_000), generator.randrange(1, 30_000)
+        content = generator.randbytes(length)
+        if what < 3:
+            for file in files:
+                assert os.pwrite(file, content, offset) == length
+        elif what == 3:
+            for file in appending:
+                assert os.write(file, content[:500]) == len(content[:500])
+        elif what == 4:
+            for file in files:
+                os.ftruncate(file, offset)
+        elif what == 5 and os.fstat(files[1]).st_size:
+            size = os.fstat(files[1]).st_size
+            at = generator.randrange(size)
+            for file in files:
+                with mmap.mmap(file, size) as mapped:
+                    piece = content[: size - at]
+                    mapped[at : at + len(piece)] = piece
+                    mapped.flush()
+        else:
+            told = [os.pread(file, length, offset) for file in files]
+            assert told[0] == told[1], f"seed {seed}, step {step}: bytes {offset} to {offset + length} differ"
+        sizes = [os.fstat(file).st_size for file in files]
+        assert sizes[0] == sizes[1], f"seed {seed}, step {step}: sizes {sizes}"
+    for file in files + appending:
+        os.close(file)
+    assert names[0].read_bytes() == names[1].read_bytes(), f"seed {seed}"
+
+
+def names(here):
+    """Names: links, renaming, removal of what is open, special files, many entries."""
+    (here / "a" / "b").mkdir(parents=True)
+    (here / "a" / "b" / "file").write_bytes(b"content")
+    number = (here / "a" / "b" / "file").stat().st_ino
+    os.rename(here / "a", here / "moved")
+    assert (here / "moved" / "b" / "file").read_bytes() == b"content"
+    assert (here / "moved" / "b" / "file").stat().st_ino == number
+    assert not (here / "a").exists()
+    (here / "a").mkdir()
+    assert os.listdir(here / "a") == []
+    refuses(errno.ENOTEMPTY, os.rename, here / "a", here / "moved")
+    refuses(errno.EINVAL, os.rename, here / "moved", here / "moved" / "b" / "in-itself")
+    refuses(errno.ENOTEMPTY, os.rmdir, here / "moved")
+    refuses(errno.ENAMETOOLONG, os.mkdir, here / ("x" * 256))
+    os.mkdir(here / ("x" * 255))
+    os.mkdir(os.fsencode(here) + b"/\xff\xfe\n")
+    assert b"\xff\xfe\n" in os.listdir(os.fsencode(here))
+
+    os.link(here / "moved" / "b" / "file", here / "hard")
+    assert (here / "hard").stat().st_nlink == 2
+    os.symlink("moved/b/file", here / "soft")
+    assert (here / "soft").read_bytes() == b"content" and os.readlink(here / "soft") == "moved/b/file"
+    os.symlink("loop", here / "loop")
+    refuses(errno.ELOOP, os.open, here / "loop", os.O_RDONLY)
+    os.unlink(here / "moved" / "b" / "file")
+    assert (here / "hard").stat().st_nlink == 1 and (here / "hard").read_bytes() == b"content"
+
+    with open(here / "open", "w+b") as file:
+        file.write(b"still there")
+        file.flush()
+        os.unlink(here / "open")
+        refuses(errno.ENOENT, os.stat, here / "open")
+        assert os.fstat(file.fileno()).st_nlink == 0
+        assert os.pread(file.fileno(), 100, 0) == b"still there"
+        (here / "open").write_bytes(b"another")
+        assert os.pread(file.fileno(), 100, 0) == b"still there"
+    assert (here / "open").read_bytes() == b"another"
+
+    refuses(errno.EEXIST, os.open, here / "open", os.O_CREAT | os.O_EXCL)
+    os.mkfifo(here / "pipe")
+    assert stat.S_ISFIFO((here / "pipe").stat().st_mode)
+    for number in range(3):
+        (here / "beside").write_bytes(str(number).encode())
+        os.replace(here / "beside", here / "target")
+        assert (here / "target").read_bytes() == str(number).encode()
+
+    many = here / "many"
+    many.mkdir()
+    for number in range(300):
+        (many / f"entry-{number:04}").touch()
+    assert sorted(os.listdir(many)) == [f"entry-{number:04}" for number in range(300)]
+    assert len({entry.inode() for entry in os.scandir(many)}) == 300
+    shutil.rmtree(many)
+    assert not many.exists()
+
+
+def metadata(here):
+    """Modes, times, extended attributes, locks, sizes, sparse files."""
+    path = here / "metadata"
+    path.write_bytes(b"x" * 10)
+    os.chmod(path, 0o640)
+    os.utime(path, ns=(1_000_000_001, 2_000_000_002))
+    told = path.stat()
+    assert (told.st_mode & 0o7777, told.st_atime_ns, told.st_mtime_ns) == (0o640, 1_000_000_001, 2_000_000_002)
+    before = told.st_mtime_ns
+    with open(path, "ab") as file:
+        file.write(b"more")
+    assert path.stat().st_mtime_ns > before and path.stat().st_size == 14
+
+    os.setxattr(path, "user.color", b"red")
+    assert os.getxattr(path, "user.color") == b"red" and os.listxattr(path) == ["user.color"]
+    refuses(errno.EEXIST, os.setxattr, path, "user.color", b"blue", os.XATTR_CREATE)
+    os.removexattr(path, "user.color")
+    refuses(errno.ENODATA, os.getxattr, path, "user.color")
+
+    file = os.open(path, os.O_RDWR)
+    os.truncate(path, 1 << 33)
+    assert os.lseek(file, 0, os.SEEK_HOLE) <= 1 << 33 and os.pread(file, 4, 1 << 32) == bytes(4)
+    os.posix_fallocate(file, 0, (1 << 33) + 5)
+    assert os.fstat(file).st_size == (1 << 33) + 5
+    os.truncate(path, 14)
+    copy = os.open(here / "copy", os.O_RDWR | os.O_CREAT)
+    assert os.copy_file_range(file, copy, 10, 0, 0) == 10 and os.pread(copy, 20, 0) == b"x" * 10
+
+    fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 5, 0)
+    code = "import fcntl,os,sys\nf=os.open(sys.argv[1],os.O_RDWR)\nfcntl.lockf(f,fcntl.LOCK_EX|fcntl.LOCK_NB,5,5)\n"
+    code += "try: fcntl.lockf(f,fcntl.LOCK_EX|fcntl.LOCK_NB,1,4)\nexcept BlockingIOError: print('held')\n"
+    child = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True, check=True)
+    assert child.stdout == "held\n"
+    waiting = "import fcntl,os,sys\nf=os.open(sys.argv[1],os.O_RDWR)\nprint('waits',flush=True)\n"
+    waiting += "fcntl.lockf(f,fcntl.LOCK_EX,1,4)\nprint('has it')\n"
+    child = subprocess.Popen([sys.executable, "-c", waiting, path], stdout=subprocess.PIPE, text=True)
+    assert child.stdout.readline() == "waits\n"
+    assert not select.select([child.stdout], [], [], 0.2)[0]
+    os.close(file)
+    assert child.communicate(timeout=30)[0] == "has it\n"
+    os.close(copy)
+
+    if os.geteuid() == 0:
+        (here / "private").mkdir(mode=0o700)
+        (here / "private" / "file").touch(mode=0o644)
+        child = subprocess.run(["cat", here / "private" / "file"], user=65534, group=65534, capture_output=True)
+        assert child.returncode != 0 and b"denied" in child.stderr
+    assert os.statvfs(here).f_namemax == 255
+    assert re.search(r"^read \d+$", (here / ".stats").read_text(), re.M)
+
+
+def programs(here, local):
+    """tar, git, and SQLite."""
+    tree = local / "tree"
+    for number in range(40):
+        (tree / f"d{number % 5}").mkdir(parents=True, exist_ok=True)
+        (tree / f"d{number % 5}" / f"f{number}").write_bytes(hashlib.sha256(str(number).encode()).digest() * number)
+    archive = subprocess.run(["tar", "-C", tree, "-cf", "-", "."], check=True, capture_output=True).stdout
+    (here / "tree").mkdir()
+    subprocess.run(["tar", "-C", here / "tree", "-xf", "-"], input=archive, check=True)
+    subprocess.run(["diff", "-r", tree, here / "tree"], check=True)
+
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@b", "-c", "init.defaultBranch=main", "-c", "safe.directory=*"]
+    subprocess.run([*git, "init", "-q", here / "tree"], check=True)
+    subprocess.run([*git, "-C", here / "tree", "add", "."], check=True)
+    subprocess.run([*git, "-C", here / "tree", "commit", "-qm", "all"], check=True)
+    subprocess.run([*git, "clone", "-q", "--no-hardlinks", here / "tree", here / "clone"], check=True)
+    subprocess.run([*git, "-C", here / "clone", "fsck", "--strict"], check=True, capture_output=True)
+    assert not subprocess.run([*git, "-C", here / "clone", "status", "--porcelain"], check=True, capture_output=True).stdout
+
+    base = sqlite3.connect(here / "base.sqlite")
+    base.execute("create table t (n integer primary key, s text)")
+    for start in range(0, 500, 100):
+        with base:
+            base.executemany("insert into t values (?, ?)", [(n, "x" * n) for n in range(start, start + 100)])
+    other = sqlite3.connect(here / "base.sqlite")
+    assert other.execute("select count(*), sum(length(s)) from t").fetchone() == (500, sum(range(500)))
+    assert other.execute("pragma integrity_check").fetchone() == ("ok",)
+    base.close()
+    other.close()
+
+
+def appends(here):
+    """Processes that append to one file: each record is there once, whole."""
+    code = "import os,sys\nf=os.open(sys.argv[1],os.O_WRONLY|os.O_APPEND|os.O_CREAT)\n"
+    code += "for n in range(50): os.write(f,f'{sys.argv[2]} {n:04}\\n'.encode())\n"
+    children = [subprocess.Popen([sys.executable, "-c", code, here / "log", name]) for name in "abcd"]
+    assert all(child.wait() == 0 for child in children)
+    lines = (here / "log").read_text().splitlines()
+    assert sorted(lines) == sorted(f"{name} {n:04}" for name in "abcd" for n in range(50))
+
+
+def everything(here, local, steps):
+    names(here)
+    metadata(here)
+    for seed in range(3):
+        random_bytes(here, local, seed, steps)
+    appends(here)
+    programs(here, local)
+
+
+def digest(tree):
+    """What a tree holds."""
+    found = {}
+    for directory, directories, files in os.walk(tree):
+        directories.sort()
+        for name in files:
+            path = Path(directory, name)
+            if path.is_file() and name != ".stats":
+                found[str(path.relative_to(tree))] = hashlib.sha256(path.read_bytes()).hexdigest()
+    return found
+
+
+def in_a_directory(tyr, work, steps):
+    (mounted := work / "mounted").mkdir()
+    (local := work / "local").mkdir()
+    store = work / "store"
+    missing = subprocess.run([tyr, "--store", store, "keyspace", "create", "empty"], capture_output=True)
+    assert missing.returncode == 0
+    refused = subprocess.run([tyr, "--store", store, "mount", "empty", mounted], capture_output=True, text=True)
+    assert refused.returncode == 15 and "no file system" in refused.stderr, refused.stderr
+    with Mount(tyr, "files", mounted, "--create", store=store) as here:
+        everything(here, local, steps)
+        before = digest(here)
+    with Mount(tyr, "files", mounted, "--read-only", store=store) as here:
+        assert digest(here) == before
+        refuses(errno.EROFS, os.mkdir, here / "new")
+    with Mount(tyr, "files/moved", mounted, store=store) as here:
+        assert os.listdir(here) == ["b"]
+    busy = Mount(tyr, "files", mounted, store=store)
+    with busy as here:
+        kept = open(here / "hard", "rb")
+        busy.process.send_signal(signal.SIGTERM)
+        said = busy.process.stderr.readline()
+        assert "in use" in said, said
+        assert kept.read() == b"content"
+        kept.close()
+        assert busy.process.wait(timeout=60) == 0
+    listed = subprocess.run([tyr, "--store", store, "--json", "fs", "ls", "files/moved"], check=True, capture_output=True)
+    assert [entry["name"] for entry in json.loads(listed.stdout)["entries"]] == ["b"]
+    in_background = [tyr, "--store", store, "mount", "--daemon", "files", mounted, "-o", "ro,noauto"]
+    # What it leaves running has its standard error.
+    subprocess.run(in_background, check=True, stdout=subprocess.DEVNULL)
+    assert os.path.ismount(mounted) and digest(mounted) == before
+    subprocess.run(["umount", mounted], check=True)
+
+
+def of_a_cluster(tyr, work, steps):
+    command = [tyr, "--json", "dev", "-n", "3"]
+    cluster = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    try:
+        url = json.loads(cluster.stdout.readline())["url"]
+        (one := work / "one").mkdir()
+        (two := work / "two").mkdir()
+        (local := work / "local-2").mkdir()
+        with Mount(tyr, f"{url}/files", one, "--create") as here, Mount(tyr, f"{url}/files", two) as there:
+            (here / "seen").write_bytes(b"at once")
+            assert (there / "seen").read_bytes() == b"at once"
+            kept = os.open(there / "seen", os.O_RDWR)
+            os.pwrite(kept, b"AT", 0)
+            assert (here / "seen").read_bytes() == b"AT once"
+            os.unlink(here / "seen")
+            assert os.pread(kept, 10, 0) == b"AT once"
+            refuses(errno.ENOENT, os.stat, there / "seen")
+            os.close(kept)
+            everything(here, local, steps)
+            assert digest(there) == digest(here)
+    finally:
+        cluster.send_signal(signal.SIGTERM)
+        cluster.wait(timeout=60)
+
+
+def may_mount():
+    """Why nobody may mount here; None if somebody may."""
+    try:
+        os.close(os.open("/dev/fuse", os.O_RDWR))
+    except OSError as error:
+        return f"/dev/fuse: {error.strerror}"
+    if os.geteuid() != 0 and not shutil.which("fusermount3"):
+        return "not the superuser, and there is no fusermount3"
+    return None
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--tyr", required=True, help="the command")
+    parser.add_argument("--steps", type=int, default=200, help="random steps with each file")
+    parser.add_argument("--only", choices=["directory", "cluster"], help="only on this")
+    arguments = parser.parse_args()
+    if reason := may_mount():
+        print(f"nothing is mounted, so nothing of a mount is tested: {reason}")
+        return
+    work = Path(tempfile.mkdtemp(prefix="tyr-fs-"))
+    try:
+        if arguments.only != "cluster":
+            in_a_directory(arguments.tyr, work, arguments.steps)
+            print("a mount of a directory does what it should")
+        if arguments.only != "directory":
+            of_a_cluster(arguments.tyr, work, arguments.steps)
+            print("mounts of a cluster do what they should")
+    finally:
+        for name in ("mounted", "one", "two"):
+            if os.path.ismount(work / name):
+                subprocess.run(["umount", "-l", work / name], check=False)
+        shutil.rmtree(work, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()
