@@ -11,7 +11,7 @@ use tyr_types::{CHUNK_SIZE_MIN, Key, KeyspaceId, KeyspaceSettings, Number, Opera
 use crate::{
     BlobName, ChunkName, ClassId, Configuration, Epoch, HeadPlan, Incarnation, Keyspace, KeyspaceSeed,
     Layout, Limits, NodeId, Operation, Outcome, Output, PartitionCount, PartitionId, Placement, Plan,
-    Refusal, Replica, RingVersion, Router, SessionId, Stage, State, Time, TransactionId,
+    Refusal, Replica, RingVersion, Router, SessionId, Snapshots, Stage, State, Time, TransactionId,
     entry::{
         ChunkOperation, ChunkWrite, ChunkWrites, Entry, ExistenceEffect, HeadEffect, Part, SizeEffect, Stop,
     },
@@ -46,7 +46,7 @@ fn keyspace(partitions: u32) -> Keyspace {
         seed: KeyspaceSeed([0; 16]),
         layout: Layout::of(&settings).unwrap(),
     };
-    Keyspace { placement, multi_version: true }
+    Keyspace { placement, multi_version: true, snapshots: Snapshots::default() }
 }
 
 fn primary_of(keyspace: &Keyspace) -> Router {
