@@ -7,10 +7,17 @@
 
 #![forbid(unsafe_code)]
 
+mod attributes;
+mod content;
 mod counts;
+mod directories;
 mod handles;
 mod known;
+mod locks;
+mod own;
+mod reply;
 mod server;
+mod shared;
 
 use std::{
     io,
