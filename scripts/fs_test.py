@@ -196,7 +196,29 @@ def metadata(here):
         child = subprocess.run(["cat", here / "private" / "file"], user=65534, group=65534, capture_output=True)
         assert child.returncode != 0 and b"denied" in child.stderr
     assert os.statvfs(here).f_namemax == 255
+
+
+def tells(here):
+    """What the mount tells of itself: counts, and a line for each call."""
     assert re.search(r"^read \d+$", (here / ".stats").read_text(), re.M)
+    refuses(errno.EACCES, os.unlink, here / ".stats")
+    refuses(errno.EACCES, os.rename, here / ".stats", here / "stats")
+    log = os.open(here / ".accesslog", os.O_RDONLY | os.O_NONBLOCK)
+    refuses(errno.EAGAIN, os.read, log, 100)
+    (here / "with space").touch()
+    refuses(errno.ENOENT, os.stat, here / "missing")
+    lines = os.read(log, 1 << 20).decode().splitlines()
+    for call in (r"make 1/with\\x20space ok", "lookup 1/missing ENOENT"):
+        assert any(re.fullmatch(rf"\d+\.\d{{6}} {os.getpid()} {call} \d+", line) for line in lines), (call, lines)
+    os.close(log)
+    following = subprocess.Popen(["cat", here / ".accesslog"], stdout=subprocess.PIPE, text=True)
+    # Until it has opened it, nothing is written down for it.
+    while not select.select([following.stdout], [], [], 0)[0]:
+        os.path.exists(here / "followed")
+    assert " lookup 1/followed ENOENT " in following.stdout.readline()
+    following.terminate()
+    assert following.wait(timeout=30) == -signal.SIGTERM
+    following.stdout.close()
 
 
 def programs(here, local):
@@ -243,6 +265,7 @@ def appends(here):
 def everything(here, local, steps):
     names(here)
     metadata(here)
+    tells(here)
     for seed in range(3):
         random_bytes(here, local, seed, steps)
     appends(here)
@@ -256,7 +279,7 @@ def digest(tree):
         directories.sort()
         for name in files:
             path = Path(directory, name)
-            if path.is_file() and name != ".stats":
+            if path.is_file() and name not in (".stats", ".accesslog"):
                 found[str(path.relative_to(tree))] = hashlib.sha256(path.read_bytes()).hexdigest()
     return found
 
@@ -289,10 +312,13 @@ def in_a_directory(tyr, work, steps):
     listed = subprocess.run([tyr, "--store", store, "--json", "fs", "ls", "files/moved"], check=True, capture_output=True)
     assert [entry["name"] for entry in json.loads(listed.stdout)["entries"]] == ["b"]
     in_background = [tyr, "--store", store, "mount", "--daemon", "files", mounted, "-o", "ro,noauto"]
-    # What it leaves running has its standard error.
-    subprocess.run(in_background, check=True, stdout=subprocess.DEVNULL)
-    assert os.path.ismount(mounted) and digest(mounted) == before
-    subprocess.run(["umount", mounted], check=True)
+    # What it leaves running has its standard error, and closes that when it ends.
+    with subprocess.Popen(in_background, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as starting:
+        assert starting.wait(timeout=60) == 0, starting.stderr.read()
+        assert os.path.ismount(mounted) and digest(mounted) == before
+        subprocess.run(["umount", mounted], check=True)
+        said = starting.stderr.read()
+        assert not said, said
 
 
 def of_a_cluster(tyr, work, steps):

@@ -75,6 +75,7 @@ impl Shared {
                 Ok(text[start..start.saturating_add(length).min(text.len())].to_vec())
             }
             Handle::Directory(_) => Err(Errno::EISDIR.because("it is a directory")),
+            Handle::Log(_) => Err(Errno::EINVAL.because("it has no offsets")),
         }
     }
 

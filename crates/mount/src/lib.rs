@@ -7,7 +7,9 @@
 
 #![forbid(unsafe_code)]
 
+mod access_log;
 mod attributes;
+mod call;
 mod content;
 mod counts;
 mod directories;

@@ -21,11 +21,14 @@ use tyr_fs::{Changes, Filesystem, Inode, Kind, New};
 
 use crate::{
     Settings, Sharing,
+    access_log::{Idle, Reader},
     attributes::{BLOCK, timestamp},
+    call::Call,
     counts::Ask,
     directories::tell_listed,
     handles::Handle,
-    locks, own,
+    locks,
+    own::{self, Own},
     reply::{done, value, written},
     shared::{Shared, special},
 };
@@ -77,31 +80,35 @@ impl fuser::Filesystem for Server {
         let _ = pollster::block_on(self.shared.filesystem.leave());
     }
 
-    fn lookup(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+    fn lookup(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         let shared = &self.shared;
-        if let Some(attributes) = own::number(parent, name).and_then(own::attributes) {
-            return reply.entry(&Duration::ZERO, &attributes, Generation(0));
+        if let Some(own) = Own::named(parent, name) {
+            return reply.entry(&Duration::ZERO, &own.attributes(), Generation(0));
         }
         let work = async { shared.filesystem.lookup(&shared.known.get(parent.0)?, name.as_bytes()).await };
-        shared.answer(Ask::Lookup, reply, work, |reply, found| shared.enter(reply, &found));
+        shared.answer(Call::of(request, Ask::Lookup, parent).named(name), reply, work, |reply, found| {
+            shared.enter(reply, &found)
+        });
     }
 
     fn forget(&self, _request: &Request, inode: INodeNo, times: u64) {
         self.shared.known.forget(inode.0, times);
     }
 
-    fn getattr(&self, _request: &Request, inode: INodeNo, _handle: Option<FileHandle>, reply: ReplyAttr) {
+    fn getattr(&self, request: &Request, inode: INodeNo, _handle: Option<FileHandle>, reply: ReplyAttr) {
         let shared = &self.shared;
-        if let Some(attributes) = own::attributes(inode.0) {
-            return reply.attr(&Duration::ZERO, &attributes);
+        if let Some(own) = Own::numbered(inode) {
+            return reply.attr(&Duration::ZERO, &own.attributes());
         }
         let work = async { shared.filesystem.metadata(&shared.known.get(inode.0)?).await };
-        shared.answer(Ask::Attributes, reply, work, |reply, metadata| shared.describe(reply, &metadata));
+        shared.answer(Call::of(request, Ask::Attributes, inode), reply, work, |reply, metadata| {
+            shared.describe(reply, &metadata)
+        });
     }
 
     fn setattr(
         &self,
-        _request: &Request,
+        request: &Request,
         inode: INodeNo,
         mode: Option<u32>,
         uid: Option<u32>,
@@ -121,12 +128,16 @@ impl fuser::Filesystem for Server {
         let (accessed, modified) = (accessed.map(timestamp), modified.map(timestamp));
         let changes = Changes { mode, uid, gid, size, accessed, modified };
         let work = async { shared.filesystem.change(&shared.known.get(inode.0)?, &changes).await };
-        shared.answer(Ask::Change, reply, work, |reply, metadata| shared.describe(reply, &metadata));
+        shared.answer(Call::of(request, Ask::Change, inode), reply, work, |reply, metadata| {
+            shared.describe(reply, &metadata)
+        });
     }
 
-    fn readlink(&self, _request: &Request, inode: INodeNo, reply: ReplyData) {
+    fn readlink(&self, request: &Request, inode: INodeNo, reply: ReplyData) {
         let work = self.shared.target(inode.0);
-        self.shared.answer(Ask::Attributes, reply, work, |reply, target| reply.data(&target));
+        self.shared.answer(Call::of(request, Ask::Attributes, inode), reply, work, |reply, target| {
+            reply.data(&target)
+        });
     }
 
     fn mknod(
@@ -144,7 +155,9 @@ impl fuser::Filesystem for Server {
             let new = special(mode, device)?.owned(request.uid(), request.gid());
             shared.make(parent, name, &new).await
         };
-        shared.answer(Ask::Make, reply, work, |reply, made| shared.enter(reply, &made));
+        shared.answer(Call::of(request, Ask::Make, parent).named(name), reply, work, |reply, made| {
+            shared.enter(reply, &made)
+        });
     }
 
     fn mkdir(
@@ -159,30 +172,39 @@ impl fuser::Filesystem for Server {
         let shared = &self.shared;
         let new = New::of(Kind::Directory, mode).owned(request.uid(), request.gid());
         let work = shared.make(parent, name, &new);
-        shared.answer(Ask::Make, reply, work, |reply, made| shared.enter(reply, &made));
+        shared.answer(Call::of(request, Ask::Make, parent).named(name), reply, work, |reply, made| {
+            shared.enter(reply, &made)
+        });
     }
 
     fn symlink(&self, request: &Request, parent: INodeNo, name: &OsStr, target: &Path, reply: ReplyEntry) {
         let shared = &self.shared;
         let new = New::symlink(target.as_os_str().as_bytes()).owned(request.uid(), request.gid());
         let work = shared.make(parent, name, &new);
-        shared.answer(Ask::Make, reply, work, |reply, made| shared.enter(reply, &made));
+        shared.answer(Call::of(request, Ask::Make, parent).named(name), reply, work, |reply, made| {
+            shared.enter(reply, &made)
+        });
     }
 
-    fn unlink(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        self.shared.answer(Ask::Remove, reply, self.shared.unlink(parent, name), done);
+    fn unlink(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        self.shared.answer(
+            Call::of(request, Ask::Remove, parent).named(name),
+            reply,
+            self.shared.unlink(parent, name),
+            done,
+        );
     }
 
-    fn rmdir(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+    fn rmdir(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         let shared = &self.shared;
         let work =
             async { shared.filesystem.remove_directory(&shared.known.get(parent.0)?, name.as_bytes()).await };
-        shared.answer(Ask::Remove, reply, work, done);
+        shared.answer(Call::of(request, Ask::Remove, parent).named(name), reply, work, done);
     }
 
     fn rename(
         &self,
-        _request: &Request,
+        request: &Request,
         parent: INodeNo,
         name: &OsStr,
         new_parent: INodeNo,
@@ -191,12 +213,12 @@ impl fuser::Filesystem for Server {
         reply: ReplyEmpty,
     ) {
         let work = self.shared.rename((parent, name), (new_parent, new_name), flags);
-        self.shared.answer(Ask::Rename, reply, work, done);
+        self.shared.answer(Call::of(request, Ask::Rename, parent).named(name), reply, work, done);
     }
 
     fn link(
         &self,
-        _request: &Request,
+        request: &Request,
         inode: INodeNo,
         new_parent: INodeNo,
         new_name: &OsStr,
@@ -204,18 +226,22 @@ impl fuser::Filesystem for Server {
     ) {
         let shared = &self.shared;
         let work = shared.link(inode, new_parent, new_name);
-        shared.answer(Ask::Link, reply, work, |reply, linked| shared.enter(reply, &linked));
+        shared.answer(
+            Call::of(request, Ask::Link, new_parent).named(new_name),
+            reply,
+            work,
+            |reply, linked| shared.enter(reply, &linked),
+        );
     }
 
-    fn open(&self, _request: &Request, inode: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+    fn open(&self, request: &Request, inode: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
         let shared = &self.shared;
-        if inode.0 == own::STATS {
-            let text = Arc::new(shared.counts.text().into_bytes());
-            let handle = shared.handles.add(Handle::Text(text));
-            return reply.opened(FileHandle(handle), FopenFlags::FOPEN_DIRECT_IO);
+        if let Some(own) = Own::numbered(inode) {
+            let (handle, flags) = shared.open_own(own);
+            return reply.opened(FileHandle(handle), flags);
         }
         let work = shared.open(inode.0, flags.0);
-        shared.answer(Ask::Open, reply, work, |reply, file| {
+        shared.answer(Call::of(request, Ask::Open, inode), reply, work, |reply, file| {
             reply.opened(FileHandle(shared.opened(file, flags.0)), shared.open_flags());
         });
     }
@@ -236,37 +262,50 @@ impl fuser::Filesystem for Server {
             let new = New::of(Kind::File, mode).owned(request.uid(), request.gid());
             shared.create(parent.0, name, &new, flags).await
         };
-        shared.answer(Ask::Make, reply, work, |reply, (file, metadata)| {
-            shared.known.tell(&metadata.inode);
-            let attributes = shared.attributes(&metadata);
-            let handle = FileHandle(shared.opened(file, flags));
-            let cache = shared.settings.attribute_cache.min(shared.settings.entry_cache);
-            reply.created(&cache, &attributes, Generation(0), handle, shared.open_flags());
-        });
+        shared.answer(
+            Call::of(request, Ask::Make, parent).named(name),
+            reply,
+            work,
+            |reply, (file, metadata)| {
+                shared.known.tell(&metadata.inode);
+                let attributes = shared.attributes(&metadata);
+                let handle = FileHandle(shared.opened(file, flags));
+                let cache = shared.settings.attribute_cache.min(shared.settings.entry_cache);
+                reply.created(&cache, &attributes, Generation(0), handle, shared.open_flags());
+            },
+        );
     }
 
     fn read(
         &self,
-        _request: &Request,
-        _inode: INodeNo,
+        request: &Request,
+        inode: INodeNo,
         handle: FileHandle,
         offset: u64,
         size: u32,
-        _flags: OpenFlags,
+        flags: OpenFlags,
         _owner: Option<LockOwner>,
         reply: ReplyData,
     ) {
         let shared = &self.shared;
-        shared.answer(Ask::Read, reply, shared.read(handle.0, offset, size), |reply, bytes| {
-            shared.counts.read(bytes.len());
-            reply.data(&bytes);
-        });
+        if let Ok(Handle::Log(reader)) = shared.handles.get(handle.0) {
+            return read_log(reader, size, flags.0, request.pid(), reply);
+        }
+        shared.answer(
+            Call::of(request, Ask::Read, inode).ranged(offset, size.into()),
+            reply,
+            shared.read(handle.0, offset, size),
+            |reply, bytes| {
+                shared.counts.read(bytes.len());
+                reply.data(&bytes);
+            },
+        );
     }
 
     fn write(
         &self,
-        _request: &Request,
-        _inode: INodeNo,
+        request: &Request,
+        inode: INodeNo,
         handle: FileHandle,
         offset: u64,
         bytes: &[u8],
@@ -277,15 +316,20 @@ impl fuser::Filesystem for Server {
     ) {
         let shared = &self.shared;
         let work = shared.write(handle.0, offset, bytes, write_flags);
-        shared.answer(Ask::Write, reply, work, |reply, length| {
-            shared.counts.written(bytes.len());
-            written(reply, length);
-        });
+        shared.answer(
+            Call::of(request, Ask::Write, inode).ranged(offset, bytes.len() as u64),
+            reply,
+            work,
+            |reply, length| {
+                shared.counts.written(bytes.len());
+                written(reply, length);
+            },
+        );
     }
 
     fn flush(
         &self,
-        _request: &Request,
+        request: &Request,
         inode: INodeNo,
         _handle: FileHandle,
         owner: LockOwner,
@@ -297,7 +341,7 @@ impl fuser::Filesystem for Server {
         }
         let owner = locks::owner(owner, 0);
         let work = async { shared.filesystem.unlock(&shared.known.get(inode.0)?, owner, 0, u64::MAX).await };
-        shared.answer(Ask::Lock, reply, work, done);
+        shared.answer(Call::of(request, Ask::Lock, inode), reply, work, done);
     }
 
     fn release(
@@ -314,10 +358,10 @@ impl fuser::Filesystem for Server {
         reply.ok();
     }
 
-    fn fsync(&self, _request: &Request, _inode: INodeNo, handle: FileHandle, _data: bool, reply: ReplyEmpty) {
+    fn fsync(&self, request: &Request, inode: INodeNo, handle: FileHandle, _data: bool, reply: ReplyEmpty) {
         let shared = &self.shared;
         let work = async { shared.handles.file(handle.0)?.file.sync().await };
-        shared.answer(Ask::Sync, reply, work, done);
+        shared.answer(Call::of(request, Ask::Sync, inode), reply, work, done);
     }
 
     fn opendir(&self, _request: &Request, _inode: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
@@ -327,20 +371,21 @@ impl fuser::Filesystem for Server {
 
     fn readdir(
         &self,
-        _request: &Request,
+        request: &Request,
         inode: INodeNo,
         handle: FileHandle,
         offset: u64,
         reply: ReplyDirectory,
     ) {
         let work = self.shared.listed(inode.0, handle.0, offset);
-        self.shared
-            .answer(Ask::List, reply, work, |reply, entries| tell_listed(inode, offset, &entries, reply));
+        self.shared.answer(Call::of(request, Ask::List, inode), reply, work, |reply, entries| {
+            tell_listed(inode, offset, &entries, reply)
+        });
     }
 
     fn readdirplus(
         &self,
-        _request: &Request,
+        request: &Request,
         inode: INodeNo,
         handle: FileHandle,
         offset: u64,
@@ -348,7 +393,7 @@ impl fuser::Filesystem for Server {
     ) {
         let shared = &self.shared;
         let work = shared.looked(inode.0, handle.0, offset);
-        shared.answer(Ask::List, reply, work, |reply, looked| {
+        shared.answer(Call::of(request, Ask::List, inode), reply, work, |reply, looked| {
             shared.tell_looked(inode, offset, looked, reply);
         });
     }
@@ -391,7 +436,7 @@ impl fuser::Filesystem for Server {
 
     fn setxattr(
         &self,
-        _request: &Request,
+        request: &Request,
         inode: INodeNo,
         name: &OsStr,
         value: &[u8],
@@ -400,32 +445,36 @@ impl fuser::Filesystem for Server {
         reply: ReplyEmpty,
     ) {
         let work = self.shared.set_extended(inode.0, name, value, flags);
-        self.shared.answer(Ask::Extended, reply, work, done);
+        self.shared.answer(Call::of(request, Ask::Extended, inode), reply, work, done);
     }
 
-    fn getxattr(&self, _request: &Request, inode: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
+    fn getxattr(&self, request: &Request, inode: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
         // The kernel asks for this before each write.
         if name == "security.capability" {
             return reply.error(fuser::Errno::ENODATA);
         }
         let shared = &self.shared;
         let work = async { shared.filesystem.extended(&shared.known.get(inode.0)?, name.as_bytes()).await };
-        shared.answer(Ask::Extended, reply, work, |reply, found| value(reply, &found, size));
+        shared.answer(Call::of(request, Ask::Extended, inode), reply, work, |reply, found| {
+            value(reply, &found, size)
+        });
     }
 
-    fn listxattr(&self, _request: &Request, inode: INodeNo, size: u32, reply: ReplyXattr) {
+    fn listxattr(&self, request: &Request, inode: INodeNo, size: u32, reply: ReplyXattr) {
         let work = self.shared.extended_names(inode.0);
-        self.shared.answer(Ask::Extended, reply, work, |reply, names| value(reply, &names, size));
+        self.shared.answer(Call::of(request, Ask::Extended, inode), reply, work, |reply, names| {
+            value(reply, &names, size)
+        });
     }
 
-    fn removexattr(&self, _request: &Request, inode: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+    fn removexattr(&self, request: &Request, inode: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         let work = self.shared.remove_extended(inode.0, name);
-        self.shared.answer(Ask::Extended, reply, work, done);
+        self.shared.answer(Call::of(request, Ask::Extended, inode), reply, work, done);
     }
 
     fn getlk(
         &self,
-        _request: &Request,
+        request: &Request,
         inode: INodeNo,
         _handle: FileHandle,
         owner: LockOwner,
@@ -440,7 +489,7 @@ impl fuser::Filesystem for Server {
             let (owner, lock) = (locks::owner(owner, process), locks::lock(kind, start, end));
             shared.filesystem.lock_in_the_way(&shared.known.get(inode.0)?, owner, lock).await
         };
-        shared.answer(Ask::Lock, reply, work, |reply, found| match found {
+        shared.answer(Call::of(request, Ask::Lock, inode), reply, work, |reply, found| match found {
             Some((lock, process)) => reply.locked(lock.start, lock.end, locks::kind(lock), process),
             None => reply.locked(start, end, libc::F_UNLCK, 0),
         });
@@ -448,7 +497,7 @@ impl fuser::Filesystem for Server {
 
     fn setlk(
         &self,
-        _request: &Request,
+        request: &Request,
         inode: INodeNo,
         _handle: FileHandle,
         owner: LockOwner,
@@ -459,7 +508,7 @@ impl fuser::Filesystem for Server {
         waits: bool,
         reply: ReplyEmpty,
     ) {
-        let shared = self.shared.clone();
+        let (shared, call) = (self.shared.clone(), Call::of(request, Ask::Lock, inode));
         let set = async move |shared: &Shared| {
             let known = shared.known.get(inode.0)?;
             let number = owner.0;
@@ -470,18 +519,18 @@ impl fuser::Filesystem for Server {
             shared.handles.has_locked(inode.0, number);
             shared.lock(&known, owner, locks::lock(kind, start, end), waits, process).await
         };
-        let work = move || shared.answer(Ask::Lock, reply, set(&shared), done);
+        let work = move || shared.answer(call, reply, set(&shared), done);
         // Who waits must not keep a thread from those who would end the wait.
         match waits && kind != libc::F_UNLCK {
-            true => drop(thread::spawn(work)),
+            true => drop(thread::Builder::new().spawn(work)),
             false => work(),
         }
     }
 
     fn fallocate(
         &self,
-        _request: &Request,
-        _inode: INodeNo,
+        request: &Request,
+        inode: INodeNo,
         handle: FileHandle,
         offset: u64,
         length: u64,
@@ -489,29 +538,29 @@ impl fuser::Filesystem for Server {
         reply: ReplyEmpty,
     ) {
         let work = self.shared.allocate(handle.0, mode, offset, length);
-        self.shared.answer(Ask::Write, reply, work, done);
+        self.shared.answer(Call::of(request, Ask::Write, inode).ranged(offset, length), reply, work, done);
     }
 
     fn lseek(
         &self,
-        _request: &Request,
-        _inode: INodeNo,
+        request: &Request,
+        inode: INodeNo,
         handle: FileHandle,
         offset: i64,
         whence: i32,
         reply: ReplyLseek,
     ) {
         let work = self.shared.seek(handle.0, offset, whence);
-        self.shared.answer(Ask::Read, reply, work, ReplyLseek::offset);
+        self.shared.answer(Call::of(request, Ask::Read, inode), reply, work, ReplyLseek::offset);
     }
 
     fn copy_file_range(
         &self,
-        _request: &Request,
+        request: &Request,
         _inode_in: INodeNo,
         handle_in: FileHandle,
         offset_in: u64,
-        _inode_out: INodeNo,
+        inode_out: INodeNo,
         handle_out: FileHandle,
         offset_out: u64,
         length: u64,
@@ -519,8 +568,27 @@ impl fuser::Filesystem for Server {
         reply: ReplyWrite,
     ) {
         let work = self.shared.copy((handle_in.0, offset_in), (handle_out.0, offset_out), length);
-        self.shared.answer(Ask::Write, reply, work, written);
+        self.shared.answer(
+            Call::of(request, Ask::Write, inode_out).ranged(offset_out, length),
+            reply,
+            work,
+            written,
+        );
     }
+}
+
+/// Reads the access log, on a thread of its own: it may take until something happens.
+fn read_log(reader: Arc<Reader>, size: u32, flags: i32, process: u32, reply: ReplyData) {
+    let idle = match flags & libc::O_NONBLOCK {
+        0 => Idle::Wait { process },
+        _ => Idle::Refuse,
+    };
+    // Without a thread the reply is dropped, which tells the kernel that it failed.
+    let _ =
+        thread::Builder::new().spawn(move || match reader.read(usize::try_from(size).unwrap_or(0), idle) {
+            Ok(bytes) => reply.data(&bytes),
+            Err(error) => reply.error(fuser::Errno::from_i32(error.errno().number())),
+        });
 }
 
 /// The largest request to read or write.

@@ -1,17 +1,24 @@
 //! What the threads of a mount share.
 
-use std::{ffi::OsStr, future::Future, os::unix::ffi::OsStrExt, sync::atomic::AtomicBool};
+use std::{
+    ffi::OsStr,
+    future::Future,
+    os::unix::ffi::OsStrExt,
+    sync::{Arc, atomic::AtomicBool},
+};
 
-use fuser::{FileAttr, Generation, INodeNo, RenameFlags, ReplyAttr, ReplyEntry};
+use fuser::{FileAttr, FopenFlags, Generation, INodeNo, RenameFlags, ReplyAttr, ReplyEntry};
 use tyr_fs::{Errno, Filesystem, Inode, Kind, Metadata, Named, New, Over, Put, Result};
 
 use crate::{
     Settings,
+    access_log::AccessLog,
     attributes::attributes,
-    counts::{Ask, Counts},
-    handles::Handles,
+    call::Call,
+    counts::Counts,
+    handles::{Handle, Handles},
     known::Known,
-    own,
+    own::{self, Own},
     reply::Reply,
 };
 
@@ -22,6 +29,7 @@ pub struct Shared {
     pub known: Known,
     pub handles: Handles,
     pub counts: Counts,
+    log: AccessLog,
     /// Whether the kernel keeps what is written, and knows where files end.
     pub writes_back: AtomicBool,
 }
@@ -34,20 +42,40 @@ impl Shared {
             known: Known::new(root),
             handles: Handles::default(),
             counts: Counts::default(),
+            log: AccessLog::default(),
             writes_back: AtomicBool::new(false),
         }
     }
 
-    /// Does what was asked, counts it, and has the kernel told.
+    /// Opens a file of the mount itself.
+    pub fn open_own(&self, own: Own) -> (u64, FopenFlags) {
+        match own {
+            Own::Stats => {
+                let text = Arc::new(self.counts.text().into_bytes());
+                (self.handles.add(Handle::Text(text)), FopenFlags::FOPEN_DIRECT_IO)
+            }
+            Own::AccessLog => {
+                let reader = self.handles.add(Handle::Log(self.log.open()));
+                (reader, FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_STREAM)
+            }
+        }
+    }
+
+    /// Does what was asked, notes it, and has the kernel told.
     pub fn answer<T, R: Reply>(
         &self,
-        ask: Ask,
+        call: Call<'_>,
         reply: R,
         work: impl Future<Output = Result<T>>,
         tell: impl FnOnce(R, T),
     ) {
-        self.counts.ask(ask);
-        match pollster::block_on(work) {
+        let began = self.log.begin();
+        self.counts.ask(call.ask);
+        let result = pollster::block_on(work);
+        if let Some(began) = began {
+            self.log.end(&call, began, result.as_ref().err().map(tyr_fs::Error::errno));
+        }
+        match result {
             Ok(value) => tell(reply, value),
             Err(error) => {
                 self.counts.failed();
