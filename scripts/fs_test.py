@@ -17,7 +17,10 @@ import stat
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
+
+from fs_programs import PROGRAMS
 
 
 class Mount:
@@ -215,7 +218,7 @@ def tells(here):
     # Until it has opened it, nothing is written down for it.
     while not select.select([following.stdout], [], [], 0)[0]:
         os.path.exists(here / "followed")
-    assert " lookup 1/followed ENOENT " in following.stdout.readline()
+    assert any(" lookup 1/followed ENOENT " in line for line in following.stdout)
     following.terminate()
     assert following.wait(timeout=30) == -signal.SIGTERM
     following.stdout.close()
@@ -262,14 +265,25 @@ def appends(here):
     assert sorted(lines) == sorted(f"{name} {n:04}" for name in "abcd" for n in range(50))
 
 
-def everything(here, local, steps):
+def everything(here, local, arguments):
     names(here)
     metadata(here)
     tells(here)
-    for seed in range(3):
-        random_bytes(here, local, seed, steps)
+    for seed in range(arguments.seeds):
+        random_bytes(here, local, seed, arguments.steps)
     appends(here)
     programs(here, local)
+    for program in PROGRAMS:
+        if arguments.quick or arguments.program and program.__name__ not in arguments.program:
+            continue
+        places = [place / program.__name__ for place in (here, local)]
+        for place in places:
+            place.mkdir()
+        began = time.monotonic()
+        program(*places)
+        print(f"{program.__name__}: as it should be, after {time.monotonic() - began:.1f} s", flush=True)
+        for place in places:
+            shutil.rmtree(place)
 
 
 def digest(tree):
@@ -284,7 +298,7 @@ def digest(tree):
     return found
 
 
-def in_a_directory(tyr, work, steps):
+def in_a_directory(tyr, work, arguments):
     (mounted := work / "mounted").mkdir()
     (local := work / "local").mkdir()
     store = work / "store"
@@ -293,7 +307,7 @@ def in_a_directory(tyr, work, steps):
     refused = subprocess.run([tyr, "--store", store, "mount", "empty", mounted], capture_output=True, text=True)
     assert refused.returncode == 15 and "no file system" in refused.stderr, refused.stderr
     with Mount(tyr, "files", mounted, "--create", store=store) as here:
-        everything(here, local, steps)
+        everything(here, local, arguments)
         before = digest(here)
     with Mount(tyr, "files", mounted, "--read-only", store=store) as here:
         assert digest(here) == before
@@ -321,7 +335,7 @@ def in_a_directory(tyr, work, steps):
         assert not said, said
 
 
-def of_a_cluster(tyr, work, steps):
+def of_a_cluster(tyr, work, arguments):
     command = [tyr, "--json", "dev", "-n", "3"]
     cluster = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     try:
@@ -339,7 +353,7 @@ def of_a_cluster(tyr, work, steps):
             assert os.pread(kept, 10, 0) == b"AT once"
             refuses(errno.ENOENT, os.stat, there / "seen")
             os.close(kept)
-            everything(here, local, steps)
+            everything(here, local, arguments)
             assert digest(there) == digest(here)
     finally:
         cluster.send_signal(signal.SIGTERM)
@@ -352,7 +366,12 @@ def may_mount():
         os.close(os.open("/dev/fuse", os.O_RDWR))
     except OSError as error:
         return f"/dev/fuse: {error.strerror}"
-    if os.geteuid() != 0 and not shutil.which("fusermount3"):
+    capabilities = re.search(r"^CapEff:\s*(\w+)$", Path("/proc/self/status").read_text(), re.M)
+    if int(capabilities[1], 16) >> CAP_SYS_ADMIN & 1:
+        return None
+    if os.geteuid() == 0:
+        return "the superuser may not mount in this container"
+    if not shutil.which("fusermount3"):
         return "not the superuser, and there is no fusermount3"
     return None
 
@@ -360,19 +379,23 @@ def may_mount():
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tyr", required=True, help="the command")
-    parser.add_argument("--steps", type=int, default=200, help="random steps with each file")
+    parser.add_argument("--quick", action="store_true", help="without the programs of fs_programs.py")
+    parser.add_argument("--program", action="append", choices=[program.__name__ for program in PROGRAMS], help="of these, only this")
+    parser.add_argument("--steps", type=int, help="random steps with each file; 3000, or 200 if it is to be quick")
+    parser.add_argument("--seeds", type=int, default=3, help="files that are changed at random")
     parser.add_argument("--only", choices=["directory", "cluster"], help="only on this")
     arguments = parser.parse_args()
+    arguments.steps = arguments.steps or (200 if arguments.quick else 3000)
     if reason := may_mount():
         print(f"nothing is mounted, so nothing of a mount is tested: {reason}")
         return
     work = Path(tempfile.mkdtemp(prefix="tyr-fs-"))
     try:
         if arguments.only != "cluster":
-            in_a_directory(arguments.tyr, work, arguments.steps)
+            in_a_directory(arguments.tyr, work, arguments)
             print("a mount of a directory does what it should")
         if arguments.only != "directory":
-            of_a_cluster(arguments.tyr, work, arguments.steps)
+            of_a_cluster(arguments.tyr, work, arguments)
             print("mounts of a cluster do what they should")
     finally:
         for name in ("mounted", "one", "two"):
@@ -380,6 +403,8 @@ def main():
                 subprocess.run(["umount", "-l", work / name], check=False)
         shutil.rmtree(work, ignore_errors=True)
 
+
+CAP_SYS_ADMIN = 21
 
 if __name__ == "__main__":
     main()
