@@ -1,6 +1,6 @@
 # Commands for people. What they do is in scripts/; this file only names them.
 
-.PHONY: help demo test gate fix long-test failures long-failures fuzz counts bindings fs-test console-test bench bench-ten-million peers
+.PHONY: help demo test gate fix long-test failures long-failures fuzz counts bindings fs-test fs-bench console-test bench bench-ten-million peers
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{ printf "make %-18s %s\n", $$1, $$2 }' Makefile
@@ -36,8 +36,11 @@ counts:  ## instruction counts of the hot paths beside their recorded bounds; CO
 bindings:  ## build and test the bindings for C, C++, and Python; BINDINGS=c one of them, c_bench what it costs
 	@scripts/bindings $(BINDINGS)
 
-fs-test:  ## mount a file system, in a directory and of a cluster, and have programs use it; FS='--steps 5000' longer
+fs-test:  ## mount a file system, in a directory and of a cluster, and have many programs use it; FS=--quick as in the gate, FS='--steps 50000' longer
 	@scripts/fs-test $(FS)
+
+fs-bench:  ## measure a mounted file system beside the local one, bindfs, and GlusterFS; FS='--rounds 1' shorter
+	@scripts/fs-bench $(FS)
 
 console-test:  ## look at the console in a headless Chromium; CONSOLE='--keep PATH' keeps the screenshots
 	@scripts/console-test $(CONSOLE)

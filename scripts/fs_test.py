@@ -17,7 +17,10 @@ import stat
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
+
+from fs_programs import PROGRAMS
 
 
 class Mount:
@@ -196,7 +199,29 @@ def metadata(here):
         child = subprocess.run(["cat", here / "private" / "file"], user=65534, group=65534, capture_output=True)
         assert child.returncode != 0 and b"denied" in child.stderr
     assert os.statvfs(here).f_namemax == 255
+
+
+def tells(here):
+    """What the mount tells of itself: counts, and a line for each call."""
     assert re.search(r"^read \d+$", (here / ".stats").read_text(), re.M)
+    refuses(errno.EACCES, os.unlink, here / ".stats")
+    refuses(errno.EACCES, os.rename, here / ".stats", here / "stats")
+    log = os.open(here / ".accesslog", os.O_RDONLY | os.O_NONBLOCK)
+    refuses(errno.EAGAIN, os.read, log, 100)
+    (here / "with space").touch()
+    refuses(errno.ENOENT, os.stat, here / "missing")
+    lines = os.read(log, 1 << 20).decode().splitlines()
+    for call in (r"make 1/with\\x20space ok", "lookup 1/missing ENOENT"):
+        assert any(re.fullmatch(rf"\d+\.\d{{6}} {os.getpid()} {call} \d+", line) for line in lines), (call, lines)
+    os.close(log)
+    following = subprocess.Popen(["cat", here / ".accesslog"], stdout=subprocess.PIPE, text=True)
+    # Until it has opened it, nothing is written down for it.
+    while not select.select([following.stdout], [], [], 0)[0]:
+        os.path.exists(here / "followed")
+    assert any(" lookup 1/followed ENOENT " in line for line in following.stdout)
+    following.terminate()
+    assert following.wait(timeout=30) == -signal.SIGTERM
+    following.stdout.close()
 
 
 def programs(here, local):
@@ -240,13 +265,25 @@ def appends(here):
     assert sorted(lines) == sorted(f"{name} {n:04}" for name in "abcd" for n in range(50))
 
 
-def everything(here, local, steps):
+def everything(here, local, arguments):
     names(here)
     metadata(here)
-    for seed in range(3):
-        random_bytes(here, local, seed, steps)
+    tells(here)
+    for seed in range(arguments.seeds):
+        random_bytes(here, local, seed, arguments.steps)
     appends(here)
     programs(here, local)
+    for program in PROGRAMS:
+        if arguments.quick or arguments.program and program.__name__ not in arguments.program:
+            continue
+        places = [place / program.__name__ for place in (here, local)]
+        for place in places:
+            place.mkdir()
+        began = time.monotonic()
+        program(*places)
+        print(f"{program.__name__}: as it should be, after {time.monotonic() - began:.1f} s", flush=True)
+        for place in places:
+            shutil.rmtree(place)
 
 
 def digest(tree):
@@ -256,12 +293,12 @@ def digest(tree):
         directories.sort()
         for name in files:
             path = Path(directory, name)
-            if path.is_file() and name != ".stats":
+            if path.is_file() and name not in (".stats", ".accesslog"):
                 found[str(path.relative_to(tree))] = hashlib.sha256(path.read_bytes()).hexdigest()
     return found
 
 
-def in_a_directory(tyr, work, steps):
+def in_a_directory(tyr, work, arguments):
     (mounted := work / "mounted").mkdir()
     (local := work / "local").mkdir()
     store = work / "store"
@@ -270,7 +307,7 @@ def in_a_directory(tyr, work, steps):
     refused = subprocess.run([tyr, "--store", store, "mount", "empty", mounted], capture_output=True, text=True)
     assert refused.returncode == 15 and "no file system" in refused.stderr, refused.stderr
     with Mount(tyr, "files", mounted, "--create", store=store) as here:
-        everything(here, local, steps)
+        everything(here, local, arguments)
         before = digest(here)
     with Mount(tyr, "files", mounted, "--read-only", store=store) as here:
         assert digest(here) == before
@@ -289,13 +326,16 @@ def in_a_directory(tyr, work, steps):
     listed = subprocess.run([tyr, "--store", store, "--json", "fs", "ls", "files/moved"], check=True, capture_output=True)
     assert [entry["name"] for entry in json.loads(listed.stdout)["entries"]] == ["b"]
     in_background = [tyr, "--store", store, "mount", "--daemon", "files", mounted, "-o", "ro,noauto"]
-    # What it leaves running has its standard error.
-    subprocess.run(in_background, check=True, stdout=subprocess.DEVNULL)
-    assert os.path.ismount(mounted) and digest(mounted) == before
-    subprocess.run(["umount", mounted], check=True)
+    # What it leaves running has its standard error, and closes that when it ends.
+    with subprocess.Popen(in_background, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as starting:
+        assert starting.wait(timeout=60) == 0, starting.stderr.read()
+        assert os.path.ismount(mounted) and digest(mounted) == before
+        subprocess.run(["umount", mounted], check=True)
+        said = starting.stderr.read()
+        assert not said, said
 
 
-def of_a_cluster(tyr, work, steps):
+def of_a_cluster(tyr, work, arguments):
     command = [tyr, "--json", "dev", "-n", "3"]
     cluster = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     try:
@@ -313,7 +353,7 @@ def of_a_cluster(tyr, work, steps):
             assert os.pread(kept, 10, 0) == b"AT once"
             refuses(errno.ENOENT, os.stat, there / "seen")
             os.close(kept)
-            everything(here, local, steps)
+            everything(here, local, arguments)
             assert digest(there) == digest(here)
     finally:
         cluster.send_signal(signal.SIGTERM)
@@ -326,7 +366,12 @@ def may_mount():
         os.close(os.open("/dev/fuse", os.O_RDWR))
     except OSError as error:
         return f"/dev/fuse: {error.strerror}"
-    if os.geteuid() != 0 and not shutil.which("fusermount3"):
+    capabilities = re.search(r"^CapEff:\s*(\w+)$", Path("/proc/self/status").read_text(), re.M)
+    if int(capabilities[1], 16) >> CAP_SYS_ADMIN & 1:
+        return None
+    if os.geteuid() == 0:
+        return "the superuser may not mount in this container"
+    if not shutil.which("fusermount3"):
         return "not the superuser, and there is no fusermount3"
     return None
 
@@ -334,19 +379,23 @@ def may_mount():
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tyr", required=True, help="the command")
-    parser.add_argument("--steps", type=int, default=200, help="random steps with each file")
+    parser.add_argument("--quick", action="store_true", help="without the programs of fs_programs.py")
+    parser.add_argument("--program", action="append", choices=[program.__name__ for program in PROGRAMS], help="of these, only this")
+    parser.add_argument("--steps", type=int, help="random steps with each file; 3000, or 200 if it is to be quick")
+    parser.add_argument("--seeds", type=int, default=3, help="files that are changed at random")
     parser.add_argument("--only", choices=["directory", "cluster"], help="only on this")
     arguments = parser.parse_args()
+    arguments.steps = arguments.steps or (200 if arguments.quick else 3000)
     if reason := may_mount():
         print(f"nothing is mounted, so nothing of a mount is tested: {reason}")
         return
     work = Path(tempfile.mkdtemp(prefix="tyr-fs-"))
     try:
         if arguments.only != "cluster":
-            in_a_directory(arguments.tyr, work, arguments.steps)
+            in_a_directory(arguments.tyr, work, arguments)
             print("a mount of a directory does what it should")
         if arguments.only != "directory":
-            of_a_cluster(arguments.tyr, work, arguments.steps)
+            of_a_cluster(arguments.tyr, work, arguments)
             print("mounts of a cluster do what they should")
     finally:
         for name in ("mounted", "one", "two"):
@@ -354,6 +403,8 @@ def main():
                 subprocess.run(["umount", "-l", work / name], check=False)
         shutil.rmtree(work, ignore_errors=True)
 
+
+CAP_SYS_ADMIN = 21
 
 if __name__ == "__main__":
     main()

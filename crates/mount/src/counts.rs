@@ -41,6 +41,13 @@ const ALL: [(Ask, &str); 14] = [
     (Ask::Lock, "lock"),
 ];
 
+impl Ask {
+    /// Its word in what the mount tells of itself.
+    pub fn name(self) -> &'static str {
+        ALL[self as usize].1
+    }
+}
+
 /// Counts since the mount began.
 #[derive(Debug, Default)]
 pub struct Counts {

@@ -11,6 +11,8 @@ use std::{
 use parking_lot::Mutex;
 use tyr_fs::{Entry, Errno, File, Result};
 
+use crate::access_log::Reader;
+
 /// Something that is open.
 #[derive(Clone, Debug)]
 pub enum Handle {
@@ -20,6 +22,8 @@ pub enum Handle {
     Directory(Arc<Mutex<Option<Arc<Vec<Entry>>>>>),
     /// A text that the mount itself shows.
     Text(Arc<Vec<u8>>),
+    /// The access log, from when it was opened on.
+    Log(Arc<Reader>),
 }
 
 /// An open file.

@@ -7,10 +7,19 @@
 
 #![forbid(unsafe_code)]
 
+mod access_log;
+mod attributes;
+mod call;
+mod content;
 mod counts;
+mod directories;
 mod handles;
 mod known;
+mod locks;
+mod own;
+mod reply;
 mod server;
+mod shared;
 
 use std::{
     io,

@@ -1,0 +1,49 @@
+//! Metadata in the kernel's words.
+
+use std::time::SystemTime;
+
+use fuser::{FileAttr, FileType, INodeNo, TimeOrNow};
+use tyr_fs::{Kind, Metadata, Timestamp};
+
+/// What is told as the unit of I/O and of space.
+pub const BLOCK: u32 = 4096;
+
+/// What is known of an inode that the kernel knows by this number.
+pub fn attributes(number: u64, metadata: &Metadata) -> FileAttr {
+    FileAttr {
+        ino: INodeNo(number),
+        size: metadata.size,
+        blocks: metadata.size.div_ceil(512),
+        atime: metadata.accessed.into(),
+        mtime: metadata.modified.into(),
+        ctime: metadata.changed.into(),
+        crtime: SystemTime::UNIX_EPOCH,
+        kind: file_type(metadata.inode.kind),
+        perm: u16::try_from(metadata.mode).unwrap_or(0),
+        nlink: metadata.links,
+        uid: metadata.uid,
+        gid: metadata.gid,
+        rdev: metadata.device,
+        blksize: BLOCK,
+        flags: 0,
+    }
+}
+
+pub fn file_type(kind: Kind) -> FileType {
+    match kind {
+        Kind::File => FileType::RegularFile,
+        Kind::Directory => FileType::Directory,
+        Kind::Symlink => FileType::Symlink,
+        Kind::Pipe => FileType::NamedPipe,
+        Kind::Socket => FileType::Socket,
+        Kind::CharacterDevice => FileType::CharDevice,
+        Kind::BlockDevice => FileType::BlockDevice,
+    }
+}
+
+pub fn timestamp(time: TimeOrNow) -> Timestamp {
+    match time {
+        TimeOrNow::SpecificTime(time) => time.into(),
+        TimeOrNow::Now => Timestamp::now(),
+    }
+}

@@ -1,0 +1,126 @@
+//! Open files, and their content.
+
+use std::{
+    ffi::OsStr,
+    os::unix::ffi::OsStrExt,
+    sync::{Arc, atomic::Ordering},
+};
+
+use fuser::{FopenFlags, WriteFlags};
+use tyr_fs::{Allocate, Errno, File, Metadata, New, Result, Seek};
+
+use crate::{
+    Access, AccessTimes, Sharing,
+    handles::{Handle, OpenFile},
+    shared::Shared,
+};
+
+impl Shared {
+    /// Opens what the kernel knows by a number.
+    pub async fn open(&self, number: u64, flags: i32) -> Result<File> {
+        let (file, _) = self.filesystem.open_file(&self.known.get(number)?).await?;
+        if flags & libc::O_TRUNC != 0 {
+            file.truncate(0).await?;
+        }
+        Ok(file)
+    }
+
+    /// Makes a file and opens it; opens the one that is there already if it may.
+    pub async fn create(&self, parent: u64, name: &OsStr, new: &New, flags: i32) -> Result<(File, Metadata)> {
+        let (directory, name) = (self.known.get(parent)?, name.as_bytes());
+        loop {
+            match self.filesystem.make_file(&directory, name, new).await {
+                Err(error) if error.errno() == Errno::EEXIST && flags & libc::O_EXCL == 0 => {}
+                result => return result,
+            }
+            // Another mount was faster: then it is opened.
+            let found = self.filesystem.lookup(&directory, name).await;
+            match found {
+                Ok(found) => {
+                    let (file, metadata) = self.filesystem.open_file(&found.inode).await?;
+                    if flags & libc::O_TRUNC != 0 {
+                        file.truncate(0).await?;
+                    }
+                    return Ok((file, metadata));
+                }
+                Err(error) if error.errno() == Errno::ENOENT => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// The number that the kernel gets for an open file.
+    pub fn opened(&self, file: File, flags: i32) -> u64 {
+        if self.settings.access_times == AccessTimes::Never || self.settings.access == Access::ReadOnly {
+            file.without_access_times();
+        }
+        let appends = flags & libc::O_APPEND != 0 && !self.writes_back.load(Ordering::Relaxed);
+        self.handles.add(Handle::File(Arc::new(OpenFile { file, appends })))
+    }
+
+    /// What the kernel may do with what it reads of files.
+    pub fn open_flags(&self) -> FopenFlags {
+        match self.settings.sharing {
+            Sharing::Alone => FopenFlags::FOPEN_KEEP_CACHE,
+            Sharing::Shared => FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES,
+        }
+    }
+
+    pub async fn read(&self, handle: u64, offset: u64, size: u32) -> Result<Vec<u8>> {
+        let length = usize::try_from(size).unwrap_or(0);
+        match self.handles.get(handle)? {
+            Handle::File(open) => open.file.read(offset, length).await,
+            Handle::Text(text) => {
+                let start = usize::try_from(offset).unwrap_or(usize::MAX).min(text.len());
+                Ok(text[start..start.saturating_add(length).min(text.len())].to_vec())
+            }
+            Handle::Directory(_) => Err(Errno::EISDIR.because("it is a directory")),
+            Handle::Log(_) => Err(Errno::EINVAL.because("it has no offsets")),
+        }
+    }
+
+    /// Returns how much was written: all of it.
+    pub async fn write(&self, handle: u64, offset: u64, bytes: &[u8], flags: WriteFlags) -> Result<u64> {
+        let open = self.handles.file(handle)?;
+        // Pages that the kernel writes later have their place.
+        match open.appends && !flags.contains(WriteFlags::FUSE_WRITE_CACHE) {
+            true => open.file.append(bytes).await.map(drop)?,
+            false => open.file.write(offset, bytes).await?,
+        }
+        Ok(bytes.len() as u64)
+    }
+
+    pub async fn allocate(&self, handle: u64, mode: i32, offset: u64, length: u64) -> Result<()> {
+        const KEEP_AND_PUNCH: i32 = libc::FALLOC_FL_KEEP_SIZE | libc::FALLOC_FL_PUNCH_HOLE;
+        const KEEP_AND_ZERO: i32 = libc::FALLOC_FL_KEEP_SIZE | libc::FALLOC_FL_ZERO_RANGE;
+        let what = match mode {
+            0 => Allocate::Extend,
+            libc::FALLOC_FL_KEEP_SIZE => Allocate::Keep,
+            KEEP_AND_PUNCH | KEEP_AND_ZERO => Allocate::Punch,
+            libc::FALLOC_FL_ZERO_RANGE => Allocate::Zero,
+            _ => return Err(Errno::ENOTSUP.because("room is not kept so")),
+        };
+        self.handles.file(handle)?.file.allocate(what, offset, length).await
+    }
+
+    pub async fn seek(&self, handle: u64, offset: i64, whence: i32) -> Result<i64> {
+        let what = match whence {
+            libc::SEEK_DATA => Seek::Data,
+            libc::SEEK_HOLE => Seek::Hole,
+            _ => return Err(Errno::EINVAL.because("nothing is sought so")),
+        };
+        let offset = u64::try_from(offset).map_err(|_| Errno::ENXIO.because("the offset is negative"))?;
+        let found = self.handles.file(handle)?.file.seek(what, offset).await?;
+        i64::try_from(found)
+            .map_err(|_| Errno::EFBIG.because("the offset is more than there are numbers for"))
+    }
+
+    /// Copies between open files, not all of it at once, and returns how much.
+    pub async fn copy(&self, from: (u64, u64), to: (u64, u64), length: u64) -> Result<u64> {
+        let (source, target) = (self.handles.file(from.0)?, self.handles.file(to.0)?);
+        source.file.copy(from.1, (&target.file, to.1), length.min(COPY_MAX)).await
+    }
+}
+
+/// How much is copied before the kernel is answered, so that who wants it to end is heard.
+const COPY_MAX: u64 = 64 << 20;

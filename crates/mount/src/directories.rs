@@ -1,0 +1,103 @@
+//! Directories, read.
+
+use std::{ffi::OsStr, os::unix::ffi::OsStrExt, sync::Arc, time::Duration};
+
+use fuser::{FileType, Generation, INodeNo, ReplyDirectory, ReplyDirectoryPlus};
+use tyr_fs::{Entry, Errno, Metadata, Result};
+
+use crate::{Settings, attributes::file_type, handles::Handle, shared::Shared};
+
+/// A part of a directory, with what is known of what is in it.
+pub struct Looked {
+    /// What is known of the directory.
+    own: Option<Metadata>,
+    entries: Arc<Vec<Entry>>,
+    /// What the entries mean, from the first that was asked for on; `None` where there is nothing any more.
+    found: Vec<Option<Metadata>>,
+}
+
+impl Shared {
+    /// The entries of an open directory. They are read anew when the reading begins anew.
+    pub async fn listed(&self, number: u64, handle: u64, offset: u64) -> Result<Arc<Vec<Entry>>> {
+        let Handle::Directory(kept) = self.handles.get(handle)? else {
+            return Err(Errno::EBADF.because("no directory of that number is open"));
+        };
+        let known = kept.lock().clone();
+        match known.filter(|_| offset > 0) {
+            Some(known) => Ok(known),
+            None => {
+                let directory = self.known.get(number)?;
+                let read = Arc::new(self.filesystem.list(&directory).await?);
+                *kept.lock() = Some(read.clone());
+                Ok(read)
+            }
+        }
+    }
+
+    /// Entries of an open directory, and what is known of them.
+    pub async fn looked(&self, number: u64, handle: u64, offset: u64) -> Result<Looked> {
+        let entries = self.listed(number, handle, offset).await?;
+        let directory = self.known.get(number)?;
+        let own = self.filesystem.metadata(&directory).await.ok();
+        let some = entries.iter().skip(first_entry(offset)).take(LOOKED_AT_ONCE);
+        let names: Vec<_> = some.map(|entry| entry.name.as_slice()).collect();
+        let found = self.filesystem.lookup_all(&directory, &names).await?;
+        Ok(Looked { own, entries, found })
+    }
+
+    /// Tells the kernel of as many entries as it takes, with what is known of them.
+    pub fn tell_looked(&self, inode: INodeNo, offset: u64, looked: Looked, mut reply: ReplyDirectoryPlus) {
+        let Settings { entry_cache, attribute_cache, .. } = &self.settings;
+        let cache = (*entry_cache).min(*attribute_cache);
+        if let Some(own) = looked.own {
+            let attributes = self.attributes(&own);
+            for (place, name) in dots(offset) {
+                // The kernel takes no lookup of these.
+                if reply.add(inode, place, name, &Duration::ZERO, &attributes, Generation(0)) {
+                    return reply.ok();
+                }
+            }
+        }
+        let pairs = looked.entries.iter().enumerate().skip(first_entry(offset)).zip(looked.found);
+        for ((place, entry), metadata) in pairs {
+            // One that was removed meanwhile is passed over.
+            let Some(metadata) = metadata else { continue };
+            let (number, name) = (self.known.number(&metadata.inode), OsStr::from_bytes(&entry.name));
+            let attributes = self.attributes(&metadata);
+            if reply.add(INodeNo(number), place as u64 + 3, name, &cache, &attributes, Generation(0)) {
+                break;
+            }
+            self.known.tell(&metadata.inode);
+        }
+        reply.ok();
+    }
+}
+
+/// Tells the kernel of as many entries as it takes.
+pub fn tell_listed(inode: INodeNo, offset: u64, entries: &[Entry], mut reply: ReplyDirectory) {
+    for (place, name) in dots(offset) {
+        if reply.add(inode, place, FileType::Directory, name) {
+            return reply.ok();
+        }
+    }
+    for (place, entry) in entries.iter().enumerate().skip(first_entry(offset)) {
+        let name = OsStr::from_bytes(&entry.name);
+        if reply.add(INodeNo(entry.number), place as u64 + 3, file_type(entry.kind), name) {
+            break;
+        }
+    }
+    reply.ok();
+}
+
+/// What every directory has, from an offset on, each with the offset after it.
+fn dots(offset: u64) -> impl Iterator<Item = (u64, &'static str)> {
+    (1..).zip([".", ".."]).filter(move |(after, _)| *after > offset)
+}
+
+/// The place of the first entry at an offset or after it.
+fn first_entry(offset: u64) -> usize {
+    usize::try_from(offset.saturating_sub(2)).unwrap_or(usize::MAX)
+}
+
+/// So many entries are looked at for one answer; about as many fit it.
+const LOOKED_AT_ONCE: usize = 64;

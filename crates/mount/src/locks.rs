@@ -1,0 +1,64 @@
+//! Locks, and the wait for them.
+
+use std::{thread, time::Duration};
+
+use tyr_fs::{Errno, Inode, Lock, LockKind, Owner, Result};
+
+use crate::shared::Shared;
+
+impl Shared {
+    /// Takes a lock as soon as it can be had. That nobody waits for any more who is gone, or is to end.
+    pub async fn lock(
+        &self,
+        inode: &Inode,
+        owner: Owner,
+        lock: Lock,
+        waits: bool,
+        process: u32,
+    ) -> Result<()> {
+        let mut pause = Duration::from_millis(1);
+        loop {
+            match self.filesystem.lock(inode, owner, lock).await {
+                Err(error) if error.errno() == Errno::EAGAIN && waits => {}
+                result => return result,
+            }
+            if is_signalled(process) {
+                return Err(Errno::EINTR.because("the wait for a lock was interrupted"));
+            }
+            thread::sleep(pause);
+            pause = (pause * 2).min(LOCK_PAUSE_MAX);
+        }
+    }
+}
+
+/// Whether a process is gone, or has a signal to handle.
+pub fn is_signalled(process: u32) -> bool {
+    let Ok(status) = std::fs::read_to_string(format!("/proc/{process}/status")) else { return true };
+    let mask = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
+        line.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
+    };
+    (mask("SigPnd:") | mask("ShdPnd:")) & !mask("SigBlk:") != 0
+}
+
+/// The owner of locks of ranges, as the kernel names it.
+pub fn owner(owner: fuser::LockOwner, process: u32) -> Owner {
+    Owner { of_ranges: true, number: owner.0, process }
+}
+
+/// A lock, as the kernel asks for it.
+pub fn lock(kind: i32, start: u64, end: u64) -> Lock {
+    let kind = if kind == libc::F_RDLCK { LockKind::Shared } else { LockKind::Exclusive };
+    Lock { kind, start, end }
+}
+
+/// What the kernel calls a lock.
+pub fn kind(lock: Lock) -> i32 {
+    match lock.kind {
+        LockKind::Shared => libc::F_RDLCK,
+        LockKind::Exclusive => libc::F_WRLCK,
+    }
+}
+
+/// The longest pause between two tries for a lock.
+const LOCK_PAUSE_MAX: Duration = Duration::from_millis(50);

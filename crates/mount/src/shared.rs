@@ -1,0 +1,170 @@
+//! What the threads of a mount share.
+
+use std::{
+    ffi::OsStr,
+    future::Future,
+    os::unix::ffi::OsStrExt,
+    sync::{Arc, atomic::AtomicBool},
+};
+
+use fuser::{FileAttr, FopenFlags, Generation, INodeNo, RenameFlags, ReplyAttr, ReplyEntry};
+use tyr_fs::{Errno, Filesystem, Inode, Kind, Metadata, Named, New, Over, Put, Result};
+
+use crate::{
+    Settings,
+    access_log::AccessLog,
+    attributes::attributes,
+    call::Call,
+    counts::Counts,
+    handles::{Handle, Handles},
+    known::Known,
+    own::{self, Own},
+    reply::Reply,
+};
+
+/// The file system, and what is known of what the kernel has of it.
+pub struct Shared {
+    pub filesystem: Filesystem,
+    pub settings: Settings,
+    pub known: Known,
+    pub handles: Handles,
+    pub counts: Counts,
+    log: AccessLog,
+    /// Whether the kernel keeps what is written, and knows where files end.
+    pub writes_back: AtomicBool,
+}
+
+impl Shared {
+    pub fn new(filesystem: Filesystem, root: Inode, settings: Settings) -> Self {
+        Shared {
+            filesystem,
+            settings,
+            known: Known::new(root),
+            handles: Handles::default(),
+            counts: Counts::default(),
+            log: AccessLog::default(),
+            writes_back: AtomicBool::new(false),
+        }
+    }
+
+    /// Opens a file of the mount itself.
+    pub fn open_own(&self, own: Own) -> (u64, FopenFlags) {
+        match own {
+            Own::Stats => {
+                let text = Arc::new(self.counts.text().into_bytes());
+                (self.handles.add(Handle::Text(text)), FopenFlags::FOPEN_DIRECT_IO)
+            }
+            Own::AccessLog => {
+                let reader = self.handles.add(Handle::Log(self.log.open()));
+                (reader, FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_STREAM)
+            }
+        }
+    }
+
+    /// Does what was asked, notes it, and has the kernel told.
+    pub fn answer<T, R: Reply>(
+        &self,
+        call: Call<'_>,
+        reply: R,
+        work: impl Future<Output = Result<T>>,
+        tell: impl FnOnce(R, T),
+    ) {
+        let began = self.log.begin();
+        self.counts.ask(call.ask);
+        let result = pollster::block_on(work);
+        if let Some(began) = began {
+            self.log.end(&call, began, result.as_ref().err().map(tyr_fs::Error::errno));
+        }
+        match result {
+            Ok(value) => tell(reply, value),
+            Err(error) => {
+                self.counts.failed();
+                reply.refuse(fuser::Errno::from_i32(error.errno().number()));
+            }
+        }
+    }
+
+    pub fn attributes(&self, metadata: &Metadata) -> FileAttr {
+        attributes(self.known.number(&metadata.inode), metadata)
+    }
+
+    /// Tells the kernel of an inode that a name means.
+    pub fn enter(&self, reply: ReplyEntry, metadata: &Metadata) {
+        self.known.tell(&metadata.inode);
+        let Settings { attribute_cache, entry_cache, .. } = &self.settings;
+        reply.entry_with_ttls(attribute_cache, entry_cache, &self.attributes(metadata), Generation(0));
+    }
+
+    /// Tells the kernel what is known of an inode.
+    pub fn describe(&self, reply: ReplyAttr, metadata: &Metadata) {
+        reply.attr(&self.settings.attribute_cache, &self.attributes(metadata));
+    }
+
+    pub async fn make(&self, parent: INodeNo, name: &OsStr, new: &New) -> Result<Metadata> {
+        own::refuse(parent, name)?;
+        self.filesystem.make(&self.known.get(parent.0)?, name.as_bytes(), new).await
+    }
+
+    pub async fn unlink(&self, parent: INodeNo, name: &OsStr) -> Result<()> {
+        own::refuse(parent, name)?;
+        self.filesystem.unlink(&self.known.get(parent.0)?, name.as_bytes()).await
+    }
+
+    pub async fn link(&self, inode: INodeNo, parent: INodeNo, name: &OsStr) -> Result<Metadata> {
+        own::refuse(parent, name)?;
+        let (inode, directory) = (self.known.get(inode.0)?, self.known.get(parent.0)?);
+        self.filesystem.link(&inode, &directory, name.as_bytes()).await
+    }
+
+    pub async fn rename(
+        &self,
+        from: (INodeNo, &OsStr),
+        to: (INodeNo, &OsStr),
+        flags: RenameFlags,
+    ) -> Result<()> {
+        own::refuse(from.0, from.1)?;
+        own::refuse(to.0, to.1)?;
+        let over = match flags {
+            flags if flags.is_empty() => Over::Replace,
+            RenameFlags::RENAME_NOREPLACE => Over::Refuse,
+            RenameFlags::RENAME_EXCHANGE => Over::Exchange,
+            _ => return Err(Errno::EINVAL.because("it is not renamed so")),
+        };
+        let directories = (self.known.get(from.0.0)?, self.known.get(to.0.0)?);
+        let from = Named { directory: &directories.0, name: from.1.as_bytes() };
+        let to = Named { directory: &directories.1, name: to.1.as_bytes() };
+        self.filesystem.rename(from, to, over).await
+    }
+
+    pub async fn target(&self, number: u64) -> Result<Vec<u8>> {
+        let metadata = self.filesystem.metadata(&self.known.get(number)?).await?;
+        metadata.target.ok_or_else(|| Errno::EINVAL.because("it is no symbolic link"))
+    }
+
+    pub async fn set_extended(&self, number: u64, name: &OsStr, value: &[u8], flags: i32) -> Result<()> {
+        let put = match flags {
+            libc::XATTR_CREATE => Put::Create,
+            libc::XATTR_REPLACE => Put::Replace,
+            _ => Put::Any,
+        };
+        self.filesystem.set_extended(&self.known.get(number)?, name.as_bytes(), Some(value), put).await
+    }
+
+    pub async fn remove_extended(&self, number: u64, name: &OsStr) -> Result<()> {
+        let inode = self.known.get(number)?;
+        self.filesystem.set_extended(&inode, name.as_bytes(), None, Put::Replace).await
+    }
+
+    /// The names of all extended attributes, each with a zero byte after it.
+    pub async fn extended_names(&self, number: u64) -> Result<Vec<u8>> {
+        let names = self.filesystem.extended_names(&self.known.get(number)?).await?;
+        Ok(names.into_iter().flat_map(|name| [name, vec![0]].concat()).collect())
+    }
+}
+
+/// What mknod(2) is to make.
+pub fn special(mode: u32, device: u32) -> Result<New> {
+    let kind = Kind::from_mode(mode).filter(|kind| !matches!(kind, Kind::Directory | Kind::Symlink));
+    let kind = kind.ok_or_else(|| Errno::EINVAL.because("nothing of that kind is made so"))?;
+    Ok(New { device, ..New::of(kind, mode) })
+}
