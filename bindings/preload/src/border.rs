@@ -164,7 +164,7 @@ macro_rules! interpose {
                     ::std::mem::transmute::<*mut ::std::ffi::c_void, extern "C" fn($($type),*) -> $result>(REAL.address())
                 };
                 let ours = || $crate::border::with((real, &COUNT), $body);
-                $crate::border::cross(&COUNT, ours, || real($($argument),*))
+                $crate::border::cross(&COUNT, ours, || $crate::own::kept(&COUNT, real($($argument),*)))
             }
         };
     };

@@ -13,5 +13,5 @@ mod processes;
 mod status;
 mod times;
 
-pub use descriptors::forget;
+pub use descriptors::{close, forget};
 pub use opening::open_path;

@@ -95,8 +95,10 @@ pub fn clean(path: &[u8]) -> Option<Vec<u8>> {
 pub enum Place {
     /// Below the prefix: the rest of the path, which begins with a slash.
     Ours(Vec<u8>),
-    /// Elsewhere, as an absolute path.
-    Theirs(Vec<u8>),
+    /// Elsewhere, as the kernel finds it.
+    Theirs,
+    /// Elsewhere, but through the prefix, where the kernel finds nothing: the absolute path.
+    Out(Vec<u8>),
 }
 
 /// Where an absolute path leads. Dots are understood by the names alone on the way to the prefix; below it they are kept for the file
@@ -105,9 +107,10 @@ pub fn place(prefix: &[u8], path: &[u8]) -> Place {
     let prefix: Vec<&[u8]> = prefix.split(|byte| *byte == b'/').skip(1).collect();
     let mut outer: Vec<&[u8]> = Vec::new();
     let mut inner: Vec<&[u8]> = Vec::new();
-    let mut depth = 0_usize;
+    let (mut depth, mut was_inside) = (0_usize, false);
     for part in path.split(|byte| *byte == b'/').filter(|part| !part.is_empty()) {
         if outer == prefix {
+            was_inside = true;
             match part {
                 b"." => inner.push(part),
                 b".." if depth == 0 => {
@@ -131,11 +134,14 @@ pub fn place(prefix: &[u8], path: &[u8]) -> Place {
             }
         }
     }
-    let slash = if path.ends_with(b"/") { b"/".as_slice() } else { b"" };
-    let (parts, is_ours) = if outer == prefix { (inner, true) } else { (outer, false) };
-    let mut whole = [b"/".as_slice(), &parts.join(b"/".as_slice())].concat();
-    if !parts.is_empty() {
-        whole.extend_from_slice(slash);
+    if outer != prefix && !was_inside {
+        return Place::Theirs;
     }
-    if is_ours { Place::Ours(whole) } else { Place::Theirs(whole) }
+    let is_ours = outer == prefix;
+    let parts = if is_ours { inner } else { outer };
+    let mut whole = [b"/".as_slice(), &parts.join(b"/".as_slice())].concat();
+    if !parts.is_empty() && path.ends_with(b"/") {
+        whole.push(b'/');
+    }
+    if is_ours { Place::Ours(whole) } else { Place::Out(whole) }
 }

@@ -32,33 +32,28 @@ pub fn find(directory: c_int, path: &[u8]) -> Found {
     if path.is_empty() {
         return Found::Unchanged;
     }
-    let (base, is_ours) = match () {
-        () if path.starts_with(b"/") => (Vec::new(), false),
+    let base = match () {
+        () if path.starts_with(b"/") => Vec::new(),
         () if directory == libc::AT_FDCWD => match working::path() {
-            Some(path) => ([&mounted().1.prefix, path.as_slice(), b"/"].concat(), true),
+            Some(path) => [&mounted().1.prefix, path.as_slice(), b"/"].concat(),
             None => match current_directory() {
-                Some(current) => ([current.as_slice(), b"/"].concat(), false),
+                Some(current) => [current.as_slice(), b"/"].concat(),
                 None => return Found::Unchanged,
             },
         },
         () => match table::taken(directory) {
-            Some(description) => {
-                ([&mounted().1.prefix, description.path.as_slice(), b"/"].concat(), true)
-            }
+            Some(description) => [&mounted().1.prefix, description.path.as_slice(), b"/"].concat(),
             None => return Found::Unchanged,
         },
     };
     match placed(&[base.as_slice(), path].concat()) {
         Place::Ours(path) => Found::Ours(path),
-        Place::Theirs(path) if is_ours => match CString::new(path) {
-            Ok(path) => Found::Elsewhere(path),
-            Err(_) => Found::Unchanged,
-        },
-        Place::Theirs(_) => Found::Unchanged,
+        Place::Theirs => Found::Unchanged,
+        Place::Out(path) => CString::new(path).map_or(Found::Unchanged, Found::Elsewhere),
     }
 }
 
-/// The kernel's working directory, if what is ours can be reached from it by a relative path without going up.
+/// The kernel's working directory.
 fn current_directory() -> Option<Vec<u8>> {
     let mut buffer = vec![0_u8; 4096];
     // SAFETY: the buffer is as long as it is said to be.

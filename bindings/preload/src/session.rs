@@ -19,7 +19,7 @@ use std::{
 };
 
 use tyr_client::{Create, Store, is_cluster};
-use tyr_fs::{Caller, Filesystem, Follow, View, block_on};
+use tyr_fs::{Caller, Filesystem, Follow, View};
 
 use crate::{
     border::{Errno, Inside, Result},
@@ -27,6 +27,7 @@ use crate::{
     paths::Mounted,
     report,
     table::{self, World},
+    waiting::block_on,
 };
 
 /// The file system, open.
@@ -109,7 +110,8 @@ fn open(mounted: &Mounted) -> std::result::Result<View, (Errno, String)> {
     let options = mounted.options;
     let create = if options.creates { Create::IfMissing } else { Create::Never };
     let is_shared = is_cluster(&store);
-    let opened = block_on(Store::options().create(create).open(&store));
+    // The files of a node of this host would have numbers among those of the program.
+    let opened = block_on(Store::options().create(create).without_files().open(&store));
     let opened = opened.map_err(|error| {
         let errno = if is_shared { libc::EIO } else { libc::EBUSY };
         (Errno(errno), format!("cannot open '{}': {error}", store.display()))
@@ -170,11 +172,6 @@ pub fn leave() {
     }
     // Threads of the program may use it still; it goes with the process.
     mem::forget(session);
-}
-
-/// Whether the file system is open in this process.
-pub fn is_open() -> bool {
-    lock(&SESSION).is_some()
 }
 
 /// Locks, whatever became of who had it before: what is behind these locks is whole at every moment.

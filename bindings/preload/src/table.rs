@@ -13,13 +13,14 @@ use std::{
     },
 };
 
-use tyr_fs::{File, Inode, Metadata, block_on};
+use tyr_fs::{File, Inode, Metadata};
 
 use crate::{
     border::{Errno, Result},
     paths::Mounted,
     session::{Session, lock, session},
     streams,
+    waiting::block_on,
 };
 
 /// What one opening has made, whatever numbers it has.

@@ -16,8 +16,8 @@ fn ours(path: &str) -> Place {
     Place::Ours(path.as_bytes().to_vec())
 }
 
-fn theirs(path: &str) -> Place {
-    Place::Theirs(path.as_bytes().to_vec())
+fn out(path: &str) -> Place {
+    Place::Out(path.as_bytes().to_vec())
 }
 
 #[test]
@@ -28,13 +28,13 @@ fn a_path_is_ours_if_it_leads_below_the_prefix() {
         ("/mnt//tyr/a/./b/", ours("/a/./b/")),
         ("/mnt/./x/../tyr/a", ours("/a")),
         ("/mnt/tyr/a/../b", ours("/a/../b")),
-        ("/mnt/tyr/a/../../x", theirs("/mnt/x")),
+        ("/mnt/tyr/a/../../x", out("/mnt/x")),
         ("/mnt/tyr/../tyr/b", ours("/b")),
         ("/mnt/tyr/a/../../../mnt/tyr/c", ours("/c")),
-        ("/mnt/tyrant", theirs("/mnt/tyrant")),
-        ("/mnt/ty", theirs("/mnt/ty")),
-        ("/../mnt/tyr/..", theirs("/mnt")),
-        ("/", theirs("/")),
+        ("/mnt/tyrant", Place::Theirs),
+        ("/mnt/ty", Place::Theirs),
+        ("/../mnt/tyr/..", out("/mnt")),
+        ("/", Place::Theirs),
     ] {
         assert_eq!(place(b"/mnt/tyr", path.as_bytes()), expected, "{path}");
     }

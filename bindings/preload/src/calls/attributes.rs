@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_int, c_void};
 
 use libc::{size_t, ssize_t};
-use tyr_fs::{Follow, Metadata, Put, block_on};
+use tyr_fs::{Follow, Metadata, Put};
 
 use crate::{
     border::{Errno, Outcome, Result, interpose},
@@ -11,6 +11,7 @@ use crate::{
     places::{at, change_at},
     session::{check_changes, session},
     table::taken,
+    waiting::block_on,
 };
 
 interpose! {

@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_void};
 
 use libc::{iovec, off_t, size_t, ssize_t};
-use tyr_fs::{Seek, block_on};
+use tyr_fs::Seek;
 
 use crate::{
     border::{Errno, Outcome, Result, interpose},
@@ -12,6 +12,7 @@ use crate::{
     report::Count,
     session::{check_changes, lock},
     table::{Description, taken},
+    waiting::block_on,
 };
 
 interpose! {

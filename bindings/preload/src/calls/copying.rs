@@ -3,7 +3,7 @@
 use std::{ffi::c_int, ffi::c_uint};
 
 use libc::{off_t, size_t, ssize_t};
-use tyr_fs::{Allocate, block_on};
+use tyr_fs::Allocate;
 
 use super::content;
 use crate::{
@@ -13,6 +13,7 @@ use crate::{
     report::Count,
     session::check_changes,
     table::taken,
+    waiting::block_on,
 };
 
 interpose! {

@@ -8,21 +8,13 @@ use std::{
 use super::locks;
 use crate::{
     border::{Errno, Outcome, Result, interpose},
+    own,
     places::told,
     session::is_guest_of_parent,
     table::{self, Description, taken},
 };
 
 interpose! {
-    fn [close](descriptor: c_int) -> c_int => |(real, _)| {
-        taken(descriptor)?;
-        // What a child does before it starts a program is nothing to its parent.
-        if is_guest_of_parent() {
-            return None;
-        }
-        forget(descriptor);
-        Some(told(real(descriptor)))
-    };
     fn [dup](descriptor: c_int) -> c_int => |(real, _)| double(descriptor, || real(descriptor));
     fn [dup2](descriptor: c_int, other: c_int) -> c_int => |(real, _)| double_to(descriptor, other, || real(descriptor, other));
     fn [dup3](descriptor: c_int, other: c_int, flags: c_int) -> c_int => |(real, _)| {
@@ -44,14 +36,20 @@ interpose! {
         }
     };
     fn [close_range](first: c_uint, last: c_uint, flags: c_int) -> c_int => |(real, _)| {
-        let result = told(real(first, last, flags));
+        let mut result = Ok(0);
+        for (first, last) in own::others(first, last) {
+            result = result.and(told(real(first, last, flags)));
+        }
         if result.is_ok() && flags & CLOSE_RANGE_CLOEXEC == 0 && !is_guest_of_parent() {
             table::between(first, last).into_iter().for_each(forget);
         }
         Some(result)
     };
-    fn [closefrom](first: c_int) -> c_int => |(real, _)| {
-        real(first);
+    fn [closefrom](first: c_int) -> c_int => |_| {
+        for (first, last) in own::others(u32::try_from(first).unwrap_or(0), u32::MAX) {
+            // SAFETY: it has no conditions; what was not open cannot be closed.
+            unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
+        }
         if !is_guest_of_parent() {
             table::between(u32::try_from(first).unwrap_or(0), u32::MAX).into_iter().for_each(forget);
         }
@@ -64,6 +62,17 @@ interpose! {
             _ => Some(Err(Errno(libc::ENOTTY))),
         }
     };
+}
+
+/// Closes what is ours.
+pub fn close(descriptor: c_int, real: extern "C" fn(c_int) -> c_int) -> Outcome<c_int> {
+    taken(descriptor)?;
+    // What a child does before it starts a program is nothing to its parent.
+    if is_guest_of_parent() {
+        return None;
+    }
+    forget(descriptor);
+    Some(told(real(descriptor)))
 }
 
 /// A descriptor is not ours any more: with it go the locks that the process has of its file.

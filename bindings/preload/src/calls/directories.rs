@@ -6,7 +6,7 @@ use std::{
 };
 
 use libc::{DIR, dirent, size_t};
-use tyr_fs::{Entry, Follow, Kind, block_on};
+use tyr_fs::{Entry, Follow, Kind};
 
 use super::opening::open_path;
 use crate::{
@@ -18,6 +18,7 @@ use crate::{
     session::{mounted, session},
     table::{Description, taken},
     working,
+    waiting::block_on,
 };
 
 interpose! {
@@ -224,7 +225,7 @@ fn resolve(path: &[u8]) -> Result<Vec<u8>> {
                     done.clear();
                     target
                 }
-                Place::Theirs(_) => return Err(Errno(libc::ENOENT)),
+                Place::Theirs | Place::Out(_) => return Err(Errno(libc::ENOENT)),
             },
         };
         rest.extend(split(&target));

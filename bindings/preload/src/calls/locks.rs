@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 
 use libc::{c_short, flock};
-use tyr_fs::{Lock, LockKind, Owner, block_on};
+use tyr_fs::{Lock, LockKind, Owner};
 
 use super::content;
 use crate::{
@@ -11,6 +11,7 @@ use crate::{
     memory,
     session::session,
     table::{self, Description, taken},
+    waiting::block_on,
 };
 
 interpose! {
@@ -72,6 +73,9 @@ fn section(descriptor: c_int, description: &Description, command: c_int, length:
 pub fn fcntl(descriptor: c_int, description: &Description, command: c_int, pointer: *mut flock) -> Result<()> {
     let asked = memory::get(pointer.cast_const()).ok_or(Errno(libc::EFAULT))?;
     let is_open = matches!(command, libc::F_OFD_GETLK | libc::F_OFD_SETLK | libc::F_OFD_SETLKW);
+    if is_open && asked.l_pid != 0 {
+        return Err(Errno(libc::EINVAL));
+    }
     let number = if is_open { description.number } else { PROCESS };
     let owner = Owner { of_ranges: true, number, process: process() };
     let range = range(descriptor, description, &asked)?;

@@ -3,13 +3,13 @@
 use std::ffi::{c_int, c_void};
 
 use libc::{off_t, size_t};
-use tyr_fs::block_on;
 
 use crate::{
     border::{Errno, Mapped, Result, interpose},
     memory,
     places::told,
     table::{Description, taken},
+    waiting::block_on,
 };
 
 interpose! {

@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_int, c_uint};
 
 use libc::{gid_t, mode_t, size_t, ssize_t, uid_t};
-use tyr_fs::{Changes, Errno as FileErrno, Follow, Over, block_on};
+use tyr_fs::{Changes, Errno as FileErrno, Follow, Over};
 
 use crate::{
     border::{Errno, Outcome, Result, interpose},
@@ -11,6 +11,7 @@ use crate::{
     places::{at, change_at, change_both},
     session::{check_changes, session, set_umask, umask},
     table::{Description, taken},
+    waiting::block_on,
 };
 
 interpose! {

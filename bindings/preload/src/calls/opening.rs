@@ -7,7 +7,7 @@ use std::{
     sync::Arc,
 };
 
-use tyr_fs::{Follow, How, Kind, Metadata, Want, block_on};
+use tyr_fs::{Follow, How, Kind, Metadata, Want};
 
 use crate::{
     border::{Errno, Outcome, Result, interpose},
@@ -16,6 +16,7 @@ use crate::{
     places::{at, inner},
     session::{self, Session, check_changes, is_guest_of_parent, mounted, session},
     table::{self, Description},
+    waiting::block_on,
 };
 
 interpose! {

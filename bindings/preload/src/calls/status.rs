@@ -6,7 +6,7 @@ use std::{
 };
 
 use libc::{stat, statfs, statvfs, statx};
-use tyr_fs::{Follow, Kind, Metadata, Timestamp, Want, block_on};
+use tyr_fs::{Follow, Metadata, Timestamp, Want};
 
 use crate::{
     border::{Errno, Outcome, Result, interpose},
@@ -14,6 +14,7 @@ use crate::{
     places::at,
     session::check_changes,
     table::taken,
+    waiting::block_on,
 };
 
 interpose! {
@@ -221,11 +222,6 @@ fn whole_vfs() -> statvfs {
     (out.f_files, out.f_ffree, out.f_favail) = (UNKNOWN, UNKNOWN, UNKNOWN);
     out.f_namemax = 255;
     out
-}
-
-/// Whether an inode is a directory.
-pub fn is_directory(found: &Metadata) -> bool {
-    found.inode.kind == Kind::Directory
 }
 
 /// A device of which the kernel has none: `t` and `yr`.
