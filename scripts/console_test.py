@@ -237,11 +237,11 @@ def run(arguments, directory, shots):
         nodes += [Node(arguments.tyr, directory / str(number), nodes[0].address) for number in (2, 3)]
         for node in nodes[1:]:
             node.event("ready")
-        page.until("three nodes serve", "document.getElementById('nodes').innerText.split('✓ serves').length === 4")
-        page.until("the ring is whole", "document.getElementById('health').textContent.includes('well')")
         url = "tyr://" + ",".join(node.address for node in nodes)
         load = subprocess.Popen([arguments.load, url], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         check(load.stdout.readline() == "begun\n", "the load does not begin")
+        page.until("three nodes serve", "document.getElementById('nodes').innerText.split('✓ serves').length === 4")
+        page.until("the ring is whole", "document.getElementById('health').textContent.includes('well')")
         page.until("blobs are hot", "document.getElementById('hot').innerText.includes('tiles/00')")
         page.until("conflicts are seen", "document.getElementById('contended').innerText.includes('grid/sum')")
         page.until("a pin is held", "document.getElementById('pins').innerText.includes('the client at 127.0.0.1:')")

@@ -59,9 +59,16 @@ impl Peer {
         now.since(self.sent_at) >= RESEND_ENTRIES_AFTER << self.resent.min(RESEND_DOUBLINGS_MAX)
     }
 
-    /// Whether everything that is acknowledged is durable there, too.
-    pub fn is_complete(&self) -> bool {
-        self.is_counted && self.stored.is_some()
+    /// Whether everything that is acknowledged, as far as that is durable, is durable there, too.
+    pub fn is_complete(&self, durable: u64) -> bool {
+        self.is_counted && self.stored.is_some_and(|stored| stored >= durable)
+    }
+
+    /// Whether a learner lacks so little, and answers so soon, that its primary may begin to wait for it. It is not asked to have everything:
+    /// where something is always under way it never would.
+    fn is_close(&self, last: u64, now: Time) -> bool {
+        let lacks = self.stored.map(|stored| last.saturating_sub(stored));
+        lacks.is_some_and(|lacks| lacks == 0 || lacks <= CLOSE && !self.is_late(now))
     }
 }
 
@@ -78,6 +85,8 @@ const RESEND_ENTRIES_AFTER: u64 = 2 * RESEND_AFTER;
 const RESEND_DOUBLINGS_MAX: u32 = 3;
 /// A replica whose log makes no progress for this many microseconds is reported to the cluster manager.
 const SLOW_AFTER: u64 = 1_000_000;
+/// As many entries may be under way to a learner when its primary begins to wait for it.
+const CLOSE: u64 = 256;
 /// As many entries stay in memory for replicas that were away,
 const LOG_KEPT: u64 = 256;
 /// if they are not about more heads and chunks than this: a wide transaction takes some kilobytes for each.
@@ -535,8 +544,10 @@ impl Partition {
         }
         for peer in peers.values_mut() {
             let waits = peer.stored.is_none_or(|stored| stored < last);
-            if peer.is_learner && established && peer.stored.is_some_and(|stored| stored >= durable) {
-                peer.is_counted = true;
+            if !peer.is_counted && established && peer.is_close(last, cx.now) {
+                (peer.is_counted, peer.progress_at) = (true, cx.now);
+            }
+            if peer.is_learner && peer.is_complete(durable) {
                 cx.push(Effect::LearnerComplete(self.id, epoch, peer.replica));
             } else if waits && peer.is_counted && cx.now.since(peer.progress_at) >= SLOW_AFTER {
                 cx.push(Effect::ReplicaSlow(self.id, epoch, peer.replica));

@@ -65,7 +65,7 @@ impl Partition {
         let Role::Primary { peers, .. } = &self.role else { return (0, 0) };
         let last = self.log.last();
         let lag = peers.values().map(|peer| last.saturating_sub(peer.stored())).max().unwrap_or(0);
-        let copying = peers.values().filter(|peer| !peer.is_complete()).count();
+        let copying = peers.values().filter(|peer| !peer.is_complete(self.durable)).count();
         (lag, copying as u64)
     }
 }

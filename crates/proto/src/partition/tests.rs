@@ -247,3 +247,42 @@ fn a_session_that_claims_a_ring_that_never_was_is_forgotten_like_any_other() {
     let newest = TransactionId { session: SessionId(2), sequence: 1, birth: RingVersion(7) };
     assert!(!router.partition(partition(0)).unwrap().state().is_over(newest), "others go on");
 }
+
+#[test]
+fn a_learner_becomes_complete_though_something_is_always_under_way_to_it() {
+    let mut router = primary();
+    let learner = Replica { node: NodeId(2), incarnation: Incarnation(1) };
+    let configuration = Configuration {
+        epoch: Epoch(3),
+        since: RingVersion(1),
+        floor: RingVersion(1),
+        replicas: Vec::from([ME]),
+        learners: Vec::from([learner]),
+    };
+    router.handle_configuration(Time(0), true, partition(0), configuration);
+    run(&mut router);
+    let epoch = Epoch(3);
+    let tell = |router: &mut Router, now, message| {
+        router.handle_message(Time(now), true, Envelope { partition: partition(0), message });
+    };
+    let last = |router: &Router| router.partition(partition(0)).unwrap().log().last();
+    let reconciled = Message::Reconciled { epoch, index: last(&router), node: NodeId(2) };
+    tell(&mut router, 0, reconciled);
+    let mut is_complete = false;
+    for turn in 1..=10 {
+        let (now, index) = (turn * 10_000, last(&router));
+        let message = Message::Answered { session: SessionId(turn), answered: 1, born: RingVersion(1) };
+        tell(&mut router, now, message);
+        run(&mut router);
+        assert!(last(&router) > index, "something is durable here that the learner has not acknowledged");
+        router.handle_tick(Time(now), true);
+        while let Some(output) = router.poll_output() {
+            is_complete |= matches!(output, Output::LearnerComplete(_, _, told) if told == learner);
+        }
+        let stored = Message::Stored { epoch, index, node: NodeId(2), is_short: false };
+        tell(&mut router, now, stored);
+    }
+    assert!(is_complete, "it is waited for, and so has everything at some time");
+    let partition = router.partition(partition(0)).unwrap();
+    assert!(partition.durable < last(&router), "nothing is acknowledged that it does not have");
+}
