@@ -1,6 +1,6 @@
 //! A file system as a user sees it.
 
-use std::path::Path;
+use std::{path::Path, sync::Arc};
 
 use crate::{
     change::{Changes, Put},
@@ -41,6 +41,8 @@ use crate::{
 pub struct View {
     filesystem: Filesystem,
     caller: Caller,
+    /// The path by which others know the root.
+    mounted_at: Option<Arc<[u8]>>,
 }
 
 /// How a file is opened.
@@ -72,7 +74,20 @@ impl How {
 impl View {
     /// What the caller sees of a file system.
     pub fn new(filesystem: Filesystem, caller: Caller) -> View {
-        View { filesystem, caller }
+        View { filesystem, caller, mounted_at: None }
+    }
+
+    /// The same for programs that know the root as a directory of this machine: where a symbolic link leads that begins with a slash is meant
+    /// so, too. One that leads to anywhere else leads nowhere.
+    #[must_use]
+    pub fn mounted_at(self, directory: &Path) -> View {
+        let directory = directory.as_os_str().as_encoded_bytes();
+        View { mounted_at: Some(directory.into()), ..self }
+    }
+
+    /// Whose permissions it has.
+    pub fn caller(&self) -> &Caller {
+        &self.caller
     }
 
     /// The file system.
@@ -81,7 +96,8 @@ impl View {
     }
 
     async fn walk(&self, path: impl AsRef<Path>, follow: Follow) -> Result<End> {
-        self.filesystem.walk(&self.caller, path.as_ref().as_os_str().as_encoded_bytes(), follow).await
+        let path = path.as_ref().as_os_str().as_encoded_bytes();
+        self.filesystem.walk(&self.caller, path, follow, self.mounted_at.as_deref()).await
     }
 
     /// What is known of what a path means.
@@ -288,9 +304,14 @@ impl View {
         changes: &Changes,
     ) -> Result<Metadata> {
         let found = self.metadata(path, follow).await?;
+        self.change_found(&found, changes).await
+    }
+
+    /// As [`View::change`], of what is known already, as an open file is.
+    pub async fn change_found(&self, found: &Metadata, changes: &Changes) -> Result<Metadata> {
         let mut changes = changes.clone();
         if let Some(mode) = &mut changes.mode {
-            self.caller.require_owner(&found)?;
+            self.caller.require_owner(found)?;
             if self.caller.uid != 0 && !self.caller.is_in(found.gid) {
                 *mode &= !libc::S_ISGID;
             }
@@ -301,7 +322,7 @@ impl View {
             return Err(Errno::EPERM.because("only the superuser gives files away"));
         }
         if changes.gid.is_some() {
-            self.caller.require_owner(&found)?;
+            self.caller.require_owner(found)?;
         }
         let is_given = changes.uid.is_some() || changes.gid.is_some();
         if is_given && found.inode.kind == Kind::File && self.caller.uid != 0 {
@@ -309,10 +330,10 @@ impl View {
             changes.mode = Some(mode & !(libc::S_ISUID | libc::S_ISGID));
         }
         if changes.accessed.is_some() || changes.modified.is_some() {
-            self.caller.require_owner(&found)?;
+            self.caller.require_owner(found)?;
         }
         if changes.size.is_some() {
-            self.caller.require(&found, Want::Write)?;
+            self.caller.require(found, Want::Write)?;
         }
         self.filesystem.change(&found.inode, &changes).await
     }
@@ -326,9 +347,20 @@ impl View {
         put: Put,
     ) -> Result<()> {
         let found = self.metadata(path, Follow::Yes).await?;
+        self.set_extended_found(&found, name, value, put).await
+    }
+
+    /// As [`View::set_extended`], of what is known already.
+    pub async fn set_extended_found(
+        &self,
+        found: &Metadata,
+        name: &[u8],
+        value: Option<&[u8]>,
+        put: Put,
+    ) -> Result<()> {
         match name.starts_with(b"user.") {
-            true => self.caller.require(&found, Want::Write)?,
-            false => self.caller.require_owner(&found)?,
+            true => self.caller.require(found, Want::Write)?,
+            false => self.caller.require_owner(found)?,
         }
         self.filesystem.set_extended(&found.inode, name, value, put).await
     }

@@ -116,8 +116,14 @@ pub(crate) struct End {
 }
 
 impl Filesystem {
-    /// Goes along a path, with the permissions of a caller.
-    pub(crate) async fn walk(&self, caller: &Caller, path: &[u8], follow: Follow) -> Result<End> {
+    /// Goes along a path, with the permissions of a caller who knows the root by a path of its machine, or not.
+    pub(crate) async fn walk(
+        &self,
+        caller: &Caller,
+        path: &[u8],
+        follow: Follow,
+        mounted_at: Option<&[u8]>,
+    ) -> Result<End> {
         let mut parts = check_path(path)?;
         let mut is_directory_meant = path.ends_with(b"/");
         // The directories on the way, the root first.
@@ -155,8 +161,10 @@ impl Filesystem {
                     if links > LINKS_FOLLOWED {
                         return Err(Errno::ELOOP.because("too many symbolic links on the way"));
                     }
+                    let mut target = target.as_slice();
                     if target.starts_with(b"/") {
                         way.truncate(1);
+                        target = below(target, mounted_at)?;
                     }
                     is_directory_meant |= is_last && target.ends_with(b"/");
                     let before = check_path(target)?;
@@ -239,6 +247,16 @@ fn found_here(site: &Site, stat: &Stat) -> Result<Option<Metadata>> {
     match Meant::decode(&stat.attributes)? {
         Meant::Here => Metadata::decode(site, &stat.attributes, stat.size),
         _ => Ok(None),
+    }
+}
+
+/// Where a symbolic link that begins with a slash leads below the root.
+fn below<'a>(target: &'a [u8], mounted_at: Option<&[u8]>) -> Result<&'a [u8]> {
+    let Some(directory) = mounted_at else { return Ok(target) };
+    match target.strip_prefix(directory) {
+        Some(b"") => Ok(b"/"),
+        Some(rest) if rest.starts_with(b"/") => Ok(rest),
+        _ => Err(Errno::ENOENT.because("a symbolic link leads out of the file system")),
     }
 }
 

@@ -1,0 +1,172 @@
+//! The way in from programs.
+//!
+//! A call is either *ours*, because it names a path below the prefix or a descriptor that this library gave, or it passes through. What
+//! this library does on the way to answer a call, and what its threads do, always passes through.
+
+use std::{
+    cell::Cell,
+    ffi::{c_int, c_void},
+    panic::{AssertUnwindSafe, catch_unwind},
+    ptr::null_mut,
+};
+
+use crate::{
+    real::{errno, set_errno},
+    report::Count,
+    session,
+};
+
+/// An error number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Errno(pub c_int);
+
+pub type Result<T> = std::result::Result<T, Errno>;
+
+/// What becomes of a call: `None` if it passes through.
+pub type Outcome<T> = Option<Result<T>>;
+
+impl From<tyr_fs::Error> for Errno {
+    fn from(error: tyr_fs::Error) -> Self {
+        Errno(error.errno().number())
+    }
+}
+
+/// What a call returns when it fails.
+pub trait Failing {
+    const FAILED: Self;
+
+    /// Whether it is that.
+    fn has_failed(&self) -> bool;
+}
+
+macro_rules! failing {
+    ($($type:ty),* $(,)?) => { $(impl Failing for $type {
+        const FAILED: Self = -1;
+
+        fn has_failed(&self) -> bool {
+            *self == -1
+        }
+    })* };
+}
+failing! { c_int, isize, i64 }
+
+impl<T> Failing for *mut T {
+    const FAILED: Self = null_mut();
+
+    fn has_failed(&self) -> bool {
+        self.is_null()
+    }
+}
+
+/// An address of `mmap`.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub struct Mapped(pub *mut c_void);
+
+impl Failing for Mapped {
+    const FAILED: Self = Mapped(libc::MAP_FAILED);
+
+    fn has_failed(&self) -> bool {
+        self.0 == libc::MAP_FAILED
+    }
+}
+
+thread_local! {
+    /// Whether this thread is on this side of the border.
+    static INSIDE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// As long as this lives, calls of this thread pass through.
+pub struct Inside(bool);
+
+impl Inside {
+    pub fn enter() -> Self {
+        Inside(INSIDE.replace(true))
+    }
+
+    /// For threads of the library, which never come out.
+    pub fn stay() {
+        INSIDE.set(true);
+    }
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        INSIDE.set(self.0);
+    }
+}
+
+pub fn is_inside() -> bool {
+    INSIDE.get()
+}
+
+/// Answers a call of a program, or lets it pass.
+pub fn cross<T: Failing>(
+    count: &'static Count,
+    ours: impl FnOnce() -> Outcome<T>,
+    real: impl FnOnce() -> T,
+) -> T {
+    if !session::is_on() || is_inside() {
+        return real();
+    }
+    let before = errno();
+    let inside = Inside::enter();
+    // What a panic may have left half done is behind locks that are passed over.
+    let outcome = catch_unwind(AssertUnwindSafe(ours));
+    let result = match outcome {
+        Ok(None) => {
+            count.passed();
+            drop(inside);
+            set_errno(before);
+            return real();
+        }
+        Ok(Some(result)) => result,
+        Err(panic) => {
+            // A payload that panics when dropped is not worth another panic.
+            std::mem::forget(panic);
+            Err(Errno(libc::EIO))
+        }
+    };
+    count.taken(result.is_err());
+    drop(inside);
+    match result {
+        Ok(value) => {
+            set_errno(before);
+            value
+        }
+        Err(Errno(number)) => {
+            set_errno(number);
+            T::FAILED
+        }
+    }
+}
+
+/// Calls a function with what its type depends on.
+pub fn with<F, T>(real: F, body: impl FnOnce(F) -> T) -> T {
+    body(real)
+}
+
+/// Defines functions that stand before those of the C library of the same names. Each has a body that gets the real one and tells the
+/// outcome.
+macro_rules! interpose {
+    ($(fn [$($name:ident)+] $arguments:tt -> $result:ty => $body:expr;)*) => {$($(
+        $crate::border::interpose!(@one $name $arguments -> $result => $body);
+    )+)*};
+    (@one $name:ident ($($argument:ident: $type:ty),* $(,)?) -> $result:ty => $body:expr) => {
+        // In a scope of its own, so that other things may have the name.
+        const _: () = {
+            #[unsafe(export_name = stringify!($name))]
+            unsafe extern "C" fn exported($($argument: $type),*) -> $result {
+                static REAL: $crate::real::Real = $crate::real::Real::of(concat!(stringify!($name), "\0"));
+                static COUNT: $crate::report::Count = $crate::report::Count::of(stringify!($name));
+                // SAFETY: the C library's function of this name has this type.
+                let real = unsafe {
+                    ::std::mem::transmute::<*mut ::std::ffi::c_void, extern "C" fn($($type),*) -> $result>(REAL.address())
+                };
+                let ours = || $crate::border::with((real, &COUNT), $body);
+                $crate::border::cross(&COUNT, ours, || $crate::own::kept(&COUNT, real($($argument),*)))
+            }
+        };
+    };
+}
+pub(crate) use interpose;

@@ -1,0 +1,17 @@
+//! The calls that this library stands before, by what they are about.
+
+mod attributes;
+mod content;
+mod copying;
+mod descriptors;
+mod directories;
+mod locks;
+mod mapping;
+mod names;
+mod opening;
+mod processes;
+mod status;
+mod times;
+
+pub use descriptors::{close, forget};
+pub use opening::open_path;

@@ -1,0 +1,237 @@
+//! Reading and writing.
+
+use std::ffi::{c_int, c_void};
+
+use libc::{iovec, off_t, size_t, ssize_t};
+use tyr_fs::Seek;
+
+use crate::{
+    border::{Errno, Outcome, Result, interpose},
+    memory,
+    real::errno,
+    report::Count,
+    session::{check_changes, lock},
+    table::{Description, taken},
+    waiting::block_on,
+};
+
+interpose! {
+    fn [read](descriptor: c_int, buffer: *mut c_void, length: size_t) -> ssize_t => |(_, count)| {
+        read(count, descriptor, Where::Offset, &[piece(buffer, length)])
+    };
+    fn [__read_chk](descriptor: c_int, buffer: *mut c_void, length: size_t, _room: size_t) -> ssize_t => |(_, count)| {
+        read(count, descriptor, Where::Offset, &[piece(buffer, length)])
+    };
+    fn [write](descriptor: c_int, buffer: *const c_void, length: size_t) -> ssize_t => |(_, count)| {
+        write(count, descriptor, Where::Offset, &[piece(buffer.cast_mut(), length)])
+    };
+    fn [pread pread64](descriptor: c_int, buffer: *mut c_void, length: size_t, offset: off_t) -> ssize_t => |(_, count)| {
+        read(count, descriptor, Where::At(offset), &[piece(buffer, length)])
+    };
+    fn [__pread_chk __pread64_chk](descriptor: c_int, buffer: *mut c_void, length: size_t, offset: off_t, _room: size_t) -> ssize_t =>
+        |(_, count)| read(count, descriptor, Where::At(offset), &[piece(buffer, length)]);
+    fn [pwrite pwrite64](descriptor: c_int, buffer: *const c_void, length: size_t, offset: off_t) -> ssize_t => |(_, count)| {
+        write(count, descriptor, Where::At(offset), &[piece(buffer.cast_mut(), length)])
+    };
+    fn [readv](descriptor: c_int, pieces: *const iovec, number: c_int) -> ssize_t => |(_, count)| {
+        several(descriptor, pieces, number, |pieces| read(count, descriptor, Where::Offset, pieces))
+    };
+    fn [writev](descriptor: c_int, pieces: *const iovec, number: c_int) -> ssize_t => |(_, count)| {
+        several(descriptor, pieces, number, |pieces| write(count, descriptor, Where::Offset, pieces))
+    };
+    fn [preadv preadv64](descriptor: c_int, pieces: *const iovec, number: c_int, offset: off_t) -> ssize_t => |(_, count)| {
+        several(descriptor, pieces, number, |pieces| read(count, descriptor, Where::At(offset), pieces))
+    };
+    fn [pwritev pwritev64](descriptor: c_int, pieces: *const iovec, number: c_int, offset: off_t) -> ssize_t => |(_, count)| {
+        several(descriptor, pieces, number, |pieces| write(count, descriptor, Where::At(offset), pieces))
+    };
+    fn [preadv2 preadv64v2](descriptor: c_int, pieces: *const iovec, number: c_int, offset: off_t, _flags: c_int) -> ssize_t =>
+        |(_, count)| several(descriptor, pieces, number, |pieces| read(count, descriptor, Where::or_offset(offset), pieces));
+    fn [pwritev2 pwritev64v2](descriptor: c_int, pieces: *const iovec, number: c_int, offset: off_t, _flags: c_int) -> ssize_t =>
+        |(_, count)| several(descriptor, pieces, number, |pieces| write(count, descriptor, Where::or_offset(offset), pieces));
+    fn [lseek lseek64](descriptor: c_int, offset: off_t, whence: c_int) -> off_t => |_| {
+        taken(descriptor).map(|description| seek(descriptor, &description, offset, whence))
+    };
+    fn [fsync fdatasync syncfs](descriptor: c_int) -> c_int => |_| sync(descriptor);
+    fn [sync_file_range](descriptor: c_int, _offset: off_t, _length: off_t, _flags: c_int) -> c_int => |_| sync(descriptor);
+}
+
+/// Where something is read or written.
+#[derive(Clone, Copy)]
+pub enum Where {
+    /// Where the descriptor is, which moves on.
+    Offset,
+    At(off_t),
+}
+
+impl Where {
+    fn or_offset(offset: off_t) -> Self {
+        if offset == -1 { Where::Offset } else { Where::At(offset) }
+    }
+}
+
+fn piece(buffer: *mut c_void, length: size_t) -> iovec {
+    iovec { iov_base: buffer, iov_len: length }
+}
+
+fn several<T>(
+    descriptor: c_int,
+    pieces: *const iovec,
+    number: c_int,
+    body: impl FnOnce(&[iovec]) -> Outcome<T>,
+) -> Outcome<T> {
+    taken(descriptor)?;
+    let number = usize::try_from(number).ok().filter(|number| *number <= PIECES_MAX);
+    match number.ok_or(Errno(libc::EINVAL)).and_then(|number| memory::values(pieces, number)) {
+        Ok(pieces) => body(pieces),
+        Err(errno) => Some(Err(errno)),
+    }
+}
+
+fn read(count: &'static Count, descriptor: c_int, place: Where, pieces: &[iovec]) -> Outcome<ssize_t> {
+    let description = taken(descriptor)?;
+    Some(read_pieces(descriptor, &description, place, pieces).inspect(|read| count.read(read.unsigned_abs())))
+}
+
+fn read_pieces(descriptor: c_int, description: &Description, place: Where, pieces: &[iovec]) -> Result<ssize_t> {
+    let length = total(pieces)?;
+    let read = |offset: off_t| {
+        let offset = u64::try_from(offset).map_err(|_| Errno(libc::EINVAL))?;
+        let bytes = block_on(description.readable()?.read(offset, length))?;
+        let mut rest = bytes.as_slice();
+        for piece in pieces {
+            let (now, later) = rest.split_at(piece.iov_len.min(rest.len()));
+            memory::fill(piece.iov_base, now)?;
+            rest = later;
+        }
+        Ok(isize::try_from(bytes.len()).unwrap_or(isize::MAX))
+    };
+    match place {
+        Where::At(offset) => read(offset),
+        Where::Offset => {
+            let _moving = lock(&description.moving);
+            let offset = offset(descriptor)?;
+            let done = read(offset)?;
+            move_to(descriptor, offset + done as off_t)?;
+            Ok(done)
+        }
+    }
+}
+
+fn write(count: &'static Count, descriptor: c_int, place: Where, pieces: &[iovec]) -> Outcome<ssize_t> {
+    let description = taken(descriptor)?;
+    let written = write_pieces(descriptor, &description, place, pieces);
+    Some(written.inspect(|written| count.written(written.unsigned_abs())))
+}
+
+fn write_pieces(descriptor: c_int, description: &Description, place: Where, pieces: &[iovec]) -> Result<ssize_t> {
+    let length = total(pieces)?;
+    let joined;
+    let bytes = match pieces {
+        [piece] => memory::bytes(piece.iov_base, piece.iov_len)?,
+        pieces => {
+            let mut all = Vec::with_capacity(length);
+            for piece in pieces {
+                all.extend_from_slice(memory::bytes(piece.iov_base, piece.iov_len)?);
+            }
+            all.truncate(length);
+            joined = all;
+            &joined
+        }
+    };
+    let (file, done) = (description.writable()?, isize::try_from(length).unwrap_or(isize::MAX));
+    check_changes()?;
+    let appends = flags(descriptor)? & libc::O_APPEND != 0;
+    let write = |offset: off_t| -> Result<off_t> {
+        let offset = u64::try_from(offset).map_err(|_| Errno(libc::EINVAL))?;
+        block_on(file.write(offset, bytes))?;
+        off_t::try_from(offset + length as u64).map_err(|_| Errno(libc::EFBIG))
+    };
+    // As Linux has it, what is written with O_APPEND goes to the end, wherever it was to go.
+    let append = || -> Result<off_t> {
+        let at = if bytes.is_empty() { block_on(file.metadata())?.size } else { block_on(file.append(bytes))? };
+        off_t::try_from(at + length as u64).map_err(|_| Errno(libc::EFBIG))
+    };
+    match place {
+        Where::At(offset) if offset < 0 => Err(Errno(libc::EINVAL)),
+        Where::At(_) if appends => append().map(|_| done),
+        Where::At(offset) => write(offset).map(|_| done),
+        Where::Offset => {
+            let _moving = lock(&description.moving);
+            let end = if appends { append()? } else { write(offset(descriptor)?)? };
+            move_to(descriptor, end)?;
+            Ok(done)
+        }
+    }
+}
+
+fn total(pieces: &[iovec]) -> Result<usize> {
+    let lengths = pieces.iter().try_fold(0_usize, |sum, piece| sum.checked_add(piece.iov_len));
+    let length = lengths.filter(|length| isize::try_from(*length).is_ok()).ok_or(Errno(libc::EINVAL))?;
+    Ok(length.min(memory::TRANSFER_MAX))
+}
+
+/// Where a descriptor is: the kernel knows.
+pub fn offset(descriptor: c_int) -> Result<off_t> {
+    // SAFETY: it has no conditions.
+    match unsafe { libc::lseek(descriptor, 0, libc::SEEK_CUR) } {
+        -1 => Err(Errno(errno())),
+        offset => Ok(offset),
+    }
+}
+
+/// A descriptor is there from now on.
+pub fn move_to(descriptor: c_int, offset: off_t) -> Result<off_t> {
+    // SAFETY: it has no conditions.
+    match unsafe { libc::lseek(descriptor, offset, libc::SEEK_SET) } {
+        -1 => Err(Errno(errno())),
+        offset => Ok(offset),
+    }
+}
+
+/// The flags that the kernel keeps for a descriptor.
+pub fn flags(descriptor: c_int) -> Result<c_int> {
+    // SAFETY: it has no conditions.
+    match unsafe { libc::fcntl(descriptor, libc::F_GETFL) } {
+        -1 => Err(Errno(errno())),
+        flags => Ok(flags),
+    }
+}
+
+pub fn seek(descriptor: c_int, description: &Description, offset: off_t, whence: c_int) -> Result<off_t> {
+    if !description.is_file() {
+        // Who reads a directory by its descriptor goes back to its beginning only.
+        return move_to(descriptor, if whence == libc::SEEK_SET { offset } else { 0 });
+    }
+    let _moving = lock(&description.moving);
+    let target = match whence {
+        libc::SEEK_SET => Some(offset),
+        libc::SEEK_CUR => self::offset(descriptor)?.checked_add(offset),
+        libc::SEEK_END => {
+            let size = block_on(description.file()?.metadata())?.size;
+            off_t::try_from(size).ok().and_then(|size| size.checked_add(offset))
+        }
+        libc::SEEK_DATA | libc::SEEK_HOLE => {
+            let what = if whence == libc::SEEK_DATA { Seek::Data } else { Seek::Hole };
+            let from = u64::try_from(offset).map_err(|_| Errno(libc::ENXIO))?;
+            off_t::try_from(block_on(description.file()?.seek(what, from))?).ok()
+        }
+        _ => return Err(Errno(libc::EINVAL)),
+    };
+    let target = target.ok_or(Errno(libc::EOVERFLOW))?;
+    if target < 0 {
+        return Err(Errno(libc::EINVAL));
+    }
+    move_to(descriptor, target)
+}
+
+fn sync(descriptor: c_int) -> Outcome<c_int> {
+    let description = taken(descriptor)?;
+    Some(match description.is_file() {
+        true => description.file().and_then(|file| Ok(block_on(file.sync()).map(|()| 0)?)),
+        false => Ok(0),
+    })
+}
+
+/// As many as Linux takes.
+const PIECES_MAX: usize = 1024;

@@ -1,0 +1,144 @@
+//! Copies from descriptor to descriptor, and room for files.
+
+use std::{ffi::c_int, ffi::c_uint};
+
+use libc::{off_t, size_t, ssize_t};
+use tyr_fs::Allocate;
+
+use super::content;
+use crate::{
+    border::{Errno, Outcome, Result, interpose},
+    memory,
+    places::told,
+    report::Count,
+    session::check_changes,
+    table::taken,
+    waiting::block_on,
+};
+
+interpose! {
+    fn [copy_file_range](from: c_int, from_offset: *mut off_t, to: c_int, to_offset: *mut off_t, length: size_t, flags: c_uint)
+        -> ssize_t => |(_, count)| {
+            if taken(from).is_none() && taken(to).is_none() {
+                return None;
+            }
+            Some(if flags == 0 { copy(count, (from, from_offset), (to, to_offset), length) } else { Err(Errno(libc::EINVAL)) })
+        };
+    fn [sendfile sendfile64](to: c_int, from: c_int, offset: *mut off_t, length: size_t) -> ssize_t => |(_, count)| {
+        if taken(from).is_none() && taken(to).is_none() {
+            return None;
+        }
+        Some(copy(count, (from, offset), (to, std::ptr::null_mut()), length))
+    };
+    fn [fallocate fallocate64](descriptor: c_int, mode: c_int, offset: off_t, length: off_t) -> c_int => |_| {
+        allocate(descriptor, mode, offset, length)
+    };
+    fn [posix_fallocate posix_fallocate64](descriptor: c_int, offset: off_t, length: off_t) -> c_int => |_| {
+        // It returns the number of the error.
+        allocate(descriptor, 0, offset, length).map(|result| Ok(result.map_or_else(|Errno(number)| number, |_| 0)))
+    };
+}
+
+/// Copies some of what is asked for: what fits into a buffer, at each time, until either side has no more.
+fn copy(
+    count: &'static Count,
+    (from, from_offset): (c_int, *mut off_t),
+    (to, to_offset): (c_int, *mut off_t),
+    length: usize,
+) -> Result<ssize_t> {
+    let (reader, writer) = (taken(from), taken(to));
+    if writer.is_some() {
+        check_changes()?;
+        if content::flags(to)? & libc::O_APPEND != 0 {
+            return Err(Errno(libc::EBADF));
+        }
+    }
+    let length = length.min(memory::TRANSFER_MAX);
+    let mut from_at = match memory::get(from_offset.cast_const()) {
+        Some(offset) => offset,
+        None => content::offset(from)?,
+    };
+    // What is no file has no offset, as a socket.
+    let mut to_at = match memory::get(to_offset.cast_const()) {
+        Some(offset) => Some(offset),
+        None if writer.is_some() => Some(content::offset(to)?),
+        None => None,
+    };
+    let mut done = 0;
+    while done < length {
+        let piece = (length - done).min(PIECE);
+        let bytes = match &reader {
+            Some(reader) => {
+                let at = u64::try_from(from_at).map_err(|_| Errno(libc::EINVAL))?;
+                block_on(reader.readable()?.read(at, piece))?
+            }
+            None => {
+                let mut buffer = vec![0; piece];
+                // SAFETY: the buffer is as long as it is said to be.
+                let read = told(unsafe { libc::pread(from, buffer.as_mut_ptr().cast(), piece, from_at) })?;
+                buffer.truncate(read.unsigned_abs());
+                buffer
+            }
+        };
+        if bytes.is_empty() {
+            break;
+        }
+        let written = match (&writer, to_at) {
+            (Some(writer), Some(at)) => {
+                let at = u64::try_from(at).map_err(|_| Errno(libc::EINVAL))?;
+                block_on(writer.writable()?.write(at, &bytes))?;
+                bytes.len()
+            }
+            // SAFETY: the bytes are there.
+            (_, Some(at)) => told(unsafe { libc::pwrite(to, bytes.as_ptr().cast(), bytes.len(), at) })?.unsigned_abs(),
+            // SAFETY: as above.
+            (_, None) => match told(unsafe { libc::write(to, bytes.as_ptr().cast(), bytes.len()) }) {
+                Err(errno) if done == 0 => return Err(errno),
+                Err(_) => break,
+                Ok(written) => written.unsigned_abs(),
+            },
+        };
+        done += written;
+        from_at += off_t::try_from(written).unwrap_or(0);
+        to_at = to_at.map(|at| at + off_t::try_from(written).unwrap_or(0));
+        if written < bytes.len() {
+            break;
+        }
+    }
+    match from_offset.is_null() {
+        true => drop(content::move_to(from, from_at)?),
+        false => memory::put(from_offset, from_at)?,
+    }
+    match (to_offset.is_null(), to_at) {
+        (true, Some(at)) => drop(content::move_to(to, at)?),
+        (false, Some(at)) => memory::put(to_offset, at)?,
+        (_, None) => {}
+    }
+    if reader.is_some() {
+        count.read(done);
+    }
+    if writer.is_some() {
+        count.written(done);
+    }
+    Ok(isize::try_from(done).unwrap_or(isize::MAX))
+}
+
+fn allocate(descriptor: c_int, mode: c_int, offset: off_t, length: off_t) -> Outcome<c_int> {
+    const KEEP_AND_PUNCH: c_int = libc::FALLOC_FL_KEEP_SIZE | libc::FALLOC_FL_PUNCH_HOLE;
+    const KEEP_AND_ZERO: c_int = libc::FALLOC_FL_KEEP_SIZE | libc::FALLOC_FL_ZERO_RANGE;
+    let description = taken(descriptor)?;
+    Some(check_changes().and_then(|()| {
+        let what = match mode {
+            0 => Allocate::Extend,
+            libc::FALLOC_FL_KEEP_SIZE => Allocate::Keep,
+            KEEP_AND_PUNCH | KEEP_AND_ZERO => Allocate::Punch,
+            libc::FALLOC_FL_ZERO_RANGE => Allocate::Zero,
+            _ => return Err(Errno(libc::EOPNOTSUPP)),
+        };
+        let at = |number: off_t| u64::try_from(number).map_err(|_| Errno(libc::EINVAL));
+        Ok(block_on(description.writable()?.allocate(what, at(offset)?, at(length)?)).map(|()| 0)?)
+    }))
+}
+
+/// What is copied at once.
+const PIECE: usize = 8 << 20;

@@ -1,0 +1,213 @@
+//! Locks: of byte ranges by process and by descriptor, and of whole files.
+
+use std::ffi::c_int;
+
+use libc::{c_short, flock};
+use tyr_fs::{Lock, LockKind, Owner};
+
+use super::content;
+use crate::{
+    border::{Errno, Result, interpose},
+    memory,
+    session::session,
+    table::{self, Description, taken},
+    waiting::block_on,
+};
+
+interpose! {
+    fn [flock](descriptor: c_int, operation: c_int) -> c_int => |_| {
+        let description = taken(descriptor)?;
+        Some(whole(&description, operation).map(|()| 0))
+    };
+    fn [lockf lockf64](descriptor: c_int, command: c_int, length: libc::off_t) -> c_int => |_| {
+        let description = taken(descriptor)?;
+        Some(section(descriptor, &description, command, length).map(|()| 0))
+    };
+}
+
+/// `flock`: the lock is the description's.
+fn whole(description: &Description, operation: c_int) -> Result<()> {
+    let owner = Owner { of_ranges: false, number: description.number, process: process() };
+    let kind = match operation & !libc::LOCK_NB {
+        libc::LOCK_SH => Some(LockKind::Shared),
+        libc::LOCK_EX => Some(LockKind::Exclusive),
+        libc::LOCK_UN => None,
+        _ => return Err(Errno(libc::EINVAL)),
+    };
+    set(description, owner, kind, (0, u64::MAX), operation & libc::LOCK_NB == 0)?;
+    if kind.is_some() {
+        table::has_locked(description.inode.number);
+    }
+    Ok(())
+}
+
+/// `lockf`: locks of the process, from where the descriptor is.
+fn section(descriptor: c_int, description: &Description, command: c_int, length: libc::off_t) -> Result<()> {
+    let mut lock = flock {
+        l_type: kind_of(libc::F_WRLCK),
+        l_whence: kind_of(libc::SEEK_CUR),
+        l_start: 0,
+        l_len: length,
+        l_pid: 0,
+    };
+    let command = match command {
+        libc::F_LOCK => libc::F_SETLKW,
+        libc::F_TLOCK => libc::F_SETLK,
+        libc::F_ULOCK => {
+            lock.l_type = kind_of(libc::F_UNLCK);
+            libc::F_SETLK
+        }
+        libc::F_TEST => {
+            fcntl(descriptor, description, libc::F_GETLK, &raw mut lock)?;
+            return match c_int::from(lock.l_type) {
+                libc::F_UNLCK => Ok(()),
+                _ => Err(Errno(libc::EACCES)),
+            };
+        }
+        _ => return Err(Errno(libc::EINVAL)),
+    };
+    fcntl(descriptor, description, command, &raw mut lock)
+}
+
+/// The locks of `fcntl`.
+pub fn fcntl(descriptor: c_int, description: &Description, command: c_int, pointer: *mut flock) -> Result<()> {
+    let asked = memory::get(pointer.cast_const()).ok_or(Errno(libc::EFAULT))?;
+    let is_open = matches!(command, libc::F_OFD_GETLK | libc::F_OFD_SETLK | libc::F_OFD_SETLKW);
+    if is_open && asked.l_pid != 0 {
+        return Err(Errno(libc::EINVAL));
+    }
+    let number = if is_open { description.number } else { PROCESS };
+    let owner = Owner { of_ranges: true, number, process: process() };
+    let range = range(descriptor, description, &asked)?;
+    let kind = match c_int::from(asked.l_type) {
+        libc::F_RDLCK => Some(LockKind::Shared),
+        libc::F_WRLCK => Some(LockKind::Exclusive),
+        libc::F_UNLCK => None,
+        _ => return Err(Errno(libc::EINVAL)),
+    };
+    if matches!(command, libc::F_GETLK | libc::F_OFD_GETLK) {
+        let kind = kind.ok_or(Errno(libc::EINVAL))?;
+        return memory::put(pointer, in_the_way(description, owner, kind, range, asked)?);
+    }
+    match (kind, description.access) {
+        (Some(LockKind::Shared), libc::O_WRONLY) | (Some(LockKind::Exclusive), libc::O_RDONLY) => {
+            return Err(Errno(libc::EBADF));
+        }
+        _ => {}
+    }
+    set(description, owner, kind, range, matches!(command, libc::F_SETLKW | libc::F_OFD_SETLKW))?;
+    if kind.is_some() {
+        table::has_locked(description.inode.number);
+    }
+    Ok(())
+}
+
+/// The first byte, and the last.
+fn range(descriptor: c_int, description: &Description, asked: &flock) -> Result<(u64, u64)> {
+    let base = match c_int::from(asked.l_whence) {
+        libc::SEEK_SET => 0,
+        libc::SEEK_CUR => content::offset(descriptor)?,
+        libc::SEEK_END => i64::try_from(block_on(description.file()?.metadata())?.size).unwrap_or(i64::MAX),
+        _ => return Err(Errno(libc::EINVAL)),
+    };
+    let start = base.checked_add(asked.l_start).ok_or(Errno(libc::EOVERFLOW))?;
+    let (start, end) = match asked.l_len {
+        0 => (start, None),
+        length if length > 0 => (start, Some(start.checked_add(length - 1).ok_or(Errno(libc::EOVERFLOW))?)),
+        length => (start + length, Some(start - 1)),
+    };
+    let start = u64::try_from(start).map_err(|_| Errno(libc::EINVAL))?;
+    let end = end.map_or(Ok(u64::MAX), |end| u64::try_from(end).map_err(|_| Errno(libc::EINVAL)))?;
+    Ok((start, end))
+}
+
+fn in_the_way(
+    description: &Description,
+    owner: Owner,
+    kind: LockKind,
+    (start, end): (u64, u64),
+    asked: flock,
+) -> Result<flock> {
+    let session = session()?;
+    let lock = Lock { kind, start, end };
+    let found = block_on(session.view.filesystem().lock_in_the_way(&description.inode, owner, lock))?;
+    Ok(match found {
+        None => flock { l_type: kind_of(libc::F_UNLCK), ..asked },
+        Some((lock, process)) => flock {
+            l_type: kind_of(match lock.kind {
+                LockKind::Shared => libc::F_RDLCK,
+                LockKind::Exclusive => libc::F_WRLCK,
+            }),
+            l_whence: kind_of(libc::SEEK_SET),
+            l_start: i64::try_from(lock.start).unwrap_or(i64::MAX),
+            l_len: match lock.end {
+                u64::MAX => 0,
+                end => i64::try_from(end - lock.start + 1).unwrap_or(0),
+            },
+            l_pid: i32::try_from(process).unwrap_or(0),
+        },
+    })
+}
+
+/// Takes a lock or gives it up; who waits asks again and again, until a signal comes.
+fn set(
+    description: &Description,
+    owner: Owner,
+    kind: Option<LockKind>,
+    (start, end): (u64, u64),
+    waits: bool,
+) -> Result<()> {
+    let session = session()?;
+    let filesystem = session.view.filesystem();
+    let Some(kind) = kind else {
+        return Ok(block_on(filesystem.unlock(&description.inode, owner, start, end))?);
+    };
+    let mut pause = PAUSE_MIN;
+    loop {
+        match block_on(filesystem.lock(&description.inode, owner, Lock { kind, start, end })) {
+            Err(error) if error.errno() == tyr_fs::Errno::EAGAIN && waits => {}
+            result => return Ok(result?),
+        }
+        let time = libc::timespec { tv_sec: 0, tv_nsec: pause };
+        // SAFETY: the time is this function's own.
+        if unsafe { libc::nanosleep(&raw const time, std::ptr::null_mut()) } < 0 {
+            return Err(Errno(libc::EINTR));
+        }
+        pause = (pause * 2).min(PAUSE_MAX);
+    }
+}
+
+/// A descriptor was closed: all locks that the process has of its file go, and those of the description if nobody else has it.
+pub fn closed(description: &std::sync::Arc<Description>) {
+    if !table::loses_locks(description.inode.number) {
+        return;
+    }
+    let Ok(session) = session() else { return };
+    let filesystem = session.view.filesystem();
+    let mut owners = vec![Owner { of_ranges: true, number: PROCESS, process: 0 }];
+    if table::is_last(description) {
+        owners.extend([true, false].map(|of_ranges| Owner { of_ranges, number: description.number, process: 0 }));
+    }
+    if table::is_open(&description.inode) {
+        table::has_locked(description.inode.number);
+    }
+    for owner in owners {
+        // Locks that cannot be given up go when this process is silent.
+        let _ = block_on(filesystem.unlock(&description.inode, owner, 0, u64::MAX));
+    }
+}
+
+fn process() -> u32 {
+    std::process::id()
+}
+
+/// The kinds are small numbers, of a type of their own in the structure.
+fn kind_of(number: c_int) -> c_short {
+    c_short::try_from(number).unwrap_or(0)
+}
+
+/// The owner of locks of the process, among those of this client.
+const PROCESS: u64 = 1;
+/// Nanoseconds between two tries.
+const PAUSE_MIN: i64 = 1_000_000;
+const PAUSE_MAX: i64 = 50_000_000;

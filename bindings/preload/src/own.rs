@@ -1,0 +1,148 @@
+//! The descriptors that the library has for itself: its connections, and files of a store in a directory.
+//!
+//! They are kept out of the way of programs that give numbers themselves, as shells do, and of those that close whatever is open.
+
+use std::{
+    any::Any,
+    ffi::c_int,
+    sync::atomic::{AtomicU8, Ordering},
+};
+
+use crate::{
+    border::{cross, is_inside, with},
+    real::{Real, errno, set_errno},
+    report::Count,
+    session::is_on,
+};
+
+/// Whether each descriptor is the library's own.
+static OWN: [AtomicU8; OWN_MAX] = [const { AtomicU8::new(0) }; OWN_MAX];
+
+fn place(descriptor: c_int) -> Option<&'static AtomicU8> {
+    OWN.get(usize::try_from(descriptor).ok()?)
+}
+
+/// Whether a descriptor is the library's own.
+pub fn is_own(descriptor: c_int) -> bool {
+    place(descriptor).is_some_and(|place| place.load(Ordering::Relaxed) != 0)
+}
+
+/// Of a range of descriptors, what lies between those that are the library's own.
+pub fn others(first: u32, last: u32) -> Vec<(u32, u32)> {
+    let mut ranges = Vec::new();
+    let mut start = first;
+    for (number, place) in (0_u32..).zip(&OWN).skip(first as usize) {
+        if number > last {
+            break;
+        }
+        if place.load(Ordering::Relaxed) != 0 {
+            if number > start {
+                ranges.push((start, number - 1));
+            }
+            start = number + 1;
+        }
+    }
+    if start <= last {
+        ranges.push((start, last));
+    }
+    ranges
+}
+
+/// A descriptor that was made for the library goes where nobody looks for a number.
+pub fn put_aside(descriptor: c_int) -> c_int {
+    if descriptor < 0 || !is_on() || !is_inside() {
+        return descriptor;
+    }
+    if descriptor >= LOWEST {
+        if let Some(place) = place(descriptor) {
+            place.store(1, Ordering::Relaxed);
+        }
+        return descriptor;
+    }
+    let before = errno();
+    // SAFETY: the descriptor was just made, and nobody else knows it. Raising it again ends at once.
+    let raised = unsafe { libc::fcntl(descriptor, libc::F_DUPFD_CLOEXEC, LOWEST) };
+    if raised < 0 {
+        // Where no such number is to be had, it stays where it is.
+        set_errno(before);
+        return descriptor;
+    }
+    // SAFETY: as above.
+    unsafe { libc::close(descriptor) };
+    if let Some(place) = place(raised) {
+        place.store(1, Ordering::Relaxed);
+    }
+    set_errno(before);
+    raised
+}
+
+/// What a call has returned; if that is a descriptor for the library, where it is kept.
+pub fn kept<T: 'static>(count: &Count, mut result: T) -> T {
+    if count.opens
+        && let Some(descriptor) = (&mut result as &mut dyn Any).downcast_mut()
+    {
+        *descriptor = put_aside(*descriptor);
+    }
+    result
+}
+
+macro_rules! making {
+    ($(fn $name:ident($($argument:ident: $type:ty),*);)*) => {$(
+        const _: () = {
+            #[unsafe(export_name = stringify!($name))]
+            unsafe extern "C" fn exported($($argument: $type),*) -> c_int {
+                static REAL: Real = Real::of(concat!(stringify!($name), "\0"));
+                // SAFETY: the C library's function of this name has this type.
+                let real = unsafe {
+                    std::mem::transmute::<*mut std::ffi::c_void, extern "C" fn($($type),*) -> c_int>(REAL.address())
+                };
+                put_aside(real($($argument),*))
+            }
+        };
+    )*};
+}
+
+making! {
+    fn socket(domain: c_int, kind: c_int, protocol: c_int);
+    fn epoll_create1(flags: c_int);
+    fn eventfd(initial: u32, flags: c_int);
+    fn inotify_init1(flags: c_int);
+}
+
+/// Whether a socket pair is made for the library.
+#[unsafe(export_name = "socketpair")]
+unsafe extern "C" fn socket_pair(domain: c_int, kind: c_int, protocol: c_int, pair: *mut [c_int; 2]) -> c_int {
+    static REAL: Real = Real::of("socketpair\0");
+    type Make = extern "C" fn(c_int, c_int, c_int, *mut [c_int; 2]) -> c_int;
+    // SAFETY: the C library's function of this name has this type.
+    let real = unsafe { std::mem::transmute::<*mut std::ffi::c_void, Make>(REAL.address()) };
+    let result = real(domain, kind, protocol, pair);
+    if result == 0 && is_on() && is_inside() {
+        // SAFETY: the call has succeeded, so they are there.
+        unsafe { *pair = (*pair).map(put_aside) };
+    }
+    result
+}
+
+#[unsafe(export_name = "close")]
+unsafe extern "C" fn close(descriptor: c_int) -> c_int {
+    static REAL: Real = Real::of("close\0");
+    static COUNT: Count = Count::of("close");
+    // SAFETY: the C library's function of this name has this type.
+    let real = unsafe { std::mem::transmute::<*mut std::ffi::c_void, extern "C" fn(c_int) -> c_int>(REAL.address()) };
+    if is_own(descriptor) {
+        if !is_inside() {
+            set_errno(libc::EBADF);
+            return -1;
+        }
+        if let Some(place) = place(descriptor) {
+            place.store(0, Ordering::Relaxed);
+        }
+    }
+    cross(&COUNT, || with(real, |real| crate::calls::close(descriptor, real)), || real(descriptor))
+}
+
+/// More than programs have use for, and few enough for the usual limit of 1024.
+const LOWEST: c_int = 600;
+/// Higher ones are nobody's concern.
+const OWN_MAX: usize = 1 << 16;

@@ -1,0 +1,147 @@
+//! Which paths are ours, and what `TYR_MOUNT` says.
+
+use std::path::PathBuf;
+
+/// What is to be seen where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mounted {
+    /// The directory below which everything is ours, without a slash at its end.
+    pub prefix: Vec<u8>,
+    /// The cluster, if the source names one.
+    pub store: Option<PathBuf>,
+    pub keyspace: String,
+    /// The directory of the file system that is seen, beginning with a slash, or empty for all of it.
+    pub directory: Vec<u8>,
+    pub options: Options,
+}
+
+/// What is said after the source.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// The keyspace and a file system are made if there is none.
+    pub creates: bool,
+    pub is_read_only: bool,
+    pub is_flat: bool,
+    /// In a flat keyspace `_` stands for the slash.
+    pub has_underscores: bool,
+}
+
+impl Mounted {
+    /// Understands `PREFIX=SOURCE[,OPTION...]`.
+    pub fn parse(text: &[u8]) -> Result<Mounted, String> {
+        let split = text.iter().position(|byte| *byte == b'=');
+        let (prefix, source) = text.split_at(split.ok_or("it says PREFIX=SOURCE")?);
+        let prefix = match clean(prefix) {
+            Some(prefix) if prefix.len() > 1 => prefix,
+            _ => return Err("the prefix is an absolute path, and not the root".to_owned()),
+        };
+        let source = &source[1..];
+        let (store, rest) = split_source(source);
+        let mut parts = rest.split(|byte| *byte == b',');
+        let path = parts.next().unwrap_or_default();
+        let mut options = Options::default();
+        for option in parts {
+            match option {
+                b"create" => options.creates = true,
+                b"ro" => options.is_read_only = true,
+                b"flat" => options.is_flat = true,
+                b"underscores" => (options.is_flat, options.has_underscores) = (true, true),
+                other => return Err(format!("'{}' is no option", String::from_utf8_lossy(other))),
+            }
+        }
+        let (keyspace, directory) = match path.iter().position(|byte| *byte == b'/') {
+            Some(slash) => (&path[..slash], clean(&path[slash..]).unwrap_or_default()),
+            None => (path, Vec::new()),
+        };
+        let keyspace = String::from_utf8(keyspace.to_vec()).map_err(|_| "a keyspace's name is UTF-8")?;
+        if keyspace.is_empty() {
+            return Err("the source names a keyspace".to_owned());
+        }
+        let directory = if directory == b"/" { Vec::new() } else { directory };
+        let store = store.map(|store| PathBuf::from(String::from_utf8_lossy(store).into_owned()));
+        Ok(Mounted { prefix, store, keyspace, directory, options })
+    }
+}
+
+/// The cluster that a source names, if it does, and the rest.
+fn split_source(source: &[u8]) -> (Option<&[u8]>, &[u8]) {
+    for scheme in [b"tyr+tls://".as_slice(), b"tyr://"] {
+        let Some(rest) = source.strip_prefix(scheme) else { continue };
+        let end = rest.iter().position(|byte| *byte == b'/').unwrap_or(rest.len());
+        let keyspace = rest.get(end + 1..).unwrap_or_default();
+        return ((end > 0).then(|| &source[..scheme.len() + end]), keyspace);
+    }
+    (None, source)
+}
+
+/// An absolute path without `.`, `..`, and slashes that say nothing; `None` if it is not absolute.
+pub fn clean(path: &[u8]) -> Option<Vec<u8>> {
+    if !path.starts_with(b"/") {
+        return None;
+    }
+    let mut kept: Vec<&[u8]> = Vec::new();
+    for part in path.split(|byte| *byte == b'/') {
+        match part {
+            b"" | b"." => {}
+            b".." => drop(kept.pop()),
+            part => kept.push(part),
+        }
+    }
+    Some([b"/".as_slice(), &kept.join(b"/".as_slice())].concat())
+}
+
+/// Where a path leads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Below the prefix: the rest of the path, which begins with a slash.
+    Ours(Vec<u8>),
+    /// Elsewhere, as the kernel finds it.
+    Theirs,
+    /// Elsewhere, but through the prefix, where the kernel finds nothing: the absolute path.
+    Out(Vec<u8>),
+}
+
+/// Where an absolute path leads. Dots are understood by the names alone on the way to the prefix; below it they are kept for the file
+/// system, which knows symbolic links, but for those that lead out again.
+pub fn place(prefix: &[u8], path: &[u8]) -> Place {
+    let prefix: Vec<&[u8]> = prefix.split(|byte| *byte == b'/').skip(1).collect();
+    let mut outer: Vec<&[u8]> = Vec::new();
+    let mut inner: Vec<&[u8]> = Vec::new();
+    let (mut depth, mut was_inside) = (0_usize, false);
+    for part in path.split(|byte| *byte == b'/').filter(|part| !part.is_empty()) {
+        if outer == prefix {
+            was_inside = true;
+            match part {
+                b"." => inner.push(part),
+                b".." if depth == 0 => {
+                    inner.clear();
+                    outer.pop();
+                }
+                b".." => {
+                    depth -= 1;
+                    inner.push(part);
+                }
+                _ => {
+                    depth += 1;
+                    inner.push(part);
+                }
+            }
+        } else {
+            match part {
+                b"." => {}
+                b".." => drop(outer.pop()),
+                part => outer.push(part),
+            }
+        }
+    }
+    if outer != prefix && !was_inside {
+        return Place::Theirs;
+    }
+    let is_ours = outer == prefix;
+    let parts = if is_ours { inner } else { outer };
+    let mut whole = [b"/".as_slice(), &parts.join(b"/".as_slice())].concat();
+    if !parts.is_empty() && path.ends_with(b"/") {
+        whole.push(b'/');
+    }
+    if is_ours { Place::Ours(whole) } else { Place::Out(whole) }
+}

@@ -1,0 +1,131 @@
+//! From the paths of programs to those of the file system.
+
+use std::{
+    ffi::{CString, OsStr, c_char, c_int},
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+    ptr::null_mut,
+};
+
+use crate::{
+    border::{Errno, Failing, Outcome, Result},
+    inheritance::placed,
+    memory,
+    paths::Place,
+    real::errno,
+    session::{Session, mounted, session},
+    table, working,
+};
+
+/// What a path of a program means.
+pub enum Found {
+    /// It is ours: this is its path below the prefix, beginning with a slash.
+    Ours(Vec<u8>),
+    /// It is what the kernel takes it for.
+    Unchanged,
+    /// It leads out from what is ours: this is its absolute path.
+    Elsewhere(CString),
+}
+
+/// What a path means, from a directory.
+pub fn find(directory: c_int, path: &[u8]) -> Found {
+    if path.is_empty() {
+        return Found::Unchanged;
+    }
+    let base = match () {
+        () if path.starts_with(b"/") => Vec::new(),
+        () if directory == libc::AT_FDCWD => match working::path() {
+            Some(path) => [&mounted().1.prefix, path.as_slice(), b"/"].concat(),
+            None => match current_directory() {
+                Some(current) => [current.as_slice(), b"/"].concat(),
+                None => return Found::Unchanged,
+            },
+        },
+        () => match table::taken(directory) {
+            Some(description) => [&mounted().1.prefix, description.path.as_slice(), b"/"].concat(),
+            None => return Found::Unchanged,
+        },
+    };
+    match placed(&[base.as_slice(), path].concat()) {
+        Place::Ours(path) => Found::Ours(path),
+        Place::Theirs => Found::Unchanged,
+        Place::Out(path) => CString::new(path).map_or(Found::Unchanged, Found::Elsewhere),
+    }
+}
+
+/// The kernel's working directory.
+fn current_directory() -> Option<Vec<u8>> {
+    let mut buffer = vec![0_u8; 4096];
+    // SAFETY: the buffer is as long as it is said to be.
+    let got = unsafe { libc::getcwd(buffer.as_mut_ptr().cast(), buffer.len()) };
+    if got == null_mut() {
+        return None;
+    }
+    let end = buffer.iter().position(|byte| *byte == 0)?;
+    buffer.truncate(end);
+    Some(buffer)
+}
+
+/// The path in the file system of one below the prefix.
+pub fn inner(path: &[u8]) -> PathBuf {
+    PathBuf::from(OsStr::from_bytes(&table::inner(&mounted().1, path)))
+}
+
+/// A call with a path: ours, or with another path for the kernel, or passed through.
+pub fn at<T: Failing>(
+    directory: c_int,
+    path: *const c_char,
+    ours: impl FnOnce(&Session, &Path) -> Result<T>,
+    theirs: impl FnOnce(c_int, *const c_char) -> T,
+) -> Outcome<T> {
+    match find(directory, memory::text(path).ok()?) {
+        Found::Ours(path) => Some(session().and_then(|session| ours(&session, &inner(&path)))),
+        Found::Unchanged => None,
+        Found::Elsewhere(path) => Some(told(theirs(libc::AT_FDCWD, path.as_ptr()))),
+    }
+}
+
+/// As [`at`], for what changes something.
+pub fn change_at<T: Failing>(
+    directory: c_int,
+    path: *const c_char,
+    ours: impl FnOnce(&Session, &Path) -> Result<T>,
+    theirs: impl FnOnce(c_int, *const c_char) -> T,
+) -> Outcome<T> {
+    let ours = |session: &Session, path: &Path| {
+        crate::session::check_changes()?;
+        ours(session, path)
+    };
+    at(directory, path, ours, theirs)
+}
+
+/// A call with two paths, which changes something. What is ours on one side only is on another device.
+pub fn change_both<T: Failing>(
+    from: (c_int, *const c_char),
+    to: (c_int, *const c_char),
+    ours: impl FnOnce(&Session, &Path, &Path) -> Result<T>,
+    theirs: impl FnOnce((c_int, *const c_char), (c_int, *const c_char)) -> T,
+) -> Outcome<T> {
+    let old = find(from.0, memory::text(from.1).ok()?);
+    let new = find(to.0, memory::text(to.1).ok()?);
+    match (&old, &new) {
+        (Found::Ours(old), Found::Ours(new)) => Some(crate::session::check_changes().and_then(|()| {
+            let session = session()?;
+            ours(&session, &inner(old), &inner(new))
+        })),
+        (Found::Unchanged, Found::Unchanged) => None,
+        (Found::Ours(_), _) | (_, Found::Ours(_)) => Some(Err(Errno(libc::EXDEV))),
+        _ => {
+            let pair = |found: &Found, given: (c_int, *const c_char)| match found {
+                Found::Elsewhere(path) => (libc::AT_FDCWD, path.as_ptr()),
+                _ => given,
+            };
+            Some(told(theirs(pair(&old, from), pair(&new, to))))
+        }
+    }
+}
+
+/// What the C library has returned.
+pub fn told<T: Failing>(value: T) -> Result<T> {
+    if value.has_failed() { Err(Errno(errno())) } else { Ok(value) }
+}

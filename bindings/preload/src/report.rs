@@ -1,0 +1,153 @@
+//! What is told at exit, on request: how often each call was made, how many were ours, and how many bytes they moved.
+
+use std::{
+    env,
+    ffi::OsString,
+    fmt::Write as _,
+    fs::OpenOptions,
+    io::Write as _,
+    process,
+    ptr::null_mut,
+    sync::{
+        OnceLock,
+        atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering},
+    },
+};
+
+/// How often a call was made.
+pub struct Count {
+    name: &'static str,
+    /// Whether the call makes descriptors.
+    pub opens: bool,
+    passed: AtomicU64,
+    taken: AtomicU64,
+    failed: AtomicU64,
+    read: AtomicU64,
+    written: AtomicU64,
+    is_listed: AtomicBool,
+    next: AtomicPtr<Count>,
+}
+
+static WANTED: OnceLock<OsString> = OnceLock::new();
+static IS_WANTED: AtomicBool = AtomicBool::new(false);
+/// Calls that were made, the last that came first.
+static FIRST: AtomicPtr<Count> = AtomicPtr::new(null_mut());
+
+impl Count {
+    pub const fn of(name: &'static str) -> Self {
+        Count {
+            name,
+            // All that have such names open files, but for those of directories' streams, which give no numbers.
+            opens: matches!(name.as_bytes(), [b'o', b'p', b'e', b'n', ..]),
+            passed: AtomicU64::new(0),
+            taken: AtomicU64::new(0),
+            failed: AtomicU64::new(0),
+            read: AtomicU64::new(0),
+            written: AtomicU64::new(0),
+            is_listed: AtomicBool::new(false),
+            next: AtomicPtr::new(null_mut()),
+        }
+    }
+
+    pub fn passed(&'static self) {
+        self.add(&self.passed, 1);
+    }
+
+    pub fn taken(&'static self, has_failed: bool) {
+        self.add(&self.taken, 1);
+        if has_failed {
+            self.add(&self.failed, 1);
+        }
+    }
+
+    pub fn read(&'static self, bytes: usize) {
+        self.add(&self.read, bytes as u64);
+    }
+
+    pub fn written(&'static self, bytes: usize) {
+        self.add(&self.written, bytes as u64);
+    }
+
+    fn add(&'static self, counter: &AtomicU64, amount: u64) {
+        if !IS_WANTED.load(Ordering::Relaxed) {
+            return;
+        }
+        counter.fetch_add(amount, Ordering::Relaxed);
+        if !self.is_listed.swap(true, Ordering::Relaxed) {
+            let mut first = FIRST.load(Ordering::Acquire);
+            loop {
+                self.next.store(first, Ordering::Relaxed);
+                let own = std::ptr::from_ref(self).cast_mut();
+                match FIRST.compare_exchange_weak(first, own, Ordering::AcqRel, Ordering::Acquire) {
+                    Ok(_) => return,
+                    Err(other) => first = other,
+                }
+            }
+        }
+    }
+}
+
+/// Looks whether a report is wanted.
+pub fn start() {
+    if let Some(place) = env::var_os("TYR_PRELOAD_REPORT").filter(|place| !place.is_empty()) {
+        IS_WANTED.store(true, Ordering::Relaxed);
+        // Nobody else sets it.
+        let _ = WANTED.set(place);
+    }
+}
+
+/// In a child of a fork everything is counted anew.
+pub fn start_anew() {
+    for count in all() {
+        for counter in [&count.passed, &count.taken, &count.failed, &count.read, &count.written] {
+            counter.store(0, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Tells what there is to tell, once.
+pub fn tell() {
+    let Some(place) = WANTED.get() else { return };
+    if !IS_WANTED.swap(false, Ordering::Relaxed) {
+        return;
+    }
+    let text = text();
+    // Who cannot be told is not told.
+    let _ = match place.to_str() {
+        Some("stderr") => std::io::stderr().write_all(text.as_bytes()),
+        _ => OpenOptions::new()
+            .append(true)
+            .create(true)
+            .open(place)
+            .and_then(|mut file| file.write_all(text.as_bytes())),
+    };
+}
+
+fn all() -> impl Iterator<Item = &'static Count> {
+    // SAFETY: only counts are listed, which are static.
+    let get = |at: &AtomicPtr<Count>| unsafe { at.load(Ordering::Acquire).as_ref() };
+    std::iter::successors(get(&FIRST), move |count| get(&count.next))
+}
+
+fn text() -> String {
+    let program = env::args_os().next().unwrap_or_default();
+    let mut text = format!("tyr-preload: process {}, {}\n", process::id(), program.display());
+    let line = |text: &mut String, cells: [String; 6]| {
+        let [name, passed, taken, failed, read, written] = cells;
+        // Writing to a text does not fail.
+        let _ = writeln!(text, "{name:<20} {passed:>10} {taken:>10} {failed:>10} {read:>14} {written:>14}");
+    };
+    let header = ["call", "passed", "taken", "failed", "bytes read", "bytes written"];
+    line(&mut text, header.map(str::to_owned));
+    let mut counts: Vec<&Count> = all().collect();
+    counts.sort_by_key(|count| count.name);
+    for count in counts {
+        let counters = [&count.passed, &count.taken, &count.failed, &count.read, &count.written];
+        let told = counters.map(|counter| counter.load(Ordering::Relaxed));
+        if told.iter().any(|number| *number > 0) {
+            let [passed, taken, failed, read, written] = told.map(|number| number.to_string());
+            line(&mut text, [count.name.to_owned(), passed, taken, failed, read, written]);
+        }
+    }
+    text
+}

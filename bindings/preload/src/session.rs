@@ -1,0 +1,264 @@
+//! The file system as this process has it: opened when it is first needed, by each process for itself.
+//!
+//! A child of a fork has its parent's memory, but not the threads that serve it: it leaves all of that alone, and opens the file system anew when it
+//! needs it. A child of a `vfork` shares its parent's memory until it starts a program: what it does with descriptors is its own, so
+//! nothing is noted then.
+
+use std::{
+    env,
+    ffi::c_int,
+    io::Write as _,
+    mem,
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+    ptr::null_mut,
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering},
+    },
+};
+
+use tyr_client::{Create, Store, is_cluster};
+use tyr_fs::{Caller, Filesystem, Follow, View};
+
+use crate::{
+    border::{Errno, Inside, Result},
+    inheritance,
+    paths::Mounted,
+    report,
+    table::{self, World},
+    waiting::block_on,
+};
+
+/// The file system, open.
+pub struct Session {
+    pub view: View,
+    /// How often it was opened before, in this process and those that it is a fork of.
+    pub generation: u64,
+}
+
+static ON: AtomicBool = AtomicBool::new(false);
+static MOUNTED: OnceLock<(Vec<u8>, Mounted)> = OnceLock::new();
+static SESSION: Mutex<Option<Arc<Session>>> = Mutex::new(None);
+static GENERATION: AtomicU64 = AtomicU64::new(0);
+/// The process whose memory this is.
+static OWNER: AtomicI32 = AtomicI32::new(0);
+static UMASK: AtomicU32 = AtomicU32::new(0o022);
+/// Whether it was said that the file system cannot be opened.
+static HAS_COMPLAINED: AtomicBool = AtomicBool::new(false);
+
+/// Whether there is anything to do for this library.
+pub fn is_on() -> bool {
+    ON.load(Ordering::Relaxed)
+}
+
+/// What `TYR_MOUNT` says, and how it says it.
+pub fn mounted() -> &'static (Vec<u8>, Mounted) {
+    MOUNTED.get().expect("the library is on only when this is known")
+}
+
+/// Whether this is a process that shares its parent's memory.
+pub fn is_guest_of_parent() -> bool {
+    // SAFETY: it has no conditions.
+    let own = unsafe { libc::getpid() };
+    own != OWNER.load(Ordering::Relaxed)
+}
+
+pub fn umask() -> u32 {
+    UMASK.load(Ordering::Relaxed)
+}
+
+pub fn set_umask(mask: u32) {
+    UMASK.store(mask & 0o777, Ordering::Relaxed);
+}
+
+/// Fails with `EROFS` if nothing may be changed.
+pub fn check_changes() -> Result<()> {
+    match mounted().1.options.is_read_only {
+        true => Err(Errno(libc::EROFS)),
+        false => Ok(()),
+    }
+}
+
+/// The file system, opened if it is not.
+pub fn session() -> Result<Arc<Session>> {
+    let mut session = lock(&SESSION);
+    if let Some(session) = &*session {
+        return Ok(session.clone());
+    }
+    match open(&mounted().1) {
+        Ok(view) => {
+            let opened = Arc::new(Session { view, generation: GENERATION.load(Ordering::Relaxed) });
+            *session = Some(opened.clone());
+            Ok(opened)
+        }
+        Err((errno, message)) => {
+            if !HAS_COMPLAINED.swap(true, Ordering::Relaxed) {
+                complain(&message);
+            }
+            Err(errno)
+        }
+    }
+}
+
+/// Opens it. What fails says why: a number has no room for that.
+fn open(mounted: &Mounted) -> std::result::Result<View, (Errno, String)> {
+    let store = match mounted.store.clone().or_else(|| env::var_os("TYR_STORE").map(PathBuf::from)) {
+        Some(store) => store,
+        None => return Err((Errno(libc::ENODEV), "neither TYR_MOUNT nor TYR_STORE names a store".to_owned())),
+    };
+    let options = mounted.options;
+    let create = if options.creates { Create::IfMissing } else { Create::Never };
+    let is_shared = is_cluster(&store);
+    // The files of a node of this host would have numbers among those of the program.
+    let opened = block_on(Store::options().create(create).without_files().open(&store));
+    let opened = opened.map_err(|error| {
+        let errno = if is_shared { libc::EIO } else { libc::EBUSY };
+        (Errno(errno), format!("cannot open '{}': {error}", store.display()))
+    })?;
+    let filesystem = block_on(async {
+        match options.creates {
+            true => Filesystem::open_or_create(&opened, &mounted.keyspace).await,
+            false => Filesystem::open(&opened, &opened.keyspace(&mounted.keyspace)?).await,
+        }
+    });
+    let failed = |error: tyr_fs::Error| {
+        let message = format!("cannot open the file system in keyspace '{}': {error}", mounted.keyspace);
+        (Errno(error.errno().number()), message)
+    };
+    let filesystem = filesystem.map_err(failed)?;
+    if !is_shared && !options.is_read_only {
+        // Nobody else has the directory open, so guests that are left are those of programs that were killed.
+        block_on(filesystem.evict_others()).map_err(failed)?;
+    }
+    let view = View::new(filesystem, caller());
+    let view = match mounted.directory.is_empty() {
+        true => view.mounted_at(Path::new(std::ffi::OsStr::from_bytes(&mounted.prefix))),
+        false => view,
+    };
+    let root = if mounted.directory.is_empty() { b"/".as_slice() } else { &mounted.directory };
+    block_on(view.metadata(Path::new(std::ffi::OsStr::from_bytes(root)), Follow::Yes)).map_err(failed)?;
+    Ok(view)
+}
+
+/// Who this process is.
+fn caller() -> Caller {
+    // SAFETY: they have no conditions; the list of groups is as long as it was said to be.
+    let (uid, gid, groups) = unsafe {
+        let count = libc::getgroups(0, null_mut());
+        let mut groups = vec![0; usize::try_from(count).unwrap_or(0)];
+        let count = libc::getgroups(c_int::try_from(groups.len()).unwrap_or(0), groups.as_mut_ptr());
+        groups.truncate(usize::try_from(count).unwrap_or(0));
+        (libc::geteuid(), libc::getegid(), groups)
+    };
+    Caller { uid, gid, groups }
+}
+
+fn complain(message: &str) {
+    // Who cannot be told is not told.
+    let _ = std::io::stderr().write_all(format!("tyr-preload: {message}\n").as_bytes());
+}
+
+/// Gives up what others keep for this process. What is used afterwards is opened anew.
+pub fn leave() {
+    let session = lock(&SESSION).take();
+    GENERATION.fetch_add(1, Ordering::Relaxed);
+    let Some(session) = session else { return };
+    let filesystem = session.view.filesystem();
+    // What cannot be said is found out by the others when this process is silent.
+    let _ = block_on(filesystem.leave());
+    if !filesystem.store().is_cluster() {
+        let _ = block_on(filesystem.store().flush());
+    }
+    // Threads of the program may use it still; it goes with the process.
+    mem::forget(session);
+}
+
+/// Locks, whatever became of who had it before: what is behind these locks is whole at every moment.
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[used]
+#[unsafe(link_section = ".init_array")]
+static START: extern "C" fn() = start;
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static END: extern "C" fn() = end;
+
+extern "C" fn start() {
+    let _inside = Inside::enter();
+    let Some(text) = env::var_os("TYR_MOUNT").filter(|text| !text.is_empty()) else { return };
+    let started = std::panic::catch_unwind(|| {
+        match Mounted::parse(text.as_bytes()) {
+            Ok(mounted) => {
+                // The library starts once.
+                let _ = MOUNTED.set((text.as_bytes().to_vec(), mounted));
+            }
+            Err(message) => return complain(&format!("TYR_MOUNT: {message}")),
+        }
+        report::start();
+        // SAFETY: no other thread runs yet that could create a file in between, and the handlers keep to what is allowed after a fork.
+        unsafe {
+            OWNER.store(libc::getpid(), Ordering::Relaxed);
+            let mask = libc::umask(0o022);
+            libc::umask(mask);
+            set_umask(mask);
+            libc::pthread_atfork(Some(before_fork), Some(in_parent), Some(in_child));
+        }
+        inheritance::take();
+        ON.store(true, Ordering::Relaxed);
+    });
+    // Then the program runs without this library.
+    drop(started);
+}
+
+extern "C" fn end() {
+    if is_on() && !is_guest_of_parent() {
+        // SAFETY: it has no conditions; what streams still hold is written while the file system is open.
+        unsafe { libc::fflush(null_mut()) };
+        let _inside = Inside::enter();
+        // A panic here has nobody to be told.
+        let _ = std::panic::catch_unwind(finish);
+    }
+}
+
+/// What is done when a process ends.
+pub fn finish() {
+    leave();
+    report::tell();
+}
+
+/// The locks that are held while the process forks.
+struct Held {
+    world: MutexGuard<'static, World>,
+    session: MutexGuard<'static, Option<Arc<Session>>>,
+}
+
+static HELD: AtomicPtr<Held> = AtomicPtr::new(null_mut());
+
+extern "C" fn before_fork() {
+    let session = lock(&SESSION);
+    let held = Held { world: table::world(), session };
+    HELD.store(Box::into_raw(Box::new(held)), Ordering::Relaxed);
+}
+
+fn held() -> Option<Held> {
+    let held = HELD.swap(null_mut(), Ordering::Relaxed);
+    // SAFETY: it is a box of `before_fork`, taken once.
+    (!held.is_null()).then(|| *unsafe { Box::from_raw(held) })
+}
+
+extern "C" fn in_parent() {
+    drop(held());
+}
+
+extern "C" fn in_child() {
+    let Some(mut held) = held() else { return };
+    // SAFETY: it has no conditions.
+    OWNER.store(unsafe { libc::getpid() }, Ordering::Relaxed);
+    GENERATION.fetch_add(1, Ordering::Relaxed);
+    mem::forget(held.session.take());
+    held.world.start_anew();
+    report::start_anew();
+}

@@ -1,0 +1,458 @@
+/* Makes every call that the preload library stands before, below a directory, and prints what each says. Run below the prefix and in a
+ * directory of a disk it prints the same. */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/time.h>
+#include <sys/uio.h>
+#include <sys/vfs.h>
+#include <sys/wait.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+#include <utime.h>
+
+static const char *place;
+
+static void say(const char *what, long value) {
+    if (value < 0) printf("%s: %s\n", what, strerrorname_np(errno));
+    else printf("%s: %ld\n", what, value);
+}
+/* Of calls whose result is a descriptor or an address: only whether it is one. */
+#define GIVES(call) (errno = 0, say(#call, (call) < 0 ? -1 : 0))
+#define SAY(call) (errno = 0, say(#call, (long)(call)))
+
+static void shown(const char *what, const char *bytes, long length) {
+    printf("%s: %ld \"", what, length);
+    for (long at = 0; at < length; at++) printf(bytes[at] >= ' ' && bytes[at] <= '~' ? "%c" : "\\%02x", (unsigned char)bytes[at]);
+    printf("\"\n");
+}
+
+static void status(const char *what, const struct stat *it) {
+    printf("%s: mode %o links %ld size %ld owner %u:%u time %ld\n", what, it->st_mode, S_ISDIR(it->st_mode) ? 0 : (long)it->st_nlink,
+           S_ISDIR(it->st_mode) ? 0 : (long)it->st_size, it->st_uid, it->st_gid,
+           it->st_mtime > 2000000000 || it->st_mtime < 1000000000 ? (long)it->st_mtime : 0);
+}
+
+static void content(void) {
+    char buffer[64] = {0};
+    int file = open("content", O_RDWR | O_CREAT, 0644);
+    SAY(write(file, "hello, world", 12));
+    SAY(lseek(file, 0, SEEK_CUR));
+    SAY(lseek(file, -5, SEEK_END));
+    SAY(read(file, buffer, 64));
+    shown("read", buffer, 5);
+    SAY(read(file, buffer, 64));
+    SAY(pread(file, buffer, 5, 7));
+    SAY(pwrite(file, "WORLD", 5, 7));
+    SAY(pwrite(file, "far", 3, 20));
+    SAY(pread(file, buffer, 64, 0));
+    shown("pread", buffer, 23);
+    SAY(lseek(file, 0, SEEK_SET));
+    struct iovec pieces[3] = {{"ab", 2}, {"", 0}, {"cde", 3}};
+    SAY(writev(file, pieces, 3));
+    SAY(pwritev(file, pieces, 3, 30));
+    char one[4], two[8];
+    struct iovec rooms[2] = {{one, 4}, {two, 8}};
+    SAY(preadv(file, rooms, 2, 0));
+    shown("preadv", two, 8);
+    SAY(lseek(file, 1, SEEK_SET));
+    SAY(readv(file, rooms, 2));
+    shown("readv", one, 4);
+    SAY(lseek(file, 0, SEEK_CUR));
+    SAY(lseek(file, -1, SEEK_SET));
+    SAY(lseek(file, 1000, SEEK_HOLE));
+    SAY(lseek(file, 0, 77));
+    SAY(pread(file, buffer, 1, -1));
+    SAY(ftruncate(file, 4));
+    SAY(ftruncate(file, -1));
+    SAY(lseek(file, 0, SEEK_END));
+    SAY(truncate("content", 6));
+    SAY(truncate("missing", 6));
+    SAY(fallocate(file, 0, 0, 10));
+    SAY(posix_fallocate(file, 0, 12));
+    SAY(fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 1, 2));
+    SAY(pread(file, buffer, 64, 0));
+    shown("pread", buffer, 12);
+    SAY(fsync(file));
+    SAY(fdatasync(file));
+    SAY(close(file));
+    SAY(close(file));
+    SAY(read(file, buffer, 1));
+    file = open("content", O_RDONLY);
+    SAY(write(file, "x", 1));
+    SAY(ftruncate(file, 1));
+    close(file);
+    file = open("content", O_WRONLY | O_APPEND);
+    SAY(read(file, buffer, 1));
+    SAY(write(file, "end", 3));
+    SAY(lseek(file, 0, SEEK_CUR));
+    SAY(pwrite(file, "!", 1, 0));
+    close(file);
+    file = open("content", O_RDONLY);
+    SAY(read(file, buffer, 64));
+    shown("appended", buffer, 16);
+    close(file);
+    GIVES(open("content", O_CREAT | O_EXCL | O_RDWR, 0600));
+    GIVES(open("missing", O_RDONLY));
+    GIVES(open("content/below", O_RDONLY));
+    GIVES(open("content", O_DIRECTORY));
+    GIVES(open(".", O_RDWR));
+    GIVES(openat(AT_FDCWD, "", O_RDONLY));
+    SAY(close(open("content", O_WRONLY | O_TRUNC)));
+    SAY(close(creat("created", 0600)));
+}
+
+static void descriptors(void) {
+    char buffer[16];
+    int file = open("doubled", O_RDWR | O_CREAT | O_TRUNC, 0644);
+    write(file, "0123456789", 10);
+    int other = dup(file);
+    SAY(lseek(other, 0, SEEK_CUR));
+    lseek(file, 3, SEEK_SET);
+    SAY(read(other, buffer, 2));
+    shown("dup", buffer, 2);
+    SAY(close(file));
+    SAY(read(other, buffer, 2));
+    SAY(dup2(other, 40));
+    SAY(dup3(other, 41, O_CLOEXEC));
+    SAY(fcntl(41, F_GETFD));
+    SAY(fcntl(40, F_GETFD));
+    SAY(fcntl(40, F_DUPFD, 50));
+    SAY(fcntl(50, F_GETFL) & (O_ACCMODE | O_APPEND));
+    SAY(fcntl(50, F_SETFL, O_APPEND));
+    SAY(fcntl(40, F_GETFL) & (O_ACCMODE | O_APPEND));
+    SAY(write(other, "+", 1));
+    SAY(lseek(50, 0, SEEK_CUR));
+    SAY(dup2(other, -1));
+    SAY(dup(777));
+    SAY(dup2(open("/dev/null", O_RDONLY), 50));
+    SAY(read(50, buffer, 1));
+    SAY(close_range(40, 41, 0));
+    SAY(read(40, buffer, 1));
+    SAY(close(other));
+    int first = open("doubled", O_RDONLY), second = open("doubled", O_RDONLY);
+    SAY(second - first);
+    close(first);
+    SAY(open("doubled", O_RDONLY) - first);
+    SAY(isatty(second));
+    close(first);
+    close(second);
+}
+
+static void statuses(void) {
+    struct stat it;
+    struct statx more;
+    umask(027);
+    int file = open("status", O_RDWR | O_CREAT, 0666);
+    write(file, "12345", 5);
+    SAY(fstat(file, &it));
+    status("fstat", &it);
+    umask(022);
+    ino_t number = it.st_ino;
+    dev_t device = it.st_dev;
+    SAY(stat("status", &it));
+    SAY(it.st_ino == number && it.st_dev == device);
+    SAY(lstat("status", &it));
+    SAY(fstatat(AT_FDCWD, "status", &it, 0));
+    SAY(fstatat(file, "", &it, AT_EMPTY_PATH));
+    status("fstatat", &it);
+    SAY(statx(AT_FDCWD, "status", 0, STATX_BASIC_STATS, &more));
+    printf("statx: mode %o size %ld\n", more.stx_mode, (long)more.stx_size);
+    SAY(stat("missing", &it));
+    SAY(stat(".", &it));
+    status("directory", &it);
+    SAY(stat("status/below", &it));
+    SAY(stat("status/", &it));
+    SAY(access("status", R_OK | W_OK));
+    SAY(access("missing", F_OK));
+    SAY(faccessat(AT_FDCWD, "status", F_OK, 0));
+    SAY(chmod("status", 0604));
+    SAY(stat("status", &it));
+    status("chmod", &it);
+    SAY(fchmod(file, 0640));
+    SAY(fchmodat(AT_FDCWD, "status", 0641, 0));
+    SAY(chown("status", 12, 34));
+    SAY(fchown(file, -1, 35));
+    SAY(lchown("status", 13, -1));
+    SAY(fchownat(AT_FDCWD, "status", 14, -1, 0));
+    SAY(fstat(file, &it));
+    status("chown", &it);
+    struct timespec times[2] = {{100, 1}, {200, 2}};
+    SAY(utimensat(AT_FDCWD, "status", times, 0));
+    SAY(stat("status", &it));
+    printf("times: %ld.%ld %ld.%ld\n", (long)it.st_atime, it.st_atim.tv_nsec, (long)it.st_mtime, it.st_mtim.tv_nsec);
+    times[0].tv_nsec = UTIME_OMIT;
+    times[1].tv_sec = 300;
+    SAY(futimens(file, times));
+    struct timeval rough[2] = {{400, 0}, {500, 0}};
+    SAY(stat("status", &it));
+    printf("times: %ld %ld\n", (long)it.st_atime, (long)it.st_mtime);
+    SAY(utimes("status", rough));
+    struct utimbuf old = {600, 700};
+    SAY(utime("status", &old));
+    SAY(stat("status", &it));
+    printf("times: %ld %ld\n", (long)it.st_atime, (long)it.st_mtime);
+    struct statfs whole;
+    struct statvfs whole_vfs;
+    SAY(statfs("status", &whole));
+    SAY(fstatfs(file, &whole));
+    SAY(statvfs("status", &whole_vfs));
+    SAY((long)whole_vfs.f_namemax);
+    char value[32];
+    SAY(setxattr("status", "user.color", "blue", 4, 0));
+    SAY(getxattr("status", "user.color", value, 32));
+    SAY(fsetxattr(file, "user.shape", "round", 5, XATTR_CREATE));
+    SAY(setxattr("status", "user.shape", "x", 1, XATTR_CREATE));
+    SAY(lgetxattr("status", "user.none", value, 32));
+    SAY(fgetxattr(file, "user.shape", value, 2));
+    SAY(removexattr("status", "user.color"));
+    SAY(listxattr("status", value, 32));
+    close(file);
+}
+
+static int by_name(const void *one, const void *two) { return strcmp(*(char **)one, *(char **)two); }
+
+static void list(DIR *directory) {
+    char *names[64];
+    int count = 0;
+    errno = 0;
+    for (struct dirent *entry; (entry = readdir(directory)) && count < 64;) {
+        char text[300];
+        snprintf(text, sizeof text, "%s %d", entry->d_name, entry->d_type);
+        names[count++] = strdup(text);
+    }
+    printf("entries, then errno %d:", errno);
+    qsort(names, count, sizeof *names, by_name);
+    for (int at = 0; at < count; at++) printf(" [%s]", names[at]);
+    printf("\n");
+}
+
+static void names(void) {
+    char buffer[PATH_MAX];
+    struct stat it;
+    SAY(mkdir("dir", 0755));
+    SAY(mkdir("dir", 0755));
+    SAY(mkdir("none/below", 0755));
+    int directory = open("dir", O_RDONLY | O_DIRECTORY);
+    SAY(mkdirat(directory, "inner", 0700));
+    SAY(close(openat(directory, "file", O_CREAT | O_WRONLY, 0644)));
+    SAY(symlinkat("file", directory, "soft"));
+    SAY(linkat(directory, "file", directory, "hard", 0));
+    SAY(fstatat(directory, "soft", &it, AT_SYMLINK_NOFOLLOW));
+    SAY(S_ISLNK(it.st_mode));
+    SAY(readlinkat(directory, "soft", buffer, sizeof buffer));
+    SAY(readlink("dir/soft", buffer, 2));
+    SAY(readlink("dir/file", buffer, 2));
+    SAY(fstatat(directory, "hard", &it, 0));
+    SAY(it.st_nlink);
+    list(opendir("dir"));
+    DIR *stream = fdopendir(dup(directory));
+    list(stream);
+    rewinddir(stream);
+    SAY(telldir(stream) >= 0);
+    list(stream);
+    SAY(fstat(dirfd(stream), &it));
+    SAY(closedir(stream));
+    SAY(opendir("missing") == NULL ? -1 : 0);
+    SAY(opendir("dir/file") == NULL ? -1 : 0);
+    SAY(renameat(directory, "hard", AT_FDCWD, "moved"));
+    SAY(rename("moved", "dir/other"));
+    SAY(rename("missing", "dir/other"));
+    SAY(rename("dir", "dir/inner/below"));
+    SAY(renameat2(AT_FDCWD, "dir/other", AT_FDCWD, "dir/file", RENAME_NOREPLACE));
+    SAY(link("dir/file", "dir/third"));
+    SAY(symlink("dir/inner", "short"));
+    snprintf(buffer, sizeof buffer, "%s/dir/file", place);
+    SAY(symlink(buffer, "long"));
+    SAY(stat("long", &it));
+    SAY(symlink("loop", "loop"));
+    SAY(stat("loop", &it));
+    GIVES(open("loop", O_RDONLY | O_NOFOLLOW));
+    SAY(rmdir("dir"));
+    SAY(unlink("dir"));
+    SAY(rmdir("dir/file"));
+    SAY(unlinkat(directory, "third", 0));
+    SAY(unlinkat(directory, "inner", AT_REMOVEDIR));
+    SAY(remove("loop"));
+    SAY(unlink("missing"));
+    char *real = realpath("dir/../long", NULL);
+    printf("realpath: %s\n", real ? real + strlen(place) : strerrorname_np(errno));
+    free(real);
+    SAY(chdir("dir"));
+    printf("getcwd: %s\n", getcwd(buffer, sizeof buffer) + strlen(place));
+    SAY(stat("file", &it));
+    SAY(stat("../content", &it));
+    SAY(fchdir(directory));
+    SAY(chdir(".."));
+    printf("getcwd: %s\n", getcwd(buffer, sizeof buffer) + strlen(place));
+    SAY(chdir("missing"));
+    SAY(close(directory));
+    int file = open("gone", O_RDWR | O_CREAT, 0644);
+    write(file, "still", 5);
+    SAY(unlink("gone"));
+    SAY(fstat(file, &it));
+    SAY(it.st_nlink);
+    SAY(pread(file, buffer, 5, 0));
+    SAY(close(file));
+    char template[] = "temporary-XXXXXX", tree[] = "tree-XXXXXX";
+    GIVES(mkstemp(template));
+    SAY(access(template, R_OK | W_OK));
+    SAY(mkdtemp(tree) == NULL ? -1 : 0);
+    SAY(rmdir(tree));
+    unlink(template);
+    char long_name[300];
+    memset(long_name, 'x', 256);
+    long_name[256] = 0;
+    SAY(mkdir(long_name, 0755));
+}
+
+static void streams(void) {
+    char line[64];
+    FILE *file = fopen("stream", "w+");
+    SAY(fprintf(file, "line %d\nline %d\n", 1, 2));
+    rewind(file);
+    printf("fgets: %s", fgets(line, sizeof line, file));
+    SAY(ftell(file));
+    SAY(fseek(file, -2, SEEK_END));
+    SAY(fgetc(file));
+    SAY(fileno(file) > 2);
+    struct stat it;
+    SAY(fstat(fileno(file), &it));
+    SAY(it.st_size);
+    SAY(fclose(file));
+    file = fopen("stream", "a");
+    SAY(fputs("more\n", file) >= 0);
+    SAY(fclose(file));
+    SAY(fopen("stream", "wx") == NULL ? -1 : 0);
+    SAY(fopen("missing", "r") == NULL ? -1 : 0);
+    file = fdopen(open("stream", O_RDONLY), "r");
+    char all[64];
+    size_t length = fread(all, 1, sizeof all, file);
+    shown("fread", all, length);
+    SAY(feof(file) != 0);
+    SAY(fclose(file));
+    SAY(fdopen(999, "r") == NULL ? -1 : 0);
+    fflush(stdout);
+    int kept = dup(1), out = open("out", O_RDWR | O_CREAT | O_TRUNC, 0644);
+    dup2(out, 1);
+    printf("printed into a file\n");
+    fflush(stdout);
+    dup2(kept, 1);
+    length = pread(out, all, sizeof all, 0);
+    shown("redirected", all, length);
+    close(out);
+    close(kept);
+}
+
+static void copies(void) {
+    char buffer[64];
+    int from = open("stream", O_RDONLY), to = open("copy", O_RDWR | O_CREAT | O_TRUNC, 0644);
+    off_t at = 2, there = 4;
+    SAY(copy_file_range(from, &at, to, &there, 5, 0));
+    SAY(at * 100 + there);
+    SAY(copy_file_range(from, NULL, to, NULL, 1000, 0));
+    SAY(lseek(from, 0, SEEK_CUR) * 100 + lseek(to, 0, SEEK_CUR));
+    SAY(sendfile(to, from, NULL, 10));
+    at = 0;
+    SAY(sendfile(to, from, &at, 3));
+    SAY(pread(to, buffer, sizeof buffer, 0));
+    int pipes[2];
+    pipe(pipes);
+    at = 0;
+    SAY(sendfile(pipes[1], from, &at, 6));
+    SAY(read(pipes[0], buffer, sizeof buffer));
+    shown("through a pipe", buffer, 6);
+    char *mapped = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE, to, 0);
+    shown("mapped", mapped, 8);
+    mapped[0] = 'M';
+    SAY(pread(to, buffer, 1, 0));
+    SAY(buffer[0] == 'M');
+    SAY(munmap(mapped, 4096));
+    SAY(mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, to, 5) == MAP_FAILED ? -1 : 0);
+    close(from);
+    close(to);
+}
+
+static void locks(void) {
+    int one = open("locked", O_RDWR | O_CREAT, 0644), two = open("locked", O_RDWR);
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 10, .l_len = 5};
+    SAY(fcntl(one, F_SETLK, &lock));
+    SAY(fcntl(two, F_SETLK, &lock));
+    lock.l_type = F_RDLCK;
+    lock.l_pid = 0;
+    SAY(fcntl(two, F_OFD_GETLK, &lock));
+    printf("in the way: %d from %ld, %ld bytes\n", lock.l_type, (long)lock.l_start, (long)lock.l_len);
+    SAY(fcntl(two, F_OFD_SETLK, &lock));
+    lock.l_type = F_UNLCK;
+    SAY(fcntl(one, F_SETLK, &lock));
+    lock.l_type = F_WRLCK;
+    lock.l_pid = 0;
+    SAY(fcntl(two, F_OFD_SETLK, &lock));
+    lock.l_type = F_UNLCK;
+    SAY(fcntl(two, F_OFD_SETLK, &lock));
+    SAY(flock(one, LOCK_EX));
+    SAY(flock(two, LOCK_EX | LOCK_NB));
+    SAY(flock(one, LOCK_UN));
+    SAY(flock(two, LOCK_SH | LOCK_NB));
+    SAY(lockf(one, F_TLOCK, 3));
+    SAY(lockf(one, F_ULOCK, 3));
+    close(one);
+    close(two);
+}
+
+static void children(void) {
+    char buffer[16] = {0};
+    int file = open("shared", O_RDWR | O_CREAT | O_TRUNC, 0644), state;
+    write(file, "abcdef", 6);
+    lseek(file, 0, SEEK_SET);
+    fflush(stdout);
+    if (fork() == 0) {
+        long length = read(file, buffer, 3);
+        pwrite(file, "child", 5, 10);
+        int own = open("child", O_CREAT | O_WRONLY, 0644);
+        _exit(length == 3 && memcmp(buffer, "abc", 3) == 0 && write(own, "made", 4) == 4 ? 0 : 1);
+    }
+    wait(&state);
+    SAY(state);
+    SAY(lseek(file, 0, SEEK_CUR));
+    SAY(read(file, buffer, 3));
+    shown("after the child", buffer, 3);
+    SAY(lseek(file, 0, SEEK_END));
+    SAY(access("child", F_OK));
+    lseek(file, 0, SEEK_END);
+    if (fork() == 0) {
+        dup2(file, 1);
+        execl("/bin/echo", "echo", "from echo", NULL);
+        _exit(1);
+    }
+    wait(&state);
+    SAY(state);
+    SAY(pread(file, buffer, 16, 15));
+    shown("from a program", buffer, 10);
+    close(file);
+}
+
+int main(int count, char **arguments) {
+    if (count != 2 || chdir(arguments[1]) < 0) return 2;
+    place = arguments[1];
+    content();
+    descriptors();
+    statuses();
+    names();
+    streams();
+    copies();
+    locks();
+    children();
+    return 0;
+}

@@ -1,0 +1,77 @@
+//! Which paths are ours, and what is inherited, without the functions that stand before those of the C library.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(dead_code, reason = "the modules are those of the library, which uses all of them")]
+
+#[path = "../src/paths.rs"]
+mod paths;
+#[path = "../src/record.rs"]
+mod record;
+
+use paths::{Mounted, Options, Place, place};
+use record::{Record, Use};
+use tyr_fs::{Inode, Kind, site::Site};
+
+fn ours(path: &str) -> Place {
+    Place::Ours(path.as_bytes().to_vec())
+}
+
+fn out(path: &str) -> Place {
+    Place::Out(path.as_bytes().to_vec())
+}
+
+#[test]
+fn a_path_is_ours_if_it_leads_below_the_prefix() {
+    for (path, expected) in [
+        ("/mnt/tyr", ours("/")),
+        ("/mnt/tyr/", ours("/")),
+        ("/mnt//tyr/a/./b/", ours("/a/./b/")),
+        ("/mnt/./x/../tyr/a", ours("/a")),
+        ("/mnt/tyr/a/../b", ours("/a/../b")),
+        ("/mnt/tyr/a/../../x", out("/mnt/x")),
+        ("/mnt/tyr/../tyr/b", ours("/b")),
+        ("/mnt/tyr/a/../../../mnt/tyr/c", ours("/c")),
+        ("/mnt/tyrant", Place::Theirs),
+        ("/mnt/ty", Place::Theirs),
+        ("/../mnt/tyr/..", out("/mnt")),
+        ("/", Place::Theirs),
+    ] {
+        assert_eq!(place(b"/mnt/tyr", path.as_bytes()), expected, "{path}");
+    }
+}
+
+#[test]
+fn what_is_mounted_is_understood() {
+    let mounted = Mounted::parse(b"/mnt/tyr/=tyr://a:1,b:2/files/sub/,create,flat").unwrap();
+    let options = Options { creates: true, is_flat: true, ..Options::default() };
+    assert_eq!(
+        mounted,
+        Mounted {
+            prefix: b"/mnt/tyr".to_vec(),
+            store: Some("tyr://a:1,b:2".into()),
+            keyspace: "files".to_owned(),
+            directory: b"/sub".to_vec(),
+            options,
+        }
+    );
+    let mounted = Mounted::parse(b"/t=files,ro").unwrap();
+    assert_eq!((mounted.store, mounted.keyspace, mounted.directory), (None, "files".to_owned(), Vec::new()));
+    assert!(mounted.options.is_read_only);
+    for wrong in ["", "/x", "=files", "/=files", "x=files", "/x=", "/x=tyr://a:1", "/x=files,fast"] {
+        assert!(Mounted::parse(wrong.as_bytes()).is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn a_record_is_what_it_was_and_other_bytes_are_none() {
+    let inode = Inode { number: 77, kind: Kind::Directory, site: Site::fresh(5) };
+    let record =
+        Record { mount: b"/m=files".to_vec(), use_: Use::Open(libc::O_RDWR), inode, path: b"/a".to_vec() };
+    let bytes = record.encode();
+    assert_eq!(Record::decode(&bytes), Some(record.clone()));
+    let record = Record { use_: Use::WorkingDirectory, ..record };
+    assert_eq!(Record::decode(&record.encode()), Some(record));
+    for length in 0..bytes.len() {
+        assert_eq!(Record::decode(&bytes[..length]), None, "{length}");
+    }
+}

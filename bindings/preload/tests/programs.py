@@ -1,0 +1,282 @@
+"""Has programs that know nothing of Týr use a file system of a cluster by the preload library, and checks what they did."""
+
+import argparse
+import contextlib
+import json
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+PREFIX = "/tyr-preload-test"
+HERE = Path(__file__).resolve().parent
+
+
+class Failed(Exception):
+    pass
+
+
+@contextlib.contextmanager
+def cluster(tyr):
+    process = subprocess.Popen([tyr, "--json", "dev", "-n", "1"], stdout=subprocess.PIPE, text=True)
+    try:
+        yield json.loads(process.stdout.readline())["url"]
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(timeout=60)
+
+
+class Programs:
+    """Runs programs with the library."""
+
+    def __init__(self, library, source, scratch, **more):
+        assert Path(library).is_file(), library
+        self.environment = {**os.environ, "LD_PRELOAD": str(Path(library).resolve()), "TYR_MOUNT": f"{PREFIX}={source}", **more}
+        self.scratch = scratch
+
+    def run(self, *command, stdin=None, code=0, **more):
+        done = subprocess.run(
+            ["env", *(f"{name}={self.environment[name]}" for name in ("LD_PRELOAD", "TYR_MOUNT")), *map(str, command)],
+            input=stdin, capture_output=True, env={**os.environ, **more}, timeout=120,
+        )
+        if code is not None and done.returncode != code:
+            raise Failed(f"{command}: exit code {done.returncode}\n{done.stdout.decode()}\n{done.stderr.decode()}")
+        return done.stdout
+
+    def sh(self, script, shell="sh"):
+        return self.run(shell, "-ec", f"cd {PREFIX}; {script}").decode()
+
+
+def compile_c(name, scratch, *options):
+    program = scratch / name
+    subprocess.run(["cc", "-O1", "-g", "-w", "-pthread", str(HERE / f"{name}.c"), "-o", str(program), *options], check=True)
+    return program
+
+
+def same(what, got, expected):
+    if got != expected:
+        raise Failed(f"{what}: {got!r} and not {expected!r}")
+
+
+def calls(programs, scratch):
+    """Every call, beside the same calls on a disk."""
+    program = compile_c("calls", scratch)
+    disk = scratch / "disk"
+    disk.mkdir()
+    programs.run("mkdir", f"{PREFIX}/calls")
+    ours = programs.run(program, f"{PREFIX}/calls").decode().splitlines()
+    theirs = subprocess.run([program, disk], capture_output=True, check=True, text=True).stdout.splitlines()
+    for mine, disk_line in zip(ours, theirs, strict=True):
+        same("the same call on a disk", mine, disk_line)
+    # Nothing of it has come to the disk of this machine.
+    assert not Path(PREFIX).exists()
+
+
+def coreutils(programs, scratch):
+    """Files copied in and out, listed, moved, found, removed."""
+    tree = scratch / "tree"
+    (tree / "sub" / "deep").mkdir(parents=True)
+    (tree / "sub" / "big").write_bytes(os.urandom(3_000_001))
+    for number in range(20):
+        (tree / f"file-{number:02}").write_text(f"content of {number}\n")
+    (tree / "sub" / "deep" / "link").symlink_to("../big")
+    os.utime(tree / "file-00", (1_000_000_000, 1_100_000_000))
+    programs.run("cp", "-a", tree, f"{PREFIX}/tree")
+    same("ls", programs.sh("ls tree"), subprocess.run(["ls", tree], capture_output=True, text=True).stdout)
+    programs.sh("ls -la tree | grep -q 'file-00$'; ls -l tree/sub/deep | grep -q 'link -> ../big'; stat -c %Y tree/file-00 | grep -qx 1100000000")
+    same("cat", programs.run("cat", f"{PREFIX}/tree/file-07"), b"content of 7\n")
+    same("dd", programs.run("dd", f"if={PREFIX}/tree/sub/deep/link", "bs=64k", "status=none"), (tree / "sub" / "big").read_bytes())
+    found = programs.sh("find tree -type f | sort | wc -l; find tree -name 'file-1*' -size -2 | wc -l; du -s tree >/dev/null; df . >/dev/null")
+    same("find", found.split(), ["21", "10"])
+    programs.sh("mv tree moved; mv moved/file-01 moved/sub; rm moved/file-02; ln moved/file-03 hard; cmp hard moved/file-03; test ! -e tree")
+    programs.run("cp", "-r", f"{PREFIX}/moved", scratch / "back")
+    same("what came back", (scratch / "back" / "sub" / "big").read_bytes(), (tree / "sub" / "big").read_bytes())
+    same("wc", programs.sh("cat moved/file-* | wc -l; sort -r moved/file-* | head -1; grep -l 'of 9' moved/*").split("\n")[:2], ["18", "content of 9"])
+    same("sed", programs.sh("sed -i s/content/text/ moved/file-05; cat moved/file-05"), "text of 5\n")
+    programs.run("tar", "-C", scratch, "-cf", f"{PREFIX}/archive.tar", "tree")
+    programs.sh("mkdir unpacked; tar -xf archive.tar -C unpacked; diff -r unpacked/tree/sub moved/sub && exit 1; cmp unpacked/tree/sub/big moved/sub/big")
+    programs.sh("rm -r moved unpacked hard archive.tar; test -z \"$(ls)\" || ls | grep -qx calls")
+
+
+def shells(programs, scratch):
+    """Redirections, which the programs that are started inherit, and the working directory."""
+    for shell in ("sh", "bash"):
+        told = programs.sh(
+            "echo one >text; echo two >>text; cat <text; wc -l <text; printf '%s\\n' three | tee -a text >/dev/null; "
+            "exec 7>>text; echo four >&7; exec 7>&-; tail -n 1 text; mkdir -p sub && cd sub && echo below >file && /bin/cat file && /bin/pwd; "
+            "cat <<END >here\nfrom here\nEND\ncat here; cd /; test -e /bin/sh; rm -r " + PREFIX + "/sub " + PREFIX + "/text",
+            shell,
+        )
+        same(shell, told.split("\n"), ["one", "two", "2", "four", "below", PREFIX + "/sub", "from here", ""])
+
+
+PYTHON = """
+import fcntl, mmap, os, shutil, subprocess, sys, tempfile, threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+here = Path(sys.argv[1]) / "python"
+shutil.rmtree(here, ignore_errors=True)
+here.mkdir()
+with open(here / "text", "w") as file:
+    for number in range(1000):
+        file.write(f"line {number}\\n")
+assert (here / "text").read_text().splitlines()[999] == "line 999"
+with open(here / "text", "r+b") as file:
+    with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY) as mapped:
+        assert mapped[:6] == b"line 0"
+    try:
+        mmap.mmap(file.fileno(), 0)
+        raise AssertionError("a shared mapping")
+    except OSError as error:
+        assert error.errno == 19, error
+    fcntl.lockf(file, fcntl.LOCK_EX)
+    told = subprocess.run([sys.executable, "-c", '''
+import fcntl, sys
+try:
+    fcntl.lockf(open(sys.argv[1], "r+b"), fcntl.LOCK_EX | fcntl.LOCK_NB)
+except BlockingIOError:
+    print("locked")
+''', str(here / "text")], capture_output=True, text=True, check=True)
+    assert told.stdout == "locked\\n", told
+with tempfile.TemporaryDirectory(dir=here) as directory:
+    assert os.listdir(directory) == []
+assert os.path.realpath(here / ".." / "python") == str(here)
+with open(here / "out", "w") as out:
+    subprocess.run(["echo", "from a child"], stdout=out, check=True, cwd=here)
+    out.write("from the parent\\n")
+assert (here / "out").read_text() == "from a child\\nfrom the parent\\n"
+os.chdir(here)
+assert os.getcwd() == str(here) and sorted(os.listdir()) == ["out", "text"]
+# Threads, each with files of its own, and all of them with one.
+log = os.open("log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+def work(number):
+    for turn in range(10):
+        name = f"own-{number}-{turn}"
+        with open(name, "wb") as file:
+            file.write(bytes([number]) * 5000)
+        assert Path(name).read_bytes() == bytes([number]) * 5000
+        os.write(log, f"{number} {turn}\\n".encode())
+        os.unlink(name)
+with ThreadPoolExecutor(8) as pool:
+    list(pool.map(work, range(8)))
+assert sorted(Path("log").read_text().splitlines()) == sorted(f"{n} {t}" for n in range(8) for t in range(10))
+def child():
+    with open("log", "a") as file:
+        file.write("forked\\n")
+process = os.fork()
+if process == 0:
+    child()
+    os._exit(0)
+assert os.waitpid(process, 0)[1] == 0
+assert Path("log").read_text().endswith("forked\\n")
+"""
+
+
+def python(programs, scratch):
+    """Python: buffered files, mappings, locks, threads, forks, programs that are started."""
+    programs.run("/usr/bin/python3", "-c", PYTHON, PREFIX)
+
+
+def databases(programs, scratch):
+    """sqlite3: locks, journals, fsync; two processes at once."""
+    database = f"{PREFIX}/base.db"
+    programs.run("sqlite3", database, "create table t(a integer primary key, b text)")
+    rows = ";".join(f"insert into t(b) values('row {number}')" for number in range(200))
+    programs.run("sqlite3", database, f"begin; {rows}; commit; create index i on t(b)")
+    many = [
+        subprocess.Popen(["env", f"LD_PRELOAD={programs.environment['LD_PRELOAD']}", f"TYR_MOUNT={programs.environment['TYR_MOUNT']}",
+                          "sqlite3", "-cmd", ".timeout 60000", database, ";".join(f"insert into t(b) values('{who} {number}')" for number in range(5))],
+                         stderr=subprocess.PIPE, text=True)
+        for who in ("one", "two")
+    ]
+    for process in many:
+        _, told = process.communicate(timeout=120)
+        same("sqlite3", (process.returncode, told), (0, ""))
+    same("rows", programs.run("sqlite3", database, "select count(*) from t; pragma integrity_check"), b"210\nok\n")
+    programs.run("cp", database, scratch / "base.db")
+    same("the copy", sqlite3.connect(scratch / "base.db").execute("select count(*) from t").fetchone(), (210,))
+
+
+def processes(programs, scratch):
+    """MPI: several ranks write their parts of one file."""
+    if not shutil.which("mpicc") or not shutil.which("mpiexec"):
+        return print("   no mpich here")
+    program = scratch / "ranks"
+    subprocess.run(["mpicc", "-w", "-O1", str(HERE / "ranks.c"), "-o", str(program)], check=True)
+    launched = ["mpiexec", "-n", "4", "-genv", "LD_PRELOAD", programs.environment["LD_PRELOAD"], "-genv", "TYR_MOUNT", programs.environment["TYR_MOUNT"],
+                str(program), f"{PREFIX}/ranks"]
+    done = subprocess.run(launched, capture_output=True, text=True, timeout=120)
+    same("mpiexec", (done.returncode, done.stdout), (0, "4 ranks agree\n"))
+    expected = b"".join(bytes([ord("a") + block % 4]) * 1000 for block in range(64))
+    same("what the ranks wrote", programs.run("cat", f"{PREFIX}/ranks"), expected)
+
+
+def report(programs, scratch):
+    """The report at exit."""
+    place = scratch / "report"
+    programs.run("cp", f"{PREFIX}/base.db", f"{PREFIX}/copy.db", TYR_PRELOAD_REPORT=str(place))
+    lines = {line.split()[0]: line.split()[1:] for line in place.read_text().splitlines()[2:]}
+    size = int(programs.run("stat", "-c", "%s", f"{PREFIX}/copy.db"))
+    moved = [sum(int(cells[column]) for cells in lines.values()) for column in (3, 4)]
+    same("bytes in the report", moved, [size, size])
+    assert int(lines["close"][1]) >= 2, lines
+
+
+def refusals(programs, scratch):
+    """What cannot be is refused with the error that says so."""
+    library = programs.environment["LD_PRELOAD"]
+    done = subprocess.run(["env", f"LD_PRELOAD={library}", "TYR_MOUNT=nonsense", "ls", "/"], capture_output=True, text=True)
+    same("nonsense", (done.returncode, done.stderr), (0, "tyr-preload: TYR_MOUNT: it says PREFIX=SOURCE\n"))
+    done = subprocess.run(["env", f"LD_PRELOAD={library}", f"TYR_MOUNT={PREFIX}=tyr://127.0.0.1:1/files", "cat", f"{PREFIX}/x"], capture_output=True, text=True)
+    assert done.returncode == 1 and "cannot open 'tyr://127.0.0.1:1'" in done.stderr, done
+    read_only = Programs(library, programs.environment["TYR_MOUNT"].split("=", 1)[1].replace(",create", ",ro"), scratch)
+    same("ro", read_only.run("cat", f"{PREFIX}/log.txt"), b"here\n")
+    for command in (["rm", "-f", f"{PREFIX}/log.txt"], ["touch", f"{PREFIX}/log.txt"], ["mkdir", f"{PREFIX}/new"], ["cp", "/etc/hostname", f"{PREFIX}/new"]):
+        done = subprocess.run(["env", *(f"{name}={read_only.environment[name]}" for name in ("LD_PRELOAD", "TYR_MOUNT")), *command], capture_output=True, text=True)
+        assert done.returncode == 1 and "Read-only file system" in done.stderr, (command, done)
+
+
+def directories(programs, scratch):
+    """A store in a directory: one process at a time."""
+    library = programs.environment["LD_PRELOAD"]
+    alone = Programs(library, "files,create", scratch)
+    os.environ["TYR_STORE"] = str(scratch / "store")
+    try:
+        alone.run("cp", "/etc/passwd", f"{PREFIX}/copy")
+        same("a directory", alone.run("cat", f"{PREFIX}/copy"), Path("/etc/passwd").read_bytes())
+        holding = "import os, subprocess, sys; open(sys.argv[1]).read(); print(subprocess.run(['cat', sys.argv[1]], capture_output=True, text=True).stderr)"
+        told = alone.run("/usr/bin/python3", "-c", holding, f"{PREFIX}/copy").decode()
+        assert "Device or resource busy" in told, told
+    finally:
+        del os.environ["TYR_STORE"]
+
+
+TESTS = [calls, coreutils, shells, python, databases, processes, report, directories]
+
+
+def main():
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("--tyr", required=True)
+    arguments.add_argument("--library", required=True)
+    arguments.add_argument("names", nargs="*")
+    options = arguments.parse_args()
+    with tempfile.TemporaryDirectory() as scratch, cluster(options.tyr) as url:
+        programs = Programs(options.library, f"{url}/files,create", Path(scratch))
+        for test in [*TESTS, refusals]:
+            if options.names and test.__name__ not in options.names:
+                continue
+            print(f"-- {test.__doc__}", flush=True)
+            if test is refusals:
+                programs.sh("echo here >log.txt")
+            test(programs, Path(scratch))
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except Failed as failed:
+        sys.exit(f"{failed}")
