@@ -111,7 +111,12 @@ making! {
 
 /// Whether a socket pair is made for the library.
 #[unsafe(export_name = "socketpair")]
-unsafe extern "C" fn socket_pair(domain: c_int, kind: c_int, protocol: c_int, pair: *mut [c_int; 2]) -> c_int {
+unsafe extern "C" fn socket_pair(
+    domain: c_int,
+    kind: c_int,
+    protocol: c_int,
+    pair: *mut [c_int; 2],
+) -> c_int {
     static REAL: Real = Real::of("socketpair\0");
     type Make = extern "C" fn(c_int, c_int, c_int, *mut [c_int; 2]) -> c_int;
     // SAFETY: the C library's function of this name has this type.
@@ -129,7 +134,9 @@ unsafe extern "C" fn close(descriptor: c_int) -> c_int {
     static REAL: Real = Real::of("close\0");
     static COUNT: Count = Count::of("close");
     // SAFETY: the C library's function of this name has this type.
-    let real = unsafe { std::mem::transmute::<*mut std::ffi::c_void, extern "C" fn(c_int) -> c_int>(REAL.address()) };
+    let real = unsafe {
+        std::mem::transmute::<*mut std::ffi::c_void, extern "C" fn(c_int) -> c_int>(REAL.address())
+    };
     if is_own(descriptor) {
         if !is_inside() {
             set_errno(libc::EBADF);

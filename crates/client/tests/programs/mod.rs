@@ -5,7 +5,7 @@
 use std::fmt::Debug;
 
 use tyr_client::{
-    Check, ErrorKind, KeyspaceSettings, Operand, Outcome, Result, Stat, Transform,
+    Check, Entry, ErrorKind, KeyspaceSettings, Operand, Outcome, Result, Stat, Transform,
     blocking::{Keyspace, Store, Transaction},
 };
 
@@ -335,6 +335,10 @@ pub fn lists_are_in_order_and_complete(_: &Store, files: &Keyspace, told: &mut T
     told.note("a long prefix", names(&"x".repeat(5000), None, 1));
 }
 
+fn keys_and_sizes(list: Vec<Entry>) -> Vec<(String, u64)> {
+    list.into_iter().map(|entry| (entry.key.to_string(), entry.size)).collect()
+}
+
 pub fn a_snapshot_with_a_name_stays_until_it_is_dropped(store: &Store, files: &Keyspace, told: &mut Told) {
     for key in ["a", "b", "c"] {
         files.put(key, format!("old {key}")).unwrap();
@@ -369,13 +373,7 @@ pub fn a_snapshot_with_a_name_stays_until_it_is_dropped(store: &Store, files: &K
         }
         told.note("wide", snapshot.read(files, "wide", (309 << 10)..(311 << 10)));
         told.note("attribute", snapshot.attribute(files, "a", "type"));
-        let listed = snapshot.scan(files, "", None, 10);
-        told.note(
-            "list",
-            listed.map(|list| {
-                list.into_iter().map(|entry| (entry.key.to_string(), entry.size)).collect::<Vec<_>>()
-            }),
-        );
+        told.note("list", snapshot.scan(files, "", None, 10).map(keys_and_sizes));
     }
     told.note("drop", store.drop_snapshot(files, "monday"));
     told.note("drop again", store.drop_snapshot(files, "monday"));
@@ -404,13 +402,7 @@ pub fn a_snapshot_stays_as_it_is(store: &Store, files: &Keyspace, told: &mut Tol
     told.note("a part", snapshot.read(files, "a", 1..2));
     told.note("whole", snapshot.get(files, "a").map(|blob| blob.bytes));
     told.note("attribute", snapshot.attribute(files, "a", "type"));
-    let listed = snapshot.scan(files, "", None, 10);
-    told.note(
-        "list",
-        listed.map(|list| {
-            list.into_iter().map(|entry| (entry.key.to_string(), entry.size)).collect::<Vec<_>>()
-        }),
-    );
+    told.note("list", snapshot.scan(files, "", None, 10).map(keys_and_sizes));
     let listed = snapshot.scan(files, "", Some(b"a"), 10);
     told.note("list", listed.map(|list| list.len()));
     let other = store.create_keyspace("other", KeyspaceSettings::default()).unwrap();
