@@ -473,7 +473,7 @@ typedef struct tyr_transform {
  */
 typedef struct tyr_item {
     /**
-     * The key of a blob, the name of a keyspace or attribute; or one damage, as a sentence.
+     * The key of a blob, the name of a keyspace, snapshot, or attribute; or one damage, as a sentence.
      */
     struct tyr_bytes key;
     /**
@@ -500,6 +500,10 @@ typedef struct tyr_item {
      * The sum of their sizes, or `TYR_UNKNOWN`.
      */
     uint64_t bytes;
+    /**
+     * When a snapshot was taken, in seconds since 1970, by the clock of who took it.
+     */
+    uint64_t taken;
 } tyr_item;
 
 /**
@@ -1534,6 +1538,61 @@ int tyr_store_snapshot(const struct tyr_store *store,
                        size_t count,
                        struct tyr_snapshot **snapshot,
                        struct tyr_async *how);
+
+/**
+ * Takes a snapshot of a keyspace that lasts until it is dropped by its name, also when the store is closed. Fails with `TYR_EXISTS` if the
+ * keyspace has one of that name.
+ *
+ * @param store The store.
+ * @param keyspace The keyspace.
+ * @param name The snapshot's name: letters, digits, '-', '_', '.', beginning with a letter or digit.
+ * @param how Null to wait.
+ */
+int tyr_store_create_snapshot(const struct tyr_store *store,
+                              const struct tyr_keyspace *keyspace,
+                              const char *name,
+                              struct tyr_async *how);
+
+/**
+ * Opens a snapshot by its name, to be read until its handle is freed. Fails with `TYR_NOT_FOUND` if there is none of that name.
+ *
+ * @param store The store.
+ * @param keyspace The keyspace.
+ * @param name The snapshot's name.
+ * @param snapshot Where its handle goes.
+ * @param how Null to wait.
+ */
+int tyr_store_open_snapshot(const struct tyr_store *store,
+                            const struct tyr_keyspace *keyspace,
+                            const char *name,
+                            struct tyr_snapshot **snapshot,
+                            struct tyr_async *how);
+
+/**
+ * The snapshots of a keyspace that have names, in the order in which they were taken: items with `key` and `taken`.
+ *
+ * @param store The store.
+ * @param keyspace The keyspace.
+ * @param list Where the list goes.
+ * @param how Null to wait.
+ */
+int tyr_store_snapshots(const struct tyr_store *store,
+                        const struct tyr_keyspace *keyspace,
+                        struct tyr_list **list,
+                        struct tyr_async *how);
+
+/**
+ * Drops a snapshot by its name. Fails with `TYR_NOT_FOUND` if there is none of that name.
+ *
+ * @param store The store.
+ * @param keyspace The keyspace.
+ * @param name The snapshot's name.
+ * @param how Null to wait.
+ */
+int tyr_store_drop_snapshot(const struct tyr_store *store,
+                            const struct tyr_keyspace *keyspace,
+                            const char *name,
+                            struct tyr_async *how);
 
 /**
  * Returns when every commit so far is on disk, those of keyspaces with `TYR_MEMORY` included.

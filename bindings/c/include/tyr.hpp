@@ -799,6 +799,14 @@ public:
              tyr_store_drop_keyspace(raw(), name.c_str(), how))
     TYR_CALL(Snapshot, snapshot, (const std::vector<const Keyspace *> &keyspaces),
              take(keyspaces, out, how))
+    TYR_CALL(Nothing, create_snapshot, (const Keyspace &keyspace, const std::string &name),
+             tyr_store_create_snapshot(raw(), keyspace.raw(), name.c_str(), how))
+    TYR_CALL(Snapshot, open_snapshot, (const Keyspace &keyspace, const std::string &name),
+             tyr_store_open_snapshot(raw(), keyspace.raw(), name.c_str(), out.out(), how))
+    TYR_CALL(List, snapshots, (const Keyspace &keyspace),
+             tyr_store_snapshots(raw(), keyspace.raw(), out.out(), how))
+    TYR_CALL(Nothing, drop_snapshot, (const Keyspace &keyspace, const std::string &name),
+             tyr_store_drop_snapshot(raw(), keyspace.raw(), name.c_str(), how))
     TYR_CALL0(Nothing, flush, tyr_store_flush(raw(), how))
     TYR_CALL0(CheckReport, check, tyr_store_check(raw(), &out.raw, out.damage.out(), how))
     TYR_CALL0(tyr_compact_report, compact, tyr_store_compact(raw(), &out, how))

@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use tyr_client::{Attributes, Entry, KeyspaceSummary, Stat};
+use tyr_client::{Attributes, Entry, KeyspaceSummary, SnapshotSummary, Stat};
 
 use crate::{
     border,
@@ -24,6 +24,7 @@ struct Row {
     value: Vec<u8>,
     stat: Option<tyr_stat>,
     keyspace: Option<(tyr_settings, u64, u64)>,
+    taken: u64,
 }
 
 /// Bytes that were read.
@@ -31,7 +32,7 @@ pub(crate) struct Content(Vec<u8>);
 
 impl Row {
     fn named(key: impl Into<Vec<u8>>) -> Row {
-        Row { key: key.into(), value: Vec::new(), stat: Some(tyr_stat::default()), keyspace: None }
+        Row { key: key.into(), value: Vec::new(), stat: Some(tyr_stat::default()), keyspace: None, taken: 0 }
     }
 }
 
@@ -70,6 +71,12 @@ impl List {
             )),
             ..Row::named(known.name)
         };
+        Arc::new(List(known.into_iter().map(row).collect()))
+    }
+
+    /// The snapshots of a keyspace that have names.
+    pub fn snapshots(known: Vec<SnapshotSummary>) -> Arc<List> {
+        let row = |known: SnapshotSummary| Row { taken: known.taken, ..Row::named(known.name) };
         Arc::new(List(known.into_iter().map(row).collect()))
     }
 
@@ -128,6 +135,7 @@ pub unsafe extern "C" fn tyr_list_at(list: *const tyr_list, index: usize, item: 
             settings,
             blobs,
             bytes,
+            taken: row.taken,
         });
         Ok(())
     })

@@ -15,7 +15,7 @@ use crate::{
     memory::{Out, array, text},
     operation::perform,
     options::{options, settings},
-    registry,
+    registry::{self, Used},
     snapshot::Snapshot,
     status::Failure,
     transaction::Transaction,
@@ -59,6 +59,24 @@ impl From<ClientSnapshot> for Pair<ClientSnapshot> {
     fn from(snapshot: ClientSnapshot) -> Self {
         let ready = blocking::Snapshot::from(snapshot);
         Pair { later: ready.clone().into(), ready: ready.into_ready() }
+    }
+}
+
+/// What calls about a snapshot with a name are given.
+struct NamedOf {
+    store: Used<Store>,
+    keyspace: Used<Keyspace>,
+    name: String,
+}
+
+impl NamedOf {
+    fn new(
+        store: *const tyr_store,
+        keyspace: *const tyr_keyspace,
+        name: *const c_char,
+    ) -> Result<Self, Failure> {
+        let name = text(name, "the name of the snapshot")?.to_owned();
+        Ok(NamedOf { store: registry::find(store)?, keyspace: registry::find(keyspace)?, name })
     }
 }
 
@@ -297,6 +315,101 @@ pub unsafe extern "C" fn tyr_store_snapshot(
             out.put(registry::insert(Arc::new(Snapshot::from(taken))));
             Ok(())
         })
+    })
+}
+
+/// Takes a snapshot of a keyspace that lasts until it is dropped by its name, also when the store is closed. Fails with `TYR_EXISTS` if the
+/// keyspace has one of that name.
+///
+/// @param store The store.
+/// @param keyspace The keyspace.
+/// @param name The snapshot's name: letters, digits, '-', '_', '.', beginning with a letter or digit.
+/// @param how Null to wait.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tyr_store_create_snapshot(
+    store: *const tyr_store,
+    keyspace: *const tyr_keyspace,
+    name: *const c_char,
+    how: *mut tyr_async,
+) -> c_int {
+    border::call(|| {
+        let (of, waits) = (NamedOf::new(store, keyspace, name)?, how.is_null());
+        perform(
+            how,
+            async move { Ok(of.store.of(waits).create_snapshot(of.keyspace.of(waits), &of.name).await?) },
+        )
+    })
+}
+
+/// Opens a snapshot by its name, to be read until its handle is freed. Fails with `TYR_NOT_FOUND` if there is none of that name.
+///
+/// @param store The store.
+/// @param keyspace The keyspace.
+/// @param name The snapshot's name.
+/// @param snapshot Where its handle goes.
+/// @param how Null to wait.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tyr_store_open_snapshot(
+    store: *const tyr_store,
+    keyspace: *const tyr_keyspace,
+    name: *const c_char,
+    snapshot: *mut *mut tyr_snapshot,
+    how: *mut tyr_async,
+) -> c_int {
+    border::call(|| {
+        let (out, of, waits) =
+            (Out::required(snapshot)?, NamedOf::new(store, keyspace, name)?, how.is_null());
+        perform(how, async move {
+            let opened = of.store.of(waits).open_snapshot(of.keyspace.of(waits), &of.name).await?;
+            out.put(registry::insert(Arc::new(Snapshot::from(opened))));
+            Ok(())
+        })
+    })
+}
+
+/// The snapshots of a keyspace that have names, in the order in which they were taken: items with `key` and `taken`.
+///
+/// @param store The store.
+/// @param keyspace The keyspace.
+/// @param list Where the list goes.
+/// @param how Null to wait.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tyr_store_snapshots(
+    store: *const tyr_store,
+    keyspace: *const tyr_keyspace,
+    list: *mut *mut tyr_list,
+    how: *mut tyr_async,
+) -> c_int {
+    border::call(|| {
+        let (out, waits) = (Out::required(list)?, how.is_null());
+        let (store, keyspace) = (registry::find::<Store>(store)?, registry::find::<Keyspace>(keyspace)?);
+        perform(how, async move {
+            let known = store.of(waits).snapshots(keyspace.of(waits)).await?;
+            out.put(registry::insert(List::snapshots(known)));
+            Ok(())
+        })
+    })
+}
+
+/// Drops a snapshot by its name. Fails with `TYR_NOT_FOUND` if there is none of that name.
+///
+/// @param store The store.
+/// @param keyspace The keyspace.
+/// @param name The snapshot's name.
+/// @param how Null to wait.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tyr_store_drop_snapshot(
+    store: *const tyr_store,
+    keyspace: *const tyr_keyspace,
+    name: *const c_char,
+    how: *mut tyr_async,
+) -> c_int {
+    border::call(|| {
+        let (of, waits) = (NamedOf::new(store, keyspace, name)?, how.is_null());
+        perform(
+            how,
+            async move { Ok(of.store.of(waits).drop_snapshot(of.keyspace.of(waits), &of.name).await?) },
+        )
     })
 }
 

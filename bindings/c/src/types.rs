@@ -173,7 +173,7 @@ pub struct tyr_stat {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct tyr_item {
-    /// The key of a blob, the name of a keyspace or attribute; or one damage, as a sentence.
+    /// The key of a blob, the name of a keyspace, snapshot, or attribute; or one damage, as a sentence.
     pub key: tyr_bytes,
     /// The value of an attribute.
     pub value: tyr_bytes,
@@ -187,6 +187,8 @@ pub struct tyr_item {
     pub blobs: u64,
     /// The sum of their sizes, or `TYR_UNKNOWN`.
     pub bytes: u64,
+    /// When a snapshot was taken, in seconds since 1970, by the clock of who took it.
+    pub taken: u64,
 }
 
 /// The value of a number, as its type says.

@@ -396,6 +396,19 @@ private:
             for (auto &name : step["of"].items) of.push_back(keyspaces.at(name.text).get());
             auto taken = CALL(tyr::Snapshot, *store, snapshot, of);
             snapshots[named(step, "as", "s")] = std::make_shared<tyr::Snapshot>(std::move(taken));
+        } else if (method == "create_snapshot") {
+            CALL(tyr::Nothing, *store, create_snapshot, *keyspaces.at(step["of"].text), step["name"].text);
+        } else if (method == "open_snapshot") {
+            auto opened = CALL(tyr::Snapshot, *store, open_snapshot, *keyspaces.at(step["of"].text), step["name"].text);
+            snapshots[named(step, "as", "s")] = std::make_shared<tyr::Snapshot>(std::move(opened));
+        } else if (method == "snapshots") {
+            Told told;
+            told.kind = Told::List;
+            tyr::List list = CALL(tyr::List, *store, snapshots, *keyspaces.at(step["of"].text));
+            for (const tyr::Item &item : list) told.items.push_back(Told::of(Told::Text, item.key));
+            return told;
+        } else if (method == "drop_snapshot") {
+            CALL(tyr::Nothing, *store, drop_snapshot, *keyspaces.at(step["of"].text), step["name"].text);
         } else if (method == "run") {
             return run(step, *store);
         } else {

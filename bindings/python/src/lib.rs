@@ -46,6 +46,6 @@ mod _tyr {
         store::{AioStore, Store},
         transaction::{AioPending, AioTransaction, Pending, Transaction},
         tries::{AioTries, Tries},
-        value::{Blob, Entry, KeyspaceSettings, KeyspaceSummary, Receipt, Slot, Stat},
+        value::{Blob, Entry, KeyspaceSettings, KeyspaceSummary, Receipt, Slot, SnapshotSummary, Stat},
     };
 }

@@ -266,6 +266,39 @@ macro_rules! store {
                 })
             }
 
+            /// Takes a snapshot of a keyspace that lasts until it is dropped by its name, also when the store is closed. Raises Exists if the
+            /// keyspace has one of that name.
+            fn create_snapshot(&self, py: Python<'_>, keyspace: Py<$keyspace>, name: String) -> PyResult<Py<PyAny>> {
+                let (store, keyspace) = (self.usable(py)?, keyspace.get().usable(py)?);
+                $face::drive(py, async move {
+                    store.create_snapshot(&keyspace, &name).await.map(|()| Value::None)
+                })
+            }
+
+            /// Opens a snapshot by its name, to be read until it is closed. Raises NotFound if there is none of that name.
+            fn open_snapshot(&self, py: Python<'_>, keyspace: Py<$keyspace>, name: String) -> PyResult<Py<PyAny>> {
+                let (store, opened) = (self.usable(py)?, self.opened.clone());
+                let keyspace = keyspace.get().usable(py)?;
+                $face::drive(py, async move {
+                    let snapshot = store.open_snapshot(&keyspace, &name).await?;
+                    Ok(Value::made($snapshot::new(snapshot, &opened)))
+                })
+            }
+
+            /// The snapshots of a keyspace that have names, in the order in which they were taken.
+            fn snapshots(&self, py: Python<'_>, keyspace: Py<$keyspace>) -> PyResult<Py<PyAny>> {
+                let (store, keyspace) = (self.usable(py)?, keyspace.get().usable(py)?);
+                $face::drive(py, async move { store.snapshots(&keyspace).await.map(Value::Snapshots) })
+            }
+
+            /// Drops a snapshot by its name. Raises NotFound if there is none of that name.
+            fn drop_snapshot(&self, py: Python<'_>, keyspace: Py<$keyspace>, name: String) -> PyResult<Py<PyAny>> {
+                let (store, keyspace) = (self.usable(py)?, keyspace.get().usable(py)?);
+                $face::drive(py, async move {
+                    store.drop_snapshot(&keyspace, &name).await.map(|()| Value::None)
+                })
+            }
+
             /// The tries of a transaction, until one commits: each is to be used by a with statement.
             fn retrying<'py>(slf: Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
                 helper::<$face>(slf.py(), "retrying")?.call1((slf,))

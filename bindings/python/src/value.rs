@@ -30,6 +30,7 @@ pub enum Value {
     Slot(tyr_client::Slot),
     Receipt(tyr_client::Receipt),
     Keyspaces(Vec<tyr_client::KeyspaceSummary>),
+    Snapshots(Vec<tyr_client::SnapshotSummary>),
     /// By name.
     Report(Vec<(&'static str, Figure)>),
     /// What needs Python to be made.
@@ -81,6 +82,10 @@ impl Value {
             Value::Receipt(receipt) => Py::new(py, Receipt(receipt))?.into_any(),
             Value::Keyspaces(all) => {
                 let all = all.into_iter().map(|summary| Py::new(py, KeyspaceSummary(summary)));
+                PyList::new(py, all.collect::<PyResult<Vec<_>>>()?)?.into_any().unbind()
+            }
+            Value::Snapshots(all) => {
+                let all = all.into_iter().map(|summary| Py::new(py, SnapshotSummary(summary)));
                 PyList::new(py, all.collect::<PyResult<Vec<_>>>()?)?.into_any().unbind()
             }
             Value::Report(figures) => {
@@ -329,6 +334,29 @@ impl KeyspaceSummary {
 
     fn __repr__(&self) -> String {
         format!("<tyr.KeyspaceSummary '{}'>", self.0.name)
+    }
+}
+
+/// A snapshot that has a name, as listed by `Store.snapshots`.
+#[pyclass(frozen, module = "tyr")]
+pub struct SnapshotSummary(tyr_client::SnapshotSummary);
+
+#[pymethods]
+impl SnapshotSummary {
+    /// Its name.
+    #[getter]
+    fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// When it was taken, in seconds since 1970, by the clock of who took it.
+    #[getter]
+    fn taken(&self) -> u64 {
+        self.0.taken
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<tyr.SnapshotSummary '{}'>", self.0.name)
     }
 }
 

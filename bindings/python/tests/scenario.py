@@ -184,6 +184,13 @@ class Stage:
             case "snapshot":
                 of = [self.handles[name] for name in step["of"]]
                 self.handles[step.get("as", "s")] = await self.done(store.snapshot(*of))
+            case "create_snapshot" | "drop_snapshot":
+                await self.done(getattr(store, method)(self.handles[step["of"]], step["name"]))
+            case "open_snapshot":
+                opened = store.open_snapshot(self.handles[step["of"]], step["name"])
+                self.handles[step.get("as", "s")] = await self.done(opened)
+            case "snapshots":
+                return [each.name for each in await self.done(store.snapshots(self.handles[step["of"]]))]
             case "run":
                 return await self.run(step, store)
             case "check":

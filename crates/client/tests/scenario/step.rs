@@ -170,6 +170,24 @@ impl Stage<'_> {
                 let taken = self.wait(store.snapshot(&of.iter().collect::<Vec<_>>()))?;
                 self.snapshots.insert(name(step, "as", "s").to_owned(), Arc::new(taken));
             }
+            "create_snapshot" => {
+                let of = self.keyspaces[given.text("of")].clone();
+                self.wait(store.create_snapshot(&of, given.text("name")))?;
+            }
+            "open_snapshot" => {
+                let of = self.keyspaces[given.text("of")].clone();
+                let opened = self.wait(store.open_snapshot(&of, given.text("name")))?;
+                self.snapshots.insert(name(step, "as", "s").to_owned(), Arc::new(opened));
+            }
+            "snapshots" => {
+                let of = self.keyspaces[given.text("of")].clone();
+                let known = self.wait(store.snapshots(&of))?;
+                return Ok(Told::List(known.into_iter().map(|known| Told::Text(known.name)).collect()));
+            }
+            "drop_snapshot" => {
+                let of = self.keyspaces[given.text("of")].clone();
+                self.wait(store.drop_snapshot(&of, given.text("name")))?;
+            }
             "run" => return self.run(step, &store),
             other => panic!("a store does not {other}"),
         }
