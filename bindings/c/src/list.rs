@@ -76,7 +76,11 @@ impl List {
 
     /// The snapshots of a keyspace that have names.
     pub fn snapshots(known: Vec<SnapshotSummary>) -> Arc<List> {
-        let row = |known: SnapshotSummary| Row { taken: known.taken, ..Row::named(known.name) };
+        let row = |known: SnapshotSummary| Row {
+            taken: known.taken,
+            stat: known.is_complete.then(tyr_stat::default),
+            ..Row::named(known.name)
+        };
         Arc::new(List(known.into_iter().map(row).collect()))
     }
 

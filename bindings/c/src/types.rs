@@ -177,7 +177,7 @@ pub struct tyr_item {
     pub key: tyr_bytes,
     /// The value of an attribute.
     pub value: tyr_bytes,
-    /// Not 0 unless a blob that was asked for does not exist.
+    /// Not 0 unless a blob that was asked for does not exist, or a snapshot is not complete: it is being taken, or who took it has failed.
     pub exists: c_int,
     /// The state of a blob; a list of a scan has no `blob`.
     pub stat: tyr_stat,

@@ -355,6 +355,12 @@ impl SnapshotSummary {
         self.0.taken
     }
 
+    /// Whether it can be opened: on a cluster one may be listed that is being taken, or whose taker has failed.
+    #[getter]
+    fn is_complete(&self) -> bool {
+        self.0.is_complete
+    }
+
     fn __repr__(&self) -> String {
         format!("<tyr.SnapshotSummary '{}'>", self.0.name)
     }

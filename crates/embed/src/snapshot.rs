@@ -173,6 +173,8 @@ pub struct SnapshotSummary {
     pub name: String,
     /// When it was taken, in seconds since 1970, by the clock of whoever took it.
     pub taken: u64,
+    /// Whether it can be opened: on a cluster one may be listed that is being taken, or whose taker has failed.
+    pub is_complete: bool,
 }
 
 /// The id of a keyspace of this store.

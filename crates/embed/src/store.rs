@@ -262,6 +262,7 @@ impl Store {
         let summary = |snapshot: tyr_store::NamedSnapshot| SnapshotSummary {
             name: snapshot.name.as_str().to_owned(),
             taken: snapshot.taken,
+            is_complete: true,
         };
         Ok(snapshots.into_iter().map(summary).collect())
     }

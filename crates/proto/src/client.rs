@@ -123,8 +123,8 @@ pub enum Event {
     Frozen(RequestId, Vec<FrozenBlob>),
     /// A snapshot with a name was taken at a point: all its stops keep what it shows.
     Taken(RequestId, Stand),
-    /// A partition tells what it keeps for a snapshot with a name: at which number it is read, the blobs, and whether there are more.
-    Kept(RequestId, Number, Vec<(BlobName, Looked)>, bool),
+    /// A partition tells what it keeps for a snapshot with a name: at which number it is read, the blobs, and after which name there may be more.
+    Kept(RequestId, Number, Vec<(BlobName, Looked)>, Option<BlobName>),
     /// A read was answered: the version's number, the bytes, and whether all of them were written.
     Bytes(RequestId, Number, Vec<u8>, bool),
     /// What was to be read has been collected: look again.
@@ -565,8 +565,8 @@ impl Client {
                     self.answer(request, Event::Stats(request, stats));
                 }
             }
-            Answer::Kept { request, number, blobs, more } => {
-                self.answer(request, Event::Kept(request, number, blobs, more));
+            Answer::Kept { request, number, blobs, next } => {
+                self.answer(request, Event::Kept(request, number, blobs, next));
             }
             Answer::Expired { request } => self.answer(request, Event::Expired(request)),
             Answer::Denied { request } => self.deny(request),

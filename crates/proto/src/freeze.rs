@@ -37,6 +37,10 @@ pub struct Stand {
     pub count: u64,
 }
 
+/// A freeze stands, and waits, at one stop for at most this many microseconds,
+pub const FREEZE_MAX: u64 = 1_000_000;
+/// and as many more for each stop.
+const STOP_MAX: u64 = 1_000;
 /// A freeze names at most so many blobs.
 pub const FREEZE_BLOBS_MAX: usize = 4096;
 /// A freeze names at most so many prefixes.
@@ -93,6 +97,12 @@ impl Freeze {
         let Extent::Keyspace(keyspace, snapshot) = self.extent else { return true };
         let is_of_use = |known: &Keyspace| known.multi_version && known.snapshots.is_being_taken(snapshot);
         !self.stays && keyspaces.get(&keyspace).is_some_and(is_of_use)
+    }
+
+    /// For how many microseconds it stands, and waits, at each of so many stops at the most: the first stands as long as it takes to come to
+    /// the last one and back.
+    pub fn lasts(&self, stops: usize) -> u64 {
+        FREEZE_MAX + STOP_MAX * stops as u64
     }
 
     /// How many blobs it names.

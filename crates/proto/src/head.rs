@@ -148,6 +148,16 @@ impl Head {
         self.places.iter().find(|place| !place.only_reads).is_none_or(|place| place.number > number)
     }
 
+    /// Whether a write has a place that is not applied.
+    pub fn is_being_written(&self) -> bool {
+        self.places.iter().any(|place| !place.only_reads)
+    }
+
+    /// Whether a freeze has to look at it: somebody holds its slot, or a write is not decided.
+    pub fn is_in_motion(&self) -> bool {
+        !self.slot.is_empty() || self.is_being_written()
+    }
+
     /// The blob after the last transaction that is applied, as readers are told of it.
     pub fn looked(&self) -> Option<Looked> {
         self.blob.as_ref().map(|blob| Looked {

@@ -6,8 +6,10 @@
 
 use alloc::{
     collections::{BTreeMap, BTreeSet},
+    sync::Arc,
     vec::Vec,
 };
+use core::ops::Range;
 
 use tyr_types::{KeyspaceId, Number};
 
@@ -34,7 +36,7 @@ pub struct KeepName {
 pub struct Keep {
     number: Number,
     /// Blobs that were replaced or deleted since, as they were.
-    replaced: BTreeMap<BlobName, Looked>,
+    replaced: BTreeMap<BlobName, Arc<Looked>>,
     /// Where in the log it was let go of, for as long as that may be cut.
     let_go_at: Option<u64>,
 }
@@ -53,7 +55,7 @@ impl Keep {
 
     /// Blobs that were replaced or deleted since, from one on, as they were.
     pub fn replaced_from(&self, first: &BlobName) -> impl Iterator<Item = (&BlobName, &Looked)> + use<'_> {
-        self.replaced.range(first.clone()..)
+        self.replaced.range(first.clone()..).map(|(blob, looked)| (blob, &**looked))
     }
 }
 
@@ -103,10 +105,13 @@ impl Keeps {
         self.of(keyspace).any(|(_, keep)| keep.number > newest)
     }
 
-    /// A blob has been replaced that was this up to a number.
-    pub fn note(&mut self, blob: &BlobName, newest: Number, was: &Looked) {
+    /// A blob has been replaced that was this from a number on, up to another one. Whatever was decided below a keep is in the log before it, so
+    /// that no keep has a number in between that began later.
+    pub fn note(&mut self, blob: &BlobName, during: Range<Number>, was: Looked) {
+        let was = Arc::new(was);
         let of_keyspace = self.keeps.iter_mut().filter(|(name, _)| name.keyspace == blob.keyspace);
-        for (_, keep) in of_keyspace.filter(|(_, keep)| keep.number > newest) {
+        for (_, keep) in of_keyspace.filter(|(_, keep)| keep.number > during.start) {
+            debug_assert!(keep.number < during.end, "a write below a keep is decided after it");
             keep.replaced.entry(blob.clone()).or_insert_with(|| was.clone());
         }
     }
@@ -184,9 +189,9 @@ mod tests {
         keeps.begin(name(1), Number::new(1, 5));
         keeps.begin(name(2), Number::new(1, 9));
         assert!(keeps.need(KeyspaceId(1), Number::new(1, 7)) && !keeps.need(KeyspaceId(2), Number::ZERO));
-        keeps.note(&blob("a"), Number::new(1, 7), &looked(7));
-        keeps.note(&blob("b"), Number::new(1, 3), &looked(3));
-        keeps.note(&blob("b"), Number::new(1, 12), &looked(12));
+        keeps.note(&blob("a"), Number::new(1, 7)..Number::new(1, 11), looked(7));
+        keeps.note(&blob("b"), Number::new(1, 3)..Number::new(1, 12), looked(3));
+        keeps.note(&blob("b"), Number::new(1, 12)..Number::new(1, 13), looked(12));
         assert!(!keeps.need(KeyspaceId(1), Number::new(1, 12)));
         assert_eq!(keeps.numbers_of(&blob("a")), [Number::new(1, 9)]);
         assert_eq!(keeps.numbers_of(&blob("b")), [Number::new(1, 5), Number::new(1, 9)]);
@@ -198,7 +203,7 @@ mod tests {
     fn what_is_let_go_of_holds_nothing_and_comes_back_with_what_the_log_loses() {
         let mut keeps = Keeps::default();
         keeps.begin(name(1), Number::new(1, 5));
-        keeps.note(&blob("a"), Number::new(1, 3), &looked(3));
+        keeps.note(&blob("a"), Number::new(1, 3)..Number::new(1, 7), looked(3));
         assert_eq!(keeps.let_go(&name(1), 8), [blob("a")].into());
         assert!(!keeps.hold(&blob("a")) && keeps.get(&name(1)).is_none());
         keeps.cut_log(7);

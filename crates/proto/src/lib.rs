@@ -60,7 +60,7 @@ pub use client::{
 pub use configuration::{ClassId, Configuration, Epoch, PartitionId, Replica, RingVersion};
 pub use contact::Contact;
 pub use content::Content;
-pub use freeze::{Extent, FREEZE_BLOBS_MAX, FREEZE_PREFIXES_MAX, Freeze, Stand};
+pub use freeze::{Extent, FREEZE_BLOBS_MAX, FREEZE_MAX, FREEZE_PREFIXES_MAX, Freeze, Stand};
 pub use handovers::{Awaited, permit_release};
 pub use head::{Blob, Head, is_final};
 pub use keeps::{Keep, KeepName, Keeps};
@@ -70,7 +70,7 @@ pub use leases::{Grant, Leases};
 pub use limits::Limits;
 pub use log::Log;
 pub use node::{Incarnation, NodeId, ShardId, Time};
-pub use partition::{FREEZE_MAX, OldestPin, PIN_TIMEOUT, Partition, RESEND_AFTER};
+pub use partition::{OldestPin, PIN_TIMEOUT, Partition, RESEND_AFTER};
 pub use payload::Payload;
 pub use placement::{KeyspaceSeed, Layout, PartitionCount, Placement, placement_hash};
 pub use quota::{Bound, Bounds, Use, Uses};

@@ -509,8 +509,8 @@ pub enum Answer {
         number: Number,
         /// The blobs that existed, in order.
         blobs: Vec<(BlobName, Looked)>,
-        /// Whether there may be more after them.
-        more: bool,
+        /// The last name that was looked at, if there may be more after it.
+        next: Option<BlobName>,
     },
     /// Bytes of a chunk.
     Bytes {

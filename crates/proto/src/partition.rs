@@ -53,6 +53,8 @@ pub struct Partition {
     stored: u64,
     /// As primary: the entry that all who count have had durable for the longest time and that is not durable here, and since when.
     lacks: Option<(u64, Time)>,
+    /// When it was last looked for keeps that are over.
+    keeps_looked_at: Time,
     /// The log is durable on all replicas of the set up to here, as far as this one knows.
     durable: u64,
     role: Role,
@@ -88,7 +90,6 @@ enum Role {
 
 pub use copying::Folded;
 pub use fetching::Wanted;
-pub use freezing::FREEZE_MAX;
 pub(crate) use reading::Form;
 pub use reading::PIN_TIMEOUT;
 
@@ -115,6 +116,7 @@ impl Partition {
             },
             stored: log.last(),
             lacks: None,
+            keeps_looked_at: Time(0),
             durable: 0,
             log,
             state,

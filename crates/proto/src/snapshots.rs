@@ -79,11 +79,15 @@ impl Snapshots {
         self.get(id).is_some_and(|snapshot| snapshot.point.is_none())
     }
 
+    /// Whether an id was given, whatever has become of its snapshot.
+    pub fn has_given(&self, id: SnapshotId) -> bool {
+        id.0 <= self.last
+    }
+
     /// What has become of one that was taken at a point. Whoever took it may know more than this list: what the list has not come to is held.
     pub fn standing(&self, id: SnapshotId, point: Stand) -> Standing {
-        let is_known = id.0 <= self.last;
         match self.get(id) {
-            None if is_known => Standing::Over,
+            None if self.has_given(id) => Standing::Over,
             Some(NamedSnapshot { point: Some(known), .. }) if *known != point => Standing::Over,
             None | Some(_) => Standing::Held,
         }

@@ -309,12 +309,13 @@ impl State {
                 let head = self.heads.get_mut(blob).expect("it has just been looked for");
                 let before = head.blob().map(|blob| blob.size);
                 let newest = head.newest();
-                let was = self.keeps.need(blob.keyspace, newest).then(|| head.looked()).flatten();
+                let is_needed = head.is_being_written() && self.keeps.need(blob.keyspace, newest);
+                let was = if is_needed { head.looked() } else { None };
                 if head.learn(number, id, outcome) {
                     superseded.insert(blob.clone());
                 }
                 if let Some(was) = was.filter(|_| head.newest() > newest) {
-                    self.keeps.note(blob, newest, &was);
+                    self.keeps.note(blob, newest..head.newest(), was);
                 }
                 if is_counted {
                     let after = head.blob().map(|blob| blob.size);

@@ -4,7 +4,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use tyr_embed::{Result, SnapshotSummary};
 use tyr_proto::{
-    KeepName, NamedSnapshot, SNAPSHOTS_MAX, SnapshotId, Snapshots,
+    KeepName, NamedSnapshot, SNAPSHOTS_MAX, SnapshotId, Snapshots, Stand,
     cluster::{Answer, Command},
 };
 use tyr_types::{Error, ErrorKind, KeyspaceId, KeyspaceName};
@@ -30,18 +30,17 @@ impl Cluster {
         let Answer::SnapshotBegun(snapshot, _) = answer else {
             return Err(Error::internal("the answer to a snapshot's creation names it; please report it"));
         };
-        let done = self.take(id, snapshot).await;
-        if done.is_err() {
-            // Nobody else knows of it. If this is lost, too, the next one by the name takes its place.
+        let until = self.core.until();
+        let taken = self.core.ask(|reply| Call::Take { keyspace: id, snapshot, until, reply }).await;
+        if taken.is_err() {
+            // Nobody else reads it. If this is lost, too, it is listed as one that is not complete, and the next one by the name takes its place.
             let _ = self.core.command(Command::DropSnapshot { keyspace: id, snapshot }).await;
         }
-        done
+        self.complete(id, snapshot, taken?).await
     }
 
-    /// Takes a snapshot that was begun, and completes it.
-    async fn take(&self, keyspace: KeyspaceId, snapshot: SnapshotId) -> Result<()> {
-        let until = self.core.until();
-        let point = self.core.ask(|reply| Call::Take { keyspace, snapshot, until, reply }).await?;
+    /// Completes a snapshot that was taken.
+    async fn complete(&self, keyspace: KeyspaceId, snapshot: SnapshotId, point: Stand) -> Result<()> {
         self.core.command(Command::CompleteSnapshot { keyspace, snapshot, point }).await?;
         let is_complete = |snapshots: &Snapshots| {
             snapshots.get(snapshot).is_none_or(|snapshot| snapshot.point == Some(point))
@@ -52,18 +51,23 @@ impl Cluster {
     /// See [`crate::Store::snapshots`].
     pub async fn snapshots(&self, keyspace: &Keyspace) -> Result<Vec<SnapshotSummary>> {
         let snapshots = self.known(keyspace).await?;
-        let complete = snapshots.iter().filter(|(_, snapshot)| snapshot.point.is_some());
         let summary = |snapshot: &NamedSnapshot| SnapshotSummary {
             name: snapshot.name.as_str().to_owned(),
             taken: snapshot.taken,
+            is_complete: snapshot.point.is_some(),
         };
-        Ok(complete.map(|(_, snapshot)| summary(snapshot)).collect())
+        Ok(snapshots.iter().map(|(_, snapshot)| summary(snapshot)).collect())
     }
 
     /// See [`crate::Store::open_snapshot`].
     pub async fn open_snapshot(&self, keyspace: &Keyspace, name: &str) -> Result<Snapshot> {
         let (snapshot, known) = self.find_snapshot(keyspace, name).await?;
-        let point = known.point.ok_or_else(|| missing(keyspace, name))?;
+        let point = known.point.ok_or_else(|| {
+            let keyspace = keyspace.name();
+            Error::not_found(format!(
+                "snapshot '{name}' of keyspace '{keyspace}' is not complete: it is being taken, or whoever took it has failed; wait, or drop it"
+            ))
+        })?;
         let keep = KeepName { keyspace: keyspace.entry.id, snapshot, point };
         Snapshot::open(self, keyspace, keep).await
     }

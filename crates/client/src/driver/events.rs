@@ -51,7 +51,10 @@ impl Driver {
             {
                 return;
             }
-            Event::Taken(request, point) => return self.snapshots.taken(*request, *point),
+            Event::Taken(request, point) => return self.snapshots.taken(*request, Ok(*point)),
+            Event::Expired(request) if self.snapshots.are_taking_named(*request) => {
+                return self.snapshots.taken(*request, Err(super::snapshots::expired()));
+            }
             Event::Kept(request, ..) | Event::Expired(request) | Event::Denied(request)
                 if self.snapshots.are_opening(*request) =>
             {

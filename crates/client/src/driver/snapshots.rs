@@ -52,10 +52,15 @@ impl Snapshots {
         self.named.insert(request, asked);
     }
 
-    /// One has been taken.
-    pub fn taken(&mut self, request: RequestId, point: Stand) {
+    /// Whether a snapshot with a name is being taken by this.
+    pub fn are_taking_named(&self, request: RequestId) -> bool {
+        self.named.contains_key(&request)
+    }
+
+    /// One has been taken, or cannot be.
+    pub fn taken(&mut self, request: RequestId, point: Result<Stand>) {
         if let Some(asked) = self.named.remove(&request) {
-            asked.answer(Ok(point));
+            asked.answer(point);
         }
     }
 
@@ -69,7 +74,11 @@ impl Snapshots {
         turn: usize,
         asked: Asked<()>,
     ) {
-        self.openings.insert(of, (Opening::begin(client, now, keep, turn), asked));
+        let opening = Opening::begin(client, now, keep, turn);
+        match opening.is_of_nothing() {
+            true => asked.answer(Err(expired())),
+            false => drop(self.openings.insert(of, (opening, asked))),
+        }
     }
 
     /// Whether something is asked for to open a snapshot.
@@ -278,7 +287,7 @@ fn found(snapshot: &Snapshot, blob: &BlobName) -> Option<Found> {
     snapshot.looked(blob).map(|(number, looked)| Found { number, looked: looked.clone() })
 }
 
-fn expired() -> Error {
+pub(super) fn expired() -> Error {
     Error::expired(
         "what the snapshot shows is not kept any more, after a failure or a long pause, or since it was dropped; take another one",
     )

@@ -30,10 +30,10 @@ pub(super) struct Freezing {
 /// A blob as it is at the point of a freeze: its number, and what it is if it exists.
 pub type FrozenBlob = (BlobName, Number, Option<Looked>);
 
-/// A freeze is asked for anew after this many microseconds without an answer; twice as many the next time,
+/// A freeze is asked for anew after this many microseconds without an answer, and as many more for each stop; after twice as long the next time, up to
+/// as long as it may wait at a stop.
 const PATIENCE: u64 = 400_000;
-/// up to this many: as long as it may wait at a stop.
-const PATIENCE_MAX: u64 = crate::FREEZE_MAX;
+const STOP_PATIENCE: u64 = 500;
 
 impl Client {
     /// Sees several blobs at one point. They stay readable at their numbers until they are let go.
@@ -79,7 +79,8 @@ impl Client {
             self.events.push_back(event);
             return request;
         }
-        let freezing = Freezing { freeze, stops, told: BTreeMap::new(), sent_at: now, patience: PATIENCE };
+        let patience = PATIENCE + STOP_PATIENCE * stops.len() as u64;
+        let freezing = Freezing { freeze, stops, told: BTreeMap::new(), sent_at: now, patience };
         self.send_freeze(&freezing);
         self.freezes.insert(request, freezing);
         request
@@ -163,7 +164,8 @@ impl Client {
             let Freeze { stays, extent, .. } = Freeze::clone(&freezing.freeze);
             freezing.freeze = Arc::new(Freeze { request: self.next_request(), stays, extent });
             freezing.told.clear();
-            (freezing.sent_at, freezing.patience) = (now, (2 * freezing.patience).min(PATIENCE_MAX));
+            let most = freezing.freeze.lasts(freezing.stops.len());
+            (freezing.sent_at, freezing.patience) = (now, (2 * freezing.patience).min(most));
             self.send_freeze(&freezing);
             self.freezes.insert(*asked, freezing);
         }

@@ -58,6 +58,11 @@ impl Opening {
         }
     }
 
+    /// Whether there is nobody to be asked: its keyspace is not known here any more.
+    pub fn is_of_nothing(&self) -> bool {
+        self.asked.is_empty()
+    }
+
     /// Whether a request is one of its own.
     pub fn has_asked(&self, request: RequestId) -> bool {
         self.asked.contains_key(&request)
@@ -66,13 +71,12 @@ impl Opening {
     /// Takes what the client was told, if it concerns this: then what has come of it, once that is known.
     pub fn handle(&mut self, client: &mut Client, now: Time, event: &mut Event) -> Option<Opened> {
         match event {
-            Event::Kept(request, number, blobs, more) => {
+            Event::Kept(request, number, blobs, next) => {
                 let partition = self.asked.remove(request)?;
-                let last = blobs.last().map(|(blob, _)| blob.clone());
                 let seen = blobs.drain(..).map(|(blob, looked)| (blob, *number, Some(looked)));
                 self.blobs.extend(seen);
-                if let Some(last) = last.filter(|_| *more) {
-                    let request = client.kept(now, partition, self.keep, Some(last), self.turn);
+                if let Some(next) = next.take() {
+                    let request = client.kept(now, partition, self.keep, Some(next), self.turn);
                     self.asked.insert(request, partition);
                 }
                 self.go_on(client, now);

@@ -16,7 +16,8 @@ impl Cluster {
             Some((_, other)) if other.point.is_some() => return Err(Refusal::Taken),
             Some(_) | None => {}
         }
-        if snapshots.iter().count() >= SNAPSHOTS_MAX {
+        let others = snapshots.iter().filter(|(_, other)| other.name != snapshot.name);
+        if others.count() >= SNAPSHOTS_MAX {
             return Err(Refusal::Taken);
         }
         if !keyspace.settings.multi_version {
@@ -37,7 +38,15 @@ impl Cluster {
     }
 
     pub(super) fn drop_snapshot(&mut self, id: KeyspaceId, snapshot: SnapshotId) -> Reply {
-        self.existing(id)?.snapshots.get(snapshot).ok_or(Refusal::NotFound)?;
+        let snapshots = &self.existing(id)?.snapshots;
+        if snapshots.get(snapshot).is_none() {
+            // Perhaps the command has come before.
+            return if snapshots.has_given(snapshot) {
+                Ok(Answer::Done(self.version))
+            } else {
+                Err(Refusal::NotFound)
+            };
+        }
         Ok(self.change_keyspace(id, |keyspace| keyspace.snapshots.remove(snapshot)))
     }
 }

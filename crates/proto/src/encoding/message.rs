@@ -85,7 +85,7 @@ layout!(enum Answer {
     9 => Located { request, version, stretches, whole },
     10 => Got { request, number, blob, bytes },
     11 => Denied { request },
-    12 => Kept { request, number, blobs, more },
+    12 => Kept { request, number, blobs, next },
     16 => Staged { id, payload, from },
     17 => Unstaged { id, refusal },
 });

@@ -7,6 +7,7 @@ use alloc::{
     collections::{BTreeMap, BTreeSet},
     vec::Vec,
 };
+use core::ops::Bound;
 
 use tyr_types::Number;
 
@@ -23,6 +24,8 @@ use crate::{
 #[derive(Debug, Default)]
 pub struct Collection {
     superseded: BTreeSet<BlobName>,
+    /// The last one that was looked at: what is held goes to the end of the queue.
+    looked_at: Option<BlobName>,
     round: Option<Round>,
     last_at: Time,
     /// Chunks that were told to drop versions.
@@ -63,6 +66,17 @@ impl Collection {
         self.superseded.extend(blobs);
     }
 
+    /// Takes the next blob in the order of names; after the last one the first again.
+    fn take_next(&mut self) -> Option<BlobName> {
+        let after = self.looked_at.take().map_or(Bound::Unbounded, Bound::Excluded);
+        let next =
+            self.superseded.range((after, Bound::Unbounded)).next().or_else(|| self.superseded.first());
+        let next = next.cloned()?;
+        self.superseded.remove(&next);
+        self.looked_at = Some(next.clone());
+        Some(next)
+    }
+
     /// How many blobs have versions that may be collected.
     pub fn backlog(&self) -> usize {
         self.superseded.len() + self.round.as_ref().map_or(0, |round| round.blobs.len())
@@ -85,7 +99,7 @@ impl Partition {
         self.collection.last_at = cx.now;
         let mut blobs = BTreeMap::new();
         while blobs.len() < ROUND_MAX
-            && let Some(blob) = self.collection.superseded.pop_first()
+            && let Some(blob) = self.collection.take_next()
         {
             let Some(head) = self.state.head(&blob) else { continue };
             let number = head.newest();

@@ -251,7 +251,7 @@ impl Partition {
         };
         if outcome == Outcome::Committed && !answers_of(stops).all(is_known) {
             // What others computed is not waited for when a session has been forgotten. Its client may have been silent for too long only.
-            if self.state.is_answered(id) {
+            if self.state.is_over(id) {
                 cx.answer(id.session, Answer::Outcome { id, outcome: None });
             }
             return;

@@ -53,6 +53,8 @@ struct Standing {
     /// Where that is logged what it keeps, if it takes a snapshot with a name.
     kept_at: Option<u64>,
     is_answered: bool,
+    since: Time,
+    lasts: u64,
     until: Time,
 }
 
@@ -62,11 +64,10 @@ pub struct FreezeVisit {
     /// The freeze.
     pub freeze: Arc<Freeze>,
     stands: Vec<Stand>,
+    lasts: u64,
     until: Time,
 }
 
-/// A freeze stands, and waits, at one stop for at most this many microseconds.
-pub const FREEZE_MAX: u64 = 1_000_000;
 /// As many stand or wait at one partition; more are not heard,
 const FREEZES_MAX: usize = 1024;
 /// nor are those that would have them name more blobs than this.
@@ -144,11 +145,13 @@ impl Partition {
         }
         let is_known = self.freezes.standing.iter().any(|own| own.freeze.request == freeze.request)
             || self.chain.waits_to_freeze(freeze.request);
-        let is_here = freeze.stops(&cx.keyspaces).get(stands.len()) == Some(&self.id);
+        let stops = freeze.stops(&cx.keyspaces);
+        let is_here = stops.get(stands.len()) == Some(&self.id);
         if is_known || !is_here || !freeze.is_due(&cx.keyspaces) || !self.takes(&freeze) {
             return;
         }
-        self.chain.wait_to_freeze(FreezeVisit { freeze, stands, until: cx.now.after(FREEZE_MAX) });
+        let lasts = freeze.lasts(stops.len());
+        self.chain.wait_to_freeze(FreezeVisit { freeze, stands, lasts, until: cx.now.after(lasts) });
         self.settle(cx);
     }
 
@@ -168,17 +171,25 @@ impl Partition {
                 let own = blobs.iter().filter(|(partition, _)| *partition == self.id);
                 own.map(|(_, blob)| blob.clone()).collect()
             }
-            Extent::Prefixes(prefixes) => {
-                prefixes.iter().flat_map(|(keyspace, prefix)| self.heads_with(*keyspace, prefix)).collect()
-            }
-            Extent::Keyspace(keyspace, _) => self.heads_with(*keyspace, &[]),
+            Extent::Prefixes(prefixes) => prefixes
+                .iter()
+                .flat_map(|(keyspace, prefix)| self.heads_with(*keyspace, prefix, |_| true))
+                .collect(),
+            // Of all others it is known how they are.
+            Extent::Keyspace(keyspace, _) => self.heads_with(*keyspace, &[], Head::is_in_motion),
         }
     }
 
-    fn heads_with(&self, keyspace: KeyspaceId, prefix: &[u8]) -> Vec<BlobName> {
+    fn heads_with(
+        &self,
+        keyspace: KeyspaceId,
+        prefix: &[u8],
+        is_wanted: impl Fn(&Head) -> bool,
+    ) -> Vec<BlobName> {
         let Some(first) = first_name(keyspace, prefix) else { return Vec::new() };
-        let is_of = |blob: &&BlobName| blob.keyspace == keyspace && blob.key.as_bytes().starts_with(prefix);
-        self.state.heads_from(&first).map(|(blob, _)| blob).take_while(is_of).cloned().collect()
+        let is_of = |blob: &BlobName| blob.keyspace == keyspace && blob.key.as_bytes().starts_with(prefix);
+        let heads = self.state.heads_from(&first).take_while(|(blob, _)| is_of(blob));
+        heads.filter(|(_, head)| is_wanted(head)).map(|(blob, _)| blob.clone()).collect()
     }
 
     /// Whether a freeze need not wait: for no slot of a chain that is at a later stop, and for no reserve.
@@ -196,7 +207,7 @@ impl Partition {
 
     /// Freezes the heads that are here.
     pub(super) fn freeze(&mut self, cx: &mut Context, visit: FreezeVisit) {
-        let FreezeVisit { freeze, stands: earlier, .. } = visit;
+        let FreezeVisit { freeze, stands: earlier, lasts, .. } = visit;
         self.freezes.count += 1;
         let stand = Stand { epoch: self.configuration.epoch, count: self.freezes.count };
         let after = self.state.heads_after();
@@ -224,7 +235,9 @@ impl Partition {
             point: None,
             kept_at: None,
             is_answered: false,
-            until: cx.now.after(FREEZE_MAX),
+            since: cx.now,
+            lasts,
+            until: cx.now.after(lasts),
         });
         self.see_frozen();
         self.run_frozen(cx);
@@ -264,8 +277,8 @@ impl Partition {
             }
             for (blob, number, looked) in seen {
                 if standing.pinned.contains(&blob) {
-                    let since = Time(standing.until.0.saturating_sub(FREEZE_MAX));
-                    self.readers.pin(standing.freeze.request, blob.clone(), number, since, standing.until);
+                    let Standing { since, until, .. } = *standing;
+                    self.readers.pin(standing.freeze.request, blob.clone(), number, since, until);
                 }
                 standing.seen.insert(blob, looked);
             }
@@ -280,7 +293,7 @@ impl Partition {
         let index = self.append(cx, Entry::Keep(name));
         let mut standing = self.freezes.standing.iter_mut();
         if let Some(own) = standing.find(|own| own.freeze.request == request) {
-            (own.kept_at, own.until) = (Some(index), cx.now.after(FREEZE_MAX));
+            (own.kept_at, own.until) = (Some(index), cx.now.after(own.lasts));
         }
     }
 

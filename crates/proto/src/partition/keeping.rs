@@ -8,12 +8,15 @@ use crate::{
     effects::Context,
     entry::Entry,
     freeze::first_name,
+    head::Head,
     message::{Answer, Looked, RequestId},
     snapshots::Standing,
 };
 
-/// One answer tells of at most so many blobs.
-const BLOBS_MAX: usize = 1024;
+/// One answer looks at most at so many heads.
+const VISITS_MAX: usize = 1024;
+/// What is over is looked for this often, in microseconds.
+const LOOK_EVERY: u64 = 500_000;
 /// One entry for each keep that is let go of is logged at a tick, and at most so many.
 const LET_GO_MAX: usize = 16;
 
@@ -26,12 +29,12 @@ impl Partition {
         keep: &KeepName,
         after: Option<BlobName>,
     ) {
-        let answer = self.kept(cx, request, keep, after);
+        let answer = if self.may_serve(cx) { self.kept(cx, request, keep, after) } else { None };
         let answer = answer.filter(|_| self.may_serve(cx)).unwrap_or_else(|| self.elsewhere());
         cx.answer(request.session, answer);
     }
 
-    /// Nothing if this replica does not know of the keep, or not yet.
+    /// Nothing if this replica does not know of the keep yet.
     fn kept(
         &self,
         cx: &Context,
@@ -39,42 +42,50 @@ impl Partition {
         name: &KeepName,
         after: Option<BlobName>,
     ) -> Option<Answer> {
-        let known = cx.keyspaces.get(&name.keyspace);
-        let standing = known.map(|known| known.snapshots.standing(name.snapshot, name.point));
-        if standing == Some(Standing::Over) {
-            return Some(Answer::Expired { request });
-        }
-        let keep = self.state.keeps().get(name)?;
-        let first = after.clone().or_else(|| first_name(name.keyspace, &[]))?;
-        let is_of = |blob: &BlobName| blob.keyspace == name.keyspace && after.as_ref() != Some(blob);
-        let mut replaced = keep.replaced_from(&first).filter(|(blob, _)| is_of(blob)).peekable();
-        let heads = self.state.heads_from(&first).take_while(|(blob, _)| blob.keyspace == name.keyspace);
-        let as_then = heads.filter(|(blob, head)| is_of(blob) && head.newest() < keep.number());
-        let mut as_then = as_then.filter_map(|(blob, head)| Some((blob, head.looked()?))).peekable();
-        let (mut blobs, mut room) = (Vec::new(), cx.limits.copy_max);
-        let more = loop {
-            // What was replaced is not as it was then, so that no blob is in both.
-            let next = match (replaced.peek(), as_then.peek()) {
-                (Some((one, _)), Some((other, _))) if one < other => next_of(&mut replaced),
-                (Some(_), None) => next_of(&mut replaced),
-                (_, Some(_)) => as_then.next().map(|(blob, looked)| (blob.clone(), looked)),
-                (None, None) => None,
-            };
-            let Some((blob, looked)) = next else { break false };
-            if blobs.len() >= BLOBS_MAX || room == 0 {
-                break true;
-            }
-            room = room.saturating_sub(size_of(&blob, &looked));
-            blobs.push((blob, looked));
+        let snapshots = cx.keyspaces.get(&name.keyspace).map(|known| &known.snapshots);
+        let is_over =
+            snapshots.map(|known| known.standing(name.snapshot, name.point)) == Some(Standing::Over);
+        let Some(keep) = self.state.keeps().get(name).filter(|_| !is_over) else {
+            // What was durable everywhere before the snapshot was complete is not here: everybody has lost it.
+            let known = snapshots.and_then(|known| known.get(name.snapshot));
+            let is_lost = known.is_some_and(|known| known.point == Some(name.point));
+            return (is_over || is_lost).then_some(Answer::Expired { request });
         };
-        Some(Answer::Kept { request, number: keep.number(), blobs, more })
+        let first = after.clone().or_else(|| first_name(name.keyspace, &[]))?;
+        let is_of = |blob: &BlobName| blob.keyspace == name.keyspace;
+        let is_next = |blob: &BlobName| after.as_ref() != Some(blob);
+        let mut replaced = keep.replaced_from(&first).filter(|(blob, _)| is_next(blob)).peekable();
+        let heads = self.state.heads_from(&first).take_while(|(blob, _)| is_of(blob));
+        let mut heads = heads.filter(|(blob, _)| is_next(blob)).peekable();
+        let (mut blobs, mut visits, mut room) = (Vec::new(), 0, cx.limits.copy_max);
+        let mut last = None;
+        let next = loop {
+            // A head that was replaced is in both; one of a blob that is gone for good is in neither.
+            let (in_replaced, in_heads) =
+                (replaced.peek().map(|(blob, _)| *blob), heads.peek().map(|(blob, _)| *blob));
+            let Some(blob) = in_replaced.into_iter().chain(in_heads).min().cloned() else { break None };
+            if visits == VISITS_MAX || room == 0 {
+                break last;
+            }
+            visits += 1;
+            let was = replaced.next_if(|(name, _)| **name == blob).map(|(_, looked)| looked.clone());
+            let head = heads.next_if(|(name, _)| **name == blob).map(|(_, head)| head);
+            let as_then = head.filter(|head| head.newest() < keep.number());
+            if let Some(looked) = was.or_else(|| as_then.and_then(Head::looked)) {
+                room = room.saturating_sub(size_of(&blob, &looked));
+                blobs.push((blob.clone(), looked));
+            }
+            last = Some(blob);
+        };
+        Some(Answer::Kept { request, number: keep.number(), blobs, next })
     }
 
     /// Lets go of what is kept for snapshots that are over.
     pub(super) fn tick_keeps(&mut self, cx: &mut Context) {
-        if self.state.keeps().is_empty() {
+        if self.state.keeps().is_empty() || cx.now.since(self.keeps_looked_at) < LOOK_EVERY {
             return;
         }
+        self.keeps_looked_at = cx.now;
         let is_over = |name: &&KeepName| {
             let known = cx.keyspaces.get(&name.keyspace);
             known.is_some_and(|known| known.snapshots.standing(name.snapshot, name.point) == Standing::Over)
@@ -84,12 +95,6 @@ impl Partition {
             self.append(cx, Entry::LetGo(name));
         }
     }
-}
-
-fn next_of<'a>(
-    replaced: &mut impl Iterator<Item = (&'a BlobName, &'a Looked)>,
-) -> Option<(BlobName, Looked)> {
-    replaced.next().map(|(blob, looked)| (blob.clone(), looked.clone()))
 }
 
 /// What it takes in a message, about.

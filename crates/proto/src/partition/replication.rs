@@ -26,6 +26,8 @@ pub struct Peer {
     is_counted: bool,
     /// Its log equals the primary's and is durable up to here; not known before it has been reconciled.
     stored: Option<u64>,
+    /// Up to where entries were sent to it, without a gap.
+    sent: u64,
     /// When something that it has not acknowledged was sent for the first time, or again,
     sent_at: Time,
     /// and how often again since it acknowledged something.
@@ -66,9 +68,17 @@ impl Peer {
 
     /// Whether a learner lacks so little, and answers so soon, that its primary may begin to wait for it. It is not asked to have everything:
     /// where something is always under way it never would.
-    fn is_close(&self, last: u64, now: Time) -> bool {
-        let lacks = self.stored.map(|stored| last.saturating_sub(stored));
-        lacks.is_some_and(|lacks| lacks == 0 || lacks <= CLOSE && !self.is_late(now))
+    fn is_close(&self, log: &Log, now: Time) -> bool {
+        let Some(stored) = self.stored else { return false };
+        let last = log.last();
+        if stored >= last {
+            return true;
+        }
+        let is_heavy = || {
+            let lacking = (stored + 1..=last).filter_map(|index| log.entry(index));
+            lacking.map(|(_, entry)| entry.payload_size()).sum::<usize>() > CLOSE_SIZE
+        };
+        last - stored <= CLOSE && !self.is_late(now) && !is_heavy()
     }
 }
 
@@ -87,6 +97,8 @@ const RESEND_DOUBLINGS_MAX: u32 = 3;
 const SLOW_AFTER: u64 = 1_000_000;
 /// As many entries may be under way to a learner when its primary begins to wait for it.
 const CLOSE: u64 = 256;
+/// and as many bytes of payload.
+const CLOSE_SIZE: usize = 8 << 20;
 /// As many entries stay in memory for replicas that were away,
 const LOG_KEPT: u64 = 256;
 /// if they are not about more heads and chunks than this: a wide transaction takes some kilobytes for each.
@@ -154,6 +166,7 @@ impl Partition {
                 is_learner,
                 is_counted: !is_learner,
                 stored: None,
+                sent: 0,
                 sent_at: cx.now,
                 resent: 0,
                 progress_at: cx.now,
@@ -205,10 +218,12 @@ impl Partition {
         let entry = Arc::new(entry);
         let index = self.store(cx, epoch, entry.clone());
         let Role::Primary { peers, .. } = &mut self.role else { return index };
-        for peer in peers.values_mut().filter(|peer| peer.stored.is_some()) {
+        // Who is behind gets it when he has got so far.
+        for peer in peers.values_mut().filter(|peer| peer.stored.is_some() && peer.sent == index - 1) {
             if peer.stored == Some(index - 1) {
                 peer.sent_at = cx.now;
             }
+            peer.sent = index;
             let entries = Vec::from([(epoch, entry.clone())]);
             let message = Message::Append { epoch, previous: index - 1, entries, durable: self.durable };
             cx.push(Effect::ToNode(peer.replica.node, self.id, message));
@@ -264,6 +279,9 @@ impl Partition {
         if peer.stored.is_some_and(|stored| index > stored) {
             peer.stored = Some(index);
             peer.progressed(cx.now);
+            if index >= peer.sent && peer.sent < self.log.last() {
+                self.send_entries(cx, node);
+            }
             self.advance(cx);
         }
     }
@@ -381,7 +399,7 @@ impl Partition {
             return;
         }
         if peer.stored.is_none_or(|stored| stored < index) {
-            peer.stored = Some(index);
+            (peer.stored, peer.sent) = (Some(index), index);
             peer.progressed(cx.now);
             peer.copy = None;
         }
@@ -428,7 +446,9 @@ impl Partition {
             room = room.saturating_sub(entry.payload_size());
             has_room
         };
-        let entries = (stored + 1..=end).map_while(|index| self.log.entry(index)).take_while(fits).collect();
+        let entries: Vec<_> =
+            (stored + 1..=end).map_while(|index| self.log.entry(index)).take_while(fits).collect();
+        peer.sent = peer.sent.max(stored + entries.len() as u64);
         let epoch = self.configuration.epoch;
         let message = Message::Append { epoch, previous: stored, entries, durable: self.durable };
         cx.push(Effect::ToNode(node, self.id, message));
@@ -546,7 +566,7 @@ impl Partition {
         }
         for peer in peers.values_mut() {
             let waits = peer.stored.is_none_or(|stored| stored < last);
-            if !peer.is_counted && established && peer.is_close(last, cx.now) {
+            if !peer.is_counted && established && peer.is_close(&self.log, cx.now) {
                 (peer.is_counted, peer.progress_at) = (true, cx.now);
             }
             if peer.is_learner && peer.is_complete(durable) {

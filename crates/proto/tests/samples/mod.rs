@@ -473,7 +473,7 @@ fn answers() -> Vec<Answer> {
         Answer::Stats { request, stats: vec![Some(head_stat()), None] },
         Answer::Got { request, number: Number::new(3, 401), blob: Some(looked), bytes: Some(vec![7; 20]) },
         Answer::Expired { request },
-        Answer::Kept { request, number: Number::new(3, 401), blobs: kept, more: true },
+        Answer::Kept { request, number: Number::new(3, 401), blobs: kept, next: Some(blob("one")) },
         Answer::Denied { request },
         Answer::Names { request, names: vec![blob("a"), blob("b")], more: true },
         Answer::Staged { id: id(12), payload: (1, 3), from: 300 },

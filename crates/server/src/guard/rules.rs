@@ -65,8 +65,8 @@ pub(crate) fn judge(message: &Message, own: SessionId, rights: &Entitlement) -> 
             let may = match &freeze.extent {
                 Extent::Blobs(blobs) => blobs.iter().all(|(_, blob)| has(blob.keyspace)),
                 Extent::Prefixes(prefixes) => prefixes.iter().all(|(keyspace, _)| has(*keyspace)),
-                // Only who administers the keyspace may have begun the snapshot.
-                Extent::Keyspace(keyspace, _) => has(*keyspace),
+                // It is for who has begun the snapshot.
+                Extent::Keyspace(keyspace, _) => rights.rights(*keyspace).has(needed | Rights::ADMINISTER),
             };
             if may { Ok(()) } else { Err(Denied::Request(freeze.request)) }
         }

@@ -76,6 +76,7 @@ pub fn list(arguments: &List, settings: &Settings, out: &mut Output) -> Result<(
                 keyspace: keyspace.clone(),
                 snapshot: snapshot.name,
                 taken: snapshot.taken,
+                complete: snapshot.is_complete,
             }));
         }
         Ok(all)
@@ -135,13 +136,15 @@ struct Listed {
     keyspace: String,
     snapshot: String,
     taken: u64,
+    complete: bool,
 }
 
 impl Report for Listing {
     fn print(&self, out: &mut Output) -> Result<()> {
         let mut table = Table::new([("SNAPSHOT", Align::Left), ("TAKEN", Align::Left)]);
-        for Listed { keyspace, snapshot, taken } in &self.snapshots {
-            table.row([format!("{keyspace}@{snapshot}"), moment(*taken)]);
+        for Listed { keyspace, snapshot, taken, complete } in &self.snapshots {
+            let note = if *complete { "" } else { ", not complete: wait, or remove it" };
+            table.row([format!("{keyspace}@{snapshot}"), format!("{}{note}", moment(*taken))]);
         }
         table.print(out)
     }
