@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod access_log;
+mod accesses;
 mod attributes;
 mod call;
 mod content;
