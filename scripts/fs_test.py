@@ -313,6 +313,11 @@ def digest(tree):
     return found
 
 
+def device(path):
+    number = os.stat(path).st_dev
+    return os.major(number), os.minor(number)
+
+
 def in_a_directory(tyr, work, arguments):
     (mounted := work / "mounted").mkdir()
     (local := work / "local").mkdir()
@@ -324,6 +329,9 @@ def in_a_directory(tyr, work, arguments):
     with Mount(tyr, "files", mounted, "--create", store=store) as here:
         everything(here, local, arguments)
         before = digest(here)
+        known = Path("/sys/class/bdi", "{}:{}".format(*device(here)), "read_ahead_kb")
+        if os.access(known, os.W_OK):
+            assert known.read_text() == "1024\n"
     with Mount(tyr, "files", mounted, "--read-only", store=store) as here:
         assert digest(here) == before
         refuses(errno.EROFS, os.mkdir, here / "new")

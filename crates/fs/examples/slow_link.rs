@@ -16,7 +16,9 @@ type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 fn main() -> Result<(), Failure> {
     let mut arguments = env::args().skip(1);
-    let delay = Duration::from_micros(arguments.next().ok_or("usage: slow_link MICROSECONDS LISTEN=TARGET...")?.parse()?);
+    let delay = Duration::from_micros(
+        arguments.next().ok_or("usage: slow_link MICROSECONDS LISTEN=TARGET...")?.parse()?,
+    );
     // Sleeps are to end when they should, and not up to 50 us later; threads inherit it.
     fs::write("/proc/self/timerslack_ns", "1")?;
     for link in arguments {

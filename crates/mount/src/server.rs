@@ -594,6 +594,6 @@ fn read_log(reader: Arc<Reader>, size: u32, flags: i32, process: u32, reply: Rep
 }
 
 /// The largest request to read or write.
-const REQUEST_MAX: u32 = 1 << 20;
+pub const REQUEST_MAX: u32 = 1 << 20;
 /// Blocks and inodes where nobody knows how many there are: as many as no program takes for none.
 const UNKNOWN: u64 = 1 << 40;
