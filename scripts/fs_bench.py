@@ -396,21 +396,17 @@ def fetch_far(options, work):
         name = "tyr-far"
         link = (options.slow_link, str(options.delay))
 
-    rounds = []
     system = Far(work, options.tyr, [])
     try:
-        for turn in range(options.rounds):
-            directory = system.root / f"round-{turn}"
-            directory.mkdir()
-            for size in options.sizes:
-                (directory / f"data-{size}").mkdir()
-                count = max(options.data * MIB // size, 1)
-                together(options.processes, write_files, directory / f"data-{size}", count, size, options.processes)
-            rounds.append(fetch(options, system, turn))
-            shutil.rmtree(directory)
+        directory = system.root / "round-0"
+        directory.mkdir()
+        for size in options.sizes:
+            (directory / f"data-{size}").mkdir()
+            count = max(options.data * MIB // size, 1)
+            together(options.processes, write_files, directory / f"data-{size}", count, size, options.processes)
+        return [fetch(options, system, 0) for _ in range(options.rounds)]
     finally:
         system.stop()
-    return rounds
 
 
 def table(results):
