@@ -2,12 +2,13 @@
 
 Each round goes through all of them in turn; what is printed are medians over the rounds. Loads are made by as many processes as is said, with
 plain system calls from Python, which cost 1 to 3 us each; bandwidth is in blocks of 1 MiB. What was written is in the caches of servers
-when it is read; the caches of clients are emptied by mounting anew.
+when it is read; the kernel's caches of clients are emptied, by mounting anew where that asks servers again.
 """
 
 import argparse
 import contextlib
 import json
+import mmap
 import multiprocessing
 import os
 import random
@@ -20,6 +21,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from fs_cluster import Nodes
 from fs_test import may_mount
 
 MIB = 1 << 20
@@ -149,8 +151,12 @@ class Tyr:
         assert self.process.stdout.readline().startswith("mounted "), command
 
     def remount(self):
-        self.unmount()
-        self.mount()
+        """The store's own cache is that of this process: it stays, as the local file system's does, and the kernel's pages go."""
+        for directory, _, files in os.walk(self.root):
+            for name in files:
+                file = os.open(Path(directory, name), os.O_RDONLY)
+                os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+                os.close(file)
 
     def unmount(self):
         unmount(self.root)
@@ -164,30 +170,26 @@ class TyrCluster(Tyr):
     """TýrFS on a cluster of three nodes with three copies, each node a process of its own."""
 
     name = "tyr-cluster-3"
+    link = None
 
     def start(self, place):
-        self.nodes, addresses = [], []
-        for number in range(3):
-            command = [self.tyr, "server", "--json", "--log", "error", "--listen", "127.0.0.1:0", "--directory", place / f"node-{number}"]
-            command += ["--join", ",".join(addresses)] if addresses else []
-            node = subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, text=True)
-            self.nodes.append(node)
-            for line in node.stdout:
-                said = json.loads(line)
-                if "address" in said:
-                    address = said["address"]
-                if said.get("event") == "ready":
-                    break
-            addresses.append(address)
         self.place = place
-        return "tyr://" + ",".join(addresses)
+        self.nodes = Nodes(self.tyr, place, self.link)
+        return self.nodes.url
+
+    def remount(self):
+        self.unmount()
+        self.mount()
 
     def stop(self):
         super().stop()
-        for node in self.nodes:
-            node.terminate()
-        for node in self.nodes:
-            node.communicate(timeout=60)
+        self.nodes.stop()
+
+
+class TyrClusterCaching(TyrCluster):
+    """The same with what is known of files up to a second out of date, as GlusterFS and bindfs have it."""
+
+    name = "tyr-cluster-3-1s"
 
 
 def together(processes, work, *arguments):
@@ -216,11 +218,23 @@ def together(processes, work, *arguments):
     return took
 
 
+def buffer():
+    """Room for 1 MiB that begins with a page, as programs that move much have it."""
+    return memoryview(mmap.mmap(-1, MIB))
+
+
+def filled():
+    block = buffer()
+    block[:] = random.Random(1).randbytes(MIB)
+    return block
+
+
 def pieces(size):
     return [min(MIB, size - at) for at in range(0, size, MIB)]
 
 
-def write_files(number, directory, count, size, processes, block):
+def write_files(number, directory, count, size, processes):
+    block = filled()
     for place in range(number, count, processes):
         file = os.open(directory / f"f{place:06}", os.O_CREAT | os.O_EXCL | os.O_WRONLY)
         for length in pieces(size):
@@ -229,11 +243,12 @@ def write_files(number, directory, count, size, processes, block):
 
 
 def read_files(number, directory, count, size, processes):
+    block = buffer()
     for place in range(number, count, processes):
         file = os.open(directory / f"f{place:06}", os.O_RDONLY)
         left = size
         while left:
-            read = len(os.read(file, min(MIB, left)))
+            read = os.readv(file, [block[: min(MIB, left)]])
             if not read:
                 raise OSError(f"a file has {left} bytes too few")
             left -= read
@@ -283,8 +298,9 @@ def rename_tree(_number, directory, count):
 
 
 def sequential_read(_number, path):
+    block = buffer()
     file = os.open(path, os.O_RDONLY)
-    while os.read(file, MIB):
+    while os.readv(file, [block]):
         pass
     os.close(file)
 
@@ -300,7 +316,7 @@ def random_reads(number, path, count, size):
 def random_writes(number, path, count, size):
     generator = random.Random(number)
     file = os.open(path, os.O_WRONLY)
-    block = generator.randbytes(4096)
+    block = filled()[:4096]
     for _ in range(count):
         os.pwrite(file, block, generator.randrange(size // 4096) * 4096)
     os.fsync(file)
@@ -312,13 +328,12 @@ def measure(system, options, turn):
     told = {}
     directory = system.root / f"round-{turn}"
     directory.mkdir()
-    block = random.Random(1).randbytes(MIB)
     for size in options.sizes:
         count = max(options.data * MIB // size, 1)
         place = directory / f"data-{size}"
         place.mkdir()
         megabytes = count * size / MIB
-        seconds = together(options.processes, write_files, place, count, size, options.processes, block)
+        seconds = together(options.processes, write_files, place, count, size, options.processes)
         told[f"write files of {size >> 10} KiB, MiB/s"] = megabytes / seconds
         system.remount()
         seconds = together(options.processes, read_files, place, count, size, options.processes)
@@ -345,7 +360,7 @@ def measure(system, options, turn):
     told["append 1 KiB, 1/s"] = 4 * options.appends / together(4, append_records, directory, options.appends)
     whole = (directory / "log").stat().st_size
     assert whole == 4 * options.appends * 1024, f"{system.name}: {whole} bytes were appended"
-    size = options.big * MIB
+    size, block = options.big * MIB, filled()
     path = directory / "big"
     began = time.monotonic()
     file = os.open(path, os.O_CREAT | os.O_WRONLY)
@@ -364,13 +379,34 @@ def measure(system, options, turn):
 
 
 def fetch(options, system, turn):
-    """The same files through the native API."""
+    """The same files through the native API, over the network: the nodes' directories, by which it reads files itself on one host, are hidden from it."""
     told = {}
     for size in options.sizes:
-        said = run(options.fetch, system.store, "files", f"/round-{turn}/data-{size}", options.fetchers, 3)
+        hide = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs none "$0" && exec "$@"', system.place]
+        said = run(*hide, options.fetch, system.store, "files", f"/round-{turn}/data-{size}", options.fetchers, 3)
         said = json.loads(said)
         told[f"read files of {size >> 10} KiB, MiB/s"] = said["bytes"] / MIB / statistics.median(said["seconds"])
     return told
+
+
+def fetch_far(options, work):
+    """What the native API reads over a network with a delay: the same for every size of files, were there nothing but bytes."""
+
+    class Far(TyrCluster):
+        name = "tyr-far"
+        link = (options.slow_link, str(options.delay))
+
+    system = Far(work, options.tyr, [])
+    try:
+        directory = system.root / "round-0"
+        directory.mkdir()
+        for size in options.sizes:
+            (directory / f"data-{size}").mkdir()
+            count = max(options.data * MIB // size, 1)
+            together(options.processes, write_files, directory / f"data-{size}", count, size, options.processes)
+        return [fetch(options, system, 0) for _ in range(options.rounds)]
+    finally:
+        system.stop()
 
 
 def table(results):
@@ -387,8 +423,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--tyr", required=True, help="the command")
     parser.add_argument("--fetch", help="the example of crates/fs that measures the native API")
+    parser.add_argument("--slow-link", help="the example of crates/fs that delays what passes it")
+    parser.add_argument("--delay", type=int, default=100, help="microseconds by which it does, in each direction")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--systems", default="local,bindfs,glusterfs-3,tyr-directory,tyr-cluster-3", help="which, with commas between them")
+    parser.add_argument("--systems", default="local,bindfs,glusterfs-3,tyr-directory,tyr-cluster-3,tyr-cluster-3-1s", help="which, with commas between them")
     parser.add_argument("--processes", type=int, default=2, help="that read and write files at once")
     parser.add_argument("--fetchers", type=int, default=8, help="threads that fetch at once through the native API")
     parser.add_argument("--data", type=int, default=128, help="MiB of the data set that is cut into files")
@@ -410,6 +448,7 @@ def main():
         "glusterfs-3": Gluster,
         "tyr-directory": lambda place: Tyr(place, options.tyr, []),
         "tyr-cluster-3": lambda place: TyrCluster(place, options.tyr, []),
+        "tyr-cluster-3-1s": lambda place: TyrClusterCaching(place, options.tyr, ["--attr-cache", "1", "--entry-cache", "1"]),
     }
     print(" ".join(f"{name}={value}" for name, value in vars(options).items()), f"processors={os.cpu_count()} kernel={os.uname().release}")
     with contextlib.ExitStack() as stack:
@@ -424,10 +463,12 @@ def main():
             for system in systems:
                 began = time.monotonic()
                 rounds.setdefault(system.name, []).append(measure(system, options, turn))
-                if options.fetch and isinstance(system, TyrCluster):
+                if options.fetch and type(system) is TyrCluster:
                     rounds.setdefault("tyr-native", []).append(fetch(options, system, turn))
                 print(f"round {turn + 1}, {system.name}: {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
                 shutil.rmtree(system.root / f"round-{turn}")
+        if options.slow_link and options.fetch:
+            rounds[f"tyr-native, {options.delay} us away"] = fetch_far(options, work)
     results = {name: {row: statistics.median(told[row] for told in all) for row in all[0]} for name, all in rounds.items()}
     if options.json:
         Path(options.json).write_text(json.dumps({"options": vars(options), "rounds": rounds, "medians": results}, indent=1))

@@ -20,6 +20,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from fs_cluster import Nodes
 from fs_programs import PROGRAMS
 
 
@@ -224,6 +225,20 @@ def tells(here):
     following.stdout.close()
 
 
+def reads_count(here):
+    """A read counts as soon as it has ended, and what sets the time after it stays."""
+    for number in range(20):
+        path = here / f"read-{number}"
+        path.write_bytes(b"x")
+        os.utime(path, ns=(1, 2))
+        assert path.read_bytes() == b"x"
+        assert path.stat().st_atime_ns > 1
+        os.utime(path, ns=(3, 4))
+        assert path.stat().st_atime_ns == 3
+    # Those that nobody waited for have not come after all of that.
+    assert {path.stat().st_atime_ns for path in here.glob("read-*")} == {3}
+
+
 def programs(here, local):
     """tar, git, and SQLite."""
     tree = local / "tree"
@@ -298,6 +313,11 @@ def digest(tree):
     return found
 
 
+def device(path):
+    number = os.stat(path).st_dev
+    return os.major(number), os.minor(number)
+
+
 def in_a_directory(tyr, work, arguments):
     (mounted := work / "mounted").mkdir()
     (local := work / "local").mkdir()
@@ -309,6 +329,9 @@ def in_a_directory(tyr, work, arguments):
     with Mount(tyr, "files", mounted, "--create", store=store) as here:
         everything(here, local, arguments)
         before = digest(here)
+        known = Path("/sys/class/bdi", "{}:{}".format(*device(here)), "read_ahead_kb")
+        if os.access(known, os.W_OK):
+            assert known.read_text() == "1024\n"
     with Mount(tyr, "files", mounted, "--read-only", store=store) as here:
         assert digest(here) == before
         refuses(errno.EROFS, os.mkdir, here / "new")
@@ -353,11 +376,55 @@ def of_a_cluster(tyr, work, arguments):
             assert os.pread(kept, 10, 0) == b"AT once"
             refuses(errno.ENOENT, os.stat, there / "seen")
             os.close(kept)
+            reads_count(here)
             everything(here, local, arguments)
             assert digest(there) == digest(here)
     finally:
         cluster.send_signal(signal.SIGTERM)
         cluster.wait(timeout=60)
+
+
+BUSY = """
+import os, sys
+here = sys.argv[1]
+log = os.open(here + "/log", os.O_CREAT | os.O_WRONLY | os.O_APPEND)
+step = 0
+while os.path.exists(here + "/go-on"):
+    with open(f"{here}/new", "x") as file:
+        file.write(f"content {step}")
+    os.rename(f"{here}/new", f"{here}/file-{step % 7}")
+    assert open(f"{here}/file-{step % 7}").read() == f"content {step}"
+    os.write(log, f"step {step}\\n".encode())
+    if step % 7 == 3:
+        os.unlink(f"{here}/file-{step % 7}")
+    print(step, flush=True)
+    step += 1
+"""
+
+
+def outlives_nodes(tyr, work):
+    """A program goes on while nodes are killed, one after the other: it sees no failure, and nothing is lost."""
+    (one := work / "one").mkdir(exist_ok=True)
+    with Nodes(tyr, work / "nodes") as nodes:
+        with Mount(tyr, "files", one, "--create", store=nodes.url) as here:
+            (here / "go-on").touch()
+            busy = subprocess.Popen([sys.executable, "-c", BUSY, here], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            for number in range(3):
+                for kills in (True, False):
+                    for _ in range(20):
+                        assert (line := busy.stdout.readline()), busy.communicate()[1]
+                    if kills:
+                        nodes.kill(number)
+                nodes.start(number)
+            (here / "go-on").unlink()
+            rest, said = busy.communicate(timeout=120)
+            assert busy.returncode == 0, said
+            last = int((line + rest).split()[-1])
+        # What a mount that knows nothing finds.
+        with Mount(tyr, "files", one, store=nodes.url) as here:
+            assert (here / "log").read_text() == "".join(f"step {step}\n" for step in range(last + 1))
+            expected = {step % 7: f"content {step}" for step in range(last - 6, last + 1) if step % 7 != 3}
+            assert {int(path.name[5:]): path.read_text() for path in here.glob("file-*")} == expected
 
 
 def may_mount():
@@ -397,6 +464,9 @@ def main():
         if arguments.only != "directory":
             of_a_cluster(arguments.tyr, work, arguments)
             print("mounts of a cluster do what they should")
+            if not arguments.quick and not arguments.program:
+                outlives_nodes(arguments.tyr, work)
+                print("a mount outlives nodes of its cluster")
     finally:
         for name in ("mounted", "one", "two"):
             if os.path.ismount(work / name):

@@ -113,9 +113,19 @@ impl File {
 
     /// Reads so many bytes at an offset; fewer at the end of the file.
     pub async fn read(&self, offset: u64, length: usize) -> Result<Vec<u8>> {
+        let (bytes, access) = self.read_first(offset, length).await?;
+        if let Some(access) = access {
+            self.note(access).await;
+        }
+        Ok(bytes)
+    }
+
+    /// As [`File::read`], but whether and when the file counts as read last is left to the caller, who calls [`File::note`] when nobody
+    /// waits any more.
+    pub async fn read_first(&self, offset: u64, length: usize) -> Result<(Vec<u8>, Option<Timestamp>)> {
         let end = offset.saturating_add(length as u64).min(SIZE_MAX);
         if offset >= end {
-            return Ok(Vec::new());
+            return Ok((Vec::new(), None));
         }
         let bytes = match self.filesystem.keyspace().read(&self.inode.site, offset..end).await {
             Ok(bytes) => bytes,
@@ -124,14 +134,16 @@ impl File {
         };
         // Were this client not a guest any more, another file might lie there.
         self.filesystem.confirm(self.guest).await?;
-        if !bytes.is_empty() && self.notes_access.swap(false, Ordering::Relaxed) {
-            let now = encode_time(Timestamp::now());
-            let noted =
-                self.filesystem.keyspace().set_attribute(&self.inode.site, ACCESSED, Some(&now)).await;
-            // The bytes are right whether that could be noted or not: it may only be allowed to read.
-            drop(noted);
-        }
-        Ok(bytes)
+        let is_noted = !bytes.is_empty() && self.notes_access.swap(false, Ordering::Relaxed);
+        Ok((bytes, is_noted.then(Timestamp::now)))
+    }
+
+    /// Has the file count as read last then.
+    pub async fn note(&self, access: Timestamp) {
+        let time = encode_time(access);
+        let noted = self.filesystem.keyspace().set_attribute(&self.inode.site, ACCESSED, Some(&time)).await;
+        // The bytes are right whether that could be noted or not: it may only be allowed to read.
+        drop(noted);
     }
 
     /// Writes bytes at an offset; what lies between the end and the offset reads as zeros.

@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod access_log;
+mod accesses;
 mod attributes;
 mod call;
 mod content;
@@ -17,6 +18,7 @@ mod handles;
 mod known;
 mod locks;
 mod own;
+mod read_ahead;
 mod reply;
 mod server;
 mod shared;
@@ -133,6 +135,9 @@ pub fn mount(
     config.clone_fd = true;
     let server = server::Server::new(filesystem, root, settings.clone());
     let session = Session::new(server, &directory, &config)?.spawn()?;
+    if settings.sharing == Sharing::Alone {
+        read_ahead::extend(&directory, server::REQUEST_MAX);
+    }
     Ok(Mount { session: Some(session), directory })
 }
 

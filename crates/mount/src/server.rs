@@ -127,7 +127,7 @@ impl fuser::Filesystem for Server {
         let shared = &self.shared;
         let (accessed, modified) = (accessed.map(timestamp), modified.map(timestamp));
         let changes = Changes { mode, uid, gid, size, accessed, modified };
-        let work = async { shared.filesystem.change(&shared.known.get(inode.0)?, &changes).await };
+        let work = shared.change(inode.0, &changes);
         shared.answer(Call::of(request, Ask::Change, inode), reply, work, |reply, metadata| {
             shared.describe(reply, &metadata)
         });
@@ -295,9 +295,11 @@ impl fuser::Filesystem for Server {
             Call::of(request, Ask::Read, inode).ranged(offset, size.into()),
             reply,
             shared.read(handle.0, offset, size),
-            |reply, bytes| {
-                shared.counts.read(bytes.len());
-                reply.data(&bytes);
+            |reply, read| {
+                shared.counts.read(read.bytes.len());
+                reply.data(&read.bytes);
+                // It takes a commit, for which nobody waits.
+                read.access.into_iter().for_each(|access| pollster::block_on(access.note()));
             },
         );
     }
@@ -592,6 +594,6 @@ fn read_log(reader: Arc<Reader>, size: u32, flags: i32, process: u32, reply: Rep
 }
 
 /// The largest request to read or write.
-const REQUEST_MAX: u32 = 1 << 20;
+pub const REQUEST_MAX: u32 = 1 << 20;
 /// Blocks and inodes where nobody knows how many there are: as many as no program takes for none.
 const UNKNOWN: u64 = 1 << 40;

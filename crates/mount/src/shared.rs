@@ -8,11 +8,12 @@ use std::{
 };
 
 use fuser::{FileAttr, FopenFlags, Generation, INodeNo, RenameFlags, ReplyAttr, ReplyEntry};
-use tyr_fs::{Errno, Filesystem, Inode, Kind, Metadata, Named, New, Over, Put, Result};
+use tyr_fs::{Changes, Errno, Filesystem, Inode, Kind, Metadata, Named, New, Over, Put, Result};
 
 use crate::{
     Settings,
     access_log::AccessLog,
+    accesses::Accesses,
     attributes::attributes,
     call::Call,
     counts::Counts,
@@ -30,6 +31,8 @@ pub struct Shared {
     pub handles: Handles,
     pub counts: Counts,
     log: AccessLog,
+    /// When files were read, if that is not noted yet.
+    pub unnoted: Arc<Accesses>,
     /// Whether the kernel keeps what is written, and knows where files end.
     pub writes_back: AtomicBool,
 }
@@ -43,6 +46,7 @@ impl Shared {
             handles: Handles::default(),
             counts: Counts::default(),
             log: AccessLog::default(),
+            unnoted: Arc::default(),
             writes_back: AtomicBool::new(false),
         }
     }
@@ -85,7 +89,8 @@ impl Shared {
     }
 
     pub fn attributes(&self, metadata: &Metadata) -> FileAttr {
-        attributes(self.known.number(&metadata.inode), metadata)
+        let number = self.known.number(&metadata.inode);
+        FileAttr { atime: self.unnoted.last(metadata).into(), ..attributes(number, metadata) }
     }
 
     /// Tells the kernel of an inode that a name means.
@@ -134,6 +139,14 @@ impl Shared {
         let from = Named { directory: &directories.0, name: from.1.as_bytes() };
         let to = Named { directory: &directories.1, name: to.1.as_bytes() };
         self.filesystem.rename(from, to, over).await
+    }
+
+    pub async fn change(&self, number: u64, changes: &Changes) -> Result<Metadata> {
+        let inode = self.known.get(number)?;
+        if changes.accessed.is_some() {
+            self.unnoted.settle(inode.number);
+        }
+        self.filesystem.change(&inode, changes).await
     }
 
     pub async fn target(&self, number: u64) -> Result<Vec<u8>> {
