@@ -2,8 +2,8 @@
 //!
 //! A snapshot is *begun* at the manager, which gives it an id; then it is *taken* by a freeze of the whole keyspace, whose stops log a keep
 //! ([`crate::keeps`]) each, under the freeze's point; then the manager is told that point, and it is *complete*. Whatever a stop keeps under an id
-//! that was dropped, or under another point than the manager's, is let go of. So a snapshot is dropped by one command, and one whose client fails
-//! before it is complete leaves nothing behind but its name, which the next one by that name takes over.
+//! that was dropped, or under another point than the manager's, is let go of. So a snapshot is dropped by one command. What is left of one
+//! whose client fails before it is complete goes with its name: that is listed, can be dropped, and is taken over by the next one by that name.
 
 use alloc::collections::BTreeMap;
 
