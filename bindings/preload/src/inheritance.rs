@@ -35,8 +35,7 @@ pub fn reserve_record(description: &Description, use_: Use, flags: c_int) -> Res
         path: description.path.clone(),
     };
     // SAFETY: the name ends with a zero.
-    let number =
-        unsafe { libc::memfd_create(NAME.as_ptr(), libc::MFD_ALLOW_SEALING | libc::MFD_CLOEXEC) };
+    let number = unsafe { libc::memfd_create(NAME.as_ptr(), libc::MFD_ALLOW_SEALING | libc::MFD_CLOEXEC) };
     if number < 0 {
         return Err(Errno(errno()));
     }
@@ -84,7 +83,9 @@ pub fn take() {
         if File::open(&path).and_then(|mut file| file.read_to_end(&mut bytes)).is_err() {
             continue;
         }
-        let Some(record) = Record::decode(&bytes).filter(|record| record.mount == mounted().0) else { continue };
+        let Some(record) = Record::decode(&bytes).filter(|record| record.mount == mounted().0) else {
+            continue;
+        };
         let Record { use_, inode, path, .. } = record;
         match use_ {
             Use::Open(access) => table::insert(number, Arc::new(Description::new(inode, path, access))),

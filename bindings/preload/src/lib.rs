@@ -12,7 +12,10 @@
 //! - No lock of the library is held while the file system works.
 
 #![allow(unsafe_code, reason = "a border to C is unsafe throughout; each use says what it relies on")]
-#![allow(clippy::not_unsafe_ptr_arg_deref, reason = "what programs pass is what the C library would have to believe, too")]
+#![allow(
+    clippy::not_unsafe_ptr_arg_deref,
+    reason = "what programs pass is what the C library would have to believe, too"
+)]
 
 mod border;
 mod calls;

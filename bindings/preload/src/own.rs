@@ -110,7 +110,12 @@ making! {
 }
 
 #[unsafe(export_name = "socketpair")]
-unsafe extern "C" fn socket_pair(domain: c_int, kind: c_int, protocol: c_int, pair: *mut [c_int; 2]) -> c_int {
+unsafe extern "C" fn socket_pair(
+    domain: c_int,
+    kind: c_int,
+    protocol: c_int,
+    pair: *mut [c_int; 2],
+) -> c_int {
     static REAL: Real = Real::of("socketpair\0");
     type Make = extern "C" fn(c_int, c_int, c_int, *mut [c_int; 2]) -> c_int;
     // SAFETY: the C library's function of this name has this type.

@@ -15,7 +15,9 @@ pub struct Real {
 impl Real {
     /// The function of a name, which ends with a zero.
     pub const fn of(name: &'static str) -> Self {
-        let Ok(name) = CStr::from_bytes_with_nul(name.as_bytes()) else { panic!("a name ends with one zero") };
+        let Ok(name) = CStr::from_bytes_with_nul(name.as_bytes()) else {
+            panic!("a name ends with one zero")
+        };
         Real { name, address: AtomicPtr::new(null_mut()) }
     }
 

@@ -105,7 +105,9 @@ pub fn session() -> Result<Arc<Session>> {
 fn open(mounted: &Mounted) -> std::result::Result<View, (Errno, String)> {
     let store = match mounted.store.clone().or_else(|| env::var_os("TYR_STORE").map(PathBuf::from)) {
         Some(store) => store,
-        None => return Err((Errno(libc::ENODEV), "neither TYR_MOUNT nor TYR_STORE names a store".to_owned())),
+        None => {
+            return Err((Errno(libc::ENODEV), "neither TYR_MOUNT nor TYR_STORE names a store".to_owned()));
+        }
     };
     let options = mounted.options;
     let create = if options.creates { Create::IfMissing } else { Create::Never };

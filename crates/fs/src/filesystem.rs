@@ -130,7 +130,9 @@ impl Filesystem {
     pub(crate) fn of(store: &Store, keyspace: &Keyspace, flat: Option<Flat>) -> Filesystem {
         let (store, keyspace) = (store.clone(), keyspace.clone());
         let (guest, uses) = (Guest::default(), Uses::default());
-        Filesystem { inner: Arc::new(Inner { store, keyspace, guest, uses, flat, numbers: Mutex::new(0..0) }) }
+        Filesystem {
+            inner: Arc::new(Inner { store, keyspace, guest, uses, flat, numbers: Mutex::new(0..0) }),
+        }
     }
 
     async fn try_format(&self, transaction: &mut Transaction) -> Result<(), Stop> {
@@ -220,7 +222,7 @@ impl Filesystem {
         again: bool,
     ) -> Result<(), Stop> {
         if self.flat().is_some() {
-            return self.flat_require(transaction, inode);
+            return self.flat_require(transaction, inode, again).await;
         }
         let number = encode_number(inode);
         if !again {

@@ -87,7 +87,9 @@ impl Filesystem {
     pub async fn open_flat(store: &Store, keyspace: &Keyspace, flat: Flat) -> Result<Filesystem> {
         if keyspace.exists(crate::filesystem::FORMAT).await? {
             let name = keyspace.name();
-            return Err(Errno::EINVAL.because(format!("keyspace '{name}' holds a file system, which is not flat")));
+            return Err(
+                Errno::EINVAL.because(format!("keyspace '{name}' holds a file system, which is not flat"))
+            );
         }
         Ok(Filesystem::of(store, keyspace, Some(flat)))
     }
@@ -164,7 +166,9 @@ impl Filesystem {
         for (site, stat) in sites.into_iter().zip(stats) {
             found.push(match stat {
                 Some(stat) => Some(file_of(site, &stat.attributes, stat.size)),
-                None if self.flat_has_directory(flat, &site).await? => Some(directory_of(Flat::directory(site))),
+                None if self.flat_has_directory(flat, &site).await? => {
+                    Some(directory_of(Flat::directory(site)))
+                }
                 None => None,
             });
         }
@@ -208,7 +212,12 @@ impl Filesystem {
         Ok(made)
     }
 
-    async fn try_flat_make(&self, transaction: &mut Transaction, made: &Metadata, content: &[u8]) -> Result<(), Stop> {
+    async fn try_flat_make(
+        &self,
+        transaction: &mut Transaction,
+        made: &Metadata,
+        content: &[u8],
+    ) -> Result<(), Stop> {
         let (keyspace, site) = (self.keyspace(), &made.inode.site);
         match transaction.create(keyspace, site).await {
             Err(error) if error.kind() == ErrorKind::Exists => return Err(exists().into()),
@@ -222,7 +231,13 @@ impl Filesystem {
         Ok(())
     }
 
-    pub(crate) async fn flat_remove(&self, flat: Flat, directory: &Inode, name: &[u8], kind: Kind) -> Result<()> {
+    pub(crate) async fn flat_remove(
+        &self,
+        flat: Flat,
+        directory: &Inode,
+        name: &[u8],
+        kind: Kind,
+    ) -> Result<()> {
         self.check_lookup(directory, name)?;
         let site = flat.key(&directory.site, name);
         if kind != Kind::Directory {
@@ -237,7 +252,8 @@ impl Filesystem {
         let below = self.keyspace().scan(&prefix, None, 2).await?;
         match below.as_slice() {
             [] if self.flat_file(&site).await?.is_some() => Err(no_directory_but_file()),
-            [] => Err(no_name()),
+            // It went with the last file in it, which who removes a tree has just taken.
+            [] => Ok(()),
             [only] if only.key.as_ref() == prefix.as_slice() => match self.keyspace().delete(&prefix).await {
                 Err(error) if error.kind() == ErrorKind::NotFound => Err(no_name()),
                 result => Ok(result?),
@@ -257,7 +273,12 @@ impl Filesystem {
                 let end = rest.iter().position(|byte| *byte == flat.separator());
                 let name = &rest[..end.unwrap_or(rest.len())];
                 // The directory's own mark, and keys that are no path's.
-                if name.is_empty() || name == b"." || name == b".." || name.len() > NAME_MAX || name.contains(&0) {
+                if name.is_empty()
+                    || name == b"."
+                    || name == b".."
+                    || name.len() > NAME_MAX
+                    || name.contains(&0)
+                {
                     continue;
                 }
                 let site = flat.key(&directory.site, name);
@@ -277,11 +298,19 @@ impl Filesystem {
         Ok(entries.into_iter().map(entry).collect())
     }
 
-    pub(crate) async fn flat_rename(&self, flat: Flat, from: Named<'_>, to: Named<'_>, over: Over) -> Result<()> {
+    pub(crate) async fn flat_rename(
+        &self,
+        flat: Flat,
+        from: Named<'_>,
+        to: Named<'_>,
+        over: Over,
+    ) -> Result<()> {
         let (old, new) = (flat.key(&from.directory.site, from.name), flat.key(&to.directory.site, to.name));
         let Some(moved) = self.flat_file(&old).await? else {
             return Err(match self.flat_has_directory(flat, &old).await? {
-                true => Errno::EXDEV.because("in a flat keyspace a directory has no name to be changed; copy it"),
+                true => {
+                    Errno::EXDEV.because("in a flat keyspace a directory has no name to be changed; copy it")
+                }
                 false => no_name(),
             });
         };
@@ -294,7 +323,12 @@ impl Filesystem {
         Ok(())
     }
 
-    async fn try_flat_rename(&self, transaction: &mut Transaction, (old, new): (&Site, &Site), over: Over) -> Result<(), Stop> {
+    async fn try_flat_rename(
+        &self,
+        transaction: &mut Transaction,
+        (old, new): (&Site, &Site),
+        over: Over,
+    ) -> Result<(), Stop> {
         let keyspace = self.keyspace();
         let found = |result: tyr_client::Result<_>| match result {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
@@ -337,7 +371,12 @@ impl Filesystem {
         self.flat_metadata(inode).await
     }
 
-    async fn try_flat_change(&self, transaction: &mut Transaction, inode: &Inode, changes: &Changes) -> Result<(), Stop> {
+    async fn try_flat_change(
+        &self,
+        transaction: &mut Transaction,
+        inode: &Inode,
+        changes: &Changes,
+    ) -> Result<(), Stop> {
         let (keyspace, site) = (self.keyspace(), &inode.site);
         let stat = match transaction.stat(keyspace, site).await {
             Err(error) if error.kind() == ErrorKind::NotFound => return Err(gone().into()),
@@ -364,9 +403,21 @@ impl Filesystem {
         Ok(())
     }
 
-    /// Has the commit refused unless the blob exists.
-    pub(crate) fn flat_require(&self, transaction: &mut Transaction, inode: &Inode) -> Result<(), Stop> {
-        Ok(transaction.check(self.keyspace(), &inode.site, Check::Exists)?)
+    /// Has the commit refused unless the blob exists; when that has happened, refuses by itself.
+    pub(crate) async fn flat_require(
+        &self,
+        transaction: &mut Transaction,
+        inode: &Inode,
+        again: bool,
+    ) -> Result<(), Stop> {
+        if !again {
+            transaction.check(self.keyspace(), &inode.site, Check::Exists)?;
+            return Ok(());
+        }
+        match transaction.stat(self.keyspace(), &inode.site).await {
+            Err(error) if error.kind() == ErrorKind::NotFound => Err(gone().into()),
+            result => Ok(result.map(drop)?),
+        }
     }
 
     /// Where a path leads, by its names alone. Only what is meant is asked for, nothing on the way.
@@ -426,6 +477,12 @@ impl View {
                 result => return result.map(|(file, _)| file),
             }
         }
+    }
+
+    pub(crate) async fn flat_remove_directory(&self, flat: Flat, path: &[u8]) -> Result<()> {
+        let root = || Errno::EBUSY.because("the root is not removed");
+        let (directory, name) = flat_place(flat, path)?.ok_or_else(root)?;
+        self.filesystem().remove_directory(&directory, &name).await
     }
 
     pub(crate) async fn flat_fetch(&self, flat: Flat, path: &[u8]) -> Result<(Metadata, Vec<u8>)> {

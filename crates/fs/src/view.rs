@@ -265,6 +265,9 @@ impl View {
 
     /// Removes an empty directory.
     pub async fn remove_directory(&self, path: impl AsRef<Path>) -> Result<()> {
+        if let Some(flat) = self.filesystem.flat() {
+            return self.flat_remove_directory(flat, path.as_ref().as_os_str().as_encoded_bytes()).await;
+        }
         let end = self.walk(path, Follow::No).await?;
         let (Some(name), Some(found)) = (&end.name, &end.found) else {
             return Err(match end.found {

@@ -126,7 +126,8 @@ impl Verb {
                 out.report(&Listing { entries: entries.into_iter().map(shown).collect() })
             }
             Verb::Stat { path: at } => {
-                let found = block_on(view(store, flat, &at)?.metadata(path(&at), Follow::No)).map_err(failed)?;
+                let found =
+                    block_on(view(store, flat, &at)?.metadata(path(&at), Follow::No)).map_err(failed)?;
                 out.report(&Shown::from(&found))
             }
             Verb::Cat { file } => {

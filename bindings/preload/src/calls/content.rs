@@ -93,7 +93,12 @@ fn read(count: &'static Count, descriptor: c_int, place: Where, pieces: &[iovec]
     Some(read_pieces(descriptor, &description, place, pieces).inspect(|read| count.read(read.unsigned_abs())))
 }
 
-fn read_pieces(descriptor: c_int, description: &Description, place: Where, pieces: &[iovec]) -> Result<ssize_t> {
+fn read_pieces(
+    descriptor: c_int,
+    description: &Description,
+    place: Where,
+    pieces: &[iovec],
+) -> Result<ssize_t> {
     let length = total(pieces)?;
     let read = |offset: off_t| {
         let offset = u64::try_from(offset).map_err(|_| Errno(libc::EINVAL))?;
@@ -124,7 +129,12 @@ fn write(count: &'static Count, descriptor: c_int, place: Where, pieces: &[iovec
     Some(written.inspect(|written| count.written(written.unsigned_abs())))
 }
 
-fn write_pieces(descriptor: c_int, description: &Description, place: Where, pieces: &[iovec]) -> Result<ssize_t> {
+fn write_pieces(
+    descriptor: c_int,
+    description: &Description,
+    place: Where,
+    pieces: &[iovec],
+) -> Result<ssize_t> {
     let length = total(pieces)?;
     let joined;
     let bytes = match pieces {
@@ -149,7 +159,8 @@ fn write_pieces(descriptor: c_int, description: &Description, place: Where, piec
     };
     // As Linux has it, what is written with O_APPEND goes to the end, wherever it was to go.
     let append = || -> Result<off_t> {
-        let at = if bytes.is_empty() { block_on(file.metadata())?.size } else { block_on(file.append(bytes))? };
+        let at =
+            if bytes.is_empty() { block_on(file.metadata())?.size } else { block_on(file.append(bytes))? };
         off_t::try_from(at + length as u64).map_err(|_| Errno(libc::EFBIG))
     };
     match place {

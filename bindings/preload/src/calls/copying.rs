@@ -90,7 +90,9 @@ fn copy(
                 bytes.len()
             }
             // SAFETY: the bytes are there.
-            (_, Some(at)) => told(unsafe { libc::pwrite(to, bytes.as_ptr().cast(), bytes.len(), at) })?.unsigned_abs(),
+            (_, Some(at)) => {
+                told(unsafe { libc::pwrite(to, bytes.as_ptr().cast(), bytes.len(), at) })?.unsigned_abs()
+            }
             // SAFETY: as above.
             (_, None) => match told(unsafe { libc::write(to, bytes.as_ptr().cast(), bytes.len()) }) {
                 Err(errno) if done == 0 => return Err(errno),

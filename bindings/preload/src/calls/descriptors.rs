@@ -60,7 +60,12 @@ pub fn fcntl(descriptor: c_int, command: c_int, argument: *mut c_void, real: Con
             let access = if description.access == libc::O_PATH { libc::O_PATH } else { description.access };
             (flags & !(libc::O_ACCMODE | libc::O_NOFOLLOW)) | access
         })),
-        libc::F_GETLK | libc::F_SETLK | libc::F_SETLKW | libc::F_OFD_GETLK | libc::F_OFD_SETLK | libc::F_OFD_SETLKW => {
+        libc::F_GETLK
+        | libc::F_SETLK
+        | libc::F_SETLKW
+        | libc::F_OFD_GETLK
+        | libc::F_OFD_SETLK
+        | libc::F_OFD_SETLKW => {
             Some(locks::fcntl(descriptor, &description, command, argument.cast()).map(|()| 0))
         }
         libc::F_GETFD | libc::F_SETFD | libc::F_SETFL | libc::F_GETOWN | libc::F_SETOWN => None,

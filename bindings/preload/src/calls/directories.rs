@@ -17,8 +17,8 @@ use crate::{
     real::errno,
     session::{mounted, session},
     table::{Description, taken},
-    working,
     waiting::block_on,
+    working,
 };
 
 interpose! {

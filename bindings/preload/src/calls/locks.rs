@@ -70,7 +70,12 @@ fn section(descriptor: c_int, description: &Description, command: c_int, length:
 }
 
 /// The locks of `fcntl`.
-pub fn fcntl(descriptor: c_int, description: &Description, command: c_int, pointer: *mut flock) -> Result<()> {
+pub fn fcntl(
+    descriptor: c_int,
+    description: &Description,
+    command: c_int,
+    pointer: *mut flock,
+) -> Result<()> {
     let asked = memory::get(pointer.cast_const()).ok_or(Errno(libc::EFAULT))?;
     let is_open = matches!(command, libc::F_OFD_GETLK | libc::F_OFD_SETLK | libc::F_OFD_SETLKW);
     if is_open && asked.l_pid != 0 {
@@ -186,7 +191,11 @@ pub fn closed(description: &std::sync::Arc<Description>) {
     let filesystem = session.view.filesystem();
     let mut owners = vec![Owner { of_ranges: true, number: PROCESS, process: 0 }];
     if table::is_last(description) {
-        owners.extend([true, false].map(|of_ranges| Owner { of_ranges, number: description.number, process: 0 }));
+        owners.extend([true, false].map(|of_ranges| Owner {
+            of_ranges,
+            number: description.number,
+            process: 0,
+        }));
     }
     if table::is_open(&description.inode) {
         table::has_locked(description.inode.number);

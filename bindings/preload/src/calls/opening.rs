@@ -103,9 +103,8 @@ pub fn open_path(session: &Session, path: &Path, below: &[u8], flags: c_int, mod
     if (access != libc::O_RDONLY && !is_path) || truncates {
         check_changes()?;
     }
-    let unopened = |found: &Metadata| {
-        give(Description::new(found.inode.clone(), below.to_vec(), access), flags)
-    };
+    let unopened =
+        |found: &Metadata| give(Description::new(found.inode.clone(), below.to_vec(), access), flags);
     let follow = if flags & libc::O_NOFOLLOW != 0 { Follow::No } else { Follow::Yes };
     if is_path || flags & libc::O_DIRECTORY != 0 {
         let found = block_on(view.metadata(path, follow))?;

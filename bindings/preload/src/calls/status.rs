@@ -138,7 +138,9 @@ fn access_at(
         path,
         |session, path| {
             let found = block_on(session.view.metadata(path, follow(flags)))?;
-            for (bit, want) in [(libc::R_OK, Want::Read), (libc::W_OK, Want::Write), (libc::X_OK, Want::Enter)] {
+            for (bit, want) in
+                [(libc::R_OK, Want::Read), (libc::W_OK, Want::Write), (libc::X_OK, Want::Enter)]
+            {
                 if mode & bit != 0 {
                     session.view.caller().require(&found, want)?;
                 }
@@ -196,7 +198,8 @@ fn extended(found: &Metadata) -> statx {
     out.stx_atime = time(found.accessed);
     out.stx_mtime = time(found.modified);
     out.stx_ctime = time(found.changed);
-    (out.stx_rdev_major, out.stx_rdev_minor) = (libc::major(found.device.into()), libc::minor(found.device.into()));
+    (out.stx_rdev_major, out.stx_rdev_minor) =
+        (libc::major(found.device.into()), libc::minor(found.device.into()));
     (out.stx_dev_major, out.stx_dev_minor) = (libc::major(DEVICE), libc::minor(DEVICE));
     out
 }
