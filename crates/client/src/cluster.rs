@@ -5,6 +5,7 @@
 
 mod draft;
 pub mod keyspace;
+mod named;
 mod reading;
 pub mod run;
 mod scan;
@@ -234,6 +235,11 @@ impl Cluster {
             return Err(Error::invalid(
                 "the chunk size and the durability of a cluster's keyspace cannot be altered; create another keyspace",
             ));
+        }
+        if !settings.multi_version && !known.snapshots.is_empty() {
+            return Err(Error::invalid(format!(
+                "keyspace '{name}' has snapshots, which need former versions; drop its snapshots first"
+            )));
         }
         // Who administers a keyspace may not be who sets its quota.
         let altered = KeyspaceSettings { quota: known.settings.quota, ..settings.clone() };

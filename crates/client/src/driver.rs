@@ -377,6 +377,14 @@ impl Driver {
             Call::Freeze { of, keyspaces, until, reply } => {
                 self.begin_freeze(of, keyspaces, Asked { until, reply });
             }
+            Call::Take { keyspace, snapshot, until, reply } => {
+                let request = self.client.take_snapshot(now, keyspace, snapshot);
+                self.snapshots.take(request, Asked { until, reply });
+            }
+            Call::Open { of, keep, until, reply } => {
+                let turn = self.turn();
+                self.snapshots.open(&mut self.client, now, of, keep, turn, Asked { until, reply });
+            }
             Call::LookFrozen { of, blob, reply } => {
                 let _ = reply.send(self.snapshots.look(of, &blob));
             }

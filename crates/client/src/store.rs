@@ -202,7 +202,7 @@ impl Store {
     /// Pins all blobs of the keyspaces at one point: what the snapshot shows never changes and never conflicts.
     ///
     /// Fails with [`crate::ErrorKind::Invalid`] for a keyspace that keeps no versions (`multi_version: false`), and in a cluster for more
-    /// than one.
+    /// than 1024.
     pub async fn snapshot(&self, keyspaces: &[&Keyspace]) -> Result<Snapshot> {
         let inner = match &self.inner {
             Inner::Directory(store) => {
@@ -220,11 +220,12 @@ impl Store {
     }
 
     /// Takes a snapshot of a keyspace that lasts until it is dropped by its name, also when the store is closed; see
-    /// [`tyr_embed::Store::create_snapshot`]. A cluster has none yet, and fails with [`crate::ErrorKind::Invalid`].
+    /// [`tyr_embed::Store::create_snapshot`]. On a cluster it is taken at one point of all its partitions, without a pause of more than the time
+    /// that a message takes from one to the next through all of them.
     pub async fn create_snapshot(&self, keyspace: &Keyspace, name: &str) -> Result<()> {
         match &self.inner {
             Inner::Directory(store) => store.create_snapshot(keyspace.directory()?, name).await,
-            Inner::Cluster(_) => Err(words::not_in_a_cluster("a snapshot with a name")),
+            Inner::Cluster(cluster) => cluster.create_snapshot(keyspace.cluster()?, name).await,
         }
     }
 
@@ -232,18 +233,21 @@ impl Store {
     pub async fn snapshots(&self, keyspace: &Keyspace) -> Result<Vec<SnapshotSummary>> {
         match &self.inner {
             Inner::Directory(store) => store.snapshots(keyspace.directory()?).await,
-            Inner::Cluster(_) => Err(words::not_in_a_cluster("a snapshot with a name")),
+            Inner::Cluster(cluster) => cluster.snapshots(keyspace.cluster()?).await,
         }
     }
 
-    /// Opens a snapshot by its name. It can be read until it is let go, also if it is dropped meanwhile. Fails with
+    /// Opens a snapshot by its name. It can be read until it is let go, in a directory also if it is dropped meanwhile. Fails with
     /// [`crate::ErrorKind::NotFound`] if there is none of that name.
     pub async fn open_snapshot(&self, keyspace: &Keyspace, name: &str) -> Result<Snapshot> {
         let inner = match &self.inner {
             Inner::Directory(store) => {
                 snapshot::Inner::Directory(store.open_snapshot(keyspace.directory()?, name).await?)
             }
-            Inner::Cluster(_) => return Err(words::not_in_a_cluster("a snapshot with a name")),
+            Inner::Cluster(cluster) => {
+                let opened = cluster.open_snapshot(keyspace.cluster()?, name).await?;
+                snapshot::Inner::Cluster(Arc::new(opened))
+            }
         };
         Ok(Snapshot { inner })
     }
@@ -252,7 +256,7 @@ impl Store {
     pub async fn drop_snapshot(&self, keyspace: &Keyspace, name: &str) -> Result<()> {
         match &self.inner {
             Inner::Directory(store) => store.drop_snapshot(keyspace.directory()?, name).await,
-            Inner::Cluster(_) => Err(words::not_in_a_cluster("a snapshot with a name")),
+            Inner::Cluster(cluster) => cluster.drop_snapshot(keyspace.cluster()?, name).await,
         }
     }
 

@@ -42,6 +42,7 @@ tests! {
     large_payload_is_whole,
     lists_are_in_order_and_complete,
     a_snapshot_stays_as_it_is,
+    a_snapshot_with_a_name_stays_until_it_is_dropped,
     keyspaces_are_created_listed_altered_and_dropped,
     keyspaces_without_versions_are_read_and_written,
     a_closed_store_says_so,

@@ -31,6 +31,43 @@ fn programs_are_told_by_servers_what_a_directory_tells_them() {
 }
 
 #[test]
+fn a_snapshot_with_a_name_outlives_its_client_and_servers_that_are_killed() {
+    let mut servers = Servers::start(3, settings);
+    let store = Store::open(servers.url()).unwrap();
+    let files = store.create_keyspace("files", KeyspaceSettings::default()).unwrap();
+    let name = |number: u32| format!("blob/{number:02}");
+    for number in 0..40 {
+        files.put(name(number), format!("old {number}")).unwrap();
+    }
+    store.create_snapshot(&files, "monday").unwrap();
+    for number in (0..40).filter(|number| number % 3 != 0) {
+        files.put(name(number), format!("0 {number}")).unwrap();
+    }
+    files.delete(name(7)).unwrap();
+    store.close().unwrap();
+    servers.kill_and_start(0);
+    servers.kill_and_start(1);
+    servers.kill_and_start(2);
+    let store = Store::open(servers.url()).unwrap();
+    let files = store.keyspace("files").unwrap();
+    let snapshot = store.open_snapshot(&files, "monday").unwrap();
+    for turn in 1..4 {
+        for number in 0..40 {
+            files.put(name(number), format!("{turn} {number}")).unwrap();
+        }
+        for number in 0..40 {
+            let was = snapshot.read(&files, name(number), ..).unwrap();
+            assert_eq!(was, format!("old {number}").into_bytes());
+        }
+    }
+    assert_eq!(store.snapshots(&files).unwrap().len(), 1);
+    store.drop_snapshot(&files, "monday").unwrap();
+    assert_eq!(store.open_snapshot(&files, "monday").unwrap_err().kind(), ErrorKind::NotFound);
+    drop(snapshot);
+    store.close().unwrap();
+}
+
+#[test]
 fn writers_go_on_while_servers_are_killed_and_nothing_acknowledged_is_lost() {
     let mut servers = Servers::start(3, settings);
     let store = Store::open(servers.url()).unwrap();

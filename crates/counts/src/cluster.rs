@@ -6,7 +6,7 @@ use std::{collections::VecDeque, hint::black_box, sync::Arc};
 use tyr_proto::{
     BlobName, BlobPlan, ClassId, Client, ClientOutput, Configuration, Epoch, Event, Incarnation, Keyspace,
     KeyspaceSeed, Keyspaces, Layout, NodeId, Output, PartitionCount, PartitionId, Placement, Replica,
-    RingVersion, Router, SessionId, Time, encoding::to_bytes_keeping,
+    RingVersion, Router, SessionId, Snapshots, Time, encoding::to_bytes_keeping,
 };
 use tyr_types::{Key, KeyspaceId, KeyspaceSettings};
 use tyr_wire::connection::Frame;
@@ -170,7 +170,7 @@ pub fn keyspaces(partitions: u32) -> Keyspaces {
         seed: KeyspaceSeed([7; 16]),
         layout: Layout::of(&KeyspaceSettings::default()).expect("the default"),
     };
-    [(KEYSPACE, Keyspace { placement, multi_version: true })].into()
+    [(KEYSPACE, Keyspace { placement, multi_version: true, snapshots: Snapshots::default() })].into()
 }
 
 fn replica(place: u32) -> Replica {

@@ -55,11 +55,15 @@ pub enum Canary {
     FormerKept,
     /// A write of a head does not wait until its copies are gone.
     CopiesIgnored,
+    /// What is kept for snapshots with names is collected.
+    KeepsIgnored,
+    /// What a snapshot with a name shows is kept some time after its point.
+    KeptLate,
 }
 
 impl Canary {
     /// All of them.
-    pub const ALL: [Canary; 25] = [
+    pub const ALL: [Canary; 27] = [
         Canary::SlotNotHeld,
         Canary::HeadsInTwoOrders,
         Canary::PendingIgnored,
@@ -85,6 +89,8 @@ impl Canary {
         Canary::FreezeUndecided,
         Canary::FormerKept,
         Canary::CopiesIgnored,
+        Canary::KeepsIgnored,
+        Canary::KeptLate,
     ];
 }
 

@@ -5,6 +5,7 @@
 
 mod freezing;
 mod nearest;
+mod opening;
 mod reads;
 mod run;
 mod snapshot;
@@ -22,13 +23,14 @@ use tyr_types::Number;
 
 use crate::{
     BlobName, ChunkName, Configuration, HeadPlan, Keyspaces, Limits, NodeId, Operation, OperationResult,
-    Outcome, PartitionId, Plan, RingVersion, Seen, SessionId, Time, TransactionId,
+    Outcome, PartitionId, Plan, RingVersion, Seen, SessionId, Stand, Time, TransactionId,
     canary::{Canary, planted},
     message::{Answer, Envelope, HeadStat, Looked, Message, READ_SIZE_MAX, RequestId},
     tries::Tries,
 };
 
 pub use freezing::FrozenBlob;
+pub use opening::{Opened, Opening};
 pub use reads::{ReadAnswer, ReadId};
 pub use run::{Next, Run};
 pub use snapshot::Snapshot;
@@ -119,6 +121,10 @@ pub enum Event {
     Got(RequestId, Number, Option<Looked>, Option<Vec<u8>>),
     /// What is frozen: every blob with its number, if it exists also what it is. It stays readable until it is let go.
     Frozen(RequestId, Vec<FrozenBlob>),
+    /// A snapshot with a name was taken at a point: all its stops keep what it shows.
+    Taken(RequestId, Stand),
+    /// A partition tells what it keeps for a snapshot with a name: at which number it is read, the blobs, and whether there are more.
+    Kept(RequestId, Number, Vec<(BlobName, Looked)>, bool),
     /// A read was answered: the version's number, the bytes, and whether all of them were written.
     Bytes(RequestId, Number, Vec<u8>, bool),
     /// What was to be read has been collected: look again.
@@ -558,6 +564,9 @@ impl Client {
                 if is_told && asked.is_some_and(|asked| count(asked) == stats.len()) {
                     self.answer(request, Event::Stats(request, stats));
                 }
+            }
+            Answer::Kept { request, number, blobs, more } => {
+                self.answer(request, Event::Kept(request, number, blobs, more));
             }
             Answer::Expired { request } => self.answer(request, Event::Expired(request)),
             Answer::Denied { request } => self.deny(request),

@@ -22,6 +22,7 @@ mod partition;
 mod plan;
 mod report;
 mod request;
+mod snapshots;
 #[cfg(test)]
 mod tests;
 
@@ -39,7 +40,7 @@ pub use plan::PlanStep;
 pub use report::{PartitionReport, PartitionRole, Report, ShardReport};
 pub use request::{Request, Response, TokenOrder, ViewOf};
 
-use crate::{ClassId, Epoch, NodeId, PartitionId, Replica, RingVersion};
+use crate::{ClassId, Epoch, NamedSnapshot, NodeId, PartitionId, Replica, RingVersion, Snapshots};
 use access::Access;
 use difference::Stamps;
 use partition::Standing;
@@ -191,11 +192,19 @@ impl Cluster {
             Command::Lose { replica, shard, shards } => self.lose(replica, shard, shards),
             Command::CreateClass(id, settings) => self.create_class(id, settings),
             Command::CreateKeyspace { name, class, seed, settings } => {
-                self.create_keyspace(Keyspace { name, class, seed, settings, state: KeyspaceState::Exists })
+                let (state, snapshots) = (KeyspaceState::Exists, Snapshots::default());
+                self.create_keyspace(Keyspace { name, class, seed, settings, state, snapshots })
             }
             Command::AlterKeyspace { id, settings } => self.alter_keyspace(id, settings),
             Command::SetQuota { id, quota } => self.set_quota(id, quota),
             Command::DropKeyspace(id) => self.drop_keyspace(id),
+            Command::BeginSnapshot { keyspace, name, taken, seed } => {
+                self.begin_snapshot(keyspace, NamedSnapshot { name, taken, seed, point: None })
+            }
+            Command::CompleteSnapshot { keyspace, snapshot, point } => {
+                self.complete_snapshot(keyspace, snapshot, point)
+            }
+            Command::DropSnapshot { keyspace, snapshot } => self.drop_snapshot(keyspace, snapshot),
             Command::Advance(version) => self.advance_to(version),
             Command::CreateAccount { name, kind, seed } => self.create_account(name, kind, seed),
             Command::RemoveAccount(id) => self.remove_account(id),
@@ -506,7 +515,8 @@ impl Cluster {
             return Err(Refusal::Invalid);
         }
         if let Some((id, same)) = self.existing_keyspace(&keyspace.name) {
-            let repeated = *same == keyspace;
+            let snapshots = same.snapshots.clone();
+            let repeated = *same == Keyspace { snapshots, ..keyspace };
             return if repeated {
                 Ok(Answer::KeyspaceCreated(id, self.version))
             } else {
@@ -529,11 +539,12 @@ impl Cluster {
     }
 
     fn alter_keyspace(&mut self, id: KeyspaceId, settings: KeyspaceSettings) -> Reply {
-        let keyspace = self.keyspaces.get(&id).filter(|known| known.state == KeyspaceState::Exists);
-        let before = &keyspace.ok_or(Refusal::NotFound)?.settings;
+        let keyspace = self.existing(id)?;
+        let before = &keyspace.settings;
         let fixed = |settings: &KeyspaceSettings| (settings.chunk_size, settings.durability, settings.quota);
         let is_fixed = fixed(&settings) == fixed(before);
-        if !is_fixed || settings.check().is_err() {
+        let loses_snapshots = !settings.multi_version && !keyspace.snapshots.is_empty();
+        if !is_fixed || loses_snapshots || settings.check().is_err() {
             return Err(Refusal::Invalid);
         }
         if settings == *before {
@@ -543,8 +554,7 @@ impl Cluster {
     }
 
     fn set_quota(&mut self, id: KeyspaceId, quota: Option<u64>) -> Reply {
-        let keyspace = self.keyspaces.get(&id).filter(|known| known.state == KeyspaceState::Exists);
-        let before = &keyspace.ok_or(Refusal::NotFound)?.settings;
+        let before = &self.existing(id)?.settings;
         let settings = KeyspaceSettings { quota, ..before.clone() };
         if settings.check().is_err() {
             return Err(Refusal::Invalid);
@@ -559,10 +569,16 @@ impl Cluster {
         match self.keyspaces.get(&id).map(|keyspace| keyspace.state) {
             None => Err(Refusal::NotFound),
             Some(KeyspaceState::Dropped) => Ok(Answer::Done(self.version)),
-            Some(KeyspaceState::Exists) => {
-                Ok(self.change_keyspace(id, |keyspace| keyspace.state = KeyspaceState::Dropped))
-            }
+            Some(KeyspaceState::Exists) => Ok(self.change_keyspace(id, |keyspace| {
+                keyspace.state = KeyspaceState::Dropped;
+                keyspace.snapshots = Snapshots::default();
+            })),
         }
+    }
+
+    fn existing(&self, id: KeyspaceId) -> Result<&Keyspace, Refusal> {
+        let keyspace = self.keyspaces.get(&id).filter(|known| known.state == KeyspaceState::Exists);
+        keyspace.ok_or(Refusal::NotFound)
     }
 
     fn change_keyspace(&mut self, id: KeyspaceId, change: impl FnOnce(&mut Keyspace)) -> Answer {

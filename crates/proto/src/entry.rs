@@ -6,8 +6,8 @@ use core::ops::Range;
 use tyr_types::{Number, Transform};
 
 use crate::{
-    BlobName, ChunkName, Outcome, PartitionId, Payload, Plan, Refusal, RingVersion, SessionId, Stage,
-    TransactionId,
+    BlobName, ChunkName, KeepName, Outcome, PartitionId, Payload, Plan, Refusal, RingVersion, SessionId,
+    Stage, TransactionId,
 };
 
 /// An entry of a partition's log. Every replica folds the same entries into the same state.
@@ -57,6 +57,10 @@ pub enum Entry {
     Collected(Vec<(BlobName, Number)>),
     /// Versions of chunks that nobody can read any more are dropped.
     Collect(Vec<Discard>),
+    /// What the heads of a keyspace are here is kept for a snapshot.
+    Keep(KeepName),
+    /// It is kept no more.
+    LetGo(KeepName),
     /// From here on copies of heads may be out; or none is any more.
     Lend {
         /// For how many microseconds a copy lasts at most; zero if none is out.

@@ -4,7 +4,7 @@ use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
 
 use tyr_types::{Key, KeyspaceId};
 
-use crate::{BlobName, Epoch, Keyspaces, PartitionId, message::RequestId};
+use crate::{BlobName, Epoch, KeepName, Keyspace, Keyspaces, PartitionId, SnapshotId, message::RequestId};
 
 /// Keeps writers from getting a number at some heads, for a bounded time (`docs/protocol/paths.md`, "Snapshot").
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +24,8 @@ pub enum Extent {
     Blobs(Vec<(PartitionId, BlobName)>),
     /// All blobs of these keyspaces whose keys begin so, in every partition of their classes. In the order of keyspaces and prefixes.
     Prefixes(Vec<(KeyspaceId, Arc<[u8]>)>),
+    /// All blobs of a keyspace, of which a snapshot with a name is being taken.
+    Keyspace(KeyspaceId, SnapshotId),
 }
 
 /// Names one time that a freeze stood at one stop. Never used again, not even after a failure.
@@ -67,14 +69,37 @@ impl Freeze {
                 let all = |(class, count)| (0..count).map(move |index| PartitionId { class, index });
                 classes.unwrap_or_default().into_iter().flat_map(all).collect()
             }
+            Extent::Keyspace(keyspace, _) => {
+                keyspaces.get(keyspace).map(Keyspace::partitions).unwrap_or_default()
+            }
         }
+    }
+
+    /// What its stops keep when it stands at a point, if it takes a snapshot with a name.
+    pub fn keep_at(&self, point: Stand) -> Option<KeepName> {
+        match self.extent {
+            Extent::Keyspace(keyspace, snapshot) => Some(KeepName { keyspace, snapshot, point }),
+            Extent::Blobs(_) | Extent::Prefixes(_) => None,
+        }
+    }
+
+    /// Whether it takes a snapshot with a name.
+    pub fn takes_snapshot(&self) -> bool {
+        matches!(self.extent, Extent::Keyspace(..))
+    }
+
+    /// Whether it may stand, as far as its stop knows: one that takes a snapshot is let in if that has been begun and is not complete.
+    pub fn is_due(&self, keyspaces: &Keyspaces) -> bool {
+        let Extent::Keyspace(keyspace, snapshot) = self.extent else { return true };
+        let is_of_use = |known: &Keyspace| known.multi_version && known.snapshots.is_being_taken(snapshot);
+        !self.stays && keyspaces.get(&keyspace).is_some_and(is_of_use)
     }
 
     /// How many blobs it names.
     pub fn names(&self) -> usize {
         match &self.extent {
             Extent::Blobs(blobs) => blobs.len(),
-            Extent::Prefixes(_) => 0,
+            Extent::Prefixes(_) | Extent::Keyspace(..) => 0,
         }
     }
 
@@ -87,6 +112,7 @@ impl Freeze {
             Extent::Prefixes(prefixes) => prefixes.iter().any(|(keyspace, prefix)| {
                 blob.keyspace == *keyspace && blob.key.as_bytes().starts_with(prefix)
             }),
+            Extent::Keyspace(keyspace, _) => blob.keyspace == *keyspace,
         }
     }
 
@@ -99,6 +125,11 @@ impl Freeze {
                 let mut of_keyspace = others.iter().filter(|(other, _)| other == keyspace);
                 of_keyspace.any(|(_, other)| prefix.starts_with(other) || other.starts_with(prefix))
             }),
+            (Extent::Prefixes(prefixes), Extent::Keyspace(whole, _))
+            | (Extent::Keyspace(whole, _), Extent::Prefixes(prefixes)) => {
+                prefixes.iter().any(|(keyspace, _)| keyspace == whole)
+            }
+            (Extent::Keyspace(own, _), Extent::Keyspace(other, _)) => own == other,
         }
     }
 }
@@ -126,7 +157,14 @@ mod tests {
             let settings = KeyspaceSettings::default();
             let name = tyr_types::KeyspaceName::new("files").unwrap();
             let state = cluster::KeyspaceState::Exists;
-            let known = cluster::Keyspace { name, class: ClassId(class), seed: 1, settings, state };
+            let known = cluster::Keyspace {
+                name,
+                class: ClassId(class),
+                seed: 1,
+                settings,
+                state,
+                snapshots: Default::default(),
+            };
             let class = cluster::ClassSettings { partitions, ..cluster::ClassSettings::new(1) };
             Keyspace::of(&known, &class).unwrap()
         };

@@ -381,6 +381,11 @@ impl Head {
         self.collected_at = log_index;
     }
 
+    /// Notes that something may be collected that was held before.
+    pub fn collect_again(&mut self) {
+        self.collect_from = Number::ZERO;
+    }
+
     /// Whether nothing is left that anybody could ask for.
     pub fn is_gone(&self) -> bool {
         self.blob.is_none()

@@ -6,7 +6,8 @@ use core::ops::Range;
 use tyr_types::{KeyspaceId, Result};
 
 use crate::{
-    BlobName, KeyspaceSeed, Layout, PartitionCount, PartitionId, Placement, cluster, stages::stage_parts,
+    BlobName, KeyspaceSeed, Layout, PartitionCount, PartitionId, Placement, Snapshots, cluster,
+    stages::stage_parts,
 };
 
 /// A keyspace as the protocol sees it. The placement never changes while the keyspace exists.
@@ -16,6 +17,8 @@ pub struct Keyspace {
     pub placement: Placement,
     /// Whether superseded versions are kept for readers that pinned them.
     pub multi_version: bool,
+    /// Its snapshots with names.
+    pub snapshots: Snapshots,
 }
 
 /// All keyspaces.
@@ -44,7 +47,14 @@ impl Keyspace {
             seed: KeyspaceSeed(seed),
             layout: Layout::of(&known.settings)?,
         };
-        Ok(Keyspace { placement, multi_version: known.settings.multi_version })
+        let snapshots = known.snapshots.clone();
+        Ok(Keyspace { placement, multi_version: known.settings.multi_version, snapshots })
+    }
+
+    /// The partitions that hold its heads, in order.
+    pub fn partitions(&self) -> Vec<PartitionId> {
+        let class = self.placement.class;
+        (0..self.placement.partitions.get()).map(|index| PartitionId { class, index }).collect()
     }
 
     /// The partition of a chunk.

@@ -27,6 +27,7 @@ mod evaluate;
 mod freeze;
 mod handovers;
 mod head;
+mod keeps;
 mod keyspace;
 mod lease;
 mod leases;
@@ -42,6 +43,7 @@ mod popular;
 mod quota;
 mod ring;
 mod router;
+mod snapshots;
 mod spot;
 mod stages;
 mod state;
@@ -52,8 +54,8 @@ mod upkeep;
 
 pub use chunk::Chunk;
 pub use client::{
-    BlobPlan, Check, Client, ClientOutput, End, Event, FrozenBlob, Next, ReadAnswer, ReadId, Run, Snapshot,
-    Told, Transaction,
+    BlobPlan, Check, Client, ClientOutput, End, Event, FrozenBlob, Next, Opened, Opening, ReadAnswer, ReadId,
+    Run, Snapshot, Told, Transaction,
 };
 pub use configuration::{ClassId, Configuration, Epoch, PartitionId, Replica, RingVersion};
 pub use contact::Contact;
@@ -61,6 +63,7 @@ pub use content::Content;
 pub use freeze::{Extent, FREEZE_BLOBS_MAX, FREEZE_PREFIXES_MAX, Freeze, Stand};
 pub use handovers::{Awaited, permit_release};
 pub use head::{Blob, Head, is_final};
+pub use keeps::{Keep, KeepName, Keeps};
 pub use keyspace::{Keyspace, Keyspaces, Piece};
 pub use lease::{Lease, LeaseRequest, LeaseTerms};
 pub use leases::{Grant, Leases};
@@ -76,6 +79,7 @@ pub use ring::{
     plan_ring,
 };
 pub use router::{Output, Router};
+pub use snapshots::{NamedSnapshot, SNAPSHOTS_MAX, SnapshotId, Snapshots};
 pub use spot::{FileName, SPOT_BLOCK, SPOT_MIN, Spot, Stretch};
 pub use stages::{Stage, Stages};
 pub use state::{Record, State};

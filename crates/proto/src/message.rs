@@ -6,8 +6,8 @@ use core::ops::Range;
 use tyr_types::Number;
 
 use crate::{
-    BlobName, ChunkName, Configuration, Epoch, NodeId, OperationResult, Outcome, PartitionId, Plan, Refusal,
-    Replica, RingVersion, SessionId, Stage, Stretch, TransactionId,
+    BlobName, ChunkName, Configuration, Epoch, KeepName, NodeId, OperationResult, Outcome, PartitionId, Plan,
+    Refusal, Replica, RingVersion, SessionId, Stage, Stretch, TransactionId,
     entry::{ChunkWrites, Discard, Entry, Part, Stop},
     freeze::{Freeze, Stand},
 };
@@ -131,6 +131,15 @@ pub enum Message {
         stand: Stand,
         /// How it stands at the last one: the point of the freeze.
         point: Stand,
+    },
+    /// To any complete replica of a partition: what it keeps of heads for a snapshot, after a name, in order.
+    Kept {
+        /// The request.
+        request: RequestId,
+        /// The keep.
+        keep: KeepName,
+        /// Names after this one; from the first on if `None`.
+        after: Option<BlobName>,
     },
     /// To the head's partition: the keys that exist after a name, in order.
     Scan {
@@ -491,6 +500,17 @@ pub enum Answer {
         partition: PartitionId,
         /// Its blobs, each with its number and what it is, if it exists.
         blobs: Vec<(BlobName, Number, Option<Looked>)>,
+    },
+    /// Blobs that a snapshot with a name shows.
+    Kept {
+        /// The request.
+        request: RequestId,
+        /// At which they are read.
+        number: Number,
+        /// The blobs that existed, in order.
+        blobs: Vec<(BlobName, Looked)>,
+        /// Whether there may be more after them.
+        more: bool,
     },
     /// Bytes of a chunk.
     Bytes {

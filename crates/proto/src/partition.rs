@@ -1,7 +1,8 @@
 //! A partition at one replica: its log and state, and what the replica does in its role.
 //!
 //! The parts: `replication` keeps the replicas' logs equal and knows what is durable, `chain` visits heads, `decision` drives
-//! transactions to their end, `freezing` keeps writers out, `fetching` reads what a turn depends on, `chunks` logs writes whose heads are
+//! transactions to their end, `freezing` keeps writers out, `keeping` keeps what
+//! snapshots with names show, `fetching` reads what a turn depends on, `chunks` logs writes whose heads are
 //! elsewhere, `staging` receives payload beforehand, `sessions` forgets clients that are gone, `reading` answers readers, `subscribers`
 //! gives out copies of heads, `collection` drops versions.
 //! None of them calls the network or the disk: they push effects.
@@ -13,6 +14,7 @@ mod copying;
 mod decision;
 mod fetching;
 mod freezing;
+mod keeping;
 mod reading;
 mod reminders;
 mod replication;
@@ -229,6 +231,7 @@ impl Partition {
         if self.is_established() {
             self.flush_outcomes(cx);
             self.tick_freezes(cx);
+            self.tick_keeps(cx);
             self.tick_fetches(cx);
             self.tick_chain(cx);
             self.tick_decisions(cx);

@@ -430,6 +430,7 @@ impl Router {
             | Message::Read { .. }
             | Message::Locate { .. }
             | Message::Scan { .. }
+            | Message::Kept { .. }
             | Message::Pin { .. } => true,
             _ => partition.is_established(),
         }
@@ -460,6 +461,7 @@ fn deliver(partition: &mut Partition, cx: &mut Context, message: Message) {
         Message::Locate { request, chunk, range, at } => {
             partition.handle_read(cx, request, chunk, range, at, Form::Located);
         }
+        Message::Kept { request, keep, after } => partition.handle_kept(cx, request, &keep, after),
         Message::Scan { request, after, inclusive, limit } => {
             partition.handle_scan(cx, request, after, inclusive, limit);
         }
@@ -537,6 +539,7 @@ impl Message {
             | Message::Pin { request, .. }
             | Message::Read { request, .. }
             | Message::Locate { request, .. }
+            | Message::Kept { request, .. }
             | Message::Scan { request, .. } => Some(request.session),
             _ => None,
         }

@@ -9,7 +9,8 @@ use alloc::{
 use tyr_types::{Key, KeyspaceId, Number};
 
 use crate::{
-    BlobName, ChunkName, Epoch, Outcome, PartitionId, RingVersion, SessionId, Stages, TransactionId,
+    BlobName, ChunkName, Epoch, KeepName, Keeps, Outcome, PartitionId, RingVersion, SessionId, Stages,
+    TransactionId,
     canary::{Canary, planted},
     chunk::{Chunk, Old},
     entry::{ChunkWrite, ChunkWrites, Discard, Entry, Link, Mark, Marks, Prepare, Refused},
@@ -41,6 +42,8 @@ pub struct State {
     lent: VecDeque<(u64, u64)>,
     /// What it holds of keyspaces with quotas, if somebody wants to know.
     counts: Counts,
+    /// What it keeps for snapshots with names.
+    keeps: Keeps,
 }
 
 /// What a partition knows of a transaction.
@@ -75,6 +78,7 @@ impl State {
             heads_after: Number::ZERO,
             lent: VecDeque::new(),
             counts: Counts::default(),
+            keeps: Keeps::default(),
         }
     }
 
@@ -164,6 +168,11 @@ impl State {
         self.lent.back().copied().filter(|(_, lasts)| *lasts > 0)
     }
 
+    /// What it keeps for snapshots with names.
+    pub fn keeps(&self) -> &Keeps {
+        &self.keeps
+    }
+
     /// What it holds of the keyspaces that are counted.
     pub fn counts(&self) -> &Counts {
         &self.counts
@@ -232,6 +241,8 @@ impl State {
             }
             Entry::Collect(discards) => discards.iter().for_each(|discard| self.collect(index, discard)),
             Entry::Lend { lasts } => self.lent.push_back((index, *lasts)),
+            Entry::Keep(name) => self.keeps.begin(*name, Number::new(epoch.0, index)),
+            Entry::LetGo(name) => return self.let_go(index, name),
         }
         BTreeSet::new()
     }
@@ -294,10 +305,16 @@ impl State {
             for (position, effect) in prepare.stop().effects() {
                 let blob = &prepare.plan.heads[position].blob;
                 let is_counted = !self.counts.is_empty();
-                let head = self.head_mut(blob);
+                self.head_mut(blob);
+                let head = self.heads.get_mut(blob).expect("it has just been looked for");
                 let before = head.blob().map(|blob| blob.size);
+                let newest = head.newest();
+                let was = self.keeps.need(blob.keyspace, newest).then(|| head.looked()).flatten();
                 if head.learn(number, id, outcome) {
                     superseded.insert(blob.clone());
+                }
+                if let Some(was) = was.filter(|_| head.newest() > newest) {
+                    self.keeps.note(blob, newest, &was);
                 }
                 if is_counted {
                     let after = head.blob().map(|blob| blob.size);
@@ -387,11 +404,23 @@ impl State {
         }
     }
 
+    /// Lets go of what is kept for a snapshot, so that it is collected. Returns the blobs of which something was.
+    fn let_go(&mut self, index: u64, name: &KeepName) -> BTreeSet<BlobName> {
+        let blobs = self.keeps.let_go(name, index);
+        for blob in &blobs {
+            if let Some(head) = self.heads.get_mut(blob) {
+                head.collect_again();
+            }
+        }
+        blobs
+    }
+
     /// Drops a head of which nothing is left.
     fn set_collected(&mut self, index: u64, blob: &BlobName, up_to: Number) {
         let Some(head) = self.heads.get_mut(blob) else { return };
         head.set_collected(index, up_to);
-        if head.is_gone() {
+        // What is kept of it is still to be collected.
+        if head.is_gone() && !self.keeps.hold(blob) {
             self.heads_after = self.heads_after.max(head.newest());
             self.heads.remove(blob);
         }
@@ -402,6 +431,7 @@ impl State {
         self.heads.values_mut().for_each(|head| head.trim_log(start));
         self.chunks.values_mut().for_each(|chunk| chunk.trim_log(start));
         self.stages.trim_log(start);
+        self.keeps.trim_log(start);
         while self.dropped.front().is_some_and(|(index, ..)| *index <= start) {
             self.dropped.pop_front();
         }
@@ -415,6 +445,7 @@ impl State {
         self.heads.values_mut().for_each(|head| head.cut_log(last));
         self.chunks.values_mut().for_each(|chunk| chunk.cut_log(last));
         self.stages.cut_log(last);
+        self.keeps.cut_log(last);
         self.lent.retain(|(index, _)| *index <= last);
         let lost = |index: u64| index > last;
         while let Some((_, id, record)) = self.dropped.pop_back_if(|(index, ..)| lost(*index)) {
@@ -483,6 +514,6 @@ impl Record {
 }
 
 // The promises come first, so that heads and chunks refer to their payload.
-layout!(struct State { partition, records, dropped, stages, marks, sessions_floor, heads_after, lent, heads, chunks, counts });
+layout!(struct State { partition, records, dropped, stages, marks, sessions_floor, heads_after, lent, heads, chunks, counts, keeps });
 layout!(struct Mark { answered, log_index, born });
 layout!(struct Record { prepare, write, refused, outcome, outcome_index, olds });

@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use tyr_proto::{
     BlobName, ClassId, Configuration, Epoch, HeadPlan, Incarnation, Keyspace, KeyspaceSeed, Keyspaces,
     Layout, Limits, NodeId, Operation, Outcome, Output, Partition, PartitionCount, PartitionId, Placement,
-    Plan, Replica, RingVersion, Router, SessionId, Time, TransactionId,
+    Plan, Replica, RingVersion, Router, SessionId, Snapshots, Time, TransactionId,
     message::{Answer, Envelope, HeadStat, Message, RequestId},
 };
 use tyr_types::{CHUNK_SIZE_MIN, Key, KeyspaceId, KeyspaceSettings};
@@ -56,7 +56,7 @@ impl World {
             seed: KeyspaceSeed([0; 16]),
             layout: Layout::of(&settings).unwrap(),
         };
-        let keyspace = Keyspace { placement, multi_version: true };
+        let keyspace = Keyspace { placement, multi_version: true, snapshots: Snapshots::default() };
         let keyspaces: Arc<Keyspaces> = Arc::new([(KeyspaceId(1), keyspace)].into());
         let mut world = World {
             routers: BTreeMap::new(),

@@ -8,7 +8,7 @@ use tyr_proto::{
     BlobName, BlobPlan, Check, ClassId, Client, ClientOutput, Configuration, End, Epoch, Event, Incarnation,
     Keyspace, KeyspaceSeed, Keyspaces, Layout, NodeId, Operation, OperationResult, Outcome, Output,
     PartitionCount, PartitionId, Placement, ReadAnswer, Refusal, Replica, ResultValue, RingVersion, Router,
-    SessionId, Time, Told, Transaction, TransactionId,
+    SessionId, Snapshots, Time, Told, Transaction, TransactionId,
     message::{Answer, Envelope, Message},
 };
 use tyr_types::{CHUNK_SIZE_MIN, Key, KeyspaceId, KeyspaceSettings, Operand, Transform};
@@ -43,7 +43,10 @@ fn keyspaces() -> Arc<Keyspaces> {
         seed: KeyspaceSeed([0; 16]),
         layout: Layout::of(&settings).unwrap(),
     };
-    Arc::new(BTreeMap::from([(KeyspaceId(1), Keyspace { placement, multi_version: true })]))
+    Arc::new(BTreeMap::from([(
+        KeyspaceId(1),
+        Keyspace { placement, multi_version: true, snapshots: Snapshots::default() },
+    )]))
 }
 
 impl World {

@@ -70,6 +70,15 @@ impl Act {
                 Command::AlterKeyspace { id, .. } => ("alter keyspace", Subject::Scope(Scope::Keyspace(*id))),
                 Command::SetQuota { id, .. } => ("set quota", Subject::Scope(Scope::Keyspace(*id))),
                 Command::DropKeyspace(id) => ("drop keyspace", Subject::Scope(Scope::Keyspace(*id))),
+                Command::BeginSnapshot { keyspace, .. } => {
+                    ("create snapshot", Subject::Scope(Scope::Keyspace(*keyspace)))
+                }
+                Command::CompleteSnapshot { keyspace, .. } => {
+                    ("complete snapshot", Subject::Scope(Scope::Keyspace(*keyspace)))
+                }
+                Command::DropSnapshot { keyspace, .. } => {
+                    ("drop snapshot", Subject::Scope(Scope::Keyspace(*keyspace)))
+                }
                 Command::CreateAccount { name, kind: AccountKind::User, .. } => {
                     ("create user", Subject::Name(name.to_string()))
                 }
@@ -214,7 +223,7 @@ fn result_of(response: &Response) -> Option<(&'static str, Option<String>)> {
     match response {
         Response::Elsewhere(_) => None,
         Response::Replied(Ok(Answer::Done(_) | Answer::Registered(..) | Answer::KeyspaceCreated(..)))
-        | Response::Replied(Ok(Answer::AccountCreated(..)))
+        | Response::Replied(Ok(Answer::AccountCreated(..) | Answer::SnapshotBegun(..)))
         | Response::Token(_)
         | Response::Seal(_) => Some(("done", None)),
         Response::Replied(Err(refusal)) => Some(("refused", Some(refusal.to_string()))),

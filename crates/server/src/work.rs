@@ -336,7 +336,7 @@ impl Worker {
                 self.read(now, *request, 0, bytes.as_ref().map_or(0, Vec::len));
             }
             Answer::Stats { request, .. } => self.read(now, *request, 0, 0),
-            Answer::Names { request, .. } => self.read(now, *request, 2, 0),
+            Answer::Names { request, .. } | Answer::Kept { request, .. } => self.read(now, *request, 2, 0),
             Answer::Located { request, .. } => self.read(now, *request, 4, 0),
             Answer::Frozen { request, .. } => self.read(now, *request, 3, 0),
             Answer::Expired { request } => {
@@ -489,6 +489,7 @@ fn subject(message: &Message) -> (&'static str, Option<String>) {
         Message::Freeze { freeze, .. } => ("freeze", request(&freeze.request)),
         Message::Frozen { request: id, .. } => ("frozen", request(id)),
         Message::Scan { request: id, .. } => ("scan", request(id)),
+        Message::Kept { request: id, .. } => ("kept", request(id)),
         Message::Pass { plan, .. } => ("pass", transaction(&plan.id)),
         Message::Release { id } => ("release", transaction(id)),
         Message::Write { writes, .. } => ("write", transaction(&writes.id)),

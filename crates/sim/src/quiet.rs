@@ -15,7 +15,7 @@ use std::{collections::VecDeque, num::NonZeroU32, sync::Arc};
 use tyr_proto::{
     Assignment, BlobName, BlobPlan, ClassId, Client, ClientOutput, Configuration, Epoch, Event as Told,
     Incarnation, Keyspace, KeyspaceSeed, Keyspaces, Layout, NodeId, Output, PartitionCount, PartitionId,
-    Placement, Plan, Replica, RingVersion, Router, SessionId, ShardId, Time, TransactionId,
+    Placement, Plan, Replica, RingVersion, Router, SessionId, ShardId, Snapshots, Time, TransactionId,
     encoding::{Encode, to_bytes},
     message::{Answer, Envelope, Message, READ_SIZE_MAX, RequestId},
 };
@@ -613,7 +613,7 @@ fn keyspaces(partitions: u32, chunk_size: u64) -> Keyspaces {
         seed: KeyspaceSeed([7; 16]),
         layout: Layout::of(&settings).expect("a chunk size"),
     };
-    [(KEYSPACE, Keyspace { placement, multi_version: true })].into()
+    [(KEYSPACE, Keyspace { placement, multi_version: true, snapshots: Snapshots::default() })].into()
 }
 
 /// The bytes of a frame with this in it.

@@ -11,7 +11,7 @@ use std::{
 use tyr_proto::{
     BlobName, ClassId, Configuration, Epoch, HeadPlan, Incarnation, Keyspace, KeyspaceSeed, Keyspaces,
     Layout, NodeId, Operation, Outcome, Output, PartitionCount, PartitionId, Placement, Plan, RESEND_AFTER,
-    Replica, RingVersion, Router, SessionId, Time, TransactionId,
+    Replica, RingVersion, Router, SessionId, Snapshots, Time, TransactionId,
     canary::{Canary, plant},
     entry::Entry,
     message::{Answer, Envelope, Message},
@@ -152,7 +152,9 @@ fn keyspaces() -> Arc<Keyspaces> {
         seed: KeyspaceSeed([1; 16]),
         layout: Layout::of(&KeyspaceSettings::default()).unwrap(),
     };
-    Arc::new([(KEYSPACE, Keyspace { placement, multi_version: true })].into())
+    Arc::new(
+        [(KEYSPACE, Keyspace { placement, multi_version: true, snapshots: Snapshots::default() })].into(),
+    )
 }
 
 fn blind_write(sequence: u64, heads: &[(PartitionId, BlobName)], which: &[usize]) -> Arc<Plan> {

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, ops::RangeBounds, sync::Arc};
 
 use tyr_embed::{Blob, Entry, Result, Stat, Written};
-use tyr_proto::{BlobName, FREEZE_PREFIXES_MAX};
+use tyr_proto::{BlobName, FREEZE_PREFIXES_MAX, KeepName};
 use tyr_types::{Error, KeyspaceId, range_end};
 
 use super::{
@@ -26,18 +26,7 @@ impl Snapshot {
     /// Takes one.
     pub async fn take(cluster: &Cluster, keyspaces: &[&Keyspace]) -> Result<Snapshot> {
         let core = &cluster.core;
-        for keyspace in keyspaces {
-            if !core.is(&keyspace.core) {
-                return Err(Error::invalid("a keyspace of the snapshot is of another store"));
-            }
-            keyspace.require()?;
-            if !keyspace.settings().multi_version {
-                return Err(Error::invalid(format!(
-                    "keyspace '{}' keeps no versions, so it has no snapshots; alter it to multi_version",
-                    keyspace.name()
-                )));
-            }
-        }
+        keyspaces.iter().try_for_each(|keyspace| check(cluster, keyspace))?;
         let keyspaces: BTreeSet<KeyspaceId> = keyspaces.iter().map(|keyspace| keyspace.entry.id).collect();
         if keyspaces.len() > FREEZE_PREFIXES_MAX {
             return Err(Error::invalid(format!(
@@ -51,6 +40,15 @@ impl Snapshot {
         if !keyspaces.is_empty() {
             core.ask(|reply| Call::Freeze { of, keyspaces, until, reply }).await?;
         }
+        Ok(snapshot)
+    }
+
+    /// Opens one that has a name.
+    pub async fn open(cluster: &Cluster, keyspace: &Keyspace, keep: KeepName) -> Result<Snapshot> {
+        let core = &cluster.core;
+        let (of, until) = (core.handle(), core.until());
+        let snapshot = Snapshot { core: core.clone(), of, keyspaces: [keyspace.entry.id].into() };
+        core.ask(|reply| Call::Open { of, keep, until, reply }).await?;
         Ok(snapshot)
     }
 
@@ -161,6 +159,21 @@ impl Snapshot {
             Error::invalid(format!("keyspace '{name}' is not in the snapshot; name it when taking one"))
         })
     }
+}
+
+/// Fails unless a keyspace can have snapshots.
+pub(super) fn check(cluster: &Cluster, keyspace: &Keyspace) -> Result<()> {
+    if !cluster.core.is(&keyspace.core) {
+        return Err(Error::invalid("a keyspace of the snapshot is of another store"));
+    }
+    keyspace.require()?;
+    if !keyspace.settings().multi_version {
+        return Err(Error::invalid(format!(
+            "keyspace '{}' keeps no versions, so it has no snapshots; alter it to multi_version",
+            keyspace.name()
+        )));
+    }
+    Ok(())
 }
 
 impl Drop for Snapshot {

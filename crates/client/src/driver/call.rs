@@ -13,7 +13,7 @@ use std::{
 
 use tokio::{sync::oneshot, time::Instant};
 use tyr_proto::{
-    BlobName, Check, Operation, PartitionId, Refusal, ResultValue, Uses,
+    BlobName, Check, KeepName, Operation, PartitionId, Refusal, ResultValue, SnapshotId, Stand, Uses,
     cluster::{Command, Reply as CommandReply},
     message::{HeadStat, Looked},
 };
@@ -100,6 +100,10 @@ pub enum Call {
     Heads { blobs: Vec<BlobName>, until: Instant, reply: Reply<Vec<Option<HeadStat>>> },
     /// Takes a snapshot of keyspaces.
     Freeze { of: Handle, keyspaces: BTreeSet<KeyspaceId>, until: Instant, reply: Reply<()> },
+    /// Takes a snapshot with a name that was begun at the cluster manager. Answers its point.
+    Take { keyspace: KeyspaceId, snapshot: SnapshotId, until: Instant, reply: Reply<Stand> },
+    /// Opens a snapshot with a name.
+    Open { of: Handle, keep: KeepName, until: Instant, reply: Reply<()> },
     /// A blob in a snapshot.
     LookFrozen { of: Handle, blob: BlobName, reply: Reply<Option<Found>> },
     /// Bytes of a blob that exists in a snapshot.

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use parking_lot::RwLock;
 use tyr_proto::{
-    ClassId, Keyspace, Keyspaces,
+    ClassId, Keyspace, Keyspaces, Snapshots,
     cluster::{self, ClassSettings, KeyspaceState},
 };
 use tyr_types::{Durability, Error, KeyspaceId, KeyspaceSettings, Result};
@@ -77,6 +77,11 @@ impl Catalog {
     /// The settings of a keyspace that was once known.
     pub fn settings(&self, id: KeyspaceId) -> KeyspaceSettings {
         self.0.read().keyspaces.get(&id).map(|known| known.settings.clone()).unwrap_or_default()
+    }
+
+    /// The snapshots of a keyspace that have names.
+    pub fn snapshots(&self, id: KeyspaceId) -> Snapshots {
+        self.0.read().keyspaces.get(&id).map(|known| known.snapshots.clone()).unwrap_or_default()
     }
 
     /// What the placement of a keyspace begins with that was once known: random bits.

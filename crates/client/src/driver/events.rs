@@ -51,6 +51,13 @@ impl Driver {
             {
                 return;
             }
+            Event::Taken(request, point) => return self.snapshots.taken(*request, *point),
+            Event::Kept(request, ..) | Event::Expired(request) | Event::Denied(request)
+                if self.snapshots.are_opening(*request) =>
+            {
+                return self.snapshots.opened(&mut self.client, now, *request, &mut event);
+            }
+            Event::Kept(..) => return,
             Event::Bytes(request, ..) | Event::Expired(request) if self.newest.contains_key(request) => {
                 if let Some(asked) = self.newest.remove(request) {
                     asked.answer(Ok(match event {

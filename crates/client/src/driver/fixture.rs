@@ -17,7 +17,10 @@ pub fn unheard() -> (Client, BlobName) {
         seed: KeyspaceSeed([0; 16]),
         layout: Layout::of(&KeyspaceSettings::default()).unwrap(),
     };
-    let keyspaces = BTreeMap::from([(KeyspaceId(1), Keyspace { placement, multi_version: true })]);
+    let keyspaces = BTreeMap::from([(
+        KeyspaceId(1),
+        Keyspace { placement, multi_version: true, snapshots: tyr_proto::Snapshots::default() },
+    )]);
     let blob = BlobName { keyspace: KeyspaceId(1), key: Key::new("a").unwrap() };
     (Client::new(SessionId(1), Arc::new(keyspaces)), blob)
 }

@@ -4,7 +4,10 @@ use core::ops::Range;
 use std::collections::{BTreeMap, BTreeSet};
 
 use tokio::time::Instant;
-use tyr_proto::{BlobName, Client, Event, ReadAnswer, ReadId, Snapshot, Time, message::RequestId};
+use tyr_proto::{
+    BlobName, Client, Event, KeepName, Opened, Opening, ReadAnswer, ReadId, Snapshot, Stand, Time,
+    message::RequestId,
+};
 use tyr_types::{Error, KeyspaceId, Result};
 
 use super::{
@@ -19,6 +22,10 @@ use crate::words;
 pub struct Snapshots {
     /// Those that are being taken, and as what.
     freezes: BTreeMap<RequestId, (Handle, Asked<()>)>,
+    /// Those with names that are being taken,
+    named: BTreeMap<RequestId, Asked<Stand>>,
+    /// and opened.
+    openings: BTreeMap<Handle, (Opening, Asked<()>)>,
     frozen: BTreeMap<Handle, Frozen>,
 }
 
@@ -40,8 +47,63 @@ impl Snapshots {
         self.freezes.contains_key(&request)
     }
 
+    /// Waits for a snapshot with a name to be taken.
+    pub fn take(&mut self, request: RequestId, asked: Asked<Stand>) {
+        self.named.insert(request, asked);
+    }
+
+    /// One has been taken.
+    pub fn taken(&mut self, request: RequestId, point: Stand) {
+        if let Some(asked) = self.named.remove(&request) {
+            asked.answer(Ok(point));
+        }
+    }
+
+    /// Begins to open one.
+    pub fn open(
+        &mut self,
+        client: &mut Client,
+        now: Time,
+        of: Handle,
+        keep: KeepName,
+        turn: usize,
+        asked: Asked<()>,
+    ) {
+        self.openings.insert(of, (Opening::begin(client, now, keep, turn), asked));
+    }
+
+    /// Whether something is asked for to open a snapshot.
+    pub fn are_opening(&self, request: RequestId) -> bool {
+        self.openings.values().any(|(opening, _)| opening.has_asked(request))
+    }
+
+    /// A node has answered what was asked to open a snapshot.
+    pub fn opened(&mut self, client: &mut Client, now: Time, request: RequestId, event: &mut Event) {
+        let mut openings = self.openings.iter_mut();
+        let Some((of, (opening, _))) = openings.find(|(_, (opening, _))| opening.has_asked(request)) else {
+            return;
+        };
+        let of = *of;
+        let Some(opened) = opening.handle(client, now, event) else { return };
+        let Some((opening, asked)) = self.openings.remove(&of) else { return };
+        opening.let_go(client);
+        match opened {
+            Opened::Snapshot(_) if asked.reply.is_closed() => {}
+            Opened::Snapshot(snapshot) => {
+                self.frozen.insert(of, Frozen { snapshot, reads: BTreeMap::new() });
+                asked.answer(Ok(()));
+            }
+            Opened::Over => asked.answer(Err(expired())),
+            Opened::Denied => asked.answer(Err(words::denied())),
+        }
+    }
+
     /// There is no right to what a snapshot was to show. False if that is not what was asked for.
     pub fn deny(&mut self, request: RequestId) -> bool {
+        if let Some(asked) = self.named.remove(&request) {
+            asked.answer(Err(words::denied()));
+            return true;
+        }
         let taken = self.freezes.remove(&request);
         taken.map(|(_, asked)| asked.answer(Err(words::denied()))).is_some()
     }
@@ -50,6 +112,14 @@ impl Snapshots {
     pub fn deny_all(&mut self, client: &mut Client, denied: impl Fn() -> Error) {
         for (request, (_, asked)) in std::mem::take(&mut self.freezes) {
             client.let_go(request);
+            asked.answer(Err(denied()));
+        }
+        for (request, asked) in std::mem::take(&mut self.named) {
+            client.let_go(request);
+            asked.answer(Err(denied()));
+        }
+        for (opening, asked) in std::mem::take(&mut self.openings).into_values() {
+            opening.let_go(client);
             asked.answer(Err(denied()));
         }
         for frozen in self.frozen.values_mut() {
@@ -82,6 +152,9 @@ impl Snapshots {
 
     /// Lets go of a snapshot.
     pub fn let_go(&mut self, client: &mut Client, of: Handle) {
+        if let Some((opening, _)) = self.openings.remove(&of) {
+            opening.let_go(client);
+        }
         if let Some(mut frozen) = self.frozen.remove(&of) {
             frozen.snapshot.let_go(client);
         }
@@ -90,6 +163,8 @@ impl Snapshots {
     /// Lets go of all, and takes no more.
     pub fn close(&mut self, client: &mut Client) {
         self.freezes.clear();
+        self.named.clear();
+        self.openings.clear();
         for mut frozen in std::mem::take(&mut self.frozen).into_values() {
             frozen.snapshot.let_go(client);
         }
@@ -112,6 +187,14 @@ impl Snapshots {
     pub fn give_up(&mut self, client: &mut Client, at: Instant, late: impl Fn() -> Error) {
         for (request, (_, asked)) in self.freezes.extract_if(.., |_, (_, asked)| asked.is_over(at)) {
             client.let_go(request);
+            asked.answer(Err(late()));
+        }
+        for (request, asked) in self.named.extract_if(.., |_, asked| asked.is_over(at)) {
+            client.let_go(request);
+            asked.answer(Err(late()));
+        }
+        for (_, (opening, asked)) in self.openings.extract_if(.., |_, (_, asked)| asked.is_over(at)) {
+            opening.let_go(client);
             asked.answer(Err(late()));
         }
         for frozen in self.frozen.values_mut() {
@@ -197,6 +280,6 @@ fn found(snapshot: &Snapshot, blob: &BlobName) -> Option<Found> {
 
 fn expired() -> Error {
     Error::expired(
-        "what the snapshot shows is not kept any more, after a failure or a long pause; take another one",
+        "what the snapshot shows is not kept any more, after a failure or a long pause, or since it was dropped; take another one",
     )
 }

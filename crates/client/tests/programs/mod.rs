@@ -47,7 +47,7 @@ pub fn run(name: &str, program: Program) -> Vec<String> {
 }
 
 /// All of them.
-pub const ALL: [(&str, Program); 13] = [
+pub const ALL: [(&str, Program); 14] = [
     ("lone_operations_do_the_same", lone_operations_do_the_same),
     ("attributes_are_the_same", attributes_are_the_same),
     (
@@ -67,6 +67,7 @@ pub const ALL: [(&str, Program); 13] = [
     ("large_payload_is_whole", large_payload_is_whole),
     ("lists_are_in_order_and_complete", lists_are_in_order_and_complete),
     ("a_snapshot_stays_as_it_is", a_snapshot_stays_as_it_is),
+    ("a_snapshot_with_a_name_stays_until_it_is_dropped", a_snapshot_with_a_name_stays_until_it_is_dropped),
     ("keyspaces_are_created_listed_altered_and_dropped", keyspaces_are_created_listed_altered_and_dropped),
     ("keyspaces_without_versions_are_read_and_written", keyspaces_without_versions_are_read_and_written),
     ("a_closed_store_says_so", a_closed_store_says_so),
@@ -332,6 +333,59 @@ pub fn lists_are_in_order_and_complete(_: &Store, files: &Keyspace, told: &mut T
     told.note("none", names("c", None, 7));
     told.note("no limit at all", names("a/29", None, usize::MAX));
     told.note("a long prefix", names(&"x".repeat(5000), None, 1));
+}
+
+pub fn a_snapshot_with_a_name_stays_until_it_is_dropped(store: &Store, files: &Keyspace, told: &mut Told) {
+    for key in ["a", "b", "c"] {
+        files.put(key, format!("old {key}")).unwrap();
+    }
+    files.set_attribute("a", "type", Some(b"t")).unwrap();
+    files.put("gone before", b"x").unwrap();
+    files.delete("gone before").unwrap();
+    files.write("wide", 300 << 10, vec![3; 100 << 10]).unwrap();
+    told.note("create", store.create_snapshot(files, "monday"));
+    told.note("twice", store.create_snapshot(files, "monday"));
+    told.note("no name", store.create_snapshot(files, "a/b"));
+    files.put("a", b"newer").unwrap();
+    files.delete("b").unwrap();
+    files.put("d", b"later").unwrap();
+    files.write("wide", 310 << 10, b"changed").unwrap();
+    told.note("create", store.create_snapshot(files, "tuesday"));
+    files.put("b", b"again").unwrap();
+    files.put("a", b"newest").unwrap();
+    let listed = store.snapshots(files);
+    told.note("listed", listed.map(|list| list.into_iter().map(|one| one.name).collect::<Vec<_>>()));
+    for name in ["monday", "tuesday", "sunday"] {
+        let snapshot = match store.open_snapshot(files, name) {
+            Ok(snapshot) => snapshot,
+            Err(error) => {
+                told.note(name, Err::<(), _>(error));
+                continue;
+            }
+        };
+        for key in ["a", "b", "c", "d", "gone before"] {
+            told.note(key, snapshot.read(files, key, ..));
+            told.note(key, snapshot.exists(files, key));
+        }
+        told.note("wide", snapshot.read(files, "wide", (309 << 10)..(311 << 10)));
+        told.note("attribute", snapshot.attribute(files, "a", "type"));
+        let listed = snapshot.scan(files, "", None, 10);
+        told.note(
+            "list",
+            listed.map(|list| {
+                list.into_iter().map(|entry| (entry.key.to_string(), entry.size)).collect::<Vec<_>>()
+            }),
+        );
+    }
+    told.note("drop", store.drop_snapshot(files, "monday"));
+    told.note("drop again", store.drop_snapshot(files, "monday"));
+    told.note("open", store.open_snapshot(files, "monday").map(drop));
+    told.note("the other", store.open_snapshot(files, "tuesday").and_then(|it| it.read(files, "a", ..)));
+    told.note("the name again", store.create_snapshot(files, "monday"));
+    told.note("now", store.open_snapshot(files, "monday").and_then(|it| it.read(files, "a", ..)));
+    let settings = KeyspaceSettings { multi_version: false, ..KeyspaceSettings::default() };
+    let flat = store.create_keyspace("flat", settings).unwrap();
+    told.note("no versions", store.create_snapshot(&flat, "monday"));
 }
 
 pub fn a_snapshot_stays_as_it_is(store: &Store, files: &Keyspace, told: &mut Told) {

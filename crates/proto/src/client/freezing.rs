@@ -13,7 +13,7 @@ use tyr_types::{KeyspaceId, Number};
 
 use super::{Client, Event, Pin};
 use crate::{
-    BlobName, Extent, Freeze, NodeId, PartitionId, Stand, Time,
+    BlobName, Extent, Freeze, NodeId, PartitionId, SnapshotId, Stand, Time,
     message::{Looked, Message, RequestId},
 };
 
@@ -42,6 +42,12 @@ impl Client {
         self.begin_freeze(now, false, extent)
     }
 
+    /// Has all blobs of a keyspace kept as they are at one point, for a snapshot that was begun at the cluster manager. When that is done
+    /// [`Event::Taken`] tells the point, which completes it.
+    pub fn take_snapshot(&mut self, now: Time, keyspace: KeyspaceId, snapshot: SnapshotId) -> RequestId {
+        self.begin_freeze(now, false, Extent::Keyspace(keyspace, snapshot))
+    }
+
     /// Sees all blobs of some keyspaces whose keys begin so at one point. They stay readable at their numbers until they are let go. At
     /// most [`crate::FREEZE_PREFIXES_MAX`] prefixes.
     pub fn snapshot_prefixes(&mut self, now: Time, prefixes: &BTreeSet<(KeyspaceId, &[u8])>) -> RequestId {
@@ -68,7 +74,9 @@ impl Client {
         let freeze = Arc::new(Freeze { request, stays, extent });
         let stops = freeze.stops(&self.keyspaces);
         if stops.is_empty() {
-            self.events.push_back(Event::Frozen(request, Vec::new()));
+            let nothing = Event::Frozen(request, Vec::new());
+            let event = if freeze.takes_snapshot() { Event::Expired(request) } else { nothing };
+            self.events.push_back(event);
             return request;
         }
         let freezing = Freezing { freeze, stops, told: BTreeMap::new(), sent_at: now, patience: PATIENCE };
@@ -100,7 +108,10 @@ impl Client {
             return;
         }
         let told = core::mem::take(told);
-        self.freezes.remove(&asked);
+        let takes = self.freezes.remove(&asked).is_some_and(|freezing| freezing.freeze.takes_snapshot());
+        if takes {
+            return self.events.push_back(Event::Taken(asked, point));
+        }
         let (mut pins, mut blobs) = (Vec::new(), Vec::new());
         for (partition, (node, mut own)) in told {
             pins.push(Pin { request, partition, node, renewed_at: now });

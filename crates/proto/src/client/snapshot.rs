@@ -17,7 +17,8 @@ use crate::{
 /// A snapshot. Reads of it never conflict, and may go to any replica.
 #[derive(Debug)]
 pub struct Snapshot {
-    asked: RequestId,
+    /// What holds it; nothing if it has a name and lasts until it is dropped.
+    asked: Option<RequestId>,
     reads: Reads,
 }
 
@@ -26,11 +27,18 @@ impl Snapshot {
     pub fn new(asked: RequestId, blobs: Vec<FrozenBlob>, turn: usize) -> Self {
         let mut reads = Reads::new(turn);
         reads.see_frozen(blobs);
-        Snapshot { asked, reads }
+        Snapshot { asked: Some(asked), reads }
     }
 
-    /// What holds it.
-    pub fn asked(&self) -> RequestId {
+    /// One with a name, of which all partitions have told what they keep.
+    pub(super) fn opened(blobs: Vec<FrozenBlob>, turn: usize) -> Self {
+        let mut reads = Reads::new(turn);
+        reads.see_frozen(blobs);
+        Snapshot { asked: None, reads }
+    }
+
+    /// What holds it; nothing if it has a name and lasts until it is dropped.
+    pub fn asked(&self) -> Option<RequestId> {
         self.asked
     }
 
@@ -78,6 +86,8 @@ impl Snapshot {
     /// Lets go of it.
     pub fn let_go(&mut self, client: &mut Client) {
         self.reads.let_go(client);
-        client.let_go(self.asked);
+        if let Some(asked) = self.asked {
+            client.let_go(asked);
+        }
     }
 }

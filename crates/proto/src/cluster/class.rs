@@ -4,7 +4,7 @@ use alloc::{format, string::ToString};
 
 use tyr_types::{Durability, Error, KeyspaceName, KeyspaceSettings, Result};
 
-use crate::{ClassId, Configuration, ZoneRule};
+use crate::{ClassId, Configuration, Snapshots, ZoneRule};
 
 /// The settings of a placement class. None can be altered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,6 +77,8 @@ pub struct Keyspace {
     pub settings: KeyspaceSettings,
     /// Whether it exists.
     pub state: KeyspaceState,
+    /// Its snapshots with names.
+    pub snapshots: Snapshots,
 }
 
 /// Whether a keyspace exists.

@@ -7,7 +7,7 @@ use tyr_types::{KeyspaceId, KeyspaceName, KeyspaceSettings};
 
 use super::{Address, ClassSettings, Identity, Seal, SealId, Zone};
 use crate::{
-    ClassId, Epoch, Incarnation, NodeId, PartitionId, Replica, RingVersion,
+    ClassId, Epoch, Incarnation, NodeId, PartitionId, Replica, RingVersion, SnapshotId, Stand,
     access::{AccountId, AccountKind, AccountName, Rights, Scope},
 };
 
@@ -112,6 +112,34 @@ pub enum Command {
     },
     /// Drops a keyspace.
     DropKeyspace(KeyspaceId),
+    /// Begins a snapshot of a keyspace. Repeated with the same seed, it answers the id again. One by the same name that is not complete makes room
+    /// for it.
+    BeginSnapshot {
+        /// The keyspace.
+        keyspace: KeyspaceId,
+        /// The snapshot's name.
+        name: KeyspaceName,
+        /// When, in seconds since 1970.
+        taken: u64,
+        /// Random bits of the proposer.
+        seed: u64,
+    },
+    /// Completes a snapshot: **all stops of the freeze keep what it shows, durably**.
+    CompleteSnapshot {
+        /// The keyspace.
+        keyspace: KeyspaceId,
+        /// The snapshot.
+        snapshot: SnapshotId,
+        /// The point of the freeze.
+        point: Stand,
+    },
+    /// Drops a snapshot: nothing is kept for it any more.
+    DropSnapshot {
+        /// The keyspace.
+        keyspace: KeyspaceId,
+        /// The snapshot.
+        snapshot: SnapshotId,
+    },
     /// Raises the ring version to this one at least though nothing changes: what is born from then on is told from what was born before.
     Advance(RingVersion),
     /// Plans give a node that was drained its share again.
@@ -196,6 +224,8 @@ pub enum Answer {
     KeyspaceCreated(KeyspaceId, RingVersion),
     /// The user or group has this number.
     AccountCreated(AccountId, RingVersion),
+    /// The snapshot has this number.
+    SnapshotBegun(SnapshotId, RingVersion),
 }
 
 /// Why a command changed nothing.
@@ -205,7 +235,7 @@ pub enum Refusal {
     NotFounded,
     /// It names an incarnation or an epoch that is over: fetch the ring.
     Stale,
-    /// It names a node, class, keyspace, partition, account, or seal that is not there, or was dropped, or has left.
+    /// It names a node, class, keyspace, snapshot, partition, account, or seal that is not there, or was dropped, or has left.
     NotFound,
     /// It names something by a name that is taken, or asks for more than there may be.
     Taken,
@@ -226,7 +256,9 @@ impl fmt::Display for Refusal {
         f.write_str(match self {
             Refusal::NotFounded => "the cluster is not founded yet; try again later",
             Refusal::Stale => "the incarnation or epoch is over; fetch the ring",
-            Refusal::NotFound => "there is no such node, class, keyspace, partition, user, group, or seal",
+            Refusal::NotFound => {
+                "there is no such node, class, keyspace, snapshot, partition, user, group, or seal"
+            }
             Refusal::Taken => "the name is taken, or the limit is reached",
             Refusal::NotEntitled => "the sender does not have the role that may ask for it",
             Refusal::TooFew => "too few replicas would remain",

@@ -2,9 +2,9 @@
 
 use alloc::string::String;
 
-use super::{Decode, Decoder, Encode, Encoder, Malformed};
+use super::{Decode, Decoder, Encode, Encoder, Malformed, ensure};
 use crate::{
-    ZoneRule,
+    Snapshots, ZoneRule,
     cluster::{
         Address, Answer, ClassSettings, ClusterId, Command, Difference, Fact, Identity, Keyspace,
         KeyspaceState, Member, MemberState, PartitionReport, PartitionRole, Presence, Proposal, Refusal,
@@ -45,8 +45,11 @@ layout!(enum Command {
     25 => AddSeal(id, seal),
     26 => RemoveSeal(id),
     27 => SetQuota { id, quota },
+    28 => BeginSnapshot { keyspace, name, taken, seed },
+    29 => CompleteSnapshot { keyspace, snapshot, point },
+    30 => DropSnapshot { keyspace, snapshot },
 });
-layout!(enum Answer { 0 => Done(version), 1 => Registered(node, version), 2 => KeyspaceCreated(id, version), 3 => AccountCreated(id, version) });
+layout!(enum Answer { 0 => Done(version), 1 => Registered(node, version), 2 => KeyspaceCreated(id, version), 3 => AccountCreated(id, version), 4 => SnapshotBegun(id, version) });
 layout!(enum Refusal {
     0 => NotFounded, 1 => Stale, 2 => NotFound, 3 => Taken, 4 => NotEntitled, 5 => TooFew, 6 => Busy, 7 => Invalid,
     8 => LastCopy,
@@ -59,7 +62,6 @@ layout!(struct ClassSettings { replicas, min_replicas, partitions, durability, z
     settings.check().map_err(|_| Malformed("a class's settings are out of bounds"))
 });
 layout!(enum ZoneRule { 0 => Require, 1 => Prefer });
-layout!(struct Keyspace { name, class, seed, settings, state });
 layout!(enum KeyspaceState { 0 => Exists, 1 => Dropped });
 layout!(struct Proposal { since, replicas, learners });
 
@@ -98,6 +100,42 @@ layout!(struct PartitionReport {
 });
 layout!(enum PartitionRole { 0 => None, 1 => Primary, 2 => NewPrimary, 3 => Backup, 4 => NewBackup });
 layout!(enum Subject { 0 => Class(id), 1 => Member(node), 2 => Keyspace(id), 3 => Partition(id), 4 => Version, 5 => Account(id), 6 => Seal(id) });
+
+/// A keyspace that exists and has had no snapshots is as it was before there were any.
+impl Encode for Keyspace {
+    fn encode(&self, out: &mut Encoder) {
+        self.name.encode(out);
+        (self.class, self.seed).encode(out);
+        self.settings.encode(out);
+        if self.state == KeyspaceState::Exists && !self.snapshots.is_new() {
+            out.byte(HAS_HAD_SNAPSHOTS);
+            self.snapshots.encode(out);
+        } else {
+            self.state.encode(out);
+        }
+    }
+}
+
+impl Decode for Keyspace {
+    fn decode(input: &mut Decoder<'_>) -> Result<Self, Malformed> {
+        let (name, (class, seed), settings) =
+            (Decode::decode(input)?, Decode::decode(input)?, Decode::decode(input)?);
+        let keyspace = |state, snapshots| Keyspace { name, class, seed, settings, state, snapshots };
+        match input.byte()? {
+            0 => Ok(keyspace(KeyspaceState::Exists, Snapshots::default())),
+            1 => Ok(keyspace(KeyspaceState::Dropped, Snapshots::default())),
+            HAS_HAD_SNAPSHOTS => {
+                let snapshots: Snapshots = Decode::decode(input)?;
+                ensure(!snapshots.is_new(), "a keyspace has had no snapshots")?;
+                Ok(keyspace(KeyspaceState::Exists, snapshots))
+            }
+            _ => Err(Malformed("there is no such state of a keyspace")),
+        }
+    }
+}
+
+/// What stands for the state of a keyspace whose snapshots follow.
+const HAS_HAD_SNAPSHOTS: u8 = 2;
 
 impl Encode for Zone {
     fn encode(&self, out: &mut Encoder) {

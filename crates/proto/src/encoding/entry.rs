@@ -26,6 +26,8 @@ layout!(enum Entry {
     10 => Unstage { id },
     11 => Expire { session, born },
     12 => Lend { lasts },
+    13 => Keep(name),
+    14 => LetGo(name),
 });
 
 layout!(struct Discard { chunk, up_to, keep });

@@ -31,6 +31,7 @@ layout!(enum Message {
     9 => Stat { request, blobs },
     10 => Locate { request, chunk, range, at },
     11 => Get { request, blob, size_max },
+    12 => Kept { request, keep, after },
     16 => Stage(stage),
     17 => KeepStages { id },
 
@@ -84,11 +85,12 @@ layout!(enum Answer {
     9 => Located { request, version, stretches, whole },
     10 => Got { request, number, blob, bytes },
     11 => Denied { request },
+    12 => Kept { request, number, blobs, more },
     16 => Staged { id, payload, from },
     17 => Unstaged { id, refusal },
 });
 layout!(struct Freeze { request, stays, extent });
-layout!(enum Extent { 0 => Blobs(blobs), 1 => Prefixes(prefixes) });
+layout!(enum Extent { 0 => Blobs(blobs), 1 => Prefixes(prefixes), 2 => Keyspace(keyspace, snapshot) });
 layout!(struct Stand { epoch, count });
 layout!(struct Looked { creation, size, attributes, written });
 layout!(struct HeadStat { number, blob });

@@ -2,11 +2,11 @@
 
 use tyr_types::Number;
 
-use super::{Malformed, ensure};
+use super::{Decode, Decoder, Encode, Encoder, Malformed, ensure};
 use crate::{
     BlobName, ChunkName, ClassId, Configuration, Epoch, Grant, HeadPlan, Incarnation, Keyspace, KeyspaceSeed,
     LeaseRequest, LeaseTerms, NodeId, Operation, OperationResult, Outcome, PartitionId, Placement, Plan,
-    Refusal, Replica, ResultValue, RingVersion, Seen, SessionId, Time, TransactionId, layout,
+    Refusal, Replica, ResultValue, RingVersion, Seen, SessionId, Snapshots, Time, TransactionId, layout,
 };
 
 layout!(struct NodeId(number));
@@ -26,7 +26,6 @@ layout!(struct RingVersion(number) check |version: &RingVersion| {
 layout!(struct Configuration { epoch, since, floor, replicas, learners });
 layout!(struct KeyspaceSeed(bytes));
 layout!(struct Placement { class, partitions, seed, layout });
-layout!(struct Keyspace { placement, multi_version });
 
 layout!(struct SessionId(number));
 layout!(struct TransactionId { session, sequence, birth });
@@ -67,4 +66,27 @@ layout!(enum ResultValue { 0 => Offset(offset), 1 => Old(bytes) });
 
 fn plan_is_sound(plan: &Plan) -> Result<(), Malformed> {
     ensure(!plan.heads.is_empty() && !plan.is_too_large(), "a plan has no heads, or is too large")
+}
+
+/// A keyspace that has had no snapshots is as it was before there were any.
+impl Encode for Keyspace {
+    fn encode(&self, out: &mut Encoder) {
+        self.placement.encode(out);
+        let has_snapshots = !self.snapshots.is_new();
+        out.byte(u8::from(self.multi_version) | u8::from(has_snapshots) << 1);
+        if has_snapshots {
+            self.snapshots.encode(out);
+        }
+    }
+}
+
+impl Decode for Keyspace {
+    fn decode(input: &mut Decoder<'_>) -> Result<Self, Malformed> {
+        let (placement, flags) = (Decode::decode(input)?, input.byte()?);
+        ensure(flags < 4, "there is no such kind of Keyspace")?;
+        let (multi_version, has_snapshots) = (flags & 1 > 0, flags & 2 > 0);
+        let snapshots: Snapshots = if has_snapshots { Decode::decode(input)? } else { Snapshots::default() };
+        ensure(snapshots.is_new() != has_snapshots, "a keyspace has had no snapshots")?;
+        Ok(Keyspace { placement, multi_version, snapshots })
+    }
 }

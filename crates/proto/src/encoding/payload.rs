@@ -222,6 +222,11 @@ impl<'a> Decoder<'a> {
         self.reader.finish()
     }
 
+    /// Whether everything has been read.
+    pub fn is_at_end(&self) -> bool {
+        self.reader.is_empty()
+    }
+
     /// One byte.
     pub fn byte(&mut self) -> Result<u8, Malformed> {
         self.reader.u8()

@@ -41,7 +41,10 @@ struct Dropping {
 
 #[derive(Debug)]
 struct Round {
+    /// Up to which number each is collected, and what readers hold below that.
     blobs: BTreeMap<BlobName, (Number, BTreeSet<Number>)>,
+    /// What is kept of them for snapshots with names.
+    kept: BTreeMap<BlobName, Vec<Number>>,
     unheard: BTreeSet<NodeId>,
     chunks: BTreeMap<ChunkName, (PartitionId, Discard)>,
     sent_at: Time,
@@ -97,7 +100,8 @@ impl Partition {
         let is_heard = |node: &&NodeId| learns(node) || planted(Canary::PinsOfPrimaryAlone);
         let unheard = peers.keys().filter(|node| !is_heard(node)).copied().collect();
         if !blobs.is_empty() {
-            let round = Round { blobs, unheard, chunks: BTreeMap::new(), sent_at: cx.now };
+            let round =
+                Round { blobs, kept: BTreeMap::new(), unheard, chunks: BTreeMap::new(), sent_at: cx.now };
             self.collection.round = Some(round);
             self.send_round(cx);
             self.release_if_heard(cx);
@@ -169,7 +173,13 @@ impl Partition {
         if round.chunks.is_empty() {
             for (blob, (number, pins)) in &round.blobs {
                 let Some(keyspace) = cx.keyspaces.get(&blob.keyspace) else { continue };
-                let keep: Vec<Number> = pins.iter().copied().collect();
+                let kept = match planted(Canary::KeepsIgnored) {
+                    true => Vec::new(),
+                    false => self.state.keeps().numbers_of(blob),
+                };
+                let keep: BTreeSet<Number> = pins.iter().chain(&kept).copied().collect();
+                let keep: Vec<Number> = keep.range(..number).copied().collect();
+                round.kept.insert(blob.clone(), kept);
                 let chunks = self.state.head(blob).into_iter().flat_map(|head| head.linked_chunks());
                 for index in chunks {
                     let chunk = ChunkName { blob: blob.clone(), index };
@@ -187,10 +197,12 @@ impl Partition {
         let Some(round) = self.collection.round.take_if(|_| done) else { return };
         let mut collected = Vec::new();
         for (blob, (up_to, pins)) in round.blobs {
-            if pins.is_empty() {
+            let is_kept_as_before =
+                round.kept.get(&blob).is_none_or(|kept| *kept == self.state.keeps().numbers_of(&blob));
+            if pins.is_empty() && is_kept_as_before {
                 collected.push((blob, up_to));
             } else {
-                // What readers hold is collected when they have let go.
+                // What readers hold is collected when they have let go. What is kept is not looked at again before it is let go of.
                 self.collection.superseded.insert(blob);
             }
         }

@@ -246,6 +246,16 @@ impl Partition {
         }
         let stops = record.prepare.as_ref().map(|(_, prepare)| &prepare.stops[..]).unwrap_or_default();
         let distant = drive.map(|drive| &drive.olds);
+        let is_known = |answer| {
+            record.olds.contains_key(&answer) || distant.is_some_and(|olds| olds.contains_key(&answer))
+        };
+        if outcome == Outcome::Committed && !answers_of(stops).all(is_known) {
+            // What others computed is not waited for when a session has been forgotten. Its client may have been silent for too long only.
+            if self.state.is_answered(id) {
+                cx.answer(id.session, Answer::Outcome { id, outcome: None });
+            }
+            return;
+        }
         let results = match outcome {
             Outcome::Committed => results(stops, &record.olds, distant),
             Outcome::Refused(_) => Vec::new(),
@@ -659,6 +669,12 @@ fn owing_parts(stops: &[Stop], own: PartitionId) -> BTreeSet<Part> {
     let heads = others.map(|stop| Part::Heads(stop.partition));
     let owes = |write: &&ChunkWrite| write.operations.iter().any(|operation| answer_of(operation).is_some());
     heads.chain(writes_elsewhere(stops).filter(owes).map(|write| Part::Chunks(write.partition))).collect()
+}
+
+/// What all chunks answer.
+fn answers_of(stops: &[Stop]) -> impl Iterator<Item = (u16, u16)> {
+    let writes = stops.iter().flat_map(|stop| &stop.effects).flat_map(|effect| &effect.writes);
+    writes.flat_map(|write| &write.operations).filter_map(answer_of)
 }
 
 /// What a stop's own chunks answer.

@@ -12,13 +12,14 @@ use alloc::{
     vec::Vec,
 };
 
-use tyr_types::Number;
+use tyr_types::{KeyspaceId, Number};
 
 use super::{Partition, reading::keeps_versions};
 use crate::{
     BlobName, PartitionId, Time,
     canary::{Canary, planted},
     effects::Context,
+    entry::Entry,
     freeze::{Extent, Freeze, Stand, first_name},
     head::{Access, Head},
     message::{Answer, Looked, Message, RequestId},
@@ -49,6 +50,8 @@ struct Standing {
     /// The blobs at these numbers, as far as everything up to them is decided.
     seen: BTreeMap<BlobName, Option<Looked>>,
     point: Option<Stand>,
+    /// Where that is logged what it keeps, if it takes a snapshot with a name.
+    kept_at: Option<u64>,
     is_answered: bool,
     until: Time,
 }
@@ -107,6 +110,10 @@ impl Standing {
     fn pass_on(&mut self, cx: &mut Context) {
         self.has_passed = true;
         let (freeze, stops) = (self.freeze.clone(), self.freeze.stops(&cx.keyspaces));
+        if stops.get(self.earlier.len()) != Some(&self.stop) {
+            // The keyspaces have changed: it is of no use any more.
+            return;
+        }
         if let Some(next) = stops.get(self.earlier.len() + 1) {
             let mut stands = self.earlier.clone();
             stands.push(self.stand);
@@ -138,7 +145,7 @@ impl Partition {
         let is_known = self.freezes.standing.iter().any(|own| own.freeze.request == freeze.request)
             || self.chain.waits_to_freeze(freeze.request);
         let is_here = freeze.stops(&cx.keyspaces).get(stands.len()) == Some(&self.id);
-        if is_known || !is_here || !self.takes(&freeze) {
+        if is_known || !is_here || !freeze.is_due(&cx.keyspaces) || !self.takes(&freeze) {
             return;
         }
         self.chain.wait_to_freeze(FreezeVisit { freeze, stands, until: cx.now.after(FREEZE_MAX) });
@@ -162,17 +169,16 @@ impl Partition {
                 own.map(|(_, blob)| blob.clone()).collect()
             }
             Extent::Prefixes(prefixes) => {
-                let heads = prefixes.iter().flat_map(|(keyspace, prefix)| {
-                    let names = first_name(*keyspace, prefix).into_iter();
-                    let names = names.flat_map(|first| self.state.heads_from(&first).map(|(blob, _)| blob));
-                    let is_of = |blob: &&BlobName| {
-                        blob.keyspace == *keyspace && blob.key.as_bytes().starts_with(prefix)
-                    };
-                    names.take_while(is_of).cloned().collect::<Vec<_>>()
-                });
-                heads.collect()
+                prefixes.iter().flat_map(|(keyspace, prefix)| self.heads_with(*keyspace, prefix)).collect()
             }
+            Extent::Keyspace(keyspace, _) => self.heads_with(*keyspace, &[]),
         }
+    }
+
+    fn heads_with(&self, keyspace: KeyspaceId, prefix: &[u8]) -> Vec<BlobName> {
+        let Some(first) = first_name(keyspace, prefix) else { return Vec::new() };
+        let is_of = |blob: &&BlobName| blob.keyspace == keyspace && blob.key.as_bytes().starts_with(prefix);
+        self.state.heads_from(&first).map(|(blob, _)| blob).take_while(is_of).cloned().collect()
     }
 
     /// Whether a freeze need not wait: for no slot of a chain that is at a later stop, and for no reserve.
@@ -203,16 +209,20 @@ impl Partition {
                 (blob, number)
             })
             .collect();
+        // What takes a snapshot with a name is logged before anything comes after it.
+        let is_pinned = |blob: &&BlobName| !freeze.takes_snapshot() && keeps_versions(cx, blob);
+        let pinned = numbers.keys().filter(is_pinned).cloned().collect();
         self.freezes.standing.push(Standing {
             freeze,
             stop: self.id,
             stand,
             earlier,
             has_passed: false,
-            pinned: numbers.keys().filter(|blob| keeps_versions(cx, blob)).cloned().collect(),
+            pinned,
             numbers,
             seen: BTreeMap::new(),
             point: None,
+            kept_at: None,
             is_answered: false,
             until: cx.now.after(FREEZE_MAX),
         });
@@ -228,6 +238,9 @@ impl Partition {
         let stands = |own: &&mut Standing| own.stand == stand && own.until > now && may_serve;
         if let Some(own) = own.filter(stands) {
             own.point = Some(point);
+            if !planted(Canary::KeptLate) {
+                self.keep_frozen(cx, request);
+            }
             self.chain.stir();
             self.settle(cx);
         }
@@ -243,7 +256,10 @@ impl Partition {
             for (blob, number) in unseen {
                 let head = self.state.head(blob);
                 if head.is_none_or(|head| head.is_decided_up_to(*number)) {
-                    seen.push((blob.clone(), *number, head.and_then(Head::looked)));
+                    // Of a snapshot with a name, what they are is asked for by who opens it.
+                    let looks = !standing.freeze.takes_snapshot();
+                    let looked = head.filter(|_| looks).and_then(Head::looked);
+                    seen.push((blob.clone(), *number, looked));
                 }
             }
             for (blob, number, looked) in seen {
@@ -256,18 +272,41 @@ impl Partition {
         }
     }
 
+    /// Logs what is kept for a snapshot with a name whose point is known, before a writer comes to what has stood still until now.
+    fn keep_frozen(&mut self, cx: &mut Context, request: RequestId) {
+        let of_request = |own: &&Standing| own.freeze.request == request && own.kept_at.is_none();
+        let own = self.freezes.standing.iter().find(of_request);
+        let Some(name) = own.and_then(|own| own.freeze.keep_at(own.point?)) else { return };
+        let index = self.append(cx, Entry::Keep(name));
+        let mut standing = self.freezes.standing.iter_mut();
+        if let Some(own) = standing.find(|own| own.freeze.request == request) {
+            (own.kept_at, own.until) = (Some(index), cx.now.after(FREEZE_MAX));
+        }
+    }
+
     /// Passes freezes on whose blobs are seen, and tells clients of those that stand everywhere.
     pub(super) fn run_frozen(&mut self, cx: &mut Context) {
+        let mut last = Vec::new();
         for standing in &mut self.freezes.standing {
             let is_seen = standing.seen.len() == standing.numbers.len();
             if !standing.has_passed && (is_seen || planted(Canary::FreezeUndecided)) {
                 standing.pass_on(cx);
+                last.extend(standing.point.map(|_| standing.freeze.request));
             }
+        }
+        last.into_iter().for_each(|request| self.keep_frozen(cx, request));
+        let durable = self.durable;
+        for standing in &mut self.freezes.standing {
+            let is_seen = standing.seen.len() == standing.numbers.len();
             let Some(point) = standing.point.filter(|_| is_seen && !standing.is_answered) else { continue };
+            let is_kept = standing.kept_at.is_some_and(|index| index <= durable);
+            if standing.freeze.takes_snapshot() && !is_kept {
+                continue;
+            }
             standing.is_answered = true;
             let request = standing.freeze.request;
             self.readers.keep(request, cx.now);
-            let blobs = standing.seen.iter();
+            let blobs = standing.seen.iter().filter(|_| !standing.freeze.takes_snapshot());
             let blobs =
                 blobs.map(|(blob, seen)| (blob.clone(), standing.numbers[blob], seen.clone())).collect();
             cx.answer(request.session, Answer::Frozen { request, point, partition: self.id, blobs });
@@ -298,6 +337,10 @@ impl Partition {
     }
 
     pub(super) fn tick_freezes(&mut self, cx: &mut Context) {
+        if planted(Canary::KeptLate) {
+            let all: Vec<RequestId> = self.freezes.standing.iter().map(|own| own.freeze.request).collect();
+            all.into_iter().for_each(|request| self.keep_frozen(cx, request));
+        }
         let before = self.freezes.len();
         self.freezes.standing.retain(|standing| standing.until > cx.now);
         let is_late = |visit: &FreezeVisit| visit.until <= cx.now;

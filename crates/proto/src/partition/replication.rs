@@ -293,6 +293,8 @@ impl Partition {
     /// An entry is durable on all replicas: what was promised in it may be said.
     fn handle_durable(&mut self, cx: &mut Context, entry: &Entry) {
         match entry {
+            // Whoever takes a snapshot is answered when the freeze is looked at next.
+            Entry::Keep(_) | Entry::LetGo(_) => {}
             Entry::Marker | Entry::Collected(_) | Entry::Unstage { .. } | Entry::Lend { .. } => {}
             Entry::Stage(stage) => self.handle_stage_durable(cx, stage),
             Entry::Expire { session, .. } => self.handle_expire_durable(cx, *session),

@@ -6,14 +6,16 @@ mod quota;
 
 use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
 
-use tyr_types::{CHUNK_SIZE_MIN, Key, KeyspaceId, KeyspaceSettings, Number};
+use tyr_types::{CHUNK_SIZE_MIN, Key, KeyspaceId, KeyspaceSettings, Number, Operand, Transform};
 
 use crate::{
     BlobName, ChunkName, ClassId, Configuration, Epoch, HeadPlan, Incarnation, Keyspace, KeyspaceSeed,
     Layout, Limits, NodeId, Operation, Outcome, Output, PartitionCount, PartitionId, Placement, Plan,
-    Refusal, Replica, RingVersion, Router, SessionId, Stage, State, Time, TransactionId,
-    entry::{ChunkOperation, ChunkWrite, ChunkWrites, Entry, Part},
-    message::{Envelope, Message},
+    Refusal, Replica, RingVersion, Router, SessionId, Snapshots, Stage, State, Time, TransactionId,
+    entry::{
+        ChunkOperation, ChunkWrite, ChunkWrites, Entry, ExistenceEffect, HeadEffect, Part, SizeEffect, Stop,
+    },
+    message::{Answer, Envelope, Message},
 };
 
 const ME: Replica = Replica { node: NodeId(1), incarnation: Incarnation(1) };
@@ -32,14 +34,23 @@ fn blob() -> BlobName {
 
 /// A node that leads partition 0 alone, in epoch 2.
 fn primary() -> Router {
+    primary_of(&keyspace(1))
+}
+
+/// A keyspace of so many partitions.
+fn keyspace(partitions: u32) -> Keyspace {
     let settings = KeyspaceSettings { chunk_size: CHUNK_SIZE_MIN, ..KeyspaceSettings::default() };
     let placement = Placement {
         class: ClassId(0),
-        partitions: PartitionCount::new(1).unwrap(),
+        partitions: PartitionCount::new(partitions).unwrap(),
         seed: KeyspaceSeed([0; 16]),
         layout: Layout::of(&settings).unwrap(),
     };
-    let keyspaces = BTreeMap::from([(KeyspaceId(1), Keyspace { placement, multi_version: true })]);
+    Keyspace { placement, multi_version: true, snapshots: Snapshots::default() }
+}
+
+fn primary_of(keyspace: &Keyspace) -> Router {
+    let keyspaces = BTreeMap::from([(KeyspaceId(1), keyspace.clone())]);
     let mut router = Router::new(ME, Arc::new(keyspaces));
     let configuration = |replicas: &[Replica], epoch| Configuration {
         epoch: Epoch(epoch),
@@ -209,6 +220,71 @@ fn a_write_waits_for_its_payload_though_its_keyspace_is_not_known_yet() {
     router.handle_message(Time(0), true, Envelope { partition: partition(0), message });
     assert!(run(&mut router).is_empty(), "it votes for nothing that it does not have");
     assert!(router.partition(partition(0)).unwrap().state().record(id(1)).is_none());
+}
+
+#[test]
+fn a_client_that_was_taken_for_dead_is_not_answered_without_what_others_computed() {
+    let keyspace = keyspace(2);
+    let mut router = primary_of(&keyspace);
+    let transform = Transform::add(Operand::U64(1));
+    let head = |index: u32| {
+        let blobs = (0_u8..).map(|key| BlobName { keyspace: KeyspaceId(1), key: Key::new([key]).unwrap() });
+        let mut here = blobs.filter(|blob| keyspace.partition_of(blob, 0) == partition(index));
+        let operations = Vec::from([Operation::Transform { offset: 0, transform }]);
+        HeadPlan { partition: partition(index), blob: here.next().unwrap(), seen: None, operations }
+    };
+    // The order of chains is that of partitions: here the last stop leads partition 1.
+    let other = Replica { node: NodeId(2), incarnation: Incarnation(1) };
+    for (index, leads) in [(0, other), (1, ME)] {
+        let configuration = Configuration {
+            epoch: Epoch(3),
+            since: RingVersion(1),
+            floor: RingVersion(1),
+            replicas: Vec::from([leads]),
+            learners: Vec::new(),
+        };
+        router.handle_configuration(Time(0), true, partition(index), configuration);
+        run(&mut router);
+    }
+    let heads = Vec::from([head(0), head(1)]);
+    let plan = Arc::new(Plan { id: id(1), answered: 1, reserve: None, heads });
+    let answers = (0, 0);
+    let operations = Vec::from([ChunkOperation::Transform { offset: 0, transform, answers }]);
+    let write =
+        ChunkWrite { chunk: 0, partition: partition(0), previous: None, operations, drops_former: false };
+    let effect = HeadEffect {
+        existence: ExistenceEffect::Begins,
+        size: SizeEffect::AtLeast(8),
+        writes: Vec::from([write]),
+        ..HeadEffect::default()
+    };
+    let effects = Vec::from([Arc::new(effect)]);
+    let stop = Stop { partition: partition(0), heads: 0..1, number: Number::new(1, 7), effects };
+    let mut told = Vec::new();
+    let mut tell = |router: &mut Router, now, message| {
+        router.handle_message(Time(now), true, Envelope { partition: partition(1), message });
+        while let Some(output) = router.poll_output() {
+            match output {
+                Output::Store { partition, index, epoch, .. } => {
+                    router.handle_stored(Time(now), true, partition, index, epoch);
+                }
+                Output::Answer(_, Answer::Outcome { outcome, .. }) => told.push(outcome),
+                _ => {}
+            }
+        }
+        core::mem::take(&mut told)
+    };
+    tell(&mut router, 0, Message::Pass { plan, stops: Vec::from([stop]) });
+    let vote = Message::Vote { id: id(1), part: Part::Heads(partition(0)) };
+    assert_eq!(tell(&mut router, 0, vote), [], "what the other stop's transform answers is waited for");
+    router.handle_ring_version(RingVersion(7));
+    let timeout = Limits::default().session_timeout;
+    for eighth in 1..=20 {
+        router.handle_tick(Time(eighth * timeout / 8), true);
+        run(&mut router);
+    }
+    let now = 3 * timeout;
+    assert_eq!(tell(&mut router, now, Message::AskOutcome { id: id(1), settle: false }), [None]);
 }
 
 #[test]

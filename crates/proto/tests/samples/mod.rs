@@ -7,9 +7,10 @@ use std::{collections::BTreeMap, fmt::Debug, sync::Arc};
 
 use tyr_proto::{
     BlobName, ChunkName, ClassId, Configuration, Epoch, Extent, FileName, Freeze, Grant, HeadPlan,
-    Incarnation, Keyspace, KeyspaceSeed, Layout, LeaseRequest, NodeId, Operation, OperationResult, Outcome,
-    PartitionCount, PartitionId, Payload, Placement, Plan, Refusal, Replica, ResultValue, RingVersion, Seen,
-    SessionId, Spot, Stage, Stand, State, Stretch, Time, TransactionId, Use, ZoneRule,
+    Incarnation, KeepName, Keyspace, KeyspaceSeed, Layout, LeaseRequest, NamedSnapshot, NodeId, Operation,
+    OperationResult, Outcome, PartitionCount, PartitionId, Payload, Placement, Plan, Refusal, Replica,
+    ResultValue, RingVersion, Seen, SessionId, SnapshotId, Snapshots, Spot, Stage, Stand, State, Stretch,
+    Time, TransactionId, Use, ZoneRule,
     access::{AccountId, AccountKind, AccountName, Claims, Rights, Scope},
     cluster::{
         self, Address, ClassSettings, Cluster, ClusterId, Command, Identity, Position, Proposal, Seal,
@@ -150,6 +151,22 @@ fn proposal() -> Proposal {
     Proposal { since: RingVersion(8), replicas: vec![replica(2)], learners: vec![replica(1), replica(3)] }
 }
 
+fn named(seed: u64, point: Option<Stand>) -> NamedSnapshot {
+    NamedSnapshot { name: KeyspaceName::new("monday").unwrap(), taken: 1_800_000_000, seed, point }
+}
+
+fn keep() -> KeepName {
+    let point = Stand { epoch: Epoch(300), count: 4 };
+    KeepName { keyspace: KeyspaceId(5), snapshot: SnapshotId(2), point }
+}
+
+fn snapshots() -> Snapshots {
+    let mut snapshots = Snapshots::default();
+    snapshots.begin(named(1, None));
+    snapshots.complete(SnapshotId(1), keep().point);
+    snapshots
+}
+
 pub fn keyspaces() -> tyr_proto::Keyspaces {
     let placement = Placement {
         class: ClassId(1),
@@ -157,7 +174,7 @@ pub fn keyspaces() -> tyr_proto::Keyspaces {
         seed: KeyspaceSeed(*b"sixteen bytes :)"),
         layout: Layout::of(&KeyspaceSettings::default()).unwrap(),
     };
-    [(KeyspaceId(5), Keyspace { placement, multi_version: true })].into()
+    [(KeyspaceId(5), Keyspace { placement, multi_version: true, snapshots: snapshots() })].into()
 }
 
 /// Keyspaces in which the heads of the sample plan are where it says, and its writes lie in several chunks.
@@ -322,6 +339,8 @@ fn entries() -> Vec<Entry> {
             keep: vec![Number::new(1, 3)],
         }]),
         Entry::Lend { lasts: 500_000 },
+        Entry::Keep(keep()),
+        Entry::LetGo(keep()),
     ]
 }
 
@@ -349,6 +368,8 @@ pub fn messages() -> Vec<Message> {
     let freeze = Freeze { request: request(), stays: true, extent };
     let extent = Extent::Prefixes(vec![(KeyspaceId(5), payload(3)), (KeyspaceId(6), payload(0))]);
     let prefix = Freeze { request: request(), stays: false, extent };
+    let extent = Extent::Keyspace(KeyspaceId(5), SnapshotId(2));
+    let takes = Freeze { request: request(), stays: false, extent };
     let discard = Discard { chunk: chunk("one"), up_to: number, keep: vec![number] };
     vec![
         Message::Start(plan.clone()),
@@ -360,6 +381,9 @@ pub fn messages() -> Vec<Message> {
         Message::Locate { request: request(), chunk: chunk("one"), range: 0..1 << 20, at },
         Message::Freeze { freeze: Arc::new(freeze), stands: vec![stand] },
         Message::Freeze { freeze: Arc::new(prefix), stands: Vec::new() },
+        Message::Freeze { freeze: Arc::new(takes), stands: Vec::new() },
+        Message::Kept { request: request(), keep: keep(), after: None },
+        Message::Kept { request: request(), keep: keep(), after: Some(blob("one")) },
         Message::Frozen { request: request(), stand, point: Stand { epoch, count: 200 } },
         Message::Scan { request: request(), after: blob("one"), inclusive: true, limit: 1000 },
         Message::Stage(stage()),
@@ -428,6 +452,7 @@ fn answers() -> Vec<Answer> {
     };
     let blobs =
         vec![(blob("one"), Number::new(3, 401), Some(looked.clone())), (blob("two"), Number::ZERO, None)];
+    let kept = vec![(blob("one"), looked.clone())];
     vec![
         Answer::Outcome { id: id(12), outcome: Some((Outcome::Committed, results.collect())) },
         Answer::Outcome { id: id(12), outcome: None },
@@ -448,6 +473,7 @@ fn answers() -> Vec<Answer> {
         Answer::Stats { request, stats: vec![Some(head_stat()), None] },
         Answer::Got { request, number: Number::new(3, 401), blob: Some(looked), bytes: Some(vec![7; 20]) },
         Answer::Expired { request },
+        Answer::Kept { request, number: Number::new(3, 401), blobs: kept, more: true },
         Answer::Denied { request },
         Answer::Names { request, names: vec![blob("a"), blob("b")], more: true },
         Answer::Staged { id: id(12), payload: (1, 3), from: 300 },
@@ -514,6 +540,14 @@ pub fn commands() -> Vec<Command> {
         Command::Advance(RingVersion(300)),
         Command::DropKeyspace(KeyspaceId(1)),
         Command::SetQuota { id: KeyspaceId(1), quota: Some(1 << 40) },
+        Command::BeginSnapshot {
+            keyspace: KeyspaceId(1),
+            name: named(7, None).name,
+            taken: 1_800_000_000,
+            seed: 7,
+        },
+        Command::CompleteSnapshot { keyspace: KeyspaceId(1), snapshot: SnapshotId(2), point: keep().point },
+        Command::DropSnapshot { keyspace: KeyspaceId(1), snapshot: SnapshotId(2) },
         Command::Restore(NodeId(3)),
         Command::Replace { old: NodeId(3), new: NodeId(300) },
         Command::Abandon(NodeId(3)),
@@ -604,6 +638,7 @@ fn replies() -> Vec<cluster::Reply> {
         Answer::Registered(NodeId(1), RingVersion(1)),
         Answer::KeyspaceCreated(KeyspaceId(1), RingVersion(300)),
         Answer::AccountCreated(AccountId(2), RingVersion(300)),
+        Answer::SnapshotBegun(SnapshotId(2), RingVersion(300)),
     ];
     answers.into_iter().map(Ok).chain(refusals.into_iter().map(Err)).collect()
 }

@@ -54,6 +54,7 @@ pub(crate) fn judge(message: &Message, own: SessionId, rights: &Entitlement) -> 
         Message::Read { request, chunk, .. } | Message::Locate { request, chunk, .. } => {
             reads(*request, &mut std::iter::once(chunk.blob.keyspace))
         }
+        Message::Kept { request, keep, .. } => reads(*request, &mut std::iter::once(keep.keyspace)),
         Message::Scan { request, after, .. } => reads(*request, &mut std::iter::once(after.keyspace)),
         Message::Pin { request, .. } => of_session(request.session),
         Message::Freeze { freeze, stands } if stands.is_empty() => {
@@ -64,6 +65,8 @@ pub(crate) fn judge(message: &Message, own: SessionId, rights: &Entitlement) -> 
             let may = match &freeze.extent {
                 Extent::Blobs(blobs) => blobs.iter().all(|(_, blob)| has(blob.keyspace)),
                 Extent::Prefixes(prefixes) => prefixes.iter().all(|(keyspace, _)| has(*keyspace)),
+                // Only who administers the keyspace may have begun the snapshot.
+                Extent::Keyspace(keyspace, _) => has(*keyspace),
             };
             if may { Ok(()) } else { Err(Denied::Request(freeze.request)) }
         }
@@ -135,7 +138,11 @@ pub(crate) fn needs_of(request: &Request) -> Needs {
         // A view names keyspaces and blobs, whoever may read them.
         Request::View(_) | Request::Token(_) | Request::Seal => cluster,
         Request::Command(command) => match command {
-            Command::AlterKeyspace { id, .. } | Command::DropKeyspace(id) => {
+            Command::AlterKeyspace { id, .. }
+            | Command::DropKeyspace(id)
+            | Command::BeginSnapshot { keyspace: id, .. }
+            | Command::CompleteSnapshot { keyspace: id, .. }
+            | Command::DropSnapshot { keyspace: id, .. } => {
                 Needs::Rights(Scope::Keyspace(*id), Rights::ADMINISTER)
             }
             Command::Grant { scope: scope @ Scope::Keyspace(_), .. } => {
@@ -196,7 +203,7 @@ mod tests {
     use std::sync::Arc;
 
     use tyr_proto::{
-        BlobName, ClassId, Epoch, NodeId, PartitionId, Plan, RingVersion, Seen, Stand,
+        BlobName, ClassId, Epoch, KeepName, NodeId, PartitionId, Plan, RingVersion, Seen, SnapshotId, Stand,
         access::{Account, AccountKind, AccountState},
         encoding::{Decode, from_bytes},
     };
@@ -285,6 +292,25 @@ mod tests {
         assert!(!may(Rights::READ, &freeze(true, vec![])), "it keeps others from writing");
         assert!(may(Rights::READ | Rights::WRITE, &freeze(true, vec![])));
         assert!(!may(Rights::ALL, &freeze(false, vec![stand])));
+    }
+
+    #[test]
+    fn who_may_read_a_keyspace_reads_its_snapshots_and_who_administers_it_takes_and_drops_them() {
+        let (keyspace, snapshot) = (KeyspaceId(1), SnapshotId(2));
+        let (request, point) = (RequestId { session: OWN, number: 1 }, Stand { epoch: Epoch(1), count: 1 });
+        let keep = KeepName { keyspace, snapshot, point };
+        let kept = Message::Kept { request, keep, after: None };
+        assert!(may(Rights::READ, &kept) && !may(Rights::WRITE, &kept));
+        let name = tyr_types::KeyspaceName::new("monday").unwrap();
+        let commands = [
+            Command::BeginSnapshot { keyspace, name, taken: 7, seed: 1 },
+            Command::CompleteSnapshot { keyspace, snapshot, point },
+            Command::DropSnapshot { keyspace, snapshot },
+        ];
+        for command in commands {
+            let needs = needs_of(&Request::Command(command));
+            assert_eq!(needs, Needs::Rights(Scope::Keyspace(keyspace), Rights::ADMINISTER));
+        }
     }
 
     /// Which numbers messages of clients begin with, in the layout of messages.

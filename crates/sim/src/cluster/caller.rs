@@ -1,7 +1,9 @@
 //! A simulated client: the shipped one, doing one operation after the other and noting what it was told.
 //!
-//! `task` is an operation that is under way, `outside` what is read outside of a transaction.
+//! `task` is an operation that is under way, `outside` what is read outside of a transaction, `named` snapshots
+//! that have names.
 
+mod named;
 mod outside;
 mod task;
 
@@ -23,6 +25,7 @@ use super::{
     wants::{Chooser, REST_MAX, Then, Wants, Way},
 };
 use crate::{Action, Blob, ClientId, History, Outcome, Register, TransactionId, random::Random};
+pub use named::Order;
 use task::{Found, Source, Stage, Target, Task, action_of, attribute_of, fill};
 
 /// A client with what it is about.
@@ -40,6 +43,10 @@ pub struct Caller {
     left: u32,
     task: Option<Task>,
     unique: u64,
+    /// What the cluster manager is asked for, by the place of the operation, since this was last emptied.
+    pub orders: Vec<(usize, Order)>,
+    /// What it was told that can never be, since this was last emptied.
+    pub wrong: Vec<String>,
     /// Looks and freezes whose numbers were expired for a read, with the blob, since this was last emptied.
     pub expired: Vec<(RequestId, BlobName)>,
     /// When reserves were asked for whose transactions were refused by conflict within their time, since this was last emptied.
@@ -69,6 +76,8 @@ impl Caller {
             left: profile.operations,
             task: None,
             unique: 0,
+            orders: Vec::new(),
+            wrong: Vec::new(),
             expired: Vec::new(),
             refused_reserves: Vec::new(),
             ended: BTreeMap::new(),
@@ -84,6 +93,10 @@ impl Caller {
     pub fn die(&mut self, now: u64, history: &mut History) {
         self.session.0 += SESSIONS_APART;
         self.client = client(self.session, &self.keyspaces, self.bounds);
+        if let Some(task) = &mut self.task {
+            // The new process knows of no snapshot that the former one took.
+            task.named = None;
+        }
         self.end(now, history, Outcome::Unknown);
     }
 
@@ -121,6 +134,7 @@ impl Caller {
             Some(Stage::Resting(until)) if *until <= now => self.read(now),
             Some(Stage::Thinking(until)) if *until <= now => self.write(now, history),
             Some(Stage::Beginning) => self.begin_try(now),
+            Some(Stage::Unopened(until)) if *until <= now => self.open(now),
             _ => {}
         }
         self.hear(now, history);
@@ -191,6 +205,7 @@ impl Caller {
             targets: BTreeMap::new(),
             found: BTreeMap::new(),
             taken_at: 0,
+            named: None,
             actions: Vec::new(),
             answers: Vec::new(),
         });
@@ -203,7 +218,8 @@ impl Caller {
             Way::Once | Way::Run => self.begin_try(now),
             Way::Direct => self.read_directly(now),
             Way::Get => self.get(now),
-            Way::Snapshot | Way::SnapshotPrefix => self.freeze(now),
+            Way::Named if self.keyspaces[&KEYSPACE].multi_version => self.begin_named(),
+            Way::Snapshot | Way::SnapshotPrefix | Way::Named => self.freeze(now),
             Way::Heads => self.ask_heads(now),
             Way::Scan => self.scan(now),
         }
@@ -228,7 +244,7 @@ impl Caller {
         let Some(task) = &mut self.task else { return };
         let wants = &task.wants;
         let asked = match wants.way {
-            Way::SnapshotPrefix => {
+            Way::SnapshotPrefix | Way::Named => {
                 self.client.snapshot_prefixes(Time(now), &BTreeSet::from([(KEYSPACE, &b"b"[..])]))
             }
             _ => {
@@ -281,6 +297,8 @@ impl Caller {
                 task.taken_at = now;
                 self.read(now);
             }
+            (_, Stage::Taking(..), Event::Taken(told, point)) => self.taken(told, point),
+            (_, Stage::Opening(_), event) => self.opened(now, event),
             (_, Stage::Direct(expected), Event::Bytes(request, _, bytes, whole)) if *expected == request => {
                 self.read_newest(now, history, &bytes, whole);
             }
@@ -322,7 +340,11 @@ impl Caller {
         task.source.let_go(&mut self.client);
         task.targets.clear();
         match task.wants.way {
-            Way::Snapshot | Way::SnapshotPrefix => self.freeze(now),
+            Way::Named if task.named.is_some() => {
+                self.wrong.push("what a snapshot with a name shows is gone".to_owned());
+                self.end(now, history, Outcome::Unknown);
+            }
+            Way::Snapshot | Way::SnapshotPrefix | Way::Named => self.freeze(now),
             Way::Run => self.refused(now, history, Refusal::Conflict, touched, false),
             _ => self.begin_try(now),
         }
@@ -475,7 +497,7 @@ impl Caller {
             End::Committed(mut results) => {
                 let actions = history.actions_mut(task.place);
                 for (place, blob, change) in std::mem::take(&mut task.answers) {
-                    fill(&mut actions[place], results.remove(&(blob, change)));
+                    self.wrong.extend(fill(&mut actions[place], results.remove(&(blob, change))).err());
                 }
                 self.end(now, history, Outcome::Committed);
             }
@@ -530,6 +552,9 @@ impl Caller {
         let Some(mut task) = self.task.take() else { return };
         task.source.let_go(&mut self.client);
         task.run.end(&mut self.client);
+        if let Some(named) = task.named {
+            self.leave_named(task.place, named);
+        }
         let counts = self.ended.entry(task.wants.label).or_default();
         counts[outcome as usize] += 1;
         history.end(task.place, now, outcome);

@@ -100,6 +100,7 @@ impl Focus {
             Focus::Snapshots => &[
                 (Kind::Snapshot, 8),
                 (Kind::SnapshotPrefix, 2),
+                (Kind::Named, 4),
                 (Kind::RingWrites, 8),
                 (Kind::StarWrites, 2),
                 (Kind::Transfer, 6),

@@ -115,6 +115,8 @@ pub enum Kind {
     Heads,
     /// Writes attributes of several blobs.
     WriteAttributes,
+    /// Takes a snapshot of all blobs that has a name, and reads it some time later.
+    Named,
 }
 
 /// As many kinds are drawn by the swarm, the first ones; the others belong to a [`Focus`](super::focus::Focus) or
@@ -154,7 +156,7 @@ const SWARMING_FAULTS: usize = 7;
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Kind; 31] = [
+    pub const ALL: [Kind; 32] = [
         Kind::BlindWrites,
         Kind::DirectRead,
         Kind::BlobRead,
@@ -186,6 +188,7 @@ impl Kind {
         Kind::Swap,
         Kind::Heads,
         Kind::WriteAttributes,
+        Kind::Named,
     ];
 }
 

@@ -156,6 +156,7 @@ fn go(world: &mut World, profile: &Profile) -> Result<(), String> {
     }
     // What was unknown may still happen while everything is read: then that is refused, and what was read is no one state.
     let end = world.now() + HEAL_MAX;
+    world.drop_snapshots();
     let last = loop {
         let last = world.read_all();
         if !world.run_until(end, false, is_quiet) {

@@ -21,7 +21,10 @@ use crate::random::Random;
 pub struct Server {
     number: NodeId,
     shards: NonZeroU32,
+    /// As they were in the beginning: who starts again hears anew.
     keyspaces: Arc<Keyspaces>,
+    /// How often these had changed when it heard of them last.
+    keyspaces_version: u64,
     clock: Clock,
     running: Option<Node>,
     storage: Storage,
@@ -96,6 +99,7 @@ impl Server {
             number,
             shards: profile.shards,
             keyspaces,
+            keyspaces_version: 0,
             clock,
             running: None,
             storage,
@@ -185,8 +189,19 @@ impl Server {
         let member = Member::new(settings, self.number, start);
         let mut node = Node::new(member, self.shards, &self.keyspaces, found);
         node.set_limits(self.bounds.limits);
+        self.keyspaces_version = 0;
         self.running = Some(node);
         Ok(())
+    }
+
+    /// It hears how the keyspaces are by the so manieth change.
+    pub fn learn_keyspaces(&mut self, version: u64, keyspaces: Arc<Keyspaces>) {
+        if version > self.keyspaces_version
+            && let Some(node) = &mut self.running
+        {
+            self.keyspaces_version = version;
+            node.handle_keyspaces(&keyspaces);
+        }
     }
 
     /// The process dies.

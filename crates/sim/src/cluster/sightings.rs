@@ -115,6 +115,7 @@ fn of_answer(answer: &Answer) -> Option<&'static str> {
         Answer::Stats { stats, .. } if stats.iter().skip(1).any(Option::is_some) => "told further heads",
         Answer::Got { bytes: Some(bytes), .. } if !bytes.is_empty() => "got a blob",
         Answer::Frozen { .. } => "froze blobs",
+        Answer::Kept { blobs, .. } if !blobs.is_empty() => "opened a snapshot",
         Answer::Elsewhere { .. } => "answered elsewhere",
         _ => return None,
     })
@@ -126,6 +127,8 @@ fn of_entry(entry: &Entry) -> Option<&'static str> {
         Entry::Refuse(refused) if refused.plan.is_none() => "refused for a client that gave up",
         Entry::Refuse(refused) if !refused.stops.is_empty() => "refused past the first stop",
         Entry::Write(writes) if writes.refused.is_some() => "logged a lost write's place",
+        Entry::Keep(_) => "kept a snapshot",
+        Entry::LetGo(_) => "let go of a snapshot",
         Entry::Expire { .. } => "forgot a session",
         Entry::Forget { .. } => "forgot an outcome",
         Entry::Stage(_) => "staged",

@@ -45,6 +45,8 @@ pub enum Way {
     Snapshot,
     /// Reads of a snapshot of all blobs.
     SnapshotPrefix,
+    /// Reads of a snapshot of all blobs that has a name, some time after it was taken.
+    Named,
     /// What blobs are, all asked of one node; one answer counts.
     Heads,
     /// A list of names.
@@ -104,7 +106,7 @@ impl Chooser<'_> {
                 self.passing(kind)
             }
             Kind::Transfer | Kind::Audit | Kind::Persist => self.accounts(kind),
-            Kind::Snapshot | Kind::SnapshotPrefix => self.snapshots(kind),
+            Kind::Snapshot | Kind::SnapshotPrefix | Kind::Named => self.snapshots(kind),
             Kind::Heads | Kind::WriteAttributes => self.attributes(kind),
             _ => self.reads(kind),
         }
@@ -310,8 +312,11 @@ impl Chooser<'_> {
     /// Everything, or some of each sort, at one point.
     fn snapshots(&mut self, kind: Kind) -> Wants {
         let mut wants = Wants { again: self.random.below(3), ..Wants::default() };
-        if kind == Kind::SnapshotPrefix {
-            (wants.label, wants.way) = ("snapshot by prefix", Way::SnapshotPrefix);
+        if matches!(kind, Kind::SnapshotPrefix | Kind::Named) {
+            (wants.label, wants.way) = match kind {
+                Kind::Named => ("snapshot with a name", Way::Named),
+                _ => ("snapshot by prefix", Way::SnapshotPrefix),
+            };
             let all = [Sort::Registers, Sort::Passing].map(|sort| self.layout.blobs(sort)).concat();
             wants.registers = all.into_iter().flat_map(all_parts).collect();
             wants.registers.extend(self.layout.accounts());

@@ -1,12 +1,13 @@
 //! The event loop: what happens when, in an order that only the seed decides.
 //!
 //! `event` names what happens, `mail` is the network, `faults` what goes wrong, `watch` and `circles` what must hold though no client can see it,
-//! and `record` what a run leaves behind.
+//! `orders` what clients have the cluster manager do, and `record` what a run leaves behind.
 
 mod circles;
 mod event;
 mod faults;
 mod mail;
+mod orders;
 mod record;
 mod watch;
 
@@ -14,7 +15,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use tyr_proto::{
     ClassId, ClientOutput, Incarnation, Keyspace, KeyspaceSeed, Keyspaces, Layout, NodeId, Output,
-    PartitionCount, Placement, RingVersion, SessionId, Time,
+    PartitionCount, Placement, RingVersion, SessionId, Snapshots, Time,
     cluster::{ClassSettings, Command, Request},
     message::Answer,
 };
@@ -46,6 +47,8 @@ pub struct World {
     ring_version: RingVersion,
     ring_changed_at: u64,
     keyspaces: Arc<Keyspaces>,
+    /// How often they have changed.
+    keyspaces_version: u64,
     callers: BTreeMap<SessionId, Caller>,
     links_cut: BTreeMap<(NodeId, NodeId), u64>,
     is_faulty: bool,
@@ -100,6 +103,7 @@ impl World {
             ring_version: RingVersion(0),
             ring_changed_at: 0,
             keyspaces,
+            keyspaces_version: 0,
             callers,
             links_cut: BTreeMap::new(),
             is_faulty: true,
@@ -350,6 +354,19 @@ impl World {
                     self.flush(node);
                 }
             }
+            Event::Order(session, place, order) => self.order(session, place, order),
+            Event::Ordered(session, place, order, id) => {
+                if let Some(caller) = self.callers.get_mut(&session) {
+                    caller.ordered(now, place, order, id);
+                }
+                self.step_caller(session, steps);
+            }
+            Event::Keyspaces(node, version, keyspaces) => {
+                if self.is_awake(node, Event::Keyspaces(node, version, keyspaces.clone())) {
+                    self.server(node).learn_keyspaces(version, keyspaces);
+                    self.flush(node);
+                }
+            }
             Event::RingTold(session, reply) => self.tell_ring(session, self.arrived(reply)),
             Event::Fault => self.fault(),
             Event::Crash(node, lasts) if self.is_faulty => self.crash(node, lasts),
@@ -495,6 +512,11 @@ impl World {
         }
         let expired = std::mem::take(&mut caller.expired);
         let refused = std::mem::take(&mut caller.refused_reserves);
+        let (wrong, orders) = (std::mem::take(&mut caller.wrong), std::mem::take(&mut caller.orders));
+        if let Some(what) = wrong.first() {
+            self.broken.get_or_insert(format!("{what}: of client {}", session.0));
+        }
+        orders.into_iter().for_each(|(place, order)| self.send_order(session, place, order));
         expired.iter().for_each(|(look, blob)| self.check_expired(*look, blob));
         refused.into_iter().for_each(|since| self.check_refused_reserve(session, since));
         self.flush_caller(session);
@@ -569,5 +591,9 @@ fn keyspaces(profile: &Profile, random: &mut Random) -> Keyspaces {
         seed: KeyspaceSeed(seed),
         layout: Layout::of(&settings).expect("the least chunk size"),
     };
-    [(KEYSPACE, Keyspace { placement, multi_version: profile.multi_version })].into()
+    [(
+        KEYSPACE,
+        Keyspace { placement, multi_version: profile.multi_version, snapshots: Snapshots::default() },
+    )]
+    .into()
 }

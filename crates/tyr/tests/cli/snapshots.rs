@@ -68,11 +68,32 @@ fn what_is_wrong_with_a_snapshots_name_is_said() {
     scratch.run(["snapshot", "restore", "k@monday", "--from", "archive"]).fails(2, "not both");
     scratch.run(["keyspace", "create", "latest", "--multi-version", "off"]).ok();
     scratch.run(["snapshot", "create", "latest@monday"]).fails(15, "keeps no versions");
-    let kit = Kit::start(1);
-    scratch.run(["--store", kit.url(), "keyspace", "create", "k"]).ok();
-    scratch
-        .run(["--store", kit.url(), "snapshot", "create", "k@monday"])
-        .fails(15, "a cluster cannot do that yet");
+}
+
+#[test]
+fn a_cluster_has_named_snapshots_too() {
+    let scratch = filled();
+    let kit = Kit::start(3);
+    let cluster = |arguments: &[&str]| scratch.run(["--store", kit.url()].iter().chain(arguments));
+    cluster(&["keyspace", "create", "k"]).ok();
+    scratch.run_with_input(["--store", kit.url(), "blob", "put", "k/small"], "first").ok();
+    scratch.run_with_input(["--store", kit.url(), "blob", "put", "k/other"], "other").ok();
+    cluster(&["snapshot", "create", "k@monday"]).ok();
+    cluster(&["snapshot", "create", "k@monday"]).fails(14, "has a snapshot 'monday' already");
+    scratch.run_with_input(["--store", kit.url(), "blob", "put", "k/small"], "second").ok();
+    cluster(&["blob", "rm", "k/other"]).ok();
+    let shown = cluster(&["snapshot", "show", "k@monday", "--json"]).ok().json();
+    assert_eq!((&shown["blobs"], &shown["bytes"]), (&2.into(), &10.into()));
+    cluster(&["snapshot", "export", "k@monday", "archive"]).ok();
+    cluster(&["snapshot", "verify", "archive", "--against", "k"]).fails(1, "2 of its blobs differ");
+    cluster(&["snapshot", "verify", "archive", "--against", "k@monday"]).ok();
+    cluster(&["keyspace", "alter", "k", "--multi-version", "off"]).fails(15, "drop its snapshots first");
+    cluster(&["snapshot", "restore", "k@monday", "--yes"]).ok();
+    assert_eq!(cluster(&["blob", "cat", "k/small"]).ok().stdout, b"first");
+    cluster(&["snapshot", "verify", "archive", "--against", "k"]).ok();
+    cluster(&["snapshot", "rm", "k@monday"]).ok();
+    cluster(&["snapshot", "show", "k@monday"]).fails(13, "no snapshot 'monday'");
+    assert_eq!(cluster(&["snapshot", "ls", "--json"]).ok().json()["snapshots"], serde_json::json!([]));
 }
 
 #[test]

@@ -6,10 +6,11 @@ use std::{
 };
 
 use tyr_proto::{
-    BlobName, Client, PartitionId, ReadId, ResultValue, Run, Snapshot, Time, Told, Transaction,
-    message::RequestId,
+    BlobName, Client, Opening, PartitionId, ReadId, ResultValue, Run, Snapshot, SnapshotId, Time, Told,
+    Transaction, message::RequestId,
 };
 
+use super::named::Named;
 use crate::{
     Action, Blob, Register,
     cluster::{
@@ -39,6 +40,8 @@ pub struct Task {
     pub found: BTreeMap<Target, Found>,
     /// When a snapshot was taken.
     pub taken_at: u64,
+    /// The snapshot that it has taken and not dropped, if that has a name.
+    pub named: Option<Named>,
     /// What it did and saw.
     pub actions: Vec<Action>,
     /// Which action is answered by which change of which blob.
@@ -63,6 +66,14 @@ pub enum Stage {
     Beginning,
     /// A snapshot is asked for.
     Freezing(RequestId),
+    /// The cluster manager is asked for something.
+    Ordering,
+    /// A snapshot with a name is being taken.
+    Taking(SnapshotId, RequestId),
+    /// Until it opens the snapshot that it has taken.
+    Unopened(u64),
+    /// Its snapshot is being opened.
+    Opening(Opening),
     /// The answers of reads are awaited.
     Reading,
     /// Until it reads again.
@@ -172,7 +183,7 @@ impl Source {
         let (blob, asked) = match self {
             Source::Nothing => return None,
             Source::Transaction(transaction) => transaction.held_for(request)?,
-            Source::Snapshot(snapshot) => (snapshot.read_by(request)?, snapshot.asked()),
+            Source::Snapshot(snapshot) => (snapshot.read_by(request)?, snapshot.asked()?),
         };
         Some((client.name_of_freeze(asked)?, blob))
     }
@@ -227,13 +238,14 @@ pub fn value_of(bytes: &[u8]) -> u64 {
     u64::from_le_bytes(value)
 }
 
-/// Fills in an offset or an old value.
-pub fn fill(action: &mut Action, value: Option<ResultValue>) {
+/// Fills in an offset or an old value. Says what is wrong if that is not what was answered.
+pub fn fill(action: &mut Action, value: Option<ResultValue>) -> Result<(), String> {
     match (action, value) {
         (Action::Append { offset, .. }, Some(ResultValue::Offset(at))) => {
             *offset = Some((at - LIST_START) / 8)
         }
         (Action::Add { old, .. }, Some(ResultValue::Old(bytes))) => *old = Some(value_of(&bytes)),
-        (action, value) => panic!("{action} answers {value:?}"),
+        (action, value) => return Err(format!("{action} answers {value:?}")),
     }
+    Ok(())
 }

@@ -1,12 +1,14 @@
 //! What happens in a world at some time.
 
+use std::sync::Arc;
+
 use tyr_proto::{
-    NodeId, SessionId,
+    Keyspaces, NodeId, SessionId, SnapshotId,
     cluster::{Request, Response},
     message::{Answer, Envelope},
 };
 
-use crate::cluster::voters::Letter;
+use crate::cluster::{caller::Order, voters::Letter};
 
 /// Something that happens.
 #[derive(Clone, Debug)]
@@ -23,6 +25,12 @@ pub(super) enum Event {
     FromManager(NodeId, Response),
     RingAsked(SessionId, NodeId, Request),
     RingTold(SessionId, Response),
+    /// From a client to the cluster manager, for the operation at a place,
+    Order(SessionId, usize, Order),
+    /// and the answer, with the snapshot that it is about.
+    Ordered(SessionId, usize, Order, SnapshotId),
+    /// A node is told how the keyspaces are by the so manieth change.
+    Keyspaces(NodeId, u64, Arc<Keyspaces>),
     /// Between voters, or packets of gossip.
     Letter(NodeId, Letter),
     Fault,
@@ -52,6 +60,9 @@ impl Event {
             Event::Fault => (12, 0),
             Event::Letter(node, _) => (13, u64::from(node.0)),
             Event::Crash(node, _) => (14, u64::from(node.0)),
+            Event::Order(session, ..) => (16, session.0),
+            Event::Ordered(session, ..) => (17, session.0),
+            Event::Keyspaces(node, version, _) => (18, u64::from(node.0) ^ version << 8),
             Event::Cut(from, to, _) => (15, u64::from(from.0) ^ u64::from(to.0) << 8),
         }
     }

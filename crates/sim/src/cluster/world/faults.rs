@@ -171,6 +171,9 @@ impl World {
             voters.boot(now, node, start);
         }
         self.after(0, Event::Tick(node, start));
+        if self.keyspaces_version > 0 {
+            self.tell_keyspaces(node);
+        }
         self.flush(node);
     }
 
