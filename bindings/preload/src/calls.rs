@@ -13,5 +13,5 @@ mod processes;
 mod status;
 mod times;
 
-pub use descriptors::{close, forget};
+pub use descriptors::{close, fcntl, forget};
 pub use opening::open_path;

@@ -4,12 +4,12 @@
 
 use std::{
     any::Any,
-    ffi::c_int,
+    ffi::{c_int, c_void},
     sync::atomic::{AtomicU8, Ordering},
 };
 
 use crate::{
-    border::{cross, is_inside, with},
+    border::{cross, is_inside},
     real::{Real, errno, set_errno},
     report::Count,
     session::is_on,
@@ -94,7 +94,7 @@ macro_rules! making {
                 static REAL: Real = Real::of(concat!(stringify!($name), "\0"));
                 // SAFETY: the C library's function of this name has this type.
                 let real = unsafe {
-                    std::mem::transmute::<*mut std::ffi::c_void, extern "C" fn($($type),*) -> c_int>(REAL.address())
+                    std::mem::transmute::<*mut c_void, extern "C" fn($($type),*) -> c_int>(REAL.address())
                 };
                 put_aside(real($($argument),*))
             }
@@ -109,7 +109,6 @@ making! {
     fn inotify_init1(flags: c_int);
 }
 
-/// Whether a socket pair is made for the library.
 #[unsafe(export_name = "socketpair")]
 unsafe extern "C" fn socket_pair(
     domain: c_int,
@@ -120,7 +119,7 @@ unsafe extern "C" fn socket_pair(
     static REAL: Real = Real::of("socketpair\0");
     type Make = extern "C" fn(c_int, c_int, c_int, *mut [c_int; 2]) -> c_int;
     // SAFETY: the C library's function of this name has this type.
-    let real = unsafe { std::mem::transmute::<*mut std::ffi::c_void, Make>(REAL.address()) };
+    let real = unsafe { std::mem::transmute::<*mut c_void, Make>(REAL.address()) };
     let result = real(domain, kind, protocol, pair);
     if result == 0 && is_on() && is_inside() {
         // SAFETY: the call has succeeded, so they are there.
@@ -129,14 +128,43 @@ unsafe extern "C" fn socket_pair(
     result
 }
 
+macro_rules! controlling {
+    ($($name:ident),*) => {$(
+        const _: () = {
+            #[unsafe(export_name = stringify!($name))]
+            unsafe extern "C" fn exported(descriptor: c_int, command: c_int, argument: *mut c_void) -> c_int {
+                static REAL: Real = Real::of(concat!(stringify!($name), "\0"));
+                static COUNT: Count = Count::of(stringify!($name));
+                // SAFETY: the C library's function of this name has this type.
+                let real = unsafe {
+                    std::mem::transmute::<*mut c_void, extern "C" fn(c_int, c_int, *mut c_void) -> c_int>(REAL.address())
+                };
+                let doubles = matches!(command, libc::F_DUPFD | libc::F_DUPFD_CLOEXEC);
+                cross(&COUNT, || crate::calls::fcntl(descriptor, command, argument, real), || {
+                    let result = real(descriptor, command, argument);
+                    if doubles { put_aside(result) } else { result }
+                })
+            }
+        };
+    )*};
+}
+
+// Programs pass the third argument as one of several; it lies where a fixed one does.
+controlling!(fcntl, fcntl64);
+
+/// A descriptor that was inherited is the library's own.
+pub fn keep(descriptor: c_int) {
+    if let Some(place) = place(descriptor) {
+        place.store(1, Ordering::Relaxed);
+    }
+}
+
 #[unsafe(export_name = "close")]
 unsafe extern "C" fn close(descriptor: c_int) -> c_int {
     static REAL: Real = Real::of("close\0");
     static COUNT: Count = Count::of("close");
     // SAFETY: the C library's function of this name has this type.
-    let real = unsafe {
-        std::mem::transmute::<*mut std::ffi::c_void, extern "C" fn(c_int) -> c_int>(REAL.address())
-    };
+    let real = unsafe { std::mem::transmute::<*mut c_void, extern "C" fn(c_int) -> c_int>(REAL.address()) };
     if is_own(descriptor) {
         if !is_inside() {
             set_errno(libc::EBADF);
@@ -146,7 +174,7 @@ unsafe extern "C" fn close(descriptor: c_int) -> c_int {
             place.store(0, Ordering::Relaxed);
         }
     }
-    cross(&COUNT, || with(real, |real| crate::calls::close(descriptor, real)), || real(descriptor))
+    cross(&COUNT, || crate::calls::close(descriptor, real), || real(descriptor))
 }
 
 /// More than programs have use for, and few enough for the usual limit of 1024.

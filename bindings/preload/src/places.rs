@@ -4,7 +4,6 @@ use std::{
     ffi::{CString, OsStr, c_char, c_int},
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
-    ptr::null_mut,
 };
 
 use crate::{
@@ -58,7 +57,7 @@ fn current_directory() -> Option<Vec<u8>> {
     let mut buffer = vec![0_u8; 4096];
     // SAFETY: the buffer is as long as it is said to be.
     let got = unsafe { libc::getcwd(buffer.as_mut_ptr().cast(), buffer.len()) };
-    if got == null_mut() {
+    if got.is_null() {
         return None;
     }
     let end = buffer.iter().position(|byte| *byte == 0)?;

@@ -19,7 +19,7 @@ use std::{
 };
 
 use tyr_client::{Create, Store, is_cluster};
-use tyr_fs::{Caller, Filesystem, Follow, View};
+use tyr_fs::{Caller, Filesystem, Flat, Follow, View};
 
 use crate::{
     border::{Errno, Inside, Result},
@@ -119,9 +119,18 @@ fn open(mounted: &Mounted) -> std::result::Result<View, (Errno, String)> {
         (Errno(errno), format!("cannot open '{}': {error}", store.display()))
     })?;
     let filesystem = block_on(async {
-        match options.creates {
-            true => Filesystem::open_or_create(&opened, &mounted.keyspace).await,
-            false => Filesystem::open(&opened, &opened.keyspace(&mounted.keyspace)?).await,
+        let flat = match (options.is_flat, options.has_underscores) {
+            (false, _) => None,
+            (true, false) => Some(Flat::Slashes),
+            (true, true) => Some(Flat::Underscores),
+        };
+        match (flat, options.creates) {
+            (None, true) => Filesystem::open_or_create(&opened, &mounted.keyspace).await,
+            (None, false) => Filesystem::open(&opened, &opened.keyspace(&mounted.keyspace)?).await,
+            (Some(flat), true) => Filesystem::open_or_create_flat(&opened, &mounted.keyspace, flat).await,
+            (Some(flat), false) => {
+                Filesystem::open_flat(&opened, &opened.keyspace(&mounted.keyspace)?, flat).await
+            }
         }
     });
     let failed = |error: tyr_fs::Error| {

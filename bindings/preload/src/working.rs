@@ -13,6 +13,7 @@ use std::{
 use crate::{
     border::{Errno, Result},
     inheritance::reserve_record,
+    own,
     real::errno,
     record::Use,
     session::is_guest_of_parent,
@@ -64,6 +65,7 @@ pub fn enter(description: &Description) -> Result<()> {
 
 /// A program has inherited it.
 pub fn inherit(keeper: c_int, description: Description) {
+    own::keep(keeper);
     let before = world().working.replace(Working { path: description.path, keeper });
     IS_OURS.store(true, Ordering::Release);
     close(before);

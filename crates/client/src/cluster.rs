@@ -30,7 +30,7 @@ use tokio::{
 use tyr_embed::{KeyspaceSettings, Result};
 use tyr_net::{Address, Credential, Tls};
 use tyr_proto::{
-    RingVersion, Uses,
+    Uses,
     cluster::{self, Answer, Command, Zone},
 };
 use tyr_types::{Error, KeyspaceId, KeyspaceName};
@@ -289,5 +289,7 @@ const SLOW_READS_MAX: usize = 16;
 
 /// A random number that is not 0, from the seed that the standard library draws for its maps.
 pub fn random() -> u64 {
-    std::hash::RandomState::new().hash_one(RingVersion(0).0).max(1)
+    // Children of a fork begin with the same state, and have to come to other numbers.
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    std::hash::RandomState::new().hash_one((std::process::id(), now)).max(1)
 }

@@ -1,6 +1,6 @@
 //! Changes of what is known of an inode: owner, permissions, size, times, and extended attributes.
 
-use tyr_client::Transaction;
+use tyr_client::{Stat, Transaction};
 
 use crate::{
     errno::{Errno, Result, Stop, damaged},
@@ -40,6 +40,9 @@ pub enum Put {
 impl Filesystem {
     /// Changes what is known of an inode, and returns what is known then.
     pub async fn change(&self, inode: &Inode, changes: &Changes) -> Result<Metadata> {
+        if self.flat().is_some() {
+            return self.flat_change(inode, changes).await;
+        }
         if let Some(size) = changes.size {
             match inode.kind {
                 Kind::File => check_range(size, 0)?,
@@ -87,17 +90,33 @@ impl Filesystem {
     /// The value of an extended attribute. Fails with [`Errno::ENODATA`] if it is not set.
     pub async fn extended(&self, inode: &Inode, name: &[u8]) -> Result<Vec<u8>> {
         let name = encode_name(name)?;
+        if self.is_flat_directory(inode) {
+            return Err(no_attribute());
+        }
         let stat = is_there(self.keyspace().stat(&inode.site).await)?;
-        let metadata = Metadata::decode(&inode.site, &stat.attributes, stat.size)?;
-        metadata.filter(|metadata| metadata.inode == *inode).ok_or_else(gone)?;
+        self.check_lies_here(inode, &stat)?;
         stat.attributes.value(&name).map(<[u8]>::to_vec).ok_or_else(no_attribute)
+    }
+
+    fn is_flat_directory(&self, inode: &Inode) -> bool {
+        self.flat().is_some() && inode.kind == Kind::Directory
+    }
+
+    fn check_lies_here(&self, inode: &Inode, stat: &Stat) -> Result<()> {
+        if self.flat().is_some() {
+            return Ok(());
+        }
+        let metadata = Metadata::decode(&inode.site, &stat.attributes, stat.size)?;
+        metadata.filter(|metadata| metadata.inode == *inode).map(drop).ok_or_else(gone)
     }
 
     /// The names of all extended attributes.
     pub async fn extended_names(&self, inode: &Inode) -> Result<Vec<Vec<u8>>> {
+        if self.is_flat_directory(inode) {
+            return Ok(Vec::new());
+        }
         let stat = is_there(self.keyspace().stat(&inode.site).await)?;
-        let metadata = Metadata::decode(&inode.site, &stat.attributes, stat.size)?;
-        metadata.filter(|metadata| metadata.inode == *inode).ok_or_else(gone)?;
+        self.check_lies_here(inode, &stat)?;
         Ok(stat.attributes.iter().filter_map(|(name, _)| decode_name(name)).collect())
     }
 
@@ -111,6 +130,9 @@ impl Filesystem {
         put: Put,
     ) -> Result<()> {
         let name = encode_name(name)?;
+        if self.is_flat_directory(inode) {
+            return Err(Errno::ENOTSUP.because("a directory of a flat keyspace has no attributes"));
+        }
         if value.is_some_and(|value| value.len() + name.len() > EXTENDED_MAX) {
             return Err(too_much());
         }

@@ -76,6 +76,8 @@ numbers! {
     EROFS,
     /// The file is no more.
     ESTALE,
+    /// What is renamed has to be copied instead.
+    EXDEV,
     /// The value does not fit.
     ERANGE,
 }

@@ -60,6 +60,12 @@ impl Filesystem {
                 _ => Errno::ENXIO.because("only regular files have content"),
             });
         }
+        if self.flat().is_some() {
+            let metadata = self.metadata(inode).await?;
+            self.inner.uses.add(inode.number);
+            let (filesystem, inode) = (self.clone(), inode.clone());
+            return Ok((File { filesystem, inode, guest: 0, notes_access: false.into() }, metadata));
+        }
         let guest = self.join().await?;
         let _entered = self.inner.uses.enter(inode.number).await;
         let is_open_here = self.inner.uses.contains(inode.number);
@@ -78,6 +84,12 @@ impl Filesystem {
 
     /// Makes a regular file under a new name, and opens it. Fails with [`Errno::EEXIST`] if there is such a name.
     pub async fn make_file(&self, directory: &Inode, name: &[u8], new: &New) -> Result<(File, Metadata)> {
+        if let Some(flat) = self.flat() {
+            let metadata = self.flat_make(flat, directory, name, new).await?;
+            self.inner.uses.add(metadata.inode.number);
+            let (filesystem, inode) = (self.clone(), metadata.inode.clone());
+            return Ok((File { filesystem, inode, guest: 0, notes_access: false.into() }, metadata));
+        }
         let (guest, number) = (self.join().await?, self.number().await?);
         self.inner.uses.add(number);
         match self.make_numbered(directory, name, new, number).await {

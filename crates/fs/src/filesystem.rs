@@ -7,6 +7,7 @@ use tyr_client::{Check, ErrorKind, Keyspace, KeyspaceSettings, Operand, Store, T
 
 use crate::{
     errno::{Errno, Result, Stop, changed, damaged},
+    flat::Flat,
     guest::Guest,
     inode::{CHANGED, Inode, Kind, MODIFIED, Metadata, NUMBER, Timestamp, encode_number, encode_time},
     listing::{self, Records},
@@ -30,6 +31,8 @@ pub(crate) struct Inner {
     pub keyspace: Keyspace,
     pub guest: Guest,
     pub uses: Uses,
+    /// How paths become keys, where there are no directories.
+    pub flat: Option<Flat>,
     numbers: Mutex<Range<u64>>,
 }
 
@@ -121,9 +124,15 @@ impl Filesystem {
     }
 
     fn new(store: &Store, keyspace: &Keyspace) -> Filesystem {
+        Filesystem::of(store, keyspace, None)
+    }
+
+    pub(crate) fn of(store: &Store, keyspace: &Keyspace, flat: Option<Flat>) -> Filesystem {
         let (store, keyspace) = (store.clone(), keyspace.clone());
         let (guest, uses) = (Guest::default(), Uses::default());
-        Filesystem { inner: Arc::new(Inner { store, keyspace, guest, uses, numbers: Mutex::new(0..0) }) }
+        Filesystem {
+            inner: Arc::new(Inner { store, keyspace, guest, uses, flat, numbers: Mutex::new(0..0) }),
+        }
     }
 
     async fn try_format(&self, transaction: &mut Transaction) -> Result<(), Stop> {
@@ -171,6 +180,9 @@ impl Filesystem {
 
     /// The root directory.
     pub fn root(&self) -> Inode {
+        if self.flat().is_some() {
+            return Inode { site: Site::from_key(b""), ..root() };
+        }
         root()
     }
 
@@ -190,6 +202,9 @@ impl Filesystem {
 
     /// What is known of an inode now. Fails with [`Errno::ESTALE`] if it is no more.
     pub async fn metadata(&self, inode: &Inode) -> Result<Metadata> {
+        if self.flat().is_some() {
+            return self.flat_metadata(inode).await;
+        }
         let stat = match self.keyspace().stat(&inode.site).await {
             Ok(stat) => stat,
             Err(error) if error.kind() == ErrorKind::NotFound => return Err(gone()),
@@ -206,6 +221,9 @@ impl Filesystem {
         inode: &Inode,
         again: bool,
     ) -> Result<(), Stop> {
+        if self.flat().is_some() {
+            return self.flat_require(transaction, inode, again).await;
+        }
         let number = encode_number(inode);
         if !again {
             let check = Check::Attribute { name: NUMBER.to_owned(), value: Some(number) };
@@ -264,7 +282,8 @@ impl Filesystem {
         inode: &Inode,
         now: Timestamp,
     ) -> Result<(), Stop> {
-        for name in [MODIFIED, CHANGED] {
+        let names: &[&str] = if self.flat().is_some() { &[MODIFIED] } else { &[MODIFIED, CHANGED] };
+        for name in names {
             let now = encode_time(now);
             transaction.set_attribute(self.keyspace(), &inode.site, name, Some(&now)).await?;
         }
@@ -293,7 +312,7 @@ const FIRST_NUMBER: u64 = 16;
 /// How many numbers a client takes at once: few enough that 2^48 clients find some.
 const NUMBERS_AT_ONCE: u64 = 1 << 16;
 /// The blob that says what this keyspace holds.
-const FORMAT: &str = "!format";
+pub(crate) const FORMAT: &str = "!format";
 /// What it says.
 const VERSION: &[u8] = b"tyr-fs 1\n";
 /// The blob with the number that no inode has yet.

@@ -103,7 +103,7 @@ impl Timestamp {
         bytes
     }
 
-    fn decode(bytes: &[u8]) -> Option<Self> {
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         let (seconds, nanoseconds) = bytes.split_first_chunk::<8>()?;
         let nanoseconds = u32::from_le_bytes(nanoseconds.try_into().ok()?).min(999_999_999);
         Some(Timestamp { seconds: i64::from_le_bytes(*seconds), nanoseconds })

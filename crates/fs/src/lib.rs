@@ -6,6 +6,7 @@
 //! - [`Filesystem`] knows inodes, and names in directories: what a mount is made of.
 //! - [`View`] is a file system as a user sees it: by paths, with that user's permissions.
 //! - [`File`] is an open file.
+//! - [`Flat`] keyspaces are files without directories: the path is the key.
 //!
 //! What happens in which blob is said in [`site`] and in the modules `cells`, `listing`, `orphans`, and `guest`. What a mount promises is in
 //! `docs/filesystem.md`.
@@ -17,6 +18,7 @@ mod change;
 mod errno;
 mod file;
 mod filesystem;
+mod flat;
 mod guest;
 mod inode;
 mod listing;
@@ -33,6 +35,7 @@ pub use change::{Changes, Put};
 pub use errno::{Errno, Error, Result};
 pub use file::{Allocate, File, Seek};
 pub use filesystem::{Filesystem, ROOT_NUMBER};
+pub use flat::Flat;
 pub use guest::PATIENCE;
 pub use inode::{Inode, Kind, MODE_MASK, Metadata, Timestamp};
 pub use listing::Entry;

@@ -88,6 +88,7 @@ impl Record {
 impl Filesystem {
     /// Takes a lock in place of what the owner has of the range. Fails with [`Errno::EAGAIN`] if another one is in the way.
     pub async fn lock(&self, inode: &Inode, owner: Owner, lock: Lock) -> Result<()> {
+        self.check_locks()?;
         let guest = self.join().await?;
         transact!(self, |transaction, _again| self.try_lock(
             transaction,
@@ -101,6 +102,7 @@ impl Filesystem {
 
     /// Gives up what the owner has of a range.
     pub async fn unlock(&self, inode: &Inode, owner: Owner, start: u64, end: u64) -> Result<()> {
+        self.check_locks()?;
         let guest = self.join().await?;
         let range = Lock { kind: LockKind::Shared, start, end };
         transact!(self, |transaction, _again| self.try_lock(transaction, inode, (guest, owner), range, None));
@@ -114,6 +116,7 @@ impl Filesystem {
         owner: Owner,
         lock: Lock,
     ) -> Result<Option<(Lock, u32)>> {
+        self.check_locks()?;
         let guest = self.join().await?;
         let mut transaction = self.store().begin();
         let records = match self.locks(&mut transaction, inode).await {
@@ -124,6 +127,13 @@ impl Filesystem {
         let found = records.iter().find(|record| record.is_in_the_way(guest, owner, lock));
         let process = |record: &Record| if record.guest == guest { record.owner.process } else { 0 };
         Ok(found.map(|record| (record.lock, process(record))))
+    }
+
+    fn check_locks(&self) -> Result<()> {
+        match self.flat() {
+            Some(_) => Err(Errno::ENOLCK.because("a flat keyspace has no locks")),
+            None => Ok(()),
+        }
     }
 
     async fn try_lock(

@@ -58,6 +58,9 @@ impl Filesystem {
     ///
     /// One request to the store, or two if it was renamed since it was created.
     pub async fn lookup(&self, directory: &Inode, name: &[u8]) -> Result<Metadata> {
+        if let Some(flat) = self.flat() {
+            return self.flat_lookup(flat, directory, name).await;
+        }
         self.check_lookup(directory, name)?;
         let own = directory.site.of(name);
         loop {
@@ -84,6 +87,9 @@ impl Filesystem {
     /// What many names in a directory mean, each at some moment during the call; `None` for one that means nothing. One request for all of
     /// them if the store can, and one more for each that was renamed.
     pub async fn lookup_all(&self, directory: &Inode, names: &[&[u8]]) -> Result<Vec<Option<Metadata>>> {
+        if let Some(flat) = self.flat() {
+            return self.flat_lookup_all(flat, directory, names).await;
+        }
         let mut sites = Vec::with_capacity(names.len());
         for name in names {
             self.check_lookup(directory, name)?;
@@ -117,6 +123,9 @@ impl Filesystem {
 
     /// Makes something under a new name. Fails with [`Errno::EEXIST`] if there is such a name.
     pub async fn make(&self, directory: &Inode, name: &[u8], new: &New) -> Result<Metadata> {
+        if let Some(flat) = self.flat() {
+            return self.flat_make(flat, directory, name, new).await;
+        }
         let number = self.number().await?;
         self.make_numbered(directory, name, new, number).await
     }
@@ -212,6 +221,9 @@ impl Filesystem {
     /// Gives an inode another name, a hard link. Fails with [`Errno::EPERM`] for a directory.
     pub async fn link(&self, inode: &Inode, directory: &Inode, name: &[u8]) -> Result<Metadata> {
         self.check_lookup(directory, name)?;
+        if self.flat().is_some() {
+            return Err(Errno::EPERM.because("in a flat keyspace a file has one name"));
+        }
         if inode.kind == Kind::Directory {
             return Err(Errno::EPERM.because("a directory has one name only"));
         }
@@ -261,6 +273,10 @@ impl Filesystem {
     }
 
     async fn remove(&self, directory: &Inode, name: &[u8], what: What) -> Result<()> {
+        if let Some(flat) = self.flat() {
+            let kind = if what == What::Directory { Kind::Directory } else { Kind::File };
+            return self.flat_remove(flat, directory, name, kind).await;
+        }
         self.check_lookup(directory, name)?;
         let committed =
             transact!(self, |transaction, again| self.try_remove(transaction, again, directory, name, what));
@@ -333,6 +349,9 @@ impl Filesystem {
     pub async fn list(&self, directory: &Inode) -> Result<Vec<Entry>> {
         if directory.kind != Kind::Directory {
             return Err(no_directory_but_file());
+        }
+        if let Some(flat) = self.flat() {
+            return self.flat_list(flat, directory).await;
         }
         let content = match self.keyspace().get(&directory.site).await {
             Ok(blob) => {

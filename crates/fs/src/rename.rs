@@ -47,6 +47,9 @@ impl Filesystem {
     pub async fn rename(&self, from: Named<'_>, to: Named<'_>, over: Over) -> Result<()> {
         self.check_lookup(from.directory, from.name)?;
         self.check_lookup(to.directory, to.name)?;
+        if let Some(flat) = self.flat() {
+            return self.flat_rename(flat, from, to, over).await;
+        }
         let committed =
             transact!(self, |transaction, again| self.try_rename(transaction, again, from, to, over));
         drop(committed.value);

@@ -110,6 +110,9 @@ impl View {
     pub async fn fetch(&self, path: impl AsRef<Path>) -> Result<(Metadata, Vec<u8>)> {
         let path = path.as_ref();
         let bytes = path.as_os_str().as_encoded_bytes();
+        if let Some(flat) = self.filesystem.flat() {
+            return self.flat_fetch(flat, bytes).await;
+        }
         if let Some(fetched) = self.filesystem.try_fetch(&self.caller, bytes).await? {
             return Ok(fetched);
         }
@@ -124,6 +127,9 @@ impl View {
     /// Opens a regular file.
     pub async fn open(&self, path: impl AsRef<Path>, how: How) -> Result<File> {
         let path = path.as_ref();
+        if let Some(flat) = self.filesystem.flat() {
+            return self.flat_open(flat, path.as_os_str().as_encoded_bytes(), how).await;
+        }
         loop {
             let end = self.walk(path, if how.is_new { Follow::No } else { Follow::Yes }).await?;
             let opened = match &end.found {
@@ -259,6 +265,9 @@ impl View {
 
     /// Removes an empty directory.
     pub async fn remove_directory(&self, path: impl AsRef<Path>) -> Result<()> {
+        if let Some(flat) = self.filesystem.flat() {
+            return self.flat_remove_directory(flat, path.as_ref().as_os_str().as_encoded_bytes()).await;
+        }
         let end = self.walk(path, Follow::No).await?;
         let (Some(name), Some(found)) = (&end.name, &end.found) else {
             return Err(match end.found {

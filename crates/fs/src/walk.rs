@@ -124,6 +124,9 @@ impl Filesystem {
         follow: Follow,
         mounted_at: Option<&[u8]>,
     ) -> Result<End> {
+        if let Some(flat) = self.flat() {
+            return self.flat_walk(flat, path).await;
+        }
         let mut parts = check_path(path)?;
         let mut is_directory_meant = path.ends_with(b"/");
         // The directories on the way, the root first.
@@ -261,7 +264,7 @@ fn below<'a>(target: &'a [u8], mounted_at: Option<&[u8]>) -> Result<&'a [u8]> {
 }
 
 /// The parts of a path between its slashes.
-fn check_path(path: &[u8]) -> Result<VecDeque<Vec<u8>>> {
+pub(crate) fn check_path(path: &[u8]) -> Result<VecDeque<Vec<u8>>> {
     if path.is_empty() {
         return Err(Errno::ENOENT.because("a path is not empty"));
     }

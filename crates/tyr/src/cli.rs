@@ -42,8 +42,7 @@ pub enum Verb {
     /// It is served until it is unmounted, by umount, Ctrl-C, or SIGTERM.
     Mount(mount::Mount),
     /// Use a file system without mounting it.
-    #[command(subcommand)]
-    Fs(files::Verb),
+    Fs(files::Files),
     /// Import a directory tree.
     ///
     /// Files that are there already are skipped, so an interrupted import goes on where it stopped.
@@ -137,7 +136,7 @@ impl Verb {
             Verb::Keyspace(verb) => verb.run(settings, out),
             Verb::Blob(verb) => verb.run(settings, out),
             Verb::Mount(mount) => mount.run(settings, out),
-            Verb::Fs(verb) => verb.run(settings, out),
+            Verb::Fs(files) => files.run(settings, out),
             Verb::Import(arguments) => transfer::import(&arguments, settings, out),
             Verb::Export(arguments) => transfer::export(&arguments, settings, out),
             Verb::Snapshot(verb) => verb.run(settings, out),

@@ -7,10 +7,10 @@ use std::{
     path::PathBuf,
 };
 
-use clap::Subcommand;
+use clap::{Args, Subcommand};
 use serde::Serialize;
 use tyr_client::{Create, Error, blocking::Store};
-use tyr_fs::{Caller, Errno, Filesystem, Follow, Kind, Metadata, View, block_on};
+use tyr_fs::{Caller, Errno, Filesystem, Flat, Follow, Kind, Metadata, View, block_on};
 
 use crate::{
     address::PrefixAddress,
@@ -19,6 +19,16 @@ use crate::{
     output::{Output, Report},
     settings::Settings,
 };
+
+/// Files, named KEYSPACE/PATH.
+#[derive(Args)]
+pub struct Files {
+    #[command(subcommand)]
+    verb: Verb,
+    /// The keyspace holds flat files: their paths are the keys of their blobs, and there are no directories.
+    #[arg(long, global = true)]
+    flat: bool,
+}
 
 /// What to do with files. They are named KEYSPACE/PATH.
 #[derive(Subcommand)]
@@ -84,22 +94,29 @@ pub enum Verb {
     },
 }
 
-impl Verb {
+impl Files {
     /// Does what the verb says.
     pub fn run(self, settings: &Settings, out: &mut Output) -> Result<()> {
-        let create = if matches!(self, Verb::Create { .. }) { Create::IfMissing } else { Create::Never };
-        with_store(settings, create, |store| self.work(store, out))
+        let create = if matches!(self.verb, Verb::Create { .. }) { Create::IfMissing } else { Create::Never };
+        let flat = self.flat.then_some(Flat::Slashes);
+        with_store(settings, create, |store| self.verb.work(store, flat, out))
     }
+}
 
-    fn work(self, store: &Store, out: &mut Output) -> Result<()> {
+impl Verb {
+    fn work(self, store: &Store, flat: Option<Flat>, out: &mut Output) -> Result<()> {
         match self {
             Verb::Create { keyspace } => {
                 let store = store.clone().into_ready();
-                let _ = block_on(Filesystem::open_or_create(&store, &keyspace)).map_err(failed)?;
+                let made = match flat {
+                    None => block_on(Filesystem::open_or_create(&store, &keyspace)),
+                    Some(flat) => block_on(Filesystem::open_or_create_flat(&store, &keyspace, flat)),
+                };
+                made.map_err(failed)?;
                 out.done(&Done { action: "created", path: keyspace })
             }
             Verb::Ls { directory } => {
-                let view = view(store, &directory)?;
+                let view = view(store, flat, &directory)?;
                 let entries = block_on(view.read_directory(path(&directory))).map_err(failed)?;
                 let shown = |entry: tyr_fs::Entry| Listed {
                     name: String::from_utf8_lossy(&entry.name).into_owned(),
@@ -109,11 +126,12 @@ impl Verb {
                 out.report(&Listing { entries: entries.into_iter().map(shown).collect() })
             }
             Verb::Stat { path: at } => {
-                let found = block_on(view(store, &at)?.metadata(path(&at), Follow::No)).map_err(failed)?;
+                let found =
+                    block_on(view(store, flat, &at)?.metadata(path(&at), Follow::No)).map_err(failed)?;
                 out.report(&Shown::from(&found))
             }
             Verb::Cat { file } => {
-                let (_, content) = block_on(view(store, &file)?.fetch(path(&file))).map_err(failed)?;
+                let (_, content) = block_on(view(store, flat, &file)?.fetch(path(&file))).map_err(failed)?;
                 out.bytes(&content)
             }
             Verb::Put { file, source } => {
@@ -129,24 +147,24 @@ impl Verb {
                         read.map_err(|error| Failure::local("cannot read standard input", &error))?;
                     }
                 }
-                block_on(view(store, &file)?.put(path(&file), &content)).map_err(failed)?;
+                block_on(view(store, flat, &file)?.put(path(&file), &content)).map_err(failed)?;
                 out.done(&Done { action: "put", path: named(&file) })
             }
             Verb::Mkdir { directory } => {
-                block_on(view(store, &directory)?.create_directory(path(&directory), 0o755))
+                block_on(view(store, flat, &directory)?.create_directory(path(&directory), 0o755))
                     .map_err(failed)?;
                 out.done(&Done { action: "made", path: named(&directory) })
             }
             Verb::Mv { from, to } => {
-                block_on(view(store, &from)?.rename(path(&from), &to)).map_err(failed)?;
+                block_on(view(store, flat, &from)?.rename(path(&from), &to)).map_err(failed)?;
                 out.done(&Done { action: "renamed", path: named(&from) })
             }
             Verb::Ln { target, link } => {
-                block_on(view(store, &link)?.symlink(&target, path(&link))).map_err(failed)?;
+                block_on(view(store, flat, &link)?.symlink(&target, path(&link))).map_err(failed)?;
                 out.done(&Done { action: "linked", path: named(&link) })
             }
             Verb::Rm { path: at } => {
-                let view = view(store, &at)?;
+                let view = view(store, flat, &at)?;
                 let removed = match block_on(view.remove_file(path(&at))) {
                     Err(error) if error.errno() == Errno::EISDIR => {
                         block_on(view.remove_directory(path(&at)))
@@ -161,10 +179,14 @@ impl Verb {
 }
 
 /// The file system that an address names, with all rights.
-fn view(store: &Store, address: &PrefixAddress) -> Result<View> {
+fn view(store: &Store, flat: Option<Flat>, address: &PrefixAddress) -> Result<View> {
     let store = store.clone().into_ready();
     let keyspace = store.keyspace(&address.keyspace)?;
-    let filesystem = block_on(Filesystem::open(&store, &keyspace)).map_err(failed)?;
+    let filesystem = match flat {
+        None => block_on(Filesystem::open(&store, &keyspace)),
+        Some(flat) => block_on(Filesystem::open_flat(&store, &keyspace, flat)),
+    };
+    let filesystem = filesystem.map_err(failed)?;
     Ok(View::new(filesystem, Caller::superuser()))
 }
 

@@ -13,7 +13,7 @@ use std::{
 
 use clap::Args;
 use tyr_client::{Create, blocking::Store, is_cluster};
-use tyr_fs::{Caller, Filesystem, Follow, Kind, View};
+use tyr_fs::{Caller, Filesystem, Flat, Follow, Kind, View};
 use tyr_mount::{Access, AccessTimes, Mount as Mounted, Settings as MountSettings, Sharing, mount};
 
 use crate::{
@@ -45,6 +45,9 @@ pub struct Mount {
     /// A directory of the file system that is mounted in place of all of it.
     #[arg(long, value_name = "PATH")]
     subdir: Option<PathBuf>,
+    /// The keyspace holds flat files: their paths are the keys of their blobs, and there are no directories.
+    #[arg(long)]
+    flat: bool,
     /// Nobody else uses the file system: cache everything, and write back later. Always so for a store in a directory.
     #[arg(long)]
     alone: bool,
@@ -60,7 +63,7 @@ pub struct Mount {
     /// Threads that answer the kernel.
     #[arg(long, value_name = "COUNT", default_value_t = 8)]
     mount_threads: u16,
-    /// Options as mount(8) has them, separated by commas: ro, noatime, alone, create, subdir=PATH, attr_cache=SECONDS, entry_cache=SECONDS.
+    /// Options as mount(8) has them, separated by commas: ro, noatime, alone, create, flat, subdir=PATH, attr_cache=SECONDS, entry_cache=SECONDS.
     /// Those of mount(8) itself are passed over.
     #[arg(short, value_name = "OPTIONS", value_delimiter = ',')]
     options: Vec<String>,
@@ -94,6 +97,7 @@ impl Mount {
                 "noatime" => self.no_atime = true,
                 "alone" => self.alone = true,
                 "create" => self.create = true,
+                "flat" => self.flat = true,
                 "subdir" => self.subdir = Some(value.into()),
                 "attr_cache" => self.attr_cache = seconds()?,
                 "entry_cache" => self.entry_cache = seconds()?,
@@ -114,9 +118,16 @@ impl Mount {
         let is_alone = self.alone || !store.is_cluster();
         let store = store.clone().into_ready();
         let filesystem = pollster(async {
-            let filesystem = match self.create {
-                true => Filesystem::open_or_create(&store, &source.keyspace).await?,
-                false => Filesystem::open(&store, &store.keyspace(&source.keyspace)?).await?,
+            let filesystem = match (self.flat, self.create) {
+                (false, true) => Filesystem::open_or_create(&store, &source.keyspace).await?,
+                (false, false) => Filesystem::open(&store, &store.keyspace(&source.keyspace)?).await?,
+                (true, true) => {
+                    Filesystem::open_or_create_flat(&store, &source.keyspace, Flat::Slashes).await?
+                }
+                (true, false) => {
+                    let keyspace = store.keyspace(&source.keyspace)?;
+                    Filesystem::open_flat(&store, &keyspace, Flat::Slashes).await?
+                }
             };
             if is_alone && !self.read_only {
                 filesystem.evict_others().await?;

@@ -89,8 +89,8 @@ fn copy(
                 block_on(writer.writable()?.write(at, &bytes))?;
                 bytes.len()
             }
-            // SAFETY: the bytes are there.
             (_, Some(at)) => {
+                // SAFETY: the bytes are there.
                 told(unsafe { libc::pwrite(to, bytes.as_ptr().cast(), bytes.len(), at) })?.unsigned_abs()
             }
             // SAFETY: as above.

@@ -20,21 +20,6 @@ interpose! {
     fn [dup3](descriptor: c_int, other: c_int, flags: c_int) -> c_int => |(real, _)| {
         double_to(descriptor, other, || real(descriptor, other, flags))
     };
-    fn [fcntl fcntl64](descriptor: c_int, command: c_int, argument: *mut c_void) -> c_int => |(real, _)| {
-        let description = taken(descriptor)?;
-        match command {
-            libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => double(descriptor, || real(descriptor, command, argument)),
-            libc::F_GETFL => Some(told(real(descriptor, command, argument)).map(|flags| {
-                let access = if description.access == libc::O_PATH { libc::O_PATH } else { description.access };
-                (flags & !(libc::O_ACCMODE | libc::O_NOFOLLOW)) | access
-            })),
-            libc::F_GETLK | libc::F_SETLK | libc::F_SETLKW | libc::F_OFD_GETLK | libc::F_OFD_SETLK | libc::F_OFD_SETLKW => {
-                Some(locks::fcntl(descriptor, &description, command, argument.cast()).map(|()| 0))
-            }
-            libc::F_GETFD | libc::F_SETFD | libc::F_SETFL | libc::F_GETOWN | libc::F_SETOWN => None,
-            _ => Some(Err(Errno(libc::EINVAL))),
-        }
-    };
     fn [close_range](first: c_uint, last: c_uint, flags: c_int) -> c_int => |(real, _)| {
         let mut result = Ok(0);
         for (first, last) in own::others(first, last) {
@@ -62,6 +47,30 @@ interpose! {
             _ => Some(Err(Errno(libc::ENOTTY))),
         }
     };
+}
+
+type Control = extern "C" fn(c_int, c_int, *mut c_void) -> c_int;
+
+/// What is asked of a descriptor of ours.
+pub fn fcntl(descriptor: c_int, command: c_int, argument: *mut c_void, real: Control) -> Outcome<c_int> {
+    let description = taken(descriptor)?;
+    match command {
+        libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => double(descriptor, || real(descriptor, command, argument)),
+        libc::F_GETFL => Some(told(real(descriptor, command, argument)).map(|flags| {
+            let access = if description.access == libc::O_PATH { libc::O_PATH } else { description.access };
+            (flags & !(libc::O_ACCMODE | libc::O_NOFOLLOW)) | access
+        })),
+        libc::F_GETLK
+        | libc::F_SETLK
+        | libc::F_SETLKW
+        | libc::F_OFD_GETLK
+        | libc::F_OFD_SETLK
+        | libc::F_OFD_SETLKW => {
+            Some(locks::fcntl(descriptor, &description, command, argument.cast()).map(|()| 0))
+        }
+        libc::F_GETFD | libc::F_SETFD | libc::F_SETFL | libc::F_GETOWN | libc::F_SETOWN => None,
+        _ => Some(Err(Errno(libc::EINVAL))),
+    }
 }
 
 /// Closes what is ours.

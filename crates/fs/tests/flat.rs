@@ -1,0 +1,141 @@
+//! Flat keyspaces, in a directory: any blob is a file, and nothing but the file itself is asked for.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use pollster::block_on;
+use tyr_client::{Keyspace, KeyspaceSettings, Store};
+use tyr_fs::{Caller, Errno, Filesystem, Flat, Follow, How, Kind, Over, Put, Result, View};
+
+struct Place {
+    _directory: tempfile::TempDir,
+    store: Store,
+    keyspace: Keyspace,
+}
+
+impl Place {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let store = block_on(Store::open(directory.path())).unwrap();
+        let keyspace = block_on(store.create_keyspace("flat", KeyspaceSettings::default())).unwrap();
+        Place { _directory: directory, store, keyspace }
+    }
+
+    fn view(&self, flat: Flat) -> View {
+        let filesystem = block_on(Filesystem::open_flat(&self.store, &self.keyspace, flat)).unwrap();
+        View::new(filesystem, Caller { uid: 7, gid: 8, groups: Vec::new() })
+    }
+
+    fn keys(&self) -> Vec<String> {
+        let found = block_on(self.keyspace.scan([], None, 100)).unwrap();
+        found.iter().map(|found| String::from_utf8(found.key.as_ref().to_vec()).unwrap()).collect()
+    }
+}
+
+fn names(view: &View, path: &str) -> Vec<(String, Kind)> {
+    let entries = block_on(view.read_directory(path)).unwrap();
+    entries.into_iter().map(|entry| (String::from_utf8(entry.name).unwrap(), entry.kind)).collect()
+}
+
+fn fails<T>(result: Result<T>) -> Errno {
+    result.map(drop).unwrap_err().errno()
+}
+
+#[test]
+fn the_path_is_the_key_and_nothing_else_is_written() {
+    let place = Place::new();
+    let view = place.view(Flat::Slashes);
+    let file = block_on(view.open("/run/7/out.dat", How::CREATE)).unwrap();
+    block_on(file.write(3, b"abc")).unwrap();
+    assert_eq!(place.keys(), ["run/7/out.dat"]);
+    assert_eq!(block_on(place.keyspace.read("run/7/out.dat", ..)).unwrap(), b"\0\0\0abc");
+    let found = block_on(view.metadata("run/./8/../7/out.dat", Follow::Yes)).unwrap();
+    assert_eq!((found.size, found.mode, found.uid, found.gid), (6, 0o644, 7, 8));
+    assert!(found.modified.seconds > 0);
+    assert_eq!(fails(block_on(view.open("run/7/out.dat", How::NEW))), Errno::EEXIST);
+    assert_eq!(fails(block_on(view.open("run/7", How::READ))), Errno::EISDIR);
+    assert_eq!(fails(block_on(view.open("run/8", How::READ))), Errno::ENOENT);
+    assert_eq!(block_on(file.append(b"def")).unwrap(), 6);
+    assert_eq!(block_on(view.fetch("run/7/out.dat")).unwrap().1, b"\0\0\0abcdef");
+    block_on(view.remove_file("run/7/out.dat")).unwrap();
+    assert!(place.keys().is_empty());
+    // What was removed is not made again by who has it open.
+    assert_eq!(fails(block_on(file.write(0, b"x"))), Errno::ESTALE);
+    assert_eq!(fails(block_on(file.read(0, 1))), Errno::ESTALE);
+    assert!(place.keys().is_empty());
+}
+
+#[test]
+fn blobs_of_others_are_files_and_keys_make_directories() {
+    let place = Place::new();
+    let view = place.view(Flat::Slashes);
+    for key in ["a", "b/one", "b/two/x", "b/two/y", "c//odd", "/odd"] {
+        block_on(place.keyspace.put(key, key.as_bytes())).unwrap();
+    }
+    let (file, directory) = (Kind::File, Kind::Directory);
+    let expected = [("a", file), ("b", directory), ("c", directory)];
+    assert_eq!(names(&view, "/"), expected.map(|(name, kind)| (name.to_owned(), kind)));
+    assert_eq!(names(&view, "/b"), [("one".to_owned(), file), ("two".to_owned(), directory)]);
+    assert_eq!(block_on(view.fetch("/b/two/y")).unwrap().1, b"b/two/y");
+    let found = block_on(view.metadata("/b/two", Follow::Yes)).unwrap();
+    assert_eq!((found.inode.kind, found.mode), (directory, 0o777));
+    let listed = block_on(view.read_directory("/b")).unwrap();
+    assert_eq!(listed[1].number, found.inode.number);
+
+    block_on(view.create_directory("/b/empty", 0o755)).unwrap();
+    assert_eq!(fails(block_on(view.create_directory("/b/empty", 0o755))), Errno::EEXIST);
+    assert_eq!(fails(block_on(view.create_directory("/b/two", 0o755))), Errno::EEXIST);
+    assert_eq!(fails(block_on(view.create_directory("/a", 0o755))), Errno::EEXIST);
+    assert!(names(&view, "/b/empty").is_empty());
+    assert_eq!(names(&view, "/b").len(), 3);
+    assert_eq!(fails(block_on(view.remove_directory("/b"))), Errno::ENOTEMPTY);
+    assert_eq!(fails(block_on(view.remove_directory("/a"))), Errno::ENOTDIR);
+    block_on(view.remove_directory("/none")).unwrap();
+    assert_eq!(fails(block_on(view.remove_file("/b"))), Errno::EISDIR);
+    block_on(view.remove_directory("/b/empty")).unwrap();
+    assert_eq!(fails(block_on(view.metadata("/b/empty", Follow::Yes))), Errno::ENOENT);
+}
+
+#[test]
+fn files_are_renamed_and_changed_and_what_cannot_be_is_refused() {
+    let place = Place::new();
+    let view = place.view(Flat::Slashes);
+    block_on(view.put("/tmp/1", b"first")).unwrap();
+    block_on(view.put("/final", b"old")).unwrap();
+    block_on(view.set_extended("/tmp/1", b"user.step", Some(b"9"), Put::Any)).unwrap();
+    assert_eq!(fails(block_on(view.rename_over("/tmp/1", "/final", Over::Refuse))), Errno::EEXIST);
+    block_on(view.rename("/tmp/1", "/final")).unwrap();
+    assert_eq!(place.keys(), ["final"]);
+    let (found, content) = block_on(view.fetch("/final")).unwrap();
+    assert_eq!((found.uid, content.as_slice()), (7, b"first".as_slice()));
+    assert_eq!(block_on(view.filesystem().extended(&found.inode, b"user.step")).unwrap(), b"9");
+    assert_eq!(fails(block_on(view.rename("/tmp/1", "/x"))), Errno::ENOENT);
+    block_on(view.put("/d/x", b"")).unwrap();
+    assert_eq!(fails(block_on(view.rename("/d", "/e"))), Errno::EXDEV);
+    let changes = tyr_fs::Changes { mode: Some(0o400), size: Some(2), ..tyr_fs::Changes::default() };
+    let found = block_on(view.change("/final", Follow::Yes, &changes)).unwrap();
+    assert_eq!((found.mode, found.size, found.uid), (0o400, 2, 7));
+    assert_eq!(fails(block_on(view.open("/final", How::WRITE))), Errno::EACCES);
+    assert_eq!(fails(block_on(view.symlink("x", "/soft"))), Errno::EPERM);
+    assert_eq!(fails(block_on(view.hard_link("/final", "/hard"))), Errno::EPERM);
+    let owner = tyr_fs::Owner { of_ranges: true, number: 1, process: 1 };
+    let lock = tyr_fs::Lock { kind: tyr_fs::LockKind::Exclusive, start: 0, end: 1 };
+    assert_eq!(fails(block_on(view.filesystem().lock(&found.inode, owner, lock))), Errno::ENOLCK);
+}
+
+#[test]
+fn underscores_stand_for_slashes_if_that_is_asked_for() {
+    let place = Place::new();
+    let view = place.view(Flat::Underscores);
+    block_on(view.put("/run/out", b"1")).unwrap();
+    assert_eq!(place.keys(), ["run_out"]);
+    assert_eq!(block_on(view.fetch("/run_out")).unwrap().1, b"1");
+    assert_eq!(names(&view, "/run"), [("out".to_owned(), Kind::File)]);
+}
+
+#[test]
+fn a_file_system_is_not_flat() {
+    let place = Place::new();
+    block_on(Filesystem::create(&place.store, &place.keyspace)).unwrap();
+    let opened = block_on(Filesystem::open_flat(&place.store, &place.keyspace, Flat::Slashes));
+    assert_eq!(opened.unwrap_err().errno(), Errno::EINVAL);
+}
