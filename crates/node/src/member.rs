@@ -138,6 +138,8 @@ impl Member {
         }
         match response {
             Response::Registered(number) => self.registered(number),
+            // What an earlier process of this node asked for tells what changed since the ring that it knew, which this one may not know.
+            Response::Granted(request, _) if request.holder != self.me => {}
             Response::Granted(request, difference) => {
                 self.lease.granted(request, now);
                 self.notices.push(Notice::Lease(self.lease.ends()));

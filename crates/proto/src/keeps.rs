@@ -77,9 +77,14 @@ impl Keeps {
 
     /// The numbers at which a blob is kept that has been replaced since, in order.
     pub fn numbers_of(&self, blob: &BlobName) -> Vec<Number> {
-        let of_blob = self.held().filter(|(_, keep)| keep.replaced.contains_key(blob));
-        let numbers: BTreeSet<Number> = of_blob.map(|(_, keep)| keep.number).collect();
-        numbers.into_iter().collect()
+        let mut numbers = Vec::new();
+        if !self.keeps.is_empty() {
+            let of_blob = self.held().filter(|(_, keep)| keep.replaced.contains_key(blob));
+            numbers.extend(of_blob.map(|(_, keep)| keep.number));
+            numbers.sort_unstable();
+            numbers.dedup();
+        }
+        numbers
     }
 
     /// Whether a blob that has been replaced or deleted is kept.

@@ -89,8 +89,11 @@ impl State {
 
     /// A blob's head, to change who holds its slot.
     pub fn head_mut(&mut self, blob: &BlobName) -> &mut Head {
-        let after = self.heads_after;
-        self.heads.entry(blob.clone()).or_insert_with(|| Head::beginning_after(after))
+        Self::head_of(&mut self.heads, self.heads_after, blob)
+    }
+
+    fn head_of<'a>(heads: &'a mut BTreeMap<BlobName, Head>, after: Number, blob: &BlobName) -> &'a mut Head {
+        heads.entry(blob.clone()).or_insert_with(|| Head::beginning_after(after))
     }
 
     /// The number at which a blob without a head is read.
@@ -305,8 +308,7 @@ impl State {
             for (position, effect) in prepare.stop().effects() {
                 let blob = &prepare.plan.heads[position].blob;
                 let is_counted = !self.counts.is_empty();
-                self.head_mut(blob);
-                let head = self.heads.get_mut(blob).expect("it has just been looked for");
+                let head = Self::head_of(&mut self.heads, self.heads_after, blob);
                 let before = head.blob().map(|blob| blob.size);
                 let newest = head.newest();
                 let is_needed = head.is_being_written() && self.keeps.need(blob.keyspace, newest);

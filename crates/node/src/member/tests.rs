@@ -103,6 +103,18 @@ fn a_node_learns_its_number_when_it_registers() {
 }
 
 #[test]
+fn what_an_earlier_process_asked_for_is_not_taken_for_an_answer() {
+    let mut earlier = member();
+    let granted = ask_for_lease(&mut earlier, 0);
+    let mut later = Member::new(earlier.settings.clone(), NodeId(1), 4);
+    let whole = ask_for_lease(&mut later, 5);
+    later.handle_response(Time(6), granted);
+    assert!(later.take_notices().is_empty(), "it tells what changed since a ring that this process never knew");
+    later.handle_response(Time(7), whole);
+    assert!(matches!(later.take_notices()[..], [Notice::Lease(Some(_)), Notice::Version(_)]));
+}
+
+#[test]
 fn a_member_that_has_stopped_serves_and_asks_nothing() {
     let mut member = member();
     let granted = ask_for_lease(&mut member, 0);

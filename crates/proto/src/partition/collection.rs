@@ -68,11 +68,15 @@ impl Collection {
 
     /// Takes the next blob in the order of names; after the last one the first again.
     fn take_next(&mut self) -> Option<BlobName> {
-        let after = self.looked_at.take().map_or(Bound::Unbounded, Bound::Excluded);
-        let next =
-            self.superseded.range((after, Bound::Unbounded)).next().or_else(|| self.superseded.first());
-        let next = next.cloned()?;
-        self.superseded.remove(&next);
+        let after = self.looked_at.as_ref().filter(|after| self.superseded.last() > Some(after));
+        let next = match after {
+            None => self.superseded.pop_first()?,
+            Some(after) => {
+                let next =
+                    self.superseded.range((Bound::Excluded(after), Bound::Unbounded)).next().cloned()?;
+                self.superseded.take(&next)?
+            }
+        };
         self.looked_at = Some(next.clone());
         Some(next)
     }
@@ -104,8 +108,8 @@ impl Partition {
             let Some(head) = self.state.head(&blob) else { continue };
             let number = head.newest();
             if number > head.collected() {
-                let own = self.pins_of(&blob, number);
-                blobs.insert(blob, (number, own.into_iter().collect()));
+                let pins = self.pins_of(&blob, number);
+                blobs.insert(blob, (number, pins));
             }
         }
         let Role::Primary { peers, .. } = &self.role else { return };
@@ -149,7 +153,9 @@ impl Partition {
         if epoch != self.configuration.epoch || !blobs.iter().all(applied) {
             return;
         }
-        let pins = |(blob, number): &(BlobName, Number)| (blob.clone(), *number, self.pins_of(blob, *number));
+        let pins = |(blob, number): &(BlobName, Number)| {
+            (blob.clone(), *number, self.pins_of(blob, *number).into_iter().collect())
+        };
         let blobs = blobs.iter().map(pins).collect();
         self.to_primary_of_self(cx, Message::Pins { epoch, node: self.me.node, blobs });
     }
@@ -191,9 +197,13 @@ impl Partition {
                     true => Vec::new(),
                     false => self.state.keeps().numbers_of(blob),
                 };
-                let keep: BTreeSet<Number> = pins.iter().chain(&kept).copied().collect();
-                let keep: Vec<Number> = keep.range(..number).copied().collect();
-                round.kept.insert(blob.clone(), kept);
+                let mut keep: Vec<Number> = pins.iter().copied().collect();
+                if !kept.is_empty() {
+                    keep.extend(kept.iter().filter(|kept| *kept < number));
+                    keep.sort_unstable();
+                    keep.dedup();
+                    round.kept.insert(blob.clone(), kept);
+                }
                 let chunks = self.state.head(blob).into_iter().flat_map(|head| head.linked_chunks());
                 for index in chunks {
                     let chunk = ChunkName { blob: blob.clone(), index };
@@ -211,8 +221,8 @@ impl Partition {
         let Some(round) = self.collection.round.take_if(|_| done) else { return };
         let mut collected = Vec::new();
         for (blob, (up_to, pins)) in round.blobs {
-            let is_kept_as_before =
-                round.kept.get(&blob).is_none_or(|kept| *kept == self.state.keeps().numbers_of(&blob));
+            let kept = round.kept.get(&blob).map_or(&[][..], |kept| &kept[..]);
+            let is_kept_as_before = self.state.keeps().numbers_of(&blob) == kept;
             if pins.is_empty() && is_kept_as_before {
                 collected.push((blob, up_to));
             } else {

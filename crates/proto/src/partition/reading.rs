@@ -327,13 +327,13 @@ impl Partition {
     }
 
     /// The numbers that readers hold of a blob below one.
-    pub(super) fn pins_of(&self, blob: &BlobName, below: Number) -> Vec<Number> {
+    pub(super) fn pins_of(&self, blob: &BlobName, below: Number) -> BTreeSet<Number> {
         if planted(Canary::PinsIgnored) {
-            return Vec::new();
+            return BTreeSet::new();
         }
         let held = self.readers.pins.values().filter_map(|pin| pin.numbers.get(blob));
         let numbers = held.flat_map(|numbers| numbers.range(..below)).copied();
-        numbers.collect::<BTreeSet<_>>().into_iter().collect()
+        numbers.collect()
     }
 
     /// Answers readers whose wait is over.
