@@ -33,7 +33,7 @@ fuzz:  ## every fuzz target for FUZZ_SECONDS=60
 counts:  ## instruction counts of the hot paths beside their recorded bounds; COUNTS=--record records them anew
 	@scripts/counts $(COUNTS)
 
-bindings:  ## build and test the bindings for C, C++, and Python; BINDINGS=c one of them, c_bench what it costs
+bindings:  ## build and test the bindings for C, C++, and Python, and the preload library; BINDINGS=c one of them, c_bench what it costs
 	@scripts/bindings $(BINDINGS)
 
 fs-test:  ## mount a file system, in a directory and of a cluster, and have many programs use it; FS=--quick as in the gate, FS='--steps 50000' longer
