@@ -481,7 +481,7 @@ typedef struct tyr_item {
      */
     struct tyr_bytes value;
     /**
-     * Not 0 unless a blob that was asked for does not exist.
+     * Not 0 unless a blob that was asked for does not exist, or a snapshot is not complete: it is being taken, or who took it has failed.
      */
     int exists;
     /**

@@ -109,7 +109,10 @@ fn what_an_earlier_process_asked_for_is_not_taken_for_an_answer() {
     let mut later = Member::new(earlier.settings.clone(), NodeId(1), 4);
     let whole = ask_for_lease(&mut later, 5);
     later.handle_response(Time(6), granted);
-    assert!(later.take_notices().is_empty(), "it tells what changed since a ring that this process never knew");
+    assert!(
+        later.take_notices().is_empty(),
+        "it tells what changed since a ring that this process never knew"
+    );
     later.handle_response(Time(7), whole);
     assert!(matches!(later.take_notices()[..], [Notice::Lease(Some(_)), Notice::Version(_)]));
 }
