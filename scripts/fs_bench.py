@@ -171,10 +171,11 @@ class TyrCluster(Tyr):
 
     name = "tyr-cluster-3"
     link = None
+    node_flags = ()
 
     def start(self, place):
         self.place = place
-        self.nodes = Nodes(self.tyr, place, self.link)
+        self.nodes = Nodes(self.tyr, place, self.link, self.node_flags)
         return self.nodes.url
 
     def remount(self):
@@ -389,12 +390,14 @@ def fetch(options, system, turn):
     return told
 
 
-def fetch_far(options, work):
-    """What the native API reads over a network with a delay: the same for every size of files, were there nothing but bytes."""
+def fetch_far(options, work, cached_heads):
+    """What the native API reads over a network with a delay: the same for every size of files, were there nothing but bytes. Nodes keep copies
+    of so many popular directories' heads."""
 
     class Far(TyrCluster):
-        name = "tyr-far"
+        name = f"tyr-far-{cached_heads}"
         link = (options.slow_link, str(options.delay))
+        node_flags = ("--cached-heads", str(cached_heads))
 
     system = Far(work, options.tyr, [])
     try:
@@ -468,7 +471,9 @@ def main():
                 print(f"round {turn + 1}, {system.name}: {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
                 shutil.rmtree(system.root / f"round-{turn}")
         if options.slow_link and options.fetch:
-            rounds[f"tyr-native, {options.delay} us away"] = fetch_far(options, work)
+            away = f"tyr-native, {options.delay} us away"
+            rounds[away] = fetch_far(options, work, 1024)
+            rounds[f"{away}, no copies of heads"] = fetch_far(options, work, 0)
     results = {name: {row: statistics.median(told[row] for told in all) for row in all[0]} for name, all in rounds.items()}
     if options.json:
         Path(options.json).write_text(json.dumps({"options": vars(options), "rounds": rounds, "medians": results}, indent=1))

@@ -9,11 +9,12 @@ import subprocess
 class Nodes:
     """Three nodes that hold everything three times, until the block ends.
 
-    With a link they are reached through it only: a program and its first argument, of which the others are ADDRESS=ADDRESS.
+    With a link they are reached through it only: a program and its first argument, of which the others are ADDRESS=ADDRESS. The flags are
+    those of each node.
     """
 
-    def __init__(self, tyr, place, link=None):
-        self.tyr, self.place = tyr, place
+    def __init__(self, tyr, place, link=None, flags=()):
+        self.tyr, self.place, self.flags = tyr, place, flags
         self.processes, self.addresses, self.behind = [], [], []
         self.link = None
         try:
@@ -46,7 +47,7 @@ class Nodes:
         """Starts a node, for the first time or again, and waits until it holds its share."""
         others = [address for place, address in enumerate(self.addresses[: len(self.processes)]) if place != number]
         listen = self.behind[number] if self.behind else self.addresses[number]
-        command = [self.tyr, "server", "--json", "--log", "off", "--listen", listen, "--directory", self.place / f"node-{number}"]
+        command = [self.tyr, "server", "--json", "--log", "off", "--listen", listen, "--directory", self.place / f"node-{number}", *self.flags]
         command += ["--advertise", self.addresses[number]] if self.behind else []
         command += ["--join", ",".join(others)] if others else []
         process = subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, text=True)

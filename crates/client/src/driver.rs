@@ -41,9 +41,9 @@ use tokio::{
 };
 use tyr_net::{Address, Credential, Settings, Tls};
 use tyr_proto::{
-    BlobName, Client, NodeId, RingVersion, Run, SPOT_MIN, SessionId, Time, Transaction,
+    BlobName, Client, NodeId, RingVersion, Run, SessionId, Time, Transaction,
     cluster::Zone,
-    message::{HeadStat, RequestId},
+    message::{HeadStat, READ_SIZE_MAX, RequestId},
 };
 use tyr_types::Error;
 
@@ -90,7 +90,7 @@ pub struct Driver {
     names: BTreeMap<RequestId, Asked<(Vec<BlobName>, bool)>>,
     heads: BTreeMap<RequestId, Asked<Vec<Option<HeadStat>>>>,
     newest: BTreeMap<RequestId, Asked<Option<Newest>>>,
-    gets: BTreeMap<RequestId, Asked<Option<Got>>>,
+    gets: BTreeMap<RequestId, Asked<Got>>,
     snapshots: Snapshots,
     traces: Option<Traces>,
     runs: BTreeMap<Handle, Running>,
@@ -369,9 +369,9 @@ impl Driver {
                     None => drop(reply.send(Ok(None))),
                 }
             }
-            Call::Get { blob, until, reply } => {
+            Call::Get { blob, others, until, reply } => {
                 let turn = self.turn();
-                let request = self.client.get(now, blob, GET_SIZE_MAX, turn);
+                let request = self.client.get(now, blob, READ_SIZE_MAX, others, turn);
                 self.gets.insert(request, Asked { until, reply });
             }
             Call::Freeze { of, keyspaces, until, reply } => {
@@ -565,8 +565,5 @@ fn give_up_late<T>(
         asked.answer(Err(late()));
     }
 }
-
-/// A blob of at most so many bytes is got at once: more may be read from files of nodes on this host.
-const GET_SIZE_MAX: u64 = SPOT_MIN as u64;
 /// As much is taken from the channels before what it came to is sent.
 const BATCH: usize = 64;

@@ -242,6 +242,25 @@ impl Keyspace {
         }
     }
 
+    /// A blob as by [`Keyspace::get`], and what others are as by [`Keyspace::stats`], each at some moment from now on. One request if whoever
+    /// holds the blob has copies of the others' heads, as of popular ones it soon has.
+    pub async fn get_with_stats(
+        &self,
+        key: impl AsRef<[u8]>,
+        others: &[impl AsRef<[u8]>],
+    ) -> Result<(Blob, Vec<Option<Stat>>)> {
+        match &self.inner {
+            Inner::Directory(keyspace) => {
+                let blob = keyspace.get(key).await?;
+                Ok((blob, self.stats(others).await?))
+            }
+            Inner::Cluster(keyspace) => {
+                let others: Vec<&[u8]> = others.iter().map(AsRef::as_ref).collect();
+                keyspace.get_with_stats(key.as_ref(), &others).await
+            }
+        }
+    }
+
     /// Up to `limit` blobs whose keys have the prefix, in the order of their keys, beginning after a key. Fewer than `limit`
     /// mean that there are no more. Not a snapshot: every blob that exists throughout is listed exactly once, others may be.
     pub async fn scan(

@@ -79,7 +79,7 @@ impl Cluster {
 
     /// Asks for all of a blob.
     pub fn get(&mut self, blob: BlobName) -> Option<Event> {
-        self.client.get(self.now, blob, 4096, 0);
+        self.client.get(self.now, blob, 4096, Vec::new(), 0);
         self.run();
         self.client.poll_event()
     }

@@ -20,7 +20,7 @@ pub fn count() {
         client.handle_configuration(id, configuration);
     }
     counted("node that a get goes to", (0..256).map(cluster::name), |name| {
-        client.get(Time(0), name, 4096, 0);
+        client.get(Time(0), name, 4096, Vec::new(), 0);
         black_box(client.poll_output())
     });
 }

@@ -54,7 +54,7 @@ fn count_at(replicas: u32, at: &str) {
     cluster.rest();
     counted(&format!("get of 4 KiB at {at}"), fresh, |blob| {
         let got = cluster.get(blob);
-        assert!(matches!(got, Some(Event::Got(_, _, Some(_), Some(_)))), "{got:?}");
+        assert!(matches!(got, Some(Event::Got(_, _, Some(_), Some(_), _))), "{got:?}");
     });
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use tyr_client::Stat;
+use tyr_client::{ErrorKind, Stat};
 
 use crate::{
     cells::Meant,
@@ -200,8 +200,8 @@ impl Filesystem {
         Ok(End { directory, name: None, found: Some(found), is_directory_meant })
     }
 
-    /// The metadata and the content of a regular file, from one request to each blob on the way, all at once: the file is found by its
-    /// path, and so are the directories whose permissions count. `None` if something on the way was renamed, is a symbolic link, or does
+    /// The metadata and the content of a regular file, by one request: the file is found by its path, and the node that holds it has copies of
+    /// the heads of the directories whose permissions count, if these are popular; others are asked for then, all at once. `None` if something on the way was renamed, is a symbolic link, or does
     /// not exist: then the path has to be walked.
     pub(crate) async fn try_fetch(
         &self,
@@ -222,9 +222,11 @@ impl Filesystem {
             sites.push(last.of(part));
         }
         let site = sites.pop().expect("there are at least two");
-        let ancestors = self.keyspace().stats(&sites);
-        let (ancestors, file) = futures::future::join(ancestors, self.keyspace().get(&site)).await;
-        let (ancestors, Ok(blob)) = (ancestors?, file) else { return Ok(None) };
+        let (blob, ancestors) = match self.keyspace().get_with_stats(&site, &sites).await {
+            Ok(got) => got,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
         for (site, stat) in sites.iter().zip(&ancestors) {
             let Some(directory) = stat.as_ref().map(|stat| found_here(site, stat)).transpose()?.flatten()
             else {

@@ -118,7 +118,7 @@ pub enum Event {
     /// A look was answered; what was seen stays readable at the number until it is let go.
     Looked(RequestId, Number, Option<Looked>),
     /// A get was answered: the number, the blob if it exists, and its bytes unless these are too many.
-    Got(RequestId, Number, Option<Looked>, Option<Vec<u8>>),
+    Got(RequestId, Number, Option<Looked>, Option<Vec<u8>>, Vec<Option<HeadStat>>),
     /// What is frozen: every blob with its number, if it exists also what it is. It stays readable until it is let go.
     Frozen(RequestId, Vec<FrozenBlob>),
     /// A snapshot with a name was taken at a point: all its stops keep what it shows.
@@ -368,11 +368,22 @@ impl Client {
     }
 
     /// Asks what a blob is, and for all its bytes if these are at most so many, up to [`READ_SIZE_MAX`], and in its first chunk. Nothing stays
-    /// readable for it.
-    pub fn get(&mut self, now: Time, blob: BlobName, size_max: u64, turn: usize) -> RequestId {
+    /// readable for it. And what others are, [`STAT_BLOBS_MAX`](crate::message::STAT_BLOBS_MAX) at the most, each at some moment from now
+    /// on, if the node that answers knows.
+    pub fn get(
+        &mut self,
+        now: Time,
+        blob: BlobName,
+        size_max: u64,
+        others: Vec<BlobName>,
+        turn: usize,
+    ) -> RequestId {
         let partition = self.partition_of(&blob, 0);
         let size_max = size_max.min(READ_SIZE_MAX);
-        self.request(now, partition, turn, |request| Message::Get { request, blob, size_max })
+        self.request(now, partition, turn, |request| match others.is_empty() {
+            true => Message::Get { request, blob, size_max },
+            false => Message::GetWith { request, blob, size_max, others },
+        })
     }
 
     /// Asks what blobs are, [`STAT_BLOBS_MAX`](crate::message::STAT_BLOBS_MAX) at the most, each at some moment from now on. The first is
@@ -550,18 +561,18 @@ impl Client {
                 self.handle_frozen(now, from, request, point, (partition, blobs));
             }
             Answer::Got { request, number, blob, bytes } => {
-                self.answer(request, Event::Got(request, number, blob, bytes));
+                self.answer(request, Event::Got(request, number, blob, bytes, Vec::new()));
+            }
+            Answer::GotWith { request, number, blob, bytes, others } => {
+                if self.others_asked(request) == others.len() {
+                    self.answer(request, Event::Got(request, number, blob, bytes, others));
+                }
             }
             // What is there is read by the surroundings, which then answer with the bytes.
             Answer::Located { .. } => {}
             Answer::Stats { request, stats } => {
-                let asked = self.requests.get(&request).map(|asked| &asked.message);
-                let count = |message: &Message| match message {
-                    Message::Stat { blobs, .. } => blobs.len(),
-                    _ => 0,
-                };
                 let is_told = matches!(stats[..], [Some(_), ..]);
-                if is_told && asked.is_some_and(|asked| count(asked) == stats.len()) {
+                if is_told && self.others_asked(request) + 1 == stats.len() {
                     self.answer(request, Event::Stats(request, stats));
                 }
             }
@@ -589,6 +600,15 @@ impl Client {
                     false => self.turn_away(now, partition, from),
                 }
             }
+        }
+    }
+
+    /// Of how many other blobs a request asks what they are.
+    fn others_asked(&self, request: RequestId) -> usize {
+        match self.requests.get(&request).map(|asked| &asked.message) {
+            Some(Message::GetWith { others, .. }) => others.len(),
+            Some(Message::Stat { blobs, .. }) => blobs.len() - 1,
+            _ => 0,
         }
     }
 

@@ -80,6 +80,17 @@ pub enum Message {
         /// The most bytes that are answered.
         size_max: u64,
     },
+    /// The same, and what are others, if the replica's shard happens to know?
+    GetWith {
+        /// The request.
+        request: RequestId,
+        /// The blob.
+        blob: BlobName,
+        /// The most bytes that are answered.
+        size_max: u64,
+        /// The other blobs, [`STAT_BLOBS_MAX`] at the most.
+        others: Vec<BlobName>,
+    },
     /// To any complete replica of the first blob's head: what is it now? And what are the others, if the replica's shard happens to know?
     Stat {
         /// The request.
@@ -482,6 +493,19 @@ pub enum Answer {
         blob: Option<Looked>,
         /// Its bytes.
         bytes: Option<Vec<u8>>,
+    },
+    /// The same, and what others are.
+    GotWith {
+        /// The request.
+        request: RequestId,
+        /// The number that was read.
+        number: Number,
+        /// The blob, if it exists.
+        blob: Option<Looked>,
+        /// Its bytes.
+        bytes: Option<Vec<u8>>,
+        /// What the others are, in the order of the request; `None` for one that the replica does not know.
+        others: Vec<Option<HeadStat>>,
     },
     /// What blobs are; `None` for one that the replica does not know. Each is as it was at some moment after the request.
     Stats {

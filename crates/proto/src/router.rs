@@ -426,6 +426,7 @@ impl Router {
         match message {
             Message::Look { .. }
             | Message::Get { .. }
+            | Message::GetWith { .. }
             | Message::Stat { .. }
             | Message::Read { .. }
             | Message::Locate { .. }
@@ -450,7 +451,12 @@ fn deliver(partition: &mut Partition, cx: &mut Context, message: Message) {
         Message::Stage(stage) => partition.handle_stage(cx, stage),
         Message::KeepStages { id } => partition.handle_keep_stages(cx, id),
         Message::Look { request, blob } => partition.handle_look(cx, request, blob),
-        Message::Get { request, blob, size_max } => partition.handle_get(cx, request, blob, size_max),
+        Message::Get { request, blob, size_max } => {
+            partition.handle_get(cx, request, blob, size_max, [].into());
+        }
+        Message::GetWith { request, blob, size_max, others } => {
+            partition.handle_get(cx, request, blob, size_max, others);
+        }
         Message::Stat { request, blobs } => partition.handle_stat(cx, request, blobs),
         Message::Pin { request, keep } => partition.handle_pin(cx, request, keep),
         Message::Freeze { freeze, stands } => partition.handle_freeze(cx, freeze, stands),
@@ -535,6 +541,7 @@ impl Message {
             Message::Freeze { freeze, .. } => Some(freeze.request.session),
             Message::Look { request, .. }
             | Message::Get { request, .. }
+            | Message::GetWith { request, .. }
             | Message::Stat { request, .. }
             | Message::Pin { request, .. }
             | Message::Read { request, .. }

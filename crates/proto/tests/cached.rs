@@ -226,6 +226,28 @@ fn a_popular_head_is_told_by_a_node_that_does_not_hold_it_and_each_write_is_seen
 }
 
 #[test]
+fn what_a_blob_holds_is_told_together_with_a_popular_head_of_another_node() {
+    let mut world = World::new(Limits::default());
+    world.make_popular();
+    let id = world.write(5);
+    assert!(world.is_committed(id));
+    world.make_popular();
+    let request = RequestId { session: SessionId(9), number: u64::MAX };
+    let others = vec![world.root(), world.file()];
+    let message = Message::GetWith { request, blob: world.file(), size_max: 100, others };
+    world.deliver(HOLDER, Envelope { partition: partition(1), message });
+    let told = world.answers.iter().find_map(|answer| match answer {
+        Answer::GotWith { request: told, blob, others, .. } if *told == request => Some((blob, others)),
+        _ => None,
+    });
+    let Some((None, others)) = told else { panic!("{told:?}") };
+    assert_eq!(
+        others.iter().map(|told| told.as_ref().map(size)).collect::<Vec<_>>(),
+        [Some(Some(5)), Some(None)]
+    );
+}
+
+#[test]
 fn a_write_is_not_acknowledged_before_the_copies_of_its_head_are_gone() {
     let mut world = World::new(Limits::default());
     world.make_popular();

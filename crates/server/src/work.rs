@@ -232,7 +232,9 @@ impl Worker {
         }
         match message {
             Message::Start(plan) | Message::Pass { plan, .. } => self.visited(now, plan),
-            Message::Look { request, blob } | Message::Get { request, blob, .. } => {
+            Message::Look { request, blob }
+            | Message::Get { request, blob, .. }
+            | Message::GetWith { request, blob, .. } => {
                 self.asked(now, *request, blob);
             }
             Message::Read { request, chunk, .. } | Message::Locate { request, chunk, .. } => {
@@ -332,7 +334,7 @@ impl Worker {
             Answer::Bytes { request, bytes, .. } => {
                 self.read(now, *request, 1, bytes.len());
             }
-            Answer::Got { request, bytes, .. } => {
+            Answer::Got { request, bytes, .. } | Answer::GotWith { request, bytes, .. } => {
                 self.read(now, *request, 0, bytes.as_ref().map_or(0, Vec::len));
             }
             Answer::Stats { request, .. } => self.read(now, *request, 0, 0),
@@ -481,7 +483,7 @@ fn subject(message: &Message) -> (&'static str, Option<String>) {
         Message::Stage(stage) => ("stage", transaction(&stage.id)),
         Message::KeepStages { id } => ("keep-stages", transaction(id)),
         Message::Look { request: id, .. } => ("look", request(id)),
-        Message::Get { request: id, .. } => ("get", request(id)),
+        Message::Get { request: id, .. } | Message::GetWith { request: id, .. } => ("get", request(id)),
         Message::Stat { request: id, .. } => ("stat", request(id)),
         Message::Pin { request: id, .. } => ("pin", request(id)),
         Message::Read { request: id, .. } => ("read", request(id)),

@@ -286,7 +286,7 @@ impl Quiet {
     /// Has a client get a blob with all its bytes, if these are not too many; those with different turns ask different replicas.
     pub fn get(&mut self, client: usize, blob: &BlobName, turn: usize) -> RequestId {
         self.tell_client(client, blob);
-        self.with_client(client, |client, now| client.get(now, blob.clone(), READ_SIZE_MAX, turn))
+        self.with_client(client, |client, now| client.get(now, blob.clone(), READ_SIZE_MAX, Vec::new(), turn))
     }
 
     /// Has a client do something.

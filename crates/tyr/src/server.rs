@@ -105,6 +105,7 @@ fn node_settings(settings: &Settings) -> Result<tyr_server::Settings> {
         insecure,
         http,
         metrics,
+        cached_heads,
         slow_ms,
         ..
     } = settings.server.clone();
@@ -133,6 +134,7 @@ fn node_settings(settings: &Settings) -> Result<tyr_server::Settings> {
         None if insecure => Guarding::Insecure,
         None => Guarding::Local,
     };
+    node.limits.cached_max = usize::try_from(cached_heads).unwrap_or(usize::MAX);
     node.slow = Duration::from_millis(slow_ms.into());
     node.http = http;
     node.metrics = metrics;

@@ -21,7 +21,7 @@ use super::{
     transaction::{Open, PAYLOAD_MAX, appends, fits, passing, puts, set_attribute, writes},
 };
 use crate::{
-    driver::call::{Call, Ended, Found, Got, Newest},
+    driver::call::{Answered, Call, Ended, Found, Got, Newest},
     words,
 };
 
@@ -181,23 +181,52 @@ impl Keyspace {
         let blob = self.required(key)?;
         let tries = self.tries();
         loop {
-            let got = self.get_once(&blob).await;
+            let got = self.get_once(&blob, &[]).await;
             if !tries.goes_on(&got) {
-                let (found, bytes) = got?.ok_or_else(|| self.missing(&blob.key))?;
-                return Ok(Blob { stat: stat_of(&found)?, bytes });
+                return self.blob_of(&blob, got?.0);
             }
         }
     }
 
-    async fn get_once(&self, blob: &BlobName) -> Result<Option<(Found, Vec<u8>)>> {
-        match self.got(blob).await? {
-            None => Ok(None),
-            Some((found, Some(bytes))) => Ok(Some((found, bytes))),
-            Some((found, None)) => match self.newest_of(blob, &found.looked).await? {
-                Some(bytes) => Ok(Some((found, bytes))),
-                None => self.whole(&Open::new(self.core.clone()), blob, Span::ALL).await,
+    /// See [`crate::Keyspace::get_with_stats`].
+    pub async fn get_with_stats(&self, key: &[u8], others: &[&[u8]]) -> Result<(Blob, Vec<Option<Stat>>)> {
+        let blob = self.required(key)?;
+        let others: Vec<BlobName> = others.iter().map(|key| self.blob(key)).collect::<Result<_>>()?;
+        let (first, rest) = others.split_at(others.len().min(STAT_BLOBS_MAX));
+        let tries = self.tries();
+        let (got, told) = loop {
+            let got = self.get_once(&blob, first).await;
+            if !tries.goes_on(&got) {
+                break got?;
+            }
+        };
+        let got = self.blob_of(&blob, got)?;
+        let mut stats = self.complete(first, told).await?;
+        stats.extend(self.stats_of(rest).await?);
+        Ok((got, stats))
+    }
+
+    fn blob_of(&self, blob: &BlobName, got: Option<(Found, Vec<u8>)>) -> Result<Blob> {
+        let (found, bytes) = got.ok_or_else(|| self.missing(&blob.key))?;
+        Ok(Blob { stat: stat_of(&found)?, bytes })
+    }
+
+    /// A blob with its bytes, if it exists, and of others what the node knows that is asked for it.
+    async fn get_once(
+        &self,
+        blob: &BlobName,
+        others: &[BlobName],
+    ) -> Result<(Option<(Found, Vec<u8>)>, Vec<Option<HeadStat>>)> {
+        let Got { found, bytes, others } = self.got(blob, others.to_vec()).await?;
+        let whole = match (found, bytes) {
+            (None, _) => None,
+            (Some(found), Some(bytes)) => Some((found, bytes)),
+            (Some(found), None) => match self.newest_of(blob, &found.looked).await? {
+                Some(bytes) => Some((found, bytes)),
+                None => self.whole(&Open::new(self.core.clone()), blob, Span::ALL).await?,
             },
-        }
+        };
+        Ok((whole, others))
     }
 
     /// The bytes of a span, from any node that has them all; `None` if a head has to be asked. What one chunk holds needs no transaction:
@@ -214,10 +243,10 @@ impl Keyspace {
         Ok(newest.filter(|(version, _)| is_seen(version)).map(|(_, bytes)| bytes))
     }
 
-    /// What a blob is, if it exists, with its bytes if these are few.
-    async fn got(&self, blob: &BlobName) -> Result<Option<Got>> {
+    /// What a blob is, if it exists, with its bytes if these are few; and what others are.
+    async fn got(&self, blob: &BlobName, others: Vec<BlobName>) -> Result<Got> {
         let (blob, until) = (blob.clone(), self.core.until());
-        self.core.ask(|reply| Call::Get { blob, until, reply }).await
+        self.core.ask(|reply| Call::Get { blob, others, until, reply }).await
     }
 
     /// A blob with its bytes in a span, of one version.
@@ -239,23 +268,40 @@ impl Keyspace {
     /// See [`crate::Keyspace::stats`].
     pub async fn stats(&self, keys: &[&[u8]]) -> Result<Vec<Option<Stat>>> {
         let blobs: Vec<BlobName> = keys.iter().map(|key| self.required(key)).collect::<Result<_>>()?;
-        let (core, until) = (&self.core, self.core.until());
-        let ask = |blobs| core.ask(|reply| Call::Heads { blobs, until, reply });
+        self.stats_of(&blobs).await
+    }
+
+    async fn stats_of(&self, blobs: &[BlobName]) -> Result<Vec<Option<Stat>>> {
         let mut stats = Vec::new();
         for blobs in blobs.chunks(STAT_BLOBS_MAX) {
-            let mut told = ask(blobs.to_vec()).await?;
-            // What that node does not know is asked of those that hold it, at once.
-            let missing = told.iter().enumerate().filter(|(_, stat)| stat.is_none());
-            let asked: Vec<_> = missing.map(|(place, _)| (place, ask(vec![blobs[place].clone()]))).collect();
-            for (place, answer) in asked {
-                told[place] = answer.await?.pop().flatten();
-            }
-            for stat in told {
-                let HeadStat { number, blob } = stat.expect("a blob that is asked for by itself is told");
-                stats.push(blob.map(|blob| stat_of_head(number, &blob)).transpose()?);
-            }
+            let told = self.heads(blobs.to_vec()).await?;
+            stats.extend(self.complete(blobs, told).await?);
         }
         Ok(stats)
+    }
+
+    /// What blobs are, the first for certain, the others if the node that answers knows.
+    fn heads(&self, blobs: Vec<BlobName>) -> Answered<Vec<Option<HeadStat>>> {
+        let until = self.core.until();
+        self.core.ask(|reply| Call::Heads { blobs, until, reply })
+    }
+
+    /// What blobs are. What one node did not know is asked of those that hold it, at once.
+    async fn complete(
+        &self,
+        blobs: &[BlobName],
+        mut told: Vec<Option<HeadStat>>,
+    ) -> Result<Vec<Option<Stat>>> {
+        let missing = blobs.iter().zip(&mut told).filter(|(_, stat)| stat.is_none());
+        let asked: Vec<_> = missing.map(|(blob, stat)| (stat, self.heads(vec![blob.clone()]))).collect();
+        for (stat, answer) in asked {
+            *stat = answer.await?.pop().flatten();
+        }
+        let stats = told.into_iter().map(|stat| {
+            let HeadStat { number, blob } = stat.expect("a blob that is asked for by itself is told");
+            blob.map(|blob| stat_of_head(number, &blob)).transpose()
+        });
+        stats.collect()
     }
 
     /// See [`crate::Keyspace::exists`].

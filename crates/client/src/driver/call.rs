@@ -40,8 +40,16 @@ pub struct Found {
 /// Bytes of a chunk, and the number of their version.
 pub type Newest = (Number, Vec<u8>);
 
-/// A blob as a get finds it, and its bytes unless they are too many or lie in several chunks.
-pub type Got = (Found, Option<Vec<u8>>);
+/// A blob as a get finds it.
+#[derive(Debug)]
+pub struct Got {
+    /// The blob, if it exists.
+    pub found: Option<Found>,
+    /// Its bytes, unless they are too many or lie in several chunks.
+    pub bytes: Option<Vec<u8>>,
+    /// What the others are that were asked for with it, as far as the node that answered knows.
+    pub others: Vec<Option<HeadStat>>,
+}
 
 /// How a transaction ended.
 #[derive(Clone, Debug)]
@@ -85,8 +93,8 @@ pub enum Call {
     /// The newest bytes of a blob outside of any transaction. `None` if only its head knows what they are: they do not all lie in one chunk, or
     /// not all were written.
     ReadNewest { blob: BlobName, range: Range<u64>, until: Instant, reply: Reply<Option<Newest>> },
-    /// What a blob is outside of any transaction, if it exists, with its bytes if these are few.
-    Get { blob: BlobName, until: Instant, reply: Reply<Option<Got>> },
+    /// What a blob is outside of any transaction, if it exists, with its bytes if these are few; and what others are.
+    Get { blob: BlobName, others: Vec<BlobName>, until: Instant, reply: Reply<Got> },
     /// Names of a partition from one on, and whether there may be more.
     Names {
         partition: PartitionId,

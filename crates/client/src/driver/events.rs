@@ -9,7 +9,7 @@ use tyr_types::Error;
 
 use super::{
     Driver,
-    call::{Found, Handle},
+    call::{Found, Got, Handle},
     nearness,
 };
 use crate::words;
@@ -72,9 +72,10 @@ impl Driver {
             }
             Event::Got(request, ..) => {
                 if let Some(asked) = self.gets.remove(request)
-                    && let Event::Got(_, number, looked, bytes) = event
+                    && let Event::Got(_, number, looked, bytes, others) = event
                 {
-                    asked.answer(Ok(looked.map(|looked| (Found { number, looked }, bytes))));
+                    let found = looked.map(|looked| Found { number, looked });
+                    asked.answer(Ok(Got { found, bytes, others }));
                 }
                 return;
             }

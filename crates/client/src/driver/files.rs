@@ -48,7 +48,7 @@ impl Files {
         self.counts.read_network(bytes);
     }
 
-    /// A message as it is sent: a node whose files can be read here is asked where bytes are.
+    /// A message as it is sent: a node whose files can be read here is asked where bytes are, and for all of a blob only if that is little.
     pub fn in_form(&self, node: NodeId, envelope: Envelope) -> Envelope {
         let Envelope { partition, message } = envelope;
         let message = match message {
@@ -58,6 +58,12 @@ impl Files {
                     && !self.plain.contains(&request) =>
             {
                 Message::Locate { request, chunk, range, at }
+            }
+            Message::Get { request, blob, size_max } if self.hatches.is_open(node) => {
+                Message::Get { request, blob, size_max: size_max.min(SPOT_MIN as u64) }
+            }
+            Message::GetWith { request, blob, size_max, others } if self.hatches.is_open(node) => {
+                Message::GetWith { request, blob, size_max: size_max.min(SPOT_MIN as u64), others }
             }
             message => message,
         };

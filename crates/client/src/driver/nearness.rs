@@ -178,6 +178,7 @@ pub fn asked_by(message: &Message) -> Option<RequestId> {
     match message {
         Message::Look { request, .. }
         | Message::Get { request, .. }
+        | Message::GetWith { request, .. }
         | Message::Read { request, .. }
         | Message::Locate { request, .. }
         | Message::Stat { request, .. }
@@ -191,6 +192,7 @@ pub fn answered_by(answer: &Answer) -> Option<RequestId> {
     match answer {
         Answer::Looked { request, .. }
         | Answer::Got { request, .. }
+        | Answer::GotWith { request, .. }
         | Answer::Bytes { request, .. }
         | Answer::Located { request, .. }
         | Answer::Stats { request, .. }

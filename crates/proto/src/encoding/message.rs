@@ -32,6 +32,7 @@ layout!(enum Message {
     10 => Locate { request, chunk, range, at },
     11 => Get { request, blob, size_max },
     12 => Kept { request, keep, after },
+    13 => GetWith { request, blob, size_max, others },
     16 => Stage(stage),
     17 => KeepStages { id },
 
@@ -86,6 +87,7 @@ layout!(enum Answer {
     10 => Got { request, number, blob, bytes },
     11 => Denied { request },
     12 => Kept { request, number, blobs, next },
+    13 => GotWith { request, number, blob, bytes, others },
     16 => Staged { id, payload, from },
     17 => Unstaged { id, refusal },
 });
@@ -108,6 +110,10 @@ fn is_sound(message: &Message) -> Result<(), Malformed> {
             ensure(range.end - range.start <= READ_SIZE_MAX, "too much is read at once")
         }
         Message::Get { size_max, .. } => ensure(*size_max <= READ_SIZE_MAX, "too much is read at once"),
+        Message::GetWith { size_max, others, .. } => {
+            ensure(*size_max <= READ_SIZE_MAX, "too much is read at once")?;
+            ensure(others.len() <= STAT_BLOBS_MAX, "too many heads are asked for")
+        }
         Message::Stat { blobs, .. } => {
             ensure((1..=STAT_BLOBS_MAX).contains(&blobs.len()), "no heads are asked for, or too many")
         }

@@ -18,7 +18,7 @@ use crate::{
     chunk::{Chunk, ChunkBytes},
     effects::Context,
     head::Head,
-    message::{Answer, Looked, Message, RequestId},
+    message::{Answer, HeadStat, Looked, Message, RequestId},
 };
 
 /// Readers that wait, and numbers that readers hold.
@@ -40,8 +40,8 @@ struct Reader {
 enum Wants {
     /// The blob, when everything up to a number is decided.
     Look(BlobName, Number),
-    /// The same with at most so many bytes.
-    Get(BlobName, Number, u64),
+    /// The same with at most so many bytes, and others if they are known.
+    Get(BlobName, Number, u64, Vec<BlobName>),
     /// The first blob then, and the others if they are known.
     Stat(Vec<BlobName>, Number),
     /// Bytes of a chunk at a number or the newest, when everything up to another number is applied.
@@ -128,10 +128,17 @@ impl Partition {
         self.admit(cx, request, Wants::Look(blob, number));
     }
 
-    /// A client asks what a blob is and holds.
-    pub fn handle_get(&mut self, cx: &mut Context, request: RequestId, blob: BlobName, size_max: u64) {
+    /// A client asks what a blob is and holds, and what others are.
+    pub fn handle_get(
+        &mut self,
+        cx: &mut Context,
+        request: RequestId,
+        blob: BlobName,
+        size_max: u64,
+        others: Vec<BlobName>,
+    ) {
         let number = self.state.head(&blob).map_or(Number::ZERO, |head| head.last_number());
-        self.admit(cx, request, Wants::Get(blob, number, size_max));
+        self.admit(cx, request, Wants::Get(blob, number, size_max, others));
     }
 
     /// A client asks what blobs are, the first of which is here. There is one at least.
@@ -196,7 +203,7 @@ impl Partition {
             self.state.head(blob).is_none_or(|head| head.is_decided_up_to(number))
         };
         match wants {
-            Wants::Look(blob, number) | Wants::Get(blob, number, _) => decided(blob, *number),
+            Wants::Look(blob, number) | Wants::Get(blob, number, ..) => decided(blob, *number),
             Wants::Stat(blobs, number) => decided(&blobs[0], *number),
             Wants::Read(name, _, _, until, _) => {
                 self.state.chunk(name).is_none_or(|chunk| chunk.pending_up_to(*until).next().is_none())
@@ -209,7 +216,7 @@ impl Partition {
         let Reader { request, wants, .. } = reader;
         let answer = match wants {
             Wants::Look(blob, _) => self.looked(cx, request, blob),
-            Wants::Get(blob, _, size_max) => self.got(request, blob, size_max),
+            Wants::Get(blob, _, size_max, others) => self.got(cx, request, blob, size_max, &others),
             Wants::Stat(blobs, _) => self.stats(cx, request, &blobs),
             Wants::Read(name, range, at, _, form) => self.bytes(request, &name, &range, at, form),
             Wants::Scan(after, inclusive, limit, _) => self.names(request, &after, inclusive, limit),
@@ -230,7 +237,14 @@ impl Partition {
 
     /// What a blob is and holds. Its first chunk lies where its head does; at the number that the head has read it is decided, too, unless its
     /// writes wait for something: then its bytes are not told.
-    fn got(&self, request: RequestId, blob: BlobName, size_max: u64) -> Answer {
+    fn got(
+        &self,
+        cx: &mut Context,
+        request: RequestId,
+        blob: BlobName,
+        size_max: u64,
+        others: &[BlobName],
+    ) -> Answer {
         let head = self.state.head(&blob);
         let number = head.map_or(self.state.heads_after(), |head| head.read_number());
         let looked = head.and_then(Head::looked);
@@ -252,21 +266,28 @@ impl Partition {
                 _ => None,
             }
         });
-        Answer::Got { request, number, blob: looked, bytes }
+        if others.is_empty() {
+            return Answer::Got { request, number, blob: looked, bytes };
+        }
+        let others = others.iter().map(|other| self.known_stat(cx, other)).collect();
+        Answer::GotWith { request, number, blob: looked, bytes, others }
     }
 
-    /// What the first blob is, and what others are that lie here, too, or of which the shard has copies.
+    /// What the first blob is, and what others are, if that is known here.
     fn stats(&self, cx: &mut Context, request: RequestId, blobs: &[BlobName]) -> Answer {
-        let further = |blob: &BlobName| {
-            let keyspace = cx.keyspaces.get(&blob.keyspace)?;
-            if keyspace.partition_of(blob, 0) == self.id {
-                return (!self.is_being_written(blob)).then(|| self.stat_of(blob));
-            }
-            cx.cached.stat(cx.now, blob, self.id, &cx.keyspaces, &cx.limits)
-        };
         let mut blobs = blobs.iter();
         let first = blobs.next().map(|first| Some(self.stat_of(first)));
-        Answer::Stats { request, stats: first.into_iter().chain(blobs.map(further)).collect() }
+        let others = blobs.map(|other| self.known_stat(cx, other));
+        Answer::Stats { request, stats: first.into_iter().chain(others).collect() }
+    }
+
+    /// What a blob is that lies here, too, and is not being written, or of which the shard has a copy.
+    fn known_stat(&self, cx: &mut Context, blob: &BlobName) -> Option<HeadStat> {
+        let keyspace = cx.keyspaces.get(&blob.keyspace)?;
+        if keyspace.partition_of(blob, 0) == self.id {
+            return (!self.is_being_written(blob)).then(|| self.stat_of(blob));
+        }
+        cx.cached.stat(cx.now, blob, self.id, &cx.keyspaces, &cx.limits)
     }
 
     fn bytes(
@@ -368,7 +389,7 @@ impl Partition {
             }
         };
         match wants {
-            Wants::Look(blob, number) | Wants::Get(blob, number, _) => heads(blob, *number),
+            Wants::Look(blob, number) | Wants::Get(blob, number, ..) => heads(blob, *number),
             Wants::Stat(blobs, number) => heads(&blobs[0], *number),
             Wants::Scan(_, _, _, open) => open.iter().for_each(|(blob, number)| heads(blob, *number)),
             Wants::Read(name, _, _, until, _) => {

@@ -50,6 +50,9 @@ pub(crate) fn judge(message: &Message, own: SessionId, rights: &Entitlement) -> 
         Message::Look { request, blob } | Message::Get { request, blob, .. } => {
             reads(*request, &mut std::iter::once(blob.keyspace))
         }
+        Message::GetWith { request, blob, others, .. } => {
+            reads(*request, &mut std::iter::once(blob).chain(others).map(|blob| blob.keyspace))
+        }
         Message::Stat { request, blobs } => reads(*request, &mut blobs.iter().map(|blob| blob.keyspace)),
         Message::Read { request, chunk, .. } | Message::Locate { request, chunk, .. } => {
             reads(*request, &mut std::iter::once(chunk.blob.keyspace))
@@ -277,6 +280,8 @@ mod tests {
         assert!(may(Rights::READ, &Message::Look { request, blob: blob(1) }));
         assert!(!may(Rights::ALL, &Message::Look { request, blob: blob(2) }));
         assert!(!may(Rights::ALL, &Message::Stat { request, blobs: vec![blob(1), blob(2)] }));
+        let get = |others| Message::GetWith { request, blob: blob(1), size_max: 1, others };
+        assert!(may(Rights::ALL, &get(vec![blob(1)])) && !may(Rights::ALL, &get(vec![blob(2)])));
     }
 
     #[test]

@@ -14,7 +14,8 @@ use std::{
 
 use tyr_proto::{
     BlobName, Client, End, Event, FREEZE_MAX, Keyspaces, Next, Operation as Change, ReadAnswer, ReadId,
-    Refusal, Run, SessionId, Snapshot, Time, Told, Transaction, message::RequestId,
+    Refusal, Run, SessionId, Snapshot, Time, Told, Transaction,
+    message::{BlobStat, HeadStat, Looked, RequestId},
 };
 use tyr_types::{Operand, Transform};
 
@@ -302,8 +303,19 @@ impl Caller {
             (_, Stage::Direct(expected), Event::Bytes(request, _, bytes, whole)) if *expected == request => {
                 self.read_newest(now, history, &bytes, whole);
             }
-            (_, Stage::Getting(expected), Event::Got(request, _, blob, bytes)) if *expected == request => {
+            (_, Stage::Getting(expected), Event::Got(request, _, blob, bytes, _)) if *expected == request => {
                 self.got(now, history, blob.is_some(), bytes.as_deref());
+            }
+            (_, Stage::Asking(expected, _), Event::Got(request, number, blob, _, others))
+                if *expected == request =>
+            {
+                let blob = blob.map(|Looked { creation, size, attributes, .. }| BlobStat {
+                    creation,
+                    size,
+                    attributes,
+                });
+                let first = Some(HeadStat { number, blob });
+                self.told_heads(now, history, &std::iter::once(first).chain(others).collect::<Vec<_>>());
             }
             (_, Stage::Asking(expected, _), Event::Stats(request, stats)) if *expected == request => {
                 self.told_heads(now, history, &stats);

@@ -120,6 +120,7 @@ fn server(find: impl Fn(&str) -> Result<Found>) -> Result<ServerSettings> {
             "token" => MetricsFor::WhoHasAToken,
             _ => MetricsFor::Everybody,
         },
+        cached_heads: number("server.cached_heads")?,
         slow_ms: number("server.slow_ms")?,
         log_format: match find("server.log_format")?.choice()? {
             "json" => LogFormat::Json,

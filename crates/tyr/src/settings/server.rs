@@ -39,6 +39,8 @@ pub struct ServerSettings {
     pub http: Option<String>,
     /// To whom metrics are.
     pub metrics: MetricsFor,
+    /// As many heads of other nodes each shard has copies of.
+    pub cached_heads: u32,
     /// What takes longer is told in the log, in milliseconds.
     pub slow_ms: u32,
     /// How much is logged.
@@ -57,7 +59,7 @@ pub enum LogFormat {
 }
 
 /// The settings of a server, in the order of the document and of the help.
-pub const SERVER_SETTINGS: [Setting; 18] = [
+pub const SERVER_SETTINGS: [Setting; 19] = [
     setting(
         "server.directory",
         "directory",
@@ -163,6 +165,13 @@ pub const SERVER_SETTINGS: [Setting; 18] = [
         Values::Choice(&["text", "json"]),
         "text",
         "How the log is written: lines of text, or a JSON object each",
+    ),
+    setting(
+        "server.cached_heads",
+        "cached-heads",
+        Values::Count { min: 0, max: 1_000_000 },
+        "1024",
+        "Of so many popular blobs of other nodes each shard keeps a copy of the head, to answer with it what is asked together with a blob of its own",
     ),
     setting(
         "server.slow_ms",

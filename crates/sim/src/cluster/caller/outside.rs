@@ -44,7 +44,7 @@ impl Caller {
         let Some(task) = &mut self.task else { return };
         let registers = task.wants.registers.iter().map(|register| register.blob);
         let Some(blob) = task.wants.exists.iter().copied().chain(registers).next() else { return };
-        task.stage = Stage::Getting(self.client.get(Time(now), name(blob), READ_SIZE_MAX, turn));
+        task.stage = Stage::Getting(self.client.get(Time(now), name(blob), READ_SIZE_MAX, Vec::new(), turn));
     }
 
     /// A head has answered, with all that its blob holds unless that is more than a chunk.
@@ -66,7 +66,7 @@ impl Caller {
         self.end(now, history, Outcome::Committed);
     }
 
-    /// Asks one node what all wanted blobs are, in any order.
+    /// Asks one node what all wanted blobs are, in any order, now and then together with what the first holds.
     pub(super) fn ask_heads(&mut self, now: u64) {
         let turn = self.turn();
         let Some(task) = &mut self.task else { return };
@@ -75,8 +75,13 @@ impl Caller {
         let mut targets: Vec<Target> = registers.chain(exists).collect();
         let first = self.random.index(targets.len());
         targets.swap(0, first);
-        let blobs = targets.iter().map(|target| name(target.blob())).collect();
-        let asked = self.client.stat(Time(now), blobs, turn).expect("there is a blob");
+        let mut blobs: Vec<BlobName> = targets.iter().map(|target| name(target.blob())).collect();
+        let asked = if first == 0 {
+            let first = blobs.remove(0);
+            self.client.get(Time(now), first, READ_SIZE_MAX, blobs, turn)
+        } else {
+            self.client.stat(Time(now), blobs, turn).expect("there is a blob")
+        };
         task.stage = Stage::Asking(asked, targets);
     }
 
