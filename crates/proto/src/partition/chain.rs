@@ -168,7 +168,8 @@ impl Partition {
         let is_fenced = self.configuration.floor > id.birth && !planted(Canary::FloorIgnored);
         // Who passes it on has not heard how it ended; a copy that is late finds nobody whom the refusal concerns.
         let is_over = is_fenced || self.state.is_over(id);
-        if self.state.is_over(id) && stops.is_empty() {
+        // As long as it waits here it is not over: a client that hears that nobody knows how it ended lets its payload go.
+        if self.state.is_over(id) && stops.is_empty() && !self.chain.contains(id) {
             cx.answer(id.session, Answer::Outcome { id, outcome: None });
             return;
         }
@@ -179,7 +180,7 @@ impl Partition {
         }
         let own = plan.stops().nth(stops.len());
         let Some(own) = own.filter(|own| own.partition == self.id && plan.is_ordered()) else { return };
-        if self.chain.ids.contains(&id) {
+        if self.chain.contains(id) {
             return;
         }
         if is_over {

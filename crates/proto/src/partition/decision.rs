@@ -594,12 +594,14 @@ impl Partition {
             if refused.is_none_or(|(index, _)| *index <= self.durable) {
                 self.answer_again(cx, id);
             }
+        } else if self.chain.contains(id) {
+            // It has its turn yet, though nothing as old as it may begin any more.
         } else if self.state.is_over(id) {
             cx.answer(id.session, Answer::Outcome { id, outcome: None });
         } else if self.configuration.floor > id.birth || (settle && planted(Canary::AbsentIsRefused)) {
             let outcome = Some((Outcome::Refused(Refusal::Fenced), Vec::new()));
             cx.answer(id.session, Answer::Outcome { id, outcome });
-        } else if settle && !self.chain.contains(id) {
+        } else if settle {
             let refused = Refused { id, refusal: Refusal::Fenced, plan: None, stops: Vec::new() };
             self.append(cx, Entry::Refuse(Arc::new(refused)));
         }

@@ -288,6 +288,56 @@ fn a_client_that_was_taken_for_dead_is_not_answered_without_what_others_computed
 }
 
 #[test]
+fn what_waits_for_its_turn_is_not_over_though_nothing_as_old_may_begin_any_more() {
+    let keyspace = keyspace(2);
+    let mut router = primary_of(&keyspace);
+    let head = |index: u32| {
+        let blobs = (0_u8..).map(|key| BlobName { keyspace: KeyspaceId(1), key: Key::new([key]).unwrap() });
+        let mut here = blobs.filter(|blob| keyspace.partition_of(blob, 0) == partition(index));
+        let operations = Vec::from([Operation::Write { offset: 0, bytes: [1; 4][..].into() }]);
+        HeadPlan { partition: partition(index), blob: here.next().unwrap(), seen: None, operations }
+    };
+    let start =
+        |id, heads: Vec<HeadPlan>| Message::Start(Arc::new(Plan { id, answered: 0, reserve: None, heads }));
+    let waits = || start(id(2), Vec::from([head(0)]));
+    let tell = |router: &mut Router, now, message| {
+        router.handle_message(Time(now), true, Envelope { partition: partition(0), message });
+        let mut told = Vec::new();
+        while let Some(output) = router.poll_output() {
+            match output {
+                Output::Store { partition, index, epoch, .. } => {
+                    router.handle_stored(Time(now), true, partition, index, epoch);
+                }
+                Output::Answer(_, answer) => told.push(answer),
+                _ => {}
+            }
+        }
+        told
+    };
+    // The first holds the slot until its second stop, on another node, has passed the lock point.
+    assert!(tell(&mut router, 0, start(id(1), Vec::from([head(0), head(1)]))).is_empty());
+    assert!(tell(&mut router, 0, waits()).is_empty());
+    let others = Message::Answered { session: SessionId(9), answered: 2, born: RingVersion(1) };
+    tell(&mut router, 0, others);
+    router.handle_ring_version(RingVersion(7));
+    let timeout = Limits::default().session_timeout;
+    for eighth in 1..=20 {
+        router.handle_tick(Time(eighth * timeout / 8), true);
+        run(&mut router);
+    }
+    let state = |router: &Router| router.partition(partition(0)).unwrap().state().clone();
+    assert!(state(&router).is_over(id(2)) && state(&router).record(id(2)).is_none());
+    let now = 3 * timeout;
+    let asks = Message::AskOutcome { id: id(2), settle: false };
+    let told = [tell(&mut router, now, waits()), tell(&mut router, now, asks)].concat();
+    assert!(told.is_empty(), "{told:?}");
+    tell(&mut router, now, Message::Release { id: id(1) });
+    let outcome = Message::Outcome { id: id(1), outcome: Outcome::Committed, driver: Some(partition(1)) };
+    tell(&mut router, now, outcome);
+    assert_eq!(state(&router).record(id(2)).unwrap().outcome, Some(Outcome::Committed));
+}
+
+#[test]
 fn that_a_session_was_forgotten_elsewhere_ends_none_of_its_other_transactions() {
     let mut state = State::new(partition(0));
     let stage = |sequence| {
