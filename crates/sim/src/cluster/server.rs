@@ -155,6 +155,11 @@ impl Server {
         }
     }
 
+    /// Whether what it wants written finds no space.
+    pub fn is_full(&self) -> bool {
+        matches!(&self.storage, Storage::Target(target) if target.is_full())
+    }
+
     /// Its disk is as good as new, but for what is on it.
     pub fn heal_disk(&mut self) {
         if let Storage::Target(target) = &mut self.storage {
@@ -244,9 +249,8 @@ impl Server {
     /// Time passes. Returns what it asks of the cluster manager.
     pub fn tick(&mut self, now: u64) -> Option<Request> {
         let now = self.clock.at(now);
+        self.knows_short = self.is_short || self.is_full();
         let node = self.running.as_mut()?;
-        let is_full = matches!(&self.storage, Storage::Target(target) if target.is_full());
-        self.knows_short = self.is_short || is_full;
         node.handle_room(self.knows_short);
         node.handle_tick(now)
     }

@@ -69,6 +69,8 @@ const TICK_EVERY: u64 = 5_000;
 const CALLER_TICK_EVERY: u64 = 10_000;
 /// A disk is short of room for this many microseconds at a time.
 const SHORT_FOR: u64 = 300_000;
+/// What finds no space is tried again no sooner than after so many microseconds: a disk that takes one for each write may be full for many seconds.
+const FULL_FOR: u64 = 20;
 
 /// More than this happens in no run that ends.
 const EVENTS_MAX: u64 = 20_000_000;
@@ -499,7 +501,8 @@ impl World {
             server.is_writing = true;
             let slow = if server.slow_until > now { 100 } else { 1 };
             let start = server.start;
-            let delay = (1 + self.random.below(most)) * slow;
+            let least = if server.is_full() { FULL_FOR } else { 0 };
+            let delay = ((1 + self.random.below(most)) * slow).max(least);
             self.after(delay, Event::Stored(node, start, pending));
         }
     }
