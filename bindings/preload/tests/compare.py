@@ -52,7 +52,7 @@ os.unlink(f"{here}/large")
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tyr", required=True)
-    parser.add_argument("--library", required=True)
+    parser.add_argument("--preload", required=True)
     parser.add_argument("--nodes", default="1")
     parser.add_argument("--files", default="500")
     parser.add_argument("--rounds", type=int, default=5)
@@ -66,7 +66,7 @@ def main():
             place.mkdir()
             mount = subprocess.Popen([options.tyr, "mount", "--create", f"{url}/files", place], stdout=subprocess.PIPE, text=True)
             assert mount.stdout.readline().startswith("mounted ")
-            library = {"LD_PRELOAD": str(Path(options.library).resolve())}
+            library = {"LD_PRELOAD": str(Path(options.preload).resolve())}
             ways = {
                 "mount": (place / "work", {}),
                 "preload": ("/tyr-compare/work", {**library, "TYR_MOUNT": f"/tyr-compare={url}/files"}),

@@ -299,11 +299,11 @@ TESTS = [flat, calls, coreutils, shells, python, databases, processes, report, d
 def main():
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--tyr", required=True)
-    arguments.add_argument("--library", required=True)
+    arguments.add_argument("--preload", required=True)
     arguments.add_argument("names", nargs="*")
     options = arguments.parse_args()
     with tempfile.TemporaryDirectory() as scratch, cluster(options.tyr) as url:
-        programs = Programs(options.library, f"{url}/files,create", Path(scratch))
+        programs = Programs(options.preload, f"{url}/files,create", Path(scratch))
         programs.tyr = options.tyr
         for test in [*TESTS, refusals]:
             if options.names and test.__name__ not in options.names:
