@@ -117,7 +117,8 @@ pub enum Event {
     Forgotten(TransactionId),
     /// A look was answered; what was seen stays readable at the number until it is let go.
     Looked(RequestId, Number, Option<Looked>),
-    /// A get was answered: the number, the blob if it exists, and its bytes unless these are too many.
+    /// A get was answered: the number, the blob if it exists, its bytes unless these are too many, and what the others are that were asked for
+    /// with it, as far as the node that answered knows.
     Got(RequestId, Number, Option<Looked>, Option<Vec<u8>>, Vec<Option<HeadStat>>),
     /// What is frozen: every blob with its number, if it exists also what it is. It stays readable until it is let go.
     Frozen(RequestId, Vec<FrozenBlob>),
@@ -561,10 +562,12 @@ impl Client {
                 self.handle_frozen(now, from, request, point, (partition, blobs));
             }
             Answer::Got { request, number, blob, bytes } => {
-                self.answer(request, Event::Got(request, number, blob, bytes, Vec::new()));
+                if self.others_asked(request) == Some(0) {
+                    self.answer(request, Event::Got(request, number, blob, bytes, Vec::new()));
+                }
             }
             Answer::GotWith { request, number, blob, bytes, others } => {
-                if self.others_asked(request) == others.len() {
+                if self.others_asked(request) == Some(others.len()) {
                     self.answer(request, Event::Got(request, number, blob, bytes, others));
                 }
             }
@@ -572,7 +575,7 @@ impl Client {
             Answer::Located { .. } => {}
             Answer::Stats { request, stats } => {
                 let is_told = matches!(stats[..], [Some(_), ..]);
-                if is_told && self.others_asked(request) + 1 == stats.len() {
+                if is_told && self.others_asked(request) == stats.len().checked_sub(1) {
                     self.answer(request, Event::Stats(request, stats));
                 }
             }
@@ -603,12 +606,13 @@ impl Client {
         }
     }
 
-    /// Of how many other blobs a request asks what they are.
-    fn others_asked(&self, request: RequestId) -> usize {
-        match self.requests.get(&request).map(|asked| &asked.message) {
-            Some(Message::GetWith { others, .. }) => others.len(),
-            Some(Message::Stat { blobs, .. }) => blobs.len() - 1,
-            _ => 0,
+    /// Of how many other blobs a request asks what they are, if it is one that may: an answer with fewer does not say all that was asked.
+    fn others_asked(&self, request: RequestId) -> Option<usize> {
+        match &self.requests.get(&request)?.message {
+            Message::Get { .. } => Some(0),
+            Message::GetWith { others, .. } => Some(others.len()),
+            Message::Stat { blobs, .. } => blobs.len().checked_sub(1),
+            _ => None,
         }
     }
 

@@ -66,8 +66,12 @@ impl Collection {
         self.superseded.extend(blobs);
     }
 
-    /// Takes the next blob in the order of names; after the last one the first again.
-    fn take_next(&mut self) -> Option<BlobName> {
+    /// Takes the next blob for a round that has room for so many. In the order of names, and after the last one the first again; if there is room
+    /// for all, in any order.
+    fn take_next(&mut self, room: usize) -> Option<BlobName> {
+        if self.superseded.len() <= room {
+            return self.superseded.pop_first();
+        }
         let after = self.looked_at.as_ref().filter(|after| self.superseded.last() > Some(after));
         let next = match after {
             None => self.superseded.pop_first()?,
@@ -103,7 +107,7 @@ impl Partition {
         self.collection.last_at = cx.now;
         let mut blobs = BTreeMap::new();
         while blobs.len() < ROUND_MAX
-            && let Some(blob) = self.collection.take_next()
+            && let Some(blob) = self.collection.take_next(ROUND_MAX - blobs.len())
         {
             let Some(head) = self.state.head(&blob) else { continue };
             let number = head.newest();
