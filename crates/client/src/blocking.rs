@@ -359,6 +359,15 @@ impl Keyspace {
         block_on(self.0.get(key))
     }
 
+    /// See [`crate::Keyspace::get_with_stats`].
+    pub fn get_with_stats(
+        &self,
+        key: impl AsRef<[u8]>,
+        others: &[impl AsRef<[u8]>],
+    ) -> Result<(Blob, Vec<Option<Stat>>)> {
+        block_on(self.0.get_with_stats(key, others))
+    }
+
     /// See [`crate::Keyspace::scan`].
     pub fn scan(&self, prefix: impl AsRef<[u8]>, after: Option<&[u8]>, limit: usize) -> Result<Vec<Entry>> {
         block_on(self.0.scan(prefix, after, limit))

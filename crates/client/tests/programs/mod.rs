@@ -95,6 +95,12 @@ pub fn lone_operations_do_the_same(_: &Store, files: &Keyspace, told: &mut Told)
         stats.into_iter().map(|stat| stat.map(|stat| stat.size)).collect()
     };
     told.note("sizes", files.stats(&["a", "d", "b", "c", "a"]).map(sizes));
+    let with = files.get_with_stats("a", &["d", "b", "c", "a"]);
+    told.note("with sizes", with.map(|(blob, stats)| (blob.bytes, sizes(stats))));
+    let many: Vec<String> =
+        (0..70).map(|number| if number % 7 == 0 { "b".into() } else { format!("no {number}") }).collect();
+    told.note("with many", files.get_with_stats("a", &many).map(|(_, stats)| sizes(stats)));
+    told.note("of nothing", files.get_with_stats("d", &["a"]).map(|(_, stats)| sizes(stats)));
     told.note("truncate", files.truncate("a", 4));
     told.note("grow", files.truncate("a", 70_000));
     told.note("size", files.stat("a").map(|stat| stat.size));

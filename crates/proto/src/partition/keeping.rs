@@ -30,8 +30,7 @@ impl Partition {
         after: Option<BlobName>,
     ) {
         let answer = if self.may_serve(cx) { self.kept(cx, request, keep, after) } else { None };
-        let answer = answer.filter(|_| self.may_serve(cx)).unwrap_or_else(|| self.elsewhere());
-        cx.answer(request.session, answer);
+        cx.answer(request.session, answer.unwrap_or_else(|| self.elsewhere()));
     }
 
     /// Nothing if this replica does not know of the keep yet.
