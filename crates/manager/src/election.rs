@@ -57,9 +57,13 @@ impl<S: Surroundings, J: Journal<S>> Voter<S, J> {
     /// Whether it would vote for one whose log ends there: it hears of no leader, and lacks nothing that the other one lacks.
     pub(crate) fn would_vote(&self, last: Option<LogId>) -> bool {
         let leads = self.raft.metrics().borrow().state == ServerState::Leader && !self.is_silent();
+        !leads && !self.hears_of_a_leader() && last >= self.log.last()
+    }
+
+    /// Whether it has heard lately of one who leads, or has voted for one.
+    pub(crate) fn hears_of_a_leader(&self) -> bool {
         let heard_at = self.attention.lock().heard_at;
-        let hears = heard_at.is_some_and(|at| S::now().since(at) < self.election);
-        !leads && !hears && last >= self.log.last()
+        heard_at.is_some_and(|at| S::now().since(at) < self.election)
     }
 
     /// Stands whenever that has a chance, for ever. One that has just started tries soon: perhaps all have.

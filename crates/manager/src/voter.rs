@@ -410,9 +410,11 @@ impl<S: Surroundings, J: Journal<S>> Voter<S, J> {
         self.machine.look(look)
     }
 
-    /// Who leads, as far as this voter knows.
+    /// Who leads, as far as this voter knows. One that has not heard of a leader for a while knows of none: the one that it followed may be
+    /// dead, and it may be no voter any more, whom nobody tells who follows.
     pub fn leader(&self) -> Option<NodeId> {
-        self.raft.metrics().borrow().current_leader.map(NodeId)
+        let leader = self.raft.metrics().borrow().current_leader.map(NodeId);
+        leader.filter(|leader| *leader == self.node || self.hears_of_a_leader())
     }
 
     /// Who may be asked in place of this voter, which does not lead, or cannot do now what was asked.

@@ -534,7 +534,7 @@ impl Membership {
         let (voting, reception, peers) = (self.voting.clone(), self.reception.clone(), self.peers.clone());
         let (voter, cluster) = (voting.voter.clone(), self.cluster);
         // A voter hears nothing more when it ceases to be one; what this node has learned by its lease is newer then.
-        let (me, leader, known) = (self.me(), self.leader, self.known.version);
+        let (me, leader, known) = (self.me(), self.granter(), self.known.version);
         let ledger = self.ledger.clone();
         // A node that has something to tell names every keyspace with a quota; what it carries for a client names none.
         if let (Request::Uses(uses), Party::Node { node, .. }) = (&question.request, question.party)
@@ -578,6 +578,11 @@ impl Membership {
                 None => back.reply(Response::Elsewhere(other)),
             }
         });
+    }
+
+    /// Who granted the lease that this node has. One whose lease has run out may have had it from somebody who is dead.
+    fn granter(&self) -> Option<NodeId> {
+        self.leader.filter(|_| self.member.has_lease(now()))
     }
 
     /// What a client that had to be let in is told in place of what it asks for, if it has no right to that.
