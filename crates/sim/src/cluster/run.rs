@@ -35,6 +35,11 @@ const WORK_MAX: u64 = 20_000_000;
 /// After the faults have ended, everything is done within this time.
 const HEAL_MAX: u64 = 30_000_000;
 
+/// So long nothing happens before a node dies in the end, in simulated microseconds.
+const SETTLE: u64 = 1_000_000;
+/// That node is away for so long before the others are asked, in simulated microseconds.
+const AWAY: u64 = 3_000_000;
+
 /// How a run's profile is drawn from its seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Draw {
@@ -154,18 +159,8 @@ fn go(world: &mut World, profile: &Profile) -> Result<(), String> {
     if !world.run_until(end, true, |world| world.callers().all(|caller| caller.is_done())) {
         return Err(format!("clients are not served after all faults have ended: {}", stuck(world)));
     }
-    // What was unknown may still happen while everything is read: then that is refused, and what was read is no one state.
-    let end = world.now() + HEAL_MAX;
     world.drop_snapshots();
-    let last = loop {
-        let last = world.read_all();
-        if !world.run_until(end, false, is_quiet) {
-            return Err(format!("the cluster does not come to rest: {}", stuck(world)));
-        }
-        if world.history.operations()[last].outcome != Outcome::Conflict {
-            break last;
-        }
-    };
+    let last = read_all(world, "the cluster does not come to rest", is_quiet)?;
     let accounts = Layout::of(profile).accounts();
     let violation = |error: Box<check::Violation>| format!("{error}");
     check::general(&world.history).map_err(violation)?;
@@ -175,7 +170,32 @@ fn go(world: &mut World, profile: &Profile) -> Result<(), String> {
         _ => sum,
     });
     check::bank::check(&world.history, &accounts, total).map_err(violation)?;
-    converged(world)
+    converged(world)?;
+    // Until who was paused is heard of again.
+    world.run_until(world.now() + SETTLE, false, |_| false);
+    if world.lose_for_good() {
+        // Until all leases have run out that are not renewed, and what it held is rebuilt.
+        world.run_until(world.now() + AWAY, false, |_| false);
+        let is_answered = |world: &World| world.callers().all(|caller| caller.is_idle());
+        let last = read_all(world, "nothing is served without one that died", is_answered)?;
+        check::survival::check(&world.history, last).map_err(violation)?;
+    }
+    Ok(())
+}
+
+/// Reads everything at once and waits for something that is to hold then. Returns which operation that was. What was unknown may still
+/// happen meanwhile: then that is refused, and what was read is no one state.
+fn read_all(world: &mut World, failure: &str, holds: impl Fn(&World) -> bool) -> Result<usize, String> {
+    let end = world.now() + HEAL_MAX;
+    loop {
+        let last = world.read_all();
+        if !world.run_until(end, false, &holds) {
+            return Err(format!("{failure}: {}", stuck(world)));
+        }
+        if world.history.operations()[last].outcome != Outcome::Conflict {
+            return Ok(last);
+        }
+    }
 }
 
 /// Whether nothing is on its way: all is answered, decided, told, forgotten, and collected.

@@ -7,7 +7,7 @@ use tyr_proto::{
 };
 
 /// Everything that has a name here.
-pub const ALL: [&str; 52] = [
+pub const ALL: [&str; 53] = [
     "a disk failed",
     "another voter led",
     "answered elsewhere",
@@ -60,6 +60,7 @@ pub const ALL: [&str; 52] = [
     "took a checkpoint",
     "unstaged",
     "voters became members",
+    "went on without a node",
 ];
 
 /// What an output of a node shows.

@@ -41,6 +41,25 @@ impl World {
         }
     }
 
+    /// One node dies and stays away, if there is one without which everything can be served. Says whether it has died.
+    pub fn lose_for_good(&mut self) -> bool {
+        let voting = self.manager.voters().map(|voters| voters.voting());
+        // Fewer voters than three may be about to become two, of which none can be missed.
+        let is_led_without = |node: &NodeId| match &voting {
+            Some(voting) if voting.len() < 3 => false,
+            Some(voting) => !voting.contains(node) || self.lead_on_without(voting, *node),
+            None => true,
+        };
+        let can_go =
+            |node: &NodeId| self.servers[node].is_up() && is_led_without(node) && !self.is_needed(*node);
+        let nodes: Vec<NodeId> = self.servers.keys().copied().filter(can_go).collect();
+        let Some(node) = self.random.choose(&nodes).copied() else { return false };
+        self.record.say(self.now, || format!("{node} dies and stays away"));
+        self.record.count("went on without a node");
+        self.stop(node);
+        true
+    }
+
     /// A client may die, and another one take its place. Returns the session of the one that lives.
     pub(super) fn may_die(&mut self, session: SessionId) -> SessionId {
         let mortality = self.profile.bounds.mortality;
@@ -179,10 +198,15 @@ impl World {
 
     /// A node crashes and starts again later.
     pub(super) fn crash(&mut self, node: NodeId, lasts: u64) {
-        let memory_is_all = self.profile.durability == Durability::Memory;
-        if !self.servers[&node].is_up() {
-            return;
+        if self.servers[&node].is_up() {
+            self.stop(node);
+            self.after(lasts, Event::Boot(node));
         }
+    }
+
+    /// A node crashes.
+    fn stop(&mut self, node: NodeId) {
+        let memory_is_all = self.profile.durability == Durability::Memory;
         self.record.count("crashes");
         let holders: Vec<String> = self
             .manager
@@ -200,7 +224,6 @@ impl World {
         if let Some(voters) = self.manager.voters() {
             voters.crash(node);
         }
-        self.after(lasts, Event::Boot(node));
     }
 
     /// Whether a fault would take out the last one who holds something in memory. A cut between a node and who leads the voters does, too.
