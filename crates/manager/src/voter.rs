@@ -347,12 +347,13 @@ impl<S: Surroundings, J: Journal<S>> Voter<S, J> {
         }
         // It waits for ever if this voter leads no more and takes what followed as a snapshot.
         let written = RaftRuntime::<S>::timeout(self.patience, self.raft.client_write(proposal)).await;
-        let leader = match written {
-            Ok(Ok(written)) => return Ok(written.data.expect("a command has a reply")),
-            Ok(Err(RaftError::APIError(ClientWriteError::ForwardToLeader(to)))) => to.leader_id.map(NodeId),
-            Ok(Err(_)) | Err(_) => None,
-        };
-        Err(Unavailable { leader: leader.filter(|leader| *leader != self.node) })
+        match written {
+            Ok(Ok(written)) => Ok(written.data.expect("a command has a reply")),
+            Ok(Err(RaftError::APIError(ClientWriteError::ForwardToLeader(_)))) => {
+                Err(Unavailable { leader: self.other_leader() })
+            }
+            Ok(Err(_)) | Err(_) => Err(Unavailable { leader: None }),
+        }
     }
 
     /// Grants a lease, if this voter leads.
@@ -410,16 +411,15 @@ impl<S: Surroundings, J: Journal<S>> Voter<S, J> {
         self.machine.look(look)
     }
 
-    /// Who leads, as far as this voter knows. One that has not heard of a leader for a while knows of none: the one that it followed may be
-    /// dead, and it may be no voter any more, whom nobody tells who follows.
+    /// Who leads, or led when this voter last heard of a leader.
     pub fn leader(&self) -> Option<NodeId> {
-        let leader = self.raft.metrics().borrow().current_leader.map(NodeId);
-        leader.filter(|leader| *leader == self.node || self.hears_of_a_leader())
+        self.raft.metrics().borrow().current_leader.map(NodeId)
     }
 
-    /// Who may be asked in place of this voter, which does not lead, or cannot do now what was asked.
-    fn other_leader(&self) -> Option<NodeId> {
-        self.leader().filter(|leader| *leader != self.node)
+    /// Who may be asked in place of this voter, which does not lead, or cannot do now what was asked. One that has not heard of a leader for
+    /// a while names none: the one that it followed may be dead, and it may be no voter any more, whom nobody tells who follows.
+    pub fn other_leader(&self) -> Option<NodeId> {
+        self.leader().filter(|leader| *leader != self.node && self.hears_of_a_leader())
     }
 
     /// The term in which this voter leads, as far as it knows: that of the last entry that it has applied. The term of its vote may be

@@ -555,7 +555,7 @@ impl Membership {
                     Request::Uses(_) if voter.leading_term().is_some() => {
                         total_of(&ledger, &voting).map(Response::Uses)
                     }
-                    Request::Uses(_) => Some(Response::Elsewhere(voter.leader())),
+                    Request::Uses(_) => Some(Response::Elsewhere(voter.other_leader())),
                     _ => voter.serve(request.clone()).await,
                 },
             };

@@ -77,7 +77,7 @@ pub(crate) async fn make_seal(voting: &Voting) -> Option<Response> {
 /// Who leads, if that is somebody else.
 fn elsewhere(voting: &Voting) -> Option<Response> {
     let leads = voting.voter.leading_term().is_some();
-    (!leads).then(|| Response::Elsewhere(voting.voter.leader()))
+    (!leads).then(|| Response::Elsewhere(voting.voter.other_leader()))
 }
 
 /// No token is good for longer, in seconds: ten years.
