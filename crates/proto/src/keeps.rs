@@ -15,7 +15,8 @@ use tyr_types::{KeyspaceId, Number};
 
 use crate::{
     BlobName, SnapshotId, Stand,
-    encoding::{Decode, Decoder, Encode, Encoder, Malformed, ensure},
+    encoding::{Decode, Decoder, Encode, Encoder, Malformed},
+    gone::ANNOUNCED,
     layout,
     message::Looked,
 };
@@ -142,7 +143,8 @@ impl Keeps {
 layout!(struct KeepName { keyspace, snapshot, point });
 layout!(struct Keep { number, replaced, let_go_at });
 
-/// The last part of a state, whose length is known from outside: there is nothing of it if there are no keeps, as before there were any.
+/// At the end of a state, whose length is known from outside: there is nothing of it if there are no keeps, as before there were any. A zero
+/// is what comes then (see [`Gone`](crate::gone::Gone)).
 impl Encode for Keeps {
     fn encode(&self, out: &mut Encoder) {
         if !self.is_empty() {
@@ -153,12 +155,10 @@ impl Encode for Keeps {
 
 impl Decode for Keeps {
     fn decode(input: &mut Decoder<'_>) -> Result<Self, Malformed> {
-        if input.is_at_end() {
-            return Ok(Keeps::default());
+        match input.is_at_end() || input.begins_with(ANNOUNCED) {
+            true => Ok(Keeps::default()),
+            false => Ok(Keeps { keeps: Decode::decode(input)? }),
         }
-        let keeps = Keeps { keeps: Decode::decode(input)? };
-        ensure(!keeps.is_empty(), "there are no keeps where some are announced")?;
-        Ok(keeps)
     }
 }
 

@@ -25,6 +25,7 @@ pub mod encoding;
 pub mod entry;
 mod evaluate;
 mod freeze;
+mod gone;
 mod handovers;
 mod head;
 mod keeps;

@@ -1,6 +1,7 @@
 //! What a partition's log folds into: heads, chunks, and what is known of transactions. The same on every replica.
 
 use alloc::{
+    borrow::Cow,
     collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
     vec::Vec,
@@ -14,6 +15,7 @@ use crate::{
     canary::{Canary, planted},
     chunk::{Chunk, Old},
     entry::{ChunkWrite, ChunkWrites, Discard, Entry, Link, Mark, Marks, Prepare, Refused},
+    gone::{Gone, GoneHead},
     head::{Head, Place},
     layout,
     quota::Counts,
@@ -44,6 +46,8 @@ pub struct State {
     counts: Counts,
     /// What it keeps for snapshots with names.
     keeps: Keeps,
+    /// Heads that were dropped, by the entry that did it: the others have them if it is cut.
+    gone: Gone,
 }
 
 /// What a partition knows of a transaction.
@@ -79,6 +83,15 @@ impl State {
             lent: VecDeque::new(),
             counts: Counts::default(),
             keeps: Keeps::default(),
+            gone: Gone::default(),
+        }
+    }
+
+    /// The state as a copy of it is sent: who receives it never takes back what it folds, for its log begins there.
+    pub fn to_copy(&self) -> Cow<'_, State> {
+        match self.gone.is_empty() {
+            true => Cow::Borrowed(self),
+            false => Cow::Owned(State { gone: Gone::default(), ..self.clone() }),
         }
     }
 
@@ -423,9 +436,13 @@ impl State {
         let Some(head) = self.heads.get_mut(blob) else { return };
         head.set_collected(index, up_to);
         // What is kept of it is still to be collected.
-        if head.is_gone() && !self.keeps.hold(blob) {
-            self.heads_after = self.heads_after.max(head.newest());
-            self.heads.remove(blob);
+        if head.is_gone()
+            && !self.keeps.hold(blob)
+            && let Some(head) = self.heads.remove(blob)
+        {
+            let heads_after = self.heads_after;
+            self.heads_after = heads_after.max(head.newest());
+            self.gone.push(GoneHead { index, heads_after, blob: blob.clone(), head });
         }
     }
 
@@ -435,6 +452,7 @@ impl State {
         self.chunks.values_mut().for_each(|chunk| chunk.trim_log(start));
         self.stages.trim_log(start);
         self.keeps.trim_log(start);
+        self.gone.trim_log(start);
         while self.dropped.front().is_some_and(|(index, ..)| *index <= start) {
             self.dropped.pop_front();
         }
@@ -445,6 +463,11 @@ impl State {
 
     /// Takes back what was folded from entries after an index.
     pub fn cut_log(&mut self, last: u64) {
+        while let Some(GoneHead { heads_after, blob, head, .. }) = self.gone.pop_lost(last) {
+            self.heads_after = heads_after;
+            // Whatever was logged of the blob since is lost as well.
+            self.heads.insert(blob, head);
+        }
         self.heads.values_mut().for_each(|head| head.cut_log(last));
         self.chunks.values_mut().for_each(|chunk| chunk.cut_log(last));
         self.stages.cut_log(last);
@@ -517,6 +540,6 @@ impl Record {
 }
 
 // The promises come first, so that heads and chunks refer to their payload.
-layout!(struct State { partition, records, dropped, stages, marks, sessions_floor, heads_after, lent, heads, chunks, counts, keeps });
+layout!(struct State { partition, records, dropped, stages, marks, sessions_floor, heads_after, lent, heads, chunks, counts, keeps, gone });
 layout!(struct Mark { answered, log_index, born });
 layout!(struct Record { prepare, write, refused, outcome, outcome_index, olds });

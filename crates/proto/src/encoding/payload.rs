@@ -227,6 +227,11 @@ impl<'a> Decoder<'a> {
         self.reader.is_empty()
     }
 
+    /// Whether the next byte is this one.
+    pub fn begins_with(&self, byte: u8) -> bool {
+        self.reader.rest().first() == Some(&byte)
+    }
+
     /// One byte.
     pub fn byte(&mut self) -> Result<u8, Malformed> {
         self.reader.u8()

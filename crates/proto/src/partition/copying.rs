@@ -43,7 +43,7 @@ pub struct Receiving {
 impl Sending {
     /// A copy of a state as it is now.
     pub fn new(folded: Folded, state: &State) -> Self {
-        Sending { folded, bytes: to_bytes(state), sent: 0 }
+        Sending { folded, bytes: to_bytes(&*state.to_copy()), sent: 0 }
     }
 
     /// The entry up to which it is folded.

@@ -1,0 +1,181 @@
+//! Heads that were dropped since nothing is left of their blobs, as long as the log may be cut before the entry that did it.
+//!
+//! A replica that had dropped a head which the others still have would refuse what was read there: it could not tell that nothing has been
+//! written since.
+
+use alloc::collections::VecDeque;
+
+use tyr_types::Number;
+
+use crate::{
+    BlobName,
+    encoding::{Decode, Decoder, Encode, Encoder, Malformed, ensure},
+    head::Head,
+    layout,
+};
+
+/// Heads that were dropped, in the order in which that was logged.
+#[derive(Clone, Debug, Default)]
+pub struct Gone {
+    heads: VecDeque<GoneHead>,
+}
+
+/// A head that was dropped.
+#[derive(Clone, Debug)]
+pub struct GoneHead {
+    /// The entry that did it.
+    pub index: u64,
+    /// The number at which blobs without a head were read before.
+    pub heads_after: Number,
+    /// Whose head it is.
+    pub blob: BlobName,
+    /// What it was.
+    pub head: Head,
+}
+
+impl Gone {
+    /// Notes a head that is dropped.
+    pub fn push(&mut self, gone: GoneHead) {
+        self.heads.push_back(gone);
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.heads.is_empty()
+    }
+
+    /// Notes that the log will not be cut before an index.
+    pub fn trim_log(&mut self, start: u64) {
+        while self.heads.pop_front_if(|gone| gone.index <= start).is_some() {}
+    }
+
+    /// The last head that was dropped by an entry after an index, which the log loses.
+    pub fn pop_lost(&mut self, last: u64) -> Option<GoneHead> {
+        self.heads.pop_back_if(|gone| gone.index > last)
+    }
+}
+
+layout!(struct GoneHead { index, heads_after, blob, head });
+
+/// The last part of a state, whose length is known from outside: there is nothing of it if no head is gone, as in states of the first
+/// version. What comes before it is never empty, or not there, so that a zero says that this is it.
+impl Encode for Gone {
+    fn encode(&self, out: &mut Encoder) {
+        if !self.is_empty() {
+            out.byte(ANNOUNCED);
+            self.heads.encode(out);
+        }
+    }
+}
+
+impl Decode for Gone {
+    fn decode(input: &mut Decoder<'_>) -> Result<Self, Malformed> {
+        if input.is_at_end() {
+            return Ok(Gone::default());
+        }
+        ensure(input.byte()? == ANNOUNCED, "what follows a state is no part of it")?;
+        let gone = Gone { heads: Decode::decode(input)? };
+        ensure(!gone.is_empty(), "no head is gone where some are announced")?;
+        Ok(gone)
+    }
+}
+
+/// What a state's gone heads begin with.
+pub const ANNOUNCED: u8 = 0;
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+    use alloc::{collections::BTreeSet, sync::Arc, vec, vec::Vec};
+
+    use tyr_types::{Key, KeyspaceId};
+
+    use super::*;
+    use crate::{
+        ClassId, Epoch, HeadPlan, Operation, Outcome, PartitionId, Plan, RingVersion, SessionId, State,
+        TransactionId,
+        encoding::{from_bytes, to_bytes},
+        entry::{Entry, ExistenceEffect, HeadEffect, Prepare, Stop},
+    };
+
+    const P: PartitionId = PartitionId { class: ClassId(0), index: 0 };
+
+    fn blob(key: &str) -> BlobName {
+        BlobName { keyspace: KeyspaceId(1), key: Key::new(key).unwrap() }
+    }
+
+    fn number(index: u64) -> Number {
+        Number::new(1, index)
+    }
+
+    /// A transaction on one head that changes whether there is a blob.
+    fn prepare(index: u64, key: &str, operation: Operation, existence: ExistenceEffect) -> Entry {
+        let id = TransactionId { session: SessionId(1), sequence: index, birth: RingVersion(0) };
+        let head = HeadPlan { partition: P, blob: blob(key), seen: None, operations: vec![operation] };
+        let plan = Arc::new(Plan { id, answered: 0, reserve: None, heads: vec![head] });
+        let effect = Arc::new(HeadEffect { existence, ..HeadEffect::default() });
+        let stop = Stop { partition: P, heads: 0..1, number: number(index), effects: vec![effect] };
+        Entry::Prepare(Arc::new(Prepare { plan, stops: vec![stop] }))
+    }
+
+    /// A state in which a blob was created and deleted again.
+    fn state_without(keys: &[&str]) -> (State, u64) {
+        let (mut state, mut index) = (State::new(P), 0);
+        for key in keys {
+            let both = [
+                (Operation::Create, ExistenceEffect::Begins),
+                (Operation::Delete, ExistenceEffect::Ends),
+            ];
+            for (operation, existence) in both {
+                index += 1;
+                let entry = prepare(index, key, operation, existence);
+                let Entry::Prepare(prepared) = &entry else { unreachable!() };
+                let outcome = Entry::Outcomes(vec![(prepared.id(), Outcome::Committed)]);
+                state.apply(index, Epoch(1), &entry);
+                index += 1;
+                state.apply(index, Epoch(1), &outcome);
+            }
+        }
+        (state, index)
+    }
+
+    fn heads(state: &State) -> BTreeSet<BlobName> {
+        state.heads().map(|(blob, _)| blob.clone()).collect()
+    }
+
+    #[test]
+    fn a_head_that_was_dropped_comes_back_if_the_log_is_cut_before_that() {
+        let (mut state, last) = state_without(&["a", "b"]);
+        let [a, b] = ["a", "b"].map(|key| state.head(&blob(key)).unwrap().newest());
+        state.apply(last + 1, Epoch(1), &Entry::Collected(vec![(blob("a"), a)]));
+        state.apply(last + 2, Epoch(1), &Entry::Collected(vec![(blob("b"), b)]));
+        assert_eq!((heads(&state), state.heads_after()), (BTreeSet::new(), b));
+
+        let bytes = to_bytes(&state);
+        for state in [&mut state, &mut from_bytes::<State>(&bytes).unwrap()] {
+            state.cut_log(last + 1);
+            assert_eq!((heads(state), state.heads_after()), ([blob("b")].into(), a));
+            assert_eq!(state.head(&blob("b")).unwrap().collected(), Number::ZERO, "it is to be collected again");
+            state.cut_log(last);
+            assert_eq!((heads(state), state.heads_after()), ([blob("a"), blob("b")].into(), Number::ZERO));
+        }
+    }
+
+    #[test]
+    fn what_the_log_is_never_cut_before_and_what_is_copied_stays_dropped() {
+        let (mut state, last) = state_without(&["a"]);
+        let without: Vec<u8> = to_bytes(&state);
+        let newest = state.head(&blob("a")).unwrap().newest();
+        state.apply(last + 1, Epoch(1), &Entry::Collected(vec![(blob("a"), newest)]));
+        let mut copy: State = from_bytes(&to_bytes(&*state.to_copy())).unwrap();
+        copy.cut_log(last);
+        assert_eq!((heads(&copy), copy.heads_after()), (BTreeSet::new(), newest));
+        state.trim_log(last + 1);
+        state.cut_log(last);
+        assert_eq!((heads(&state), state.heads_after()), (BTreeSet::new(), newest));
+        for malformed in [&[ANNOUNCED][..], &[ANNOUNCED, 0], &[1]] {
+            assert!(from_bytes::<State>(&[&without[..], malformed].concat()).is_err(), "{malformed:?}");
+        }
+    }
+}
