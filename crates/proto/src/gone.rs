@@ -93,8 +93,8 @@ mod tests {
 
     use super::*;
     use crate::{
-        ClassId, Epoch, HeadPlan, Operation, Outcome, PartitionId, Plan, RingVersion, SessionId, State,
-        TransactionId,
+        ClassId, Epoch, HeadPlan, Operation, Outcome, PartitionId, Plan, Refusal, RingVersion, SessionId,
+        State, TransactionId,
         encoding::{from_bytes, to_bytes},
         entry::{Entry, ExistenceEffect, HeadEffect, Prepare, Stop},
     };
@@ -109,31 +109,31 @@ mod tests {
         Number::new(1, index)
     }
 
-    /// A transaction on one head that changes whether there is a blob.
-    fn prepare(index: u64, key: &str, operation: Operation, existence: ExistenceEffect) -> Entry {
-        let id = TransactionId { session: SessionId(1), sequence: index, birth: RingVersion(0) };
-        let head = HeadPlan { partition: P, blob: blob(key), seen: None, operations: vec![operation] };
+    fn id(index: u64) -> TransactionId {
+        TransactionId { session: SessionId(1), sequence: index, birth: RingVersion(0) }
+    }
+
+    /// A transaction on one head, and what it does to whether there is a blob.
+    fn prepare(index: u64, key: &str, operations: Vec<Operation>, existence: ExistenceEffect) -> Entry {
+        let id = id(index);
+        let head = HeadPlan { partition: P, blob: blob(key), seen: None, operations };
         let plan = Arc::new(Plan { id, answered: 0, reserve: None, heads: vec![head] });
         let effect = Arc::new(HeadEffect { existence, ..HeadEffect::default() });
         let stop = Stop { partition: P, heads: 0..1, number: number(index), effects: vec![effect] };
         Entry::Prepare(Arc::new(Prepare { plan, stops: vec![stop] }))
     }
 
-    /// A state in which a blob was created and deleted again.
+    /// A state in which blobs were created and deleted again, and the last index of its log.
     fn state_without(keys: &[&str]) -> (State, u64) {
         let (mut state, mut index) = (State::new(P), 0);
         for key in keys {
-            let both = [
-                (Operation::Create, ExistenceEffect::Begins),
-                (Operation::Delete, ExistenceEffect::Ends),
-            ];
+            let both =
+                [(Operation::Create, ExistenceEffect::Begins), (Operation::Delete, ExistenceEffect::Ends)];
             for (operation, existence) in both {
                 index += 1;
-                let entry = prepare(index, key, operation, existence);
-                let Entry::Prepare(prepared) = &entry else { unreachable!() };
-                let outcome = Entry::Outcomes(vec![(prepared.id(), Outcome::Committed)]);
-                state.apply(index, Epoch(1), &entry);
+                state.apply(index, Epoch(1), &prepare(index, key, vec![operation], existence));
                 index += 1;
+                let outcome = Entry::Outcomes(vec![(id(index - 1), Outcome::Committed)]);
                 state.apply(index, Epoch(1), &outcome);
             }
         }
@@ -156,7 +156,11 @@ mod tests {
         for state in [&mut state, &mut from_bytes::<State>(&bytes).unwrap()] {
             state.cut_log(last + 1);
             assert_eq!((heads(state), state.heads_after()), ([blob("b")].into(), a));
-            assert_eq!(state.head(&blob("b")).unwrap().collected(), Number::ZERO, "it is to be collected again");
+            assert_eq!(
+                state.head(&blob("b")).unwrap().collected(),
+                Number::ZERO,
+                "it is to be collected again"
+            );
             state.cut_log(last);
             assert_eq!((heads(state), state.heads_after()), ([blob("a"), blob("b")].into(), Number::ZERO));
         }
@@ -177,5 +181,29 @@ mod tests {
         for malformed in [&[ANNOUNCED][..], &[ANNOUNCED, 0], &[1]] {
             assert!(from_bytes::<State>(&[&without[..], malformed].concat()).is_err(), "{malformed:?}");
         }
+    }
+
+    #[test]
+    fn what_comes_late_does_not_bring_a_head_back() {
+        let (mut state, last) = state_without(&["a"]);
+        let newest = state.head(&blob("a")).unwrap().newest();
+        state.apply(last + 1, Epoch(1), &Entry::Collected(vec![(blob("a"), newest)]));
+        state.release_slot(&blob("a"), id(last - 1));
+        state.learn(id(last - 1), Outcome::Committed);
+        assert_eq!(heads(&state), BTreeSet::new());
+    }
+
+    #[test]
+    fn a_name_that_was_only_asked_for_has_no_head() {
+        let mut state = State::new(P);
+        state.apply(1, Epoch(1), &prepare(1, "read", vec![], ExistenceEffect::Stays));
+        state.apply(2, Epoch(1), &prepare(2, "refused", vec![Operation::Create], ExistenceEffect::Begins));
+        state.apply(3, Epoch(1), &prepare(3, "lost", vec![Operation::Create], ExistenceEffect::Begins));
+        assert_eq!(heads(&state), ["read", "refused", "lost"].map(blob).into());
+        state.learn(id(1), Outcome::Committed);
+        state.learn(id(2), Outcome::Refused(Refusal::Conflict));
+        assert_eq!(heads(&state), ["lost"].map(blob).into());
+        state.cut_log(2);
+        assert_eq!(heads(&state), BTreeSet::new());
     }
 }

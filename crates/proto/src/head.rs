@@ -396,6 +396,11 @@ impl Head {
         self.collect_from = Number::ZERO;
     }
 
+    /// Whether it says no more than that there is no blob, as if it were not there: only transactions that read or were refused had places.
+    pub fn is_blank(&self) -> bool {
+        self.newest == Number::ZERO && self.places.is_empty() && self.slot.is_empty() && self.links.is_empty()
+    }
+
     /// Whether nothing is left that anybody could ask for.
     pub fn is_gone(&self) -> bool {
         self.blob.is_none()

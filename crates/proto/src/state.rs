@@ -16,7 +16,7 @@ use crate::{
     chunk::{Chunk, Old},
     entry::{ChunkWrite, ChunkWrites, Discard, Entry, Link, Mark, Marks, Prepare, Refused},
     gone::{Gone, GoneHead},
-    head::{Head, Place},
+    head::{Access, Head, Place},
     layout,
     quota::Counts,
 };
@@ -100,13 +100,18 @@ impl State {
         self.heads.get(blob)
     }
 
-    /// A blob's head, to change who holds its slot.
-    pub fn head_mut(&mut self, blob: &BlobName) -> &mut Head {
-        Self::head_of(&mut self.heads, self.heads_after, blob)
+    /// A transaction that has a place at a head takes its slot.
+    pub fn take_slot(&mut self, blob: &BlobName, id: TransactionId, access: Access) {
+        if let Some(head) = self.heads.get_mut(blob) {
+            head.take_slot(id, access);
+        }
     }
 
-    fn head_of<'a>(heads: &'a mut BTreeMap<BlobName, Head>, after: Number, blob: &BlobName) -> &'a mut Head {
-        heads.entry(blob.clone()).or_insert_with(|| Head::beginning_after(after))
+    /// A transaction has passed its lock point. What comes late finds no head.
+    pub fn release_slot(&mut self, blob: &BlobName, id: TransactionId) {
+        if let Some(head) = self.heads.get_mut(blob) {
+            head.release_slot(id);
+        }
     }
 
     /// The number at which a blob without a head is read.
@@ -275,7 +280,9 @@ impl State {
             let HeadPlanRef { blob, only_reads } = HeadPlanRef::of(plan, position);
             let place = Place::new(stop.number, id, index, plan.is_alone(), only_reads, effect.clone());
             let links = effect.writes.iter().map(|write| (write.chunk, link));
-            self.head_mut(blob).take_place(place, links);
+            let after = self.heads_after;
+            let head = self.heads.entry(blob.clone()).or_insert_with(|| Head::beginning_after(after));
+            head.take_place(place, links);
             for write in effect.writes.iter().filter(|write| write.partition == self.partition) {
                 let name = ChunkName { blob: blob.clone(), index: write.chunk };
                 let write = self.stages.resolve(id, write);
@@ -321,20 +328,24 @@ impl State {
             for (position, effect) in prepare.stop().effects() {
                 let blob = &prepare.plan.heads[position].blob;
                 let is_counted = !self.counts.is_empty();
-                let head = Self::head_of(&mut self.heads, self.heads_after, blob);
-                let before = head.blob().map(|blob| blob.size);
-                let newest = head.newest();
-                let is_needed = head.is_being_written() && self.keeps.need(blob.keyspace, newest);
-                let was = if is_needed { head.looked() } else { None };
-                if head.learn(number, id, outcome) {
-                    superseded.insert(blob.clone());
-                }
-                if let Some(was) = was.filter(|_| head.newest() > newest) {
-                    self.keeps.note(blob, newest..head.newest(), was);
-                }
-                if is_counted {
-                    let after = head.blob().map(|blob| blob.size);
-                    self.counts.change(blob.keyspace, before, after);
+                if let Some(head) = self.heads.get_mut(blob) {
+                    let before = head.blob().map(|blob| blob.size);
+                    let newest = head.newest();
+                    let is_needed = head.is_being_written() && self.keeps.need(blob.keyspace, newest);
+                    let was = if is_needed { head.looked() } else { None };
+                    if head.learn(number, id, outcome) {
+                        superseded.insert(blob.clone());
+                    }
+                    if let Some(was) = was.filter(|_| head.newest() > newest) {
+                        self.keeps.note(blob, newest..head.newest(), was);
+                    }
+                    if is_counted {
+                        let after = head.blob().map(|blob| blob.size);
+                        self.counts.change(blob.keyspace, before, after);
+                    }
+                    if head.is_blank() {
+                        self.heads.remove(blob);
+                    }
                 }
                 let own = effect.writes.iter().filter(|write| write.partition == self.partition);
                 chunks.extend(own.map(|write| (name(blob, write), number)));
@@ -468,7 +479,10 @@ impl State {
             // Whatever was logged of the blob since is lost as well.
             self.heads.insert(blob, head);
         }
-        self.heads.values_mut().for_each(|head| head.cut_log(last));
+        self.heads.retain(|_, head| {
+            head.cut_log(last);
+            !head.is_blank()
+        });
         self.chunks.values_mut().for_each(|chunk| chunk.cut_log(last));
         self.stages.cut_log(last);
         self.keeps.cut_log(last);

@@ -375,7 +375,7 @@ impl Partition {
     pub(super) fn take_slots(&mut self, prepare: &Prepare) {
         for position in prepare.stop().heads.clone() {
             let plan = &prepare.plan.heads[position];
-            self.state.head_mut(&plan.blob).take_slot(prepare.id(), access(plan.only_reads()));
+            self.state.take_slot(&plan.blob, prepare.id(), access(plan.only_reads()));
         }
     }
 
@@ -404,7 +404,7 @@ impl Partition {
     pub fn handle_release(&mut self, cx: &mut Context, id: TransactionId) {
         let Some(prepare) = self.state.record(id).and_then(|record| record.prepare.clone()) else { return };
         for position in prepare.1.stop().heads.clone() {
-            self.state.head_mut(&prepare.1.plan.heads[position].blob).release_slot(id);
+            self.state.release_slot(&prepare.1.plan.heads[position].blob, id);
         }
         // A vote that overtook the chain found nobody at the lock point who counts it.
         if self.is_established() && self.can_vote(id) {

@@ -528,7 +528,7 @@ fn state() -> State {
     for (index, entry) in (390..).zip(&log) {
         state.apply(index, Epoch(3), entry);
     }
-    state.head_mut(&blob("one")).release_slot(plan.id);
+    state.release_slot(&blob("one"), plan.id);
     state
 }
 
