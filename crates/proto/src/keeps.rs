@@ -144,7 +144,7 @@ layout!(struct KeepName { keyspace, snapshot, point });
 layout!(struct Keep { number, replaced, let_go_at });
 
 /// At the end of a state, whose length is known from outside: there is nothing of it if there are no keeps, as before there were any. A zero
-/// is what comes then (see [`Gone`](crate::gone::Gone)).
+/// is what comes then: heads that are gone.
 impl Encode for Keeps {
     fn encode(&self, out: &mut Encoder) {
         if !self.is_empty() {
