@@ -73,3 +73,4 @@ pub use tyr_embed::{
     Outcome, Receipt, Result, Slot, SnapshotSummary, Stat, Stats, Transform, Written,
 };
 pub use tyr_net::{Secret, Tls, TlsFiles, Token};
+pub use tyr_types::KEY_SIZE_MAX;

@@ -8,7 +8,9 @@
 
 use std::collections::BTreeMap;
 
-use tyr_client::{Attributes, Check, ErrorKind, Keyspace, KeyspaceSettings, Store, Transaction};
+use tyr_client::{
+    Attributes, Check, ErrorKind, KEY_SIZE_MAX, Keyspace, KeyspaceSettings, Store, Transaction,
+};
 
 use crate::{
     change::Changes,
@@ -55,6 +57,17 @@ impl Flat {
             b"" => Vec::new(),
             directory => [directory, &[self.separator()]].concat(),
         }
+    }
+
+    /// After which key to go on with what is in a directory: what else is in the same one below it is of no interest.
+    fn past(self, prefix: &[u8], key: &[u8]) -> Vec<u8> {
+        let mut past = key.to_vec();
+        let rest = key.get(prefix.len()..).unwrap_or_default();
+        if let Some(end) = rest.iter().position(|byte| *byte == self.separator()) {
+            past.truncate(prefix.len() + end + 1);
+            past.resize(KEY_SIZE_MAX, u8::MAX);
+        }
+        past
     }
 
     fn root() -> Inode {
@@ -289,10 +302,10 @@ impl Filesystem {
                     *known = inode;
                 }
             }
-            match page.last() {
-                Some(last) if page.len() == PAGE => after = Some(last.key.as_ref().to_vec()),
+            after = match page.last() {
+                Some(last) if page.len() == PAGE => Some(flat.past(&prefix, last.key.as_ref())),
                 _ => break,
-            }
+            };
         }
         let entry = |(name, inode): (Vec<u8>, Inode)| Entry { name, number: inode.number, kind: inode.kind };
         Ok(entries.into_iter().map(entry).collect())

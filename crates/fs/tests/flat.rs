@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use pollster::block_on;
-use tyr_client::{Keyspace, KeyspaceSettings, Store};
+use tyr_client::{Keyspace, KeyspaceSettings, Outcome, Store};
 use tyr_fs::{Caller, Errno, Filesystem, Flat, Follow, How, Kind, Over, Put, Result, View};
 
 struct Place {
@@ -138,4 +138,23 @@ fn a_file_system_is_not_flat() {
     block_on(Filesystem::create(&place.store, &place.keyspace)).unwrap();
     let opened = block_on(Filesystem::open_flat(&place.store, &place.keyspace, Flat::Slashes));
     assert_eq!(opened.unwrap_err().errno(), Errno::EINVAL);
+}
+
+#[test]
+fn a_listing_passes_over_what_lies_deeper() {
+    let place = Place::new();
+    let view = place.view(Flat::Slashes);
+    let mut transaction = place.store.begin();
+    // More below a directory than is asked for at once, and what comes right after it.
+    for number in 0..2_500 {
+        block_on(transaction.create(&place.keyspace, format!("top/many/{number:04}/file"))).unwrap();
+    }
+    for key in ["top/many0", "top/many.", "top/last/\u{fffd}", "top/zz"] {
+        block_on(transaction.create(&place.keyspace, key)).unwrap();
+    }
+    assert!(matches!(block_on(transaction.commit()).unwrap(), Outcome::Committed(_)));
+    let listed = |path| names(&view, path).into_iter().map(|(name, _)| name).collect::<Vec<_>>();
+    assert_eq!(listed("top"), ["last", "many", "many.", "many0", "zz"]);
+    assert_eq!(listed("top/many").len(), 2_500);
+    assert_eq!(listed("/"), ["top"]);
 }
