@@ -5,7 +5,7 @@ use std::{
     io,
     os::unix::ffi::OsStrExt,
     path::Path,
-    sync::{Arc, atomic::Ordering},
+    sync::{Arc, atomic::Ordering, mpsc::channel},
     thread,
     time::{Duration, SystemTime},
 };
@@ -76,8 +76,12 @@ impl fuser::Filesystem for Server {
     }
 
     fn destroy(&mut self) {
-        // A guest that cannot say so is removed by the others when it is silent for long.
-        let _ = pollster::block_on(self.shared.filesystem.leave());
+        // A guest that cannot say so in time is removed by the others when it is silent for long.
+        let (filesystem, (left, has_left)) = (self.shared.filesystem.clone(), channel());
+        let leaves = move || drop(left.send(pollster::block_on(filesystem.leave())));
+        // Without a thread the sender is dropped, and nothing waited for.
+        let _ = thread::Builder::new().spawn(leaves);
+        let _ = has_left.recv_timeout(LEAVE_WITHIN);
     }
 
     fn lookup(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
@@ -597,3 +601,5 @@ fn read_log(reader: Arc<Reader>, size: u32, flags: i32, process: u32, reply: Rep
 pub const REQUEST_MAX: u32 = 1 << 20;
 /// Blocks and inodes where nobody knows how many there are: as many as no program takes for none.
 const UNKNOWN: u64 = 1 << 40;
+/// A file system that is unmounted waits so long for its cluster to hear of it.
+const LEAVE_WITHIN: Duration = Duration::from_secs(5);
