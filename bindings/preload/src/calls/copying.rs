@@ -64,46 +64,50 @@ fn copy(
         None if writer.is_some() => Some(content::offset(to)?),
         None => None,
     };
+    let read = |at: off_t, length: usize| match &reader {
+        Some(reader) => {
+            let at = u64::try_from(at).map_err(|_| Errno(libc::EINVAL))?;
+            Ok(block_on(reader.readable()?.read(at, length))?)
+        }
+        None => {
+            let mut buffer = vec![0; length];
+            // SAFETY: the buffer is as long as it is said to be.
+            let read = told(unsafe { libc::pread(from, buffer.as_mut_ptr().cast(), length, at) })?;
+            buffer.truncate(read.unsigned_abs());
+            Ok(buffer)
+        }
+    };
+    let write = |at: Option<off_t>, bytes: &[u8]| match (&writer, at) {
+        (Some(writer), Some(at)) => {
+            let at = u64::try_from(at).map_err(|_| Errno(libc::EINVAL))?;
+            Ok(block_on(writer.writable()?.write(at, bytes)).map(|()| bytes.len())?)
+        }
+        (_, Some(at)) => {
+            // SAFETY: the bytes are there.
+            told(unsafe { libc::pwrite(to, bytes.as_ptr().cast(), bytes.len(), at) }).map(isize::unsigned_abs)
+        }
+        (_, None) => {
+            // SAFETY: as above.
+            told(unsafe { libc::write(to, bytes.as_ptr().cast(), bytes.len()) }).map(isize::unsigned_abs)
+        }
+    };
     let mut done = 0;
     while done < length {
         let piece = (length - done).min(PIECE);
-        let bytes = match &reader {
-            Some(reader) => {
-                let at = u64::try_from(from_at).map_err(|_| Errno(libc::EINVAL))?;
-                block_on(reader.readable()?.read(at, piece))?
-            }
-            None => {
-                let mut buffer = vec![0; piece];
-                // SAFETY: the buffer is as long as it is said to be.
-                let read = told(unsafe { libc::pread(from, buffer.as_mut_ptr().cast(), piece, from_at) })?;
-                buffer.truncate(read.unsigned_abs());
-                buffer
-            }
-        };
-        if bytes.is_empty() {
-            break;
-        }
-        let written = match (&writer, to_at) {
-            (Some(writer), Some(at)) => {
-                let at = u64::try_from(at).map_err(|_| Errno(libc::EINVAL))?;
-                block_on(writer.writable()?.write(at, &bytes))?;
-                bytes.len()
-            }
-            (_, Some(at)) => {
-                // SAFETY: the bytes are there.
-                told(unsafe { libc::pwrite(to, bytes.as_ptr().cast(), bytes.len(), at) })?.unsigned_abs()
-            }
-            // SAFETY: as above.
-            (_, None) => match told(unsafe { libc::write(to, bytes.as_ptr().cast(), bytes.len()) }) {
-                Err(errno) if done == 0 => return Err(errno),
-                Err(_) => break,
-                Ok(written) => written.unsigned_abs(),
-            },
+        let copied = read(from_at, piece).and_then(|bytes| match bytes.as_slice() {
+            [] => Ok((0, 0)),
+            bytes => write(to_at, bytes).map(|written| (bytes.len(), written)),
+        });
+        // What was copied before something failed is told first.
+        let (read, written) = match copied {
+            Err(errno) if done == 0 => return Err(errno),
+            Err(_) | Ok((0, _)) => break,
+            Ok(copied) => copied,
         };
         done += written;
         from_at += off_t::try_from(written).unwrap_or(0);
         to_at = to_at.map(|at| at + off_t::try_from(written).unwrap_or(0));
-        if written < bytes.len() {
+        if written < read {
             break;
         }
     }

@@ -115,11 +115,12 @@ fn range(descriptor: c_int, description: &Description, asked: &flock) -> Result<
         libc::SEEK_END => i64::try_from(block_on(description.file()?.metadata())?.size).unwrap_or(i64::MAX),
         _ => return Err(Errno(libc::EINVAL)),
     };
-    let start = base.checked_add(asked.l_start).ok_or(Errno(libc::EOVERFLOW))?;
+    let sum = |one: i64, other: i64| one.checked_add(other).ok_or(Errno(libc::EOVERFLOW));
+    let start = sum(base, asked.l_start)?;
     let (start, end) = match asked.l_len {
         0 => (start, None),
-        length if length > 0 => (start, Some(start.checked_add(length - 1).ok_or(Errno(libc::EOVERFLOW))?)),
-        length => (start + length, Some(start - 1)),
+        length if length > 0 => (start, Some(sum(start, length - 1)?)),
+        length => (sum(start, length)?, Some(sum(start, -1)?)),
     };
     let start = u64::try_from(start).map_err(|_| Errno(libc::EINVAL))?;
     let end = end.map_or(Ok(u64::MAX), |end| u64::try_from(end).map_err(|_| Errno(libc::EINVAL)))?;
