@@ -98,6 +98,8 @@ pub struct Driver {
     owners: BTreeMap<RequestId, Owner>,
     next_tick: Instant,
     next_check: Instant,
+    /// When it was last asked who holds what, although nobody had said that it changed.
+    looked_at: Instant,
     closing: Option<Closing>,
 }
 
@@ -144,6 +146,10 @@ const TICK_SHORT: Duration = Duration::from_millis(1);
 const TICK_LONG: Duration = Duration::from_millis(250);
 /// How often it is looked who has waited too long.
 const CHECK_EVERY: Duration = Duration::from_millis(100);
+/// How often it is asked who holds what now, although nobody has said that it changed: while replicas are about to come,
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// and at other times.
+const LOOK_SELDOM: Duration = Duration::from_secs(30);
 /// A client that is closed waits this long for what is under way.
 const CLOSE_MAX: Duration = Duration::from_secs(5);
 
@@ -194,6 +200,7 @@ impl Driver {
             owners: BTreeMap::new(),
             next_tick: now,
             next_check: now,
+            looked_at: now,
             closing: None,
         }
     }
@@ -499,6 +506,11 @@ impl Driver {
             self.next_check = at + CHECK_EVERY;
             self.tidy_files(now);
             self.give_up(at);
+            let every = if self.client.sees_learners() { LOOK_EVERY } else { LOOK_SELDOM };
+            if at.duration_since(self.looked_at) >= every {
+                self.looked_at = at;
+                self.manager.want_ring();
+            }
         }
     }
 

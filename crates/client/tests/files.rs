@@ -142,34 +142,35 @@ fn damage_in_a_file_is_found_by_who_reads_it_and_another_replica_answers() {
         assert!(files.read("a", ..).unwrap() == content);
         (0..3).all(|place| servers.handed(place) > 0)
     });
-    // One server's files, wherever the blob is in them.
-    let damage = || {
-        let mut is_damaged = false;
-        for path in bulk(servers.directories[0].path()) {
+    // In one server's files, wherever the blob is in them: one that was slow may have been sent it twice, and one of the two is read by nobody.
+    let overwrite = |place: usize, bytes: &[u8]| {
+        let after = &content[5000 + bytes.len()..5064];
+        let mut copies = 0;
+        for path in bulk(servers.directories[place].path()) {
             let file = OpenOptions::new().read(true).write(true).open(path).unwrap();
             let mut found = vec![0; usize::try_from(file.metadata().unwrap().len()).unwrap()];
             file.read_exact_at(&mut found, 0).unwrap();
-            // All of it: a server that was slow may have been sent the blob twice, and one of the two is read by nobody.
-            for (place, window) in found.windows(64).enumerate() {
-                if window == &content[5000..5064] {
-                    file.write_all_at(b"damage", place as u64).unwrap();
-                    is_damaged = true;
-                }
+            for (place, _) in found.windows(after.len()).enumerate().filter(|(_, window)| *window == after) {
+                file.write_all_at(bytes, (place - bytes.len()) as u64).unwrap();
+                copies += 1;
             }
         }
-        is_damaged
+        copies
     };
-    assert!(damage(), "the blob is in a file");
-    let mut reads = 0;
-    // A server that is asked for bytes, since its file was let go meanwhile, finds the damage itself.
+    let mut place = 0;
+    // Whose files the reader reads only it knows, so one after the other is damaged for a while. A server that is asked for bytes, since its file
+    // was let go meanwhile, finds the damage itself.
     until("a read of damaged bytes", || {
-        reads += 1;
-        // One that was so slow that it was evicted, and is sent the blob anew, has it elsewhere.
-        if reads % 2_000 == 0 {
-            damage();
+        assert!(overwrite(place, b"damage") > 0, "the blob is in a file");
+        let is_found = (0..2_000).any(|_| {
+            assert!(files.read("a", ..).unwrap() == content, "nobody is shown damaged bytes");
+            store.reads().damaged > 0 || servers.has_ended(place)
+        });
+        if !is_found {
+            overwrite(place, &content[5000..5006]);
+            place = (place + 1) % 3;
         }
-        assert!(files.read("a", ..).unwrap() == content, "nobody is shown damaged bytes");
-        store.reads().damaged > 0 || servers.has_ended(0)
+        is_found
     });
     assert!(files.read("a", ..).unwrap() == content);
 }

@@ -44,6 +44,8 @@ pub struct Client {
     session: SessionId,
     keyspaces: Arc<Keyspaces>,
     ring: BTreeMap<PartitionId, Configuration>,
+    /// How many partitions of these have learners.
+    moving: usize,
     /// The newest ring version heard of: transactions are born at it.
     version: RingVersion,
     /// The newest ring version of which nothing is missing.
@@ -161,6 +163,7 @@ impl Client {
             session,
             keyspaces,
             ring: BTreeMap::new(),
+            moving: 0,
             version: RingVersion(0),
             whole: RingVersion(0),
             last_request: 0,
@@ -263,8 +266,16 @@ impl Client {
         let known = self.ring.get(&partition).is_some_and(|known| known.epoch >= configuration.epoch);
         if !known {
             self.nearest.forget(partition);
-            self.ring.insert(partition, configuration);
+            self.moving += usize::from(!configuration.learners.is_empty());
+            let before = self.ring.insert(partition, configuration);
+            self.moving -= usize::from(before.is_some_and(|before| !before.learners.is_empty()));
         }
+    }
+
+    /// Whether some partition has learners, as far as this client knows: they are about to be replicas that may be nearer than others, and
+    /// nobody who serves says so.
+    pub fn sees_learners(&self) -> bool {
+        self.moving > 0
     }
 
     /// The cluster manager has told everything up to a version of the ring.
