@@ -165,14 +165,19 @@ impl Coded for openraft::Membership<VoterId, EmptyNode> {
     fn read(input: &mut Decoder<'_>) -> Result<Self, Malformed> {
         let take_all = |input: &mut Decoder<'_>| -> Result<Vec<VoterId>, Malformed> {
             let count = input.count()?;
-            (0..count).map(|_| voter(input)).collect()
+            let all: Vec<_> = (0..count).map(|_| voter(input)).collect::<Result<_, _>>()?;
+            ensure(all.is_sorted_by(|one, next| one < next), "voters are out of order")?;
+            Ok(all)
         };
         let count = input.count()?;
         let configs =
             (0..count).map(|_| Ok(take_all(input)?.into_iter().collect())).collect::<Result<_, _>>()?;
         let nodes: BTreeMap<VoterId, EmptyNode> =
             take_all(input)?.into_iter().map(|voter| (voter, EmptyNode {})).collect();
-        Ok(openraft::Membership::new(configs, nodes))
+        let count = nodes.len();
+        let membership = openraft::Membership::new(configs, nodes);
+        ensure(membership.nodes().count() == count, "a voter is no node")?;
+        Ok(membership)
     }
 }
 

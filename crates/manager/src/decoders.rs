@@ -1,8 +1,11 @@
 //! Fuzz targets: whatever bytes another voter sends or a journal holds, decoding does not panic, and what it accepts has no other encoding.
 
-use std::future::{Ready, ready};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    future::{Ready, ready},
+};
 
-use openraft::{CommittedLeaderId, EntryPayload, Vote, raft::AppendEntriesRequest};
+use openraft::{CommittedLeaderId, EmptyNode, EntryPayload, Vote, raft::AppendEntriesRequest};
 use tyr_proto::{
     NodeId, Time,
     cluster::{Cluster, ClusterId, Command},
@@ -13,7 +16,7 @@ use crate::{
     codec::{from_bytes, to_bytes},
     journal::Change,
     transport::Message,
-    types::{Entry, LogId, Membership, Premise, Proposal, Request, Response, snapshot_meta},
+    types::{Entry, LogId, Membership, Premise, Proposal, Request, Response, VoterId, snapshot_meta},
 };
 
 /// Decoding asks for nothing.
@@ -50,6 +53,14 @@ fn entry(index: u64) -> Entry<Nowhere> {
     Entry::<Nowhere> { log_id: id(index), payload }
 }
 
+/// Voters that change: two sets of them, and a node that only learns.
+fn change(index: u64) -> Entry<Nowhere> {
+    let sets = [[1, 3, 7], [3, 5, 7]].map(BTreeSet::from).to_vec();
+    let nodes: BTreeMap<VoterId, EmptyNode> = [1, 3, 5, 7, 9].map(|voter| (voter, EmptyNode {})).into();
+    let payload = EntryPayload::Membership(openraft::Membership::new(sets, nodes));
+    Entry::<Nowhere> { log_id: id(index), payload }
+}
+
 /// Some of what is really said and kept.
 fn valid() -> Vec<Vec<u8>> {
     let append = AppendEntriesRequest {
@@ -69,6 +80,7 @@ fn valid() -> Vec<Vec<u8>> {
         to_bytes(&Message::<Nowhere>::Ask(300, Request::Canvass(Some(id(4))))),
         to_bytes(&Message::<Nowhere>::Answer(300, Response::Canvass(true))),
         to_bytes(&Change::Append(vec![entry(5), entry(6)])),
+        to_bytes(&Change::Append(vec![change(7)])),
         to_bytes(&Change::<Nowhere>::Vote(Vote::new(3, 2))),
         to_bytes(&snapshot),
     ]
@@ -81,6 +93,20 @@ fn expect_canonical(bytes: &[u8]) {
     if let Ok(change) = from_bytes::<Change<Nowhere>>(bytes) {
         assert_eq!(to_bytes(&change), bytes);
     }
+}
+
+#[test]
+fn voters_out_of_order_or_without_a_node_are_no_membership() {
+    let bytes = to_bytes(&Change::Append(vec![change(7)]));
+    let all = [5, 1, 3, 5, 7, 9];
+    let at = bytes.windows(all.len()).position(|window| window == all).expect("the nodes are told");
+    let told = |nodes: [u8; 6]| {
+        let bytes = [&bytes[..at], &nodes, &bytes[at + all.len()..]].concat();
+        from_bytes::<Change<Nowhere>>(&bytes).is_ok()
+    };
+    assert!(told(all) && told([5, 1, 3, 5, 7, 8]));
+    assert!(!told([5, 1, 5, 3, 7, 9]) && !told([5, 1, 3, 3, 7, 9]), "out of order, and twice");
+    assert!(!told([5, 1, 3, 4, 7, 9]), "a voter is missing");
 }
 
 #[test]
