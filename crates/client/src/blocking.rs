@@ -524,6 +524,11 @@ impl Transaction {
 pub struct Pending(crate::Pending);
 
 impl Pending {
+    /// See [`crate::Pending::within`].
+    pub fn within(self, deadline: Duration) -> Pending {
+        Pending(self.0.within(deadline))
+    }
+
     /// See [`crate::Pending::outcome`].
     pub fn outcome(&self) -> Result<Outcome> {
         block_on(self.0.outcome())

@@ -1,6 +1,6 @@
 //! Transactions, whichever store they are of.
 
-use std::ops::RangeBounds;
+use std::{ops::RangeBounds, time::Duration};
 
 use tyr_embed::{Check, Error, Outcome, Result, Slot, Stat, Transform};
 
@@ -286,6 +286,11 @@ pub struct Pending {
 }
 
 impl Pending {
+    /// The same, whose calls wait so long for a cluster, instead of as long as those of its transaction.
+    pub fn within(self, deadline: Duration) -> Pending {
+        Pending { inner: self.inner.map(|pending| pending.within(deadline)) }
+    }
+
     /// How the transaction ended. Waits for that like the commit; may be asked again. In a directory only opening the store again tells,
     /// and this fails with [`crate::ErrorKind::Unavailable`].
     pub async fn outcome(&self) -> Result<Outcome> {

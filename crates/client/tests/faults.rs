@@ -14,10 +14,13 @@ use std::{
 use kit::Kit;
 use tyr_client::{ErrorKind, Keyspace, KeyspaceSettings, Outcome, Store, blocking};
 
+/// For who is not to be answered.
 const SHORT: Duration = Duration::from_millis(300);
+/// For who is, however busy the machine.
+const LONG: Duration = Duration::from_secs(3600);
 
-fn open(kit: &Kit, deadline: Duration) -> (blocking::Store, blocking::Keyspace) {
-    let store = blocking::Store::options().deadline(deadline).open(kit.url()).unwrap();
+fn open(kit: &Kit) -> (blocking::Store, blocking::Keyspace) {
+    let store = blocking::Store::options().deadline(LONG).open(kit.url()).unwrap();
     let keyspace = match store.keyspace("files") {
         Ok(keyspace) => keyspace,
         Err(_) => store.create_keyspace("files", KeyspaceSettings::default()).unwrap(),
@@ -44,14 +47,16 @@ fn who_reaches_nobody_is_told_whom() {
 #[test]
 fn reads_that_nobody_answers_end_at_their_deadline() {
     let kit = Kit::start(1);
-    let (store, files) = open(&kit, SHORT);
+    let (_, files) = open(&kit);
     files.put("a", b"x").unwrap();
+    let store = blocking::Store::options().deadline(SHORT).open(kit.url()).unwrap();
+    let files_soon = store.keyspace("files").unwrap();
     kit.set_deaf(true);
     for error in [
-        files.read("a", ..).unwrap_err(),
-        files.stat("a").unwrap_err(),
-        files.scan("", None, 1).unwrap_err(),
-        store.snapshot(&[&files]).unwrap_err(),
+        files_soon.read("a", ..).unwrap_err(),
+        files_soon.stat("a").unwrap_err(),
+        files_soon.scan("", None, 1).unwrap_err(),
+        store.snapshot(&[&files_soon]).unwrap_err(),
     ] {
         assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
         assert!(error.message().contains("no answer came"), "{error}");
@@ -63,10 +68,10 @@ fn reads_that_nobody_answers_end_at_their_deadline() {
 #[test]
 fn a_handle_may_have_a_deadline_of_its_own() {
     let kit = Kit::start(1);
-    let (store, files) = open(&kit, Duration::from_secs(3600));
+    let (store, files) = open(&kit);
     files.put("a", b"x").unwrap();
     let (store_soon, files_soon) = (store.within(SHORT), files.within(SHORT));
-    assert_eq!(files_soon.read("a", ..).unwrap(), b"x");
+    assert_eq!(files.within(LONG / 2).read("a", ..).unwrap(), b"x");
     kit.set_deaf(true);
     let mut transaction = store_soon.begin();
     for error in [
@@ -91,16 +96,20 @@ fn a_handle_may_have_a_deadline_of_its_own() {
     });
     assert_eq!(waiting.unwrap(), b"x");
     drop((store, files));
-    assert_eq!(files_soon.read("a", ..).unwrap(), b"x", "the client runs as long as it has a handle");
+    assert_eq!(
+        files_soon.within(LONG).read("a", ..).unwrap(),
+        b"x",
+        "the client runs as long as it has a handle"
+    );
 }
 
 #[test]
 fn a_commit_that_could_not_begin_never_happens() {
     let kit = Kit::start(1);
-    let (store, files) = open(&kit, SHORT);
+    let (store, files) = open(&kit);
     files.put("a", b"x").unwrap();
     kit.set_deaf(true);
-    let mut transaction = store.begin();
+    let mut transaction = store.within(SHORT).begin();
     transaction.check(&files, "a", tyr_client::Check::Exists).unwrap();
     transaction.put(&files, "b", b"y").unwrap();
     let pending = transaction.pending();
@@ -115,19 +124,21 @@ fn a_commit_that_could_not_begin_never_happens() {
 fn an_unknown_outcome_is_found_out() {
     for (is_deaf, number) in [(true, 1), (false, 2)] {
         let kit = Kit::start(3);
-        let (store, files) = open(&kit, SHORT);
+        let (store, files) = open(&kit);
         match is_deaf {
             true => kit.set_deaf(true),
             false => kit.set_mute(true),
         }
-        let mut transaction = store.begin();
+        let mut transaction = store.within(SHORT).begin();
         let slot = transaction.append(&files, "a", b"first").unwrap();
         transaction.put(&files, "b", [number]).unwrap();
         let pending = transaction.pending();
-        let error = transaction.commit().unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Unavailable);
-        assert!(error.message().contains("not known"), "{error}");
-        let error = files.append("c", b"lone").unwrap_err();
+        for error in [transaction.commit().unwrap_err(), pending.outcome().unwrap_err()] {
+            assert_eq!(error.kind(), ErrorKind::Unavailable);
+            assert!(error.message().contains("not known"), "{error}");
+        }
+        let pending = pending.within(LONG);
+        let error = files.within(SHORT).append("c", b"lone").unwrap_err();
         assert!(error.message().contains("not known"), "{error}");
         kit.set_deaf(false);
         kit.set_mute(false);
@@ -144,7 +155,7 @@ fn an_unknown_outcome_is_found_out() {
         }
         assert!(pending.outcome().is_ok(), "it can be asked for again");
         store.close().unwrap();
-        let (_, files) = open(&kit, SHORT);
+        let (_, files) = open(&kit);
         let lone = files.read("c", ..).unwrap_or_default();
         assert!(lone == b"lone" || (lone.is_empty() && is_deaf), "once or not at all: {lone:?}");
     }
@@ -179,7 +190,7 @@ fn a_cluster_whose_members_are_not_where_they_say_is_asked_where_the_caller_says
 #[test]
 fn a_transaction_that_was_not_committed_has_no_outcome() {
     let kit = Kit::start(1);
-    let (store, files) = open(&kit, SHORT);
+    let (store, files) = open(&kit);
     let mut transaction = store.begin();
     transaction.put(&files, "a", b"x").unwrap();
     let pending = transaction.pending();
@@ -208,7 +219,7 @@ fn a_commit_that_is_not_waited_for_happens_as_a_whole() {
         store.close().await.unwrap();
         lone.unwrap()
     });
-    let (_, files) = open(&kit, SHORT);
+    let (_, files) = open(&kit);
     for number in 0..20u8 {
         assert_eq!(files.read([number], ..).unwrap(), [number]);
     }
@@ -241,7 +252,7 @@ fn reads_that_are_not_waited_for_leave_the_transaction_as_it_was() {
 fn no_node_has_two_connections_of_a_session() {
     let kit = Kit::start(3);
     for _ in 0..3 {
-        let (store, files) = open(&kit, Duration::from_secs(30));
+        let (store, files) = open(&kit);
         files.put("a", b"x").unwrap();
         store.close().unwrap();
     }
@@ -251,11 +262,11 @@ fn no_node_has_two_connections_of_a_session() {
 #[test]
 fn clients_do_not_stand_in_one_anothers_way() {
     let kit = Kit::start(3);
-    let (_store, files) = open(&kit, Duration::from_secs(30));
+    let (_store, files) = open(&kit);
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
-                let (store, files) = open(&kit, Duration::from_secs(30));
+                let (store, files) = open(&kit);
                 for _ in 0..50 {
                     files.append("log", b"12345").unwrap();
                 }

@@ -4,6 +4,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     ops::RangeBounds,
     sync::Arc,
+    time::Duration,
 };
 
 use parking_lot::Mutex;
@@ -417,6 +418,12 @@ pub struct Pending {
 }
 
 impl Pending {
+    /// See [`crate::Pending::within`].
+    pub fn within(mut self, patience: Duration) -> Pending {
+        self.core = self.core.within(patience);
+        self
+    }
+
     /// See [`crate::Pending::outcome`].
     pub async fn outcome(&self) -> Result<Outcome> {
         let (of, until) = (self.handle, self.core.until());
