@@ -21,6 +21,7 @@ use crate::{
     index_key::{self, EntryKey, IndexKey, LeafKey},
     miss::Wait,
     objects::Shard,
+    pace::Use,
     relocate::{Object, forget_history},
     segment::Segment,
     store::Store,
@@ -52,17 +53,21 @@ impl Store {
         self.check_open()?;
         let _working = self.pace.begin();
         let result = self.maintain_step();
-        self.note_use();
+        self.pace.note(self.using());
         result
     }
 
-    /// Tells the writers how much of what files use is live.
-    fn note_use(&self) {
+    /// What files use now.
+    fn using(&self) -> Use {
         let all = self.segments.all();
         let capacity = u64::from(self.segments.capacity());
-        let used = all.len() as u64 * capacity + self.segments.idle_bytes();
-        let live = all.iter().map(|segment| segment.live()).sum();
-        self.pace.note(used, live, SLACK_SEGMENTS * capacity);
+        Use {
+            files: all.len() as u64 * capacity + self.segments.idle_bytes(),
+            live: all.iter().map(|segment| segment.live()).sum(),
+            slack: u64::from(self.options.slack_segments) * capacity,
+            // A device that does not say is not taken for full.
+            free: self.disk.space().map_or(u64::MAX, |space| space.free),
+        }
     }
 
     fn maintain_step(&self) -> Result<Maintained> {
@@ -76,7 +81,10 @@ impl Store {
             || self.defragment_one()?
             || self.merge_tables()?
             || match self.compacting.try_lock() {
-                Some(compacting) => self.compact_one(&compacting, SPARSE)?,
+                Some(compacting) => {
+                    let limit = if self.using().is_wasteful() { SPARSE } else { SPENT };
+                    self.compact_one(&compacting, limit)?
+                }
                 // Somebody is at it.
                 None => false,
             };
@@ -394,7 +402,7 @@ impl Store {
         Ok(true)
     }
 
-    /// Empties the segment with the least that is live, if it is less than `limit` of 100; one at a time.
+    /// Empties the oldest segment that is all but dead, or the one with the least that is live, if it is less than `limit` of 100; one at a time.
     fn compact_one(&self, _compacting: &MutexGuard<'_, ()>, limit: u64) -> Result<bool> {
         let Some(segment) = self.sparsest(limit) else { return Ok(false) };
         match self.evacuate(&segment).and_then(|()| self.check_empty(&segment)) {
@@ -439,6 +447,7 @@ impl Store {
         self.disk.space().is_ok_and(|space| space.free < needed)
     }
 
+    /// Of those that are all but dead the oldest: what it says of keys that are free needs not be said again.
     fn sparsest(&self, limit: u64) -> Option<Arc<Segment>> {
         let state = self.checkpoint.lock();
         let open = self.log.open_segments();
@@ -449,15 +458,18 @@ impl Store {
         let tail = self.segments.find(position).map_or(0, |segment| segment.first_sequence());
         let candidates = all.into_iter().filter(|segment| {
             let is_tail = segment.kind == SegmentKind::Log && segment.first_sequence() >= tail;
-            !is_tail
+            segment.live() * 100 < capacity * limit
+                && !is_tail
                 && !state.evacuated.contains(&segment.id)
                 && !state.kept.contains(&segment.id)
                 && state.manifest.segments.iter().any(|known| known.id == segment.id)
                 && !open.iter().any(|open| open.id == segment.id)
                 && !segment.is_held()
-                && segment.live() * 100 < capacity * limit
         });
-        candidates.min_by_key(|segment| segment.live())
+        candidates.min_by_key(|segment| match segment.live() * 100 < capacity * SPENT {
+            true => (0, segment.first_sequence()),
+            false => (segment.live(), 0),
+        })
     }
 }
 
@@ -469,15 +481,14 @@ pub(crate) enum Emptied {
     ButForGarbage,
 }
 
-/// Segments with less than this percentage live are compacted in passing.
+/// Segments with less than this percentage live are compacted in passing if files use much more than what is live.
 const SPARSE: u64 = 50;
+
+/// Segments with less than this percentage live are always compacted in passing.
+const SPENT: u64 = 10;
 
 /// Segments with less than this percentage live are compacted on request.
 const TIDY: u64 = 90;
-
-/// Files may use so many segments besides twice what is live before any writer waits for maintenance: those being filled, those that a
-/// replay would read, and those kept ready.
-const SLACK_SEGMENTS: u64 = 12;
 
 /// Leaves that one step looks at.
 const GARBAGE_STEP: usize = 256;

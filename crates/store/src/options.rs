@@ -14,7 +14,7 @@ pub enum Create {
     New,
 }
 
-/// Sizes of a store, in bytes.
+/// Sizes of a store, in bytes unless said otherwise.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Capacity of a segment file: a power of two from [`SEGMENT_SIZE_MIN`] to [`SEGMENT_SIZE_MAX`]. Fixed when the
@@ -29,6 +29,9 @@ pub struct Options {
     pub data_cache: u64,
     /// The log is checkpointed after this much of it, which bounds the time to open after a crash.
     pub checkpoint_size: u64,
+    /// Files may use so many segments besides twice what is live before any writer waits for maintenance: those being filled, those that a
+    /// replay would read, and those kept ready. A count.
+    pub slack_segments: u32,
 }
 
 /// The smallest segment, for tests.
@@ -44,6 +47,7 @@ impl Default for Options {
             index_cache: 256 << 20,
             data_cache: 256 << 20,
             checkpoint_size: 128 << 20,
+            slack_segments: 12,
         }
     }
 }

@@ -25,12 +25,28 @@ struct Step {
     done: u64,
 }
 
+/// What files use. All in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Use {
+    /// Of files, with those that are kept for recycling.
+    pub files: u64,
+    /// What of them is live.
+    pub live: u64,
+    /// What files may use however little is live.
+    pub slack: u64,
+    /// What is free on the device.
+    pub free: u64,
+}
+
 /// A step of maintenance that is being done; it ends when this is dropped.
 #[derive(Debug)]
 pub struct Working<'a>(&'a Pace);
 
 /// Transactions of which some wait.
 const ALL: u64 = 16;
+
+/// A device is about to be full if so much as this part of what is live is not free.
+const SCARCE: u64 = 4;
 
 impl Pace {
     /// Begins a step.
@@ -39,11 +55,10 @@ impl Pace {
         Working(self)
     }
 
-    /// Notes how many bytes files use and how many of them are live. Nobody waits until files use twice what is live and
-    /// `slack`; everybody waits when they use four times what is live and `slack` twice.
-    pub fn note(&self, used: u64, live: u64, slack: u64) {
-        let (soft, hard) = (2 * live + slack, 4 * live + 2 * slack);
-        let crowding = used.saturating_sub(soft).saturating_mul(ALL) / (hard - soft).max(1);
+    /// Notes what files use. Nobody waits until that is as much as [`Use::soft`] says; everybody waits when it is twice that.
+    pub fn note(&self, now: Use) {
+        let soft = now.soft();
+        let crowding = now.files.saturating_sub(soft).saturating_mul(ALL) / soft.max(1);
         self.crowding.store(crowding.min(ALL), Ordering::Relaxed);
     }
 
@@ -63,6 +78,20 @@ impl Pace {
     }
 }
 
+impl Use {
+    /// As much as files may use before writers wait: twice what is live, and the slack.
+    fn soft(self) -> u64 {
+        2 * self.live + self.slack
+    }
+
+    /// Whether it is time to move what is live together. To do so as soon as a segment is half dead would move what is about to die, again and
+    /// again: with time most segments empty themselves. So files may use half of what they may before writers wait, beyond what is live,
+    /// unless the device is about to be full.
+    pub fn is_wasteful(self) -> bool {
+        self.files > self.live + (self.soft() - self.live) / 2 || self.free < self.live / SCARCE
+    }
+}
+
 impl Drop for Working<'_> {
     fn drop(&mut self) {
         let mut step = self.0.step.lock();
@@ -76,6 +105,10 @@ impl Drop for Working<'_> {
 mod tests {
     use super::*;
 
+    fn using(files: u64, live: u64, slack: u64) -> Use {
+        Use { files, live, slack, free: u64::MAX }
+    }
+
     fn waiting(pace: &Pace) -> usize {
         (0..ALL).filter(|_| pace.is_to_wait()).count()
     }
@@ -84,14 +117,23 @@ mod tests {
     fn the_more_crowded_the_more_wait() {
         let pace = Pace::default();
         assert_eq!(waiting(&pace), 0);
-        pace.note(300, 100, 100);
+        pace.note(using(300, 100, 100));
         assert_eq!(waiting(&pace), 0);
-        pace.note(450, 100, 100);
+        pace.note(using(450, 100, 100));
         assert_eq!(waiting(&pace), 8);
-        pace.note(10_000, 100, 100);
+        pace.note(using(10_000, 100, 100));
         assert_eq!(waiting(&pace), 16);
-        pace.note(0, 0, 0);
+        pace.note(using(0, 0, 0));
         assert_eq!(waiting(&pace), 0);
+    }
+
+    #[test]
+    fn waste_is_stopped_halfway_to_where_writers_wait_and_before_the_device_is_full() {
+        assert!(!using(200, 100, 100).is_wasteful());
+        assert!(using(201, 100, 100).is_wasteful());
+        let last = |free| Use { free, ..using(150, 100, 100) };
+        assert!(!last(25).is_wasteful());
+        assert!(last(24).is_wasteful());
     }
 
     #[test]

@@ -74,6 +74,8 @@ impl StoreProfile {
             index_cache: self.index_cache,
             data_cache: 0,
             checkpoint_size: self.log_size,
+            // What is live is moved soon and often.
+            slack_segments: 2,
         }
     }
 

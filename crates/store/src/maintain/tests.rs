@@ -282,3 +282,36 @@ fn what_is_collected_of_a_dropped_keyspace_does_not_count_in_a_segment_that_came
         assert_eq!(read(&store, kept, name, 200_000), Ok(vec![2; 200_000]));
     }
 }
+
+#[test]
+fn what_is_live_is_moved_from_segments_that_are_all_but_dead_and_else_only_to_save_much() {
+    let (store, space) = store();
+    for number in 0..60 {
+        commit(&store, space, &number.to_string(), Existence::Create, &[1; 16_000]);
+    }
+    let delete = |store: &Store, are_kept: fn(u32) -> bool| {
+        for name in (0..60).filter(|number| !are_kept(*number)).map(|number| number.to_string()) {
+            if store
+                .loaded(store.head(space, &key(&name), Number::MAX, Wait::Allowed))
+                .expect("reads")
+                .is_some()
+            {
+                commit(store, space, &name, Existence::Delete, &[]);
+            }
+        }
+        settle(store);
+    };
+    let sparse = || {
+        let all = store.segments.all();
+        let capacity = u64::from(store.segments.capacity());
+        all.iter().filter(|segment| (1..capacity / 2).contains(&segment.live())).count()
+    };
+    delete(&store, |number| number % 3 == 0);
+    assert!(!store.using().is_wasteful());
+    assert!(sparse() >= 3, "two thirds of four segments are dead, which is worth no move");
+    delete(&store, |number| number % 15 == 0);
+    assert!(sparse() <= 1, "all but one of fifteen are");
+    let report = store.compact().expect("compacts");
+    assert!(report.bytes_after <= report.bytes_before);
+    assert_eq!(read(&store, space, "15", 16_000), Ok(vec![1; 16_000]));
+}

@@ -27,6 +27,7 @@ pub fn tight() -> Options {
         index_cache: 64 << 10,
         data_cache: 64 << 10,
         checkpoint_size: 96 << 10,
+        slack_segments: 2,
     }
 }
 
