@@ -285,7 +285,7 @@ impl Journal {
     /// Whether there are more bundles than what is needed of them and the checkpoints are worth.
     fn is_long(&self) -> bool {
         let worth = self.checkpoints_weight.max(LOG_CHECKPOINTS * self.options.checkpoint_size);
-        self.bundles.size() > worth + 2 * self.bundles.needed()
+        self.bundles.weight() > worth + 2 * self.bundles.needed()
     }
 
     /// Replaces what stands for the beginning of a log, and drops the entries after its end. Those up to its start are not needed once that
@@ -325,7 +325,7 @@ impl Journal {
             return Ok(());
         }
         let mut batch = Batch::default();
-        popped.iter().for_each(|(number, _)| batch.delete(keys::bundle(self.shard, *number)));
+        popped.iter().for_each(|bundle| batch.delete(keys::bundle(self.shard, bundle.number)));
         match batch.commit(&self.store, self.space, self.limits.piece_max) {
             Ok(ticket) => {
                 let (stored, kept) = Default::default();
@@ -470,9 +470,12 @@ const PAYLOAD_LIGHTNESS: u64 = 16;
 const ENTRY_WEIGHT: u64 = 128;
 /// What the bytes of a payload's number and length may take.
 const LIST_WEIGHT: usize = 12;
-/// When all bundles together have as many bytes as so many checkpoints of the least size, and as all checkpoints that there are, beside twice what is
+/// When all bundles together weigh as much as so many checkpoints of the least size, and as all checkpoints that there are, beside twice what is
 /// needed of them, it is time for that of the partition that needs the oldest one.
 const LOG_CHECKPOINTS: u64 = 16;
+/// So many bundles weigh as much as a checkpoint of the least size, however few bytes they have. Each is a blob, which the store moves with what lies beside
+/// it: a partition that logged nothing kept so many of them for all others that moving them took more time than what was written.
+const CHECKPOINT_BUNDLES: u64 = 1024;
 /// As many bundles are deleted at once.
 const TRIM_MAX: usize = 256;
 /// What a deletion takes in a transaction of the store, in bytes.

@@ -12,7 +12,7 @@ use tyr_store::{Miss, Store, Wait};
 use tyr_types::{Error, Key, KeyspaceId, Number, Result};
 
 use super::{
-    ENTRY_WEIGHT, Journal, Limits, Options, Stored, Tail,
+    CHECKPOINT_BUNDLES, ENTRY_WEIGHT, Journal, Limits, Options, Stored, Tail,
     base::Base,
     bundle::{self, Item},
     bundles::{Bundles, Note},
@@ -51,7 +51,8 @@ impl Journal {
                 bases.insert(id, Base::decode(&base)?);
             }
         }
-        let (mut bundles, mut entries) = (Bundles::default(), BTreeMap::new());
+        let (mut bundles, mut entries) =
+            (Bundles::new(options.checkpoint_size / CHECKPOINT_BUNDLES), BTreeMap::new());
         for (place, key) in keys_of(&store, space, &keys::bundles(shard))?.into_iter().enumerate() {
             let number =
                 keys::number_of(&key).ok_or_else(|| Error::corrupt("a key of a bundle is malformed"))?;

@@ -629,6 +629,28 @@ fn a_partition_that_logs_little_does_not_keep_what_all_others_log() {
 }
 
 #[test]
+fn bundles_that_are_kept_for_a_partition_that_logs_little_are_few_however_small_they_are() {
+    const CHECKPOINT_SIZE: u64 = 256 << 10;
+    let mut bench = Bench::new(&SimDisk::new(28), CHECKPOINT_SIZE);
+    let idle = PartitionId { index: 6, ..P };
+    bench.take(Output::Store { partition: idle, index: 1, epoch: Epoch(1), entry: Arc::new(Entry::Marker) });
+    let most = super::LOG_CHECKPOINTS * super::CHECKPOINT_BUNDLES;
+    let mut answered = 0;
+    while !bench.journal.due().contains(&idle) {
+        answered += 1;
+        assert!(answered <= most, "{answered} bundles are kept for one entry");
+        bench.push(1, mark(answered));
+        bench.log.trim(bench.log.last());
+        bench.state.trim_log(bench.log.last());
+        if bench.journal.due().contains(&P) {
+            bench.checkpoint();
+        }
+        bench.settle().expect("durable");
+    }
+    assert!(answered > most / 2, "it was as much as {answered} bundles");
+}
+
+#[test]
 fn a_journal_with_a_bundle_missing_or_malformed_is_not_opened() {
     let disk = SimDisk::new(27);
     let mut bench = Bench::new(&disk, 1 << 20);
