@@ -25,7 +25,7 @@ pub struct OpenOptions {
     credential: Credential,
     zone: Option<String>,
     reads_files: bool,
-    /// A collector of traces, and of how many transactions one is traced.
+    /// A collector of traces, and of how many transactions, and of how many reads, one is traced.
     traces: Option<(String, NonZeroU32)>,
 }
 

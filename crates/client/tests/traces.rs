@@ -1,4 +1,4 @@
-//! Transactions that are traced: what a collector is sent of one over two blobs, and that nothing is said of others.
+//! Transactions and reads that are traced: what a collector is sent of one over two blobs, and of reads, and that nothing is said of others.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -124,8 +124,21 @@ fn tree(spans: &[Value]) -> Option<Vec<&Value>> {
     is_whole.then_some(stops)
 }
 
+/// Whether these are a read that a node has answered, and what that node says of it.
+fn is_served(spans: &[Value]) -> bool {
+    let Some(root) = spans.iter().find(|span| span["name"] == "read") else { return false };
+    let mut serves = spans.iter().filter(|span| span["name"] == "serve");
+    serves.any(|serve| {
+        assert_eq!(serve["parentSpanId"], root["spanId"]);
+        for key in ["tyr.kind", "tyr.partition"] {
+            assert_eq!(attribute(serve, key), attribute(root, key));
+        }
+        attribute(serve, "tyr.node") == attribute(root, "tyr.node")
+    })
+}
+
 #[test]
-fn a_collector_gets_the_whole_tree_of_a_transaction_over_two_blobs_and_nothing_of_others() {
+fn a_collector_gets_the_whole_tree_of_a_transaction_over_two_blobs_and_of_reads_and_nothing_of_others() {
     let servers = Servers::start(3, settings);
     let every = |count| NonZeroU32::new(count).unwrap();
     let traced = Store::options().traces(&collector().endpoint, every(1)).open(servers.url()).unwrap();
@@ -145,6 +158,12 @@ fn a_collector_gets_the_whole_tree_of_a_transaction_over_two_blobs_and_nothing_o
         done.unwrap();
         committed += 1;
     }
+    let mut gets = 0;
+    for number in 0..16 {
+        others.get(format!("plain/{number}")).unwrap();
+        assert_eq!(files.get(format!("b/{number}")).unwrap().bytes.len(), (64 << 10) + 500);
+        gets += 1;
+    }
     traced.close().unwrap();
 
     let mut traces: BTreeMap<String, Vec<Value>> = BTreeMap::new();
@@ -155,15 +174,24 @@ fn a_collector_gets_the_whole_tree_of_a_transaction_over_two_blobs_and_nothing_o
             .filter(|stops| attribute(stops[stops.len() - 1], "tyr.outcome").as_deref() == Some("committed"))
             .count()
     };
-    while whole(&traces) < committed {
+    while whole(&traces) < committed || traces.values().filter(|spans| is_served(spans)).count() < gets {
         let Ok(span) = spans.recv_timeout(PATIENCE) else {
             let lacking: Vec<_> = traces.values().filter(|spans| tree(spans).is_none()).collect();
-            panic!("{} of {committed} trees are whole; not these: {lacking:#?}", whole(&traces));
+            let served = traces.values().filter(|spans| is_served(spans)).count();
+            panic!(
+                "{} of {committed} trees are whole, {served} reads; not these: {lacking:#?}",
+                whole(&traces)
+            );
         };
         traces.entry(text(&span, "traceId")).or_default().push(span);
     }
     let (mut lengths, mut writes, mut nodes) = (BTreeSet::new(), 0, BTreeSet::new());
     for spans in traces.values() {
+        if spans.iter().any(|span| span["name"] == "read" || span["name"] == "serve") {
+            let requests: BTreeSet<_> = spans.iter().map(|span| attribute(span, "tyr.request")).collect();
+            assert_eq!(requests.len(), 1, "a trace is of one read: {spans:#?}");
+            continue;
+        }
         let root = spans.iter().find(|span| span["name"] == "transaction").unwrap();
         assert_eq!((text(root, "service"), &root["kind"]), ("tyr client".into(), &Value::from(3)));
         assert_eq!(attribute(root, "tyr.blobs").as_deref(), Some("2"), "nothing else is traced: {root}");

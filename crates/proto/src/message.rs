@@ -1,7 +1,7 @@
 //! What nodes and clients say to one another.
 
 use alloc::{collections::BTreeMap, string::String, sync::Arc, vec::Vec};
-use core::ops::Range;
+use core::{fmt, ops::Range};
 
 use tyr_types::Number;
 
@@ -33,6 +33,12 @@ pub struct RequestId {
     pub session: SessionId,
     /// Counts its requests.
     pub number: u64,
+}
+
+impl fmt::Display for RequestId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "r{}.{}", self.session.0, self.number)
+    }
 }
 
 /// What is said to a partition. Everything may be lost, doubled, or late: what matters is said again until it is answered.
@@ -640,4 +646,37 @@ pub struct BlobStat {
     pub size: u64,
     /// Its attributes.
     pub attributes: BTreeMap<String, Arc<[u8]>>,
+}
+
+impl Message {
+    /// The request that it makes of whichever replica is nearest, and the kind of that.
+    pub fn read(&self) -> Option<(RequestId, &'static str)> {
+        match self {
+            Message::Look { request, .. } => Some((*request, "look")),
+            Message::Get { request, .. } | Message::GetWith { request, .. } => Some((*request, "get")),
+            Message::Read { request, .. } => Some((*request, "read")),
+            Message::Locate { request, .. } => Some((*request, "locate")),
+            Message::Stat { request, .. } => Some((*request, "stat")),
+            Message::Scan { request, .. } => Some((*request, "scan")),
+            _ => None,
+        }
+    }
+}
+
+impl Answer {
+    /// Which of these requests it answers, and how.
+    pub fn read(&self) -> Option<(RequestId, &'static str)> {
+        match self {
+            Answer::Looked { request, .. }
+            | Answer::Got { request, .. }
+            | Answer::GotWith { request, .. }
+            | Answer::Bytes { request, .. }
+            | Answer::Located { request, .. }
+            | Answer::Stats { request, .. }
+            | Answer::Names { request, .. } => Some((*request, "answered")),
+            Answer::Expired { request } => Some((*request, "expired")),
+            Answer::Denied { request } => Some((*request, "denied")),
+            _ => None,
+        }
+    }
 }

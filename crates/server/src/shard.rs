@@ -554,6 +554,11 @@ impl Running {
         if let Answer::Outcome { id, outcome: Some((outcome, _)) } = answer {
             self.spans.answered(time, *id, outcome.name());
         }
+        if !self.spans.is_empty()
+            && let Some((request, how)) = answer.read()
+        {
+            self.spans.served(time, request, how);
+        }
     }
 
     /// The device is slower than those of other nodes. Says so now and then.

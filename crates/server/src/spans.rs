@@ -1,18 +1,19 @@
-//! What a shard does for transactions that are traced, as spans.
+//! What a shard does for transactions and reads that are traced, as spans.
 //!
-//! A client decides which of its transactions are traced; what is said of them along the chain and to their chunks has the trace's context with
+//! A client decides which of its transactions and reads are traced; what is said of them along the chain and to chunks has the trace's context with
 //! it. It belongs to the shard's thread, and is empty as long as nothing is traced. Spans are:
 //!
 //! - `stop`: a visit of a chain at this shard, until the transaction is passed on or answered;
 //! - `write`: writes to chunks whose head is elsewhere, until the vote for them;
-//! - `log`: below these, from when they are to be written to the log until that is durable here.
+//! - `log`: below these, from when they are to be written to the log until that is durable here;
+//! - `serve`: a read, from when it came until its answer.
 
 use std::collections::BTreeMap;
 
 use tyr_net::{Attribute, Exporter, Side, Span, span_time};
 use tyr_proto::{
     NodeId, PartitionId, Time, TraceContext, TransactionId,
-    message::{Envelope, Message},
+    message::{Envelope, Message, RequestId},
 };
 
 use crate::surroundings::random;
@@ -25,6 +26,17 @@ pub(crate) struct Spans {
     node: NodeId,
     place: usize,
     open: BTreeMap<(TransactionId, Part), Open>,
+    reads: BTreeMap<RequestId, Read>,
+}
+
+/// A read that is not answered yet.
+#[derive(Clone, Copy, Debug)]
+struct Read {
+    /// With what caused it.
+    context: TraceContext,
+    kind: &'static str,
+    partition: PartitionId,
+    began: Time,
 }
 
 /// What of a transaction a span is about.
@@ -50,11 +62,18 @@ struct Open {
 impl Spans {
     /// Nothing is traced yet.
     pub fn new(exporter: Option<Exporter>, node: NodeId, place: usize) -> Self {
-        Spans { exporter, node, place, open: BTreeMap::new() }
+        Spans { exporter, node, place, open: BTreeMap::new(), reads: BTreeMap::new() }
     }
 
     /// A message has come that is traced.
     pub fn came(&mut self, now: Time, context: TraceContext, envelope: &Envelope) {
+        if let Some((request, kind)) = envelope.message.read() {
+            if self.reads.len() < OPEN_MAX && self.exporter.is_some() {
+                let read = Read { context, kind, partition: envelope.partition, began: now };
+                self.reads.entry(request).or_insert(read);
+            }
+            return;
+        }
         let key = match &envelope.message {
             Message::Start(plan) | Message::Pass { plan, .. } => (plan.id, Part::Stop),
             Message::Write { writes, .. } => (writes.id, Part::Write(envelope.partition)),
@@ -93,6 +112,16 @@ impl Spans {
         self.end(now, id, Part::Stop, Some(outcome));
     }
 
+    /// A read is answered.
+    pub fn served(&mut self, now: Time, request: RequestId, how: &'static str) {
+        let Some(Read { context, kind, partition, began }) = self.reads.remove(&request) else { return };
+        let mut attributes = self.place_attributes(partition);
+        attributes.push(("tyr.request", Attribute::Text(request.to_string())));
+        attributes.push(("tyr.kind", Attribute::Text(kind.to_owned())));
+        attributes.push(("tyr.outcome", Attribute::Text(how.to_owned())));
+        self.give(context, random().max(1), "serve", (began, now), now, attributes);
+    }
+
     /// Something has ended, and is told unless it was. What is not in the log yet stays.
     fn end(
         &mut self,
@@ -117,9 +146,9 @@ impl Spans {
         Some(open)
     }
 
-    /// Whether anything is open, so that [`Spans::stored`] is worth calling.
+    /// Whether anything is open, so that it is worth telling of what happens.
     pub fn is_empty(&self) -> bool {
-        self.open.is_empty()
+        self.open.is_empty() && self.reads.is_empty()
     }
 
     /// Entries of these partitions are durable, which were to be written since then.
@@ -145,6 +174,7 @@ impl Spans {
     /// Forgets what does not end here.
     pub fn tidy(&mut self, now: Time) {
         self.open.retain(|_, open| now.since(open.began) < FORGOTTEN_AFTER);
+        self.reads.retain(|_, read| now.since(read.began) < FORGOTTEN_AFTER);
     }
 
     fn tell_log(&self, id: TransactionId, open: &Open, now: Time) {
@@ -155,11 +185,17 @@ impl Spans {
     }
 
     fn attributes(&self, id: TransactionId, open: &Open) -> Vec<(&'static str, Attribute)> {
+        let mut attributes = self.place_attributes(open.partition);
+        attributes.push(("tyr.transaction", Attribute::Text(id.to_string())));
+        attributes
+    }
+
+    /// Where something was done.
+    fn place_attributes(&self, partition: PartitionId) -> Vec<(&'static str, Attribute)> {
         vec![
-            ("tyr.transaction", Attribute::Text(id.to_string())),
             ("tyr.node", Attribute::Number(self.node.0.into())),
             ("tyr.shard", Attribute::Number(self.place as u64)),
-            ("tyr.partition", Attribute::Text(open.partition.to_string())),
+            ("tyr.partition", Attribute::Text(partition.to_string())),
         ]
     }
 
@@ -182,7 +218,7 @@ impl Spans {
     }
 }
 
-/// The most spans that are open at once; more are not traced.
+/// The most spans of transactions, and of reads, that are open at once; more are not traced.
 const OPEN_MAX: usize = 4096;
 /// What has not ended after so long is told of no more, in microseconds.
 const FORGOTTEN_AFTER: u64 = 60_000_000;

@@ -424,7 +424,7 @@ impl Worker {
             work.read_times.add(took);
         }
         if took >= self.slow_after {
-            let (request, kind) = (request_name(&request), READS[kind]);
+            let (request, kind) = (request.to_string(), READS[kind]);
             tracing::warn!(%request, shard = self.place, kind, seconds = seconds(took), "a reader was slow");
             let (outcome, blob, blobs) = ("answered", Some(blob), 1);
             let slow = Slow { at: wall_clock(), request, kind, outcome, took, blob, blobs, hops: Vec::new() };
@@ -467,15 +467,10 @@ impl Worker {
     }
 }
 
-/// The name of a reader's request in logs.
-fn request_name(request: &RequestId) -> String {
-    format!("r{}.{}", request.session.0, request.number)
-}
-
 /// What a message is, and whose: the transaction or the reader's request.
 fn subject(message: &Message) -> (&'static str, Option<String>) {
     let transaction = |id: &TransactionId| Some(id.to_string());
-    let request = |request: &RequestId| Some(request_name(request));
+    let request = |request: &RequestId| Some(request.to_string());
     match message {
         Message::Start(plan) => ("start", transaction(&plan.id)),
         Message::AskOutcome { id, .. } => ("ask-outcome", transaction(id)),

@@ -273,7 +273,7 @@ pub const SETTINGS: [Setting; 19] = [
         short: None,
         values: Values::Count { min: 1, max: 1_000_000_000 },
         default: "100",
-        help: "A client that has a collector traces one transaction of so many",
+        help: "A client that has a collector traces one transaction, and one read, of so many",
     },
     Setting {
         name: "access.token",

@@ -10,7 +10,6 @@ use tyr_types::Error;
 use super::{
     Driver,
     call::{Found, Got, Handle},
-    nearness,
 };
 use crate::words;
 
@@ -206,14 +205,14 @@ impl Driver {
         {
             self.owners.entry(*request).or_insert(owner);
         }
-        if let Some(request) = nearness::asked_by(&envelope.message) {
+        if let Some((request, _)) = envelope.message.read() {
             self.nearness.asks(now, node, request);
             self.show_rank(now, node);
         }
-        let context = match (&mut self.traces, &envelope.message) {
-            (Some(traces), Message::Start(plan)) => traces.sends(plan, crate::cluster::random),
-            _ => None,
-        };
+        let context = self.traces.as_mut().and_then(|traces| match &envelope.message {
+            Message::Start(plan) => traces.sends(plan, crate::cluster::random),
+            message => traces.asks(message, envelope.partition, crate::cluster::random),
+        });
         self.links.tell(node, &envelope, context);
     }
 }
@@ -269,6 +268,30 @@ mod tests {
         driver.nearness.asks(Time(1), NODE, earlier);
         driver.nearness.hears(Time(101), NODE, earlier);
         (driver, blob)
+    }
+
+    #[tokio::test]
+    async fn while_replicas_are_about_to_come_it_asks_soon_who_holds_what_and_else_seldom() {
+        let (mut driver, _) = driver();
+        let mut asks_after = |seconds, epoch, learners: &[NodeId]| {
+            let learner = |node: &NodeId| Replica { node: *node, incarnation: Incarnation(1) };
+            let configuration = Configuration {
+                epoch: Epoch(epoch),
+                since: RingVersion(1),
+                floor: RingVersion(1),
+                replicas: vec![learner(&NODE)],
+                learners: learners.iter().map(learner).collect(),
+            };
+            driver.client.handle_configuration(PartitionId { class: ClassId(0), index: 0 }, configuration);
+            driver.manager.takes_back_want();
+            driver.looked_at = Instant::now() - Duration::from_secs(seconds);
+            driver.next_check = Instant::now();
+            driver.tick();
+            driver.manager.takes_back_want()
+        };
+        assert!(!asks_after(2, 2, &[]) && asks_after(31, 3, &[]));
+        assert!(!asks_after(0, 4, &[NodeId(2)]) && asks_after(2, 5, &[NodeId(2)]));
+        assert!(!asks_after(2, 6, &[]), "they have come");
     }
 
     fn rank(driver: &Driver) -> u64 {

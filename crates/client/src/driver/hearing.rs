@@ -10,7 +10,6 @@ use tyr_proto::{
 use super::{
     Driver,
     links::{Heard, Origin, What},
-    nearness,
 };
 
 impl Driver {
@@ -53,9 +52,10 @@ impl Driver {
     }
 
     fn hear_answer(&mut self, now: Time, node: NodeId, answer: Answer) {
-        if let Some(request) = nearness::answered_by(&answer) {
+        if let Some((request, how)) = answer.read() {
             self.nearness.hears(now, node, request);
             self.show_rank(now, node);
+            self.traces.iter_mut().for_each(|traces| traces.hears(request, node, how));
         }
         match answer {
             Answer::Located { .. } => return self.hear_located(now, node, answer),

@@ -109,6 +109,12 @@ impl Manager {
         self.wants_ring = true;
     }
 
+    /// Whether it would fetch what has changed. It does not want to any more.
+    #[cfg(test)]
+    pub fn takes_back_want(&mut self) -> bool {
+        std::mem::take(&mut self.wants_ring)
+    }
+
     /// Fetches all that is so now, from who leads.
     pub fn refresh(&mut self, asked: Asked<()>) {
         self.waiting_next.push(asked);

@@ -6,11 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use tyr_proto::{
-    NodeId, Time,
-    cluster::Zone,
-    message::{Answer, Message, RequestId},
-};
+use tyr_proto::{NodeId, Time, cluster::Zone, message::RequestId};
 
 /// How near the members are.
 #[derive(Debug, Default)]
@@ -170,36 +166,6 @@ impl Node {
         let old = |time: u64| (time - time / WEIGHT) >> age;
         self.time = if is_first { time } else { time - old(time) + old(self.time) };
         self.measured_at = now;
-    }
-}
-
-/// The request that a message makes of whichever replica is nearest.
-pub fn asked_by(message: &Message) -> Option<RequestId> {
-    match message {
-        Message::Look { request, .. }
-        | Message::Get { request, .. }
-        | Message::GetWith { request, .. }
-        | Message::Read { request, .. }
-        | Message::Locate { request, .. }
-        | Message::Stat { request, .. }
-        | Message::Scan { request, .. } => Some(*request),
-        _ => None,
-    }
-}
-
-/// Which of these requests something answers.
-pub fn answered_by(answer: &Answer) -> Option<RequestId> {
-    match answer {
-        Answer::Looked { request, .. }
-        | Answer::Got { request, .. }
-        | Answer::GotWith { request, .. }
-        | Answer::Bytes { request, .. }
-        | Answer::Located { request, .. }
-        | Answer::Stats { request, .. }
-        | Answer::Expired { request }
-        | Answer::Denied { request }
-        | Answer::Names { request, .. } => Some(*request),
-        _ => None,
     }
 }
 

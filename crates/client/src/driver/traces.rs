@@ -1,25 +1,31 @@
-//! Which of a client's transactions are traced, and the first span of each: from when it is sent until its end is known.
+//! Which of a client's transactions and reads are traced, and the first span of each: from when it is sent until its end is known.
+//!
+//! A read is one request of a replica. What a program asks for may take several.
 
 use std::{collections::BTreeMap, num::NonZeroU32};
 
 use tyr_net::{Attribute, Collector, Exporter, Exporting, Side, Span, span_time};
-use tyr_proto::{Outcome, Plan, TraceContext, TransactionId};
+use tyr_proto::{
+    NodeId, Outcome, PartitionId, Plan, TraceContext, TransactionId,
+    message::{Message, RequestId},
+};
 
-/// Which transactions are traced, and where that goes.
+/// Which transactions and reads are traced, and where that goes.
 #[derive(Clone, Debug)]
 pub struct Tracing {
     /// Where spans are sent.
     pub collector: Collector,
-    /// One transaction of so many is traced.
+    /// One transaction, and one read, of so many is traced.
     pub every: NonZeroU32,
 }
 
-/// Transactions that are traced.
+/// Transactions and reads that are traced.
 pub struct Traces {
     exporter: Exporter,
     exporting: Exporting,
     every: u64,
     open: BTreeMap<TransactionId, Root>,
+    reads: BTreeMap<RequestId, Read>,
 }
 
 struct Root {
@@ -28,12 +34,27 @@ struct Root {
     blobs: usize,
 }
 
+struct Read {
+    context: TraceContext,
+    began: u64,
+    kind: &'static str,
+    partition: PartitionId,
+    /// How often it was asked.
+    tries: u64,
+}
+
 impl Traces {
     /// Begins, in the runtime that this is called in.
     pub fn start(tracing: Tracing, session: u64) -> Self {
         let Tracing { collector, every } = tracing;
         let (exporter, exporting) = Exporter::start(collector, "tyr client", &format!("session {session}"));
-        Traces { exporter, exporting, every: every.get().into(), open: BTreeMap::new() }
+        Traces {
+            exporter,
+            exporting,
+            every: every.get().into(),
+            open: BTreeMap::new(),
+            reads: BTreeMap::new(),
+        }
     }
 
     /// A transaction is sent, perhaps again. Returns the context that goes with it if it is traced.
@@ -41,13 +62,10 @@ impl Traces {
         if let Some(known) = self.open.get(&plan.id) {
             return Some(known.context);
         }
-        // Clients have random sessions, so that of those who commit once each not all are traced.
-        let is_chosen = plan.id.session.0.wrapping_add(plan.id.sequence).is_multiple_of(self.every);
-        if !is_chosen || self.open.len() >= OPEN_MAX {
+        if !self.chooses(plan.id.session.0, plan.id.sequence) || self.open.len() >= OPEN_MAX {
             return None;
         }
-        let trace = u128::from(random().max(1)) << 64 | u128::from(random());
-        let context = TraceContext { trace, span: random().max(1) };
+        let context = begin(&mut random);
         self.open.insert(plan.id, Root { context, began: span_time(), blobs: plan.heads.len() });
         Some(context)
     }
@@ -72,6 +90,63 @@ impl Traces {
         });
     }
 
+    /// Something is asked, perhaps again. Returns the context that goes with it if it is a read that is traced.
+    pub fn asks(
+        &mut self,
+        message: &Message,
+        partition: PartitionId,
+        mut random: impl FnMut() -> u64,
+    ) -> Option<TraceContext> {
+        let (request, kind) = message.read()?;
+        if let Some(known) = self.reads.get_mut(&request) {
+            known.tries += 1;
+            return Some(known.context);
+        }
+        if !self.chooses(request.session.0, request.number) {
+            return None;
+        }
+        let began = span_time();
+        if self.reads.len() >= OPEN_MAX {
+            // Nobody waits any more for what was not answered for long.
+            self.reads.retain(|_, read| began.saturating_sub(read.began) < FORGOTTEN_AFTER);
+        }
+        if self.reads.len() >= OPEN_MAX {
+            return None;
+        }
+        let context = begin(&mut random);
+        self.reads.insert(request, Read { context, began, kind, partition, tries: 1 });
+        Some(context)
+    }
+
+    /// A node has answered a read.
+    pub fn hears(&mut self, request: RequestId, node: NodeId, how: &'static str) {
+        let Some(Read { context, began, kind, partition, tries }) = self.reads.remove(&request) else {
+            return;
+        };
+        self.exporter.give(Span {
+            trace: context.trace,
+            id: context.span,
+            parent: 0,
+            name: "read",
+            side: Side::Client,
+            began,
+            ended: span_time(),
+            attributes: vec![
+                ("tyr.request", Attribute::Text(request.to_string())),
+                ("tyr.kind", Attribute::Text(kind.to_owned())),
+                ("tyr.partition", Attribute::Text(partition.to_string())),
+                ("tyr.node", Attribute::Number(node.0.into())),
+                ("tyr.tries", Attribute::Number(tries)),
+                ("tyr.outcome", Attribute::Text(how.to_owned())),
+            ],
+        });
+    }
+
+    /// Whether it is the turn of what has this number. Clients have random sessions, so that of those who do one thing each not all are traced.
+    fn chooses(&self, session: u64, number: u64) -> bool {
+        session.wrapping_add(number).is_multiple_of(self.every)
+    }
+
     /// Sends what there is, and ends.
     pub async fn finish(self) {
         let Traces { exporter, exporting, .. } = self;
@@ -80,5 +155,13 @@ impl Traces {
     }
 }
 
-/// The most transactions that are traced at once.
+/// A new trace, and its first span.
+fn begin(random: &mut impl FnMut() -> u64) -> TraceContext {
+    let trace = u128::from(random().max(1)) << 64 | u128::from(random());
+    TraceContext { trace, span: random().max(1) }
+}
+
+/// The most transactions, and the most reads, that are traced at once.
 const OPEN_MAX: usize = 4096;
+/// A read that was not answered for so long may be forgotten, in nanoseconds.
+const FORGOTTEN_AFTER: u64 = 60_000_000_000;
