@@ -170,7 +170,11 @@ pub fn keyspaces(partitions: u32) -> Keyspaces {
         seed: KeyspaceSeed([7; 16]),
         layout: Layout::of(&KeyspaceSettings::default()).expect("the default"),
     };
-    [(KEYSPACE, Keyspace { placement, multi_version: true, snapshots: Snapshots::default() })].into()
+    [(
+        KEYSPACE,
+        Keyspace { placement, multi_version: true, snapshots: Snapshots::default(), is_dropped: false },
+    )]
+    .into()
 }
 
 fn replica(place: u32) -> Replica {

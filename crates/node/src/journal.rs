@@ -201,7 +201,7 @@ impl Journal {
                 tail.next_payload += 1;
                 size += bytes.len() as u64;
                 batch.put_payload(keys::payload(partition, number), bytes);
-                payload.settle(self.shelf.home(partition, number));
+                payload.settle(self.shelf.home(partition, number, payload.len()));
                 batch.kept.push(payload.clone());
                 Some(number)
             });
@@ -249,6 +249,15 @@ impl Journal {
     pub fn due(&self) -> Vec<PartitionId> {
         let due = self.due.iter().filter(|_| !self.is_full);
         due.copied().collect()
+    }
+
+    /// A partition is at rest: it is time for a checkpoint if that gives back more than it takes. No entry of it will bring one.
+    pub fn rest(&mut self, partition: &Partition) {
+        let id = partition.id();
+        let dead = self.shelf.dead_size(id);
+        if dead > 0 && self.tails.get(&id).is_some_and(|tail| dead >= tail.checkpoint_weight) {
+            self.due.insert(id);
+        }
     }
 
     /// Takes a checkpoint of a partition, and drops the entries that its log has dropped. Everything that it wanted written has

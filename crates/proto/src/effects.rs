@@ -2,8 +2,10 @@
 
 use alloc::{collections::VecDeque, sync::Arc};
 
+use tyr_types::KeyspaceId;
+
 use crate::{
-    Epoch, Keyspaces, Limits, NodeId, PartitionId, Replica, RingVersion, SessionId, Time,
+    Epoch, Keyspace, Keyspaces, Limits, NodeId, PartitionId, Replica, RingVersion, SessionId, Time,
     cached::CachedHeads,
     entry::Entry,
     message::{Answer, Message},
@@ -64,7 +66,7 @@ pub enum Effect {
 pub struct Context {
     /// Now.
     pub now: Time,
-    /// The keyspaces of all keyspaces.
+    /// All keyspaces, those that were dropped included.
     pub keyspaces: Arc<Keyspaces>,
     /// Whether the node holds its lease now.
     pub has_lease: bool,
@@ -74,6 +76,8 @@ pub struct Context {
     pub version: RingVersion,
     /// How much the node takes on.
     pub limits: Limits,
+    /// How many replicas the partition is to have.
+    pub replicas: u8,
     /// Below how many replicas the partition takes no writes.
     pub min_replicas: u8,
     /// The shard's copies of heads.
@@ -85,6 +89,11 @@ pub struct Context {
 }
 
 impl Context {
+    /// A keyspace that exists.
+    pub fn existing(&self, keyspace: KeyspaceId) -> Option<&Keyspace> {
+        self.keyspaces.get(&keyspace).filter(|known| !known.is_dropped)
+    }
+
     /// Adds something to be done.
     pub fn push(&mut self, effect: Effect) {
         self.effects.push_back(effect);

@@ -63,7 +63,7 @@ impl Freeze {
                     return Vec::new();
                 }
                 let placement = |(keyspace, _): &(KeyspaceId, _)| {
-                    keyspaces.get(keyspace).map(|keyspace| &keyspace.placement)
+                    existing(keyspaces, *keyspace).map(|keyspace| &keyspace.placement)
                 };
                 // All or none: a part of a snapshot is none.
                 let classes: Option<BTreeMap<_, _>> = prefixes
@@ -74,7 +74,7 @@ impl Freeze {
                 classes.unwrap_or_default().into_iter().flat_map(all).collect()
             }
             Extent::Keyspace(keyspace, _) => {
-                keyspaces.get(keyspace).map(Keyspace::partitions).unwrap_or_default()
+                existing(keyspaces, *keyspace).map(Keyspace::partitions).unwrap_or_default()
             }
         }
     }
@@ -96,7 +96,7 @@ impl Freeze {
     pub fn is_due(&self, keyspaces: &Keyspaces) -> bool {
         let Extent::Keyspace(keyspace, snapshot) = self.extent else { return true };
         let is_of_use = |known: &Keyspace| known.multi_version && known.snapshots.is_being_taken(snapshot);
-        !self.stays && keyspaces.get(&keyspace).is_some_and(is_of_use)
+        !self.stays && existing(keyspaces, keyspace).is_some_and(is_of_use)
     }
 
     /// For how many microseconds it stands, and waits, at each of so many stops at the most: the first stands as long as it takes to come to
@@ -142,6 +142,10 @@ impl Freeze {
             (Extent::Keyspace(own, _), Extent::Keyspace(other, _)) => own == other,
         }
     }
+}
+
+fn existing(keyspaces: &Keyspaces, keyspace: KeyspaceId) -> Option<&Keyspace> {
+    keyspaces.get(&keyspace).filter(|known| !known.is_dropped)
 }
 
 /// The first name that a blob with a prefix can have.

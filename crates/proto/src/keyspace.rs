@@ -6,7 +6,8 @@ use core::ops::Range;
 use tyr_types::{KeyspaceId, Result};
 
 use crate::{
-    BlobName, KeyspaceSeed, Layout, PartitionCount, PartitionId, Placement, Snapshots, cluster,
+    BlobName, KeyspaceSeed, Layout, PartitionCount, PartitionId, Placement, Snapshots,
+    cluster::{self, KeyspaceState},
     stages::stage_parts,
 };
 
@@ -19,9 +20,11 @@ pub struct Keyspace {
     pub multi_version: bool,
     /// Its snapshots with names.
     pub snapshots: Snapshots,
+    /// Whether it was dropped: nobody reads or writes it any more, and its blobs are being deleted.
+    pub is_dropped: bool,
 }
 
-/// All keyspaces.
+/// All keyspaces, those that were dropped included.
 pub type Keyspaces = BTreeMap<KeyspaceId, Keyspace>;
 
 /// The part of a range that lies in one chunk.
@@ -48,7 +51,8 @@ impl Keyspace {
             layout: Layout::of(&known.settings)?,
         };
         let snapshots = known.snapshots.clone();
-        Ok(Keyspace { placement, multi_version: known.settings.multi_version, snapshots })
+        let is_dropped = known.state == KeyspaceState::Dropped;
+        Ok(Keyspace { placement, multi_version: known.settings.multi_version, snapshots, is_dropped })
     }
 
     /// The partitions that hold its heads, in order.

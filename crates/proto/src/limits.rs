@@ -1,5 +1,8 @@
 //! Bounds of what a node takes on. Past them it refuses before it has promised anything.
 
+/// So many times longer an idle log is kept for a replica that is missing: until others get its partitions, if nothing else is set.
+pub const ABSENCE: u64 = 20;
+
 /// How much a partition takes on, and how long it waits for clients that may be gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
@@ -15,6 +18,9 @@ pub struct Limits {
     pub copy_max: usize,
     /// The marks of a session that was not heard of for this many microseconds are forgotten.
     pub session_timeout: u64,
+    /// A replica lets go of the log of a partition to which nothing was logged for this many microseconds, or twenty times as many if another
+    /// replica is missing: who has been away for longer is sent the state.
+    pub idle_after: u64,
     /// The most heads of other partitions of which a shard holds copies; none if zero.
     pub cached_max: usize,
     /// A copy of a head lasts for at most this many microseconds, unless it is asked for again. A write of the head waits for little more
@@ -31,6 +37,7 @@ impl Default for Limits {
             copy_max: 1 << 20,
             stage_timeout: 60_000_000,
             session_timeout: 300_000_000,
+            idle_after: 30_000_000,
             cached_max: 1024,
             cached_for: 500_000,
         }

@@ -355,11 +355,11 @@ pub enum Message {
         /// Entries up to here are not in the primary's log any more.
         start: u64,
     },
-    /// From a replica: my log is a part of yours up to here.
+    /// From a replica: my log is a part of yours up to here, or of no use.
     Reconciled {
         /// The epoch.
         epoch: Epoch,
-        /// Up to where.
+        /// Up to where; the index of [`Number::MAX`] if nothing of it can be continued.
         index: u64,
         /// The replica.
         node: NodeId,

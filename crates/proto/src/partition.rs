@@ -4,7 +4,7 @@
 //! transactions to their end, `freezing` keeps writers out, `keeping` keeps what
 //! snapshots with names show, `fetching` reads what a turn depends on, `chunks` logs writes whose heads are
 //! elsewhere, `staging` receives payload beforehand, `sessions` forgets clients that are gone, `reading` answers readers, `subscribers`
-//! gives out copies of heads, `collection` drops versions.
+//! gives out copies of heads, `sweeping` deletes what dropped keyspaces have left, `collection` drops versions.
 //! None of them calls the network or the disk: they push effects.
 
 mod chain;
@@ -22,6 +22,7 @@ mod report;
 mod sessions;
 mod staging;
 mod subscribers;
+mod sweeping;
 
 use alloc::{
     collections::{BTreeMap, VecDeque},
@@ -53,6 +54,10 @@ pub struct Partition {
     stored: u64,
     /// As primary: the entry that all who count have had durable for the longest time and that is not durable here, and since when.
     lacks: Option<(u64, Time)>,
+    /// When an entry was logged last, here, or this replica got its role,
+    logged_at: Time,
+    /// and whether that is long ago.
+    is_idle: bool,
     /// When it was last looked for keeps that are over.
     keeps_looked_at: Time,
     /// The log is durable on all replicas of the set up to here, as far as this one knows.
@@ -76,6 +81,7 @@ pub struct Partition {
     fetches: fetching::Fetches,
     collection: collection::Collection,
     subscribers: subscribers::Subscribers,
+    sweeping: sweeping::Sweeping,
 }
 
 #[derive(Debug)]
@@ -116,6 +122,8 @@ impl Partition {
             },
             stored: log.last(),
             lacks: None,
+            logged_at: Time(0),
+            is_idle: false,
             keeps_looked_at: Time(0),
             durable: 0,
             log,
@@ -136,6 +144,7 @@ impl Partition {
             fetches: fetching::Fetches::default(),
             collection: collection::Collection::default(),
             subscribers: subscribers::Subscribers::default(),
+            sweeping: sweeping::Sweeping::default(),
         }
     }
 
@@ -167,6 +176,11 @@ impl Partition {
     /// Who holds it, as far as this replica knows.
     pub fn configuration(&self) -> &Configuration {
         &self.configuration
+    }
+
+    /// Whether nothing has been logged for long, so that the log was let go of as far as can be.
+    pub fn is_idle(&self) -> bool {
+        self.is_idle
     }
 
     /// Whether this replica orders the log and serves.
@@ -240,8 +254,10 @@ impl Partition {
             self.tick_chunks(cx);
             self.tick_staging(cx);
             self.tick_sessions(cx);
+            self.tick_sweeping(cx);
             self.tick_collection(cx);
         }
+        self.tick_idle(cx);
         self.tick_readers(cx);
         self.tick_subscribers(cx);
     }
@@ -262,7 +278,7 @@ impl Partition {
     /// Learns how a transaction ended, wherever that was decided.
     fn learn(&mut self, id: TransactionId, outcome: Outcome) {
         let superseded = self.state.learn(id, outcome);
-        self.collection.note(superseded);
+        self.note_superseded(superseded);
         let Some((_, prepare)) = self.state.record(id).and_then(|record| record.prepare.clone()) else {
             return;
         };

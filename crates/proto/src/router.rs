@@ -332,6 +332,9 @@ impl Router {
         let Some(partition) = self.partitions.get_mut(&id) else { return };
         let effects = core::mem::take(&mut self.fresh);
         let cached = core::mem::replace(&mut self.cached, CachedHeads::new(self.me));
+        let class = self.classes.get(&id.class);
+        let (replicas, min_replicas) =
+            class.map_or((u8::MAX, 1), |class| (class.replicas, class.min_replicas));
         let mut cx = Context {
             now,
             keyspaces: self.keyspaces.clone(),
@@ -339,7 +342,8 @@ impl Router {
             is_short: self.is_short,
             version: self.version,
             limits: self.limits,
-            min_replicas: self.classes.get(&id.class).map_or(1, |class| class.min_replicas),
+            replicas,
+            min_replicas,
             cached,
             rooms: core::mem::take(&mut self.rooms),
             effects,
@@ -423,18 +427,8 @@ impl Router {
 
     fn serves(&self, id: PartitionId, message: &Message) -> bool {
         let Some(partition) = self.partitions.get(&id) else { return false };
-        match message {
-            Message::Look { .. }
-            | Message::Get { .. }
-            | Message::GetWith { .. }
-            | Message::Stat { .. }
-            | Message::Read { .. }
-            | Message::Locate { .. }
-            | Message::Scan { .. }
-            | Message::Kept { .. }
-            | Message::Pin { .. } => true,
-            _ => partition.is_established(),
-        }
+        let is_of_reader = matches!(message, Message::Kept { .. } | Message::Pin { .. });
+        is_of_reader || message.read().is_some() || partition.is_established()
     }
 }
 
@@ -539,16 +533,8 @@ impl Message {
             Message::Stage(stage) => Some(stage.id.session),
             Message::Answered { session, .. } => Some(*session),
             Message::Freeze { freeze, .. } => Some(freeze.request.session),
-            Message::Look { request, .. }
-            | Message::Get { request, .. }
-            | Message::GetWith { request, .. }
-            | Message::Stat { request, .. }
-            | Message::Pin { request, .. }
-            | Message::Read { request, .. }
-            | Message::Locate { request, .. }
-            | Message::Kept { request, .. }
-            | Message::Scan { request, .. } => Some(request.session),
-            _ => None,
+            Message::Pin { request, .. } | Message::Kept { request, .. } => Some(request.session),
+            _ => self.read().map(|(request, _)| request.session),
         }
     }
 }

@@ -56,7 +56,8 @@ impl World {
             seed: KeyspaceSeed([0; 16]),
             layout: Layout::of(&settings).unwrap(),
         };
-        let keyspace = Keyspace { placement, multi_version: true, snapshots: Snapshots::default() };
+        let keyspace =
+            Keyspace { placement, multi_version: true, snapshots: Snapshots::default(), is_dropped: false };
         let keyspaces: Arc<Keyspaces> = Arc::new([(KeyspaceId(1), keyspace)].into());
         let mut world = World {
             routers: BTreeMap::new(),

@@ -45,7 +45,7 @@ fn keyspaces() -> Arc<Keyspaces> {
     };
     Arc::new(BTreeMap::from([(
         KeyspaceId(1),
-        Keyspace { placement, multi_version: true, snapshots: Snapshots::default() },
+        Keyspace { placement, multi_version: true, snapshots: Snapshots::default(), is_dropped: false },
     )]))
 }
 

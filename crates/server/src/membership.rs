@@ -120,9 +120,9 @@ impl Facts {
         self.existing().map(|(id, keyspace)| (*id, keyspace.name.clone())).collect()
     }
 
-    /// The keyspaces that exist, as the protocol sees them.
+    /// All keyspaces, as the protocol sees them.
     fn keyspaces(&self) -> Keyspaces {
-        let placed = self.existing().filter_map(|(id, keyspace)| {
+        let placed = self.keyspaces.iter().filter_map(|(id, keyspace)| {
             let class = self.classes.get(&keyspace.class)?;
             Some((*id, Keyspace::of(keyspace, class).ok()?))
         });

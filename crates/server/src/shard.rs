@@ -326,6 +326,8 @@ impl Running {
                     self.show(target);
                     self.worker.tidy(time);
                     self.spans.tidy(time);
+                    let at_rest = self.shard.router().partitions().filter(|partition| partition.is_idle());
+                    at_rest.for_each(|partition| self.journal.rest(partition));
                 }
                 self.shard.handle_tick(time);
                 self.mailboxes[self.place].figures.work(self.worker.work());

@@ -452,7 +452,7 @@ impl Worker {
 
     /// These keyspaces exist: what was done in others is forgotten.
     pub fn keep(&mut self, keyspaces: &Keyspaces) {
-        self.usage.retain(|keyspace, _| keyspaces.contains_key(keyspace));
+        self.usage.retain(|keyspace, _| keyspaces.get(keyspace).is_some_and(|known| !known.is_dropped));
     }
 
     /// What is shown less often.

@@ -10,7 +10,7 @@ use kit::{Driver, Growing};
 use tempfile::TempDir;
 use tyr_net::Address;
 use tyr_proto::{
-    ClassId, Outcome,
+    ClassId, Outcome, Refusal,
     cluster::{ClassSettings, Command, Fact, Request},
 };
 use tyr_server::{Server, Settings, Timing};
@@ -352,4 +352,28 @@ fn a_target_that_fails_takes_only_its_own_partitions_with_it() {
     assert!(second.status().is_ready && !second.status().has_ended);
     let error = second.stop().unwrap_err();
     assert!(error.to_string().contains("shard 1"), "{error}");
+}
+
+#[test]
+fn what_a_keyspace_held_is_deleted_when_that_is_dropped_and_nothing_else() {
+    kit::log();
+    let directory = tempfile::tempdir().unwrap();
+    let server = start(&directory, &[]);
+    let mut driver = Driver::new(&[server.address().clone()], 78);
+    let [kept, dropped] = ["kept", "dropped"].map(|name| driver.keyspace(name));
+    let keys: Vec<String> = (0..300).map(|number| format!("b{number}")).collect();
+    let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+    for keyspace in [kept, dropped] {
+        assert_eq!(driver.append(keyspace, &keys, b"x"), Outcome::Committed);
+    }
+    driver.command(Command::DropKeyspace(dropped)).unwrap();
+    // A client that has not heard of it looks at the heads themselves.
+    for key in &keys {
+        while driver.read(dropped, key).is_some() {}
+    }
+    assert_eq!(driver.append(dropped, &["new"], b"x"), Outcome::Refused(Refusal::NotFound));
+    for key in &keys {
+        assert_eq!(driver.read(kept, key).as_deref(), Some(&b"x"[..]), "{key}");
+    }
+    server.stop().unwrap();
 }

@@ -9,8 +9,8 @@ use tyr_sim::{
 };
 
 const USAGE: &str =
-    "usage: tyr-sim swarm|focused|aimed|cached FIRST [COUNT]           run seeds, and show those that fail
-       tyr-sim replay swarm|focused|aimed|cached SEED [CANARY]    run one seed, and show all that happens
+    "usage: tyr-sim swarm|focused|aimed|cached|dropping FIRST [COUNT]  run seeds, and show those that fail
+       tyr-sim replay swarm|focused|aimed|cached|dropping SEED [CANARY]  run one seed, and show all that happens
        tyr-sim canaries [SEEDS] [CANARY]                          plant bugs, and find them within so many seeds
        tyr-sim figures                                            measure what operations cost
        tyr-sim scale [NODES,NODES,... [SEED [EACH]]]              say what to expect of clusters of so many nodes";

@@ -613,7 +613,11 @@ fn keyspaces(partitions: u32, chunk_size: u64) -> Keyspaces {
         seed: KeyspaceSeed([7; 16]),
         layout: Layout::of(&settings).expect("a chunk size"),
     };
-    [(KEYSPACE, Keyspace { placement, multi_version: true, snapshots: Snapshots::default() })].into()
+    [(
+        KEYSPACE,
+        Keyspace { placement, multi_version: true, snapshots: Snapshots::default(), is_dropped: false },
+    )]
+    .into()
 }
 
 /// The bytes of a frame with this in it.

@@ -153,7 +153,11 @@ fn keyspaces() -> Arc<Keyspaces> {
         layout: Layout::of(&KeyspaceSettings::default()).unwrap(),
     };
     Arc::new(
-        [(KEYSPACE, Keyspace { placement, multi_version: true, snapshots: Snapshots::default() })].into(),
+        [(
+            KEYSPACE,
+            Keyspace { placement, multi_version: true, snapshots: Snapshots::default(), is_dropped: false },
+        )]
+        .into(),
     )
 }
 

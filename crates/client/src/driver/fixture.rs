@@ -19,7 +19,12 @@ pub fn unheard() -> (Client, BlobName) {
     };
     let keyspaces = BTreeMap::from([(
         KeyspaceId(1),
-        Keyspace { placement, multi_version: true, snapshots: tyr_proto::Snapshots::default() },
+        Keyspace {
+            placement,
+            multi_version: true,
+            snapshots: tyr_proto::Snapshots::default(),
+            is_dropped: false,
+        },
     )]);
     let blob = BlobName { keyspace: KeyspaceId(1), key: Key::new("a").unwrap() };
     (Client::new(SessionId(1), Arc::new(keyspaces)), blob)

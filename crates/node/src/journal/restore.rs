@@ -171,7 +171,8 @@ fn restore(
     for key in keys_of(store, space, &keys::payloads(id))? {
         let number = keys::number_of(&key).ok_or_else(|| Error::corrupt("a key of payload is malformed"))?;
         if !payload.has(number) {
-            shelf.bury(id, number);
+            // How large it is was not read. It goes with the next checkpoint, and brings none itself.
+            shelf.bury(id, number, 0);
         }
         next_payload = number + 1;
     }

@@ -37,8 +37,15 @@ pub struct Shelf {
 #[derive(Debug, Default)]
 struct State {
     /// Numbers whose payload nobody has any more.
-    dead: BTreeMap<PartitionId, Vec<u64>>,
+    dead: BTreeMap<PartitionId, Dead>,
     failure: Option<Error>,
+}
+
+/// Payload of a partition that nobody has any more.
+#[derive(Debug, Default)]
+struct Dead {
+    numbers: Vec<u64>,
+    bytes: u64,
 }
 
 /// The home of one payload.
@@ -46,6 +53,7 @@ struct State {
 struct Kept {
     shelf: Arc<Shelf>,
     place: Place,
+    size: usize,
 }
 
 impl Shelf {
@@ -66,19 +74,31 @@ impl Shelf {
         payload.number(self.journal, partition)
     }
 
-    /// The home of a number.
-    pub fn home(self: &Arc<Self>, partition: PartitionId, number: u64) -> Arc<dyn Home> {
-        Arc::new(Kept { shelf: self.clone(), place: Place { journal: self.journal, partition, number } })
+    /// The home of a number, for so many bytes.
+    pub fn home(self: &Arc<Self>, partition: PartitionId, number: u64, size: usize) -> Arc<dyn Home> {
+        Arc::new(Kept {
+            shelf: self.clone(),
+            place: Place { journal: self.journal, partition, number },
+            size,
+        })
     }
 
-    /// Notes that nobody has the payload of a number.
-    pub fn bury(&self, partition: PartitionId, number: u64) {
-        self.state.lock().dead.entry(partition).or_default().push(number);
+    /// Notes that nobody has the payload of a number, of so many bytes.
+    pub fn bury(&self, partition: PartitionId, number: u64, size: usize) {
+        let mut state = self.state.lock();
+        let dead = state.dead.entry(partition).or_default();
+        dead.numbers.push(number);
+        dead.bytes += size as u64;
     }
 
     /// The numbers of a partition that have died since the last call.
     pub fn take_dead(&self, partition: PartitionId) -> Vec<u64> {
-        self.state.lock().dead.remove(&partition).unwrap_or_default()
+        self.state.lock().dead.remove(&partition).unwrap_or_default().numbers
+    }
+
+    /// The bytes of these.
+    pub fn dead_size(&self, partition: PartitionId) -> u64 {
+        self.state.lock().dead.get(&partition).map_or(0, |dead| dead.bytes)
     }
 
     /// Why payload could not be read, if that has happened.
@@ -134,7 +154,7 @@ impl Kept {
 
 impl Drop for Kept {
     fn drop(&mut self) {
-        self.shelf.bury(self.place.partition, self.place.number);
+        self.shelf.bury(self.place.partition, self.place.number, self.size);
     }
 }
 
@@ -167,7 +187,7 @@ impl Finder {
         let mut kept = Vec::new();
         for _ in 0..reader.varint()? {
             let (number, length) = (reader.varint()?, reader.varint_usize()?);
-            let home = || Payload::at_home(length, self.shelf.home(self.partition, number));
+            let home = || Payload::at_home(length, self.shelf.home(self.partition, number, length));
             let payload = self.found.entry(number).or_insert_with(home);
             if payload.len() != length {
                 return Err(Malformed("a payload has two lengths"));

@@ -473,6 +473,28 @@ fn payload_that_nobody_has_any_more_goes_with_the_next_checkpoint() {
 }
 
 #[test]
+fn a_partition_at_rest_gets_a_checkpoint_if_that_gives_back_more_than_it_takes() {
+    let disk = SimDisk::new(24);
+    let mut bench = Bench::new(&disk, 1 << 20);
+    (1..=100).for_each(|sequence| bench.push(1, stage(sequence, payload(sequence))));
+    bench.checkpoint();
+    bench.settle().expect("durable");
+    bench.journal.rest(&bench.partition());
+    assert!(bench.journal.due().is_empty(), "nothing has died");
+    (1..=99).for_each(|sequence| bench.push(1, Entry::Unstage { id: id(sequence) }));
+    bench.settle().expect("durable");
+    bench.log.trim(bench.log.last());
+    bench.state.trim_log(bench.log.last());
+    bench.journal.rest(&bench.partition());
+    assert_eq!(bench.journal.due(), [P]);
+    bench.checkpoint();
+    (0..4).for_each(|_| drop(bench.settle().expect("durable")));
+    assert!(blobs(&bench.journal) < 10, "{} blobs are left", blobs(&bench.journal));
+    bench.journal.rest(&bench.partition());
+    assert!(bench.journal.due().is_empty(), "all that had died is gone");
+}
+
+#[test]
 fn payload_that_died_with_the_process_goes_after_the_restart() {
     let disk = SimDisk::new(18);
     let mut bench = Bench::new(&disk, 1 << 20);
@@ -507,7 +529,7 @@ fn payload_that_cannot_be_read_stops_the_journal_before_anything_is_said() {
 fn a_journal_that_has_failed_says_which_payload_it_could_not_read_and_why() {
     let disk = SimDisk::new(23);
     let mut bench = Bench::new(&disk, 1 << 20);
-    let missing = Payload::at_home(1000, bench.journal.shelf.home(PartitionId { index: 6, ..P }, 77));
+    let missing = Payload::at_home(1000, bench.journal.shelf.home(PartitionId { index: 6, ..P }, 77, 1000));
     bench.push(1, stage(1, missing));
     let error = bench.journal.submit().expect_err("it has failed");
     assert_eq!(error.kind(), ErrorKind::Corrupt);

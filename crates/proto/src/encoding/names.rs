@@ -73,7 +73,9 @@ impl Encode for Keyspace {
     fn encode(&self, out: &mut Encoder) {
         self.placement.encode(out);
         let has_snapshots = !self.snapshots.is_new();
-        out.byte(u8::from(self.multi_version) | u8::from(has_snapshots) << 1);
+        out.byte(
+            u8::from(self.multi_version) | u8::from(has_snapshots) << 1 | u8::from(self.is_dropped) << 2,
+        );
         if has_snapshots {
             self.snapshots.encode(out);
         }
@@ -83,10 +85,10 @@ impl Encode for Keyspace {
 impl Decode for Keyspace {
     fn decode(input: &mut Decoder<'_>) -> Result<Self, Malformed> {
         let (placement, flags) = (Decode::decode(input)?, input.byte()?);
-        ensure(flags < 4, "there is no such kind of Keyspace")?;
-        let (multi_version, has_snapshots) = (flags & 1 > 0, flags & 2 > 0);
+        ensure(flags < 8, "there is no such kind of Keyspace")?;
+        let [multi_version, has_snapshots, is_dropped] = [1, 2, 4].map(|flag| flags & flag > 0);
         let snapshots: Snapshots = if has_snapshots { Decode::decode(input)? } else { Snapshots::default() };
         ensure(snapshots.is_new() != has_snapshots, "a keyspace has had no snapshots")?;
-        Ok(Keyspace { placement, multi_version, snapshots })
+        Ok(Keyspace { placement, multi_version, snapshots, is_dropped })
     }
 }

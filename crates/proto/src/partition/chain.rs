@@ -296,7 +296,8 @@ impl Partition {
             if let Some(refusal) = self.lacks_means(cx, plan) {
                 return Attempt::Refused(refusal);
             }
-            let Some(keyspace) = cx.keyspaces.get(&plan.blob.keyspace) else {
+            let known = cx.keyspaces.get(&plan.blob.keyspace);
+            let Some(keyspace) = known.filter(|known| !known.is_dropped || self.sweeps(visit.plan.id)) else {
                 return Attempt::Refused(Refusal::NotFound);
             };
             if keyspace.partition_of(&plan.blob, 0) != self.id {

@@ -61,11 +61,6 @@ const DISCARDS_MAX: usize = 256;
 const ROUND_EVERY: u64 = 50_000;
 
 impl Collection {
-    /// Notes blobs of which versions were superseded.
-    pub fn note(&mut self, blobs: BTreeSet<BlobName>) {
-        self.superseded.extend(blobs);
-    }
-
     /// Takes the next blob for a round that has room for so many. In the order of names, and after the last one the first again; if there is room
     /// for all, in any order.
     fn take_next(&mut self, room: usize) -> Option<BlobName> {
@@ -92,6 +87,13 @@ impl Collection {
 }
 
 impl Partition {
+    /// Notes blobs of which versions were superseded. The primary alone collects; a new one begins with all blobs that there are.
+    pub(super) fn note_superseded(&mut self, blobs: BTreeSet<BlobName>) {
+        if self.is_established() {
+            self.collection.superseded.extend(blobs);
+        }
+    }
+
     pub(super) fn tick_collection(&mut self, cx: &mut Context) {
         match &self.collection.round {
             None => self.begin_round(cx),

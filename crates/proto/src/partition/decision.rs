@@ -95,7 +95,7 @@ impl Partition {
     pub(super) fn resume(&mut self, cx: &mut Context) {
         let records: Vec<(TransactionId, Record)> =
             self.state.records().map(|(id, record)| (id, record.clone())).collect();
-        self.collection.note(self.state.heads().map(|(blob, _)| blob.clone()).collect());
+        self.note_superseded(self.state.heads().map(|(blob, _)| blob.clone()).collect());
         for (id, record) in records {
             if record.write.is_some() && record.outcome.is_none() {
                 self.unsure.add(cx.now, id);

@@ -41,12 +41,10 @@ impl Partition {
         name: &KeepName,
         after: Option<BlobName>,
     ) -> Option<Answer> {
-        let snapshots = cx.keyspaces.get(&name.keyspace).map(|known| &known.snapshots);
-        let is_over =
-            snapshots.map(|known| known.standing(name.snapshot, name.point)) == Some(Standing::Over);
+        let is_over = is_over(cx, name);
         let Some(keep) = self.state.keeps().get(name).filter(|_| !is_over) else {
             // What was durable everywhere before the snapshot was complete is not here: everybody has lost it.
-            let known = snapshots.and_then(|known| known.get(name.snapshot));
+            let known = cx.keyspaces.get(&name.keyspace).and_then(|known| known.snapshots.get(name.snapshot));
             let is_lost = known.is_some_and(|known| known.point == Some(name.point));
             return (is_over || is_lost).then_some(Answer::Expired { request });
         };
@@ -85,15 +83,18 @@ impl Partition {
             return;
         }
         self.keeps_looked_at = cx.now;
-        let is_over = |name: &&KeepName| {
-            let known = cx.keyspaces.get(&name.keyspace);
-            known.is_some_and(|known| known.snapshots.standing(name.snapshot, name.point) == Standing::Over)
-        };
-        let over = self.state.keeps().held().map(|(name, _)| name).filter(is_over);
+        let over = self.state.keeps().held().map(|(name, _)| name).filter(|name| is_over(cx, name));
         for name in over.take(LET_GO_MAX).copied().collect::<Vec<_>>() {
             self.append(cx, Entry::LetGo(name));
         }
     }
+}
+
+/// Whether nothing is kept any more for a snapshot, or for its whole keyspace.
+fn is_over(cx: &Context, name: &KeepName) -> bool {
+    cx.keyspaces.get(&name.keyspace).is_some_and(|known| {
+        known.is_dropped || known.snapshots.standing(name.snapshot, name.point) == Standing::Over
+    })
 }
 
 /// What it takes in a message, about.

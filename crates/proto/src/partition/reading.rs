@@ -283,7 +283,7 @@ impl Partition {
 
     /// What a blob is that lies here, too, and is not being written, or of which the shard has a copy.
     fn known_stat(&self, cx: &mut Context, blob: &BlobName) -> Option<HeadStat> {
-        let keyspace = cx.keyspaces.get(&blob.keyspace)?;
+        let keyspace = cx.existing(blob.keyspace)?;
         if keyspace.partition_of(blob, 0) == self.id {
             return (!self.is_being_written(blob)).then(|| self.stat_of(blob));
         }

@@ -2,6 +2,8 @@
 
 use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
 
+use tyr_types::Number;
+
 use super::{
     Partition, RESEND_AFTER, Role, chain, collection,
     copying::{Folded, Receiving, Sending},
@@ -12,6 +14,7 @@ use crate::{
     canary::{Canary, planted},
     effects::{Context, Effect},
     entry::Entry,
+    limits::ABSENCE,
     log::Log,
     message::Message,
     state::State,
@@ -85,6 +88,10 @@ impl Peer {
 /// Entries that came before those in front of them, by the index of the first.
 pub type Early = BTreeMap<u64, Vec<(Epoch, Arc<Entry>)>>;
 
+/// In the place of an index: of a replica's log nothing can be continued. No log becomes as long.
+fn nothing() -> u64 {
+    Number::MAX.index()
+}
 /// As many entries are sent in one message.
 const BATCH_MAX: u64 = 64;
 /// As many messages that came too early are kept.
@@ -111,6 +118,7 @@ impl Partition {
             return;
         }
         let goes_on = self.leads_on(&configuration);
+        (self.logged_at, self.is_idle) = (cx.now, false);
         self.configuration = configuration;
         self.forget_role(cx);
         let configuration = &self.configuration;
@@ -145,6 +153,7 @@ impl Partition {
         self.renewals.clear();
         self.sessions = super::sessions::Sessions::default();
         self.collection = collection::Collection::default();
+        self.sweeping = super::sweeping::Sweeping::default();
         self.drop_readers(cx);
         self.drop_freezes();
         self.fetches.clear();
@@ -234,8 +243,9 @@ impl Partition {
     /// Takes an entry at the end of this replica's log.
     fn store(&mut self, cx: &mut Context, epoch: Epoch, entry: Arc<Entry>) -> u64 {
         let index = self.log.push(epoch, entry.clone());
+        (self.logged_at, self.is_idle) = (cx.now, false);
         let superseded = self.state.apply(index, epoch, &entry);
-        self.collection.note(superseded);
+        self.note_superseded(superseded);
         cx.push(Effect::Store { partition: self.id, index, epoch, entry });
         index
     }
@@ -351,6 +361,25 @@ impl Partition {
         }
     }
 
+    /// Lets go of the whole log, as far as all replicas have it, when nothing has been logged for long: payload of it that nobody sees any more takes up space.
+    pub(super) fn tick_idle(&mut self, cx: &Context) {
+        let is_whole = self.configuration.learners.is_empty()
+            && self.configuration.replicas.len() >= usize::from(cx.replicas);
+        let patience = cx.limits.idle_after.saturating_mul(if is_whole { 1 } else { ABSENCE });
+        let least = match &self.role {
+            Role::Primary { established: true, peers, .. } => {
+                peers.values().map(Peer::stored).fold(self.durable, u64::min)
+            }
+            Role::Backup { synced: true, .. } => self.durable.min(self.stored),
+            _ => return,
+        };
+        self.is_idle = cx.now.since(self.logged_at) >= patience;
+        if self.is_idle && least > self.log.start() {
+            self.log.trim(least);
+            self.state.trim_log(least);
+        }
+    }
+
     /// A new primary has begun an epoch.
     pub fn handle_reconcile(&mut self, cx: &mut Context, epoch: Epoch, epochs: &[(Epoch, u64)], start: u64) {
         let Role::Backup { synced, early, copy } = &mut self.role else { return };
@@ -370,8 +399,8 @@ impl Partition {
                 let message = copy.ask(epoch, self.me.node);
                 return self.to_primary_of_self(cx, message);
             } else {
-                // Nothing of this log can be continued: the primary sends a copy.
-                index = 0;
+                // Nothing of this log can be continued: the primary sends a copy, also if it has its whole log.
+                index = nothing();
             }
         }
         let message = Message::Reconciled { epoch, index, node: self.me.node };
@@ -394,7 +423,7 @@ impl Partition {
         }
         let Role::Primary { peers, .. } = &mut self.role else { return };
         let Some(peer) = peers.get_mut(&node) else { return };
-        if index < self.log.start() {
+        if index < self.log.start() || index == nothing() {
             self.send_copy(cx, node);
             return;
         }

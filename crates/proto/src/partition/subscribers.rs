@@ -91,7 +91,7 @@ impl Partition {
         partition: PartitionId,
         ask: u64,
     ) {
-        let keyspace = cx.keyspaces.get(&blob.keyspace);
+        let keyspace = cx.existing(blob.keyspace);
         let is_own = keyspace.is_some_and(|keyspace| keyspace.partition_of(&blob, 0) == self.id);
         if !is_own || !self.is_established() || !cx.has_lease || self.is_being_written(&blob) {
             return;

@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod quota;
+mod rest;
+mod sweeping;
 
 use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
 
@@ -19,6 +21,7 @@ use crate::{
 };
 
 const ME: Replica = Replica { node: NodeId(1), incarnation: Incarnation(1) };
+const OTHER: Replica = Replica { node: NodeId(2), incarnation: Incarnation(1) };
 
 fn partition(index: u32) -> PartitionId {
     PartitionId { class: ClassId(0), index }
@@ -30,6 +33,17 @@ fn id(sequence: u64) -> TransactionId {
 
 fn blob() -> BlobName {
     BlobName { keyspace: KeyspaceId(1), key: Key::new("a blob").unwrap() }
+}
+
+/// Who holds a partition in an epoch.
+fn configuration(epoch: u32, replicas: &[Replica], learners: &[Replica]) -> Configuration {
+    Configuration {
+        epoch: Epoch(epoch),
+        since: RingVersion(1),
+        floor: RingVersion(1),
+        replicas: replicas.to_vec(),
+        learners: learners.to_vec(),
+    }
 }
 
 /// A node that leads partition 0 alone, in epoch 2.
@@ -46,22 +60,14 @@ fn keyspace(partitions: u32) -> Keyspace {
         seed: KeyspaceSeed([0; 16]),
         layout: Layout::of(&settings).unwrap(),
     };
-    Keyspace { placement, multi_version: true, snapshots: Snapshots::default() }
+    Keyspace { placement, multi_version: true, snapshots: Snapshots::default(), is_dropped: false }
 }
 
 fn primary_of(keyspace: &Keyspace) -> Router {
     let keyspaces = BTreeMap::from([(KeyspaceId(1), keyspace.clone())]);
     let mut router = Router::new(ME, Arc::new(keyspaces));
-    let configuration = |replicas: &[Replica], epoch| Configuration {
-        epoch: Epoch(epoch),
-        since: RingVersion(1),
-        floor: RingVersion(1),
-        replicas: replicas.to_vec(),
-        learners: Vec::new(),
-    };
-    router.handle_configuration(Time(0), true, partition(0), configuration(&[ME], 2));
-    let other = Replica { node: NodeId(2), incarnation: Incarnation(1) };
-    router.handle_configuration(Time(0), true, partition(1), configuration(&[other], 1));
+    router.handle_configuration(Time(0), true, partition(0), configuration(2, &[ME], &[]));
+    router.handle_configuration(Time(0), true, partition(1), configuration(1, &[OTHER], &[]));
     run(&mut router);
     router
 }
@@ -377,15 +383,7 @@ fn a_session_that_claims_a_ring_that_never_was_is_forgotten_like_any_other() {
 #[test]
 fn a_learner_becomes_complete_though_something_is_always_under_way_to_it() {
     let mut router = primary();
-    let learner = Replica { node: NodeId(2), incarnation: Incarnation(1) };
-    let configuration = Configuration {
-        epoch: Epoch(3),
-        since: RingVersion(1),
-        floor: RingVersion(1),
-        replicas: Vec::from([ME]),
-        learners: Vec::from([learner]),
-    };
-    router.handle_configuration(Time(0), true, partition(0), configuration);
+    router.handle_configuration(Time(0), true, partition(0), configuration(3, &[ME], &[OTHER]));
     run(&mut router);
     let epoch = Epoch(3);
     let tell = |router: &mut Router, now, message| {
@@ -403,7 +401,7 @@ fn a_learner_becomes_complete_though_something_is_always_under_way_to_it() {
         assert!(last(&router) > index, "something is durable here that the learner has not acknowledged");
         router.handle_tick(Time(now), true);
         while let Some(output) = router.poll_output() {
-            is_complete |= matches!(output, Output::LearnerComplete(_, _, told) if told == learner);
+            is_complete |= matches!(output, Output::LearnerComplete(_, _, told) if told == OTHER);
         }
         let stored = Message::Stored { epoch, index, node: NodeId(2), is_short: false };
         tell(&mut router, now, stored);

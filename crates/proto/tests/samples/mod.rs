@@ -174,7 +174,8 @@ pub fn keyspaces() -> tyr_proto::Keyspaces {
         seed: KeyspaceSeed(*b"sixteen bytes :)"),
         layout: Layout::of(&KeyspaceSettings::default()).unwrap(),
     };
-    [(KeyspaceId(5), Keyspace { placement, multi_version: true, snapshots: snapshots() })].into()
+    [(KeyspaceId(5), Keyspace { placement, multi_version: true, snapshots: snapshots(), is_dropped: false })]
+        .into()
 }
 
 /// Keyspaces in which the heads of the sample plan are where it says, and its writes lie in several chunks.

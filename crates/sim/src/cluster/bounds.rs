@@ -25,7 +25,12 @@ impl Bounds {
     /// None that a run meets, but that what is gone is forgotten.
     pub fn wide() -> Self {
         Bounds {
-            limits: Limits { stage_timeout: 1_000_000, session_timeout: 3_000_000, ..Limits::default() },
+            limits: Limits {
+                stage_timeout: 1_000_000,
+                session_timeout: 3_000_000,
+                idle_after: 300_000,
+                ..Limits::default()
+            },
             staged_above: usize::MAX,
             min_replicas: 1,
             disks_fill: false,
@@ -54,6 +59,8 @@ impl Bounds {
         (limits.waiting_max, limits.places_max) = (small(random, 3), small(random, 4));
         limits.stage_timeout = 100_000 + random.below(900_000);
         limits.session_timeout = 1_500_000 + random.below(1_500_000);
+        // Of what was drawn before, so that what is drawn after stays what it was.
+        limits.idle_after = 1_000 << (limits.session_timeout % 10);
         limits.copy_max = 1 + usize::try_from(limits.session_timeout % 1000).expect("small");
         if random.below(2) == 0 {
             // Registers and elements have eight bytes.

@@ -41,6 +41,8 @@ pub const ATTRIBUTE: u32 = PARTS;
 pub const ATTRIBUTE_NAME: &str = "register";
 /// The keyspace of all blobs.
 pub const KEYSPACE: KeyspaceId = KeyspaceId(1);
+/// The keyspace that is dropped in some runs.
+pub const DOOMED: KeyspaceId = KeyspaceId(2);
 
 impl Layout {
     /// The blobs of a profile.

@@ -46,6 +46,8 @@ pub struct Profile {
     pub bounds: Bounds,
     /// What nodes are like inside.
     pub storage: StorageProfile,
+    /// Whether there is another keyspace, which is dropped.
+    pub drops_keyspace: bool,
     /// Whether what is sent is encoded, and what arrives is decoded. That changes nothing, and takes time.
     pub as_bytes: bool,
 }
@@ -246,6 +248,7 @@ impl Profile {
             faults,
             bounds: Bounds::wide(),
             storage: StorageProfile::model(),
+            drops_keyspace: false,
             as_bytes: false,
         };
         for kind in SWARMING_TOO {
@@ -306,6 +309,7 @@ impl Profile {
             faults: [false; Fault::ALL.len()],
             bounds: Bounds::wide(),
             storage: StorageProfile::model(),
+            drops_keyspace: false,
             as_bytes: false,
         }
     }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tyr_proto::{NodeId, Partition, PartitionId, State};
+use tyr_proto::{NodeId, Partition, PartitionId, State, Time};
 
 use super::{bounds::Bounds, layout::Layout, profile::Profile, storage::StorageProfile, world::World};
 use crate::{Outcome, check, random::Random};
@@ -51,11 +51,13 @@ pub enum Draw {
     Aimed,
     /// A run with copies of heads, see [`Profile::cached`].
     Cached,
+    /// As the swarm, with a keyspace that is dropped meanwhile.
+    Dropping,
 }
 
 impl Draw {
     /// All of them.
-    pub const ALL: [Draw; 4] = [Draw::Swarm, Draw::Focused, Draw::Aimed, Draw::Cached];
+    pub const ALL: [Draw; 5] = [Draw::Swarm, Draw::Focused, Draw::Aimed, Draw::Cached, Draw::Dropping];
 
     /// Its name on the command line and in the file of seeds.
     pub fn name(self) -> &'static str {
@@ -64,6 +66,7 @@ impl Draw {
             Draw::Focused => "focused",
             Draw::Aimed => "aimed",
             Draw::Cached => "cached",
+            Draw::Dropping => "dropping",
         }
     }
 
@@ -71,7 +74,7 @@ impl Draw {
     pub fn profile(self, seed: u64) -> Profile {
         let random = &mut Random::new(seed);
         let drawn = match self {
-            Draw::Swarm => Profile::swarm(random),
+            Draw::Swarm | Draw::Dropping => Profile::swarm(random),
             Draw::Focused => Profile::focused(random),
             Draw::Aimed => Profile::aimed(random),
             Draw::Cached => Profile::cached(random),
@@ -83,7 +86,8 @@ impl Draw {
         let storage = StorageProfile::drawn(seed, drawn.durability);
         // An actor suits an aimed run: it takes less time, and can be cut off.
         let drawn = if self == Draw::Aimed { drawn } else { drawn.managed(seed) };
-        Profile { as_bytes: seed.is_multiple_of(4), storage, bounds, ..drawn }
+        let drops_keyspace = self == Draw::Dropping;
+        Profile { as_bytes: seed.is_multiple_of(4), storage, bounds, drops_keyspace, ..drawn }
     }
 
     /// Runs a seed.
@@ -161,6 +165,12 @@ fn go(world: &mut World, profile: &Profile) -> Result<(), String> {
     }
     world.drop_snapshots();
     let last = read_all(world, "the cluster does not come to rest", is_quiet)?;
+    let end = world.now() + HEAL_MAX;
+    let is_over = |world: &World| world.has_dropped() && world.doomed().next().is_none() && is_quiet(world);
+    if !world.run_until(end, false, is_over) {
+        let left: Vec<String> = world.doomed().collect();
+        return Err(format!("a dropped keyspace has left {left:?}: {}", stuck(world)));
+    }
     let accounts = Layout::of(profile).accounts();
     let violation = |error: Box<check::Violation>| format!("{error}");
     check::general(&world.history).map_err(violation)?;
@@ -205,6 +215,7 @@ fn is_quiet(world: &World) -> bool {
             server.node().is_some_and(|node| {
                 node.partitions().filter(|partition| partition.has_role()).all(|partition| {
                     partition.unfinished() == 0
+                        && partition.report(Time(0)).backlog == 0
                         && (!partition.is_established()
                             || (has_one_version_each(partition.state())
                                 && has_forgotten(world, partition.state())))

@@ -7,7 +7,7 @@ use tyr_proto::{
 };
 
 /// Everything that has a name here.
-pub const ALL: [&str; 53] = [
+pub const ALL: [&str; 54] = [
     "a disk failed",
     "another voter led",
     "answered elsewhere",
@@ -19,6 +19,7 @@ pub const ALL: [&str; 53] = [
     "copied a state",
     "copied a head",
     "dropped a copy of a head",
+    "dropped a keyspace",
     "cut a log",
     "evicted a node",
     "expired a read",

@@ -88,6 +88,8 @@ impl Target {
     /// Commits what was taken, with checkpoints of what has changed much. Returns how many those are.
     pub fn submit(&mut self, node: &Node) -> Result<usize, Error> {
         let Some(journal) = &mut self.journal else { return Ok(0) };
+        let at_rest = node.partitions().filter(|partition| partition.is_idle());
+        at_rest.for_each(|partition| journal.rest(partition));
         let due: Vec<PartitionId> = journal.due();
         due.iter().filter_map(|id| node.partition(*id)).for_each(|partition| journal.checkpoint(partition));
         journal.submit().map(|()| due.len())

@@ -1,9 +1,10 @@
 //! The event loop: what happens when, in an order that only the seed decides.
 //!
-//! `event` names what happens, `mail` is the network, `faults` what goes wrong, `watch` and `circles` what must hold though no client can see it,
+//! `event` names what happens, `mail` is the network, `faults` what goes wrong, `doom` drops a keyspace, `watch` and `circles` what must hold though no client can see it,
 //! `orders` what clients have the cluster manager do, and `record` what a run leaves behind.
 
 mod circles;
+mod doom;
 mod event;
 mod faults;
 mod mail;
@@ -24,7 +25,7 @@ use tyr_types::KeyspaceSettings;
 use self::{event::Event, mail::MANAGER_DELAY, record::Record};
 use super::{
     caller::Caller,
-    layout::{CHUNK, KEYSPACE},
+    layout::{CHUNK, DOOMED, KEYSPACE},
     management::Management,
     manager::Manager,
     pins::Pins,
@@ -200,6 +201,9 @@ impl World {
         if self.profile.faults_every > 0 {
             self.after(self.profile.faults_every, Event::Fault);
         }
+        if self.profile.drops_keyspace {
+            self.after(1, Event::Doom(0));
+        }
     }
 
     /// Has one client read everything, and returns the place of that in the history.
@@ -363,6 +367,7 @@ impl World {
                 }
                 self.step_caller(session, steps);
             }
+            Event::Doom(number) => self.doom(number),
             Event::Keyspaces(node, version, keyspaces) => {
                 if self.is_awake(node, Event::Keyspaces(node, version, keyspaces.clone())) {
                     self.server(node).learn_keyspaces(version, keyspaces);
@@ -594,9 +599,8 @@ fn keyspaces(profile: &Profile, random: &mut Random) -> Keyspaces {
         seed: KeyspaceSeed(seed),
         layout: Layout::of(&settings).expect("the least chunk size"),
     };
-    [(
-        KEYSPACE,
-        Keyspace { placement, multi_version: profile.multi_version, snapshots: Snapshots::default() },
-    )]
-    .into()
+    let multi_version = profile.multi_version;
+    let keyspace = Keyspace { placement, multi_version, snapshots: Snapshots::default(), is_dropped: false };
+    let ids = [KEYSPACE].into_iter().chain(profile.drops_keyspace.then_some(DOOMED));
+    ids.map(|id| (id, keyspace.clone())).collect()
 }

@@ -33,6 +33,8 @@ pub(super) enum Event {
     Keyspaces(NodeId, u64, Arc<Keyspaces>),
     /// Between voters, or packets of gossip.
     Letter(NodeId, Letter),
+    /// Somebody writes to the keyspace that is dropped, for the so manieth time, or has it dropped.
+    Doom(u64),
     Fault,
     /// Of a fault that has several parts: a node crashes for so long.
     Crash(NodeId, u64),
@@ -57,6 +59,7 @@ impl Event {
             Event::FromManager(node, _) => (9, u64::from(node.0)),
             Event::RingAsked(session, ..) => (10, session.0),
             Event::RingTold(session, _) => (11, session.0),
+            Event::Doom(number) => (19, *number),
             Event::Fault => (12, 0),
             Event::Letter(node, _) => (13, u64::from(node.0)),
             Event::Crash(node, _) => (14, u64::from(node.0)),

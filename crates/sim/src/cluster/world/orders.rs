@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use tyr_proto::{Keyspaces, NamedSnapshot, NodeId, SessionId, SnapshotId, Snapshots};
-use tyr_types::KeyspaceName;
+use tyr_proto::{Keyspace, Keyspaces, NamedSnapshot, NodeId, SessionId, SnapshotId, Snapshots};
+use tyr_types::{KeyspaceId, KeyspaceName};
 
 use super::{World, event::Event, mail::MANAGER_DELAY};
 use crate::cluster::{caller::Order, layout::KEYSPACE};
@@ -55,9 +55,17 @@ impl World {
     }
 
     fn change_snapshots<T>(&mut self, change: impl FnOnce(&mut Snapshots) -> T) -> T {
+        self.change_keyspace(KEYSPACE, |keyspace| change(&mut keyspace.snapshots))
+    }
+
+    /// All nodes hear of it, each at its own time.
+    pub(super) fn change_keyspace<T>(
+        &mut self,
+        id: KeyspaceId,
+        change: impl FnOnce(&mut Keyspace) -> T,
+    ) -> T {
         let mut keyspaces = Keyspaces::clone(&self.keyspaces);
-        let keyspace = keyspaces.get_mut(&KEYSPACE).expect("the one that there is");
-        let changed = change(&mut keyspace.snapshots);
+        let changed = change(keyspaces.get_mut(&id).expect("one of those that there are"));
         self.keyspaces = Arc::new(keyspaces);
         self.keyspaces_version += 1;
         let nodes: Vec<NodeId> = self.servers.keys().copied().collect();

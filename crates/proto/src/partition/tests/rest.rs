@@ -1,0 +1,87 @@
+//! Logs that nobody adds to.
+
+use super::*;
+use crate::cluster::ClassSettings;
+
+/// What is logged by it, and by whoever answers it.
+fn write(router: &mut Router, now: u64, sequence: u64) {
+    let message = Message::Answered { session: SessionId(sequence), answered: 1, born: RingVersion(1) };
+    router.handle_message(Time(now), true, Envelope { partition: partition(0), message });
+    run(router);
+}
+
+fn tick(router: &mut Router, now: u64) {
+    router.handle_tick(Time(now), true);
+    run(router);
+}
+
+fn log_of(router: &Router) -> (u64, u64) {
+    let log = router.partition(partition(0)).unwrap().log();
+    (log.start(), log.last())
+}
+
+/// A primary alone of a class of so many replicas.
+fn primary_of_class(replicas: u8) -> Router {
+    let mut router = primary();
+    router.handle_class(ClassId(0), ClassSettings::new(replicas));
+    router.set_limits(Limits { idle_after: 1_000_000, ..Limits::default() });
+    router
+}
+
+#[test]
+fn the_log_of_a_partition_at_rest_is_let_go_of_and_goes_on() {
+    let mut router = primary_of_class(1);
+    (1..=5).for_each(|sequence| write(&mut router, 10, sequence));
+    tick(&mut router, 1_000_009);
+    let (start, last) = log_of(&router);
+    assert!(start < last, "it was written to a moment ago");
+    tick(&mut router, 1_000_010);
+    assert_eq!(log_of(&router), (last, last));
+    assert!(router.partition(partition(0)).unwrap().is_idle());
+    write(&mut router, 1_000_011, 6);
+    assert_eq!(log_of(&router), (last, last + 1));
+    assert!(!router.partition(partition(0)).unwrap().is_idle());
+}
+
+#[test]
+fn as_long_as_a_replica_is_missing_the_log_waits_for_it_longer() {
+    let mut router = primary_of_class(2);
+    (1..=5).for_each(|sequence| write(&mut router, 10, sequence));
+    tick(&mut router, 5_000_000);
+    let (start, last) = log_of(&router);
+    assert!(start < last && !router.partition(partition(0)).unwrap().is_idle());
+    tick(&mut router, 20_000_010);
+    assert_eq!(log_of(&router), (last, last));
+}
+
+#[test]
+fn who_can_continue_nothing_of_its_log_is_sent_a_copy_though_the_primary_has_its_whole_log() {
+    let mut router = primary();
+    router.handle_configuration(Time(0), true, partition(0), configuration(3, &[ME], &[OTHER]));
+    run(&mut router);
+    assert_eq!(log_of(&router).0, 0);
+    let mut answer = |index| {
+        let message = Message::Reconciled { epoch: Epoch(3), index, node: NodeId(2) };
+        router.handle_message(Time(0), true, Envelope { partition: partition(0), message });
+        run(&mut router)
+    };
+    assert!(matches!(answer(Number::MAX.index())[..], [Message::Copy { from: 0, .. }]));
+    assert!(matches!(answer(0)[..], [Message::Append { previous: 0, .. }]), "it has no log yet");
+}
+
+#[test]
+fn a_replica_whose_log_begins_after_what_it_shares_with_the_primarys_says_so() {
+    let mut router = Router::new(ME, Arc::new(BTreeMap::from([(KeyspaceId(1), keyspace(1))])));
+    let log = crate::log::Log::after(7, Vec::from([(Epoch(1), 7)]));
+    router.restore(super::super::Partition::restored(partition(0), ME, log, State::new(partition(0))));
+    router.handle_configuration(Time(0), true, partition(0), configuration(3, &[OTHER], &[ME]));
+    run(&mut router);
+    let epochs = Vec::from([(Epoch(1), 5), (Epoch(3), 6)]);
+    let message = Message::Reconcile { epoch: Epoch(3), epochs, start: 0 };
+    router.handle_message(Time(0), true, Envelope { partition: partition(0), message });
+    let said = run(&mut router);
+    assert!(
+        matches!(said[..], [Message::Reconciled { index, .. }] if index == Number::MAX.index()),
+        "{said:?}"
+    );
+}
