@@ -28,7 +28,7 @@ use tokio::{
     time::Instant,
 };
 use tyr_embed::{KeyspaceSettings, Result};
-use tyr_net::{Address, Credential, Tls};
+use tyr_net::Address;
 use tyr_proto::{
     Uses,
     cluster::{self, Answer, Command, Zone},
@@ -40,6 +40,7 @@ use crate::{
         Beginning, Counts, Driver, Tracing,
         call::{Answered, Call, Handle, Reply},
         catalog::Catalog,
+        links::Means,
     },
     words,
 };
@@ -66,10 +67,8 @@ pub struct Cluster {
 pub struct Reaching {
     /// Addresses of some of its nodes.
     pub addresses: Vec<Address>,
-    /// How connections are encrypted, if they are.
-    pub tls: Option<Tls>,
-    /// By what it proves who it is.
-    pub credential: Credential,
+    /// By what connections are made.
+    pub means: Means,
     /// The client's zone, if it is in one.
     pub zone: Option<Zone>,
     /// Whether files of nodes on this host are read here.
@@ -148,31 +147,41 @@ const PATIENCE_MAX: Duration = Duration::from_secs(1 << 30);
 impl Cluster {
     /// Connects to a cluster by any of its addresses. Fails if none answers within the time.
     pub async fn connect(reaching: Reaching, connect_max: Duration, patience: Duration) -> Result<Cluster> {
-        let Reaching { addresses, tls, credential, zone, reads_files, tracing } = reaching;
+        let (cluster, beginning) = Cluster::begin(reaching, random(), patience);
+        thread::Builder::new()
+            .name("tyr-client".into())
+            .spawn(move || drive(beginning))
+            .map_err(|error| Error::unavailable(format!("cannot start a thread: {error}")))?;
+        cluster.meet(connect_max).await?;
+        Ok(cluster)
+    }
+
+    /// A cluster that is not connected, and what its driver begins with.
+    pub(crate) fn begin(reaching: Reaching, session: u64, patience: Duration) -> (Cluster, Beginning) {
+        let Reaching { addresses, means, zone, reads_files, tracing } = reaching;
         let counts = Arc::new(Counts::default());
         let (calls, heard) = mpsc::unbounded_channel();
         let catalog = Arc::new(Catalog::default());
         let beginning = Beginning {
             seeds: addresses,
-            tls,
-            credential,
+            means,
             zone,
             reads_files,
             tracing,
             counts: counts.clone(),
-            session: random(),
+            session,
             catalog: catalog.clone(),
             calls: heard,
         };
-        thread::Builder::new()
-            .name("tyr-client".into())
-            .spawn(move || drive(beginning))
-            .map_err(|error| Error::unavailable(format!("cannot start a thread: {error}")))?;
         let core = Core { calls, catalog, counts, handles: Arc::new(AtomicU64::new(1)), patience };
+        (Cluster { core: Arc::new(core) }, beginning)
+    }
+
+    /// Learns what the cluster is. Fails if nobody tells within the time.
+    pub(crate) async fn meet(&self, connect_max: Duration) -> Result<()> {
         let until = Instant::now() + connect_max.min(PATIENCE_MAX);
-        let connected = core.ask(|reply| Call::Refresh { until, reply });
-        connected.await.map_err(|error| error.context("the cluster cannot be reached"))?;
-        Ok(Cluster { core: Arc::new(core) })
+        let met = self.core.ask(|reply| Call::Refresh { until, reply });
+        met.await.map_err(|error| error.context("the cluster cannot be reached"))
     }
 
     /// See [`crate::Store::within`].

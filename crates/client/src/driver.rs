@@ -22,7 +22,7 @@ mod files;
 mod fixture;
 mod hatches;
 mod hearing;
-mod links;
+pub mod links;
 mod manager;
 mod nearness;
 mod seats;
@@ -39,7 +39,7 @@ use tokio::{
     sync::mpsc::{UnboundedReceiver, unbounded_channel},
     time::{Instant, sleep_until},
 };
-use tyr_net::{Address, Credential, Settings, Tls};
+use tyr_net::Address;
 use tyr_proto::{
     BlobName, Client, NodeId, RingVersion, Run, SessionId, Time, Transaction,
     cluster::Zone,
@@ -55,7 +55,7 @@ use catalog::Catalog;
 use events::Owner;
 use files::Files;
 pub use hatches::Counts;
-use links::{Heard, Links, Origin};
+use links::{Heard, Links, Means, Origin};
 use manager::Manager;
 use nearness::Nearness;
 use seats::{Seat, Wants};
@@ -107,10 +107,8 @@ pub struct Driver {
 pub struct Beginning {
     /// The addresses that the caller named.
     pub seeds: Vec<Address>,
-    /// How connections are encrypted, if they are.
-    pub tls: Option<Tls>,
-    /// By what it proves who it is.
-    pub credential: Credential,
+    /// By what connections are made.
+    pub means: Means,
     /// The client's zone, if it is in one.
     pub zone: Option<Zone>,
     /// Whether files of nodes on this host are read here.
@@ -156,16 +154,11 @@ const CLOSE_MAX: Duration = Duration::from_secs(5);
 impl Driver {
     /// A driver that has dialed the addresses, in the runtime that this is called in.
     pub fn new(beginning: Beginning) -> Self {
-        let Beginning { seeds, tls, credential, zone, reads_files, tracing, counts, session, catalog, calls } =
+        let Beginning { seeds, means, zone, reads_files, tracing, counts, session, catalog, calls } =
             beginning;
         let (teller, heard) = unbounded_channel();
         let (files, shown) = Files::new(reads_files, counts);
-        let mut links = Links::new(
-            session,
-            crate::cluster::random(),
-            Settings { tls, credential, ..Settings::default() },
-            teller,
-        );
+        let mut links = Links::new(session, crate::cluster::random(), means, teller);
         let first = usize::try_from(session % 1024).unwrap_or(0);
         let manager = Manager::new(seeds.len(), first);
         for (place, address) in seeds.iter().enumerate() {
@@ -209,6 +202,8 @@ impl Driver {
     pub async fn run(mut self) {
         while !self.is_done() {
             tokio::select! {
+                // In this order, so that a simulated run repeats. Those that come later have their turn below.
+                biased;
                 call = self.calls.recv(), if self.closing.is_none() => match call {
                     Some(call) => self.take(call),
                     None => self.close(None),
@@ -219,11 +214,13 @@ impl Driver {
             }
             for _ in 0..BATCH {
                 let (call, heard) = (self.calls.try_recv().ok(), self.heard.try_recv().ok());
-                if call.is_none() && heard.is_none() {
+                let shown = self.shown.try_recv().ok();
+                if call.is_none() && heard.is_none() && shown.is_none() {
                     break;
                 }
                 call.into_iter().for_each(|call| self.take(call));
                 heard.into_iter().for_each(|heard| self.hear(heard));
+                shown.into_iter().for_each(|heard| self.hear_hatch(heard));
             }
             self.go_on();
         }

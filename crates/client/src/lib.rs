@@ -30,7 +30,6 @@
 //! What a cluster cannot do yet, and fails with [`ErrorKind::Invalid`] for:
 //!
 //! - [`Store::check`], [`Store::compact`], [`Store::stats`]; [`Store::keyspaces`] knows blobs and bytes of keyspaces with quotas only.
-//! - Snapshots that have names: [`Store::create_snapshot`] and what goes with it.
 //! - To alter the durability of a keyspace: it is that of its placement class.
 //! - A snapshot of keyspaces with so many blobs that their names do not fit memory is too large.
 //! - A transaction that touches more than 10000 blobs, does more than 65535 things to one of them, writes more than 1 GiB, or has more
@@ -55,6 +54,8 @@ mod driver;
 mod keyspace;
 mod options;
 mod run;
+#[cfg(feature = "simulation")]
+pub mod simulation;
 mod snapshot;
 mod store;
 mod transaction;

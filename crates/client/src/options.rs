@@ -3,13 +3,13 @@
 use std::{env, io, num::NonZeroU32, path::Path, time::Duration};
 
 use tyr_embed::{Create, Error, IoMode, Result};
-use tyr_net::{Address, Credential, Secret, Tls, Token};
+use tyr_net::{Address, Credential, Secret, Settings, Tls, Token};
 use tyr_proto::cluster::Zone;
 
 use crate::{
     address::Place,
     cluster::{Cluster, Reaching},
-    driver::Tracing,
+    driver::{Tracing, links::Means},
     store::{Inner, Store},
 };
 
@@ -189,7 +189,8 @@ impl OpenOptions {
             Ok(Tracing { collector, every })
         });
         let tracing = tracing.transpose()?;
-        let reaching = Reaching { addresses, tls, credential, zone, reads_files, tracing };
+        let means = Means::Sockets(Settings { tls, credential, ..Settings::default() });
+        let reaching = Reaching { addresses, means, zone, reads_files, tracing };
         Cluster::connect(reaching, self.connect_max, self.deadline).await.map(Inner::Cluster)
     }
 }

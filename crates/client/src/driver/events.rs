@@ -233,7 +233,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::driver::{Beginning, call::Call, fixture::unheard};
+    use crate::driver::{Beginning, call::Call, fixture::unheard, links::Means};
 
     const NODE: NodeId = NodeId(1);
 
@@ -242,8 +242,7 @@ mod tests {
         let (_, calls) = unbounded_channel();
         let mut driver = Driver::new(Beginning {
             seeds: Vec::new(),
-            tls: None,
-            credential: Default::default(),
+            means: Means::Sockets(Default::default()),
             zone: None,
             reads_files: false,
             tracing: None,

@@ -4,7 +4,11 @@
 //! A dialer makes its connection anew when it is lost. What is handed in while there is none waits only up to a bound: the protocol says
 //! everything again.
 
-use std::{collections::BTreeMap, fmt::Write as _, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    fmt::{self, Write as _},
+    sync::Arc,
+};
 
 use tokio::sync::mpsc::UnboundedSender;
 use tyr_net::{Address, Dialer, End, Handler, Link, Receipt, Received, Settings, channels};
@@ -51,6 +55,28 @@ pub enum What {
     Response(u64, Response),
 }
 
+/// By what connections are made.
+#[derive(Debug)]
+pub enum Means {
+    /// Sockets.
+    Sockets(Settings),
+    /// A simulated network, which is told everything.
+    #[cfg(feature = "simulation")]
+    Simulation(UnboundedSender<Posted>),
+}
+
+/// What a simulated network is told.
+#[cfg(feature = "simulation")]
+#[derive(Debug)]
+pub enum Posted {
+    /// A connection is wanted, and who hears what comes by it.
+    Dialed(Ear),
+    /// A message to a partition at a node.
+    Told(NodeId, Envelope),
+    /// A request to the cluster manager, by a connection, with its number.
+    Asked(Origin, u64, Request),
+}
+
 /// The connections.
 #[derive(Debug)]
 pub struct Links {
@@ -58,7 +84,7 @@ pub struct Links {
     /// A session for connections to the caller's addresses: a node answers a session on the newest connection that it has, and theirs
     /// may be newer than that to the member, and end.
     guest: u64,
-    settings: Settings,
+    means: Means,
     heard: UnboundedSender<Heard>,
     made: u64,
     dialed: BTreeMap<Origin, Dialed>,
@@ -68,9 +94,17 @@ pub struct Links {
 struct Dialed {
     number: u64,
     address: Address,
-    dialer: Dialer,
+    line: Line,
     is_open: bool,
     trouble: Option<Trouble>,
+}
+
+/// What makes one connection, again and again.
+#[derive(Debug)]
+enum Line {
+    Socket(Dialer),
+    #[cfg(feature = "simulation")]
+    Simulated,
 }
 
 /// What keeps a connection from being made.
@@ -87,9 +121,9 @@ const WAITING_MAX: usize = 1 << 20;
 
 impl Links {
     /// A client's connections, of which there are none yet.
-    pub fn new(session: u64, guest: u64, settings: Settings, heard: UnboundedSender<Heard>) -> Self {
+    pub fn new(session: u64, guest: u64, means: Means, heard: UnboundedSender<Heard>) -> Self {
         let me = Introduction::new(Party::Client { session }, None);
-        Links { me, guest, settings, heard, made: 0, dialed: BTreeMap::new() }
+        Links { me, guest, means, heard, made: 0, dialed: BTreeMap::new() }
     }
 
     /// Dials an address, unless that is being done.
@@ -105,8 +139,18 @@ impl Links {
                 Introduction { party: Party::Client { session: self.guest }, ..self.me.clone() }
             }
         };
-        let dialer = Dialer::new(address.clone(), me, Arc::new(ear), self.settings.clone());
-        let dialed = Dialed { number: self.made, address, dialer, is_open: false, trouble: None };
+        let line = match &self.means {
+            Means::Sockets(settings) => {
+                Line::Socket(Dialer::new(address.clone(), me, Arc::new(ear), settings.clone()))
+            }
+            #[cfg(feature = "simulation")]
+            Means::Simulation(posted) => {
+                // A network that has ended carries nothing.
+                let _ = posted.send(Posted::Dialed(ear));
+                Line::Simulated
+            }
+        };
+        let dialed = Dialed { number: self.made, address, line, is_open: false, trouble: None };
         self.dialed.insert(origin, dialed);
     }
 
@@ -148,6 +192,11 @@ impl Links {
 
     /// Sends a message to a partition at a node, with the context if it is traced.
     pub fn tell(&self, node: NodeId, envelope: &Envelope, context: Option<TraceContext>) {
+        #[cfg(feature = "simulation")]
+        if let Means::Simulation(posted) = &self.means {
+            let _ = posted.send(Posted::Told(node, envelope.clone()));
+            return;
+        }
         let frame = match context {
             None => Frame::message(channels::DATA, |out| append_to(out, envelope)),
             Some(context) => Frame::message(channels::TRACED, |out| {
@@ -160,13 +209,22 @@ impl Links {
 
     /// Asks something of the cluster manager.
     pub fn ask(&self, origin: Origin, number: u64, request: &Request) {
+        #[cfg(feature = "simulation")]
+        if let Means::Simulation(posted) = &self.means {
+            let _ = posted.send(Posted::Asked(origin, number, request.clone()));
+            return;
+        }
         let frame = Frame::request(channels::MANAGER, number, |out| append_to(out, request));
         self.send(origin, frame);
     }
 
     fn send(&self, origin: Origin, frame: Option<Frame>) {
         let (Some(dialed), Some(frame)) = (self.dialed.get(&origin), frame) else { return };
-        let link = dialed.dialer.link();
+        let link = match &dialed.line {
+            Line::Socket(dialer) => dialer.link(),
+            #[cfg(feature = "simulation")]
+            Line::Simulated => return,
+        };
         if dialed.is_open || link.waiting() <= WAITING_MAX {
             // What does not fit is said again later.
             let _ = link.send(frame);
@@ -205,23 +263,36 @@ impl Links {
     /// Sends what was handed in, and ends.
     pub async fn close(self) {
         for dialed in self.dialed.into_values() {
-            match dialed.is_open {
-                true => dialed.dialer.close().await,
-                false => drop(dialed),
+            match dialed.line {
+                Line::Socket(dialer) if dialed.is_open => dialer.close().await,
+                line => drop(line),
             }
         }
     }
 }
 
 /// Hears what comes by one connection.
-struct Ear {
+pub struct Ear {
     number: u64,
     origin: Origin,
     heard: UnboundedSender<Heard>,
 }
 
+impl fmt::Debug for Ear {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Ear({}, {:?})", self.number, self.origin)
+    }
+}
+
 impl Ear {
-    fn tell(&self, what: What, receipt: Option<Receipt>) {
+    /// Whose connection it is.
+    #[cfg(feature = "simulation")]
+    pub fn origin(&self) -> Origin {
+        self.origin
+    }
+
+    /// Something came by it.
+    pub fn tell(&self, what: What, receipt: Option<Receipt>) {
         // If nobody listens, the client has ended.
         let _ = self.heard.send(Heard { number: self.number, origin: self.origin, what, _receipt: receipt });
     }
