@@ -27,6 +27,7 @@
 pub mod check;
 pub mod cluster;
 pub mod figures;
+pub mod files;
 pub mod history;
 mod quiet;
 pub mod random;

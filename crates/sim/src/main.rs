@@ -5,11 +5,13 @@ use std::{process::ExitCode, time::Instant};
 use tyr_proto::canary::{Canary, plant};
 use tyr_sim::{
     cluster::{canaries, run::Draw},
-    scale,
+    files, scale,
 };
 
 const USAGE: &str =
     "usage: tyr-sim swarm|focused|aimed|cached|dropping FIRST [COUNT]  run seeds, and show those that fail
+       tyr-sim files FIRST [COUNT]                                run seeds of file systems
+       tyr-sim files-replay SEED                                  run one, and show all that happens
        tyr-sim replay swarm|focused|aimed|cached|dropping SEED [CANARY]  run one seed, and show all that happens
        tyr-sim canaries [SEEDS] [CANARY]                          plant bugs, and find them within so many seeds
        tyr-sim figures                                            measure what operations cost
@@ -28,6 +30,10 @@ fn main() -> ExitCode {
             number(1).map_or_else(usage, |first| run(draw, first, number(2).unwrap_or(1000)))
         }
         (Some("replay"), _, Some(draw)) => number(2).map_or_else(usage, |seed| replay(draw, seed, canary(3))),
+        (Some("files"), ..) => {
+            number(1).map_or_else(usage, |first| run_files(first, number(2).unwrap_or(1000)))
+        }
+        (Some("files-replay"), ..) => number(1).map_or_else(usage, replay_files),
         (Some("figures"), ..) => figures(),
         (Some("scale"), ..) => scale_options(&arguments[1..]).map_or_else(usage, |options| scale(&options)),
         (Some("canaries"), ..) => find_canaries(number(1).unwrap_or(10_000), canary(2)),
@@ -88,6 +94,33 @@ fn run(draw: Draw, first: u64, count: u64) -> ExitCode {
     let seconds = begun.elapsed().as_secs_f64();
     println!("{count} seeds, {failed} failed, {committed} committed, {seconds:.1} s");
     exit(failed == 0)
+}
+
+#[expect(clippy::print_stdout, reason = "this is a command")]
+fn run_files(first: u64, count: u64) -> ExitCode {
+    let begun = Instant::now();
+    let (mut failed, mut told, mut untold) = (0, 0, 0);
+    for seed in first..first + count {
+        let report = files::run::run(seed, false);
+        (told, untold) = (told + report.deeds[0], untold + report.deeds[1]);
+        if let Some(failure) = report.failure {
+            failed += 1;
+            println!("seed {seed}: {}", failure.chars().take(600).collect::<String>());
+        }
+    }
+    let seconds = begun.elapsed().as_secs_f64();
+    println!("{count} seeds, {failed} failed, {told} deeds told, {untold} not, {seconds:.1} s");
+    exit(failed == 0)
+}
+
+#[expect(clippy::print_stdout, reason = "this is a command")]
+fn replay_files(seed: u64) -> ExitCode {
+    let report = files::run::run(seed, true);
+    println!("{}\n{:?}", report.tale, report.counts);
+    if let Some(failure) = &report.failure {
+        println!("{failure}");
+    }
+    exit(report.failure.is_none())
 }
 
 #[expect(clippy::print_stdout, reason = "this is a command")]

@@ -1,7 +1,7 @@
 //! The event loop: what happens when, in an order that only the seed decides.
 //!
 //! `event` names what happens, `mail` is the network, `faults` what goes wrong, `doom` drops a keyspace, `watch` and `circles` what must hold though no client can see it,
-//! `orders` what clients have the cluster manager do, and `record` what a run leaves behind.
+//! `orders` what clients have the cluster manager do, `stations` where clients are that the shipped driver drives, and `record` what a run leaves behind.
 
 mod circles;
 mod doom;
@@ -10,6 +10,7 @@ mod faults;
 mod mail;
 mod orders;
 mod record;
+pub mod stations;
 mod watch;
 
 use std::{collections::BTreeMap, sync::Arc};
@@ -18,11 +19,11 @@ use tyr_proto::{
     ClassId, ClientOutput, Incarnation, Keyspace, KeyspaceSeed, Keyspaces, Layout, NodeId, Output,
     PartitionCount, Placement, RingVersion, SessionId, Snapshots, Time,
     cluster::{ClassSettings, Command, Request},
-    message::Answer,
+    message::{Answer, Envelope},
 };
 use tyr_types::KeyspaceSettings;
 
-use self::{event::Event, mail::MANAGER_DELAY, record::Record};
+use self::{event::Event, mail::MANAGER_DELAY, record::Record, stations::Stations};
 use super::{
     caller::Caller,
     layout::{CHUNK, DOOMED, KEYSPACE},
@@ -51,6 +52,7 @@ pub struct World {
     /// How often they have changed.
     keyspaces_version: u64,
     callers: BTreeMap<SessionId, Caller>,
+    stations: Stations,
     links_cut: BTreeMap<(NodeId, NodeId), u64>,
     is_faulty: bool,
     /// Whether everything has been set up and clients are at work.
@@ -108,6 +110,7 @@ impl World {
             keyspaces,
             keyspaces_version: 0,
             callers,
+            stations: Stations::new(),
             links_cut: BTreeMap::new(),
             is_faulty: true,
             has_begun: false,
@@ -316,6 +319,9 @@ impl World {
                     _ => {}
                 }
                 let answer = self.arrived(answer);
+                if self.answer_station(session, node, &answer) {
+                    return;
+                }
                 if let Some(caller) = self.callers.get_mut(&session) {
                     caller.client.handle_answer(Time(now), node, answer);
                 }
@@ -374,7 +380,12 @@ impl World {
                     self.flush(node);
                 }
             }
-            Event::RingTold(session, reply) => self.tell_ring(session, self.arrived(reply)),
+            Event::RingTold(session, reply) => {
+                let reply = self.arrived(reply);
+                if !self.respond_to_station(session, &reply) {
+                    self.tell_ring(session, reply);
+                }
+            }
             Event::Fault => self.fault(),
             Event::Crash(node, lasts) if self.is_faulty => self.crash(node, lasts),
             Event::Cut(from, to, until) if self.is_faulty => {
@@ -536,16 +547,7 @@ impl World {
             let Some(output) = caller.client.poll_output() else { return };
             let delay = self.delay();
             match (output, delay) {
-                (ClientOutput::Send(node, envelope), Some(delay)) => {
-                    if let Some(envelope) = self.sent(envelope).filter(|_| self.servers.contains_key(&node)) {
-                        let late_copies = self.profile.bounds.late_copies;
-                        if late_copies > 0 && self.is_faulty && self.random.happens(late_copies) {
-                            let delay = 1_000_000 + self.random.below(7_000_000);
-                            self.after(delay, Event::Deliver(node, envelope.clone()));
-                        }
-                        self.after(delay, Event::Deliver(node, envelope));
-                    }
-                }
+                (ClientOutput::Send(node, envelope), Some(delay)) => self.post_after(delay, node, envelope),
                 (ClientOutput::FetchRing(version), Some(delay)) => {
                     let time = Time(self.now);
                     let voter =
@@ -556,6 +558,23 @@ impl World {
                 (_, None) => {}
             }
         }
+    }
+
+    /// What a client sends to a node goes on its way.
+    fn post(&mut self, node: NodeId, envelope: Envelope) {
+        if let Some(delay) = self.delay() {
+            self.post_after(delay, node, envelope);
+        }
+    }
+
+    fn post_after(&mut self, delay: u64, node: NodeId, envelope: Envelope) {
+        let Some(envelope) = self.sent(envelope).filter(|_| self.servers.contains_key(&node)) else { return };
+        let late_copies = self.profile.bounds.late_copies;
+        if late_copies > 0 && self.is_faulty && self.random.happens(late_copies) {
+            let delay = 1_000_000 + self.random.below(7_000_000);
+            self.after(delay, Event::Deliver(node, envelope.clone()));
+        }
+        self.after(delay, Event::Deliver(node, envelope));
     }
 }
 

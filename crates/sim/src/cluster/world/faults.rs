@@ -190,6 +190,7 @@ impl World {
             voters.boot(now, node, start);
         }
         self.after(0, Event::Tick(node, start));
+        self.show_reach(node, true);
         if self.keyspaces_version > 0 {
             self.tell_keyspaces(node);
         }
@@ -219,6 +220,7 @@ impl World {
             })
             .collect();
         self.record.say(self.now, || format!("{node} crashes; complete: {}", holders.join(", ")));
+        self.show_reach(node, false);
         let mut random = self.random.fork();
         self.server(node).crash(&mut random, memory_is_all);
         if let Some(voters) = self.manager.voters() {
