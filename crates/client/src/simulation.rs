@@ -25,7 +25,7 @@ use crate::{
 };
 
 /// A client that was not started yet.
-pub struct Program {
+pub struct Simulated {
     /// What its program uses.
     pub store: Store,
     /// What the client does meanwhile, until it is closed.
@@ -34,15 +34,15 @@ pub struct Program {
     pub station: Station,
 }
 
-impl fmt::Debug for Program {
+impl fmt::Debug for Simulated {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Program").field("station", &self.station).finish_non_exhaustive()
+        f.debug_struct("Simulated").field("station", &self.station).finish_non_exhaustive()
     }
 }
 
-impl Program {
+impl Simulated {
     /// A client with this session, whose calls wait so long. Called in the runtime in which it will run.
-    pub fn new(session: u64, patience: Duration) -> Program {
+    pub fn new(session: u64, patience: Duration) -> Simulated {
         let (posted, mail) = unbounded_channel();
         let reaching = Reaching {
             addresses: vec![Address::Tcp("simulated".to_owned())],
@@ -54,11 +54,11 @@ impl Program {
         let (cluster, beginning) = Cluster::begin(reaching, session, patience);
         let driver = Box::pin(async { Driver::new(beginning).run().await });
         let station = Station { mail, ears: BTreeMap::new(), asked: BTreeMap::new() };
-        Program { store: Store { inner: Inner::Cluster(cluster) }, driver, station }
+        Simulated { store: Store { inner: Inner::Cluster(cluster) }, driver, station }
     }
 }
 
-/// Learns what the cluster is, before anything else is asked of a [`Program`]'s store. Fails if a keyspace is not heard of: who looked for it
+/// Learns what the cluster is, before anything else is asked of the store of a [`Simulated`] client. Fails if a keyspace is not heard of: who looked for it
 /// then would block the thread for which the simulator waits.
 pub async fn meet(store: &Store, keyspace: &str, connect_max: Duration) -> Result<()> {
     let Inner::Cluster(cluster) = &store.inner else { return Ok(()) };

@@ -74,9 +74,10 @@ const WAITING_MAX: usize = 4096;
 /// A reader waits for at most this many microseconds; its client asks again.
 const WAIT_MAX: u64 = 1_000_000;
 
-/// Whether a blob's keyspace keeps superseded versions, so that a pin holds anything.
+/// Whether a blob's keyspace keeps superseded versions, so that a pin holds anything. It may if it was not heard of yet: who writes there
+/// has heard of it.
 pub fn keeps_versions(cx: &Context, blob: &BlobName) -> bool {
-    cx.keyspaces.get(&blob.keyspace).is_some_and(|keyspace| keyspace.multi_version)
+    cx.keyspaces.get(&blob.keyspace).is_none_or(|keyspace| keyspace.multi_version)
 }
 
 impl Readers {

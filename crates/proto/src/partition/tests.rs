@@ -17,7 +17,7 @@ use crate::{
     entry::{
         ChunkOperation, ChunkWrite, ChunkWrites, Entry, ExistenceEffect, HeadEffect, Part, SizeEffect, Stop,
     },
-    message::{Answer, Envelope, Message},
+    message::{Answer, Envelope, Message, RequestId},
 };
 
 const ME: Replica = Replica { node: NodeId(1), incarnation: Incarnation(1) };
@@ -91,6 +91,21 @@ fn ask_number(router: &mut Router, number: Number) -> Vec<Message> {
     let message = Message::AskNumber { number, id: id(1), partition: partition(1) };
     router.handle_message(Time(0), true, Envelope { partition: partition(0), message });
     run(router)
+}
+
+#[test]
+fn what_is_read_of_a_keyspace_that_was_not_heard_of_yet_is_held_for_its_reader() {
+    let look = RequestId { session: SessionId(1), number: 1 };
+    let held = |keyspaces: BTreeMap<KeyspaceId, Keyspace>| {
+        let mut router = Router::new(ME, Arc::new(keyspaces));
+        router.handle_configuration(Time(0), true, partition(0), configuration(2, &[ME], &[]));
+        run(&mut router);
+        let message = Message::Look { request: look, blob: blob() };
+        router.handle_message(Time(1), true, Envelope { partition: partition(0), message });
+        router.partition(partition(0)).unwrap().holds_pin(look)
+    };
+    let known = |multi_version| BTreeMap::from([(KeyspaceId(1), Keyspace { multi_version, ..keyspace(1) })]);
+    assert!(held(BTreeMap::new()) && held(known(true)) && !held(known(false)));
 }
 
 #[test]

@@ -166,18 +166,20 @@ impl Stage {
         }
         let auditor = self.start(false, HEAL_MAX).await?;
         let reached = self.read_all(&auditor).await?;
-        order::check(&self.shared.tale.borrow())?;
-        self.check_content(&auditor, &reached).await?;
-        self.check_left(&auditor).await?;
+        let content = self.check_content(&auditor, &reached).await;
+        let left = self.check_left(&auditor).await;
         self.stop(auditor).await;
-        Ok(())
+        // What is told of names says most of what is wrong with the rest.
+        order::check(&self.shared.tale.borrow())?;
+        content.and(left)
     }
 
     /// A client that has opened the file system, which is made if that is asked for.
     async fn start(&self, makes: bool, within: Duration) -> Result<Client, String> {
         self.session.set(self.session.get() + 1);
         let session = SessionId(self.session.get());
-        let simulation::Program { store, driver, station } = simulation::Program::new(session.0, PATIENCE);
+        let simulation::Simulated { store, driver, station } =
+            simulation::Simulated::new(session.0, PATIENCE);
         self.world.borrow_mut().join(session, station);
         let driver = spawn_local(driver).abort_handle();
         let end = Instant::now() + within;
