@@ -10,7 +10,8 @@ use tyr_client::{Attributes, ErrorKind, Keyspace, Stat, Transaction};
 
 use crate::{
     errno::{Result, Stop, damaged},
-    inode::{Inode, Metadata, NAME, PARENT, decode_reference, encode_reference},
+    inode::{DIRECTORY, Inode, Metadata, NAME, PARENT, decode_reference, encode_reference},
+    namespace::no_name,
     site::Site,
 };
 
@@ -43,12 +44,21 @@ impl Meant {
     }
 }
 
+/// Whether a name whose own site has these attributes is one in this directory. It is not, if the directory was removed and another one made
+/// in its place, in which the name is.
+pub(crate) fn is_named_in(directory: &Inode, attributes: &Attributes) -> bool {
+    attributes.value(DIRECTORY).is_none_or(|number| number == directory.number.to_le_bytes())
+}
+
 /// A blob before and after.
 #[derive(Debug)]
 pub(crate) struct Cell {
     existed: bool,
     meant_before: Meant,
     meant: Meant,
+    /// The number of the directory that the name is in.
+    directory_before: Option<Vec<u8>>,
+    directory: Option<Vec<u8>>,
     held_before: Option<Metadata>,
     holds: Holds,
     attributes: BTreeMap<String, Option<Vec<u8>>>,
@@ -71,6 +81,8 @@ impl Cell {
             existed: false,
             meant_before: Meant::Nobody,
             meant: Meant::Nobody,
+            directory_before: None,
+            directory: None,
             held_before: None,
             holds: Holds::Same,
             attributes: BTreeMap::new(),
@@ -83,7 +95,16 @@ impl Cell {
         if held.is_none() && !matches!(meant, Meant::Elsewhere(_)) {
             return Err(damaged("a blob without inode and staple"));
         }
-        Ok(Cell { existed: true, meant_before: meant.clone(), meant, held_before: held, ..Cell::absent() })
+        let directory = stat.attributes.value(DIRECTORY).map(<[u8]>::to_vec);
+        Ok(Cell {
+            existed: true,
+            meant_before: meant.clone(),
+            meant,
+            directory_before: directory.clone(),
+            directory,
+            held_before: held,
+            ..Cell::absent()
+        })
     }
 
     /// The inode that lies here, as it was before.
@@ -144,6 +165,10 @@ impl Cell {
         if was != is {
             transaction.set_attribute(keyspace, site, NAME, is.as_deref()).await?;
         }
+        let was = if is_new { None } else { self.directory_before };
+        if was != self.directory {
+            transaction.set_attribute(keyspace, site, DIRECTORY, self.directory.as_deref()).await?;
+        }
         for (name, value) in &self.attributes {
             transaction.set_attribute(keyspace, site, name, value.as_deref()).await?;
         }
@@ -174,9 +199,30 @@ impl Cells {
         Ok(self.0.get_mut(site).expect("it was there or has just been put there"))
     }
 
-    /// Has a name whose own site was loaded mean an inode, or nobody.
-    pub fn name(&mut self, own: &Site, inode: Option<&Inode>) {
+    /// The own site of a name in a directory, and what the name means. Refuses if it is one in a directory that has taken the place of this
+    /// one, which was removed.
+    pub async fn load_name(
+        &mut self,
+        transaction: &mut Transaction,
+        keyspace: &Keyspace,
+        directory: &Inode,
+        name: &[u8],
+    ) -> Result<(Site, Option<Inode>), Stop> {
+        let own = directory.site.of(name);
+        let cell = self.load(transaction, keyspace, &own).await?;
+        let number = directory.number.to_le_bytes();
+        match cell.named() {
+            Some(_) if cell.directory_before.as_ref().is_some_and(|other| *other != number) => {
+                Err(no_name().into())
+            }
+            named => Ok((own, named.cloned())),
+        }
+    }
+
+    /// Has a name in a directory, whose own site was loaded, mean an inode, or nobody.
+    pub fn name(&mut self, own: &Site, directory: &Inode, inode: Option<&Inode>) {
         let cell = self.0.entry(own.clone()).or_insert_with(Cell::absent);
+        cell.directory = inode.map(|_| directory.number.to_le_bytes().to_vec());
         cell.meant = match inode {
             None => Meant::Nobody,
             Some(inode) if inode.site == *own => Meant::Here,

@@ -164,7 +164,7 @@ impl Filesystem {
         };
         let mut cells = crate::cells::Cells::default();
         cells.add_inode(&root, None, listing::empty());
-        cells.name(&root.inode.site, Some(&root.inode));
+        cells.name(&root.inode.site, &root.inode, Some(&root.inode));
         cells.write(transaction, keyspace).await
     }
 

@@ -285,6 +285,8 @@ pub(crate) const TARGET: &str = "s";
 pub(crate) const PARENT: &str = "p";
 /// Attribute: whom the name means whose own site this is, unless it is the inode that lies here.
 pub(crate) const NAME: &str = "n";
+/// Attribute: the number of the directory that this name is in.
+pub(crate) const DIRECTORY: &str = "d";
 
 #[cfg(test)]
 mod tests {

@@ -4,7 +4,7 @@ use tokio::sync::OwnedRwLockWriteGuard;
 use tyr_client::{ErrorKind, Transaction};
 
 use crate::{
-    cells::{Cells, Meant},
+    cells::{Cells, Meant, is_named_in},
     errno::{Errno, Error, Result, Stop},
     filesystem::{Filesystem, transact},
     inode::{CHANGED, Inode, Kind, LINKS, MODE, MODE_MASK, Metadata, Timestamp, encode_links, encode_time},
@@ -70,6 +70,7 @@ impl Filesystem {
                 Err(error) => return Err(error.into()),
             };
             match Meant::decode(&stat.attributes)? {
+                _ if !is_named_in(directory, &stat.attributes) => return Err(no_name()),
                 Meant::Nobody => return Err(no_name()),
                 Meant::Here => {
                     let metadata = Metadata::decode(&own, &stat.attributes, stat.size)?;
@@ -103,6 +104,7 @@ impl Filesystem {
                 continue;
             };
             found.push(match Meant::decode(&stat.attributes)? {
+                _ if !is_named_in(directory, &stat.attributes) => None,
                 Meant::Here => Metadata::decode(site, &stat.attributes, stat.size)?,
                 _ => match self.lookup(directory, name).await {
                     Ok(metadata) => Some(metadata),
@@ -164,13 +166,13 @@ impl Filesystem {
         new: &New,
         number: u64,
     ) -> Result<Metadata, Stop> {
-        let own = directory.site.of(name);
         let mut cells = Cells::default();
-        let cell = cells.load(transaction, self.keyspace(), &own).await?;
-        if cell.named().is_some() {
+        let (own, named) = cells.load_name(transaction, self.keyspace(), directory, name).await?;
+        if named.is_some() {
             return Err(Errno::EEXIST.because("there is something of that name already").into());
         }
-        let fits = cell.held().is_none() && (new.kind != Kind::Directory || own.is_short());
+        let is_free = cells.load(transaction, self.keyspace(), &own).await?.held().is_none();
+        let fits = is_free && (new.kind != Kind::Directory || own.is_short());
         let site = if fits { own.clone() } else { Site::fresh(number) };
         let inherited = match self.attribute(transaction, directory, MODE).await {
             Err(Stop::Refused(error)) if error.errno() == Errno::ESTALE => return Err(no_directory().into()),
@@ -210,7 +212,7 @@ impl Filesystem {
             _ => (None, Vec::new()),
         };
         cells.add_inode(&metadata, parent, content);
-        cells.name(&own, Some(&metadata.inode));
+        cells.name(&own, directory, Some(&metadata.inode));
         cells.write(transaction, self.keyspace()).await?;
         let mut records = Records::default();
         records.came(name, &metadata.inode);
@@ -239,9 +241,9 @@ impl Filesystem {
         directory: &Inode,
         name: &[u8],
     ) -> Result<(), Stop> {
-        let own = directory.site.of(name);
         let mut cells = Cells::default();
-        if cells.load(transaction, self.keyspace(), &own).await?.named().is_some() {
+        let (own, named) = cells.load_name(transaction, self.keyspace(), directory, name).await?;
+        if named.is_some() {
             return Err(Errno::EEXIST.because("there is something of that name already").into());
         }
         let cell = cells.load(transaction, self.keyspace(), &inode.site).await?;
@@ -254,7 +256,7 @@ impl Filesystem {
         }
         cell.set(LINKS, Some(encode_links(links + 1)));
         cell.set(CHANGED, Some(encode_time(Timestamp::now())));
-        cells.name(&own, Some(inode));
+        cells.name(&own, directory, Some(inode));
         cells.write(transaction, self.keyspace()).await?;
         let mut records = Records::default();
         records.came(name, inode);
@@ -292,9 +294,8 @@ impl Filesystem {
         name: &[u8],
         what: What,
     ) -> Result<Shut, Stop> {
-        let own = directory.site.of(name);
         let mut cells = Cells::default();
-        let named = cells.load(transaction, self.keyspace(), &own).await?.named().cloned();
+        let (own, named) = cells.load_name(transaction, self.keyspace(), directory, name).await?;
         let inode = named.ok_or_else(no_name)?;
         match (what, inode.kind) {
             (What::File, Kind::Directory) => return Err(is_directory().into()),
@@ -302,7 +303,7 @@ impl Filesystem {
             (What::Directory, _) => return Err(no_directory_but_file().into()),
             (What::File, _) => {}
         }
-        cells.name(&own, None);
+        cells.name(&own, directory, None);
         let shut = self.take_name(transaction, &mut cells, &inode).await?;
         cells.write(transaction, self.keyspace()).await?;
         let mut records = Records::default();

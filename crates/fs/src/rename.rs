@@ -15,7 +15,7 @@ use crate::{
     filesystem::{Filesystem, transact},
     inode::{CHANGED, Inode, Kind, PARENT, Timestamp, decode_reference, encode_reference, encode_time},
     listing::Records,
-    namespace::{Shut, is_directory, no_directory_but_file, no_name},
+    namespace::{Shut, is_directory, no_directory, no_directory_but_file, no_name},
 };
 
 /// What becomes of what has the new name already.
@@ -64,11 +64,10 @@ impl Filesystem {
         to: Named<'_>,
         over: Over,
     ) -> Result<Shut, Stop> {
-        let (old, new) = (from.directory.site.of(from.name), to.directory.site.of(to.name));
         let mut cells = Cells::default();
-        let moved = cells.load(transaction, self.keyspace(), &old).await?.named().cloned();
+        let (old, moved) = cells.load_name(transaction, self.keyspace(), from.directory, from.name).await?;
         let moved = moved.ok_or_else(no_name)?;
-        let other = cells.load(transaction, self.keyspace(), &new).await?.named().cloned();
+        let (new, other) = cells.load_name(transaction, self.keyspace(), to.directory, to.name).await?;
         match (&other, over) {
             (Some(_), Over::Refuse) => {
                 return Err(Errno::EEXIST.because("there is something of the new name already").into());
@@ -99,8 +98,8 @@ impl Filesystem {
         if let Some(other) = other.as_ref().filter(|_| over != Over::Exchange) {
             shut = self.take_name(transaction, &mut cells, other).await?;
         }
-        cells.name(&old, back);
-        cells.name(&new, Some(&moved));
+        cells.name(&old, from.directory, back);
+        cells.name(&new, to.directory, Some(&moved));
         self.settle(transaction, &mut cells, &moved, to.directory).await?;
         if let Some(back) = back {
             self.settle(transaction, &mut cells, back, from.directory).await?;
@@ -156,7 +155,11 @@ impl Filesystem {
             if !seen.insert(at.number) {
                 return Err(changed());
             }
-            self.require(transaction, &at, true).await?;
+            self.require(transaction, &at, true).await.map_err(|stop| match stop {
+                // A directory above is not removed before the one below.
+                Stop::Refused(error) if error.errno() == Errno::ESTALE => no_directory().into(),
+                stop => stop,
+            })?;
             let above = self.attribute(transaction, &at, PARENT).await?;
             at = decode_reference(&above.unwrap_or_default())?;
         }

@@ -5,10 +5,10 @@ use std::collections::VecDeque;
 use tyr_client::{ErrorKind, Stat};
 
 use crate::{
-    cells::Meant,
+    cells::{Meant, is_named_in},
     errno::{Errno, Error, Result},
     filesystem::Filesystem,
-    inode::{Kind, Metadata},
+    inode::{Inode, Kind, Metadata},
     namespace::no_directory_but_file,
     site::{NAME_MAX, PATH_MAX, Site},
 };
@@ -227,17 +227,17 @@ impl Filesystem {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error.into()),
         };
+        let mut above = self.root();
         for (site, stat) in sites.iter().zip(&ancestors) {
-            let Some(directory) = stat.as_ref().map(|stat| found_here(site, stat)).transpose()?.flatten()
-            else {
-                return Ok(None);
-            };
+            let Some(stat) = stat else { return Ok(None) };
+            let Some(directory) = found_here(&above, site, stat)? else { return Ok(None) };
             if directory.inode.kind != Kind::Directory {
                 return Ok(None);
             }
             caller.require(&directory, Want::Enter)?;
+            above = directory.inode;
         }
-        match found_here(&site, &blob.stat)? {
+        match found_here(&above, &site, &blob.stat)? {
             Some(metadata) if metadata.inode.kind == Kind::File => {
                 caller.require(&metadata, Want::Read)?;
                 Ok(Some((metadata, blob.bytes)))
@@ -247,10 +247,12 @@ impl Filesystem {
     }
 }
 
-/// The inode that lies in a name's own site, if it is whom the name means.
-fn found_here(site: &Site, stat: &Stat) -> Result<Option<Metadata>> {
+/// The inode that lies in the own site of a name in a directory, if it is whom the name means.
+fn found_here(directory: &Inode, site: &Site, stat: &Stat) -> Result<Option<Metadata>> {
     match Meant::decode(&stat.attributes)? {
-        Meant::Here => Metadata::decode(site, &stat.attributes, stat.size),
+        Meant::Here if is_named_in(directory, &stat.attributes) => {
+            Metadata::decode(site, &stat.attributes, stat.size)
+        }
         _ => Ok(None),
     }
 }

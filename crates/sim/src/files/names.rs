@@ -80,7 +80,6 @@ impl Names {
         if told.is_none() && matches!(act, Act::Look { .. } | Act::List { .. } | Act::Count { .. }) {
             return false;
         }
-        let is_about_what_is_gone = self.is_about_what_is_gone(act);
         let Some(done) = self.act(place, act) else { return false };
         match (told, done) {
             (None, done) => done.is_ok(),
@@ -89,11 +88,7 @@ impl Names {
                 Act::Make { .. } => self.numbers.insert(*number, Some(place)).is_none(),
                 Act::Look { directory, name } => {
                     let Some(directory) = self.maker(directory) else { return false };
-                    let Inode { links, entries, .. } = &self.inodes[&directory];
-                    let found = match links {
-                        0 => self.anywhere(name, *number, *is_directory, made),
-                        _ => entries.get(name).copied(),
-                    };
+                    let found = self.inodes[&directory].entries.get(name).copied();
                     found.is_some_and(|found| self.is(found, *number, *is_directory, made))
                 }
                 _ => false,
@@ -125,9 +120,7 @@ impl Names {
                 }
                 _ => false,
             },
-            (Some(Told::Refused(errno)), Err(refusal)) => is_about_what_is_gone || *errno == refusal,
-            // Two names of one inode in what has taken its place: nothing happens.
-            (Some(Told::Done), Err(_)) => is_about_what_is_gone && matches!(act, Act::Rename { .. }),
+            (Some(Told::Refused(errno)), Err(refusal)) => *errno == refusal,
             (Some(_), Err(_)) => false,
         }
     }
@@ -148,26 +141,6 @@ impl Names {
             }
         };
         is_known && self.inodes[&maker].is_directory == is_directory
-    }
-
-    /// What may be found by a name in a directory that was removed: what has that name in another directory, which may have taken the place
-    /// of that one since (`docs/filesystem.md`, Limits).
-    fn anywhere(&self, name: Name, number: u64, is_directory: bool, made: &BTreeSet<u64>) -> Option<Maker> {
-        let mut named = self.inodes.values().filter_map(|inode| inode.entries.get(name).copied());
-        named.find(|maker| self.clone().is(*maker, number, is_directory, made))
-    }
-
-    /// Whether a directory that it is about was removed: why that is refused depends on what is at its former place.
-    fn is_about_what_is_gone(&self, act: &Act) -> bool {
-        let is_gone = |number| self.maker(number).is_some_and(|maker| self.inodes[&maker].links == 0);
-        match *act {
-            Act::Make { directory, .. }
-            | Act::Link { directory, .. }
-            | Act::Unlink { directory, .. }
-            | Act::RemoveDirectory { directory, .. } => is_gone(directory),
-            Act::Rename { from, to, .. } => is_gone(from.0) || is_gone(to.0),
-            Act::Look { .. } | Act::List { .. } | Act::Count { .. } => false,
-        }
     }
 
     fn entries(&mut self, directory: Maker) -> &mut BTreeMap<Name, Maker> {

@@ -1,0 +1,55 @@
+//! Directories that were removed, and another one made in their place.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use pollster::block_on;
+use tyr_client::Store;
+use tyr_fs::{Caller, Errno, Filesystem, Follow, How, Inode, Kind, Named, New, Over, Result, View};
+
+fn fails<T>(result: Result<T>) -> Errno {
+    result.map(drop).unwrap_err().errno()
+}
+
+#[test]
+fn a_removed_directory_stays_empty_when_another_one_takes_its_place() {
+    let place = tempfile::tempdir().unwrap();
+    let store = block_on(Store::open(place.path())).unwrap();
+    let files = block_on(Filesystem::open_or_create(&store, "files")).unwrap();
+    let view = View::new(files.clone(), Caller::superuser());
+    let inode = |path: &str| -> Inode { block_on(view.metadata(path, Follow::Yes)).unwrap().inode };
+
+    block_on(view.create_directory("/place", 0o755)).unwrap();
+    let removed = inode("/place");
+    block_on(view.remove_directory("/place")).unwrap();
+    block_on(view.create_directory("/place", 0o755)).unwrap();
+    block_on(view.put("/place/name", b"content")).unwrap();
+    block_on(view.put("/other", b"")).unwrap();
+    let (taken, other) = (inode("/place"), inode("/other"));
+    assert_eq!(taken.site, removed.site);
+    assert_ne!(taken, removed);
+
+    assert_eq!(fails(block_on(files.lookup(&removed, b"name"))), Errno::ENOENT);
+    assert_eq!(block_on(files.lookup_all(&removed, &[b"name", b"none"])).unwrap(), [None, None]);
+    assert!(block_on(files.list(&removed)).unwrap().is_empty());
+    let new = New::of(Kind::File, 0o644);
+    for name in [b"name".as_slice(), b"new"] {
+        assert_eq!(fails(block_on(files.make(&removed, name, &new))), Errno::ENOENT);
+        assert_eq!(fails(block_on(files.link(&other, &removed, name))), Errno::ENOENT);
+        assert_eq!(fails(block_on(files.unlink(&removed, name))), Errno::ENOENT);
+        assert_eq!(fails(block_on(files.remove_directory(&removed, name))), Errno::ENOENT);
+        let (gone, root) = (Named { directory: &removed, name }, files.root());
+        let kept = Named { directory: &root, name: b"other" };
+        for over in [Over::Replace, Over::Refuse, Over::Exchange] {
+            assert_eq!(fails(block_on(files.rename(gone, kept, over))), Errno::ENOENT);
+            assert_eq!(fails(block_on(files.rename(kept, gone, over))), Errno::ENOENT);
+        }
+    }
+
+    // What is there now is as it was, by each way to it.
+    assert_eq!(block_on(files.lookup(&taken, b"name")).unwrap().size, 7);
+    assert_eq!(block_on(view.fetch("/place/name")).unwrap().1, b"content");
+    block_on(view.rename("/place/name", "/name")).unwrap();
+    block_on(view.rename("/name", "/place/again")).unwrap();
+    assert_eq!(block_on(view.fetch("/place/again")).unwrap().1, b"content");
+    assert_eq!(fails(block_on(view.open("/place/name", How::READ))), Errno::ENOENT);
+}
