@@ -225,6 +225,39 @@ def tells(here):
     following.stdout.close()
 
 
+def locks_files(here, there):
+    """`flock` through two mounts: seen by both, and given up when the last descriptor is closed."""
+    (here / "locked").touch()
+    tries = [here / "locked", there / "locked"]
+    for one, other in (tries, reversed(tries), (tries[0], tries[0])):
+        holder, rival = os.open(one, os.O_RDWR), os.open(other, os.O_RDONLY)
+        fcntl.flock(holder, fcntl.LOCK_SH)
+        fcntl.flock(rival, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        refuses(errno.EAGAIN, fcntl.flock, holder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(rival, fcntl.LOCK_UN)
+        fcntl.flock(holder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        second = os.dup(holder)
+        os.close(holder)
+        refuses(errno.EAGAIN, fcntl.flock, rival, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        os.close(second)
+        fcntl.flock(rival, fcntl.LOCK_EX)
+        os.close(rival)
+    # Through one mount nobody sees that a lock is given up after the file was closed.
+    for _ in range(50):
+        file = os.open(here / "locked", os.O_RDWR)
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.close(file)
+    waiting = "import fcntl,os,sys\nf=os.open(sys.argv[1],os.O_RDWR)\nprint('waits',flush=True)\n"
+    waiting += "fcntl.flock(f,fcntl.LOCK_EX)\nprint('has it')\n"
+    file = os.open(here / "locked", os.O_RDWR)
+    fcntl.flock(file, fcntl.LOCK_EX)
+    child = subprocess.Popen([sys.executable, "-c", waiting, there / "locked"], stdout=subprocess.PIPE, text=True)
+    assert child.stdout.readline() == "waits\n"
+    assert not select.select([child.stdout], [], [], 0.2)[0]
+    os.close(file)
+    assert child.communicate(timeout=30)[0] == "has it\n"
+
+
 def reads_count(here):
     """A read counts as soon as it has ended, and what sets the time after it stays."""
     for number in range(20):
@@ -377,8 +410,16 @@ def of_a_cluster(tyr, work, arguments):
             refuses(errno.ENOENT, os.stat, there / "seen")
             os.close(kept)
             reads_count(here)
+            locks_files(here, there)
             everything(here, local, arguments)
             assert digest(there) == digest(here)
+        with Mount(tyr, f"{url}/files", one, "-o", "localflock") as here, Mount(tyr, f"{url}/files", two) as there:
+            files = [os.open(place / "locked", os.O_RDWR) for place in (here, here, there)]
+            fcntl.flock(files[0], fcntl.LOCK_EX)
+            refuses(errno.EAGAIN, fcntl.flock, files[1], fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(files[2], fcntl.LOCK_EX | fcntl.LOCK_NB)
+            for file in files:
+                os.close(file)
     finally:
         cluster.send_signal(signal.SIGTERM)
         cluster.wait(timeout=60)

@@ -48,6 +48,8 @@ pub struct Settings {
     pub entry_cache: Duration,
     /// Whether reading is noted.
     pub access_times: AccessTimes,
+    /// Whom `flock` shuts out.
+    pub whole_file_locks: WholeFileLocks,
     /// Threads that answer the kernel.
     pub threads: usize,
     /// A directory on the device of which the free space is told; without one there is always much.
@@ -81,6 +83,15 @@ pub enum AccessTimes {
     Never,
 }
 
+/// Whom `flock` shuts out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WholeFileLocks {
+    /// Programs on this mount.
+    Local,
+    /// Programs on all mounts. They are locks of all bytes then, as on NFS: `fuser` does not say which of the two the kernel means.
+    Everywhere,
+}
+
 impl Settings {
     /// Those for a file system that is mounted here only, or is not.
     pub fn of(source: &str, sharing: Sharing) -> Self {
@@ -95,6 +106,10 @@ impl Settings {
             attribute_cache: cache,
             entry_cache: cache,
             access_times: AccessTimes::Relative,
+            whole_file_locks: match sharing {
+                Sharing::Alone => WholeFileLocks::Local,
+                Sharing::Shared => WholeFileLocks::Everywhere,
+            },
             threads: 8,
             device: None,
         }

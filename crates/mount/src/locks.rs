@@ -1,7 +1,8 @@
 //! Locks, and the wait for them.
 
-use std::{thread, time::Duration};
+use std::{collections::HashMap, thread, time::Duration};
 
+use parking_lot::{Condvar, Mutex};
 use tyr_fs::{Errno, Inode, Lock, LockKind, Owner, Result};
 
 use crate::shared::Shared;
@@ -27,6 +28,45 @@ impl Shared {
             }
             thread::sleep(pause);
             pause = (pause * 2).min(LOCK_PAUSE_MAX);
+        }
+    }
+}
+
+/// The inodes of which locks are being given up because a file was closed.
+#[derive(Debug, Default)]
+pub struct Unlocking {
+    /// How many are under way for each.
+    inodes: Mutex<HashMap<u64, usize>>,
+    has_ended: Condvar,
+}
+
+/// One that is under way, until it is dropped.
+pub struct Unlocks<'a> {
+    all: &'a Unlocking,
+    inode: u64,
+}
+
+impl Unlocking {
+    pub fn begin(&self, inode: u64) -> Unlocks<'_> {
+        *self.inodes.lock().entry(inode).or_default() += 1;
+        Unlocks { all: self, inode }
+    }
+
+    /// Until none is under way for the inode.
+    pub fn wait(&self, inode: u64) {
+        self.has_ended.wait_while(&mut self.inodes.lock(), |inodes| inodes.contains_key(&inode));
+    }
+}
+
+impl Drop for Unlocks<'_> {
+    fn drop(&mut self) {
+        let mut inodes = self.all.inodes.lock();
+        if let Some(under_way) = inodes.get_mut(&self.inode) {
+            *under_way -= 1;
+            if *under_way == 0 {
+                inodes.remove(&self.inode);
+                self.all.has_ended.notify_all();
+            }
         }
     }
 }

@@ -20,7 +20,7 @@ use parking_lot::Mutex;
 use tyr_fs::{Changes, Filesystem, Inode, Kind, New};
 
 use crate::{
-    Settings, Sharing,
+    Settings, Sharing, WholeFileLocks,
     access_log::{Idle, Reader},
     attributes::{BLOCK, timestamp},
     call::Call,
@@ -61,6 +61,9 @@ impl fuser::Filesystem for Server {
             wanted.extend([InitFlags::FUSE_WRITEBACK_CACHE, InitFlags::FUSE_CACHE_SYMLINKS]);
         } else {
             wanted.push(InitFlags::FUSE_AUTO_INVAL_DATA);
+        }
+        if self.shared.settings.whole_file_locks == WholeFileLocks::Everywhere {
+            wanted.push(InitFlags::FUSE_FLOCK_LOCKS);
         }
         for flag in wanted {
             let is_granted = config.add_capabilities(flag).is_ok();
@@ -352,16 +355,25 @@ impl fuser::Filesystem for Server {
 
     fn release(
         &self,
-        _request: &Request,
-        _inode: INodeNo,
+        request: &Request,
+        inode: INodeNo,
         handle: FileHandle,
         _flags: OpenFlags,
-        _owner: Option<LockOwner>,
+        owner: Option<LockOwner>,
         _flush: bool,
         reply: ReplyEmpty,
     ) {
-        self.shared.handles.remove(handle.0);
-        reply.ok();
+        let shared = &self.shared;
+        // Who closed it does not wait for this: whoever asks for a lock now has asked after it was closed.
+        let unlocking = owner.map(|_| shared.unlocking.begin(inode.0));
+        shared.handles.remove(handle.0);
+        let Some(owner) = owner.filter(|owner| shared.handles.stops_locking(inode.0, owner.0)) else {
+            return reply.ok();
+        };
+        let owner = locks::owner(owner, 0);
+        let work = async { shared.filesystem.unlock(&shared.known.get(inode.0)?, owner, 0, u64::MAX).await };
+        shared.answer(Call::of(request, Ask::Lock, inode), reply, work, done);
+        drop(unlocking);
     }
 
     fn fsync(&self, request: &Request, inode: INodeNo, handle: FileHandle, _data: bool, reply: ReplyEmpty) {
@@ -522,6 +534,7 @@ impl fuser::Filesystem for Server {
             if kind == libc::F_UNLCK {
                 return shared.filesystem.unlock(&known, owner, start, end).await;
             }
+            shared.unlocking.wait(inode.0);
             shared.handles.has_locked(inode.0, number);
             shared.lock(&known, owner, locks::lock(kind, start, end), waits, process).await
         };

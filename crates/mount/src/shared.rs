@@ -19,6 +19,7 @@ use crate::{
     counts::Counts,
     handles::{Handle, Handles},
     known::Known,
+    locks::Unlocking,
     own::{self, Own},
     reply::Reply,
 };
@@ -29,6 +30,7 @@ pub struct Shared {
     pub settings: Settings,
     pub known: Known,
     pub handles: Handles,
+    pub unlocking: Unlocking,
     pub counts: Counts,
     log: AccessLog,
     /// When files were read, if that is not noted yet.
@@ -44,6 +46,7 @@ impl Shared {
             settings,
             known: Known::new(root),
             handles: Handles::default(),
+            unlocking: Unlocking::default(),
             counts: Counts::default(),
             log: AccessLog::default(),
             unnoted: Arc::default(),

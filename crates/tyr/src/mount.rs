@@ -14,7 +14,9 @@ use std::{
 use clap::Args;
 use tyr_client::{Create, blocking::Store, is_cluster};
 use tyr_fs::{Caller, Filesystem, Flat, Follow, Kind, View};
-use tyr_mount::{Access, AccessTimes, Mount as Mounted, Settings as MountSettings, Sharing, mount};
+use tyr_mount::{
+    Access, AccessTimes, Mount as Mounted, Settings as MountSettings, Sharing, WholeFileLocks, mount,
+};
 
 use crate::{
     address::PrefixAddress,
@@ -60,10 +62,14 @@ pub struct Mount {
     /// Do not note when files are read.
     #[arg(long)]
     no_atime: bool,
+    /// Keep what `flock` locks to this mount, and apart from locks of `fcntl`. Always so if nobody else uses the file system, or it is flat.
+    #[arg(long)]
+    local_flock: bool,
     /// Threads that answer the kernel.
     #[arg(long, value_name = "COUNT", default_value_t = 8)]
     mount_threads: u16,
-    /// Options as mount(8) has them, separated by commas: ro, noatime, alone, create, flat, subdir=PATH, attr_cache=SECONDS, entry_cache=SECONDS.
+    /// Options as mount(8) has them, separated by commas: ro, noatime, alone, create, flat, localflock, subdir=PATH, attr_cache=SECONDS,
+    /// entry_cache=SECONDS.
     /// Those of mount(8) itself are passed over.
     #[arg(short, value_name = "OPTIONS", value_delimiter = ',')]
     options: Vec<String>,
@@ -98,6 +104,7 @@ impl Mount {
                 "alone" => self.alone = true,
                 "create" => self.create = true,
                 "flat" => self.flat = true,
+                "localflock" => self.local_flock = true,
                 "subdir" => self.subdir = Some(value.into()),
                 "attr_cache" => self.attr_cache = seconds()?,
                 "entry_cache" => self.entry_cache = seconds()?,
@@ -161,6 +168,10 @@ impl Mount {
             attribute_cache: seconds(self.attr_cache, usual.attribute_cache),
             entry_cache: seconds(self.entry_cache, usual.entry_cache),
             access_times: if self.no_atime { AccessTimes::Never } else { AccessTimes::Relative },
+            whole_file_locks: match self.local_flock || self.flat {
+                true => WholeFileLocks::Local,
+                false => usual.whole_file_locks,
+            },
             threads: self.mount_threads.into(),
             device: settings.store.clone().filter(|store| !is_cluster(store)),
             ..usual
