@@ -59,11 +59,13 @@ pub enum Canary {
     KeepsIgnored,
     /// What a snapshot with a name shows is kept some time after its point.
     KeptLate,
+    /// A node holds nothing for readers of a keyspace that it has not heard of.
+    UnheardNotHeld,
 }
 
 impl Canary {
     /// All of them.
-    pub const ALL: [Canary; 27] = [
+    pub const ALL: [Canary; 28] = [
         Canary::SlotNotHeld,
         Canary::HeadsInTwoOrders,
         Canary::PendingIgnored,
@@ -91,6 +93,7 @@ impl Canary {
         Canary::CopiesIgnored,
         Canary::KeepsIgnored,
         Canary::KeptLate,
+        Canary::UnheardNotHeld,
     ];
 }
 

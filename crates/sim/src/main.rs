@@ -9,13 +9,14 @@ use tyr_sim::{
 };
 
 const USAGE: &str =
-    "usage: tyr-sim swarm|focused|aimed|cached|dropping FIRST [COUNT]  run seeds, and show those that fail
+    "usage: tyr-sim DRAW FIRST [COUNT]                                 run seeds, and show those that fail
+       tyr-sim replay DRAW SEED [CANARY]                          run one seed, and show all that happens
        tyr-sim files FIRST [COUNT]                                run seeds of file systems
        tyr-sim files-replay SEED                                  run one, and show all that happens
-       tyr-sim replay swarm|focused|aimed|cached|dropping SEED [CANARY]  run one seed, and show all that happens
        tyr-sim canaries [SEEDS] [CANARY]                          plant bugs, and find them within so many seeds
        tyr-sim figures                                            measure what operations cost
-       tyr-sim scale [NODES,NODES,... [SEED [EACH]]]              say what to expect of clusters of so many nodes";
+       tyr-sim scale [NODES,NODES,... [SEED [EACH]]]              say what to expect of clusters of so many nodes
+       DRAW is swarm, focused, aimed, cached, dropping, or unheard";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -79,37 +80,40 @@ fn exit(is_good: bool) -> ExitCode {
     if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-#[expect(clippy::print_stdout, reason = "this is a command")]
 fn run(draw: Draw, first: u64, count: u64) -> ExitCode {
-    let begun = Instant::now();
-    let (mut failed, mut committed) = (0, 0);
-    for seed in first..first + count {
+    run_all(first, count, ["committed"], |seed| {
         let report = draw.run(seed, false);
-        committed += report.ended.values().map(|counts| counts[0]).sum::<u64>();
-        if let Some(failure) = report.failure {
-            failed += 1;
-            println!("seed {seed}: {}", failure.chars().take(600).collect::<String>());
-        }
-    }
-    let seconds = begun.elapsed().as_secs_f64();
-    println!("{count} seeds, {failed} failed, {committed} committed, {seconds:.1} s");
-    exit(failed == 0)
+        (report.failure, [report.ended.values().map(|counts| counts[0]).sum()])
+    })
 }
 
-#[expect(clippy::print_stdout, reason = "this is a command")]
 fn run_files(first: u64, count: u64) -> ExitCode {
-    let begun = Instant::now();
-    let (mut failed, mut told, mut untold) = (0, 0, 0);
-    for seed in first..first + count {
+    run_all(first, count, ["deeds told", "not told"], |seed| {
         let report = files::run::run(seed, false);
-        (told, untold) = (told + report.deeds[0], untold + report.deeds[1]);
-        if let Some(failure) = report.failure {
+        (report.failure, report.deeds)
+    })
+}
+
+/// Runs seeds, shows how they fail that do, and says what was counted of all of them.
+#[expect(clippy::print_stdout, reason = "this is a command")]
+fn run_all<const N: usize>(
+    first: u64,
+    count: u64,
+    names: [&str; N],
+    run: impl Fn(u64) -> (Option<String>, [u64; N]),
+) -> ExitCode {
+    let begun = Instant::now();
+    let (mut failed, mut sums) = (0, [0; N]);
+    for seed in first..first + count {
+        let (failure, counts) = run(seed);
+        sums.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
+        if let Some(failure) = failure {
             failed += 1;
             println!("seed {seed}: {}", failure.chars().take(600).collect::<String>());
         }
     }
-    let seconds = begun.elapsed().as_secs_f64();
-    println!("{count} seeds, {failed} failed, {told} deeds told, {untold} not, {seconds:.1} s");
+    let sums: String = sums.iter().zip(names).map(|(sum, name)| format!("{sum} {name}, ")).collect();
+    println!("{count} seeds, {failed} failed, {sums}{:.1} s", begun.elapsed().as_secs_f64());
     exit(failed == 0)
 }
 

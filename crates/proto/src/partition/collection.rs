@@ -193,10 +193,12 @@ impl Partition {
 
     /// Once every replica has been heard, tells the chunks what they may drop.
     fn release_if_heard(&mut self, cx: &mut Context) {
-        let Some(round) = self.collection.round.as_mut().filter(|round| round.unheard.is_empty()) else {
-            return;
-        };
+        let Collection { round, superseded, .. } = &mut self.collection;
+        let Some(round) = round.as_mut().filter(|round| round.unheard.is_empty()) else { return };
         if round.chunks.is_empty() {
+            // Where the chunks are of a keyspace that was not heard of yet is not known: these wait.
+            let waiting = round.blobs.extract_if(.., |blob, _| !cx.keyspaces.contains_key(&blob.keyspace));
+            superseded.extend(waiting.map(|(blob, _)| blob));
             for (blob, (number, pins)) in &round.blobs {
                 let Some(keyspace) = cx.keyspaces.get(&blob.keyspace) else { continue };
                 let kept = match planted(Canary::KeepsIgnored) {

@@ -77,7 +77,8 @@ const WAIT_MAX: u64 = 1_000_000;
 /// Whether a blob's keyspace keeps superseded versions, so that a pin holds anything. It may if it was not heard of yet: who writes there
 /// has heard of it.
 pub fn keeps_versions(cx: &Context, blob: &BlobName) -> bool {
-    cx.keyspaces.get(&blob.keyspace).is_none_or(|keyspace| keyspace.multi_version)
+    let keyspace = cx.keyspaces.get(&blob.keyspace);
+    keyspace.map_or(!planted(Canary::UnheardNotHeld), |keyspace| keyspace.multi_version)
 }
 
 impl Readers {

@@ -48,6 +48,8 @@ pub struct Profile {
     pub storage: StorageProfile,
     /// Whether there is another keyspace, which is dropped.
     pub drops_keyspace: bool,
+    /// Whether a node that starts knows of no keyspace, and hears of them after a while.
+    pub hears_late: bool,
     /// Whether what is sent is encoded, and what arrives is decoded. That changes nothing, and takes time.
     pub as_bytes: bool,
 }
@@ -249,6 +251,7 @@ impl Profile {
             bounds: Bounds::wide(),
             storage: StorageProfile::model(),
             drops_keyspace: false,
+            hears_late: false,
             as_bytes: false,
         };
         for kind in SWARMING_TOO {
@@ -310,6 +313,7 @@ impl Profile {
             bounds: Bounds::wide(),
             storage: StorageProfile::model(),
             drops_keyspace: false,
+            hears_late: false,
             as_bytes: false,
         }
     }

@@ -53,11 +53,14 @@ pub enum Draw {
     Cached,
     /// As the swarm, with a keyspace that is dropped meanwhile.
     Dropping,
+    /// As the swarm, with nodes that know of no keyspace when they start, as the shipped ones do.
+    Unheard,
 }
 
 impl Draw {
     /// All of them.
-    pub const ALL: [Draw; 5] = [Draw::Swarm, Draw::Focused, Draw::Aimed, Draw::Cached, Draw::Dropping];
+    pub const ALL: [Draw; 6] =
+        [Draw::Swarm, Draw::Focused, Draw::Aimed, Draw::Cached, Draw::Dropping, Draw::Unheard];
 
     /// Its name on the command line and in the file of seeds.
     pub fn name(self) -> &'static str {
@@ -67,6 +70,7 @@ impl Draw {
             Draw::Aimed => "aimed",
             Draw::Cached => "cached",
             Draw::Dropping => "dropping",
+            Draw::Unheard => "unheard",
         }
     }
 
@@ -74,7 +78,7 @@ impl Draw {
     pub fn profile(self, seed: u64) -> Profile {
         let random = &mut Random::new(seed);
         let drawn = match self {
-            Draw::Swarm | Draw::Dropping => Profile::swarm(random),
+            Draw::Swarm | Draw::Dropping | Draw::Unheard => Profile::swarm(random),
             Draw::Focused => Profile::focused(random),
             Draw::Aimed => Profile::aimed(random),
             Draw::Cached => Profile::cached(random),
@@ -86,8 +90,8 @@ impl Draw {
         let storage = StorageProfile::drawn(seed, drawn.durability);
         // An actor suits an aimed run: it takes less time, and can be cut off.
         let drawn = if self == Draw::Aimed { drawn } else { drawn.managed(seed) };
-        let drops_keyspace = self == Draw::Dropping;
-        Profile { as_bytes: seed.is_multiple_of(4), storage, bounds, drops_keyspace, ..drawn }
+        let (drops_keyspace, hears_late) = (self == Draw::Dropping, self == Draw::Unheard);
+        Profile { as_bytes: seed.is_multiple_of(4), storage, bounds, drops_keyspace, hears_late, ..drawn }
     }
 
     /// Runs a seed.

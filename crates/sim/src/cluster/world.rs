@@ -83,12 +83,14 @@ impl World {
     pub fn new(seed: u64, profile: Profile, with_trace: bool) -> Self {
         let mut random = Random::new(seed);
         let keyspaces = Arc::new(keyspaces(&profile, &mut random));
+        let known = if profile.hears_late { Arc::default() } else { keyspaces.clone() };
+        let keyspaces_version = u64::from(profile.hears_late);
         let mut servers = BTreeMap::new();
         for number in 1..=profile.nodes {
             let node = NodeId(number);
             servers.insert(
                 node,
-                Server::new(node, keyspaces.clone(), &profile.storage, profile.bounds, &mut random),
+                Server::new(node, Arc::clone(&known), &profile.storage, profile.bounds, &mut random),
             );
         }
         let manager = manager(&profile, &servers, seed);
@@ -108,7 +110,7 @@ impl World {
             ring_version: RingVersion(0),
             ring_changed_at: 0,
             keyspaces,
-            keyspaces_version: 0,
+            keyspaces_version,
             callers,
             stations: Stations::new(),
             links_cut: BTreeMap::new(),
@@ -467,6 +469,9 @@ impl World {
                 Output::Answer(session, answer) => {
                     if let Answer::Looked { request, .. } | Answer::Frozen { request, .. } = &answer {
                         self.note_pin(node, *request);
+                    }
+                    if let Answer::Looked { request, partition, .. } = &answer {
+                        self.check_held(node, *partition, *request);
                     }
                     if let Some(delay) = self.delay() {
                         self.after(delay, Event::Answer(session, node, answer));

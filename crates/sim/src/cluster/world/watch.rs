@@ -1,6 +1,6 @@
 //! What must hold in a world at every moment, and no client can see.
 
-use tyr_proto::{BlobName, Chunk, NodeId, SessionId, message::RequestId};
+use tyr_proto::{BlobName, Chunk, NodeId, PartitionId, SessionId, message::RequestId};
 
 use super::World;
 use crate::cluster::{layout::KEYSPACE, pins::Grant};
@@ -57,8 +57,23 @@ impl World {
         }
     }
 
+    /// Who has answered a look holds what it told of, where anything is held.
+    pub(super) fn check_held(&mut self, node: NodeId, id: PartitionId, look: RequestId) {
+        let partition = self.servers[&node].node().and_then(|node| node.partition(id));
+        if self.profile.multi_version && !partition.is_some_and(|partition| partition.holds_pin(look)) {
+            let (session, number) = (look.session.0, look.number);
+            self.broken.get_or_insert(format!(
+                "nothing held for a reader: look {number} of client {session} at {node} in {id}"
+            ));
+        }
+    }
+
     /// A reader was told that its version is gone: that must not be as long as its pin stands.
     pub(super) fn check_expired(&mut self, look: RequestId, blob: &BlobName) {
+        if !self.profile.multi_version {
+            // Nobody holds anything, though a node that has not heard of the keyspace yet believes so.
+            return;
+        }
         let head = self.keyspaces[&KEYSPACE].partition_of(blob, 0);
         let Some(Grant { node, start, partition: id, epoch }) = self.pins.grant_of(look, head) else {
             return;
