@@ -62,7 +62,7 @@ pub struct Mount {
     /// Do not note when files are read.
     #[arg(long)]
     no_atime: bool,
-    /// Keep what `flock` locks to this mount, and apart from locks of `fcntl`. Always so if nobody else uses the file system, or it is flat.
+    /// Keep what `flock` locks to this mount, and apart from locks of `fcntl`. Always so if nobody else uses the file system, if it is flat, and with `--read-only`.
     #[arg(long)]
     local_flock: bool,
     /// Threads that answer the kernel.
@@ -168,7 +168,7 @@ impl Mount {
             attribute_cache: seconds(self.attr_cache, usual.attribute_cache),
             entry_cache: seconds(self.entry_cache, usual.entry_cache),
             access_times: if self.no_atime { AccessTimes::Never } else { AccessTimes::Relative },
-            whole_file_locks: match self.local_flock || self.flat {
+            whole_file_locks: match self.local_flock || self.flat || self.read_only {
                 true => WholeFileLocks::Local,
                 false => usual.whole_file_locks,
             },
