@@ -29,6 +29,8 @@ pub struct Comparison<'a> {
     pub durability: Durability,
     /// How long one contender runs in one round.
     pub time: Duration,
+    /// How long it runs before its first round.
+    pub warm_up: Duration,
     /// Rounds per case.
     pub rounds: usize,
     /// Bytes of a data set.
@@ -144,7 +146,7 @@ impl Comparison<'_> {
         }
         let lanes = system.connect(manner, job.case.clients, job.case.lanes()).await?;
         let mut callers = Callers::new(lanes);
-        callers.run(&job, &ROLES, Limit::Time(WARM_UP_TIME), Vec::new()).await?;
+        callers.run(&job, &ROLES, Limit::Time(self.warm_up), Vec::new()).await?;
         Ok(contender(callers))
     }
 
@@ -193,4 +195,3 @@ fn acts(work: Work) -> &'static [&'static [(Role, Part)]] {
 const ROLES: [Role; 3] = [Role::Any, Role::Reader, Role::Writer];
 const FILLERS: usize = 16;
 const IDLE_TIME: Duration = Duration::from_secs(1);
-const WARM_UP_TIME: Duration = Duration::from_millis(300);

@@ -85,6 +85,9 @@ struct Options {
     /// How long each contender runs in each round
     #[arg(long, default_value_t = 2.0, value_name = "SECONDS")]
     seconds: f64,
+    /// How long each contender runs before its first round, unmeasured: caches are as full then as they get in that time
+    #[arg(long, default_value_t = 0.3, value_name = "SECONDS")]
+    warm_up: f64,
     /// Rounds per case; medians are over these
     #[arg(long, default_value_t = 3)]
     rounds: usize,
@@ -164,6 +167,7 @@ async fn compare(mut options: Options) -> Outcome<()> {
                 replicas,
                 durability,
                 time: Duration::try_from_secs_f64(options.seconds)?,
+                warm_up: Duration::try_from_secs_f64(options.warm_up)?,
                 rounds: options.rounds,
                 set_size: options.set << 20,
                 pool,
@@ -271,7 +275,13 @@ fn describe(report: &mut Report, options: &Options) -> Outcome<()> {
     report.parameter("cores", std::thread::available_parallelism()?);
     report.parameter("memory", format!("{mib} MiB"));
     report.parameter("peers", format!("{:?}", options.peers));
-    report.parameter("time", format!("{} s per turn, median of {} rounds", options.seconds, options.rounds));
+    report.parameter(
+        "time",
+        format!(
+            "{} s per turn, median of {} rounds, after {} s to warm up",
+            options.seconds, options.rounds, options.warm_up
+        ),
+    );
     report.parameter("set", format!("{} MiB", options.set));
     report
         .parameter("Týr", format!("3 nodes of {} shards, {} partitions", options.shards, options.partitions));

@@ -61,11 +61,11 @@ const HEAL_MAX: Duration = Duration::from_secs(60);
 /// The network is looked after as often, which is as exactly as time passes for clients.
 const STEP: Duration = Duration::from_millis(1);
 
-/// The cluster of a seed: that of the swarm, without its clients.
+/// The cluster of a seed: that of the swarm, without its clients. In every third, nodes know of no keyspace when they start.
 fn profile(seed: u64) -> Profile {
     let drawn = Draw::Swarm.profile(seed);
     let bounds = Bounds { min_replicas: drawn.bounds.min_replicas, ..Bounds::wide() };
-    Profile { clients: 0, bounds, ..drawn }
+    Profile { clients: 0, bounds, hears_late: seed.is_multiple_of(3), ..drawn }
 }
 
 /// Runs a seed.
