@@ -40,7 +40,6 @@ public:
     }
     void restart(int node) { start(node, nodes_[node].address); }
     void heal() {
-        std::vector<int> anew;
         for (int node = 0; node < 3; ++node)
             if (nodes_[node].process <= 0) restart(node);
     }

@@ -40,6 +40,18 @@ const SETTLE: u64 = 1_000_000;
 /// That node is away for so long before the others are asked, in simulated microseconds.
 const AWAY: u64 = 3_000_000;
 
+/// What the draws are of which nodes have not heard.
+const UNHEARD: [Draw; 8] = [
+    Draw::Cached,
+    Draw::Focused,
+    Draw::Swarm,
+    Draw::Swarm,
+    Draw::Aimed,
+    Draw::Dropping,
+    Draw::Swarm,
+    Draw::Swarm,
+];
+
 /// How a run's profile is drawn from its seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Draw {
@@ -53,7 +65,7 @@ pub enum Draw {
     Cached,
     /// As the swarm, with a keyspace that is dropped meanwhile.
     Dropping,
-    /// As the swarm, with nodes that know of no keyspace when they start, as the shipped ones do.
+    /// As one of the others, half of the time the swarm, with nodes that know of no keyspace when they start, as the shipped ones do.
     Unheard,
 }
 
@@ -77,20 +89,21 @@ impl Draw {
     /// The profile of a seed. In every fourth, messages travel as bytes; in one of four, nodes have the shipped store.
     pub fn profile(self, seed: u64) -> Profile {
         let random = &mut Random::new(seed);
-        let drawn = match self {
+        let of = if self == Draw::Unheard { UNHEARD[(seed % 8) as usize] } else { self };
+        let drawn = match of {
             Draw::Swarm | Draw::Dropping | Draw::Unheard => Profile::swarm(random),
             Draw::Focused => Profile::focused(random),
             Draw::Aimed => Profile::aimed(random),
             Draw::Cached => Profile::cached(random),
         };
         let mut bounds = drawn.bounded(Bounds::drawn(random, drawn.replicas));
-        if self == Draw::Cached {
+        if of == Draw::Cached {
             bounds.draw_copies(random);
         }
         let storage = StorageProfile::drawn(seed, drawn.durability);
         // An actor suits an aimed run: it takes less time, and can be cut off.
-        let drawn = if self == Draw::Aimed { drawn } else { drawn.managed(seed) };
-        let (drops_keyspace, hears_late) = (self == Draw::Dropping, self == Draw::Unheard);
+        let drawn = if of == Draw::Aimed { drawn } else { drawn.managed(seed) };
+        let (drops_keyspace, hears_late) = (of == Draw::Dropping, self == Draw::Unheard);
         Profile { as_bytes: seed.is_multiple_of(4), storage, bounds, drops_keyspace, hears_late, ..drawn }
     }
 
