@@ -258,6 +258,26 @@ def locks_files(here, there):
     assert child.communicate(timeout=30)[0] == "has it\n"
 
 
+def tells_room(tyr, url, here):
+    """`statvfs` tells the quota, and what is left of it."""
+    quota = 1 << 30
+    alter = [tyr, "--store", url, "keyspace", "alter", "files", "--quota"]
+    subprocess.run([*alter, str(quota)], check=True, capture_output=True)
+    (here / "large").write_bytes(bytes(9 << 20))
+
+    def left():
+        told = os.statvfs(here)
+        return told.f_blocks * told.f_frsize, told.f_bavail * told.f_frsize
+
+    # The nodes tell one another what they hold, and the mount hears of the quota, each after a moment.
+    until = time.monotonic() + 60
+    while (told := left())[0] != quota or not quota - (64 << 20) < told[1] <= quota - (9 << 20):
+        assert time.monotonic() < until, told
+        time.sleep(0.1)
+    subprocess.run([*alter, "none"], check=True, capture_output=True)
+    os.unlink(here / "large")
+
+
 def reads_count(here):
     """A read counts as soon as it has ended, and what sets the time after it stays."""
     for number in range(20):
@@ -411,6 +431,7 @@ def of_a_cluster(tyr, work, arguments):
             os.close(kept)
             reads_count(here)
             locks_files(here, there)
+            tells_room(tyr, url, here)
             everything(here, local, arguments)
             assert digest(there) == digest(here)
         with Mount(tyr, f"{url}/files", one, "-o", "localflock") as here, Mount(tyr, f"{url}/files", two) as there:

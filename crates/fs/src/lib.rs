@@ -26,6 +26,7 @@ mod locks;
 mod namespace;
 mod orphans;
 mod rename;
+mod room;
 pub mod site;
 mod uses;
 mod view;
@@ -44,5 +45,6 @@ pub use namespace::{LINKS_MAX, New};
 /// Runs a future to its end on this thread: what of this crate is asynchronous, for callers that block.
 pub use pollster::block_on;
 pub use rename::{Named, Over};
+pub use room::Room;
 pub use view::{How, View};
 pub use walk::{Caller, Follow, Want};

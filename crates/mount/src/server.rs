@@ -441,12 +441,19 @@ impl fuser::Filesystem for Server {
 
     fn statfs(&self, _request: &Request, _inode: INodeNo, reply: ReplyStatfs) {
         let device = self.shared.settings.device.as_ref();
-        let (blocks, free, available) = match device.and_then(|device| rustix::fs::statvfs(device).ok()) {
+        let of_device = match device.and_then(|device| rustix::fs::statvfs(device).ok()) {
             Some(told) => {
                 let scale = |blocks: u64| blocks.saturating_mul(told.f_frsize) / u64::from(BLOCK);
                 (scale(told.f_blocks), scale(told.f_bfree), scale(told.f_bavail))
             }
             None => (UNKNOWN, UNKNOWN, UNKNOWN),
+        };
+        let (blocks, free, available) = match self.shared.filesystem.room() {
+            Some(room) => {
+                let (blocks, left) = room.blocks(BLOCK.into());
+                (blocks, left.min(of_device.1), left.min(of_device.2))
+            }
+            None => of_device,
         };
         let names = u32::try_from(tyr_fs::site::NAME_MAX).unwrap_or(255);
         reply.statfs(blocks, free, available, UNKNOWN, UNKNOWN, BLOCK, names, BLOCK);

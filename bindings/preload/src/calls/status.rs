@@ -6,13 +6,13 @@ use std::{
 };
 
 use libc::{stat, statfs, statvfs, statx};
-use tyr_fs::{Follow, Metadata, Timestamp, Want};
+use tyr_fs::{Follow, Metadata, Room, Timestamp, Want};
 
 use crate::{
     border::{Errno, Outcome, Result, interpose},
     memory,
     places::at,
-    session::check_changes,
+    session::{check_changes, session},
     table::taken,
     waiting::block_on,
 };
@@ -63,13 +63,13 @@ interpose! {
             path,
             |session, path| {
                 block_on(session.view.metadata(path, Follow::Yes))?;
-                memory::put(out, whole()).map(|()| 0)
+                memory::put(out, whole(session.view.filesystem().room())).map(|()| 0)
             },
             |_, path| real(path, out),
         )
     };
     fn [fstatfs fstatfs64](descriptor: c_int, out: *mut statfs) -> c_int => |_| {
-        taken(descriptor).map(|_| memory::put(out, whole()).map(|()| 0))
+        taken(descriptor).map(|_| memory::put(out, whole(session()?.view.filesystem().room())).map(|()| 0))
     };
     fn [statvfs statvfs64](path: *const c_char, out: *mut statvfs) -> c_int => |(real, _)| {
         at(
@@ -77,13 +77,13 @@ interpose! {
             path,
             |session, path| {
                 block_on(session.view.metadata(path, Follow::Yes))?;
-                memory::put(out, whole_vfs()).map(|()| 0)
+                memory::put(out, whole_vfs(session.view.filesystem().room())).map(|()| 0)
             },
             |_, path| real(path, out),
         )
     };
     fn [fstatvfs fstatvfs64](descriptor: c_int, out: *mut statvfs) -> c_int => |_| {
-        taken(descriptor).map(|_| memory::put(out, whole_vfs()).map(|()| 0))
+        taken(descriptor).map(|_| memory::put(out, whole_vfs(session()?.view.filesystem().room())).map(|()| 0))
     };
 }
 
@@ -204,24 +204,30 @@ fn extended(found: &Metadata) -> statx {
     out
 }
 
-/// Nobody knows how much room a cluster has: as much as no program takes for none.
-fn whole() -> statfs {
+/// All blocks, and those that are left, by the quota. Nobody knows how much room a cluster has without one: as much as no program takes for none.
+fn blocks(room: Option<Room>) -> (u64, u64) {
+    room.map_or((UNKNOWN, UNKNOWN), |room| room.blocks(BLOCK))
+}
+
+fn whole(room: Option<Room>) -> statfs {
+    let (blocks, left) = blocks(room);
     // SAFETY: it is made of numbers.
     let mut out: statfs = unsafe { mem::zeroed() };
     out.f_type = MAGIC;
     out.f_bsize = 4096;
-    (out.f_blocks, out.f_bfree, out.f_bavail) = (UNKNOWN, UNKNOWN, UNKNOWN);
+    (out.f_blocks, out.f_bfree, out.f_bavail) = (blocks, left, left);
     (out.f_files, out.f_ffree) = (UNKNOWN, UNKNOWN);
     out.f_namelen = 255;
     out.f_frsize = 4096;
     out
 }
 
-fn whole_vfs() -> statvfs {
+fn whole_vfs(room: Option<Room>) -> statvfs {
+    let (blocks, left) = blocks(room);
     // SAFETY: it is made of numbers.
     let mut out: statvfs = unsafe { mem::zeroed() };
-    (out.f_bsize, out.f_frsize) = (4096, 4096);
-    (out.f_blocks, out.f_bfree, out.f_bavail) = (UNKNOWN, UNKNOWN, UNKNOWN);
+    (out.f_bsize, out.f_frsize) = (BLOCK, BLOCK);
+    (out.f_blocks, out.f_bfree, out.f_bavail) = (blocks, left, left);
     (out.f_files, out.f_ffree, out.f_favail) = (UNKNOWN, UNKNOWN, UNKNOWN);
     out.f_namemax = 255;
     out
@@ -234,3 +240,5 @@ const MAGIC: i64 = 0x0054_7972;
 /// What a program reads or writes best at once. Each is a request.
 const UNIT: i64 = 128 << 10;
 const UNKNOWN: u64 = 1 << 40;
+/// Bytes of a block.
+const BLOCK: u64 = 4096;
