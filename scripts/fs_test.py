@@ -179,6 +179,13 @@ def metadata(here):
     os.truncate(path, 14)
     copy = os.open(here / "copy", os.O_RDWR | os.O_CREAT)
     assert os.copy_file_range(file, copy, 10, 0, 0) == 10 and os.pread(copy, 20, 0) == b"x" * 10
+    content = random.Random(7).randbytes(5 << 20)
+    (here / "large").write_bytes(content)
+    large, done = os.open(here / "large", os.O_RDONLY), 0
+    while copied := os.copy_file_range(large, copy, len(content), 1001 + done, 77 + done):
+        done += copied
+    assert done == len(content) - 1001 and os.pread(copy, 6 << 20, 77) == content[1001:]
+    os.close(large)
 
     fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 5, 0)
     code = "import fcntl,os,sys\nf=os.open(sys.argv[1],os.O_RDWR)\nfcntl.lockf(f,fcntl.LOCK_EX|fcntl.LOCK_NB,5,5)\n"

@@ -448,6 +448,17 @@ impl Transaction {
         block_on(self.0.write(&keyspace.0, key, offset, bytes))
     }
 
+    /// See [`crate::Transaction::copy`].
+    pub fn copy(
+        &mut self,
+        from: (&Keyspace, impl AsRef<[u8]>),
+        range: impl RangeBounds<u64>,
+        to: (&Keyspace, impl AsRef<[u8]>),
+        offset: u64,
+    ) -> Result<u64> {
+        block_on(self.0.copy((&from.0.0, from.1), range, (&to.0.0, to.1), offset))
+    }
+
     /// See [`crate::Transaction::put`].
     pub fn put(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>, bytes: impl AsRef<[u8]>) -> Result<()> {
         block_on(self.0.put(&keyspace.0, key, bytes))

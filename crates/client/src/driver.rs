@@ -324,6 +324,11 @@ impl Driver {
                     }
                 });
             }
+            Call::Copy { of, from, range, to, offset } => {
+                self.with_seat(of, |seat, client| {
+                    seat.transaction.copy(client, &from, range, &to, offset);
+                });
+            }
             Call::Commit { of, only_reads, until, reply } => {
                 let gives_up_at = Some(self.time(until));
                 self.with_seat(of, |seat, client| {

@@ -192,6 +192,32 @@ impl Transaction {
         }
     }
 
+    /// Copies bytes of a blob to an offset of another one, or of the same, and returns how many there were: fewer than the range if the blob ends
+    /// in it. They count as read. In a cluster the nodes copy them among themselves, unless this transaction has changed the blob that has them;
+    /// and a transaction cannot read a blob that it has copied to ([`crate::ErrorKind::Invalid`]). Fails with [`crate::ErrorKind::NotFound`] if the
+    /// first blob does not exist.
+    pub async fn copy(
+        &mut self,
+        from: (&Keyspace, impl AsRef<[u8]>),
+        range: impl RangeBounds<u64>,
+        to: (&Keyspace, impl AsRef<[u8]>),
+        offset: u64,
+    ) -> Result<u64> {
+        match &mut self.inner {
+            Inner::Directory(transaction) => {
+                let bytes = transaction.read(from.0.directory()?, from.1, range).await?;
+                if !bytes.is_empty() {
+                    transaction.write(to.0.directory()?, to.1, offset, &bytes).await?;
+                }
+                Ok(bytes.len() as u64)
+            }
+            Inner::Cluster(transaction) => {
+                let (source, target) = (from.0.cluster()?, to.0.cluster()?);
+                transaction.copy((source, from.1.as_ref()), range, (target, to.1.as_ref()), offset).await
+            }
+        }
+    }
+
     /// Makes the bytes the whole content of the blob; keeps its attributes, and creates it if it does not exist.
     pub async fn put(
         &mut self,

@@ -310,8 +310,8 @@ impl File {
         })
     }
 
-    /// Copies a range of this file to another one, or to another place in it, and returns how many bytes there were. The bytes go through this client, some
-    /// at a time, each of them as a whole. Fails with [`Errno::EINVAL`] if the ranges overlap.
+    /// Copies a range of this file to another one, or to another place in it, and returns how many bytes there were, some at a time, each of them
+    /// as a whole. In a cluster the nodes copy them among themselves. Fails with [`Errno::EINVAL`] if the ranges overlap.
     pub async fn copy(&self, from: u64, to: (&File, u64), length: u64) -> Result<u64> {
         let (target, start) = to;
         check_range(from, length)?;
@@ -322,16 +322,46 @@ impl File {
         }
         let mut done = 0;
         while done < length {
-            let piece =
-                usize::try_from((length - done).min(COPIED_AT_ONCE)).expect("it is no more than fits");
-            let bytes = self.read(from + done, piece).await?;
-            if bytes.is_empty() {
+            let piece = (length - done).min(COPIED_AT_ONCE);
+            let range = from + done..from + done + piece;
+            let committed = transact!(self.filesystem, |transaction, again| self.try_copy(
+                transaction,
+                again,
+                range.clone(),
+                (target, start + done)
+            ));
+            done += committed.value;
+            if committed.value < piece {
                 break;
             }
-            target.write(start + done, &bytes).await?;
-            done += bytes.len() as u64;
+        }
+        self.filesystem.confirm(self.guest).await?;
+        if done > 0 && self.notes_access.swap(false, Ordering::Relaxed) {
+            self.note(Timestamp::now()).await;
         }
         Ok(done)
+    }
+
+    async fn try_copy(
+        &self,
+        transaction: &mut Transaction,
+        again: bool,
+        range: Range<u64>,
+        (target, offset): (&File, u64),
+    ) -> Result<u64, Stop> {
+        self.filesystem.require(transaction, &self.inode, again).await?;
+        self.filesystem.require(transaction, &target.inode, again).await?;
+        let (from, to) = (self.filesystem.keyspace(), target.filesystem.keyspace());
+        let copied =
+            transaction.copy((from, &self.inode.site), range, (to, &target.inode.site), offset).await;
+        let copied = match copied {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Err(gone().into()),
+            copied => copied?,
+        };
+        if copied > 0 {
+            target.filesystem.touch(transaction, &target.inode, Timestamp::now()).await?;
+        }
+        Ok(copied)
     }
 }
 
@@ -353,6 +383,6 @@ pub(crate) const SIZE_MAX: u64 = i64::MAX as u64;
 /// What one transaction writes; a cluster takes 1 GiB.
 const WRITE_MAX: usize = 256 << 20;
 const ZEROS_AT_ONCE: usize = 8 << 20;
-const COPIED_AT_ONCE: u64 = 8 << 20;
+const COPIED_AT_ONCE: u64 = 64 << 20;
 /// After so many seconds a read is noted though nothing has changed.
 const DAY: i64 = 24 * 60 * 60;

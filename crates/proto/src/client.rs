@@ -34,6 +34,7 @@ pub use opening::{Opened, Opening};
 pub use reads::{ReadAnswer, ReadId};
 pub use run::{Next, Run};
 pub use snapshot::Snapshot;
+pub use staging::CopySource;
 pub use transaction::{Check, End, Told, Transaction};
 
 /// A client.
@@ -290,14 +291,16 @@ impl Client {
     ///
     /// The blobs are distinct; there is one at least.
     pub fn commit(&mut self, now: Time, blobs: Vec<BlobPlan>, gives_up_at: Option<Time>) -> TransactionId {
-        self.commit_reserved(now, blobs, None, gives_up_at)
+        self.commit_reserved(now, blobs, &BTreeMap::new(), None, gives_up_at)
     }
 
-    /// Sends a transaction whose blobs are frozen for it, see [`Client::reserve`].
+    /// Sends a transaction whose blobs are frozen for it, see [`Client::reserve`], and of which nodes copy some of the payload, by the blob and
+    /// the operation that get it.
     pub fn commit_reserved(
         &mut self,
         now: Time,
         blobs: Vec<BlobPlan>,
+        copies: &BTreeMap<(BlobName, u16), CopySource>,
         reserve: Option<RequestId>,
         gives_up_at: Option<Time>,
     ) -> TransactionId {
@@ -323,7 +326,7 @@ impl Client {
             heads.reverse();
         }
         let mut plan = Plan { id, answered, reserve, heads };
-        let staging = staging::Staging::of(&mut plan, &self.keyspaces, self.staged_above, now);
+        let staging = staging::Staging::of(&mut plan, copies, &self.keyspaces, self.staged_above, now);
         if plan.is_too_large() {
             let outcome = Outcome::Refused(crate::Refusal::Invalid);
             self.events.push_back(Event::Ended(id, outcome, Vec::new()));

@@ -55,8 +55,8 @@ mod upkeep;
 
 pub use chunk::Chunk;
 pub use client::{
-    BlobPlan, Check, Client, ClientOutput, End, Event, FrozenBlob, Next, Opened, Opening, ReadAnswer, ReadId,
-    Run, Snapshot, Told, Transaction,
+    BlobPlan, Check, Client, ClientOutput, CopySource, End, Event, FrozenBlob, Next, Opened, Opening,
+    ReadAnswer, ReadId, Run, Snapshot, Told, Transaction,
 };
 pub use configuration::{ClassId, Configuration, Epoch, PartitionId, Replica, RingVersion};
 pub use contact::Contact;
@@ -82,7 +82,7 @@ pub use ring::{
 pub use router::{Output, Router};
 pub use snapshots::{NamedSnapshot, SNAPSHOTS_MAX, SnapshotId, Snapshots};
 pub use spot::{FileName, SPOT_BLOCK, SPOT_MIN, Spot, Stretch};
-pub use stages::{Stage, Stages};
+pub use stages::{Stage, StageCopy, Stages};
 pub use state::{Record, State};
 pub use trace::TraceContext;
 pub use transaction::{

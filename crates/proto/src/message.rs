@@ -7,7 +7,7 @@ use tyr_types::Number;
 
 use crate::{
     BlobName, ChunkName, Configuration, Epoch, KeepName, NodeId, OperationResult, Outcome, PartitionId, Plan,
-    Refusal, Replica, RingVersion, SessionId, Stage, Stretch, TransactionId,
+    Refusal, Replica, RingVersion, SessionId, Stage, StageCopy, Stretch, TransactionId,
     entry::{ChunkWrites, Discard, Entry, Part, Stop},
     freeze::{Freeze, Stand},
 };
@@ -64,6 +64,8 @@ pub enum Message {
     },
     /// To a chunk's partition, or for an append to the head's: payload of a transaction that begins later.
     Stage(Arc<Stage>),
+    /// To a chunk's partition: payload of a transaction that begins later, which another chunk has.
+    StageCopy(Arc<StageCopy>),
     /// To a partition with payload of a transaction: the client still wants it.
     KeepStages {
         /// The transaction.
@@ -283,6 +285,18 @@ pub enum Message {
     },
     /// From a head's partition: what was asked for.
     Pulled(Arc<Stage>),
+    /// From a partition that is to stage it to that of the chunk that has it: stage it there.
+    SendCopy {
+        /// What is wanted.
+        copy: Arc<StageCopy>,
+        /// Where it is wanted.
+        partition: PartitionId,
+    },
+    /// To a partition that was to stage it: what was to be copied is not there any more.
+    CopyLost {
+        /// The transaction.
+        id: TransactionId,
+    },
     /// To the decider, from a partition with staged payload: how did this transaction end? If it has not begun, it never will.
     Settle {
         /// The transaction.

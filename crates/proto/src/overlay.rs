@@ -48,8 +48,13 @@ impl Overlay {
                     ChunkOperation::Transform { offset: *offset, transform: *transform, answers: (0, 0) };
                 self.put(step, *offset, transform.number_type().size() as u64);
             }
+            // What is copied is nowhere here: who copies to a blob reads nothing of it.
+            Operation::WriteStaged { offset, length } => {
+                self.exists = true;
+                self.size = self.size.max(offset.saturating_add(*length));
+            }
             // A client stages when nothing is laid over any more, and a server refuses what would have to be.
-            Operation::WriteStaged { .. } | Operation::AppendStaged { .. } => {}
+            Operation::AppendStaged { .. } => {}
         }
     }
 

@@ -443,6 +443,7 @@ fn deliver(partition: &mut Partition, cx: &mut Context, message: Message) {
             partition.handle_answered(cx, session, answered, born);
         }
         Message::Stage(stage) => partition.handle_stage(cx, stage),
+        Message::StageCopy(copy) => partition.handle_stage_copy(cx, copy),
         Message::KeepStages { id } => partition.handle_keep_stages(cx, id),
         Message::Look { request, blob } => partition.handle_look(cx, request, blob),
         Message::Get { request, blob, size_max } => {
@@ -493,6 +494,8 @@ fn deliver(partition: &mut Partition, cx: &mut Context, message: Message) {
         }
         Message::Pulled(stage) => partition.handle_pulled(cx, stage),
         Message::Settle { id, partition: from, node } => partition.handle_settle(cx, id, from, node),
+        Message::SendCopy { copy, partition: to } => partition.handle_send_copy(cx, &copy, to),
+        Message::CopyLost { id } => partition.handle_copy_lost(cx, id),
         Message::Settled { id } => partition.handle_settled(cx, id),
 
         Message::Append { epoch, previous, entries, durable } => {
@@ -531,6 +534,7 @@ impl Message {
             Message::Start(plan) => Some(plan.id.session),
             Message::AskOutcome { id, .. } | Message::KeepStages { id } => Some(id.session),
             Message::Stage(stage) => Some(stage.id.session),
+            Message::StageCopy(copy) => Some(copy.id.session),
             Message::Answered { session, .. } => Some(*session),
             Message::Freeze { freeze, .. } => Some(freeze.request.session),
             Message::Pin { request, .. } | Message::Kept { request, .. } => Some(request.session),

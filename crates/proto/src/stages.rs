@@ -6,8 +6,10 @@
 use alloc::{borrow::Cow, collections::BTreeMap, sync::Arc, vec::Vec};
 use core::ops::{Range, RangeInclusive};
 
+use tyr_types::Number;
+
 use crate::{
-    PartitionId, Payload, RingVersion, SessionId, TransactionId,
+    ChunkName, PartitionId, Payload, RingVersion, SessionId, TransactionId,
     encoding::{Decode, Decoder, Encode, Encoder, Malformed},
     entry::{ChunkOperation, ChunkWrite},
     layout,
@@ -28,6 +30,40 @@ pub struct Stage {
     pub bytes: Payload,
     /// Which part.
     pub part: Range<usize>,
+}
+
+/// A part of a transaction's payload that is to be taken from a chunk, by the nodes among themselves.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StageCopy {
+    /// The transaction.
+    pub id: TransactionId,
+    /// Who knows how it ended.
+    pub decider: PartitionId,
+    /// Which payload: the blob in the plan and its operation.
+    pub payload: (u16, u16),
+    /// Where in the payload it begins.
+    pub from: u64,
+    /// Which chunk has the bytes,
+    pub chunk: ChunkName,
+    /// where in it they are,
+    pub range: Range<u64>,
+    /// and in which version: the newest one that is not after this number.
+    pub at: Number,
+}
+
+impl StageCopy {
+    /// The stage that these bytes are.
+    pub fn stage(&self, bytes: Vec<u8>) -> Stage {
+        let part = 0..bytes.len();
+        Stage {
+            id: self.id,
+            decider: self.decider,
+            payload: self.payload,
+            from: self.from,
+            bytes: bytes.into(),
+            part,
+        }
+    }
 }
 
 /// The most bytes of a stage: payload is cut at multiples of this, and at the borders of chunks where these are known.
@@ -90,7 +126,12 @@ impl Stages {
 
     /// Where a stage is logged, if it is here.
     pub fn log_index(&self, stage: &Stage) -> Option<u64> {
-        let name = stage.name();
+        self.log_index_of(stage.id, stage.payload, stage.from)
+    }
+
+    /// Where the stage of this name is logged, if it is here.
+    pub fn log_index_of(&self, id: TransactionId, payload: (u16, u16), from: u64) -> Option<u64> {
+        let name = (id, payload, from);
         let of_name = self.held.range((name, 0)..=(name, u64::MAX));
         of_name.filter(|(_, held)| held.ended.is_none()).map(|((_, index), _)| *index).next_back()
     }
@@ -188,6 +229,7 @@ fn all_of(id: TransactionId) -> RangeInclusive<(Name, u64)> {
     ((id, (0, 0), 0), 0)..=((id, (u16::MAX, u16::MAX), u64::MAX), u64::MAX)
 }
 
+layout!(struct StageCopy { id, decider, payload, from, chunk, range, at });
 layout!(struct Stages { held });
 layout!(struct Held { ended, stage });
 

@@ -195,6 +195,49 @@ fn payload_of_many_stages_is_read_as_it_was_written() {
 }
 
 #[test]
+fn bytes_are_copied_by_the_nodes_as_they_were_seen() {
+    let mut world = World::new();
+    let (from, to) = (blob("a"), blob("b"));
+    let bytes = payload(2_500_000);
+    let mut transaction = Transaction::begin(0);
+    transaction.write(&from, 0, &bytes[..]);
+    assert_eq!(world.commit(&mut transaction), End::Committed(BTreeMap::new()));
+    world.said.clear();
+
+    let seen = |world: &mut World| {
+        let mut transaction = Transaction::begin(0);
+        transaction.exists(&mut world.client, Time(world.now), &from);
+        assert!(matches!(world.tell(&mut transaction)[..], [Told::Read(..)]));
+        transaction
+    };
+    let mut transaction = seen(&mut world);
+    assert_eq!(transaction.copy(&world.client, &from, 10..2_000_010, &to, 70_001), 2_000_000);
+    assert_eq!(transaction.copy(&world.client, &from, 2_499_990..1 << 40, &to, 3), 10, "what there is");
+    assert_eq!(transaction.copy(&world.client, &from, 1 << 40..1 << 41, &to, 3), 0);
+    assert_eq!(world.commit(&mut transaction), End::Committed(BTreeMap::new()));
+    let copied = [&[0; 3], &bytes[2_499_990..], &[0; 69_988], &bytes[10..2_000_010]].concat();
+    assert!(world.read(&to) == copied);
+    assert!(!world.said.iter().any(|envelope| matches!(envelope.message, Message::Stage(_))));
+
+    // A blob may be copied within itself: what was there before.
+    let mut transaction = seen(&mut world);
+    assert_eq!(transaction.copy(&world.client, &from, 0..100_000, &from, 50_000), 100_000);
+    assert_eq!(world.commit(&mut transaction), End::Committed(BTreeMap::new()));
+    let bytes = [&bytes[..50_000], &bytes[..100_000], &bytes[150_000..]].concat();
+    assert!(world.read(&from) == bytes);
+
+    // What was copied counts as read, and nothing else does.
+    for (place, end) in [(5, End::Refused(Refusal::Conflict)), (300_000, End::Committed(BTreeMap::new()))] {
+        let mut transaction = seen(&mut world);
+        let mut other = Transaction::begin(0);
+        other.write(&from, place, &b"other"[..]);
+        assert_eq!(world.commit(&mut other), End::Committed(BTreeMap::new()));
+        assert_eq!(transaction.copy(&world.client, &from, 0..200_000, &to, 0), 200_000);
+        assert_eq!(world.commit(&mut transaction), end, "{place}");
+    }
+}
+
+#[test]
 fn much_payload_in_small_pieces_does_not_travel_in_one_plan() {
     let mut world = World::new();
     let name = blob("a");

@@ -12,7 +12,7 @@ use crate::{
     places::told,
     report::Count,
     session::check_changes,
-    table::taken,
+    table::{Description, taken},
     waiting::block_on,
 };
 
@@ -37,6 +37,18 @@ interpose! {
         // It returns the number of the error.
         allocate(descriptor, 0, offset, length).map(|result| Ok(result.map_or_else(|Errno(number)| number, |_| 0)))
     };
+}
+
+/// Has the store copy from a file to another one, and returns how many bytes there were.
+fn copy_within(
+    (reader, from): (&Description, off_t),
+    (writer, to): (&Description, off_t),
+    length: usize,
+) -> Result<usize> {
+    let offset = |at: off_t| u64::try_from(at).map_err(|_| Errno(libc::EINVAL));
+    let (source, target) = (reader.readable()?, writer.writable()?);
+    let copied = block_on(source.copy(offset(from)?, (&target, offset(to)?), length as u64))?;
+    usize::try_from(copied).map_err(|_| Errno(libc::EINVAL))
 }
 
 /// Copies some of what is asked for: what fits into a buffer, at each time, until either side has no more.
@@ -93,11 +105,16 @@ fn copy(
     };
     let mut done = 0;
     while done < length {
-        let piece = (length - done).min(PIECE);
-        let copied = read(from_at, piece).and_then(|bytes| match bytes.as_slice() {
-            [] => Ok((0, 0)),
-            bytes => write(to_at, bytes).map(|written| (bytes.len(), written)),
-        });
+        let copied = match (&reader, &writer, to_at) {
+            // Bytes of one file that lie over one another go through the process.
+            (Some(reader), Some(writer), Some(to_at)) if reader.inode != writer.inode => {
+                copy_within((reader, from_at), (writer, to_at), length - done).map(|copied| (copied, copied))
+            }
+            _ => read(from_at, (length - done).min(PIECE)).and_then(|bytes| match bytes.as_slice() {
+                [] => Ok((0, 0)),
+                bytes => write(to_at, bytes).map(|written| (bytes.len(), written)),
+            }),
+        };
         // What was copied before something failed is told first.
         let (read, written) = match copied {
             Err(errno) if done == 0 => return Err(errno),

@@ -26,6 +26,8 @@ pub struct Draft {
     pub was_read: bool,
     /// Whether the size before counts as seen.
     pub size_is_seen: bool,
+    /// Whether bytes were copied to it, which are not here.
+    pub has_copies: bool,
 }
 
 /// Whether the blob exists after the changes.
@@ -69,6 +71,7 @@ impl Draft {
             operations: 0,
             was_read: false,
             size_is_seen: false,
+            has_copies: false,
         }
     }
 
@@ -121,7 +124,13 @@ impl Draft {
             Operation::SetAttribute { name, value } => {
                 self.attributes.insert(name.clone(), value.as_deref().map(<[u8]>::to_vec));
             }
-            Operation::WriteStaged { .. } | Operation::AppendStaged { .. } => {}
+            // A copy.
+            Operation::WriteStaged { offset, length } => {
+                self.presence = Presence::Present;
+                self.has_copies = true;
+                self.sizes.push(SizeStep::Reach(offset + length));
+            }
+            Operation::AppendStaged { .. } => {}
         }
     }
 

@@ -124,6 +124,11 @@ impl Transaction {
     ) -> Result<Vec<u8>> {
         let (blob, span) = (self.touch(keyspace, key.as_ref())?, Span::new(range)?);
         let draft = self.draft(&blob);
+        if draft.has_copies {
+            return Err(Error::invalid(
+                "this transaction copies to the blob, and cannot read it; read before, or after the commit",
+            ));
+        }
         draft.was_read = true;
         let missing = words::no_blob(draft.keyspace.name.as_str(), &blob.key);
         let (mut range, mut end) = (span.start..span.end(), span.end());
@@ -229,6 +234,60 @@ impl Transaction {
         let blob = self.touch(keyspace, key.as_ref())?;
         range_end(offset, bytes.len() as u64)?;
         self.change(&blob, writes(offset, bytes))
+    }
+
+    /// See [`crate::Transaction::copy`].
+    pub async fn copy(
+        &mut self,
+        (keyspace, key): (&Keyspace, &[u8]),
+        range: impl RangeBounds<u64>,
+        (to, to_key): (&Keyspace, &[u8]),
+        offset: u64,
+    ) -> Result<u64> {
+        let (source, target) = (self.touch(keyspace, key)?, self.touch(to, to_key)?);
+        let span = Span::new(range)?;
+        let draft = self.draft(&source);
+        if draft.operations() > 0 {
+            // What this transaction has written is nowhere but here.
+            let bytes = self.read(keyspace, key, span.start..span.end()).await?;
+            if !bytes.is_empty() {
+                self.write(to, to_key, offset, &bytes)?;
+            }
+            return Ok(bytes.len() as u64);
+        }
+        draft.was_read = true;
+        let missing = words::no_blob(draft.keyspace.name.as_str(), &source.key);
+        let found = self.open.probe(&source).await?.ok_or(missing)?;
+        let size = found.looked.size;
+        let range = span.start..span.end().min(size).max(span.start);
+        self.draft(&source).size_is_seen |= span.end() > size;
+        let length = range.end - range.start;
+        range_end(offset, length)?;
+        let payload = self.payload.saturating_add(length);
+        if payload > PAYLOAD_MAX {
+            return Err(too_large());
+        }
+        let mut pieces = copied(range, keyspace.settings().chunk_size);
+        let draft = self.draft(&target);
+        if draft.operations() + pieces.len() > usize::from(u16::MAX) {
+            return Err(too_large());
+        }
+        for piece in &pieces {
+            let (offset, length) = (offset + (piece.start - span.start), piece.end - piece.start);
+            draft.note(&Operation::WriteStaged { offset, length });
+        }
+        self.payload = payload;
+        // That the blob ends there is seen by who asks for more.
+        match pieces.last_mut() {
+            Some(last) => last.end = span.end().max(last.end),
+            None => pieces.push(span.start..span.end()),
+        }
+        for piece in pieces {
+            let (of, from, to) = (self.open.handle, source.clone(), target.clone());
+            let offset = offset + (piece.start - span.start);
+            self.open.core.tell(Call::Copy { of, from, range: piece, to, offset });
+        }
+        Ok(length)
     }
 
     /// See [`crate::Transaction::put`].
@@ -517,6 +576,18 @@ pub fn writes(offset: u64, bytes: &[u8]) -> Vec<Operation> {
         .zip(offsets)
         .map(|(piece, offset)| Operation::Write { offset, bytes: piece.into() })
         .collect()
+}
+
+/// The pieces in which a range is copied: none lies in two chunks of the blob that has it.
+fn copied(range: std::ops::Range<u64>, chunk_size: u64) -> Vec<std::ops::Range<u64>> {
+    let mut pieces = Vec::new();
+    let mut at = range.start;
+    while at < range.end {
+        let next = ((at / chunk_size + 1) * chunk_size).min(at + PIECE_SIZE as u64).min(range.end);
+        pieces.push(at..next);
+        at = next;
+    }
+    pieces
 }
 
 /// An append in pieces that fit frames. They follow one another, as nothing comes between the operations of a transaction.

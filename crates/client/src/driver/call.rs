@@ -73,6 +73,8 @@ pub enum Call {
     Check { of: Handle, blob: BlobName, check: Check },
     /// Changes in a transaction.
     Change { of: Handle, blob: BlobName, operations: Vec<Operation> },
+    /// Copies bytes in a transaction that has looked at the blob that has them.
+    Copy { of: Handle, from: BlobName, range: Range<u64>, to: BlobName, offset: u64 },
     /// Commits a transaction, or what it has read alone.
     Commit { of: Handle, only_reads: bool, until: Instant, reply: Reply<Ended> },
     /// Forgets a transaction that is not being committed.

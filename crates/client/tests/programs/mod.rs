@@ -47,7 +47,7 @@ pub fn run(name: &str, program: Program) -> Vec<String> {
 }
 
 /// All of them.
-pub const ALL: [(&str, Program); 14] = [
+pub const ALL: [(&str, Program); 15] = [
     ("lone_operations_do_the_same", lone_operations_do_the_same),
     ("attributes_are_the_same", attributes_are_the_same),
     (
@@ -65,6 +65,7 @@ pub const ALL: [(&str, Program); 14] = [
     ("checks_hold_or_the_commit_is_a_conflict", checks_hold_or_the_commit_is_a_conflict),
     ("runs_are_repeated_until_they_commit", runs_are_repeated_until_they_commit),
     ("large_payload_is_whole", large_payload_is_whole),
+    ("bytes_are_copied_from_blob_to_blob", bytes_are_copied_from_blob_to_blob),
     ("lists_are_in_order_and_complete", lists_are_in_order_and_complete),
     ("a_snapshot_stays_as_it_is", a_snapshot_stays_as_it_is),
     ("a_snapshot_with_a_name_stays_until_it_is_dropped", a_snapshot_with_a_name_stays_until_it_is_dropped),
@@ -318,6 +319,42 @@ pub fn large_payload_is_whole(store: &Store, files: &Keyspace, told: &mut Told) 
     files.truncate("large", 1 << 62).unwrap();
     told.note("too much at once", files.read("large", ..).map(|read| read.len()));
     told.note("a hole", files.read("large", (1 << 61)..(1 << 61) + 4));
+}
+
+pub fn bytes_are_copied_from_blob_to_blob(store: &Store, files: &Keyspace, told: &mut Told) {
+    let bytes: Vec<u8> = (0..3_000_000u32).map(|place| u8::try_from(place * 7 % 251).unwrap()).collect();
+    files.put("from", &bytes).unwrap();
+    let other = store.create_keyspace("other", KeyspaceSettings::default()).unwrap();
+    let mut transaction = store.begin();
+    told.note("much", transaction.copy((files, "from"), 5..2_500_000, (&other, "to"), 100_001));
+    told.note("past the end", transaction.copy((files, "from"), 2_999_000.., (&other, "to"), 0));
+    told.note("after the end", transaction.copy((files, "from"), 4_000_000..5_000_000, (files, "none"), 0));
+    told.note("of nothing", transaction.copy((files, "nothing"), .., (files, "none"), 0));
+    let slot = transaction.append(&other, "to", b"appended").unwrap();
+    told.note("size", transaction.stat(&other, "to").map(|stat| stat.size));
+    let Outcome::Committed(receipt) = transaction.commit().unwrap() else { panic!("nobody else is there") };
+    told.note("offset", Ok(receipt.offset(slot)));
+    let expected = [&bytes[2_999_000..], &[0; 99_001], &bytes[5..2_500_000], b"appended"].concat();
+    told.note("copied", other.get("to").map(|blob| blob.bytes == expected));
+    told.note("where nothing was copied", files.get("none").map(|blob| blob.bytes));
+
+    let mut transaction = store.begin();
+    transaction.write(files, "from", 10, b"changed").unwrap();
+    told.note("of what was changed", transaction.copy((files, "from"), 5..20, (files, "small"), 3));
+    told.note("within a blob", transaction.copy((&other, "to"), ..200, (&other, "to"), 100));
+    told.end("commit", transaction.commit());
+    told.note("small", files.get("small").map(|blob| blob.bytes));
+    told.note("within", other.read("to", 95..305));
+
+    for place in [150_000, 2_900_000] {
+        let mut transaction = store.begin();
+        told.note("read", transaction.copy((files, "from"), 100_000..200_000, (files, "small"), 0));
+        files.write("from", place, b"meanwhile").unwrap();
+        told.end("what was copied has changed, or something else", transaction.commit());
+    }
+    let run = store.run(|transaction| transaction.copy((files, "from"), .., (files, "again"), 0));
+    told.note("run", run.map(|committed| committed.value));
+    told.note("the same", files.get("again").map(|again| again.bytes == files.get("from").unwrap().bytes));
 }
 
 pub fn lists_are_in_order_and_complete(_: &Store, files: &Keyspace, told: &mut Told) {

@@ -5,21 +5,49 @@ use alloc::{
     sync::Arc,
 };
 
-use tyr_types::OFFSET_MAX;
+use tyr_types::{Number, OFFSET_MAX};
 
 use super::Client;
 use crate::{
-    HeadPlan, Keyspaces, Operation, Outcome, PartitionId, Payload, Plan, Refusal, Stage, Time, TransactionId,
-    evaluate::crosses_chunks, message::Message, stages::stage_parts, tries::Tries,
+    BlobName, ChunkName, HeadPlan, Keyspaces, Operation, Outcome, PartitionId, Payload, Plan, Refusal, Stage,
+    StageCopy, Time, TransactionId, evaluate::crosses_chunks, message::Message, stages::stage_parts,
+    tries::Tries,
 };
 
 /// What a transaction has staged, and what is not known to be staged yet.
 #[derive(Debug, Default)]
 pub(super) struct Staging {
     /// Parts by payload and where they begin, with the partitions that they go to.
-    missing: BTreeMap<Part, (PartitionId, Arc<Stage>)>,
+    missing: BTreeMap<Part, (PartitionId, Parcel)>,
     partitions: BTreeSet<PartitionId>,
     kept_at: Time,
+}
+
+/// A part of a payload, as it is sent.
+#[derive(Clone, Debug)]
+enum Parcel {
+    Bytes(Arc<Stage>),
+    Copy(Arc<StageCopy>),
+}
+
+impl Parcel {
+    fn message(&self) -> Message {
+        match self {
+            Parcel::Bytes(stage) => Message::Stage(stage.clone()),
+            Parcel::Copy(copy) => Message::StageCopy(copy.clone()),
+        }
+    }
+}
+
+/// Where the bytes are that an operation of a plan is to write, a [`WriteStaged`](Operation::WriteStaged).
+#[derive(Clone, Debug, PartialEq)]
+pub struct CopySource {
+    /// The chunk that has them,
+    pub chunk: ChunkName,
+    /// where they begin in it,
+    pub begin: u64,
+    /// and at which number of its blob.
+    pub at: Number,
 }
 
 /// Which payload, by the blob in the plan and its operation, and where in it the part begins.
@@ -37,8 +65,14 @@ const CARRIED_MAX: usize = 32 << 10;
 const UNDER_WAY_MAX: usize = 16;
 
 impl Staging {
-    /// Takes out of a plan what is to be staged.
-    pub(super) fn of(plan: &mut Plan, keyspaces: &Keyspaces, above: usize, now: Time) -> Self {
+    /// Takes out of a plan what is to be staged. What is to be copied is named by the blob and the operation that gets it.
+    pub(super) fn of(
+        plan: &mut Plan,
+        copies: &BTreeMap<(BlobName, u16), CopySource>,
+        keyspaces: &Keyspaces,
+        above: usize,
+        now: Time,
+    ) -> Self {
         let mut staging = Staging { kept_at: now, ..Staging::default() };
         let Some(decider) = plan.decider().filter(|_| !plan.has_too_many()) else { return staging };
         let (mut inline, others) = (0, plan.stops().count().saturating_sub(1));
@@ -48,12 +82,26 @@ impl Staging {
             // What is transformed across chunks is worked out at the head, from all payload before.
             let crosses = operations.iter().any(|operation| crosses_chunks(operation, keyspace));
             for (operation, change) in (0..=u16::MAX).zip(operations) {
+                if let Operation::WriteStaged { offset, length } = *change {
+                    let Some(source) = copies.get(&(blob.clone(), operation)) else { continue };
+                    let payload = (head, operation);
+                    for piece in keyspace.staged_pieces(offset, length) {
+                        let (to, from) = (keyspace.partition_of(blob, piece.chunk), piece.part.start as u64);
+                        let begin = source.begin + from;
+                        let (chunk, range) = (source.chunk.clone(), begin..begin + piece.part.len() as u64);
+                        let copy =
+                            StageCopy { id: plan.id, decider, payload, from, chunk, range, at: source.at };
+                        staging.partitions.insert(to);
+                        staging.missing.insert((payload, from), (to, Parcel::Copy(Arc::new(copy))));
+                    }
+                    continue;
+                }
                 let mut add = |to: PartitionId, bytes: &Payload, part: core::ops::Range<usize>| {
                     let (payload, from) = ((head, operation), part.start as u64);
                     let bytes = bytes.clone();
                     let stage = Stage { id: plan.id, decider, payload, from, bytes, part };
                     staging.partitions.insert(to);
-                    staging.missing.insert((payload, from), (to, Arc::new(stage)));
+                    staging.missing.insert((payload, from), (to, Parcel::Bytes(Arc::new(stage))));
                 };
                 let (Operation::Write { bytes, .. } | Operation::Append { bytes }) = &*change else {
                     continue;
@@ -112,8 +160,8 @@ impl Client {
         let Some(transaction) = self.transactions.get(&sequence) else { return };
         let count = if again { 1 } else { UNDER_WAY_MAX };
         let next: alloc::vec::Vec<_> = transaction.staging.missing.values().take(count).cloned().collect();
-        for (partition, stage) in next {
-            self.send(partition, Message::Stage(stage));
+        for (partition, parcel) in next {
+            self.send(partition, parcel.message());
         }
     }
 
@@ -127,8 +175,8 @@ impl Client {
         transaction.sent = Tries::first(now);
         if staging.is_done() {
             self.send_transaction(id.sequence, false);
-        } else if let Some((partition, stage)) = staging.missing.values().nth(UNDER_WAY_MAX - 1).cloned() {
-            self.send(partition, Message::Stage(stage));
+        } else if let Some((partition, parcel)) = staging.missing.values().nth(UNDER_WAY_MAX - 1).cloned() {
+            self.send(partition, parcel.message());
         }
     }
 

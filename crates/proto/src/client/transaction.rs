@@ -17,9 +17,10 @@ use tyr_types::{Number, Transform};
 use super::{
     BlobPlan, Client, Event, FrozenBlob,
     reads::{ReadAnswer, ReadId, Reads},
+    staging::CopySource,
 };
 use crate::{
-    BlobName, Operation, Outcome, Payload, Plan, Refusal, ResultValue, Seen, Time, TransactionId,
+    BlobName, ChunkName, Operation, Outcome, Payload, Plan, Refusal, ResultValue, Seen, Time, TransactionId,
     message::RequestId,
 };
 
@@ -30,6 +31,8 @@ use crate::{
 pub struct Transaction {
     reads: Reads,
     changes: BTreeMap<BlobName, Vec<Operation>>,
+    /// Where the payload is of changes that copy.
+    copies: BTreeMap<(BlobName, u16), CopySource>,
     checks: BTreeMap<ReadId, (BlobName, Check)>,
     reserve: Option<RequestId>,
     stage: Stage,
@@ -110,6 +113,7 @@ impl Transaction {
         Transaction {
             reads: Reads::new(turn),
             changes: BTreeMap::new(),
+            copies: BTreeMap::new(),
             checks: BTreeMap::new(),
             reserve: None,
             stage: Stage::Open,
@@ -177,6 +181,34 @@ impl Transaction {
         self.change(blob, Operation::Write { offset, bytes: bytes.into() });
     }
 
+    /// Copies bytes of a blob that it has looked at, as it sees them, to an offset of a blob; the nodes do so among themselves. Returns how many
+    /// there are: none after the end of the blob, which counts as seen then. What it has done to the blob before is not copied, and of what it
+    /// copies to it can read nothing.
+    pub fn copy(
+        &mut self,
+        client: &Client,
+        from: &BlobName,
+        range: Range<u64>,
+        to: &BlobName,
+        offset: u64,
+    ) -> u64 {
+        let Some((at, looked)) = self.reads.looked(from) else { return 0 };
+        let size = looked.size;
+        let bytes = range.start.min(size)..range.end.min(size);
+        self.reads.see(from, |seen| {
+            seen.size |= range.end > size;
+            seen.ranges.extend((!bytes.is_empty()).then(|| bytes.clone()));
+        });
+        let length = bytes.end - bytes.start;
+        for piece in client.keyspace(from).staged_pieces(bytes.start, length) {
+            let (begin, length) = (piece.part.start as u64, piece.part.len() as u64);
+            let place = self.change(to, Operation::WriteStaged { offset: offset + begin, length });
+            let chunk = ChunkName { blob: from.clone(), index: piece.chunk };
+            self.copies.insert((to.clone(), place), CopySource { chunk, begin: piece.within.start, at });
+        }
+        length
+    }
+
     /// Appends bytes; their offset is told at the commit.
     pub fn append(&mut self, blob: &BlobName, bytes: impl Into<Payload>) -> u16 {
         self.change(blob, Operation::Append { bytes: bytes.into() })
@@ -221,6 +253,7 @@ impl Transaction {
     /// Ends like a commit of what was read alone: whether that fits together. What it did and checked is forgotten.
     pub fn validate(&mut self, client: &mut Client, now: Time, gives_up_at: Option<Time>) {
         self.changes.clear();
+        self.copies.clear();
         self.checks.clear();
         if matches!(self.stage, Stage::Doomed(_)) {
             self.stage = Stage::Open;
@@ -367,7 +400,7 @@ impl Transaction {
             plans.entry(blob.clone()).or_insert(plan).operations = operations.clone();
         }
         let plans = plans.into_values().collect();
-        let id = client.commit_reserved(now, plans, self.reserve, gives_up_at);
+        let id = client.commit_reserved(now, plans, &self.copies, self.reserve, gives_up_at);
         self.stage = Stage::Sent(id, client.plan(id).cloned(), gives_up_at);
     }
 

@@ -13,6 +13,7 @@ use crate::{
     message::{
         Answer, BlobStat, Envelope, HeadStat, Looked, Message, READ_SIZE_MAX, RequestId, STAT_BLOBS_MAX,
     },
+    stages::STAGE_SIZE_MAX,
 };
 
 layout!(struct Envelope { partition, message });
@@ -35,6 +36,7 @@ layout!(enum Message {
     13 => GetWith { request, blob, size_max, others },
     16 => Stage(stage),
     17 => KeepStages { id },
+    18 => StageCopy(copy),
 
     32 => Pass { plan, stops },
     33 => Release { id },
@@ -53,6 +55,8 @@ layout!(enum Message {
     49 => Pulled(stage),
     50 => Settle { id, partition, node },
     51 => Settled { id },
+    52 => SendCopy { copy, partition },
+    53 => CopyLost { id },
     45 => Fetch { id, chunk, range, at, partition },
     46 => Fetched { id, chunk, range, at, bytes },
 
@@ -108,6 +112,12 @@ fn is_sound(message: &Message) -> Result<(), Malformed> {
         | Message::Fetched { range, .. } => {
             ensure(range.end <= CHUNK_SIZE_MAX, "a chunk is read past its end")?;
             ensure(range.end - range.start <= READ_SIZE_MAX, "too much is read at once")
+        }
+        Message::StageCopy(copy) | Message::SendCopy { copy, .. } => {
+            ensure(copy.range.end <= CHUNK_SIZE_MAX, "a chunk is copied past its end")?;
+            let length = copy.range.end - copy.range.start;
+            ensure((1..=STAGE_SIZE_MAX).contains(&length), "nothing is copied, or too much at once")?;
+            ensure(copy.from.checked_add(length).is_some(), "a stage is out of bounds")
         }
         Message::Get { size_max, .. } => ensure(*size_max <= READ_SIZE_MAX, "too much is read at once"),
         Message::GetWith { size_max, others, .. } => {

@@ -10,42 +10,94 @@ use super::{Partition, RESEND_AFTER};
 use crate::{
     BlobName, NodeId, PartitionId, Refusal, Time, TransactionId,
     canary::{Canary, planted},
+    chunk::{Chunk, ChunkBytes},
     effects::{Context, Effect},
     entry::{ChunkOperation, ChunkWrites, Entry, HeadEffect, Refused},
     message::{Answer, Message},
-    stages::{STAGE_SIZE_MAX, STAGES_MAX, Stage, stage_parts},
+    stages::{STAGE_SIZE_MAX, STAGES_MAX, Stage, StageCopy, stage_parts},
 };
 
 /// When a client was last heard of, for each transaction with stages here; and when the decider was last asked.
 pub type Renewals = BTreeMap<TransactionId, (Time, Time)>;
 
 impl Partition {
-    /// A client sends a part of a transaction's payload.
+    /// A client, or who has what it wants copied, sends a part of a transaction's payload.
     pub fn handle_stage(&mut self, cx: &mut Context, stage: Arc<Stage>) {
-        if !self.is_established() {
+        let (id, name, length) = (stage.id, (stage.payload, stage.from), stage.part.len() as u64);
+        if self.takes_stage(cx, id, name, length) {
+            self.append(cx, Entry::Stage(stage));
+            self.renewals.insert(id, (cx.now, cx.now));
+        }
+    }
+
+    /// A client has a part of a transaction's payload taken from where another blob has it. Nothing of that is noted here: the client asks until
+    /// it is staged.
+    pub fn handle_stage_copy(&mut self, cx: &mut Context, copy: Arc<StageCopy>) {
+        let (id, name, length) = (copy.id, (copy.payload, copy.from), copy.range.end - copy.range.start);
+        let Some(keyspace) = cx.keyspaces.get(&copy.chunk.blob.keyspace) else { return };
+        let source = keyspace.partition_of(&copy.chunk.blob, copy.chunk.index);
+        if self.takes_stage(cx, id, name, length) {
+            cx.to_primary(source, Message::SendCopy { copy, partition: self.id });
+        }
+    }
+
+    /// A partition is to stage what a chunk here has. If not everything up to the number is applied, it is asked again.
+    pub fn handle_send_copy(&mut self, cx: &mut Context, copy: &StageCopy, partition: PartitionId) {
+        if !self.is_established() || !cx.has_lease {
             return;
         }
-        let (id, payload, from) = (stage.id, stage.payload, stage.from);
-        match self.state.stages().log_index(&stage) {
-            Some(index) if index <= self.durable => {
-                cx.answer(id.session, Answer::Staged { id, payload, from });
+        let nothing = Chunk::default();
+        let chunk = self.state.chunk(&copy.chunk).unwrap_or(&nothing);
+        if chunk.pending_up_to(copy.at).next().is_some() && !planted(Canary::PendingIgnored) {
+            return;
+        }
+        let message = match chunk.read_at(copy.at, &copy.range) {
+            ChunkBytes::Found(_, bytes, _) => Message::Stage(Arc::new(copy.stage(bytes))),
+            ChunkBytes::Expired => Message::CopyLost { id: copy.id },
+            ChunkBytes::Lost => return,
+        };
+        cx.to_primary(partition, message);
+    }
+
+    /// What was to be copied is gone, as what a reader holds is if who holds it has failed: the transaction is to be run again.
+    pub fn handle_copy_lost(&mut self, cx: &mut Context, id: TransactionId) {
+        cx.answer(id.session, Answer::Unstaged { id, refusal: Refusal::Conflict });
+    }
+
+    /// Whether a stage of some bytes is to be taken. If not, because it is here or has no place here, its client is told what is known.
+    fn takes_stage(
+        &mut self,
+        cx: &mut Context,
+        id: TransactionId,
+        (payload, from): ((u16, u16), u64),
+        length: u64,
+    ) -> bool {
+        if !self.is_established() {
+            return false;
+        }
+        match self.state.stages().log_index_of(id, payload, from) {
+            Some(index) => {
+                if index <= self.durable {
+                    cx.answer(id.session, Answer::Staged { id, payload, from });
+                }
+                self.renewals.insert(id, (cx.now, cx.now));
+                false
             }
-            Some(_) => {}
             None if self.has_ended(id) => {
                 if !self.state.is_below_mark(id) && self.state.record(id).is_none() {
                     // Too old, like its session: it can begin nowhere.
                     cx.answer(id.session, Answer::Unstaged { id, refusal: Refusal::Fenced });
                 }
-                return;
+                false
             }
-            None => match self.refuses_stage(cx, &stage) {
-                Some(refusal) => return cx.answer(id.session, Answer::Unstaged { id, refusal }),
-                None => {
-                    self.append(cx, Entry::Stage(stage));
+            None => {
+                let refusal = self.refuses_stage(cx, length);
+                if let Some(refusal) = refusal {
+                    cx.answer(id.session, Answer::Unstaged { id, refusal });
                 }
-            },
+                refusal.is_none()
+            }
         }
-        self.renewals.insert(id, (cx.now, cx.now));
     }
 
     fn has_ended(&self, id: TransactionId) -> bool {
@@ -53,12 +105,12 @@ impl Partition {
     }
 
     /// Whether there is no room: nothing has been promised yet.
-    fn refuses_stage(&self, cx: &Context, stage: &Stage) -> Option<Refusal> {
-        if stage.part.is_empty() || stage.part.len() as u64 > STAGE_SIZE_MAX {
+    fn refuses_stage(&self, cx: &Context, length: u64) -> Option<Refusal> {
+        if length == 0 || length > STAGE_SIZE_MAX {
             return Some(Refusal::Invalid);
         }
         let stages = self.state.stages();
-        let size = stages.size().saturating_add(stage.part.len() as u64);
+        let size = stages.size().saturating_add(length);
         if self.is_short(cx) || size > cx.limits.staged_max || stages.count() >= STAGES_MAX {
             return Some(Refusal::Full);
         }

@@ -9,8 +9,8 @@ use tyr_proto::{
     BlobName, ChunkName, ClassId, Configuration, Epoch, Extent, FileName, Freeze, Grant, HeadPlan,
     Incarnation, KeepName, Keyspace, KeyspaceSeed, Layout, LeaseRequest, NamedSnapshot, NodeId, Operation,
     OperationResult, Outcome, PartitionCount, PartitionId, Payload, Placement, Plan, Refusal, Replica,
-    ResultValue, RingVersion, Seen, SessionId, SnapshotId, Snapshots, Spot, Stage, Stand, State, Stretch,
-    Time, TransactionId, Use, ZoneRule,
+    ResultValue, RingVersion, Seen, SessionId, SnapshotId, Snapshots, Spot, Stage, StageCopy, Stand, State,
+    Stretch, Time, TransactionId, Use, ZoneRule,
     access::{AccountId, AccountKind, AccountName, Claims, Rights, Scope},
     cluster::{
         self, Address, ClassSettings, Cluster, ClusterId, Command, Identity, Position, Proposal, Seal,
@@ -285,6 +285,13 @@ fn stage() -> Arc<Stage> {
     Arc::new(Stage { id, decider, payload: (1, 3), from: 300, bytes, part: 20..60 })
 }
 
+/// The same half, of which another chunk has the bytes.
+fn stage_copy() -> Arc<StageCopy> {
+    let (id, decider, chunk) = (id(40), partition(2), chunk("one"));
+    let at = Number::new(3, 70);
+    Arc::new(StageCopy { id, decider, payload: (1, 3), from: 300, chunk, range: 20..60, at })
+}
+
 fn chunk_writes() -> Arc<ChunkWrites> {
     let bytes = Payload::from(payload(100));
     let operations = vec![
@@ -389,6 +396,7 @@ pub fn messages() -> Vec<Message> {
         Message::Scan { request: request(), after: blob("one"), inclusive: true, limit: 1000 },
         Message::Stage(stage()),
         Message::KeepStages { id },
+        Message::StageCopy(stage_copy()),
         Message::Pass { plan, stops },
         Message::Release { id },
         Message::Write { writes: chunk_writes(), driver: partition },
@@ -406,6 +414,8 @@ pub fn messages() -> Vec<Message> {
         Message::Pulled(stage()),
         Message::Settle { id, partition, node },
         Message::Settled { id },
+        Message::SendCopy { copy: stage_copy(), partition },
+        Message::CopyLost { id },
         Message::Fetch { id, chunk: chunk("one"), range: 5..9, at: number, partition },
         Message::Fetched { id, chunk: chunk("one"), range: 5..9, at: number, bytes: vec![1, 2, 3, 4] },
         append(epoch, 400),

@@ -47,6 +47,11 @@ pub(crate) fn judge(message: &Message, own: SessionId, rights: &Entitlement) -> 
             // What it is for is known when the transaction begins. Until then it takes up room.
             if rights.allows_anywhere(Rights::WRITE) { Ok(()) } else { Err(Denied::Stage(stage.id)) }
         }
+        Message::StageCopy(copy) => {
+            of_session(copy.id.session)?;
+            let reads = rights.rights(copy.chunk.blob.keyspace).has(Rights::READ);
+            if reads && rights.allows_anywhere(Rights::WRITE) { Ok(()) } else { Err(Denied::Stage(copy.id)) }
+        }
         Message::Look { request, blob } | Message::Get { request, blob, .. } => {
             reads(*request, &mut std::iter::once(blob.keyspace))
         }
@@ -92,6 +97,8 @@ pub(crate) fn judge(message: &Message, own: SessionId, rights: &Entitlement) -> 
         | Message::Pulled(_)
         | Message::Settle { .. }
         | Message::Settled { .. }
+        | Message::SendCopy { .. }
+        | Message::CopyLost { .. }
         | Message::Fetch { .. }
         | Message::Fetched { .. }
         | Message::Append { .. }
@@ -282,6 +289,32 @@ mod tests {
         assert!(!may(Rights::ALL, &Message::Stat { request, blobs: vec![blob(1), blob(2)] }));
         let get = |others| Message::GetWith { request, blob: blob(1), size_max: 1, others };
         assert!(may(Rights::ALL, &get(vec![blob(1)])) && !may(Rights::ALL, &get(vec![blob(2)])));
+    }
+
+    #[test]
+    fn who_copies_reads_what_is_copied_and_may_write_somewhere() {
+        let (partition, chunk) = (PartitionId { class: ClassId(0), index: 0 }, |keyspace| {
+            tyr_proto::ChunkName { blob: blob(keyspace), index: 0 }
+        });
+        let copy = |session, keyspace| {
+            Message::StageCopy(Arc::new(tyr_proto::StageCopy {
+                id: TransactionId { session, sequence: 1, birth: RingVersion(1) },
+                decider: partition,
+                payload: (0, 0),
+                from: 0,
+                chunk: chunk(keyspace),
+                range: 0..1,
+                at: Default::default(),
+            }))
+        };
+        assert!(may(Rights::READ | Rights::WRITE, &copy(OWN, 1)));
+        for granted in [Rights::READ, Rights::WRITE, Rights::ADMINISTER] {
+            assert!(!may(granted, &copy(OWN, 1)), "{granted}");
+        }
+        assert!(!may(Rights::ALL, &copy(OWN, 2)), "of a keyspace that it may not read");
+        assert!(!may(Rights::ALL, &copy(OTHER, 1)), "in somebody else's name");
+        let Message::StageCopy(copied) = copy(OWN, 1) else { unreachable!() };
+        assert!(!may(Rights::ALL, &Message::SendCopy { copy: copied, partition }));
     }
 
     #[test]

@@ -10,7 +10,10 @@ use std::{
 use tokio::time::{Instant, sleep};
 use tyr_fs::{Errno, Error, File, Filesystem, Inode, Kind, Metadata, Named, New, Over};
 
-use super::tale::{Act, Name, Tale, Told};
+use super::{
+    copies::Copies,
+    tale::{Act, Name, Tale, Told},
+};
 use crate::random::Random;
 
 /// What all clients of a run share.
@@ -22,6 +25,8 @@ pub struct Shared {
     pub tale: RefCell<Tale>,
     /// What was appended to files.
     pub appended: RefCell<Vec<Appended>>,
+    /// What was copied.
+    pub copies: Copies,
     /// Whether nothing more is to be begun.
     pub is_ending: Cell<bool>,
 }
@@ -71,12 +76,13 @@ impl Program {
             if self.shared.is_ending.get() {
                 break;
             }
-            match random.below(16) {
+            match random.below(18) {
                 0..12 => {
                     let act = self.choose(&mut random);
                     self.act(act).await;
                 }
                 12..15 => self.use_file(&mut random).await,
+                15..17 => self.shared.copies.work(&self.filesystem, &mut random).await,
                 // What does not work now may work next time.
                 _ => drop(self.filesystem.tend(Duration::MAX).await),
             }

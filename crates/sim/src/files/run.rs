@@ -17,6 +17,7 @@ use tyr_fs::{Filesystem, Inode, Kind, ROOT_NUMBER};
 use tyr_proto::SessionId;
 
 use super::{
+    copies::Copies,
     order,
     program::{NAMES, Program, RECORD, Shared},
     tale::{Act, Told},
@@ -77,6 +78,7 @@ pub fn run(seed: u64, with_trace: bool) -> Report {
             began: Instant::now(),
             tale: RefCell::default(),
             appended: RefCell::default(),
+            copies: Copies::default(),
             is_ending: Cell::new(false),
         });
         let stage = Rc::new(Stage {
@@ -90,17 +92,14 @@ pub fn run(seed: u64, with_trace: bool) -> Report {
         carrier.abort();
         let world = stage.world.borrow();
         // What nobody may see is worse than whatever followed from it.
-        let failure = world.broken.clone().or(failure);
+        let failure = world.broken.clone().or(shared.copies.wrong()).or(failure);
         let tale = shared.tale.borrow();
         let told = tale.deeds.iter().filter(|deed| deed.told.is_some()).count() as u64;
         let mut text = world.trace().to_owned();
         text.push_str(&tale.to_string());
-        Report {
-            failure,
-            deeds: [told, tale.deeds.len() as u64 - told],
-            tale: text,
-            counts: world.counts().clone(),
-        }
+        let mut counts = world.counts().clone();
+        counts.insert("copied a blob", shared.copies.copied());
+        Report { failure, deeds: [told, tale.deeds.len() as u64 - told], tale: text, counts }
     })
 }
 
@@ -168,10 +167,11 @@ impl Stage {
         let reached = self.read_all(&auditor).await?;
         let content = self.check_content(&auditor, &reached).await;
         let left = self.check_left(&auditor).await;
+        let copied = self.check_copies(&auditor).await;
         self.stop(auditor).await;
         // What is told of names says most of what is wrong with the rest.
         order::check(&self.shared.tale.borrow())?;
-        content.and(left)
+        content.and(left).and(copied)
     }
 
     /// A client that has opened the file system, which is made if that is asked for.
@@ -308,6 +308,17 @@ impl Stage {
                 Err(_) => sleep(Duration::from_millis(100)).await,
             }
         }
+    }
+
+    async fn check_copies(&self, auditor: &Client) -> Result<(), String> {
+        let end = Instant::now() + HEAL_MAX;
+        while let Err(error) = self.shared.copies.check(&auditor.filesystem).await {
+            if Instant::now() > end {
+                return Err(format!("a copy is not read: {error}"));
+            }
+            sleep(Duration::from_millis(100)).await;
+        }
+        self.shared.copies.wrong().map_or(Ok(()), Err)
     }
 
     /// When all clients are gone, nothing is left but what has a name.
