@@ -323,4 +323,29 @@ def mpi(here, local):
         assert sorted(record[:5] for record in records) == sorted(f"{rank:02} {n:02}" for rank in range(4) for n in range(20))
 
 
-PROGRAMS = (archives, fio, dbench, postmark, build, sqlite, blast, tachyon, mpi)
+PJDFSTEST = """
+[features]
+posix_fallocate = {}
+rename_ctime = {}
+utime_now = {}
+utimensat = {}
+[settings]
+naptime = 0.02
+# Directories count one link.
+expected_failures = ["rename::updates_link_parent"]
+[dummy_auth]
+entries = [["nobody", "nogroup"], ["daemon", "daemon"]]
+"""
+
+
+def posix(here, local):
+    """pjdfstest: what POSIX says of each call that names a file, as root and as others."""
+    if os.geteuid() != 0:
+        return
+    (local / "pjdfstest.toml").write_text(PJDFSTEST)
+    said = run("pjdfstest", "-c", local / "pjdfstest.toml", "-p", here, timeout=900)
+    summary = re.search(r"^Summary: 0 failed, (\d+) skipped, (\d+) passed, 1 expected failures", said, re.M)
+    assert summary and int(summary[1]) < 20 and int(summary[2]) > 370, said[-4000:]
+
+
+PROGRAMS = (archives, fio, dbench, postmark, build, sqlite, blast, tachyon, mpi, posix)

@@ -526,6 +526,8 @@ def main():
         print(f"nothing is mounted, so nothing of a mount is tested: {reason}")
         return
     work = Path(tempfile.mkdtemp(prefix="tyr-fs-"))
+    # Some programs do what they do as other users.
+    work.chmod(0o711)
     try:
         if arguments.only != "cluster":
             in_a_directory(arguments.tyr, work, arguments)

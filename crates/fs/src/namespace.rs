@@ -190,6 +190,11 @@ impl Filesystem {
             }
         }
         let now = Timestamp::now();
+        let (parent, content) = match new.kind {
+            Kind::Directory => (Some(directory), listing::empty()),
+            Kind::File => (None, new.content.clone()),
+            _ => (None, Vec::new()),
+        };
         let metadata = Metadata {
             inode: Inode { number, kind: new.kind, site },
             mode,
@@ -199,17 +204,12 @@ impl Filesystem {
             links: 1,
             size: match &new.target {
                 Some(target) => target.len() as u64,
-                None => new.content.len() as u64,
+                None => content.len() as u64,
             },
             accessed: now,
             modified: now,
             changed: now,
             target: new.target.clone(),
-        };
-        let (parent, content) = match new.kind {
-            Kind::Directory => (Some(directory), listing::empty()),
-            Kind::File => (None, new.content.clone()),
-            _ => (None, Vec::new()),
         };
         cells.add_inode(&metadata, parent, content);
         cells.name(&own, directory, Some(&metadata.inode));

@@ -1,0 +1,23 @@
+//! What is told of something when it is made.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use pollster::block_on;
+use tyr_client::Store;
+use tyr_fs::{Filesystem, Kind, New};
+
+#[test]
+fn what_is_made_is_told_as_it_is_found() {
+    let place = tempfile::tempdir().unwrap();
+    let store = block_on(Store::open(place.path())).unwrap();
+    let files = block_on(Filesystem::open_or_create(&store, "files")).unwrap();
+    let mut news: Vec<New> =
+        [Kind::File, Kind::Directory, Kind::Pipe].map(|kind| New::of(kind, 0o751)).into();
+    news.push(New::symlink(b"somewhere"));
+    news.push(New { content: b"content".to_vec(), ..New::of(Kind::File, 0o600).owned(7, 8) });
+    for (number, new) in news.iter().enumerate() {
+        let name = number.to_string();
+        let made = block_on(files.make(&files.root(), name.as_bytes(), new)).unwrap();
+        assert_eq!(made, block_on(files.lookup(&files.root(), name.as_bytes())).unwrap(), "{new:?}");
+    }
+}
