@@ -116,13 +116,14 @@ def apt_source(package, into):
     """The source of a Debian package, unpacked; None where no archive with sources can be reached."""
     lists = into / "lists"
     (lists / "partial").mkdir(parents=True)
-    places = Path("/etc/apt/sources.list.d").glob("*.sources")
-    uris = [uri for place in places for uri in re.findall(r"^URIs:\s*(\S+/debian)/?$", place.read_text(), re.M)]
+    places = [Path("/etc/apt/sources.list"), *Path("/etc/apt/sources.list.d").glob("*")]
+    named = re.compile(r"^(?:URIs:|deb(?: +\[[^]]*\])?)\s+(\S+/debian)/?(?:\s|$)", re.M)
+    uris = [uri for place in places if place.is_file() for uri in named.findall(place.read_text())]
     release = re.search(r"^VERSION_CODENAME=(\w+)$", Path("/etc/os-release").read_text(), re.M)
-    if not shutil.which("apt-get") or not release:
+    if not shutil.which("apt-get") or not release or not uris:
         return None
     key = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
-    said = f"Types: deb-src\nURIs: {uris[0] if uris else 'http://deb.debian.org/debian'}\nSuites: {release[1]}\nComponents: main\nSigned-By: {key}\n"
+    said = f"Types: deb-src\nURIs: {uris[0]}\nSuites: {release[1]}\nComponents: main\nSigned-By: {key}\n"
     (into / "source.sources").write_text(said)
     options = [f"-oDir::Etc::sourcelist={into}/source.sources", "-oDir::Etc::sourceparts=-", f"-oDir::State::lists={lists}", "-oAPT::Sandbox::User=root"]
     for orders in (["update"], ["source", "--download-only", package]):
