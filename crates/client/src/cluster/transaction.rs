@@ -267,26 +267,21 @@ impl Transaction {
         if payload > PAYLOAD_MAX {
             return Err(too_large());
         }
-        let mut pieces = copied(range, keyspace.settings().chunk_size);
+        let placed = self.open.core.catalog.placed();
+        let layout = placed.get(&source.keyspace).ok_or_else(|| words::no_keyspace(keyspace.name()))?;
+        // The driver makes as many operations of it.
+        let pieces = layout.staged_pieces(range.start, length);
         let draft = self.draft(&target);
         if draft.operations() + pieces.len() > usize::from(u16::MAX) {
             return Err(too_large());
         }
         for piece in &pieces {
-            let (offset, length) = (offset + (piece.start - span.start), piece.end - piece.start);
+            let (offset, length) = (offset + piece.part.start as u64, piece.part.len() as u64);
             draft.note(&Operation::WriteStaged { offset, length });
         }
         self.payload = payload;
-        // That the blob ends there is seen by who asks for more.
-        match pieces.last_mut() {
-            Some(last) => last.end = span.end().max(last.end),
-            None => pieces.push(span.start..span.end()),
-        }
-        for piece in pieces {
-            let (of, from, to) = (self.open.handle, source.clone(), target.clone());
-            let offset = offset + (piece.start - span.start);
-            self.open.core.tell(Call::Copy { of, from, range: piece, to, offset });
-        }
+        let (of, range) = (self.open.handle, span.start..span.end());
+        self.open.core.tell(Call::Copy { of, from: source, range, to: target, offset });
         Ok(length)
     }
 
@@ -576,18 +571,6 @@ pub fn writes(offset: u64, bytes: &[u8]) -> Vec<Operation> {
         .zip(offsets)
         .map(|(piece, offset)| Operation::Write { offset, bytes: piece.into() })
         .collect()
-}
-
-/// The pieces in which a range is copied: none lies in two chunks of the blob that has it.
-fn copied(range: std::ops::Range<u64>, chunk_size: u64) -> Vec<std::ops::Range<u64>> {
-    let mut pieces = Vec::new();
-    let mut at = range.start;
-    while at < range.end {
-        let next = ((at / chunk_size + 1) * chunk_size).min(at + PIECE_SIZE as u64).min(range.end);
-        pieces.push(at..next);
-        at = next;
-    }
-    pieces
 }
 
 /// An append in pieces that fit frames. They follow one another, as nothing comes between the operations of a transaction.
