@@ -1,9 +1,10 @@
-//! Heads that were dropped since nothing is left of their blobs, as long as the log may be cut before the entry that did it.
+//! Heads that were dropped since nothing is left of their blobs.
 //!
-//! A replica that had dropped a head which the others still have would refuse what was read there: it could not tell that nothing has been
-//! written since.
+//! They are kept as long as the log may be cut before the entry that did it: a replica that had dropped a head which the others still have
+//! would refuse what was read there, for it could not tell that nothing has been written since. And the names of the last ones are kept,
+//! so that who has seen that a blob is not there is not refused because another one's head was dropped meanwhile.
 
-use alloc::collections::VecDeque;
+use alloc::collections::{BTreeMap, VecDeque};
 
 use tyr_types::Number;
 
@@ -18,6 +19,41 @@ use crate::{
 #[derive(Clone, Debug, Default)]
 pub struct Gone {
     heads: VecDeque<GoneHead>,
+    names: Names,
+}
+
+/// The names of the heads that were dropped last. No part of the bytes of a state, nor of copies: it makes refusals fewer, and none is missing
+/// without it.
+#[derive(Clone, Debug)]
+struct Names {
+    /// The last number of each.
+    newest: BTreeMap<BlobName, Number>,
+    order: VecDeque<BlobName>,
+    /// Of the others, no number was higher.
+    others: Number,
+}
+
+/// So many names are kept. A round of collection drops 64 heads at the most.
+const NAMES_MAX: usize = 256;
+
+impl Default for Names {
+    /// Nothing is known.
+    fn default() -> Self {
+        Names { newest: BTreeMap::new(), order: VecDeque::new(), others: Number::MAX }
+    }
+}
+
+impl Names {
+    fn push(&mut self, gone: &GoneHead) {
+        self.others = self.others.min(gone.heads_after);
+        self.newest.insert(gone.blob.clone(), gone.head.newest());
+        self.order.push_back(gone.blob.clone());
+        if self.order.len() > NAMES_MAX
+            && let Some(number) = self.order.pop_front().and_then(|name| self.newest.remove(&name))
+        {
+            self.others = self.others.max(number);
+        }
+    }
 }
 
 /// A head that was dropped.
@@ -36,7 +72,15 @@ pub struct GoneHead {
 impl Gone {
     /// Notes a head that is dropped.
     pub fn push(&mut self, gone: GoneHead) {
+        self.names.push(&gone);
         self.heads.push_back(gone);
+    }
+
+    /// The number after which nothing was written to a blob without a head, where `heads_after` is that of all such blobs.
+    pub fn newest_of(&self, blob: &BlobName, heads_after: Number) -> Number {
+        let newest = self.names.newest.get(blob).copied().unwrap_or(self.names.others);
+        // The log may have been cut since.
+        newest.min(heads_after)
     }
 
     /// Whether there are none.
@@ -74,7 +118,7 @@ impl Decode for Gone {
             return Ok(Gone::default());
         }
         ensure(input.byte()? == ANNOUNCED, "what follows a state is no part of it")?;
-        let gone = Gone { heads: Decode::decode(input)? };
+        let gone = Gone { heads: Decode::decode(input)?, names: Names::default() };
         ensure(!gone.is_empty(), "no head is gone where some are announced")?;
         Ok(gone)
     }
@@ -87,7 +131,7 @@ pub const ANNOUNCED: u8 = 0;
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-    use alloc::{collections::BTreeSet, sync::Arc, vec, vec::Vec};
+    use alloc::{collections::BTreeSet, string::String, sync::Arc, vec, vec::Vec};
 
     use tyr_types::{Key, KeyspaceId};
 
@@ -205,5 +249,51 @@ mod tests {
         assert_eq!(heads(&state), ["lost"].map(blob).into());
         state.cut_log(2);
         assert_eq!(heads(&state), BTreeSet::new());
+    }
+
+    /// Drops heads of blobs that are deleted, by an entry each. Returns their last numbers.
+    fn drop_heads(state: &mut State, last: u64, keys: &[&str]) -> Vec<Number> {
+        let drop_head = |(index, key): (u64, &&str)| {
+            let newest = state.head(&blob(key)).unwrap().newest();
+            state.apply(index, Epoch(1), &Entry::Collected(vec![(blob(key), newest)]));
+            newest
+        };
+        (last + 1..).zip(keys).map(drop_head).collect()
+    }
+
+    #[test]
+    fn what_is_known_of_a_blob_without_a_head_is_its_own_last_number() {
+        let names: Vec<_> = (0..=NAMES_MAX).map(|key| alloc::format!("b{key}")).collect();
+        let keys: Vec<_> = names.iter().map(String::as_str).collect();
+        let (mut state, last) = state_without(&keys);
+        let newest = drop_heads(&mut state, last, &keys);
+        let known = |state: &State, key: &str| state.beginning_of(&blob(key)).read_number();
+        assert_eq!((known(&state, "b1"), known(&state, "b2")), (newest[1], newest[2]));
+        assert_eq!(known(&state, "b0"), newest[0]);
+        assert_eq!(known(&state, "never"), newest[0], "it may be one of those that are not named any more");
+        assert_eq!(state.heads_after(), newest[NAMES_MAX], "whoever reads one now has seen them all");
+
+        let copy: State = from_bytes(&to_bytes(&state)).unwrap();
+        assert_eq!(known(&copy, "b1"), newest[NAMES_MAX], "bytes have no names");
+    }
+
+    #[test]
+    fn what_is_dropped_after_a_copy_says_nothing_of_others() {
+        let (mut state, last) = state_without(&["a", "b"]);
+        let newest = drop_heads(&mut state, last, &["a"]);
+        let mut copy: State = from_bytes(&to_bytes(&*state.to_copy())).unwrap();
+        drop_heads(&mut copy, last + 1, &["b"]);
+        assert_eq!(copy.beginning_of(&blob("never")).read_number(), newest[0]);
+    }
+
+    #[test]
+    fn who_reads_a_blob_without_a_head_after_a_cut_knows_as_much_as_is_known() {
+        let (mut state, last) = state_without(&["a", "b"]);
+        drop_heads(&mut state, last, &["a", "b"]);
+        let mut copy: State = from_bytes(&to_bytes(&state)).unwrap();
+        for state in [&mut state, &mut copy] {
+            state.cut_log(last);
+            assert_eq!(state.beginning_of(&blob("never")).read_number(), state.heads_after());
+        }
     }
 }

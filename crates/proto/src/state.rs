@@ -119,6 +119,11 @@ impl State {
         self.heads_after
     }
 
+    /// The head that a blob without one gets.
+    pub fn beginning_of(&self, blob: &BlobName) -> Head {
+        Head::beginning_after(self.gone.newest_of(blob, self.heads_after))
+    }
+
     /// All heads, by name.
     pub fn heads(&self) -> impl Iterator<Item = (&BlobName, &Head)> {
         self.heads.iter()

@@ -1,6 +1,7 @@
 //! The head phase: a transaction visits the heads that it touches in one global order (design, section 5).
 
 use alloc::{
+    borrow::Cow,
     collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
     vec::Vec,
@@ -303,8 +304,8 @@ impl Partition {
             if keyspace.partition_of(&plan.blob, 0) != self.id {
                 return Attempt::Refused(Refusal::Invalid);
             }
-            let beginning = crate::head::Head::beginning_after(self.state.heads_after());
-            let head = self.state.head(&plan.blob).unwrap_or(&beginning);
+            let known = self.state.head(&plan.blob).map(Cow::Borrowed);
+            let head = &*known.unwrap_or_else(|| Cow::Owned(self.state.beginning_of(&plan.blob)));
             let access = access(plan.only_reads());
             let is_kept_out = self.freezes.keep_out(cx.now, &plan.blob, access, visit.plan.reserve);
             let is_full = head.places().len() >= cx.limits.places_max;
