@@ -385,9 +385,23 @@ fn what_reads_nothing_is_sent_again_after_a_refusal_that_it_has_no_part_in() {
 }
 
 #[test]
-fn who_has_read_something_is_told_of_every_refusal() {
-    let (_, _, told) = fenced(true, None);
-    assert_eq!(told, [Told::Ended(End::Refused(Refusal::Fenced))]);
+fn what_has_read_is_sent_again_after_a_failure_and_what_it_has_read_is_looked_at_anew() {
+    for (overwritten, end) in
+        [(false, End::Committed(BTreeMap::new())), (true, End::Refused(Refusal::Conflict))]
+    {
+        let (mut world, mut transaction, told) = fenced(true, None);
+        assert_eq!((told, transaction.is_pausing()), (Vec::new(), true));
+        world.silent.clear();
+        if overwritten {
+            let mut other = Transaction::begin(0);
+            other.write(&world.blob_in(0), 0, [2][..].to_vec());
+            other.commit(&mut world.client, Time(world.now), None);
+            assert_eq!(world.tell(&mut other), [Told::Ended(End::Committed(BTreeMap::new()))]);
+        }
+        world.pass(10_000);
+        transaction.handle_tick(&mut world.client, Time(world.now));
+        assert_eq!(world.tell(&mut transaction), [Told::Ended(end)]);
+    }
 }
 
 #[test]

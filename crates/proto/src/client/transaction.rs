@@ -412,9 +412,10 @@ impl Transaction {
     }
 }
 
-/// Whether a transaction that reads and checks nothing was refused because of a failure, or because there is too much to do: then the same
-/// may be done under another id. What it has read may have changed meanwhile; whoever read it decides.
+/// Whether a transaction was refused because of a failure: then the same may be done under another id, and what it has read is looked at
+/// anew. Or because there is too much to do, and it has read nothing: what it has read would be overwritten before its turn.
 fn is_without_fault(plan: &Plan, refusal: Refusal) -> bool {
-    let passes = matches!(refusal, Refusal::Fenced | Refusal::Unstaged | Refusal::Busy);
-    passes && plan.reserve.is_none() && plan.heads.iter().all(|head| head.seen.is_none())
+    let has_read = plan.heads.iter().any(|head| head.seen.is_some());
+    let passes = matches!(refusal, Refusal::Fenced | Refusal::Unstaged);
+    plan.reserve.is_none() && (passes || refusal == Refusal::Busy && !has_read)
 }
