@@ -61,11 +61,13 @@ pub enum Canary {
     KeptLate,
     /// A node holds nothing for readers of a keyspace that it has not heard of.
     UnheardNotHeld,
+    /// A node refuses transactions of a keyspace that it has not heard of.
+    UnheardRefused,
 }
 
 impl Canary {
     /// All of them.
-    pub const ALL: [Canary; 28] = [
+    pub const ALL: [Canary; 29] = [
         Canary::SlotNotHeld,
         Canary::HeadsInTwoOrders,
         Canary::PendingIgnored,
@@ -94,6 +96,7 @@ impl Canary {
         Canary::KeepsIgnored,
         Canary::KeptLate,
         Canary::UnheardNotHeld,
+        Canary::UnheardRefused,
     ];
 }
 

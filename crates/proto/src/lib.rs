@@ -20,6 +20,7 @@ pub mod cluster;
 mod configuration;
 mod contact;
 mod content;
+mod early;
 mod effects;
 pub mod encoding;
 pub mod entry;

@@ -14,6 +14,7 @@ use crate::{
     appends::Appends,
     cached::CachedHeads,
     cluster::{ClassSettings, Proposal},
+    early::Early,
     effects::{Context, Effect},
     entry::Entry,
     message::{Answer, Envelope, Message},
@@ -46,6 +47,7 @@ pub struct Router {
     rooms: Rooms,
     /// When it was counted last what all partitions hold.
     counted_at: Option<Time>,
+    early: Early,
 }
 
 /// What a node's surroundings have to do for it.
@@ -115,6 +117,7 @@ impl Router {
             cached: CachedHeads::new(me),
             rooms: Rooms::default(),
             counted_at: None,
+            early: Early::default(),
         }
     }
 
@@ -239,6 +242,7 @@ impl Router {
     /// The keyspaces have changed.
     pub fn handle_keyspaces(&mut self, keyspaces: Arc<Keyspaces>) {
         self.keyspaces = keyspaces;
+        self.early.note_change();
     }
 
     /// What a placement class is.
@@ -303,6 +307,9 @@ impl Router {
 
     /// Time passes: to be called every few milliseconds.
     pub fn handle_tick(&mut self, now: Time, has_lease: bool) {
+        for envelope in self.early.take() {
+            self.dispatch(now, has_lease, envelope);
+        }
         let ids: alloc::vec::Vec<_> = self.partitions.keys().copied().collect();
         for id in ids {
             self.with(now, has_lease, id, Partition::handle_tick);
@@ -416,6 +423,7 @@ impl Router {
             }
             return;
         }
+        let Some(message) = self.early.sift(&self.keyspaces, id, message) else { return };
         let session = message.client();
         self.with(now, has_lease, id, |partition, cx| {
             if let Some(session) = session {

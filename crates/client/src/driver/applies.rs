@@ -215,7 +215,7 @@ fn is_passing(refusal: Refusal, apply: &Apply, exists: impl Fn(&BlobName) -> boo
             true
         }
         Refusal::Exists | Refusal::Invalid | Refusal::Full | Refusal::Quota | Refusal::Denied => false,
-        // A node that has not heard of a new keyspace yet says the same as one that has no such blob.
+        // It needs no blob: the keyspace was dropped, of which the client will hear.
         Refusal::NotFound => {
             let needs =
                 |operation: &Operation| matches!(operation, Operation::Delete | Operation::Truncate { .. });

@@ -515,6 +515,10 @@ impl Caller {
             }
             End::Refused(refusal) => {
                 assert!(refusal != Refusal::Invalid, "a workload asks only for what is possible");
+                let deletes = task.actions.iter().any(|action| matches!(action, Action::Delete { .. }));
+                if refusal == Refusal::NotFound && !deletes {
+                    self.wrong.push("refused for want of a blob: it needs none".to_owned());
+                }
                 let touched = task.source.touched();
                 self.refused(now, history, refusal, touched, true);
             }
