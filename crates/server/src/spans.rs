@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 use tyr_net::{Attribute, Exporter, Side, Span, span_time};
 use tyr_proto::{
-    NodeId, PartitionId, Time, TraceContext, TransactionId,
+    ClassId, NodeId, PartitionId, Time, TraceContext, TransactionId,
     message::{Envelope, Message, RequestId},
 };
 
@@ -26,6 +26,8 @@ pub(crate) struct Spans {
     node: NodeId,
     place: usize,
     open: BTreeMap<(TransactionId, Part), Open>,
+    /// What was told with its log, by what it is of: what comes again, or is sent again, is of the same span.
+    told: BTreeMap<(TransactionId, Part), Open>,
     reads: BTreeMap<RequestId, Read>,
 }
 
@@ -42,7 +44,7 @@ struct Read {
 /// What of a transaction a span is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Part {
-    Stop,
+    Stop(PartitionId),
     Write(PartitionId),
 }
 
@@ -62,7 +64,7 @@ struct Open {
 impl Spans {
     /// Nothing is traced yet.
     pub fn new(exporter: Option<Exporter>, node: NodeId, place: usize) -> Self {
-        Spans { exporter, node, place, open: BTreeMap::new(), reads: BTreeMap::new() }
+        Spans { exporter, node, place, open: BTreeMap::new(), told: BTreeMap::new(), reads: BTreeMap::new() }
     }
 
     /// A message has come that is traced.
@@ -75,13 +77,12 @@ impl Spans {
             return;
         }
         let key = match &envelope.message {
-            Message::Start(plan) | Message::Pass { plan, .. } => (plan.id, Part::Stop),
+            Message::Start(plan) | Message::Pass { plan, .. } => (plan.id, Part::Stop(envelope.partition)),
             Message::Write { writes, .. } => (writes.id, Part::Write(envelope.partition)),
             _ => return,
         };
-        // One that comes again is the same, unless it was passed on.
-        let is_open = self.open.get(&key).is_some_and(|open| !open.is_told);
-        if self.open.len() < OPEN_MAX && !is_open {
+        let comes_again = self.open.contains_key(&key) || self.told.contains_key(&key);
+        if self.open.len() < OPEN_MAX && !comes_again {
             let (span, partition) = (random().max(1), envelope.partition);
             let open = Open { context, span, partition, began: now, is_told: false, logged: None };
             self.open.insert(key, open);
@@ -92,11 +93,12 @@ impl Spans {
     pub fn goes(&mut self, now: Time, message: &Message) -> Option<TraceContext> {
         match message {
             Message::Pass { plan, .. } => {
-                let open = self.end(now, plan.id, Part::Stop, None)?;
+                let (part, open) = self.stop(plan.id)?;
+                self.end(now, plan.id, part, None);
                 Some(TraceContext { trace: open.context.trace, span: open.span })
             }
             Message::Write { writes, .. } => {
-                let open = self.open.get(&(writes.id, Part::Stop))?;
+                let (_, open) = self.stop(writes.id)?;
                 Some(TraceContext { trace: open.context.trace, span: open.span })
             }
             Message::Vote { id, part } => {
@@ -109,7 +111,16 @@ impl Spans {
 
     /// A transaction is answered.
     pub fn answered(&mut self, now: Time, id: TransactionId, outcome: &'static str) {
-        self.end(now, id, Part::Stop, Some(outcome));
+        if let Some((part, _)) = self.stop(id) {
+            self.end(now, id, part, Some(outcome));
+        }
+    }
+
+    /// The last stop of a transaction that came here.
+    fn stop(&self, id: TransactionId) -> Option<(Part, Open)> {
+        let stops = (id, Part::Stop(FIRST))..(id, Part::Write(FIRST));
+        let known = self.open.range(stops.clone()).chain(self.told.range(stops));
+        known.max_by_key(|(_, open)| open.began).map(|((_, part), open)| (*part, *open))
     }
 
     /// A read is answered.
@@ -123,32 +134,33 @@ impl Spans {
     }
 
     /// Something has ended, and is told unless it was. What is not in the log yet stays.
-    fn end(
-        &mut self,
-        now: Time,
-        id: TransactionId,
-        part: Part,
-        outcome: Option<&'static str>,
-    ) -> Option<Open> {
-        let open = self.open.get_mut(&(id, part))?;
+    fn end(&mut self, now: Time, id: TransactionId, part: Part, outcome: Option<&'static str>) {
+        let Some(open) = self.open.get_mut(&(id, part)) else { return };
         let is_news = !std::mem::replace(&mut open.is_told, true);
         let open = *open;
         if is_news {
-            let name = if part == Part::Stop { "stop" } else { "write" };
+            let name = if matches!(part, Part::Stop(_)) { "stop" } else { "write" };
             let mut attributes = self.attributes(id, &open);
             attributes.extend(outcome.map(|outcome| ("tyr.outcome", Attribute::Text(outcome.to_owned()))));
             self.give(open.context, open.span, name, (open.began, now), now, attributes);
             self.tell_log(id, &open, now);
         }
         if open.logged.is_some() {
-            self.open.remove(&(id, part));
+            self.close((id, part));
         }
-        Some(open)
+    }
+
+    /// All is told of something.
+    fn close(&mut self, key: (TransactionId, Part)) {
+        let open = self.open.remove(&key);
+        if self.told.len() < OPEN_MAX {
+            self.told.extend(open.map(|open| (key, open)));
+        }
     }
 
     /// Whether anything is open, so that it is worth telling of what happens.
     pub fn is_empty(&self) -> bool {
-        self.open.is_empty() && self.reads.is_empty()
+        self.open.is_empty() && self.told.is_empty() && self.reads.is_empty()
     }
 
     /// Entries of these partitions are durable, which were to be written since then.
@@ -165,15 +177,17 @@ impl Spans {
                 over.extend(open.is_told.then_some((*key, *open)));
             }
         }
-        for ((id, part), open) in over {
-            self.open.remove(&(id, part));
-            self.tell_log(id, &open, now);
+        for (key, open) in over {
+            self.close(key);
+            self.tell_log(key.0, &open, now);
         }
     }
 
     /// Forgets what does not end here.
     pub fn tidy(&mut self, now: Time) {
-        self.open.retain(|_, open| now.since(open.began) < FORGOTTEN_AFTER);
+        for spans in [&mut self.open, &mut self.told] {
+            spans.retain(|_, open| now.since(open.began) < FORGOTTEN_AFTER);
+        }
         self.reads.retain(|_, read| now.since(read.began) < FORGOTTEN_AFTER);
     }
 
@@ -218,7 +232,49 @@ impl Spans {
     }
 }
 
+/// The first in order.
+const FIRST: PartitionId = PartitionId { class: ClassId(0), index: 0 };
 /// The most spans of transactions, and of reads, that are open at once; more are not traced.
 const OPEN_MAX: usize = 4096;
 /// What has not ended after so long is told of no more, in microseconds.
 const FORGOTTEN_AFTER: u64 = 60_000_000;
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use tyr_proto::{BlobName, HeadPlan, Plan, RingVersion, SessionId};
+    use tyr_types::{Key, KeyspaceId};
+
+    use super::*;
+
+    #[test]
+    fn what_comes_again_or_is_sent_again_is_of_the_same_span() {
+        let partition = |index| PartitionId { class: ClassId(0), index };
+        let id = TransactionId { birth: RingVersion(1), session: SessionId(2), sequence: 3 };
+        let head = |index| HeadPlan {
+            partition: partition(index),
+            blob: BlobName { keyspace: KeyspaceId(1), key: Key::new(b"a").expect("it is a key") },
+            seen: None,
+            operations: Vec::new(),
+        };
+        let plan = Arc::new(Plan { id, answered: 0, reserve: None, heads: vec![head(0), head(1)] });
+        let start = Envelope { partition: partition(0), message: Message::Start(plan.clone()) };
+        let pass = Message::Pass { plan, stops: Vec::new() };
+        let mut spans = Spans::new(None, NodeId(1), 0);
+        let context = TraceContext { trace: 7, span: 8 };
+        spans.came(Time(1), context, &start);
+        let passed = spans.goes(Time(2), &pass).unwrap();
+        assert_eq!(passed.trace, 7);
+        assert_ne!(passed.span, 8);
+        // The client has not heard of it for a while: before it is in the log, and after.
+        spans.came(Time(3), context, &start);
+        assert_eq!(spans.goes(Time(3), &pass), Some(passed));
+        spans.stored(Time(4), None, [partition(0)].into_iter());
+        spans.came(Time(5), context, &start);
+        assert_eq!(spans.goes(Time(5), &pass), Some(passed));
+        assert!(spans.open.is_empty(), "all of it is told");
+        spans.tidy(Time(6 + FORGOTTEN_AFTER));
+        assert!(spans.is_empty());
+    }
+}
