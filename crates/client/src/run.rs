@@ -17,7 +17,7 @@ impl Store {
     /// threads; of one that borrows, or calls what is not known by its type, the compiler cannot tell: there is [`Store::retry`].
     ///
     /// An error of the closure rolls back and is returned, unless it came from blobs whose states do not fit together: then
-    /// the closure is run again.
+    /// the closure is run again. Whether it did is asked of the cluster; if nobody answers, that is returned, not the closure's error.
     pub async fn run<T>(
         &self,
         mut body: impl AsyncFnMut(&mut Transaction) -> Result<T>,

@@ -57,8 +57,13 @@ macro_rules! transact {
                 }
                 Err($crate::errno::Stop::Refused(error)) => {
                     let ended = retry.finish::<()>(begun, Err($crate::filesystem::refused())).await;
-                    if ended.is_err() {
-                        return Err(error);
+                    match ended {
+                        // Whether what it has read still holds is not known.
+                        Err(ended) if ended.kind() == tyr_client::ErrorKind::Unavailable => {
+                            return Err(ended.into());
+                        }
+                        Err(_) => return Err(error),
+                        Ok(_) => {}
                     }
                 }
             }

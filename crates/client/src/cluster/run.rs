@@ -48,7 +48,9 @@ impl Run {
             }
             Err(_) => match transaction.end(true).await {
                 Ok(end) => end,
-                // What the body has to say comes first.
+                // What the body says may come from states that do not fit together: nobody can tell now.
+                Err(error) if error.kind() == ErrorKind::Unavailable => return Err(error),
+                // Else what the body has to say comes first.
                 Err(_) => return result.map(|_| None),
             },
         };
