@@ -63,6 +63,11 @@ impl OpenOptions {
         OpenOptions(self.0.without_files())
     }
 
+    /// See [`crate::OpenOptions::copies`].
+    pub fn copies(self) -> Self {
+        OpenOptions(self.0.copies())
+    }
+
     /// See [`crate::OpenOptions::traces`].
     pub fn traces(self, collector: &str, every: NonZeroU32) -> Self {
         OpenOptions(self.0.traces(collector, every))

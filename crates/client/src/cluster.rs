@@ -3,6 +3,7 @@
 //! A handle turns what its caller wants into calls of the driver and waits for their answers. Invariant: whatever a handle keeps of a
 //! transaction is what the driver was told in the same order, since calls overtake one another nowhere.
 
+mod copies;
 mod draft;
 pub mod keyspace;
 mod named;
@@ -30,12 +31,13 @@ use tokio::{
 use tyr_embed::{KeyspaceSettings, Result};
 use tyr_net::Address;
 use tyr_proto::{
-    Uses,
+    Copies, Uses,
     cluster::{self, Answer, Command, Zone},
 };
 use tyr_types::{Error, KeyspaceId, KeyspaceName};
 
 use crate::{
+    clock::Clock,
     driver::{
         Beginning, Counts, Driver, Tracing,
         call::{Answered, Call, Handle, Reply},
@@ -44,6 +46,7 @@ use crate::{
     },
     words,
 };
+use copies::Borrowed;
 pub use keyspace::{Entry, Keyspace};
 
 /// What all handles of one client share.
@@ -53,6 +56,8 @@ pub struct Core {
     pub(crate) catalog: Arc<Catalog>,
     pub(crate) counts: Arc<Counts>,
     handles: Arc<AtomicU64>,
+    /// What is lent to this client, if it keeps any of that.
+    borrowed: Option<Arc<Borrowed>>,
     patience: Duration,
 }
 
@@ -75,6 +80,10 @@ pub struct Reaching {
     pub reads_files: bool,
     /// Which transactions are traced, if any are.
     pub tracing: Option<Tracing>,
+    /// What shows the time.
+    pub clock: Clock,
+    /// Whether what is lent is kept.
+    pub keeps_copies: bool,
 }
 
 impl Core {
@@ -85,6 +94,7 @@ impl Core {
             catalog: self.catalog.clone(),
             counts: self.counts.clone(),
             handles: self.handles.clone(),
+            borrowed: self.borrowed.clone(),
             patience,
         })
     }
@@ -158,7 +168,9 @@ impl Cluster {
 
     /// A cluster that is not connected, and what its driver begins with.
     pub(crate) fn begin(reaching: Reaching, session: u64, patience: Duration) -> (Cluster, Beginning) {
-        let Reaching { addresses, means, zone, reads_files, tracing } = reaching;
+        let Reaching { addresses, means, zone, reads_files, tracing, clock, keeps_copies } = reaching;
+        let copies = keeps_copies.then(Copies::default);
+        let borrowed = copies.clone().map(|copies| Arc::new(Borrowed::new(copies, clock)));
         let counts = Arc::new(Counts::default());
         let (calls, heard) = mpsc::unbounded_channel();
         let catalog = Arc::new(Catalog::default());
@@ -168,12 +180,15 @@ impl Cluster {
             zone,
             reads_files,
             tracing,
+            clock,
+            copies,
             counts: counts.clone(),
             session,
             catalog: catalog.clone(),
             calls: heard,
         };
-        let core = Core { calls, catalog, counts, handles: Arc::new(AtomicU64::new(1)), patience };
+        let handles = Arc::new(AtomicU64::new(1));
+        let core = Core { calls, catalog, counts, handles, borrowed, patience };
         (Cluster { core: Arc::new(core) }, beginning)
     }
 

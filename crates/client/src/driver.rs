@@ -41,13 +41,13 @@ use tokio::{
 };
 use tyr_net::Address;
 use tyr_proto::{
-    BlobName, Client, NodeId, RingVersion, Run, SessionId, Time, Transaction,
+    BlobName, Client, Copies, NodeId, RingVersion, Run, SessionId, Time, Transaction,
     cluster::Zone,
     message::{HeadStat, READ_SIZE_MAX, RequestId},
 };
 use tyr_types::Error;
 
-use crate::words;
+use crate::{clock::Clock, words};
 use applies::{Applies, Apply};
 use asked::Asked;
 use call::{Call, Got, Handle, Newest, Reply};
@@ -66,7 +66,7 @@ pub use traces::Tracing;
 /// The task.
 pub struct Driver {
     client: Client,
-    began: Instant,
+    clock: Clock,
     catalog: Arc<Catalog>,
     links: Links,
     manager: Manager,
@@ -115,6 +115,10 @@ pub struct Beginning {
     pub reads_files: bool,
     /// Which transactions are traced, if any are.
     pub tracing: Option<Tracing>,
+    /// What shows the time.
+    pub clock: Clock,
+    /// Where what is lent to the client is kept, if it is.
+    pub copies: Option<Copies>,
     /// How reads are answered.
     pub counts: Arc<Counts>,
     /// The client's session: a random number that is not 0.
@@ -154,8 +158,8 @@ const CLOSE_MAX: Duration = Duration::from_secs(5);
 impl Driver {
     /// A driver that has dialed the addresses, in the runtime that this is called in.
     pub fn new(beginning: Beginning) -> Self {
-        let Beginning { seeds, means, zone, reads_files, tracing, counts, session, catalog, calls } =
-            beginning;
+        let Beginning { seeds, means, zone, reads_files, tracing, clock, copies, counts, .. } = beginning;
+        let Beginning { session, catalog, calls, .. } = beginning;
         let (teller, heard) = unbounded_channel();
         let (files, shown) = Files::new(reads_files, counts);
         let mut links = Links::new(session, crate::cluster::random(), means, teller);
@@ -165,9 +169,11 @@ impl Driver {
             links.dial(Origin::Seed(place), address.clone());
         }
         let now = Instant::now();
+        let mut client = Client::new(SessionId(session), catalog.placed());
+        copies.into_iter().for_each(|copies| client.keep_copies(copies));
         Driver {
-            client: Client::new(SessionId(session), catalog.placed()),
-            began: now,
+            client,
+            clock,
             catalog,
             links,
             manager,
@@ -271,11 +277,11 @@ impl Driver {
     }
 
     fn now(&self) -> Time {
-        self.time(Instant::now())
+        self.clock.now()
     }
 
     fn time(&self, at: Instant) -> Time {
-        Time(u64::try_from(at.saturating_duration_since(self.began).as_micros()).unwrap_or(u64::MAX))
+        self.clock.at(at)
     }
 
     /// A random number: xorshift64 (G. Marsaglia, "Xorshift RNGs", 2003).
@@ -381,6 +387,11 @@ impl Driver {
             Call::Get { blob, others, until, reply } => {
                 let turn = self.turn();
                 let request = self.client.get(now, blob, READ_SIZE_MAX, others, turn);
+                self.gets.insert(request, Asked { until, reply });
+            }
+            Call::Borrow { blob, size_max, until, reply } => {
+                let turn = self.turn();
+                let request = self.client.borrow(now, blob, size_max, turn);
                 self.gets.insert(request, Asked { until, reply });
             }
             Call::Freeze { of, keyspaces, until, reply } => {

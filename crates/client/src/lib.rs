@@ -50,6 +50,7 @@
 
 mod address;
 pub mod blocking;
+mod clock;
 mod cluster;
 mod driver;
 mod keyspace;

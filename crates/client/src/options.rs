@@ -8,6 +8,7 @@ use tyr_proto::cluster::Zone;
 
 use crate::{
     address::Place,
+    clock::Clock,
     cluster::{Cluster, Reaching},
     driver::{Tracing, links::Means},
     store::{Inner, Store},
@@ -25,6 +26,7 @@ pub struct OpenOptions {
     credential: Credential,
     zone: Option<String>,
     reads_files: bool,
+    keeps_copies: bool,
     /// A collector of traces, and of how many transactions, and of how many reads, one is traced.
     traces: Option<(String, NonZeroU32)>,
 }
@@ -40,6 +42,7 @@ impl OpenOptions {
             credential: Credential::None,
             zone: None,
             reads_files: true,
+            keeps_copies: false,
             traces: None,
         }
     }
@@ -66,6 +69,15 @@ impl OpenOptions {
     /// Has nodes on this host send what could be read from their files.
     pub fn without_files(mut self) -> Self {
         self.reads_files = false;
+        self
+    }
+
+    /// Keeps what it has read of blobs of a cluster for as long as it is certain that nobody has changed them: reads outside of transactions of what was
+    /// read in the last half second, and of small blobs after their [`stat`](crate::Keyspace::stat), ask nobody, and see every write that ended before they began
+    /// all the same. Who changes such a blob waits until its copies are given back; that takes as long as asking those who have them, or half a
+    /// second if one does not answer. So it is for those who read much that others seldom change.
+    pub fn copies(mut self) -> Self {
+        self.keeps_copies = true;
         self
     }
 
@@ -178,7 +190,7 @@ impl OpenOptions {
             ));
         }
         let zone = self.zone.as_deref().map(Zone::new).transpose()?;
-        let Self { credential, reads_files, traces, .. } = self;
+        let Self { credential, reads_files, keeps_copies, traces, .. } = self;
         let credential = match credential {
             Credential::None => named_by_environment()?,
             given => given,
@@ -190,7 +202,8 @@ impl OpenOptions {
         });
         let tracing = tracing.transpose()?;
         let means = Means::Sockets(Settings { tls, credential, ..Settings::default() });
-        let reaching = Reaching { addresses, means, zone, reads_files, tracing };
+        let clock = Clock::real();
+        let reaching = Reaching { addresses, means, zone, reads_files, tracing, clock, keeps_copies };
         Cluster::connect(reaching, self.connect_max, self.deadline).await.map(Inner::Cluster)
     }
 }

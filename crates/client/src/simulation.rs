@@ -15,6 +15,7 @@ use tyr_proto::{
 use tyr_wire::connection::{Introduction, Party, Peer};
 
 use crate::{
+    clock::Clock,
     cluster::{Cluster, Reaching},
     driver::{
         Driver,
@@ -41,8 +42,8 @@ impl fmt::Debug for Simulated {
 }
 
 impl Simulated {
-    /// A client with this session, whose calls wait so long. Called in the runtime in which it will run.
-    pub fn new(session: u64, patience: Duration) -> Simulated {
+    /// A client with this session, whose calls wait so long, and which keeps what is lent to it or does not. Called in the runtime in which it will run.
+    pub fn new(session: u64, patience: Duration, keeps_copies: bool) -> Simulated {
         let (posted, mail) = unbounded_channel();
         let reaching = Reaching {
             addresses: vec![Address::Tcp("simulated".to_owned())],
@@ -50,6 +51,8 @@ impl Simulated {
             zone: None,
             reads_files: false,
             tracing: None,
+            clock: Clock::simulated(),
+            keeps_copies,
         };
         let (cluster, beginning) = Cluster::begin(reaching, session, patience);
         let driver = Box::pin(async { Driver::new(beginning).run().await });

@@ -55,6 +55,8 @@ pub enum Canary {
     FormerKept,
     /// A write of a head does not wait until its copies are gone.
     CopiesIgnored,
+    /// A client says that it has given back a copy, and keeps it.
+    CopiesKept,
     /// What is kept for snapshots with names is collected.
     KeepsIgnored,
     /// What a snapshot with a name shows is kept some time after its point.
@@ -67,7 +69,7 @@ pub enum Canary {
 
 impl Canary {
     /// All of them.
-    pub const ALL: [Canary; 29] = [
+    pub const ALL: [Canary; 30] = [
         Canary::SlotNotHeld,
         Canary::HeadsInTwoOrders,
         Canary::PendingIgnored,
@@ -93,6 +95,7 @@ impl Canary {
         Canary::FreezeUndecided,
         Canary::FormerKept,
         Canary::CopiesIgnored,
+        Canary::CopiesKept,
         Canary::KeepsIgnored,
         Canary::KeptLate,
         Canary::UnheardNotHeld,

@@ -3,6 +3,7 @@
 //! Transactions keep their id when they are sent again, so that they are applied at most once. Reads are sent to the nearest replica, and
 //! to another one if it does not answer.
 
+mod copies;
 mod freezing;
 mod nearest;
 mod opening;
@@ -29,6 +30,7 @@ use crate::{
     tries::Tries,
 };
 
+pub use copies::{BlobCopy, Copies, Seen as SeenCopy};
 pub use freezing::FrozenBlob;
 pub use opening::{Opened, Opening};
 pub use reads::{ReadAnswer, ReadId};
@@ -57,6 +59,11 @@ pub struct Client {
     nearest: nearest::Nearest,
     transactions: BTreeMap<u64, Sent>,
     freezes: BTreeMap<RequestId, freezing::Freezing>,
+    /// What is lent to this client, if it keeps any of that.
+    copies: Option<Copies>,
+    copies_expired_at: Time,
+    /// What was asked for to be kept, and was not answered: since when, and whether it may be kept when it comes.
+    borrowing: BTreeMap<RequestId, Borrowing>,
     /// What is held for reads, by the look or the freeze that was asked for.
     pins: BTreeMap<RequestId, Vec<Pin>>,
     unmarked: BTreeMap<PartitionId, u64>,
@@ -90,6 +97,13 @@ struct Sent {
     /// Whether somebody may have it from an earlier time.
     is_repeated: bool,
     staging: staging::Staging,
+}
+
+#[derive(Debug)]
+struct Borrowing {
+    blob: BlobName,
+    since: Time,
+    may_keep: bool,
 }
 
 #[derive(Debug)]
@@ -154,6 +168,8 @@ pub struct BlobPlan {
 
 /// A request is sent again after this many microseconds without an answer, then after twice as many.
 const RETRY_AFTER: u64 = 100_000;
+/// Copies whose time is over are dropped this often, in microseconds. They are not seen any more before.
+const EXPIRE_EVERY: u64 = 250_000;
 /// Pins are renewed after this many microseconds.
 const RENEW_AFTER: u64 = crate::PIN_TIMEOUT / 4;
 
@@ -173,6 +189,9 @@ impl Client {
             nearest: nearest::Nearest::default(),
             transactions: BTreeMap::new(),
             freezes: BTreeMap::new(),
+            copies: None,
+            copies_expired_at: Time(0),
+            borrowing: BTreeMap::new(),
             pins: BTreeMap::new(),
             unmarked: BTreeMap::new(),
             unmarked_since: Time(0),
@@ -220,6 +239,11 @@ impl Client {
     /// The limits of the nodes: it speaks often enough to be known to live.
     pub fn set_limits(&mut self, limits: Limits) {
         self.limits = limits;
+    }
+
+    /// Has what is [borrowed](Client::borrow) be kept here.
+    pub fn keep_copies(&mut self, copies: Copies) {
+        self.copies = Some(copies);
     }
 
     /// The keyspaces have changed. One that was known stays known, even if it was dropped.
@@ -314,6 +338,9 @@ impl Client {
             self.events.push_back(Event::Ended(id, outcome, Vec::new()));
             return id;
         }
+        for plan in blobs.iter().filter(|plan| !plan.operations.is_empty()) {
+            self.give_back(&plan.blob);
+        }
         let mut heads: Vec<HeadPlan> = blobs
             .into_iter()
             .map(|BlobPlan { blob, seen, operations }| {
@@ -401,6 +428,51 @@ impl Client {
         })
     }
 
+    /// As [`Client::get`], of one blob. What is answered goes to the [copies](Client::keep_copies), too, if the primary lends it.
+    pub fn borrow(&mut self, now: Time, blob: BlobName, size_max: u64, turn: usize) -> RequestId {
+        let partition = self.partition_of(&blob, 0);
+        let size_max = size_max.min(READ_SIZE_MAX);
+        let borrowing = Borrowing { blob: blob.clone(), since: now, may_keep: self.copies.is_some() };
+        let id = self.request(now, partition, turn, |request| Message::Borrow { request, blob, size_max });
+        self.borrowing.insert(id, borrowing);
+        id
+    }
+
+    /// Keeps nothing any more of what was asked for of a blob up to a request, now or when it comes. Returns the last such request, if there was
+    /// one that may have been lent something.
+    fn take_out(&mut self, blob: &BlobName, asked: u64) -> Option<u64> {
+        let mut last = self.copies.as_ref()?.take(blob, asked);
+        let under_way = self.borrowing.iter_mut();
+        for (request, borrowing) in under_way.filter(|(id, of)| id.number <= asked && of.blob == *blob) {
+            borrowing.may_keep = false;
+            last = last.max(Some(request.number));
+        }
+        last
+    }
+
+    /// Gives back what was lent of a blob that is about to be changed here, so that its primary has not to ask for that.
+    fn give_back(&mut self, blob: &BlobName) {
+        if let Some(asked) = self.take_out(blob, u64::MAX) {
+            let (partition, session, blob) = (self.partition_of(blob, 0), self.session, blob.clone());
+            self.send(partition, Message::GiveBack { session, blob, asked });
+        }
+    }
+
+    /// What a request was answered that borrows.
+    fn handle_lent(&mut self, now: Time, answer: Answer) {
+        let Answer::Lent { request, number, blob, bytes, lasts } = answer else { return };
+        let Some(Borrowing { blob: name, since, may_keep }) = self.borrowing.remove(&request) else { return };
+        if self.requests.remove(&request).is_none() {
+            return;
+        }
+        if let Some(copies) = self.copies.as_ref().filter(|_| may_keep && lasts > 0) {
+            let copy =
+                BlobCopy { number, blob: blob.clone().map(Arc::new), bytes: bytes.as_deref().map(Arc::from) };
+            copies.keep(now, (&name, request.number), copy, since, lasts);
+        }
+        self.events.push_back(Event::Got(request, number, blob, bytes, Vec::new()));
+    }
+
     /// Asks what blobs are, [`STAT_BLOBS_MAX`](crate::message::STAT_BLOBS_MAX) at the most, each at some moment from now on. The first is
     /// told for certain, the others if the node that answers knows.
     pub fn stat(&mut self, now: Time, blobs: Vec<BlobName>, turn: usize) -> Option<RequestId> {
@@ -462,6 +534,7 @@ impl Client {
     /// Wants the answer of a read no more.
     pub fn forget(&mut self, request: RequestId) {
         self.requests.remove(&request);
+        self.borrowing.remove(&request);
     }
 
     /// Lets go of what a look or a freeze saw, or will see.
@@ -509,7 +582,10 @@ impl Client {
         let partition = request.partition;
         let replicas = self.ring.get(&partition).map_or(&[][..], |configuration| &configuration.replicas);
         let nearest = |asked: &[NodeId]| self.nearest.choose(partition, replicas, request.turn, asked);
-        let node = nearest(&request.asked).or_else(|| {
+        // Only the primary lends.
+        let lender = replicas.first().filter(|_| matches!(request.message, Message::Borrow { .. }));
+        let lender = lender.map(|replica| replica.node).filter(|_| request.asked.is_empty());
+        let node = lender.or_else(|| nearest(&request.asked)).or_else(|| {
             let all = nearest(&[]);
             request.asked.clear();
             all
@@ -585,6 +661,15 @@ impl Client {
                     self.answer(request, Event::Got(request, number, blob, bytes, others));
                 }
             }
+            answer @ Answer::Lent { .. } => self.handle_lent(now, answer),
+            Answer::Recall { partition, blob, asked } => {
+                if !planted(Canary::CopiesKept) {
+                    self.take_out(&blob, asked);
+                }
+                // Whether there was anything or not: the primary waits for this.
+                let session = self.session;
+                self.send_to(from, partition, Message::GiveBack { session, blob, asked });
+            }
             // What is there is read by the surroundings, which then answer with the bytes.
             Answer::Located { .. } => {}
             Answer::Stats { request, stats } => {
@@ -648,6 +733,7 @@ impl Client {
     /// There is no right to what a request asks for.
     fn deny(&mut self, request: RequestId) {
         let freeze = self.asked_freeze(request);
+        self.borrowing.remove(&request);
         if let Some(asked) = freeze.or_else(|| self.requests.remove(&request).map(|_| request)) {
             self.drop_freeze(asked);
             self.events.push_back(Event::Denied(asked));
@@ -715,6 +801,10 @@ impl Client {
     pub fn handle_tick(&mut self, now: Time) {
         let mut again = Vec::new();
         self.nearest.handle_tick(now);
+        if now.since(self.copies_expired_at) >= EXPIRE_EVERY {
+            self.copies_expired_at = now;
+            self.copies.iter().for_each(|copies| copies.expire(now));
+        }
         for (id, request) in
             self.requests.iter_mut().filter(|(_, request)| request.sent.is_due(now, RETRY_AFTER))
         {

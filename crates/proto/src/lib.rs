@@ -56,8 +56,8 @@ mod upkeep;
 
 pub use chunk::Chunk;
 pub use client::{
-    BlobPlan, Check, Client, ClientOutput, CopySource, End, Event, FrozenBlob, Next, Opened, Opening,
-    ReadAnswer, ReadId, Run, Snapshot, Told, Transaction,
+    BlobCopy, BlobPlan, Check, Client, ClientOutput, Copies, CopySource, End, Event, FrozenBlob, Next,
+    Opened, Opening, ReadAnswer, ReadId, Run, SeenCopy, Snapshot, Told, Transaction,
 };
 pub use configuration::{ClassId, Configuration, Epoch, PartitionId, Replica, RingVersion};
 pub use contact::Contact;

@@ -99,6 +99,25 @@ pub enum Message {
         /// The other blobs, [`STAT_BLOBS_MAX`] at the most.
         others: Vec<BlobName>,
     },
+    /// To a head's primary: as [`Message::Get`], and may the client keep a copy of the answer for a while? Another complete replica answers, too, and
+    /// lends nothing.
+    Borrow {
+        /// The request.
+        request: RequestId,
+        /// The blob.
+        blob: BlobName,
+        /// The most bytes that are answered.
+        size_max: u64,
+    },
+    /// To a head's primary: what the client has asked for up to a request is not kept any more, and will not be when it comes.
+    GiveBack {
+        /// The client's session.
+        session: SessionId,
+        /// The blob.
+        blob: BlobName,
+        /// The number of the request.
+        asked: u64,
+    },
     /// To any complete replica of the first blob's head: what is it now? And what are the others, if the replica's shard happens to know?
     Stat {
         /// The request.
@@ -527,6 +546,28 @@ pub enum Answer {
         /// What the others are, in the order of the request; `None` for one that the replica does not know.
         others: Vec<Option<HeadStat>>,
     },
+    /// The same as [`Answer::Got`]. The client may keep it for a while, until it is told to give it back.
+    Lent {
+        /// The request.
+        request: RequestId,
+        /// The number that was read.
+        number: Number,
+        /// The blob, if it exists.
+        blob: Option<Looked>,
+        /// Its bytes.
+        bytes: Option<Vec<u8>>,
+        /// For how many microseconds since it was asked for it may be kept; not at all if 0.
+        lasts: u64,
+    },
+    /// Give back what was asked for up to a request: the blob is about to change.
+    Recall {
+        /// The head's partition.
+        partition: PartitionId,
+        /// The blob.
+        blob: BlobName,
+        /// The number of the request.
+        asked: u64,
+    },
     /// What blobs are; `None` for one that the replica does not know. Each is as it was at some moment after the request.
     Stats {
         /// The request.
@@ -668,6 +709,7 @@ impl Message {
         match self {
             Message::Look { request, .. } => Some((*request, "look")),
             Message::Get { request, .. } | Message::GetWith { request, .. } => Some((*request, "get")),
+            Message::Borrow { request, .. } => Some((*request, "borrow")),
             Message::Read { request, .. } => Some((*request, "read")),
             Message::Locate { request, .. } => Some((*request, "locate")),
             Message::Stat { request, .. } => Some((*request, "stat")),
@@ -684,6 +726,7 @@ impl Answer {
             Answer::Looked { request, .. }
             | Answer::Got { request, .. }
             | Answer::GotWith { request, .. }
+            | Answer::Lent { request, .. }
             | Answer::Bytes { request, .. }
             | Answer::Located { request, .. }
             | Answer::Stats { request, .. }

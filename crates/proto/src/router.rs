@@ -460,6 +460,8 @@ fn deliver(partition: &mut Partition, cx: &mut Context, message: Message) {
         Message::GetWith { request, blob, size_max, others } => {
             partition.handle_get(cx, request, blob, size_max, others);
         }
+        Message::Borrow { request, blob, size_max } => partition.handle_borrow(cx, request, blob, size_max),
+        Message::GiveBack { session, blob, asked } => partition.handle_give_back(cx, &blob, session, asked),
         Message::Stat { request, blobs } => partition.handle_stat(cx, request, blobs),
         Message::Pin { request, keep } => partition.handle_pin(cx, request, keep),
         Message::Freeze { freeze, stands } => partition.handle_freeze(cx, freeze, stands),
@@ -543,7 +545,7 @@ impl Message {
             Message::AskOutcome { id, .. } | Message::KeepStages { id } => Some(id.session),
             Message::Stage(stage) => Some(stage.id.session),
             Message::StageCopy(copy) => Some(copy.id.session),
-            Message::Answered { session, .. } => Some(*session),
+            Message::Answered { session, .. } | Message::GiveBack { session, .. } => Some(*session),
             Message::Freeze { freeze, .. } => Some(freeze.request.session),
             Message::Pin { request, .. } | Message::Kept { request, .. } => Some(request.session),
             _ => self.read().map(|(request, _)| request.session),

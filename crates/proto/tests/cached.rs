@@ -1,4 +1,4 @@
-//! Copies of heads at another node: what they say, when they go, and what waits for that.
+//! Copies of heads at another node and at clients: what they say, when they go, and what waits for that.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -15,6 +15,9 @@ use tyr_types::{CHUNK_SIZE_MIN, Key, KeyspaceId, KeyspaceSettings};
 /// The node that leads the partition of [`World::root`], and the one that leads the partition of [`World::file`].
 const HEADS: NodeId = NodeId(1);
 const HOLDER: NodeId = NodeId(2);
+
+/// Who keeps what it is told, and writes nothing.
+const BORROWER: SessionId = SessionId(5);
 
 /// Two nodes, each with one partition. What one says to the other arrives at once unless it is held up.
 struct World {
@@ -203,6 +206,35 @@ impl World {
         id
     }
 
+    /// A client asks for the root, to keep it: the answer's request, what it says of the size and of the content, and for how long.
+    fn borrow(&mut self) -> (u64, Option<u64>, Option<Vec<u8>>, u64) {
+        self.last += 1;
+        let request = RequestId { session: BORROWER, number: self.last };
+        let message = Message::Borrow { request, blob: self.root(), size_max: 100 };
+        self.deliver(HEADS, Envelope { partition: partition(0), message });
+        let lent = self.answers.iter().find_map(|answer| match answer {
+            Answer::Lent { request: told, blob, bytes, lasts, .. } if *told == request => {
+                Some((request.number, blob.as_ref().map(|blob| blob.size), bytes.clone(), *lasts))
+            }
+            _ => None,
+        });
+        lent.expect("the root is here, so it is answered")
+    }
+
+    fn give_back(&mut self, asked: u64) {
+        let message = Message::GiveBack { session: BORROWER, blob: self.root(), asked };
+        self.deliver(HEADS, Envelope { partition: partition(0), message });
+    }
+
+    /// The requests up to which what was answered is recalled.
+    fn recalled(&self) -> Vec<u64> {
+        let recalled = self.answers.iter().filter_map(|answer| match answer {
+            Answer::Recall { asked, .. } => Some(*asked),
+            _ => None,
+        });
+        recalled.collect()
+    }
+
     fn is_committed(&self, asked: TransactionId) -> bool {
         self.answers.iter().any(|answer| {
             matches!(answer, Answer::Outcome { id, outcome: Some((Outcome::Committed, _)) } if *id == asked)
@@ -344,4 +376,76 @@ fn what_nobody_asks_for_any_more_is_dropped_and_writers_do_not_wait_for_it() {
 fn no_more_heads_are_held_than_are_allowed() {
     let mut world = World::new(Limits { cached_max: 0, ..Limits::default() });
     (0..20).for_each(|_| assert_eq!(world.stat(), None));
+}
+
+#[test]
+fn a_client_keeps_what_it_was_lent_until_a_write_recalls_it() {
+    let limits = Limits::default();
+    let mut world = World::new(limits);
+    assert_eq!(world.borrow().3, 0, "that copies are out has to be in the log first");
+    let (asked, size, bytes, lasts) = world.borrow();
+    assert_eq!((size, bytes, lasts), (None, None, limits.cached_for), "that it does not exist is lent, too");
+    let id = world.write(5);
+    assert!(!world.is_committed(id));
+    assert_eq!(world.recalled(), [asked]);
+    world.give_back(asked - 1);
+    assert!(!world.is_committed(id), "an earlier one was given back");
+    world.give_back(asked);
+    assert!(world.is_committed(id));
+    let (_, size, bytes, lasts) = world.borrow();
+    assert_eq!((size, bytes), (Some(5), Some(vec![7; 5])));
+    assert_eq!(lasts, 0, "it was recalled a moment ago");
+    world.pass(100_000);
+    assert_eq!(world.borrow().3, limits.cached_for);
+}
+
+#[test]
+fn a_write_waits_for_a_client_that_does_not_answer_only_until_its_copy_is_over() {
+    let limits = Limits::default();
+    let mut world = World::new(limits);
+    world.borrow();
+    let (asked, ..) = world.borrow();
+    let id = world.write(5);
+    world.pass(limits.cached_for - 10_000);
+    assert!(!world.is_committed(id), "the copy may be read");
+    assert!(world.recalled().len() > 1 && world.recalled().iter().all(|number| *number == asked));
+    world.pass(limits.cached_for / 4);
+    assert!(world.is_committed(id));
+}
+
+#[test]
+fn what_is_being_written_is_read_when_that_is_decided_and_not_lent_before() {
+    let mut world = World::new(Limits::default());
+    world.borrow();
+    let (asked, ..) = world.borrow();
+    let id = world.write(5);
+    world.last += 1;
+    let request = RequestId { session: SessionId(6), number: world.last };
+    let message = Message::Borrow { request, blob: world.root(), size_max: 100 };
+    world.deliver(HEADS, Envelope { partition: partition(0), message });
+    let answered = |world: &World| {
+        let is_it =
+            |answer: &&Answer| matches!(answer, Answer::Lent { request: told, .. } if *told == request);
+        world.answers.iter().find(is_it).cloned()
+    };
+    assert!(answered(&world).is_none() && !world.is_committed(id));
+    world.give_back(asked);
+    let Some(Answer::Lent { blob: Some(blob), lasts: 0, .. }) = answered(&world) else {
+        panic!("it is answered when the write is decided")
+    };
+    assert_eq!(blob.size, 5);
+}
+
+#[test]
+fn a_primary_after_another_one_waits_for_copies_of_clients_too() {
+    let limits = Limits::default();
+    let mut world = World::new(limits);
+    world.borrow();
+    assert!(world.borrow().3 > 0);
+    world.begin_again();
+    let id = world.write(5);
+    world.pass(limits.cached_for - 10_000);
+    assert!(!world.is_committed(id));
+    world.pass(limits.cached_for / 4);
+    assert!(world.is_committed(id));
 }

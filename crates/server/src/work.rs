@@ -234,6 +234,7 @@ impl Worker {
             Message::Start(plan) | Message::Pass { plan, .. } => self.visited(now, plan),
             Message::Look { request, blob }
             | Message::Get { request, blob, .. }
+            | Message::Borrow { request, blob, .. }
             | Message::GetWith { request, blob, .. } => {
                 self.asked(now, *request, blob);
             }
@@ -334,7 +335,9 @@ impl Worker {
             Answer::Bytes { request, bytes, .. } => {
                 self.read(now, *request, 1, bytes.len());
             }
-            Answer::Got { request, bytes, .. } | Answer::GotWith { request, bytes, .. } => {
+            Answer::Got { request, bytes, .. }
+            | Answer::GotWith { request, bytes, .. }
+            | Answer::Lent { request, bytes, .. } => {
                 self.read(now, *request, 0, bytes.as_ref().map_or(0, Vec::len));
             }
             Answer::Stats { request, .. } => self.read(now, *request, 0, 0),
@@ -349,6 +352,7 @@ impl Worker {
             Answer::Elsewhere { .. } => self.work.redirected += 1,
             Answer::Outcome { .. }
             | Answer::Denied { .. }
+            | Answer::Recall { .. }
             | Answer::Unstaged { .. }
             | Answer::MarkNoted { .. } => {}
         }
@@ -480,6 +484,8 @@ fn subject(message: &Message) -> (&'static str, Option<String>) {
         Message::KeepStages { id } => ("keep-stages", transaction(id)),
         Message::Look { request: id, .. } => ("look", request(id)),
         Message::Get { request: id, .. } | Message::GetWith { request: id, .. } => ("get", request(id)),
+        Message::Borrow { request: id, .. } => ("borrow", request(id)),
+        Message::GiveBack { .. } => ("give-back", None),
         Message::Stat { request: id, .. } => ("stat", request(id)),
         Message::Pin { request: id, .. } => ("pin", request(id)),
         Message::Read { request: id, .. } => ("read", request(id)),

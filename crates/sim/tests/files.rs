@@ -35,8 +35,9 @@ fn equal_seeds_tell_the_same() {
 fn planted_bugs_are_seen_in_what_clients_are_told() {
     for (canary, rule, first) in [
         (Canary::VotedBeforeDurable, "names: no order", 1),
-        (Canary::ServedWithoutLease, "names: no order", 400),
+        (Canary::ServedWithoutLease, "names: no order", 600),
         (Canary::PendingSizeIgnored, "files: inode", 1),
+        (Canary::CopiesKept, "names: no order", 1),
     ] {
         let _planted = plant(Some(canary));
         let mut failures = (first..first + 100).filter_map(|seed| run::run(seed, false).failure);

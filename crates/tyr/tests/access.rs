@@ -193,6 +193,7 @@ fn questions(blob: &BlobName, request: RequestId) -> Vec<Message> {
         Message::Look { request, blob: blob.clone() },
         Message::Get { request, blob: blob.clone(), size_max: 100 },
         Message::GetWith { request, blob: blob.clone(), size_max: 100, others: vec![blob.clone()] },
+        Message::Borrow { request, blob: blob.clone(), size_max: 100 },
         Message::Stat { request, blobs: vec![blob.clone()] },
         Message::Read { request, chunk: chunk.clone(), range: 0..10, at: None },
         Message::Locate { request, chunk, range: 0..10, at: None },

@@ -4,7 +4,10 @@
 use std::collections::BTreeMap;
 
 use tyr_embed::Number;
-use tyr_proto::{Operation, message::BlobStat};
+use tyr_proto::{
+    Operation,
+    message::{BlobStat, Looked},
+};
 use tyr_types::Attributes;
 
 use super::Entry;
@@ -170,11 +173,16 @@ pub fn attributes_of(known: &BTreeMap<String, Arc<[u8]>>) -> tyr_embed::Result<A
 
 /// A blob as callers know it.
 pub fn stat_of(found: &Found) -> tyr_embed::Result<tyr_embed::Stat> {
+    stat_of_looked(found.number, &found.looked)
+}
+
+/// The same, of what was seen at a number.
+pub fn stat_of_looked(number: Number, looked: &Looked) -> tyr_embed::Result<tyr_embed::Stat> {
     Ok(tyr_embed::Stat {
-        size: found.looked.size,
-        blob: tyr_embed::BlobId::from_u64(found.looked.creation.to_u64()),
-        version: if found.looked.creation == Number::ZERO { Number::ZERO } else { found.number },
-        attributes: attributes_of(&found.looked.attributes)?,
+        size: looked.size,
+        blob: tyr_embed::BlobId::from_u64(looked.creation.to_u64()),
+        version: if looked.creation == Number::ZERO { Number::ZERO } else { number },
+        attributes: attributes_of(&looked.attributes)?,
     })
 }
 

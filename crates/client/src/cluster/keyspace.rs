@@ -3,20 +3,21 @@
 use std::{
     collections::BTreeMap,
     ops::{Range, RangeBounds},
+    slice,
     sync::Arc,
     time::Duration,
 };
 
 use tyr_embed::{Blob, ErrorKind, KeyspaceSettings, Operand, Result, Stat};
 use tyr_proto::{
-    BlobName, Operation, ResultValue,
-    message::{HeadStat, Looked, STAT_BLOBS_MAX},
+    BlobCopy, BlobName, Operation, ResultValue,
+    message::{HeadStat, Looked, READ_SIZE_MAX, STAT_BLOBS_MAX},
 };
 use tyr_types::{Attributes, Error, Key, KeyspaceId, KeyspaceName, Number, Transform, range_end};
 
 use super::{
     Core,
-    draft::{stat_of, stat_of_head},
+    draft::{stat_of, stat_of_head, stat_of_looked},
     reading::{Span, read_blocks},
     transaction::{Open, PAYLOAD_MAX, appends, fits, passing, puts, set_attribute, writes},
 };
@@ -164,6 +165,13 @@ impl Keyspace {
     }
 
     async fn read_once(&self, blob: &BlobName, span: Span) -> Result<Option<Vec<u8>>> {
+        if let Some(copy) = self.core.copy_of(blob) {
+            let Some(looked) = &copy.blob else { return Ok(None) };
+            self.note_read(looked.size);
+            if let Some(bytes) = &copy.bytes {
+                return Ok(Some(span.of(bytes)?.to_vec()));
+            }
+        }
         if span.is_short()
             && let Some((_, bytes)) = self.read_newest(blob, span.start..span.end()).await?
         {
@@ -211,13 +219,18 @@ impl Keyspace {
         Ok(Blob { stat: stat_of(&found)?, bytes })
     }
 
+    fn note_read(&self, size: u64) {
+        self.core.borrowed.iter().for_each(|borrowed| borrowed.note_read(size));
+    }
+
     /// A blob with its bytes, if it exists, and of others what the node knows that is asked for it.
     async fn get_once(
         &self,
         blob: &BlobName,
         others: &[BlobName],
     ) -> Result<(Option<(Found, Vec<u8>)>, Vec<Option<HeadStat>>)> {
-        let Got { found, bytes, others } = self.got(blob, others.to_vec()).await?;
+        let Got { found, bytes, others } = self.got(blob, others).await?;
+        found.iter().for_each(|found| self.note_read(found.looked.size));
         let whole = match (found, bytes) {
             (None, _) => None,
             (Some(found), Some(bytes)) => Some((found, bytes)),
@@ -244,9 +257,25 @@ impl Keyspace {
     }
 
     /// What a blob is, if it exists, with its bytes if these are few; and what others are.
-    async fn got(&self, blob: &BlobName, others: Vec<BlobName>) -> Result<Got> {
+    async fn got(&self, blob: &BlobName, others: &[BlobName]) -> Result<Got> {
+        let (name, others, until) = (blob.clone(), others.to_vec(), self.core.until());
+        if !others.is_empty() || self.core.borrowed.is_none() {
+            return self.core.ask(|reply| Call::Get { blob: name, others, until, reply }).await;
+        }
+        match self.core.copy_of(blob) {
+            Some(BlobCopy { blob: None, .. }) => Ok(Got { found: None, bytes: None, others: Vec::new() }),
+            Some(BlobCopy { number, blob: Some(looked), bytes: Some(bytes) }) => {
+                let found = Found { number, looked: looked.as_ref().clone() };
+                Ok(Got { found: Some(found), bytes: Some(bytes.to_vec()), others: Vec::new() })
+            }
+            _ => self.borrow(blob, READ_SIZE_MAX).await,
+        }
+    }
+
+    /// What a blob is, if it exists, with its bytes if these are no more than so many. What is answered is kept if it is lent.
+    fn borrow(&self, blob: &BlobName, size_max: u64) -> Answered<Got> {
         let (blob, until) = (blob.clone(), self.core.until());
-        self.core.ask(|reply| Call::Get { blob, others, until, reply }).await
+        self.core.ask(|reply| Call::Borrow { blob, size_max, until, reply })
     }
 
     /// A blob with its bytes in a span, of one version.
@@ -261,8 +290,23 @@ impl Keyspace {
     /// See [`crate::Keyspace::stat`].
     pub async fn stat(&self, key: &[u8]) -> Result<Stat> {
         let blob = self.required(key)?;
-        let found = self.found(&blob).await?.ok_or_else(|| self.missing(&blob.key))?;
-        stat_of(&found)
+        self.known(&blob).await?.ok_or_else(|| self.missing(&blob.key))
+    }
+
+    /// What a blob is, if it exists.
+    async fn known(&self, blob: &BlobName) -> Result<Option<Stat>> {
+        let Some(borrowed) = &self.core.borrowed else {
+            let told = self.heads(vec![blob.clone()]).await?;
+            return Ok(self.complete(slice::from_ref(blob), told).await?.pop().flatten());
+        };
+        if let Some(BlobCopy { number, blob, .. }) = self.core.copy_of(blob) {
+            return blob.map(|looked| stat_of_looked(number, &looked)).transpose();
+        }
+        let Got { found, bytes, .. } = self.borrow(blob, borrowed.size_max()).await?;
+        if bytes.is_some_and(|bytes| !bytes.is_empty()) {
+            borrowed.note_sent();
+        }
+        found.map(|found| stat_of(&found)).transpose()
     }
 
     /// See [`crate::Keyspace::stats`].
@@ -307,14 +351,14 @@ impl Keyspace {
     /// See [`crate::Keyspace::exists`].
     pub async fn exists(&self, key: &[u8]) -> Result<bool> {
         let blob = self.required(key)?;
-        Ok(self.found(&blob).await?.is_some())
+        Ok(self.known(&blob).await?.is_some())
     }
 
     /// See [`crate::Keyspace::attribute`].
     pub async fn attribute(&self, key: &[u8], name: &str) -> Result<Option<Vec<u8>>> {
         let blob = self.required(key)?;
-        let found = self.found(&blob).await?.ok_or_else(|| self.missing(&blob.key))?;
-        Ok(found.looked.attributes.get(name).map(|value| value.to_vec()))
+        let stat = self.known(&blob).await?.ok_or_else(|| self.missing(&blob.key))?;
+        Ok(stat.attributes.value(name).map(<[u8]>::to_vec))
     }
 
     /// A blob that is looked at until it is seen.

@@ -56,6 +56,13 @@ impl Span {
         self.end() - self.start <= BLOCK_SIZE
     }
 
+    /// What of it lies in these bytes, which are all of a blob.
+    pub fn of(self, bytes: &[u8]) -> Result<&[u8]> {
+        let range = self.within(bytes.len() as u64)?;
+        let place = |offset: u64| usize::try_from(offset).unwrap_or(usize::MAX).min(bytes.len());
+        Ok(&bytes[place(range.start)..place(range.end)])
+    }
+
     /// What of it lies in a blob of this size; fails if that is too much for a vector.
     pub fn within(self, size: u64) -> Result<Range<u64>> {
         let end = self.end().min(size).max(self.start);

@@ -97,6 +97,8 @@ pub enum Call {
     ReadNewest { blob: BlobName, range: Range<u64>, until: Instant, reply: Reply<Option<Newest>> },
     /// What a blob is outside of any transaction, if it exists, with its bytes if these are few; and what others are.
     Get { blob: BlobName, others: Vec<BlobName>, until: Instant, reply: Reply<Got> },
+    /// As [`Call::Get`], of one blob, to be kept among the copies if its primary lends it; with its bytes if these are no more than so many.
+    Borrow { blob: BlobName, size_max: u64, until: Instant, reply: Reply<Got> },
     /// Names of a partition from one on, and whether there may be more.
     Names {
         partition: PartitionId,

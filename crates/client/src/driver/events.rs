@@ -233,6 +233,7 @@ mod tests {
     };
 
     use super::*;
+    use crate::clock::Clock;
     use crate::driver::{Beginning, call::Call, fixture::unheard, links::Means};
 
     const NODE: NodeId = NodeId(1);
@@ -246,6 +247,8 @@ mod tests {
             zone: None,
             reads_files: false,
             tracing: None,
+            clock: Clock::real(),
+            copies: None,
             counts: Arc::default(),
             session: 1,
             catalog: Arc::default(),

@@ -34,6 +34,8 @@ layout!(enum Message {
     11 => Get { request, blob, size_max },
     12 => Kept { request, keep, after },
     13 => GetWith { request, blob, size_max, others },
+    14 => Borrow { request, blob, size_max },
+    15 => GiveBack { session, blob, asked },
     16 => Stage(stage),
     17 => KeepStages { id },
     18 => StageCopy(copy),
@@ -92,6 +94,8 @@ layout!(enum Answer {
     11 => Denied { request },
     12 => Kept { request, number, blobs, next },
     13 => GotWith { request, number, blob, bytes, others },
+    14 => Lent { request, number, blob, bytes, lasts },
+    15 => Recall { partition, blob, asked },
     16 => Staged { id, payload, from },
     17 => Unstaged { id, refusal },
 });
@@ -119,7 +123,9 @@ fn is_sound(message: &Message) -> Result<(), Malformed> {
             ensure((1..=STAGE_SIZE_MAX).contains(&length), "nothing is copied, or too much at once")?;
             ensure(copy.from.checked_add(length).is_some(), "a stage is out of bounds")
         }
-        Message::Get { size_max, .. } => ensure(*size_max <= READ_SIZE_MAX, "too much is read at once"),
+        Message::Get { size_max, .. } | Message::Borrow { size_max, .. } => {
+            ensure(*size_max <= READ_SIZE_MAX, "too much is read at once")
+        }
         Message::GetWith { size_max, others, .. } => {
             ensure(*size_max <= READ_SIZE_MAX, "too much is read at once")?;
             ensure(others.len() <= STAT_BLOBS_MAX, "too many heads are asked for")

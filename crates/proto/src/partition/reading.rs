@@ -42,6 +42,8 @@ enum Wants {
     Look(BlobName, Number),
     /// The same with at most so many bytes, and others if they are known.
     Get(BlobName, Number, u64, Vec<BlobName>),
+    /// The same, to be kept by the client if it may.
+    Borrow(BlobName, Number, u64),
     /// The first blob then, and the others if they are known.
     Stat(Vec<BlobName>, Number),
     /// Bytes of a chunk at a number or the newest, when everything up to another number is applied.
@@ -143,6 +145,12 @@ impl Partition {
         self.admit(cx, request, Wants::Get(blob, number, size_max, others));
     }
 
+    /// A client asks what a blob is and holds, and wants to keep that.
+    pub fn handle_borrow(&mut self, cx: &mut Context, request: RequestId, blob: BlobName, size_max: u64) {
+        let number = self.state.head(&blob).map_or(Number::ZERO, |head| head.last_number());
+        self.admit(cx, request, Wants::Borrow(blob, number, size_max));
+    }
+
     /// A client asks what blobs are, the first of which is here. There is one at least.
     pub fn handle_stat(&mut self, cx: &mut Context, request: RequestId, blobs: Vec<BlobName>) {
         let Some(head) = blobs.first().map(|first| self.state.head(first)) else { return };
@@ -205,7 +213,9 @@ impl Partition {
             self.state.head(blob).is_none_or(|head| head.is_decided_up_to(number))
         };
         match wants {
-            Wants::Look(blob, number) | Wants::Get(blob, number, ..) => decided(blob, *number),
+            Wants::Look(blob, number) | Wants::Get(blob, number, ..) | Wants::Borrow(blob, number, _) => {
+                decided(blob, *number)
+            }
             Wants::Stat(blobs, number) => decided(&blobs[0], *number),
             Wants::Read(name, _, _, until, _) => {
                 self.state.chunk(name).is_none_or(|chunk| chunk.pending_up_to(*until).next().is_none())
@@ -219,6 +229,7 @@ impl Partition {
         let answer = match wants {
             Wants::Look(blob, _) => self.looked(cx, request, blob),
             Wants::Get(blob, _, size_max, others) => self.got(cx, request, blob, size_max, &others),
+            Wants::Borrow(blob, _, size_max) => self.lent(cx, request, blob, size_max),
             Wants::Stat(blobs, _) => self.stats(cx, request, &blobs),
             Wants::Read(name, range, at, _, form) => self.bytes(request, &name, &range, at, form),
             Wants::Scan(after, inclusive, limit, _) => self.names(request, &after, inclusive, limit),
@@ -237,8 +248,6 @@ impl Partition {
         Answer::Looked { request, partition: self.id, number, blob: looked }
     }
 
-    /// What a blob is and holds. Its first chunk lies where its head does; at the number that the head has read it is decided, too, unless its
-    /// writes wait for something: then its bytes are not told.
     fn got(
         &self,
         cx: &mut Context,
@@ -247,6 +256,24 @@ impl Partition {
         size_max: u64,
         others: &[BlobName],
     ) -> Answer {
+        let (number, blob, bytes) = self.read_blob(blob, size_max);
+        if others.is_empty() {
+            return Answer::Got { request, number, blob, bytes };
+        }
+        let others = others.iter().map(|other| self.known_stat(cx, other)).collect();
+        Answer::GotWith { request, number, blob, bytes, others }
+    }
+
+    /// The same, to be kept: nothing is being written then, so what is read is the newest.
+    fn lent(&mut self, cx: &mut Context, request: RequestId, blob: BlobName, size_max: u64) -> Answer {
+        let lasts = self.lend_to_client(cx, &blob, request.session, request.number);
+        let (number, blob, bytes) = self.read_blob(blob, size_max);
+        Answer::Lent { request, number, blob, bytes, lasts }
+    }
+
+    /// What a blob is and holds. Its first chunk lies where its head does; at the number that the head has read it is decided, too, unless its
+    /// writes wait for something: then its bytes are not told.
+    fn read_blob(&self, blob: BlobName, size_max: u64) -> (Number, Option<Looked>, Option<Vec<u8>>) {
         let head = self.state.head(&blob);
         let number = head.map_or(self.state.heads_after(), |head| head.read_number());
         let looked = head.and_then(Head::looked);
@@ -268,11 +295,7 @@ impl Partition {
                 _ => None,
             }
         });
-        if others.is_empty() {
-            return Answer::Got { request, number, blob: looked, bytes };
-        }
-        let others = others.iter().map(|other| self.known_stat(cx, other)).collect();
-        Answer::GotWith { request, number, blob: looked, bytes, others }
+        (number, looked, bytes)
     }
 
     /// What the first blob is, and what others are, if that is known here.
@@ -391,7 +414,9 @@ impl Partition {
             }
         };
         match wants {
-            Wants::Look(blob, number) | Wants::Get(blob, number, ..) => heads(blob, *number),
+            Wants::Look(blob, number) | Wants::Get(blob, number, ..) | Wants::Borrow(blob, number, _) => {
+                heads(blob, *number)
+            }
             Wants::Stat(blobs, number) => heads(&blobs[0], *number),
             Wants::Scan(_, _, _, open) => open.iter().for_each(|(blob, number)| heads(blob, *number)),
             Wants::Read(name, _, _, until, _) => {

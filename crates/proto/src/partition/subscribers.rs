@@ -1,4 +1,5 @@
-//! Who holds a copy of a head of this partition, and what writers owe them (design, section 3).
+//! Who holds a copy of a head of this partition, and what writers owe them (design, section 3): shards of nodes hold what heads say, clients also
+//! what small blobs hold, whose every write is one of the head.
 //!
 //! Invariant: a write of a head is voted for only when nobody holds a copy of it: each has confirmed that it is gone, or its time is
 //! over.
@@ -11,22 +12,33 @@ use alloc::{collections::BTreeMap, vec::Vec};
 
 use super::{Partition, RESEND_AFTER};
 use crate::{
-    BlobName, PartitionId, Replica, Time, TransactionId,
+    BlobName, PartitionId, Replica, SessionId, Time, TransactionId,
     canary::{Canary, planted},
     effects::{Context, Effect},
     entry::Entry,
     head::Head,
-    message::{HeadStat, Message},
+    message::{Answer, HeadStat, Message},
 };
 
 /// Copies of heads that are out.
 #[derive(Debug, Default)]
 pub struct Subscribers {
-    of: BTreeMap<BlobName, BTreeMap<(Replica, PartitionId), Subscriber>>,
+    of: BTreeMap<BlobName, BTreeMap<Holder, Subscriber>>,
+    /// Heads of which copies were recalled from clients, and when: who writes them would wait for that each time.
+    recalled: BTreeMap<BlobName, Time>,
     /// When copies that a former primary gave out are surely over, until that has come.
     inherited: Option<Time>,
     /// Since when there have been no copies.
     unused_since: Time,
+}
+
+/// Who has a copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Holder {
+    /// A shard, which is told by way of a partition.
+    Shard(Replica, PartitionId),
+    /// A client.
+    Client(SessionId),
 }
 
 #[derive(Debug)]
@@ -41,6 +53,8 @@ struct Subscriber {
 
 /// As many heads of a partition have copies.
 const HEADS_MAX: usize = 16384;
+/// A head is not lent to clients again for this many microseconds after it was recalled: one that is written all the time is cheaper to ask for.
+const RECALLED_FOR: u64 = 20_000;
 /// After so many microseconds without copies it is logged that there are none.
 const UNUSED_FOR: u64 = 2_000_000;
 
@@ -50,7 +64,7 @@ impl Subscribers {
     }
 
     /// Takes out a subscriber that matches, and says whether its head has none any more.
-    fn remove(&mut self, blob: &BlobName, holder: &(Replica, PartitionId), ask: u64) -> bool {
+    fn remove(&mut self, blob: &BlobName, holder: &Holder, ask: u64) -> bool {
         let Some(subscribers) = self.of.get_mut(blob) else { return false };
         if subscribers.get(holder).is_some_and(|subscriber| subscriber.ask <= ask) {
             subscribers.remove(holder);
@@ -91,35 +105,56 @@ impl Partition {
         partition: PartitionId,
         ask: u64,
     ) {
+        let lasts = self.lend(cx, &blob, Holder::Shard(holder, partition), ask);
+        if lasts > 0 {
+            let stat = self.stat_of(&blob);
+            cx.push(Effect::ToNode(holder.node, partition, Message::Cached { blob, ask, lasts, stat }));
+        }
+    }
+
+    /// For how many microseconds a client may keep what it is told now of a head.
+    pub(super) fn lend_to_client(
+        &mut self,
+        cx: &mut Context,
+        blob: &BlobName,
+        client: SessionId,
+        asked: u64,
+    ) -> u64 {
+        match self.subscribers.recalled.contains_key(blob) {
+            true => 0,
+            false => self.lend(cx, blob, Holder::Client(client), asked),
+        }
+    }
+
+    /// Notes that somebody gets a copy of a head, and says for how many microseconds since it was asked for; 0 if it gets none.
+    fn lend(&mut self, cx: &mut Context, blob: &BlobName, holder: Holder, ask: u64) -> u64 {
         let keyspace = cx.existing(blob.keyspace);
-        let is_own = keyspace.is_some_and(|keyspace| keyspace.partition_of(&blob, 0) == self.id);
-        if !is_own || !self.is_established() || !cx.has_lease || self.is_being_written(&blob) {
-            return;
+        let is_own = keyspace.is_some_and(|keyspace| keyspace.partition_of(blob, 0) == self.id);
+        if !is_own || !self.is_established() || !cx.has_lease || self.is_being_written(blob) {
+            return 0;
         }
         let Some((logged, lasts)) = self.state.lent() else {
             if cx.limits.cached_for > 0 {
                 self.append(cx, Entry::Lend { lasts: cx.limits.cached_for });
             }
-            return;
+            return 0;
         };
         if logged > self.durable {
-            return;
+            return 0;
         }
         let lasts = cx.limits.cached_for.min(lasts);
         let subscribers = &mut self.subscribers.of;
-        if subscribers.len() >= HEADS_MAX && !subscribers.contains_key(&blob) {
-            return;
+        if subscribers.len() >= HEADS_MAX && !subscribers.contains_key(blob) {
+            return 0;
         }
         let until = surely_over(cx.now, lasts);
-        let known = subscribers.entry(blob.clone()).or_default().entry((holder, partition));
+        let known = subscribers.entry(blob.clone()).or_default().entry(holder);
         let subscriber = known.or_insert(Subscriber { ask, until, told_at: None });
         if subscriber.ask > ask {
-            return;
+            return 0;
         }
         *subscriber = Subscriber { ask, until: subscriber.until.max(until), told_at: None };
-        let stat = self.stat_of(&blob);
-        let message = Message::Cached { blob, ask, lasts, stat };
-        cx.push(Effect::ToNode(holder.node, partition, message));
+        lasts
     }
 
     /// Whether a transaction that does more than read has a number at a head and is not applied.
@@ -146,14 +181,22 @@ impl Partition {
         }
         for blob in blobs {
             let Some(subscribers) = self.subscribers.of.get_mut(&blob) else { continue };
-            for ((holder, partition), subscriber) in subscribers {
+            for (holder, subscriber) in subscribers {
                 if subscriber.told_at.is_some_and(|told_at| cx.now.since(told_at) < RESEND_AFTER) {
                     continue;
                 }
                 subscriber.told_at = Some(cx.now);
-                let (of, from, ask) = (self.id, self.me.node, subscriber.ask);
-                let message = Message::Uncache { of, from, blob: blob.clone(), holder: *holder, ask };
-                cx.push(Effect::ToNode(holder.node, *partition, message));
+                let (of, from, ask, blob) = (self.id, self.me.node, subscriber.ask, blob.clone());
+                match *holder {
+                    Holder::Shard(holder, partition) => {
+                        let message = Message::Uncache { of, from, blob, holder, ask };
+                        cx.push(Effect::ToNode(holder.node, partition, message));
+                    }
+                    Holder::Client(client) => {
+                        self.subscribers.recalled.insert(blob.clone(), cx.now);
+                        cx.answer(client, Answer::Recall { partition: of, blob, asked: ask });
+                    }
+                }
             }
         }
     }
@@ -164,7 +207,12 @@ impl Partition {
         self.subscribers.inherited = self.subscribers.inherited.max(over);
     }
 
-    /// A copy is gone.
+    /// A client keeps nothing any more of what it asked for up to a request.
+    pub fn handle_give_back(&mut self, cx: &mut Context, blob: &BlobName, client: SessionId, asked: u64) {
+        self.end_copy(cx, blob, &Holder::Client(client), asked);
+    }
+
+    /// A shard's copy is gone.
     pub fn handle_uncached(
         &mut self,
         cx: &mut Context,
@@ -173,7 +221,11 @@ impl Partition {
         partition: PartitionId,
         ask: u64,
     ) {
-        if self.subscribers.remove(blob, &(holder, partition), ask) {
+        self.end_copy(cx, blob, &Holder::Shard(holder, partition), ask);
+    }
+
+    fn end_copy(&mut self, cx: &mut Context, blob: &BlobName, holder: &Holder, ask: u64) {
+        if self.subscribers.remove(blob, holder, ask) {
             self.free_writers(blob);
             self.settle(cx);
         }
@@ -190,6 +242,7 @@ impl Partition {
     pub(super) fn tick_subscribers(&mut self, cx: &mut Context) {
         let are_over = self.subscribers.inherited.take_if(|until| *until <= cx.now).is_some();
         let mut free = self.subscribers.expire(cx.now);
+        self.subscribers.recalled.retain(|_, at| cx.now.since(*at) < RECALLED_FOR);
         if are_over {
             free = self.state.heads().map(|(blob, _)| blob.clone()).collect();
         }
@@ -209,7 +262,7 @@ impl Partition {
 
     /// Logs that no copies are out if there have been none for a while, so that a later primary does not wait for any.
     fn take_back(&mut self, cx: &mut Context) {
-        let Subscribers { of, inherited, unused_since } = &mut self.subscribers;
+        let Subscribers { of, inherited, unused_since, .. } = &mut self.subscribers;
         if !of.is_empty() || inherited.is_some() || self.state.lent().is_none() {
             *unused_since = cx.now;
         } else if cx.now.since(*unused_since) >= UNUSED_FOR {

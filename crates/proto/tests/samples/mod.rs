@@ -442,6 +442,8 @@ pub fn messages() -> Vec<Message> {
         Message::Cached { blob: blob("one"), ask: 7, lasts: 900_000, stat: head_stat() },
         Message::Uncache { of: partition, from: node, blob: blob("one"), holder: replica(2), ask: 7 },
         Message::Uncached { blob: blob("one"), holder: replica(2), partition, ask: 7 },
+        Message::Borrow { request: request(), blob: blob("one"), size_max: 4096 },
+        Message::GiveBack { session: SessionId(8), blob: blob("one"), asked: 7 },
     ]
 }
 
@@ -483,6 +485,14 @@ fn answers() -> Vec<Answer> {
         Answer::Bytes { request, version: Number::ZERO, bytes: vec![7; 20], whole: true },
         Answer::Located { request, version: Number::new(3, 401), stretches: stretches(), whole: false },
         Answer::Stats { request, stats: vec![Some(head_stat()), None] },
+        Answer::Lent {
+            request,
+            number: Number::new(3, 401),
+            blob: Some(looked.clone()),
+            bytes: Some(vec![7; 20]),
+            lasts: 500_000,
+        },
+        Answer::Recall { partition: partition(2), blob: blob("one"), asked: 7 },
         Answer::Got {
             request,
             number: Number::new(3, 401),

@@ -41,7 +41,7 @@ pub(crate) fn judge(message: &Message, own: SessionId, rights: &Entitlement) -> 
             if may { Ok(()) } else { Err(Denied::Transaction(plan.id)) }
         }
         Message::AskOutcome { id, .. } | Message::KeepStages { id } => of_session(id.session),
-        Message::Answered { session, .. } => of_session(*session),
+        Message::Answered { session, .. } | Message::GiveBack { session, .. } => of_session(*session),
         Message::Stage(stage) => {
             of_session(stage.id.session)?;
             // What it is for is known when the transaction begins. Until then it takes up room.
@@ -52,9 +52,9 @@ pub(crate) fn judge(message: &Message, own: SessionId, rights: &Entitlement) -> 
             let reads = rights.rights(copy.chunk.blob.keyspace).has(Rights::READ);
             if reads && rights.allows_anywhere(Rights::WRITE) { Ok(()) } else { Err(Denied::Stage(copy.id)) }
         }
-        Message::Look { request, blob } | Message::Get { request, blob, .. } => {
-            reads(*request, &mut std::iter::once(blob.keyspace))
-        }
+        Message::Look { request, blob }
+        | Message::Get { request, blob, .. }
+        | Message::Borrow { request, blob, .. } => reads(*request, &mut std::iter::once(blob.keyspace)),
         Message::GetWith { request, blob, others, .. } => {
             reads(*request, &mut std::iter::once(blob).chain(others).map(|blob| blob.keyspace))
         }
@@ -287,6 +287,10 @@ mod tests {
         assert!(may(Rights::READ, &Message::Look { request, blob: blob(1) }));
         assert!(!may(Rights::ALL, &Message::Look { request, blob: blob(2) }));
         assert!(!may(Rights::ALL, &Message::Stat { request, blobs: vec![blob(1), blob(2)] }));
+        let borrow = |number| Message::Borrow { request, blob: blob(number), size_max: 1 };
+        assert!(may(Rights::READ, &borrow(1)) && !may(Rights::ALL, &borrow(2)));
+        let give_back = |session| Message::GiveBack { session, blob: blob(2), asked: 1 };
+        assert!(may(Rights::NONE, &give_back(OWN)) && !may(Rights::ALL, &give_back(OTHER)));
         let get = |others| Message::GetWith { request, blob: blob(1), size_max: 1, others };
         assert!(may(Rights::ALL, &get(vec![blob(1)])) && !may(Rights::ALL, &get(vec![blob(2)])));
     }

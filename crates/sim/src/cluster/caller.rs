@@ -13,8 +13,8 @@ use std::{
 };
 
 use tyr_proto::{
-    BlobName, Client, End, Event, FREEZE_MAX, Keyspaces, Next, Operation as Change, ReadAnswer, ReadId,
-    Refusal, Run, SessionId, Snapshot, Time, Told, Transaction,
+    BlobName, Client, Copies, End, Event, FREEZE_MAX, Keyspaces, Next, Operation as Change, ReadAnswer,
+    ReadId, Refusal, Run, SessionId, Snapshot, Time, Told, Transaction,
     message::{BlobStat, HeadStat, Looked, RequestId},
 };
 use tyr_types::{Operand, Transform};
@@ -34,6 +34,8 @@ use task::{Found, Source, Stage, Target, Task, action_of, attribute_of, fill};
 pub struct Caller {
     /// The shipped client.
     pub client: Client,
+    /// What is lent to it, if it keeps that.
+    copies: Option<Copies>,
     session: SessionId,
     bounds: Bounds,
     id: ClientId,
@@ -65,8 +67,10 @@ impl Caller {
     /// A client that has done nothing.
     pub fn new(number: u32, keyspaces: Arc<Keyspaces>, profile: &Profile, random: Random) -> Self {
         let session = SessionId(u64::from(number));
+        let copies = profile.borrows.then(Copies::default);
         Caller {
-            client: client(session, &keyspaces, profile.bounds),
+            client: client(session, &keyspaces, profile.bounds, copies.as_ref()),
+            copies,
             session,
             bounds: profile.bounds,
             id: ClientId(number),
@@ -93,7 +97,8 @@ impl Caller {
     /// Its process dies, and with it the session: what was under way may happen at any later time. Another process goes on.
     pub fn die(&mut self, now: u64, history: &mut History) {
         self.session.0 += SESSIONS_APART;
-        self.client = client(self.session, &self.keyspaces, self.bounds);
+        self.copies = self.copies.as_ref().map(|_| Copies::default());
+        self.client = client(self.session, &self.keyspaces, self.bounds, self.copies.as_ref());
         if let Some(task) = &mut self.task {
             // The new process knows of no snapshot that the former one took.
             task.named = None;
@@ -218,7 +223,7 @@ impl Caller {
         match way {
             Way::Once | Way::Run => self.begin_try(now),
             Way::Direct => self.read_directly(now),
-            Way::Get => self.get(now),
+            Way::Get => self.get(now, history),
             Way::Named if self.keyspaces[&KEYSPACE].multi_version => self.begin_named(),
             Way::Snapshot | Way::SnapshotPrefix | Way::Named => self.freeze(now),
             Way::Heads => self.ask_heads(now),
@@ -577,9 +582,10 @@ impl Caller {
     }
 }
 
-fn client(session: SessionId, keyspaces: &Arc<Keyspaces>, bounds: Bounds) -> Client {
+fn client(session: SessionId, keyspaces: &Arc<Keyspaces>, bounds: Bounds, copies: Option<&Copies>) -> Client {
     let mut client = Client::new(session, keyspaces.clone());
     client.stage_above(bounds.staged_above);
     client.set_limits(bounds.limits);
+    copies.into_iter().for_each(|copies| client.keep_copies(copies.clone()));
     client
 }

@@ -50,6 +50,8 @@ pub struct Profile {
     pub drops_keyspace: bool,
     /// Whether a node that starts knows of no keyspace, and hears of them after a while.
     pub hears_late: bool,
+    /// Whether clients keep what is lent to them.
+    pub borrows: bool,
     /// Whether what is sent is encoded, and what arrives is decoded. That changes nothing, and takes time.
     pub as_bytes: bool,
 }
@@ -252,6 +254,7 @@ impl Profile {
             storage: StorageProfile::model(),
             drops_keyspace: false,
             hears_late: false,
+            borrows: false,
             as_bytes: false,
         };
         for kind in SWARMING_TOO {
@@ -280,6 +283,14 @@ impl Profile {
         profile.partitions = profile.partitions.max(4);
         profile.clients = profile.clients.max(3);
         profile.operations += 30;
+        profile
+    }
+
+    /// The same with copies at clients, of what blobs hold, too.
+    pub fn borrowed(random: &mut Random) -> Profile {
+        let mut profile = Profile { borrows: true, ..Profile::cached(random) };
+        let kinds = [(Kind::Heads, 2), (Kind::DirectRead, 24), (Kind::BlindWrites, 4), (Kind::Exists, 12)];
+        kinds.into_iter().for_each(|(kind, weight)| profile.weights[kind as usize] = weight);
         profile
     }
 
@@ -314,6 +325,7 @@ impl Profile {
             storage: StorageProfile::model(),
             drops_keyspace: false,
             hears_late: false,
+            borrows: false,
             as_bytes: false,
         }
     }

@@ -63,6 +63,8 @@ pub enum Draw {
     Aimed,
     /// A run with copies of heads, see [`Profile::cached`].
     Cached,
+    /// A run with copies at clients, see [`Profile::borrowed`].
+    Borrowed,
     /// As the swarm, with a keyspace that is dropped meanwhile.
     Dropping,
     /// As one of the others, half of the time the swarm, with nodes that know of no keyspace when they start, as the shipped ones do.
@@ -71,8 +73,15 @@ pub enum Draw {
 
 impl Draw {
     /// All of them.
-    pub const ALL: [Draw; 6] =
-        [Draw::Swarm, Draw::Focused, Draw::Aimed, Draw::Cached, Draw::Dropping, Draw::Unheard];
+    pub const ALL: [Draw; 7] = [
+        Draw::Swarm,
+        Draw::Focused,
+        Draw::Aimed,
+        Draw::Cached,
+        Draw::Borrowed,
+        Draw::Dropping,
+        Draw::Unheard,
+    ];
 
     /// Its name on the command line and in the file of seeds.
     pub fn name(self) -> &'static str {
@@ -81,6 +90,7 @@ impl Draw {
             Draw::Focused => "focused",
             Draw::Aimed => "aimed",
             Draw::Cached => "cached",
+            Draw::Borrowed => "borrowed",
             Draw::Dropping => "dropping",
             Draw::Unheard => "unheard",
         }
@@ -95,9 +105,10 @@ impl Draw {
             Draw::Focused => Profile::focused(random),
             Draw::Aimed => Profile::aimed(random),
             Draw::Cached => Profile::cached(random),
+            Draw::Borrowed => Profile::borrowed(random),
         };
         let mut bounds = drawn.bounded(Bounds::drawn(random, drawn.replicas));
-        if of == Draw::Cached {
+        if matches!(of, Draw::Cached | Draw::Borrowed) {
             bounds.draw_copies(random);
         }
         let storage = StorageProfile::drawn(seed, drawn.durability);

@@ -7,7 +7,7 @@ use tyr_proto::{
 };
 
 /// Everything that has a name here.
-pub const ALL: [&str; 54] = [
+pub const ALL: [&str; 56] = [
     "a disk failed",
     "another voter led",
     "answered elsewhere",
@@ -32,6 +32,7 @@ pub const ALL: [&str; 54] = [
     "found partitions on its disk",
     "installed a state",
     "learned everything",
+    "lent a blob",
     "logged a lost write's place",
     "lost a number",
     "members became voters",
@@ -40,6 +41,7 @@ pub const ALL: [&str; 54] = [
     "passed a freeze on",
     "prepared under a reserve",
     "pulled an append",
+    "recalled a blob",
     "reconciled a log",
     "refused as busy",
     "refused as not staged",
@@ -116,6 +118,8 @@ fn of_answer(answer: &Answer) -> Option<&'static str> {
         Answer::Expired { .. } => "expired a read",
         Answer::Stats { stats, .. } if stats.iter().skip(1).any(Option::is_some) => "told further heads",
         Answer::Got { bytes: Some(bytes), .. } if !bytes.is_empty() => "got a blob",
+        Answer::Lent { lasts: 1.., .. } => "lent a blob",
+        Answer::Recall { .. } => "recalled a blob",
         Answer::Frozen { .. } => "froze blobs",
         Answer::Kept { blobs, .. } if !blobs.is_empty() => "opened a snapshot",
         Answer::Elsewhere { .. } => "answered elsewhere",

@@ -1,7 +1,7 @@
 //! Reads of a simulated client outside of a transaction: of a chunk, of a blob, of heads, and of names.
 
 use tyr_proto::{
-    BlobName, PartitionId, Time,
+    BlobName, PartitionId, SeenCopy, Time,
     message::{HeadStat, READ_SIZE_MAX, RequestId},
 };
 
@@ -38,13 +38,26 @@ impl Caller {
         }
     }
 
-    /// Gets all of the one blob that is wanted.
-    pub(super) fn get(&mut self, now: u64) {
+    /// Gets all of the one blob that is wanted, from what is lent to this client if that is there.
+    pub(super) fn get(&mut self, now: u64, history: &mut History) {
         let turn = self.turn();
         let Some(task) = &mut self.task else { return };
         let registers = task.wants.registers.iter().map(|register| register.blob);
         let Some(blob) = task.wants.exists.iter().copied().chain(registers).next() else { return };
-        task.stage = Stage::Getting(self.client.get(Time(now), name(blob), READ_SIZE_MAX, Vec::new(), turn));
+        let (now, blob) = (Time(now), name(blob));
+        let Some(copies) = &self.copies else {
+            let asked = self.client.get(now, blob, READ_SIZE_MAX, Vec::new(), turn);
+            task.stage = Stage::Getting(asked);
+            return;
+        };
+        let seen = copies.see(now, &blob);
+        if !matches!(seen, SeenCopy::Copy(_)) {
+            task.stage = Stage::Getting(self.client.borrow(now, blob, READ_SIZE_MAX, turn));
+        }
+        // One that ages is read all the same; that it is asked for anew is nobody's business then.
+        if let SeenCopy::Copy(copy) | SeenCopy::Aging(copy) = seen {
+            self.got(now.0, history, copy.blob.is_some(), copy.bytes.as_deref());
+        }
     }
 
     /// A head has answered, with all that its blob holds unless that is more than a chunk.
