@@ -113,7 +113,7 @@ fn open(mounted: &Mounted) -> std::result::Result<View, (Errno, String)> {
     let create = if options.creates { Create::IfMissing } else { Create::Never };
     let is_shared = is_cluster(&store);
     // The files of a node of this host would have numbers among those of the program.
-    let opened = block_on(Store::options().create(create).without_files().open(&store));
+    let opened = block_on(Store::options().create(create).without_files().copies().open(&store));
     let opened = opened.map_err(|error| {
         let errno = if is_shared { libc::EIO } else { libc::EBUSY };
         (Errno(errno), format!("cannot open '{}': {error}", store.display()))

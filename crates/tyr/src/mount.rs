@@ -23,7 +23,7 @@ use crate::{
     failure::{Failure, Result},
     files::failed,
     interrupt::Interrupt,
-    opening::with_store,
+    opening::with_copies,
     output::Output,
     settings::Settings,
 };
@@ -86,7 +86,7 @@ impl Mount {
             return start_in_background(out);
         }
         let create = if self.create { Create::IfMissing } else { Create::Never };
-        with_store(&settings, create, |store| self.serve(store, &settings, &source, out))
+        with_copies(&settings, create, |store| self.serve(store, &settings, &source, out))
     }
 
     /// Takes what `-o` says as the flags that say the same.

@@ -20,6 +20,15 @@ pub enum Tables {
     Rebuilt,
 }
 
+/// What becomes of what was read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Copies {
+    /// It is read again.
+    None,
+    /// It is kept as long as it is what the cluster has.
+    Kept,
+}
+
 /// Does the work on the store, which is closed afterwards whether the work succeeded or not.
 pub fn with_store<T>(
     settings: &Settings,
@@ -36,7 +45,19 @@ pub fn with_tables<T>(
     tables: Tables,
     work: impl FnOnce(&Store) -> Result<T>,
 ) -> Result<T> {
-    let store = open(settings, create, tables)?;
+    do_and_close(open(settings, create, tables, Copies::None)?, work)
+}
+
+/// As [`with_store`], for work that reads the same again and again.
+pub fn with_copies<T>(
+    settings: &Settings,
+    create: Create,
+    work: impl FnOnce(&Store) -> Result<T>,
+) -> Result<T> {
+    do_and_close(open(settings, create, Tables::AsTheyAre, Copies::Kept)?, work)
+}
+
+fn do_and_close<T>(store: Store, work: impl FnOnce(&Store) -> Result<T>) -> Result<T> {
     let done = work(&store);
     let closed = store.close();
     let value = done?;
@@ -45,7 +66,7 @@ pub fn with_tables<T>(
 }
 
 /// Opens the store that the settings name.
-fn open(settings: &Settings, create: Create, tables: Tables) -> Result<Store> {
+fn open(settings: &Settings, create: Create, tables: Tables, copies: Copies) -> Result<Store> {
     let path = named(settings)?;
     if is_cluster(path) && tables == Tables::Rebuilt {
         return Err(Failure::from(Error::invalid(
@@ -67,6 +88,10 @@ fn open(settings: &Settings, create: Create, tables: Tables) -> Result<Store> {
     let options = match tables {
         Tables::AsTheyAre => options,
         Tables::Rebuilt => options.rebuild_index(),
+    };
+    let options = match copies {
+        Copies::None => options,
+        Copies::Kept => options.copies(),
     };
     let options = match settings.tls()? {
         Some(tls) => options.tls(tls),
