@@ -261,10 +261,13 @@ impl Filesystem {
                 result => Ok(result?),
             };
         }
+        if self.flat_file(&site).await?.is_some() {
+            // It hides a directory of the same name.
+            return Err(no_directory_but_file());
+        }
         let prefix = flat.prefix(&site);
         let below = self.keyspace().scan(&prefix, None, 2).await?;
         match below.as_slice() {
-            [] if self.flat_file(&site).await?.is_some() => Err(no_directory_but_file()),
             // It went with the last file in it, which who removes a tree has just taken.
             [] => Ok(()),
             [only] if only.key.as_ref() == prefix.as_slice() => match self.keyspace().delete(&prefix).await {

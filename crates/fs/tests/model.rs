@@ -2,16 +2,17 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod chance;
 #[path = "../../client/tests/real/mod.rs"]
 mod real;
 mod reference;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    env,
     time::Duration,
 };
 
+use chance::{Random, seeds};
 use pollster::block_on;
 use reference::{ROOT, Reference};
 use tyr_client::Store;
@@ -38,37 +39,27 @@ struct Open {
     file: File,
 }
 
-/// The generator of Marsaglia, with 64 bits.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        usize::try_from(self.0 >> 33).unwrap() % bound
-    }
-}
-
 fn open_store(place: &str) -> Store {
     block_on(Store::options().segment_size(1 << 20).open(place)).unwrap()
 }
 
-fn client(store: &Store) -> View {
-    View::new(
-        block_on(Filesystem::open_or_create(store, "files")).unwrap().tended_by_caller(),
-        Caller::superuser(),
-    )
+/// One that shares a directory's store with the others, or has a connection of its own to a cluster and keeps what is lent to it.
+fn client(place: &str, store: &Store) -> View {
+    let store = match store.is_cluster() {
+        true => block_on(Store::options().copies().open(place)).unwrap(),
+        false => store.clone(),
+    };
+    let filesystem = block_on(Filesystem::open_or_create(&store, "files")).unwrap();
+    View::new(filesystem.tended_by_caller(), Caller::superuser())
 }
 
 impl Run {
     fn new(seed: u64, place: &str) -> Self {
         let (place, store) = (place.to_owned(), open_store(place));
-        let clients = (0..CLIENTS).map(|_| client(&store)).collect();
+        let clients = (0..CLIENTS).map(|_| client(&place, &store)).collect();
         let store = Some(store);
         let (reference, numbers) = (Reference::new(), BTreeMap::from([(ROOT, 1)]));
-        let random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
-        Run { random, place, store, clients, reference, open: Vec::new(), numbers }
+        Run { random: Random::new(seed), place, store, clients, reference, open: Vec::new(), numbers }
     }
 
     fn store(&self) -> &Store {
@@ -226,7 +217,7 @@ impl Run {
     /// A client is gone from one moment to the next, and the others notice.
     fn crash(&mut self, who: usize) {
         self.open.retain(|open| open.client != who);
-        self.clients[who] = client(self.store());
+        self.clients[who] = client(&self.place, self.store());
         let place = (who + 1) % self.clients.len();
         let witness = &self.clients[place];
         let before = block_on(witness.filesystem().guests()).unwrap();
@@ -248,7 +239,7 @@ impl Run {
         self.clients.clear();
         block_on(self.store.take().unwrap().close()).unwrap();
         self.store = Some(open_store(&self.place));
-        self.clients = (0..CLIENTS).map(|_| client(self.store())).collect();
+        self.clients = (0..CLIENTS).map(|_| client(&self.place, self.store())).collect();
         block_on(self.clients[0].filesystem().evict_others()).unwrap();
         assert!(block_on(self.clients[1].filesystem().guests()).unwrap().is_empty());
     }
@@ -303,15 +294,6 @@ impl Run {
         assert_eq!(held, reached);
         self.clients.clear();
         block_on(self.store.take().unwrap().close()).unwrap();
-    }
-}
-
-/// How many times as many seeds as usual; or the one to be run alone.
-fn seeds(usual: u64) -> std::ops::Range<u64> {
-    let number = |name| env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
-    match number("TYR_TEST_SEED") {
-        Some(seed) => seed..seed + 1,
-        None => 0..usual * number("TYR_TEST_SCALE").unwrap_or(1),
     }
 }
 
