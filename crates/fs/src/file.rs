@@ -105,6 +105,24 @@ impl Filesystem {
     }
 }
 
+impl Filesystem {
+    /// Has a file count as read last then, if it is still there.
+    pub async fn note_access(&self, inode: &Inode, access: Timestamp) {
+        // What was read is right whether that could be noted or not: it may only be allowed to read.
+        let _ = self.try_note_access(inode, access).await;
+    }
+
+    async fn try_note_access(&self, inode: &Inode, access: Timestamp) -> Result<(), Stop> {
+        let mut transaction = self.store().begin();
+        self.require(&mut transaction, inode, false).await?;
+        let time = encode_time(access);
+        transaction.set_attribute(self.keyspace(), &inode.site, ACCESSED, Some(&time)).await?;
+        // It is gone, or somebody else has noted a later one.
+        let _ = transaction.commit().await?;
+        Ok(())
+    }
+}
+
 impl File {
     /// The inode.
     pub fn inode(&self) -> &Inode {
@@ -127,12 +145,12 @@ impl File {
     pub async fn read(&self, offset: u64, length: usize) -> Result<Vec<u8>> {
         let (bytes, access) = self.read_first(offset, length).await?;
         if let Some(access) = access {
-            self.note(access).await;
+            self.filesystem.note_access(&self.inode, access).await;
         }
         Ok(bytes)
     }
 
-    /// As [`File::read`], but whether and when the file counts as read last is left to the caller, who calls [`File::note`] when nobody
+    /// As [`File::read`], but whether and when the file counts as read last is left to the caller, who calls [`Filesystem::note_access`] when nobody
     /// waits any more.
     pub async fn read_first(&self, offset: u64, length: usize) -> Result<(Vec<u8>, Option<Timestamp>)> {
         let end = offset.saturating_add(length as u64).min(SIZE_MAX);
@@ -148,14 +166,6 @@ impl File {
         self.filesystem.confirm(self.guest).await?;
         let is_noted = !bytes.is_empty() && self.notes_access.swap(false, Ordering::Relaxed);
         Ok((bytes, is_noted.then(Timestamp::now)))
-    }
-
-    /// Has the file count as read last then.
-    pub async fn note(&self, access: Timestamp) {
-        let time = encode_time(access);
-        let noted = self.filesystem.keyspace().set_attribute(&self.inode.site, ACCESSED, Some(&time)).await;
-        // The bytes are right whether that could be noted or not: it may only be allowed to read.
-        drop(noted);
     }
 
     /// Writes bytes at an offset; what lies between the end and the offset reads as zeros.
@@ -337,7 +347,7 @@ impl File {
         }
         self.filesystem.confirm(self.guest).await?;
         if done > 0 && self.notes_access.swap(false, Ordering::Relaxed) {
-            self.note(Timestamp::now()).await;
+            self.filesystem.note_access(&self.inode, Timestamp::now()).await;
         }
         Ok(done)
     }

@@ -11,16 +11,9 @@ use tyr_fs::{Allocate, Errno, File, Metadata, New, Result, Seek};
 
 use crate::{
     Access, AccessTimes, Sharing,
-    accesses::Unnoted,
     handles::{Handle, OpenFile},
     shared::Shared,
 };
-
-/// What was read, and that this is to be noted when the kernel has it.
-pub struct Read {
-    pub bytes: Vec<u8>,
-    pub access: Option<Unnoted>,
-}
 
 impl Shared {
     /// Opens what the kernel knows by a number.
@@ -73,18 +66,19 @@ impl Shared {
         }
     }
 
-    pub async fn read(&self, handle: u64, offset: u64, size: u32) -> Result<Read> {
+    pub async fn read(&self, handle: u64, offset: u64, size: u32) -> Result<Vec<u8>> {
         let length = usize::try_from(size).unwrap_or(0);
         match self.handles.get(handle)? {
             Handle::File(open) => {
                 let (bytes, access) = open.file.read_first(offset, length).await?;
-                let access = access.map(|access| self.unnoted.add(open, access));
-                Ok(Read { bytes, access })
+                if let Some(access) = access.filter(|access| !self.unnoted.add(open.file.inode(), *access)) {
+                    self.filesystem.note_access(open.file.inode(), access).await;
+                }
+                Ok(bytes)
             }
             Handle::Text(text) => {
                 let start = usize::try_from(offset).unwrap_or(usize::MAX).min(text.len());
-                let bytes = text[start..start.saturating_add(length).min(text.len())].to_vec();
-                Ok(Read { bytes, access: None })
+                Ok(text[start..start.saturating_add(length).min(text.len())].to_vec())
             }
             Handle::Directory(_) => Err(Errno::EISDIR.because("it is a directory")),
             Handle::Log(_) => Err(Errno::EINVAL.because("it has no offsets")),

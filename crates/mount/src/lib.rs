@@ -148,7 +148,7 @@ pub fn mount(
     }
     config.n_threads = Some(settings.threads.max(1));
     config.clone_fd = true;
-    let server = server::Server::new(filesystem, root, settings.clone());
+    let server = server::Server::new(filesystem, root, settings.clone())?;
     let session = Session::new(server, &directory, &config)?.spawn()?;
     if settings.sharing == Sharing::Alone {
         read_ahead::extend(&directory, server::REQUEST_MAX);

@@ -36,11 +36,25 @@ use crate::{
 /// A mounted file system.
 pub struct Server {
     shared: Arc<Shared>,
+    /// Notes when files were read, until it is unmounted.
+    noting: Option<thread::JoinHandle<()>>,
 }
 
 impl Server {
-    pub fn new(filesystem: Filesystem, root: Inode, settings: Settings) -> Self {
-        Server { shared: Arc::new(Shared::new(filesystem, root, settings)) }
+    pub fn new(filesystem: Filesystem, root: Inode, settings: Settings) -> io::Result<Self> {
+        let shared = Arc::new(Shared::new(filesystem, root, settings));
+        let (accesses, filesystem) = (shared.unnoted.clone(), shared.filesystem.clone());
+        let note = move |inode: &Inode, time| pollster::block_on(filesystem.note_access(inode, time));
+        let thread = thread::Builder::new().name("tyr-accesses".to_owned());
+        let noting = thread.spawn(move || accesses.note_all(note))?;
+        Ok(Server { shared, noting: Some(noting) })
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // If it was never mounted.
+        self.shared.unnoted.end();
     }
 }
 
@@ -79,9 +93,14 @@ impl fuser::Filesystem for Server {
     }
 
     fn destroy(&mut self) {
+        self.shared.unnoted.end();
         // A guest that cannot say so in time is removed by the others when it is silent for long.
         let (filesystem, (left, has_left)) = (self.shared.filesystem.clone(), channel());
-        let leaves = move || drop(left.send(pollster::block_on(filesystem.leave())));
+        let noting = self.noting.take();
+        let leaves = move || {
+            noting.into_iter().for_each(|noting| drop(noting.join()));
+            drop(left.send(pollster::block_on(filesystem.leave())));
+        };
         // Without a thread the sender is dropped, and nothing waited for.
         let _ = thread::Builder::new().spawn(leaves);
         let _ = has_left.recv_timeout(LEAVE_WITHIN);
@@ -302,11 +321,9 @@ impl fuser::Filesystem for Server {
             Call::of(request, Ask::Read, inode).ranged(offset, size.into()),
             reply,
             shared.read(handle.0, offset, size),
-            |reply, read| {
-                shared.counts.read(read.bytes.len());
-                reply.data(&read.bytes);
-                // It takes a commit, for which nobody waits.
-                read.access.into_iter().for_each(|access| pollster::block_on(access.note()));
+            |reply, bytes| {
+                shared.counts.read(bytes.len());
+                reply.data(&bytes);
             },
         );
     }

@@ -147,7 +147,7 @@ impl Shared {
     pub async fn change(&self, number: u64, changes: &Changes) -> Result<Metadata> {
         let inode = self.known.get(number)?;
         if changes.accessed.is_some() {
-            self.unnoted.settle(inode.number);
+            self.unnoted.forget(inode.number);
         }
         self.filesystem.change(&inode, changes).await
     }
