@@ -232,6 +232,53 @@ def tells(here):
     following.stdout.close()
 
 
+def sees_others(here, there, steps):
+    """Whatever a mount and its kernel keep of files, they have what another mount has changed as soon as that has ended."""
+    generator = random.Random(steps)
+    paths, content = [place / "shared" for place in (here, there)], bytearray(3 << 20)
+    paths[0].write_bytes(content)
+    readers = [os.open(path, os.O_RDONLY) for path in paths]
+    writers = [os.open(path, os.O_RDWR) for path in paths]
+
+    def agree(place, offset, length):
+        assert os.pread(readers[place], length, offset) == content[offset : offset + length], (place, offset, length)
+
+    for step in range(steps):
+        who = generator.randrange(2)
+        for _ in range(generator.randrange(4)):
+            agree(generator.randrange(2), generator.randrange(len(content)), generator.randrange(200_000))
+        length = generator.randrange(1, 100_000)
+        offset = generator.randrange(len(content) - length)
+        written = generator.randbytes(length)
+        match step % 5:
+            case 0:
+                offset = generator.randrange(2 << 20, 3 << 20)
+                os.ftruncate(writers[who], offset)
+                content[:] = content[:offset].ljust(offset, b"\0")
+                offset, length = 0, 0
+            case 1:
+                offset = len(content)
+        os.pwrite(writers[who], written[:length], offset)
+        content[offset : offset + length] = written[:length]
+        for place in (1 - who, who):
+            assert os.fstat(readers[place]).st_size == len(content)
+            agree(place, offset, length + 5000)
+            agree(place, generator.randrange(len(content)), 200_000)
+        paths[who].chmod(0o600 + step % 64)
+        assert [path.stat().st_mode & 0o777 for path in paths] == [0o600 + step % 64] * 2
+        name = f"came-{step % 9}"
+        before = (paths[1 - who].parent / name).exists()
+        assert before == (name in os.listdir(paths[1 - who].parent))
+        new = paths[who].parent / name
+        new.unlink() if before else new.write_text(str(step))
+        if before:
+            refuses(errno.ENOENT, (paths[1 - who].parent / name).stat)
+        else:
+            assert (paths[1 - who].parent / name).read_text() == str(step)
+    for file in (*readers, *writers):
+        os.close(file)
+
+
 def locks_files(here, there):
     """`flock` through two mounts: seen by both, and given up when the last descriptor is closed."""
     (here / "locked").touch()
@@ -437,6 +484,7 @@ def of_a_cluster(tyr, work, arguments):
             refuses(errno.ENOENT, os.stat, there / "seen")
             os.close(kept)
             reads_count(here)
+            sees_others(here, there, 100)
             locks_files(here, there)
             tells_room(tyr, url, here)
             everything(here, local, arguments)

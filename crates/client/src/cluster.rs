@@ -44,6 +44,7 @@ use crate::{
         catalog::Catalog,
         links::Means,
     },
+    recalls::Recalls,
     words,
 };
 use copies::Borrowed;
@@ -118,6 +119,14 @@ impl Core {
     /// Tells the driver something. If it has ended, nobody needs to hear it.
     pub fn tell(&self, call: Call) {
         let _ = self.calls.send(call);
+    }
+
+    /// What is taken back of what is lent to this client, from now on.
+    pub fn recalls(&self) -> Option<Recalls> {
+        self.borrowed.as_ref()?;
+        let (teller, receiver) = mpsc::unbounded_channel();
+        self.tell(Call::TellRecalls { teller, calls: self.calls.downgrade() });
+        Some(Recalls::new(receiver))
     }
 
     /// Asks the driver something, at once; the answer is waited for by whoever waits for what is returned.

@@ -36,18 +36,22 @@ use std::{
 };
 
 use tokio::{
-    sync::mpsc::{UnboundedReceiver, unbounded_channel},
+    sync::mpsc::{UnboundedReceiver, UnboundedSender, WeakUnboundedSender, unbounded_channel},
     time::{Instant, sleep_until},
 };
 use tyr_net::Address;
 use tyr_proto::{
-    BlobName, Client, Copies, NodeId, RingVersion, Run, SessionId, Time, Transaction,
+    BlobName, Client, Copies, NodeId, PartitionId, RingVersion, Run, SessionId, Time, Transaction,
     cluster::Zone,
     message::{HeadStat, READ_SIZE_MAX, RequestId},
 };
 use tyr_types::Error;
 
-use crate::{clock::Clock, words};
+use crate::{
+    clock::Clock,
+    recalls::{Owed, Recall},
+    words,
+};
 use applies::{Applies, Apply};
 use asked::Asked;
 use call::{Call, Got, Handle, Newest, Reply};
@@ -92,6 +96,8 @@ pub struct Driver {
     newest: BTreeMap<RequestId, Asked<Option<Newest>>>,
     gets: BTreeMap<RequestId, Asked<Got>>,
     snapshots: Snapshots,
+    /// Who is told of what is taken back of what was lent, and how that is given back.
+    recalls: Option<(UnboundedSender<Recall>, WeakUnboundedSender<Call>)>,
     traces: Option<Traces>,
     runs: BTreeMap<Handle, Running>,
     /// For whom blobs are looked at and read.
@@ -194,6 +200,7 @@ impl Driver {
             newest: BTreeMap::new(),
             gets: BTreeMap::new(),
             snapshots: Snapshots::default(),
+            recalls: None,
             traces: tracing.map(|tracing| Traces::start(tracing, session)),
             runs: BTreeMap::new(),
             owners: BTreeMap::new(),
@@ -394,6 +401,13 @@ impl Driver {
                 let request = self.client.borrow(now, blob, size_max, turn);
                 self.gets.insert(request, Asked { until, reply });
             }
+            Call::GiveBack { node, partition, blob, asked } => {
+                self.client.give_back_recalled(node, partition, blob, asked);
+            }
+            Call::TellRecalls { teller, calls } => {
+                self.client.tell_recalls();
+                self.recalls = Some((teller, calls));
+            }
             Call::Freeze { of, keyspaces, until, reply } => {
                 self.begin_freeze(of, keyspaces, Asked { until, reply });
             }
@@ -433,6 +447,19 @@ impl Driver {
             Call::Uses { until, reply } => self.manager.uses(&self.links, now, Asked { until, reply }),
             Call::Refresh { until, reply } => self.manager.refresh(Asked { until, reply }),
             Call::Close { reply } => self.close(Some(reply)),
+        }
+    }
+
+    /// A node recalls what was lent of a blob: it is given back when whoever was told of it says so, or at once.
+    fn recall(&mut self, node: NodeId, partition: PartitionId, blob: BlobName, asked: u64) {
+        let calls = self.recalls.as_ref().and_then(|(_, calls)| calls.upgrade());
+        match (&self.recalls, calls) {
+            (Some((teller, _)), Some(calls)) => {
+                let recall = Recall::new(blob, Some(Owed { node, partition, asked, calls }));
+                // If nobody listens it is dropped, and so given back.
+                let _ = teller.send(recall);
+            }
+            _ => self.client.give_back_recalled(node, partition, blob, asked),
         }
     }
 

@@ -2,7 +2,9 @@
 
 use std::{ops::RangeBounds, time::Duration};
 
-use tyr_embed::{Blob, Entry, Error, ErrorKind, KeyspaceSettings, Operand, Result, Stat, Transform};
+use tyr_embed::{
+    Blob, Entry, Error, ErrorKind, KeyspaceId, KeyspaceSettings, Operand, Result, Stat, Transform,
+};
 
 use crate::cluster;
 
@@ -81,6 +83,21 @@ impl Keyspace {
         match &self.inner {
             Inner::Directory(keyspace) => keyspace.identity(),
             Inner::Cluster(keyspace) => keyspace.identity(),
+        }
+    }
+
+    /// Whether it is the keyspace of this number in a cluster.
+    pub(crate) fn is(&self, id: KeyspaceId) -> bool {
+        matches!(&self.inner, Inner::Cluster(keyspace) if keyspace.entry.id == id)
+    }
+
+    /// For how long what was just read of a blob outside of a transaction stays as it is, unless [`Recalls`](crate::Recalls) tell that it is about to
+    /// change: less than half of the time for which it was lent, so that who counts this time is allowed to begin late. Nothing if there is no
+    /// [copy](crate::OpenOptions::copies) of it.
+    pub fn assured(&self, key: impl AsRef<[u8]>) -> Duration {
+        match &self.inner {
+            Inner::Directory(_) => Duration::ZERO,
+            Inner::Cluster(keyspace) => keyspace.assured(key.as_ref()),
         }
     }
 

@@ -55,6 +55,7 @@ mod cluster;
 mod driver;
 mod keyspace;
 mod options;
+mod recalls;
 mod run;
 #[cfg(feature = "simulation")]
 pub mod simulation;
@@ -66,6 +67,7 @@ mod words;
 pub use address::is_cluster;
 pub use keyspace::Keyspace;
 pub use options::OpenOptions;
+pub use recalls::{Recall, Recalls};
 pub use run::Retry;
 pub use snapshot::Snapshot;
 pub use store::{KeyspaceSummary, Reads, Store};

@@ -8,6 +8,7 @@ use crate::{
     cluster::{Cluster, transaction},
     keyspace::{self, Keyspace},
     options::OpenOptions,
+    recalls::Recalls,
     snapshot::{self, Snapshot},
     transaction::Transaction,
     words,
@@ -104,6 +105,15 @@ impl Store {
             cluster @ Inner::Cluster(_) => cluster,
         };
         Store { inner }
+    }
+
+    /// What is taken back, from now on, of what is lent to this client: `None` if it keeps no [copies](OpenOptions::copies). Each copy is given back when
+    /// what this tells of it is dropped; so somebody has to go on waiting for it. What it told before is told to nobody any more.
+    pub fn recalls(&self) -> Option<Recalls> {
+        match &self.inner {
+            Inner::Directory(_) => None,
+            Inner::Cluster(cluster) => cluster.core.recalls(),
+        }
     }
 
     /// How reads were answered so far.

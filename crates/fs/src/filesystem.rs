@@ -1,9 +1,11 @@
 //! An open file system, and how its transactions are run.
 
-use std::{ops::Range, sync::Arc};
+use std::{ops::Range, sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
-use tyr_client::{Check, ErrorKind, Keyspace, KeyspaceSettings, Operand, Store, Transaction, Transform};
+use tyr_client::{
+    Check, ErrorKind, Keyspace, KeyspaceSettings, Operand, Recall, Recalls, Store, Transaction, Transform,
+};
 
 use crate::{
     errno::{Errno, Result, Stop, changed, damaged},
@@ -217,6 +219,25 @@ impl Filesystem {
         };
         let metadata = Metadata::decode(&inode.site, &stat.attributes, stat.size)?;
         metadata.filter(|metadata| metadata.inode == *inode).ok_or_else(gone)
+    }
+
+    /// For how long what was just told of an inode stays so, unless [`Filesystem::recalls`] tell that it is about to change.
+    pub fn assured(&self, inode: &Inode) -> Duration {
+        match self.flat() {
+            // A directory is what lies in it.
+            Some(_) if inode.kind == Kind::Directory => Duration::ZERO,
+            _ => self.keyspace().assured(&inode.site),
+        }
+    }
+
+    /// What is taken back of what was told of inodes, if the store tells.
+    pub fn recalls(&self) -> Option<Recalls> {
+        self.store().recalls()
+    }
+
+    /// Where an inode lies that is told of, if it is one of this file system.
+    pub fn site_of(&self, recall: &Recall) -> Option<Site> {
+        recall.key_in(self.keyspace()).map(Site::from_key)
     }
 
     /// Has the commit refused unless the inode exists; when that has happened, refuses by itself.

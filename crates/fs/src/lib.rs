@@ -46,5 +46,6 @@ pub use namespace::{LINKS_MAX, New};
 pub use pollster::block_on;
 pub use rename::{Named, Over};
 pub use room::Room;
+pub use tyr_client::{Recall, Recalls};
 pub use view::{How, View};
 pub use walk::{Caller, Follow, Want};

@@ -16,13 +16,14 @@ use crate::{
 };
 
 impl Shared {
-    /// Opens what the kernel knows by a number.
-    pub async fn open(&self, number: u64, flags: i32) -> Result<File> {
-        let (file, _) = self.filesystem.open_file(&self.known.get(number)?).await?;
+    /// Opens what the kernel knows by a number. Returns how large it is, too.
+    pub async fn open(&self, number: u64, flags: i32) -> Result<(File, u64)> {
+        let (file, metadata) = self.filesystem.open_file(&self.known.get(number)?).await?;
         if flags & libc::O_TRUNC != 0 {
             file.truncate(0).await?;
+            return Ok((file, 0));
         }
-        Ok(file)
+        Ok((file, metadata.size))
     }
 
     /// Makes a file and opens it; opens the one that is there already if it may.
@@ -49,20 +50,40 @@ impl Shared {
         }
     }
 
+    /// Whether the kernel keeps what is read of a file that is opened so. What is shared it does as long as it is told when the file changes, and only for who
+    /// does not write; small content is kept here anyway. What changes a flat file may leave its time alone.
+    pub fn caching(&self, flags: i32, size: u64) -> Caching {
+        let reads_only = flags & (libc::O_ACCMODE | libc::O_TRUNC) == libc::O_RDONLY;
+        match self.settings.sharing {
+            Sharing::Alone => Caching::Pages,
+            Sharing::Shared if !reads_only || size <= SMALL || self.filesystem.flat().is_some() => {
+                Caching::None
+            }
+            Sharing::Shared if self.is_told() => Caching::Pages,
+            Sharing::Shared => Caching::None,
+        }
+    }
+
     /// The number that the kernel gets for an open file.
-    pub fn opened(&self, file: File, flags: i32) -> u64 {
+    pub fn opened(&self, file: File, flags: i32, caching: Caching) -> u64 {
         if self.settings.access_times == AccessTimes::Never || self.settings.access == Access::ReadOnly {
             file.without_access_times();
         }
         let appends = flags & libc::O_APPEND != 0 && !self.writes_back.load(Ordering::Relaxed);
-        self.handles.add(Handle::File(Arc::new(OpenFile { file, appends })))
+        let is_watched = caching == Caching::Pages && self.settings.sharing == Sharing::Shared;
+        let watch = is_watched.then(|| self.watched.add(file.inode().number));
+        if watch.is_some() {
+            // It may believe what it was told before for longer than that is certain.
+            self.doubt(file.inode().number);
+        }
+        self.handles.add(Handle::File(Arc::new(OpenFile { file, appends, _watch: watch })))
     }
 
     /// What the kernel may do with what it reads of files.
-    pub fn open_flags(&self) -> FopenFlags {
-        match self.settings.sharing {
-            Sharing::Alone => FopenFlags::FOPEN_KEEP_CACHE,
-            Sharing::Shared => FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES,
+    pub fn open_flags(&self, caching: Caching) -> FopenFlags {
+        match caching {
+            Caching::Pages => FopenFlags::FOPEN_KEEP_CACHE,
+            Caching::None => FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES,
         }
     }
 
@@ -128,5 +149,16 @@ impl Shared {
     }
 }
 
+/// Of what an open file has the kernel keeps what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Caching {
+    /// Nothing: each read and write is one of the store.
+    None,
+    /// Pages, as long as time and size of the last change are those that it knows.
+    Pages,
+}
+
+/// Files of so many bytes come with their metadata.
+const SMALL: u64 = 64 << 10;
 /// How much is copied before the kernel is answered, so that who wants it to end is heard.
 const COPY_MAX: u64 = 64 << 20;

@@ -11,7 +11,7 @@ use std::{
 use parking_lot::Mutex;
 use tyr_fs::{Entry, Errno, File, Result};
 
-use crate::access_log::Reader;
+use crate::{access_log::Reader, watched::Watch};
 
 /// Something that is open.
 #[derive(Clone, Debug)]
@@ -32,6 +32,8 @@ pub struct OpenFile {
     pub file: File,
     /// Whether what is written goes to the end, wherever that is by then.
     pub appends: bool,
+    /// As long as the kernel may have pages of it that others may change.
+    pub _watch: Option<Watch>,
 }
 
 /// Everything that is open.

@@ -19,9 +19,11 @@ mod known;
 mod locks;
 mod own;
 mod read_ahead;
+mod recalls;
 mod reply;
 mod server;
 mod shared;
+mod watched;
 
 use std::{
     io,
@@ -149,10 +151,11 @@ pub fn mount(
     config.n_threads = Some(settings.threads.max(1));
     config.clone_fd = true;
     let server = server::Server::new(filesystem, root, settings.clone())?;
+    let bell = server.bell();
     let session = Session::new(server, &directory, &config)?.spawn()?;
-    if settings.sharing == Sharing::Alone {
-        read_ahead::extend(&directory, server::REQUEST_MAX);
-    }
+    // It is set once.
+    let _ = bell.set(session.notifier());
+    read_ahead::extend(&directory, server::REQUEST_MAX);
     Ok(Mount { session: Some(session), directory })
 }
 

@@ -29,6 +29,7 @@ use crate::{
     handles::Handle,
     locks,
     own::{self, Own},
+    recalls::{Bell, tell_kernel},
     reply::{done, value, written},
     shared::{Shared, special},
 };
@@ -42,12 +43,23 @@ pub struct Server {
 
 impl Server {
     pub fn new(filesystem: Filesystem, root: Inode, settings: Settings) -> io::Result<Self> {
-        let shared = Arc::new(Shared::new(filesystem, root, settings));
+        // Who is alone needs nobody to tell him.
+        let is_shared = settings.sharing == Sharing::Shared;
+        let recalls = is_shared.then(|| filesystem.recalls()).flatten();
+        let shared = Arc::new(Shared::new(filesystem, root, settings, recalls.is_some()));
+        if let Some(recalls) = recalls {
+            tell_kernel(shared.clone(), recalls)?;
+        }
         let (accesses, filesystem) = (shared.unnoted.clone(), shared.filesystem.clone());
         let note = move |inode: &Inode, time| pollster::block_on(filesystem.note_access(inode, time));
         let thread = thread::Builder::new().name("tyr-accesses".to_owned());
         let noting = thread.spawn(move || accesses.note_all(note))?;
         Ok(Server { shared, noting: Some(noting) })
+    }
+
+    /// Where it has to be set how the kernel is told.
+    pub fn bell(&self) -> Bell {
+        self.shared.bell.clone()
     }
 }
 
@@ -267,8 +279,9 @@ impl fuser::Filesystem for Server {
             return reply.opened(FileHandle(handle), flags);
         }
         let work = shared.open(inode.0, flags.0);
-        shared.answer(Call::of(request, Ask::Open, inode), reply, work, |reply, file| {
-            reply.opened(FileHandle(shared.opened(file, flags.0)), shared.open_flags());
+        shared.answer(Call::of(request, Ask::Open, inode), reply, work, |reply, (file, size)| {
+            let caching = shared.caching(flags.0, size);
+            reply.opened(FileHandle(shared.opened(file, flags.0, caching)), shared.open_flags(caching));
         });
     }
 
@@ -295,9 +308,10 @@ impl fuser::Filesystem for Server {
             |reply, (file, metadata)| {
                 shared.known.tell(&metadata.inode);
                 let attributes = shared.attributes(&metadata);
-                let handle = FileHandle(shared.opened(file, flags));
+                let caching = shared.caching(flags, metadata.size);
+                let handle = FileHandle(shared.opened(file, flags, caching));
                 let cache = shared.settings.attribute_cache.min(shared.settings.entry_cache);
-                reply.created(&cache, &attributes, Generation(0), handle, shared.open_flags());
+                reply.created(&cache, &attributes, Generation(0), handle, shared.open_flags(caching));
             },
         );
     }

@@ -5,6 +5,7 @@ use std::{
     future::Future,
     os::unix::ffi::OsStrExt,
     sync::{Arc, atomic::AtomicBool},
+    time::Duration,
 };
 
 use fuser::{FileAttr, FopenFlags, Generation, INodeNo, RenameFlags, ReplyAttr, ReplyEntry};
@@ -21,7 +22,9 @@ use crate::{
     known::Known,
     locks::Unlocking,
     own::{self, Own},
+    recalls::Bell,
     reply::Reply,
+    watched::Watched,
 };
 
 /// The file system, and what is known of what the kernel has of it.
@@ -32,6 +35,12 @@ pub struct Shared {
     pub handles: Handles,
     pub unlocking: Unlocking,
     pub counts: Counts,
+    /// Of what the kernel may have pages.
+    pub watched: Watched,
+    /// Where the kernel is told, once it is mounted.
+    pub bell: Bell,
+    /// Whether it is told of what is recalled.
+    tells_recalls: bool,
     log: AccessLog,
     /// When files were read, if that is not noted yet.
     pub unnoted: Arc<Accesses>,
@@ -40,7 +49,7 @@ pub struct Shared {
 }
 
 impl Shared {
-    pub fn new(filesystem: Filesystem, root: Inode, settings: Settings) -> Self {
+    pub fn new(filesystem: Filesystem, root: Inode, settings: Settings, tells_recalls: bool) -> Self {
         Shared {
             filesystem,
             settings,
@@ -48,6 +57,9 @@ impl Shared {
             handles: Handles::default(),
             unlocking: Unlocking::default(),
             counts: Counts::default(),
+            watched: Watched::default(),
+            bell: Bell::default(),
+            tells_recalls,
             log: AccessLog::default(),
             unnoted: Arc::default(),
             writes_back: AtomicBool::new(false),
@@ -98,14 +110,40 @@ impl Shared {
 
     /// Tells the kernel of an inode that a name means.
     pub fn enter(&self, reply: ReplyEntry, metadata: &Metadata) {
+        // Of one that it does not know yet it cannot be told that this is over.
+        let is_known = self.known.has(&metadata.inode);
         self.known.tell(&metadata.inode);
-        let Settings { attribute_cache, entry_cache, .. } = &self.settings;
-        reply.entry_with_ttls(attribute_cache, entry_cache, &self.attributes(metadata), Generation(0));
+        let cache = self.attribute_cache(metadata, is_known);
+        reply.entry_with_ttls(&cache, &self.settings.entry_cache, &self.attributes(metadata), Generation(0));
     }
 
     /// Tells the kernel what is known of an inode.
     pub fn describe(&self, reply: ReplyAttr, metadata: &Metadata) {
-        reply.attr(&self.settings.attribute_cache, &self.attributes(metadata));
+        reply.attr(&self.attribute_cache(metadata, true), &self.attributes(metadata));
+    }
+
+    /// For how long the kernel may believe what it is told of an inode.
+    fn attribute_cache(&self, metadata: &Metadata, is_known: bool) -> Duration {
+        let inode = &metadata.inode;
+        let assured =
+            if is_known && self.is_told() { self.filesystem.assured(inode) } else { Duration::ZERO };
+        match self.watched.has(inode.number) {
+            true => assured,
+            false => assured.max(self.settings.attribute_cache),
+        }
+    }
+
+    /// Whether the kernel is told when what it believes is over.
+    pub fn is_told(&self) -> bool {
+        self.tells_recalls && self.bell.get().is_some()
+    }
+
+    /// Has the kernel ask anew what an inode is.
+    pub fn doubt(&self, number: u64) {
+        if let Some(kernel) = self.bell.get() {
+            // Of one that it does not know it believes nothing.
+            let _ = kernel.inval_inode(INodeNo(number), -1, 0);
+        }
     }
 
     pub async fn make(&self, parent: INodeNo, name: &OsStr, new: &New) -> Result<Metadata> {

@@ -62,6 +62,8 @@ pub struct Client {
     /// What is lent to this client, if it keeps any of that.
     copies: Option<Copies>,
     copies_expired_at: Time,
+    /// Whether the caller is told of what is given back.
+    tells_recalls: bool,
     /// What was asked for to be kept, and was not answered: since when, and whether it may be kept when it comes.
     borrowing: BTreeMap<RequestId, Borrowing>,
     /// What is held for reads, by the look or the freeze that was asked for.
@@ -151,6 +153,10 @@ pub enum Event {
     Denied(RequestId),
     /// What blobs are, in the order in which they were asked for; `None` for one that has to be asked for by itself.
     Stats(RequestId, Vec<Option<HeadStat>>),
+    /// A node recalls what was asked for of a blob up to a request. It is gone here, and [given back](Client::give_back_recalled) when the caller says so.
+    Recalled(NodeId, PartitionId, BlobName, u64),
+    /// What was lent of a blob was given back, since it is changed here.
+    GivenBack(BlobName),
     /// Names of a partition, and whether there may be more after them.
     Names(RequestId, Vec<BlobName>, bool),
 }
@@ -191,6 +197,7 @@ impl Client {
             freezes: BTreeMap::new(),
             copies: None,
             copies_expired_at: Time(0),
+            tells_recalls: false,
             borrowing: BTreeMap::new(),
             pins: BTreeMap::new(),
             unmarked: BTreeMap::new(),
@@ -239,6 +246,11 @@ impl Client {
     /// The limits of the nodes: it speaks often enough to be known to live.
     pub fn set_limits(&mut self, limits: Limits) {
         self.limits = limits;
+    }
+
+    /// Has the caller be told of what is given back, and give back itself what was recalled.
+    pub fn tell_recalls(&mut self) {
+        self.tells_recalls = true;
     }
 
     /// Has what is [borrowed](Client::borrow) be kept here.
@@ -454,8 +466,17 @@ impl Client {
     fn give_back(&mut self, blob: &BlobName) {
         if let Some(asked) = self.take_out(blob, u64::MAX) {
             let (partition, session, blob) = (self.partition_of(blob, 0), self.session, blob.clone());
-            self.send(partition, Message::GiveBack { session, blob, asked });
+            self.send(partition, Message::GiveBack { session, blob: blob.clone(), asked });
+            if self.tells_recalls {
+                self.events.push_back(Event::GivenBack(blob));
+            }
         }
+    }
+
+    /// Gives back what was [recalled](Event::Recalled).
+    pub fn give_back_recalled(&mut self, node: NodeId, partition: PartitionId, blob: BlobName, asked: u64) {
+        let session = self.session;
+        self.send_to(node, partition, Message::GiveBack { session, blob, asked });
     }
 
     /// What a request was answered that borrows.
@@ -667,8 +688,10 @@ impl Client {
                     self.take_out(&blob, asked);
                 }
                 // Whether there was anything or not: the primary waits for this.
-                let session = self.session;
-                self.send_to(from, partition, Message::GiveBack { session, blob, asked });
+                match self.tells_recalls {
+                    true => self.events.push_back(Event::Recalled(from, partition, blob, asked)),
+                    false => self.give_back_recalled(from, partition, blob, asked),
+                }
             }
             // What is there is read by the surroundings, which then answer with the bytes.
             Answer::Located { .. } => {}

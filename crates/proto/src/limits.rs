@@ -26,6 +26,9 @@ pub struct Limits {
     /// A copy of a head lasts for at most this many microseconds, unless it is asked for again. A write of the head waits for little more
     /// than that for a holder that does not answer, and as long after a change of primary.
     pub cached_for: u64,
+    /// After so many microseconds without copies a partition logs that there are none, so that a new primary does not wait for any. As long as
+    /// there may be some it logs nothing to give out more.
+    pub uncached_after: u64,
 }
 
 impl Default for Limits {
@@ -40,6 +43,7 @@ impl Default for Limits {
             idle_after: 30_000_000,
             cached_max: 1024,
             cached_for: 500_000,
+            uncached_after: 60_000_000,
         }
     }
 }

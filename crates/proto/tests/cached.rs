@@ -356,7 +356,7 @@ fn a_primary_after_another_one_waits_until_the_copies_that_that_one_gave_out_are
 fn a_primary_after_another_one_does_not_wait_if_no_copies_have_been_out_for_long() {
     let mut world = World::new(Limits::default());
     world.make_popular();
-    world.pass(6_000_000);
+    world.pass(Limits::default().uncached_after + 6_000_000);
     world.begin_again();
     let id = world.write(5);
     assert!(world.is_committed(id));

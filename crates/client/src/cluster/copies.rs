@@ -1,6 +1,9 @@
 //! What the handles of a client read of what is lent to it, without asking anybody.
 
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::{
+    sync::atomic::{AtomicI32, Ordering},
+    time::Duration,
+};
 
 use tyr_proto::{BlobCopy, BlobName, Copies, SeenCopy};
 
@@ -47,6 +50,12 @@ impl Borrowed {
 }
 
 impl Core {
+    /// For how long a copy of a blob stays here, unless it is recalled.
+    pub(super) fn assured(&self, blob: &BlobName) -> Duration {
+        let of = |borrowed: &Borrowed| borrowed.copies.assured(borrowed.clock.now(), blob);
+        Duration::from_micros(self.borrowed.as_deref().map_or(0, of))
+    }
+
     /// What is lent to this client of a blob. That a copy ages is dealt with.
     pub(super) fn copy_of(&self, blob: &BlobName) -> Option<BlobCopy> {
         let borrowed = self.borrowed.as_ref()?;

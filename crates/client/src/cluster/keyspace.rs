@@ -348,6 +348,11 @@ impl Keyspace {
         stats.collect()
     }
 
+    /// See [`crate::Keyspace::assured`].
+    pub fn assured(&self, key: &[u8]) -> Duration {
+        self.blob(key).map_or(Duration::ZERO, |blob| self.core.assured(&blob))
+    }
+
     /// See [`crate::Keyspace::exists`].
     pub async fn exists(&self, key: &[u8]) -> Result<bool> {
         let blob = self.required(key)?;

@@ -11,15 +11,21 @@ use std::{
     task::{Context, Poll},
 };
 
-use tokio::{sync::oneshot, time::Instant};
+use tokio::{
+    sync::{
+        mpsc::{UnboundedSender, WeakUnboundedSender},
+        oneshot,
+    },
+    time::Instant,
+};
 use tyr_proto::{
-    BlobName, Check, KeepName, Operation, PartitionId, Refusal, ResultValue, SnapshotId, Stand, Uses,
+    BlobName, Check, KeepName, NodeId, Operation, PartitionId, Refusal, ResultValue, SnapshotId, Stand, Uses,
     cluster::{Command, Reply as CommandReply},
     message::{HeadStat, Looked},
 };
 use tyr_types::{KeyspaceId, Number, Result};
 
-use crate::words;
+use crate::{recalls::Recall, words};
 
 /// Names a transaction, snapshot, or run of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -99,6 +105,10 @@ pub enum Call {
     Get { blob: BlobName, others: Vec<BlobName>, until: Instant, reply: Reply<Got> },
     /// As [`Call::Get`], of one blob, to be kept among the copies if its primary lends it; with its bytes if these are no more than so many.
     Borrow { blob: BlobName, size_max: u64, until: Instant, reply: Reply<Got> },
+    /// Gives back what was recalled.
+    GiveBack { node: NodeId, partition: PartitionId, blob: BlobName, asked: u64 },
+    /// From now on tells of what is taken back before it is given back.
+    TellRecalls { teller: UnboundedSender<Recall>, calls: WeakUnboundedSender<Call> },
     /// Names of a partition from one on, and whether there may be more.
     Names {
         partition: PartitionId,

@@ -11,7 +11,7 @@ use super::{
     Driver,
     call::{Found, Got, Handle},
 };
-use crate::words;
+use crate::{recalls::Recall, words};
 
 /// For whom something is looked at or read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,6 +104,16 @@ impl Driver {
                     && let Event::Stats(_, stats) = event
                 {
                     heads.answer(Ok(stats));
+                }
+                return;
+            }
+            Event::Recalled(..) => {
+                let Event::Recalled(node, partition, blob, asked) = event else { return };
+                return self.recall(node, partition, blob, asked);
+            }
+            Event::GivenBack(_) => {
+                if let (Some((teller, _)), Event::GivenBack(blob)) = (&self.recalls, event) {
+                    let _ = teller.send(Recall::new(blob, None));
                 }
                 return;
             }

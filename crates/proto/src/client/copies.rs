@@ -44,6 +44,7 @@ struct Kept {
     /// The number of the request that it answered.
     asked: u64,
     renew_at: Time,
+    half: Time,
     until: Time,
     is_being_renewed: bool,
 }
@@ -73,6 +74,12 @@ impl Copies {
         Seen::Aging(copy)
     }
 
+    /// For how many microseconds from now on a copy of a blob stays here at least, unless it is taken out: until half of its time is over. Who is told
+    /// of a copy that is taken out before it is given back may believe for as long what it says, with the other half for being late.
+    pub fn assured(&self, now: Time, blob: &BlobName) -> u64 {
+        self.0.lock().copies.get(blob).map_or(0, |kept| kept.half.since(now))
+    }
+
     /// How many there are.
     pub fn len(&self) -> usize {
         self.0.lock().copies.len()
@@ -99,7 +106,8 @@ impl Copies {
             return;
         }
         let (renew_at, until) = (now.after(lasts / 2), since.after(lasts));
-        let kept = Kept { copy, asked, renew_at, until, is_being_renewed: false };
+        let half = since.after(lasts / 2);
+        let kept = Kept { copy, asked, renew_at, half, until, is_being_renewed: false };
         let before = lent.copies.insert(blob.clone(), kept);
         lent.bytes += size;
         lent.bytes -= before.map_or(0, |kept| kept.copy.size());
@@ -177,6 +185,8 @@ mod tests {
         assert!(matches!(copies.see(Time(150), &blob("a")), Seen::Aging(_)));
         assert!(matches!(copies.see(Time(151), &blob("a")), Seen::Copy(_)));
         copies.keep(Time(160), (&blob("a"), 2), copy(20), Time(155), 100);
+        assert_eq!([160, 204, 205, 230].map(|now| copies.assured(Time(now), &blob("a"))), [45, 1, 0, 0]);
+        assert_eq!(copies.assured(Time(160), &blob("b")), 0);
         assert!(matches!(copies.see(Time(201), &blob("a")), Seen::Copy(_)));
         assert_eq!(copies.0.lock().bytes, 20);
     }

@@ -55,8 +55,6 @@ struct Subscriber {
 const HEADS_MAX: usize = 16384;
 /// A head is not lent to clients again for this many microseconds after it was recalled: one that is written all the time is cheaper to ask for.
 const RECALLED_FOR: u64 = 20_000;
-/// After so many microseconds without copies it is logged that there are none.
-const UNUSED_FOR: u64 = 2_000_000;
 
 impl Subscribers {
     fn has(&self, blob: &BlobName) -> bool {
@@ -265,7 +263,7 @@ impl Partition {
         let Subscribers { of, inherited, unused_since, .. } = &mut self.subscribers;
         if !of.is_empty() || inherited.is_some() || self.state.lent().is_none() {
             *unused_since = cx.now;
-        } else if cx.now.since(*unused_since) >= UNUSED_FOR {
+        } else if cx.now.since(*unused_since) >= cx.limits.uncached_after {
             *unused_since = cx.now;
             self.append(cx, Entry::Lend { lasts: 0 });
         }

@@ -29,6 +29,7 @@ impl Bounds {
                 stage_timeout: 1_000_000,
                 session_timeout: 3_000_000,
                 idle_after: 300_000,
+                uncached_after: 2_000_000,
                 ..Limits::default()
             },
             staged_above: usize::MAX,
