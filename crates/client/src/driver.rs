@@ -455,7 +455,7 @@ impl Driver {
         let calls = self.recalls.as_ref().and_then(|(_, calls)| calls.upgrade());
         match (&self.recalls, calls) {
             (Some((teller, _)), Some(calls)) => {
-                let recall = Recall::new(blob, Some(Owed { node, partition, asked, calls }));
+                let recall = Recall::new(blob, Owed { node, partition, asked, calls });
                 // If nobody listens it is dropped, and so given back.
                 let _ = teller.send(recall);
             }

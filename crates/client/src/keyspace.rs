@@ -91,9 +91,9 @@ impl Keyspace {
         matches!(&self.inner, Inner::Cluster(keyspace) if keyspace.entry.id == id)
     }
 
-    /// For how long what was just read of a blob outside of a transaction stays as it is, unless [`Recalls`](crate::Recalls) tell that it is about to
+    /// For how long what is read from now on of a blob outside of a transaction stays as it is, unless [`Recalls`](crate::Recalls) tell that it is about to
     /// change: less than half of the time for which it was lent, so that who counts this time is allowed to begin late. Nothing if there is no
-    /// [copy](crate::OpenOptions::copies) of it.
+    /// [copy](crate::OpenOptions::copies) of it. To be asked before it is read: it may be another one by then, of which nobody was assured.
     pub fn assured(&self, key: impl AsRef<[u8]>) -> Duration {
         match &self.inner {
             Inner::Directory(_) => Duration::ZERO,

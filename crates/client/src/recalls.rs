@@ -12,7 +12,7 @@ pub struct Recalls {
 }
 
 /// A blob of which no copy is here any more, because it is about to change. Who wants to change it waits until this is dropped, or the time of the copy is
-/// over; unless that is this client itself.
+/// over.
 #[derive(Debug)]
 pub struct Recall {
     blob: BlobName,
@@ -40,8 +40,8 @@ impl Recalls {
 }
 
 impl Recall {
-    pub(crate) fn new(blob: BlobName, owed: Option<Owed>) -> Self {
-        Recall { blob, owed }
+    pub(crate) fn new(blob: BlobName, owed: Owed) -> Self {
+        Recall { blob, owed: Some(owed) }
     }
 
     /// The key of the blob, if it is in this keyspace.

@@ -107,8 +107,9 @@ impl Store {
         Store { inner }
     }
 
-    /// What is taken back, from now on, of what is lent to this client: `None` if it keeps no [copies](OpenOptions::copies). Each copy is given back when
-    /// what this tells of it is dropped; so somebody has to go on waiting for it. What it told before is told to nobody any more.
+    /// What is taken back, from now on, of what is lent to this client and somebody was [assured](Keyspace::assured) of: `None` if it keeps no
+    /// [copies](OpenOptions::copies). Each copy is given back when what this tells of it is dropped; so somebody has to go on waiting for it. Who called
+    /// this before is told nothing more.
     pub fn recalls(&self) -> Option<Recalls> {
         match &self.inner {
             Inner::Directory(_) => None,

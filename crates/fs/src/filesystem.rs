@@ -221,13 +221,9 @@ impl Filesystem {
         metadata.filter(|metadata| metadata.inode == *inode).ok_or_else(gone)
     }
 
-    /// For how long what was just told of an inode stays so, unless [`Filesystem::recalls`] tell that it is about to change.
-    pub fn assured(&self, inode: &Inode) -> Duration {
-        match self.flat() {
-            // A directory is what lies in it.
-            Some(_) if inode.kind == Kind::Directory => Duration::ZERO,
-            _ => self.keyspace().assured(&inode.site),
-        }
+    /// For how long what is told from now on of the inode that lies at a site stays so, unless [`Filesystem::recalls`] tell that it is about to change.
+    pub fn assured(&self, site: &Site) -> Duration {
+        self.keyspace().assured(site)
     }
 
     /// What is taken back of what was told of inodes, if the store tells.

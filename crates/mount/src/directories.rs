@@ -5,7 +5,7 @@ use std::{ffi::OsStr, os::unix::ffi::OsStrExt, sync::Arc, time::Duration};
 use fuser::{FileType, Generation, INodeNo, ReplyDirectory, ReplyDirectoryPlus};
 use tyr_fs::{Entry, Errno, Metadata, Result};
 
-use crate::{Settings, attributes::file_type, handles::Handle, shared::Shared};
+use crate::{attributes::file_type, handles::Handle, shared::Shared};
 
 /// A part of a directory, with what is known of what is in it.
 pub struct Looked {
@@ -47,8 +47,6 @@ impl Shared {
 
     /// Tells the kernel of as many entries as it takes, with what is known of them.
     pub fn tell_looked(&self, inode: INodeNo, offset: u64, looked: Looked, mut reply: ReplyDirectoryPlus) {
-        let Settings { entry_cache, attribute_cache, .. } = &self.settings;
-        let cache = (*entry_cache).min(*attribute_cache);
         if let Some(own) = looked.own {
             let attributes = self.attributes(&own);
             for (place, name) in dots(offset) {
@@ -64,6 +62,7 @@ impl Shared {
             let Some(metadata) = metadata else { continue };
             let (number, name) = (self.known.number(&metadata.inode), OsStr::from_bytes(&entry.name));
             let attributes = self.attributes(&metadata);
+            let cache = self.settings.entry_cache.min(self.attribute_cache(&metadata, None));
             if reply.add(INodeNo(number), place as u64 + 3, name, &cache, &attributes, Generation(0)) {
                 break;
             }

@@ -123,10 +123,17 @@ impl fuser::Filesystem for Server {
         if let Some(own) = Own::named(parent, name) {
             return reply.entry(&Duration::ZERO, &own.attributes(), Generation(0));
         }
-        let work = async { shared.filesystem.lookup(&shared.known.get(parent.0)?, name.as_bytes()).await };
-        shared.answer(Call::of(request, Ask::Lookup, parent).named(name), reply, work, |reply, found| {
-            shared.enter(reply, &found)
-        });
+        let work = async {
+            let directory = shared.known.get(parent.0)?;
+            let assured = shared.assure(directory.site.of(name.as_bytes()));
+            Ok((shared.filesystem.lookup(&directory, name.as_bytes()).await?, assured))
+        };
+        shared.answer(
+            Call::of(request, Ask::Lookup, parent).named(name),
+            reply,
+            work,
+            |reply, (found, assured)| shared.enter(reply, &found, Some(&assured)),
+        );
     }
 
     fn forget(&self, _request: &Request, inode: INodeNo, times: u64) {
@@ -138,10 +145,17 @@ impl fuser::Filesystem for Server {
         if let Some(own) = Own::numbered(inode) {
             return reply.attr(&Duration::ZERO, &own.attributes());
         }
-        let work = async { shared.filesystem.metadata(&shared.known.get(inode.0)?).await };
-        shared.answer(Call::of(request, Ask::Attributes, inode), reply, work, |reply, metadata| {
-            shared.describe(reply, &metadata)
-        });
+        let work = async {
+            let inode = shared.known.get(inode.0)?;
+            let assured = shared.assure(inode.site.clone());
+            Ok((shared.filesystem.metadata(&inode).await?, assured))
+        };
+        shared.answer(
+            Call::of(request, Ask::Attributes, inode),
+            reply,
+            work,
+            |reply, (metadata, assured)| shared.describe(reply, &metadata, Some(&assured)),
+        );
     }
 
     fn setattr(
@@ -167,7 +181,7 @@ impl fuser::Filesystem for Server {
         let changes = Changes { mode, uid, gid, size, accessed, modified };
         let work = shared.change(inode.0, &changes);
         shared.answer(Call::of(request, Ask::Change, inode), reply, work, |reply, metadata| {
-            shared.describe(reply, &metadata)
+            shared.describe(reply, &metadata, None)
         });
     }
 
@@ -194,7 +208,7 @@ impl fuser::Filesystem for Server {
             shared.make(parent, name, &new).await
         };
         shared.answer(Call::of(request, Ask::Make, parent).named(name), reply, work, |reply, made| {
-            shared.enter(reply, &made)
+            shared.enter(reply, &made, None)
         });
     }
 
@@ -211,7 +225,7 @@ impl fuser::Filesystem for Server {
         let new = New::of(Kind::Directory, mode).owned(request.uid(), request.gid());
         let work = shared.make(parent, name, &new);
         shared.answer(Call::of(request, Ask::Make, parent).named(name), reply, work, |reply, made| {
-            shared.enter(reply, &made)
+            shared.enter(reply, &made, None)
         });
     }
 
@@ -220,7 +234,7 @@ impl fuser::Filesystem for Server {
         let new = New::symlink(target.as_os_str().as_bytes()).owned(request.uid(), request.gid());
         let work = shared.make(parent, name, &new);
         shared.answer(Call::of(request, Ask::Make, parent).named(name), reply, work, |reply, made| {
-            shared.enter(reply, &made)
+            shared.enter(reply, &made, None)
         });
     }
 
@@ -268,7 +282,7 @@ impl fuser::Filesystem for Server {
             Call::of(request, Ask::Link, new_parent).named(new_name),
             reply,
             work,
-            |reply, linked| shared.enter(reply, &linked),
+            |reply, linked| shared.enter(reply, &linked, None),
         );
     }
 

@@ -5,11 +5,11 @@ use std::{
     future::Future,
     os::unix::ffi::OsStrExt,
     sync::{Arc, atomic::AtomicBool},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use fuser::{FileAttr, FopenFlags, Generation, INodeNo, RenameFlags, ReplyAttr, ReplyEntry};
-use tyr_fs::{Changes, Errno, Filesystem, Inode, Kind, Metadata, Named, New, Over, Put, Result};
+use tyr_fs::{Changes, Errno, Filesystem, Inode, Kind, Metadata, Named, New, Over, Put, Result, site::Site};
 
 use crate::{
     Settings,
@@ -109,28 +109,35 @@ impl Shared {
     }
 
     /// Tells the kernel of an inode that a name means.
-    pub fn enter(&self, reply: ReplyEntry, metadata: &Metadata) {
+    pub fn enter(&self, reply: ReplyEntry, metadata: &Metadata, assured: Option<&Assured>) {
         // Of one that it does not know yet it cannot be told that this is over.
         let is_known = self.known.has(&metadata.inode);
         self.known.tell(&metadata.inode);
-        let cache = self.attribute_cache(metadata, is_known);
+        let cache = self.attribute_cache(metadata, assured.filter(|_| is_known));
         reply.entry_with_ttls(&cache, &self.settings.entry_cache, &self.attributes(metadata), Generation(0));
     }
 
     /// Tells the kernel what is known of an inode.
-    pub fn describe(&self, reply: ReplyAttr, metadata: &Metadata) {
-        reply.attr(&self.attribute_cache(metadata, true), &self.attributes(metadata));
+    pub fn describe(&self, reply: ReplyAttr, metadata: &Metadata, assured: Option<&Assured>) {
+        reply.attr(&self.attribute_cache(metadata, assured), &self.attributes(metadata));
     }
 
     /// For how long the kernel may believe what it is told of an inode.
-    fn attribute_cache(&self, metadata: &Metadata, is_known: bool) -> Duration {
+    pub fn attribute_cache(&self, metadata: &Metadata, assured: Option<&Assured>) -> Duration {
         let inode = &metadata.inode;
         let assured =
-            if is_known && self.is_told() { self.filesystem.assured(inode) } else { Duration::ZERO };
+            assured.filter(|assured| assured.site == inode.site).map_or(Duration::ZERO, Assured::left);
         match self.watched.has(inode.number) {
             true => assured,
             false => assured.max(self.settings.attribute_cache),
         }
+    }
+
+    /// For how long what is told from now on of the inode that lies somewhere is certain, but for what is recalled. To be asked before it is read: what is
+    /// recalled then is, or it is told of by the time that the kernel hears of the inode, and takes what it hears for too old.
+    pub fn assure(&self, site: Site) -> Assured {
+        let left = if self.is_told() { self.filesystem.assured(&site) } else { Duration::ZERO };
+        Assured { site, until: Instant::now() + left }
     }
 
     /// Whether the kernel is told when what it believes is over.
@@ -213,6 +220,18 @@ impl Shared {
     pub async fn extended_names(&self, number: u64) -> Result<Vec<u8>> {
         let names = self.filesystem.extended_names(&self.known.get(number)?).await?;
         Ok(names.into_iter().flat_map(|name| [name, vec![0]].concat()).collect())
+    }
+}
+
+/// Until when something is certain.
+pub struct Assured {
+    site: Site,
+    until: Instant,
+}
+
+impl Assured {
+    fn left(&self) -> Duration {
+        self.until.saturating_duration_since(Instant::now())
     }
 }
 

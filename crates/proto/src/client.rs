@@ -62,8 +62,10 @@ pub struct Client {
     /// What is lent to this client, if it keeps any of that.
     copies: Option<Copies>,
     copies_expired_at: Time,
-    /// Whether the caller is told of what is given back.
+    /// Whether the caller is told of what is given back of which somebody was assured.
     tells_recalls: bool,
+    /// Of what the caller was told so, and has not said that nobody believes it any more, how often.
+    doubted: BTreeMap<BlobName, usize>,
     /// What was asked for to be kept, and was not answered: since when, and whether it may be kept when it comes.
     borrowing: BTreeMap<RequestId, Borrowing>,
     /// What is held for reads, by the look or the freeze that was asked for.
@@ -153,10 +155,9 @@ pub enum Event {
     Denied(RequestId),
     /// What blobs are, in the order in which they were asked for; `None` for one that has to be asked for by itself.
     Stats(RequestId, Vec<Option<HeadStat>>),
-    /// A node recalls what was asked for of a blob up to a request. It is gone here, and [given back](Client::give_back_recalled) when the caller says so.
+    /// What was asked for of a blob up to a request is not kept any more, and somebody was assured of it: the caller has nobody believe it any more, and
+    /// [gives it back](Client::give_back_recalled) then.
     Recalled(NodeId, PartitionId, BlobName, u64),
-    /// What was lent of a blob was given back, since it is changed here.
-    GivenBack(BlobName),
     /// Names of a partition, and whether there may be more after them.
     Names(RequestId, Vec<BlobName>, bool),
 }
@@ -198,6 +199,7 @@ impl Client {
             copies: None,
             copies_expired_at: Time(0),
             tells_recalls: false,
+            doubted: BTreeMap::new(),
             borrowing: BTreeMap::new(),
             pins: BTreeMap::new(),
             unmarked: BTreeMap::new(),
@@ -248,7 +250,7 @@ impl Client {
         self.limits = limits;
     }
 
-    /// Has the caller be told of what is given back, and give back itself what was recalled.
+    /// Has the caller be told of what is given back of which somebody was [assured](Copies::assured), and give that back itself.
     pub fn tell_recalls(&mut self) {
         self.tells_recalls = true;
     }
@@ -451,32 +453,50 @@ impl Client {
     }
 
     /// Keeps nothing any more of what was asked for of a blob up to a request, now or when it comes. Returns the last such request, if there was
-    /// one that may have been lent something.
-    fn take_out(&mut self, blob: &BlobName, asked: u64) -> Option<u64> {
-        let mut last = self.copies.as_ref()?.take(blob, asked);
+    /// one that may have been lent something, and whether somebody may still believe what that says.
+    fn take_out(&mut self, blob: &BlobName, asked: u64) -> (Option<u64>, bool) {
+        let taken = self.copies.as_ref().and_then(|copies| copies.take(blob, asked));
+        let mut last = taken.map(|taken| taken.asked);
         let under_way = self.borrowing.iter_mut();
         for (request, borrowing) in under_way.filter(|(id, of)| id.number <= asked && of.blob == *blob) {
             borrowing.may_keep = false;
             last = last.max(Some(request.number));
         }
-        last
+        (last, taken.is_some_and(|taken| taken.is_told) || self.doubted.contains_key(blob))
     }
 
     /// Gives back what was lent of a blob that is about to be changed here, so that its primary has not to ask for that.
     fn give_back(&mut self, blob: &BlobName) {
-        if let Some(asked) = self.take_out(blob, u64::MAX) {
-            let (partition, session, blob) = (self.partition_of(blob, 0), self.session, blob.clone());
-            self.send(partition, Message::GiveBack { session, blob: blob.clone(), asked });
-            if self.tells_recalls {
-                self.events.push_back(Event::GivenBack(blob));
-            }
+        if self.copies.is_none() {
+            return;
+        }
+        let (Some(asked), is_told) = self.take_out(blob, u64::MAX) else { return };
+        let partition = self.partition_of(blob, 0);
+        let primary = self.ring.get(&partition).and_then(|configuration| configuration.replicas.first());
+        if let Some(primary) = primary.map(|replica| replica.node) {
+            self.return_to(primary, partition, blob.clone(), asked, is_told);
         }
     }
 
-    /// Gives back what was [recalled](Event::Recalled).
-    pub fn give_back_recalled(&mut self, node: NodeId, partition: PartitionId, blob: BlobName, asked: u64) {
+    /// Says that a copy is gone, when those who were told of it believe it no more.
+    fn return_to(&mut self, node: NodeId, partition: PartitionId, blob: BlobName, asked: u64, is_told: bool) {
+        if self.tells_recalls && is_told {
+            *self.doubted.entry(blob.clone()).or_default() += 1;
+            return self.events.push_back(Event::Recalled(node, partition, blob, asked));
+        }
         let session = self.session;
         self.send_to(node, partition, Message::GiveBack { session, blob, asked });
+    }
+
+    /// Gives back what was [recalled](Event::Recalled): nobody believes it any more.
+    pub fn give_back_recalled(&mut self, node: NodeId, partition: PartitionId, blob: BlobName, asked: u64) {
+        if let Some(times) = self.doubted.get_mut(&blob) {
+            *times -= 1;
+            if *times == 0 {
+                self.doubted.remove(&blob);
+            }
+        }
+        self.return_to(node, partition, blob, asked, false);
     }
 
     /// What a request was answered that borrows.
@@ -684,14 +704,9 @@ impl Client {
             }
             answer @ Answer::Lent { .. } => self.handle_lent(now, answer),
             Answer::Recall { partition, blob, asked } => {
-                if !planted(Canary::CopiesKept) {
-                    self.take_out(&blob, asked);
-                }
+                let is_told = !planted(Canary::CopiesKept) && self.take_out(&blob, asked).1;
                 // Whether there was anything or not: the primary waits for this.
-                match self.tells_recalls {
-                    true => self.events.push_back(Event::Recalled(from, partition, blob, asked)),
-                    false => self.give_back_recalled(from, partition, blob, asked),
-                }
+                self.return_to(from, partition, blob, asked, is_told);
             }
             // What is there is read by the surroundings, which then answer with the bytes.
             Answer::Located { .. } => {}

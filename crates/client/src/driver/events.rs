@@ -11,7 +11,7 @@ use super::{
     Driver,
     call::{Found, Got, Handle},
 };
-use crate::{recalls::Recall, words};
+use crate::words;
 
 /// For whom something is looked at or read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,12 +110,6 @@ impl Driver {
             Event::Recalled(..) => {
                 let Event::Recalled(node, partition, blob, asked) = event else { return };
                 return self.recall(node, partition, blob, asked);
-            }
-            Event::GivenBack(_) => {
-                if let (Some((teller, _)), Event::GivenBack(blob)) = (&self.recalls, event) {
-                    let _ = teller.send(Recall::new(blob, None));
-                }
-                return;
             }
             Event::Ended(..) | Event::Forgotten(_) => {}
         }

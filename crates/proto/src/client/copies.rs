@@ -47,6 +47,17 @@ struct Kept {
     half: Time,
     until: Time,
     is_being_renewed: bool,
+    /// Whether somebody was [assured](Copies::assured) of it, or of the one before it.
+    is_told: bool,
+}
+
+/// A copy that is not kept any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Taken {
+    /// The number of the request that it answered.
+    pub asked: u64,
+    /// Whether somebody may still believe what it says.
+    pub is_told: bool,
 }
 
 /// What a client has of a blob now.
@@ -77,7 +88,10 @@ impl Copies {
     /// For how many microseconds from now on a copy of a blob stays here at least, unless it is taken out: until half of its time is over. Who is told
     /// of a copy that is taken out before it is given back may believe for as long what it says, with the other half for being late.
     pub fn assured(&self, now: Time, blob: &BlobName) -> u64 {
-        self.0.lock().copies.get(blob).map_or(0, |kept| kept.half.since(now))
+        let mut lent = self.0.lock();
+        let Some(kept) = lent.copies.get_mut(blob).filter(|kept| now < kept.half) else { return 0 };
+        kept.is_told = true;
+        kept.half.since(now)
     }
 
     /// How many there are.
@@ -107,14 +121,15 @@ impl Copies {
         }
         let (renew_at, until) = (now.after(lasts / 2), since.after(lasts));
         let half = since.after(lasts / 2);
-        let kept = Kept { copy, asked, renew_at, half, until, is_being_renewed: false };
+        let is_told = lent.copies.get(blob).is_some_and(|before| before.is_told);
+        let kept = Kept { copy, asked, renew_at, half, until, is_being_renewed: false, is_told };
         let before = lent.copies.insert(blob.clone(), kept);
         lent.bytes += size;
         lent.bytes -= before.map_or(0, |kept| kept.copy.size());
     }
 
-    /// Takes out a copy that answered this request or an earlier one, and says which.
-    pub(super) fn take(&self, blob: &BlobName, asked: u64) -> Option<u64> {
+    /// Takes out a copy that answered this request or an earlier one.
+    pub(super) fn take(&self, blob: &BlobName, asked: u64) -> Option<Taken> {
         let mut lent = self.0.lock();
         let btree_map::Entry::Occupied(kept) = lent.copies.entry(blob.clone()) else { return None };
         if kept.get().asked > asked {
@@ -122,7 +137,7 @@ impl Copies {
         }
         let kept = kept.remove();
         lent.bytes -= kept.copy.size();
-        Some(kept.asked)
+        Some(Taken { asked: kept.asked, is_told: kept.is_told })
     }
 
     /// Drops what is over.
@@ -197,9 +212,22 @@ mod tests {
         copies.keep(Time(1), (&blob("a"), 5), copy(10), Time(1), 100);
         copies.keep(Time(1), (&blob("a"), 4), copy(7), Time(1), 100);
         assert_eq!(copies.take(&blob("a"), 4), None);
-        assert_eq!(copies.take(&blob("a"), 6), Some(5));
+        assert_eq!(copies.take(&blob("a"), 6), Some(Taken { asked: 5, is_told: false }));
         assert_eq!(copies.0.lock().bytes, 0);
         assert_eq!(copies.take(&blob("a"), 6), None);
+    }
+
+    #[test]
+    fn a_copy_of_which_somebody_was_assured_is_told_and_so_is_the_next_one() {
+        let copies = Copies::default();
+        copies.keep(Time(1), (&blob("a"), 1), copy(10), Time(1), 100);
+        assert_eq!(copies.assured(Time(51), &blob("a")), 0, "nobody is assured of anything");
+        copies.keep(Time(60), (&blob("a"), 2), copy(10), Time(55), 100);
+        assert_eq!(copies.assured(Time(60), &blob("a")), 45);
+        copies.keep(Time(90), (&blob("a"), 3), copy(10), Time(80), 100);
+        assert_eq!(copies.take(&blob("a"), 3), Some(Taken { asked: 3, is_told: true }));
+        copies.keep(Time(95), (&blob("a"), 4), copy(10), Time(94), 100);
+        assert_eq!(copies.take(&blob("a"), 4), Some(Taken { asked: 4, is_told: false }));
     }
 
     #[test]
