@@ -43,7 +43,7 @@ struct Options {
     /// What to do, separated by commas [default: everything]
     #[arg(long, value_delimiter = ',', value_name = "WORK")]
     work: Vec<Work>,
-    /// With what Týr is compared, separated by commas [default: everything]
+    /// With what Týr is compared, separated by commas [default: everything but minio]
     #[arg(long, value_delimiter = ',', value_name = "PEER")]
     peers: Vec<Peer>,
     /// Run Týr alone, for instance to look at it with a profiler
@@ -226,7 +226,7 @@ fn cases(options: &Options, replicas: u32, durability: Durability) -> Vec<Case> 
 /// Puts in what was left out, and looks whether it makes sense.
 fn check(options: &mut Options) -> Outcome<()> {
     if options.peers.is_empty() && !options.alone {
-        options.peers = Peer::ALL.to_vec();
+        options.peers = Peer::PACKAGED.to_vec();
     }
     if options.durability.is_empty() {
         options.durability.push(Durability::Disk);

@@ -97,10 +97,15 @@ pub fn run(command: &mut Command) -> Outcome<()> {
 
 /// Where a program is: on the path, or in one of `directories`. Else says which Debian package has it.
 pub fn find(name: &str, directories: &[&str], package: &str) -> Outcome<PathBuf> {
+    find_or(name, directories, &format!("install the Debian package {package}"))
+}
+
+/// Where a program is: on the path, or in one of `directories`. Else says what to do.
+pub fn find_or(name: &str, directories: &[&str], advice: &str) -> Outcome<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let all = std::env::split_paths(&path).chain(directories.iter().map(PathBuf::from));
     let found = all.map(|directory| directory.join(name)).find(|file| file.is_file());
-    found.ok_or_else(|| format!("{name} is missing: install the Debian package {package}").into())
+    found.ok_or_else(|| format!("{name} is missing: {advice}").into())
 }
 
 /// A port of the loopback interface that is free now.

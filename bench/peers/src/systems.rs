@@ -3,6 +3,8 @@
 mod device;
 mod echo;
 mod etcd;
+mod http;
+mod minio;
 mod postgres;
 mod rados;
 mod redis;
@@ -35,6 +37,8 @@ pub enum Peer {
     Postgres,
     /// etcd, for numbers and locks; three copies of everything.
     Etcd,
+    /// MinIO, an object store; one copy of everything. Only if it is named, for it has to be built.
+    Minio,
 }
 
 /// How systems are started.
@@ -54,8 +58,8 @@ pub struct Setting {
 }
 
 impl Peer {
-    /// All that there are.
-    pub const ALL: [Peer; 6] =
+    /// All that are packaged.
+    pub const PACKAGED: [Peer; 6] =
         [Peer::Device, Peer::Echo, Peer::Redis, Peer::Rados, Peer::Postgres, Peer::Etcd];
 
     /// Whether it takes part in a comparison with so many replicas: bounds do in all.
@@ -65,7 +69,7 @@ impl Peer {
             Peer::Echo => true,
             Peer::Device | Peer::Rados => is_durable,
             Peer::Redis => replicas == 1,
-            Peer::Postgres => replicas == 1 && is_durable,
+            Peer::Postgres | Peer::Minio => replicas == 1 && is_durable,
             Peer::Etcd => replicas == 3 && is_durable,
         }
     }
@@ -86,6 +90,7 @@ pub async fn start_peers(
             Peer::Redis => Box::new(redis::Redis::start(setting, scratch).await?),
             Peer::Postgres => Box::new(postgres::Postgres::start(scratch).await?),
             Peer::Rados => Box::new(rados::Rados::start(setting, etcd.clone(), scratch).await?),
+            Peer::Minio => Box::new(minio::Minio::start(scratch).await?),
             Peer::Etcd => Box::new(etcd.clone().ok_or("etcd was started before")?),
         });
     }

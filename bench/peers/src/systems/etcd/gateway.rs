@@ -2,16 +2,12 @@
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
-use tokio::{
-    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
-    net::TcpStream,
-};
 
-use crate::system::Outcome;
+use crate::{system::Outcome, systems::http::Connection};
 
 /// A connection to a member, with a lease for its locks.
 pub struct Gateway {
-    stream: BufReader<TcpStream>,
+    connection: Connection,
     lease: String,
 }
 
@@ -34,9 +30,7 @@ pub async fn is_healthy(port: u16) -> bool {
 impl Gateway {
     /// Connects, and gets a lease that outlives the comparison.
     pub async fn connect(port: u16) -> Outcome<Self> {
-        let stream = TcpStream::connect(("127.0.0.1", port)).await?;
-        stream.set_nodelay(true)?;
-        let mut gateway = Gateway { stream: BufReader::new(stream), lease: String::new() };
+        let mut gateway = Gateway { connection: Connection::open(port).await?, lease: String::new() };
         let granted = gateway.ask("lease/grant", &json!({ "TTL": LEASE_SECONDS })).await?;
         gateway.lease = granted["ID"].as_str().ok_or("a lease has a number")?.to_owned();
         Ok(gateway)
@@ -80,62 +74,9 @@ impl Gateway {
     }
 
     async fn ask(&mut self, what: &str, request: &Value) -> Outcome<Value> {
-        let body = request.to_string();
-        let size = body.len();
-        let text = format!(
-            "POST /v3/{what} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {size}\r\n\r\n{body}"
-        );
-        self.stream.write_all(text.as_bytes()).await?;
-        let (status, body) = self.answer().await?;
-        if status != "200" {
-            return Err(format!("etcd says {status} to {what}: {}", String::from_utf8_lossy(&body)).into());
-        }
-        Ok(serde_json::from_slice(&body)?)
-    }
-
-    /// The status and the body of an answer.
-    async fn answer(&mut self) -> Outcome<(String, Vec<u8>)> {
-        let first = self.line().await?;
-        let status = first.split(' ').nth(1).unwrap_or_default().to_owned();
-        let (mut size, mut is_chunked) = (0, false);
-        loop {
-            let line = self.line().await?.to_ascii_lowercase();
-            if line.is_empty() {
-                break;
-            }
-            if let Some(value) = line.strip_prefix("content-length:") {
-                size = value.trim().parse()?;
-            }
-            is_chunked |= line.starts_with("transfer-encoding:") && line.ends_with("chunked");
-        }
-        let mut body = Vec::new();
-        if !is_chunked {
-            self.take(size, &mut body).await?;
-            return Ok((status, body));
-        }
-        loop {
-            let size = usize::from_str_radix(&self.line().await?, 16)?;
-            self.take(size, &mut body).await?;
-            self.line().await?;
-            if size == 0 {
-                return Ok((status, body));
-            }
-        }
-    }
-
-    async fn line(&mut self) -> Outcome<String> {
-        let mut line = String::new();
-        if self.stream.read_line(&mut line).await? == 0 {
-            return Err("etcd has closed a connection".into());
-        }
-        Ok(line.trim_end().to_owned())
-    }
-
-    async fn take(&mut self, size: usize, body: &mut Vec<u8>) -> Outcome<()> {
-        let start = body.len();
-        body.resize(start + size, 0);
-        self.stream.read_exact(&mut body[start..]).await?;
-        Ok(())
+        let (target, body) = (format!("/v3/{what}"), request.to_string());
+        let answer = self.connection.ask("POST", &target, "application/json", body.as_bytes()).await;
+        Ok(serde_json::from_slice(&answer.map_err(|error| format!("etcd says {error}"))?)?)
     }
 }
 
