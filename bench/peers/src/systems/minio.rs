@@ -34,7 +34,8 @@ pub struct Minio {
 impl Minio {
     /// Starts a server with a new directory, and makes a bucket.
     pub async fn start(scratch: &Scratch) -> Outcome<Self> {
-        let program = process::find_or("minio", &[], "'make peers' builds it if there is Go of 1.24 or later")?;
+        let program =
+            process::find_or("minio", &[], "'make peers' builds it if there is Go of 1.24 or later")?;
         let ports = process::free_ports(2)?;
         let address = |port: u16| format!("127.0.0.1:{port}");
         let directory = scratch.directory("minio")?;
