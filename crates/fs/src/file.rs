@@ -10,7 +10,7 @@ use tyr_client::{ErrorKind, Transaction};
 use crate::{
     errno::{Errno, Result, Stop},
     filesystem::{Filesystem, gone, transact},
-    inode::{ACCESSED, Inode, Kind, Metadata, Timestamp, encode_time},
+    inode::{ACCESSED, CHANGED, Inode, Kind, Metadata, Timestamp, encode_time},
     namespace::{New, is_directory},
     orphans::may_be_opened,
 };
@@ -106,7 +106,7 @@ impl Filesystem {
 }
 
 impl Filesystem {
-    /// Has a file count as read last then, if it is still there.
+    /// Has a file count as read last then, if it is still there and was not changed since.
     pub async fn note_access(&self, inode: &Inode, access: Timestamp) {
         // What was read is right whether that could be noted or not: it may only be allowed to read.
         let _ = self.try_note_access(inode, access).await;
@@ -115,6 +115,11 @@ impl Filesystem {
     async fn try_note_access(&self, inode: &Inode, access: Timestamp) -> Result<(), Stop> {
         let mut transaction = self.store().begin();
         self.require(&mut transaction, inode, false).await?;
+        // What was set since, by whomever, stays; and what was written since is noted when it is read.
+        let changed = self.attribute(&mut transaction, inode, CHANGED).await?;
+        if changed.as_deref().and_then(Timestamp::decode).is_some_and(|changed| changed > access) {
+            return Ok(());
+        }
         let time = encode_time(access);
         transaction.set_attribute(self.keyspace(), &inode.site, ACCESSED, Some(&time)).await?;
         // It is gone, or somebody else has noted a later one.

@@ -35,7 +35,7 @@ impl Accesses {
     /// A file was read at a time. False if there are too many to be noted later.
     pub fn add(&self, inode: &Inode, time: Timestamp) -> bool {
         let mut state = self.state.lock();
-        if state.unnoted.len() >= UNNOTED_MAX || state.has_ended {
+        if state.order.len() >= UNNOTED_MAX || state.has_ended {
             return false;
         }
         match state.unnoted.get_mut(&inode.number) {
