@@ -32,6 +32,11 @@ impl Client {
         id
     }
 
+    /// What is lent to this client of a blob now.
+    pub(super) fn copy_of(&self, now: Time, blob: &BlobName) -> Option<BlobCopy> {
+        self.copies.as_ref()?.get(now, blob)
+    }
+
     /// Keeps nothing any more of what was asked for of a blob up to a request, now or when it comes. Returns the last such request, if there was
     /// one that may have been lent something, and whether somebody may still believe what that says.
     pub(super) fn take_out(&mut self, blob: &BlobName, asked: u64) -> (Option<u64>, bool) {

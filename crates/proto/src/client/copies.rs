@@ -85,6 +85,12 @@ impl Copies {
         Seen::Aging(copy)
     }
 
+    /// What is kept of a blob now, for who does not have it renewed.
+    pub(super) fn get(&self, now: Time, blob: &BlobName) -> Option<BlobCopy> {
+        let lent = self.0.lock();
+        lent.copies.get(blob).filter(|kept| now < kept.until).map(|kept| kept.copy.clone())
+    }
+
     /// For how many microseconds from now on a copy of a blob stays here at least, unless it is taken out: until half of its time is over. Who is told
     /// of a copy that is taken out before it is given back may believe for as long what it says, with the other half for being late.
     pub fn assured(&self, now: Time, blob: &BlobName) -> u64 {

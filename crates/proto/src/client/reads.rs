@@ -1,10 +1,11 @@
 //! What a transaction or a snapshot has seen: each blob at one number, held by a pin, so that whoever reads it again sees the same.
 //!
 //! The first read of a blob asks its head and its chunks at once. What the chunks answer is taken if it is the version that the head
-//! names; the rest is read again at the head's number.
+//! names; the rest is read again at the head's number. Of a blob that is lent to the client nothing is asked: the copy says what the head would.
 
 use alloc::{
     collections::{BTreeMap, BTreeSet, VecDeque},
+    sync::Arc,
     vec::Vec,
 };
 use core::ops::Range;
@@ -50,6 +51,10 @@ pub(super) struct Reads {
 struct View {
     look: Option<RequestId>,
     base: Option<Base>,
+    /// Whether the base is a copy that was lent to the client. Nothing holds its number.
+    is_lent: bool,
+    /// All that it holds, if that was lent, too.
+    content: Option<Arc<[u8]>>,
     /// What was answered of it.
     seen: Seen,
     is_seen: bool,
@@ -211,6 +216,14 @@ impl Reads {
             is_asked: false,
         };
         let view = self.blobs.entry(blob).or_default();
+        if view.base.is_none()
+            && view.look.is_none()
+            && let Some(copy) = client.copy_of(now, &read.blob)
+        {
+            let blob = copy.blob.map(Arc::unwrap_or_clone);
+            view.base = Some(Base { number: copy.number, blob });
+            (view.is_lent, view.content) = (true, copy.bytes);
+        }
         if view.base.is_none() {
             self.turn += 1;
             let is_first = view.look.is_none();
@@ -290,6 +303,12 @@ impl Reads {
             let needed = overlay.base_of(range.start..range.end.min(overlay.size).max(range.start));
             let needed: Vec<_> = needed.into_iter().map(|range| range.start..range.end.min(size)).collect();
             let needed: Vec<_> = needed.into_iter().filter(|range| !range.is_empty()).collect();
+            let content = self.blobs.get(&read.blob).and_then(|view| view.content.as_deref());
+            let (lent, needed) = match content {
+                Some(content) => (parts(content, &needed), Vec::new()),
+                None => (Vec::new(), needed),
+            };
+            read.base.extend(lent);
             let pieces = self.pieces(client, &read.blob, &needed, false);
             self.ask(client, now, &mut read, pieces, Some(base.number));
         }
@@ -402,7 +421,8 @@ impl Reads {
     fn expire(&mut self, client: &mut Client, now: Time, blob: &BlobName) {
         let Some(view) = self.blobs.get_mut(blob) else { return };
         let look = view.look.take();
-        let begins_again = look.is_some() && !view.is_seen;
+        let begins_again = (look.is_some() || view.is_lent) && !view.is_seen;
+        (view.is_lent, view.content) = (false, None);
         view.base = view.base.take().filter(|_| !begins_again);
         look.into_iter().for_each(|look| client.let_go(look));
         let of_blob = self.reads.iter().filter(|(_, read)| read.blob == *blob).map(|(id, _)| *id);
@@ -456,6 +476,16 @@ impl Reads {
         let blob = &self.reads[&self.read_of(request)?].blob;
         Some((blob.clone(), self.blobs.get(blob).and_then(|view| view.look)))
     }
+}
+
+/// Ranges of all that a blob holds, each with where it begins.
+fn parts(content: &[u8], ranges: &[Range<u64>]) -> Vec<(u64, Vec<u8>)> {
+    let place = |at: u64| usize::try_from(at).unwrap_or(usize::MAX);
+    let part = |range: &Range<u64>| {
+        let bytes = content.get(place(range.start)..place(range.end)).unwrap_or_default();
+        (range.start, bytes.to_vec())
+    };
+    ranges.iter().map(part).collect()
 }
 
 /// What a blob is under some changes.
