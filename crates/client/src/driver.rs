@@ -237,6 +237,8 @@ impl Driver {
             }
             self.go_on();
         }
+        self.client.leave();
+        self.flush(None);
         self.calls.close();
         self.links.close().await;
         if let Some(traces) = self.traces {
@@ -259,7 +261,7 @@ impl Driver {
 
     fn is_done(&self) -> bool {
         let is_idle =
-            || self.client.is_idle() && self.applies.is_empty() && !self.seats.values().any(Seat::is_ending);
+            || self.client.is_done() && self.applies.is_empty() && !self.seats.values().any(Seat::is_ending);
         self.closing.as_ref().is_some_and(|closing| closing.until <= Instant::now() || is_idle())
     }
 

@@ -169,6 +169,9 @@ pub struct BlobPlan {
 
 /// A request is sent again after this many microseconds without an answer, then after twice as many.
 const RETRY_AFTER: u64 = 100_000;
+/// Partitions are told what was answered this often, in microseconds. Nobody waits for it: until then they keep outcomes, and what a plan that comes
+/// there says itself need not be told.
+const MARK_AFTER: u64 = 250_000;
 /// Copies whose time is over are dropped this often, in microseconds. They are not seen any more before.
 const EXPIRE_EVERY: u64 = 250_000;
 /// Pins are renewed after this many microseconds.
@@ -219,12 +222,21 @@ impl Client {
         self.events.pop_front()
     }
 
+    /// Whether everything was answered.
+    pub fn is_done(&self) -> bool {
+        self.requests.is_empty() && self.transactions.is_empty() && self.freezes.is_empty()
+    }
+
     /// Whether everything was answered and no partition has to be told so.
     pub fn is_idle(&self) -> bool {
-        self.requests.is_empty()
-            && self.transactions.is_empty()
-            && self.freezes.is_empty()
-            && self.unmarked.is_empty()
+        self.is_done() && self.unmarked.is_empty()
+    }
+
+    /// The client ends. It says what was answered, and does not wait until that is noted: where it is not heard, its session is forgotten in
+    /// time.
+    pub fn leave(&mut self) {
+        self.tell_marks();
+        self.unmarked.clear();
     }
 
     /// What it waits for, for a report.
@@ -781,15 +793,20 @@ impl Client {
             self.ring_asked_at = now;
             self.fetch_ring();
         }
-        if now.since(self.unmarked_since) >= RETRY_AFTER {
+        if now.since(self.unmarked_since) >= MARK_AFTER {
             self.unmarked_since = now;
-            let answered = self.answered();
-            // As long as an earlier transaction has not ended, the others can be told nothing new.
-            let due = self.unmarked.iter().filter(|(_, owed)| **owed <= answered);
-            for partition in due.map(|(partition, _)| *partition).collect::<Vec<_>>() {
-                let (session, born) = (self.session, self.version);
-                self.send(partition, Message::Answered { session, answered, born });
-            }
+            self.tell_marks();
+        }
+    }
+
+    /// Tells partitions that everything was answered up to where that is so.
+    fn tell_marks(&mut self) {
+        let answered = self.answered();
+        // As long as an earlier transaction has not ended, the others can be told nothing new.
+        let due = self.unmarked.iter().filter(|(_, owed)| **owed <= answered);
+        for partition in due.map(|(partition, _)| *partition).collect::<Vec<_>>() {
+            let (session, born) = (self.session, self.version);
+            self.send(partition, Message::Answered { session, answered, born });
         }
     }
 

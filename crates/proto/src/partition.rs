@@ -1,7 +1,7 @@
 //! A partition at one replica: its log and state, and what the replica does in its role.
 //!
 //! The parts: `replication` keeps the replicas' logs equal and knows what is durable, `chain` visits heads, `decision` drives
-//! transactions to their end, `freezing` keeps writers out, `keeping` keeps what
+//! transactions to their end, `deferred` logs what nobody waits for, `freezing` keeps writers out, `keeping` keeps what
 //! snapshots with names show, `fetching` reads what a turn depends on, `chunks` logs writes whose heads are
 //! elsewhere, `staging` receives payload beforehand, `sessions` forgets clients that are gone, `reading` answers readers, `subscribers`
 //! gives out copies of heads, `sweeping` deletes what dropped keyspaces have left, `collection` drops versions.
@@ -12,6 +12,7 @@ mod chunks;
 mod collection;
 mod copying;
 mod decision;
+mod deferred;
 mod fetching;
 mod freezing;
 mod keeping;
@@ -67,8 +68,7 @@ pub struct Partition {
     drives: BTreeMap<TransactionId, decision::Drive>,
     tellers: BTreeMap<TransactionId, decision::Teller>,
     forgetting: BTreeMap<TransactionId, (u64, PartitionId)>,
-    /// Outcomes that are known and not logged yet.
-    outcomes: BTreeMap<TransactionId, Outcome>,
+    deferred: deferred::Deferred,
     /// Transactions that may have become ready to be voted for.
     ready: VecDeque<TransactionId>,
     held: BTreeMap<TransactionId, chunks::Held>,
@@ -133,7 +133,7 @@ impl Partition {
             drives: BTreeMap::new(),
             tellers: BTreeMap::new(),
             forgetting: BTreeMap::new(),
-            outcomes: BTreeMap::new(),
+            deferred: deferred::Deferred::default(),
             ready: VecDeque::new(),
             held: BTreeMap::new(),
             unsure: reminders::Reminders::default(),
@@ -181,6 +181,31 @@ impl Partition {
     /// Whether nothing has been logged for long, so that the log was let go of as far as can be.
     pub fn is_idle(&self) -> bool {
         self.is_idle
+    }
+
+    /// Whether nothing here waits for a message, a write, or time that is not long.
+    pub fn rests(&self) -> bool {
+        let is_settled = match &self.role {
+            Role::None => true,
+            Role::Primary { established, peers, .. } => {
+                *established && peers.values().all(|peer| peer.has_all(self.log.last()))
+            }
+            Role::Backup { synced, copy, .. } => *synced && copy.is_none(),
+        };
+        is_settled
+            && self.stored == self.log.last()
+            && self.chain.len() == 0
+            && self.drives.is_empty()
+            && self.forgetting.is_empty()
+            && self.deferred.is_empty()
+            && self.held.is_empty()
+            && self.unsure.is_empty()
+            && self.renewals.is_empty()
+            && self.readers.are_none()
+            && self.freezes.are_none()
+            && self.fetches.are_none()
+            && self.collection.is_done()
+            && self.subscribers.are_none()
     }
 
     /// Whether this replica orders the log and serves.
@@ -245,7 +270,7 @@ impl Partition {
     pub fn handle_tick(&mut self, cx: &mut Context) {
         self.tick_replication(cx);
         if self.is_established() {
-            self.flush_outcomes(cx);
+            self.tick_deferred(cx);
             self.tick_freezes(cx);
             self.tick_keeps(cx);
             self.tick_fetches(cx);

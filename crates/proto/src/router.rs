@@ -23,6 +23,10 @@ use crate::{
     state::State,
 };
 
+/// A partition in which nothing waits hears that time passes after so many microseconds only: what it brings there, as the end of a pin, is
+/// not urgent.
+const REST: u64 = 160_000;
+
 /// A server as a pure state machine.
 #[derive(Debug)]
 pub struct Router {
@@ -30,6 +34,10 @@ pub struct Router {
     shard: ShardId,
     ring: BTreeMap<PartitionId, Configuration>,
     partitions: BTreeMap<PartitionId, Partition>,
+    /// Those of them in which something waits for a message, a write, or time.
+    awake: BTreeSet<PartitionId>,
+    /// When all were told last that time passes.
+    all_told_at: Time,
     keyspaces: Arc<Keyspaces>,
     effects: VecDeque<Effect>,
     appends: Appends,
@@ -104,6 +112,8 @@ impl Router {
             shard,
             ring: BTreeMap::new(),
             partitions: BTreeMap::new(),
+            awake: BTreeSet::new(),
+            all_told_at: Time(0),
             keyspaces,
             effects: VecDeque::new(),
             appends: Appends::default(),
@@ -310,7 +320,13 @@ impl Router {
         for envelope in self.early.take() {
             self.dispatch(now, has_lease, envelope);
         }
-        let ids: alloc::vec::Vec<_> = self.partitions.keys().copied().collect();
+        let ids: alloc::vec::Vec<_> = match now.since(self.all_told_at) >= REST {
+            true => self.partitions.keys().copied().collect(),
+            false => self.awake.iter().copied().collect(),
+        };
+        if ids.len() == self.partitions.len() {
+            self.all_told_at = now;
+        }
         for id in ids {
             self.with(now, has_lease, id, Partition::handle_tick);
         }
@@ -356,6 +372,11 @@ impl Router {
             effects,
         };
         act(partition, &mut cx);
+        if partition.rests() {
+            self.awake.remove(&id);
+        } else {
+            self.awake.insert(id);
+        }
         (self.fresh, self.cached, self.rooms) = (cx.effects, cx.cached, cx.rooms);
         if !self.rooms.is_empty() && partition.is_established() {
             for (keyspace, change) in partition.take_changes() {

@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use tyr_proto::{
     BlobName, BlobPlan, ClassId, Client, ClientOutput, Configuration, Copies, Epoch, Event, Incarnation,
     Keyspace, KeyspaceSeed, Keyspaces, Layout, NodeId, Operation, PartitionCount, PartitionId, Placement,
-    Replica, RingVersion, SeenCopy, SessionId, Snapshots, Time,
+    ReadAnswer, Replica, RingVersion, SeenCopy, SessionId, Snapshots, Time, Told, Transaction,
     message::{Answer, Looked, Message, RequestId},
 };
 use tyr_types::{Key, KeyspaceId, KeyspaceSettings, Number};
@@ -24,6 +24,11 @@ struct World {
 
 fn blob() -> BlobName {
     BlobName { keyspace: KeyspaceId(1), key: Key::new("a").unwrap() }
+}
+
+/// The number of what is lent.
+fn newest() -> Number {
+    Number::new(1, 5)
 }
 
 impl World {
@@ -57,9 +62,13 @@ impl World {
     }
 
     fn lend(&mut self, now: u64, request: RequestId, size: u64) {
-        let looked =
-            Looked { creation: Number::ZERO, size, attributes: BTreeMap::new(), written: BTreeMap::new() };
-        let (number, blob, bytes) = (Number::ZERO, Some(looked), None);
+        self.lend_with(now, request, size, None);
+    }
+
+    fn lend_with(&mut self, now: u64, request: RequestId, size: u64, bytes: Option<Vec<u8>>) {
+        let written = bytes.iter().map(|_| (0, newest())).collect();
+        let looked = Looked { creation: newest(), size, attributes: BTreeMap::new(), written };
+        let (number, blob) = (newest(), Some(looked));
         let answer = Answer::Lent { request, number, blob, bytes, lasts: LASTS };
         self.client.handle_answer(Time(now), PRIMARY, answer);
     }
@@ -92,6 +101,8 @@ impl World {
                 Message::Borrow { request, .. } => (node, "borrow", request.number),
                 Message::GiveBack { asked, .. } => (node, "give back", asked),
                 Message::Start(_) => (node, "start", 0),
+                Message::Look { request, .. } => (node, "look", request.number),
+                Message::Read { request, .. } => (node, "read", request.number),
                 message => panic!("{message:?} is sent"),
             });
         }
@@ -176,4 +187,72 @@ fn what_somebody_was_assured_of_is_given_back_when_nobody_believes_it_any_more()
     world.sent();
     world.recall(60, request.number);
     assert_eq!(world.sent(), [(PRIMARY, "give back", request.number)]);
+}
+
+#[test]
+fn a_transaction_sees_what_is_lent_without_asking_and_its_plan_says_at_which_number() {
+    let mut world = World::new();
+    let request = world.borrow(10);
+    world.lend_with(20, request, 4, Some(b"lent".to_vec()));
+    world.sent();
+    let mut transaction = Transaction::begin(0);
+    let bytes = transaction.read(&mut world.client, Time(30), &blob(), 1..9);
+    let stat = transaction.stat(&mut world.client, Time(30), &blob());
+    let told: Vec<Told> = std::iter::from_fn(|| transaction.poll_told()).collect();
+    assert_eq!(told[0], Told::Read(bytes, ReadAnswer::Bytes(Some(b"ent".to_vec()))));
+    assert!(
+        matches!(&told[1], Told::Read(of, ReadAnswer::Stat(Some(looked))) if *of == stat && looked.size == 4)
+    );
+    assert_eq!(world.sent(), []);
+    assert_eq!(transaction.number(&blob()), Some(newest()));
+    transaction.write(&blob(), 0, b"new".to_vec());
+    transaction.commit(&mut world.client, Time(40), None);
+    let mut seen = None;
+    while let Some(output) = world.client.poll_output() {
+        if let ClientOutput::Send(_, tyr_proto::message::Envelope { message: Message::Start(plan), .. }) =
+            output
+        {
+            seen = plan.heads[0].seen.clone();
+        }
+    }
+    assert_eq!(
+        seen.map(|seen| (seen.number, seen.size)),
+        Some((newest(), true)),
+        "the commit makes sure of it"
+    );
+}
+
+#[test]
+fn a_transaction_looks_itself_at_what_is_lent_no_more_and_at_bytes_that_are_not() {
+    let mut world = World::new();
+    let request = world.borrow(10);
+    world.lend(20, request, 4);
+    world.sent();
+    let mut transaction = Transaction::begin(0);
+    transaction.exists(&mut world.client, Time(10 + LASTS), &blob());
+    assert!(matches!(world.sent()[..], [(_, "look", _)]), "its time is over");
+    let again = world.borrow(2000);
+    world.lend_with(2010, again, 4, None);
+    world.sent();
+    let mut transaction = Transaction::begin(0);
+    transaction.exists(&mut world.client, Time(2020), &blob());
+    assert_eq!(world.sent(), []);
+}
+
+#[test]
+fn who_leaves_says_what_was_answered_and_waits_for_nobody_to_note_it() {
+    let mut world = World::new();
+    let plan = BlobPlan { blob: blob(), seen: None, operations: vec![Operation::Truncate { size: 0 }] };
+    let id = world.client.commit(Time(10), vec![plan], None);
+    world.sent();
+    let answer = Answer::Outcome { id, outcome: Some((tyr_proto::Outcome::Committed, Vec::new())) };
+    assert!(!world.client.is_done());
+    world.client.handle_answer(Time(20), PRIMARY, answer);
+    assert!(world.client.is_done() && !world.client.is_idle(), "the partition does not know of it");
+    world.client.leave();
+    assert!(world.client.is_idle());
+    let told = std::iter::from_fn(|| world.client.poll_output()).any(|output| {
+        matches!(output, ClientOutput::Send(_, envelope) if matches!(envelope.message, Message::Answered { .. }))
+    });
+    assert!(told);
 }

@@ -351,7 +351,7 @@ impl Partition {
     /// Takes the next number at every head of the stop, logs the promise, and passes on without waiting for it.
     fn prepare(&mut self, cx: &mut Context, visit: Visit, effects: Vec<Arc<HeadEffect>>) {
         let Visit { plan, mut stops, own } = visit;
-        self.flush_outcomes(cx);
+        self.log_deferred(cx);
         let epoch = if planted(Canary::NumbersReused) { 1 } else { self.configuration.epoch.0 };
         let number = Number::new(epoch, self.log.last() + 1);
         stops.push(Stop { partition: self.id, heads: own.heads.clone(), number, effects });

@@ -61,6 +61,11 @@ const DISCARDS_MAX: usize = 256;
 const ROUND_EVERY: u64 = 50_000;
 
 impl Collection {
+    /// Whether there is nothing to collect, and nothing on its way.
+    pub fn is_done(&self) -> bool {
+        self.superseded.is_empty() && self.round.is_none() && self.dropping.is_empty()
+    }
+
     /// Takes the next blob for a round that has room for so many. In the order of names, and after the last one the first again; if there is room
     /// for all, in any order.
     fn take_next(&mut self, room: usize) -> Option<BlobName> {

@@ -9,7 +9,7 @@ use alloc::{
     vec::Vec,
 };
 
-use super::{Partition, RESEND_AFTER};
+use super::{Partition, RESEND_AFTER, deferred::DEFER_MAX};
 use crate::{
     BlobName, NodeId, OperationResult, Outcome, PartitionId, Plan, Refusal, ResultValue, RingVersion,
     SessionId, Time, TransactionId,
@@ -101,7 +101,7 @@ impl Partition {
                 self.unsure.add(cx.now, id);
             }
             if let Some(outcome) = record.outcome.filter(|_| record.outcome_index.is_none()) {
-                self.outcomes.insert(id, outcome);
+                self.note_outcome(cx.now, id, outcome);
             }
             match (&record.prepare, &record.refused) {
                 (Some((_, prepare)), _) if prepare.is_last() => {
@@ -191,7 +191,7 @@ impl Partition {
         }
         let askers = core::mem::take(&mut drive.askers);
         self.learn(id, outcome);
-        self.note_outcome(id, outcome);
+        self.note_outcome(cx.now, id, outcome);
         for (partition, node) in askers {
             cx.push(Effect::ToNode(node, partition, Message::Outcome { id, outcome, driver: None }));
         }
@@ -199,14 +199,6 @@ impl Partition {
         self.answer_again(cx, id);
         self.end_drive_if_done(cx, id);
         self.chain.stir();
-    }
-
-    /// Has an outcome logged with the next entry.
-    pub(super) fn note_outcome(&mut self, id: TransactionId, outcome: Outcome) {
-        let logged = self.state.record(id).is_none_or(|record| record.outcome_index.is_some());
-        if !logged {
-            self.outcomes.entry(id).or_insert(outcome);
-        }
     }
 
     fn tell(&mut self, cx: &mut Context, id: TransactionId) {
@@ -288,7 +280,7 @@ impl Partition {
         if self.state.record(id).is_some() {
             self.learn(id, outcome);
             if self.is_established() {
-                self.note_outcome(id, outcome);
+                self.note_outcome(cx.now, id, outcome);
                 self.chain.stir();
                 if let Some(driver) = driver {
                     self.hear_from(id, driver, outcome == Outcome::Committed);
@@ -444,8 +436,7 @@ impl Partition {
             cx.to_primary(*partition, message);
         }
         if remembering.is_empty() {
-            self.drives.remove(&id);
-            self.append(cx, Entry::Forget { id, answered });
+            self.note_forgotten(cx.now, id, answered, None);
         }
     }
 
@@ -462,12 +453,12 @@ impl Partition {
         if !self.is_established() || !is_done {
             return;
         }
-        self.drives.remove(&id);
         if self.state.record(id).is_some() {
-            let index = self.append(cx, Entry::Forget { id, answered });
-            self.forgetting.insert(id, (index, driver));
-            self.tellers.remove(&id);
-        } else if self.knows_what_is_not_there(cx)
+            self.note_forgotten(cx.now, id, answered, Some(driver));
+            return;
+        }
+        self.drives.remove(&id);
+        if self.knows_what_is_not_there(cx)
             && self.forgetting.get(&id).is_none_or(|(index, _)| *index <= self.durable)
         {
             self.forgetting.remove(&id);
@@ -508,7 +499,7 @@ impl Partition {
             }
             Some(mark) if mark.answered >= answered && mark.log_index <= self.log.last() => {}
             _ => {
-                self.append(cx, Entry::Mark { session, answered, born });
+                self.note_mark(cx.now, session, answered, born);
             }
         }
         self.settle(cx);
@@ -608,7 +599,7 @@ impl Partition {
     }
 
     pub(super) fn tick_decisions(&mut self, cx: &mut Context) {
-        let late = |drive: &Drive| drive.said.is_due(cx.now, RESEND_AFTER);
+        let late = |drive: &Drive| drive.said.is_due(cx.now, drive.patience());
         let ids: Vec<_> = self.drives.iter().filter(|(_, drive)| late(drive)).map(|(id, _)| *id).collect();
         for id in ids {
             let Some(drive) = self.drives.get_mut(&id) else { continue };
@@ -651,6 +642,11 @@ impl Drive {
             askers: BTreeSet::new(),
             said: Tries::first(now),
         }
+    }
+
+    /// How long an answer is waited for, in microseconds. That an outcome is stored, or forgotten, is heard after it was deferred.
+    fn patience(&self) -> u64 {
+        RESEND_AFTER + if self.outcome.is_some() { DEFER_MAX } else { 0 }
     }
 }
 

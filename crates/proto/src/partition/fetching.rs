@@ -48,6 +48,11 @@ struct Fetch {
 const NUMBER_SIZE_MAX: u64 = 8;
 
 impl Fetches {
+    /// Whether nothing is wanted.
+    pub fn are_none(&self) -> bool {
+        self.of.is_empty()
+    }
+
     /// The bytes that a transaction wanted, if they have come.
     pub fn found(&self, id: TransactionId, wanted: &Wanted) -> Option<&Vec<u8>> {
         self.of.get(&id).and_then(|fetch| fetch.found.get(wanted))

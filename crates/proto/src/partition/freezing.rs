@@ -74,6 +74,11 @@ const FREEZES_MAX: usize = 1024;
 const NAMES_MAX: usize = 64 << 10;
 
 impl Freezes {
+    /// Whether none stands.
+    pub fn are_none(&self) -> bool {
+        self.standing.is_empty()
+    }
+
     /// Whether a transaction has to wait that does not come for its own reserve.
     pub fn keep_out(&self, now: Time, blob: &BlobName, access: Access, reserve: Option<RequestId>) -> bool {
         let keeps_out = |standing: &Standing| {

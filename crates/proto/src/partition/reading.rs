@@ -84,6 +84,11 @@ pub fn keeps_versions(cx: &Context, blob: &BlobName) -> bool {
 }
 
 impl Readers {
+    /// Whether nobody waits.
+    pub fn are_none(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
     /// Holds a number for a reader.
     pub fn pin(&mut self, request: RequestId, blob: BlobName, number: Number, since: Time, until: Time) {
         let pin = self.pins.entry(request).or_insert_with(|| Pin { since, ..Pin::default() });

@@ -10,6 +10,11 @@ use crate::{Time, TransactionId, tries::Tries};
 pub struct Reminders(BTreeSet<(Time, TransactionId, Tries)>);
 
 impl Reminders {
+    /// Whether there is nothing to look at.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Has a transaction looked at in a while.
     pub fn add(&mut self, now: Time, id: TransactionId) {
         self.insert(id, Tries::first(now));

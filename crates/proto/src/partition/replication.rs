@@ -53,6 +53,11 @@ impl Peer {
         self.stored.unwrap_or(0)
     }
 
+    /// Whether it is one of the set, and its log ends here.
+    pub fn has_all(&self, last: u64) -> bool {
+        !self.is_learner && self.stored == Some(last)
+    }
+
     /// It has acknowledged more: what is under way needs not be sent again for a while.
     fn progressed(&mut self, now: Time) {
         (self.progress_at, self.sent_at, self.resent) = (now, now, 0);
@@ -146,7 +151,7 @@ impl Partition {
         self.drives.clear();
         self.tellers.clear();
         self.forgetting.clear();
-        self.outcomes.clear();
+        self.deferred.clear();
         self.ready.clear();
         self.held.clear();
         self.unsure = Reminders::default();
@@ -208,21 +213,13 @@ impl Partition {
         }
     }
 
-    /// Logs an entry, after the outcomes that are known, and sends it to all replicas at once.
+    /// Logs an entry, after what was deferred, and sends it to all replicas at once.
     pub(super) fn append(&mut self, cx: &mut Context, entry: Entry) -> u64 {
-        self.flush_outcomes(cx);
+        self.log_deferred(cx);
         self.log_entry(cx, entry)
     }
 
-    /// Logs the outcomes that are known.
-    pub(super) fn flush_outcomes(&mut self, cx: &mut Context) {
-        if !self.outcomes.is_empty() {
-            let outcomes = core::mem::take(&mut self.outcomes);
-            self.log_entry(cx, Entry::Outcomes(outcomes.into_iter().collect()));
-        }
-    }
-
-    fn log_entry(&mut self, cx: &mut Context, entry: Entry) -> u64 {
+    pub(super) fn log_entry(&mut self, cx: &mut Context, entry: Entry) -> u64 {
         let epoch = self.configuration.epoch;
         let entry = Arc::new(entry);
         let index = self.store(cx, epoch, entry.clone());

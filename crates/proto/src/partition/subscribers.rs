@@ -57,6 +57,11 @@ const HEADS_MAX: usize = 16384;
 const RECALLED_FOR: u64 = 20_000;
 
 impl Subscribers {
+    /// Whether no copy is out, and none was recalled lately.
+    pub fn are_none(&self) -> bool {
+        self.of.is_empty() && self.inherited.is_none() && self.recalled.is_empty()
+    }
+
     fn has(&self, blob: &BlobName) -> bool {
         self.inherited.is_some() || self.of.contains_key(blob)
     }

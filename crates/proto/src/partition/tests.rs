@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod deferred;
 mod early;
 mod quota;
 mod rest;
@@ -19,6 +20,7 @@ use crate::{
         ChunkOperation, ChunkWrite, ChunkWrites, Entry, ExistenceEffect, HeadEffect, Part, SizeEffect, Stop,
     },
     message::{Answer, Envelope, Message, RequestId},
+    partition::deferred::DEFER_MAX,
 };
 
 const ME: Replica = Replica { node: NodeId(1), incarnation: Incarnation(1) };
@@ -382,6 +384,7 @@ fn a_session_that_claims_a_ring_that_never_was_is_forgotten_like_any_other() {
     let born = RingVersion::MAX;
     let message = Message::Answered { session: SessionId(1), answered: 2, born };
     router.handle_message(Time(0), true, Envelope { partition: partition(0), message });
+    router.handle_tick(Time(DEFER_MAX), true);
     run(&mut router);
     let has_session = |router: &Router| {
         router.partition(partition(0)).unwrap().state().sessions().any(|(session, _)| session == SessionId(1))
@@ -411,8 +414,7 @@ fn a_learner_becomes_complete_though_something_is_always_under_way_to_it() {
     let mut is_complete = false;
     for turn in 1..=10 {
         let (now, index) = (turn * 10_000, last(&router));
-        let message = Message::Answered { session: SessionId(turn), answered: 1, born: RingVersion(1) };
-        tell(&mut router, now, message);
+        tell(&mut router, now, Message::AskOutcome { id: id(turn), settle: true });
         run(&mut router);
         assert!(last(&router) > index, "something is durable here that the learner has not acknowledged");
         router.handle_tick(Time(now), true);

@@ -3,9 +3,9 @@
 use super::*;
 use crate::cluster::ClassSettings;
 
-/// What is logged by it, and by whoever answers it.
+/// Has something logged at once.
 fn write(router: &mut Router, now: u64, sequence: u64) {
-    let message = Message::Answered { session: SessionId(sequence), answered: 1, born: RingVersion(1) };
+    let message = Message::AskOutcome { id: id(sequence), settle: true };
     router.handle_message(Time(now), true, Envelope { partition: partition(0), message });
     run(router);
 }
@@ -35,10 +35,10 @@ fn the_log_of_a_partition_at_rest_is_let_go_of_and_goes_on() {
     tick(&mut router, 1_000_009);
     let (start, last) = log_of(&router);
     assert!(start < last, "it was written to a moment ago");
-    tick(&mut router, 1_000_010);
+    tick(&mut router, 1_160_009);
     assert_eq!(log_of(&router), (last, last));
     assert!(router.partition(partition(0)).unwrap().is_idle());
-    write(&mut router, 1_000_011, 6);
+    write(&mut router, 1_160_010, 6);
     assert_eq!(log_of(&router), (last, last + 1));
     assert!(!router.partition(partition(0)).unwrap().is_idle());
 }
