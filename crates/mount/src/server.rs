@@ -125,8 +125,8 @@ impl fuser::Filesystem for Server {
         }
         let work = async {
             let directory = shared.known.get(parent.0)?;
-            let assured = shared.assure(directory.site.of(name.as_bytes()));
-            Ok((shared.filesystem.lookup(&directory, name.as_bytes()).await?, assured))
+            let site = directory.site.of(name.as_bytes());
+            shared.certain(site, async || shared.filesystem.lookup(&directory, name.as_bytes()).await).await
         };
         shared.answer(
             Call::of(request, Ask::Lookup, parent).named(name),
@@ -147,8 +147,7 @@ impl fuser::Filesystem for Server {
         }
         let work = async {
             let inode = shared.known.get(inode.0)?;
-            let assured = shared.assure(inode.site.clone());
-            Ok((shared.filesystem.metadata(&inode).await?, assured))
+            shared.certain(inode.site.clone(), async || shared.filesystem.metadata(&inode).await).await
         };
         shared.answer(
             Call::of(request, Ask::Attributes, inode),

@@ -140,6 +140,21 @@ impl Shared {
         Assured { site, until: Instant::now() + left }
     }
 
+    /// What is read of the inode that lies somewhere, and for how long that is certain. What was not, because nothing was lent of it, mostly is once it was
+    /// read; then it is read again, from what was lent, if the kernel knows it already and so can believe it.
+    pub async fn certain<T>(&self, site: Site, read: impl AsyncFn() -> Result<T>) -> Result<(T, Assured)> {
+        let assured = self.assure(site.clone());
+        let found = read().await?;
+        if !self.is_told() || !assured.left().is_zero() || self.known.number_at(&site).is_none() {
+            return Ok((found, assured));
+        }
+        let assured = self.assure(site);
+        match assured.left().is_zero() {
+            true => Ok((found, assured)),
+            false => Ok((read().await?, assured)),
+        }
+    }
+
     /// Whether the kernel is told when what it believes is over.
     pub fn is_told(&self) -> bool {
         self.tells_recalls && self.bell.get().is_some()

@@ -69,6 +69,8 @@ pub struct Partition {
     tellers: BTreeMap<TransactionId, decision::Teller>,
     forgetting: BTreeMap<TransactionId, (u64, PartitionId)>,
     deferred: deferred::Deferred,
+    /// Whether it is told with every tick that time passes.
+    pub(crate) is_awake: bool,
     /// Transactions that may have become ready to be voted for.
     ready: VecDeque<TransactionId>,
     held: BTreeMap<TransactionId, chunks::Held>,
@@ -134,6 +136,7 @@ impl Partition {
             tellers: BTreeMap::new(),
             forgetting: BTreeMap::new(),
             deferred: deferred::Deferred::default(),
+            is_awake: false,
             ready: VecDeque::new(),
             held: BTreeMap::new(),
             unsure: reminders::Reminders::default(),

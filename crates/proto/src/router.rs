@@ -329,6 +329,10 @@ impl Router {
         }
         for id in ids {
             self.with(now, has_lease, id, Partition::handle_tick);
+            if let Some(partition) = self.partitions.get_mut(&id).filter(|partition| partition.rests()) {
+                partition.is_awake = false;
+                self.awake.remove(&id);
+            }
         }
         if !self.rooms.is_empty() && self.counted_at.is_none_or(|at| now.since(at) >= COUNT_EVERY) {
             self.count(now);
@@ -372,9 +376,7 @@ impl Router {
             effects,
         };
         act(partition, &mut cx);
-        if partition.rests() {
-            self.awake.remove(&id);
-        } else {
+        if !core::mem::replace(&mut partition.is_awake, true) {
             self.awake.insert(id);
         }
         (self.fresh, self.cached, self.rooms) = (cx.effects, cx.cached, cx.rooms);

@@ -16,7 +16,7 @@ use tyr_types::{CHUNK_SIZE_MIN, Key, KeyspaceId, KeyspaceSettings};
 const HEADS: NodeId = NodeId(1);
 const HOLDER: NodeId = NodeId(2);
 
-/// Who keeps what it is told, and writes nothing.
+/// Who keeps what it is told.
 const BORROWER: SessionId = SessionId(5);
 
 /// Two nodes, each with one partition. What one says to the other arrives at once unless it is held up.
@@ -192,8 +192,12 @@ impl World {
 
     /// Writes as many bytes to the root, and returns the transaction.
     fn write(&mut self, length: usize) -> TransactionId {
+        self.write_as(SessionId(1), length)
+    }
+
+    fn write_as(&mut self, session: SessionId, length: usize) -> TransactionId {
         self.last += 1;
-        let id = TransactionId { session: SessionId(1), sequence: self.last, birth: RingVersion(1) };
+        let id = TransactionId { session, sequence: self.last, birth: RingVersion(1) };
         let operation = Operation::Write { offset: 0, bytes: vec![7; length].into() };
         let heads = vec![HeadPlan {
             partition: partition(0),
@@ -397,6 +401,25 @@ fn a_client_keeps_what_it_was_lent_until_a_write_recalls_it() {
     assert_eq!(lasts, 0, "it was recalled a moment ago");
     world.pass(100_000);
     assert_eq!(world.borrow().3, limits.cached_for);
+}
+
+#[test]
+fn a_client_that_writes_is_not_asked_for_its_own_copy_and_may_have_the_next_one() {
+    let limits = Limits::default();
+    let mut world = World::new(limits);
+    world.borrow();
+    let (asked, ..) = world.borrow();
+    let id = world.write_as(BORROWER, 5);
+    assert!(!world.is_committed(id), "others may have been told of its copy");
+    world.give_back(asked);
+    assert!(world.is_committed(id));
+    assert_eq!(world.recalled(), []);
+    let (again, .., lasts) = world.borrow();
+    assert_eq!(lasts, limits.cached_for);
+    let id = world.write_as(BORROWER, 6);
+    world.pass(100_000);
+    assert!(!world.is_committed(id));
+    assert_eq!(world.recalled()[0], again, "it did not give it back of its own accord");
 }
 
 #[test]

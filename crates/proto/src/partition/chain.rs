@@ -358,7 +358,7 @@ impl Partition {
         let prepare = Arc::new(Prepare { plan, stops });
         self.append(cx, Entry::Prepare(prepare.clone()));
         let written = own_heads(&prepare).filter(|(_, only_reads)| !only_reads);
-        self.uncache(cx, written.map(|(blob, _)| blob.clone()));
+        self.uncache(cx, written.map(|(blob, _)| blob.clone()), Some(prepare.id().session));
         if planted(Canary::VotedBeforeDurable) {
             self.ready.push_back(prepare.id());
         }

@@ -177,8 +177,14 @@ impl Partition {
         !only_reads && self.subscribers.has(blob) && !planted(Canary::CopiesIgnored)
     }
 
-    /// A write of these heads has begun: their copies go.
-    pub(super) fn uncache(&mut self, cx: &mut Context, blobs: impl Iterator<Item = BlobName>) {
+    /// A write of these heads has begun: their copies go. A client that writes gives back its own without being asked; only if that is not heard is
+    /// it asked with a later tick.
+    pub(super) fn uncache(
+        &mut self,
+        cx: &mut Context,
+        blobs: impl Iterator<Item = BlobName>,
+        writer: Option<SessionId>,
+    ) {
         if self.subscribers.of.is_empty() {
             return;
         }
@@ -191,6 +197,7 @@ impl Partition {
                 subscriber.told_at = Some(cx.now);
                 let (of, from, ask, blob) = (self.id, self.me.node, subscriber.ask, blob.clone());
                 match *holder {
+                    Holder::Client(client) if Some(client) == writer => {}
                     Holder::Shard(holder, partition) => {
                         let message = Message::Uncache { of, from, blob, holder, ask };
                         cx.push(Effect::ToNode(holder.node, partition, message));
@@ -255,7 +262,7 @@ impl Partition {
         if self.is_established() {
             let written = self.subscribers.of.keys().filter(|blob| self.is_being_written(blob));
             let written: Vec<BlobName> = written.cloned().collect();
-            self.uncache(cx, written.into_iter());
+            self.uncache(cx, written.into_iter(), None);
             self.take_back(cx);
         }
         if !free.is_empty() {
