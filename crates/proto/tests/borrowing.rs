@@ -237,6 +237,15 @@ fn a_transaction_looks_itself_at_what_is_lent_no_more_and_at_bytes_that_are_not(
     let mut transaction = Transaction::begin(0);
     transaction.exists(&mut world.client, Time(2020), &blob());
     assert_eq!(world.sent(), []);
+    for lent in [None, Some(b"le".to_vec())] {
+        let again = world.borrow(2030);
+        world.lend_with(2040, again, 4, lent);
+        world.sent();
+        let mut transaction = Transaction::begin(0);
+        transaction.read(&mut world.client, Time(2050), &blob(), 0..4);
+        assert!(matches!(world.sent()[..], [(_, "read", _)]), "fewer bytes were lent than it has");
+        assert_eq!(transaction.poll_told(), None);
+    }
 }
 
 #[test]
