@@ -60,6 +60,13 @@ const STORED_MAX: u64 = READ_SIZE_MAX + 2 * SPOT_BLOCK as u64;
 /// Payload of fewer bytes than this is sent rather than shown.
 pub const SPOT_MIN: usize = 16 << 10;
 
+impl Spot {
+    /// Where in the file the stored bytes end.
+    pub fn end(&self) -> u64 {
+        self.position + u64::from(self.stored)
+    }
+}
+
 impl Stretch {
     /// How many bytes it stands for.
     pub fn len(&self) -> u64 {

@@ -8,6 +8,8 @@
 //! - The number of files that are held is bounded, and none is held for long that nobody reads: a file that the node has removed takes up
 //!   space as long.
 
+mod shown;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs::File,
@@ -19,14 +21,14 @@ use std::{
 };
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tyr_net::{HatchOwner, HatchReader, Patience, read_file};
+use tyr_net::{HatchOwner, HatchReader, Patience};
 use tyr_proto::{
-    FileName, NodeId, SPOT_BLOCK, Spot, Stretch, Time,
+    FileName, NodeId, Spot, Stretch, Time,
     message::{READ_SIZE_MAX, RequestId},
 };
 use tyr_types::Number;
-use tyr_wire::checksum::crc32c;
 
+use self::shown::ShownFile;
 use crate::store::Reads;
 
 /// The hatches of nodes on this host.
@@ -59,7 +61,7 @@ struct Gate {
 
 #[derive(Debug)]
 struct Held {
-    file: Arc<File>,
+    file: Arc<ShownFile>,
     used_at: Time,
 }
 
@@ -97,7 +99,7 @@ pub struct Located {
     /// Whether all of it was written.
     pub whole: bool,
     stretches: Vec<Stretch>,
-    files: BTreeMap<FileName, Arc<File>>,
+    files: BTreeMap<FileName, Arc<ShownFile>>,
 }
 
 /// What came of reading files.
@@ -128,6 +130,8 @@ pub struct Counts {
 const FILES_MAX: usize = 128;
 /// A file that was not read for so many microseconds is let go.
 const UNUSED_MAX: u64 = 10_000_000;
+/// So many bytes are read from a file at once at the most, unless one spot alone has more.
+const RUN_MAX: u64 = 2 * READ_SIZE_MAX;
 /// A node whose hatch is not open is asked again after so many microseconds, then after twice as many,
 const PAUSE_MIN: u64 = 200_000;
 /// up to this.
@@ -269,7 +273,7 @@ impl Gate {
         {
             self.files.remove(&oldest);
         }
-        self.files.insert(name, Held { file: Arc::new(file), used_at: now });
+        self.files.insert(name, Held { file: Arc::new(ShownFile::new(file)), used_at: now });
     }
 }
 
@@ -300,49 +304,44 @@ impl Located {
     pub fn read(&self, patience: Patience) -> Found {
         let length = self.stretches.iter().map(Stretch::len).sum::<u64>();
         let Ok(length) = usize::try_from(length) else { return Found::Unreadable };
-        let mut bytes = vec![0; length];
-        let mut rest = &mut bytes[..];
-        for stretch in &self.stretches {
-            let size = usize::try_from(stretch.len()).expect("a part of what fits memory");
-            let (part, after) = rest.split_at_mut(size);
-            rest = after;
-            match stretch {
-                Stretch::Bytes(bytes) => part.copy_from_slice(bytes),
-                Stretch::Zeros(_) => {}
-                Stretch::Spot(spot) => match self.read_spot(spot, part, patience) {
-                    Found::Bytes(_) => {}
-                    other => return other,
-                },
+        let mut bytes = Vec::with_capacity(length);
+        let mut rest = &self.stretches[..];
+        while let Some(first) = rest.first() {
+            let mut taken = 1;
+            match first {
+                Stretch::Bytes(more) => bytes.extend_from_slice(more),
+                Stretch::Zeros(more) => {
+                    let more = usize::try_from(*more).expect("a part of what fits memory");
+                    bytes.resize(bytes.len() + more, 0);
+                }
+                Stretch::Spot(spot) => {
+                    let Some(file) = self.files.get(&spot.file) else { return Found::Unreadable };
+                    let run = run_of(spot, &rest[1..]);
+                    if let Err(found) = file.read(&run, &mut bytes, patience) {
+                        return found;
+                    }
+                    taken = run.len();
+                }
             }
+            rest = &rest[taken..];
         }
         Found::Bytes(bytes)
     }
-
-    /// Reads what lies at one place; of what it returns the bytes are in the buffer.
-    fn read_spot(&self, spot: &Spot, buffer: &mut [u8], patience: Patience) -> Found {
-        let Some(file) = self.files.get(&spot.file) else { return Found::Unreadable };
-        if spot.from == 0 && spot.length == spot.stored {
-            return fill(file, spot, buffer, patience);
-        }
-        let mut stored = vec![0; spot.stored as usize];
-        let found = fill(file, spot, &mut stored, patience);
-        buffer.copy_from_slice(&stored[spot.from as usize..(spot.from + spot.length) as usize]);
-        found
-    }
 }
 
-/// Fills a buffer with all that is under the checksums.
-fn fill(file: &File, spot: &Spot, buffer: &mut [u8], patience: Patience) -> Found {
-    match read_file(file, spot.position, buffer, patience) {
-        Ok(true) => {}
-        Ok(false) => return Found::Slow,
-        Err(_) => return Found::Unreadable,
+/// A spot with those after it that lie behind it in the file, up to as much as is read at once.
+fn run_of<'a>(first: &'a Spot, rest: &'a [Stretch]) -> Vec<&'a Spot> {
+    let mut run = vec![first];
+    let mut end = first.end();
+    for stretch in rest {
+        let Stretch::Spot(next) = stretch else { break };
+        if next.file != first.file || next.position != end || next.end() - first.position > RUN_MAX {
+            break;
+        }
+        run.push(next);
+        end = next.end();
     }
-    let blocks = buffer.chunks(SPOT_BLOCK as usize).map(crc32c);
-    match blocks.eq(spot.checksums.iter().copied()) {
-        true => Found::Bytes(Vec::new()),
-        false => Found::Damaged,
-    }
+    run
 }
 
 impl Counts {

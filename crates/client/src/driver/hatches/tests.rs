@@ -2,7 +2,8 @@
 
 use std::io::Write;
 
-use tyr_proto::SessionId;
+use tyr_proto::{SPOT_BLOCK, SessionId};
+use tyr_wire::checksum::crc32c;
 
 use super::*;
 
@@ -50,7 +51,7 @@ fn spot(content: &[u8], position: usize, stored: usize, part: std::ops::Range<u3
 }
 
 fn located(stretches: Vec<Stretch>, file: File) -> Located {
-    let files = BTreeMap::from([(NAME, Arc::new(file))]);
+    let files = BTreeMap::from([(NAME, Arc::new(ShownFile::new(file)))]);
     Located { request: request(), version: Number::ZERO, whole: true, stretches, files }
 }
 
@@ -66,6 +67,20 @@ fn what_is_read_is_what_the_stretches_stand_for() {
     let found = located(stretches, file(&content)).read(Patience::Any);
     let expected = [&content[100..5100], &[0; 7], &content[13_000..13_999], &[9; 3]].concat();
     assert!(matches!(found, Found::Bytes(bytes) if bytes == expected));
+}
+
+#[test]
+fn spots_are_one_run_as_long_as_they_lie_behind_one_another_and_are_not_too_much() {
+    let content = content();
+    let at = |position, stored| Stretch::Spot(spot(&content, position, stored, 0..1));
+    let other = Spot { file: FileName { journal: 2, ..NAME }, ..spot(&content, 3000, 1000, 0..1) };
+    let length = |rest: &[Stretch]| run_of(&spot(&content, 1000, 1000, 0..1), rest).len();
+    assert_eq!(length(&[at(2000, 1000), at(3000, 7), at(3007, 1)]), 4);
+    assert_eq!(length(&[at(2000, 1000), at(3001, 7)]), 2);
+    assert_eq!(length(&[at(2000, 1000), Stretch::Zeros(1), at(3000, 1000)]), 2);
+    assert_eq!(length(&[at(2000, 1000), Stretch::Spot(other)]), 2);
+    let large = |position| Stretch::Spot(Spot { position, stored: 1 << 20, ..spot(&content, 0, 1, 0..1) });
+    assert_eq!(length(&[large(2000), large(2000 + (1 << 20))]), 2);
 }
 
 #[test]
