@@ -254,6 +254,13 @@ impl Run {
                 real.into_iter().map(|entry| (entry.name, (entry.number, entry.kind))).collect();
             let expected = &self.reference.get(directory).entries;
             assert_eq!(real.keys().collect::<Vec<_>>(), expected.keys().collect::<Vec<_>>(), "{path}");
+            // All at once first: then what is asked one by one may be known from that.
+            let inode = block_on(client.metadata(format!("{path}/"), Follow::Yes)).unwrap().inode;
+            let names: Vec<&[u8]> = expected.keys().map(Vec::as_slice).chain([b"none".as_slice()]).collect();
+            let all = block_on(client.filesystem().lookup_all(&inode, &names)).unwrap();
+            let all = all.iter().map(|found| found.as_ref().map(|found| (found.inode.number, found.links)));
+            let known = |inode: &usize| Some((self.numbers[inode], self.reference.get(*inode).links));
+            assert!(all.eq(expected.values().map(known).chain([None])), "{path}");
             for (name, inode) in expected {
                 let path = format!("{path}/{}", String::from_utf8(name.clone()).unwrap());
                 let it = self.reference.get(*inode);

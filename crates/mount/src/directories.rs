@@ -3,7 +3,7 @@
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt, sync::Arc, time::Duration};
 
 use fuser::{FileType, Generation, INodeNo, ReplyDirectory, ReplyDirectoryPlus};
-use tyr_fs::{Entry, Errno, Metadata, Result};
+use tyr_fs::{Entry, Errno, Inode, Metadata, Result};
 
 use crate::{attributes::file_type, handles::Handle, shared::Shared};
 
@@ -28,6 +28,7 @@ impl Shared {
             None => {
                 let directory = self.known.get(number)?;
                 let read = Arc::new(self.filesystem.list(&directory).await?);
+                self.ahead.list(number, &read);
                 *kept.lock() = Some(read.clone());
                 Ok(read)
             }
@@ -42,7 +43,20 @@ impl Shared {
         let some = entries.iter().skip(first_entry(offset)).take(LOOKED_AT_ONCE);
         let names: Vec<_> = some.map(|entry| entry.name.as_slice()).collect();
         let found = self.filesystem.lookup_all(&directory, &names).await?;
+        self.ahead.told(number, first_entry(offset) + found.len());
         Ok(Looked { own, entries, found })
+    }
+
+    /// Has what follows a name in its directory known, if somebody goes through that, and if what is known is kept.
+    pub async fn look_ahead(&self, number: u64, directory: &Inode, name: &[u8]) {
+        if !self.is_told() {
+            return;
+        }
+        if let Some((entries, range)) = self.ahead.follow(number, name) {
+            let names: Vec<_> = entries[range].iter().map(|entry| entry.name.as_slice()).collect();
+            // Each is asked for by itself after that, and what is the matter is told then.
+            let _ = self.filesystem.lookup_all(directory, &names).await;
+        }
     }
 
     /// Tells the kernel of as many entries as it takes, with what is known of them.

@@ -9,6 +9,7 @@
 
 mod access_log;
 mod accesses;
+mod ahead;
 mod attributes;
 mod call;
 mod content;

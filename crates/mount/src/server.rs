@@ -125,6 +125,7 @@ impl fuser::Filesystem for Server {
         }
         let work = async {
             let directory = shared.known.get(parent.0)?;
+            shared.look_ahead(parent.0, &directory, name.as_bytes()).await;
             let site = directory.site.of(name.as_bytes());
             shared.certain(site, async || shared.filesystem.lookup(&directory, name.as_bytes()).await).await
         };
@@ -463,11 +464,12 @@ impl fuser::Filesystem for Server {
     fn releasedir(
         &self,
         _request: &Request,
-        _inode: INodeNo,
+        inode: INodeNo,
         handle: FileHandle,
         _flags: OpenFlags,
         reply: ReplyEmpty,
     ) {
+        self.shared.ahead.close(inode.0);
         self.shared.handles.remove(handle.0);
         reply.ok();
     }

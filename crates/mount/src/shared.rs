@@ -15,6 +15,7 @@ use crate::{
     Settings,
     access_log::AccessLog,
     accesses::Accesses,
+    ahead::Ahead,
     attributes::attributes,
     call::Call,
     counts::Counts,
@@ -35,6 +36,8 @@ pub struct Shared {
     pub handles: Handles,
     pub unlocking: Unlocking,
     pub counts: Counts,
+    /// What of directories is about to be asked for.
+    pub ahead: Ahead,
     /// Of what the kernel may have pages.
     pub watched: Watched,
     /// Where the kernel is told, once it is mounted.
@@ -57,6 +60,7 @@ impl Shared {
             handles: Handles::default(),
             unlocking: Unlocking::default(),
             counts: Counts::default(),
+            ahead: Ahead::default(),
             watched: Watched::default(),
             bell: Bell::default(),
             tells_recalls,

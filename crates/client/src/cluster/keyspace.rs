@@ -316,10 +316,31 @@ impl Keyspace {
     }
 
     async fn stats_of(&self, blobs: &[BlobName]) -> Result<Vec<Option<Stat>>> {
+        if self.core.borrowed.is_some() {
+            return self.lent_stats(blobs).await;
+        }
         let mut stats = Vec::new();
         for blobs in blobs.chunks(STAT_BLOBS_MAX) {
             let told = self.heads(blobs.to_vec()).await?;
             stats.extend(self.complete(blobs, told).await?);
+        }
+        Ok(stats)
+    }
+
+    /// What blobs are, each asked of its primary, all at once. What is lent of that is kept: who asks for many mostly asks for each after that.
+    async fn lent_stats(&self, blobs: &[BlobName]) -> Result<Vec<Option<Stat>>> {
+        let mut stats = Vec::with_capacity(blobs.len());
+        for blobs in blobs.chunks(STAT_BLOBS_MAX) {
+            let kept_or_asked = |blob| self.core.copy_of(blob).ok_or_else(|| self.borrow(blob, 0));
+            let all: Vec<_> = blobs.iter().map(kept_or_asked).collect();
+            for one in all {
+                stats.push(match one {
+                    Ok(BlobCopy { number, blob, .. }) => {
+                        blob.map(|looked| stat_of_looked(number, &looked)).transpose()?
+                    }
+                    Err(asked) => asked.await?.found.map(|found| stat_of(&found)).transpose()?,
+                });
+            }
         }
         Ok(stats)
     }
