@@ -279,6 +279,72 @@ def sees_others(here, there, steps):
         os.close(file)
 
 
+def believes_names(here, there, turns):
+    """A kernel that believes names for a while is told when they are over: what another mount has renamed, removed, or replaced is so here at once."""
+    generator = random.Random(turns)
+    mounts = [here / "believed", there / "believed"]
+    held = {"a": {"x": "0", "y": "1"}, "b": {"x": "2"}}
+    for name, files in held.items():
+        (mounts[0] / name).mkdir(parents=True)
+        for file, text in files.items():
+            (mounts[0] / name / file).write_text(text)
+
+    def lookups(place):
+        told = (place.parent / ".stats").read_text()
+        return int(re.search(r"^lookup (\d+)$", told, re.MULTILINE)[1])
+
+    def agree(place):
+        for name, files in held.items():
+            for file in "xyz":
+                if file in files:
+                    assert (place / name / file).read_text() == files[file], (place, name, file)
+                else:
+                    refuses(errno.ENOENT, (place / name / file).stat)
+            assert sorted(os.listdir(place / name)) == sorted(files)
+
+    for turn in range(turns):
+        who = turn % 2
+        for place in mounts:
+            agree(place)
+        # Until its kernel answers for it, which takes that nothing was changed for a second.
+        name, file = generator.choice([(name, file) for name, files in held.items() for file in files])
+        path, until = mounts[1 - who] / name / file, time.monotonic() + 30
+        while True:
+            path.stat()
+            before = lookups(mounts[1 - who])
+            path.stat()
+            if lookups(mounts[1 - who]) == before or not KERNEL_HAS_EPOCHS:
+                break
+            assert time.monotonic() < until, "the kernel believes no name"
+        place = mounts[who]
+        match generator.randrange(4):
+            case 0:
+                (place / "new").write_text(f"replaced {turn}")
+                (place / "new").rename(place / name / file)
+                held[name][file] = f"replaced {turn}"
+            case 1:
+                (place / name / file).unlink()
+                refuses(errno.ENOENT, path.stat)
+                (place / name / file).write_text(f"made anew {turn}")
+                held[name][file] = f"made anew {turn}"
+            case 2:
+                (place / "a").rename(place / "c")
+                refuses(errno.ENOENT, (mounts[1 - who] / "a" / "x").stat)
+                (place / "b").rename(place / "a")
+                (place / "c").rename(place / "b")
+                held["a"], held["b"] = held["b"], held["a"]
+            case 3:
+                other = "b" if name == "a" else "a"
+                (place / name / file).rename(place / other / file)
+                held[other][file] = held[name].pop(file)
+        agree(mounts[1 - who])
+        agree(place)
+
+
+# Whether the kernel can be told that all names are over, which a mount that is shared needs to have it believe any: since Linux 6.16.
+KERNEL_HAS_EPOCHS = tuple(int(part) for part in re.match(r"(\d+)\.(\d+)", os.uname().release).groups()) >= (6, 16)
+
+
 def locks_files(here, there):
     """`flock` through two mounts: seen by both, and given up when the last descriptor is closed."""
     (here / "locked").touch()
@@ -489,6 +555,8 @@ def of_a_cluster(tyr, work, arguments):
             tells_room(tyr, url, here)
             everything(here, local, arguments)
             assert digest(there) == digest(here)
+        with Mount(tyr, f"{url}/files", one, "--keep-names") as here, Mount(tyr, f"{url}/files", two, "-o", "keepnames") as there:
+            believes_names(here, there, 6 if arguments.quick else 60)
         with Mount(tyr, f"{url}/files", one, "-o", "localflock") as here, Mount(tyr, f"{url}/files", two) as there:
             files = [os.open(place / "locked", os.O_RDWR) for place in (here, here, there)]
             fcntl.flock(files[0], fcntl.LOCK_EX)

@@ -18,6 +18,7 @@ mod directories;
 mod handles;
 mod known;
 mod locks;
+mod names;
 mod own;
 mod read_ahead;
 mod recalls;
@@ -28,6 +29,7 @@ mod watched;
 
 use std::{
     io,
+    os::fd::AsFd,
     path::{Path, PathBuf},
     process::Command,
     time::Duration,
@@ -49,6 +51,8 @@ pub struct Settings {
     pub attribute_cache: Duration,
     /// For how long the kernel may believe what names mean.
     pub entry_cache: Duration,
+    /// Whether it keeps names of a file system that is shared.
+    pub kernel_names: KernelNames,
     /// Whether reading is noted.
     pub access_times: AccessTimes,
     /// Whom `flock` shuts out.
@@ -75,6 +79,15 @@ pub enum Sharing {
     Alone,
     /// Other mounts and programs: every read asks the store, and every write is there for all when it ends.
     Shared,
+}
+
+/// Whether the kernel keeps names of a file system that others change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KernelNames {
+    /// It asks each time.
+    Asked,
+    /// Until somebody changes what it has asked for, if it is Linux 6.16 or later. What is mounted on a directory or file of the mount is unmounted then.
+    Kept,
 }
 
 /// Whether reading is noted.
@@ -108,6 +121,7 @@ impl Settings {
             sharing,
             attribute_cache: cache,
             entry_cache: cache,
+            kernel_names: KernelNames::Asked,
             access_times: AccessTimes::Relative,
             whole_file_locks: match sharing {
                 Sharing::Alone => WholeFileLocks::Local,
@@ -124,6 +138,7 @@ impl Settings {
 pub struct Mount {
     session: Option<BackgroundSession>,
     directory: PathBuf,
+    keeps_names: bool,
 }
 
 /// Mounts what is below a directory of a file system on a directory of this machine.
@@ -152,15 +167,23 @@ pub fn mount(
     config.n_threads = Some(settings.threads.max(1));
     config.clone_fd = true;
     let server = server::Server::new(filesystem, root, settings.clone())?;
-    let bell = server.bell();
-    let session = Session::new(server, &directory, &config)?.spawn()?;
+    let (bell, names) = (server.bell(), server.names());
+    let session = Session::new(server, &directory, &config)?;
+    let kernel = session.as_fd().try_clone_to_owned()?;
+    let session = session.spawn()?;
     // It is set once.
     let _ = bell.set(session.notifier());
+    let keeps_names = settings.kernel_names == KernelNames::Kept && names.connect(kernel.into());
     read_ahead::extend(&directory, server::REQUEST_MAX);
-    Ok(Mount { session: Some(session), directory })
+    Ok(Mount { session: Some(session), directory, keeps_names })
 }
 
 impl Mount {
+    /// Whether the kernel keeps names, because it may and can.
+    pub fn keeps_names(&self) -> bool {
+        self.keeps_names
+    }
+
     /// Whether it has been unmounted.
     pub fn has_ended(&self) -> bool {
         self.session.as_ref().is_none_or(|session| session.guard.is_finished())

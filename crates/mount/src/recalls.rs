@@ -11,6 +11,7 @@ use std::{
     io,
     sync::{Arc, OnceLock},
     thread,
+    time::Instant,
 };
 
 use fuser::Notifier;
@@ -25,6 +26,7 @@ pub type Bell = Arc<OnceLock<Notifier>>;
 pub fn tell_kernel(shared: Arc<Shared>, mut recalls: Recalls) -> io::Result<()> {
     let tell = move || {
         while let Some(recall) = recalls.wait() {
+            shared.names.end(Instant::now());
             let site = shared.filesystem.site_of(&recall);
             let number = site.and_then(|site| shared.known.number_at(&site));
             number.into_iter().for_each(|number| shared.doubt(number));

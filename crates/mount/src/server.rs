@@ -28,6 +28,7 @@ use crate::{
     directories::tell_listed,
     handles::Handle,
     locks,
+    names::Names,
     own::{self, Own},
     recalls::{Bell, tell_kernel},
     reply::{done, value, written},
@@ -60,6 +61,11 @@ impl Server {
     /// Where it has to be set how the kernel is told.
     pub fn bell(&self) -> Bell {
         self.shared.bell.clone()
+    }
+
+    /// What the kernel may believe of names, which has to be connected to it.
+    pub fn names(&self) -> Arc<Names> {
+        self.shared.names.clone()
     }
 }
 
@@ -127,13 +133,16 @@ impl fuser::Filesystem for Server {
             let directory = shared.known.get(parent.0)?;
             shared.look_ahead(parent.0, &directory, name.as_bytes()).await;
             let site = directory.site.of(name.as_bytes());
-            shared.certain(site, async || shared.filesystem.lookup(&directory, name.as_bytes()).await).await
+            let is_believed = shared.believes_names();
+            let lookup = async || shared.filesystem.lookup(&directory, name.as_bytes()).await;
+            let (found, assured) = shared.certain(site, is_believed, lookup).await?;
+            Ok((found, assured, is_believed))
         };
         shared.answer(
             Call::of(request, Ask::Lookup, parent).named(name),
             reply,
             work,
-            |reply, (found, assured)| shared.enter(reply, &found, Some(&assured)),
+            |reply, (found, assured, is_believed)| shared.enter(reply, &found, Some((&assured, is_believed))),
         );
     }
 
@@ -148,7 +157,7 @@ impl fuser::Filesystem for Server {
         }
         let work = async {
             let inode = shared.known.get(inode.0)?;
-            shared.certain(inode.site.clone(), async || shared.filesystem.metadata(&inode).await).await
+            shared.certain(inode.site.clone(), false, async || shared.filesystem.metadata(&inode).await).await
         };
         shared.answer(
             Call::of(request, Ask::Attributes, inode),

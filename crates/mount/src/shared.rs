@@ -22,6 +22,7 @@ use crate::{
     handles::{Handle, Handles},
     known::Known,
     locks::Unlocking,
+    names::Names,
     own::{self, Own},
     recalls::Bell,
     reply::Reply,
@@ -36,6 +37,8 @@ pub struct Shared {
     pub handles: Handles,
     pub unlocking: Unlocking,
     pub counts: Counts,
+    /// Whether the kernel believes names.
+    pub names: Arc<Names>,
     /// What of directories is about to be asked for.
     pub ahead: Ahead,
     /// Of what the kernel may have pages.
@@ -60,6 +63,7 @@ impl Shared {
             handles: Handles::default(),
             unlocking: Unlocking::default(),
             counts: Counts::default(),
+            names: Arc::default(),
             ahead: Ahead::default(),
             watched: Watched::default(),
             bell: Bell::default(),
@@ -112,13 +116,18 @@ impl Shared {
         FileAttr { atime: self.unnoted.last(metadata).into(), ..attributes(number, metadata) }
     }
 
-    /// Tells the kernel of an inode that a name means.
-    pub fn enter(&self, reply: ReplyEntry, metadata: &Metadata, assured: Option<&Assured>) {
+    /// Tells the kernel of an inode that a name means: with how long that is certain, and whether it may believe the name as long.
+    pub fn enter(&self, reply: ReplyEntry, metadata: &Metadata, assured: Option<(&Assured, bool)>) {
         // Of one that it does not know yet it cannot be told that this is over.
         let is_known = self.known.has(&metadata.inode);
         self.known.tell(&metadata.inode);
-        let cache = self.attribute_cache(metadata, assured.filter(|_| is_known));
-        reply.entry_with_ttls(&cache, &self.settings.entry_cache, &self.attributes(metadata), Generation(0));
+        let name = match assured {
+            Some((assured, true)) => assured.left().max(self.settings.entry_cache),
+            _ => self.settings.entry_cache,
+        };
+        let assured = assured.map(|(assured, _)| assured).filter(|_| is_known);
+        let cache = self.attribute_cache(metadata, assured);
+        reply.entry_with_ttls(&cache, &name, &self.attributes(metadata), Generation(0));
     }
 
     /// Tells the kernel what is known of an inode.
@@ -145,11 +154,17 @@ impl Shared {
     }
 
     /// What is read of the inode that lies somewhere, and for how long that is certain. What was not, because nothing was lent of it, mostly is once it was
-    /// read; then it is read again, from what was lent, if the kernel knows it already and so can believe it.
-    pub async fn certain<T>(&self, site: Site, read: impl AsyncFn() -> Result<T>) -> Result<(T, Assured)> {
+    /// read; then it is read again, from what was lent, if the kernel can believe it: the name by which it was looked up, or an inode that it knows already.
+    pub async fn certain<T>(
+        &self,
+        site: Site,
+        is_name_believed: bool,
+        read: impl AsyncFn() -> Result<T>,
+    ) -> Result<(T, Assured)> {
         let assured = self.assure(site.clone());
         let found = read().await?;
-        if !self.is_told() || !assured.left().is_zero() || self.known.number_at(&site).is_none() {
+        let is_believed = is_name_believed || self.known.number_at(&site).is_some();
+        if !self.is_told() || !assured.left().is_zero() || !is_believed {
             return Ok((found, assured));
         }
         let assured = self.assure(site);
@@ -162,6 +177,11 @@ impl Shared {
     /// Whether the kernel is told when what it believes is over.
     pub fn is_told(&self) -> bool {
         self.tells_recalls && self.bell.get().is_some()
+    }
+
+    /// Whether the kernel may believe names that are looked up from now on. In a flat keyspace what a name means does not hang on what lies there alone.
+    pub fn believes_names(&self) -> bool {
+        self.is_told() && self.filesystem.flat().is_none() && self.names.begin(Instant::now())
     }
 
     /// Has the kernel ask anew what an inode is.

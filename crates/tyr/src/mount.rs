@@ -15,7 +15,8 @@ use clap::Args;
 use tyr_client::{Create, blocking::Store, is_cluster};
 use tyr_fs::{Caller, Filesystem, Flat, Follow, Kind, View};
 use tyr_mount::{
-    Access, AccessTimes, Mount as Mounted, Settings as MountSettings, Sharing, WholeFileLocks, mount,
+    Access, AccessTimes, KernelNames, Mount as Mounted, Settings as MountSettings, Sharing, WholeFileLocks,
+    mount,
 };
 
 use crate::{
@@ -59,6 +60,9 @@ pub struct Mount {
     /// Seconds for which what names mean may be out of date; 0 if others use the file system, too.
     #[arg(long, value_name = "SECONDS")]
     entry_cache: Option<u32>,
+    /// Let the kernel keep names until another client changes something that was looked up. Takes Linux 6.16. What is mounted on directories of the mount is unmounted then.
+    #[arg(long)]
+    keep_names: bool,
     /// Do not note when files are read.
     #[arg(long)]
     no_atime: bool,
@@ -68,8 +72,8 @@ pub struct Mount {
     /// Threads that answer the kernel.
     #[arg(long, value_name = "COUNT", default_value_t = 8)]
     mount_threads: u16,
-    /// Options as mount(8) has them, separated by commas: ro, noatime, alone, create, flat, localflock, subdir=PATH, attr_cache=SECONDS,
-    /// entry_cache=SECONDS.
+    /// Options as mount(8) has them, separated by commas: ro, noatime, alone, create, flat, localflock, keepnames, subdir=PATH,
+    /// attr_cache=SECONDS, entry_cache=SECONDS.
     /// Those of mount(8) itself are passed over.
     #[arg(short, value_name = "OPTIONS", value_delimiter = ',')]
     options: Vec<String>,
@@ -105,6 +109,7 @@ impl Mount {
                 "create" => self.create = true,
                 "flat" => self.flat = true,
                 "localflock" => self.local_flock = true,
+                "keepnames" => self.keep_names = true,
                 "subdir" => self.subdir = Some(value.into()),
                 "attr_cache" => self.attr_cache = seconds()?,
                 "entry_cache" => self.entry_cache = seconds()?,
@@ -153,6 +158,9 @@ impl Mount {
         let (name, place) = (&source.keyspace, self.directory.display());
         let mounted =
             mounted.map_err(|error| Failure::local(format!("cannot mount on '{place}'"), &error))?;
+        if self.keep_names && !is_alone && !mounted.keeps_names() {
+            out.warnings().say("this kernel cannot be told that names are over, as Linux 6.16 can: it asks for them each time");
+        }
         out.line(format!("mounted {name} on {place}"))?;
         out.flush()?;
         self.wait(mounted, &interrupt, out)
@@ -167,6 +175,7 @@ impl Mount {
             access: if self.read_only { Access::ReadOnly } else { Access::ReadWrite },
             attribute_cache: seconds(self.attr_cache, usual.attribute_cache),
             entry_cache: seconds(self.entry_cache, usual.entry_cache),
+            kernel_names: if self.keep_names { KernelNames::Kept } else { KernelNames::Asked },
             access_times: if self.no_atime { AccessTimes::Never } else { AccessTimes::Relative },
             whole_file_locks: match self.local_flock || self.flat || self.read_only {
                 true => WholeFileLocks::Local,
