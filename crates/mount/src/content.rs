@@ -74,7 +74,7 @@ impl Shared {
         let watch = is_watched.then(|| self.watched.add(file.inode().number));
         if watch.is_some() {
             // It may believe what it was told before for longer than that is certain.
-            self.doubt(file.inode().number);
+            let _ = self.doubt(file.inode().number);
         }
         self.handles.add(Handle::File(Arc::new(OpenFile { file, appends, _watch: watch })))
     }

@@ -1,6 +1,11 @@
 //! Directories, read.
 
-use std::{ffi::OsStr, os::unix::ffi::OsStrExt, sync::Arc, time::Duration};
+use std::{
+    ffi::OsStr,
+    os::unix::ffi::OsStrExt,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use fuser::{FileType, Generation, INodeNo, ReplyDirectory, ReplyDirectoryPlus};
 use tyr_fs::{Entry, Errno, Inode, Metadata, Result};
@@ -80,7 +85,7 @@ impl Shared {
             if reply.add(INodeNo(number), place as u64 + 3, name, &cache, &attributes, Generation(0)) {
                 break;
             }
-            self.known.tell(&metadata.inode);
+            self.known.tell(&metadata.inode, Instant::now());
         }
         reply.ok();
     }

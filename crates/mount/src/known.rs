@@ -1,6 +1,6 @@
 //! The inodes that the kernel knows by their numbers.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, time::Instant};
 
 use parking_lot::Mutex;
 use tyr_fs::{Errno, Inode, ROOT_NUMBER, Result, site::Site};
@@ -15,10 +15,19 @@ pub struct Known {
 
 #[derive(Debug, Default)]
 struct Others {
-    /// By their numbers, with how often the kernel was told.
-    told: HashMap<u64, (Inode, u64)>,
+    /// By their numbers.
+    told: HashMap<u64, Told>,
     /// Their numbers, by where they lie.
     numbers: HashMap<Site, u64>,
+}
+
+#[derive(Debug)]
+struct Told {
+    inode: Inode,
+    /// How often the kernel was told of it.
+    times: u64,
+    /// Until when it may believe what it was told.
+    believed_until: Instant,
 }
 
 impl Known {
@@ -32,7 +41,7 @@ impl Known {
             return Ok(self.root.clone());
         }
         let others = self.others.lock();
-        let known = others.told.get(&number).map(|(inode, _)| inode.clone());
+        let known = others.told.get(&number).map(|told| told.inode.clone());
         known.ok_or_else(|| Errno::ESTALE.because("the kernel asks for what it was not told of"))
     }
 
@@ -41,18 +50,21 @@ impl Known {
         if *inode == self.root { ROOT_NUMBER } else { inode.number }
     }
 
-    /// The kernel is told of an inode.
-    pub fn tell(&self, inode: &Inode) {
+    /// The kernel is told of an inode, and may believe what it is told until then.
+    pub fn tell(&self, inode: &Inode, believed_until: Instant) {
         if *inode != self.root {
             let others = &mut *self.others.lock();
-            others.told.entry(inode.number).or_insert_with(|| (inode.clone(), 0)).1 += 1;
+            let new = || Told { inode: inode.clone(), times: 0, believed_until };
+            let told = others.told.entry(inode.number).or_insert_with(new);
+            told.times += 1;
+            told.believed_until = told.believed_until.max(believed_until);
             others.numbers.insert(inode.site.clone(), inode.number);
         }
     }
 
-    /// Whether the kernel knows an inode.
-    pub fn has(&self, inode: &Inode) -> bool {
-        *inode == self.root || self.others.lock().told.contains_key(&inode.number)
+    /// Until when the kernel may believe what it was told of an inode, the root but.
+    pub fn believed_until(&self, number: u64) -> Option<Instant> {
+        self.others.lock().told.get(&number).map(|told| told.believed_until)
     }
 
     /// The number by which the kernel knows the inode that lies somewhere.
@@ -66,12 +78,12 @@ impl Known {
     /// The kernel forgets that it was told so often.
     pub fn forget(&self, number: u64, times: u64) {
         let others = &mut *self.others.lock();
-        let Some((inode, told)) = others.told.get_mut(&number) else { return };
-        *told = told.saturating_sub(times);
-        if *told == 0 {
+        let Some(told) = others.told.get_mut(&number) else { return };
+        told.times = told.times.saturating_sub(times);
+        if told.times == 0 {
             // Another one may lie there by now.
-            if others.numbers.get(&inode.site) == Some(&number) {
-                others.numbers.remove(&inode.site);
+            if others.numbers.get(&told.inode.site) == Some(&number) {
+                others.numbers.remove(&told.inode.site);
             }
             others.told.remove(&number);
         }
@@ -80,6 +92,8 @@ impl Known {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use tyr_fs::{Kind, site::Site};
 
     use super::*;
@@ -90,13 +104,15 @@ mod tests {
         let known = Known::new(inode(20));
         assert_eq!(known.get(1).unwrap(), inode(20));
         assert_eq!(known.number(&inode(20)), 1);
-        known.tell(&inode(30));
-        known.tell(&inode(30));
+        let now = Instant::now();
+        known.tell(&inode(30), now + Duration::from_secs(1));
+        known.tell(&inode(30), now);
+        assert_eq!(known.believed_until(30), Some(now + Duration::from_secs(1)));
         known.forget(30, 1);
         assert_eq!(known.get(30).unwrap(), inode(30));
         assert_eq!([20, 30, 40].map(|site| known.number_at(&Site::fresh(site))), [Some(1), Some(30), None]);
         known.forget(30, 1);
-        assert!(known.number_at(&Site::fresh(30)).is_none() && !known.has(&inode(30)));
+        assert!(known.number_at(&Site::fresh(30)).is_none() && known.believed_until(30).is_none());
         assert_eq!(known.get(30).unwrap_err().errno(), Errno::ESTALE);
     }
 }

@@ -16,6 +16,7 @@ mod content;
 mod counts;
 mod directories;
 mod handles;
+mod kernel;
 mod known;
 mod locks;
 mod names;
@@ -32,11 +33,14 @@ use std::{
     os::fd::AsFd,
     path::{Path, PathBuf},
     process::Command,
+    sync::Arc,
     time::Duration,
 };
 
 use fuser::{BackgroundSession, Config, MountOption, Session, SessionACL};
 use tyr_fs::{Filesystem, Inode};
+
+use self::kernel::Kernel;
 
 /// How a file system is mounted.
 #[derive(Clone, Debug)]
@@ -169,11 +173,11 @@ pub fn mount(
     let server = server::Server::new(filesystem, root, settings.clone())?;
     let (bell, names) = (server.bell(), server.names());
     let session = Session::new(server, &directory, &config)?;
-    let kernel = session.as_fd().try_clone_to_owned()?;
+    let kernel = Arc::new(Kernel::new(session.as_fd().try_clone_to_owned()?));
     let session = session.spawn()?;
     // It is set once.
-    let _ = bell.set(session.notifier());
-    let keeps_names = settings.kernel_names == KernelNames::Kept && names.connect(kernel.into());
+    let _ = bell.set(kernel.clone());
+    let keeps_names = settings.kernel_names == KernelNames::Kept && names.connect(kernel);
     read_ahead::extend(&directory, server::REQUEST_MAX);
     Ok(Mount { session: Some(session), directory, keeps_names })
 }

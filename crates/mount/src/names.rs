@@ -6,19 +6,19 @@
 //! if it is asked for. And it believes names only while nothing was recalled for some time, and is told of an end only if it may believe any.
 
 use std::{
-    fs::File,
-    io::{self, Write},
-    sync::OnceLock,
+    sync::{Arc, OnceLock},
     time::{Duration, Instant},
 };
 
 use parking_lot::Mutex;
 
+use crate::kernel::Kernel;
+
 /// Whether the kernel believes names.
 #[derive(Debug, Default)]
 pub struct Names {
-    /// The connection to the kernel, if it can be told by it.
-    kernel: OnceLock<File>,
+    /// The kernel, if it can be told.
+    kernel: OnceLock<Arc<Kernel>>,
     state: Mutex<State>,
 }
 
@@ -31,10 +31,10 @@ struct State {
 }
 
 impl Names {
-    /// The kernel may believe names, and is told by a connection. False if it is too old for that: then it believes none.
-    pub fn connect(&self, kernel: File) -> bool {
+    /// The kernel may believe names. False if it is too old for that: then it believes none.
+    pub fn connect(&self, kernel: Arc<Kernel>) -> bool {
         // It is mounted once.
-        next_epoch(&kernel).is_ok() && self.kernel.set(kernel).is_ok()
+        kernel.begin_epoch().is_ok() && self.kernel.set(kernel).is_ok()
     }
 
     /// Whether it may believe a name that is looked up from now on, for as long as that is certain. To be asked before it is made sure how long that is:
@@ -55,18 +55,9 @@ impl Names {
         let believes = state.believed_until.take().is_some_and(|until| until > now);
         if let Some(kernel) = self.kernel.get().filter(|_| believes) {
             // It could do so once, and can unless it has been unmounted.
-            let _ = next_epoch(kernel);
+            let _ = kernel.begin_epoch();
         }
     }
-}
-
-/// Begins a new epoch of names: a notification without content, as `fuse_out_header` has it.
-fn next_epoch(mut kernel: &File) -> io::Result<()> {
-    const FUSE_NOTIFY_INC_EPOCH: u32 = 8;
-    const SIZE: u32 = 16;
-    let header: Vec<u8> =
-        [SIZE, FUSE_NOTIFY_INC_EPOCH, 0, 0].iter().flat_map(|word| word.to_ne_bytes()).collect();
-    kernel.write_all(&header)
 }
 
 /// After something was recalled it believes no name for so long.
@@ -78,7 +69,7 @@ const BELIEVED_MAX: Duration = Duration::from_secs(2);
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-    use std::io::{Read, Seek};
+    use std::fs::File;
 
     use super::*;
 
@@ -86,16 +77,17 @@ mod tests {
     fn names() -> (Names, File) {
         let file = tempfile::tempfile().unwrap();
         let names = Names::default();
-        assert!(names.connect(file.try_clone().unwrap()));
+        assert!(names.connect(kernel(file.try_clone().unwrap())));
         (names, file)
     }
 
-    /// How often a new epoch has begun.
-    fn epochs(mut file: &File) -> usize {
-        let mut bytes = Vec::new();
-        file.rewind().unwrap();
-        file.read_to_end(&mut bytes).unwrap();
-        bytes.len() / 16 - 1
+    fn kernel(file: File) -> Arc<Kernel> {
+        Arc::new(Kernel::new(file.into()))
+    }
+
+    /// How often a new epoch has begun, after the first one.
+    fn epochs(file: &File) -> u64 {
+        file.metadata().unwrap().len() / 16 - 1
     }
 
     #[test]
@@ -127,7 +119,7 @@ mod tests {
         let names = Names::default();
         assert!(!names.begin(Instant::now()));
         // Nothing can be written to it.
-        assert!(!names.connect(File::open("/dev/null").unwrap()));
+        assert!(!names.connect(kernel(File::open("/dev/null").unwrap())));
         assert!(!names.begin(Instant::now()));
     }
 }

@@ -7,7 +7,7 @@ use std::{
     path::Path,
     sync::{Arc, atomic::Ordering, mpsc::channel},
     thread,
-    time::{Duration, SystemTime},
+    time::{Duration, Instant, SystemTime},
 };
 
 use fuser::{
@@ -135,7 +135,7 @@ impl fuser::Filesystem for Server {
             let site = directory.site.of(name.as_bytes());
             let is_believed = shared.believes_names();
             let lookup = async || shared.filesystem.lookup(&directory, name.as_bytes()).await;
-            let (found, assured) = shared.certain(site, is_believed, lookup).await?;
+            let (found, assured) = shared.certain(site, lookup).await?;
             Ok((found, assured, is_believed))
         };
         shared.answer(
@@ -157,7 +157,7 @@ impl fuser::Filesystem for Server {
         }
         let work = async {
             let inode = shared.known.get(inode.0)?;
-            shared.certain(inode.site.clone(), false, async || shared.filesystem.metadata(&inode).await).await
+            shared.certain(inode.site.clone(), async || shared.filesystem.metadata(&inode).await).await
         };
         shared.answer(
             Call::of(request, Ask::Attributes, inode),
@@ -329,7 +329,7 @@ impl fuser::Filesystem for Server {
             reply,
             work,
             |reply, (file, metadata)| {
-                shared.known.tell(&metadata.inode);
+                shared.known.tell(&metadata.inode, Instant::now());
                 let attributes = shared.attributes(&metadata);
                 let caching = shared.caching(flags, metadata.size);
                 let handle = FileHandle(shared.opened(file, flags, caching));

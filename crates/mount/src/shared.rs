@@ -4,7 +4,10 @@ use std::{
     ffi::OsStr,
     future::Future,
     os::unix::ffi::OsStrExt,
-    sync::{Arc, atomic::AtomicBool},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -47,6 +50,8 @@ pub struct Shared {
     pub bell: Bell,
     /// Whether it is told of what is recalled.
     tells_recalls: bool,
+    /// How much was recalled.
+    pub recalls: AtomicU64,
     log: AccessLog,
     /// When files were read, if that is not noted yet.
     pub unnoted: Arc<Accesses>,
@@ -68,6 +73,7 @@ impl Shared {
             watched: Watched::default(),
             bell: Bell::default(),
             tells_recalls,
+            recalls: AtomicU64::new(0),
             log: AccessLog::default(),
             unnoted: Arc::default(),
             writes_back: AtomicBool::new(false),
@@ -118,14 +124,16 @@ impl Shared {
 
     /// Tells the kernel of an inode that a name means: with how long that is certain, and whether it may believe the name as long.
     pub fn enter(&self, reply: ReplyEntry, metadata: &Metadata, assured: Option<(&Assured, bool)>) {
-        // Of one that it does not know yet it cannot be told that this is over.
-        let is_known = self.known.has(&metadata.inode);
-        self.known.tell(&metadata.inode);
+        // What was recalled while the kernel could not be told of it, as it did not know it, may have been this.
+        let is_known = self.known.number_at(&metadata.inode.site).is_some();
+        self.known.tell(&metadata.inode, assured.map_or_else(Instant::now, |(assured, _)| assured.until));
         let name = match assured {
             Some((assured, true)) => assured.left().max(self.settings.entry_cache),
             _ => self.settings.entry_cache,
         };
-        let assured = assured.map(|(assured, _)| assured).filter(|_| is_known);
+        let assured = assured.map(|(assured, _)| assured);
+        let assured =
+            assured.filter(|assured| is_known || assured.recalls == self.recalls.load(Ordering::SeqCst));
         let cache = self.attribute_cache(metadata, assured);
         reply.entry_with_ttls(&cache, &name, &self.attributes(metadata), Generation(0));
     }
@@ -149,22 +157,17 @@ impl Shared {
     /// For how long what is told from now on of the inode that lies somewhere is certain, but for what is recalled. To be asked before it is read: what is
     /// recalled then is, or it is told of by the time that the kernel hears of the inode, and takes what it hears for too old.
     pub fn assure(&self, site: Site) -> Assured {
+        let recalls = self.recalls.load(Ordering::SeqCst);
         let left = if self.is_told() { self.filesystem.assured(&site) } else { Duration::ZERO };
-        Assured { site, until: Instant::now() + left }
+        Assured { site, until: Instant::now() + left, recalls }
     }
 
     /// What is read of the inode that lies somewhere, and for how long that is certain. What was not, because nothing was lent of it, mostly is once it was
-    /// read; then it is read again, from what was lent, if the kernel can believe it: the name by which it was looked up, or an inode that it knows already.
-    pub async fn certain<T>(
-        &self,
-        site: Site,
-        is_name_believed: bool,
-        read: impl AsyncFn() -> Result<T>,
-    ) -> Result<(T, Assured)> {
+    /// read; then it is read again, from what was lent.
+    pub async fn certain<T>(&self, site: Site, read: impl AsyncFn() -> Result<T>) -> Result<(T, Assured)> {
         let assured = self.assure(site.clone());
         let found = read().await?;
-        let is_believed = is_name_believed || self.known.number_at(&site).is_some();
-        if !self.is_told() || !assured.left().is_zero() || !is_believed {
+        if !self.is_told() || !assured.left().is_zero() {
             return Ok((found, assured));
         }
         let assured = self.assure(site);
@@ -184,12 +187,9 @@ impl Shared {
         self.is_told() && self.filesystem.flat().is_none() && self.names.begin(Instant::now())
     }
 
-    /// Has the kernel ask anew what an inode is.
-    pub fn doubt(&self, number: u64) {
-        if let Some(kernel) = self.bell.get() {
-            // Of one that it does not know it believes nothing.
-            let _ = kernel.inval_inode(INodeNo(number), -1, 0);
-        }
+    /// Has the kernel ask anew what an inode is. False if it has none of that number, or not yet.
+    pub fn doubt(&self, number: u64) -> bool {
+        self.bell.get().is_none_or(|kernel| kernel.doubt(number))
     }
 
     pub async fn make(&self, parent: INodeNo, name: &OsStr, new: &New) -> Result<Metadata> {
@@ -266,6 +266,8 @@ impl Shared {
 pub struct Assured {
     site: Site,
     until: Instant,
+    /// How much was recalled before.
+    recalls: u64,
 }
 
 impl Assured {

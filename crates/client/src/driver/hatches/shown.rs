@@ -46,7 +46,7 @@ impl ShownFile {
             return Err(Found::Slow);
         }
         let direct = is_new.then(|| self.past_cache(start, length)).flatten();
-        let before = (start % BLOCK as u64) as usize;
+        let before = usize::try_from(start % BLOCK as u64).expect("less than a block");
         with_scratch(before + length, |scratch| {
             let stored = before..before + length;
             let is_read = direct
