@@ -193,6 +193,12 @@ class TyrClusterCaching(TyrCluster):
     name = "tyr-cluster-3-1s"
 
 
+class TyrClusterNames(TyrCluster):
+    """The same whose kernel keeps names as long as nobody changes anything, and is never out of date."""
+
+    name = "tyr-cluster-3-names"
+
+
 def together(processes, work, *arguments):
     """Seconds that so many processes take that begin at once, each for its share."""
     barrier = multiprocessing.Barrier(processes + 1)
@@ -452,6 +458,7 @@ def main():
         "tyr-directory": lambda place: Tyr(place, options.tyr, []),
         "tyr-cluster-3": lambda place: TyrCluster(place, options.tyr, []),
         "tyr-cluster-3-1s": lambda place: TyrClusterCaching(place, options.tyr, ["--attr-cache", "1", "--entry-cache", "1"]),
+        "tyr-cluster-3-names": lambda place: TyrClusterNames(place, options.tyr, ["--keep-names"]),
     }
     print(" ".join(f"{name}={value}" for name, value in vars(options).items()), f"processors={os.cpu_count()} kernel={os.uname().release}")
     with contextlib.ExitStack() as stack:

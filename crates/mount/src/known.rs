@@ -62,7 +62,7 @@ impl Known {
         }
     }
 
-    /// Until when the kernel may believe what it was told of an inode, the root but.
+    /// Until when the kernel may believe what it was told of an inode other than the root.
     pub fn believed_until(&self, number: u64) -> Option<Instant> {
         self.others.lock().told.get(&number).map(|told| told.believed_until)
     }

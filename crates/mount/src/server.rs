@@ -133,16 +133,13 @@ impl fuser::Filesystem for Server {
             let directory = shared.known.get(parent.0)?;
             shared.look_ahead(parent.0, &directory, name.as_bytes()).await;
             let site = directory.site.of(name.as_bytes());
-            let is_believed = shared.believes_names();
-            let lookup = async || shared.filesystem.lookup(&directory, name.as_bytes()).await;
-            let (found, assured) = shared.certain(site, lookup).await?;
-            Ok((found, assured, is_believed))
+            shared.certain(site, async || shared.filesystem.lookup(&directory, name.as_bytes()).await).await
         };
         shared.answer(
             Call::of(request, Ask::Lookup, parent).named(name),
             reply,
             work,
-            |reply, (found, assured, is_believed)| shared.enter(reply, &found, Some((&assured, is_believed))),
+            |reply, (found, assured)| shared.enter(reply, &found, Some(&assured)),
         );
     }
 

@@ -122,16 +122,14 @@ impl Shared {
         FileAttr { atime: self.unnoted.last(metadata).into(), ..attributes(number, metadata) }
     }
 
-    /// Tells the kernel of an inode that a name means: with how long that is certain, and whether it may believe the name as long.
-    pub fn enter(&self, reply: ReplyEntry, metadata: &Metadata, assured: Option<(&Assured, bool)>) {
+    /// Tells the kernel of an inode that a name means, with how long that is certain.
+    pub fn enter(&self, reply: ReplyEntry, metadata: &Metadata, assured: Option<&Assured>) {
         // What was recalled while the kernel could not be told of it, as it did not know it, may have been this.
-        let is_known = self.known.number_at(&metadata.inode.site).is_some();
-        self.known.tell(&metadata.inode, assured.map_or_else(Instant::now, |(assured, _)| assured.until));
-        let name = match assured {
-            Some((assured, true)) => assured.left().max(self.settings.entry_cache),
-            _ => self.settings.entry_cache,
-        };
-        let assured = assured.map(|(assured, _)| assured);
+        let number = self.known.number(&metadata.inode);
+        let is_known = self.known.number_at(&metadata.inode.site) == Some(number);
+        self.known.tell(&metadata.inode, assured.map_or_else(Instant::now, |assured| assured.until));
+        let name = assured.filter(|assured| assured.is_for_names).map_or(Duration::ZERO, Assured::left);
+        let name = name.max(self.settings.entry_cache);
         let assured =
             assured.filter(|assured| is_known || assured.recalls == self.recalls.load(Ordering::SeqCst));
         let cache = self.attribute_cache(metadata, assured);
@@ -158,8 +156,9 @@ impl Shared {
     /// recalled then is, or it is told of by the time that the kernel hears of the inode, and takes what it hears for too old.
     pub fn assure(&self, site: Site) -> Assured {
         let recalls = self.recalls.load(Ordering::SeqCst);
+        let is_for_names = self.believes_names();
         let left = if self.is_told() { self.filesystem.assured(&site) } else { Duration::ZERO };
-        Assured { site, until: Instant::now() + left, recalls }
+        Assured { site, until: Instant::now() + left, recalls, is_for_names }
     }
 
     /// What is read of the inode that lies somewhere, and for how long that is certain. What was not, because nothing was lent of it, mostly is once it was
@@ -183,7 +182,7 @@ impl Shared {
     }
 
     /// Whether the kernel may believe names that are looked up from now on. In a flat keyspace what a name means does not hang on what lies there alone.
-    pub fn believes_names(&self) -> bool {
+    fn believes_names(&self) -> bool {
         self.is_told() && self.filesystem.flat().is_none() && self.names.begin(Instant::now())
     }
 
@@ -268,6 +267,8 @@ pub struct Assured {
     until: Instant,
     /// How much was recalled before.
     recalls: u64,
+    /// Whether the kernel may believe the name that lies there as well.
+    is_for_names: bool,
 }
 
 impl Assured {

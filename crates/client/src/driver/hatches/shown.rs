@@ -27,7 +27,7 @@ pub struct ShownFile {
     file: File,
     /// The same, past the cache; nothing if that cannot be.
     direct: OnceLock<Option<File>>,
-    /// Which parts of [`PART`] bytes were read past the cache.
+    /// Which parts of [`PART`] bytes were read past the cache, which are no more than the file has.
     seen: Mutex<BTreeSet<u64>>,
 }
 
@@ -45,13 +45,15 @@ impl ShownFile {
         if is_new && patience == Patience::None {
             return Err(Found::Slow);
         }
-        let direct = is_new.then(|| self.past_cache(start, length)).flatten();
+        let direct = is_new.then(|| self.past_cache()).flatten();
         let before = usize::try_from(start % BLOCK as u64).expect("less than a block");
         with_scratch(before + length, |scratch| {
             let stored = before..before + length;
             let is_read = direct
                 .is_some_and(|file| read_blocks(file, start - before as u64, scratch, stored.end).is_ok());
-            if !is_read {
+            if is_read {
+                self.seen.lock().extend(start / PART..(start + length as u64).div_ceil(PART));
+            } else {
                 match read_file(&self.file, start, &mut scratch[stored.clone()], patience) {
                     Ok(true) => {}
                     Ok(false) => return Err(Found::Slow),
@@ -67,11 +69,8 @@ impl ShownFile {
         !matches!(self.direct.get(), Some(None)) && !self.seen.lock().contains(&(position / PART))
     }
 
-    /// The file past the cache, to read so many bytes for the first time.
-    fn past_cache(&self, start: u64, length: usize) -> Option<&File> {
-        let file = self.direct.get_or_init(|| open_direct(&self.file).ok()).as_ref()?;
-        self.seen.lock().extend(start / PART..(start + length as u64).div_ceil(PART));
-        Some(file)
+    fn past_cache(&self) -> Option<&File> {
+        self.direct.get_or_init(|| open_direct(&self.file).ok()).as_ref()
     }
 }
 
