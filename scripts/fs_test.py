@@ -1,6 +1,7 @@
 """Mounts a file system in a directory and of a cluster, and checks what programs see of it, beside the local file system."""
 
 import argparse
+import ctypes
 import errno
 import fcntl
 import hashlib
@@ -152,6 +153,32 @@ def names(here):
     assert not many.exists()
 
 
+def holes_are_known(file):
+    """Data and holes are told as they are, also of what was written just now, and a hole that is punched is one."""
+    os.pwrite(file, b"y" * (3 << 20), 1 << 30)
+    assert os.lseek(file, 1 << 20, os.SEEK_DATA) == 1 << 30, "what was just written is data"
+    assert os.lseek(file, 1 << 30, os.SEEK_HOLE) == (1 << 30) + (3 << 20)
+    keep_size, punch, zero = 1, 2, 16
+    fallocate(file, keep_size | punch, (1 << 30) + 1000, 2 << 20)
+    assert os.lseek(file, 1 << 30, os.SEEK_HOLE) == (1 << 30) + 1000
+    assert os.lseek(file, (1 << 30) + 1000, os.SEEK_DATA) == (1 << 30) + 1000 + (2 << 20)
+    assert os.pread(file, 3, (1 << 30) + 998) == b"yy\0" and os.fstat(file).st_size == 1 << 33
+    fallocate(file, zero, 0, 1 << 34)
+    assert os.fstat(file).st_size == 1 << 34
+    refuses(errno.ENXIO, os.lseek, file, 0, os.SEEK_DATA)
+    assert os.lseek(file, 5, os.SEEK_HOLE) == 5
+    os.truncate(file, 1 << 33)
+    os.pwrite(file, b"x" * 10 + b"more", 0)
+
+
+def fallocate(file, mode, offset, length):
+    libc = ctypes.CDLL(None, use_errno=True)
+    call = libc.fallocate
+    call.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_long, ctypes.c_long]
+    if call(file, mode, offset, length) != 0:
+        raise OSError(ctypes.get_errno(), "fallocate")
+
+
 def metadata(here):
     """Modes, times, extended attributes, locks, sizes, sparse files."""
     path = here / "metadata"
@@ -173,7 +200,9 @@ def metadata(here):
 
     file = os.open(path, os.O_RDWR)
     os.truncate(path, 1 << 33)
-    assert os.lseek(file, 0, os.SEEK_HOLE) <= 1 << 33 and os.pread(file, 4, 1 << 32) == bytes(4)
+    assert os.lseek(file, 0, os.SEEK_HOLE) == 14 and os.pread(file, 4, 1 << 32) == bytes(4)
+    refuses(errno.ENXIO, os.lseek, file, 14, os.SEEK_DATA)
+    holes_are_known(file)
     os.posix_fallocate(file, 0, (1 << 33) + 5)
     assert os.fstat(file).st_size == (1 << 33) + 5
     os.truncate(path, 14)

@@ -2,12 +2,17 @@
 //!
 //! What is in a directory is done on the calling thread; for a cluster, the calling thread waits.
 
-use std::{num::NonZeroU32, ops::RangeBounds, path::Path, time::Duration};
+use std::{
+    num::NonZeroU32,
+    ops::{Range, RangeBounds},
+    path::Path,
+    time::Duration,
+};
 
 use pollster::block_on;
 use tyr_embed::{
     Blob, Check, CheckReport, Committed, CompactReport, Create, Entry, IoMode, KeyspaceSettings, Number,
-    Operand, Outcome, Result, Slot, SnapshotSummary, Stat, Stats, Transform, Written,
+    Operand, Outcome, Result, Seek, Slot, SnapshotSummary, Stat, Stats, Transform, Written,
 };
 
 use crate::{KeyspaceSummary, Reads};
@@ -329,6 +334,16 @@ impl Keyspace {
         block_on(self.0.truncate(key, size))
     }
 
+    /// See [`crate::Keyspace::punch`].
+    pub fn punch(&self, key: impl AsRef<[u8]>, range: Range<u64>) -> Result<()> {
+        block_on(self.0.punch(key, range))
+    }
+
+    /// See [`crate::Keyspace::seek`].
+    pub fn seek(&self, key: impl AsRef<[u8]>, what: Seek, from: u64) -> Result<Option<u64>> {
+        block_on(self.0.seek(key, what, from))
+    }
+
     /// See [`crate::Keyspace::stat`].
     pub fn stat(&self, key: impl AsRef<[u8]>) -> Result<Stat> {
         block_on(self.0.stat(key))
@@ -482,6 +497,11 @@ impl Transaction {
     /// See [`crate::Transaction::truncate`].
     pub fn truncate(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>, size: u64) -> Result<()> {
         block_on(self.0.truncate(&keyspace.0, key, size))
+    }
+
+    /// See [`crate::Transaction::punch`].
+    pub fn punch(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>, range: Range<u64>) -> Result<()> {
+        block_on(self.0.punch(&keyspace.0, key, range))
     }
 
     /// See [`crate::Transaction::stat`].

@@ -94,6 +94,7 @@ pub struct Driver {
     names: BTreeMap<RequestId, Asked<(Vec<BlobName>, bool)>>,
     heads: BTreeMap<RequestId, Asked<Vec<Option<HeadStat>>>>,
     newest: BTreeMap<RequestId, Asked<Option<Newest>>>,
+    seeks: BTreeMap<RequestId, Asked<Option<u64>>>,
     gets: BTreeMap<RequestId, Asked<Got>>,
     snapshots: Snapshots,
     /// Who is told of what is taken back of what was lent, and how that is given back.
@@ -198,6 +199,7 @@ impl Driver {
             names: BTreeMap::new(),
             heads: BTreeMap::new(),
             newest: BTreeMap::new(),
+            seeks: BTreeMap::new(),
             gets: BTreeMap::new(),
             snapshots: Snapshots::default(),
             recalls: None,
@@ -274,6 +276,7 @@ impl Driver {
         self.names.clear();
         self.heads.clear();
         self.newest.clear();
+        self.seeks.clear();
         self.gets.clear();
         self.applies.turn_away();
         self.snapshots.close(&mut self.client);
@@ -392,6 +395,11 @@ impl Driver {
                     Some(request) => drop(self.newest.insert(request, Asked { until, reply })),
                     None => drop(reply.send(Ok(None))),
                 }
+            }
+            Call::Seek { chunk, range, what, until, reply } => {
+                let turn = self.turn();
+                let request = self.client.seek(now, chunk, range, what, turn);
+                self.seeks.insert(request, Asked { until, reply });
             }
             Call::Get { blob, others, until, reply } => {
                 let turn = self.turn();
@@ -571,6 +579,7 @@ impl Driver {
         give_up_late(&mut self.names, &mut self.client, at, late);
         give_up_late(&mut self.heads, &mut self.client, at, late);
         give_up_late(&mut self.newest, &mut self.client, at, late);
+        give_up_late(&mut self.seeks, &mut self.client, at, late);
         give_up_late(&mut self.gets, &mut self.client, at, late);
         self.snapshots.give_up(&mut self.client, at, late);
         for running in self.runs.values_mut() {

@@ -1,9 +1,12 @@
 //! Keyspaces and the operations on their blobs outside transactions, whichever store they are in.
 
-use std::{ops::RangeBounds, time::Duration};
+use std::{
+    ops::{Range, RangeBounds},
+    time::Duration,
+};
 
 use tyr_embed::{
-    Blob, Entry, Error, ErrorKind, KeyspaceId, KeyspaceSettings, Operand, Result, Stat, Transform,
+    Blob, Entry, Error, ErrorKind, KeyspaceId, KeyspaceSettings, Operand, Result, Seek, Stat, Transform,
 };
 
 use crate::cluster;
@@ -175,6 +178,27 @@ impl Keyspace {
         match &self.inner {
             Inner::Directory(keyspace) => keyspace.truncate(key, size).await,
             Inner::Cluster(keyspace) => keyspace.truncate(key.as_ref(), size).await,
+        }
+    }
+
+    /// Leaves a hole in a blob: the bytes of the range read as zeros and take no room. The size stays. Fails with
+    /// [`crate::ErrorKind::NotFound`] if the blob does not exist, and in a directory with
+    /// [`crate::ErrorKind::Invalid`] if it is more than 64 GiB of what there is.
+    pub async fn punch(&self, key: impl AsRef<[u8]>, range: Range<u64>) -> Result<()> {
+        match &self.inner {
+            Inner::Directory(keyspace) => keyspace.punch(key, range).await,
+            Inner::Cluster(keyspace) => keyspace.punch(key.as_ref(), range).await,
+        }
+    }
+
+    /// Where at or after an offset the next data or hole of a blob begins. `None` if there is no more data, or if the offset is at the
+    /// end of the blob or after it; the end is a hole. What was written as zeros is data. Of a blob of several chunks that is being
+    /// written, each is looked at as of some moment during the call. Fails with [`crate::ErrorKind::NotFound`] if the blob does
+    /// not exist.
+    pub async fn seek(&self, key: impl AsRef<[u8]>, what: Seek, from: u64) -> Result<Option<u64>> {
+        match &self.inner {
+            Inner::Directory(keyspace) => keyspace.seek(key, what, from).await,
+            Inner::Cluster(keyspace) => keyspace.seek(key.as_ref(), what, from).await,
         }
     }
 

@@ -75,7 +75,7 @@ pub use transaction::{Pending, Transaction};
 pub use tyr_embed::{
     Attributes, Blob, BlobId, Check, CheckReport, Committed, CompactReport, Conflict, Create, Durability,
     Entry, Error, ErrorKind, IoMode, Key, KeyspaceId, KeyspaceSettings, Number, NumberType, Op, Operand,
-    Outcome, Receipt, Result, Slot, SnapshotSummary, Stat, Stats, Transform, Written,
+    Outcome, Receipt, Result, Seek, Slot, SnapshotSummary, Stat, Stats, Transform, Written,
 };
 pub use tyr_net::{Secret, Tls, TlsFiles, Token};
 pub use tyr_types::KEY_SIZE_MAX;

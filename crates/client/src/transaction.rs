@@ -1,6 +1,9 @@
 //! Transactions, whichever store they are of.
 
-use std::{ops::RangeBounds, time::Duration};
+use std::{
+    ops::{Range, RangeBounds},
+    time::Duration,
+};
 
 use tyr_embed::{Check, Error, Outcome, Result, Slot, Stat, Transform};
 
@@ -250,6 +253,21 @@ impl Transaction {
         match &mut self.inner {
             Inner::Directory(transaction) => transaction.truncate(keyspace.directory()?, key, size).await,
             Inner::Cluster(transaction) => transaction.truncate(keyspace.cluster()?, key, size).await,
+        }
+    }
+
+    /// Leaves a hole in a blob: the bytes of the range read as zeros and take no room. The size stays. Fails with
+    /// [`crate::ErrorKind::NotFound`] if the blob does not exist, and in a directory, at the commit, with
+    /// [`crate::ErrorKind::Invalid`] if it is more than 64 GiB of what there is.
+    pub async fn punch(
+        &mut self,
+        keyspace: &Keyspace,
+        key: impl AsRef<[u8]>,
+        range: Range<u64>,
+    ) -> Result<()> {
+        match &mut self.inner {
+            Inner::Directory(transaction) => transaction.punch(keyspace.directory()?, key, range).await,
+            Inner::Cluster(transaction) => transaction.punch(keyspace.cluster()?, key, range).await,
         }
     }
 

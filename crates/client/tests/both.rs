@@ -40,6 +40,7 @@ tests! {
     checks_hold_or_the_commit_is_a_conflict,
     runs_are_repeated_until_they_commit,
     large_payload_is_whole,
+    holes_are_punched_and_found,
     bytes_are_copied_from_blob_to_blob,
     lists_are_in_order_and_complete,
     a_snapshot_stays_as_it_is,

@@ -64,6 +64,7 @@ fn commit(store: &Store, space: KeyspaceId, key: &Key, existence: Existence, siz
     let change = BlobChange {
         existence,
         cut: None,
+        holes: Vec::new(),
         size: 4096,
         attributes: None,
         writes: vec![(0, Payload::new(&vec![7; size]))],

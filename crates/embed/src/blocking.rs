@@ -15,14 +15,14 @@
 //! # .unwrap(); Ok::<(), tyr_embed::Error>(())
 //! ```
 
-use std::ops::RangeBounds;
+use std::ops::{Range, RangeBounds};
 use std::path::Path;
 use std::sync::Arc;
 
 use tyr_env::{Clock, Disk};
 use tyr_os::IoMode;
 use tyr_store::{CheckReport, CompactReport, Stats};
-use tyr_types::{KeyspaceSettings, Number, Operand, Result, Transform};
+use tyr_types::{KeyspaceSettings, Number, Operand, Result, Seek, Transform};
 
 use crate::read::{Blob, Entry, Stat};
 use crate::retry::Committed;
@@ -298,6 +298,16 @@ impl Keyspace {
         run_to_end(self.0.truncate(key, size))
     }
 
+    /// See [`crate::Keyspace::punch`].
+    pub fn punch(&self, key: impl AsRef<[u8]>, range: Range<u64>) -> Result<()> {
+        run_to_end(self.0.punch(key, range))
+    }
+
+    /// See [`crate::Keyspace::seek`].
+    pub fn seek(&self, key: impl AsRef<[u8]>, what: Seek, from: u64) -> Result<Option<u64>> {
+        run_to_end(self.0.seek(key, what, from))
+    }
+
     /// See [`crate::Keyspace::stat`].
     pub fn stat(&self, key: impl AsRef<[u8]>) -> Result<Stat> {
         run_to_end(self.0.stat(key))
@@ -436,6 +446,11 @@ impl Transaction {
     /// See [`crate::Transaction::truncate`].
     pub fn truncate(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>, size: u64) -> Result<()> {
         run_to_end(self.0.truncate(&keyspace.0, key, size))
+    }
+
+    /// See [`crate::Transaction::punch`].
+    pub fn punch(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>, range: Range<u64>) -> Result<()> {
+        run_to_end(self.0.punch(&keyspace.0, key, range))
     }
 
     /// See [`crate::Transaction::stat`].

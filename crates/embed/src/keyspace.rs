@@ -1,12 +1,14 @@
 //! Keyspaces and the operations on their blobs outside transactions: each is a transaction of one and never conflicts.
 
-use std::ops::RangeBounds;
+use std::ops::{Range, RangeBounds};
 use std::sync::Arc;
 
 use tyr_store::{Wait, Writer};
-use tyr_types::{Attributes, Error, Key, KeyspaceSettings, Number, Operand, Result, Transform, range_end};
+use tyr_types::{
+    Attributes, Error, Key, KeyspaceSettings, Number, Operand, Result, Seek, Transform, range_end,
+};
 
-use crate::read::{Blob, Entry as ScanEntry, Source, Span, Stat, no_blob};
+use crate::read::{Blob, Entry as ScanEntry, Source, Span, Stat, check_range, no_blob};
 use crate::store::{Core, Entry};
 use crate::transaction::{Bytes, Layer, Planned, Slot, SlotOutcome, Step, plan_one};
 use crate::wait::{Mode, failure};
@@ -119,6 +121,21 @@ impl Keyspace {
     pub async fn truncate(&self, key: impl AsRef<[u8]>, size: u64) -> Result<()> {
         range_end(size, 0)?;
         self.change(Key::new(key)?, vec![Step::Truncate(size)]).await.map(drop)
+    }
+
+    /// Leaves a hole in a blob: the bytes of the range read as zeros and take no room. The size stays. Fails with
+    /// [`crate::ErrorKind::NotFound`] if the blob does not exist, and with [`crate::ErrorKind::Invalid`] if it is more than 64 GiB of what there is.
+    pub async fn punch(&self, key: impl AsRef<[u8]>, range: Range<u64>) -> Result<()> {
+        check_range(&range)?;
+        self.change(Key::new(key)?, vec![Step::Punch(range)]).await.map(drop)
+    }
+
+    /// Where at or after an offset the next data or hole of a blob begins. `None` if there is no more data, or if the offset is at the
+    /// end of the blob or after it; the end is a hole. What was written as zeros is data. Fails with
+    /// [`crate::ErrorKind::NotFound`] if the blob does not exist.
+    pub async fn seek(&self, key: impl AsRef<[u8]>, what: Seek, from: u64) -> Result<Option<u64>> {
+        let key = Key::new(key)?;
+        self.source(&key).seek(what, from).await?.ok_or_else(|| self.missing(&key))
     }
 
     /// The state of a blob. Fails with [`crate::ErrorKind::NotFound`] if it does not exist.

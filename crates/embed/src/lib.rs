@@ -78,7 +78,7 @@ pub use tyr_os::IoMode;
 pub use tyr_store::{CheckReport, CompactReport, Stats};
 pub use tyr_types::{
     Attributes, BlobId, Durability, Error, ErrorKind, Key, KeyspaceId, KeyspaceSettings, Number, NumberType,
-    Op, Operand, Result, Transform,
+    Op, Operand, Result, Seek, Transform,
 };
 
 /// The program in the README compiles.

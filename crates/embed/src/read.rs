@@ -1,11 +1,11 @@
 //! Reading bytes of one blob at a number, for lone reads, snapshots, and transactions alike.
 
-use std::ops::{Bound, RangeBounds};
+use std::ops::{Bound, Range, RangeBounds};
 use std::sync::Arc;
 
 use tyr_store::{Head, Miss, Wait};
 use tyr_types::{
-    Attributes, BlobId, Error, KEY_SIZE_MAX, Key, KeyspaceId, KeyspaceName, Number, OFFSET_MAX, Result,
+    Attributes, BlobId, Error, KEY_SIZE_MAX, Key, KeyspaceId, KeyspaceName, Number, OFFSET_MAX, Result, Seek,
 };
 use zerocopy::FromZeros;
 
@@ -54,6 +54,11 @@ impl From<&Head> for Stat {
             attributes: Attributes::clone(&head.attributes),
         }
     }
+}
+
+/// Fails unless a range begins before it ends, and ends at the largest offset at most.
+pub(crate) fn check_range(range: &Range<u64>) -> Result<()> {
+    Span::new(range.clone()).map(drop)
 }
 
 /// A checked range of bytes, open at the end or not.
@@ -110,6 +115,14 @@ impl Source<'_> {
         let Source { keyspace, at, .. } = *self;
         let key = self.key.clone();
         let op = move |engine: &tyr_store::Store, wait| engine.head(keyspace, &key, at, wait);
+        self.core.waiting.call(self.mode, op).await
+    }
+
+    /// Where the next data or hole is, if the blob exists.
+    pub(crate) async fn seek(&self, what: Seek, from: u64) -> Result<Option<Option<u64>>> {
+        let Source { keyspace, at, .. } = *self;
+        let key = self.key.clone();
+        let op = move |engine: &tyr_store::Store, wait| engine.seek(keyspace, &key, at, what, from, wait);
         self.core.waiting.call(self.mode, op).await
     }
 

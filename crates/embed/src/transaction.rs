@@ -15,7 +15,7 @@ mod read;
 mod touched;
 
 use std::collections::BTreeMap;
-use std::ops::RangeBounds;
+use std::ops::{Range, RangeBounds};
 use std::sync::Arc;
 
 use tyr_types::{Attributes, Error, Key, KeyspaceId, Result, Transform, range_end};
@@ -29,7 +29,7 @@ pub use overlay::Slot;
 pub(crate) use overlay::Step;
 
 use crate::keyspace::Keyspace;
-use crate::read::{Span, Stat, no_blob};
+use crate::read::{Span, Stat, check_range, no_blob};
 use crate::reservation::{Place, Turn};
 use crate::store::Core;
 use crate::wait::Mode;
@@ -272,6 +272,23 @@ impl Transaction {
         self.afford(0)?;
         self.require(&place).await?;
         self.change(&place, |overlay| overlay.truncate(size));
+        Ok(())
+    }
+
+    /// Leaves a hole in a blob: the bytes of the range read as zeros and take no room. The size stays. Fails with
+    /// [`crate::ErrorKind::NotFound`] if the blob does not exist, and at the commit with [`crate::ErrorKind::Invalid`] if it is more than
+    /// 64 GiB of what there is.
+    pub async fn punch(
+        &mut self,
+        keyspace: &Keyspace,
+        key: impl AsRef<[u8]>,
+        range: Range<u64>,
+    ) -> Result<()> {
+        let place = self.touch(keyspace, key.as_ref())?;
+        check_range(&range)?;
+        self.afford(0)?;
+        self.require(&place).await?;
+        self.change(&place, |overlay| overlay.punch(range));
         Ok(())
     }
 

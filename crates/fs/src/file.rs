@@ -5,7 +5,7 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
-use tyr_client::{ErrorKind, Transaction};
+use tyr_client::{ErrorKind, Seek, Transaction};
 
 use crate::{
     errno::{Errno, Result, Stop},
@@ -29,15 +29,6 @@ pub struct File {
     notes_access: AtomicBool,
 }
 
-/// What `lseek` looks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Seek {
-    /// The next byte that may have been written.
-    Data,
-    /// The next hole; the end of the file is one.
-    Hole,
-}
-
 /// What becomes of a range of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Allocate {
@@ -45,9 +36,9 @@ pub enum Allocate {
     Extend,
     /// Room is kept for it, the size stays. There is nothing to do for that: writes are refused when the store is full.
     Keep,
-    /// It reads as zeros, the size stays.
+    /// It becomes a hole, the size stays.
     Punch,
-    /// It reads as zeros, and the file is as long at least.
+    /// It becomes a hole, and the file is as long at least.
     Zero,
 }
 
@@ -250,9 +241,9 @@ impl File {
                 transact!(self.filesystem, |transaction, again| self.try_extend(transaction, again, end));
                 Ok(())
             }
-            Allocate::Punch => self.zero(offset..end).await,
+            Allocate::Punch => self.punch(offset..end).await,
             Allocate::Zero => {
-                self.zero(offset..end).await?;
+                self.punch(offset..end).await?;
                 transact!(self.filesystem, |transaction, again| self.try_extend(transaction, again, end));
                 Ok(())
             }
@@ -269,60 +260,53 @@ impl File {
         Ok(())
     }
 
-    /// Has a range of what there is read as zeros. At the end of the file that takes no room; elsewhere zeros are written, a piece at a
-    /// time.
-    async fn zero(&self, range: Range<u64>) -> Result<()> {
+    /// Leaves a hole in what there is, some at a time.
+    async fn punch(&self, range: Range<u64>) -> Result<()> {
         let mut at = range.start;
         while at < range.end {
-            let rest = at..range.end;
-            let committed = transact!(self.filesystem, |transaction, again| self.try_zero(
+            // Where there is nothing, nothing has to be done.
+            let Some(data) = self.sought(Seek::Data, at).await?.filter(|data| *data < range.end) else {
+                break;
+            };
+            let piece = data..range.end.min(data.saturating_add(PUNCHED_AT_ONCE));
+            at = piece.end;
+            transact!(self.filesystem, |transaction, again| self.try_punch(
                 transaction,
                 again,
-                rest.clone()
+                piece.clone()
             ));
-            at = committed.value;
         }
         Ok(())
     }
 
-    /// Returns how far it came.
-    async fn try_zero(
+    async fn try_punch(
         &self,
         transaction: &mut Transaction,
         again: bool,
         range: Range<u64>,
-    ) -> Result<u64, Stop> {
+    ) -> Result<(), Stop> {
         self.filesystem.require(transaction, &self.inode, again).await?;
-        let (keyspace, site) = (self.filesystem.keyspace(), &self.inode.site);
-        let size = transaction.stat(keyspace, site).await?.size;
-        if range.start >= size {
-            return Ok(range.end);
-        }
-        let done = if range.end >= size {
-            transaction.truncate(keyspace, site, range.start).await?;
-            transaction.truncate(keyspace, site, size).await?;
-            range.end
-        } else {
-            let end = range.end.min(range.start + ZEROS_AT_ONCE as u64);
-            let length = usize::try_from(end - range.start).expect("it is no more than fits");
-            transaction.write(keyspace, site, range.start, &vec![0; length]).await?;
-            end
-        };
-        self.filesystem.touch(transaction, &self.inode, Timestamp::now()).await?;
-        Ok(done)
+        transaction.punch(self.filesystem.keyspace(), &self.inode.site, range).await?;
+        self.filesystem.touch(transaction, &self.inode, Timestamp::now()).await
     }
 
-    /// Where the next data or hole begins, from an offset on. The store does not tell what was never written: all of a file counts as
-    /// data, and its end as the only hole. Fails with [`Errno::ENXIO`] at the end or after it.
+    /// Where the next data or hole begins, from an offset on; the end of the file is a hole. Fails with [`Errno::ENXIO`] if the offset is at
+    /// the end or after it, or if there is no more data.
     pub async fn seek(&self, what: Seek, offset: u64) -> Result<u64> {
-        let size = self.metadata().await?.size;
-        if offset >= size {
-            return Err(Errno::ENXIO.because("the offset is at the end of the file, or after it"));
-        }
-        Ok(match what {
-            Seek::Data => offset,
-            Seek::Hole => size,
+        let found = self.sought(what, offset).await?;
+        found.ok_or_else(|| {
+            Errno::ENXIO.because("there is no more data, or the offset is at the end of the file")
         })
+    }
+
+    async fn sought(&self, what: Seek, offset: u64) -> Result<Option<u64>> {
+        let found = match self.filesystem.keyspace().seek(&self.inode.site, what, offset).await {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Err(gone()),
+            found => found?,
+        };
+        // Were this client not a guest any more, another file might lie there.
+        self.filesystem.confirm(self.guest).await?;
+        Ok(found)
     }
 
     /// Copies a range of this file to another one, or to another place in it, and returns how many bytes there were, some at a time, each of them
@@ -397,7 +381,7 @@ pub(crate) fn check_range(offset: u64, length: u64) -> Result<()> {
 pub(crate) const SIZE_MAX: u64 = i64::MAX as u64;
 /// What one transaction writes; a cluster takes 1 GiB.
 const WRITE_MAX: usize = 256 << 20;
-const ZEROS_AT_ONCE: usize = 8 << 20;
+const PUNCHED_AT_ONCE: u64 = 1 << 30;
 const COPIED_AT_ONCE: u64 = 64 << 20;
 /// After so many seconds a read is noted though nothing has changed.
 const DAY: i64 = 24 * 60 * 60;

@@ -34,7 +34,7 @@ mod walk;
 
 pub use change::{Changes, Put};
 pub use errno::{Errno, Error, Result};
-pub use file::{Allocate, File, Seek};
+pub use file::{Allocate, File};
 pub use filesystem::{Filesystem, ROOT_NUMBER};
 pub use flat::Flat;
 pub use guest::PATIENCE;
@@ -46,6 +46,6 @@ pub use namespace::{LINKS_MAX, New};
 pub use pollster::block_on;
 pub use rename::{Named, Over};
 pub use room::Room;
-pub use tyr_client::{Recall, Recalls};
+pub use tyr_client::{Recall, Recalls, Seek};
 pub use view::{How, View};
 pub use walk::{Caller, Follow, Want};

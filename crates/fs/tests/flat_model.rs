@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use chance::{Random, seeds};
 use pollster::block_on;
 use tyr_client::Store;
-use tyr_fs::{Caller, Errno, File, Filesystem, Flat, Follow, How, Kind, Over, Result, View};
+use tyr_fs::{Allocate, Caller, Errno, File, Filesystem, Flat, Follow, How, Kind, Over, Result, Seek, View};
 use tyr_proto::cluster::ClassSettings;
 use tyr_server::Settings;
 
@@ -191,13 +191,14 @@ impl Run {
         let place = self.random.below(self.open.len());
         let (offset, length) = (self.random.below(3000), self.random.below(2000));
         let bytes = vec![u8::try_from(self.random.below(256)).unwrap(); length];
-        let what = self.random.below(5);
+        let what = self.random.below(6);
         let (path, file) = &self.open[place];
         let Some(content) = self.reference.files.get_mut(path) else {
             let told = match what {
                 0 => block_on(file.write(offset as u64, b"x")).map(drop),
                 1 => block_on(file.append(b"x")).map(drop),
                 2 => block_on(file.truncate(offset as u64)).map(drop),
+                3 => block_on(file.seek(Seek::Data, offset as u64)).map(drop),
                 _ => block_on(file.read(offset as u64, 1)).map(drop),
             };
             assert_eq!(told.unwrap_err().errno(), Errno::ESTALE, "{path}");
@@ -219,6 +220,11 @@ impl Run {
             2 => {
                 block_on(file.truncate(offset as u64)).unwrap();
                 content.resize(offset, 0);
+            }
+            4 if length > 0 => {
+                block_on(file.allocate(Allocate::Punch, offset as u64, length as u64)).unwrap();
+                let end = (offset + length).min(content.len());
+                content[offset.min(end)..end].fill(0);
             }
             3 => {
                 let start = offset.min(content.len());

@@ -16,7 +16,7 @@ use chance::{Random, seeds};
 use pollster::block_on;
 use reference::{ROOT, Reference};
 use tyr_client::Store;
-use tyr_fs::{Caller, Errno, File, Filesystem, Follow, How, Kind, Over, Result, View};
+use tyr_fs::{Allocate, Caller, Errno, File, Filesystem, Follow, How, Kind, Over, Result, Seek, View};
 use tyr_proto::cluster::ClassSettings;
 use tyr_server::Settings;
 
@@ -155,7 +155,7 @@ impl Run {
         let place = self.random.below(self.open.len());
         let (offset, length) = (self.random.below(3000), self.random.below(2000));
         let byte = u8::try_from(self.random.below(256)).unwrap();
-        let what = self.random.below(5);
+        let what = self.random.below(7);
         let Open { inode, file, .. } = &self.open[place];
         let content = self.reference.content(*inode);
         match what {
@@ -179,6 +179,20 @@ impl Run {
                 let expected = &content[start..(start + length).min(content.len())];
                 assert_eq!(block_on(file.read(start as u64, length)).unwrap(), expected);
                 assert_eq!(block_on(file.metadata()).unwrap().links, self.reference.get(*inode).links);
+            }
+            4 if length > 0 => {
+                block_on(file.allocate(Allocate::Punch, offset as u64, length as u64)).unwrap();
+                let end = (offset + length).min(content.len());
+                content[offset.min(end)..end].fill(0);
+            }
+            5 => {
+                // What is skipped as a hole is zeros, and data is not skipped before it ends.
+                let data = block_on(file.seek(Seek::Data, offset as u64));
+                let skipped = data.map_or(content.len(), |data| usize::try_from(data).unwrap());
+                assert!(content[offset.min(skipped)..skipped].iter().all(|byte| *byte == 0));
+                let hole = block_on(file.seek(Seek::Hole, offset as u64));
+                assert_eq!(hole.is_ok(), offset < content.len());
+                assert!(hole.is_ok_and(|hole| hole <= content.len() as u64) || offset >= content.len());
             }
             _ => drop(self.open.swap_remove(place)),
         }

@@ -76,7 +76,8 @@ impl Shared {
             // It may believe what it was told before for longer than that is certain.
             let _ = self.doubt(file.inode().number);
         }
-        self.handles.add(Handle::File(Arc::new(OpenFile { file, appends, _watch: watch })))
+        let writes = flags & libc::O_ACCMODE != libc::O_RDONLY;
+        self.handles.add(Handle::File(Arc::new(OpenFile { file, appends, writes, _watch: watch })))
     }
 
     /// What the kernel may do with what it reads of files.
@@ -128,6 +129,12 @@ impl Shared {
             _ => return Err(Errno::ENOTSUP.because("room is not kept so")),
         };
         self.handles.file(handle)?.file.allocate(what, offset, length).await
+    }
+
+    /// Whether the kernel may keep what was written to a file that is open, and has not told it yet.
+    pub fn is_kept_back(&self, handle: u64) -> bool {
+        let writes_back = self.writes_back.load(Ordering::Relaxed);
+        writes_back && self.handles.file(handle).is_ok_and(|open| self.handles.is_written(open.file.inode()))
     }
 
     pub async fn seek(&self, handle: u64, offset: i64, whence: i32) -> Result<i64> {

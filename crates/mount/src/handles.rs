@@ -9,7 +9,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use tyr_fs::{Entry, Errno, File, Result};
+use tyr_fs::{Entry, Errno, File, Inode, Result};
 
 use crate::{access_log::Reader, watched::Watch};
 
@@ -32,6 +32,8 @@ pub struct OpenFile {
     pub file: File,
     /// Whether what is written goes to the end, wherever that is by then.
     pub appends: bool,
+    /// Whether it may be written to.
+    pub writes: bool,
     /// As long as the kernel may have pages of it that others may change.
     pub _watch: Option<Watch>,
 }
@@ -66,6 +68,12 @@ impl Handles {
             Handle::File(file) => Ok(file),
             _ => Err(not_open()),
         }
+    }
+
+    /// Whether a file is open that may be written to.
+    pub fn is_written(&self, inode: &Inode) -> bool {
+        let is_it = |handle: &Handle| matches!(handle, Handle::File(open) if open.writes && open.file.inode() == inode);
+        self.open.lock().values().any(is_it)
     }
 
     pub fn has_locked(&self, inode: u64, owner: u64) {

@@ -27,6 +27,16 @@ impl Kernel {
         !told.is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
     }
 
+    /// Has it write back what it keeps of a file that was written to it, and forget the pages. Only ends when that was written: whoever waits for this
+    /// must not be whom the kernel waits for.
+    pub fn collect(&self, number: u64) {
+        // All of its pages.
+        let words = [number, 0, 0];
+        let content: Vec<u8> = words.iter().flat_map(|word: &u64| word.to_ne_bytes()).collect();
+        // One that it does not have it keeps nothing of.
+        let _ = self.tell(NOTIFY_INVAL_INODE, &content);
+    }
+
     /// Has it look up all names anew. Fails if it is older than Linux 6.16.
     pub fn begin_epoch(&self) -> io::Result<()> {
         self.tell(NOTIFY_INC_EPOCH, &[])

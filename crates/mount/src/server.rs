@@ -628,8 +628,19 @@ impl fuser::Filesystem for Server {
         whence: i32,
         reply: ReplyLseek,
     ) {
-        let work = self.shared.seek(handle.0, offset, whence);
-        self.shared.answer(Call::of(request, Ask::Read, inode), reply, work, ReplyLseek::offset);
+        let call = Call::of(request, Ask::Read, inode);
+        if !self.shared.is_kept_back(handle.0) {
+            let work = self.shared.seek(handle.0, offset, whence);
+            return self.shared.answer(call, reply, work, ReplyLseek::offset);
+        }
+        // What was written is data, also if the kernel has not told it yet. It does while this thread answers it.
+        let shared = self.shared.clone();
+        let seek = move || {
+            shared.collect(inode.0);
+            shared.answer(call, reply, shared.seek(handle.0, offset, whence), ReplyLseek::offset);
+        };
+        // Without a thread the reply is dropped, which refuses it.
+        let _ = thread::Builder::new().name("tyr-seek".to_owned()).spawn(seek);
     }
 
     fn copy_file_range(

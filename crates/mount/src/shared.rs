@@ -191,6 +191,11 @@ impl Shared {
         self.bell.get().is_none_or(|kernel| kernel.doubt(number))
     }
 
+    /// Has the kernel write back what it keeps of a file; see [`crate::kernel::Kernel::collect`].
+    pub fn collect(&self, number: u64) {
+        self.bell.get().into_iter().for_each(|kernel| kernel.collect(number));
+    }
+
     pub async fn make(&self, parent: INodeNo, name: &OsStr, new: &New) -> Result<Metadata> {
         own::refuse(parent, name)?;
         self.filesystem.make(&self.known.get(parent.0)?, name.as_bytes(), new).await

@@ -7,7 +7,7 @@ use alloc::{
 };
 use core::ops::Range;
 
-use tyr_types::Number;
+use tyr_types::{Number, Seek};
 
 use crate::{
     Outcome, PartitionId, Stretch, TransactionId,
@@ -196,6 +196,11 @@ impl Chunk {
         self.read_with(number, |content| content.locate(range))
     }
 
+    /// Where in a range data or a hole begins.
+    pub fn seek_at(&self, number: Number, range: &Range<u64>, what: Seek) -> ChunkBytes<Option<u64>> {
+        self.read_with(number, |content| Ok((content.seek(range, what), false)))
+    }
+
     fn read_with<T>(
         &self,
         number: Number,
@@ -272,7 +277,7 @@ impl ChunkOperation {
                 (*offset, offset + transform.number_type().size() as u64)
             }
             ChunkOperation::Staged { offset, part, .. } => (*offset, offset + (part.end - part.start)),
-            ChunkOperation::Cut { offset } => (*offset, u64::MAX),
+            ChunkOperation::Cut { range } => (range.start, range.end),
         };
         start < range.end && range.start < end
     }

@@ -21,7 +21,7 @@ use alloc::{
 };
 use core::ops::Range;
 
-use tyr_types::Number;
+use tyr_types::{Number, Seek};
 
 use crate::{
     BlobName, ChunkName, Configuration, HeadPlan, Keyspaces, Limits, NodeId, Operation, OperationResult,
@@ -143,6 +143,8 @@ pub enum Event {
     Kept(RequestId, Number, Vec<(BlobName, Looked)>, Option<BlobName>),
     /// A read was answered: the version's number, the bytes, and whether all of them were written.
     Bytes(RequestId, Number, Vec<u8>, bool),
+    /// A seek was answered: where in the chunk it is that was sought, if it is there.
+    Sought(RequestId, Option<u64>),
     /// What was to be read has been collected: look again.
     Expired(RequestId),
     /// There is no right to what was to be read, looked at, frozen, or listed.
@@ -468,6 +470,19 @@ impl Client {
         self.request(now, partition, turn, |request| Message::Read { request, chunk, range, at })
     }
 
+    /// Asks where in a range of a chunk data or a hole begins now.
+    pub fn seek(
+        &mut self,
+        now: Time,
+        chunk: ChunkName,
+        range: Range<u64>,
+        what: Seek,
+        turn: usize,
+    ) -> RequestId {
+        let partition = self.partition_of(&chunk.blob, chunk.index);
+        self.request(now, partition, turn, |request| Message::Seek { request, chunk, range, what })
+    }
+
     /// Reads the newest bytes of a blob that lie in one chunk; `None` if they do not, or are too many for one answer.
     pub fn read_newest(
         &mut self,
@@ -623,6 +638,7 @@ impl Client {
             Answer::Bytes { request, version, bytes, whole } => {
                 self.answer(request, Event::Bytes(request, version, bytes, whole));
             }
+            Answer::Sought { request, found } => self.answer(request, Event::Sought(request, found)),
             Answer::Frozen { request, point, partition, blobs } => {
                 self.handle_frozen(now, from, request, point, (partition, blobs));
             }

@@ -3,7 +3,7 @@
 use alloc::{sync::Arc, vec, vec::Vec};
 use core::{fmt, ops::Range};
 
-use tyr_types::{OFFSET_MAX, Operand, Transform};
+use tyr_types::{OFFSET_MAX, Operand, Seek, Transform};
 
 use crate::{
     Payload, Stretch,
@@ -78,7 +78,8 @@ impl Content {
             }
             // It was resolved when it was logged, or is of a transaction that was refused.
             ChunkOperation::Staged { .. } => {}
-            ChunkOperation::Cut { offset } => self.replace(*offset..u64::MAX, None),
+            ChunkOperation::Cut { range } if range.is_empty() => {}
+            ChunkOperation::Cut { range } => self.replace(range.clone(), None),
             ChunkOperation::Transform { offset, transform, .. } => {
                 return self.transform(*offset, transform).map(Some);
             }
@@ -123,6 +124,19 @@ impl Content {
             stretches.push(Stretch::Zeros(range.end - end));
         }
         Ok((stretches, whole))
+    }
+
+    /// Where in a range the first byte is that was written, or the first that was not.
+    pub fn seek(&self, range: &Range<u64>, what: Seek) -> Option<u64> {
+        let mut end = range.start;
+        for extent in self.within(range) {
+            match what {
+                Seek::Data => return Some(extent.start),
+                Seek::Hole if extent.start > end => break,
+                Seek::Hole => end = extent.end(),
+            }
+        }
+        (what == Seek::Hole && end < range.end).then_some(end)
     }
 
     /// What lies in a range.

@@ -235,10 +235,10 @@ pub enum ChunkOperation {
         /// The blob in the plan and its operation, to answer the old value.
         answers: (u16, u16),
     },
-    /// Nothing at and after this offset is left.
+    /// Nothing of a range is left.
     Cut {
-        /// Where.
-        offset: u64,
+        /// Which; it ends at `u64::MAX` if nothing after its beginning is left.
+        range: Range<u64>,
     },
 }
 

@@ -109,11 +109,14 @@ impl Draft<'_, '_> {
     fn apply(&mut self, position: usize, operation: &Operation) -> Result<(), Refusal> {
         match operation {
             Operation::Create if self.ahead.exists => return Err(Refusal::Exists),
-            Operation::Delete | Operation::Truncate { .. } if !self.ahead.exists => {
+            Operation::Delete | Operation::Truncate { .. } | Operation::Punch { .. }
+                if !self.ahead.exists =>
+            {
                 return Err(Refusal::NotFound);
             }
             Operation::Delete => self.delete(),
             Operation::Truncate { size } => self.truncate(*size)?,
+            Operation::Punch { offset, length } => self.punch(*offset, *length)?,
             Operation::Create => self.exist(),
             Operation::Write { offset, bytes } => self.write(*offset, bytes)?,
             Operation::Append { bytes } => {
@@ -242,15 +245,25 @@ impl Draft<'_, '_> {
 
     fn truncate(&mut self, size: u64) -> Result<(), Refusal> {
         let range = end_of(size, 0)?;
-        self.cut_chunks(size);
+        self.cut_chunks(size..u64::MAX);
         self.effect.ranges.push(self.ahead.size.min(range.end)..u64::MAX);
         self.ahead.size = size;
         self.effect.size = SizeEffect::Exactly(size);
         Ok(())
     }
 
+    fn punch(&mut self, offset: u64, length: u64) -> Result<(), Refusal> {
+        let range = end_of(offset, length)?;
+        if range.is_empty() {
+            return Ok(());
+        }
+        self.cut_chunks(range.clone());
+        self.effect.ranges.push(range);
+        Ok(())
+    }
+
     fn delete(&mut self) {
-        self.cut_chunks(0);
+        self.cut_chunks(0..u64::MAX);
         self.effect.ranges.clear();
         self.effect.ranges.push(0..u64::MAX);
         self.effect.attributes.clear();
@@ -264,17 +277,22 @@ impl Draft<'_, '_> {
         self.ahead.size = 0;
     }
 
-    /// Leaves nothing at and after an offset in every chunk that was or is being written.
-    fn cut_chunks(&mut self, size: u64) {
+    /// Leaves nothing of a range in every chunk that was or is being written.
+    fn cut_chunks(&mut self, range: Range<u64>) {
         let layout = &self.keyspace.placement.layout;
-        let first = layout.chunk_at(size);
+        let first = layout.chunk_at(range.start);
         let written: Vec<u64> = self.head.linked_chunks().chain(self.writes.keys().copied()).collect();
         let is_cut = |chunk: &u64| *chunk >= first && (*chunk == first || !planted(Canary::CutIgnored));
         for chunk in written.into_iter().filter(is_cut) {
-            let offset = if chunk == first { size - layout.range_of(chunk).start } else { 0 };
+            let whole = layout.range_of(chunk);
+            if whole.start >= range.end {
+                continue;
+            }
+            let end = if range.end < whole.end { range.end - whole.start } else { u64::MAX };
+            let cut = ChunkOperation::Cut { range: range.start.saturating_sub(whole.start)..end };
             let operations = self.writes.entry(chunk).or_default();
-            if operations.last() != Some(&ChunkOperation::Cut { offset }) {
-                operations.push(ChunkOperation::Cut { offset });
+            if operations.last() != Some(&cut) {
+                operations.push(cut);
             }
         }
     }

@@ -3,7 +3,7 @@
 use alloc::{collections::BTreeMap, string::String, sync::Arc, vec::Vec};
 use core::{fmt, ops::Range};
 
-use tyr_types::Number;
+use tyr_types::{Number, Seek};
 
 use crate::{
     BlobName, ChunkName, Configuration, Epoch, KeepName, NodeId, OperationResult, Outcome, PartitionId, Plan,
@@ -153,6 +153,17 @@ pub enum Message {
         range: Range<u64>,
         /// The number to read at; the newest if `None`.
         at: Option<Number>,
+    },
+    /// To any complete replica of a chunk: where in a range of it does data or a hole begin, of the newest?
+    Seek {
+        /// The request.
+        request: RequestId,
+        /// The chunk.
+        chunk: ChunkName,
+        /// The bytes within the chunk.
+        range: Range<u64>,
+        /// What is sought.
+        what: Seek,
     },
     /// To a stop of a freeze: keep writers out of its heads here, and pass it on.
     Freeze {
@@ -619,6 +630,13 @@ pub enum Answer {
         /// Whether every byte was written.
         whole: bool,
     },
+    /// Where in a chunk it is that was sought.
+    Sought {
+        /// The request.
+        request: RequestId,
+        /// The first such byte within the chunk, if there is one in the range.
+        found: Option<u64>,
+    },
     /// What was to be read has been collected.
     Expired {
         /// The request.
@@ -712,6 +730,7 @@ impl Message {
             Message::Borrow { request, .. } => Some((*request, "borrow")),
             Message::Read { request, .. } => Some((*request, "read")),
             Message::Locate { request, .. } => Some((*request, "locate")),
+            Message::Seek { request, .. } => Some((*request, "seek")),
             Message::Stat { request, .. } => Some((*request, "stat")),
             Message::Scan { request, .. } => Some((*request, "scan")),
             _ => None,
@@ -729,6 +748,7 @@ impl Answer {
             | Answer::Lent { request, .. }
             | Answer::Bytes { request, .. }
             | Answer::Located { request, .. }
+            | Answer::Sought { request, .. }
             | Answer::Stats { request, .. }
             | Answer::Names { request, .. } => Some((*request, "answered")),
             Answer::Expired { request } => Some((*request, "expired")),

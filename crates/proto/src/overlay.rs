@@ -33,6 +33,11 @@ impl Overlay {
                 self.exists = false;
             }
             Operation::Truncate { size } => self.cut(*size),
+            Operation::Punch { offset, length } => {
+                let end = offset.saturating_add(*length);
+                // Only as far as it reaches: what is extended later is zeros anyway.
+                self.steps.push(ChunkOperation::Cut { range: *offset..end });
+            }
             Operation::Write { offset, bytes } => {
                 let step =
                     ChunkOperation::Write { offset: *offset, bytes: bytes.clone(), part: 0..bytes.len() };
@@ -59,7 +64,7 @@ impl Overlay {
     }
 
     fn cut(&mut self, size: u64) {
-        self.steps.push(ChunkOperation::Cut { offset: size });
+        self.steps.push(ChunkOperation::Cut { range: size..u64::MAX });
         (self.size, self.depends_on_size) = (size, false);
     }
 
@@ -79,7 +84,7 @@ impl Overlay {
                 ChunkOperation::Write { offset, part, .. } => {
                     needed = without(&needed, &(*offset..offset.saturating_add(part.len() as u64)));
                 }
-                ChunkOperation::Cut { offset } => needed = without(&needed, &(*offset..u64::MAX)),
+                ChunkOperation::Cut { range } => needed = without(&needed, range),
                 ChunkOperation::Staged { .. } => {}
                 ChunkOperation::Transform { offset, transform, .. } => {
                     let number = *offset..offset.saturating_add(transform.number_type().size() as u64);

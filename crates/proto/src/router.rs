@@ -495,6 +495,9 @@ fn deliver(partition: &mut Partition, cx: &mut Context, message: Message) {
         Message::Locate { request, chunk, range, at } => {
             partition.handle_read(cx, request, chunk, range, at, Form::Located);
         }
+        Message::Seek { request, chunk, range, what } => {
+            partition.handle_read(cx, request, chunk, range, None, Form::Sought(what));
+        }
         Message::Kept { request, keep, after } => partition.handle_kept(cx, request, &keep, after),
         Message::Scan { request, after, inclusive, limit } => {
             partition.handle_scan(cx, request, after, inclusive, limit);

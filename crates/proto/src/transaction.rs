@@ -133,6 +133,13 @@ pub enum Operation {
         /// The new size.
         size: u64,
     },
+    /// Leaves a hole, which reads as zeros, as far as the blob reaches; refused if the blob does not exist.
+    Punch {
+        /// Where it begins.
+        offset: u64,
+        /// How many bytes.
+        length: u64,
+    },
     /// Transforms a number, creating the blob if it does not exist. Answers the old value.
     Transform {
         /// The number's offset.

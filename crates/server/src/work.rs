@@ -190,7 +190,7 @@ fn size(operation: &Operation) -> u64 {
         Operation::WriteStaged { length, .. } | Operation::AppendStaged { length } => *length,
         Operation::Transform { transform, .. } => transform.number_type().size() as u64,
         Operation::SetAttribute { value, .. } => value.as_ref().map_or(0, |value| value.len() as u64),
-        Operation::Create | Operation::Delete | Operation::Truncate { .. } => 0,
+        Operation::Create | Operation::Delete | Operation::Truncate { .. } | Operation::Punch { .. } => 0,
     }
 }
 
@@ -238,7 +238,9 @@ impl Worker {
             | Message::GetWith { request, blob, .. } => {
                 self.asked(now, *request, blob);
             }
-            Message::Read { request, chunk, .. } | Message::Locate { request, chunk, .. } => {
+            Message::Read { request, chunk, .. }
+            | Message::Locate { request, chunk, .. }
+            | Message::Seek { request, chunk, .. } => {
                 self.asked(now, *request, &chunk.blob);
             }
             Message::Stat { request, blobs } => {
@@ -341,6 +343,7 @@ impl Worker {
                 self.read(now, *request, 0, bytes.as_ref().map_or(0, Vec::len));
             }
             Answer::Stats { request, .. } => self.read(now, *request, 0, 0),
+            Answer::Sought { request, .. } => self.read(now, *request, 1, 0),
             Answer::Names { request, .. } | Answer::Kept { request, .. } => self.read(now, *request, 2, 0),
             Answer::Located { request, .. } => self.read(now, *request, 4, 0),
             Answer::Frozen { request, .. } => self.read(now, *request, 3, 0),
@@ -490,6 +493,7 @@ fn subject(message: &Message) -> (&'static str, Option<String>) {
         Message::Pin { request: id, .. } => ("pin", request(id)),
         Message::Read { request: id, .. } => ("read", request(id)),
         Message::Locate { request: id, .. } => ("locate", request(id)),
+        Message::Seek { request: id, .. } => ("seek", request(id)),
         Message::Freeze { freeze, .. } => ("freeze", request(&freeze.request)),
         Message::Frozen { request: id, .. } => ("frozen", request(id)),
         Message::Scan { request: id, .. } => ("scan", request(id)),

@@ -1,6 +1,6 @@
 //! What a logged transaction does to the objects in memory: the same for a commit now and for its replay later.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, ops::Range, sync::Arc};
 
 use rustc_hash::FxHashMap;
 use tyr_types::{BlobId, Number};
@@ -39,7 +39,8 @@ impl Store {
         let old = shard.find(&key).or_else(|| held.entries.get(&key).cloned()).unwrap_or_default();
         let pins = self.pins_of(&key);
         let mut change = Change { store: self, key: &key, number, pins, held };
-        let parts = self.parts(commit, number);
+        let reach = old.current().filter(|blob| blob.id == commit.blob).map_or(0, |blob| blob.reach);
+        let parts = parts(commit, number, reach);
         for (index, extents) in parts.others {
             change.write_leaf(&(commit.keyspace, commit.blob, index), extents, &old, commit.cut);
         }
@@ -54,18 +55,6 @@ impl Store {
         for write in &commit.writes {
             self.note_owner(&key, commit.blob, write);
         }
-    }
-
-    /// The extents of a commit by leaf.
-    fn parts(&self, commit: &BlobCommit, number: Number) -> Parts {
-        let mut parts = Parts { first: Vec::new(), others: BTreeMap::new() };
-        for (index, extent) in commit.writes.iter().flat_map(|write| extents_of(write, number)) {
-            match index {
-                0 => parts.first.push(extent),
-                _ => parts.others.entry(index).or_default().push(extent),
-            }
-        }
-        parts
     }
 
     /// Remembers whose payload a bulk segment holds.
@@ -90,6 +79,22 @@ impl Store {
 struct Parts {
     first: Vec<Extent>,
     others: BTreeMap<u64, Vec<Extent>>,
+}
+
+/// The extents of a commit by leaf. A hole has some only as far as anything was ever written.
+fn parts(commit: &BlobCommit, number: Number, reach: u64) -> Parts {
+    let mut parts = Parts { first: Vec::new(), others: BTreeMap::new() };
+    let hole = |(index, range): (u64, Range<u32>)| {
+        (index, Extent::hole(range.start, range.end - range.start, number))
+    };
+    let holes = commit.holes.iter().flat_map(|hole| leaf::split(hole.start..hole.end.min(reach))).map(hole);
+    for (index, extent) in holes.chain(commit.writes.iter().flat_map(|write| extents_of(write, number))) {
+        match index {
+            0 => parts.first.push(extent),
+            _ => parts.others.entry(index).or_default().push(extent),
+        }
+    }
+    parts
 }
 
 /// A transaction's change of one blob.
@@ -153,6 +158,9 @@ impl Change<'_> {
         let end = commit.writes.iter().map(|write| write.offset + u64::from(write.len)).max();
         blob.reach = blob.reach.max(end.unwrap_or(0));
         for extent in first {
+            if extent.is_hole() && blob.leaf.is_empty() {
+                continue;
+            }
             self.store.retain_extent(&extent);
             self.insert(&mut blob.leaf, extent, &blob.cuts, 0);
         }
@@ -176,7 +184,7 @@ impl Change<'_> {
         let store = self.store;
         let mut shard = store.leaves.lock(key);
         let old = shard.find(key).or_else(|| self.held.leaves.get(key).cloned()).unwrap_or_default();
-        if old.applied >= self.number {
+        if old.applied >= self.number || (old.extents.is_empty() && extents.iter().all(Extent::is_hole)) {
             return;
         }
         let mut cuts =
@@ -253,9 +261,9 @@ pub(crate) fn extents_of(write: &Written, number: Number) -> impl Iterator<Item 
     })
 }
 
-/// What an extent counts for in its segment.
+/// What an extent counts for in its segment; a hole is in none.
 pub(crate) fn live_bytes(extent: &Extent) -> i64 {
-    i64::from(extent.stored) + EXTENT_OVERHEAD
+    if extent.is_hole() { 0 } else { i64::from(extent.stored) + EXTENT_OVERHEAD }
 }
 
 /// What an extent costs the log besides its payload, roughly: its record.

@@ -122,7 +122,8 @@ impl Check<'_> {
         match found {
             (whose, Ok(extents)) => {
                 let extents: Vec<Extent> = extents;
-                extents.iter().try_for_each(|extent| self.extent(extent, &whose))
+                let mut stored = extents.iter().filter(|extent| !extent.is_hole());
+                stored.try_for_each(|extent| self.extent(extent, &whose))
             }
             (whose, Err(malformed)) => self.note(format!("index entry of {whose}: {malformed}")),
         }

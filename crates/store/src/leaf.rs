@@ -65,7 +65,7 @@ pub fn cut_position(cuts: &[Cut], index: u64, number: Number, at: Number) -> u32
         .unwrap_or(span)
 }
 
-/// The pieces that make up `range` at `at`, in ascending order without overlap; what lies between is zeros.
+/// The pieces that make up `range` at `at`, in ascending order without overlap, holes among them; what lies between is zeros.
 /// `index` is the leaf's, for `cuts`, which are the blob's.
 pub fn visible(extents: &[Extent], cuts: &[Cut], index: u64, range: Range<u32>, at: Number) -> Vec<Piece> {
     let mut pieces: Vec<Piece> = Vec::new();

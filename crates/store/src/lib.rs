@@ -42,6 +42,7 @@ mod recent;
 mod recovery;
 mod relocate;
 mod scan;
+mod seek;
 mod segment;
 mod shortage;
 mod shown;

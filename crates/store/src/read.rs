@@ -234,13 +234,16 @@ impl Store {
             };
             for piece in leaf::visible(extents, &blob.cuts, index, range, number) {
                 let extent = &extents[piece.extent];
+                plan.observed = plan.observed.max(extent.number);
+                if extent.is_hole() {
+                    continue;
+                }
                 let from = extent.skip + piece.range.start - extent.start;
                 let to = extent.skip + piece.range.end - extent.start;
                 let start =
                     usize::try_from(base + u64::from(piece.range.start) - offset).unwrap_or(usize::MAX);
                 let buffer = start..start + (to - from) as usize;
                 covered += buffer.len();
-                plan.observed = plan.observed.max(extent.number);
                 plan.fetches.push(Fetch { buffer, stored: from..to, extent: extent.clone() });
             }
         }
@@ -325,7 +328,7 @@ impl Store {
         Ok(Filled::Whole)
     }
 
-    /// Reads what is visible of a leaf at its newest; where it begins and ends is for the caller to know.
+    /// Reads what is visible of a leaf at its newest over zeros; where it begins and ends is for the caller to know.
     pub(crate) fn read_leaf(
         &self,
         extents: &[Extent],
@@ -336,6 +339,9 @@ impl Store {
         let mut missing = Vec::new();
         for piece in pieces {
             let extent = &extents[piece.extent];
+            if extent.is_hole() {
+                continue;
+            }
             let from = extent.skip + piece.range.start - extent.start;
             let start = (piece.range.start - base) as usize;
             let fetch = Fetch {

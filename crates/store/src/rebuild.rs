@@ -190,7 +190,7 @@ impl Store {
         extents: &[Extent],
         live: &mut BTreeMap<SegmentId, i64>,
     ) -> Result<()> {
-        for extent in extents {
+        for extent in extents.iter().filter(|extent| !extent.is_hole()) {
             *live.entry(extent.place.segment).or_default() += live_bytes(extent);
         }
         self.note_owners(key, blob, index, extents)

@@ -336,8 +336,12 @@ impl Store {
         let mut held = Held::default();
         let key = (blob.keyspace, blob.key.clone());
         let entry = self.loaded(self.entry(&key, Wait::Allowed))?;
-        for write in &blob.writes {
-            for (index, _) in leaf::split(write.offset..write.offset + u64::from(write.len)) {
+        // As far as there was anything: a replay may meet a later state, which reaches no less far.
+        let reach =
+            entry.current().filter(|current| current.id == blob.blob).map_or(0, |current| current.reach);
+        let written = blob.writes.iter().map(|write| write.offset..write.offset + u64::from(write.len));
+        for range in written.chain(blob.holes.iter().map(|hole| hole.start..hole.end.min(reach))) {
+            for (index, _) in leaf::split(range) {
                 let id = (blob.keyspace, blob.blob, index);
                 if index > 0 && !held.leaves.contains_key(&id) {
                     held.leaves.insert(id, self.loaded(self.leaf(&id, Wait::Allowed))?);
@@ -360,7 +364,7 @@ impl Store {
         index: u64,
         extents: &[Extent],
     ) -> Result<()> {
-        for extent in extents {
+        for extent in extents.iter().filter(|extent| !extent.is_hole()) {
             self.note_filled(extent.place, extent.stored);
             let known = self.index.get(&index_key::bulk_key(extent.place.segment, extent.place.position))?;
             if let Some(known) = known {
@@ -751,7 +755,7 @@ fn are_stored<'a>(
     own: &std::ops::Range<u32>,
     extents: impl Iterator<Item = &'a Extent>,
 ) -> Result<bool> {
-    for extent in extents {
+    for extent in extents.filter(|extent| !extent.is_hole()) {
         let is_own = extent.place.segment == frame.place.segment && own.contains(&extent.place.position);
         // A segment that is not there is one whose header was torn off: nothing behind the checkpoint is in a segment that was emptied.
         let segment = segments.find(extent.place.segment);

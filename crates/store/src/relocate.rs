@@ -129,9 +129,10 @@ impl Store {
             Record::Commit(commit) => {
                 for blob in commit.blobs {
                     let key: EntryKey = (blob.keyspace, blob.key);
-                    for write in &blob.writes {
-                        let parts = leaf::split(write.offset..write.offset + u64::from(write.len));
-                        let others = parts.filter(|(index, _)| *index > 0);
+                    let written =
+                        blob.writes.iter().map(|write| write.offset..write.offset + u64::from(write.len));
+                    for range in written.chain(blob.holes) {
+                        let others = leaf::split(range).filter(|(index, _)| *index > 0);
                         objects.extend(
                             others.map(|(index, _)| Object::Leaf(key.clone(), (key.0, blob.blob, index))),
                         );
@@ -237,7 +238,7 @@ impl Store {
         self.rewrite(object, &rewrite, Purpose::Defragment)
     }
 
-    /// One replacement for everything visible; holes in between become zeros.
+    /// One replacement for everything visible; holes become zeros, unless there is nothing around them.
     fn joined(&self, extents: &[Extent], cuts: &[Cut], index: u64) -> Result<Planned> {
         let span = u32::try_from(LEAF_SPAN).expect("fits");
         let pieces = leaf::visible(extents, cuts, index, 0..span, Number::MAX);

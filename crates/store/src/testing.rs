@@ -52,6 +52,7 @@ pub(crate) fn commit(store: &Store, space: KeyspaceId, name: &str, existence: Ex
     let change = BlobChange {
         existence,
         cut: None,
+        holes: Vec::new(),
         size: bytes.len() as u64,
         attributes: None,
         writes: writes.map(|(piece, index)| (index * PIECE as u64, Payload::new(piece))).collect(),

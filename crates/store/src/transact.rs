@@ -36,6 +36,8 @@ pub struct BlobChange {
     pub existence: Existence,
     /// First of all: bytes at and beyond are cut off.
     pub cut: Option<u64>,
+    /// Ranges of which nothing is left, disjoint from one another and from what is written.
+    pub holes: Vec<Range<u64>>,
     /// Its size afterwards: at least the end of every write.
     pub size: u64,
     /// All its attributes, if they change.
@@ -412,6 +414,9 @@ fn draft_commit(first: Number, number: Number, changes: &[(EntryKey, BlobChange)
             place: Place::default(),
             checksums: payload.checksums().clone(),
         };
+        // Nothing was ever written at or beyond the reach.
+        let reach = current.map_or(0, |blob| blob.reach);
+        let there = |hole: &Range<u64>| hole.start..hole.end.min(reach).max(hole.start);
         BlobCommit {
             keyspace: key.0,
             key: key.1.clone(),
@@ -420,6 +425,7 @@ fn draft_commit(first: Number, number: Number, changes: &[(EntryKey, BlobChange)
             size_before: current.and_then(Blob::head).map(|head| head.size),
             size: change.size,
             cut: change.cut,
+            holes: change.holes.iter().map(there).filter(|hole| !hole.is_empty()).collect(),
             attributes: change.attributes.clone(),
             writes: change.writes.iter().map(write).collect(),
         }
@@ -544,8 +550,9 @@ impl<'a> Writer<'a> {
     /// Leaves that the change will touch must be in memory when it is applied.
     fn hold_leaves(&mut self, key: &EntryKey, entry: &Entry, change: &BlobChange) {
         let Some(blob) = entry.current().filter(|_| change.existence == Existence::Keep) else { return };
-        for (offset, payload) in &change.writes {
-            for (index, _) in leaf::split(*offset..*offset + payload.len() as u64) {
+        let written = change.writes.iter().map(|(offset, payload)| *offset..*offset + payload.len() as u64);
+        for range in written.chain(change.holes.iter().map(|hole| hole.start..hole.end.min(blob.reach))) {
+            for (index, _) in leaf::split(range) {
                 let leaf = (key.0, blob.id, index);
                 if index == 0 || index * LEAF_SPAN >= blob.reach {
                     continue;

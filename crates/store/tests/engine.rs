@@ -43,6 +43,7 @@ fn write(store: &Store, ks: KeyspaceId, name: &str, offset: u64, bytes: &[u8]) -
                 BlobChange {
                     existence: if head.is_some() { Existence::Keep } else { Existence::Create },
                     cut: None,
+                    holes: Vec::new(),
                     size: head.map_or(0, |head| head.size).max(end),
                     attributes: None,
                     writes: vec![(offset, payload.clone())],
@@ -125,6 +126,7 @@ fn holes_truncates_and_deletes_are_exact() {
     let keep = BlobChange {
         existence: Existence::Keep,
         cut: Some(200_001),
+        holes: Vec::new(),
         size: 200_001,
         attributes: None,
         writes: vec![],
@@ -157,7 +159,14 @@ fn a_pinned_version_outlives_overwrites_deletes_and_compaction() {
         &store,
         ks,
         "b",
-        &BlobChange { existence: Existence::Delete, cut: None, size: 0, attributes: None, writes: vec![] },
+        &BlobChange {
+            existence: Existence::Delete,
+            cut: None,
+            holes: Vec::new(),
+            size: 0,
+            attributes: None,
+            writes: vec![],
+        },
     );
     settle(&store);
     store.compact().expect("compacts");
@@ -199,6 +208,7 @@ fn a_refused_plan_changes_nothing() {
         let change = BlobChange {
             existence: Existence::Create,
             cut: None,
+            holes: Vec::new(),
             size: 1,
             attributes: None,
             writes: vec![(0, Payload::new(b"x"))],
@@ -250,6 +260,7 @@ fn truncating_and_extending_for_ever_does_not_grow_the_entry() {
         let change_size = BlobChange {
             existence: Existence::Keep,
             cut: Some(size),
+            holes: Vec::new(),
             size,
             attributes: None,
             writes: vec![],
@@ -260,8 +271,14 @@ fn truncating_and_extending_for_ever_does_not_grow_the_entry() {
         }
     }
     assert!(read(&store, ks, "a", Number::MAX).as_ref() == Some(&expected));
-    let grown =
-        BlobChange { existence: Existence::Keep, cut: None, size: 300_000, attributes: None, writes: vec![] };
+    let grown = BlobChange {
+        existence: Existence::Keep,
+        cut: None,
+        holes: Vec::new(),
+        size: 300_000,
+        attributes: None,
+        writes: vec![],
+    };
     change(&store, ks, "a", &grown);
     expected.resize(300_000, 0);
     settle(&store);

@@ -73,6 +73,12 @@ enum Act {
     Truncate {
         size: u64,
     },
+    /// A hole, and maybe a write in it.
+    Punch {
+        offset: u64,
+        len: usize,
+        written: Option<(usize, usize)>,
+    },
     Delete,
     Replace {
         len: usize,
@@ -123,6 +129,8 @@ fn changes() -> impl Strategy<Value = Change> {
         8 => prop::collection::vec((offsets(), lengths()), 1..4).prop_map(|writes| Act::Write { writes }),
         4 => lengths().prop_map(|len| Act::Append { len }),
         3 => offsets().prop_map(|size| Act::Truncate { size }),
+        4 => (offsets(), lengths(), prop::option::of((0usize..200, 1usize..50)))
+            .prop_map(|(offset, len, written)| Act::Punch { offset, len, written }),
         2 => Just(Act::Delete),
         1 => lengths().prop_map(|len| Act::Replace { len }),
         3 => offsets().prop_map(|offset| Act::Transform { offset }),
@@ -378,6 +386,19 @@ impl Case {
                 blob?;
                 any.truncate(*size)
             }
+            Act::Punch { offset, len, written } if fits(*offset, *len) => {
+                blob?;
+                let (start, end) = (*offset, offset + *len as u64);
+                match written.filter(|(skip, len)| start + ((skip + len) as u64) < end) {
+                    None => any.punch(start..end),
+                    Some((skip, len)) => {
+                        let at = start + skip as u64;
+                        let holes = any.punch(start..at).punch(at + len as u64..end);
+                        holes.write(at, pattern(seed, len))
+                    }
+                }
+            }
+            Act::Punch { .. } => return None,
             Act::Delete => {
                 blob?;
                 Edit::delete(space, key)

@@ -13,6 +13,7 @@ mod error;
 mod key;
 mod keyspace;
 mod number;
+mod seek;
 mod transform;
 
 pub use attributes::{ATTRIBUTE_NAME_MAX, ATTRIBUTES_SIZE_MAX, Attributes};
@@ -23,6 +24,7 @@ pub use keyspace::{
     KeyspaceSettings,
 };
 pub use number::{BlobId, Number};
+pub use seek::Seek;
 pub use transform::{NumberType, Op, Operand, Transform};
 
 /// The largest offset a blob may have: positions fit a signed 64-bit integer, as POSIX and Java expect.

@@ -90,7 +90,7 @@ impl Checksums {
     }
 }
 
-/// A run of bytes in a leaf, and the payload that holds them.
+/// A run of bytes in a leaf, and the payload that holds them; or a hole, which hides what was there and has no payload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Extent {
     /// First byte, counted from the leaf's.
@@ -103,13 +103,24 @@ pub struct Extent {
     pub place: Place,
     /// Stored bytes before the first that counts; less than [`CHECKSUM_BLOCK`].
     pub skip: u32,
-    /// Stored bytes under the checksums: at least `skip + len`.
+    /// Stored bytes under the checksums: at least `skip + len`; of a hole none.
     pub stored: u32,
     /// Of the stored bytes.
     pub checksums: Checksums,
 }
 
 impl Extent {
+    /// A hole.
+    pub fn hole(start: u32, len: u32, number: Number) -> Self {
+        let checksums = Checksums::Many([].into());
+        Extent { start, len, number, place: Place::default(), skip: 0, stored: 0, checksums }
+    }
+
+    /// Whether nothing is there: its bytes are zeros.
+    pub fn is_hole(&self) -> bool {
+        self.stored == 0
+    }
+
     /// One past the last byte, counted from the leaf's first.
     pub fn end(&self) -> u32 {
         self.start + self.len
@@ -141,7 +152,10 @@ impl Extent {
         if len == 0 || u64::from(start) + u64::from(len) > LEAF_SPAN {
             return Err(Malformed("an extent does not lie within its leaf"));
         }
-        if skip as usize >= CHECKSUM_BLOCK || u64::from(skip) + u64::from(len) > u64::from(stored) {
+        let is_hole = stored == 0 && skip == 0 && place == Place::default();
+        let is_within =
+            (skip as usize) < CHECKSUM_BLOCK && u64::from(skip) + u64::from(len) <= u64::from(stored);
+        if !is_hole && !is_within {
             return Err(Malformed("an extent does not lie within its payload"));
         }
         if u64::from(stored) > LEAF_SPAN + 2 * CHECKSUM_BLOCK as u64 {
@@ -180,8 +194,8 @@ pub(crate) fn encode_extents(extents: &[Extent], out: &mut Vec<u8>) {
 }
 
 pub(crate) fn decode_extents(reader: &mut Reader<'_>) -> Result<Vec<Extent>, Malformed> {
-    /// An extent takes more bytes than this, so a count that the bytes cannot hold allocates nothing.
-    const EXTENT_SIZE_MIN: usize = 11;
+    /// An extent takes this many bytes at least, so a count that the bytes cannot hold allocates nothing.
+    const EXTENT_SIZE_MIN: usize = 7;
     let count = reader.varint_usize()?;
     if count > reader.remaining() / EXTENT_SIZE_MIN {
         return Err(Malformed("there are fewer extents than announced"));

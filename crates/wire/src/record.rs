@@ -4,6 +4,7 @@
 //! Places are absolute, so a body is encoded after its payload has been given a place.
 
 use alloc::{string::String, vec::Vec};
+use core::ops::Range;
 
 use tyr_types::{Attributes, BlobId, Durability, Key, KeyspaceId, KeyspaceName, KeyspaceSettings, Number};
 
@@ -68,6 +69,8 @@ pub struct BlobCommit {
     pub size: u64,
     /// Bytes at and beyond were cut off first.
     pub cut: Option<u64>,
+    /// Of these ranges nothing is left; they are disjoint, also from what was written.
+    pub holes: Vec<Range<u64>>,
     /// All attributes, if they changed.
     pub attributes: Option<Attributes>,
     /// What was written, in disjoint ranges.
@@ -208,6 +211,7 @@ impl BlobCommit {
     const CUT: u8 = 1 << 2;
     const ATTRIBUTES: u8 = 1 << 3;
     const EXISTED: u8 = 1 << 4;
+    const HOLES: u8 = 1 << 5;
 
     fn encode(&self, out: &mut Vec<u8>) {
         let flag = |set: bool, flag: u8| if set { flag } else { 0 };
@@ -215,13 +219,21 @@ impl BlobCommit {
             self.existence as u8
                 | flag(self.cut.is_some(), Self::CUT)
                 | flag(self.attributes.is_some(), Self::ATTRIBUTES)
-                | flag(self.size_before.is_some(), Self::EXISTED),
+                | flag(self.size_before.is_some(), Self::EXISTED)
+                | flag(!self.holes.is_empty(), Self::HOLES),
         );
         encode_name(self.keyspace, &self.key, out);
         write_varint(out, self.blob.to_u64());
         write_varint(out, self.size);
         self.size_before.iter().for_each(|&size| write_varint(out, size));
         self.cut.iter().for_each(|&cut| write_varint(out, cut));
+        if !self.holes.is_empty() {
+            write_varint(out, self.holes.len() as u64);
+            for hole in &self.holes {
+                write_varint(out, hole.start);
+                write_varint(out, hole.end - hole.start);
+            }
+        }
         self.attributes.iter().for_each(|attributes| encode_attributes(attributes, out));
         write_varint(out, self.writes.len() as u64);
         for write in &self.writes {
@@ -234,7 +246,7 @@ impl BlobCommit {
 
     fn decode(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
         let flags = reader.u8()?;
-        if flags >> 5 != 0 {
+        if flags >> 6 != 0 {
             return Err(Malformed("a blob's commit has unknown flags"));
         }
         let existence = match flags & 3 {
@@ -247,9 +259,18 @@ impl BlobCommit {
         let (blob, size) = (BlobId::from_u64(reader.varint()?), reader.varint()?);
         let size_before = if flags & Self::EXISTED != 0 { Some(reader.varint()?) } else { None };
         let cut = if flags & Self::CUT != 0 { Some(reader.varint()?) } else { None };
+        let holes = if flags & Self::HOLES != 0 { decode_list(reader, decode_hole)? } else { Vec::new() };
         let attributes = if flags & Self::ATTRIBUTES != 0 { Some(decode_attributes(reader)?) } else { None };
         let writes = decode_list(reader, Written::decode)?;
-        Ok(BlobCommit { keyspace, key, blob, existence, size_before, size, cut, attributes, writes })
+        Ok(BlobCommit { keyspace, key, blob, existence, size_before, size, cut, holes, attributes, writes })
+    }
+}
+
+fn decode_hole(reader: &mut Reader<'_>) -> Result<Range<u64>, Malformed> {
+    let (start, len) = (reader.varint()?, reader.varint()?);
+    match tyr_types::range_end(start, len) {
+        Ok(end) if len > 0 => Ok(start..end),
+        _ => Err(Malformed("a hole is out of bounds")),
     }
 }
 

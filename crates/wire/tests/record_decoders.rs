@@ -3,7 +3,7 @@
 
 mod limit;
 
-use std::sync::Arc;
+use std::{ops::Range, sync::Arc};
 
 use tyr_types::{Attributes, BlobId, Durability, Key, KeyspaceId, KeyspaceName, KeyspaceSettings, Number};
 use tyr_wire::{
@@ -94,6 +94,9 @@ impl Source<'_> {
         let span = u32::try_from(LEAF_SPAN).expect("fits");
         let start = self.small(span - 1);
         let len = 1 + self.small(span - start - 1);
+        if self.byte().is_multiple_of(4) {
+            return Extent::hole(start, len, self.version());
+        }
         let skip = self.small(4095);
         let stored = skip + len + self.small(4096);
         let (number, place) = (self.version(), self.place());
@@ -128,6 +131,12 @@ impl Source<'_> {
         Written { offset, len, place: self.place(), checksums: self.checksums(len) }
     }
 
+    fn hole(&mut self) -> Range<u64> {
+        let len = 1 + u64::from(self.small(1 << 30));
+        let start = self.up_to((1 << 63) - 1 - len);
+        start..start + len
+    }
+
     fn blob_commit(&mut self) -> BlobCommit {
         let existence = [Existence::Keep, Existence::Create, Existence::Delete, Existence::Replace];
         BlobCommit {
@@ -138,6 +147,7 @@ impl Source<'_> {
             size_before: self.option(Source::number),
             size: self.number(),
             cut: self.option(Source::number),
+            holes: self.list(Source::hole),
             attributes: self.option(Source::attributes),
             writes: self.list(Source::written),
         }

@@ -127,6 +127,7 @@ impl Draft {
             Operation::SetAttribute { name, value } => {
                 self.attributes.insert(name.clone(), value.as_deref().map(<[u8]>::to_vec));
             }
+            Operation::Punch { .. } => {}
             // A copy.
             Operation::WriteStaged { offset, length } => {
                 self.presence = Presence::Present;

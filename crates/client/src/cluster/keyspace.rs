@@ -1,7 +1,7 @@
 //! Operations on the blobs of a cluster's keyspace outside transactions: each is a transaction of one, or a read at one number.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, VecDeque},
     ops::{Range, RangeBounds},
     slice,
     sync::Arc,
@@ -10,16 +10,16 @@ use std::{
 
 use tyr_embed::{Blob, ErrorKind, KeyspaceSettings, Operand, Result, Stat};
 use tyr_proto::{
-    BlobCopy, BlobName, Operation, ResultValue,
+    BlobCopy, BlobName, ChunkName, Operation, ResultValue,
     message::{HeadStat, Looked, READ_SIZE_MAX, STAT_BLOBS_MAX},
 };
-use tyr_types::{Attributes, Error, Key, KeyspaceId, KeyspaceName, Number, Transform, range_end};
+use tyr_types::{Attributes, Error, Key, KeyspaceId, KeyspaceName, Number, Seek, Transform, range_end};
 
 use super::{
     Core,
     draft::{stat_of, stat_of_head, stat_of_looked},
     reading::{Span, read_blocks},
-    transaction::{Open, PAYLOAD_MAX, appends, fits, passing, puts, set_attribute, writes},
+    transaction::{Open, PAYLOAD_MAX, appends, fits, passing, punch, puts, set_attribute, writes},
 };
 use crate::{
     driver::call::{Answered, Call, Ended, Found, Got, Newest},
@@ -119,6 +119,67 @@ impl Keyspace {
     pub async fn truncate(&self, key: &[u8], size: u64) -> Result<()> {
         range_end(size, 0)?;
         self.apply(key, vec![Operation::Truncate { size }], 0).await.map(drop)
+    }
+
+    /// See [`crate::Keyspace::punch`].
+    pub async fn punch(&self, key: &[u8], range: Range<u64>) -> Result<()> {
+        self.apply(key, vec![punch(range)?], 0).await.map(drop)
+    }
+
+    /// See [`crate::Keyspace::seek`].
+    pub async fn seek(&self, key: &[u8], what: Seek, from: u64) -> Result<Option<u64>> {
+        let blob = self.required(key)?;
+        let tries = self.tries();
+        loop {
+            let sought = self.seek_once(&blob, what, from).await;
+            if !tries.goes_on(&sought) {
+                return sought;
+            }
+        }
+    }
+
+    /// The head tells in which chunks something was written, and each of these where. It is asked of several at once.
+    async fn seek_once(&self, blob: &BlobName, what: Seek, from: u64) -> Result<Option<u64>> {
+        let Some(found) = Open::new(self.core.clone()).probe(blob).await? else {
+            return Err(self.missing(&blob.key));
+        };
+        let Looked { size, written, .. } = found.looked;
+        if from >= size {
+            return Ok(None);
+        }
+        let keyspace = self.core.catalog.layout(self.entry.id).ok_or_else(|| words::dropped(self.name()))?;
+        let layout = keyspace.placement.layout;
+        let mut under_way = VecDeque::new();
+        let mut chunks =
+            written.keys().copied().skip_while(|chunk| *chunk < layout.chunk_at(from)).peekable();
+        // Where it goes on, if nothing was found so far.
+        let mut at = from;
+        loop {
+            while under_way.len() < SEEKS_MAX
+                && let Some(chunk) = chunks.next_if(|chunk| layout.range_of(*chunk).start < size)
+            {
+                let whole = layout.range_of(chunk);
+                let range = from.max(whole.start) - whole.start..size.min(whole.end) - whole.start;
+                let (name, until) = (ChunkName { blob: blob.clone(), index: chunk }, self.core.until());
+                let asked = self.core.ask(|reply| Call::Seek {
+                    chunk: name,
+                    range: range.clone(),
+                    what,
+                    until,
+                    reply,
+                });
+                under_way.push_back((whole.start + range.start..whole.start + range.end, whole.start, asked));
+            }
+            let Some((range, start, asked)) = under_way.pop_front() else { break };
+            if what == Seek::Hole && at < range.start {
+                break;
+            }
+            if let Some(within) = asked.await? {
+                return Ok(Some(start + within));
+            }
+            at = range.end;
+        }
+        Ok((what == Seek::Hole).then_some(at))
     }
 
     /// See [`crate::Keyspace::transform`].
@@ -440,3 +501,6 @@ impl Keyspace {
         })
     }
 }
+
+/// As many chunks are asked at once where data or holes are.
+const SEEKS_MAX: usize = 8;

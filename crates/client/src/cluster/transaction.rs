@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    ops::RangeBounds,
+    ops::{Range, RangeBounds},
     sync::Arc,
     time::Duration,
 };
@@ -47,7 +47,7 @@ impl Open {
     }
 
     /// Bytes of a range.
-    pub fn read(&self, blob: &BlobName, range: std::ops::Range<u64>) -> Answered<Option<Vec<u8>>> {
+    pub fn read(&self, blob: &BlobName, range: Range<u64>) -> Answered<Option<Vec<u8>>> {
         let (of, blob, until) = (self.handle, blob.clone(), self.core.until());
         self.core.ask(|reply| Call::Read { of, blob, range, until, reply })
     }
@@ -305,6 +305,19 @@ impl Transaction {
         range_end(size, 0)?;
         self.require(&blob).await?;
         self.change(&blob, vec![Operation::Truncate { size }])
+    }
+
+    /// See [`crate::Transaction::punch`].
+    pub async fn punch(
+        &mut self,
+        keyspace: &Keyspace,
+        key: impl AsRef<[u8]>,
+        range: Range<u64>,
+    ) -> Result<()> {
+        let blob = self.touch(keyspace, key.as_ref())?;
+        let punch = punch(range)?;
+        self.require(&blob).await?;
+        self.change(&blob, vec![punch])
     }
 
     /// See [`crate::Transaction::set_attribute`].
@@ -586,6 +599,16 @@ pub fn puts(bytes: &[u8]) -> Vec<Operation> {
     let mut operations = writes(0, bytes);
     operations.push(Operation::Truncate { size: bytes.len() as u64 });
     operations
+}
+
+/// Leaves a hole.
+pub fn punch(range: Range<u64>) -> Result<Operation> {
+    let Range { start, end } = range;
+    let length = end
+        .checked_sub(start)
+        .ok_or_else(|| Error::invalid(format!("the range {start}..{end} ends before it starts")))?;
+    range_end(start, length)?;
+    Ok(Operation::Punch { offset: start, length })
 }
 
 /// Sets or removes an attribute.

@@ -19,11 +19,12 @@ use tokio::{
     time::Instant,
 };
 use tyr_proto::{
-    BlobName, Check, KeepName, NodeId, Operation, PartitionId, Refusal, ResultValue, SnapshotId, Stand, Uses,
+    BlobName, Check, ChunkName, KeepName, NodeId, Operation, PartitionId, Refusal, ResultValue, SnapshotId,
+    Stand, Uses,
     cluster::{Command, Reply as CommandReply},
     message::{HeadStat, Looked},
 };
-use tyr_types::{KeyspaceId, Number, Result};
+use tyr_types::{KeyspaceId, Number, Result, Seek};
 
 use crate::{recalls::Recall, words};
 
@@ -101,6 +102,8 @@ pub enum Call {
     /// The newest bytes of a blob outside of any transaction. `None` if only its head knows what they are: they do not all lie in one chunk, or
     /// not all were written.
     ReadNewest { blob: BlobName, range: Range<u64>, until: Instant, reply: Reply<Option<Newest>> },
+    /// Where in a range of a chunk data or a hole begins, of the newest.
+    Seek { chunk: ChunkName, range: Range<u64>, what: Seek, until: Instant, reply: Reply<Option<u64>> },
     /// What a blob is outside of any transaction, if it exists, with its bytes if these are few; and what others are.
     Get { blob: BlobName, others: Vec<BlobName>, until: Instant, reply: Reply<Got> },
     /// As [`Call::Get`], of one blob, to be kept among the copies if its primary lends it; with its bytes if these are no more than so many.

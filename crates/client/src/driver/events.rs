@@ -1,7 +1,7 @@
 //! What the protocol's client tells, to whom it concerns, and what it wants sent.
 
 use tyr_proto::{
-    BlobName, ClientOutput, Event, NodeId, Time,
+    BlobName, ClientOutput, Event, NodeId, Refusal, Time,
     message::{Envelope, Message, RequestId},
 };
 
@@ -66,6 +66,18 @@ impl Driver {
                         Event::Bytes(_, version, bytes, true) => Some((version, bytes)),
                         _ => None,
                     }));
+                }
+                return;
+            }
+            Event::Sought(request, found) => {
+                if let Some(asked) = self.seeks.remove(request) {
+                    asked.answer(Ok(*found));
+                }
+                return;
+            }
+            Event::Expired(request) if self.seeks.contains_key(request) => {
+                if let Some(asked) = self.seeks.remove(request) {
+                    asked.answer(Err(words::refused(Refusal::Conflict)));
                 }
                 return;
             }
@@ -137,10 +149,11 @@ impl Driver {
     fn deny(&mut self, request: RequestId) -> bool {
         let denied = words::denied;
         let newest = self.newest.remove(&request).map(|asked| asked.answer(Err(denied())));
+        let sought = self.seeks.remove(&request).map(|asked| asked.answer(Err(denied())));
         let got = self.gets.remove(&request).map(|asked| asked.answer(Err(denied())));
         let names = self.names.remove(&request).map(|asked| asked.answer(Err(denied())));
         let heads = self.heads.remove(&request).map(|asked| asked.answer(Err(denied())));
-        let answered = newest.or(got).or(names).or(heads).is_some();
+        let answered = newest.or(sought).or(got).or(names).or(heads).is_some();
         let mut denied = Event::Denied(request);
         answered
             || self.snapshots.deny(request)
@@ -155,6 +168,7 @@ impl Driver {
         self.seats.values_mut().for_each(|seat| seat.deny(denied, unknown));
         self.snapshots.deny_all(&mut self.client, denied);
         std::mem::take(&mut self.newest).into_values().for_each(|asked| asked.answer(Err(denied())));
+        std::mem::take(&mut self.seeks).into_values().for_each(|asked| asked.answer(Err(denied())));
         std::mem::take(&mut self.gets).into_values().for_each(|asked| asked.answer(Err(denied())));
         std::mem::take(&mut self.names).into_values().for_each(|asked| asked.answer(Err(denied())));
         std::mem::take(&mut self.heads).into_values().for_each(|asked| asked.answer(Err(denied())));
@@ -232,9 +246,10 @@ mod tests {
         time::Instant,
     };
     use tyr_proto::{
-        ClassId, Configuration, Epoch, Incarnation, PartitionId, Replica, RingVersion, SessionId,
+        ChunkName, ClassId, Configuration, Epoch, Incarnation, PartitionId, Replica, RingVersion, SessionId,
         cluster::Zone,
     };
+    use tyr_types::Seek;
 
     use super::*;
     use crate::clock::Clock;
@@ -326,6 +341,11 @@ mod tests {
             Call::Names { partition, after, inclusive: true, limit: 1, until, reply: oneshot::channel().0 }
         });
         assert_eq!(farther, 100, "names");
+        let farther = farther_by(|blob, until| {
+            let (chunk, what) = (ChunkName { blob, index: 0 }, Seek::Data);
+            Call::Seek { chunk, range: 0..1, what, until, reply: oneshot::channel().0 }
+        });
+        assert_eq!(farther, 100, "holes");
     }
 
     #[tokio::test]

@@ -2,10 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::fmt::Debug;
+use std::{fmt::Debug, ops::Range};
 
 use tyr_client::{
-    Check, Entry, ErrorKind, KeyspaceSettings, Operand, Outcome, Result, Stat, Transform,
+    Check, Entry, ErrorKind, KeyspaceSettings, Operand, Outcome, Result, Seek, Stat, Transform,
     blocking::{Keyspace, Store, Transaction},
 };
 
@@ -47,7 +47,7 @@ pub fn run(name: &str, program: Program) -> Vec<String> {
 }
 
 /// All of them.
-pub const ALL: [(&str, Program); 15] = [
+pub const ALL: [(&str, Program); 16] = [
     ("lone_operations_do_the_same", lone_operations_do_the_same),
     ("attributes_are_the_same", attributes_are_the_same),
     (
@@ -65,6 +65,7 @@ pub const ALL: [(&str, Program); 15] = [
     ("checks_hold_or_the_commit_is_a_conflict", checks_hold_or_the_commit_is_a_conflict),
     ("runs_are_repeated_until_they_commit", runs_are_repeated_until_they_commit),
     ("large_payload_is_whole", large_payload_is_whole),
+    ("holes_are_punched_and_found", holes_are_punched_and_found),
     ("bytes_are_copied_from_blob_to_blob", bytes_are_copied_from_blob_to_blob),
     ("lists_are_in_order_and_complete", lists_are_in_order_and_complete),
     ("a_snapshot_stays_as_it_is", a_snapshot_stays_as_it_is),
@@ -319,6 +320,87 @@ pub fn large_payload_is_whole(store: &Store, files: &Keyspace, told: &mut Told) 
     files.truncate("large", 1 << 62).unwrap();
     told.note("too much at once", files.read("large", ..).map(|read| read.len()));
     told.note("a hole", files.read("large", (1 << 61)..(1 << 61) + 4));
+}
+
+pub fn holes_are_punched_and_found(store: &Store, files: &Keyspace, told: &mut Told) {
+    let both = |told: &mut Told, from| {
+        told.note("data", files.seek("sparse", Seek::Data, from));
+        told.note("hole", files.seek("sparse", Seek::Hole, from));
+    };
+    told.note("of nothing", files.punch("sparse", 0..10));
+    told.note("in nothing", files.seek("sparse", Seek::Data, 0));
+    files.write("sparse", 1 << 40, b"far").unwrap();
+    (0..(1 << 40) + 4).step_by((1 << 38) + 1).for_each(|from| both(told, from));
+    both(told, (1 << 40) + 2);
+    told.note("backwards", files.punch("sparse", Range { start: 10, end: 9 }));
+    told.note("too far", files.punch("sparse", 10..u64::MAX));
+    // From here on what is there is known byte by byte, in chunks of 64 KiB.
+    let mut model: Vec<Option<u8>> = vec![None; 300_000];
+    let mut random = 1u64;
+    let mut number = |below: u64| {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (random >> 33) % below
+    };
+    let place = |offset: u64| usize::try_from(offset).unwrap();
+    for step in 0..120u8 {
+        let start = number(300_000);
+        let end = start + number(if step % 3 == 0 { 150_000 } else { 5_000 }).min(300_000 - start);
+        let bytes = vec![step; place(end - start)];
+        match number(5) {
+            0 | 1 => {
+                files.write("sparse", start, &bytes).unwrap();
+                model[place(start)..place(end)].fill(Some(step));
+            }
+            2 | 3 => {
+                files.punch("sparse", start..end).unwrap();
+                model[place(start)..place(end)].fill(None);
+            }
+            _ => {
+                // The last one of a transaction counts.
+                let mut transaction = store.begin();
+                transaction.punch(files, "sparse", start..end).unwrap();
+                transaction.write(files, "sparse", start, &bytes[bytes.len() / 3..]).unwrap();
+                transaction.punch(files, "sparse", start + 7..start + 10).unwrap();
+                let shown = transaction.read(files, "sparse", ..300_000).unwrap();
+                assert!(matches!(transaction.commit(), Ok(Outcome::Committed(_))));
+                model[place(start)..place(end)].fill(None);
+                model[place(start)..][..bytes.len() - bytes.len() / 3].fill(Some(step));
+                let hole = place(start + 7).min(300_000)..place(start + 10).min(300_000);
+                model[hole].fill(None);
+                assert_eq!(shown, files.read("sparse", ..300_000).unwrap());
+            }
+        }
+        let expected: Vec<u8> = model.iter().map(|byte| byte.unwrap_or(0)).collect();
+        assert!(files.read("sparse", ..300_000).unwrap() == expected, "step {step}");
+        both(told, number(300_000));
+    }
+    for from in (0..300_000).step_by(1013) {
+        let next = |is_wanted: fn(&Option<u8>) -> bool| {
+            let found = model[place(from)..].iter().position(is_wanted);
+            found.map(|distance| from + distance as u64)
+        };
+        assert_eq!(files.seek("sparse", Seek::Data, from).unwrap(), next(Option::is_some).or(Some(1 << 40)));
+        assert_eq!(files.seek("sparse", Seek::Hole, from).unwrap(), next(Option::is_none).or(Some(300_000)));
+    }
+    told.note("size", files.stat("sparse").map(|stat| stat.size));
+    files.truncate("sparse", 200_000).unwrap();
+    files.truncate("sparse", 250_000).unwrap();
+    both(told, 199_999);
+    both(told, 200_000);
+    told.note("all", files.punch("sparse", 0..1 << 50));
+    both(told, 0);
+    told.note("a seek past the end", files.seek("sparse", Seek::Hole, 250_000));
+    told.note("size", files.stat("sparse").map(|stat| stat.size));
+    told.note("rest", files.read("sparse", 249_990..));
+    // What is read and punched by somebody else is a conflict.
+    files.write("read", 0, [1; 100]).unwrap();
+    for punched in [40..50, 60..70] {
+        let mut transaction = store.begin();
+        told.note("read", transaction.read(files, "read", 0..45));
+        files.punch("read", punched).unwrap();
+        transaction.write(files, "other", 0, b"x").unwrap();
+        told.end("commit", transaction.commit());
+    }
 }
 
 pub fn bytes_are_copied_from_blob_to_blob(store: &Store, files: &Keyspace, told: &mut Told) {

@@ -32,6 +32,10 @@ pub(super) fn alone(keyspaces: &[Keyspace], place: Place, action: &Action) -> Re
         Action::Put { bytes } => done(block_on(keyspace.put(key, bytes))),
         Action::Append { bytes } => answer(block_on(keyspace.append(key, bytes)), Answer::Offset),
         Action::Truncate { size } => done(block_on(keyspace.truncate(key, *size as u64))),
+        Action::Punch { start, len } => {
+            let range = *start as u64..(start + len) as u64;
+            done(block_on(keyspace.punch(key, range)))
+        }
         Action::SetAttribute { name, value } => {
             done(block_on(keyspace.set_attribute(key, name, value.as_deref())))
         }
@@ -95,6 +99,10 @@ pub(super) fn within(
         }
         Action::Put { bytes } => done(block_on(transaction.put(keyspace, key, bytes))),
         Action::Truncate { size } => done(block_on(transaction.truncate(keyspace, key, *size as u64))),
+        Action::Punch { start, len } => {
+            let range = *start as u64..(start + len) as u64;
+            done(block_on(transaction.punch(keyspace, key, range)))
+        }
         Action::SetAttribute { name, value } => {
             done(block_on(transaction.set_attribute(keyspace, key, name, value.as_deref())))
         }

@@ -27,6 +27,7 @@ pub(super) enum Action {
     Put { bytes: Vec<u8> },
     Append { bytes: Vec<u8> },
     Truncate { size: usize },
+    Punch { start: usize, len: usize },
     SetAttribute { name: &'static str, value: Option<Vec<u8>> },
     Transform { offset: usize, transform: Transform },
     Read { start: usize, len: usize },
@@ -97,6 +98,12 @@ impl Model {
                 found?.bytes.resize(*size, 0);
                 Ok(Answer::Done)
             }
+            Action::Punch { start, len } => {
+                let bytes = &mut found?.bytes;
+                let end = (start + len).min(bytes.len());
+                bytes[(*start).min(end)..end].fill(0);
+                Ok(Answer::Done)
+            }
             Action::SetAttribute { name, value } => {
                 found?.attributes.set(name, value.as_deref()).unwrap();
                 Ok(Answer::Done)
@@ -159,6 +166,7 @@ pub(super) fn actions() -> impl Strategy<Value = Action> {
         1 => contents().prop_map(|bytes| Action::Put { bytes }),
         3 => contents().prop_map(|bytes| Action::Append { bytes }),
         2 => positions().prop_map(|size| Action::Truncate { size }),
+        2 => (positions(), lengths()).prop_map(|(start, len)| Action::Punch { start, len }),
         1 => (name(), prop::option::of(prop::collection::vec(any::<u8>(), 0..4)))
             .prop_map(|(name, value)| Action::SetAttribute { name, value }),
         4 => (positions(), transforms()).prop_map(|(offset, transform)| Action::Transform { offset, transform }),

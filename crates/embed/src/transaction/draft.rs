@@ -78,6 +78,8 @@ pub(crate) struct Piece<'a> {
 pub(crate) enum Origin<'a> {
     Bytes(PieceId, &'a Bytes),
     Number([u8; 8]),
+    /// Nowhere: they are zeros.
+    Hole,
 }
 
 impl<'a> Draft<'a> {
@@ -114,6 +116,7 @@ impl<'a> Draft<'a> {
                 Step::Write(layer) => self.write(index, 0, layer),
                 Step::Append { slots, bytes } => self.append(index, slots, bytes)?,
                 Step::Truncate(size) => self.truncate(*size)?,
+                Step::Punch(range) => self.punch(range)?,
                 Step::Attribute { name, value } => self.set_attribute(name, value.as_deref())?,
                 Step::Transform { slot, offset, transform, outcome } => {
                     self.transform(*slot, *offset, transform, *outcome, &mut read_base)?;
@@ -187,6 +190,17 @@ impl<'a> Draft<'a> {
         Ok(())
     }
 
+    fn punch<S>(&mut self, range: &Range<u64>) -> Result<(), Halt<S>> {
+        self.require()?;
+        self.carve(range.clone());
+        // Where the base does not show there are zeros anyway.
+        let end = range.end.min(self.visible).min(self.base.map_or(0, |base| base.size));
+        if range.start < end {
+            self.pieces.insert(range.start, Piece { len: end - range.start, skip: 0, origin: Origin::Hole });
+        }
+        Ok(())
+    }
+
     fn set_attribute<S>(&mut self, name: &str, value: Option<&[u8]>) -> Result<(), Halt<S>> {
         self.require()?;
         let before = self.base.filter(|_| self.attributes_from_base).map(|base| base.attributes.clone());
@@ -244,6 +258,7 @@ impl<'a> Draft<'a> {
                 Origin::Number(number) => {
                     target.copy_from_slice(&number[index(piece.skip)..][..target.len()])
                 }
+                Origin::Hole => target.fill(0),
                 Origin::Bytes(id, bytes) => {
                     let bytes = bytes.in_memory().ok_or(Halt::Packed(id))?;
                     target.copy_from_slice(&bytes[index(piece.skip)..][..target.len()]);
@@ -340,12 +355,30 @@ impl<'a> Draft<'a> {
             self.attributes.clone().filter(|new| base_attributes.map_or(!new.is_empty(), |old| old != new));
         let cut = (existence == Existence::Keep && self.visible < base_size).then_some(self.visible);
         let writes = self.writes()?;
-        let same =
-            !anew && writes.is_empty() && attributes.is_none() && cut.is_none() && self.size == base_size;
+        let holes = self.holes()?;
+        let same = !anew
+            && writes.is_empty()
+            && holes.is_empty()
+            && attributes.is_none()
+            && cut.is_none()
+            && self.size == base_size;
         if existence == Existence::Keep && same {
             return Ok(None);
         }
-        Ok(Some(BlobChange { existence, cut, size: self.size, attributes, writes }))
+        Ok(Some(BlobChange { existence, cut, holes, size: self.size, attributes, writes }))
+    }
+
+    /// Ranges of the base of which nothing is left.
+    fn holes<S>(&self) -> Result<Vec<Range<u64>>, Halt<S>> {
+        let holes = self.pieces.iter().filter(|(_, piece)| matches!(piece.origin, Origin::Hole));
+        let holes: Vec<Range<u64>> = holes.map(|(start, piece)| *start..start + piece.len).collect();
+        if holes.iter().map(|hole| hole.end - hole.start).sum::<u64>() > HOLES_SIZE_MAX {
+            let max = HOLES_SIZE_MAX >> 30;
+            return Err(Halt::Failed(Error::invalid(format!(
+                "the holes are too large for one transaction; punch no more than {max} GiB at once"
+            ))));
+        }
+        Ok(holes)
     }
 
     fn writes<S>(&self) -> Result<Vec<(u64, Payload)>, Halt<S>> {
@@ -353,6 +386,7 @@ impl<'a> Draft<'a> {
             let range = index(piece.skip)..index(piece.skip + piece.len);
             let payload = match piece.origin {
                 Origin::Number(number) => Payload::new(&number[range]),
+                Origin::Hole => return Ok(None),
                 Origin::Bytes(_, Bytes::Packed(payload) | Bytes::Ready(_, payload))
                     if range.len() == payload.len() =>
                 {
@@ -360,9 +394,9 @@ impl<'a> Draft<'a> {
                 }
                 Origin::Bytes(id, bytes) => Payload::new(&bytes.in_memory().ok_or(Halt::Packed(id))?[range]),
             };
-            Ok((*start, payload))
+            Ok(Some((*start, payload)))
         };
-        self.pieces.iter().map(payload).collect()
+        self.pieces.iter().filter_map(|piece| payload(piece).transpose()).collect()
     }
 
     /// By how much the blob would grow, or shrink, in bytes.
@@ -371,3 +405,6 @@ impl<'a> Draft<'a> {
         i128::from(self.size) - i128::from(before)
     }
 }
+
+/// The holes that a transaction leaves in one blob have no more bytes than this: it looks at everything that lies there.
+const HOLES_SIZE_MAX: u64 = 64 << 30;

@@ -36,6 +36,8 @@ pub(crate) enum Step {
     Append { slots: Vec<(Slot, u64)>, bytes: Layer },
     /// The blob must exist.
     Truncate(u64),
+    /// The blob must exist. Of the range nothing is left.
+    Punch(Range<u64>),
     /// The blob must exist. Unset if there is no value.
     Attribute { name: String, value: Option<Vec<u8>> },
     /// Creates the blob.
@@ -172,6 +174,10 @@ impl Overlay {
 
     pub(crate) fn truncate(&mut self, size: u64) {
         self.steps.push(Step::Truncate(size));
+    }
+
+    pub(crate) fn punch(&mut self, range: Range<u64>) {
+        self.steps.push(Step::Punch(range));
     }
 
     pub(crate) fn set_attribute(&mut self, name: &str, value: Option<&[u8]>) {

@@ -269,6 +269,7 @@ fn lay_over(draft: &Draft<'_>, offset: u64, buffer: &mut [u8]) -> Vec<Packed> {
         let target = &mut buffer[index(start - offset)..][..len];
         match piece.origin {
             Origin::Number(number) => target.copy_from_slice(&number[skip..][..len]),
+            Origin::Hole => target.fill(0),
             Origin::Bytes(_, Bytes::Loose(bytes) | Bytes::Ready(bytes, _)) => {
                 target.copy_from_slice(&bytes[skip..][..len]);
             }

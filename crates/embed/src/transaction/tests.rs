@@ -20,6 +20,7 @@ enum Edit {
     Put(Vec<u8>),
     Append(Vec<u8>),
     Truncate(u64),
+    Punch(u64, u64),
     Add(u64, u32),
 }
 
@@ -32,6 +33,7 @@ fn edits() -> impl Strategy<Value = Vec<Edit>> {
         1 => bytes().prop_map(Edit::Put),
         4 => bytes().prop_map(Edit::Append),
         2 => (0u64..50).prop_map(Edit::Truncate),
+        3 => (0u64..40, 0u64..20).prop_map(|(at, len)| Edit::Punch(at, len)),
         4 => (0u64..44, any::<u32>()).prop_map(|(at, n)| Edit::Add(at, n)),
     ];
     prop::collection::vec(edit, 0..16)
@@ -56,7 +58,13 @@ fn edit_both(blob: &mut Option<Vec<u8>>, overlay: &mut Overlay, edits: &[Edit]) 
                 blob.get_or_insert_default().resize(index(*size), 0);
                 overlay.truncate(*size);
             }
-            Edit::Create | Edit::Delete | Edit::Truncate(_) => {}
+            Edit::Punch(at, len) if blob.is_some() => {
+                let content = blob.get_or_insert_default();
+                let end = index(at + len).min(content.len());
+                content[index(*at).min(end)..end].fill(0);
+                overlay.punch(*at..at + len);
+            }
+            Edit::Create | Edit::Delete | Edit::Truncate(_) | Edit::Punch(..) => {}
             Edit::Write(at, bytes) => {
                 write(blob, index(*at), bytes);
                 overlay.write_all(*at, loose(bytes));
@@ -101,7 +109,7 @@ fn draft<'a>(
     base: Option<&'a [u8]>,
     attributes: &'a Attributes,
     steps: &'a [Step],
-    window: std::ops::Range<u64>,
+    window: Range<u64>,
 ) -> Draft<'a> {
     let head = base.map(|bytes| Base { size: bytes.len() as u64, attributes });
     let mut draft = Draft::new(head, window);
@@ -115,7 +123,7 @@ fn draft<'a>(
 }
 
 /// The bytes that a draft shows in a range, from the base, its own pieces, and zeros.
-fn show(draft: &Draft<'_>, base: Option<&[u8]>, range: std::ops::Range<u64>) -> Vec<u8> {
+fn show(draft: &Draft<'_>, base: Option<&[u8]>, range: Range<u64>) -> Vec<u8> {
     let mut bytes = vec![0; index(range.end - range.start)];
     for gap in draft.gaps(range.clone()) {
         for at in gap {
@@ -124,6 +132,7 @@ fn show(draft: &Draft<'_>, base: Option<&[u8]>, range: std::ops::Range<u64>) -> 
     }
     for (start, piece) in draft.shown(range.clone()) {
         let from: &[u8] = match &piece.origin {
+            Origin::Hole => &[0; 64],
             Origin::Number(number) => number,
             Origin::Bytes(_, bytes) => bytes.in_memory().unwrap(),
         };
@@ -134,7 +143,7 @@ fn show(draft: &Draft<'_>, base: Option<&[u8]>, range: std::ops::Range<u64>) -> 
 }
 
 /// Works out the transforms that decide the range, as a read does.
-fn resolve(overlay: &mut Overlay, base: Option<&[u8]>, range: std::ops::Range<u64>) {
+fn resolve(overlay: &mut Overlay, base: Option<&[u8]>, range: Range<u64>) {
     let attributes = Attributes::default();
     let head = base.map(|bytes| Base { size: bytes.len() as u64, attributes: &attributes });
     for step in overlay.unresolved(range) {
@@ -214,12 +223,17 @@ proptest! {
                 if let Some(cut) = change.cut {
                     kept.truncate(index(cut));
                 }
+                for hole in &change.holes {
+                    prop_assert!(hole.start < hole.end && hole.end <= change.size);
+                    kept[index(hole.start)..index(hole.end)].fill(0);
+                }
                 kept.resize(index(change.size), 0);
                 let mut end = 0;
                 for (at, payload) in &change.writes {
                     prop_assert!(*at >= end && !payload.is_empty());
                     end = at + payload.len() as u64;
                     prop_assert!(end <= change.size);
+                    prop_assert!(change.holes.iter().all(|hole| hole.end <= *at || end <= hole.start));
                     kept[index(*at)..index(end)].copy_from_slice(&content[index(*at)..index(end)]);
                 }
             }

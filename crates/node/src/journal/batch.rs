@@ -199,7 +199,7 @@ impl Change {
             (_, true) => Existence::Replace,
         };
         let size = writes.last().map_or(0, |(offset, payload)| offset + payload.len() as u64);
-        Some(BlobChange { existence, cut: None, size, attributes: None, writes })
+        Some(BlobChange { existence, cut: None, holes: Vec::new(), size, attributes: None, writes })
     }
 }
 

@@ -56,7 +56,11 @@ impl Start {
             writer.head::<Infallible>(space, &key)?;
             let size = payload.len() as u64;
             let writes = vec![(0, payload.clone())];
-            writer.put(space, &key, BlobChange { existence, cut: None, size, attributes: None, writes });
+            writer.put(
+                space,
+                &key,
+                BlobChange { existence, cut: None, holes: Vec::new(), size, attributes: None, writes },
+            );
             Ok::<(), Stop<Infallible>>(())
         });
         match counted {

@@ -23,9 +23,31 @@ fn later_writes_lie_over_earlier_ones_and_cuts_leave_nothing_behind() {
     content.apply(&write(4, b"XY")).unwrap();
     assert_eq!(content.read(&(2..8)), Ok((b"abXYef".to_vec(), true)));
     assert_eq!(content.read(&(0..4)), Ok((b"\0\0ab".to_vec(), false)));
-    content.apply(&ChunkOperation::Cut { offset: 5 }).unwrap();
+    content.apply(&ChunkOperation::Cut { range: 5..u64::MAX }).unwrap();
     assert_eq!(content.read(&(2..8)), Ok((b"abX\0\0\0".to_vec(), false)));
-    content.apply(&ChunkOperation::Cut { offset: 0 }).unwrap();
+    content.apply(&ChunkOperation::Cut { range: 0..u64::MAX }).unwrap();
+    assert!(content.is_empty());
+}
+
+#[test]
+fn what_is_cut_out_is_a_hole_until_it_is_written() {
+    let mut content = Content::default();
+    content.apply(&write(10, b"abcdef")).unwrap();
+    content.apply(&ChunkOperation::Cut { range: 12..14 }).unwrap();
+    assert_eq!(content.read(&(10..16)), Ok((b"ab\0\0ef".to_vec(), false)));
+    let both = |range| (content.seek(&range, Seek::Data), content.seek(&range, Seek::Hole));
+    assert_eq!(both(0..20), (Some(10), Some(0)));
+    assert_eq!(both(11..20), (Some(11), Some(12)));
+    assert_eq!(both(12..20), (Some(14), Some(12)));
+    assert_eq!(both(14..16), (Some(14), None));
+    assert_eq!(both(16..20), (None, Some(16)));
+    content.apply(&write(12, &[0; 2])).unwrap();
+    assert_eq!(
+        (content.seek(&(10..20), Seek::Data), content.seek(&(10..20), Seek::Hole)),
+        (Some(10), Some(16))
+    );
+    content.apply(&ChunkOperation::Cut { range: 3..3 }).unwrap();
+    content.apply(&ChunkOperation::Cut { range: 0..100 }).unwrap();
     assert!(content.is_empty());
 }
 
@@ -80,15 +102,17 @@ enum Step {
     Write(u64, u8, usize),
     Add(u64, u16),
     Cut(u64),
+    Punch(u64, usize),
 }
 
 fn step() -> impl Strategy<Value = Step> {
     let place = prop_oneof![0..200_u64, 0..5000_u64];
     let length = prop_oneof![4 => 0..20_usize, 1 => 0..3000_usize];
     prop_oneof![
-        20 => (place.clone(), any::<u8>(), length).prop_map(|(at, byte, length)| Step::Write(at, byte, length)),
+        20 => (place.clone(), any::<u8>(), length.clone()).prop_map(|(at, byte, length)| Step::Write(at, byte, length)),
         4 => (place.clone(), any::<u16>()).prop_map(|(at, number)| Step::Add(at, number)),
-        1 => place.prop_map(Step::Cut),
+        1 => place.clone().prop_map(Step::Cut),
+        4 => (place, length).prop_map(|(at, length)| Step::Punch(at, length)),
     ]
 }
 
@@ -115,8 +139,12 @@ proptest! {
                     place.copy_from_slice(&new.map(Some));
                 }
                 Step::Cut(at) => {
-                    content.apply(&ChunkOperation::Cut { offset: at }).unwrap();
+                    content.apply(&ChunkOperation::Cut { range: at..u64::MAX }).unwrap();
                     model[usize::try_from(at).unwrap()..].fill(None);
+                }
+                Step::Punch(at, length) => {
+                    content.apply(&ChunkOperation::Cut { range: at..at + length as u64 }).unwrap();
+                    model[usize::try_from(at).unwrap()..][..length].fill(None);
                 }
             }
             if position == steps.len() / 2 {
@@ -127,6 +155,15 @@ proptest! {
             let (bytes, is_whole) = content.read(&(0..8200)).unwrap();
             let expected: Vec<u8> = model.iter().map(|byte| byte.unwrap_or(0)).collect();
             prop_assert_eq!((bytes, is_whole), (expected, model.iter().all(Option::is_some)));
+            for from in (0..8200).step_by(97) {
+                let next = |is_wanted: fn(&Option<u8>) -> bool| {
+                    let found = model[from..].iter().position(is_wanted);
+                    found.map(|distance| (from + distance) as u64)
+                };
+                let sought = |what| content.seek(&(from as u64..8200), what);
+                prop_assert_eq!(sought(Seek::Data), next(Option::is_some));
+                prop_assert_eq!(sought(Seek::Hole), next(Option::is_none));
+            }
             prop_assert!(content.leaves.iter().all(|leaf| !leaf.is_empty() && leaf.len() <= LEAF_MAX));
             let again: Content = from_bytes(&to_bytes(&content)).unwrap();
             prop_assert!(again == content);

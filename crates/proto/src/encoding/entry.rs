@@ -75,9 +75,14 @@ impl Encode for ChunkOperation {
                 transform.encode(out);
                 answers.encode(out);
             }
-            ChunkOperation::Cut { offset } => {
+            ChunkOperation::Cut { range } if range.end == u64::MAX => {
                 out.byte(2);
-                out.varint(*offset);
+                out.varint(range.start);
+            }
+            ChunkOperation::Cut { range } => {
+                out.byte(4);
+                out.varint(range.start);
+                out.varint(range.end.saturating_sub(range.start));
             }
             ChunkOperation::Staged { offset, payload, part } => {
                 out.byte(3);
@@ -111,7 +116,11 @@ impl Decode for ChunkOperation {
                     transform.number_type().size() as u64,
                 )
             }
-            2 => (ChunkOperation::Cut { offset }, 0),
+            2 => (ChunkOperation::Cut { range: offset..u64::MAX }, 0),
+            4 => {
+                let length = input.varint()?;
+                (ChunkOperation::Cut { range: offset..offset.saturating_add(length) }, length)
+            }
             _ => return Err(Malformed("there is no such kind of ChunkOperation")),
         };
         let end = offset.checked_add(length).filter(|end| *end <= OFFSET_MAX);

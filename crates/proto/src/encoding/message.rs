@@ -39,6 +39,7 @@ layout!(enum Message {
     16 => Stage(stage),
     17 => KeepStages { id },
     18 => StageCopy(copy),
+    19 => Seek { request, chunk, range, what },
 
     32 => Pass { plan, stops },
     33 => Release { id },
@@ -98,6 +99,7 @@ layout!(enum Answer {
     15 => Recall { partition, blob, asked },
     16 => Staged { id, payload, from },
     17 => Unstaged { id, refusal },
+    18 => Sought { request, found },
 });
 layout!(struct Freeze { request, stays, extent });
 layout!(enum Extent { 0 => Blobs(blobs), 1 => Prefixes(prefixes), 2 => Keyspace(keyspace, snapshot) });
@@ -116,6 +118,9 @@ fn is_sound(message: &Message) -> Result<(), Malformed> {
         | Message::Fetched { range, .. } => {
             ensure(range.end <= CHUNK_SIZE_MAX, "a chunk is read past its end")?;
             ensure(range.end - range.start <= READ_SIZE_MAX, "too much is read at once")
+        }
+        Message::Seek { range, .. } => {
+            ensure(range.end <= CHUNK_SIZE_MAX, "a chunk is looked through past its end")
         }
         Message::StageCopy(copy) | Message::SendCopy { copy, .. } => {
             ensure(copy.range.end <= CHUNK_SIZE_MAX, "a chunk is copied past its end")?;

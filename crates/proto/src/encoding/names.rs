@@ -45,6 +45,7 @@ layout!(enum Operation {
     6 => SetAttribute { name, value },
     16 => WriteStaged { offset, length },
     17 => AppendStaged { length },
+    18 => Punch { offset, length },
 });
 
 layout!(enum Refusal {

@@ -3,7 +3,8 @@
 use alloc::string::String;
 
 use tyr_types::{
-    Durability, Key, KeyspaceId, KeyspaceName, KeyspaceSettings, Number, NumberType, Op, Operand, Transform,
+    Durability, Key, KeyspaceId, KeyspaceName, KeyspaceSettings, Number, NumberType, Op, Operand, Seek,
+    Transform,
 };
 
 use super::{Decode, Decoder, Encode, Encoder, Malformed, ensure};
@@ -12,6 +13,8 @@ use crate::layout;
 layout!(struct KeyspaceId(number));
 
 layout!(enum Durability { 0 => Memory, 1 => Disk });
+
+layout!(enum Seek { 0 => Data, 1 => Hole });
 
 layout!(struct KeyspaceSettings { durability, chunk_size, multi_version, quota } check |settings: &KeyspaceSettings| {
     settings.check().map_err(|_| Malformed("a keyspace's settings are out of bounds"))

@@ -9,7 +9,7 @@ use alloc::{
 };
 use core::ops::Range;
 
-use tyr_types::Number;
+use tyr_types::{Number, Seek};
 
 use super::{Partition, RESEND_AFTER, Role};
 use crate::{
@@ -59,6 +59,8 @@ pub enum Form {
     Sent,
     /// Of what lies in files only where: the reader is on this host.
     Located,
+    /// Only where the first of these is.
+    Sought(Seek),
 }
 
 #[derive(Debug, Default)]
@@ -331,8 +333,10 @@ impl Partition {
         let at = at.unwrap_or(Number::MAX);
         let empty = Chunk::default();
         let chunk = self.state.chunk(name).unwrap_or(&empty);
-        if form == Form::Located {
-            return self.located(request, chunk.locate_at(at, range));
+        match form {
+            Form::Sent => {}
+            Form::Located => return self.located(request, chunk.locate_at(at, range)),
+            Form::Sought(what) => return self.sought(request, chunk.seek_at(at, range, what)),
         }
         match chunk.read_at(at, range) {
             ChunkBytes::Found(version, bytes, whole) => Answer::Bytes { request, version, bytes, whole },
@@ -346,6 +350,14 @@ impl Partition {
             ChunkBytes::Found(version, stretches, whole) => {
                 Answer::Located { request, version, stretches, whole }
             }
+            ChunkBytes::Expired => Answer::Expired { request },
+            ChunkBytes::Lost => self.elsewhere(),
+        }
+    }
+
+    fn sought(&self, request: RequestId, found: ChunkBytes<Option<u64>>) -> Answer {
+        match found {
+            ChunkBytes::Found(_, found, _) => Answer::Sought { request, found },
             ChunkBytes::Expired => Answer::Expired { request },
             ChunkBytes::Lost => self.elsewhere(),
         }

@@ -153,7 +153,7 @@ fn that_a_decider_knows_a_transaction_no_more_does_not_refuse_what_waits_for_its
         chunk: 1,
         partition: partition(0),
         previous: None,
-        operations: Vec::from([ChunkOperation::Cut { offset: 0 }]),
+        operations: Vec::from([ChunkOperation::Cut { range: 0..u64::MAX }]),
         drops_former: false,
     };
     let writes = Vec::from([(blob(), Number::new(1, 5), write)]);

@@ -24,7 +24,7 @@ use tyr_proto::{
     message::{Answer, BlobStat, Envelope, HeadStat, Looked, Message, RequestId},
 };
 use tyr_types::{
-    Durability, Key, KeyspaceId, KeyspaceName, KeyspaceSettings, Number, Op, Operand, Transform,
+    Durability, Key, KeyspaceId, KeyspaceName, KeyspaceSettings, Number, Op, Operand, Seek, Transform,
 };
 
 /// A value with its bytes, and how they are read.
@@ -217,6 +217,7 @@ fn operations() -> Vec<Operation> {
         Operation::Write { offset: 1 << 40, bytes: payload(40).into() },
         Operation::Append { bytes: payload(3).into() },
         Operation::Truncate { size: 300 },
+        Operation::Punch { offset: 70, length: 30 },
         Operation::Transform { offset: 9, transform: Transform::add(Operand::U64(1)) },
         Operation::SetAttribute { name: "a".into(), value: Some(payload(2)) },
         Operation::SetAttribute { name: "ä".into(), value: None },
@@ -248,7 +249,8 @@ fn effect(plan: &Plan) -> Arc<HeadEffect> {
     let Operation::Write { bytes, .. } = &plan.heads[0].operations[2] else { panic!("the third writes") };
     let (shared, transform) = (bytes.clone(), Transform::add(Operand::U64(1)));
     let operations = vec![
-        ChunkOperation::Cut { offset: 5 },
+        ChunkOperation::Cut { range: 5..u64::MAX },
+        ChunkOperation::Cut { range: 300..500 },
         ChunkOperation::Write { offset: 0, bytes: shared.clone(), part: 0..40 },
         ChunkOperation::Write { offset: 200, bytes: shared.clone(), part: 20..40 },
         ChunkOperation::Transform { offset: 9, transform, answers: (0, 5) },
@@ -387,6 +389,8 @@ pub fn messages() -> Vec<Message> {
         Message::Pin { request: request(), keep: false },
         Message::Read { request: request(), chunk: chunk("one"), range: 0..1 << 20, at },
         Message::Locate { request: request(), chunk: chunk("one"), range: 0..1 << 20, at },
+        Message::Seek { request: request(), chunk: chunk("one"), range: 5..1 << 20, what: Seek::Data },
+        Message::Seek { request: request(), chunk: chunk("one"), range: 5..1 << 20, what: Seek::Hole },
         Message::Freeze { freeze: Arc::new(freeze), stands: vec![stand] },
         Message::Freeze { freeze: Arc::new(prefix), stands: Vec::new() },
         Message::Freeze { freeze: Arc::new(takes), stands: Vec::new() },
@@ -484,6 +488,8 @@ fn answers() -> Vec<Answer> {
         },
         Answer::Bytes { request, version: Number::ZERO, bytes: vec![7; 20], whole: true },
         Answer::Located { request, version: Number::new(3, 401), stretches: stretches(), whole: false },
+        Answer::Sought { request, found: None },
+        Answer::Sought { request, found: Some(300) },
         Answer::Stats { request, stats: vec![Some(head_stat()), None] },
         Answer::Lent {
             request,

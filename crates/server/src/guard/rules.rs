@@ -59,9 +59,9 @@ pub(crate) fn judge(message: &Message, own: SessionId, rights: &Entitlement) -> 
             reads(*request, &mut std::iter::once(blob).chain(others).map(|blob| blob.keyspace))
         }
         Message::Stat { request, blobs } => reads(*request, &mut blobs.iter().map(|blob| blob.keyspace)),
-        Message::Read { request, chunk, .. } | Message::Locate { request, chunk, .. } => {
-            reads(*request, &mut std::iter::once(chunk.blob.keyspace))
-        }
+        Message::Read { request, chunk, .. }
+        | Message::Locate { request, chunk, .. }
+        | Message::Seek { request, chunk, .. } => reads(*request, &mut std::iter::once(chunk.blob.keyspace)),
         Message::Kept { request, keep, .. } => reads(*request, &mut std::iter::once(keep.keyspace)),
         Message::Scan { request, after, .. } => reads(*request, &mut std::iter::once(after.keyspace)),
         Message::Pin { request, .. } => of_session(request.session),

@@ -21,7 +21,9 @@ use tyr_types::{Operand, Transform};
 
 use super::{
     bounds::Bounds,
-    layout::{ATTRIBUTE, ATTRIBUTE_NAME, KEYSPACE, LIST_START, Layout, Sort, all_parts, name, offset_of},
+    layout::{
+        ATTRIBUTE, ATTRIBUTE_NAME, KEYSPACE, LIST_START, Layout, Sort, all_parts, name, offset_of, range_of,
+    },
     profile::Profile,
     wants::{Chooser, REST_MAX, Then, Wants, Way},
 };
@@ -465,6 +467,18 @@ impl Caller {
             ATTRIBUTE => Change::SetAttribute { name: ATTRIBUTE_NAME.to_owned(), value: Some(bytes.into()) },
             _ => Change::Write { offset: offset_of(register), bytes: bytes.into() },
         };
+        // A hole leaves nothing of what came before it, of this transaction or others, and what comes after it alone.
+        let is_punched = register.part != ATTRIBUTE && (value >> 24).is_multiple_of(4);
+        if let (true, Some(Task { source: Source::Transaction(transaction), .. })) =
+            (is_punched, &mut self.task)
+        {
+            let (blob, range) = (name(register.blob), range_of(register));
+            transaction.change(
+                &blob,
+                Change::Write { offset: range.start, bytes: (!value).to_le_bytes()[..].into() },
+            );
+            transaction.change(&blob, Change::Punch { offset: range.start, length: range.end - range.start });
+        }
         self.change(register.blob, change, Action::Write { register, value, number: None });
     }
 

@@ -226,6 +226,7 @@ fn leaves_in_many_pieces_are_found_again_after_a_start() {
             let change = BlobChange {
                 existence: Existence::Keep,
                 cut: None,
+                holes: Vec::new(),
                 size: 140_000,
                 attributes: None,
                 writes: vec![write],

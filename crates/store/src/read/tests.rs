@@ -21,6 +21,7 @@ fn store_with(name: &str, bytes: &[u8]) -> (Arc<Store>, KeyspaceId, Key) {
     let change = BlobChange {
         existence: Existence::Create,
         cut: None,
+        holes: Vec::new(),
         size: bytes.len() as u64,
         attributes: None,
         writes: vec![(0, Payload::new(bytes))],

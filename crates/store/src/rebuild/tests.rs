@@ -18,7 +18,12 @@ fn a_leaf_that_was_emptied_stays_empty_when_the_cuts_that_did_it_are_forgotten()
     let store = open(&disk);
     let space = keyspace(&store, "k");
     let change = |existence, cut, size, writes| {
-        put(&store, space, "a", &BlobChange { existence, cut, size, attributes: None, writes });
+        put(
+            &store,
+            space,
+            "a",
+            &BlobChange { existence, cut, holes: Vec::new(), size, attributes: None, writes },
+        );
     };
     let far = 2 * LEAF_SPAN + 1000;
     let writes = vec![(0, Payload::new(&[1; 100])), (far, Payload::new(&[2; 5000]))];

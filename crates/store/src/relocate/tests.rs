@@ -52,6 +52,7 @@ fn a_log_segment_is_emptied_though_a_blob_in_it_was_deleted_and_not_yet_collecte
         let change = BlobChange {
             existence: Existence::Keep,
             cut: None,
+            holes: Vec::new(),
             size: (index + 1) * LEAF_SPAN,
             attributes: None,
             writes: vec![(index * LEAF_SPAN, Payload::new(&[7; 9000]))],

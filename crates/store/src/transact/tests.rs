@@ -20,7 +20,8 @@ fn a_transaction_that_needs_more_objects_than_the_cache_holds_comes_to_an_end() 
         for name in &names {
             let writes = vec![(0, Payload::new(b"x"))];
             let existence = Existence::Create;
-            let change = BlobChange { existence, cut: None, size: 1, attributes: None, writes };
+            let change =
+                BlobChange { existence, cut: None, holes: Vec::new(), size: 1, attributes: None, writes };
             writer.put(space, &key(name), change);
         }
         Ok(())
@@ -47,6 +48,7 @@ fn a_new_blob_under_the_key_of_a_deleted_one_is_found_without_having_been_looked
         BlobChange {
             existence: Existence::Create,
             cut: None,
+            holes: Vec::new(),
             size: bytes.len() as u64,
             attributes: None,
             writes,

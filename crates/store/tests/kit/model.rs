@@ -1,6 +1,6 @@
 //! A store as anybody would write it who need not care for disks: maps of maps.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, ops::Range, sync::Arc};
 
 use tyr_store::Existence;
 use tyr_types::{Attributes, Key, KeyspaceId, KeyspaceName, KeyspaceSettings};
@@ -38,6 +38,8 @@ pub struct Edit {
     pub key: Key,
     pub existence: Existence,
     pub cut: Option<u64>,
+    /// Where nothing is left; disjoint, also from what is written.
+    pub holes: Vec<Range<u64>>,
     /// The size afterwards; at least the end of every write.
     pub size: u64,
     pub attributes: Option<Attributes>,
@@ -91,6 +93,7 @@ impl State {
         if let Some(from) = edit.cut {
             blob.cut(from);
         }
+        edit.holes.iter().for_each(|hole| blob.clear(hole));
         edit.writes.iter().for_each(|(offset, bytes)| blob.write(*offset, bytes));
         assert!(edit.size >= blob.end_of_pages_within(edit.size), "{edit:?}");
         blob.size = edit.size;
@@ -111,6 +114,16 @@ impl Blob {
         if let Some(page) = self.pages.get_mut(&(from / PAGE)) {
             let mut bytes = page.to_vec();
             bytes[usize::try_from(from % PAGE).expect("fits")..].fill(0);
+            *page = bytes.into();
+        }
+    }
+
+    fn clear(&mut self, hole: &Range<u64>) {
+        for (number, page) in self.pages.range_mut(hole.start / PAGE..hole.end.div_ceil(PAGE)) {
+            let within =
+                |at: u64| usize::try_from(at.clamp(number * PAGE, (number + 1) * PAGE) - number * PAGE);
+            let mut bytes = page.to_vec();
+            bytes[within(hole.start).expect("fits")..within(hole.end).expect("fits")].fill(0);
             *page = bytes.into();
         }
     }
@@ -164,6 +177,7 @@ impl Edit {
             key: key.clone(),
             existence: Existence::Create,
             cut: None,
+            holes: Vec::new(),
             size: 0,
             attributes: None,
             writes: Vec::new(),
@@ -207,6 +221,12 @@ impl Edit {
             self.cut = Some(size);
         }
         self.size = size;
+        self
+    }
+
+    #[must_use]
+    pub fn punch(mut self, hole: Range<u64>) -> Self {
+        self.holes.push(hole);
         self
     }
 

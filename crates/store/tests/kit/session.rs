@@ -211,6 +211,7 @@ fn change_of(store: &Store, edit: &Edit) -> Result<BlobChange> {
     Ok(BlobChange {
         existence: edit.existence,
         cut: edit.cut,
+        holes: edit.holes.clone(),
         size: edit.size,
         attributes: edit.attributes.clone(),
         writes,

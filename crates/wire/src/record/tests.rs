@@ -24,6 +24,7 @@ fn commit() -> Record {
                 size_before: Some(10),
                 size: 9010,
                 cut: Some(4),
+                holes: [300..70_000].into(),
                 attributes: Some(attributes),
                 writes: vec![Written {
                     offset: 10,
@@ -40,6 +41,7 @@ fn commit() -> Record {
                 size_before: None,
                 size: 0,
                 cut: None,
+                holes: Vec::new(),
                 attributes: None,
                 writes: vec![],
             },
