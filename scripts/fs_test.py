@@ -61,13 +61,13 @@ def refuses(number, call, *arguments, **named):
 
 
 def random_bytes(here, local, seed, steps):
-    """Random reads, writes, appends, truncations, and mapped pages of one file, beside a local one."""
+    """Random reads, writes, appends, truncations, holes, and mapped pages of one file, beside a local one."""
     generator = random.Random(seed)
     names = [here / f"random-{seed}", local / f"random-{seed}"]
     files = [os.open(name, os.O_RDWR | os.O_CREAT, 0o644) for name in names]
     appending = [os.open(name, os.O_WRONLY | os.O_APPEND) for name in names]
     for step in range(steps):
-        what, offset, length = generator.randrange(8), generator.randrange(200_000), generator.randrange(1, 30_000)
+        what, offset, length = generator.randrange(10), generator.randrange(200_000), generator.randrange(1, 30_000)
         content = generator.randbytes(length)
         if what < 3:
             for file in files:
@@ -86,6 +86,16 @@ def random_bytes(here, local, seed, steps):
                     piece = content[: size - at]
                     mapped[at : at + len(piece)] = piece
                     mapped.flush()
+        elif what == 6:
+            fallocate(files[0], KEEP_SIZE | PUNCH_HOLE, offset, length)
+            left = os.fstat(files[1]).st_size - offset
+            os.pwrite(files[1], bytes(min(length, max(left, 0))), offset)
+        elif what == 7:
+            data = next_of(files[0], offset, os.SEEK_DATA)
+            end = os.fstat(files[1]).st_size if data is None else data
+            assert not any(os.pread(files[1], max(end - offset, 0), offset)), f"seed {seed}, step {step}: {offset} is data"
+            hole = next_of(files[0], offset, os.SEEK_HOLE)
+            assert (hole is None) == (offset >= os.fstat(files[1]).st_size), f"seed {seed}, step {step}: {hole}"
         else:
             told = [os.pread(file, length, offset) for file in files]
             assert told[0] == told[1], f"seed {seed}, step {step}: bytes {offset} to {offset + length} differ"
@@ -158,17 +168,28 @@ def holes_are_known(file):
     os.pwrite(file, b"y" * (3 << 20), 1 << 30)
     assert os.lseek(file, 1 << 20, os.SEEK_DATA) == 1 << 30, "what was just written is data"
     assert os.lseek(file, 1 << 30, os.SEEK_HOLE) == (1 << 30) + (3 << 20)
-    keep_size, punch, zero = 1, 2, 16
-    fallocate(file, keep_size | punch, (1 << 30) + 1000, 2 << 20)
+    fallocate(file, KEEP_SIZE | PUNCH_HOLE, (1 << 30) + 1000, 2 << 20)
     assert os.lseek(file, 1 << 30, os.SEEK_HOLE) == (1 << 30) + 1000
     assert os.lseek(file, (1 << 30) + 1000, os.SEEK_DATA) == (1 << 30) + 1000 + (2 << 20)
     assert os.pread(file, 3, (1 << 30) + 998) == b"yy\0" and os.fstat(file).st_size == 1 << 33
-    fallocate(file, zero, 0, 1 << 34)
+    fallocate(file, ZERO_RANGE, 0, 1 << 34)
     assert os.fstat(file).st_size == 1 << 34
     refuses(errno.ENXIO, os.lseek, file, 0, os.SEEK_DATA)
     assert os.lseek(file, 5, os.SEEK_HOLE) == 5
     os.truncate(file, 1 << 33)
     os.pwrite(file, b"x" * 10 + b"more", 0)
+
+
+KEEP_SIZE, PUNCH_HOLE, ZERO_RANGE = 1, 2, 16
+
+
+def next_of(file, offset, what):
+    """Where the next data or hole is, if there is one."""
+    try:
+        return os.lseek(file, offset, what)
+    except OSError as error:
+        assert error.errno == errno.ENXIO, error
+        return None
 
 
 def fallocate(file, mode, offset, length):

@@ -84,6 +84,17 @@ static void content(void) {
     SAY(fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 1, 2));
     SAY(pread(file, buffer, 64, 0));
     shown("pread", buffer, 12);
+    static char much[1 << 20];
+    memset(much, 'm', sizeof much);
+    SAY(ftruncate(file, 8 << 20));
+    SAY(pwrite(file, much, sizeof much, 2 << 20));
+    SAY(fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (2 << 20) + (256 << 10), 256 << 10));
+    SAY(lseek(file, 1 << 20, SEEK_DATA));
+    SAY(lseek(file, 2 << 20, SEEK_HOLE));
+    SAY(lseek(file, (2 << 20) + (256 << 10), SEEK_DATA));
+    SAY(lseek(file, 4 << 20, SEEK_DATA));
+    SAY(lseek(file, 8 << 20, SEEK_HOLE));
+    SAY(ftruncate(file, 12));
     SAY(fsync(file));
     SAY(fdatasync(file));
     SAY(close(file));
