@@ -139,6 +139,16 @@
 #define TYR_END UINT64_MAX
 
 /**
+ * What was written is sought.
+ */
+#define TYR_DATA 0
+
+/**
+ * What was never written, or of which nothing is left, is sought.
+ */
+#define TYR_HOLE 1
+
+/**
  * What a list says of a keyspace in a cluster, which does not count.
  */
 #define TYR_UNKNOWN UINT64_MAX
@@ -1022,6 +1032,39 @@ int tyr_keyspace_truncate(const struct tyr_keyspace *keyspace,
                           struct tyr_async *how);
 
 /**
+ * Leaves a hole in a blob: the bytes of the range read as zeros and take no room. The size stays. Fails with `TYR_NOT_FOUND` if it does not
+ * exist, and in a directory with `TYR_INVALID` if it is more than 64 GiB of what there is.
+ *
+ * @param keyspace The keyspace.
+ * @param key The blob's key: 1 to 4096 bytes.
+ * @param start The first byte.
+ * @param end The byte after the last one.
+ * @param how Null to wait.
+ */
+int tyr_keyspace_punch(const struct tyr_keyspace *keyspace,
+                       struct tyr_bytes key,
+                       uint64_t start,
+                       uint64_t end,
+                       struct tyr_async *how);
+
+/**
+ * Where at or after an offset the next data or hole of a blob begins; its end is a hole. Fails with `TYR_NOT_FOUND` if it does not exist.
+ *
+ * @param keyspace The keyspace.
+ * @param key The blob's key: 1 to 4096 bytes.
+ * @param what `TYR_DATA` or `TYR_HOLE`.
+ * @param from The offset.
+ * @param found Where it goes; `TYR_END` if there is no more data, or if the offset is at the end of the blob or after it.
+ * @param how Null to wait.
+ */
+int tyr_keyspace_seek(const struct tyr_keyspace *keyspace,
+                      struct tyr_bytes key,
+                      int what,
+                      uint64_t from,
+                      uint64_t *found,
+                      struct tyr_async *how);
+
+/**
  * The states of many blobs, each as of some moment during the call: together they are no snapshot. In a cluster this is one request
  * if it can be.
  *
@@ -1797,6 +1840,24 @@ int tyr_transaction_truncate(const struct tyr_transaction *transaction,
                              struct tyr_bytes key,
                              uint64_t size,
                              struct tyr_async *how);
+
+/**
+ * Leaves a hole in a blob: the bytes of the range read as zeros and take no room. The size stays. Fails with `TYR_NOT_FOUND` if it does not
+ * exist, and in a directory, at the commit, with `TYR_INVALID` if it is more than 64 GiB of what there is.
+ *
+ * @param transaction The transaction.
+ * @param keyspace The keyspace of the blob.
+ * @param key The blob's key: 1 to 4096 bytes.
+ * @param start The first byte.
+ * @param end The byte after the last one.
+ * @param how Null to wait.
+ */
+int tyr_transaction_punch(const struct tyr_transaction *transaction,
+                          const struct tyr_keyspace *keyspace,
+                          struct tyr_bytes key,
+                          uint64_t start,
+                          uint64_t end,
+                          struct tyr_async *how);
 
 /**
  * Sets an attribute, or unsets it. Fails with `TYR_NOT_FOUND` if the blob does not exist, and with `TYR_INVALID`, now or at the commit, if its

@@ -641,6 +641,11 @@ public:
     TYR_CALL(uint64_t, append, (Bytes key, const Parts &parts),
              tyr_keyspace_append(raw(), key.raw(), parts.raw(), parts.count(), &out, how))
     TYR_CALL(Nothing, truncate, (Bytes key, uint64_t size), tyr_keyspace_truncate(raw(), key.raw(), size, how))
+    TYR_CALL(Nothing, punch, (Bytes key, uint64_t start, uint64_t end),
+             tyr_keyspace_punch(raw(), key.raw(), start, end, how))
+    /** Of TYR_DATA or TYR_HOLE; gives TYR_END if there is none. */
+    TYR_CALL(uint64_t, seek, (Bytes key, int what, uint64_t from),
+             tyr_keyspace_seek(raw(), key.raw(), what, from, &out, how))
     TYR_CALL(Stat, stat, (Bytes key),
              tyr_keyspace_stat(raw(), key.raw(), &out.raw, out.attributes.out(), how))
     TYR_CALL(List, stats, (const std::vector<Bytes> &keys),
@@ -689,6 +694,8 @@ public:
              tyr_transaction_append(raw(), keyspace.raw(), key.raw(), parts.raw(), parts.count(), &out, how))
     TYR_CALL(Nothing, truncate, (const Keyspace &keyspace, Bytes key, uint64_t size),
              tyr_transaction_truncate(raw(), keyspace.raw(), key.raw(), size, how))
+    TYR_CALL(Nothing, punch, (const Keyspace &keyspace, Bytes key, uint64_t start, uint64_t end),
+             tyr_transaction_punch(raw(), keyspace.raw(), key.raw(), start, end, how))
     TYR_CALL(Stat, stat, (const Keyspace &keyspace, Bytes key),
              tyr_transaction_stat(raw(), keyspace.raw(), key.raw(), &out.raw, out.attributes.out(), how))
     TYR_CALL(Flag, exists, (const Keyspace &keyspace, Bytes key),

@@ -13,7 +13,7 @@ use crate::{
     list::{Content, List, told_of},
     memory::{Key, Out, Parts, Room, array, borrowed, copied, shown},
     operation::{perform, wait},
-    options::{attribute, shown_number, shown_settings, transform},
+    options::{attribute, shown_number, shown_settings, sought, transform},
     registry::{self, Used},
     status::Failure,
     store::{Pair, Store},
@@ -458,6 +458,55 @@ pub unsafe extern "C" fn tyr_keyspace_truncate(
     border::call(|| {
         let (keyspace, key, waits) = target(keyspace, key, how)?;
         perform(how, async move { Ok(keyspace.of(waits).truncate(key, size).await?) })
+    })
+}
+
+/// Leaves a hole in a blob: the bytes of the range read as zeros and take no room. The size stays. Fails with `TYR_NOT_FOUND` if it does not
+/// exist, and in a directory with `TYR_INVALID` if it is more than 64 GiB of what there is.
+///
+/// @param keyspace The keyspace.
+/// @param key The blob's key: 1 to 4096 bytes.
+/// @param start The first byte.
+/// @param end The byte after the last one.
+/// @param how Null to wait.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tyr_keyspace_punch(
+    keyspace: *const tyr_keyspace,
+    key: tyr_bytes,
+    start: u64,
+    end: u64,
+    how: *mut tyr_async,
+) -> c_int {
+    border::call(|| {
+        let (keyspace, key, waits) = target(keyspace, key, how)?;
+        perform(how, async move { Ok(keyspace.of(waits).punch(key, start..end).await?) })
+    })
+}
+
+/// Where at or after an offset the next data or hole of a blob begins; its end is a hole. Fails with `TYR_NOT_FOUND` if it does not exist.
+///
+/// @param keyspace The keyspace.
+/// @param key The blob's key: 1 to 4096 bytes.
+/// @param what `TYR_DATA` or `TYR_HOLE`.
+/// @param from The offset.
+/// @param found Where it goes; `TYR_END` if there is no more data, or if the offset is at the end of the blob or after it.
+/// @param how Null to wait.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tyr_keyspace_seek(
+    keyspace: *const tyr_keyspace,
+    key: tyr_bytes,
+    what: c_int,
+    from: u64,
+    found: *mut u64,
+    how: *mut tyr_async,
+) -> c_int {
+    border::call(|| {
+        let (out, what) = (Out::required(found)?, sought(what)?);
+        let (keyspace, key, waits) = target(keyspace, key, how)?;
+        perform(how, async move {
+            out.put(keyspace.of(waits).seek(key, what, from).await?.unwrap_or(TYR_END));
+            Ok(())
+        })
     })
 }
 

@@ -7,7 +7,7 @@ use std::{
 };
 
 use tyr_client::{
-    Check, Create, Durability, IoMode, KeyspaceSettings, Number, Op, OpenOptions, Operand, Store, Tls,
+    Check, Create, Durability, IoMode, KeyspaceSettings, Number, Op, OpenOptions, Operand, Seek, Store, Tls,
     TlsFiles, Token, Transform,
 };
 
@@ -107,6 +107,15 @@ pub(crate) fn settings(given: *const tyr_settings) -> Result<KeyspaceSettings, F
         multi_version: given.multi_version != 0,
         quota: (given.quota != TYR_NO_QUOTA).then_some(given.quota),
     })
+}
+
+/// What is sought.
+pub(crate) fn sought(given: c_int) -> Result<Seek, Failure> {
+    match given {
+        TYR_DATA => Ok(Seek::Data),
+        TYR_HOLE => Ok(Seek::Hole),
+        other => Err(unknown("thing to seek", other)),
+    }
 }
 
 /// Settings as C sees them.

@@ -528,6 +528,34 @@ pub unsafe extern "C" fn tyr_transaction_truncate(
     })
 }
 
+/// Leaves a hole in a blob: the bytes of the range read as zeros and take no room. The size stays. Fails with `TYR_NOT_FOUND` if it does not
+/// exist, and in a directory, at the commit, with `TYR_INVALID` if it is more than 64 GiB of what there is.
+///
+/// @param transaction The transaction.
+/// @param keyspace The keyspace of the blob.
+/// @param key The blob's key: 1 to 4096 bytes.
+/// @param start The first byte.
+/// @param end The byte after the last one.
+/// @param how Null to wait.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tyr_transaction_punch(
+    transaction: *const tyr_transaction,
+    keyspace: *const tyr_keyspace,
+    key: tyr_bytes,
+    start: u64,
+    end: u64,
+    how: *mut tyr_async,
+) -> c_int {
+    border::call(|| {
+        let (transaction, keyspace, key, waits) = target(transaction, keyspace, key, how)?;
+        perform(how, async move {
+            let mut held = transaction.hold(waits).await?;
+            let open = held.open()?;
+            Ok(open.punch(keyspace.of(waits), key, start..end).await?)
+        })
+    })
+}
+
 /// Sets an attribute, or unsets it. Fails with `TYR_NOT_FOUND` if the blob does not exist, and with `TYR_INVALID`, now or at the commit, if its
 /// attributes would be too large.
 ///

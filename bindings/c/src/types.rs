@@ -154,6 +154,10 @@ pub const TYR_DISK: c_int = 1;
 pub const TYR_NO_QUOTA: u64 = u64::MAX;
 /// The end of a range that goes on to the end of the blob.
 pub const TYR_END: u64 = u64::MAX;
+/// What was written is sought.
+pub const TYR_DATA: c_int = 0;
+/// What was never written, or of which nothing is left, is sought.
+pub const TYR_HOLE: c_int = 1;
 /// What a list says of a keyspace in a cluster, which does not count.
 pub const TYR_UNKNOWN: u64 = u64::MAX;
 

@@ -131,6 +131,10 @@ static void huge_lengths(void) {
     tyr_bytes twice[] = {{some, 4}, {some, 4}};
     WANT(TYR_INVALID, tyr_keyspace_write(files, key(), UINT64_MAX, twice, 2, NULL));
     WANT(TYR_INVALID, tyr_keyspace_truncate(files, key(), UINT64_MAX, NULL));
+    WANT(TYR_INVALID, tyr_keyspace_punch(files, key(), 2, 1, NULL));
+    uint64_t found = 7;
+    WANT(TYR_INVALID, tyr_keyspace_seek(files, key(), 77, 0, &found, NULL));
+    WANT(TYR_INVALID, tyr_keyspace_seek(files, key(), TYR_DATA, 0, NULL, NULL));
     /* Nothing is a fine thing to write and to read. */
     WANT(TYR_OK, tyr_keyspace_put(files, key(), NULL, 0, NULL));
     WANT(TYR_OK, tyr_keyspace_read_into(files, key(), 0, NULL, 0, NULL, NULL));

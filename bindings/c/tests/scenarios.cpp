@@ -505,6 +505,14 @@ private:
             return Told::of(Told::Number, CALL(uint64_t, on, append, key, parts(bytes)));
         } else if (method == "truncate") {
             CALL(tyr::Nothing, on, truncate, key, step["size"].number());
+        } else if (method == "punch") {
+            auto [start, end] = range_of(step);
+            uint64_t from = start, to = end;
+            CALL(tyr::Nothing, on, punch, key, from, to);
+        } else if (method == "seek_data" || method == "seek_hole") {
+            int what = method == "seek_data" ? TYR_DATA : TYR_HOLE;
+            uint64_t found = CALL(uint64_t, on, seek, key, what, step["from"].number());
+            return found == TYR_END ? Told() : Told::of(Told::Number, found);
         } else if (method == "stat") {
             return Told::of(CALL(tyr::Stat, on, stat, key));
         } else if (method == "exists") {
@@ -570,6 +578,10 @@ private:
             CALL(tyr::Nothing, on, put, in, key, parts(bytes));
         } else if (method == "truncate") {
             CALL(tyr::Nothing, on, truncate, in, key, step["size"].number());
+        } else if (method == "punch") {
+            auto [start, end] = range_of(step);
+            uint64_t from = start, to = end;
+            CALL(tyr::Nothing, on, punch, in, key, from, to);
         } else if (method == "set_attribute") {
             if (step["value"].kind == Json::Null) {
                 CALL(tyr::Nothing, on, unset_attribute, in, key, step["name"].text);

@@ -3,7 +3,7 @@
 use std::{ops::Bound as Limit, sync::Arc};
 
 use pyo3::{prelude::*, types::PyDict};
-use tyr_client::{ErrorKind, Outcome, Result};
+use tyr_client::{ErrorKind, Outcome, Result, Seek};
 
 use crate::{
     arguments::{Given, Name, Offset, Target},
@@ -148,6 +148,31 @@ macro_rules! keyspace {
             fn truncate(&self, py: Python<'_>, key: Name, size: Offset) -> PyResult<Py<PyAny>> {
                 let keyspace = self.usable(py)?;
                 $face::drive(py, async move { keyspace.truncate(key, size.0).await.map(|()| Value::None) })
+            }
+
+            /// Leaves a hole from start to end: its bytes read as zeros and take no room. The size stays. Raises NotFound if there is no such blob.
+            fn punch(&self, py: Python<'_>, key: Name, start: Offset, end: Offset) -> PyResult<Py<PyAny>> {
+                let keyspace = self.usable(py)?;
+                $face::drive(py, async move { keyspace.punch(key, start.0..end.0).await.map(|()| Value::None) })
+            }
+
+            /// Where at or after an offset the next data begins, or None. Raises NotFound if there is no such blob.
+            #[pyo3(signature = (key, offset=Offset(0)), text_signature = "($self, key, offset=0)")]
+            fn seek_data(&self, py: Python<'_>, key: Name, offset: Offset) -> PyResult<Py<PyAny>> {
+                let keyspace = self.usable(py)?;
+                $face::drive(py, async move {
+                    keyspace.seek(key, Seek::Data, offset.0).await.map(Value::MaybeNumber)
+                })
+            }
+
+            /// Where at or after an offset the next hole begins, the end of the blob at the latest; None if the offset is there or after it.
+            /// Raises NotFound if there is no such blob.
+            #[pyo3(signature = (key, offset=Offset(0)), text_signature = "($self, key, offset=0)")]
+            fn seek_hole(&self, py: Python<'_>, key: Name, offset: Offset) -> PyResult<Py<PyAny>> {
+                let keyspace = self.usable(py)?;
+                $face::drive(py, async move {
+                    keyspace.seek(key, Seek::Hole, offset.0).await.map(Value::MaybeNumber)
+                })
             }
 
             /// The state of a blob. Raises NotFound if it does not exist.

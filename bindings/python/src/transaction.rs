@@ -299,6 +299,21 @@ macro_rules! transaction {
                 })
             }
 
+            /// Leaves a hole from start to end: its bytes read as zeros and take no room. The size stays. Raises NotFound if there is no such blob.
+            fn punch(
+                &self,
+                py: Python<'_>,
+                keyspace: &Bound<'_, $keyspace>,
+                key: Name,
+                start: Offset,
+                end: Offset,
+            ) -> PyResult<Py<PyAny>> {
+                let keyspace = keyspace.get().usable(py)?;
+                within!($face, self, py, |transaction| {
+                    transaction.punch(&keyspace, key, start.0..end.0).await.map(|()| Value::None)
+                })
+            }
+
             /// Sets an attribute, or unsets it if there is no value. Raises NotFound if the blob does not exist.
             fn set_attribute(
                 &self,

@@ -17,6 +17,7 @@ pub enum Value {
     None,
     Bool(bool),
     Number(u64),
+    MaybeNumber(Option<u64>),
     Bytes(Vec<u8>),
     /// To be looked at where it is.
     View(Vec<u8>),
@@ -60,6 +61,7 @@ impl Value {
             Value::None => py.None(),
             Value::Bool(is_so) => is_so.into_pyobject(py)?.to_owned().into_any().unbind(),
             Value::Number(number) => number.into_pyobject(py)?.into_any().unbind(),
+            Value::MaybeNumber(number) => number.into_pyobject(py)?.into_any().unbind(),
             Value::Bytes(bytes) => PyBytes::new(py, &bytes).into_any().unbind(),
             Value::View(bytes) => Content::view(py, bytes)?,
             Value::MaybeBytes(bytes) => maybe_bytes(py, bytes.as_deref()),

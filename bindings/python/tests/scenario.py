@@ -255,6 +255,10 @@ class Stage:
                 return await call(key, self.bytes(step["bytes"]))
             case "truncate":
                 return await call(key, step["size"])
+            case "punch":
+                return await call(key, *step["range"])
+            case "seek_data" | "seek_hole":
+                return await call(key, step["from"])
             case "attribute":
                 return await call(key, step["name"])
             case "set_attribute":

@@ -86,6 +86,7 @@ def test_numbers_out_of_bounds_are_invalid(events):
         lambda: events.read("a", 2, 1),
         lambda: events.write("a", 1 << 63, b"y"),
         lambda: events.truncate("a", (1 << 64) + 5),
+        lambda: events.punch("a", 2, 1),
         lambda: tyr.Transform.add(256, "u8"),
         lambda: tyr.Transform.add(1, "u128"),
         lambda: tyr.Transform.and_(1.5, "f64"),

@@ -70,9 +70,9 @@ impl Handles {
         }
     }
 
-    /// Whether a file is open that may be written to.
+    /// Whether the file of an inode is open so that it may be written to.
     pub fn is_written(&self, inode: &Inode) -> bool {
-        let is_it = |handle: &Handle| matches!(handle, Handle::File(open) if open.writes && open.file.inode() == inode);
+        let is_it = |handle: &Handle| matches!(handle, Handle::File(open) if open.writes && open.file.inode().number == inode.number);
         self.open.lock().values().any(is_it)
     }
 

@@ -29,7 +29,7 @@ impl Kernel {
 
     /// Has it write back what it keeps of a file that was written to it, and forget the pages. Only ends when that was written: whoever waits for this
     /// must not be whom the kernel waits for.
-    pub fn collect(&self, number: u64) {
+    pub fn write_back(&self, number: u64) {
         // All of its pages.
         let words = [number, 0, 0];
         let content: Vec<u8> = words.iter().flat_map(|word: &u64| word.to_ne_bytes()).collect();

@@ -636,7 +636,7 @@ impl fuser::Filesystem for Server {
         // What was written is data, also if the kernel has not told it yet. It does while this thread answers it.
         let shared = self.shared.clone();
         let seek = move || {
-            shared.collect(inode.0);
+            shared.write_back(inode.0);
             shared.answer(call, reply, shared.seek(handle.0, offset, whence), ReplyLseek::offset);
         };
         // Without a thread the reply is dropped, which refuses it.

@@ -191,9 +191,9 @@ impl Shared {
         self.bell.get().is_none_or(|kernel| kernel.doubt(number))
     }
 
-    /// Has the kernel write back what it keeps of a file; see [`crate::kernel::Kernel::collect`].
-    pub fn collect(&self, number: u64) {
-        self.bell.get().into_iter().for_each(|kernel| kernel.collect(number));
+    /// Has the kernel write back what it keeps of a file; see [`crate::kernel::Kernel::write_back`].
+    pub fn write_back(&self, number: u64) {
+        self.bell.get().into_iter().for_each(|kernel| kernel.write_back(number));
     }
 
     pub async fn make(&self, parent: INodeNo, name: &OsStr, new: &New) -> Result<Metadata> {

@@ -109,11 +109,7 @@ impl Draft<'_, '_> {
     fn apply(&mut self, position: usize, operation: &Operation) -> Result<(), Refusal> {
         match operation {
             Operation::Create if self.ahead.exists => return Err(Refusal::Exists),
-            Operation::Delete | Operation::Truncate { .. } | Operation::Punch { .. }
-                if !self.ahead.exists =>
-            {
-                return Err(Refusal::NotFound);
-            }
+            operation if operation.needs_blob() && !self.ahead.exists => return Err(Refusal::NotFound),
             Operation::Delete => self.delete(),
             Operation::Truncate { size } => self.truncate(*size)?,
             Operation::Punch { offset, length } => self.punch(*offset, *length)?,

@@ -315,6 +315,18 @@ impl Seen {
     }
 }
 
+impl Operation {
+    /// Whether it is refused unless the blob exists.
+    pub fn needs_blob(&self) -> bool {
+        matches!(self, Operation::Delete | Operation::Truncate { .. } | Operation::Punch { .. })
+    }
+
+    /// Whether it is taken, though there is no room.
+    pub fn frees_room(&self) -> bool {
+        matches!(self, Operation::Delete | Operation::Truncate { .. } | Operation::Punch { .. })
+    }
+}
+
 impl HeadPlan {
     /// Whether the transaction only reads this blob.
     pub fn only_reads(&self) -> bool {

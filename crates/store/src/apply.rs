@@ -39,8 +39,7 @@ impl Store {
         let old = shard.find(&key).or_else(|| held.entries.get(&key).cloned()).unwrap_or_default();
         let pins = self.pins_of(&key);
         let mut change = Change { store: self, key: &key, number, pins, held };
-        let reach = old.current().filter(|blob| blob.id == commit.blob).map_or(0, |blob| blob.reach);
-        let parts = parts(commit, number, reach);
+        let parts = parts(commit, number);
         for (index, extents) in parts.others {
             change.write_leaf(&(commit.keyspace, commit.blob, index), extents, &old, commit.cut);
         }
@@ -81,13 +80,13 @@ struct Parts {
     others: BTreeMap<u64, Vec<Extent>>,
 }
 
-/// The extents of a commit by leaf. A hole has some only as far as anything was ever written.
-fn parts(commit: &BlobCommit, number: Number, reach: u64) -> Parts {
+/// The extents of a commit by leaf.
+fn parts(commit: &BlobCommit, number: Number) -> Parts {
     let mut parts = Parts { first: Vec::new(), others: BTreeMap::new() };
     let hole = |(index, range): (u64, Range<u32>)| {
         (index, Extent::hole(range.start, range.end - range.start, number))
     };
-    let holes = commit.holes.iter().flat_map(|hole| leaf::split(hole.start..hole.end.min(reach))).map(hole);
+    let holes = commit.holes.iter().flat_map(|hole| leaf::split(hole.clone())).map(hole);
     for (index, extent) in holes.chain(commit.writes.iter().flat_map(|write| extents_of(write, number))) {
         match index {
             0 => parts.first.push(extent),

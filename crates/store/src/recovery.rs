@@ -336,11 +336,8 @@ impl Store {
         let mut held = Held::default();
         let key = (blob.keyspace, blob.key.clone());
         let entry = self.loaded(self.entry(&key, Wait::Allowed))?;
-        // As far as there was anything: a replay may meet a later state, which reaches no less far.
-        let reach =
-            entry.current().filter(|current| current.id == blob.blob).map_or(0, |current| current.reach);
         let written = blob.writes.iter().map(|write| write.offset..write.offset + u64::from(write.len));
-        for range in written.chain(blob.holes.iter().map(|hole| hole.start..hole.end.min(reach))) {
+        for range in written.chain(blob.holes.iter().cloned()) {
             for (index, _) in leaf::split(range) {
                 let id = (blob.keyspace, blob.blob, index);
                 if index > 0 && !held.leaves.contains_key(&id) {

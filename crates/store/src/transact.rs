@@ -414,7 +414,7 @@ fn draft_commit(first: Number, number: Number, changes: &[(EntryKey, BlobChange)
             place: Place::default(),
             checksums: payload.checksums().clone(),
         };
-        // Nothing was ever written at or beyond the reach.
+        // Nothing was ever written at or beyond the reach; the record says no more, since a replay may not know the entry yet.
         let reach = current.map_or(0, |blob| blob.reach);
         let there = |hole: &Range<u64>| hole.start..hole.end.min(reach).max(hole.start);
         BlobCommit {

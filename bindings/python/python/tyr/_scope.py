@@ -75,6 +75,10 @@ class Scope(Generic[T, K]):
         """See `Transaction.truncate`."""
         return self.transaction.truncate(self.keyspace, key, size)
 
+    def punch(self, key: Any, start: int, end: int) -> Any:
+        """See `Transaction.punch`."""
+        return self.transaction.punch(self.keyspace, key, start, end)
+
     def set_attribute(self, key: Any, name: str, value: Any) -> Any:
         """See `Transaction.set_attribute`."""
         return self.transaction.set_attribute(self.keyspace, key, name, value)

@@ -217,9 +217,7 @@ fn is_passing(refusal: Refusal, apply: &Apply, exists: impl Fn(&BlobName) -> boo
         Refusal::Exists | Refusal::Invalid | Refusal::Full | Refusal::Quota | Refusal::Denied => false,
         // It needs no blob: the keyspace was dropped, of which the client will hear.
         Refusal::NotFound => {
-            let needs =
-                |operation: &Operation| matches!(operation, Operation::Delete | Operation::Truncate { .. });
-            !apply.operations.first().is_some_and(needs) && exists(&apply.blob)
+            !apply.operations.first().is_some_and(Operation::needs_blob) && exists(&apply.blob)
         }
     }
 }

@@ -12,8 +12,8 @@ use std::{
 use pollster::block_on;
 use serde_json::Value;
 use tyr_client::{
-    Blob, Check, Create, Entry, Error, Keyspace, Number, Op, Outcome, Receipt, Result, Snapshot, Stat, Store,
-    Transaction, Transform,
+    Blob, Check, Create, Entry, Error, Keyspace, Number, Op, Outcome, Receipt, Result, Seek, Snapshot, Stat,
+    Store, Transaction, Transform,
 };
 
 use super::{
@@ -54,6 +54,11 @@ impl Arguments<'_> {
         let Some(range) = self.step.get("range") else { return (Bound::Unbounded, Bound::Unbounded) };
         let end = range[1].as_u64().map_or(Bound::Unbounded, Bound::Excluded);
         (Bound::Included(range[0].as_u64().unwrap()), end)
+    }
+
+    fn hole(&self) -> std::ops::Range<u64> {
+        let border = |place: usize| self.step["range"][place].as_u64().unwrap();
+        border(0)..border(1)
     }
 
     fn value(&self) -> Option<Vec<u8>> {
@@ -256,6 +261,12 @@ impl Stage<'_> {
                 return self.wait(keyspace.append(given.key(), given.bytes("bytes"))).map(Told::Number);
             }
             "truncate" => self.wait(keyspace.truncate(given.key(), given.number("size")))?,
+            "punch" => self.wait(keyspace.punch(given.key(), given.hole()))?,
+            "seek_data" | "seek_hole" => {
+                let what = if method == "seek_data" { Seek::Data } else { Seek::Hole };
+                let found = self.wait(keyspace.seek(given.key(), what, given.number("from")))?;
+                return Ok(found.map_or(Told::Nothing, Told::Number));
+            }
             "stat" => return self.wait(keyspace.stat(given.key())).map(|stat| Told::stat(&stat)),
             "stats" => {
                 let keys: Vec<_> = step["keys"].as_array().unwrap().iter().map(bytes).collect();
@@ -341,6 +352,7 @@ impl Stage<'_> {
             }
             "put" => self.wait(transaction.put(keyspace, key, given.bytes("bytes")))?,
             "truncate" => self.wait(transaction.truncate(keyspace, key, given.number("size")))?,
+            "punch" => self.wait(transaction.punch(keyspace, key, given.hole()))?,
             "stat" => return self.wait(transaction.stat(keyspace, key)).map(|stat| Told::stat(&stat)),
             "exists" => return self.wait(transaction.exists(keyspace, key)).map(Told::Flag),
             "attribute" => {

@@ -337,14 +337,12 @@ impl Partition {
     /// Whether a write of a head cannot be taken for want of room or of replicas. Nothing is promised here yet; what is past its lock point
     /// is never asked this. What frees room needs none.
     fn lacks_means(&self, cx: &Context, plan: &HeadPlan) -> Option<Refusal> {
-        let frees =
-            |operation: &Operation| matches!(operation, Operation::Delete | Operation::Truncate { .. });
         if plan.only_reads() {
             None
         } else if self.is_below_minimum(cx) {
             Some(Refusal::TooFewReplicas)
         } else {
-            (self.is_short(cx) && !plan.operations.iter().all(frees)).then_some(Refusal::Full)
+            (self.is_short(cx) && !plan.operations.iter().all(Operation::frees_room)).then_some(Refusal::Full)
         }
     }
 

@@ -40,13 +40,12 @@ pub fn check(node: &Node, output: &Output, bounds: &Bounds, is_short: bool) -> O
         return None;
     }
     let own = &prepare.plan.heads[prepare.stop().heads.clone()];
-    let frees = |operation: &Operation| matches!(operation, Operation::Delete | Operation::Truncate { .. });
     let broken = |rule: &str| Some(format!("{rule}: {} at {id}", prepare.id()));
     if own.iter().any(|head| !head.only_reads()) {
         if configuration.replicas.len() < usize::from(bounds.min_replicas) {
             return broken("a write was taken with too few replicas");
         }
-        if is_short && own.iter().any(|head| !head.operations.iter().all(frees)) {
+        if is_short && own.iter().any(|head| !head.operations.iter().all(Operation::frees_room)) {
             return broken("a write was taken without room");
         }
     }

@@ -1,3 +1,5 @@
+use std::ops::Range;
+
 use tyr_sim_env::{SimClock, SimDisk};
 use tyr_types::Number;
 use tyr_wire::record::Existence;
@@ -8,7 +10,7 @@ use crate::{
     payload::Payload,
     rebase::CUTS_MAX,
     store::entry_key,
-    testing::{key, keyspace, open, options, put},
+    testing::{commit, key, keyspace, open, options, put},
     transact::BlobChange,
 };
 
@@ -53,4 +55,39 @@ fn a_leaf_that_was_emptied_stays_empty_when_the_cuts_that_did_it_are_forgotten()
     let mut bytes = vec![0xee; 5000];
     store.read(space, &key("a"), Number::MAX, far, &mut bytes, Wait::Allowed).expect("reads");
     assert!(bytes == vec![0; 5000], "old bytes are back");
+}
+
+/// What a log says of a blob that it tells of only later: its beginning was moved to the log's end.
+#[test]
+fn a_hole_is_there_though_the_log_tells_of_its_leaf_before_the_blob() {
+    let disk = SimDisk::new(1);
+    let store = open(&disk);
+    let space = keyspace(&store, "k");
+    let change = |existence, hole: Option<Range<u64>>, writes| {
+        let holes = hole.into_iter().collect();
+        let change =
+            BlobChange { existence, cut: None, holes, size: 4 * LEAF_SPAN, attributes: None, writes };
+        put(&store, space, "a", &change);
+    };
+    change(Existence::Create, None, vec![(0, Payload::new(&[1; 100]))]);
+    // The rest is in another segment.
+    let segments = || store.segments.all();
+    let first = segments().into_iter().find(|segment| segment.live() > 0).expect("the log has begun");
+    (0..30).for_each(|n| commit(&store, space, &format!("b{n}"), Existence::Create, &[1; 9000]));
+    assert!(store.log.open_segments().iter().all(|open| open.id != first.id));
+    let far = 3 * LEAF_SPAN;
+    change(Existence::Keep, None, vec![(far, Payload::new(&[2; 5000]))]);
+    change(Existence::Keep, Some(far + 1000..far + 2000), Vec::new());
+    store.evacuate(&first).expect("moves everything");
+    store.checkpoint.lock().evacuated.insert(first.id);
+    store.checkpoint().expect("checkpoints");
+    assert!(segments().iter().all(|segment| segment.id != first.id), "it is empty");
+    store.close().expect("closes");
+    drop(store);
+    let store = Store::open_rebuilding(disk, SimClock::new(), options()).expect("rebuilds");
+    let mut bytes = vec![0xee; 5000];
+    store.read(space, &key("a"), Number::MAX, far, &mut bytes, Wait::Allowed).expect("reads");
+    let expected: Vec<u8> =
+        (0..5000).map(|place| if (1000..2000).contains(&place) { 0 } else { 2 }).collect();
+    assert!(bytes == expected, "what was punched is back");
 }

@@ -1,4 +1,4 @@
-use std::ops::Range;
+use std::{iter, ops::Range};
 
 use tyr_types::{Key, KeyspaceId, Number, Seek};
 use tyr_wire::record::Existence;
@@ -13,6 +13,10 @@ use crate::{
 
 fn change(holes: Vec<Range<u64>>, writes: Vec<(u64, Payload)>) -> BlobChange {
     BlobChange { existence: Existence::Keep, cut: None, holes, size: 1 << 30, attributes: None, writes }
+}
+
+fn punched(hole: Range<u64>) -> BlobChange {
+    change(iter::once(hole).collect(), Vec::new())
 }
 
 /// Where data and holes begin, in turn.
@@ -53,7 +57,7 @@ fn holes_are_where_nothing_is_and_stay_there_whatever_is_moved() {
         })
         .collect();
     assert!(bytes == expected[..]);
-    put(&store, space, "a", &change(vec![0..1 << 30], Vec::new()));
+    put(&store, space, "a", &punched(0..1 << 30));
     assert!(borders(&store, space, &key, Number::MAX).is_empty());
     settle(&store);
     let after = store.segments.all().iter().map(|segment| segment.live()).sum::<u64>();
@@ -66,7 +70,7 @@ fn a_pin_sees_what_was_there_before_a_hole() {
     let key = key("a");
     commit(&store, space, "a", Existence::Create, &[7; 100_000]);
     let pin = store.pin_keyspaces(&[space]).expect("pins");
-    put(&store, space, "a", &change(vec![0..70_000], Vec::new()));
+    put(&store, space, "a", &punched(0..70_000));
     assert_eq!(borders(&store, space, &key, pin.number()), [0, 100_000]);
     assert_eq!(borders(&store, space, &key, Number::MAX), [70_000, 100_000]);
 }

@@ -24,7 +24,7 @@ fn commit() -> Record {
                 size_before: Some(10),
                 size: 9010,
                 cut: Some(4),
-                holes: [300..70_000].into(),
+                holes: [300..70_000, 80_000..80_001].into(),
                 attributes: Some(attributes),
                 writes: vec![Written {
                     offset: 10,
