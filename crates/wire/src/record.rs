@@ -260,6 +260,9 @@ impl BlobCommit {
         let size_before = if flags & Self::EXISTED != 0 { Some(reader.varint()?) } else { None };
         let cut = if flags & Self::CUT != 0 { Some(reader.varint()?) } else { None };
         let holes = if flags & Self::HOLES != 0 { decode_list(reader, decode_hole)? } else { Vec::new() };
+        if holes.is_empty() != (flags & Self::HOLES == 0) {
+            return Err(Malformed("a blob's commit says that it has holes, and has none"));
+        }
         let attributes = if flags & Self::ATTRIBUTES != 0 { Some(decode_attributes(reader)?) } else { None };
         let writes = decode_list(reader, Written::decode)?;
         Ok(BlobCommit { keyspace, key, blob, existence, size_before, size, cut, holes, attributes, writes })

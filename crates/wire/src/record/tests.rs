@@ -24,7 +24,7 @@ fn commit() -> Record {
                 size_before: Some(10),
                 size: 9010,
                 cut: Some(4),
-                holes: [300..70_000, 80_000..80_001].into(),
+                holes: Vec::new(),
                 attributes: Some(attributes),
                 writes: vec![Written {
                     offset: 10,
@@ -47,6 +47,23 @@ fn commit() -> Record {
             },
         ],
     })
+}
+
+/// One that leaves holes, and writes nothing.
+fn punched() -> Record {
+    let commit = BlobCommit {
+        keyspace: KeyspaceId(1),
+        key: key("a"),
+        blob: BlobId::from_u64(7),
+        existence: Existence::Keep,
+        size_before: Some(90_000),
+        size: 90_000,
+        cut: None,
+        holes: [300..70_000, 80_000..80_001].into(),
+        attributes: None,
+        writes: Vec::new(),
+    };
+    Record::Commit(Commit { number: Number::from_u64(9), blobs: vec![commit] })
 }
 
 fn every_kind() -> Vec<Record> {
@@ -76,6 +93,7 @@ fn every_kind() -> Vec<Record> {
     let settings = KeyspaceSettings { quota: Some(0), ..KeyspaceSettings::default() };
     vec![
         commit(),
+        punched(),
         Record::Entry(EntryState { keyspace: KeyspaceId(1), key: key("a"), entry }),
         Record::Leaf(LeafState { keyspace: KeyspaceId(1), key: key("a"), blob, index: 5, leaf }),
         Record::Keyspace(KeyspaceState {
@@ -126,6 +144,16 @@ fn the_bytes_of_a_commit_do_not_change() {
     commit().encode(&mut bytes);
     let hex: String = bytes.iter().map(|byte| alloc::format!("{byte:02x}")).collect();
     assert_eq!(hex, include_str!("commit.hex").trim());
+}
+
+#[test]
+fn holes_follow_where_a_flag_says_so() {
+    let mut bytes = Vec::new();
+    punched().encode(&mut bytes);
+    let (before, holes) = bytes.split_at(bytes.len() - 11);
+    // Two: of 69 700 bytes at 300, of one byte at 80 000; and no writes.
+    assert_eq!(holes, [2, 0xac, 2, 0xc4, 0xa0, 4, 0x80, 0xf1, 4, 1, 0]);
+    assert_eq!(before[3] & BlobCommit::HOLES, BlobCommit::HOLES);
 }
 
 #[test]
