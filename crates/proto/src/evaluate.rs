@@ -299,7 +299,8 @@ impl Draft<'_, '_> {
             .into_iter()
             .map(|(chunk, operations)| ChunkWrite {
                 chunk,
-                partition: keyspace.partition_of(&plan.blob, chunk),
+                // The first chunk lies where the head does.
+                partition: if chunk == 0 { plan.partition } else { keyspace.partition_of(&plan.blob, chunk) },
                 previous: head.link(chunk),
                 operations,
                 drops_former: !keyspace.multi_version,
