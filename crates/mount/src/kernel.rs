@@ -21,20 +21,21 @@ impl Kernel {
     /// Has it ask anew what an inode is. False if it has no inode of that number, or not yet.
     pub fn doubt(&self, number: u64) -> bool {
         // No pages: where they begin is negative.
-        let words = [number, u64::MAX, 0];
-        let content: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
-        let told = self.tell(NOTIFY_INVAL_INODE, &content);
+        let told = self.invalidate(number, u64::MAX);
         !told.is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
     }
 
     /// Has it write back what it keeps of a file that was written to it, and forget the pages. Only ends when that was written: whoever waits for this
     /// must not be whom the kernel waits for.
     pub fn write_back(&self, number: u64) {
-        // All of its pages.
-        let words = [number, 0, 0];
-        let content: Vec<u8> = words.iter().flat_map(|word: &u64| word.to_ne_bytes()).collect();
         // One that it does not have it keeps nothing of.
-        let _ = self.tell(NOTIFY_INVAL_INODE, &content);
+        let _ = self.invalidate(number, 0);
+    }
+
+    /// What it knows of an inode, and its pages from an offset on, are to be asked for anew.
+    fn invalidate(&self, number: u64, offset: u64) -> io::Result<()> {
+        let content: Vec<u8> = [number, offset, 0].iter().flat_map(|word| word.to_ne_bytes()).collect();
+        self.tell(NOTIFY_INVAL_INODE, &content)
     }
 
     /// Has it look up all names anew. Fails if it is older than Linux 6.16.
@@ -69,6 +70,7 @@ mod tests {
         let kernel = Kernel::new(file.try_clone().unwrap().into());
         assert!(kernel.doubt(0x0102_0304_0506_0708));
         kernel.begin_epoch().unwrap();
+        kernel.write_back(9);
         let mut bytes = Vec::new();
         file.rewind().unwrap();
         file.read_to_end(&mut bytes).unwrap();
@@ -78,7 +80,9 @@ mod tests {
         assert_eq!(words(&bytes[..16]), [40, 2, 0, 0]);
         assert_eq!(bytes[16..24], 0x0102_0304_0506_0708_u64.to_ne_bytes());
         assert_eq!(bytes[24..32], (-1i64).to_ne_bytes());
-        assert_eq!(words(&bytes[32..]), [0, 0, 16, 8, 0, 0]);
+        assert_eq!(words(&bytes[32..56]), [0, 0, 16, 8, 0, 0]);
+        assert_eq!(words(&bytes[56..72]), [40, 2, 0, 0]);
+        assert_eq!(bytes[72..], [9u64, 0, 0].map(u64::to_ne_bytes).concat());
     }
 
     #[test]

@@ -34,9 +34,8 @@ impl Overlay {
             }
             Operation::Truncate { size } => self.cut(*size),
             Operation::Punch { offset, length } => {
-                let end = offset.saturating_add(*length);
-                // Only as far as it reaches: what is extended later is zeros anyway.
-                self.steps.push(ChunkOperation::Cut { range: *offset..end });
+                // Also past the end, where there are zeros anyway.
+                self.steps.push(ChunkOperation::Cut { range: *offset..offset.saturating_add(*length) });
             }
             Operation::Write { offset, bytes } => {
                 let step =

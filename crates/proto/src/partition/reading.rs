@@ -13,7 +13,7 @@ use tyr_types::{Number, Seek};
 
 use super::{Partition, RESEND_AFTER, Role};
 use crate::{
-    BlobName, ChunkName, PartitionId, Stretch, Time, TransactionId,
+    BlobName, ChunkName, PartitionId, Time, TransactionId,
     canary::{Canary, planted},
     chunk::{Chunk, ChunkBytes},
     effects::Context,
@@ -334,30 +334,27 @@ impl Partition {
         let empty = Chunk::default();
         let chunk = self.state.chunk(name).unwrap_or(&empty);
         match form {
-            Form::Sent => {}
-            Form::Located => return self.located(request, chunk.locate_at(at, range)),
-            Form::Sought(what) => return self.sought(request, chunk.seek_at(at, range, what)),
-        }
-        match chunk.read_at(at, range) {
-            ChunkBytes::Found(version, bytes, whole) => Answer::Bytes { request, version, bytes, whole },
-            ChunkBytes::Expired => Answer::Expired { request },
-            ChunkBytes::Lost => self.elsewhere(),
-        }
-    }
-
-    fn located(&self, request: RequestId, found: ChunkBytes<Vec<Stretch>>) -> Answer {
-        match found {
-            ChunkBytes::Found(version, stretches, whole) => {
+            Form::Sent => self.told(request, chunk.read_at(at, range), |version, bytes, whole| {
+                Answer::Bytes { request, version, bytes, whole }
+            }),
+            Form::Located => self.told(request, chunk.locate_at(at, range), |version, stretches, whole| {
                 Answer::Located { request, version, stretches, whole }
-            }
-            ChunkBytes::Expired => Answer::Expired { request },
-            ChunkBytes::Lost => self.elsewhere(),
+            }),
+            Form::Sought(what) => self.told(request, chunk.seek_at(at, range, what), |_, found, _| {
+                Answer::Sought { request, found }
+            }),
         }
     }
 
-    fn sought(&self, request: RequestId, found: ChunkBytes<Option<u64>>) -> Answer {
+    /// The answer of what was found, if it is still there.
+    fn told<T>(
+        &self,
+        request: RequestId,
+        found: ChunkBytes<T>,
+        answer: impl FnOnce(Number, T, bool) -> Answer,
+    ) -> Answer {
         match found {
-            ChunkBytes::Found(_, found, _) => Answer::Sought { request, found },
+            ChunkBytes::Found(version, found, whole) => answer(version, found, whole),
             ChunkBytes::Expired => Answer::Expired { request },
             ChunkBytes::Lost => self.elsewhere(),
         }
