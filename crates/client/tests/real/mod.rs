@@ -48,12 +48,37 @@ impl Servers {
 
     /// How many files the server at a place has handed to clients on this host.
     pub fn handed(&self, place: usize) -> u64 {
+        sum(&self.metrics(place), "tyr_files_handed_total")
+    }
+
+    /// Waits until every partition is held by all servers, as many are led by each as the others lead, and nothing moves any more.
+    pub fn settle_partitions(&self) {
+        let is_settled = |all: &[String]| {
+            let ring = |state: &str| {
+                let name = format!("tyr_ring_partitions{{state=\"{state}\"}}");
+                all.iter().map(|metrics| sum(metrics, &name)).sum::<u64>()
+            };
+            let led = |metrics: &String| {
+                let of_primaries = metrics.lines().filter(|line| line.contains("role=\"primary\""));
+                of_primaries.map(|line| sum(line, "tyr_partitions")).sum::<u64>()
+            };
+            let least = all.iter().map(led).min().unwrap();
+            let all_led = all.iter().map(led).sum::<u64>();
+            ring("total") == all_led
+                && ring("complete") == all_led
+                && ring("moving") == 0
+                && least >= all_led / all.len() as u64
+        };
+        let now = || (0..self.running.len()).map(|place| self.metrics(place)).collect::<Vec<_>>();
+        while !is_settled(&now()) {}
+    }
+
+    fn metrics(&self, place: usize) -> String {
         let mut stream = TcpStream::connect(self.server(place).http_address().unwrap()).unwrap();
         write!(stream, "GET /metrics HTTP/1.1\r\n\r\n").unwrap();
         let mut metrics = String::new();
         stream.read_to_string(&mut metrics).unwrap();
-        let counted = metrics.lines().find_map(|line| line.strip_prefix("tyr_files_handed_total "));
-        counted.unwrap().trim().parse().unwrap()
+        metrics
     }
 
     /// Whether the server at a place has ended by itself.
@@ -100,6 +125,15 @@ impl Servers {
     fn again(&self, place: usize) -> Settings {
         Settings { listen: self.addresses[place].clone(), ..self.settings(place) }
     }
+}
+
+/// The sum of the values of a metric in what a server tells, whatever their labels are if none are named.
+fn sum(metrics: &str, name: &str) -> u64 {
+    let value = |line: &str| {
+        let rest = line.strip_prefix(name).filter(|rest| rest.starts_with(['{', ' ']))?;
+        rest.rsplit_once(' ')?.1.trim().parse::<u64>().ok()
+    };
+    metrics.lines().filter_map(value).sum()
 }
 
 fn start(settings: Settings) -> Server {
