@@ -39,7 +39,8 @@ pub fn framed(value: &impl Encode) -> Frame {
 
 /// A value as it comes.
 pub fn unframed<T: Decode>(frame: &Frame) -> T {
-    let (_, body) = Header::parse(frame.bytes(), BODY_SIZE_MAX).expect("is undamaged").expect("is whole");
+    let bytes = frame.bytes();
+    let (_, body) = Header::parse(&bytes, BODY_SIZE_MAX).expect("is undamaged").expect("is whole");
     from_bytes(body).expect("was encoded")
 }
 

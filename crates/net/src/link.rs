@@ -145,7 +145,7 @@ impl Link {
     /// dropped then, as the protocol says it again.
     pub fn send(&self, frame: Frame) -> Result<(), Unsent> {
         let mut outbox = self.shared.outbox.lock();
-        let (channel, size) = (frame.channel().index(), frame.bytes().len());
+        let (channel, size) = (frame.channel().index(), frame.size());
         if outbox.is_closing {
             return Err(Unsent::NotOpen(frame));
         }
@@ -235,7 +235,7 @@ impl Link {
             return;
         }
         for frame in std::mem::take(&mut outbox.frames) {
-            let (channel, size) = (frame.channel().index(), frame.bytes().len());
+            let (channel, size) = (frame.channel().index(), frame.size());
             if connection.send(frame).is_ok() {
                 outbox.handed_over += 1;
             } else {
@@ -251,7 +251,7 @@ impl Link {
     /// A frame is written, and needs no room any more.
     pub(crate) fn written(&self, frame: &Frame) {
         let mut outbox = self.shared.outbox.lock();
-        outbox.sizes[frame.channel().index()] -= frame.bytes().len();
+        outbox.sizes[frame.channel().index()] -= frame.size();
         outbox.handed_over -= 1;
     }
 
@@ -277,6 +277,6 @@ impl Outbox {
         self.dropped += std::mem::take(&mut self.handed_over);
         self.consumed.clear();
         self.sizes = [0; Channel::COUNT];
-        self.frames.iter().for_each(|frame| self.sizes[frame.channel().index()] += frame.bytes().len());
+        self.frames.iter().for_each(|frame| self.sizes[frame.channel().index()] += frame.size());
     }
 }

@@ -106,28 +106,31 @@ impl Running {
 
     /// Takes the frames that may be written next.
     fn fill(&mut self) {
-        let mut size: usize = self.writing.iter().map(|frame| frame.bytes().len()).sum();
+        let mut size: usize = self.writing.iter().map(Frame::size).sum();
         while self.writing.len() < BATCH
             && size <= BATCH_SIZE
             && let Some(frame) = self.connection.transmit()
         {
-            size += frame.bytes().len();
+            size += frame.size();
             self.writing.push_back(frame);
         }
     }
 
     fn write(&mut self) -> Result<(), End> {
-        let mut slices: Vec<IoSlice<'_>> =
-            self.writing.iter().map(|frame| IoSlice::new(frame.bytes())).collect();
-        let Some(first) = slices.first_mut() else { return Ok(()) };
-        first.advance(self.written);
-        let Some(count) = self.stream.write(&slices).map_err(End::Lost)? else { return Ok(()) };
+        let pieces = self.writing.iter().flat_map(Frame::pieces);
+        let mut slices: Vec<IoSlice<'_>> = pieces.map(IoSlice::new).collect();
+        let mut left = &mut slices[..];
+        if left.is_empty() {
+            return Ok(());
+        }
+        IoSlice::advance_slices(&mut left, self.written);
+        let Some(count) = self.stream.write(left).map_err(End::Lost)? else { return Ok(()) };
         self.written += count;
         while let Some(frame) = self.writing.front().filter(|_| self.written > 0) {
             if frame.is_counted() {
                 self.moved_at = Instant::now();
             }
-            let Some(rest) = self.written.checked_sub(frame.bytes().len()) else { break };
+            let Some(rest) = self.written.checked_sub(frame.size()) else { break };
             self.written = rest;
             if frame.is_counted() {
                 self.attempt.link().written(frame);

@@ -4,7 +4,7 @@
 
 mod kit;
 
-use std::{collections::BTreeMap, io, time::Duration};
+use std::{collections::BTreeMap, io, sync::Arc, time::Duration};
 
 use kit::{
     CLIENT, DATA, Ears, Hand, Heard, NODE, dial, dial_as, introduction, listen, listen_with, local, message,
@@ -15,7 +15,7 @@ use tokio::{
 };
 use tyr_net::{Address, End, Listener, Settings};
 use tyr_wire::connection::{
-    Channel, Connection, Error, Frame, Introduction, Kind, Limits, Party, Refusal, Unsent, VERSIONS,
+    Channel, Connection, Error, Frame, Inset, Introduction, Kind, Limits, Party, Refusal, Unsent, VERSIONS,
 };
 
 async fn raw(address: &Address) -> TcpStream {
@@ -99,6 +99,27 @@ async fn who_does_not_say_that_it_is_done_gets_no_more_than_the_window() {
     drop((one, two));
     for number in 2..5 {
         assert_eq!(there.body().await, [number; 100_000]);
+    }
+}
+
+#[tokio::test]
+async fn bytes_that_stay_where_they_are_come_in_their_places() {
+    let (listener, mut there) = listen(&local()).await;
+    let (dialer, _here) = dial(listener.address());
+    let shared: Arc<[u8]> = (0..99_000_u32).map(|place| (place % 251) as u8).collect();
+    // All are handed in before there is a connection, so that one write has many of them.
+    let parts = || (0..20).map(|turn| turn * 4_000..99_000 - turn * 900);
+    for part in parts() {
+        let frame = Frame::message_with_insets(DATA, |out| {
+            let at = out.len() + 3;
+            out.extend_from_slice(b"behind");
+            vec![Inset { at, bytes: shared.clone(), part }]
+        });
+        dialer.link().send(frame.unwrap()).unwrap();
+    }
+    for part in parts() {
+        let body = there.body().await;
+        assert!(body == [b"beh", &shared[part.clone()], b"ind"].concat(), "{part:?}");
     }
 }
 
@@ -306,7 +327,7 @@ async fn who_does_not_answer_a_ping_is_not_there() {
     let (listener, mut there) = listen_with(&local(), settings).await;
     let mut silent = raw(listener.address()).await;
     let hello = Connection::dial(introduction(CLIENT)).transmit().unwrap();
-    silent.write_all(hello.bytes()).await.unwrap();
+    silent.write_all(&hello.bytes()).await.unwrap();
     assert!(ended(&mut silent).await > 0, "it was welcomed");
     assert!(matches!(there.end().await, (Some(CLIENT), End::Silent)));
 }

@@ -32,6 +32,8 @@ pub use tyr_wire::Malformed;
 
 pub use payload::{Decoder, Encoder};
 
+use tyr_wire::connection::Inset;
+
 use crate::{Payload, payload::Lost};
 
 /// What has bytes.
@@ -81,6 +83,15 @@ pub fn append_to<T: Encode + ?Sized>(bytes: &mut Vec<u8>, value: &T) {
     let mut out = Encoder::new(core::mem::take(bytes));
     value.encode(&mut out);
     *bytes = out.finish();
+}
+
+/// The same, but for payload that is large, and in memory: that is returned, to be put in between, and not copied.
+pub fn append_with_insets<T: Encode + ?Sized>(bytes: &mut Vec<u8>, value: &T) -> Vec<Inset> {
+    let mut out = Encoder::with_insets(core::mem::take(bytes));
+    value.encode(&mut out);
+    let insets;
+    (*bytes, insets) = out.finish_with_insets();
+    insets
 }
 
 /// The value that has exactly these bytes.

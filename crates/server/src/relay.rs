@@ -125,7 +125,7 @@ impl Relay {
         }
         if let Way::Around(other) = self.way(to, link)
             && let Some(envelope) =
-                Frame::message(RELAY, |out| Relayed::Onward(to, frame.channel(), frame.body()).write(out))
+                Frame::message(RELAY, |out| Relayed::Onward(to, frame.channel(), &frame.body()).write(out))
             && other.send(envelope).is_ok()
         {
             self.counts.sent.fetch_add(1, Ordering::Relaxed);

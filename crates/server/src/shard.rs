@@ -28,7 +28,7 @@ use tyr_node::{Journal, Notice, Shard};
 use tyr_proto::{
     ClassId, Keyspaces, NodeId, Output, PartitionId, RingVersion, SessionId, Time, TraceContext,
     cluster::{Command, Fact, ShardReport},
-    encoding::{append_to, detached},
+    encoding::{append_to, append_with_insets, detached},
     message::{Answer, Envelope, Message},
 };
 use tyr_types::{Durability, Error, Result};
@@ -518,10 +518,10 @@ impl Running {
                     return self.mailboxes[place].put_own(&envelope, context);
                 }
                 let frame = match context {
-                    None => Frame::message(DATA, |out| append_to(out, &envelope)),
-                    Some(context) => Frame::message(TRACED, |out| {
+                    None => Frame::message_with_insets(DATA, |out| append_with_insets(out, &envelope)),
+                    Some(context) => Frame::message_with_insets(TRACED, |out| {
                         context.write(out);
-                        append_to(out, &envelope);
+                        append_with_insets(out, &envelope)
                     }),
                 };
                 let link = self.links.get(&to);
@@ -609,7 +609,7 @@ fn send(
     match (link, frame) {
         (Some(link), Some(frame)) => {
             if let Err(Unsent::TooLarge(frame)) = send(link, frame) {
-                tracing::warn!(bytes = frame.bytes().len(), "a message is larger than its receiver takes");
+                tracing::warn!(bytes = frame.size(), "a message is larger than its receiver takes");
             }
         }
         (Some(_), None) => tracing::warn!("a message is larger than any frame"),

@@ -120,7 +120,7 @@ impl Raw {
 
     fn flush(&mut self) {
         while let Some(frame) = self.connection.transmit() {
-            self.stream.write_all(frame.bytes()).unwrap();
+            self.stream.write_all(&frame.bytes()).unwrap();
         }
     }
 
@@ -214,7 +214,7 @@ fn frames_with_any_body_on_any_channel_harm_nobody_else() {
                     Frame::request(channel, seed, put),
                     Frame::reply(channel, seed, put),
                 ] {
-                    raw.stream.write_all(frame.unwrap().bytes()).unwrap();
+                    raw.stream.write_all(&frame.unwrap().bytes()).unwrap();
                 }
             }
         }
@@ -257,7 +257,7 @@ fn who_speaks_another_version_or_belongs_elsewhere_is_told_so_and_so_is_the_log(
         let count = stream.read(&mut bytes).unwrap();
         connection.receive(&bytes[..count]);
     }
-    stream.write_all(connection.transmit().unwrap().bytes()).unwrap();
+    stream.write_all(&connection.transmit().unwrap().bytes()).unwrap();
     let says = {
         let told = format!("speaks versions {} to {}", VERSIONS.end() + 7, VERSIONS.end() + 8);
         move || logged().contains(&told)
@@ -414,7 +414,7 @@ fn who_asks_and_does_not_listen_fills_no_memory() {
         let request = RequestId { session: SessionId(4), number };
         let message = Message::Read { request, chunk: chunk.clone(), range: 0..60 << 10, at: None };
         let frame = Frame::message(DATA, |out| append_to(out, &Envelope { partition, message })).unwrap();
-        if deaf.stream.write_all(frame.bytes()).is_err() {
+        if deaf.stream.write_all(&frame.bytes()).is_err() {
             break;
         }
     }
@@ -433,7 +433,7 @@ fn who_says_hello_byte_by_byte_is_heard_and_holds_up_nobody() {
     let mut slow =
         Raw { stream: tcp(server.address()), connection: Connection::dial(Introduction::new(CLIENT, None)) };
     let hello = slow.connection.transmit().unwrap();
-    for byte in hello.bytes() {
+    for byte in hello.bytes().iter() {
         slow.stream.write_all(&[*byte]).unwrap();
     }
     slow.agree().unwrap();
@@ -468,7 +468,7 @@ fn clients_that_vanish_amid_their_payload_leave_nothing_in_the_way() {
             let ClientOutput::Send(_, envelope) = output else { continue };
             let frame = Frame::message(DATA, |out| append_to(out, &envelope)).unwrap();
             // The last of it is cut off, so that the next one makes no sense: the server may have hung up by then.
-            let size = frame.bytes().len() - usize::try_from(session % 3).unwrap();
+            let size = frame.size() - usize::try_from(session % 3).unwrap();
             let _hung_up = raw.stream.write_all(&frame.bytes()[..size]);
         }
     }

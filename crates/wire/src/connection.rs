@@ -22,7 +22,7 @@ mod tests;
 use alloc::{collections::VecDeque, vec::Vec};
 use core::{fmt, ops::Range};
 
-pub use frame::{BODY_SIZE_MAX, Channel, FRAME_HEADER_SIZE, Frame, Header, Kind};
+pub use frame::{BODY_SIZE_MAX, Channel, FRAME_HEADER_SIZE, Frame, Header, Inset, Kind};
 pub use handshake::{Introduction, Limits, NONCE_SIZE, Party, Peer, Refusal, VERSIONS};
 
 use crate::{Malformed, Reader};
@@ -170,7 +170,7 @@ impl Connection {
     pub fn dial(me: Introduction) -> Self {
         let hello = handshake::hello(&me);
         let mut connection = Self::new(me, Phase::Dialing);
-        connection.proving.said.extend_from_slice(hello.body());
+        connection.proving.said.extend_from_slice(&hello.body());
         connection.control.push_back(hello);
         connection
     }
@@ -343,7 +343,7 @@ impl Connection {
                     }
                     Some(nonce) => {
                         let challenge = handshake::challenge(&self.me, peer.version, &nonce);
-                        self.proving.said = [bytes, challenge.body()].concat();
+                        self.proving.said = [bytes, &challenge.body()].concat();
                         self.control.push_back(challenge);
                         self.phase = Phase::Challenging(peer);
                     }
@@ -434,7 +434,7 @@ impl Connection {
             return Err(Unsent::TooLarge(frame));
         }
         let queue = &mut self.queues[frame.channel().index()];
-        let size = queue.size + frame.bytes().len();
+        let size = queue.size + frame.size();
         if size > QUEUE_SIZE_MAX && queue.size > 0 {
             return Err(Unsent::Full(frame));
         }
@@ -474,7 +474,7 @@ impl Connection {
         for step in 0..Channel::COUNT {
             let channel = (self.turn + step) % Channel::COUNT;
             let queue = &mut self.queues[channel];
-            let Some(size) = queue.frames.front().map(|frame| frame.bytes().len()) else { continue };
+            let Some(size) = queue.frames.front().map(Frame::size) else { continue };
             if self.allowed[channel].take(size) {
                 self.turn = channel + 1;
                 queue.size -= size;

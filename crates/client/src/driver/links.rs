@@ -15,7 +15,7 @@ use tyr_net::{Address, Dialer, End, Handler, Link, Receipt, Received, Settings, 
 use tyr_proto::{
     NodeId, TraceContext,
     cluster::{Request, Response},
-    encoding::{append_to, from_bytes},
+    encoding::{append_to, append_with_insets, from_bytes},
     message::{Answer, Envelope},
 };
 use tyr_wire::connection::{Error, Frame, Introduction, Kind, Party, Peer, Refusal};
@@ -198,10 +198,10 @@ impl Links {
             return;
         }
         let frame = match context {
-            None => Frame::message(channels::DATA, |out| append_to(out, envelope)),
-            Some(context) => Frame::message(channels::TRACED, |out| {
+            None => Frame::message_with_insets(channels::DATA, |out| append_with_insets(out, envelope)),
+            Some(context) => Frame::message_with_insets(channels::TRACED, |out| {
                 context.write(out);
-                append_to(out, envelope);
+                append_with_insets(out, envelope)
             }),
         };
         self.send(Origin::Node(node), frame);

@@ -160,7 +160,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Hand<S> {
             assert!(hand.stream.read_buf(hand.connection.buffer()).await.unwrap() > 0);
         }
         let welcome = hand.connection.transmit().unwrap();
-        hand.stream.write_all(welcome.bytes()).await.unwrap();
+        hand.stream.write_all(&welcome.bytes()).await.unwrap();
         hand
     }
 

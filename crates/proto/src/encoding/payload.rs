@@ -7,7 +7,7 @@ use alloc::{
 };
 use core::ops::Range;
 
-use tyr_wire::{Malformed, Reader, varint};
+use tyr_wire::{Malformed, Reader, connection::Inset, varint};
 
 use crate::Payload;
 
@@ -26,6 +26,8 @@ pub struct Encoder {
     /// Payload of this size and more is left out.
     keep_min: Option<usize>,
     kept: Vec<Payload>,
+    /// Large parts of payload that were not copied, if they need not be.
+    insets: Option<Vec<Inset>>,
     is_lost: bool,
 }
 
@@ -56,6 +58,8 @@ pub struct Decoder<'a> {
 
 /// A payload this small is written wherever it is: to refer to it would save nothing.
 const SHARED_MIN: usize = 16;
+/// Payload of this size and more is not copied into a frame: a further piece for the kernel costs as much as a copy of some kilobytes.
+const INSET_MIN: usize = 16 << 10;
 /// As much room as this is made behind bytes that need more than there is.
 const SLACK: usize = 512;
 
@@ -70,6 +74,11 @@ impl Encoder {
         Encoder { keep_min: Some(keep_min), ..Encoder::new(bytes) }
     }
 
+    /// Appends to these bytes, and does not copy large payload that is in memory.
+    pub fn with_insets(bytes: Vec<u8>) -> Self {
+        Encoder { insets: Some(Vec::new()), ..Encoder::new(bytes) }
+    }
+
     /// All bytes. If payload could not be read, those that were there before: no value has no bytes, so that nobody takes them for one.
     pub fn finish(self) -> Vec<u8> {
         self.finish_keeping().0
@@ -81,6 +90,12 @@ impl Encoder {
             self.bytes.truncate(self.start);
         }
         (self.bytes, self.kept)
+    }
+
+    /// All bytes, and the payload that was not copied, in the order of its places.
+    pub fn finish_with_insets(mut self) -> (Vec<u8>, Vec<Inset>) {
+        let insets = self.insets.take().filter(|_| !self.is_lost);
+        (self.finish(), insets.unwrap_or_default())
     }
 
     /// Appends one byte.
@@ -172,7 +187,12 @@ impl Encoder {
         match &held {
             Held::Bytes(bytes) => self.bytes(&bytes[part.clone()]),
             Held::Payload(payload) => match payload.in_memory() {
-                Some(bytes) => self.bytes(&bytes[part.clone()]),
+                Some(bytes) => match &mut self.insets {
+                    Some(insets) if part.len() >= INSET_MIN => {
+                        insets.push(Inset { at: self.bytes.len(), bytes, part: part.clone() });
+                    }
+                    _ => self.bytes(&bytes[part.clone()]),
+                },
                 None => {
                     let start = self.bytes.len();
                     self.reserve(part.len());

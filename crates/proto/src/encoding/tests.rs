@@ -4,8 +4,8 @@ use alloc::{sync::Arc, vec, vec::Vec};
 use core::ops::Range;
 
 use super::{
-    Decoder, Encoder, Malformed, append_to, detached, from_bytes, from_bytes_keeping, to_bytes,
-    to_bytes_keeping,
+    Decoder, Encoder, Malformed, append_to, append_with_insets, detached, from_bytes, from_bytes_keeping,
+    to_bytes, to_bytes_keeping,
 };
 use crate::{
     Payload,
@@ -65,6 +65,26 @@ fn only_the_part_that_is_used_is_written() {
     assert_eq!(bytes.len(), sizes);
     assert_eq!((read[0].0.len(), &read[1].1, &read[3].1), (40, &(10..30), &(0..20)));
     assert_eq!(read[0].0.address(), read[1].0.address());
+}
+
+#[test]
+fn large_payload_that_is_put_in_between_leaves_the_bytes_as_they_are() {
+    let large = |byte| Payload::from(vec![byte; 20 << 10]);
+    let (one, other) = (large(1), large(2));
+    let value = vec![one.clone(), payload(100), other, one.clone(), Payload::from(vec![3; 16 << 10])];
+    let (mut copied, mut rest) = (b"front".to_vec(), b"front".to_vec());
+    append_to(&mut copied, &value);
+    let insets = append_with_insets(&mut rest, &value);
+    assert!(rest.len() < 200 && Arc::ptr_eq(&insets[0].bytes, &bytes_of(&one)), "they are not copied");
+    assert_eq!(insets.len(), 3, "what comes again is referred to");
+    for inset in insets.iter().rev() {
+        rest.splice(inset.at..inset.at, inset.bytes[inset.part.clone()].iter().copied());
+    }
+    assert!(rest == copied);
+    let lost = Payload::at_home(40, Arc::new(Gone));
+    let mut bytes = vec![1, 2];
+    assert!(append_with_insets(&mut bytes, &vec![one, lost]).is_empty());
+    assert_eq!(bytes, [1, 2], "a value whose payload is lost has none");
 }
 
 #[test]

@@ -7,7 +7,8 @@
 //! The checksum (CRC-32C) is that of everything after it, and the length that of the body. This layout never changes, so that
 //! programs of any two versions understand that they do not understand one another.
 
-use alloc::{sync::Arc, vec::Vec};
+use alloc::{borrow::Cow, sync::Arc, vec::Vec};
+use core::ops::Range;
 
 use super::Error;
 use crate::Reader;
@@ -94,8 +95,35 @@ impl Channel {
 }
 
 /// A frame that is ready to be sent, to one or to many.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Frame(Arc<Vec<u8>>);
+#[derive(Clone, Debug)]
+pub struct Frame(Arc<Parts>);
+
+/// Invariant: the insets are in the order of their places, all of them after the header and none after the end.
+#[derive(Debug)]
+struct Parts {
+    /// All bytes but those of the insets.
+    bytes: Vec<u8>,
+    insets: Vec<Inset>,
+    /// How many bytes the frame has.
+    size: usize,
+}
+
+/// Bytes of a frame that stay where they are until they are sent: large payload is not copied into every frame that has it.
+#[derive(Clone, Debug)]
+pub struct Inset {
+    /// How many of the other bytes come before it.
+    pub at: usize,
+    /// Where it is.
+    pub bytes: Arc<[u8]>,
+    /// What of that it is.
+    pub part: Range<usize>,
+}
+
+impl Inset {
+    fn bytes(&self) -> &[u8] {
+        &self.bytes[self.part.clone()]
+    }
+}
 
 /// The beginning of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -151,59 +179,133 @@ const SMALL_SIZE: usize = 128;
 impl Frame {
     /// A message whose body is what `write` appends. `None` if it is larger than any frame.
     pub fn message(channel: Channel, write: impl FnOnce(&mut Vec<u8>)) -> Option<Self> {
+        Self::without_insets(Kind::Message, channel, 0, write)
+    }
+
+    /// A message whose body is what `write` appends, with what it returns put in between: places count from the first of all bytes, which
+    /// is not the first that it appends. `None` if it is larger than any frame.
+    pub fn message_with_insets(
+        channel: Channel,
+        write: impl FnOnce(&mut Vec<u8>) -> Vec<Inset>,
+    ) -> Option<Self> {
         Self::new(Kind::Message, channel, 0, write)
     }
 
     /// A request, by a number that the sender chooses.
     pub fn request(channel: Channel, number: u64, write: impl FnOnce(&mut Vec<u8>)) -> Option<Self> {
-        Self::new(Kind::Request, channel, number, write)
+        Self::without_insets(Kind::Request, channel, number, write)
     }
 
     /// The reply to a request.
     pub fn reply(channel: Channel, number: u64, write: impl FnOnce(&mut Vec<u8>)) -> Option<Self> {
-        Self::new(Kind::Reply, channel, number, write)
+        Self::without_insets(Kind::Reply, channel, number, write)
     }
 
     /// A frame for the connection itself.
     pub(super) fn control(kind: Kind, channel: Channel, body: &[u8]) -> Self {
-        Self::new(kind, channel, 0, |out| out.extend_from_slice(body)).expect("the body is short")
+        let frame = Self::without_insets(kind, channel, 0, |out| out.extend_from_slice(body));
+        frame.expect("the body is short")
     }
 
-    fn new(kind: Kind, channel: Channel, request: u64, write: impl FnOnce(&mut Vec<u8>)) -> Option<Self> {
+    fn without_insets(
+        kind: Kind,
+        channel: Channel,
+        request: u64,
+        write: impl FnOnce(&mut Vec<u8>),
+    ) -> Option<Self> {
+        Self::new(kind, channel, request, |out| {
+            write(out);
+            Vec::new()
+        })
+    }
+
+    fn new(
+        kind: Kind,
+        channel: Channel,
+        request: u64,
+        write: impl FnOnce(&mut Vec<u8>) -> Vec<Inset>,
+    ) -> Option<Self> {
         let mut bytes = Vec::with_capacity(SMALL_SIZE);
         bytes.resize(FRAME_HEADER_SIZE, 0);
-        write(&mut bytes);
-        let body_size = bytes.len().checked_sub(FRAME_HEADER_SIZE).filter(|size| *size <= BODY_SIZE_MAX)?;
+        let insets = write(&mut bytes);
+        let size = bytes.len() + insets.iter().map(|inset| inset.part.len()).sum::<usize>();
+        let body_size = size.checked_sub(FRAME_HEADER_SIZE).filter(|size| *size <= BODY_SIZE_MAX)?;
         let length = u32::try_from(body_size).ok()?;
         bytes[4..8].copy_from_slice(&length.to_le_bytes());
         (bytes[8], bytes[9]) = (kind as u8, channel.0);
         bytes[12..20].copy_from_slice(&request.to_le_bytes());
-        let checksum = crate::checksum::crc32c(&bytes[CHECKSUM_SIZE..]);
-        bytes[..CHECKSUM_SIZE].copy_from_slice(&checksum.to_le_bytes());
-        Some(Frame(Arc::new(bytes)))
+        let mut parts = Parts { bytes, insets, size };
+        let checksum = parts.checksum();
+        parts.bytes[..CHECKSUM_SIZE].copy_from_slice(&checksum.to_le_bytes());
+        Some(Frame(Arc::new(parts)))
     }
 
-    /// All bytes of it.
-    pub fn bytes(&self) -> &[u8] {
-        &self.0
+    /// How many bytes it has.
+    pub fn size(&self) -> usize {
+        self.0.size
+    }
+
+    /// All bytes of it, piece by piece.
+    pub fn pieces(&self) -> impl Iterator<Item = &[u8]> {
+        self.0.pieces()
+    }
+
+    /// All bytes of it in a row.
+    pub fn bytes(&self) -> Cow<'_, [u8]> {
+        match self.0.insets.is_empty() {
+            true => Cow::Borrowed(&self.0.bytes),
+            false => {
+                let mut bytes = Vec::with_capacity(self.size());
+                self.pieces().for_each(|piece| bytes.extend_from_slice(piece));
+                Cow::Owned(bytes)
+            }
+        }
+    }
+
+    /// What it says, in a row.
+    pub fn body(&self) -> Cow<'_, [u8]> {
+        match self.bytes() {
+            Cow::Borrowed(bytes) => Cow::Borrowed(&bytes[FRAME_HEADER_SIZE..]),
+            Cow::Owned(mut bytes) => Cow::Owned(bytes.split_off(FRAME_HEADER_SIZE)),
+        }
     }
 
     /// Whether it is for the program, and counted against the credit of its channel.
     pub fn is_counted(&self) -> bool {
-        Kind::ALL.into_iter().any(|kind| kind as u8 == self.0[8] && kind.is_counted())
-    }
-
-    /// What it says.
-    pub fn body(&self) -> &[u8] {
-        &self.0[FRAME_HEADER_SIZE..]
+        Kind::ALL.into_iter().any(|kind| kind as u8 == self.0.bytes[8] && kind.is_counted())
     }
 
     pub(super) fn body_size(&self) -> usize {
-        self.0.len() - FRAME_HEADER_SIZE
+        self.0.size - FRAME_HEADER_SIZE
     }
 
     /// What its body belongs to.
     pub fn channel(&self) -> Channel {
-        Channel(self.0[9])
+        Channel(self.0.bytes[9])
+    }
+}
+
+/// Frames are equal that are the same to who receives them.
+impl PartialEq for Frame {
+    fn eq(&self, other: &Self) -> bool {
+        self.bytes() == other.bytes()
+    }
+}
+
+impl Eq for Frame {}
+
+impl Parts {
+    fn pieces(&self) -> impl Iterator<Item = &[u8]> {
+        let starts = core::iter::once(0).chain(self.insets.iter().map(|inset| inset.at));
+        let ends = self.insets.iter().map(|inset| inset.at).chain(core::iter::once(self.bytes.len()));
+        let written = starts.zip(ends).map(|(start, end)| &self.bytes[start..end]);
+        let insets = self.insets.iter().map(|inset| Some(inset.bytes())).chain(core::iter::once(None));
+        written.zip(insets).flat_map(|(written, inset)| core::iter::once(written).chain(inset))
+    }
+
+    fn checksum(&self) -> u32 {
+        let mut pieces = self.pieces();
+        let first = crate::checksum::crc32c(&pieces.next().unwrap_or_default()[CHECKSUM_SIZE..]);
+        pieces.fold(first, crate::checksum::crc32c_append)
     }
 }

@@ -1,6 +1,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use alloc::{vec, vec::Vec};
+use alloc::{sync::Arc, vec, vec::Vec};
+use core::ops::Range;
 
 use super::{handshake::HANDSHAKE_SIZE_MAX, *};
 
@@ -25,7 +26,7 @@ fn message(channel: Channel, body: &[u8]) -> Frame {
 fn carry(from: &mut Connection, to: &mut Connection) -> Result<Vec<Vec<u8>>, Error> {
     let mut bodies = Vec::new();
     while let Some(frame) = from.transmit() {
-        to.receive(frame.bytes());
+        to.receive(&frame.bytes());
         while let Some(event) = to.poll()? {
             if let Event::Received(_, body) = event {
                 bodies.push(body.to_vec());
@@ -76,7 +77,7 @@ fn a_hello_of_a_later_version_is_refused_whatever_follows_the_versions() {
     body.extend_from_slice(&[8, 0, 9, 0]);
     body.extend_from_slice(b"what nobody knows yet");
     let mut listener = Connection::listen(node(1));
-    listener.receive(Frame::control(Kind::Hello, Channel::default(), &body).bytes());
+    listener.receive(&Frame::control(Kind::Hello, Channel::default(), &body).bytes());
     assert_eq!(listener.poll(), Err(Error::Refused(Refusal::NoCommonVersion(VERSIONS))));
 }
 
@@ -106,7 +107,7 @@ fn who_speaks_something_else_is_not_understood() {
     listener.receive(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
     assert!(listener.poll().is_err());
     let mut listener = Connection::listen(node(1));
-    listener.receive(Frame::control(Kind::Hello, Channel::default(), &[7; 60]).bytes());
+    listener.receive(&Frame::control(Kind::Hello, Channel::default(), &[7; 60]).bytes());
     assert_eq!(listener.poll(), Err(Error::NotTyr));
 }
 
@@ -139,7 +140,7 @@ fn nothing_is_sent_beyond_the_credit_and_channels_do_not_hold_one_another_up() {
     dialer.send(message(OTHER, b"overtakes")).unwrap();
     let mut came = Vec::new();
     while let Some(frame) = dialer.transmit() {
-        listener.receive(frame.bytes());
+        listener.receive(&frame.bytes());
         while let Some(event) = listener.poll().unwrap() {
             if let Event::Received(header, body) = event {
                 came.push((header, body[0]));
@@ -169,7 +170,7 @@ fn comes_through(limits: Limits, first: u32) {
         dialer.send(message(DATA, &body)).unwrap();
         let frame =
             dialer.transmit().unwrap_or_else(|| panic!("{first} and then {body_size} stall {limits:?}"));
-        listener.receive(frame.bytes());
+        listener.receive(&frame.bytes());
         let Some(Event::Received(header, _)) = listener.poll().unwrap() else { panic!("it came") };
         listener.consume(&header);
         carry(&mut listener, &mut dialer).unwrap();
@@ -195,7 +196,7 @@ fn the_queue_of_one_channel_takes_no_room_from_another() {
     let (mut dialer, _) = opened(client(), Introduction { limits, ..node(1) });
     let large = message(DATA, &vec![0; 8 << 20]);
     let sent = (0..100).take_while(|_| dialer.send(large.clone()).is_ok()).count();
-    assert_eq!(sent, QUEUE_SIZE_MAX / large.bytes().len());
+    assert_eq!(sent, QUEUE_SIZE_MAX / large.size());
     assert!(matches!(dialer.send(message(DATA, &vec![0; 8 << 20])), Err(Unsent::Full(_))));
     dialer.send(message(OTHER, &vec![0; 8 << 20])).unwrap();
 }
@@ -204,10 +205,10 @@ fn the_queue_of_one_channel_takes_no_room_from_another() {
 fn who_ignores_its_credit_is_cut_off() {
     let (_, mut listener) = opened(client(), node(1));
     for _ in 0..3 {
-        listener.receive(message(DATA, &[0; 1000]).bytes());
+        listener.receive(&message(DATA, &[0; 1000]).bytes());
         assert!(listener.poll().unwrap().is_some());
     }
-    listener.receive(message(DATA, b"").bytes());
+    listener.receive(&message(DATA, b"").bytes());
     assert_eq!(listener.poll(), Err(Error::CreditExceeded));
     assert_eq!(listener.poll(), Err(Error::CreditExceeded), "an error stays");
 }
@@ -217,7 +218,7 @@ fn credit_that_comes_twice_or_late_changes_nothing_and_too_much_is_refused() {
     let (mut dialer, _) = opened(client(), node(1));
     let credit = |total: u64| Frame::control(Kind::Credit, DATA, &total.to_le_bytes());
     for total in [3100, 3100, 5] {
-        dialer.receive(credit(total).bytes());
+        dialer.receive(&credit(total).bytes());
         assert_eq!(dialer.poll(), Ok(None));
     }
     dialer.send(message(DATA, &[0; 1000])).unwrap();
@@ -225,10 +226,9 @@ fn credit_that_comes_twice_or_late_changes_nothing_and_too_much_is_refused() {
     dialer.send(message(DATA, &[0; 1000])).unwrap();
     dialer.send(message(DATA, &[0; 20])).unwrap();
     dialer.send(message(DATA, b"")).unwrap();
-    let sizes: Vec<usize> =
-        core::iter::from_fn(|| dialer.transmit()).map(|frame| frame.bytes().len()).collect();
+    let sizes: Vec<usize> = core::iter::from_fn(|| dialer.transmit()).map(|frame| frame.size()).collect();
     assert_eq!(sizes, [1020, 1020, 1020, 40]);
-    dialer.receive(credit(u64::MAX).bytes());
+    dialer.receive(&credit(u64::MAX).bytes());
     assert_eq!(dialer.poll(), Err(Error::CreditOutOfBounds));
 }
 
@@ -263,9 +263,38 @@ fn a_frame_that_is_too_large_is_not_waited_for() {
 }
 
 #[test]
+fn whether_bytes_were_copied_into_a_frame_makes_no_difference_to_who_receives_it() {
+    let shared: Arc<[u8]> = (0..100).collect();
+    let inset =
+        |at: usize, part: Range<usize>| Inset { at: FRAME_HEADER_SIZE + at, bytes: shared.clone(), part };
+    // At the beginning, two in a row, and at the end.
+    let insets = vec![inset(0, 5..9), inset(3, 0..100), inset(3, 98..99), inset(8, 7..7), inset(8, 50..60)];
+    let (written, mut whole) = (*b"the rest", Vec::new());
+    let mut from = 0;
+    for inset in &insets {
+        let at = inset.at - FRAME_HEADER_SIZE;
+        whole.extend_from_slice(&written[from..at]);
+        whole.extend_from_slice(&shared[inset.part.clone()]);
+        from = at;
+    }
+    let frame = Frame::message_with_insets(DATA, |out| {
+        out.extend_from_slice(&written);
+        insets
+    });
+    let (frame, copied) = (frame.unwrap(), message(DATA, &whole));
+    assert_eq!(frame.pieces().flatten().copied().collect::<Vec<_>>(), *copied.bytes());
+    assert_eq!((frame.size(), frame.body()), (copied.size(), copied.body()));
+    assert_eq!(frame, copied);
+    assert_ne!(frame, message(DATA, &whole[1..]));
+    let (mut dialer, mut listener) = opened(client(), node(1));
+    dialer.send(frame).unwrap();
+    assert_eq!(carry(&mut dialer, &mut listener).unwrap(), [whole]);
+}
+
+#[test]
 fn damage_is_noticed_wherever_it_is() {
     let frame = message(DATA, b"body");
-    for place in 0..frame.bytes().len() {
+    for place in 0..frame.size() {
         let (_, mut listener) = opened(client(), node(1));
         let mut bytes = frame.bytes().to_vec();
         bytes[place] ^= 1;
@@ -280,9 +309,9 @@ fn what_comes_out_of_turn_is_refused() {
     assert!(matches!(dialer.send(message(DATA, b"early")), Err(Unsent::NotOpen(_))));
     let hello = dialer.transmit().unwrap();
     let (mut early, (_, mut open)) = (Connection::listen(node(1)), opened(client(), node(1)));
-    early.receive(message(DATA, b"early").bytes());
+    early.receive(&message(DATA, b"early").bytes());
     assert_eq!(early.poll(), Err(Error::OutOfTurn));
-    open.receive(hello.bytes());
+    open.receive(&hello.bytes());
     assert_eq!(open.poll(), Err(Error::OutOfTurn), "a second hello");
 }
 
@@ -292,9 +321,9 @@ fn a_ping_is_answered_and_many_do_not_fill_memory() {
     dialer.ping();
     carry(&mut dialer, &mut listener).unwrap();
     let pong = listener.transmit().unwrap();
-    assert_eq!(Header::parse(pong.bytes(), 0).unwrap().unwrap().0.kind, Kind::Pong);
+    assert_eq!(Header::parse(&pong.bytes(), 0).unwrap().unwrap().0.kind, Kind::Pong);
     for _ in 0..1000 {
-        listener.receive(Frame::control(Kind::Ping, Channel::default(), &[]).bytes());
+        listener.receive(&Frame::control(Kind::Ping, Channel::default(), &[]).bytes());
         listener.poll().unwrap();
     }
     assert_eq!(core::iter::from_fn(|| listener.transmit()).count(), CONTROL_MAX);
@@ -310,7 +339,7 @@ fn who_has_said_all_still_grants_credit() {
     dialer.close();
     carry(&mut dialer, &mut listener).unwrap();
     assert_eq!(carry(&mut listener, &mut dialer).unwrap().len(), 3);
-    let (header, _) = Header::parse(message(DATA, &[0; 1000]).bytes(), 1000).unwrap().unwrap();
+    let (header, _) = Header::parse(&message(DATA, &[0; 1000]).bytes(), 1000).unwrap().unwrap();
     (0..3).for_each(|_| dialer.consume(&header));
     carry(&mut dialer, &mut listener).unwrap();
     assert_eq!(carry(&mut listener, &mut dialer).unwrap(), [[3; 1000]]);
@@ -325,12 +354,12 @@ fn what_is_queued_comes_before_the_farewell() {
     dialer.close();
     assert!(matches!(dialer.send(message(DATA, b"late")), Err(Unsent::NotOpen(_))));
     assert_eq!(carry(&mut dialer, &mut listener).unwrap().len(), 3, "one waits for credit");
-    let (header, _) = Header::parse(message(DATA, &[0; 1000]).bytes(), 1000).unwrap().unwrap();
+    let (header, _) = Header::parse(&message(DATA, &[0; 1000]).bytes(), 1000).unwrap().unwrap();
     (0..3).for_each(|_| listener.consume(&header));
     carry(&mut listener, &mut dialer).unwrap();
     assert_eq!(carry(&mut dialer, &mut listener).unwrap(), [[3; 1000]]);
     assert!(dialer.is_done() && !listener.is_open());
-    listener.receive(message(DATA, b"after the farewell").bytes());
+    listener.receive(&message(DATA, b"after the farewell").bytes());
     assert_eq!(listener.poll(), Ok(None));
 }
 
@@ -339,11 +368,11 @@ fn challenged(dialer: &mut Connection, listener: &mut Connection) -> (Vec<u8>, V
     listener.demand_proof([7; NONCE_SIZE]);
     carry(dialer, listener).unwrap();
     let challenge = listener.transmit().unwrap();
-    dialer.receive(challenge.bytes());
+    dialer.receive(&challenge.bytes());
     let Ok(Some(Event::Challenged(said))) = dialer.poll() else { panic!("there is no challenge") };
     let said = said.to_vec();
     dialer.prove(b"the proof", b"the other proof");
-    listener.receive(dialer.transmit().unwrap().bytes());
+    listener.receive(&dialer.transmit().unwrap().bytes());
     let Ok(Some(Event::Proved(peer, heard, proof))) = listener.poll() else { panic!("there is no proof") };
     assert_eq!((peer.party, proof), (client().party, &b"the proof"[..]));
     (said, heard.to_vec())
@@ -404,10 +433,10 @@ fn nothing_is_taken_in_place_of_a_proof() {
     let (mut dialer, mut listener) = (Connection::dial(client()), Connection::listen(node(1)));
     listener.demand_proof([7; NONCE_SIZE]);
     carry(&mut dialer, &mut listener).unwrap();
-    listener.receive(message(DATA, b"let me in").bytes());
+    listener.receive(&message(DATA, b"let me in").bytes());
     assert_eq!(listener.poll(), Err(Error::OutOfTurn));
     let (mut dialer, mut listener) = (Connection::dial(client()), Connection::listen(node(1)));
     carry(&mut dialer, &mut listener).unwrap();
-    listener.receive(Frame::control(Kind::Proof, Channel::default(), b"nobody asked").bytes());
+    listener.receive(&Frame::control(Kind::Proof, Channel::default(), b"nobody asked").bytes());
     assert_eq!(listener.poll(), Err(Error::OutOfTurn));
 }
