@@ -4,7 +4,7 @@
 
 mod kit;
 
-use std::{collections::BTreeMap, io, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, io, time::Duration};
 
 use kit::{
     CLIENT, DATA, Ears, Hand, Heard, NODE, dial, dial_as, introduction, listen, listen_with, local, message,
@@ -14,8 +14,12 @@ use tokio::{
     net::{TcpStream, UnixListener},
 };
 use tyr_net::{Address, End, Listener, Settings};
-use tyr_wire::connection::{
-    Channel, Connection, Error, Frame, Inset, Introduction, Kind, Limits, Party, Refusal, Unsent, VERSIONS,
+use tyr_wire::{
+    connection::{
+        Channel, Connection, Error, Frame, Inset, Introduction, Kind, Limits, Party, Refusal, Unsent,
+        VERSIONS,
+    },
+    shared::SharedBytes,
 };
 
 async fn raw(address: &Address) -> TcpStream {
@@ -106,7 +110,7 @@ async fn who_does_not_say_that_it_is_done_gets_no_more_than_the_window() {
 async fn bytes_that_stay_where_they_are_come_in_their_places() {
     let (listener, mut there) = listen(&local()).await;
     let (dialer, _here) = dial(listener.address());
-    let shared: Arc<[u8]> = (0..99_000_u32).map(|place| (place % 251) as u8).collect();
+    let shared = SharedBytes::from((0..99_000_u32).map(|place| (place % 251) as u8).collect::<Vec<u8>>());
     // All are handed in before there is a connection, so that one write has many of them.
     let parts = || (0..20).map(|turn| turn * 4_000..99_000 - turn * 900);
     for part in parts() {

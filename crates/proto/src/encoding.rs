@@ -30,7 +30,7 @@ use alloc::vec::Vec;
 
 pub use tyr_wire::Malformed;
 
-pub use payload::{Decoder, Encoder};
+pub use payload::{Decoder, Encoder, Hold};
 
 use tyr_wire::connection::Inset;
 
@@ -97,6 +97,14 @@ pub fn append_with_insets<T: Encode + ?Sized>(bytes: &mut Vec<u8>, value: &T) ->
 /// The value that has exactly these bytes.
 pub fn from_bytes<T: Decode>(bytes: &[u8]) -> Result<T, Malformed> {
     let mut input = Decoder::new(bytes);
+    let value = T::decode(&mut input)?;
+    input.finish()?;
+    Ok(value)
+}
+
+/// The same, with payload copied to where it is wanted.
+pub fn from_bytes_holding<T: Decode>(bytes: &[u8], hold: Hold) -> Result<T, Malformed> {
+    let mut input = Decoder::holding(bytes, hold);
     let value = T::decode(&mut input)?;
     input.finish()?;
     Ok(value)

@@ -8,6 +8,7 @@ use alloc::{sync::Arc, vec, vec::Vec};
 use core::{fmt, ops::Range};
 
 use spin::Mutex;
+use tyr_wire::shared::SharedBytes;
 
 use crate::{PartitionId, SPOT_MIN, Spot};
 
@@ -22,7 +23,7 @@ struct Inner {
 
 /// Invariant: there are the bytes, or there is a home.
 struct Held {
-    bytes: Option<Arc<[u8]>>,
+    bytes: Option<SharedBytes>,
     homes: Vec<Arc<dyn Home>>,
 }
 
@@ -77,12 +78,12 @@ impl Payload {
     }
 
     /// The bytes, if they are in memory.
-    pub fn in_memory(&self) -> Option<Arc<[u8]>> {
+    pub fn in_memory(&self) -> Option<SharedBytes> {
         self.0.held.lock().bytes.clone()
     }
 
     /// The bytes. They stay where they are.
-    pub fn bytes(&self) -> Result<Arc<[u8]>, Lost> {
+    pub fn bytes(&self) -> Result<SharedBytes, Lost> {
         if let Some(bytes) = self.in_memory() {
             return Ok(bytes);
         }
@@ -155,15 +156,21 @@ impl Payload {
     }
 }
 
+impl From<SharedBytes> for Payload {
+    fn from(bytes: SharedBytes) -> Self {
+        Payload::with(bytes.len(), Held { bytes: Some(bytes), homes: Vec::new() })
+    }
+}
+
 impl From<Arc<[u8]>> for Payload {
     fn from(bytes: Arc<[u8]>) -> Self {
-        Payload::with(bytes.len(), Held { bytes: Some(bytes), homes: Vec::new() })
+        SharedBytes::from(bytes).into()
     }
 }
 
 impl From<Vec<u8>> for Payload {
     fn from(bytes: Vec<u8>) -> Self {
-        Arc::<[u8]>::from(bytes).into()
+        SharedBytes::from(bytes).into()
     }
 }
 

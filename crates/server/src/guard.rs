@@ -27,9 +27,10 @@ use tyr_proto::{
     Outcome, SessionId, TraceContext,
     access::{Claims, Rights},
     cluster::ClusterId,
-    encoding::{append_to, from_bytes},
+    encoding::{append_to, from_bytes, from_bytes_holding},
     message::{Answer, Envelope},
 };
+use tyr_store::aligned_copy;
 use tyr_wire::connection::{Frame, Kind, Party, Peer, Refusal};
 
 pub(crate) use caller::{Caller, Who};
@@ -193,7 +194,7 @@ impl Guarded {
             },
             _ => (None, frame.body),
         };
-        let Ok(envelope) = from_bytes::<Envelope>(body) else {
+        let Ok(envelope) = from_bytes_holding::<Envelope>(body, aligned_copy) else {
             return self.reception.malformed(&frame);
         };
         match rules::judge(&envelope.message, SessionId(self.caller.session), &rights) {

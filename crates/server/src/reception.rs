@@ -20,9 +20,10 @@ use tyr_net::{
 use tyr_proto::{
     NodeId, SessionId, Time, TraceContext,
     cluster::{self, ClusterId},
-    encoding::{append_to, from_bytes},
+    encoding::{append_to, from_bytes, from_bytes_holding},
     message::Envelope,
 };
+use tyr_store::aligned_copy;
 use tyr_types::{KeyspaceId, KeyspaceName};
 use tyr_wire::connection::{Channel, Error, Frame, Header, Kind, Party, Peer, Refusal};
 
@@ -220,7 +221,7 @@ impl Reception {
     }
 
     fn take_data(&self, body: &[u8], context: Option<TraceContext>, receipt: Receipt) -> bool {
-        let Ok(envelope) = from_bytes::<Envelope>(body) else { return false };
+        let Ok(envelope) = from_bytes_holding::<Envelope>(body, aligned_copy) else { return false };
         self.take_envelope(envelope, context, receipt);
         true
     }

@@ -10,6 +10,7 @@
 
 pub mod index;
 
+mod aligned;
 mod apply;
 mod cache;
 mod check;
@@ -53,6 +54,7 @@ mod testing;
 mod transact;
 mod written;
 
+pub use aligned::aligned_copy;
 pub use check::{CheckReport, DAMAGE_MAX};
 pub use keyspaces::KeyspaceRecord;
 pub use maintain::{CompactReport, Maintained};

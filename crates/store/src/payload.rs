@@ -1,12 +1,17 @@
 //! Bytes on their way into the store: checksummed, and aligned if they are large, before any lock is taken.
 
-use std::sync::Arc;
+use std::{ops::Range, sync::Arc};
 
-use parking_lot::Mutex;
-use tyr_env::Blocks;
-use tyr_wire::extent::{Checksums, Place};
+use tyr_env::BLOCK_SIZE;
+use tyr_wire::{
+    extent::{Checksums, Place},
+    shared::SharedBytes,
+};
 
-use crate::segment::{Segment, SegmentHold};
+use crate::{
+    aligned::Aligned,
+    segment::{Segment, SegmentHold},
+};
 
 /// The longest payload, in bytes; a longer write is made of several.
 pub const PAYLOAD_SIZE_MAX: usize = 4 << 20;
@@ -26,7 +31,9 @@ struct Inner {
 #[derive(Debug)]
 enum Bytes {
     Small(Box<[u8]>),
-    Aligned(Blocks),
+    Aligned(Aligned),
+    /// Whole blocks of what others have, too, from this byte on.
+    Shared(SharedBytes, usize),
     /// Written to disk by staging already.
     OnDisk,
 }
@@ -52,12 +59,27 @@ impl Payload {
             let checksums = Checksums::of(&copy);
             (Bytes::Small(copy), checksums)
         } else {
-            let mut blocks = take_buffer(bytes.len());
-            blocks.extend_from_slice(bytes);
-            let checksums = Checksums::of(&blocks.as_bytes()[..bytes.len()]);
-            (Bytes::Aligned(blocks), checksums)
+            let copy = Aligned::copy(bytes);
+            let checksums = Checksums::of(copy.bytes());
+            (Bytes::Aligned(copy), checksums)
         };
         Payload(Arc::new(Inner { len: bytes.len(), checksums, bytes: stored, staged: None }))
+    }
+
+    /// Checksums a part of bytes that nobody changes, and copies it only if it does not lie in whole blocks.
+    ///
+    /// # Panics
+    /// As [`Payload::new`].
+    pub fn sharing(bytes: &SharedBytes, part: Range<usize>) -> Self {
+        let ends = part.end == bytes.len() || part.end.is_multiple_of(BLOCK_SIZE);
+        let are_whole = part.start.is_multiple_of(BLOCK_SIZE) && ends && part.len() >= ALIGNED_MIN;
+        if bytes.blocks().is_none() || !are_whole {
+            return Payload::new(&bytes[part]);
+        }
+        assert!(part.len() <= PAYLOAD_SIZE_MAX, "payload of {} bytes", part.len());
+        let checksums = Checksums::of(&bytes[part.clone()]);
+        let shared = Bytes::Shared(bytes.clone(), part.start);
+        Payload(Arc::new(Inner { len: part.len(), checksums, bytes: shared, staged: None }))
     }
 
     /// The same payload after it was written to `place`; the bytes are let go.
@@ -89,7 +111,8 @@ impl Payload {
     pub(crate) fn bytes(&self) -> Option<&[u8]> {
         match &self.0.bytes {
             Bytes::Small(bytes) => Some(bytes),
-            Bytes::Aligned(blocks) => Some(&blocks.as_bytes()[..self.0.len]),
+            Bytes::Aligned(aligned) => Some(aligned.bytes()),
+            Bytes::Shared(bytes, start) => Some(&bytes[*start..start + self.0.len]),
             Bytes::OnDisk => None,
         }
     }
@@ -97,8 +120,11 @@ impl Payload {
     /// The bytes followed by zeros to whole blocks, for direct I/O; only of payload that is large enough to be aligned.
     pub(crate) fn blocks(&self) -> Option<&[u8]> {
         match &self.0.bytes {
-            Bytes::Aligned(blocks) => Some(blocks.as_bytes()),
-            _ => None,
+            Bytes::Aligned(aligned) => Some(aligned.blocks()),
+            Bytes::Shared(bytes, start) => {
+                bytes.blocks().map(|blocks| &blocks[*start..start + self.0.len.next_multiple_of(BLOCK_SIZE)])
+            }
+            Bytes::Small(_) | Bytes::OnDisk => None,
         }
     }
 
@@ -107,65 +133,6 @@ impl Payload {
         self.0.staged.as_ref().map(|staged| (staged.place, staged.hold.segment()))
     }
 }
-
-impl Drop for Inner {
-    fn drop(&mut self) {
-        if let Bytes::Aligned(blocks) = &mut self.bytes {
-            give_buffer(std::mem::take(blocks));
-        }
-    }
-}
-
-/// Buffers of former payloads. Fresh memory of this size comes from the kernel page by page, which costs more than filling it.
-static BUFFERS: Mutex<Buffers> = Mutex::new(Buffers { free: [const { Vec::new() }; CLASSES], bytes: 0 });
-
-/// Free buffers by the power of two that they can hold.
-struct Buffers {
-    free: [Vec<Blocks>; CLASSES],
-    bytes: usize,
-}
-
-fn take_buffer(len: usize) -> Blocks {
-    let (class, size) = class_of(len);
-    let mut buffers = BUFFERS.lock();
-    match buffers.free[class].pop() {
-        Some(blocks) => {
-            buffers.bytes -= blocks.capacity();
-            blocks
-        }
-        None => {
-            drop(buffers);
-            Blocks::with_capacity(size)
-        }
-    }
-}
-
-fn give_buffer(mut blocks: Blocks) {
-    let (class, size) = class_of(blocks.capacity());
-    if size != blocks.capacity() {
-        return;
-    }
-    blocks.clear();
-    let mut buffers = BUFFERS.lock();
-    if buffers.bytes + size <= BUFFERS_SIZE_MAX {
-        buffers.bytes += size;
-        buffers.free[class].push(blocks);
-    }
-}
-
-/// The class of buffers that hold `len` bytes, and their size.
-fn class_of(len: usize) -> (usize, usize) {
-    let size = len.next_power_of_two().max(ALIGNED_MIN);
-    let class = (size / ALIGNED_MIN).trailing_zeros() as usize;
-    (class.min(CLASSES - 1), size)
-}
-
-/// From [`ALIGNED_MIN`] to [`PAYLOAD_SIZE_MAX`].
-const CLASSES: usize = 11;
-const _: () = assert!(ALIGNED_MIN << (CLASSES - 1) == PAYLOAD_SIZE_MAX);
-
-/// Free buffers are kept up to so many bytes: sixteen writers' worth of the largest payload.
-const BUFFERS_SIZE_MAX: usize = 16 * PAYLOAD_SIZE_MAX;
 
 /// Payload of at least this size begins at a block boundary on disk.
 pub(crate) const ALIGNED_MIN: usize = 4096;

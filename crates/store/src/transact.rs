@@ -15,6 +15,7 @@ use tyr_wire::{
     entry::{Blob, Entry, Head},
     extent::{CHECKSUM_BLOCK, LEAF_SPAN, Leaf, Place},
     record::{BlobCommit, Commit, Existence, Record, Written},
+    shared::SharedBytes,
 };
 
 use crate::{
@@ -319,10 +320,23 @@ impl Store {
 
     /// Writes large payload ahead of its transaction, so that it need not be kept in memory. It is dropped if it is never put.
     pub fn stage(&self, keyspace: KeyspaceId, bytes: &[u8]) -> Result<Payload> {
+        self.stage_payload(keyspace, Payload::new(bytes))
+    }
+
+    /// The same of a part of bytes that nobody changes. Those of an [`aligned_copy`](crate::aligned_copy) are written from where they are.
+    pub fn stage_shared(
+        &self,
+        keyspace: KeyspaceId,
+        bytes: &SharedBytes,
+        part: Range<usize>,
+    ) -> Result<Payload> {
+        self.stage_payload(keyspace, Payload::sharing(bytes, part))
+    }
+
+    fn stage_payload(&self, keyspace: KeyspaceId, payload: Payload) -> Result<Payload> {
         self.check_open()?;
         self.keyspaces.find(keyspace)?;
-        let payload = Payload::new(bytes);
-        if bytes.len() <= self.options.inline_max {
+        if payload.len() <= self.options.inline_max {
             return Ok(payload);
         }
         let (place, hold) =

@@ -171,6 +171,18 @@ fn the_writes_of_a_transaction_may_be_in_any_order() {
 }
 
 #[test]
+fn payload_that_is_written_from_where_it_is_survives_a_crash() {
+    let mut session = session();
+    // Of the last one the blocks end after the bytes.
+    for len in [25 * BLOCK_SIZE, 100_000] {
+        let edit = Edit::create(A, &key(&format!("{len}"))).write(5, pattern(6, len)).staged();
+        session.commit(&[edit]).expect("commits");
+    }
+    assert_eq!(difference(session.store(), session.state()), None);
+    expect_usable(&mut crash(session)).expect("can be used");
+}
+
+#[test]
 fn payload_that_no_segment_can_hold_is_refused() {
     let session = session();
     let store = session.store();

@@ -14,6 +14,7 @@ pub mod entry;
 pub mod extent;
 pub mod frame;
 pub mod record;
+pub mod shared;
 pub mod table;
 pub mod varint;
 

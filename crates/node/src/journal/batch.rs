@@ -3,12 +3,12 @@
 use std::{
     collections::{BTreeMap, btree_map::Entry},
     convert::Infallible,
-    sync::Arc,
 };
 
 use tyr_proto::{PartitionId, Payload as Kept};
 use tyr_store::{BlobChange, Existence, Payload, Refused, Stop, Store, Ticket, Wait};
 use tyr_types::{Error, Key, KeyspaceId, Result};
+use tyr_wire::shared::SharedBytes;
 
 use super::{
     Stored,
@@ -56,7 +56,7 @@ enum Before {
 enum Bytes {
     Own(Vec<u8>),
     Bundle(Vec<u8>),
-    Shared(Arc<[u8]>),
+    Shared(SharedBytes),
 }
 
 impl Batch {
@@ -102,7 +102,7 @@ impl Batch {
     }
 
     /// Writes a payload, under a key that has none.
-    pub fn put_payload(&mut self, key: Key, bytes: Arc<[u8]>) {
+    pub fn put_payload(&mut self, key: Key, bytes: SharedBytes) {
         self.change(key, Bytes::Shared(bytes), Before::Absent);
     }
 
@@ -167,9 +167,15 @@ impl Batch {
             let Change::Put(bytes, before) = &*change else { continue };
             // What is logged stays in the store's log, beside which nothing is to be written, however much it is.
             let size = if let Bytes::Bundle(_) = bytes { BUNDLE_PIECE.min(piece_max) } else { piece_max };
-            let payloads = bytes.as_slice().chunks(size).map(|piece| store.stage(space, piece));
-            let pieces = (0u64..).step_by(size).zip(payloads);
-            let pieces = pieces.map(|(offset, payload)| payload.map(|payload| (offset, payload)));
+            let length = bytes.as_slice().len();
+            let pieces = (0..length).step_by(size).map(|start| {
+                let part = start..length.min(start + size);
+                let payload = match bytes {
+                    Bytes::Own(bytes) | Bytes::Bundle(bytes) => store.stage(space, &bytes[part]),
+                    Bytes::Shared(bytes) => store.stage_shared(space, bytes, part),
+                };
+                payload.map(|payload| (start as u64, payload))
+            });
             *change = Change::Staged(pieces.collect::<Result<_>>()?, *before);
         }
         Ok(())

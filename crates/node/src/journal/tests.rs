@@ -442,6 +442,19 @@ fn payload_leaves_memory_when_it_is_durable_and_is_read_from_the_disk() {
 }
 
 #[test]
+fn large_payload_that_came_in_whole_blocks_is_found_again() {
+    let disk = SimDisk::new(18);
+    let mut bench = Bench::new(&disk, 1 << 20);
+    let bytes: Vec<u8> = (0..100_000).map(|place: u32| (place % 251) as u8).collect();
+    let payload = Payload::from(tyr_store::aligned_copy(&bytes).expect("is large"));
+    bench.push(1, stage(1, payload.clone()));
+    bench.settle().expect("durable");
+    assert!(payload.in_memory().is_none() && payload.bytes().as_deref() == Ok(&bytes[..]));
+    let expected = content(&bench.partition());
+    assert_eq!(content_on(&disk.snapshot().crash(CrashMode::LoseAll)), expected);
+}
+
+#[test]
 fn a_payload_is_written_once_however_often_it_is_logged_and_checkpointed() {
     let disk = SimDisk::new(16);
     let mut bench = Bench::new(&disk, 1 << 20);

@@ -7,7 +7,7 @@ use alloc::{
 };
 use core::ops::Range;
 
-use tyr_wire::{Malformed, Reader, connection::Inset, varint};
+use tyr_wire::{Malformed, Reader, connection::Inset, shared::SharedBytes, varint};
 
 use crate::Payload;
 
@@ -54,7 +54,11 @@ pub struct Decoder<'a> {
     pieces: Vec<Held>,
     /// Payload that was left out, in the order in which it came first.
     kept: VecDeque<Payload>,
+    hold: Option<Hold>,
 }
+
+/// Copies payload to where it is wanted, if it is to be anywhere in particular.
+pub type Hold = fn(&[u8]) -> Option<SharedBytes>;
 
 /// A payload this small is written wherever it is: to refer to it would save nothing.
 const SHARED_MIN: usize = 16;
@@ -231,7 +235,12 @@ impl<'a> Decoder<'a> {
 
     /// Reads from the first of these bytes, with the payload that was left out of them.
     pub fn keeping(bytes: &'a [u8], kept: Vec<Payload>) -> Self {
-        Decoder { reader: Reader::new(bytes), pieces: Vec::new(), kept: kept.into() }
+        Decoder { reader: Reader::new(bytes), pieces: Vec::new(), kept: kept.into(), hold: None }
+    }
+
+    /// Reads from the first of these bytes, and copies payload to where it is wanted.
+    pub fn holding(bytes: &'a [u8], hold: Hold) -> Self {
+        Decoder { hold: Some(hold), ..Decoder::new(bytes) }
     }
 
     /// Fails unless everything has been read.
@@ -309,7 +318,12 @@ impl<'a> Decoder<'a> {
     }
 
     fn payload_piece(&mut self) -> Result<(Payload, bool), Malformed> {
-        match self.piece(|bytes| Held::Payload(bytes.into()))? {
+        let hold = self.hold;
+        let held = |bytes: &[u8]| {
+            let wanted = hold.and_then(|hold| hold(bytes));
+            Held::Payload(wanted.map_or_else(|| bytes.into(), Payload::from))
+        };
+        match self.piece(held)? {
             (Held::Payload(payload), is_reference) => Ok((payload, is_reference)),
             (Held::Bytes(_), _) => Err(Malformed("a reference to payload goes to other bytes")),
         }

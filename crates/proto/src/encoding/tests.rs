@@ -3,9 +3,11 @@
 use alloc::{sync::Arc, vec, vec::Vec};
 use core::ops::Range;
 
+use tyr_wire::shared::SharedBytes;
+
 use super::{
-    Decoder, Encoder, Malformed, append_to, append_with_insets, detached, from_bytes, from_bytes_keeping,
-    to_bytes, to_bytes_keeping,
+    Decoder, Encoder, Hold, Malformed, append_to, append_with_insets, detached, from_bytes,
+    from_bytes_holding, from_bytes_keeping, to_bytes, to_bytes_keeping,
 };
 use crate::{
     Payload,
@@ -16,7 +18,7 @@ fn payload(length: u8) -> Payload {
     (0..length).collect::<Vec<u8>>().into()
 }
 
-fn bytes_of(payload: &Payload) -> Arc<[u8]> {
+fn bytes_of(payload: &Payload) -> SharedBytes {
     payload.in_memory().unwrap()
 }
 
@@ -75,7 +77,7 @@ fn large_payload_that_is_put_in_between_leaves_the_bytes_as_they_are() {
     let (mut copied, mut rest) = (b"front".to_vec(), b"front".to_vec());
     append_to(&mut copied, &value);
     let insets = append_with_insets(&mut rest, &value);
-    assert!(rest.len() < 200 && Arc::ptr_eq(&insets[0].bytes, &bytes_of(&one)), "they are not copied");
+    assert!(rest.len() < 200 && insets[0].bytes.is(&bytes_of(&one)), "they are not copied");
     assert_eq!(insets.len(), 3, "what comes again is referred to");
     for inset in insets.iter().rev() {
         rest.splice(inset.at..inset.at, inset.bytes[inset.part.clone()].iter().copied());
@@ -100,6 +102,17 @@ fn large_payload_can_be_left_out_and_comes_back_as_the_same() {
     assert!(from_bytes::<Vec<Payload>>(&bytes).is_err(), "without it they are nothing");
     let too_much = vec![elsewhere.clone(), elsewhere];
     assert!(from_bytes_keeping::<Vec<Payload>>(&bytes, too_much).is_err());
+}
+
+#[test]
+fn payload_is_held_where_the_reader_wants_it() {
+    let hold: Hold =
+        |bytes| (bytes.len() > 50).then(|| bytes.iter().rev().copied().collect::<Vec<u8>>().into());
+    let value = vec![payload(100), payload(20)];
+    let held: Vec<Payload> = from_bytes_holding(&to_bytes(&value), hold).unwrap();
+    assert_eq!((bytes_of(&held[0])[0], held[0].len()), (99, 100));
+    assert_eq!(held[1], value[1], "what is not wanted anywhere is held as always");
+    assert!(from_bytes_holding::<Vec<Payload>>(&to_bytes(&value)[1..], hold).is_err());
 }
 
 #[test]
@@ -134,7 +147,7 @@ fn what_is_detached_is_equal_and_has_payload_of_its_own() {
     let detached: Vec<Payload> = detached(&value).unwrap();
     assert!(detached == value && detached[0].address() == detached[2].address());
     assert!(detached[0].address() != large.address());
-    assert!(Arc::ptr_eq(&bytes_of(&detached[0]), &bytes_of(&large)), "the bytes are not copied");
+    assert!(bytes_of(&detached[0]).is(&bytes_of(&large)), "the bytes are not copied");
 }
 
 #[test]

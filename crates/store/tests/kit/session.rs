@@ -2,8 +2,11 @@
 
 use std::sync::Arc;
 
+use tyr_env::BLOCK_SIZE;
 use tyr_sim_env::{SimClock, SimDisk};
-use tyr_store::{BlobChange, Create, Maintained, Options, Payload, Refused, Stop, Store, Ticket, Wait};
+use tyr_store::{
+    BlobChange, Create, Maintained, Options, Payload, Refused, Stop, Store, Ticket, Wait, aligned_copy,
+};
 use tyr_types::{Durability, Error, ErrorKind, KeyspaceId, KeyspaceName, KeyspaceSettings, Number, Result};
 
 use super::model::{Edit, Staged, State};
@@ -200,12 +203,17 @@ pub fn commit(store: &Store, edits: &[Edit]) -> Result<Ticket> {
 fn change_of(store: &Store, edit: &Edit) -> Result<BlobChange> {
     let mut writes = Vec::new();
     for (offset, bytes) in &edit.writes {
-        for (index, part) in bytes.chunks(PIECE).enumerate() {
-            let payload = match edit.staged {
-                Staged::Yes => store.stage(edit.space, part)?,
-                Staged::No => Payload::new(part),
+        let shared = aligned_copy(bytes).filter(|_| edit.staged == Staged::Yes);
+        // Only whole blocks of what is shared are written from where they are.
+        let piece = if shared.is_some() { PIECE / BLOCK_SIZE * BLOCK_SIZE } else { PIECE };
+        for start in (0..bytes.len()).step_by(piece) {
+            let part = start..bytes.len().min(start + piece);
+            let payload = match (&shared, edit.staged) {
+                (Some(shared), _) => store.stage_shared(edit.space, shared, part)?,
+                (None, Staged::Yes) => store.stage(edit.space, &bytes[part])?,
+                (None, Staged::No) => Payload::new(&bytes[part]),
             };
-            writes.push((offset + (index * PIECE) as u64, payload));
+            writes.push((offset + start as u64, payload));
         }
     }
     Ok(BlobChange {

@@ -11,7 +11,11 @@ use alloc::{borrow::Cow, sync::Arc, vec::Vec};
 use core::ops::Range;
 
 use super::Error;
-use crate::Reader;
+use crate::{
+    Reader,
+    checksum::{crc32c, crc32c_append},
+    shared::SharedBytes,
+};
 
 /// Bytes in front of a frame's body.
 pub const FRAME_HEADER_SIZE: usize = 20;
@@ -114,7 +118,7 @@ pub struct Inset {
     /// How many of the other bytes come before it.
     pub at: usize,
     /// Where it is.
-    pub bytes: Arc<[u8]>,
+    pub bytes: SharedBytes,
     /// What of that it is.
     pub part: Range<usize>,
 }
@@ -161,7 +165,7 @@ impl Header {
             return Err(Error::FrameTooLarge);
         }
         let Some(frame) = bytes.get(..FRAME_HEADER_SIZE + body_size) else { return Ok(None) };
-        if crate::checksum::crc32c(&frame[CHECKSUM_SIZE..]) != checksum {
+        if crc32c(&frame[CHECKSUM_SIZE..]) != checksum {
             return Err(Error::Damaged);
         }
         let fields = (reader.u8()?, reader.u8()?, reader.u16()?, reader.u64()?);
@@ -179,7 +183,7 @@ const SMALL_SIZE: usize = 128;
 impl Frame {
     /// A message whose body is what `write` appends. `None` if it is larger than any frame.
     pub fn message(channel: Channel, write: impl FnOnce(&mut Vec<u8>)) -> Option<Self> {
-        Self::without_insets(Kind::Message, channel, 0, write)
+        Self::copied((Kind::Message, channel, 0), write)
     }
 
     /// A message whose body is what `write` appends, with what it returns put in between: places count from the first of all bytes, which
@@ -188,47 +192,42 @@ impl Frame {
         channel: Channel,
         write: impl FnOnce(&mut Vec<u8>) -> Vec<Inset>,
     ) -> Option<Self> {
-        Self::new(Kind::Message, channel, 0, write)
+        let mut bytes = Self::begin();
+        let insets = write(&mut bytes);
+        Self::end(bytes, insets, (Kind::Message, channel, 0))
     }
 
     /// A request, by a number that the sender chooses.
     pub fn request(channel: Channel, number: u64, write: impl FnOnce(&mut Vec<u8>)) -> Option<Self> {
-        Self::without_insets(Kind::Request, channel, number, write)
+        Self::copied((Kind::Request, channel, number), write)
     }
 
     /// The reply to a request.
     pub fn reply(channel: Channel, number: u64, write: impl FnOnce(&mut Vec<u8>)) -> Option<Self> {
-        Self::without_insets(Kind::Reply, channel, number, write)
+        Self::copied((Kind::Reply, channel, number), write)
     }
 
     /// A frame for the connection itself.
     pub(super) fn control(kind: Kind, channel: Channel, body: &[u8]) -> Self {
-        let frame = Self::without_insets(kind, channel, 0, |out| out.extend_from_slice(body));
-        frame.expect("the body is short")
+        Self::copied((kind, channel, 0), |out| out.extend_from_slice(body)).expect("the body is short")
     }
 
-    fn without_insets(
-        kind: Kind,
-        channel: Channel,
-        request: u64,
-        write: impl FnOnce(&mut Vec<u8>),
-    ) -> Option<Self> {
-        Self::new(kind, channel, request, |out| {
-            write(out);
-            Vec::new()
-        })
+    fn copied(what: (Kind, Channel, u64), write: impl FnOnce(&mut Vec<u8>)) -> Option<Self> {
+        let mut bytes = Self::begin();
+        write(&mut bytes);
+        Self::end(bytes, Vec::new(), what)
     }
 
-    fn new(
-        kind: Kind,
-        channel: Channel,
-        request: u64,
-        write: impl FnOnce(&mut Vec<u8>) -> Vec<Inset>,
-    ) -> Option<Self> {
+    /// The place for the header, and room for what follows.
+    fn begin() -> Vec<u8> {
         let mut bytes = Vec::with_capacity(SMALL_SIZE);
         bytes.resize(FRAME_HEADER_SIZE, 0);
-        let insets = write(&mut bytes);
-        let size = bytes.len() + insets.iter().map(|inset| inset.part.len()).sum::<usize>();
+        bytes
+    }
+
+    fn end(mut bytes: Vec<u8>, insets: Vec<Inset>, what: (Kind, Channel, u64)) -> Option<Self> {
+        let (kind, channel, request) = what;
+        let size = insets.iter().fold(bytes.len(), |size, inset| size + inset.part.len());
         let body_size = size.checked_sub(FRAME_HEADER_SIZE).filter(|size| *size <= BODY_SIZE_MAX)?;
         let length = u32::try_from(body_size).ok()?;
         bytes[4..8].copy_from_slice(&length.to_le_bytes());
@@ -304,8 +303,11 @@ impl Parts {
     }
 
     fn checksum(&self) -> u32 {
+        if self.insets.is_empty() {
+            return crc32c(&self.bytes[CHECKSUM_SIZE..]);
+        }
         let mut pieces = self.pieces();
-        let first = crate::checksum::crc32c(&pieces.next().unwrap_or_default()[CHECKSUM_SIZE..]);
-        pieces.fold(first, crate::checksum::crc32c_append)
+        let first = crc32c(&pieces.next().unwrap_or_default()[CHECKSUM_SIZE..]);
+        pieces.fold(first, crc32c_append)
     }
 }

@@ -1,9 +1,10 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use alloc::{sync::Arc, vec, vec::Vec};
+use alloc::{vec, vec::Vec};
 use core::ops::Range;
 
 use super::{handshake::HANDSHAKE_SIZE_MAX, *};
+use crate::shared::SharedBytes;
 
 const DATA: Channel = Channel::ALL[1];
 const OTHER: Channel = Channel::ALL[2];
@@ -264,7 +265,7 @@ fn a_frame_that_is_too_large_is_not_waited_for() {
 
 #[test]
 fn whether_bytes_were_copied_into_a_frame_makes_no_difference_to_who_receives_it() {
-    let shared: Arc<[u8]> = (0..100).collect();
+    let shared = SharedBytes::from((0..100).collect::<Vec<u8>>());
     let inset =
         |at: usize, part: Range<usize>| Inset { at: FRAME_HEADER_SIZE + at, bytes: shared.clone(), part };
     // At the beginning, two in a row, and at the end.
