@@ -64,7 +64,7 @@ fn got() -> Answer {
         request: RequestId { session: SessionId(12_345), number: 1_000 },
         number: Number::new(3, 2_000),
         blob: Some(blob),
-        bytes: Some(vec![7; 4096]),
+        bytes: Some(vec![7; 4096].into()),
     }
 }
 

@@ -636,7 +636,7 @@ impl Client {
                 self.events.push_back(Event::Looked(request, number, blob));
             }
             Answer::Bytes { request, version, bytes, whole } => {
-                self.answer(request, Event::Bytes(request, version, bytes, whole));
+                self.answer(request, Event::Bytes(request, version, bytes.into(), whole));
             }
             Answer::Sought { request, found } => self.answer(request, Event::Sought(request, found)),
             Answer::Frozen { request, point, partition, blobs } => {
@@ -644,12 +644,12 @@ impl Client {
             }
             Answer::Got { request, number, blob, bytes } => {
                 if self.others_asked(request) == Some(0) {
-                    self.answer(request, Event::Got(request, number, blob, bytes, Vec::new()));
+                    self.answer(request, Event::Got(request, number, blob, bytes.map(Vec::from), Vec::new()));
                 }
             }
             Answer::GotWith { request, number, blob, bytes, others } => {
                 if self.others_asked(request) == Some(others.len()) {
-                    self.answer(request, Event::Got(request, number, blob, bytes, others));
+                    self.answer(request, Event::Got(request, number, blob, bytes.map(Vec::from), others));
                 }
             }
             answer @ Answer::Lent { .. } => self.handle_lent(now, answer),

@@ -4,6 +4,7 @@ use alloc::{collections::BTreeMap, string::String, sync::Arc, vec::Vec};
 use core::{fmt, ops::Range};
 
 use tyr_types::{Number, Seek};
+use tyr_wire::shared::SharedBytes;
 
 use crate::{
     BlobName, ChunkName, Configuration, Epoch, KeepName, NodeId, OperationResult, Outcome, PartitionId, Plan,
@@ -542,7 +543,7 @@ pub enum Answer {
         /// The blob, if it exists.
         blob: Option<Looked>,
         /// Its bytes.
-        bytes: Option<Vec<u8>>,
+        bytes: Option<SharedBytes>,
     },
     /// The same, and what others are.
     GotWith {
@@ -553,7 +554,7 @@ pub enum Answer {
         /// The blob, if it exists.
         blob: Option<Looked>,
         /// Its bytes.
-        bytes: Option<Vec<u8>>,
+        bytes: Option<SharedBytes>,
         /// What the others are, in the order of the request; `None` for one that the replica does not know.
         others: Vec<Option<HeadStat>>,
     },
@@ -566,7 +567,7 @@ pub enum Answer {
         /// The blob, if it exists.
         blob: Option<Looked>,
         /// Its bytes.
-        bytes: Option<Vec<u8>>,
+        bytes: Option<SharedBytes>,
         /// For how many microseconds since it was asked for it may be kept; not at all if 0.
         lasts: u64,
     },
@@ -615,7 +616,7 @@ pub enum Answer {
         /// The number of the version that was read.
         version: Number,
         /// The bytes, with zeros where nothing was written.
-        bytes: Vec<u8>,
+        bytes: SharedBytes,
         /// Whether every byte was written. If not, only the head knows whether the blob reaches that far.
         whole: bool,
     },

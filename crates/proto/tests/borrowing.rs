@@ -69,6 +69,7 @@ impl World {
         let written = bytes.iter().map(|_| (0, newest())).collect();
         let looked = Looked { creation: newest(), size, attributes: BTreeMap::new(), written };
         let (number, blob) = (newest(), Some(looked));
+        let bytes = bytes.map(Into::into);
         let answer = Answer::Lent { request, number, blob, bytes, lasts: LASTS };
         self.client.handle_answer(Time(now), PRIMARY, answer);
     }

@@ -217,9 +217,12 @@ impl World {
         let message = Message::Borrow { request, blob: self.root(), size_max: 100 };
         self.deliver(HEADS, Envelope { partition: partition(0), message });
         let lent = self.answers.iter().find_map(|answer| match answer {
-            Answer::Lent { request: told, blob, bytes, lasts, .. } if *told == request => {
-                Some((request.number, blob.as_ref().map(|blob| blob.size), bytes.clone(), *lasts))
-            }
+            Answer::Lent { request: told, blob, bytes, lasts, .. } if *told == request => Some((
+                request.number,
+                blob.as_ref().map(|blob| blob.size),
+                bytes.clone().map(Vec::from),
+                *lasts,
+            )),
             _ => None,
         });
         lent.expect("the root is here, so it is answered")

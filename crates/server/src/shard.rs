@@ -28,7 +28,7 @@ use tyr_node::{Journal, Notice, Shard};
 use tyr_proto::{
     ClassId, Keyspaces, NodeId, Output, PartitionId, RingVersion, SessionId, Time, TraceContext,
     cluster::{Command, Fact, ShardReport},
-    encoding::{append_to, append_with_insets, detached},
+    encoding::{append_with_insets, detached},
     message::{Answer, Envelope, Message},
 };
 use tyr_types::{Durability, Error, Result};
@@ -529,7 +529,7 @@ impl Running {
             }
             Output::Answer(session, answer) => {
                 self.answered(&answer);
-                let frame = Frame::message(DATA, |out| append_to(out, &answer));
+                let frame = Frame::message_with_insets(DATA, |out| append_with_insets(out, &answer));
                 return send(self.sessions.get(&session), frame, Link::send);
             }
             Output::LearnerComplete(partition, epoch, learner) => {

@@ -340,7 +340,7 @@ impl Worker {
             Answer::Got { request, bytes, .. }
             | Answer::GotWith { request, bytes, .. }
             | Answer::Lent { request, bytes, .. } => {
-                self.read(now, *request, 0, bytes.as_ref().map_or(0, Vec::len));
+                self.read(now, *request, 0, bytes.as_ref().map_or(0, |bytes| bytes.len()));
             }
             Answer::Stats { request, .. } => self.read(now, *request, 0, 0),
             Answer::Sought { request, .. } => self.read(now, *request, 1, 0),

@@ -143,7 +143,11 @@ impl Driver {
         match found {
             Found::Bytes(bytes) => {
                 self.files.counts.read_files(bytes.len());
-                self.client.handle_answer(now, node, Answer::Bytes { request, version, bytes, whole });
+                self.client.handle_answer(
+                    now,
+                    node,
+                    Answer::Bytes { request, version, bytes: bytes.into(), whole },
+                );
                 self.flush(None);
             }
             Found::Slow => self.files.hatches.read_slowly(node, located),

@@ -103,6 +103,6 @@ impl Client {
                 BlobCopy { number, blob: blob.clone().map(Arc::new), bytes: bytes.as_deref().map(Arc::from) };
             copies.keep(now, (&name, request.number), copy, since, lasts);
         }
-        self.events.push_back(Event::Got(request, number, blob, bytes, Vec::new()));
+        self.events.push_back(Event::Got(request, number, blob, bytes.map(Vec::from), Vec::new()));
     }
 }

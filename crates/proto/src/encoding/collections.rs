@@ -8,6 +8,8 @@ use alloc::{
 };
 use core::ops::Range;
 
+use tyr_wire::shared::SharedBytes;
+
 use super::{Decode, Decoder, Encode, Encoder, Malformed, ensure};
 use crate::Payload;
 
@@ -47,6 +49,20 @@ impl Decode for u8 {
 
     fn decode_all(count: usize, input: &mut Decoder<'_>) -> Result<Vec<Self>, Malformed> {
         Ok(input.bytes(count)?.to_vec())
+    }
+}
+
+/// As a vector of them.
+impl Encode for SharedBytes {
+    fn encode(&self, out: &mut Encoder) {
+        out.varint(self.len() as u64);
+        out.shared_bytes(self);
+    }
+}
+
+impl Decode for SharedBytes {
+    fn decode(input: &mut Decoder<'_>) -> Result<Self, Malformed> {
+        Vec::<u8>::decode(input).map(SharedBytes::from)
     }
 }
 

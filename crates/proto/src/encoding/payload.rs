@@ -118,6 +118,16 @@ impl Encoder {
         self.bytes.extend_from_slice(bytes);
     }
 
+    /// The same of bytes that need not be copied if they are many.
+    pub fn shared_bytes(&mut self, bytes: &SharedBytes) {
+        match &mut self.insets {
+            Some(insets) if bytes.len() >= INSET_MIN => {
+                insets.push(Inset { at: self.bytes.len(), bytes: bytes.clone(), part: 0..bytes.len() });
+            }
+            _ => self.bytes(bytes),
+        }
+    }
+
     /// Makes room for so many bytes, and for what may follow: otherwise the next byte would move all of them.
     fn reserve(&mut self, count: usize) {
         if self.bytes.capacity() - self.bytes.len() < count {

@@ -10,6 +10,7 @@ use alloc::{
 use core::ops::Range;
 
 use tyr_types::{Number, Seek};
+use tyr_wire::shared::SharedBytes;
 
 use super::{Partition, RESEND_AFTER, Role};
 use crate::{
@@ -280,7 +281,7 @@ impl Partition {
 
     /// What a blob is and holds. Its first chunk lies where its head does; at the number that the head has read it is decided, too, unless its
     /// writes wait for something: then its bytes are not told.
-    fn read_blob(&self, blob: BlobName, size_max: u64) -> (Number, Option<Looked>, Option<Vec<u8>>) {
+    fn read_blob(&self, blob: BlobName, size_max: u64) -> (Number, Option<Looked>, Option<SharedBytes>) {
         let head = self.state.head(&blob);
         let number = head.map_or(self.state.heads_after(), |head| head.read_number());
         let looked = head.and_then(Head::looked);
@@ -302,7 +303,7 @@ impl Partition {
                 _ => None,
             }
         });
-        (number, looked, bytes)
+        (number, looked, bytes.map(SharedBytes::from))
     }
 
     /// What the first blob is, and what others are, if that is known here.
@@ -335,7 +336,7 @@ impl Partition {
         let chunk = self.state.chunk(name).unwrap_or(&empty);
         match form {
             Form::Sent => self.told(request, chunk.read_at(at, range), |version, bytes, whole| {
-                Answer::Bytes { request, version, bytes, whole }
+                Answer::Bytes { request, version, bytes: bytes.into(), whole }
             }),
             Form::Located => self.told(request, chunk.locate_at(at, range), |version, stretches, whole| {
                 Answer::Located { request, version, stretches, whole }
