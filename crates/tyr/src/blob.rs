@@ -70,6 +70,15 @@ pub enum Verb {
         #[arg(value_parser = parse_bytes)]
         size: u64,
     },
+    /// Leave a hole in a blob: a range reads as zeros and takes no room, the size stays.
+    Punch {
+        /// The blob: KEYSPACE/KEY.
+        #[arg(value_parser = BlobAddress::parser())]
+        blob: BlobAddress,
+        /// The range: START..END, START.., ..END, or START+LENGTH.
+        #[arg(value_parser = ByteRange::parse)]
+        range: ByteRange,
+    },
     /// Change a number inside a blob and print its old value; never refused for a conflict.
     ///
     /// For example: tyr blob transform counters/hits add u64 0 5
@@ -179,6 +188,7 @@ impl Verb {
             Verb::Rm(arguments) => remove::remove(store, &arguments, out),
             Verb::Append { blob, file } => write::append(store, &blob, file.as_deref(), out),
             Verb::Truncate { blob, size } => write::truncate(store, &blob, size, out),
+            Verb::Punch { blob, range } => write::punch(store, &blob, range, out),
             Verb::Transform(arguments) => write::transform(store, &arguments, out),
             Verb::Attr(verb) => verb.run(store, out),
         })

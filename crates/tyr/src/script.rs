@@ -63,6 +63,8 @@ enum Action {
     Write(u64, Payload),
     Append(Payload),
     Truncate(u64),
+    /// From an offset on, so many bytes.
+    Punch(u64, u64),
     Transform(u64, Transform),
     SetAttribute(String, Payload),
     UnsetAttribute(String),

@@ -6,6 +6,7 @@ use tyr_client::blocking::Store;
 
 use crate::{
     address::BlobAddress,
+    amount::ByteRange,
     arithmetic::{self, operand_json, parse_operand, show_operand},
     blob::{Done, Put, Transform, commit, keyspace_of, version_of},
     failure::{Failure, Result},
@@ -56,6 +57,16 @@ pub fn append(store: &Store, blob: &BlobAddress, file: Option<&Path>, out: &mut 
 pub fn truncate(store: &Store, blob: &BlobAddress, size: u64, out: &mut Output) -> Result<()> {
     keyspace_of(store, blob)?.truncate(&blob.key, size)?;
     out.done(&Done::new("truncate", blob, format!("truncated {blob} to {size} bytes")).with("size", size))
+}
+
+pub fn punch(store: &Store, blob: &BlobAddress, range: ByteRange, out: &mut Output) -> Result<()> {
+    let keyspace = keyspace_of(store, blob)?;
+    let size = keyspace.stat(&blob.key)?.size;
+    let hole = range.start..range.end.unwrap_or(size).max(range.start);
+    keyspace.punch(&blob.key, hole.clone())?;
+    let length = hole.end - hole.start;
+    let done = Done::new("punch", blob, format!("left a hole of {length} bytes in {blob} at {}", hole.start));
+    out.done(&done.with("offset", hole.start).with("length", length))
 }
 
 pub fn transform(store: &Store, arguments: &Transform, out: &mut Output) -> Result<()> {

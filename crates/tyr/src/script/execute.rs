@@ -47,6 +47,9 @@ fn apply(transaction: &mut Transaction, keyspace: &Keyspace, operation: &Operati
         Action::Create => transaction.create(keyspace, key)?,
         Action::Delete => transaction.delete(keyspace, key)?,
         Action::Truncate(size) => transaction.truncate(keyspace, key, *size)?,
+        Action::Punch(offset, length) => {
+            transaction.punch(keyspace, key, *offset..offset.saturating_add(*length))?;
+        }
         Action::Put(payload) => put(transaction, keyspace, operation, payload)?,
         Action::Write(offset, payload) => {
             for_each_piece(*offset, payload, |at, piece| Ok(transaction.write(keyspace, key, at, piece)?))?;

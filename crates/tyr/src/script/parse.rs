@@ -41,7 +41,7 @@ pub fn parse(text: &[u8]) -> Result<Vec<Operation>, ParseError> {
     Ok(operations)
 }
 
-const VERBS: &str = "create, delete, put, write, append, truncate, transform, attr, or check";
+const VERBS: &str = "create, delete, put, write, append, truncate, punch, transform, attr, or check";
 const CHECKS: &str = "exists, missing, version, size, bytes, attr, or no-attr";
 
 fn parse_line(line: &[u8], number: usize) -> Result<Option<Operation>, Wrong> {
@@ -77,6 +77,7 @@ impl Words {
             b"write" => Ok((self.blob()?, Action::Write(self.bytes("an offset")?, self.payload()?))),
             b"append" => Ok((self.blob()?, Action::Append(self.payload()?))),
             b"truncate" => Ok((self.blob()?, Action::Truncate(self.bytes("a size")?))),
+            b"punch" => Ok((self.blob()?, Action::Punch(self.bytes("an offset")?, self.bytes("a length")?))),
             b"transform" => Ok((self.blob()?, self.transform()?)),
             b"attr" => self.attribute(),
             b"check" => self.check(),

@@ -84,6 +84,23 @@ fn truncating_cuts_and_extends() {
 }
 
 #[test]
+fn punching_leaves_a_hole_and_the_size() {
+    let scratch = Scratch::with_keyspace();
+    let content = || scratch.run(["blob", "cat", "k/a"]).ok().stdout;
+    scratch.run_with_input(["blob", "put", "k/a"], "abcdef").ok();
+    let told = scratch.run(["blob", "punch", "k/a", "1+2"]).ok().text();
+    assert_eq!(told, "left a hole of 2 bytes in k/a at 1\n");
+    assert_eq!(content(), b"a\0\0def");
+    scratch.run(["blob", "punch", "k/a", "5.."]).ok();
+    scratch.run(["blob", "punch", "k/a", "9.."]).ok();
+    scratch.run_with_input(["tx", "run"], "punch k/a 3 1\nappend k/a g\n").ok();
+    assert_eq!(content(), b"a\0\0\0e\0g");
+    scratch.run(["blob", "punch", "k/missing", "0..1"]).fails(13, "missing");
+    scratch.run_with_input(["tx", "run"], "append k/a h\npunch k/missing 0 1\n").fails(13, "line 2");
+    assert_eq!(content(), b"a\0\0\0e\0g");
+}
+
+#[test]
 fn transforms_print_the_old_value() {
     let scratch = Scratch::with_keyspace();
     let transform = |arguments: &[&str]| scratch.run([&["blob", "transform", "k/n"], arguments].concat());

@@ -23,6 +23,7 @@ fn what_is_printed_has_the_documented_shape() {
         "blob stat k/a",
         "blob append k/a tree/a",
         "blob truncate k/a 3",
+        "blob punch k/a 1+2",
         "blob transform k/n add u64 0 5",
         "tx run script",
         "blob ls k",

@@ -27,6 +27,7 @@ fn every_operation_is_understood() {
         write k/a 4KiB hex:00ff
         append k/a file:"some file"
         truncate k/a 10
+        punch k/a 4KiB 8KiB
         transform k/a add i64 8 -5
         transform k/a cas u8 0 1 0x2
         attr set k/a name 'value'
@@ -48,6 +49,7 @@ fn every_operation_is_understood() {
         Action::Write(4096, literal(&[0, 255])),
         Action::Append(Payload::File("some file".into())),
         Action::Truncate(10),
+        Action::Punch(4096, 8192),
         Action::Transform(8, Transform::add(Operand::I64(-5))),
         Action::Transform(0, one),
         Action::SetAttribute("name".into(), literal(b"value")),
