@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod patience;
 mod real;
 
 use std::{
@@ -16,6 +17,7 @@ use std::{
     time::Duration,
 };
 
+use patience::until;
 use real::Servers;
 use serde_json::Value;
 use tyr_client::{KeyspaceSettings, blocking::Store};
@@ -141,7 +143,7 @@ fn is_served(spans: &[Value]) -> bool {
 fn a_collector_gets_the_whole_tree_of_a_transaction_over_two_blobs_and_of_reads_and_nothing_of_others() {
     let servers = Servers::start(3, settings);
     // Who takes over a partition goes on with what it finds in its log, and that says of nothing that it is traced.
-    servers.settle_partitions();
+    until("a settled ring", || servers.partitions_are_settled());
     let every = |count| NonZeroU32::new(count).unwrap();
     let traced = Store::options().traces(&collector().endpoint, every(1)).open(servers.url()).unwrap();
     let plain = Store::open(servers.url()).unwrap();

@@ -51,26 +51,24 @@ impl Servers {
         sum(&self.metrics(place), "tyr_files_handed_total")
     }
 
-    /// Waits until every partition is held by all servers, as many are led by each as the others lead, and nothing moves any more.
-    pub fn settle_partitions(&self) {
-        let is_settled = |all: &[String]| {
-            let ring = |state: &str| {
-                let name = format!("tyr_ring_partitions{{state=\"{state}\"}}");
-                all.iter().map(|metrics| sum(metrics, &name)).sum::<u64>()
-            };
-            let led = |metrics: &String| {
-                let of_primaries = metrics.lines().filter(|line| line.contains("role=\"primary\""));
-                of_primaries.map(|line| sum(line, "tyr_partitions")).sum::<u64>()
-            };
-            let least = all.iter().map(led).min().unwrap();
-            let all_led = all.iter().map(led).sum::<u64>();
-            ring("total") == all_led
-                && ring("complete") == all_led
-                && ring("moving") == 0
-                && least >= all_led / all.len() as u64
+    /// Whether every partition is held by all servers, as many are led by each as the others lead, and nothing moves any more.
+    pub fn partitions_are_settled(&self) -> bool {
+        let all: Vec<String> = (0..self.running.len()).map(|place| self.metrics(place)).collect();
+        let ring = |state: &str| {
+            let name = format!("tyr_ring_partitions{{state=\"{state}\"}}");
+            all.iter().map(|metrics| sum(metrics, &name)).sum::<u64>()
         };
-        let now = || (0..self.running.len()).map(|place| self.metrics(place)).collect::<Vec<_>>();
-        while !is_settled(&now()) {}
+        let led = |metrics: &String| {
+            let of_primaries = metrics.lines().filter(|line| line.contains("role=\"primary\""));
+            of_primaries.map(|line| sum(line, "tyr_partitions")).sum::<u64>()
+        };
+        let least = all.iter().map(led).min().unwrap();
+        let all_led = all.iter().map(led).sum::<u64>();
+        all_led > 0
+            && ring("total") == all_led
+            && ring("complete") == all_led
+            && ring("moving") == 0
+            && least >= all_led / all.len() as u64
     }
 
     fn metrics(&self, place: usize) -> String {

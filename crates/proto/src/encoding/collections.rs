@@ -56,7 +56,7 @@ impl Decode for u8 {
 impl Encode for SharedBytes {
     fn encode(&self, out: &mut Encoder) {
         out.varint(self.len() as u64);
-        out.shared_bytes(self);
+        out.shared_bytes(self, 0..self.len());
     }
 }
 

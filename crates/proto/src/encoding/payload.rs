@@ -118,13 +118,13 @@ impl Encoder {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// The same of bytes that need not be copied if they are many.
-    pub fn shared_bytes(&mut self, bytes: &SharedBytes) {
+    /// The same of a part of bytes that need not be copied if they are many.
+    pub fn shared_bytes(&mut self, bytes: &SharedBytes, part: Range<usize>) {
         match &mut self.insets {
-            Some(insets) if bytes.len() >= INSET_MIN => {
-                insets.push(Inset { at: self.bytes.len(), bytes: bytes.clone(), part: 0..bytes.len() });
+            Some(insets) if part.len() >= INSET_MIN => {
+                insets.push(Inset { at: self.bytes.len(), bytes: bytes.clone(), part });
             }
-            _ => self.bytes(bytes),
+            _ => self.bytes(&bytes[part]),
         }
     }
 
@@ -201,12 +201,7 @@ impl Encoder {
         match &held {
             Held::Bytes(bytes) => self.bytes(&bytes[part.clone()]),
             Held::Payload(payload) => match payload.in_memory() {
-                Some(bytes) => match &mut self.insets {
-                    Some(insets) if part.len() >= INSET_MIN => {
-                        insets.push(Inset { at: self.bytes.len(), bytes, part: part.clone() });
-                    }
-                    _ => self.bytes(&bytes[part.clone()]),
-                },
+                Some(bytes) => self.shared_bytes(&bytes, part.clone()),
                 None => {
                     let start = self.bytes.len();
                     self.reserve(part.len());

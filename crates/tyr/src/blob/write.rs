@@ -61,8 +61,11 @@ pub fn truncate(store: &Store, blob: &BlobAddress, size: u64, out: &mut Output) 
 
 pub fn punch(store: &Store, blob: &BlobAddress, range: ByteRange, out: &mut Output) -> Result<()> {
     let keyspace = keyspace_of(store, blob)?;
-    let size = keyspace.stat(&blob.key)?.size;
-    let hole = range.start..range.end.unwrap_or(size).max(range.start);
+    let end = match range.end {
+        Some(end) => end,
+        None => keyspace.stat(&blob.key)?.size.max(range.start),
+    };
+    let hole = range.start..end;
     keyspace.punch(&blob.key, hole.clone())?;
     let length = hole.end - hole.start;
     let done = Done::new("punch", blob, format!("left a hole of {length} bytes in {blob} at {}", hole.start));
