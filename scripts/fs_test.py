@@ -168,6 +168,8 @@ def holes_are_known(file):
     os.pwrite(file, b"y" * (3 << 20), 1 << 30)
     assert os.lseek(file, 1 << 20, os.SEEK_DATA) == 1 << 30, "what was just written is data"
     assert os.lseek(file, 1 << 30, os.SEEK_HOLE) == (1 << 30) + (3 << 20)
+    # Before there were ten bytes, or the page that has them.
+    assert 0 <= os.fstat(file).st_blocks - (3 << 11) <= 8, "holes are no blocks"
     fallocate(file, KEEP_SIZE | PUNCH_HOLE, (1 << 30) + 1000, 2 << 20)
     assert os.lseek(file, 1 << 30, os.SEEK_HOLE) == (1 << 30) + 1000
     assert os.lseek(file, (1 << 30) + 1000, os.SEEK_DATA) == (1 << 30) + 1000 + (2 << 20)
@@ -178,6 +180,9 @@ def holes_are_known(file):
     assert os.lseek(file, 5, os.SEEK_HOLE) == 5
     os.truncate(file, 1 << 33)
     os.pwrite(file, b"x" * 10 + b"more", 0)
+    # The kernel writes back whole pages, and asks for blocks anew when something is closed.
+    os.close(os.dup(file))
+    assert os.fstat(file).st_blocks in (1, 8), "holes are no blocks"
 
 
 KEEP_SIZE, PUNCH_HOLE, ZERO_RANGE = 1, 2, 16
@@ -198,6 +203,23 @@ def fallocate(file, mode, offset, length):
     call.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_long, ctypes.c_long]
     if call(file, mode, offset, length) != 0:
         raise OSError(ctypes.get_errno(), "fallocate")
+
+
+def directories_are_removed(here):
+    """Who has a directory open that is removed, or that another one takes the place of, may still ask what it is."""
+    (here / "removed").mkdir(mode=0o711)
+    (here / "replaced").mkdir()
+    (here / "other").mkdir()
+    open_directories = [os.open(here / name, os.O_RDONLY) for name in ("removed", "replaced")]
+    os.rmdir(here / "removed")
+    os.rename(here / "other", here / "replaced")
+    for directory in open_directories:
+        assert stat.S_ISDIR(os.fstat(directory).st_mode) and os.fstat(directory).st_nlink == 0
+        assert os.listdir(directory) == []
+        refuses(errno.ENOENT, os.open, "new", os.O_CREAT | os.O_WRONLY, dir_fd=directory)
+        os.close(directory)
+    assert (here / "replaced").stat().st_nlink == 1
+    os.rmdir(here / "replaced")
 
 
 def metadata(here):
@@ -505,6 +527,7 @@ def appends(here):
 
 def everything(here, local, arguments):
     names(here)
+    directories_are_removed(here)
     metadata(here)
     tells(here)
     for seed in range(arguments.seeds):
@@ -577,8 +600,28 @@ def in_a_directory(tyr, work, arguments):
         assert starting.wait(timeout=60) == 0, starting.stderr.read()
         assert os.path.ismount(mounted) and digest(mounted) == before
         subprocess.run(["umount", mounted], check=True)
+        # It is waited for until the store is closed.
+        again = [*in_background[:-1], "noexec,nodiratime,allow_other"]
+        subprocess.run(again, check=True, stdout=subprocess.DEVNULL, timeout=60)
         said = starting.stderr.read()
         assert not said, said
+    (mounted / "program").write_text("#!/bin/sh\n")
+    (mounted / "program").chmod(0o755)
+    refuses(errno.EACCES, subprocess.run, [mounted / "program"])
+    if os.geteuid() == 0:
+        for options, may_write in (("ro", False), ("rw,noatime", True)):
+            remount = [tyr, "mount", "files", mounted, "-o", f"remount,user_id=0,{options}"]
+            subprocess.run(remount, check=True, stdout=subprocess.DEVNULL, timeout=60)
+            if may_write:
+                (mounted / "program").unlink()
+            else:
+                refuses(errno.EROFS, os.unlink, mounted / "program")
+    full = os.open(mounted / "full", os.O_RDWR | os.O_CREAT)
+    told = os.statvfs(mounted)
+    refuses(errno.ENOSPC, fallocate, full, 0, 0, 2 * told.f_frsize * told.f_bfree)
+    assert os.fstat(full).st_size == 0
+    os.close(full)
+    subprocess.run(["umount", mounted], check=True)
 
 
 def of_a_cluster(tyr, work, arguments):

@@ -344,6 +344,11 @@ impl Keyspace {
         block_on(self.0.seek(key, what, from))
     }
 
+    /// See [`crate::Keyspace::data_size`].
+    pub fn data_size(&self, key: impl AsRef<[u8]>) -> Result<u64> {
+        block_on(self.0.data_size(key))
+    }
+
     /// See [`crate::Keyspace::stat`].
     pub fn stat(&self, key: impl AsRef<[u8]>) -> Result<Stat> {
         block_on(self.0.stat(key))

@@ -9,7 +9,7 @@ use tyr_embed::{
     Blob, Entry, Error, ErrorKind, KeyspaceId, KeyspaceSettings, Operand, Result, Seek, Stat, Transform,
 };
 
-use crate::cluster;
+use crate::{cluster, data_size::DataSize};
 
 /// An isolated namespace of blobs with its own settings. Cheap to clone; keeps its store open.
 ///
@@ -199,6 +199,22 @@ impl Keyspace {
         match &self.inner {
             Inner::Directory(keyspace) => keyspace.seek(key, what, from).await,
             Inner::Cluster(keyspace) => keyspace.seek(key.as_ref(), what, from).await,
+        }
+    }
+
+    /// How many bytes of a blob are data, as [`Keyspace::seek`] tells them from holes, or a bit more: what comes after many holes counts as data,
+    /// and in a cluster each chunk that was ever written, if they are many. Fails with [`crate::ErrorKind::NotFound`] if the blob does not exist.
+    pub async fn data_size(&self, key: impl AsRef<[u8]>) -> Result<u64> {
+        match &self.inner {
+            Inner::Directory(keyspace) => {
+                let key = key.as_ref();
+                let mut size = DataSize::of(0..keyspace.stat(key).await?.size);
+                while let Some((what, from)) = size.question() {
+                    size.take(keyspace.seek(key, what, from).await?);
+                }
+                Ok(size.sum())
+            }
+            Inner::Cluster(keyspace) => keyspace.data_size(key.as_ref()).await,
         }
     }
 

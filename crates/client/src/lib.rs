@@ -52,6 +52,7 @@ mod address;
 pub mod blocking;
 mod clock;
 mod cluster;
+mod data_size;
 mod driver;
 mod keyspace;
 mod options;

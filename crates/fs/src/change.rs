@@ -51,7 +51,16 @@ impl Filesystem {
             }
         }
         if *changes != Changes::default() {
-            transact!(self, |transaction, again| self.try_change(transaction, again, inode, changes));
+            // Who makes it longer leaves a hole, and so may who does not know how long it is.
+            let may_have_holes =
+                changes.size.is_some_and(|size| !self.inner.uses.cut(inode.number, size) && size > 0);
+            transact!(self, |transaction, again| self.try_change(
+                transaction,
+                again,
+                inode,
+                changes,
+                may_have_holes
+            ));
         }
         self.metadata(inode).await
     }
@@ -62,11 +71,15 @@ impl Filesystem {
         again: bool,
         inode: &Inode,
         changes: &Changes,
+        may_have_holes: bool,
     ) -> Result<(), Stop> {
         self.require(transaction, inode, again).await?;
         let (keyspace, site, now) = (self.keyspace(), &inode.site, Timestamp::now());
         if let Some(size) = changes.size {
             is_there(transaction.truncate(keyspace, site, size).await)?;
+            if may_have_holes || size == 0 {
+                self.mark_holes(transaction, inode, may_have_holes).await?;
+            }
         }
         if changes.mode.is_some() || changes.uid.is_some() || changes.gid.is_some() {
             let value = self.attribute(transaction, inode, MODE).await?.unwrap_or_default();

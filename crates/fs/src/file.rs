@@ -66,6 +66,7 @@ impl Filesystem {
         if !may_be_opened(&metadata, is_open_here) {
             return Err(gone());
         }
+        self.inner.uses.reach(inode.number, 0..metadata.size);
         let is_old = metadata.accessed <= metadata.modified
             || metadata.accessed <= metadata.changed
             || metadata.accessed.seconds.saturating_add(DAY) < Timestamp::now().seconds;
@@ -83,6 +84,7 @@ impl Filesystem {
         }
         let (guest, number) = (self.join().await?, self.number().await?);
         self.inner.uses.add(number);
+        self.inner.uses.reach(number, 0..new.content.len() as u64);
         match self.make_numbered(directory, name, new, number).await {
             Ok(metadata) => {
                 let (filesystem, inode) = (self.clone(), metadata.inode.clone());
@@ -172,8 +174,16 @@ impl File {
         }
         let mut at = offset;
         for piece in bytes.chunks(WRITE_MAX) {
-            transact!(self.filesystem, |transaction, again| self.try_write(transaction, again, at, piece));
-            at += piece.len() as u64;
+            let end = at + piece.len() as u64;
+            let leaves_hole = !self.filesystem.inner.uses.reach(self.inode.number, at..end);
+            transact!(self.filesystem, |transaction, again| self.try_write(
+                transaction,
+                again,
+                at,
+                piece,
+                leaves_hole
+            ));
+            at = end;
         }
         Ok(())
     }
@@ -184,9 +194,13 @@ impl File {
         again: bool,
         offset: u64,
         bytes: &[u8],
+        leaves_hole: bool,
     ) -> Result<(), Stop> {
         self.filesystem.require(transaction, &self.inode, again).await?;
         transaction.write(self.filesystem.keyspace(), &self.inode.site, offset, bytes).await?;
+        if leaves_hole {
+            self.filesystem.mark_holes(transaction, &self.inode, true).await?;
+        }
         self.filesystem.touch(transaction, &self.inode, Timestamp::now()).await
     }
 
@@ -197,7 +211,10 @@ impl File {
         }
         let committed =
             transact!(self.filesystem, |transaction, again| self.try_append(transaction, again, bytes));
-        committed.receipt.offset(committed.value).ok_or_else(|| crate::errno::damaged("an append's offset"))
+        let offset = committed.receipt.offset(committed.value);
+        let offset = offset.ok_or_else(|| crate::errno::damaged("an append's offset"))?;
+        self.filesystem.inner.uses.reach(self.inode.number, 0..offset + bytes.len() as u64);
+        Ok(offset)
     }
 
     async fn try_append(
@@ -287,6 +304,7 @@ impl File {
     ) -> Result<(), Stop> {
         self.filesystem.require(transaction, &self.inode, again).await?;
         transaction.punch(self.filesystem.keyspace(), &self.inode.site, range).await?;
+        self.filesystem.mark_holes(transaction, &self.inode, true).await?;
         self.filesystem.touch(transaction, &self.inode, Timestamp::now()).await
     }
 
@@ -358,6 +376,9 @@ impl File {
             copied => copied?,
         };
         if copied > 0 {
+            if !target.filesystem.inner.uses.reach(target.inode.number, offset..offset + copied) {
+                target.filesystem.mark_holes(transaction, &target.inode, true).await?;
+            }
             target.filesystem.touch(transaction, &target.inode, Timestamp::now()).await?;
         }
         Ok(copied)

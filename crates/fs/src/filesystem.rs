@@ -11,6 +11,7 @@ use crate::{
     errno::{Errno, Result, Stop, changed, damaged},
     flat::Flat,
     guest::Guest,
+    holes::Counted,
     inode::{CHANGED, Inode, Kind, MODIFIED, Metadata, NUMBER, Timestamp, encode_number, encode_time},
     listing::{self, Records},
     orphans,
@@ -33,6 +34,7 @@ pub(crate) struct Inner {
     pub keyspace: Keyspace,
     pub guest: Guest,
     pub uses: Uses,
+    pub counted: Counted,
     /// How paths become keys, where there are no directories.
     pub flat: Option<Flat>,
     numbers: Mutex<Range<u64>>,
@@ -136,9 +138,9 @@ impl Filesystem {
 
     pub(crate) fn of(store: &Store, keyspace: &Keyspace, flat: Option<Flat>) -> Filesystem {
         let (store, keyspace) = (store.clone(), keyspace.clone());
-        let (guest, uses) = (Guest::default(), Uses::default());
+        let (guest, uses, counted) = (Guest::default(), Uses::default(), Counted::default());
         Filesystem {
-            inner: Arc::new(Inner { store, keyspace, guest, uses, flat, numbers: Mutex::new(0..0) }),
+            inner: Arc::new(Inner { store, keyspace, guest, uses, counted, flat, numbers: Mutex::new(0..0) }),
         }
     }
 
@@ -164,6 +166,8 @@ impl Filesystem {
             device: 0,
             links: 1,
             size: 0,
+            data_size: 0,
+            may_have_holes: false,
             accessed: now,
             modified: now,
             changed: now,
@@ -218,7 +222,8 @@ impl Filesystem {
             Err(error) => return Err(error.into()),
         };
         let metadata = Metadata::decode(&inode.site, &stat.attributes, stat.size)?;
-        metadata.filter(|metadata| metadata.inode == *inode).ok_or_else(gone)
+        let metadata = metadata.filter(|metadata| metadata.inode == *inode).ok_or_else(gone)?;
+        Ok(self.counted(metadata).await)
     }
 
     /// For how long what is told from now on of the inode that lies at a site stays so, unless [`Filesystem::recalls`] tell that it is about to change.

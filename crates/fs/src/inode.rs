@@ -157,6 +157,10 @@ pub struct Metadata {
     pub links: u32,
     /// Bytes of content; for a symbolic link those of its target, for a directory those of its listing.
     pub size: u64,
+    /// How many bytes of its content are data, not holes, or a bit more.
+    pub data_size: u64,
+    /// Whether holes were noted; without them all of its content is data.
+    pub may_have_holes: bool,
     /// When it was read last, within what `relatime` promises.
     pub accessed: Timestamp,
     /// When its content changed last.
@@ -192,6 +196,8 @@ impl Metadata {
                 device,
                 links: attributes.value(LINKS).map_or(1, word),
                 size: target.as_ref().map_or(size, |target| target.len() as u64),
+                data_size: if target.is_some() { 0 } else { size },
+                may_have_holes: attributes.value(HOLES).is_some(),
                 accessed: time(ACCESSED)?,
                 modified: time(MODIFIED)?,
                 changed: time(CHANGED)?,
@@ -281,6 +287,8 @@ pub(crate) const MODIFIED: &str = "t";
 pub(crate) const CHANGED: &str = "c";
 /// Attribute: where a symbolic link leads.
 pub(crate) const TARGET: &str = "s";
+/// Attribute: there may be holes in it.
+pub(crate) const HOLES: &str = "h";
 /// Attribute: the directory in which a directory is.
 pub(crate) const PARENT: &str = "p";
 /// Attribute: whom the name means whose own site this is, unless it is the inode that lies here.
@@ -306,6 +314,8 @@ mod tests {
             device: 5,
             links: 3,
             size: 4,
+            data_size: 0,
+            may_have_holes: false,
             accessed: before,
             modified: Timestamp::now(),
             changed: Timestamp { seconds: i64::MAX, nanoseconds: 1 },

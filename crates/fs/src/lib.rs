@@ -20,6 +20,7 @@ mod file;
 mod filesystem;
 mod flat;
 mod guest;
+mod holes;
 mod inode;
 mod listing;
 mod locks;

@@ -74,7 +74,7 @@ impl Filesystem {
                 Meant::Nobody => return Err(no_name()),
                 Meant::Here => {
                     let metadata = Metadata::decode(&own, &stat.attributes, stat.size)?;
-                    return metadata.ok_or_else(no_name);
+                    return Ok(self.counted(metadata.ok_or_else(no_name)?).await);
                 }
                 Meant::Elsewhere(inode) => match self.metadata(&inode).await {
                     // The name has come to mean somebody else in between, or nobody.
@@ -105,7 +105,10 @@ impl Filesystem {
             };
             found.push(match Meant::decode(&stat.attributes)? {
                 _ if !is_named_in(directory, &stat.attributes) => None,
-                Meant::Here => Metadata::decode(site, &stat.attributes, stat.size)?,
+                Meant::Here => match Metadata::decode(site, &stat.attributes, stat.size)? {
+                    Some(metadata) => Some(self.counted(metadata).await),
+                    None => None,
+                },
                 _ => match self.lookup(directory, name).await {
                     Ok(metadata) => Some(metadata),
                     Err(error) if error.errno() == Errno::ENOENT => None,
@@ -206,6 +209,8 @@ impl Filesystem {
                 Some(target) => target.len() as u64,
                 None => content.len() as u64,
             },
+            data_size: content.len() as u64,
+            may_have_holes: false,
             accessed: now,
             modified: now,
             changed: now,

@@ -1,6 +1,6 @@
 //! What this client has open.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, ops::Range, sync::Arc};
 
 use parking_lot::Mutex;
 use tokio::sync::{OwnedRwLockReadGuard, OwnedRwLockWriteGuard, RwLock};
@@ -11,8 +11,16 @@ use tokio::sync::{OwnedRwLockReadGuard, OwnedRwLockWriteGuard, RwLock};
 /// the gate of the inode meanwhile, so that neither comes between the other's two steps.
 #[derive(Debug)]
 pub(crate) struct Uses {
-    open: Mutex<HashMap<u64, usize>>,
+    open: Mutex<HashMap<u64, Use>>,
     gates: Vec<Arc<RwLock<()>>>,
+}
+
+/// How an inode is open here.
+#[derive(Clone, Copy, Debug, Default)]
+struct Use {
+    times: usize,
+    /// Where it ends at least, as far as is known here.
+    end: u64,
 }
 
 impl Default for Uses {
@@ -38,22 +46,40 @@ impl Uses {
     }
 
     pub fn add(&self, number: u64) {
-        *self.open.lock().entry(number).or_default() += 1;
+        self.open.lock().entry(number).or_default().times += 1;
     }
 
     /// One use less; whether it was the last.
     pub fn remove(&self, number: u64) -> bool {
         let mut open = self.open.lock();
         match open.get_mut(&number) {
-            Some(1) | None => {
+            Some(Use { times: 1, .. }) | None => {
                 open.remove(&number);
                 true
             }
             Some(uses) => {
-                *uses -= 1;
+                uses.times -= 1;
                 false
             }
         }
+    }
+
+    /// A range of an inode that is open here is there, or will be. False if nothing was known to be there up to where it begins.
+    pub fn reach(&self, number: u64, range: Range<u64>) -> bool {
+        let mut open = self.open.lock();
+        let Some(uses) = open.get_mut(&number) else { return true };
+        let is_joined = range.start <= uses.end;
+        uses.end = uses.end.max(range.end);
+        is_joined
+    }
+
+    /// An inode ends somewhere from now on. False if it was not known to be as long before.
+    pub fn cut(&self, number: u64, end: u64) -> bool {
+        let mut open = self.open.lock();
+        let Some(uses) = open.get_mut(&number) else { return false };
+        let was_longer = end <= uses.end;
+        uses.end = end;
+        was_longer
     }
 
     pub fn contains(&self, number: u64) -> bool {

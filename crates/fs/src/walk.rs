@@ -240,7 +240,7 @@ impl Filesystem {
         match found_here(&above, &site, &blob.stat)? {
             Some(metadata) if metadata.inode.kind == Kind::File => {
                 caller.require(&metadata, Want::Read)?;
-                Ok(Some((metadata, blob.bytes)))
+                Ok(Some((self.counted(metadata).await, blob.bytes)))
             }
             _ => Ok(None),
         }

@@ -178,7 +178,10 @@ impl Run {
                 let start = offset.min(content.len());
                 let expected = &content[start..(start + length).min(content.len())];
                 assert_eq!(block_on(file.read(start as u64, length)).unwrap(), expected);
-                assert_eq!(block_on(file.metadata()).unwrap().links, self.reference.get(*inode).links);
+                let metadata = block_on(file.metadata()).unwrap();
+                let data = content.iter().filter(|byte| **byte != 0).count() as u64;
+                assert!((data..=content.len() as u64).contains(&metadata.data_size), "{metadata:?}");
+                assert_eq!(metadata.links, self.reference.get(*inode).links);
             }
             4 if length > 0 => {
                 block_on(file.allocate(Allocate::Punch, offset as u64, length as u64)).unwrap();

@@ -132,6 +132,8 @@ mod tests {
             device: 0,
             links: 1,
             size: 0,
+            data_size: 0,
+            may_have_holes: false,
             accessed: EARLY,
             modified: EARLY,
             changed: EARLY,

@@ -13,7 +13,7 @@ pub fn attributes(number: u64, metadata: &Metadata) -> FileAttr {
     FileAttr {
         ino: INodeNo(number),
         size: metadata.size,
-        blocks: metadata.size.div_ceil(512),
+        blocks: metadata.data_size.div_ceil(512),
         atime: metadata.accessed.into(),
         mtime: metadata.modified.into(),
         ctime: metadata.changed.into(),

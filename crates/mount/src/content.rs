@@ -128,7 +128,15 @@ impl Shared {
             libc::FALLOC_FL_ZERO_RANGE => Allocate::Zero,
             _ => return Err(Errno::ENOTSUP.because("room is not kept so")),
         };
-        self.handles.file(handle)?.file.allocate(what, offset, length).await
+        let file = &self.handles.file(handle)?.file;
+        if matches!(what, Allocate::Extend | Allocate::Keep) {
+            let size = file.metadata().await?.size;
+            let more = offset.saturating_add(length).saturating_sub(size);
+            if more > self.room().left() {
+                return Err(Errno::ENOSPC.because("there is not so much room"));
+            }
+        }
+        file.allocate(what, offset, length).await
     }
 
     /// Whether the kernel may keep what was written to a file that is open, and has not told it yet.

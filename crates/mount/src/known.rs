@@ -3,7 +3,7 @@
 use std::{collections::HashMap, time::Instant};
 
 use parking_lot::Mutex;
-use tyr_fs::{Errno, Inode, ROOT_NUMBER, Result, site::Site};
+use tyr_fs::{Errno, Inode, Metadata, ROOT_NUMBER, Result, site::Site};
 
 /// Each inode that the kernel was told of and has not forgotten, with how often it was told. The root, whatever directory that is, is always
 /// known, as number 1.
@@ -28,6 +28,8 @@ struct Told {
     times: u64,
     /// Until when it may believe what it was told.
     believed_until: Instant,
+    /// A directory that was removed by this mount, as it was: whoever has it open may ask.
+    removed: Option<Metadata>,
 }
 
 impl Known {
@@ -54,7 +56,7 @@ impl Known {
     pub fn tell(&self, inode: &Inode, believed_until: Instant) {
         if *inode != self.root {
             let others = &mut *self.others.lock();
-            let new = || Told { inode: inode.clone(), times: 0, believed_until };
+            let new = || Told { inode: inode.clone(), times: 0, believed_until, removed: None };
             let told = others.told.entry(inode.number).or_insert_with(new);
             told.times += 1;
             told.believed_until = told.believed_until.max(believed_until);
@@ -73,6 +75,18 @@ impl Known {
             true => Some(ROOT_NUMBER),
             false => self.others.lock().numbers.get(site).copied(),
         }
+    }
+
+    /// A directory was removed, as which it was known like this before.
+    pub fn remove(&self, directory: Metadata) {
+        if let Some(told) = self.others.lock().told.get_mut(&directory.inode.number) {
+            told.removed = Some(Metadata { links: 0, ..directory });
+        }
+    }
+
+    /// The directory of a number, if it was removed and the kernel has not forgotten it.
+    pub fn removed(&self, number: u64) -> Option<Metadata> {
+        self.others.lock().told.get(&number).and_then(|told| told.removed.clone())
     }
 
     /// The kernel forgets that it was told so often.

@@ -24,6 +24,7 @@ mod own;
 mod read_ahead;
 mod recalls;
 mod reply;
+mod room;
 mod server;
 mod shared;
 mod watched;
@@ -38,6 +39,7 @@ use std::{
 };
 
 use fuser::{BackgroundSession, Config, MountOption, Session, SessionACL};
+use rustix::mount::{MountFlags, UnmountFlags};
 use tyr_fs::{Filesystem, Inode};
 
 use self::kernel::Kernel;
@@ -61,6 +63,10 @@ pub struct Settings {
     pub access_times: AccessTimes,
     /// Whom `flock` shuts out.
     pub whole_file_locks: WholeFileLocks,
+    /// Whether programs that lie on it may be executed.
+    pub execution: Execution,
+    /// Whether writes wait until they are durable.
+    pub synchrony: Synchrony,
     /// Threads that answer the kernel.
     pub threads: usize,
     /// A directory on the device of which the free space is told; without one there is always much.
@@ -103,6 +109,24 @@ pub enum AccessTimes {
     Never,
 }
 
+/// Whether programs that lie on a mount may be executed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Execution {
+    /// By whom their permissions allow it.
+    Allowed,
+    /// By nobody.
+    Denied,
+}
+
+/// Whether writes wait until they are durable. Of [`Sharing::Shared`] they always do, and changes of names everywhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Synchrony {
+    /// If they are asked to, as by `fsync`.
+    AsAsked,
+    /// All of them.
+    Always,
+}
+
 /// Whom `flock` shuts out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WholeFileLocks {
@@ -131,6 +155,8 @@ impl Settings {
                 Sharing::Alone => WholeFileLocks::Local,
                 Sharing::Shared => WholeFileLocks::Everywhere,
             },
+            execution: Execution::Allowed,
+            synchrony: Synchrony::AsAsked,
             threads: 8,
             device: None,
         }
@@ -165,6 +191,12 @@ pub fn mount(
             Access::ReadOnly => MountOption::RO,
         },
     ];
+    if settings.execution == Execution::Denied {
+        config.mount_options.push(MountOption::NoExec);
+    }
+    if settings.synchrony == Synchrony::Always {
+        config.mount_options.push(MountOption::Sync);
+    }
     if rustix::process::geteuid().is_root() {
         config.acl = SessionACL::All;
     }
@@ -182,6 +214,16 @@ pub fn mount(
     Ok(Mount { session: Some(session), directory, keeps_names })
 }
 
+/// Has a mount on a directory be as these settings say, as far as the kernel sees to it: whether anything may be changed or executed, and whether
+/// writes wait.
+pub fn remount(directory: impl AsRef<Path>, settings: &Settings) -> io::Result<()> {
+    let mut flags = MountFlags::NODEV | MountFlags::NOSUID;
+    flags.set(MountFlags::RDONLY, settings.access == Access::ReadOnly);
+    flags.set(MountFlags::NOEXEC, settings.execution == Execution::Denied);
+    flags.set(MountFlags::SYNCHRONOUS, settings.synchrony == Synchrony::Always);
+    Ok(rustix::mount::mount_remount(directory.as_ref(), flags, c"")?)
+}
+
 impl Mount {
     /// Whether the kernel keeps names, because it may and can.
     pub fn keeps_names(&self) -> bool {
@@ -196,15 +238,15 @@ impl Mount {
     /// Unmounts it. Fails with [`io::ErrorKind::ResourceBusy`] as long as somebody has a file or directory of it open, and it stays mounted
     /// then.
     pub fn unmount(&self) -> io::Result<()> {
-        self.end(rustix::mount::UnmountFlags::empty(), "-u")
+        self.end(UnmountFlags::empty(), "-u")
     }
 
     /// Takes it out of sight. It ends when nobody uses it any more.
     pub fn detach(&self) -> io::Result<()> {
-        self.end(rustix::mount::UnmountFlags::DETACH, "-uz")
+        self.end(UnmountFlags::DETACH, "-uz")
     }
 
-    fn end(&self, flags: rustix::mount::UnmountFlags, flag: &str) -> io::Result<()> {
+    fn end(&self, flags: UnmountFlags, flag: &str) -> io::Result<()> {
         if self.has_ended() {
             return Ok(());
         }

@@ -22,7 +22,7 @@ use tyr_fs::{Changes, Filesystem, Inode, Kind, New};
 use crate::{
     Settings, Sharing, WholeFileLocks,
     access_log::{Idle, Reader},
-    attributes::{BLOCK, timestamp},
+    attributes::timestamp,
     call::Call,
     counts::Ask,
     directories::tell_listed,
@@ -154,7 +154,7 @@ impl fuser::Filesystem for Server {
         }
         let work = async {
             let inode = shared.known.get(inode.0)?;
-            shared.certain(inode.site.clone(), async || shared.filesystem.metadata(&inode).await).await
+            shared.certain(inode.site.clone(), async || shared.metadata(&inode).await).await
         };
         shared.answer(
             Call::of(request, Ask::Attributes, inode),
@@ -254,10 +254,8 @@ impl fuser::Filesystem for Server {
     }
 
     fn rmdir(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        let shared = &self.shared;
-        let work =
-            async { shared.filesystem.remove_directory(&shared.known.get(parent.0)?, name.as_bytes()).await };
-        shared.answer(Call::of(request, Ask::Remove, parent).named(name), reply, work, done);
+        let work = self.shared.remove_directory(parent, name);
+        self.shared.answer(Call::of(request, Ask::Remove, parent).named(name), reply, work, done);
     }
 
     fn rename(
@@ -492,23 +490,7 @@ impl fuser::Filesystem for Server {
     }
 
     fn statfs(&self, _request: &Request, _inode: INodeNo, reply: ReplyStatfs) {
-        let device = self.shared.settings.device.as_ref();
-        let of_device = match device.and_then(|device| rustix::fs::statvfs(device).ok()) {
-            Some(told) => {
-                let scale = |blocks: u64| blocks.saturating_mul(told.f_frsize) / u64::from(BLOCK);
-                (scale(told.f_blocks), scale(told.f_bfree), scale(told.f_bavail))
-            }
-            None => (UNKNOWN, UNKNOWN, UNKNOWN),
-        };
-        let (blocks, free, available) = match self.shared.filesystem.room() {
-            Some(room) => {
-                let (blocks, left) = room.blocks(BLOCK.into());
-                (blocks, left.min(of_device.1), left.min(of_device.2))
-            }
-            None => of_device,
-        };
-        let names = u32::try_from(tyr_fs::site::NAME_MAX).unwrap_or(255);
-        reply.statfs(blocks, free, available, UNKNOWN, UNKNOWN, BLOCK, names, BLOCK);
+        self.shared.room().tell(reply);
     }
 
     fn setxattr(
@@ -682,7 +664,5 @@ fn read_log(reader: Arc<Reader>, size: u32, flags: i32, process: u32, reply: Rep
 
 /// The largest request to read or write.
 pub const REQUEST_MAX: u32 = 1 << 20;
-/// Blocks and inodes where nobody knows how many there are: as many as no program takes for none.
-const UNKNOWN: u64 = 1 << 40;
 /// A file system that is unmounted waits so long for its cluster to hear of it.
 const LEAVE_WITHIN: Duration = Duration::from_secs(5);

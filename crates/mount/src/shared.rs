@@ -206,6 +206,28 @@ impl Shared {
         self.filesystem.unlink(&self.known.get(parent.0)?, name.as_bytes()).await
     }
 
+    pub async fn remove_directory(&self, parent: INodeNo, name: &OsStr) -> Result<()> {
+        let parent = self.known.get(parent.0)?;
+        let removed = self.directory(&parent, name).await;
+        self.filesystem.remove_directory(&parent, name.as_bytes()).await?;
+        removed.into_iter().for_each(|removed| self.known.remove(removed));
+        Ok(())
+    }
+
+    /// The directory that a name means, if it means one.
+    async fn directory(&self, parent: &Inode, name: &OsStr) -> Option<Metadata> {
+        let found = self.filesystem.lookup(parent, name.as_bytes()).await.ok()?;
+        (found.inode.kind == Kind::Directory).then_some(found)
+    }
+
+    /// What is known of an inode. Of a directory that this mount has removed, what was known of it then: POSIX lets whoever has it open ask.
+    pub async fn metadata(&self, inode: &Inode) -> Result<Metadata> {
+        match self.filesystem.metadata(inode).await {
+            Err(error) if error.errno() == Errno::ESTALE => self.known.removed(inode.number).ok_or(error),
+            result => result,
+        }
+    }
+
     pub async fn link(&self, inode: INodeNo, parent: INodeNo, name: &OsStr) -> Result<Metadata> {
         own::refuse(parent, name)?;
         let (inode, directory) = (self.known.get(inode.0)?, self.known.get(parent.0)?);
@@ -228,8 +250,14 @@ impl Shared {
         };
         let directories = (self.known.get(from.0.0)?, self.known.get(to.0.0)?);
         let from = Named { directory: &directories.0, name: from.1.as_bytes() };
+        let replaced = match over {
+            Over::Replace => self.directory(&directories.1, to.1).await,
+            Over::Refuse | Over::Exchange => None,
+        };
         let to = Named { directory: &directories.1, name: to.1.as_bytes() };
-        self.filesystem.rename(from, to, over).await
+        self.filesystem.rename(from, to, over).await?;
+        replaced.into_iter().for_each(|replaced| self.known.remove(replaced));
+        Ok(())
     }
 
     pub async fn change(&self, number: u64, changes: &Changes) -> Result<Metadata> {

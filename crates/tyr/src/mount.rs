@@ -15,8 +15,8 @@ use clap::Args;
 use tyr_client::{Create, blocking::Store, is_cluster};
 use tyr_fs::{Caller, Filesystem, Flat, Follow, Kind, View};
 use tyr_mount::{
-    Access, AccessTimes, KernelNames, Mount as Mounted, Settings as MountSettings, Sharing, WholeFileLocks,
-    mount,
+    Access, AccessTimes, Execution, KernelNames, Mount as Mounted, Settings as MountSettings, Sharing,
+    Synchrony, WholeFileLocks, mount, remount,
 };
 
 use crate::{
@@ -69,10 +69,19 @@ pub struct Mount {
     /// Keep what `flock` locks to this mount, and apart from locks of `fcntl`. Always so if nobody else uses the file system, if it is flat, and with `--read-only`.
     #[arg(long)]
     local_flock: bool,
+    /// Execute no program that lies on it.
+    #[arg(long)]
+    no_exec: bool,
+    /// Have each write wait until it is durable. On a cluster it always does.
+    #[arg(long)]
+    sync: bool,
+    /// Only change whether the mount on the directory is read-only, executes programs, and waits for writes.
+    #[arg(long)]
+    remount: bool,
     /// Threads that answer the kernel.
     #[arg(long, value_name = "COUNT", default_value_t = 8)]
     mount_threads: u16,
-    /// Options as mount(8) has them, separated by commas: ro, noatime, alone, create, flat, localflock, keepnames, subdir=PATH,
+    /// Options as mount(8) has them, separated by commas: ro, noatime, noexec, sync, remount, alone, create, flat, localflock, keepnames, subdir=PATH,
     /// attr_cache=SECONDS, entry_cache=SECONDS.
     /// Those of mount(8) itself are passed over.
     #[arg(short, value_name = "OPTIONS", value_delimiter = ',')]
@@ -86,6 +95,12 @@ impl Mount {
         let (store, source) = split_source(&self.source);
         let source = PrefixAddress::parse(&source).map_err(Failure::Usage)?;
         let settings = Settings { store: store.or_else(|| settings.store.clone()), ..settings.clone() };
+        if self.remount {
+            let place = self.directory.display();
+            remount(&self.directory, &self.settings(&settings, false))
+                .map_err(|error| Failure::local(format!("cannot remount '{place}'"), &error))?;
+            return out.line(format!("remounted {place}"));
+        }
         if self.daemon {
             return start_in_background(out);
         }
@@ -105,6 +120,9 @@ impl Mount {
             match name {
                 "ro" => self.read_only = true,
                 "noatime" => self.no_atime = true,
+                "noexec" => self.no_exec = true,
+                "sync" => self.sync = true,
+                "remount" => self.remount = true,
                 "alone" => self.alone = true,
                 "create" => self.create = true,
                 "flat" => self.flat = true,
@@ -113,7 +131,9 @@ impl Mount {
                 "subdir" => self.subdir = Some(value.into()),
                 "attr_cache" => self.attr_cache = seconds()?,
                 "entry_cache" => self.entry_cache = seconds()?,
-                name if PASSED_OVER.contains(&name) || name.starts_with("x-") => {}
+                name if PASSED_OVER.contains(&name) || name.starts_with("x-") || name == "comment" => {}
+                // A mount that is there is described by the kernel's options, too.
+                name if KERNELS_OWN.contains(&name) => {}
                 _ => return Err(Failure::Usage(format!("'{option}' is no option of a mount of Týr"))),
             }
         }
@@ -181,6 +201,8 @@ impl Mount {
                 true => WholeFileLocks::Local,
                 false => usual.whole_file_locks,
             },
+            execution: if self.no_exec { Execution::Denied } else { Execution::Allowed },
+            synchrony: if self.sync { Synchrony::Always } else { Synchrony::AsAsked },
             threads: self.mount_threads.into(),
             device: settings.store.clone().filter(|store| !is_cluster(store)),
             ..usual
@@ -272,11 +294,38 @@ pub fn helper_arguments(arguments: impl Iterator<Item = OsString>) -> Vec<OsStri
 const DAEMON: &str = "--daemon";
 /// How often it is looked whether it was unmounted, or a signal came.
 const GLANCE: Duration = Duration::from_millis(50);
-/// What mount(8) and fstab(5) say for themselves.
-const PASSED_OVER: [&str; 15] = [
-    "defaults", "rw", "auto", "noauto", "user", "nouser", "users", "nofail", "_netdev", "dev", "nodev",
-    "suid", "nosuid", "exec", "relatime",
+/// What mount(8) and fstab(5) say for themselves, and what is so in any case: names are durable, directories have no times of access,
+/// those of files are noted late, other users are let in as permissions have it.
+const PASSED_OVER: [&str; 25] = [
+    "defaults",
+    "rw",
+    "auto",
+    "noauto",
+    "user",
+    "nouser",
+    "users",
+    "owner",
+    "group",
+    "nofail",
+    "_netdev",
+    "dev",
+    "nodev",
+    "suid",
+    "nosuid",
+    "exec",
+    "relatime",
+    "nodiratime",
+    "lazytime",
+    "async",
+    "dirsync",
+    "silent",
+    "allow_other",
+    "default_permissions",
+    "nonempty",
 ];
+
+/// What the kernel says of a mount of its own accord.
+const KERNELS_OWN: [&str; 5] = ["user_id", "group_id", "rootmode", "max_read", "blksize"];
 
 #[cfg(test)]
 mod tests {

@@ -1,8 +1,12 @@
 //! Opens the store that the settings name, and stops it cleanly after the work.
 
-use std::path::Path;
+use std::{
+    path::Path,
+    thread,
+    time::{Duration, Instant},
+};
 
-use tyr_client::{Create, Error, blocking::Store, is_cluster};
+use tyr_client::{Create, Error, ErrorKind, blocking::Store, is_cluster};
 
 use tyr_server::Credential;
 
@@ -48,13 +52,25 @@ pub fn with_tables<T>(
     do_and_close(open(settings, create, tables, Copies::None)?, work)
 }
 
-/// As [`with_store`], for work that reads the same again and again.
+/// As [`with_store`], for work that reads the same again and again. A directory that is in use is waited for: who unmounts it and mounts it again
+/// at once does not know that the process of the first mount still closes its store.
 pub fn with_copies<T>(
     settings: &Settings,
     create: Create,
     work: impl FnOnce(&Store) -> Result<T>,
 ) -> Result<T> {
-    do_and_close(open(settings, create, Tables::AsTheyAre, Copies::Kept)?, work)
+    let until = Instant::now() + IN_USE_MAX;
+    let is_in_use = |failure: &Failure| {
+        let is_directory = settings.store.as_deref().is_some_and(|store| !is_cluster(store));
+        is_directory && matches!(failure, Failure::Store(error) if error.kind() == ErrorKind::Unavailable)
+    };
+    let store = loop {
+        match open(settings, create, Tables::AsTheyAre, Copies::Kept) {
+            Err(failure) if is_in_use(&failure) && Instant::now() < until => thread::sleep(GLANCE),
+            opened => break opened?,
+        }
+    };
+    do_and_close(store, work)
 }
 
 fn do_and_close<T>(store: Store, work: impl FnOnce(&Store) -> Result<T>) -> Result<T> {
@@ -124,3 +140,8 @@ fn named(settings: &Settings) -> Result<&Path> {
     };
     Ok(path)
 }
+
+/// A directory that is in use is waited for so long,
+const IN_USE_MAX: Duration = Duration::from_secs(5);
+/// and looked at so often.
+const GLANCE: Duration = Duration::from_millis(50);

@@ -170,7 +170,7 @@ pub fn status(found: &Metadata) -> stat {
     out.st_rdev = found.device.into();
     out.st_size = i64::try_from(found.size).unwrap_or(i64::MAX);
     out.st_blksize = UNIT;
-    out.st_blocks = i64::try_from(found.size.div_ceil(512)).unwrap_or(i64::MAX);
+    out.st_blocks = i64::try_from(found.data_size.div_ceil(512)).unwrap_or(i64::MAX);
     (out.st_atime, out.st_atime_nsec) = (found.accessed.seconds, nanoseconds(found.accessed));
     (out.st_mtime, out.st_mtime_nsec) = (found.modified.seconds, nanoseconds(found.modified));
     (out.st_ctime, out.st_ctime_nsec) = (found.changed.seconds, nanoseconds(found.changed));
@@ -194,7 +194,7 @@ fn extended(found: &Metadata) -> statx {
     out.stx_mode = u16::try_from(found.st_mode()).unwrap_or(0);
     out.stx_ino = found.inode.number;
     out.stx_size = found.size;
-    out.stx_blocks = found.size.div_ceil(512);
+    out.stx_blocks = found.data_size.div_ceil(512);
     out.stx_atime = time(found.accessed);
     out.stx_mtime = time(found.modified);
     out.stx_ctime = time(found.changed);

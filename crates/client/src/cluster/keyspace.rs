@@ -22,6 +22,7 @@ use super::{
     transaction::{Open, PAYLOAD_MAX, appends, fits, passing, punch, puts, set_attribute, writes},
 };
 use crate::{
+    data_size::DataSize,
     driver::call::{Answered, Call, Ended, Found, Got, Newest},
     words,
 };
@@ -160,14 +161,7 @@ impl Keyspace {
             {
                 let whole = layout.range_of(chunk);
                 let range = from.max(whole.start) - whole.start..size.min(whole.end) - whole.start;
-                let (name, until) = (ChunkName { blob: blob.clone(), index: chunk }, self.core.until());
-                let asked = self.core.ask(|reply| Call::Seek {
-                    chunk: name,
-                    range: range.clone(),
-                    what,
-                    until,
-                    reply,
-                });
+                let asked = self.seek_in(blob, chunk, range.clone(), what);
                 under_way.push_back((whole.start + range.start..whole.start + range.end, whole.start, asked));
             }
             let Some((range, start, asked)) = under_way.pop_front() else { break };
@@ -180,6 +174,48 @@ impl Keyspace {
             at = range.end;
         }
         Ok((what == Seek::Hole).then_some(at))
+    }
+
+    /// Where in a range of a chunk the first data or hole begins.
+    fn seek_in(&self, blob: &BlobName, chunk: u64, range: Range<u64>, what: Seek) -> Answered<Option<u64>> {
+        let (chunk, until) = (ChunkName { blob: blob.clone(), index: chunk }, self.core.until());
+        self.core.ask(|reply| Call::Seek { chunk, range, what, until, reply })
+    }
+
+    /// See [`crate::Keyspace::data_size`].
+    pub async fn data_size(&self, key: &[u8]) -> Result<u64> {
+        let blob = self.required(key)?;
+        let tries = self.tries();
+        loop {
+            let counted = self.data_size_once(&blob).await;
+            if !tries.goes_on(&counted) {
+                return counted;
+            }
+        }
+    }
+
+    async fn data_size_once(&self, blob: &BlobName) -> Result<u64> {
+        let Some(found) = Open::new(self.core.clone()).probe(blob).await? else {
+            return Err(self.missing(&blob.key));
+        };
+        let Looked { size, written, .. } = found.looked;
+        let keyspace = self.core.catalog.layout(self.entry.id).ok_or_else(|| words::dropped(self.name()))?;
+        let layout = keyspace.placement.layout;
+        let mut sum = 0;
+        for chunk in written.keys().copied() {
+            let whole = layout.range_of(chunk);
+            let range = 0..size.min(whole.end).saturating_sub(whole.start);
+            if written.len() > COUNTED_CHUNKS_MAX {
+                sum += range.end;
+                continue;
+            }
+            let mut data = DataSize::of(range.clone());
+            while let Some((what, from)) = data.question() {
+                data.take(self.seek_in(blob, chunk, from..range.end, what).await?);
+            }
+            sum += data.sum();
+        }
+        Ok(sum)
     }
 
     /// See [`crate::Keyspace::transform`].
@@ -504,3 +540,5 @@ impl Keyspace {
 
 /// As many chunks are asked at once where data or holes are.
 const SEEKS_MAX: usize = 8;
+/// Of more chunks than these it is not asked how many of their bytes are data.
+const COUNTED_CHUNKS_MAX: usize = 64;

@@ -329,6 +329,7 @@ pub fn holes_are_punched_and_found(store: &Store, files: &Keyspace, told: &mut T
     };
     told.note("of nothing", files.punch("sparse", 0..10));
     told.note("in nothing", files.seek("sparse", Seek::Data, 0));
+    told.note("data of nothing", files.data_size("sparse"));
     files.write("sparse", 1 << 40, b"far").unwrap();
     (0..(1 << 40) + 4).step_by((1 << 38) + 1).for_each(|from| both(told, from));
     both(told, (1 << 40) + 2);
@@ -382,6 +383,8 @@ pub fn holes_are_punched_and_found(store: &Store, files: &Keyspace, told: &mut T
         assert_eq!(files.seek("sparse", Seek::Data, from).unwrap(), next(Option::is_some).or(Some(1 << 40)));
         assert_eq!(files.seek("sparse", Seek::Hole, from).unwrap(), next(Option::is_none).or(Some(300_000)));
     }
+    let data = model.iter().flatten().count() as u64 + 3;
+    assert_eq!(files.data_size("sparse").unwrap(), data);
     told.note("size", files.stat("sparse").map(|stat| stat.size));
     files.truncate("sparse", 200_000).unwrap();
     files.truncate("sparse", 250_000).unwrap();
@@ -389,6 +392,7 @@ pub fn holes_are_punched_and_found(store: &Store, files: &Keyspace, told: &mut T
     both(told, 200_000);
     told.note("all", files.punch("sparse", 0..1 << 50));
     both(told, 0);
+    told.note("data", files.data_size("sparse"));
     told.note("a seek past the end", files.seek("sparse", Seek::Hole, 250_000));
     told.note("size", files.stat("sparse").map(|stat| stat.size));
     told.note("rest", files.read("sparse", 249_990..));

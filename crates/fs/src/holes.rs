@@ -1,0 +1,78 @@
+//! How much of a file is data.
+//!
+//! Counting that takes a question for each hole. So a file is marked once it may have one: when it is made longer, when a hole is punched, and when
+//! something is written behind its end, as far as that is known here. What is not marked is data as a whole; what is, is counted once for each change.
+
+use std::collections::HashMap;
+
+use parking_lot::Mutex;
+use tyr_client::Transaction;
+
+use crate::{
+    errno::Stop,
+    filesystem::Filesystem,
+    inode::{HOLES, Inode, Metadata, Timestamp},
+};
+
+/// What was counted, by the numbers of inodes.
+#[derive(Debug, Default)]
+pub(crate) struct Counted(Mutex<HashMap<u64, Count>>);
+
+#[derive(Clone, Copy, Debug)]
+struct Count {
+    /// When the file had changed, and how long it was.
+    of: (Timestamp, u64),
+    data_size: u64,
+}
+
+/// As many are remembered at the most.
+const COUNTED_MAX: usize = 4096;
+
+impl Counted {
+    fn get(&self, metadata: &Metadata) -> Option<u64> {
+        let count = *self.0.lock().get(&metadata.inode.number)?;
+        (count.of == (metadata.changed, metadata.size)).then_some(count.data_size)
+    }
+
+    fn put(&self, metadata: &Metadata, data_size: u64) {
+        let mut counted = self.0.lock();
+        if counted.len() >= COUNTED_MAX {
+            counted.clear();
+        }
+        counted.insert(metadata.inode.number, Count { of: (metadata.changed, metadata.size), data_size });
+    }
+}
+
+impl Filesystem {
+    /// Has what is known of an inode say how much of it is data.
+    pub(crate) async fn counted(&self, metadata: Metadata) -> Metadata {
+        if !metadata.may_have_holes {
+            return metadata;
+        }
+        if let Some(data_size) = self.inner.counted.get(&metadata) {
+            return Metadata { data_size, ..metadata };
+        }
+        match self.keyspace().data_size(&metadata.inode.site).await {
+            Ok(data_size) => {
+                self.inner.counted.put(&metadata, data_size);
+                Metadata { data_size, ..metadata }
+            }
+            // It is no more, or nobody tells: no more than that is certain.
+            Err(_) => metadata,
+        }
+    }
+
+    /// Notes that a file may have holes from now on, or that it has none. In a flat keyspace nobody asks.
+    pub(crate) async fn mark_holes(
+        &self,
+        transaction: &mut Transaction,
+        inode: &Inode,
+        may_have_holes: bool,
+    ) -> Result<(), Stop> {
+        if self.flat().is_none() {
+            let mark = may_have_holes.then_some([].as_slice());
+            transaction.set_attribute(self.keyspace(), &inode.site, HOLES, mark).await?;
+        }
+        Ok(())
+    }
+}
