@@ -230,7 +230,12 @@ def metadata(here):
     os.utime(path, ns=(1_000_000_001, 2_000_000_002))
     told = path.stat()
     assert (told.st_mode & 0o7777, told.st_atime_ns, told.st_mtime_ns) == (0o640, 1_000_000_001, 2_000_000_002)
-    before = told.st_mtime_ns
+    for times in ((-1_500_000_000, -5), (-1_000_000_000, -2_000_000_001)):
+        os.utime(path, ns=times)
+        told = path.stat()
+        assert (told.st_atime_ns, told.st_mtime_ns) == times, "times before 1970"
+    os.utime(path, ns=(1_000_000_001, 2_000_000_002))
+    before = path.stat().st_mtime_ns
     with open(path, "ab") as file:
         file.write(b"more")
     assert path.stat().st_mtime_ns > before and path.stat().st_size == 14
@@ -274,6 +279,11 @@ def metadata(here):
     os.close(copy)
 
     if os.geteuid() == 0:
+        (here / "tool").write_bytes(b"x")
+        for mode, left in ((0o6777, 0o777), (0o6666, 0o2666)):
+            (here / "tool").chmod(mode)
+            subprocess.run(["dd", f"of={here / 'tool'}", "oflag=append", "conv=notrunc", "status=none"], input=b"y", user=65534, group=65534, check=True)
+            assert (here / "tool").stat().st_mode & 0o7777 == left, "who may not give rights takes them"
         (here / "private").mkdir(mode=0o700)
         (here / "private" / "file").touch(mode=0o644)
         child = subprocess.run(["cat", here / "private" / "file"], user=65534, group=65534, capture_output=True)
@@ -466,8 +476,35 @@ def tells_room(tyr, url, here):
     while (told := left())[0] != quota or not quota - (64 << 20) < told[1] <= quota - (9 << 20):
         assert time.monotonic() < until, told
         time.sleep(0.1)
-    subprocess.run([*alter, "none"], check=True, capture_output=True)
+    # What is full can be emptied, also what others may have open.
+    (here / "emptied").mkdir()
+    for number in range(20):
+        (here / "emptied" / str(number)).write_bytes(b"x" * 1000)
+    held = open(here / "emptied" / "0", "rb")
+    subprocess.run([*alter, "1KiB"], check=True, capture_output=True)
+    until = time.monotonic() + 60
+    while not is_full(here):
+        assert time.monotonic() < until
+        time.sleep(0.1)
+    shutil.rmtree(here / "emptied")
+    assert held.read() == b"x" * 1000 and is_full(here)
+    held.close()
     os.unlink(here / "large")
+    subprocess.run([*alter, "none"], check=True, capture_output=True)
+    while is_full(here):
+        assert time.monotonic() < until
+        time.sleep(0.1)
+
+
+def is_full(here):
+    """Whether nothing more may be written."""
+    try:
+        (here / "more").write_bytes(b"x" * 2000)
+        (here / "more").unlink()
+        return False
+    except OSError as error:
+        assert error.errno in (errno.ENOSPC, errno.EDQUOT), error
+        return True
 
 
 def reads_count(here):
@@ -595,16 +632,18 @@ def in_a_directory(tyr, work, arguments):
     listed = subprocess.run([tyr, "--store", store, "--json", "fs", "ls", "files/moved"], check=True, capture_output=True)
     assert [entry["name"] for entry in json.loads(listed.stdout)["entries"]] == ["b"]
     in_background = [tyr, "--store", store, "mount", "--daemon", "files", mounted, "-o", "ro,noauto"]
-    # What it leaves running has its standard error, and closes that when it ends.
+    # What it leaves running does not keep its standard error open.
     with subprocess.Popen(in_background, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as starting:
-        assert starting.wait(timeout=60) == 0, starting.stderr.read()
+        said = starting.communicate(timeout=60)[1]
+        assert starting.returncode == 0 and not said, said
         assert os.path.ismount(mounted) and digest(mounted) == before
         subprocess.run(["umount", mounted], check=True)
         # It is waited for until the store is closed.
         again = [*in_background[:-1], "noexec,nodiratime,allow_other"]
         subprocess.run(again, check=True, stdout=subprocess.DEVNULL, timeout=60)
-        said = starting.stderr.read()
-        assert not said, said
+    (work / "plain").touch()
+    nowhere = subprocess.run([*in_background[:5], "files", work / "plain"], capture_output=True, text=True, timeout=60)
+    assert nowhere.returncode == 12 and "in use" in nowhere.stderr, nowhere
     (mounted / "program").write_text("#!/bin/sh\n")
     (mounted / "program").chmod(0o755)
     refuses(errno.EACCES, subprocess.run, [mounted / "program"])
@@ -618,10 +657,12 @@ def in_a_directory(tyr, work, arguments):
                 refuses(errno.EROFS, os.unlink, mounted / "program")
     full = os.open(mounted / "full", os.O_RDWR | os.O_CREAT)
     told = os.statvfs(mounted)
-    refuses(errno.ENOSPC, fallocate, full, 0, 0, 2 * told.f_frsize * told.f_bfree)
+    refuses(errno.ENOSPC, fallocate, full, 0, 0, 2 * told.f_frsize * told.f_bavail)
     assert os.fstat(full).st_size == 0
     os.close(full)
     subprocess.run(["umount", mounted], check=True)
+    nowhere = subprocess.run([*in_background[:5], "files", work / "plain"], capture_output=True, text=True, timeout=60)
+    assert nowhere.returncode == 1 and nowhere.stderr.count("\n") == 1 and "irectory" in nowhere.stderr, nowhere
 
 
 def of_a_cluster(tyr, work, arguments):

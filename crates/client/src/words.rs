@@ -143,7 +143,7 @@ pub fn no_blob(keyspace: &str, key: &Key) -> Error {
 #[cold]
 pub fn no_keyspace(name: &str) -> Error {
     let name = name.escape_debug();
-    Error::not_found(format!("there is no keyspace '{name}'; create it with create_keyspace"))
+    Error::not_found(format!("there is no keyspace '{name}'; create it first"))
 }
 
 /// A keyspace that exists no more.

@@ -345,7 +345,7 @@ impl Catalog {
     fn entry(&self, name: &str) -> Result<Arc<Entry>> {
         let missing = || {
             let name = name.escape_debug();
-            Error::not_found(format!("there is no keyspace '{name}'; create it with create_keyspace"))
+            Error::not_found(format!("there is no keyspace '{name}'; create it first"))
         };
         self.table.read().get(name).cloned().ok_or_else(missing)
     }

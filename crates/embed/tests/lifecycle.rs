@@ -6,7 +6,7 @@ mod common;
 use std::process::Command;
 
 use common::{durable, in_memory, keyspaces, kind, on_each_disk, on_each_store};
-use tyr_embed::blocking::Store;
+use tyr_embed::blocking::{Store, Transaction};
 use tyr_embed::{Check, Create, ErrorKind, KeyspaceSettings, Operand, Outcome, Transform};
 
 #[test]
@@ -238,6 +238,18 @@ fn a_quota_refuses_growth_and_nothing_else() {
         assert_eq!(files.settings().quota, Some(10));
         files.truncate("a", 50).unwrap();
         assert_eq!(kind(files.append("a", b"x")), ErrorKind::Full);
+        // What makes room may note that elsewhere.
+        let ends = |noted: usize, change: &dyn Fn(&mut Transaction)| {
+            let mut transaction = store.begin();
+            change(&mut transaction);
+            transaction.append(&files, "c", vec![5; noted]).unwrap();
+            transaction.commit().map(|outcome| matches!(outcome, Outcome::Committed(_)))
+        };
+        let punch = |transaction: &mut Transaction| transaction.punch(&files, "a", 1 << 40..1 << 41).unwrap();
+        assert!(ends(8192, &punch).unwrap());
+        assert_eq!(kind(ends(8193, &punch)), ErrorKind::Full);
+        let writes = |transaction: &mut Transaction| transaction.write(&files, "a", 0, b"x").unwrap();
+        assert_eq!(kind(ends(1, &writes)), ErrorKind::Full);
         store.alter_keyspace("files", quota(None)).unwrap();
         files.append("a", [1; 1000]).unwrap();
     });

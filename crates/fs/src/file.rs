@@ -8,6 +8,7 @@ use std::{
 use tyr_client::{ErrorKind, Seek, Transaction};
 
 use crate::{
+    change::Changes,
     errno::{Errno, Result, Stop},
     filesystem::{Filesystem, gone, transact},
     inode::{ACCESSED, CHANGED, Inode, Kind, Metadata, Timestamp, encode_time},
@@ -27,6 +28,8 @@ pub struct File {
     guest: u64,
     /// Whether the first read is to be noted.
     notes_access: AtomicBool,
+    /// Whether it had privileges when it was opened.
+    is_privileged: AtomicBool,
 }
 
 /// What becomes of a range of a file.
@@ -55,14 +58,16 @@ impl Filesystem {
             let metadata = self.metadata(inode).await?;
             self.inner.uses.add(inode.number);
             let (filesystem, inode) = (self.clone(), inode.clone());
-            return Ok((File { filesystem, inode, guest: 0, notes_access: false.into() }, metadata));
+            return Ok((File::new(filesystem, inode, 0, metadata.mode), metadata));
         }
         let guest = self.join().await?;
         let _entered = self.inner.uses.enter(inode.number).await;
         let is_open_here = self.inner.uses.contains(inode.number);
         self.inner.uses.add(inode.number);
-        let file = File { filesystem: self.clone(), inode: inode.clone(), guest, notes_access: false.into() };
+        // If that fails it is dropped, and no use any more.
+        let file = File::new(self.clone(), inode.clone(), guest, 0);
         let metadata = self.metadata(inode).await?;
+        file.is_privileged.store(metadata.mode & PRIVILEGES != 0, Ordering::Relaxed);
         if !may_be_opened(&metadata, is_open_here) {
             return Err(gone());
         }
@@ -80,7 +85,7 @@ impl Filesystem {
             let metadata = self.flat_make(flat, directory, name, new).await?;
             self.inner.uses.add(metadata.inode.number);
             let (filesystem, inode) = (self.clone(), metadata.inode.clone());
-            return Ok((File { filesystem, inode, guest: 0, notes_access: false.into() }, metadata));
+            return Ok((File::new(filesystem, inode, 0, metadata.mode), metadata));
         }
         let (guest, number) = (self.join().await?, self.number().await?);
         self.inner.uses.add(number);
@@ -88,7 +93,9 @@ impl Filesystem {
         match self.make_numbered(directory, name, new, number).await {
             Ok(metadata) => {
                 let (filesystem, inode) = (self.clone(), metadata.inode.clone());
-                Ok((File { filesystem, inode, guest, notes_access: true.into() }, metadata))
+                let file = File::new(filesystem, inode, guest, metadata.mode);
+                file.notes_access.store(true, Ordering::Relaxed);
+                Ok((file, metadata))
             }
             Err(error) => {
                 self.inner.uses.remove(number);
@@ -122,6 +129,27 @@ impl Filesystem {
 }
 
 impl File {
+    fn new(filesystem: Filesystem, inode: Inode, guest: u64, mode: u32) -> Self {
+        let is_privileged = (mode & PRIVILEGES != 0).into();
+        File { filesystem, inode, guest, notes_access: false.into(), is_privileged }
+    }
+
+    /// Has it run with nobody's rights but those of who runs it from now on, if it had when it was opened: for a write by somebody who may not give
+    /// those. The set-group-id bit of what its group may not execute means something else, and stays.
+    pub async fn drop_privileges(&self) -> Result<()> {
+        if !self.is_privileged.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let mode = self.filesystem.metadata(&self.inode).await?.mode;
+        let kept = if mode & libc::S_IXGRP == 0 { libc::S_ISGID } else { 0 };
+        let changes = Changes { mode: Some(mode & (!PRIVILEGES | kept)), ..Changes::default() };
+        if changes.mode != Some(mode) {
+            self.filesystem.change(&self.inode, &changes).await?;
+        }
+        self.is_privileged.store(false, Ordering::Relaxed);
+        Ok(())
+    }
+
     /// The inode.
     pub fn inode(&self) -> &Inode {
         &self.inode
@@ -231,7 +259,7 @@ impl File {
 
     /// Makes it this long, cutting it or extending it with zeros.
     pub async fn truncate(&self, size: u64) -> Result<()> {
-        let changes = crate::Changes { size: Some(size), ..crate::Changes::default() };
+        let changes = Changes { size: Some(size), ..Changes::default() };
         self.filesystem.change(&self.inode, &changes).await.map(drop)
     }
 
@@ -398,6 +426,8 @@ pub(crate) fn check_range(offset: u64, length: u64) -> Result<()> {
     }
 }
 
+/// The bits by which a file runs with its owner's and its group's rights.
+const PRIVILEGES: u32 = libc::S_ISUID | libc::S_ISGID;
 /// The largest size of a file.
 pub(crate) const SIZE_MAX: u64 = i64::MAX as u64;
 /// What one transaction writes; a cluster takes 1 GiB.

@@ -6,6 +6,7 @@ use tyr_client::{ErrorKind, Transaction};
 use crate::{
     cells::{Cells, Meant, is_named_in},
     errno::{Errno, Error, Result, Stop},
+    file::SIZE_MAX,
     filesystem::{Filesystem, transact},
     inode::{CHANGED, Inode, Kind, LINKS, MODE, MODE_MASK, Metadata, Timestamp, encode_links, encode_time},
     listing::{self, Entry, Listing, Records},
@@ -344,6 +345,8 @@ impl Filesystem {
         if self.may_be_open(transaction, inode).await? {
             cell.set(LINKS, Some(encode_links(0)));
             cell.set(CHANGED, Some(encode_time(Timestamp::now())));
+            // There is nothing so far behind. It says that this makes room, if not at once: it is to go on where there is none.
+            transaction.punch(self.keyspace(), &inode.site, SIZE_MAX - 1..SIZE_MAX).await?;
             orphans::note(transaction, self.keyspace(), inode).await?;
         } else {
             cell.drop_inode();

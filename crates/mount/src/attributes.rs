@@ -1,6 +1,6 @@
 //! Metadata in the kernel's words.
 
-use std::time::SystemTime;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use fuser::{FileAttr, FileType, INodeNo, TimeOrNow};
 use tyr_fs::{Kind, Metadata, Timestamp};
@@ -43,7 +43,14 @@ pub fn file_type(kind: Kind) -> FileType {
 
 pub fn timestamp(time: TimeOrNow) -> Timestamp {
     match time {
-        TimeOrNow::SpecificTime(time) => time.into(),
+        // `fuser` 0.18 counts the nanoseconds of a time before 1970 backwards, which the kernel counts forward.
+        TimeOrNow::SpecificTime(time) => match UNIX_EPOCH.duration_since(time) {
+            Ok(before) if !before.is_zero() => Timestamp {
+                seconds: -i64::try_from(before.as_secs()).unwrap_or(i64::MAX),
+                nanoseconds: before.subsec_nanos(),
+            },
+            _ => time.into(),
+        },
         TimeOrNow::Now => Timestamp::now(),
     }
 }

@@ -110,6 +110,10 @@ impl Shared {
     /// Returns how much was written: all of it.
     pub async fn write(&self, handle: u64, offset: u64, bytes: &[u8], flags: WriteFlags) -> Result<u64> {
         let open = self.handles.file(handle)?;
+        // What the kernel keeps it has seen to itself.
+        if flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID) {
+            open.file.drop_privileges().await?;
+        }
         // Pages that the kernel writes later have their place.
         match open.appends && !flags.contains(WriteFlags::FUSE_WRITE_CACHE) {
             true => open.file.append(bytes).await.map(drop)?,

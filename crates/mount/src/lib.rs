@@ -179,6 +179,9 @@ pub fn mount(
     settings: &Settings,
 ) -> io::Result<Mount> {
     let directory = directory.as_ref().canonicalize()?;
+    if !directory.is_dir() {
+        return Err(io::ErrorKind::NotADirectory.into());
+    }
     let mut config = Config::default();
     config.mount_options = vec![
         MountOption::FSName(settings.source.clone()),

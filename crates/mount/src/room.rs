@@ -39,9 +39,9 @@ impl Shared {
 }
 
 impl Room {
-    /// Bytes that may still be written by whomever.
+    /// Bytes that may still be written.
     pub fn left(&self) -> u64 {
-        self.free.saturating_mul(BLOCK.into())
+        self.available.saturating_mul(BLOCK.into())
     }
 
     /// Tells the kernel.

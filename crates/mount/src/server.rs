@@ -182,6 +182,9 @@ impl fuser::Filesystem for Server {
         _flags: Option<BsdFileFlags>,
         reply: ReplyAttr,
     ) {
+        if Own::numbered(inode).is_some() {
+            return reply.error(fuser::Errno::EPERM);
+        }
         let shared = &self.shared;
         let (accessed, modified) = (accessed.map(timestamp), modified.map(timestamp));
         let changes = Changes { mode, uid, gid, size, accessed, modified };
@@ -280,6 +283,9 @@ impl fuser::Filesystem for Server {
         new_name: &OsStr,
         reply: ReplyEntry,
     ) {
+        if Own::numbered(inode).is_some() {
+            return reply.error(fuser::Errno::EPERM);
+        }
         let shared = &self.shared;
         let work = shared.link(inode, new_parent, new_name);
         shared.answer(
@@ -293,6 +299,9 @@ impl fuser::Filesystem for Server {
     fn open(&self, request: &Request, inode: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
         let shared = &self.shared;
         if let Some(own) = Own::numbered(inode) {
+            if flags.0 & libc::O_ACCMODE != libc::O_RDONLY {
+                return reply.error(fuser::Errno::EACCES);
+            }
             let (handle, flags) = shared.open_own(own);
             return reply.opened(FileHandle(handle), flags);
         }
@@ -503,13 +512,16 @@ impl fuser::Filesystem for Server {
         _position: u32,
         reply: ReplyEmpty,
     ) {
+        if Own::numbered(inode).is_some() {
+            return reply.error(fuser::Errno::EPERM);
+        }
         let work = self.shared.set_extended(inode.0, name, value, flags);
         self.shared.answer(Call::of(request, Ask::Extended, inode), reply, work, done);
     }
 
     fn getxattr(&self, request: &Request, inode: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
         // The kernel asks for this before each write.
-        if name == "security.capability" {
+        if name == "security.capability" || Own::numbered(inode).is_some() {
             return reply.error(fuser::Errno::ENODATA);
         }
         let shared = &self.shared;
@@ -520,6 +532,9 @@ impl fuser::Filesystem for Server {
     }
 
     fn listxattr(&self, request: &Request, inode: INodeNo, size: u32, reply: ReplyXattr) {
+        if Own::numbered(inode).is_some() {
+            return value(reply, &[], size);
+        }
         let work = self.shared.extended_names(inode.0);
         self.shared.answer(Call::of(request, Ask::Extended, inode), reply, work, |reply, names| {
             value(reply, &names, size)
@@ -527,6 +542,9 @@ impl fuser::Filesystem for Server {
     }
 
     fn removexattr(&self, request: &Request, inode: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        if Own::numbered(inode).is_some() {
+            return reply.error(fuser::Errno::EPERM);
+        }
         let work = self.shared.remove_extended(inode.0, name);
         self.shared.answer(Call::of(request, Ask::Extended, inode), reply, work, done);
     }

@@ -52,6 +52,8 @@ pub struct Options {
     pub checkpoint_size: u64,
     /// Payload of this many bytes and more is kept on disk only, once it is durable.
     pub payload_min: usize,
+    /// So many bundles are read at once at a restart, each by a thread.
+    pub readers: usize,
 }
 
 /// A log entry, or a state that was installed, that has become durable.
@@ -123,7 +125,7 @@ struct Tail {
 
 impl Default for Options {
     fn default() -> Self {
-        Options { checkpoint_size: 4 << 20, payload_min: 4 << 10 }
+        Options { checkpoint_size: 4 << 20, payload_min: 4 << 10, readers: 16 }
     }
 }
 

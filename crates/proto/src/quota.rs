@@ -110,9 +110,9 @@ impl Rooms {
         *growth.0.entry(keyspace).or_default() += i128::from(after) - i128::from(base);
     }
 
-    /// Whether there is room for it.
-    pub fn admit(&self, growth: &Growth) -> bool {
-        growth.0.iter().filter(|(_, growth)| **growth > 0).all(|(keyspace, growth)| {
+    /// Whether there is room for it, or no more than so many bytes are wanted.
+    pub fn admit(&self, growth: &Growth, spare: u64) -> bool {
+        growth.0.iter().filter(|(_, growth)| **growth > i128::from(spare)).all(|(keyspace, growth)| {
             self.0.get(keyspace).is_none_or(|Room { bound: Bound { quota, elsewhere }, here }| {
                 let sum = here.saturating_add(u128::from(*elsewhere)).saturating_add(growth.unsigned_abs());
                 sum <= u128::from(*quota)
@@ -225,13 +225,14 @@ mod tests {
     fn there_is_room_up_to_the_quota_and_for_what_does_not_grow() {
         let mut rooms = Rooms::default();
         let growth = |bytes| Growth([(ONE, bytes)].into());
-        assert!(rooms.admit(&growth(i128::MAX)), "nothing is bounded");
+        assert!(rooms.admit(&growth(i128::MAX), 0), "nothing is bounded");
         rooms.set(&[(ONE, Bound { quota: 100, elsewhere: 30 })].into());
         rooms.set_here(ONE, 50);
-        assert!(rooms.admit(&growth(20)) && !rooms.admit(&growth(21)));
+        assert!(rooms.admit(&growth(20), 0) && !rooms.admit(&growth(21), 0));
+        assert!(rooms.admit(&growth(21), 21) && !rooms.admit(&growth(22), 21));
         rooms.change(ONE, 40);
-        assert!(!rooms.admit(&growth(1)) && rooms.admit(&growth(0)) && rooms.admit(&growth(-5)));
+        assert!(!rooms.admit(&growth(1), 0) && rooms.admit(&growth(0), 0) && rooms.admit(&growth(-5), 0));
         rooms.change(ONE, -90);
-        assert!(rooms.admit(&growth(70)) && !rooms.admit(&growth(71)));
+        assert!(rooms.admit(&growth(70), 0) && !rooms.admit(&growth(71), 0));
     }
 }

@@ -272,6 +272,13 @@ impl Plan {
         operations.map(size).sum()
     }
 
+    /// Whether it is there to make room: it touches several blobs, and of one of them it only takes away. What it notes elsewhere of that, up to
+    /// [`tyr_types::BESIDE_MAX`] bytes at each stop, is taken though there is no room: else a file could not be removed from a full file system, which notes in
+    /// the directory that it is gone.
+    pub fn makes_room(&self) -> bool {
+        self.heads.len() > 1 && self.heads.iter().any(HeadPlan::only_takes_away)
+    }
+
     /// Whether its blobs, or the operations on one, have no numbers of 16 bits.
     pub fn has_too_many(&self) -> bool {
         let most = usize::from(u16::MAX);
@@ -321,6 +328,20 @@ impl Operation {
         matches!(self, Operation::Delete | Operation::Truncate { .. } | Operation::Punch { .. })
     }
 
+    /// How many bytes of content it writes.
+    fn written(&self) -> u64 {
+        match self {
+            Operation::Write { bytes, .. } | Operation::Append { bytes } => bytes.len() as u64,
+            Operation::WriteStaged { length, .. } | Operation::AppendStaged { length } => *length,
+            Operation::Transform { transform, .. } => transform.number_type().size() as u64,
+            Operation::Create
+            | Operation::Delete
+            | Operation::Truncate { .. }
+            | Operation::Punch { .. }
+            | Operation::SetAttribute { .. } => 0,
+        }
+    }
+
     /// Whether it is taken, though there is no room.
     pub fn frees_room(&self) -> bool {
         matches!(self, Operation::Delete | Operation::Truncate { .. } | Operation::Punch { .. })
@@ -328,6 +349,21 @@ impl Operation {
 }
 
 impl HeadPlan {
+    /// Whether it deletes the blob, or punches a hole in it, and writes nothing to it.
+    fn only_takes_away(&self) -> bool {
+        let takes_away =
+            |operation: &Operation| matches!(operation, Operation::Delete | Operation::Punch { .. });
+        let writes = |operation: &Operation| {
+            operation.written() > 0 || matches!(operation, Operation::Truncate { .. })
+        };
+        self.operations.iter().any(takes_away) && !self.operations.iter().any(writes)
+    }
+
+    /// How many bytes it writes to this blob.
+    pub fn written(&self) -> u64 {
+        self.operations.iter().fold(0, |sum, operation| sum.saturating_add(operation.written()))
+    }
+
     /// Whether the transaction only reads this blob.
     pub fn only_reads(&self) -> bool {
         self.operations.is_empty()

@@ -16,6 +16,7 @@ mod cache;
 mod check;
 mod checkpoint;
 mod collect;
+mod compacting;
 #[cfg(test)]
 mod decoders;
 mod failure;

@@ -365,6 +365,11 @@ impl Log {
         bulk.chain([state.assembly.segment().clone()]).collect()
     }
 
+    /// The segment of the log that is being filled.
+    pub fn segment(&self) -> Arc<Segment> {
+        self.state.lock().assembly.segment().clone()
+    }
+
     /// Stops filling the bulk segment of a keyspace, so that it can be compacted or dropped.
     pub fn close_bulk(&self, keyspace: KeyspaceId) {
         self.state.lock().bulk.remove(&keyspace);

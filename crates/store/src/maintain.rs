@@ -3,10 +3,12 @@
 use std::{
     collections::BTreeMap,
     ops::Bound,
-    sync::{Arc, atomic::AtomicBool},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
-use parking_lot::MutexGuard;
 use tyr_types::{BlobId, Error, ErrorKind, KeyspaceId, Result};
 use tyr_wire::{
     Reader,
@@ -18,6 +20,7 @@ use tyr_wire::{
 use crate::{
     apply::live_bytes,
     collect::Garbage,
+    compacting::{Compacting, Cost},
     index_key::{self, EntryKey, IndexKey, LeafKey},
     miss::Wait,
     objects::Shard,
@@ -81,9 +84,9 @@ impl Store {
             || self.defragment_one()?
             || self.merge_tables()?
             || match self.compacting.try_lock() {
-                Some(compacting) => {
+                Some(mut compacting) => {
                     let limit = if self.using().is_wasteful() { SPARSE } else { SPENT };
-                    self.compact_one(&compacting, limit)?
+                    self.compact_one(&mut compacting, limit)?
                 }
                 // Somebody is at it.
                 None => false,
@@ -93,7 +96,7 @@ impl Store {
 
     /// Blocks until [`Store::maintain`] may have something to do, or [`Store::wake_drivers`] was called.
     pub fn wait_for_maintenance(&self, stop: &AtomicBool) {
-        if !stop.load(std::sync::atomic::Ordering::Acquire) {
+        if !stop.load(Ordering::Acquire) {
             self.backlog.wait();
         }
     }
@@ -113,7 +116,7 @@ impl Store {
             if worked {
                 continue;
             }
-            if !self.compact_one(&self.compacting.lock(), TIDY)? {
+            if !self.compact_one(&mut self.compacting.lock(), TIDY)? {
                 break;
             }
             report.segments += 1;
@@ -403,9 +406,19 @@ impl Store {
     }
 
     /// Empties the oldest segment that is all but dead, or the one with the least that is live, if it is less than `limit` of 100; one at a time.
-    fn compact_one(&self, _compacting: &MutexGuard<'_, ()>, limit: u64) -> Result<bool> {
-        let Some(segment) = self.sparsest(limit) else { return Ok(false) };
-        match self.evacuate(&segment).and_then(|()| self.check_empty(&segment)) {
+    fn compact_one(&self, compacting: &mut Compacting, limit: u64) -> Result<bool> {
+        let log_bytes = || self.log.counters().log_bytes.load(Ordering::Relaxed);
+        let said_again = || self.said_again.load(Ordering::Relaxed);
+        compacting.begin(log_bytes());
+        let Some(segment) = self.sparsest(limit, compacting) else { return Ok(false) };
+        let from = self.log.segment().first_sequence();
+        let (written, said) = (log_bytes(), said_again());
+        let emptied = self.evacuate(&segment);
+        // What was moved is written by now, so that it is not taken for what others write.
+        let emptied = emptied.and_then(|()| self.log.flush());
+        let cost = Cost { from, said: said_again() - said, written: (written, log_bytes()) };
+        compacting.note(cost, self.segments.capacity().into());
+        match emptied.and_then(|()| self.check_empty(&segment)) {
             Ok(Emptied::Whole) => {}
             // Garbage is collected before the next segment is looked for.
             Ok(Emptied::ButForGarbage) => return Ok(true),
@@ -448,7 +461,11 @@ impl Store {
     }
 
     /// Of those that are all but dead the oldest: what it says of keys that are free needs not be said again.
-    fn sparsest(&self, limit: u64) -> Option<Arc<Segment>> {
+    fn sparsest(&self, limit: u64, compacting: &mut Compacting) -> Option<Arc<Segment>> {
+        let oldest = match limit < TIDY && compacting.takes_oldest() {
+            true => self.oldest_log_segment(),
+            false => None,
+        };
         let state = self.checkpoint.lock();
         let open = self.log.open_segments();
         let position = state.position.place.segment;
@@ -457,8 +474,10 @@ impl Store {
         // A replay would read the log from this segment on.
         let tail = self.segments.find(position).map_or(0, |segment| segment.first_sequence());
         let candidates = all.into_iter().filter(|segment| {
-            let is_tail = segment.kind == SegmentKind::Log && segment.first_sequence() >= tail;
-            segment.live() * 100 < capacity * limit
+            let is_log = segment.kind == SegmentKind::Log;
+            let is_tail = is_log && segment.first_sequence() >= tail;
+            let rests = is_log && limit < TIDY && compacting.leaves_alone(segment.first_sequence());
+            (oldest == Some(segment.id) || segment.live() * 100 < capacity * limit && !rests)
                 && !is_tail
                 && !state.evacuated.contains(&segment.id)
                 && !state.kept.contains(&segment.id)
@@ -467,6 +486,7 @@ impl Store {
                 && !segment.is_held()
         });
         candidates.min_by_key(|segment| match segment.live() * 100 < capacity * SPENT {
+            _ if oldest == Some(segment.id) => (0, 0),
             true => (0, segment.first_sequence()),
             false => (segment.live(), 0),
         })

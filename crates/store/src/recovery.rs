@@ -201,6 +201,7 @@ impl Store {
                 lacked: None,
             }),
             compacting: Mutex::default(),
+            said_again: AtomicU64::default(),
             merging: Mutex::default(),
             backlog: Arc::default(),
             pace: Pace::default(),

@@ -5,7 +5,11 @@
 //! reader can tell. Compacting a segment of the log rewrites every object that the segment mentions, so that the log stays complete
 //! without it.
 
-use std::{cell::RefCell, collections::BTreeSet, sync::Arc};
+use std::{
+    cell::{Cell, RefCell},
+    collections::BTreeSet,
+    sync::{Arc, atomic::Ordering},
+};
 
 use tyr_types::{BlobId, Durability, Error, ErrorKind, KeyspaceId, Number, Result};
 use tyr_wire::{
@@ -102,7 +106,7 @@ impl Store {
         Ok(())
     }
 
-    fn oldest_log_segment(&self) -> Option<SegmentId> {
+    pub(crate) fn oldest_log_segment(&self) -> Option<SegmentId> {
         let evacuated = &self.checkpoint.lock().evacuated;
         let all = self.segments.all();
         let logs =
@@ -430,12 +434,15 @@ impl Store {
                 inline.push(&replacement.payload);
             }
         }
+        let size = Cell::new(0);
         let body = |places: &[Place], out: &mut Vec<u8>| {
+            let before = out.len();
             let mut places = places.iter().copied();
             let all: Vec<Place> =
                 bulk.iter().map(|place| place.or_else(|| places.next()).unwrap_or_default()).collect();
             fill(&all);
             state.borrow().encode(out);
+            size.set(out.len() - before);
         };
         let draft = Draft { payloads: &inline, body: &body };
         match self.append(commit, &draft, Durability::Memory) {
@@ -444,6 +451,8 @@ impl Store {
             }
             result => result?,
         };
+        let moved: usize = replacements.iter().map(|replacement| replacement.payload.len()).sum();
+        self.said_again.fetch_add((size.get() + moved) as u64, Ordering::Relaxed);
         Ok(holds)
     }
 

@@ -21,6 +21,7 @@ use crate::{
     cache::BlockCache,
     checkpoint::{CheckpointState, Merging},
     collect::{Backlog, Garbage},
+    compacting::Compacting,
     index::Index,
     index_key::{self, EntryKey, LeafKey},
     keyspaces::{KeyspaceRecord, Keyspaces},
@@ -58,7 +59,9 @@ pub struct Store {
     pub(crate) applied: AtomicU64,
     pub(crate) checkpoint: Mutex<CheckpointState>,
     /// Held by whoever empties a segment.
-    pub(crate) compacting: Mutex<()>,
+    pub(crate) compacting: Mutex<Compacting>,
+    /// Bytes that were logged again because they had to move.
+    pub(crate) said_again: AtomicU64,
     /// Held by the one merge of tables that is going on.
     pub(crate) merging: Mutex<Merging>,
     pub(crate) backlog: Arc<Backlog>,

@@ -30,6 +30,10 @@ pub use transform::{NumberType, Op, Operand, Transform};
 /// The largest offset a blob may have: positions fit a signed 64-bit integer, as POSIX and Java expect.
 pub const OFFSET_MAX: u64 = i64::MAX as u64;
 
+/// A transaction that makes room may write as many bytes about that, though there is none: it touches several blobs, and deletes one of them or
+/// punches a hole in it, and writes nothing to that one.
+pub const BESIDE_MAX: u64 = 8 << 10;
+
 /// Checks that `[offset, offset + length)` lies within [`OFFSET_MAX`] and returns its end.
 pub fn range_end(offset: u64, length: u64) -> Result<u64> {
     match offset.checked_add(length) {

@@ -17,6 +17,8 @@ pub enum Failure {
     Local(String),
     /// A signal asked to stop; what was committed until then stays.
     Interrupted(String),
+    /// Another process of this command has said what failed, and ended with this exit code.
+    Told(u8),
     /// Whoever read standard output has gone. Nobody is left to be told.
     BrokenPipe,
 }
@@ -46,6 +48,7 @@ impl Failure {
             Failure::Usage(_) => EXIT_USAGE,
             Failure::Local(_) => EXIT_LOCAL,
             Failure::Interrupted(_) => EXIT_INTERRUPTED,
+            Failure::Told(code) => *code,
             Failure::BrokenPipe => 0,
         }
     }
@@ -57,6 +60,7 @@ impl Failure {
             Failure::Usage(_) => "usage",
             Failure::Local(_) => "local",
             Failure::Interrupted(_) => "interrupted",
+            Failure::Told(_) => "told",
             Failure::BrokenPipe => "broken-pipe",
         }
     }
@@ -91,6 +95,7 @@ impl fmt::Display for Failure {
             Failure::Usage(message) | Failure::Local(message) | Failure::Interrupted(message) => {
                 f.write_str(message)
             }
+            Failure::Told(code) => write!(f, "exit code {code}"),
             Failure::BrokenPipe => f.write_str("the reader of standard output has gone"),
         }
     }

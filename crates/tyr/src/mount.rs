@@ -3,6 +3,7 @@
 use std::{
     env,
     ffi::{OsStr, OsString},
+    fs::File,
     io::{BufRead, BufReader, ErrorKind},
     os::unix::{ffi::OsStrExt, process::CommandExt},
     path::PathBuf,
@@ -42,6 +43,9 @@ pub struct Mount {
     /// Go on in the background, and return when it is mounted.
     #[arg(long)]
     daemon: bool,
+    /// Whether it was started by one that does not wait for it.
+    #[arg(long, hide = true)]
+    in_background: bool,
     /// Change nothing.
     #[arg(long)]
     read_only: bool,
@@ -183,6 +187,12 @@ impl Mount {
         }
         out.line(format!("mounted {name} on {place}"))?;
         out.flush()?;
+        if self.in_background {
+            let silence = |error| Failure::local("cannot leave the standard error", &error);
+            // Who reads the standard error of who has started it would wait for its end.
+            let nowhere = File::options().write(true).open("/dev/null").map_err(silence)?;
+            rustix::stdio::dup2_stderr(&nowhere).map_err(|error| silence(error.into()))?;
+        }
         self.wait(mounted, &interrupt, out)
     }
 
@@ -264,6 +274,7 @@ fn start_in_background(out: &mut Output) -> Result<()> {
     } else {
         command.args(arguments.filter(|argument| argument != DAEMON));
     }
+    command.arg("--in-background");
     let mut child =
         command.stdin(Stdio::null()).stdout(Stdio::piped()).process_group(0).spawn().map_err(wrong)?;
     let mut line = String::new();
@@ -272,8 +283,11 @@ fn start_in_background(out: &mut Output) -> Result<()> {
     }
     if line.is_empty() {
         // It has said on standard error why.
-        let code = child.wait().map_err(wrong)?;
-        return Err(Failure::Local(format!("the mount has ended with {code}")));
+        let status = child.wait().map_err(wrong)?;
+        return Err(match status.code().and_then(|code| u8::try_from(code).ok()) {
+            Some(code) => Failure::Told(code),
+            None => Failure::Local(format!("the mount has ended with {status}")),
+        });
     }
     out.line(line.trim_end())
 }

@@ -152,15 +152,27 @@ impl Warnings {
 /// Prints why the run failed to standard error. Nothing is printed if nobody reads.
 pub fn print_failure(form: Form, color: ColorChoice, failure: &Failure) {
     match (form, failure) {
-        (_, Failure::BrokenPipe) => {}
+        (_, Failure::BrokenPipe | Failure::Told(_)) => {}
         (Form::Human, _) => {
             let label = paint(colored(color, io::stderr().is_terminal()), Style::Bad, "error:");
-            tell(&format!("{label} {failure}"));
+            tell(&format!("{label} {}", harmless(&failure.to_string())));
         }
         (Form::Json, _) => {
             tell(&json!({ "error": { "kind": failure.kind(), "message": failure.to_string() } }).to_string())
         }
     }
+}
+
+/// A text in which nothing is left that a terminal takes for more than a letter: keys and names may have anything in them.
+fn harmless(text: &str) -> String {
+    let mut harmless = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter.is_control() && !matches!(letter, '\n' | '\t') {
+            true => harmless.extend(letter.escape_default()),
+            false => harmless.push(letter),
+        }
+    }
+    harmless
 }
 
 /// Prints the prompt to standard error and reads a line from standard input; `None` at its end.
@@ -215,5 +227,18 @@ fn stdout_failure(error: io::Error) -> Failure {
     match error.kind() {
         io::ErrorKind::BrokenPipe => Failure::BrokenPipe,
         _ => Failure::local("cannot write to standard output", &error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::harmless;
+
+    #[test]
+    fn a_terminal_is_told_nothing_but_letters() {
+        assert_eq!(
+            harmless("no blob 'e\u{1b}[31mr\0\u{9b}'\n\tü"),
+            "no blob 'e\\u{1b}[31mr\\u{0}\\u{9b}'\n\tü"
+        );
     }
 }

@@ -10,7 +10,7 @@ use std::{fmt, mem};
 
 use parking_lot::Mutex;
 use tyr_store::{BlobChange, Miss, Refused, Stop, Writer};
-use tyr_types::{Error, Key, KeyspaceId, Number, Operand, Result};
+use tyr_types::{BESIDE_MAX, Error, Key, KeyspaceId, Number, Operand, Result};
 
 use super::Transaction;
 use super::draft::{self, Base, Draft, Halt};
@@ -252,6 +252,18 @@ struct Plan<'a> {
     changes: Vec<(KeyspaceId, &'a Key, BlobChange)>,
     growth: Vec<(&'a Entry, i128)>,
     outcomes: Vec<(Slot, draft::Outcome)>,
+    blobs: usize,
+    /// Whether there is a blob of which it only takes away.
+    takes_away: bool,
+}
+
+/// Whether steps delete a blob or punch holes in it, and write nothing.
+fn only_take_away(steps: &[Step]) -> bool {
+    let writes = |step: &Step| {
+        matches!(step, Step::Write(_) | Step::Append { .. } | Step::Truncate(_) | Step::Transform { .. })
+    };
+    let takes_away = |step: &Step| matches!(step, Step::Delete | Step::Punch(_));
+    steps.iter().any(takes_away) && !steps.iter().any(writes)
 }
 
 impl<'a> Plan<'a> {
@@ -263,6 +275,8 @@ impl<'a> Plan<'a> {
         key: &'a Key,
         steps: &[Step],
     ) -> Result<Option<Planned>, Stop<Infallible>> {
+        self.blobs += 1;
+        self.takes_away |= only_take_away(steps);
         let head = writer.head(keyspace.id, key)?;
         let mut draft = Draft::new(head.as_deref().map(Base::from), 0..u64::MAX);
         let taken = draft.take(steps, |offset, buffer| {
@@ -288,8 +302,9 @@ impl<'a> Plan<'a> {
     }
 
     fn put(self, writer: &mut Writer<'_>) -> Result<Planned, Stop<Infallible>> {
+        let spare = if self.takes_away && self.blobs > 1 { BESIDE_MAX } else { 0 };
         for (keyspace, growth) in &self.growth {
-            let Some(quota) = keyspace.quota().filter(|_| *growth > 0) else { continue };
+            let Some(quota) = keyspace.quota().filter(|_| *growth > i128::from(spare)) else { continue };
             let bytes = writer.keyspace_bytes(keyspace.id)?;
             if i128::from(bytes) + growth > i128::from(quota) {
                 let name = &keyspace.name;

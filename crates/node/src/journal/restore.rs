@@ -5,8 +5,10 @@
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
+    thread,
 };
 
+use parking_lot::Mutex;
 use tyr_proto::{Epoch, Log, Partition, PartitionId, Replica, ShardId, State, entry::Entry};
 use tyr_store::{Miss, Store, Wait};
 use tyr_types::{Error, Key, KeyspaceId, Number, Result};
@@ -53,20 +55,23 @@ impl Journal {
         }
         let (mut bundles, mut entries) =
             (Bundles::new(options.checkpoint_size / CHECKPOINT_BUNDLES), BTreeMap::new());
-        for (place, key) in keys_of(&store, space, &keys::bundles(shard))?.into_iter().enumerate() {
-            let number =
-                keys::number_of(&key).ok_or_else(|| Error::corrupt("a key of a bundle is malformed"))?;
-            if place == 0 {
-                bundles.begin_at(number);
-            } else if number != bundles.next() {
-                return Err(missing(&format!("bundle {}", bundles.next())));
-            }
-            let bytes = read(&store, space, &key)?.ok_or_else(|| missing("a bundle"))?;
-            bundles.push(bytes.len() as u64);
-            let items = bundle::items(&bytes)
-                .map_err(|error| error.context(format_args!("bundle {number} of the journal")))?;
-            for item in items {
-                replay(item, &bases, &mut entries, &mut bundles);
+        let mut is_first = true;
+        for keys in keys_of(&store, space, &keys::bundles(shard))?.chunks(BUNDLES_AT_ONCE) {
+            for (key, bytes) in keys.iter().zip(read_all(&store, space, keys, options.readers)) {
+                let number =
+                    keys::number_of(key).ok_or_else(|| Error::corrupt("a key of a bundle is malformed"))?;
+                if std::mem::take(&mut is_first) {
+                    bundles.begin_at(number);
+                } else if number != bundles.next() {
+                    return Err(missing(&format!("bundle {}", bundles.next())));
+                }
+                let bytes = bytes?.ok_or_else(|| missing("a bundle"))?;
+                bundles.push(bytes.len() as u64);
+                let items = bundle::items(&bytes)
+                    .map_err(|error| error.context(format_args!("bundle {number} of the journal")))?;
+                for item in items {
+                    replay(item, &bases, &mut entries, &mut bundles);
+                }
             }
         }
         let mut tails = BTreeMap::new();
@@ -210,5 +215,29 @@ pub fn read(store: &Store, space: KeyspaceId, key: &Key) -> Result<Option<Vec<u8
     Ok(read.map(|_| bytes))
 }
 
+/// The bytes of many blobs, in their order. So many are read at once: one after the other, each would wait for the device.
+fn read_all(store: &Store, space: KeyspaceId, keys: &[Key], readers: usize) -> Vec<Result<Option<Vec<u8>>>> {
+    let (left, done) = (Mutex::new(keys.iter().enumerate()), Mutex::new(Vec::with_capacity(keys.len())));
+    let read_some = || {
+        loop {
+            let Some((place, key)) = left.lock().next() else { break };
+            let bytes = read(store, space, key);
+            done.lock().push((place, bytes));
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 1..readers {
+            // Without a thread the others read it.
+            let _ = thread::Builder::new().name("tyr-restore".to_owned()).spawn_scoped(scope, read_some);
+        }
+        read_some();
+    });
+    let mut done = done.into_inner();
+    done.sort_unstable_by_key(|(place, _)| *place);
+    done.into_iter().map(|(_, bytes)| bytes).collect()
+}
+
+/// Bundles that are in memory together while they are read; a shard's weigh some tens of megabytes in all.
+const BUNDLES_AT_ONCE: usize = 4096;
 /// Keys that are listed together.
 const PAGE: usize = 1024;

@@ -23,7 +23,7 @@ const P: PartitionId = PartitionId { class: ClassId(0), index: 5 };
 const ME: Replica = Replica { node: NodeId(1), incarnation: Incarnation(1) };
 
 fn options(checkpoint_size: u64) -> Options {
-    Options { checkpoint_size, payload_min: 16 }
+    Options { checkpoint_size, payload_min: 16, readers: 1 }
 }
 
 fn open_store(disk: &Arc<SimDisk>) -> Result<Arc<Store>> {
@@ -713,4 +713,24 @@ fn a_journal_with_a_bundle_missing_or_malformed_is_not_opened() {
         assert_eq!(error.kind(), ErrorKind::Corrupt);
         assert!(error.to_string().contains(complaint), "{error}");
     }
+}
+
+#[test]
+fn several_readers_find_what_one_finds() {
+    let disk = SimDisk::new(31);
+    let mut bench = Bench::new(&disk, 1 << 20);
+    for answered in 1..=200 {
+        bench.push(1, mark(answered));
+        bench.settle().expect("durable");
+    }
+    drop(bench);
+    let found = [1, 5, 300].map(|readers| {
+        let options = Options { readers, ..options(1 << 20) };
+        let store = open_store(&disk).expect("opens");
+        let (journal, found) = Journal::open(store, ShardId::ONLY, options).expect("is whole");
+        let partitions: Vec<_> = found.into_iter().map(|found| content(&found.into_partition(ME))).collect();
+        (journal.bundles.next(), partitions)
+    });
+    assert!(found[0].0 > 100, "each was a bundle of its own: {}", found[0].0);
+    assert!(found[1] == found[0] && found[2] == found[0]);
 }

@@ -7,7 +7,7 @@ use alloc::{
     vec::Vec,
 };
 
-use tyr_types::Number;
+use tyr_types::{BESIDE_MAX, Number};
 
 use super::{Partition, Wanted, decision::own_heads, freezing::FreezeVisit, reminders::Reminders};
 use crate::{
@@ -292,9 +292,10 @@ impl Partition {
     fn attempt(&self, cx: &Context, visit: &Visit) -> Attempt {
         let (mut effects, mut wanted, mut growth) = (Vec::new(), Vec::new(), Growth::default());
         let found = |one: &Wanted| self.fetches.found(visit.plan.id, one);
+        let spare = if visit.plan.makes_room() { BESIDE_MAX } else { 0 };
         for position in visit.own.heads.clone() {
             let plan = &visit.plan.heads[position];
-            if let Some(refusal) = self.lacks_means(cx, plan) {
+            if let Some(refusal) = self.lacks_means(cx, plan, spare) {
                 return Attempt::Refused(refusal);
             }
             let known = cx.keyspaces.get(&plan.blob.keyspace);
@@ -327,7 +328,7 @@ impl Partition {
         }
         if !wanted.is_empty() {
             Attempt::WaitsFor(wanted)
-        } else if !cx.rooms.admit(&growth) {
+        } else if !cx.rooms.admit(&growth, spare) {
             Attempt::Refused(Refusal::Quota)
         } else {
             Attempt::Prepared(effects)
@@ -335,14 +336,16 @@ impl Partition {
     }
 
     /// Whether a write of a head cannot be taken for want of room or of replicas. Nothing is promised here yet; what is past its lock point
-    /// is never asked this. What frees room needs none.
-    fn lacks_means(&self, cx: &Context, plan: &HeadPlan) -> Option<Refusal> {
+    /// is never asked this. What frees room needs none, and what notes that somewhere has some to spare.
+    fn lacks_means(&self, cx: &Context, plan: &HeadPlan, spare: u64) -> Option<Refusal> {
         if plan.only_reads() {
             None
         } else if self.is_below_minimum(cx) {
             Some(Refusal::TooFewReplicas)
         } else {
-            (self.is_short(cx) && !plan.operations.iter().all(Operation::frees_room)).then_some(Refusal::Full)
+            let is_taken =
+                || plan.operations.iter().all(Operation::frees_room) || spare > 0 && plan.written() <= spare;
+            (self.is_short(cx) && !is_taken()).then_some(Refusal::Full)
         }
     }
 

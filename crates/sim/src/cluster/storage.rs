@@ -82,7 +82,8 @@ impl StoreProfile {
     /// How the journal is opened.
     pub fn journal(&self) -> tyr_node::Options {
         let StoreProfile { checkpoint_size, payload_min, .. } = *self;
-        tyr_node::Options { checkpoint_size, payload_min }
+        // One thread: which of several reads first is not for a seed to say.
+        tyr_node::Options { checkpoint_size, payload_min, readers: 1 }
     }
 }
 

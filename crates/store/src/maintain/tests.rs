@@ -316,3 +316,76 @@ fn what_is_live_is_moved_from_segments_that_are_all_but_dead_and_else_only_to_sa
     assert!(report.bytes_after <= report.bytes_before);
     assert_eq!(read(&store, space, "15", 16_000), Ok(vec![1; 16_000]));
 }
+
+/// Changes many blobs, some of them by each transaction.
+fn change_many(store: &Store, space: KeyspaceId, names: std::ops::Range<u32>, existence: Existence) {
+    let change =
+        BlobChange { existence, cut: None, holes: Vec::new(), size: 0, attributes: None, writes: Vec::new() };
+    for some in names.collect::<Vec<_>>().chunks(100) {
+        let committed = store.transact(Wait::Allowed, |writer| -> Result<(), crate::transact::Stop<Error>> {
+            for name in some {
+                let key = key(&format!("one-of-many-that-come-and-go-{name}"));
+                writer.head(space, &key)?;
+                writer.put(space, &key, change.clone());
+            }
+            Ok(())
+        });
+        committed.expect("commits").1.wait().expect("durable");
+    }
+}
+
+/// Maintains until nothing is left to do; how much was written to the log meanwhile, in segments.
+fn rests_after(store: &Store) -> u64 {
+    let log_bytes = || store.log.counters().log_bytes.load(Ordering::Relaxed);
+    let (before, mut steps) = (log_bytes(), 0);
+    while store.maintain().expect("maintains") == Maintained::Worked {
+        steps += 1;
+        assert!(steps < 1000, "it goes on and on");
+    }
+    (log_bytes() - before) / u64::from(store.segments.capacity())
+}
+
+#[test]
+fn compaction_ends_though_what_it_says_of_free_keys_has_to_be_said_for_older_segments() {
+    let (store, space) = store();
+    // The oldest segment keeps something for ever.
+    for n in 0..10 {
+        commit(&store, space, &format!("kept-{n}"), Existence::Create, &[1; 10_000]);
+    }
+    for round in 0..20 {
+        let names = round * 2000..(round + 1) * 2000;
+        change_many(&store, space, names.clone(), Existence::Create);
+        change_many(&store, space, names, Existence::Delete);
+    }
+    store.checkpoint().expect("checkpoints");
+    let said = rests_after(&store);
+    assert!(said < 60, "{said} segments were written");
+    assert_eq!(rests_after(&store), 0, "nobody has written anything since");
+    // When others write it goes on, and the keys that are free are forgotten in the end.
+    for round in 0..10 {
+        for n in 0..30 {
+            commit(&store, space, &format!("kept-{}", n % 3), Existence::Keep, &[round; 10_000]);
+        }
+        store.checkpoint().expect("checkpoints");
+        rests_after(&store);
+    }
+    let segments = store.segments.all().len();
+    assert!(segments < 12, "{segments} segments are left");
+    settle(&store);
+    for n in 3..10 {
+        assert_eq!(read(&store, space, &format!("kept-{n}"), 10_000), Ok(vec![1; 10_000]));
+    }
+}
+
+#[test]
+fn compaction_ends_though_nothing_that_is_there_has_payload() {
+    let (store, space) = store();
+    for round in 0..20 {
+        change_many(&store, space, round * 2000..(round + 1) * 2000, Existence::Create);
+    }
+    store.checkpoint().expect("checkpoints");
+    let said = rests_after(&store);
+    assert!(said < 60, "{said} segments were written");
+    assert_eq!(rests_after(&store), 0, "nobody has written anything since");
+    settle(&store);
+}

@@ -118,7 +118,7 @@ fn a_leaf_is_defragmented_though_its_segment_is_emptied_while_it_is_read() {
     let entry = (space, key("a"));
     let segments = filled(&store);
     let bulk = segments.iter().find(|segment| segment.kind != SegmentKind::Log).expect("is there");
-    let asked = std::cell::Cell::new(0);
+    let asked = Cell::new(0);
     let rewrite = |extents: &[Extent], cuts: &[Cut], index: u64| {
         asked.set(asked.get() + 1);
         if asked.get() == 1 {

@@ -8,6 +8,7 @@ use std::{
 
 use serde_json::{Value, json};
 use tyr_client::{Stat, blocking::Store};
+use tyr_types::OFFSET_MAX;
 
 use crate::{
     address::BlobAddress,
@@ -78,7 +79,7 @@ fn for_each_piece(
     let mut buffer = vec![0; PIECE_SIZE];
     let mut position = range.start;
     loop {
-        let left = range.end.map_or(u64::MAX, |end| end - position);
+        let left = range.end.unwrap_or(u64::MAX).min(OFFSET_MAX).saturating_sub(position);
         let length = usize::try_from(left).map_or(PIECE_SIZE, |left| left.min(PIECE_SIZE));
         let read = transaction.read_into(&keyspace, &blob.key, position, &mut buffer[..length])?;
         take(&buffer[..read])?;

@@ -26,6 +26,8 @@ fn what_is_put_is_got_from_and_to_files_and_streams() {
         content[5_000_000..]
     );
     assert_eq!(scratch.run(["blob", "get", "k/from-file", "--range", "6000000+5"]).ok().stdout, b"");
+    scratch.run_with_input(["blob", "put", "--at", "9223372036854775806", "k/huge"], b"x").ok();
+    assert_eq!(scratch.run(["blob", "get", "k/huge", "--range", "9223372036854775806.."]).ok().stdout, b"x");
     assert_eq!(
         scratch.run(["blob", "cat", "k/from-file", "k/from-stdin"]).ok().stdout.len(),
         2 * content.len()

@@ -136,7 +136,7 @@ impl fmt::Display for Refusal {
             }
             Refusal::WrongNode => "another node has this address now; fetch the members",
             Refusal::TooManyConnections => "it has too many connections; try again later",
-            Refusal::Stopping => "it is stopping; try again later or elsewhere",
+            Refusal::Stopping => "it is starting or stopping; try again later or elsewhere",
             Refusal::Denied => {
                 "access is denied: what is shown as a token or secret is not valid in this cluster"
             }

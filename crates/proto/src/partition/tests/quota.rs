@@ -139,3 +139,23 @@ fn what_others_hold_counts_as_soon_as_it_is_told() {
     served.bound(100, 59);
     assert_eq!(served.does("log", append(1)), DONE);
 }
+
+#[test]
+fn who_makes_room_may_note_that_though_there_is_none() {
+    let mut served = Served::bounded(100, 0);
+    assert_eq!(served.does("list", append(60)), DONE);
+    assert_eq!(served.does("file", append(40)), DONE);
+    served.bound(50, 0);
+    let punch = [Operation::Punch { offset: 1 << 40, length: 1 }];
+    assert_eq!(served.ends(&[("file", &punch), ("list", &[append(1)])]), DONE, "it is told to make room");
+    assert_eq!(served.ends(&[("file", &punch), ("list", &[append(8193)])]), FULL, "that is more than a note");
+    assert_eq!(served.ends(&[("file", &[append(1)]), ("list", &[append(1)])]), FULL);
+    let both = [Operation::Delete, append(100)];
+    assert_eq!(
+        served.ends(&[("file", &both), ("list", &[append(1)])]),
+        FULL,
+        "it writes more than it deletes"
+    );
+    assert_eq!(served.ends(&[("file", &[Operation::Delete]), ("list", &[append(30)])]), DONE);
+    assert_eq!(served.holds(), (1, 91));
+}
