@@ -54,8 +54,7 @@ pub fn check(node: &Node, output: &Output, bounds: &Bounds, is_short: bool) -> O
         }
     }
     let most = bounds.limits.places_max;
-    let is_crowded = |head: &tyr_proto::HeadPlan| {
-        partition.state().head(&head.blob).is_some_and(|head| head.places().len() > most)
-    };
+    let is_crowded =
+        |head: &HeadPlan| partition.state().head(&head.blob).is_some_and(|head| head.places().len() > most);
     if own.iter().any(is_crowded) { broken("too many places at a head") } else { None }
 }
