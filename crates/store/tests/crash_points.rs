@@ -188,8 +188,11 @@ fn maintenance(session: &mut Session) -> Result<()> {
     session.commit(&[cut, gone])?;
     settle(session.store())?;
     session.store().compact()?;
-    let edit = Edit::keep(session.state(), A, &key("c")).write(0, pattern(40, 9000));
-    session.commit(&[edit])?;
+    // So much that the log goes on in a segment that was emptied.
+    for seed in 40..60 {
+        let edit = Edit::keep(session.state(), A, &key("c")).write(0, pattern(seed, 7000));
+        session.commit(&[edit])?;
+    }
     settle(session.store())
 }
 
