@@ -375,6 +375,9 @@ impl File {
                 range.clone(),
                 (target, start + done)
             ));
+            // Only now: a try that is repeated has to see again that it leaves a hole.
+            let copied = start + done..start + done + committed.value;
+            target.filesystem.inner.uses.reach(target.inode.number, copied);
             done += committed.value;
             if committed.value < piece {
                 break;
@@ -404,7 +407,7 @@ impl File {
             copied => copied?,
         };
         if copied > 0 {
-            if !target.filesystem.inner.uses.reach(target.inode.number, offset..offset + copied) {
+            if !target.filesystem.inner.uses.reaches(target.inode.number, offset) {
                 target.filesystem.mark_holes(transaction, &target.inode, true).await?;
             }
             target.filesystem.touch(transaction, &target.inode, Timestamp::now()).await?;

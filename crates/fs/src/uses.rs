@@ -73,6 +73,11 @@ impl Uses {
         is_joined
     }
 
+    /// Whether something is known to be there up to an offset of an inode that is open here.
+    pub fn reaches(&self, number: u64, offset: u64) -> bool {
+        self.open.lock().get(&number).is_none_or(|uses| offset <= uses.end)
+    }
+
     /// An inode ends somewhere from now on. False if it was not known to be as long before.
     pub fn cut(&self, number: u64, end: u64) -> bool {
         let mut open = self.open.lock();

@@ -28,6 +28,9 @@ fn data_is_counted(store: &Store) {
     told((30 << 20) + 100, 15_100, &file);
     block_on(file.write(6000, &[4; 1000])).unwrap();
     told((30 << 20) + 100, 16_100, &file);
+    let copy = block_on(files.open("/copy", How::NEW)).unwrap();
+    assert_eq!(block_on(file.copy(0, (&copy, 3 << 20), 5000)).unwrap(), 5000);
+    assert_eq!(block_on(copy.metadata()).unwrap().data_size, 5000);
     block_on(file.truncate(1 << 40)).unwrap();
     told(1 << 40, 16_100, &file);
     block_on(file.truncate(5500)).unwrap();
