@@ -460,6 +460,32 @@ def locks_files(here, there):
     assert child.communicate(timeout=30)[0] == "has it\n"
 
 
+def tells_deadlocks(here, there):
+    """Two programs that would wait for one another for ever: one of them is told so, the other one gets its lock."""
+    program = """import errno, fcntl, os, sys
+own, other = (os.open(path, os.O_RDWR | os.O_CREAT) for path in sys.argv[1:])
+fcntl.lockf(own, fcntl.LOCK_EX)
+print("has its own", flush=True)
+sys.stdin.readline()
+try:
+    fcntl.lockf(other, fcntl.LOCK_EX)
+    print("has both")
+except OSError as error:
+    assert error.errno == errno.EDEADLK, error
+    print("is told")
+"""
+    for places in ((here, there), (there, there)):
+        paths = [place / name for place in places for name in ("locked", "locked-too")]
+        pairs = (paths[:2], paths[:1:-1])
+        children = [subprocess.Popen([sys.executable, "-c", program, *pair], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for pair in pairs]
+        assert [child.stdout.readline() for child in children] == ["has its own\n"] * 2
+        for child in children:
+            child.stdin.write("go on\n")
+            child.stdin.flush()
+        told = sorted(child.communicate(timeout=30)[0] for child in children)
+        assert told == ["has both\n", "is told\n"], told
+
+
 def tells_room(tyr, url, here):
     """`statvfs` tells the quota, and what is left of it."""
     quota = 1 << 30
@@ -691,6 +717,7 @@ def of_a_cluster(tyr, work, arguments):
             reads_count(here)
             sees_others(here, there, 100)
             locks_files(here, there)
+            tells_deadlocks(here, there)
             tells_room(tyr, url, here)
             everything(here, local, arguments)
             assert digest(there) == digest(here)

@@ -36,6 +36,8 @@ numbers! {
     EBADF,
     /// It is in use in a way that forbids this.
     EBUSY,
+    /// The wait would never end: it is for somebody who waits for this owner.
+    EDEADLK,
     /// The name exists already.
     EEXIST,
     /// The file would be too large.

@@ -323,7 +323,8 @@ fn name(guest: u64) -> String {
     format!("{guest:x}")
 }
 
-fn key(guest: u64) -> String {
+/// The blob of a guest.
+pub(crate) fn key(guest: u64) -> String {
     format!("!guest/{guest:x}")
 }
 

@@ -31,6 +31,7 @@ mod room;
 pub mod site;
 mod uses;
 mod view;
+mod waits;
 mod walk;
 
 pub use change::{Changes, Put};

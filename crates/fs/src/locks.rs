@@ -1,7 +1,7 @@
 //! Locks: of byte ranges, and of whole files, kept in the store, so that all mounts see them.
 //!
 //! The locks of an inode are one small blob. They belong to an owner at a guest; those of one that is a guest no more are void. Nobody waits
-//! here: who wants to asks again.
+//! here: who wants to says so ([`crate::waits`]), and asks again.
 
 use tyr_client::{ErrorKind, Transaction};
 
@@ -44,19 +44,19 @@ pub struct Owner {
 
 /// A lock as it is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Record {
-    owner: Owner,
-    guest: u64,
-    lock: Lock,
+pub(crate) struct Record {
+    pub owner: Owner,
+    pub guest: u64,
+    pub lock: Lock,
 }
 
 impl Record {
-    fn is_of(&self, guest: u64, owner: Owner) -> bool {
+    pub fn is_of(&self, guest: u64, owner: Owner) -> bool {
         self.guest == guest && self.owner.number == owner.number && self.owner.of_ranges == owner.of_ranges
     }
 
     /// Whether nobody but its owner can have the lock.
-    fn is_in_the_way(&self, guest: u64, owner: Owner, lock: Lock) -> bool {
+    pub fn is_in_the_way(&self, guest: u64, owner: Owner, lock: Lock) -> bool {
         self.owner.of_ranges == owner.of_ranges
             && !self.is_of(guest, owner)
             && self.lock.start <= lock.end
@@ -64,7 +64,7 @@ impl Record {
             && (self.lock.kind == LockKind::Exclusive || lock.kind == LockKind::Exclusive)
     }
 
-    fn encode(&self, out: &mut Vec<u8>) {
+    pub fn encode(&self, out: &mut Vec<u8>) {
         out.push(u8::from(self.owner.of_ranges));
         out.push(u8::from(self.lock.kind == LockKind::Exclusive));
         out.extend_from_slice(&self.owner.process.to_le_bytes());
@@ -73,7 +73,7 @@ impl Record {
         }
     }
 
-    fn decode(bytes: &[u8]) -> Option<Record> {
+    pub fn decode(bytes: &[u8]) -> Option<Record> {
         let (&[of_ranges, is_exclusive], rest) = bytes.split_first_chunk::<2>()?;
         let (process, rest) = rest.split_first_chunk::<4>()?;
         let mut words = rest.chunks_exact(8).map_while(|word| word.first_chunk::<8>());
@@ -119,7 +119,7 @@ impl Filesystem {
         self.check_locks()?;
         let guest = self.join().await?;
         let mut transaction = self.store().begin();
-        let records = match self.locks(&mut transaction, inode).await {
+        let records = match self.locks(&mut transaction, inode.number).await {
             Ok(records) => records,
             Err(Stop::Refused(error)) => return Err(error),
             Err(Stop::Store(error)) => return Err(error.into()),
@@ -144,7 +144,7 @@ impl Filesystem {
         lock: Lock,
         kind: Option<LockKind>,
     ) -> Result<(), Stop> {
-        let before = self.locks(transaction, inode).await?;
+        let before = self.locks(transaction, inode.number).await?;
         if kind.is_some() && before.iter().any(|record| record.is_in_the_way(guest, owner, lock)) {
             return Err(Errno::EAGAIN.because("somebody else has a lock that is in the way").into());
         }
@@ -166,8 +166,8 @@ impl Filesystem {
         let mut content = Vec::new();
         after.iter().for_each(|record| record.encode(&mut content));
         match content.is_empty() {
-            false => transaction.put(self.keyspace(), key(inode), content).await?,
-            true => match transaction.delete(self.keyspace(), key(inode)).await {
+            false => transaction.put(self.keyspace(), key(inode.number), content).await?,
+            true => match transaction.delete(self.keyspace(), key(inode.number)).await {
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
                 result => result?,
             },
@@ -176,7 +176,7 @@ impl Filesystem {
     }
 
     /// The locks of an inode that guests have.
-    async fn locks(&self, transaction: &mut Transaction, inode: &Inode) -> Result<Vec<Record>, Stop> {
+    pub(crate) async fn locks(&self, transaction: &mut Transaction, inode: u64) -> Result<Vec<Record>, Stop> {
         let content = match transaction.read(self.keyspace(), key(inode), ..).await {
             Ok(content) => content,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
@@ -201,8 +201,8 @@ fn without(lock: Lock, range: Lock) -> [Option<Lock>; 2] {
     [before, after]
 }
 
-fn key(inode: &Inode) -> String {
-    format!("!locks/{:x}", inode.number)
+fn key(inode: u64) -> String {
+    format!("!locks/{inode:x}")
 }
 
 /// Bytes of a record.

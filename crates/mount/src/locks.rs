@@ -1,6 +1,6 @@
 //! Locks, and the wait for them.
 
-use std::{collections::HashMap, thread, time::Duration};
+use std::{collections::HashMap, time::Duration};
 
 use parking_lot::{Condvar, Mutex};
 use tyr_fs::{Errno, Inode, Lock, LockKind, Owner, Result};
@@ -17,17 +17,98 @@ impl Shared {
         waits: bool,
         process: u32,
     ) -> Result<()> {
+        match self.filesystem.lock(inode, owner, lock).await {
+            Err(error) if error.errno() == Errno::EAGAIN && waits => {}
+            result => return result,
+        }
+        self.filesystem.begin_wait(inode, owner, lock).await?;
+        let result = self.wait_for(inode, owner, lock, process).await;
+        // What cannot be said now is said by the owner's next wait; all that others can do meanwhile is to give up too early.
+        let _ = self.filesystem.end_wait(owner).await;
+        result
+    }
+
+    async fn wait_for(&self, inode: &Inode, owner: Owner, lock: Lock, process: u32) -> Result<()> {
+        let waiter = self.waiting.begin(inode.number);
         let mut pause = Duration::from_millis(1);
         loop {
+            let changes = waiter.changes();
             match self.filesystem.lock(inode, owner, lock).await {
-                Err(error) if error.errno() == Errno::EAGAIN && waits => {}
+                Err(error) if error.errno() == Errno::EAGAIN => {}
                 result => return result,
             }
             if is_signalled(process) {
                 return Err(Errno::EINTR.because("the wait for a lock was interrupted"));
             }
-            thread::sleep(pause);
+            waiter.wait(changes, pause);
             pause = (pause * 2).min(LOCK_PAUSE_MAX);
+        }
+    }
+
+    /// Gives up what an owner has of a range, and wakes those of this mount who wait for it.
+    pub async fn unlock(&self, inode: &Inode, owner: Owner, start: u64, end: u64) -> Result<()> {
+        let result = self.filesystem.unlock(inode, owner, start, end).await;
+        self.waiting.wake(inode.number);
+        result
+    }
+}
+
+/// The inodes of which locks are waited for through this mount.
+#[derive(Debug, Default)]
+pub struct Waiting {
+    inodes: Mutex<HashMap<u64, Waited>>,
+    has_changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Waited {
+    waiters: usize,
+    /// How often locks of it were given up meanwhile.
+    changes: u64,
+}
+
+/// One that waits, until it is dropped.
+struct Waiter<'a> {
+    all: &'a Waiting,
+    inode: u64,
+}
+
+impl Waiting {
+    fn begin(&self, inode: u64) -> Waiter<'_> {
+        self.inodes.lock().entry(inode).or_default().waiters += 1;
+        Waiter { all: self, inode }
+    }
+
+    fn wake(&self, inode: u64) {
+        if let Some(waited) = self.inodes.lock().get_mut(&inode) {
+            waited.changes += 1;
+            self.has_changed.notify_all();
+        }
+    }
+}
+
+impl Waiter<'_> {
+    fn changes(&self) -> u64 {
+        self.all.inodes.lock().get(&self.inode).map_or(0, |waited| waited.changes)
+    }
+
+    /// Until something has changed since, but no longer than that.
+    fn wait(&self, changes: u64, longest: Duration) {
+        let is_unchanged = |inodes: &mut HashMap<u64, Waited>| {
+            inodes.get(&self.inode).is_some_and(|waited| waited.changes == changes)
+        };
+        self.all.has_changed.wait_while_for(&mut self.all.inodes.lock(), is_unchanged, longest);
+    }
+}
+
+impl Drop for Waiter<'_> {
+    fn drop(&mut self) {
+        let mut inodes = self.all.inodes.lock();
+        if let Some(waited) = inodes.get_mut(&self.inode) {
+            waited.waiters -= 1;
+            if waited.waiters == 0 {
+                inodes.remove(&self.inode);
+            }
         }
     }
 }

@@ -407,7 +407,7 @@ impl fuser::Filesystem for Server {
             return reply.ok();
         }
         let owner = locks::owner(owner, 0);
-        let work = async { shared.filesystem.unlock(&shared.known.get(inode.0)?, owner, 0, u64::MAX).await };
+        let work = async { shared.unlock(&shared.known.get(inode.0)?, owner, 0, u64::MAX).await };
         shared.answer(Call::of(request, Ask::Lock, inode), reply, work, done);
     }
 
@@ -429,7 +429,7 @@ impl fuser::Filesystem for Server {
             return reply.ok();
         };
         let owner = locks::owner(owner, 0);
-        let work = async { shared.filesystem.unlock(&shared.known.get(inode.0)?, owner, 0, u64::MAX).await };
+        let work = async { shared.unlock(&shared.known.get(inode.0)?, owner, 0, u64::MAX).await };
         shared.answer(Call::of(request, Ask::Lock, inode), reply, work, done);
         drop(unlocking);
     }
@@ -591,7 +591,7 @@ impl fuser::Filesystem for Server {
             let number = owner.0;
             let owner = locks::owner(owner, process);
             if kind == libc::F_UNLCK {
-                return shared.filesystem.unlock(&known, owner, start, end).await;
+                return shared.unlock(&known, owner, start, end).await;
             }
             shared.unlocking.wait(inode.0);
             shared.handles.has_locked(inode.0, number);

@@ -155,7 +155,7 @@ fn in_the_way(
     })
 }
 
-/// Takes a lock or gives it up; who waits asks again and again, until a signal comes.
+/// Takes a lock or gives it up.
 fn set(
     description: &Description,
     owner: Owner,
@@ -168,10 +168,36 @@ fn set(
     let Some(kind) = kind else {
         return Ok(block_on(filesystem.unlock(&description.inode, owner, start, end))?);
     };
+    let lock = Lock { kind, start, end };
+    match block_on(filesystem.lock(&description.inode, owner, lock)) {
+        Err(error) if error.errno() == tyr_fs::Errno::EAGAIN => {}
+        result => return Ok(result?),
+    }
+    if !owner.of_ranges {
+        // As the kernel has it: who wants another kind of lock gives up the one it has first, so two who do so do not wait for ever.
+        block_on(filesystem.unlock(&description.inode, owner, start, end))?;
+    }
+    if !waits {
+        return Err(Errno(libc::EAGAIN));
+    }
+    if !owner.of_ranges {
+        return wait_for(description, owner, lock);
+    }
+    block_on(filesystem.begin_wait(&description.inode, owner, lock))?;
+    let result = wait_for(description, owner, lock);
+    // What cannot be said now is said by the owner's next wait; all that others can do meanwhile is to give up too early.
+    let _ = block_on(filesystem.end_wait(owner));
+    result
+}
+
+/// Asks for a lock again and again, until a signal comes.
+fn wait_for(description: &Description, owner: Owner, lock: Lock) -> Result<()> {
+    let session = session()?;
+    let filesystem = session.view.filesystem();
     let mut pause = PAUSE_MIN;
     loop {
-        match block_on(filesystem.lock(&description.inode, owner, Lock { kind, start, end })) {
-            Err(error) if error.errno() == tyr_fs::Errno::EAGAIN && waits => {}
+        match block_on(filesystem.lock(&description.inode, owner, lock)) {
+            Err(error) if error.errno() == tyr_fs::Errno::EAGAIN => {}
             result => return Ok(result?),
         }
         let time = libc::timespec { tv_sec: 0, tv_nsec: pause };
