@@ -76,8 +76,6 @@ pub struct Context {
     pub version: RingVersion,
     /// How much the node takes on.
     pub limits: Limits,
-    /// How many replicas the partition is to have.
-    pub replicas: u8,
     /// Below how many replicas the partition takes no writes.
     pub min_replicas: u8,
     /// The shard's copies of heads.

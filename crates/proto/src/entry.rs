@@ -98,6 +98,15 @@ impl Entry {
         }
     }
 
+    /// How much longer than for others it is waited for, in microseconds, until it is taken for lost.
+    pub fn patience(&self) -> u64 {
+        match self {
+            Entry::Prepare(prepare) => prepare.plan.patience(),
+            Entry::Refuse(refused) => refused.plan.as_ref().map_or(0, |plan| plan.patience()),
+            _ => 0,
+        }
+    }
+
     /// How many heads and chunks it is about: what it takes in memory besides payload goes with that.
     pub fn breadth(&self) -> usize {
         let of_stops = |stops: &[Stop]| stops.iter().map(|stop| stop.effects.len()).sum::<usize>();

@@ -59,6 +59,8 @@ pub struct Partition {
     logged_at: Time,
     /// and whether that is long ago.
     is_idle: bool,
+    /// Since when the set has fewer replicas than it had.
+    shrunk_at: Option<Time>,
     /// When it was last looked for keeps that are over.
     keeps_looked_at: Time,
     /// The log is durable on all replicas of the set up to here, as far as this one knows.
@@ -126,6 +128,7 @@ impl Partition {
             lacks: None,
             logged_at: Time(0),
             is_idle: false,
+            shrunk_at: None,
             keeps_looked_at: Time(0),
             durable: 0,
             log,

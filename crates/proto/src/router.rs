@@ -359,9 +359,7 @@ impl Router {
         let Some(partition) = self.partitions.get_mut(&id) else { return };
         let effects = core::mem::take(&mut self.fresh);
         let cached = core::mem::replace(&mut self.cached, CachedHeads::new(self.me));
-        let class = self.classes.get(&id.class);
-        let (replicas, min_replicas) =
-            class.map_or((u8::MAX, 1), |class| (class.replicas, class.min_replicas));
+        let min_replicas = self.classes.get(&id.class).map_or(1, |class| class.min_replicas);
         let mut cx = Context {
             now,
             keyspaces: self.keyspaces.clone(),
@@ -369,7 +367,6 @@ impl Router {
             is_short: self.is_short,
             version: self.version,
             limits: self.limits,
-            replicas,
             min_replicas,
             cached,
             rooms: core::mem::take(&mut self.rooms),

@@ -247,6 +247,8 @@ pub struct StopPlan {
 pub const INLINE_MAX: usize = 8 << 20;
 /// A transaction has at most so many bytes of staged payload.
 pub const STAGED_MAX: u64 = 1 << 30;
+/// Microseconds for each head at each stop, twice of what it takes there.
+const PATIENCE: u64 = 4;
 
 impl Plan {
     /// Whether it is more than one transaction can be: of blobs, of operations on one of them, or of payload. Operations that cannot
@@ -260,6 +262,13 @@ impl Plan {
             _ => staged,
         });
         self.payload_size() > INLINE_MAX || staged > STAGED_MAX || self.has_too_many()
+    }
+
+    /// How much longer than usual an answer is waited for, in microseconds. All heads are said at each stop, to the next one and to the replicas: where both
+    /// are many, that is more than nodes take in while it is said for the first time, and to say it again would only make it longer.
+    pub fn patience(&self) -> u64 {
+        let (heads, stops) = (self.heads.len() as u64, self.stops().count() as u64);
+        heads.saturating_mul(stops).saturating_mul(PATIENCE)
     }
 
     /// The bytes of payload that it has itself.

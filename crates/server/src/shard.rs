@@ -20,6 +20,7 @@ use tokio::{
     task::{spawn_blocking, yield_now},
     time::{MissedTickBehavior, interval, timeout},
 };
+use tyr_env::Space;
 use tyr_net::{
     Exporter, Link, Receipt,
     channels::{DATA, TRACED},
@@ -320,10 +321,11 @@ impl Running {
             }
             if is_due {
                 if time >= room_at {
-                    let is_short = target.disk.space().is_ok_and(|space| space.free < ROOM_MIN);
-                    self.shard.handle_room(is_short || self.journal.is_full());
+                    let space = target.disk.space().ok();
+                    let is_full = space.is_some_and(|space| space.free < ROOM_MIN) || self.journal.is_full();
+                    self.shard.handle_room(is_full);
                     room_at = time.after(ROOM_EVERY);
-                    self.show(target);
+                    self.show(target, space, is_full);
                     self.worker.tidy(time);
                     self.spans.tidy(time);
                     let at_rest = self.shard.router().partitions().filter(|partition| partition.is_idle());
@@ -344,10 +346,9 @@ impl Running {
         }
     }
 
-    /// Shows how it is doing.
-    fn show(&self, target: &Target) {
+    /// Shows how it is doing, and what room there is on its device, if that is known.
+    fn show(&self, target: &Target, space: Option<Space>, is_full: bool) {
         let stats = self.journal.store().stats();
-        let space = target.disk.space().ok();
         let partitions = self.shard.router().partitions();
         let time = now();
         self.mailboxes[self.place].figures.report(ShardReport {
@@ -358,7 +359,7 @@ impl Running {
             used: stats.filled,
             live: stats.live,
             queue: 0,
-            is_full: self.journal.is_full(),
+            is_full,
             has_failed: false,
             partitions: partitions.map(|partition| partition.report(time)).collect(),
         });

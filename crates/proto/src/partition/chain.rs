@@ -9,7 +9,9 @@ use alloc::{
 
 use tyr_types::{BESIDE_MAX, Number};
 
-use super::{Partition, Wanted, decision::own_heads, freezing::FreezeVisit, reminders::Reminders};
+use super::{
+    Partition, RESEND_AFTER, Wanted, decision::own_heads, freezing::FreezeVisit, reminders::Reminders,
+};
 use crate::{
     BlobName, HeadPlan, Operation, Outcome, PartitionId, Plan, Refusal, TransactionId,
     canary::{Canary, planted},
@@ -369,7 +371,7 @@ impl Partition {
             if !planted(Canary::SlotNotHeld) {
                 self.take_slots(&prepare);
             }
-            self.chain.unreleased.add(cx.now, prepare.id());
+            self.chain.unreleased.add(cx.now, prepare.id(), patience(&prepare.plan));
             self.pass_on(cx, &prepare);
         }
     }
@@ -420,19 +422,20 @@ impl Partition {
     /// Passes transactions on again whose outcome has not been heard of for a while. One that is refused and not forgotten
     /// for long is driven from here: whoever drove the refusal may have failed, and no log there says whom it concerns.
     pub(super) fn tick_chain(&mut self, cx: &mut Context) {
-        for (id, tries) in self.chain.unreleased.take_due(cx.now) {
+        for reminder in self.chain.unreleased.take_due(cx.now) {
+            let id = reminder.id;
             let Some(record) = self.state.record(id) else { continue };
             let Some((_, prepare)) = record.prepare.clone() else { continue };
             match record.outcome {
                 None => self.pass_on(cx, &prepare),
-                Some(Outcome::Refused(_)) if tries.count() >= FORGOTTEN_AFTER => {
+                Some(Outcome::Refused(_)) if reminder.tries.count() >= FORGOTTEN_AFTER => {
                     self.drive_if_refused(cx, id);
                     continue;
                 }
                 Some(Outcome::Refused(_)) => {}
                 Some(Outcome::Committed) => continue,
             }
-            self.chain.unreleased.add_again(cx.now, id, tries);
+            self.chain.unreleased.add_again(cx.now, reminder);
         }
     }
 }
@@ -448,6 +451,11 @@ impl HeldBack {
         self.blobs.iter().any(|blob| freeze.covers(self.at, blob))
             || self.freezes.iter().any(|other| (other.stays || freeze.stays) && other.meets(freeze))
     }
+}
+
+/// After how many microseconds a transaction is passed on again, if its lock point has not been heard of.
+pub fn patience(plan: &Plan) -> u64 {
+    RESEND_AFTER.saturating_add(plan.patience())
 }
 
 /// The payload of a head's staged appends with their lengths.

@@ -143,7 +143,7 @@ impl Partition {
         if writes.refused.is_some() {
             self.say_stored(cx, writes.id);
         } else {
-            self.unsure.add(cx.now, writes.id);
+            self.unsure.add(cx.now, writes.id, RESEND_AFTER);
             self.vote_for_writes(cx, writes.id);
         }
     }
@@ -207,7 +207,8 @@ impl Partition {
             }
         }
         late.iter().for_each(|writes| self.pull(cx, writes));
-        for (id, tries) in self.unsure.take_due(cx.now) {
+        for reminder in self.unsure.take_due(cx.now) {
+            let id = reminder.id;
             let Some(record) = self.state.record(id).filter(|record| record.outcome.is_none()) else {
                 continue;
             };
@@ -215,7 +216,7 @@ impl Partition {
             questions.extend(numbers(cx, writes).into_iter().map(|(head, number)| (head, number, id)));
             let ask = Message::Ask { id, partition: self.id, node: self.me.node };
             cx.to_primary(writes.decider, ask);
-            self.unsure.add_again(cx.now, id, tries);
+            self.unsure.add_again(cx.now, reminder);
         }
         for (head, number, id) in questions {
             cx.to_primary(head, Message::AskNumber { number, id, partition: self.id });

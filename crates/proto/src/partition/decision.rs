@@ -9,7 +9,7 @@ use alloc::{
     vec::Vec,
 };
 
-use super::{Partition, RESEND_AFTER, deferred::DEFER_MAX};
+use super::{Partition, RESEND_AFTER, chain, deferred::DEFER_MAX};
 use crate::{
     BlobName, NodeId, OperationResult, Outcome, PartitionId, Plan, Refusal, ResultValue, RingVersion,
     SessionId, Time, TransactionId,
@@ -98,7 +98,7 @@ impl Partition {
         self.note_superseded(self.state.heads().map(|(blob, _)| blob.clone()).collect());
         for (id, record) in records {
             if record.write.is_some() && record.outcome.is_none() {
-                self.unsure.add(cx.now, id);
+                self.unsure.add(cx.now, id, RESEND_AFTER);
             }
             if let Some(outcome) = record.outcome.filter(|_| record.outcome_index.is_none()) {
                 self.note_outcome(cx.now, id, outcome);
@@ -114,7 +114,7 @@ impl Partition {
                 }
                 (Some((_, prepare)), _) if record.outcome.is_none() => {
                     self.take_slots(prepare);
-                    self.chain.unreleased.add(cx.now, id);
+                    self.chain.unreleased.add(cx.now, id, chain::patience(&prepare.plan));
                 }
                 (Some(_), _) => self.drive_if_refused(cx, id),
                 (_, Some((_, refused))) => self.handle_refusal_durable(cx, refused),

@@ -1,6 +1,7 @@
 //! Keeps the replicas' logs equal, and knows what is durable on all of them (design, section 4).
 
 use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
+use core::cmp::Ordering;
 
 use tyr_types::Number;
 
@@ -65,8 +66,15 @@ impl Peer {
 
     /// Whether what it has not acknowledged may be lost. The longer it is silent the more seldom that is assumed: entries may just as well wait
     /// for its disk, and carry payload.
-    fn is_late(&self, now: Time) -> bool {
-        now.since(self.sent_at) >= RESEND_ENTRIES_AFTER << self.resent.min(RESEND_DOUBLINGS_MAX)
+    fn is_late(&self, now: Time, log: &Log) -> bool {
+        let wait = RESEND_ENTRIES_AFTER << self.resent.min(RESEND_DOUBLINGS_MAX);
+        self.is_over(now, self.sent_at, wait, log)
+    }
+
+    /// Whether so many microseconds have gone by since, and as many more as what it lacks takes.
+    fn is_over(&self, now: Time, since: Time, wait: u64, log: &Log) -> bool {
+        let gone = now.since(since);
+        gone >= wait && gone >= wait.saturating_add(patience(log, self.stored()))
     }
 
     /// Whether everything that is acknowledged, as far as that is durable, is durable there, too.
@@ -86,8 +94,15 @@ impl Peer {
             let lacking = (stored + 1..=last).filter_map(|index| log.entry(index));
             lacking.map(|(_, entry)| entry.payload_size()).sum::<usize>() > CLOSE_SIZE
         };
-        last - stored <= CLOSE && !self.is_late(now) && !is_heavy()
+        last - stored <= CLOSE && !self.is_late(now, log) && !is_heavy()
     }
+}
+
+/// How much longer than usual the entries after an index are waited for, in microseconds, where they are many heads at many stops.
+fn patience(log: &Log, stored: u64) -> u64 {
+    let entries =
+        (stored.max(log.start()) + 1..=log.last()).take(PATIENT_FOR).filter_map(|index| log.entry(index));
+    entries.map(|(_, entry)| entry.patience()).max().unwrap_or(0)
 }
 
 /// Entries that came before those in front of them, by the index of the first.
@@ -107,6 +122,8 @@ const RESEND_ENTRIES_AFTER: u64 = 2 * RESEND_AFTER;
 const RESEND_DOUBLINGS_MAX: u32 = 3;
 /// A replica whose log makes no progress for this many microseconds is reported to the cluster manager.
 const SLOW_AFTER: u64 = 1_000_000;
+/// As many entries are looked at for how long they take.
+const PATIENT_FOR: usize = 64;
 /// As many entries may be under way to a learner when its primary begins to wait for it.
 const CLOSE: u64 = 256;
 /// and as many bytes of payload.
@@ -124,6 +141,11 @@ impl Partition {
         }
         let goes_on = self.leads_on(&configuration);
         (self.logged_at, self.is_idle) = (cx.now, false);
+        match configuration.replicas.len().cmp(&self.configuration.replicas.len()) {
+            Ordering::Less => self.shrunk_at = Some(cx.now),
+            Ordering::Equal => {}
+            Ordering::Greater => self.shrunk_at = None,
+        }
         self.configuration = configuration;
         self.forget_role(cx);
         let configuration = &self.configuration;
@@ -358,11 +380,13 @@ impl Partition {
         }
     }
 
-    /// Lets go of the whole log, as far as all replicas have it, when nothing has been logged for long: payload of it that nobody sees any more takes up space.
+    /// Lets go of the whole log, as far as all replicas have it, when nothing has been logged for long: payload of it that nobody sees any more
+    /// takes up space. A replica that has left the set may come back for what it lacks, and is waited for longer.
     pub(super) fn tick_idle(&mut self, cx: &Context) {
+        let absence = cx.limits.idle_after.saturating_mul(ABSENCE);
         let is_whole = self.configuration.learners.is_empty()
-            && self.configuration.replicas.len() >= usize::from(cx.replicas);
-        let patience = cx.limits.idle_after.saturating_mul(if is_whole { 1 } else { ABSENCE });
+            && self.shrunk_at.is_none_or(|shrunk_at| cx.now.since(shrunk_at) >= absence);
+        let patience = if is_whole { cx.limits.idle_after } else { absence };
         let least = match &self.role {
             Role::Primary { established: true, peers, .. } => {
                 peers.values().map(Peer::stored).fold(self.durable, u64::min)
@@ -569,7 +593,11 @@ impl Partition {
         let stored = self.stored;
         let newly = least.filter(|least| *least > stored).map(|least| (least, cx.now));
         self.lacks = self.lacks.filter(|(index, _)| *index > stored).or(newly);
-        if self.lacks.is_some_and(|(_, since)| cx.now.since(since) >= SLOW_AFTER) {
+        let is_slow = |since| {
+            let gone = cx.now.since(since);
+            gone >= SLOW_AFTER && gone >= SLOW_AFTER.saturating_add(patience(&self.log, stored))
+        };
+        if self.lacks.is_some_and(|(_, since)| is_slow(since)) {
             cx.push(Effect::ReplicaSlow(self.id, self.configuration.epoch, self.me));
         }
     }
@@ -579,10 +607,12 @@ impl Partition {
         let (established, epoch, last) = (*established, self.configuration.epoch, self.log.last());
         let behind: Vec<NodeId> = peers
             .iter()
-            .filter(|(_, peer)| peer.stored.is_some_and(|stored| stored < last) && peer.is_late(cx.now))
+            .filter(|(_, peer)| {
+                peer.stored.is_some_and(|stored| stored < last) && peer.is_late(cx.now, &self.log)
+            })
             .map(|(node, _)| *node)
             .collect();
-        let unmatched = peers.values().any(|peer| peer.stored.is_none() && peer.is_late(cx.now));
+        let unmatched = peers.values().any(|peer| peer.stored.is_none() && peer.is_late(cx.now, &self.log));
         self.watch_itself(cx);
         let durable = self.durable;
         let Role::Primary { peers, .. } = &mut self.role else { return };
@@ -597,7 +627,10 @@ impl Partition {
             }
             if peer.is_learner && peer.is_complete(durable) {
                 cx.push(Effect::LearnerComplete(self.id, epoch, peer.replica));
-            } else if waits && peer.is_counted && cx.now.since(peer.progress_at) >= SLOW_AFTER {
+            } else if waits
+                && peer.is_counted
+                && peer.is_over(cx.now, peer.progress_at, SLOW_AFTER, &self.log)
+            {
                 cx.push(Effect::ReplicaSlow(self.id, epoch, peer.replica));
             }
         }

@@ -20,17 +20,17 @@ fn log_of(router: &Router) -> (u64, u64) {
     (log.start(), log.last())
 }
 
-/// A primary alone of a class of so many replicas.
-fn primary_of_class(replicas: u8) -> Router {
+/// A primary alone, as it has ever been, of a class of three replicas.
+fn primary_alone() -> Router {
     let mut router = primary();
-    router.handle_class(ClassId(0), ClassSettings::new(replicas));
+    router.handle_class(ClassId(0), ClassSettings::new(3));
     router.set_limits(Limits { idle_after: 1_000_000, ..Limits::default() });
     router
 }
 
 #[test]
 fn the_log_of_a_partition_at_rest_is_let_go_of_and_goes_on() {
-    let mut router = primary_of_class(1);
+    let mut router = primary_alone();
     (1..=5).for_each(|sequence| write(&mut router, 10, sequence));
     tick(&mut router, 1_000_009);
     let (start, last) = log_of(&router);
@@ -45,7 +45,11 @@ fn the_log_of_a_partition_at_rest_is_let_go_of_and_goes_on() {
 
 #[test]
 fn as_long_as_a_replica_is_missing_the_log_waits_for_it_longer() {
-    let mut router = primary_of_class(2);
+    let mut router = primary_alone();
+    for (epoch, set) in [(3, &[ME, OTHER][..]), (4, &[ME])] {
+        router.handle_configuration(Time(0), true, partition(0), configuration(epoch, set, &[]));
+        run(&mut router);
+    }
     (1..=5).for_each(|sequence| write(&mut router, 10, sequence));
     tick(&mut router, 5_000_000);
     let (start, last) = log_of(&router);
