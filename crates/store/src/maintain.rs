@@ -430,11 +430,21 @@ impl Store {
                 return Err(error);
             }
         }
-        self.checkpoint.lock().evacuated.insert(segment.id);
-        if self.checkpoint.lock().evacuated.len() >= EVACUATED_MAX || self.is_space_short() {
+        let evacuated = {
+            let evacuated = &mut self.checkpoint.lock().evacuated;
+            evacuated.insert(segment.id);
+            evacuated.len() as u64
+        };
+        if evacuated >= self.worth_a_checkpoint() || self.is_space_short() {
             self.backlog.request_checkpoint();
         }
         Ok(true)
+    }
+
+    /// As many evacuated segments are worth a checkpoint, which gives back their files: few where little is live, as nobody may write for long.
+    fn worth_a_checkpoint(&self) -> u64 {
+        let live = self.using().live / u64::from(self.segments.capacity());
+        (live / (2 * EVACUATED_MAX)).clamp(1, EVACUATED_MAX)
     }
 
     /// Fails if something live is left in a segment that everything has been moved out of, but for what a keyspace left behind that was dropped
@@ -513,8 +523,8 @@ const TIDY: u64 = 90;
 /// Leaves that one step looks at.
 const GARBAGE_STEP: usize = 256;
 
-/// So many evacuated segments are worth a checkpoint.
-const EVACUATED_MAX: usize = 4;
+/// So many evacuated segments are always worth a checkpoint.
+const EVACUATED_MAX: u64 = 4;
 
 #[cfg(test)]
 mod tests;

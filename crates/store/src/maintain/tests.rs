@@ -389,3 +389,25 @@ fn compaction_ends_though_nothing_that_is_there_has_payload() {
     assert_eq!(rests_after(&store), 0, "nobody has written anything since");
     settle(&store);
 }
+
+#[test]
+fn files_of_a_dropped_keyspace_are_given_back_though_nobody_writes_any_more() {
+    let (store, kept) = store();
+    let dropped = keyspace(&store, "dropped");
+    for n in 0..30 {
+        commit(&store, dropped, &format!("large-{n}"), Existence::Create, &[1; 100_000]);
+        // Deleted later, so its segments are emptied and not left to the drop.
+        commit(&store, kept, &format!("large-{n}"), Existence::Create, &[2; 100_000]);
+    }
+    commit(&store, kept, "small", Existence::Create, &[3; 100]);
+    settle(&store);
+    let files = || store.using().files / u64::from(store.segments.capacity());
+    let before = files();
+    store.drop_keyspace(dropped).expect("drops");
+    for n in 0..30 {
+        commit(&store, kept, &format!("large-{n}"), Existence::Delete, &[]);
+    }
+    settle(&store);
+    assert!(before > 24 && files() <= 8, "of {before} files {} are left", files());
+    assert_eq!(read(&store, kept, "small", 100), Ok(vec![3; 100]));
+}
