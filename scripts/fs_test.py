@@ -15,6 +15,7 @@ import shutil
 import signal
 import sqlite3
 import stat
+import struct
 import subprocess
 import sys
 import tempfile
@@ -444,6 +445,18 @@ def locks_files(here, there):
         os.close(second)
         fcntl.flock(rival, fcntl.LOCK_EX)
         os.close(rival)
+    # Locks of an open file description go with its last descriptor, of which the kernel tells in the background.
+    lock = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 10, 0)
+    for one, other in (tries, reversed(tries), (tries[0], tries[0])):
+        holder, rival = os.open(one, os.O_RDWR), os.open(other, os.O_RDWR)
+        fcntl.fcntl(holder, fcntl.F_OFD_SETLK, lock)
+        second = os.dup(holder)
+        os.close(holder)
+        os.close(os.open(one, os.O_RDONLY))
+        refuses(errno.EAGAIN, fcntl.fcntl, rival, fcntl.F_OFD_SETLK, lock)
+        os.close(second)
+        fcntl.fcntl(rival, fcntl.F_OFD_SETLKW, lock)
+        os.close(rival)
     # Through one mount nobody sees that a lock is given up after the file was closed.
     for _ in range(50):
         file = os.open(here / "locked", os.O_RDWR)
@@ -730,9 +743,24 @@ def of_a_cluster(tyr, work, arguments):
             fcntl.flock(files[2], fcntl.LOCK_EX | fcntl.LOCK_NB)
             for file in files:
                 os.close(file)
+        stays_mounted(tyr, f"{url}/files", one)
     finally:
         cluster.send_signal(signal.SIGTERM)
         cluster.wait(timeout=60)
+
+
+def stays_mounted(tyr, source, directory):
+    """What is mounted where another mount has just been unmounted stays there when the other one's process ends."""
+    for _ in range(3):
+        before = Mount(tyr, source, directory)
+        subprocess.run(["umount", directory], check=True)
+        with Mount(tyr, source, directory):
+            assert before.process.wait(timeout=60) == 0
+            assert os.path.ismount(directory)
+            before.process.communicate()
+            if os.geteuid() == 0:
+                types = [line.split()[2] for line in Path("/proc/mounts").read_text().splitlines() if line.split()[1] == str(directory)]
+                assert types == ["fuse.tyr"], types
 
 
 BUSY = """

@@ -43,8 +43,8 @@ pub struct OpenFile {
 pub struct Handles {
     last: AtomicU64,
     open: Mutex<HashMap<u64, Handle>>,
-    /// Those who ever took a lock of an inode.
-    lockers: Mutex<HashSet<(u64, u64)>>,
+    /// Those who ever took a lock of an inode, by its number and theirs, with the handles through which they did.
+    lockers: Mutex<HashMap<(u64, u64), HashSet<u64>>>,
 }
 
 impl Handles {
@@ -76,13 +76,21 @@ impl Handles {
         self.open.lock().values().any(is_it)
     }
 
-    pub fn has_locked(&self, inode: u64, owner: u64) {
-        self.lockers.lock().insert((inode, owner));
+    pub fn has_locked(&self, inode: u64, owner: u64, handle: u64) {
+        self.lockers.lock().entry((inode, owner)).or_default().insert(handle);
     }
 
     /// Whether an owner may have locks of an inode; it has none from now on.
     pub fn stops_locking(&self, inode: u64, owner: u64) -> bool {
-        self.lockers.lock().remove(&(inode, owner))
+        self.lockers.lock().remove(&(inode, owner)).is_some()
+    }
+
+    /// Owners that may have locks of an inode that they took through a handle; they have none from now on. A process says that it gives up
+    /// its own before; what is left are those of open file descriptions, of which the kernel says no more than that this one is gone.
+    pub fn stop_locking_through(&self, inode: u64, handle: u64) -> Vec<u64> {
+        let mut lockers = self.lockers.lock();
+        let taken = lockers.extract_if(|(of, _), through| *of == inode && through.contains(&handle));
+        taken.map(|((_, owner), _)| owner).collect()
     }
 }
 

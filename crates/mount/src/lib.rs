@@ -14,6 +14,7 @@ mod attributes;
 mod call;
 mod content;
 mod counts;
+mod device;
 mod directories;
 mod handles;
 mod kernel;
@@ -35,11 +36,12 @@ use std::{
     path::{Path, PathBuf},
     process::Command,
     sync::Arc,
+    thread,
     time::Duration,
 };
 
 use fuser::{BackgroundSession, Config, MountOption, Session, SessionACL};
-use rustix::mount::{MountFlags, UnmountFlags};
+use rustix::mount::UnmountFlags;
 use tyr_fs::{Filesystem, Inode};
 
 use self::kernel::Kernel;
@@ -167,6 +169,8 @@ impl Settings {
 #[derive(Debug)]
 pub struct Mount {
     session: Option<BackgroundSession>,
+    /// Whether `fuser` mounted it, and unmounts whatever is there when the session is dropped.
+    is_of_fuser: bool,
     directory: PathBuf,
     keeps_names: bool,
 }
@@ -207,24 +211,31 @@ pub fn mount(
     config.clone_fd = true;
     let server = server::Server::new(filesystem, root, settings.clone())?;
     let (bell, names) = (server.bell(), server.names());
-    let session = Session::new(server, &directory, &config)?;
-    let kernel = Arc::new(Kernel::new(session.as_fd().try_clone_to_owned()?));
-    let session = session.spawn()?;
+    let (session, is_of_fuser) = match device::mount(&directory, settings)? {
+        Some(device) => (Session::from_fd(server, device, config.acl, config), false),
+        None => (Session::new(server, &directory, &config), true),
+    };
+    let begun = session.and_then(|session| {
+        let kernel = Arc::new(Kernel::new(session.as_fd().try_clone_to_owned()?));
+        Ok((kernel, session.spawn()?))
+    });
+    let (kernel, session) = begun.inspect_err(|_| {
+        if !is_of_fuser {
+            // What nobody serves must not stay.
+            let _ = rustix::mount::unmount(&directory, UnmountFlags::DETACH);
+        }
+    })?;
     // It is set once.
     let _ = bell.set(kernel.clone());
     let keeps_names = settings.kernel_names == KernelNames::Kept && names.connect(kernel);
     read_ahead::extend(&directory, server::REQUEST_MAX);
-    Ok(Mount { session: Some(session), directory, keeps_names })
+    Ok(Mount { session: Some(session), is_of_fuser, directory, keeps_names })
 }
 
 /// Has a mount on a directory be as these settings say, as far as the kernel sees to it: whether anything may be changed or executed, and whether
 /// writes wait.
 pub fn remount(directory: impl AsRef<Path>, settings: &Settings) -> io::Result<()> {
-    let mut flags = MountFlags::NODEV | MountFlags::NOSUID;
-    flags.set(MountFlags::RDONLY, settings.access == Access::ReadOnly);
-    flags.set(MountFlags::NOEXEC, settings.execution == Execution::Denied);
-    flags.set(MountFlags::SYNCHRONOUS, settings.synchrony == Synchrony::Always);
-    Ok(rustix::mount::mount_remount(directory.as_ref(), flags, c"")?)
+    Ok(rustix::mount::mount_remount(directory.as_ref(), device::flags(settings), c"")?)
 }
 
 impl Mount {
@@ -272,13 +283,19 @@ impl Mount {
 
     /// Waits until it is unmounted, by whomever.
     pub fn wait(mut self) -> io::Result<()> {
-        match self.session.take() {
+        let Some(mut session) = self.session.take() else { return Ok(()) };
+        let served = std::mem::replace(&mut session.guard, thread::spawn(|| Ok(())));
+        let ended = served
+            .join()
+            .unwrap_or_else(|_| Err(io::Error::other("the thread that serves the mount panicked")));
+        if self.is_of_fuser {
+            // Nothing of it is mounted any more; what is there now is somebody else's. It has a descriptor, and little besides.
+            std::mem::forget(session);
+        }
+        match ended {
             // So it ends for a thread that takes what the kernel had just asked when it was unmounted: the end of a file, for instance.
-            Some(session) => session.join().or_else(|error| match error.kind() {
-                io::ErrorKind::ConnectionAborted => Ok(()),
-                _ => Err(error),
-            }),
-            None => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => Ok(()),
+            ended => ended,
         }
     }
 }

@@ -423,13 +423,21 @@ impl fuser::Filesystem for Server {
     ) {
         let shared = &self.shared;
         // Who closed it does not wait for this: whoever asks for a lock now has asked after it was closed.
-        let unlocking = owner.map(|_| shared.unlocking.begin(inode.0));
+        let unlocking = shared.unlocking.begin(inode.0);
         shared.handles.remove(handle.0);
-        let Some(owner) = owner.filter(|owner| shared.handles.stops_locking(inode.0, owner.0)) else {
+        let mut owners = shared.handles.stop_locking_through(inode.0, handle.0);
+        owners
+            .extend(owner.map(|owner| owner.0).filter(|owner| shared.handles.stops_locking(inode.0, *owner)));
+        if owners.is_empty() {
             return reply.ok();
+        }
+        let work = async {
+            let known = shared.known.get(inode.0)?;
+            for owner in owners {
+                shared.unlock(&known, locks::owner(LockOwner(owner), 0), 0, u64::MAX).await?;
+            }
+            Ok(())
         };
-        let owner = locks::owner(owner, 0);
-        let work = async { shared.unlock(&shared.known.get(inode.0)?, owner, 0, u64::MAX).await };
         shared.answer(Call::of(request, Ask::Lock, inode), reply, work, done);
         drop(unlocking);
     }
@@ -576,7 +584,7 @@ impl fuser::Filesystem for Server {
         &self,
         request: &Request,
         inode: INodeNo,
-        _handle: FileHandle,
+        handle: FileHandle,
         owner: LockOwner,
         start: u64,
         end: u64,
@@ -594,7 +602,7 @@ impl fuser::Filesystem for Server {
                 return shared.unlock(&known, owner, start, end).await;
             }
             shared.unlocking.wait(inode.0);
-            shared.handles.has_locked(inode.0, number);
+            shared.handles.has_locked(inode.0, number, handle.0);
             shared.lock(&known, owner, locks::lock(kind, start, end), waits, process).await
         };
         let work = move || shared.answer(call, reply, set(&shared), done);

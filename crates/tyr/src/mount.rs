@@ -3,6 +3,7 @@
 use std::{
     env,
     ffi::{OsStr, OsString},
+    fmt,
     fs::File,
     io::{BufRead, BufReader, ErrorKind},
     os::unix::{ffi::OsStrExt, process::CommandExt},
@@ -103,7 +104,7 @@ impl Mount {
             let place = self.directory.display();
             remount(&self.directory, &self.settings(&settings, false))
                 .map_err(|error| Failure::local(format!("cannot remount '{place}'"), &error))?;
-            return out.line(format!("remounted {place}"));
+            return tell(format_args!("remounted {place}"), out);
         }
         if self.daemon {
             return start_in_background(out);
@@ -289,7 +290,12 @@ fn start_in_background(out: &mut Output) -> Result<()> {
             None => Failure::Local(format!("the mount has ended with {status}")),
         });
     }
-    out.line(line.trim_end())
+    tell(format_args!("{}", line.trim_end()), out)
+}
+
+/// Says what was done, but not to mount(8), whose helpers say nothing if all is well.
+fn tell(what: fmt::Arguments<'_>, out: &mut Output) -> Result<()> {
+    if is_helper() { Ok(()) } else { out.line(what) }
 }
 
 /// Whether this was started as the helper of mount(8): `mount.fuse.tyr SOURCE DIRECTORY -o OPTIONS`.
