@@ -1,8 +1,8 @@
 //! From a keyspace into a directory.
 //!
 //! Before anything is written, every key is checked to be a path that stays within the directory. A file is written under
-//! another name and renamed when it is whole and has the checksum that was recorded when it was imported. Modes and
-//! times of directories come last: a directory may be read-only, and writing into one changes its time.
+//! another name and renamed when it is whole. What has changed since it was imported, as its checksum tells, gets the time of the export.
+//! Modes and times of directories come last: a directory may be read-only, and writing into one changes its time.
 
 use std::{
     ffi::OsStr,
@@ -26,7 +26,6 @@ use super::{
     Export,
     checksum::Checksum,
     directories::Directories,
-    import::mismatch,
     node::{Kind, Node, Time},
     path::{relative_path, tree_prefix},
     progress::Progress,
@@ -209,7 +208,7 @@ impl Job<'_> {
             target.extend_from_slice(piece);
             Ok(())
         })?;
-        self.compare(exported, Checksum::of(&target))?;
+        let has_changed = self.has_changed(exported, Checksum::of(&target));
         self.directories.create_parent(&exported.path)?;
         let target = Path::new(OsStr::from_bytes(&target));
         if fs::read_link(&exported.path).is_ok_and(|there| there == target) {
@@ -220,7 +219,9 @@ impl Job<'_> {
         partial.remove_old()?;
         symlink(target, &partial.path)
             .map_err(|error| local("cannot create the symbolic link", &partial.path, &error))?;
-        set_time(&partial.path, node.mtime)?;
+        if !has_changed {
+            set_time(&partial.path, node.mtime)?;
+        }
         partial.finish(&exported.path)?;
         self.tally.wrote(Kind::Symlink, 0);
         Ok(())
@@ -240,9 +241,9 @@ impl Job<'_> {
         let checksum = self.copy(exported, |piece| {
             file.write_all(piece).map_err(|error| local("cannot write", &partial.path, &error))
         })?;
-        self.compare(exported, checksum)?;
+        let has_changed = self.has_changed(exported, checksum);
         set_mode(&file, exported, &partial.path)?;
-        if let Some(node) = exported.node {
+        if let Some(node) = exported.node.filter(|_| !has_changed) {
             set_time(&partial.path, node.mtime)?;
         }
         partial.finish(&exported.path)?;
@@ -254,7 +255,13 @@ impl Job<'_> {
     }
 
     /// Reads the content of the blob piece by piece.
-    fn copy(&self, exported: &Exported, mut take: impl FnMut(&[u8]) -> Result<()>) -> Result<Checksum> {
+    fn copy(&self, exported: &Exported, take: impl FnMut(&[u8]) -> Result<()>) -> Result<Checksum> {
+        let checksum = self.read(exported, take)?;
+        self.progress.advance(exported.size);
+        Ok(checksum)
+    }
+
+    fn read(&self, exported: &Exported, mut take: impl FnMut(&[u8]) -> Result<()>) -> Result<Checksum> {
         let small = usize::try_from(exported.size).unwrap_or(PIECE_SIZE);
         let mut buffer = vec![0; small.clamp(1, PIECE_SIZE)];
         let (mut checksum, mut position) = (Checksum::default(), 0);
@@ -267,12 +274,11 @@ impl Job<'_> {
             checksum = checksum.then(&buffer[..length]);
             take(&buffer[..length])?;
             position += length as u64;
-            self.progress.advance(length as u64);
         }
         Ok(checksum)
     }
 
-    /// Whether the file is there already, with the recorded time, size, and content. Its mode is set right.
+    /// Whether the file is there already, with the recorded time, and the size and content that the blob has now. Its mode is set right.
     fn is_there(&self, exported: &Exported) -> Result<bool> {
         let (Some(node), Some(checksum)) = (exported.node, exported.checksum) else { return Ok(false) };
         let opened = File::options()
@@ -287,7 +293,9 @@ impl Job<'_> {
         else {
             return Ok(false);
         };
-        if self.checksum_of(&file, &exported.path)? != checksum {
+        if self.checksum_of(&file, &exported.path)? != checksum
+            || self.read(exported, |_| Ok(()))? != checksum
+        {
             return Ok(false);
         }
         if there.mode != node.mode & FILE_MODE_BITS {
@@ -319,14 +327,14 @@ impl Job<'_> {
         Ok(checksum)
     }
 
-    /// Refuses content that is not what was imported.
-    fn compare(&self, exported: &Exported, found: Checksum) -> Result<()> {
-        match exported.checksum.filter(|_| exported.node.is_some()) {
-            Some(expected) if expected != found => {
-                Err(mismatch(self.keyspace.name(), &exported.key, expected, found).into())
-            }
-            _ => Ok(()),
+    /// Whether the content is not what was imported, and counts it then.
+    fn has_changed(&self, exported: &Exported, found: Checksum) -> bool {
+        let imported = exported.checksum.filter(|_| exported.node.is_some());
+        let has_changed = imported.is_some_and(|imported| imported != found);
+        if has_changed {
+            self.tally.changed();
         }
+        has_changed
     }
 
     /// Gives directories their modes and times, the innermost first.

@@ -160,8 +160,9 @@ impl Job<'_> {
                 Err(failure) => return Err(failure),
             };
             self.progress.advance(ready.content.len() as u64);
-            if self.recorded(&ready.key, ready.node, ready.content.len() as u64)? == Some(ready.checksum) {
-                self.skip(&ready.key, ready.checksum)?;
+            if self.recorded(&ready.key, ready.node, ready.content.len() as u64)? == Some(ready.checksum)
+                && self.skips(&ready.key, ready.checksum)?
+            {
                 continue;
             }
             transaction.put(&self.keyspace, &ready.key, &ready.content)?;
@@ -186,9 +187,9 @@ impl Job<'_> {
         let recorded = self.recorded(&key, source.node, source.size)?;
         if let Some(recorded) = recorded {
             let checksum = source.read(|_, _| self.check_interrupt())?;
-            if checksum == recorded {
+            if checksum == recorded && self.skips(&key, checksum)? {
                 self.progress.advance(source.size);
-                return self.skip(&key, checksum);
+                return Ok(());
             }
             source = Source::open(&found.path)?;
         }
@@ -250,9 +251,16 @@ impl Job<'_> {
         Ok(Node::checksum(&stat.attributes).filter(|_| same))
     }
 
-    fn skip(&self, key: &Key, checksum: Checksum) -> Result<()> {
-        self.tally.skipped();
-        self.verify(key, checksum)
+    /// Whether the blob has the content, so that it need not be written. Its attributes alone do not tell: somebody may have written to it since.
+    fn skips(&self, key: &Key, checksum: Checksum) -> Result<bool> {
+        let is_there = self.checksum_of(key)? == checksum;
+        if is_there {
+            self.tally.skipped();
+            if self.verify {
+                self.tally.verified();
+            }
+        }
+        Ok(is_there)
     }
 
     /// Reads the blob back, if that was asked for.
@@ -260,6 +268,15 @@ impl Job<'_> {
         if !self.verify {
             return Ok(());
         }
+        let checksum = self.checksum_of(key)?;
+        if checksum != expected {
+            return Err(mismatch(self.keyspace.name(), key, expected, checksum).into());
+        }
+        self.tally.verified();
+        Ok(())
+    }
+
+    fn checksum_of(&self, key: &Key) -> Result<Checksum> {
         let mut transaction = self.store.begin();
         let mut buffer = vec![0; PIECE_SIZE];
         let (mut checksum, mut position) = (Checksum::default(), 0);
@@ -269,14 +286,9 @@ impl Job<'_> {
             checksum = checksum.then(&buffer[..length]);
             position += length as u64;
             if length < buffer.len() {
-                break;
+                return Ok(checksum);
             }
         }
-        if checksum != expected {
-            return Err(mismatch(self.keyspace.name(), key, expected, checksum).into());
-        }
-        self.tally.verified();
-        Ok(())
     }
 
     fn check_interrupt(&self) -> Result<()> {
@@ -294,11 +306,11 @@ impl Job<'_> {
     }
 }
 
-/// What is said when content is not what its checksum says.
-pub fn mismatch(keyspace: &str, key: &Key, expected: Checksum, found: Checksum) -> Error {
+/// What is said when what was written does not read back.
+fn mismatch(keyspace: &str, key: &Key, expected: Checksum, found: Checksum) -> Error {
     Error::corrupt(format!(
-        "{keyspace}/{} has checksum {found}, but {expected} was recorded when it was imported; run 'tyr check', then \
-         import it again",
+        "{keyspace}/{} reads back with checksum {found}, but what was written has {expected}: somebody else wrote to it, or \
+         it is damaged; run 'tyr check', then import it again",
         Shown(key.as_bytes())
     ))
 }

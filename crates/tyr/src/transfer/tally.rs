@@ -21,6 +21,7 @@ pub struct Tally {
     symlinks: AtomicU64,
     bytes: AtomicU64,
     skipped: AtomicU64,
+    changed: AtomicU64,
     verified: AtomicU64,
     failed: AtomicU64,
     left_out: AtomicU64,
@@ -37,6 +38,7 @@ impl Tally {
             symlinks: zero(),
             bytes: zero(),
             skipped: zero(),
+            changed: zero(),
             verified: zero(),
             failed: zero(),
             left_out: zero(),
@@ -57,6 +59,11 @@ impl Tally {
     /// A node was there already.
     pub fn skipped(&self) {
         self.skipped.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// What was exported is not what was imported.
+    pub fn changed(&self) {
+        self.changed.fetch_add(1, Ordering::Relaxed);
     }
 
     /// A node was read back and had its checksum.
@@ -86,6 +93,7 @@ impl Tally {
             symlinks: count(&self.symlinks),
             bytes: count(&self.bytes),
             skipped: count(&self.skipped),
+            changed: count(&self.changed),
             verified: count(&self.verified),
             failed: count(&self.failed),
             left_out: count(&self.left_out),
@@ -127,6 +135,8 @@ pub struct Summary {
     pub bytes: u64,
     /// Nodes that were there already.
     pub skipped: u64,
+    /// Exported nodes that somebody wrote to since they were imported.
+    pub changed: u64,
     /// Nodes that were read back and had their checksum.
     pub verified: u64,
     /// Nodes that could not be read or written.
@@ -169,6 +179,7 @@ impl Report for Summary {
         ))?;
         let further = [
             (*skipped, "were there already"),
+            (self.changed, "have changed since they were imported"),
             (self.verified, "were read back and verified"),
             (self.failed, "failed"),
             (self.left_out, "were left out: no files, directories, or symbolic links"),
