@@ -20,6 +20,7 @@ mod files;
 mod interrupt;
 mod keyspace;
 mod maintenance;
+mod moment;
 mod mount;
 mod node;
 mod opening;

@@ -14,6 +14,7 @@ use super::{command, directory::Directory, refused, secret::write_secret};
 use crate::{
     cluster::Patience,
     failure::{Failure, Result},
+    moment::moment,
     output::{Output, Report, Table},
     settings::Settings,
 };
@@ -237,8 +238,8 @@ impl Report for Shown {
             ("user", self.user.to_string()),
             ("number", self.number.clone()),
             ("seal", self.seal.to_string()),
-            ("issued", format!("{} seconds after 1970", self.issued)),
-            ("expires", format!("{} seconds after 1970: {is}", self.expires)),
+            ("issued", moment(self.issued)),
+            ("expires", format!("{}: {is}", moment(self.expires))),
             ("limits", if limits.is_empty() { "none".to_owned() } else { limits }),
         ];
         for (name, fact) in facts {

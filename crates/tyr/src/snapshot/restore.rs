@@ -21,6 +21,7 @@ use crate::{
     archive::Chain,
     failure::{Failure, Result},
     interrupt::Interrupt,
+    moment::moment,
     opening::with_store,
     output::{Bytes, Form, Output, Report, ask},
     settings::Settings,
@@ -36,6 +37,9 @@ pub struct Restore {
     /// An archive that has everything, and those that say what changed since, the oldest first.
     #[arg(long = "from", value_name = "ARCHIVE", num_args = 1.., value_hint = ValueHint::DirPath)]
     archives: Vec<PathBuf>,
+    /// The keyspace that the archives are of, if that is another one.
+    #[arg(long, value_name = "NAME", requires = "archives")]
+    of: Option<String>,
     /// Do not ask.
     #[arg(short, long)]
     yes: bool,
@@ -62,10 +66,20 @@ pub fn run(arguments: &Restore, settings: &Settings, out: &mut Output) -> Result
     }
     let summary = with_store(settings, Create::Never, |store| {
         let keyspace = store.keyspace(name)?;
+        if let Some(chain) = &chain {
+            check_origin(chain, &keyspace, arguments.of.as_deref())?;
+        }
         let snapshot = arguments.target.name.as_deref();
         let view = snapshot.map(|snapshot| take(store, &keyspace, Some(snapshot))).transpose()?;
         let view = view.map(|snapshot| View { snapshot, keyspace: keyspace.clone() });
-        if !arguments.yes && !confirmed(name, out)? {
+        let was = match &chain {
+            None => "it was".to_owned(),
+            Some(chain) => {
+                let origin = &chain.last().manifest.origin;
+                format!("'{}' was on {}", origin.keyspace.name, moment(origin.taken))
+            }
+        };
+        if !arguments.yes && !confirmed(name, &was, out)? {
             return Err(Failure::Usage(format!(
                 "keyspace '{name}' was not restored: answer 'yes', or pass --yes to do it without being asked"
             )));
@@ -82,6 +96,22 @@ pub fn run(arguments: &Restore, settings: &Settings, out: &mut Output) -> Result
         restore(store, &keyspace, source, &of, &identity, settings, &interrupt, out)
     })?;
     out.done(&summary)
+}
+
+/// Refuses archives of another keyspace, unless it is named: all that the keyspace has would be gone.
+fn check_origin(chain: &Chain, keyspace: &Keyspace, of: Option<&str>) -> Result<()> {
+    let origin = &chain.last().manifest.origin.keyspace;
+    let is_named = of.map_or(origin.name == keyspace.name(), |of| origin.name == of);
+    if is_named || of.is_none() && origin.identity == keyspace.identity() {
+        return Ok(());
+    }
+    Err(Failure::Usage(format!(
+        "the archives are of keyspace '{0}', not of '{1}'; if '{2}' is to become what '{0}' was, say --of '{0}'; to make a \
+         keyspace of them, use 'tyr snapshot import'",
+        origin.name,
+        of.unwrap_or(keyspace.name()),
+        keyspace.name()
+    )))
 }
 
 #[expect(clippy::too_many_arguments, reason = "what is restored, from what, and how it is shown")]
@@ -136,12 +166,12 @@ fn restore(
 }
 
 /// Asks whoever runs the command. Programs, which read JSON, are not asked.
-fn confirmed(name: &str, out: &Output) -> Result<bool> {
+fn confirmed(name: &str, was: &str, out: &Output) -> Result<bool> {
     if out.form() == Form::Json {
         return Ok(false);
     }
     let answer =
-        ask(&format!("Make keyspace '{name}' what it was? What was written since is lost. [yes/no] "))?;
+        ask(&format!("Make keyspace '{name}' what {was}? What was written since is lost. [yes/no] "))?;
     Ok(matches!(answer.as_deref(), Some("yes" | "y")))
 }
 
