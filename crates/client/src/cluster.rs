@@ -34,7 +34,7 @@ use tyr_proto::{
     Copies, Uses,
     cluster::{self, Answer, Command, Zone},
 };
-use tyr_types::{Error, KeyspaceId, KeyspaceName};
+use tyr_types::{Error, ErrorKind, KeyspaceId, KeyspaceName};
 
 use crate::{
     clock::Clock,
@@ -205,7 +205,11 @@ impl Cluster {
     pub(crate) async fn meet(&self, connect_max: Duration) -> Result<()> {
         let until = Instant::now() + connect_max.min(PATIENCE_MAX);
         let met = self.core.ask(|reply| Call::Refresh { until, reply });
-        met.await.map_err(|error| error.context("the cluster cannot be reached"))
+        met.await.map_err(|error| match error.kind() {
+            // It was reached, and says no.
+            ErrorKind::Denied => error,
+            _ => error.context("the cluster cannot be reached"),
+        })
     }
 
     /// See [`crate::Store::within`].
@@ -220,7 +224,7 @@ impl Cluster {
         let class = self.core.catalog.class_for(settings.durability)?;
         let command = Command::CreateKeyspace { name: name.clone(), class, seed: random(), settings };
         let answer = self.core.command(command).await.map_err(|error| match error.kind() {
-            tyr_embed::ErrorKind::Exists => Error::exists(format!("there is a keyspace '{name}' already")),
+            ErrorKind::Exists => Error::exists(format!("there is a keyspace '{name}' already")),
             _ => error,
         })?;
         let Answer::KeyspaceCreated(id, _) = answer else {

@@ -32,7 +32,7 @@ pub fn not_begun(troubles: &str) -> Error {
 pub fn unknown(troubles: &str) -> Error {
     Error::unavailable(format!(
         "no answer came in time{troubles}: it is not known whether this happened, but it happens once at most, as a whole, and is \
-         still being found out; ask the transaction's Pending for its outcome, or read what it wrote before doing it again",
+         still being found out; read what it wrote before doing it again, or, in a program, ask the transaction's Pending for its outcome",
     ))
 }
 

@@ -89,7 +89,8 @@ impl Act {
                 Command::Enroll { user, group } => ("add to group", Subject::Member(*user, *group)),
                 Command::Dismiss { user, group } => ("remove from group", Subject::Member(*user, *group)),
                 Command::Grant { account, scope, more, less } => {
-                    ("grant", Subject::Grant(*account, *scope, *more, *less))
+                    let what = if more.is_empty() && !less.is_empty() { "revoke" } else { "grant" };
+                    (what, Subject::Grant(*account, *scope, *more, *less))
                 }
                 Command::RevokeTokens { user, .. } => ("revoke tokens", Subject::Account(*user)),
                 Command::RemoveSeal(id) => ("remove seal", Subject::Number(id.0.into())),

@@ -95,6 +95,11 @@ async fn respond(request: &Request, door: &Door, asked: &Asked) -> Page {
             "503 Service Unavailable",
             "not ready: it has no lease, or does not know the ring yet\n",
         ),
+        // Without a lease it does not hear what has become of the others.
+        "/health/cluster" if !asked.state.status().is_ready => Page::text(
+            "503 Service Unavailable",
+            "not known: this node has no lease, or does not know the ring yet\n",
+        ),
         "/health/cluster" => match asked.console.unserved().await {
             Some(0) => Page::text("200 OK", "every partition is served\n"),
             Some(count) => {

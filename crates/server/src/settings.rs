@@ -139,6 +139,7 @@ impl Settings {
                 "{shards} shards cannot be spread over {holding} targets; a target holds one shard at least, so use more shards"
             )));
         }
+        check_address(&self.listen)?;
         if matches!(self.guarding, Guarding::Local) && !is_local(&self.listen) {
             return Err(Error::invalid(format!(
                 "this node is to listen at {}, where others than the programs of this machine may reach it, and it has no secret: whoever \
@@ -170,6 +171,18 @@ impl Settings {
             )));
         }
         Ok(())
+    }
+}
+
+/// Refuses what nobody can listen at, before anything is said of who could reach it.
+fn check_address(address: &Address) -> Result<()> {
+    let Address::Tcp(text) = address else { return Ok(()) };
+    let port = text.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok());
+    match port {
+        Some(_) => Ok(()),
+        None => Err(Error::invalid(format!(
+            "'{text}' is no address to listen at; write host:port, as in 127.0.0.1:7700, or unix: and a path"
+        ))),
     }
 }
 

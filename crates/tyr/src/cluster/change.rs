@@ -96,8 +96,11 @@ impl Add {
             ));
         }
         let node = change.wait(
-            |picture| picture.at(&self.node),
-            |_| format!("no node at {} has joined the cluster", self.node),
+            |picture| picture.present_at(&self.node),
+            |picture| match picture.at(&self.node) {
+                Some(node) => format!("node {} at {} is away", node.0, self.node),
+                None => format!("no node at {} has joined the cluster", self.node),
+            },
         )?;
         change.wait_for_share(node)?;
         out.done(&Done::of("add", node))
@@ -290,16 +293,23 @@ impl Picture {
         })
     }
 
-    /// The member at an address.
+    /// The member at an address: of those that lost their directories and joined again, the last one.
     fn at(&self, address: &str) -> Option<NodeId> {
-        self.0.facts.iter().find_map(|fact| match fact {
+        let members = self.0.facts.iter().filter_map(|fact| match fact {
             Fact::Member(id, member)
                 if member.address.as_str() == address && member.state != MemberState::Left =>
             {
-                Some(*id)
+                Some((member.presence == Presence::Present, *id))
             }
             _ => None,
-        })
+        });
+        members.max().map(|(_, id)| id)
+    }
+
+    /// That member, if it is present.
+    fn present_at(&self, address: &str) -> Option<NodeId> {
+        let node = self.at(address)?;
+        self.member(node).is_some_and(|member| member.presence == Presence::Present).then_some(node)
     }
 
     /// Of how many partitions it is a complete replica.
