@@ -15,6 +15,11 @@ if command -v rustup >/dev/null && [ -z "${RUSTUP_TOOLCHAIN:-}" ]; then
     fi
 fi
 
+# build_tool OPTIONS...: builds a tool that only development needs, unless the gate has built it together with the tests.
+build_tool() {
+    [ -n "${TYR_TOOLS_ARE_BUILT:-}" ] || cargo build --locked "$@"
+}
+
 # install_missing COMMAND=PACKAGE...: installs the Debian packages whose command is not there.
 install_missing() {
     local missing=() pair
