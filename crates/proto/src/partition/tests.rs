@@ -7,6 +7,7 @@ mod early;
 mod quota;
 mod rest;
 mod sweeping;
+mod wide;
 
 use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
 

@@ -71,6 +71,21 @@ fn what_is_wrong_with_a_snapshots_name_is_said() {
 }
 
 #[test]
+fn archives_of_another_keyspace_are_restored_only_if_it_is_named() {
+    let scratch = filled();
+    scratch.run(["snapshot", "export", "k", "archive"]).ok();
+    scratch.run(["keyspace", "create", "other"]).ok();
+    scratch.run_with_input(["blob", "put", "other/own"], "kept").ok();
+    let restore = ["snapshot", "restore", "other", "--from", "archive", "--yes"];
+    scratch.run(restore).fails(2, "of keyspace 'k', not of 'other'");
+    scratch.run([&restore[..], &["--of", "n"]].concat()).fails(2, "not of 'n'");
+    scratch.run(["blob", "cat", "other/own"]).ok();
+    scratch.run([&restore[..], &["--of", "k"]].concat()).ok();
+    scratch.run(["blob", "cat", "other/small"]).ok();
+    scratch.run(["blob", "cat", "other/own"]).fails(13, "no blob");
+}
+
+#[test]
 fn a_cluster_has_named_snapshots_too() {
     let scratch = filled();
     let kit = Kit::start(3);
