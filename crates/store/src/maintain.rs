@@ -90,7 +90,8 @@ impl Store {
                 }
                 // Somebody is at it.
                 None => false,
-            };
+            }
+            || self.give_back();
         Ok(if worked { Maintained::Worked } else { Maintained::Idle })
     }
 
@@ -430,21 +431,23 @@ impl Store {
                 return Err(error);
             }
         }
-        let evacuated = {
-            let evacuated = &mut self.checkpoint.lock().evacuated;
-            evacuated.insert(segment.id);
-            evacuated.len() as u64
-        };
-        if evacuated >= self.worth_a_checkpoint() || self.is_space_short() {
+        self.checkpoint.lock().evacuated.insert(segment.id);
+        if self.checkpoint.lock().evacuated.len() >= EVACUATED_MAX || self.is_space_short() {
             self.backlog.request_checkpoint();
         }
         Ok(true)
     }
 
-    /// As many evacuated segments are worth a checkpoint, which gives back their files: few where little is live, as nobody may write for long.
-    fn worth_a_checkpoint(&self) -> u64 {
-        let live = self.using().live / u64::from(self.segments.capacity());
-        (live / (2 * EVACUATED_MAX)).clamp(1, EVACUATED_MAX)
+    /// Has the files of evacuated segments given back, by a checkpoint, if nothing else is left to do and they are many beside what is live: nobody may
+    /// write for long.
+    fn give_back(&self) -> bool {
+        let evacuated = self.checkpoint.lock().evacuated.len() as u64;
+        let is_much = evacuated > 0
+            && EVACUATED_WORTH * evacuated * u64::from(self.segments.capacity()) > self.using().live;
+        if is_much {
+            self.backlog.request_checkpoint();
+        }
+        is_much
     }
 
     /// Fails if something live is left in a segment that everything has been moved out of, but for what a keyspace left behind that was dropped
@@ -523,8 +526,11 @@ const TIDY: u64 = 90;
 /// Leaves that one step looks at.
 const GARBAGE_STEP: usize = 256;
 
-/// So many evacuated segments are always worth a checkpoint.
-const EVACUATED_MAX: u64 = 4;
+/// So many evacuated segments are worth a checkpoint,
+const EVACUATED_MAX: usize = 4;
+
+/// and when nothing else is left to do, one for so many that hold something.
+const EVACUATED_WORTH: u64 = 8;
 
 #[cfg(test)]
 mod tests;
