@@ -455,6 +455,8 @@ def locks_files(here, there):
         os.close(os.open(one, os.O_RDONLY))
         refuses(errno.EAGAIN, fcntl.fcntl, rival, fcntl.F_OFD_SETLK, lock)
         os.close(second)
+        if one == other:
+            assert struct.unpack("hhqqi4x", fcntl.fcntl(rival, fcntl.F_OFD_GETLK, lock))[0] == fcntl.F_UNLCK
         fcntl.fcntl(rival, fcntl.F_OFD_SETLKW, lock)
         os.close(rival)
     # Through one mount nobody sees that a lock is given up after the file was closed.

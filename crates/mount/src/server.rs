@@ -570,6 +570,8 @@ impl fuser::Filesystem for Server {
         reply: ReplyLock,
     ) {
         let shared = &self.shared;
+        // What was closed before this was asked has no locks any more.
+        shared.unlocking.wait(inode.0);
         let work = async {
             let (owner, lock) = (locks::owner(owner, process), locks::lock(kind, start, end));
             shared.filesystem.lock_in_the_way(&shared.known.get(inode.0)?, owner, lock).await
