@@ -15,6 +15,13 @@ if command -v rustup >/dev/null && [ -z "${RUSTUP_TOOLCHAIN:-}" ]; then
     fi
 fi
 
+# install_tool NAME VERSION TOOLS: builds a program of the registry into TOOLS/bin, quickly: it is seldom run.
+install_tool() {
+    echo "building $1 $2, once"
+    CARGO_PROFILE_DEV_DEBUG=false cargo install "$1" --version "$2" --locked --debug --quiet --root "$3" --target-dir "$3/build"
+    rm -rf "$3/build"
+}
+
 # build_tool OPTIONS...: builds a tool that only development needs, unless the gate has built it together with the tests.
 build_tool() {
     [ -n "${TYR_TOOLS_ARE_BUILT:-}" ] || cargo build --locked "$@"

@@ -284,14 +284,15 @@ impl Mount {
     /// Waits until it is unmounted, by whomever.
     pub fn wait(mut self) -> io::Result<()> {
         let Some(mut session) = self.session.take() else { return Ok(()) };
-        let served = std::mem::replace(&mut session.guard, thread::spawn(|| Ok(())));
-        let ended = served
-            .join()
-            .unwrap_or_else(|_| Err(io::Error::other("the thread that serves the mount panicked")));
-        if self.is_of_fuser {
+        let ended = if self.is_of_fuser {
+            let served = std::mem::replace(&mut session.guard, thread::Builder::new().spawn(|| Ok(()))?);
+            let ended = served.join();
             // Nothing of it is mounted any more; what is there now is somebody else's. It has a descriptor, and little besides.
             std::mem::forget(session);
-        }
+            ended.unwrap_or_else(|_| Err(io::Error::other("the thread that serves the mount panicked")))
+        } else {
+            session.join()
+        };
         match ended {
             // So it ends for a thread that takes what the kernel had just asked when it was unmounted: the end of a file, for instance.
             Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => Ok(()),

@@ -17,7 +17,7 @@ mod record;
 mod tests;
 mod volume;
 
-use std::path::Path;
+use std::{fs::File, io, path::Path};
 
 pub use self::{
     catalog::{Blob, Catalog, Grain, Place},
@@ -27,7 +27,7 @@ pub use self::{
     record::Record,
     volume::VolumeWriter,
 };
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 
 /// Names an archive: 128 random bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -63,8 +63,16 @@ fn damaged(path: &Path, what: impl std::fmt::Display) -> Failure {
     )))
 }
 
+/// Opens a file that the manifest names.
+fn open(path: &Path) -> Result<File> {
+    File::open(path).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => damaged(path, "is missing"),
+        _ => failed("open", path, &error),
+    })
+}
+
 /// A file of an archive cannot be had.
 #[cold]
-fn failed(what: &str, path: &Path, error: &std::io::Error) -> Failure {
+fn failed(what: &str, path: &Path, error: &io::Error) -> Failure {
     Failure::local(format!("cannot {what} '{}'", path.display()), error)
 }

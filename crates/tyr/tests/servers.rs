@@ -230,6 +230,9 @@ fn the_only_copy_is_lost_by_force_alone() {
     let said = refused(&url, &["cluster", "remove", "2"]);
     assert!(said.contains("only copy") && said.contains("--force"), "{said}");
     assert!(json(&url, &["cluster", "status"])["partitions"]["unserved"].as_u64().unwrap() > 0);
+    let told = tyr(["--store", &url, "cluster", "status"]).output().unwrap();
+    let told = String::from_utf8(told.stdout).unwrap();
+    assert!(told.contains("served by nobody") && told.contains("'tyr cluster remove 2'"), "{told}");
     json(&url, &["cluster", "remove", "2", "--force"]);
     let status = json(&url, &["cluster", "status"]);
     assert_eq!(

@@ -74,7 +74,8 @@ impl Peer {
     /// Whether so many microseconds have gone by since, and as many more as what it lacks takes.
     fn is_over(&self, now: Time, since: Time, wait: u64, log: &Log) -> bool {
         let gone = now.since(since);
-        gone >= wait && gone >= wait.saturating_add(patience(log, self.stored()))
+        let lacking = |stored| patience(log, stored);
+        gone >= wait && gone >= wait.saturating_add(self.stored.map_or(0, lacking))
     }
 
     /// Whether everything that is acknowledged, as far as that is durable, is durable there, too.

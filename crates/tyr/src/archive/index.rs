@@ -13,6 +13,7 @@ use tyr_wire::checksum::{crc32c, crc32c_append};
 use super::{
     ArchiveId, Catalog, damaged, failed,
     manifest::FileFacts,
+    open,
     record::{Next, Record, read_up_to},
 };
 use crate::failure::Result;
@@ -57,7 +58,7 @@ pub fn write(directory: &Path, archive: ArchiveId, catalog: &Catalog) -> Result<
 /// Reads an index, and checks that it is the one that the manifest names.
 pub fn read(directory: &Path, archive: ArchiveId, facts: &FileFacts) -> Result<Catalog> {
     let path = directory.join(NAME);
-    let file = File::open(&path).map_err(|error| failed("open", &path, &error))?;
+    let file = open(&path)?;
     let length = file.metadata().map_err(|error| failed("look at", &path, &error))?.len();
     if length != facts.length {
         return Err(damaged(&path, format_args!("has {length} bytes and not {}", facts.length)));

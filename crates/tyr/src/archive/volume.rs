@@ -17,7 +17,7 @@ use std::{
 use tyr_wire::checksum::{crc32c, crc32c_append};
 
 use super::{
-    ArchiveId, damaged, failed,
+    ArchiveId, damaged, failed, open,
     record::{Next, Record},
 };
 use crate::failure::Result;
@@ -128,7 +128,7 @@ impl VolumeReader {
     /// Opens a volume, and checks its header.
     pub fn open(directory: &Path, archive: ArchiveId, number: u32) -> Result<Self> {
         let path = path_of(directory, number);
-        let file = File::open(&path).map_err(|error| failed("open", &path, &error))?;
+        let file = open(&path)?;
         let file = BufReader::with_capacity(BUFFER_SIZE, Summed { file, checksum: 0 });
         let mut volume = VolumeReader { path, file, position: 0 };
         let mut found = [0; 32];

@@ -141,7 +141,34 @@ impl Report for Status {
                 node.leads.to_string(),
             ]);
         }
-        table.print(out)
+        table.print(out)?;
+        self.advice().into_iter().try_for_each(|line| out.line(line))
+    }
+}
+
+impl Status {
+    /// What is not as it should be, and what to do.
+    fn advice(&self) -> Vec<String> {
+        let Partitions { total, complete, unserved, .. } = self.partitions;
+        let lacking = total.saturating_sub(complete).saturating_sub(unserved);
+        let mut lines = Vec::new();
+        if unserved > 0 {
+            lines.push(format!(
+                "{unserved} partitions are served by nobody until a node that held them is back"
+            ));
+        }
+        if lacking > 0 {
+            lines.push(format!("{lacking} partitions have fewer replicas than they should have"));
+        }
+        let away = self.nodes.iter().filter(|node| node.presence != "present" && node.state == "active");
+        lines.extend(away.map(|node| {
+            format!(
+                "node {0} at {1} is away: start it again; if it is lost, 'tyr cluster replace {0} NODE' gives what it held to another node, and \
+                 'tyr cluster remove {0}' to the others",
+                node.node, node.address
+            )
+        }));
+        lines
     }
 }
 

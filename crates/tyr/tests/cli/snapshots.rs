@@ -225,5 +225,11 @@ fn an_archive_that_is_damaged_changes_nothing() {
         scratch.run(["blob", "stat", "k/.tyr-import"]).fails(13, "no blob");
     }
     fs::write(&volume, bytes).expect("written");
+    for file in ["index", "volume-000000"] {
+        let (there, elsewhere) = (scratch.path(format!("archive/{file}")), scratch.path("elsewhere"));
+        fs::rename(&there, &elsewhere).expect("moved");
+        scratch.run(["snapshot", "verify", "archive"]).fails(19, "is missing");
+        fs::rename(&elsewhere, &there).expect("moved back");
+    }
     scratch.run(["snapshot", "verify", "archive", "--against", "k"]).ok();
 }
