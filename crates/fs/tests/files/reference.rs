@@ -1,7 +1,5 @@
 //! A file system in memory, as simple as can be: what the real one is compared with. One user, who may do everything.
 
-#![allow(dead_code, reason = "each test file uses a part of it")]
-
 use std::collections::BTreeMap;
 
 use tyr_fs::{Errno, Kind, Over};

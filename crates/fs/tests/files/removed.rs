@@ -1,7 +1,5 @@
 //! Directories that were removed, and another one made in their place.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use pollster::block_on;
 use tyr_client::Store;
 use tyr_fs::{Caller, Errno, Filesystem, Follow, How, Inode, Kind, Named, New, Over, Result, View};

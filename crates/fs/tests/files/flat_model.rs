@@ -1,14 +1,8 @@
 //! Random operations by several clients on flat files, compared with a map of keys.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod chance;
-#[path = "../../client/tests/real/mod.rs"]
-mod real;
-
 use std::collections::{BTreeMap, BTreeSet};
 
-use chance::{Random, seeds};
+use crate::chance::{Random, seeds};
 use pollster::block_on;
 use tyr_client::Store;
 use tyr_fs::{Allocate, Caller, Errno, File, Filesystem, Flat, Follow, How, Kind, Over, Result, Seek, View};
@@ -296,7 +290,7 @@ fn random_operations_of_several_clients_do_what_the_reference_does() {
 
 #[test]
 fn they_do_so_on_a_cluster() {
-    let servers = real::Servers::start(3, |directory| {
+    let servers = crate::real::Servers::start(3, |directory| {
         let usual = Settings::new(directory);
         Settings { class: ClassSettings { partitions: 16, ..usual.class }, ..usual }
     });

@@ -1,20 +1,13 @@
 //! Random operations by several clients at once, crashes and reopening included, compared with a file system in memory.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod chance;
-#[path = "../../client/tests/real/mod.rs"]
-mod real;
-mod reference;
-
 use std::{
     collections::{BTreeMap, BTreeSet},
     time::Duration,
 };
 
-use chance::{Random, seeds};
+use crate::chance::{Random, seeds};
+use crate::reference::{ROOT, Reference};
 use pollster::block_on;
-use reference::{ROOT, Reference};
 use tyr_client::Store;
 use tyr_fs::{Allocate, Caller, Errno, File, Filesystem, Follow, How, Kind, Over, Result, Seek, View};
 use tyr_proto::cluster::ClassSettings;
@@ -336,7 +329,7 @@ fn random_operations_of_several_clients_do_what_the_reference_does() {
 
 #[test]
 fn they_do_so_on_a_cluster() {
-    let servers = real::Servers::start(3, |directory| {
+    let servers = crate::real::Servers::start(3, |directory| {
         let usual = Settings::new(directory);
         Settings { class: ClassSettings { partitions: 16, ..usual.class }, ..usual }
     });

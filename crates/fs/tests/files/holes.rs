@@ -1,10 +1,5 @@
 //! How much of a file is told to be data.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-#[path = "../../client/tests/real/mod.rs"]
-mod real;
-
 use pollster::block_on;
 use tyr_client::Store;
 use tyr_fs::{Allocate, Caller, File, Filesystem, Follow, How, View};
@@ -50,6 +45,6 @@ fn holes_are_not_counted() {
 
 #[test]
 fn nor_are_they_on_a_cluster() {
-    let servers = real::Servers::start(3, |directory| tyr_server::Settings::new(directory));
+    let servers = crate::real::Servers::start(3, |directory| tyr_server::Settings::new(directory));
     data_is_counted(&block_on(Store::open(servers.url())).unwrap());
 }

@@ -1,7 +1,5 @@
 //! Flat keyspaces, in a directory: any blob is a file, and nothing but the file itself is asked for.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use pollster::block_on;
 use tyr_client::{Keyspace, KeyspaceSettings, Outcome, Store};
 use tyr_fs::{Caller, Errno, Filesystem, Flat, Follow, How, Kind, Over, Put, Result, View};

@@ -1,7 +1,5 @@
 //! What is told of something when it is made.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use pollster::block_on;
 use tyr_client::Store;
 use tyr_fs::{Filesystem, Kind, New};

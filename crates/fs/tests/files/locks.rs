@@ -1,7 +1,5 @@
 //! Who waits for whom: owners of locks that would wait for one another for ever are told.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use pollster::block_on;
 use tyr_client::Store;
 use tyr_fs::{Caller, Errno, Filesystem, Follow, Inode, Lock, LockKind, Owner, Result, View};

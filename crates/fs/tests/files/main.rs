@@ -1,0 +1,15 @@
+//! File systems in a directory and on clusters: one program, for each one takes long to build.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod chance;
+mod flat;
+mod flat_model;
+mod holes;
+mod locks;
+mod made;
+mod model;
+#[path = "../../../client/tests/real/mod.rs"]
+mod real;
+mod reference;
+mod removed;
