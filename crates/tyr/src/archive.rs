@@ -65,10 +65,16 @@ fn damaged(path: &Path, what: impl std::fmt::Display) -> Failure {
 
 /// Opens a file that the manifest names.
 fn open(path: &Path) -> Result<File> {
-    File::open(path).map_err(|error| match error.kind() {
+    File::open(path).map_err(|error| missed("open", path, &error))
+}
+
+/// A file that the manifest names cannot be had.
+#[cold]
+fn missed(what: &str, path: &Path, error: &io::Error) -> Failure {
+    match error.kind() {
         io::ErrorKind::NotFound => damaged(path, "is missing"),
-        _ => failed("open", path, &error),
-    })
+        _ => failed(what, path, error),
+    }
 }
 
 /// A file of an archive cannot be had.

@@ -10,7 +10,7 @@ use tyr_client::Error;
 use tyr_types::Key;
 
 use super::{
-    ArchiveId, Blob, Catalog, Manifest, Place, Record, damaged, failed, index,
+    ArchiveId, Blob, Catalog, Manifest, Place, Record, damaged, index, missed,
     volume::{self, VolumeReader},
 };
 use crate::failure::{Failure, Result};
@@ -43,7 +43,7 @@ impl Archive {
             if !is_name {
                 return Err(damaged(directory, "names a volume that is none"));
             }
-            let length = fs::metadata(&path).map_err(|error| failed("look at", &path, &error))?.len();
+            let length = fs::metadata(&path).map_err(|error| missed("look at", &path, &error))?.len();
             if length != facts.length {
                 return Err(damaged(&path, format_args!("has {length} bytes and not {}", facts.length)));
             }
