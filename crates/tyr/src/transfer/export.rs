@@ -255,10 +255,12 @@ impl Job<'_> {
     }
 
     /// Reads the content of the blob piece by piece.
-    fn copy(&self, exported: &Exported, take: impl FnMut(&[u8]) -> Result<()>) -> Result<Checksum> {
-        let checksum = self.read(exported, take)?;
-        self.progress.advance(exported.size);
-        Ok(checksum)
+    fn copy(&self, exported: &Exported, mut take: impl FnMut(&[u8]) -> Result<()>) -> Result<Checksum> {
+        self.read(exported, |piece| {
+            take(piece)?;
+            self.progress.advance(piece.len() as u64);
+            Ok(())
+        })
     }
 
     fn read(&self, exported: &Exported, mut take: impl FnMut(&[u8]) -> Result<()>) -> Result<Checksum> {
