@@ -37,6 +37,13 @@ pub struct Session {
     pub generation: u64,
 }
 
+impl Session {
+    /// What makes files and directories, with the umask of this process.
+    pub fn maker(&self) -> View {
+        self.view.clone().masked(UMASK.load(Ordering::Relaxed))
+    }
+}
+
 static ON: AtomicBool = AtomicBool::new(false);
 static MOUNTED: OnceLock<(Vec<u8>, Mounted)> = OnceLock::new();
 static SESSION: Mutex<Option<Arc<Session>>> = Mutex::new(None);
@@ -62,10 +69,6 @@ pub fn is_guest_of_parent() -> bool {
     // SAFETY: it has no conditions.
     let own = unsafe { libc::getpid() };
     own != OWNER.load(Ordering::Relaxed)
-}
-
-pub fn umask() -> u32 {
-    UMASK.load(Ordering::Relaxed)
 }
 
 pub fn set_umask(mask: u32) {

@@ -1,12 +1,14 @@
 //! Changes of what is known of an inode: owner, permissions, size, times, and extended attributes.
 
-use tyr_client::{Stat, Transaction};
+use tyr_client::{Attributes, Stat, Transaction};
 
 use crate::{
+    acl::{self, Which},
     errno::{Errno, Result, Stop, damaged},
     file::check_range,
     filesystem::{Filesystem, gone, transact},
     inode::{ACCESSED, CHANGED, Inode, Kind, MODE, MODE_MASK, MODIFIED, Metadata, Timestamp, encode_time},
+    walk::Caller,
 };
 
 /// What is to be otherwise.
@@ -91,6 +93,13 @@ impl Filesystem {
             }
             transaction.set_attribute(keyspace, site, MODE, Some(&value)).await?;
         }
+        if let Some(mode) = changes.mode.filter(|_| self.obeys_acls()) {
+            let name = Which::Access.attribute();
+            if let Some(value) = self.attribute(transaction, inode, name).await? {
+                let acl = acl::stored(&value)?.with_mode(mode);
+                transaction.set_attribute(keyspace, site, name, Some(&acl.encode())).await?;
+            }
+        }
         let modified = changes.modified.or(changes.size.map(|_| now));
         for (name, time) in [(ACCESSED, changes.accessed), (MODIFIED, modified), (CHANGED, Some(now))] {
             if let Some(time) = time {
@@ -102,6 +111,9 @@ impl Filesystem {
 
     /// The value of an extended attribute. Fails with [`Errno::ENODATA`] if it is not set.
     pub async fn extended(&self, inode: &Inode, name: &[u8]) -> Result<Vec<u8>> {
+        if Which::named(name).is_some() && !self.obeys_acls() {
+            return Err(acl::no_acls());
+        }
         let name = encode_name(name)?;
         if self.is_flat_directory(inode) {
             return Err(no_attribute());
@@ -134,7 +146,7 @@ impl Filesystem {
     }
 
     /// Sets an extended attribute, or removes it if there is no value. All of an inode together have less than 64 KiB: more fails with
-    /// [`Errno::ENOSPC`].
+    /// [`Errno::ENOSPC`]. What is an access control list is set as the superuser does it; see [`Filesystem::set_acl`].
     pub async fn set_extended(
         &self,
         inode: &Inode,
@@ -142,6 +154,9 @@ impl Filesystem {
         value: Option<&[u8]>,
         put: Put,
     ) -> Result<()> {
+        if let Some(which) = Which::named(name) {
+            return self.set_acl(inode, which, value, &Caller::superuser()).await;
+        }
         let name = encode_name(name)?;
         if self.is_flat_directory(inode) {
             return Err(Errno::ENOTSUP.because("a directory of a flat keyspace has no attributes"));
@@ -171,18 +186,7 @@ impl Filesystem {
     ) -> Result<(), Stop> {
         self.require(transaction, inode, again).await?;
         let stat = is_there(transaction.stat(self.keyspace(), &inode.site).await)?;
-        let before = stat.attributes.value(name);
-        match (before, put) {
-            (Some(_), Put::Create) => {
-                return Err(Errno::EEXIST.because("the extended attribute is set already").into());
-            }
-            (None, Put::Replace) => return Err(no_attribute().into()),
-            _ => {}
-        }
-        let others = stat.attributes.size() - before.map_or(0, |before| before.len() + name.len());
-        if value.is_some_and(|value| others + name.len() + value.len() > EXTENDED_MAX) {
-            return Err(too_much().into());
-        }
+        put_checked(&stat.attributes, name, value, put)?;
         transaction.set_attribute(self.keyspace(), &inode.site, name, value).await?;
         let now = encode_time(Timestamp::now());
         transaction.set_attribute(self.keyspace(), &inode.site, CHANGED, Some(&now)).await?;
@@ -190,8 +194,25 @@ impl Filesystem {
     }
 }
 
+/// Fails unless an attribute may be put where these are.
+pub(crate) fn put_checked(attributes: &Attributes, name: &str, value: Option<&[u8]>, put: Put) -> Result<()> {
+    let before = attributes.value(name);
+    match (before, put) {
+        (Some(_), Put::Create) => {
+            return Err(Errno::EEXIST.because("the extended attribute is set already"));
+        }
+        (None, Put::Replace) => return Err(no_attribute()),
+        _ => {}
+    }
+    let others = attributes.size() - before.map_or(0, |before| before.len() + name.len());
+    match value.is_some_and(|value| others + name.len() + value.len() > EXTENDED_MAX) {
+        true => Err(too_much()),
+        false => Ok(()),
+    }
+}
+
 /// What is missing is a file that is no more.
-fn is_there<T>(result: tyr_client::Result<T>) -> Result<T> {
+pub(crate) fn is_there<T>(result: tyr_client::Result<T>) -> Result<T> {
     result.map_err(|error| match error.kind() {
         tyr_client::ErrorKind::NotFound => gone(),
         _ => error.into(),
@@ -205,12 +226,11 @@ fn encode_name(name: &[u8]) -> Result<String> {
     if name.len() > crate::site::NAME_MAX {
         return Err(Errno::ERANGE.because("the name of an extended attribute has at most 255 bytes"));
     }
-    let found = NAMESPACES.iter().find_map(|(letter, prefix)| Some((letter, text.strip_prefix(prefix)?)));
+    let found = NAMESPACES.iter().find_map(|(letter, prefix)| Some((*letter, text.strip_prefix(prefix)?)));
     match found {
+        Some((ACLS, _)) if Which::named(name).is_none() => Err(no_namespace()),
         Some((letter, rest)) if !rest.is_empty() => Ok(format!("x{letter}{rest}")),
-        _ => {
-            Err(Errno::ENOTSUP.because("extended attributes begin with 'user.', 'trusted.', or 'security.'"))
-        }
+        _ => Err(no_namespace()),
     }
 }
 
@@ -219,6 +239,11 @@ fn decode_name(attribute: &str) -> Option<Vec<u8>> {
     let letter = letters.next()?;
     let (_, prefix) = NAMESPACES.iter().find(|(known, _)| *known == letter)?;
     Some(format!("{prefix}{}", letters.as_str()).into_bytes())
+}
+
+#[cold]
+fn no_namespace() -> crate::Error {
+    Errno::ENOTSUP.because("extended attributes begin with 'user.', 'trusted.', or 'security.'")
 }
 
 #[cold]
@@ -231,7 +256,9 @@ fn too_much() -> crate::Error {
     Errno::ENOSPC.because("the extended attributes would take too much room")
 }
 
-/// Not `system.`: access control lists would be kept and not obeyed.
-const NAMESPACES: [(char, &str); 3] = [('u', "user."), ('t', "trusted."), ('s', "security.")];
+/// Of `system.` only access control lists, see [`Which`].
+const NAMESPACES: [(char, &str); 4] =
+    [('u', "user."), ('t', "trusted."), ('s', "security."), (ACLS, "system.posix_acl_")];
+const ACLS: char = 'p';
 /// What all attributes of a blob may have, less what an inode needs at most: the longest target, and the longest reference twice.
 const EXTENDED_MAX: usize = (64 << 10) - 3 * 4096 - 512;

@@ -1,6 +1,13 @@
 //! An open file system, and how its transactions are run.
 
-use std::{ops::Range, sync::Arc, time::Duration};
+use std::{
+    ops::Range,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use parking_lot::Mutex;
 use tyr_client::{
@@ -8,6 +15,7 @@ use tyr_client::{
 };
 
 use crate::{
+    acl::OBEYS_ACLS,
     errno::{Errno, Result, Stop, changed, damaged},
     flat::Flat,
     guest::Guest,
@@ -37,6 +45,8 @@ pub(crate) struct Inner {
     pub counted: Counted,
     /// How paths become keys, where there are no directories.
     pub flat: Option<Flat>,
+    /// Whether access control lists are obeyed.
+    pub obeys_acls: AtomicBool,
     numbers: Mutex<Range<u64>>,
 }
 
@@ -88,8 +98,12 @@ impl Filesystem {
     /// Fails with [`Errno::EINVAL`] if there is none in it.
     pub async fn open(store: &Store, keyspace: &Keyspace) -> Result<Filesystem> {
         let filesystem = Filesystem::new(store, keyspace);
-        match keyspace.read(FORMAT, ..).await {
-            Ok(format) if format == VERSION => Ok(filesystem),
+        match keyspace.get(FORMAT).await {
+            Ok(format) if format.bytes == VERSION => {
+                let obeys_acls = format.stat.attributes.value(OBEYS_ACLS).is_some();
+                filesystem.inner.obeys_acls.store(obeys_acls, Ordering::Relaxed);
+                Ok(filesystem)
+            }
             Ok(_) => Err(Errno::EINVAL
                 .because(format!("keyspace '{}' holds a file system of another version", keyspace.name()))),
             Err(error) if error.kind() == ErrorKind::NotFound => Err(Errno::EINVAL
@@ -139,9 +153,9 @@ impl Filesystem {
     pub(crate) fn of(store: &Store, keyspace: &Keyspace, flat: Option<Flat>) -> Filesystem {
         let (store, keyspace) = (store.clone(), keyspace.clone());
         let (guest, uses, counted) = (Guest::default(), Uses::default(), Counted::default());
-        Filesystem {
-            inner: Arc::new(Inner { store, keyspace, guest, uses, counted, flat, numbers: Mutex::new(0..0) }),
-        }
+        let (obeys_acls, numbers) = (AtomicBool::new(false), Mutex::new(0..0));
+        let inner = Inner { store, keyspace, guest, uses, counted, flat, obeys_acls, numbers };
+        Filesystem { inner: Arc::new(inner) }
     }
 
     async fn try_format(&self, transaction: &mut Transaction) -> Result<(), Stop> {
@@ -172,6 +186,7 @@ impl Filesystem {
             modified: now,
             changed: now,
             target: None,
+            acl: None,
         };
         let mut cells = crate::cells::Cells::default();
         cells.add_inode(&root, None, listing::empty());

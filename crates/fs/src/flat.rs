@@ -212,7 +212,7 @@ impl Filesystem {
         }
         let now = Timestamp::now();
         let made = Metadata {
-            mode: new.mode & MODE_MASK,
+            mode: new.mode & MODE_MASK & !(new.umask & 0o777),
             uid: new.uid,
             gid: new.gid,
             size: new.content.len() as u64,
@@ -558,6 +558,7 @@ fn file_of(site: Site, attributes: &Attributes, size: u64) -> Metadata {
         modified,
         changed: time(CHANGED).unwrap_or(modified),
         target: None,
+        acl: None,
     }
 }
 
@@ -578,6 +579,7 @@ fn directory_of(inode: Inode) -> Metadata {
         modified: time,
         changed: time,
         target: None,
+        acl: None,
     }
 }
 

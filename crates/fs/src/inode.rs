@@ -8,6 +8,7 @@ use std::{
 use tyr_client::Attributes;
 
 use crate::{
+    acl::{self, Acl, Which},
     errno::{Result, damaged},
     site::Site,
 };
@@ -169,6 +170,8 @@ pub struct Metadata {
     pub changed: Timestamp,
     /// Where a symbolic link leads.
     pub target: Option<Vec<u8>>,
+    /// Who may do what, if that is more than `mode` can say.
+    pub acl: Option<Acl>,
 }
 
 impl Metadata {
@@ -188,6 +191,7 @@ impl Metadata {
             let (mode, uid, gid, device) = (words.next()?, words.next()?, words.next()?, words.next()?);
             let time = |name| Timestamp::decode(attributes.value(name)?);
             let target = attributes.value(TARGET).map(<[u8]>::to_vec);
+            let acl = attributes.value(Which::Access.attribute()).map(acl::stored).transpose();
             Some(Metadata {
                 inode,
                 mode: mode & MODE_MASK,
@@ -202,6 +206,7 @@ impl Metadata {
                 modified: time(MODIFIED)?,
                 changed: time(CHANGED)?,
                 target,
+                acl: acl.ok()?,
             })
         };
         read().map(Some).ok_or_else(|| damaged("an inode"))
@@ -218,6 +223,9 @@ impl Metadata {
         ]);
         if let Some(target) = &self.target {
             attributes.insert(TARGET.to_owned(), Some(target.clone()));
+        }
+        if let Some(acl) = &self.acl {
+            attributes.insert(Which::Access.attribute().to_owned(), Some(acl.encode()));
         }
         if self.links != 1 {
             attributes.insert(LINKS.to_owned(), Some(encode_links(self.links)));
@@ -320,6 +328,7 @@ mod tests {
             modified: Timestamp::now(),
             changed: Timestamp { seconds: i64::MAX, nanoseconds: 1 },
             target: Some(b"to/x".to_vec()),
+            acl: None,
         };
         let mut attributes = Attributes::default();
         for (name, value) in metadata.encode() {

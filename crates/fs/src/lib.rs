@@ -13,6 +13,7 @@
 
 #![forbid(unsafe_code)]
 
+mod acl;
 mod cells;
 mod change;
 mod errno;
@@ -34,6 +35,7 @@ mod view;
 mod waits;
 mod walk;
 
+pub use acl::{Acl, Which};
 pub use change::{Changes, Put};
 pub use errno::{Errno, Error, Result};
 pub use file::{Allocate, File};

@@ -4,11 +4,12 @@ use tokio::sync::OwnedRwLockWriteGuard;
 use tyr_client::{ErrorKind, Transaction};
 
 use crate::{
+    acl::Which,
     cells::{Cells, Meant, is_named_in},
     errno::{Errno, Error, Result, Stop},
     file::SIZE_MAX,
     filesystem::{Filesystem, transact},
-    inode::{CHANGED, Inode, Kind, LINKS, MODE, MODE_MASK, Metadata, Timestamp, encode_links, encode_time},
+    inode::{CHANGED, Inode, Kind, LINKS, MODE, Metadata, Timestamp, encode_links, encode_time},
     listing::{self, Entry, Listing, Records},
     orphans,
     site::{PATH_MAX, Site, check_name},
@@ -21,6 +22,8 @@ pub struct New {
     pub kind: Kind,
     /// Its permissions; in a directory with the bit for set-group-id a directory has that, too.
     pub mode: u32,
+    /// Permissions that it does not get after all, as umask(2) has it, unless the directory has a default access control list.
+    pub umask: u32,
     /// Its owner.
     pub uid: u32,
     /// Its group, unless the directory has the bit for set-group-id: then it is the directory's.
@@ -36,7 +39,13 @@ pub struct New {
 impl New {
     /// A thing of this kind with these permissions, which belongs to the superuser.
     pub fn of(kind: Kind, mode: u32) -> Self {
-        New { kind, mode, uid: 0, gid: 0, device: 0, target: None, content: Vec::new() }
+        New { kind, mode, umask: 0, uid: 0, gid: 0, device: 0, target: None, content: Vec::new() }
+    }
+
+    /// The same, without permissions that a process does not give.
+    #[must_use]
+    pub fn masked(self, umask: u32) -> Self {
+        New { umask, ..self }
     }
 
     /// The same, with an owner and a group.
@@ -186,7 +195,8 @@ impl Filesystem {
             let bytes = inherited.get(4 * place..).and_then(<[u8]>::first_chunk::<4>);
             bytes.map_or(0, |bytes| u32::from_le_bytes(*bytes))
         };
-        let (mut mode, mut gid) = (new.mode & MODE_MASK, new.gid);
+        let (mut mode, acl, default) = self.inherit(transaction, directory, new).await?;
+        let mut gid = new.gid;
         if word(0) & libc::S_ISGID != 0 {
             gid = word(2);
             if new.kind == Kind::Directory {
@@ -216,8 +226,13 @@ impl Filesystem {
             modified: now,
             changed: now,
             target: new.target.clone(),
+            acl,
         };
         cells.add_inode(&metadata, parent, content);
+        if let Some(default) = default {
+            let cell = cells.load(transaction, self.keyspace(), &metadata.inode.site).await?;
+            cell.set(Which::Default.attribute(), Some(default.encode()));
+        }
         cells.name(&own, directory, Some(&metadata.inode));
         cells.write(transaction, self.keyspace()).await?;
         let mut records = Records::default();

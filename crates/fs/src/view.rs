@@ -3,6 +3,7 @@
 use std::{path::Path, sync::Arc};
 
 use crate::{
+    acl::Which,
     change::{Changes, Put},
     errno::{Errno, Result},
     file::File,
@@ -43,6 +44,8 @@ pub struct View {
     caller: Caller,
     /// The path by which others know the root.
     mounted_at: Option<Arc<[u8]>>,
+    /// Permissions that it gives to nothing.
+    umask: u32,
 }
 
 /// How a file is opened.
@@ -74,7 +77,7 @@ impl How {
 impl View {
     /// What the caller sees of a file system.
     pub fn new(filesystem: Filesystem, caller: Caller) -> View {
-        View { filesystem, caller, mounted_at: None }
+        View { filesystem, caller, mounted_at: None, umask: 0 }
     }
 
     /// The same for programs that know the root as a directory of this machine: where a symbolic link leads that begins with a slash is meant
@@ -83,6 +86,12 @@ impl View {
     pub fn mounted_at(self, directory: &Path) -> View {
         let directory = directory.as_os_str().as_encoded_bytes();
         View { mounted_at: Some(directory.into()), ..self }
+    }
+
+    /// The same for a process that does not give some permissions to what it makes, as umask(2) has it: in a directory with a default access control list that one counts.
+    #[must_use]
+    pub fn masked(self, umask: u32) -> View {
+        View { umask, ..self }
     }
 
     /// Whose permissions it has.
@@ -175,7 +184,7 @@ impl View {
     }
 
     fn new_of(&self, kind: Kind, mode: u32) -> New {
-        New::of(kind, mode).owned(self.caller.uid, self.caller.gid)
+        New::of(kind, mode).masked(self.umask).owned(self.caller.uid, self.caller.gid)
     }
 
     /// The name by which something may be added where a path leads.
@@ -370,6 +379,9 @@ impl View {
         match name.starts_with(b"user.") {
             true => self.caller.require(found, Want::Write)?,
             false => self.caller.require_owner(found)?,
+        }
+        if let Some(which) = Which::named(name) {
+            return self.filesystem.set_acl(&found.inode, which, value, &self.caller).await;
         }
         self.filesystem.set_extended(&found.inode, name, value, put).await
     }

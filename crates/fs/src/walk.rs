@@ -37,22 +37,20 @@ impl Caller {
 
     /// Whether it may do this with what has these permissions.
     pub fn may(&self, metadata: &Metadata, want: Want) -> bool {
-        let bit = match want {
-            Want::Read => 4,
-            Want::Write => 2,
-            Want::Enter => 1,
-        };
         if self.uid == 0 {
             // Nobody executes what nobody may execute.
             let is_directory = metadata.inode.kind == Kind::Directory;
             return want != Want::Enter || is_directory || metadata.mode & 0o111 != 0;
+        }
+        if let Some(acl) = &metadata.acl {
+            return acl.allows(self, (metadata.uid, metadata.gid), want);
         }
         let class = match () {
             () if self.uid == metadata.uid => 6,
             () if self.is_in(metadata.gid) => 3,
             () => 0,
         };
-        metadata.mode >> class & bit != 0
+        metadata.mode >> class & u32::from(want.bit()) != 0
     }
 
     /// Fails with [`Errno::EACCES`] unless it may.
@@ -92,6 +90,17 @@ pub enum Want {
     Write,
     /// To go through a directory, or to execute a file.
     Enter,
+}
+
+impl Want {
+    /// Of the three bits that one class has in a mode.
+    pub(crate) fn bit(self) -> u16 {
+        match self {
+            Want::Read => 4,
+            Want::Write => 2,
+            Want::Enter => 1,
+        }
+    }
 }
 
 /// What becomes of a symbolic link at the end of a path.

@@ -138,6 +138,7 @@ mod tests {
             modified: EARLY,
             changed: EARLY,
             target: None,
+            acl: None,
         }
     }
 

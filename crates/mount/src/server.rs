@@ -94,6 +94,10 @@ impl fuser::Filesystem for Server {
         } else {
             wanted.push(InitFlags::FUSE_AUTO_INVAL_DATA);
         }
+        if self.shared.filesystem.obeys_acls() {
+            // In a directory with a default list no umask counts.
+            wanted.extend([InitFlags::FUSE_POSIX_ACL, InitFlags::FUSE_DONT_MASK]);
+        }
         if self.shared.settings.whole_file_locks == WholeFileLocks::Everywhere {
             wanted.push(InitFlags::FUSE_FLOCK_LOCKS);
         }
@@ -207,13 +211,13 @@ impl fuser::Filesystem for Server {
         parent: INodeNo,
         name: &OsStr,
         mode: u32,
-        _umask: u32,
+        umask: u32,
         device: u32,
         reply: ReplyEntry,
     ) {
         let shared = &self.shared;
         let work = async {
-            let new = special(mode, device)?.owned(request.uid(), request.gid());
+            let new = special(mode, device)?.masked(umask).owned(request.uid(), request.gid());
             shared.make(parent, name, &new).await
         };
         shared.answer(Call::of(request, Ask::Make, parent).named(name), reply, work, |reply, made| {
@@ -227,11 +231,11 @@ impl fuser::Filesystem for Server {
         parent: INodeNo,
         name: &OsStr,
         mode: u32,
-        _umask: u32,
+        umask: u32,
         reply: ReplyEntry,
     ) {
         let shared = &self.shared;
-        let new = New::of(Kind::Directory, mode).owned(request.uid(), request.gid());
+        let new = New::of(Kind::Directory, mode).masked(umask).owned(request.uid(), request.gid());
         let work = shared.make(parent, name, &new);
         shared.answer(Call::of(request, Ask::Make, parent).named(name), reply, work, |reply, made| {
             shared.enter(reply, &made, None)
@@ -318,14 +322,14 @@ impl fuser::Filesystem for Server {
         parent: INodeNo,
         name: &OsStr,
         mode: u32,
-        _umask: u32,
+        umask: u32,
         flags: i32,
         reply: ReplyCreate,
     ) {
         let shared = &self.shared;
         let work = async {
             own::refuse(parent, name)?;
-            let new = New::of(Kind::File, mode).owned(request.uid(), request.gid());
+            let new = New::of(Kind::File, mode).masked(umask).owned(request.uid(), request.gid());
             shared.create(parent.0, name, &new, flags).await
         };
         shared.answer(
@@ -523,7 +527,7 @@ impl fuser::Filesystem for Server {
         if Own::numbered(inode).is_some() {
             return reply.error(fuser::Errno::EPERM);
         }
-        let work = self.shared.set_extended(inode.0, name, value, flags);
+        let work = self.shared.set_extended(inode.0, name, value, flags, request);
         self.shared.answer(Call::of(request, Ask::Extended, inode), reply, work, done);
     }
 

@@ -2,6 +2,7 @@
 
 use std::{
     ffi::OsStr,
+    fs,
     future::Future,
     os::unix::ffi::OsStrExt,
     sync::{
@@ -11,8 +12,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use fuser::{FileAttr, FopenFlags, Generation, INodeNo, RenameFlags, ReplyAttr, ReplyEntry};
-use tyr_fs::{Changes, Errno, Filesystem, Inode, Kind, Metadata, Named, New, Over, Put, Result, site::Site};
+use fuser::{FileAttr, FopenFlags, Generation, INodeNo, RenameFlags, ReplyAttr, ReplyEntry, Request};
+use tyr_fs::{
+    Caller, Changes, Errno, Filesystem, Inode, Kind, Metadata, Named, New, Over, Put, Result, Which,
+    site::Site,
+};
 
 use crate::{
     Settings,
@@ -275,13 +279,24 @@ impl Shared {
         metadata.target.ok_or_else(|| Errno::EINVAL.because("it is no symbolic link"))
     }
 
-    pub async fn set_extended(&self, number: u64, name: &OsStr, value: &[u8], flags: i32) -> Result<()> {
+    pub async fn set_extended(
+        &self,
+        number: u64,
+        name: &OsStr,
+        value: &[u8],
+        flags: i32,
+        request: &Request,
+    ) -> Result<()> {
+        let (inode, name) = (self.known.get(number)?, name.as_bytes());
+        if let Some(which) = Which::named(name) {
+            return self.filesystem.set_acl(&inode, which, Some(value), &caller(request)).await;
+        }
         let put = match flags {
             libc::XATTR_CREATE => Put::Create,
             libc::XATTR_REPLACE => Put::Replace,
             _ => Put::Any,
         };
-        self.filesystem.set_extended(&self.known.get(number)?, name.as_bytes(), Some(value), put).await
+        self.filesystem.set_extended(&inode, name, Some(value), put).await
     }
 
     pub async fn remove_extended(&self, number: u64, name: &OsStr) -> Result<()> {
@@ -294,6 +309,14 @@ impl Shared {
         let names = self.filesystem.extended_names(&self.known.get(number)?).await?;
         Ok(names.into_iter().flat_map(|name| [name, vec![0]].concat()).collect())
     }
+}
+
+/// Who asks, with all its groups as far as this machine tells.
+fn caller(request: &Request) -> Caller {
+    let status = fs::read_to_string(format!("/proc/{}/status", request.pid())).unwrap_or_default();
+    let groups = status.lines().find_map(|line| line.strip_prefix("Groups:")).unwrap_or_default();
+    let groups = groups.split_whitespace().filter_map(|group| group.parse().ok()).collect();
+    Caller { uid: request.uid(), gid: request.gid(), groups }
 }
 
 /// Until when something is certain.

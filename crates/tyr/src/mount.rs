@@ -68,6 +68,9 @@ pub struct Mount {
     /// Let the kernel keep names until another client changes something that was looked up. Takes Linux 6.16. What is mounted on directories of the mount is unmounted then.
     #[arg(long)]
     keep_names: bool,
+    /// Obey access control lists from now on, here and wherever the file system is mounted after this.
+    #[arg(long)]
+    acl: bool,
     /// Do not note when files are read.
     #[arg(long)]
     no_atime: bool,
@@ -86,7 +89,7 @@ pub struct Mount {
     /// Threads that answer the kernel.
     #[arg(long, value_name = "COUNT", default_value_t = 8)]
     mount_threads: u16,
-    /// Options as mount(8) has them, separated by commas: ro, noatime, noexec, sync, remount, alone, create, flat, localflock, keepnames, subdir=PATH,
+    /// Options as mount(8) has them, separated by commas: ro, noatime, noexec, sync, remount, alone, create, flat, acl, localflock, keepnames, subdir=PATH,
     /// attr_cache=SECONDS, entry_cache=SECONDS.
     /// Those of mount(8) itself are passed over.
     #[arg(short, value_name = "OPTIONS", value_delimiter = ',')]
@@ -131,6 +134,7 @@ impl Mount {
                 "alone" => self.alone = true,
                 "create" => self.create = true,
                 "flat" => self.flat = true,
+                "acl" => self.acl = true,
                 "localflock" => self.local_flock = true,
                 "keepnames" => self.keep_names = true,
                 "subdir" => self.subdir = Some(value.into()),
@@ -166,6 +170,9 @@ impl Mount {
                     Filesystem::open_flat(&store, &keyspace, Flat::Slashes).await?
                 }
             };
+            if self.acl {
+                filesystem.obey_acls().await?;
+            }
             if is_alone && !self.read_only {
                 filesystem.evict_others().await?;
             }

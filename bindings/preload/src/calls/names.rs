@@ -9,7 +9,7 @@ use crate::{
     border::{Errno, Outcome, Result, interpose},
     memory,
     places::{at, change_at, change_both},
-    session::{check_changes, session, set_umask, umask},
+    session::{check_changes, session, set_umask},
     table::{Description, taken},
     waiting::block_on,
 };
@@ -139,11 +139,11 @@ fn make_directory(
     mode: mode_t,
     theirs: impl FnOnce(c_int, *const c_char) -> c_int,
 ) -> Outcome<c_int> {
-    let mode = mode & 0o7777 & !umask();
+    let mode = mode & 0o7777;
     change_at(
         directory,
         path,
-        |session, path| Ok(block_on(session.view.create_directory(path, mode)).map(|_| 0)?),
+        |session, path| Ok(block_on(session.maker().create_directory(path, mode)).map(|_| 0)?),
         theirs,
     )
 }
@@ -155,12 +155,12 @@ fn make_node(
     mode: mode_t,
     theirs: impl FnOnce(c_int, *const c_char) -> c_int,
 ) -> Outcome<c_int> {
-    let how = tyr_fs::How { creates: Some(mode & 0o7777 & !umask()), ..tyr_fs::How::NEW };
+    let how = tyr_fs::How { creates: Some(mode & 0o7777), ..tyr_fs::How::NEW };
     change_at(
         directory,
         path,
         |session, path| match mode & libc::S_IFMT {
-            0 | libc::S_IFREG => Ok(block_on(session.view.open(path, how)).map(|_| 0)?),
+            0 | libc::S_IFREG => Ok(block_on(session.maker().open(path, how)).map(|_| 0)?),
             _ => Err(Errno(libc::EPERM)),
         },
         theirs,

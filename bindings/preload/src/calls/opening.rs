@@ -14,7 +14,7 @@ use crate::{
     inheritance::reserve,
     memory,
     places::{at, inner},
-    session::{self, Session, check_changes, is_guest_of_parent, mounted, session},
+    session::{Session, check_changes, is_guest_of_parent, mounted, session},
     table::{self, Description},
     waiting::block_on,
 };
@@ -45,9 +45,8 @@ interpose! {
     fn [mkdtemp](template: *mut c_char) -> *mut c_char => |_| {
         ours(template).map(|()| {
             fill_template(template, 0, |path| {
-                let (session, mode) = (session()?, 0o700 & !session::umask());
                 check_changes()?;
-                Ok(block_on(session.view.create_directory(path, mode)).map(drop)?)
+                Ok(block_on(session()?.maker().create_directory(path, 0o700)).map(drop)?)
             })?;
             Ok(template)
         })
@@ -127,15 +126,14 @@ pub fn open_path(session: &Session, path: &Path, below: &[u8], flags: c_int, mod
             Ok(_) => {}
         }
     }
-    let mode = mode & 0o7777 & !session::umask();
     let how = How {
         reads: access != libc::O_WRONLY,
         writes: access != libc::O_RDONLY,
-        creates: (creates && check_changes().is_ok()).then_some(mode),
+        creates: (creates && check_changes().is_ok()).then_some(mode & 0o7777),
         is_new: creates && flags & libc::O_EXCL != 0,
         truncates,
     };
-    match block_on(view.open(path, how)) {
+    match block_on(session.maker().open(path, how)) {
         Ok(file) => {
             if flags & libc::O_NOATIME != 0 || mounted().1.options.is_read_only {
                 file.without_access_times();

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod acls;
 mod chance;
 mod flat;
 mod flat_model;
