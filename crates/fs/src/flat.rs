@@ -487,7 +487,7 @@ impl View {
                 let is_one = filesystem.flat_has_directory(flat, &inode.site).await?;
                 return Err(if is_one { is_directory() } else { no_name() });
             };
-            let new = New::of(Kind::File, mode).owned(caller.uid, caller.gid);
+            let new = self.new_of(Kind::File, mode);
             match filesystem.make_file(&directory, &name, &new).await {
                 Err(error) if error.errno() == Errno::EEXIST && !how.is_new => {}
                 result => return result.map(|(file, _)| file),

@@ -183,7 +183,7 @@ impl View {
         Ok(file)
     }
 
-    fn new_of(&self, kind: Kind, mode: u32) -> New {
+    pub(crate) fn new_of(&self, kind: Kind, mode: u32) -> New {
         New::of(kind, mode).masked(self.umask).owned(self.caller.uid, self.caller.gid)
     }
 

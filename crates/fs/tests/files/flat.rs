@@ -53,6 +53,9 @@ fn the_path_is_the_key_and_nothing_else_is_written() {
     assert_eq!(fails(block_on(view.open("run/7", How::READ))), Errno::EISDIR);
     assert_eq!(fails(block_on(view.open("run/8", How::READ))), Errno::ENOENT);
     assert_eq!(block_on(file.append(b"def")).unwrap(), 6);
+    let masked = block_on(view.clone().masked(0o037).open("run/7/masked", How::NEW)).unwrap();
+    assert_eq!(block_on(masked.metadata()).unwrap().mode, 0o640);
+    block_on(view.remove_file("run/7/masked")).unwrap();
     assert_eq!(block_on(view.fetch("run/7/out.dat")).unwrap().1, b"\0\0\0abcdef");
     block_on(view.remove_file("run/7/out.dat")).unwrap();
     assert!(place.keys().is_empty());
