@@ -112,6 +112,12 @@ impl Store {
                 old.state.name, old.state.settings.chunk_size
             )));
         }
+        if !settings.multi_version && !old.state.snapshots.is_empty() {
+            return Err(Error::invalid(format!(
+                "keyspace '{}' has snapshots, which need former versions; drop its snapshots first",
+                old.state.name
+            )));
+        }
         let state = KeyspaceState { settings, ..old.state.clone() };
         self.append_control(&mut commit, &Record::Keyspace(state.clone()))?;
         self.keyspaces.put(state);

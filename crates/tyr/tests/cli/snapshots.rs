@@ -31,6 +31,7 @@ fn a_named_snapshot_stays_as_it_was_until_it_is_removed() {
     let scratch = filled();
     scratch.run(["snapshot", "create", "k@monday"]).ok();
     scratch.run(["snapshot", "create", "k@monday"]).fails(14, "has a snapshot 'monday' already");
+    scratch.run(["keyspace", "alter", "k", "--multi-version", "off"]).fails(15, "drop its snapshots first");
     scratch.run_with_input(["blob", "put", "k/small"], "second").ok();
     scratch.run(["blob", "rm", "k/large"]).ok();
     scratch.run(["snapshot", "create", "k@tuesday"]).ok();
