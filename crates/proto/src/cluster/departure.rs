@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use super::{Cluster, MemberState, Partition, Presence, Refusal, Reply};
+use super::{Cluster, Member, MemberState, Partition, Presence, Refusal, Reply};
 use crate::{NodeId, PartitionId, Replica, cluster::Answer};
 
 impl Cluster {
@@ -16,15 +16,19 @@ impl Cluster {
         match member.state {
             MemberState::Left => Err(Refusal::NotFound),
             MemberState::Draining => Ok(Answer::Done(self.version)),
-            MemberState::Active if member.is_eligible() && self.needs_all() => Err(Refusal::TooFew),
+            MemberState::Active if member.is_eligible() && self.needs(node, member) => Err(Refusal::TooFew),
             MemberState::Active => self.set_state(node, MemberState::Draining),
         }
     }
 
-    /// Whether some class takes no more writes when there is a node less.
-    fn needs_all(&self) -> bool {
-        let active = self.members.values().filter(|member| member.is_eligible()).count();
-        self.classes.values().any(|class| active <= usize::from(class.settings.min_replicas))
+    /// Whether some class takes no more writes without a member. What one that is present holds goes to others that are.
+    fn needs(&self, node: NodeId, member: &Member) -> bool {
+        let takes = |other: &Member| {
+            other.is_eligible()
+                && (other.presence == Presence::Present || member.presence != Presence::Present)
+        };
+        let others = self.members.iter().filter(|(id, other)| **id != node && takes(other)).count();
+        self.classes.values().any(|class| others < usize::from(class.settings.min_replicas))
     }
 
     pub(super) fn restore(&mut self, node: NodeId) -> Reply {
@@ -44,7 +48,7 @@ impl Cluster {
         if has_left(old) || has_left(new) {
             return Err(Refusal::NotFound);
         }
-        if old == new || !self.members.get(&new).is_some_and(super::Member::is_eligible) {
+        if old == new || !self.members.get(&new).is_some_and(Member::is_eligible) {
             return Err(Refusal::Invalid);
         }
         if self.successor(old) == Some(new) {

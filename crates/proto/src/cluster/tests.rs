@@ -267,6 +267,15 @@ fn no_node_is_drained_without_which_there_are_too_few() {
 }
 
 #[test]
+fn nodes_that_are_away_take_nothing_from_one_that_is_drained() {
+    let mut cluster = cluster(2, settings(2, Durability::Disk));
+    accept(&mut cluster, Command::Evict(replica(2, 1)));
+    assert_eq!(cluster.apply(Command::Drain(NodeId(1))), Err(Refusal::TooFew));
+    // What is away itself can go.
+    accept(&mut cluster, Command::Drain(NodeId(2)));
+}
+
+#[test]
 fn a_drained_primary_hands_over_after_its_successor_is_complete() {
     let mut cluster = cluster(1, settings(1, Durability::Disk));
     accept(&mut cluster, start(2, 1));
