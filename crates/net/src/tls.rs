@@ -16,7 +16,7 @@ use rustls::{
     AlertDescription, CertificateError, ClientConfig, ClientConnection, Connection, RootCertStore,
     ServerConfig, ServerConnection,
     crypto::{CryptoProvider, ring},
-    pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject},
+    pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime, pem::PemObject},
     server::WebPkiClientVerifier,
     version::TLS13,
 };
@@ -65,9 +65,19 @@ impl Tls {
         Ok(Tls(Arc::new(Kept { files: files.clone(), current })))
     }
 
-    /// Reads the files again, for connections that are made from now on. If anything is wrong with them, all stays as it was.
+    /// Reads the files again, for connections that are made from now on. If anything is wrong with them, all stays as it was; so it does if the certificate is not valid now,
+    /// or of no authority that is believed: nobody would believe it.
     pub fn reload(&self) -> io::Result<()> {
-        let current = Current::load(&self.0.files)?;
+        let files = &self.0.files;
+        let current = Current::load(files)?;
+        if let (Some((chain, _)), Some(path)) = (own(files)?, &files.certificate) {
+            believed(authorities(&files.authority)?, &chain).map_err(|error| {
+                invalid(format_args!(
+                    "the certificate '{}' would be believed by nobody: {error}",
+                    path.display()
+                ))
+            })?;
+        }
         *self.0.current.write() = current;
         Ok(())
     }
@@ -186,6 +196,15 @@ fn certificates(path: &Path) -> io::Result<Vec<CertificateDer<'static>>> {
         return Err(invalid(format_args!("there is no certificate in '{}'", path.display())));
     }
     Ok(found)
+}
+
+/// Fails unless a certificate is valid now, and of one of the authorities.
+fn believed(authorities: RootCertStore, chain: &[CertificateDer<'static>]) -> Result<(), rustls::Error> {
+    let provider = Arc::new(ring::default_provider());
+    let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(authorities), provider).build();
+    let verifier = verifier.map_err(|error| rustls::Error::General(error.to_string()))?;
+    let Some((own, between)) = chain.split_first() else { return Ok(()) };
+    verifier.verify_client_cert(own, between, UnixTime::now()).map(drop)
 }
 
 fn listening(

@@ -143,6 +143,15 @@ async fn a_renewed_certificate_is_used_once_it_is_read_and_a_broken_one_never() 
     renewed.reload().unwrap();
     fs::write(authority.path("certificate.pem"), "nothing").unwrap();
     renewed.reload().unwrap_err();
+    // What nobody would believe is not used either: what has expired, and what is of another authority.
+    authority.files("127.0.0.1", 2002);
+    assert!(renewed.reload().unwrap_err().to_string().contains("believed by nobody"));
+    let other = Authority::new();
+    other.files("127.0.0.1", 2500);
+    for name in ["certificate.pem", "key.pem"] {
+        fs::copy(other.path(name), authority.path(name)).unwrap();
+    }
+    assert!(renewed.reload().unwrap_err().to_string().contains("believed by nobody"));
     let (_listener, mut there, _dialer, mut here) = pair(Some(renewed), Some(good)).await;
     assert_eq!((there.open().await, here.open().await), (CLIENT, NODE));
 }
