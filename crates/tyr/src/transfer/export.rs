@@ -18,7 +18,7 @@ use std::{
 
 use rustix::fs::{AtFlags, CWD, OFlags, Timespec, Timestamps, UTIME_OMIT, utimensat};
 use tyr_client::{
-    Entry, Error, Key,
+    Entry, Error, ErrorKind, Key,
     blocking::{Keyspace, Store},
 };
 
@@ -155,8 +155,11 @@ impl Job<'_> {
         for entry in page {
             self.check_interrupt()?;
             match self.export_blob(&entry.key) {
-                Err(failure @ Failure::Local(_)) => {
+                Err(failure) if matters_to_one(&failure) => {
                     self.tally.failed();
+                    if matches!(failure, Failure::Store(_)) {
+                        self.tally.damaged();
+                    }
                     let key = Shown(entry.key.as_bytes());
                     self.progress.warn(format!("{}/{key} is not exported: {failure}", self.keyspace.name()));
                 }
@@ -359,6 +362,15 @@ impl Job<'_> {
         } else {
             Ok(())
         }
+    }
+}
+
+/// Whether the other blobs can be exported all the same: what failed is a file of this machine, or the bytes of this blob are damaged.
+fn matters_to_one(failure: &Failure) -> bool {
+    match failure {
+        Failure::Local(_) => true,
+        Failure::Store(error) => error.kind() == ErrorKind::Corrupt,
+        _ => false,
     }
 }
 

@@ -6,6 +6,7 @@ use std::{
 };
 
 use serde::Serialize;
+use tyr_client::Error;
 
 use super::node::Kind;
 use crate::{
@@ -24,6 +25,7 @@ pub struct Tally {
     changed: AtomicU64,
     verified: AtomicU64,
     failed: AtomicU64,
+    damaged: AtomicU64,
     left_out: AtomicU64,
 }
 
@@ -41,6 +43,7 @@ impl Tally {
             changed: zero(),
             verified: zero(),
             failed: zero(),
+            damaged: zero(),
             left_out: zero(),
         }
     }
@@ -76,6 +79,11 @@ impl Tally {
         self.failed.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Of those that failed, one whose stored bytes are damaged.
+    pub fn damaged(&self) {
+        self.damaged.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// Something is no file, directory, or symbolic link, or must not be imported.
     pub fn left_out(&self) {
         self.left_out.fetch_add(1, Ordering::Relaxed);
@@ -96,6 +104,7 @@ impl Tally {
             changed: count(&self.changed),
             verified: count(&self.verified),
             failed: count(&self.failed),
+            damaged: count(&self.damaged),
             left_out: count(&self.left_out),
             seconds: elapsed.as_secs_f64(),
             megabytes_per_second: megabytes_per_second(count(&self.bytes), elapsed),
@@ -141,6 +150,8 @@ pub struct Summary {
     pub verified: u64,
     /// Nodes that could not be read or written.
     pub failed: u64,
+    /// Of these, blobs whose stored bytes are damaged.
+    pub damaged: u64,
     /// Sockets, pipes, devices, and the store itself.
     pub left_out: u64,
     /// How long it took.
@@ -158,6 +169,13 @@ impl Summary {
                 "{} was interrupted; run the same command again and it goes on where it stopped",
                 self.action
             )));
+        }
+        if self.damaged > 0 {
+            return Err(Error::corrupt(format!(
+                "{} of the blobs are damaged where they are stored, and {} could not be exported in all, see the warnings above; the                  others were",
+                self.damaged, self.failed
+            ))
+            .into());
         }
         if self.failed > 0 {
             return Err(Failure::Local(format!(

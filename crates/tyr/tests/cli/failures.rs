@@ -95,6 +95,34 @@ fn damage_is_found_reported_and_told_by_the_exit_code() {
 }
 
 #[test]
+fn what_is_not_damaged_is_exported() {
+    let scratch = Scratch::with_keyspace();
+    // Large enough that each lies by itself, with a checksum of its own.
+    let content = |number: usize| format!("file {number} ").repeat(10_000);
+    for number in 0..5 {
+        scratch.run_with_input(["blob", "put", &format!("k/{number}")], content(number)).ok();
+    }
+    let needle = "file 3 ".repeat(20).into_bytes();
+    for entry in fs::read_dir(scratch.path("store")).expect("reads") {
+        let path = entry.expect("reads").path();
+        let mut bytes = fs::read(&path).expect("reads");
+        if let Some(position) = bytes.windows(needle.len()).position(|window| window == needle) {
+            bytes[position] ^= 1;
+        }
+        fs::write(&path, bytes).expect("writes");
+    }
+    let run =
+        scratch.run(["-j", "1", "--json", "export", "k", "out"]).fails(19, "1 of the blobs are damaged");
+    assert!(run.stderr.contains("k/3 is not exported"), "{}", run.stderr);
+    let told = run.json();
+    assert_eq!((&told["files"], &told["failed"], &told["damaged"]), (&4.into(), &1.into(), &1.into()));
+    for number in [0, 1, 2, 4] {
+        let exported = fs::read_to_string(scratch.path("out").join(number.to_string())).expect("reads");
+        assert!(exported == content(number), "{number}");
+    }
+}
+
+#[test]
 fn damaged_tables_of_the_index_are_made_anew_from_the_log() {
     let scratch = Scratch::with_keyspace();
     scratch.write("a", "content");
