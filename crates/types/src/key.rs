@@ -1,7 +1,10 @@
 //! The name of a blob.
 
 use alloc::sync::Arc;
-use core::{borrow::Borrow, fmt};
+use core::{
+    borrow::Borrow,
+    fmt::{self, Write as _},
+};
 
 use crate::{Error, Result};
 
@@ -44,11 +47,16 @@ impl AsRef<[u8]> for Key {
     }
 }
 
-/// Prints UTF-8 as it is and escapes other bytes.
+/// Prints UTF-8 as it is, and escapes other bytes and control characters.
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for part in self.0.utf8_chunks() {
-            f.write_str(part.valid())?;
+            for character in part.valid().chars() {
+                match character.is_control() {
+                    true => write!(f, "{}", character.escape_debug())?,
+                    false => f.write_char(character)?,
+                }
+            }
             write!(f, "{}", part.invalid().escape_ascii())?;
         }
         Ok(())
