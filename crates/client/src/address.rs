@@ -38,20 +38,15 @@ impl<'a> Place<'a> {
             None => (text.strip_prefix(SCHEME).unwrap_or(text), false),
         };
         let addresses = text.trim_end_matches('/').split(',').map(|part| {
-            let is_whole = match part.strip_prefix(UNIX) {
-                Some(path) => path.starts_with('/'),
-                None if part.contains('/') => {
+            let Ok(address) = part.parse::<Address>();
+            let is_whole = match &address {
+                Address::Unix(path) => path.is_absolute(),
+                Address::Tcp(text) if text.contains('/') => {
                     return Err(wrong("names more than a cluster"));
                 }
-                None => part.rsplit_once(':').is_some_and(|(host, port)| {
-                    !host.is_empty() && port.parse::<u16>().is_ok_and(|port| port > 0)
-                }),
+                Address::Tcp(_) => address.is_whole(1),
             };
-            if !is_whole {
-                return Err(wrong("has an address without host and port"));
-            }
-            let Ok(address) = part.parse();
-            Ok(address)
+            is_whole.then_some(address).ok_or_else(|| wrong("has an address without host and port"))
         });
         let addresses = addresses.collect::<Result<_>>()?;
         Ok(if is_secured { Place::Secured(addresses) } else { Place::Cluster(addresses) })
@@ -60,7 +55,6 @@ impl<'a> Place<'a> {
 
 const SCHEME: &str = "tyr://";
 const SECURED: &str = "tyr+tls://";
-const UNIX: &str = "unix:";
 
 #[cfg(test)]
 mod tests {

@@ -29,16 +29,37 @@ pub(crate) struct Opening {
 }
 
 impl Settings {
+    /// Whether a node would start so, as far as that can be said without opening what it has: fails with the first thing that it would refuse, or would have to do
+    /// without. Changes nothing.
+    pub fn examine(&self) -> Result<()> {
+        self.check()?;
+        let places = self.shard_places()?;
+        let Some(card) = Card::load(&self.directory)? else { return Ok(()) };
+        self.check_shards(&card)?;
+        let shards = (0..).map(|number| Part::Shard(number, self.shards.get()));
+        let stores = shards.zip(places.into_iter().map(|place| place.path));
+        let manager = (Part::Manager, self.directory.join(MANAGER));
+        stores
+            .chain([manager])
+            .try_for_each(|(part, directory)| Label { identity: card.identity, part }.expect(&directory))
+    }
+
+    fn check_shards(&self, card: &Card) -> Result<()> {
+        if card.shards == self.shards.get() {
+            return Ok(());
+        }
+        Err(Error::invalid(format!(
+            "the directory '{}' was made for {} shards, not {}; a node keeps their number",
+            self.directory.display(),
+            card.shards,
+            self.shards
+        )))
+    }
+
     /// Opens every store, and counts the start.
     pub(crate) fn open_targets(&self, card: Option<&Card>, events: &Events) -> Result<(Vec<Opening>, Start)> {
         let shards = self.shards.get();
-        if let Some(card) = card.filter(|card| card.shards != shards) {
-            return Err(Error::invalid(format!(
-                "the directory '{}' was made for {} shards, not {shards}; a node keeps their number",
-                self.directory.display(),
-                card.shards,
-            )));
-        }
+        card.map_or(Ok(()), |card| self.check_shards(card))?;
         let manager = (Part::Manager, self.directory.join(MANAGER));
         let expect = |(part, directory): &(Part, PathBuf)| match card {
             Some(&Card { identity, .. }) => Label { identity, part: *part }.expect(directory),

@@ -3,11 +3,11 @@
 use clap::{Args, Subcommand};
 use serde::Serialize;
 use tyr_server::{Address, Fact, MemberState, NodeId, Operator, PartitionReport, PartitionRole};
-use tyr_types::Error;
+use tyr_types::{Error, ErrorKind};
 
 use crate::{
     amount::write_bytes,
-    cluster::{Patience, tls},
+    cluster::{Patience, addresses, tls},
     failure::Result,
     output::{Align, Output, Report, Table},
     settings::Settings,
@@ -40,7 +40,14 @@ impl Verb {
 
 impl Status {
     fn run(&self, settings: &Settings, out: &mut Output) -> Result<()> {
-        let facts = self.patience.operator(settings)?.facts()?.facts;
+        let facts = match self.patience.operator(settings)?.facts() {
+            Ok(told) => told.facts,
+            // Who are members is not known then; those that are named can be asked.
+            Err(error) if error.kind() == ErrorKind::Unavailable => {
+                return self.ask_named(settings, error, out);
+            }
+            Err(error) => return Err(error.into()),
+        };
         let members = facts.iter().filter_map(|fact| match fact {
             Fact::Member(node, member) if member.state != MemberState::Left => Some((*node, member)),
             _ => None,
@@ -67,6 +74,28 @@ impl Status {
             Err(error) => Err(error),
         };
         let nodes = nodes.into_iter().map(ask).collect::<tyr_types::Result<Vec<Node>>>()?;
+        out.report(&Nodes { with_partitions: self.node.is_some(), nodes })
+    }
+
+    /// Asks the nodes at the addresses that are named, as the cluster manager does not answer.
+    fn ask_named(&self, settings: &Settings, error: Error, out: &mut Output) -> Result<()> {
+        let (tls, credential) = (tls(settings)?, settings.access.credential()?);
+        let mut nodes = Vec::new();
+        for address in addresses(settings)? {
+            let text = address.to_string();
+            let operator = Operator::new(&[address], tls.as_ref(), &credential, self.patience.duration());
+            match operator.and_then(|mut operator| operator.report()) {
+                Ok(report) => nodes.push(Node::of(text, &report)),
+                Err(error) => out.warnings().say(format_args!("the node at {text}: {error}")),
+            }
+        }
+        nodes.retain(|node| self.node.is_none_or(|wanted| wanted == node.node));
+        if nodes.is_empty() {
+            return Err(error.into());
+        }
+        out.warnings()
+            .say("the cluster manager does not answer; these are nodes at the addresses that are named");
+        nodes.sort_by_key(|node| node.node);
         out.report(&Nodes { with_partitions: self.node.is_some(), nodes })
     }
 }

@@ -89,7 +89,8 @@ pub fn log(level: LevelFilter, format: LogFormat) -> Result<()> {
     set.map_err(|error| Failure::Local(format!("cannot begin to log: {error}")))
 }
 
-fn node_settings(settings: &Settings) -> Result<tyr_server::Settings> {
+/// What a node is started with.
+pub fn node_settings(settings: &Settings) -> Result<tyr_server::Settings> {
     let ServerSettings {
         directory,
         listen,
@@ -117,9 +118,10 @@ fn node_settings(settings: &Settings) -> Result<tyr_server::Settings> {
         ));
     };
     let mut node = tyr_server::Settings::new(directory);
-    node.listen = address(&listen);
-    node.advertise = advertise.as_deref().map(address);
-    node.join = join.iter().map(|text| address(text)).collect();
+    // The system chooses a port if that is 0.
+    node.listen = address("listen", &listen, 0)?;
+    node.advertise = advertise.as_deref().map(|text| address("advertise", text, 1)).transpose()?;
+    node.join = join.iter().map(|text| address("join", text, 1)).collect::<Result<_>>()?;
     node.targets = targets;
     node.zone = Zone::new(&zone)?;
     node.weight = weight;
@@ -150,8 +152,11 @@ pub fn share_caches(node: &mut tyr_server::Settings, settings: &Settings) {
     node.store.index_cache = settings.index_cache / shards;
 }
 
-fn address(text: &str) -> Address {
-    text.parse().expect("any text is an address")
+fn address(flag: &str, text: &str, least_port: u16) -> Result<Address> {
+    let address: Address = text.parse().expect("any text is an address");
+    let lacks =
+        || Failure::Usage(format!("--{flag} {text}: an address has a host and a port, as in {text}:7820"));
+    address.is_whole(least_port).then_some(address).ok_or_else(lacks)
 }
 
 /// What a server says when it listens.

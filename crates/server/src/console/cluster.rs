@@ -128,9 +128,15 @@ pub(super) fn cluster_view(
     let known = Told::of(told);
     let partitions = known.partitions();
     let members = members(&known, nodes);
-    let troubles = troubles(&partitions, &members);
+    let mut troubles = troubles(&partitions, &members);
+    // What the ring says is old then: who has no lease does not hear what has become of it.
+    let is_served = nodes.iter().any(|node| node.ready);
+    if !is_served {
+        troubles
+            .insert(0, "no node that answers serves anything: too few nodes are there to agree".to_owned());
+    }
     let health = match () {
-        () if known.ring.is_empty() || partitions.unserved > 0 => "unserved",
+        () if known.ring.is_empty() || partitions.unserved > 0 || !is_served => "unserved",
         () if troubles.is_empty() => "well",
         () => "degraded",
     };

@@ -8,13 +8,13 @@ use std::{
 use clap::Args;
 use serde::Serialize;
 use tyr_server::{
-    ClusterCommand, Difference, Fact, Member, MemberState, NodeId, Operator, Presence, Refusal,
+    Address, ClusterCommand, Difference, Fact, Member, MemberState, NodeId, Operator, Presence, Refusal,
 };
 use tyr_types::Error;
 
 use super::{Patience, addresses};
 use crate::{
-    failure::Result,
+    failure::{Failure, Result},
     output::{Output, Report},
     settings::Settings,
 };
@@ -73,7 +73,7 @@ pub struct Replace {
 #[derive(Args)]
 struct Wait<const SECONDS: u64> {
     /// Wait at most so many seconds until it is done; it goes on after that.
-    #[arg(long = "wait", value_name = "SECONDS", default_value_t = SECONDS)]
+    #[arg(long = "wait", value_name = "SECONDS", default_value_t = SECONDS, value_parser = clap::value_parser!(u64).range(..=WAIT_MAX))]
     seconds: u64,
 }
 
@@ -86,6 +86,11 @@ impl Add {
             change.command(ClusterCommand::Restore(node), "restore", node)?;
             change.wait_for_share(node)?;
             return out.done(&Done::of("add", node));
+        }
+        let address: Address = self.node.parse().expect("any text is an address");
+        if !address.is_whole(1) {
+            let reason = format!("'{}' is neither the number of a node nor an address, HOST:PORT", self.node);
+            return Err(Failure::Usage(reason));
         }
         let joined = change.picture()?.at(&self.node);
         if joined.is_none() {
@@ -416,6 +421,8 @@ impl Report for Replaced {
     }
 }
 
+/// The longest wait in seconds: a year.
+const WAIT_MAX: u64 = 366 * 86_400;
 /// How often it is looked.
 const PAUSE: Duration = Duration::from_millis(200);
 /// Nothing more is to come after so long: the cluster manager plans more often.

@@ -7,10 +7,12 @@ use std::{
 
 use serde::Deserialize;
 use tyr_server::{Address, Fact, Member, MemberState, NodeId, Operator, Presence, ViewOf};
+use tyr_types::ErrorKind;
 
 use super::Finding;
 use crate::{
     cluster::{Patience, addresses, tls},
+    failure::Failure,
     settings::Settings,
 };
 
@@ -46,7 +48,10 @@ pub fn examine(settings: &Settings, patience: &Patience, findings: &mut Vec<Find
     let (told, tls, credential) = match asked {
         Ok(told) => told,
         Err(failure) => {
-            let advice = "see whether the nodes run, and whether this machine reaches their ports";
+            let advice = match failure {
+                Failure::Store(ref error) if error.kind() == ErrorKind::Denied => TOKEN,
+                _ => "see whether the nodes run, and whether this machine reaches their ports",
+            };
             findings.push(Finding::wrong("cluster", failure, advice));
             return;
         }
@@ -77,6 +82,9 @@ pub fn examine(settings: &Settings, patience: &Patience, findings: &mut Vec<Find
             .and_then(|mut operator| operator.view(ViewOf::Node));
         let between = u64::midpoint(before, now());
         match seen.map(|text| serde_json::from_str::<View>(&text).unwrap_or_default()) {
+            Err(error) if error.kind() == ErrorKind::Denied => {
+                findings.push(Finding::skipped(subject, format!("{error}: {TOKEN}")));
+            }
             Err(error) => {
                 let advice = "clients on this machine do not reach it either: check the network between, and its address";
                 findings.push(Finding::wrong(subject, error, advice));
@@ -100,6 +108,9 @@ pub fn examine(settings: &Settings, patience: &Patience, findings: &mut Vec<Find
         ),
     });
 }
+
+/// What to do if one may not look.
+const TOKEN: &str = "pass the token of an administrator with --token-file";
 
 fn ring(facts: &[Fact]) -> Finding {
     let nodes = facts

@@ -7,9 +7,10 @@ use std::{
 
 use rustix::process::{Resource, getrlimit};
 use tyr_server::{Address, Credential, Operator};
+use tyr_types::ErrorKind;
 
 use super::Finding;
-use crate::settings::Settings;
+use crate::{server, settings::Settings};
 
 /// Looks at it.
 pub fn examine(settings: &Settings, findings: &mut Vec<Finding>) {
@@ -19,6 +20,7 @@ pub fn examine(settings: &Settings, findings: &mut Vec<Finding>) {
         findings.push(Finding::skipped("ports", "no node is named; pass --directory, as for 'tyr server'"));
         return;
     }
+    findings.push(start(settings));
     let listen: Address = settings.server.listen.parse().expect("any text is an address");
     if let Address::Tcp(address) = &listen {
         findings.push(port("listen", address, || answers(settings, &listen)));
@@ -26,7 +28,17 @@ pub fn examine(settings: &Settings, findings: &mut Vec<Finding>) {
         findings.push(told_address(told));
     }
     if let Some(http) = &settings.server.http {
-        findings.push(port("http", http, || is_http(http)));
+        findings.push(port("http", http, || answers_http(http)));
+    }
+}
+
+/// Whether a node starts with these settings, in this directory.
+fn start(settings: &Settings) -> Finding {
+    let subject = "start";
+    let examined = server::node_settings(settings).and_then(|node| Ok(node.examine()?));
+    match examined {
+        Ok(()) => Finding::good(subject, "a node starts with these settings"),
+        Err(failure) => Finding::wrong(subject, failure, "'tyr server' would say the same"),
     }
 }
 
@@ -61,15 +73,18 @@ fn rings() -> Option<Finding> {
 }
 
 /// Whether somebody can listen there, or the right one does already.
-fn port(subject: &str, address: &str, is_ours: impl Fn() -> bool) -> Finding {
+fn port(subject: &str, address: &str, answers: impl Fn() -> Result<(), String>) -> Finding {
     match TcpListener::bind(address) {
         Ok(_) => Finding::good(subject, format!("{address} is free")),
-        Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => match is_ours() {
-            true => Finding::good(subject, format!("a node runs at {address}")),
-            false => Finding::wrong(
+        Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => match answers() {
+            Ok(()) => Finding::good(subject, format!("a node runs at {address}")),
+            Err(reason) => Finding::wrong(
                 subject,
-                format!("something else listens at {address}"),
-                format!("end it ('ss -ltnp' shows what it is), or choose another address with --{subject}"),
+                format!("something listens at {address}, and does not answer this as a node: {reason}"),
+                format!(
+                    "if it is the node, see to its certificates and to who may ask it; else end it ('ss -ltnp' shows what it is), or \
+                     choose another address with --{subject}"
+                ),
             ),
         },
         Err(error) => Finding::wrong(
@@ -80,14 +95,18 @@ fn port(subject: &str, address: &str, is_ours: impl Fn() -> bool) -> Finding {
     }
 }
 
-fn answers(settings: &Settings, address: &Address) -> bool {
+fn answers(settings: &Settings, address: &Address) -> Result<(), String> {
     let tls = settings.tls().ok().flatten();
     let credential = settings.access.credential().unwrap_or(Credential::None);
     let operator = Operator::new(std::slice::from_ref(address), tls.as_ref(), &credential, PATIENCE);
-    operator.is_ok_and(|mut operator| operator.report().is_ok())
+    match operator.and_then(|mut operator| operator.report()) {
+        // It is a node, and says no.
+        Err(error) if error.kind() != ErrorKind::Denied => Err(error.to_string()),
+        _ => Ok(()),
+    }
 }
 
-fn is_http(address: &str) -> bool {
+fn answers_http(address: &str) -> Result<(), String> {
     use std::io::{Read, Write};
     let ask = || -> std::io::Result<bool> {
         let mut stream = std::net::TcpStream::connect(address)?;
@@ -97,7 +116,11 @@ fn is_http(address: &str) -> bool {
         stream.take(4096).read_to_string(&mut answer)?;
         Ok(answer.ends_with("live\n"))
     };
-    ask().unwrap_or(false)
+    match ask() {
+        Ok(true) => Ok(()),
+        Ok(false) => Err("it does not say that it is one".to_owned()),
+        Err(error) => Err(error.to_string()),
+    }
 }
 
 /// Whether others can find the address at all.

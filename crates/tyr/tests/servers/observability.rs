@@ -338,8 +338,12 @@ fn any_node_shows_the_whole_cluster_and_says_who_is_away() {
     assert!(shown.contains("degraded") && shown.contains("! node 3 is away"), "{shown}");
     // Without the other nothing is served, and what is left says so.
     drop(first);
-    let seen = view(&second_http, |view| view["nodes"][0]["answers"] == false);
-    assert_ne!(seen["health"], "well");
+    let seen = view(&second_http, |view| view["health"] == "unserved");
+    let trouble = seen["troubles"][0].as_str().unwrap();
+    assert!(trouble.contains("too few nodes are there to agree"), "{trouble}");
+    let asked = said(&["node", "status", "--timeout", "2", "--json", "--store", &url], 0);
+    let told: Value = serde_json::from_str(&asked).unwrap();
+    assert_eq!((told.as_array().unwrap().len(), &told[0]["ready"]), (1, &false.into()), "{told}");
     assert!(second.stop().success());
 }
 
@@ -402,7 +406,8 @@ fn the_doctor_says_what_is_wrong_with_a_machine_and_what_to_do() {
     drop(listening);
     for part in [
         "it is no directory",
-        "something else listens at",
+        "something listens at",
+        "'tyr server' would say the same",
         "ss -ltnp",
         "every user of this machine can read it",
         "chmod 600",
@@ -411,6 +416,18 @@ fn the_doctor_says_what_is_wrong_with_a_machine_and_what_to_do() {
         "only programs on this machine reach the node",
     ] {
         assert!(ill.contains(part), "{part} is not in {ill}");
+    }
+    let missing = said(&["doctor", "--directory", "not-there", "--listen", "127.0.0.1:0"], 0);
+    assert!(missing.contains("directory 'not-there': it is not there yet"), "{missing}");
+    for (settings, reason) in [
+        (&["--listen", "0.0.0.0:1"][..], "has no secret"),
+        (&["--listen", "0.0.0.0:1", "--insecure"], "set an address to advertise"),
+        (&["--listen", "127.0.0.1"], "an address has a host and a port"),
+        (&["--targets", "a,b", "--shards", "1"], "cannot be spread over 2 targets"),
+        (&["--partitions", "33"], "partitions"),
+    ] {
+        let ill = said(&[&["doctor", "--directory", &new], settings].concat(), 1);
+        assert!(ill.contains("WRONG    start: ") && ill.contains(reason), "{settings:?}: {ill}");
     }
     let alone = said(&["doctor"], 0);
     assert!(alone.contains("skipped") && alone.contains("open files"), "{alone}");
