@@ -2,7 +2,8 @@
 
 use clap::Subcommand;
 use serde::Serialize;
-use tyr_server::{AccountKind, AccountName, ClusterCommand};
+use tyr_server::{AccountKind, AccountName, ClusterCommand, Credential};
+use tyr_types::Error;
 
 use super::{command, directory::Directory, random};
 use crate::{
@@ -153,6 +154,12 @@ fn enroll(
 
 fn list(kind: AccountKind, patience: &Patience, settings: &Settings, out: &mut Output) -> Result<()> {
     let directory = Directory::of(&patience.operator(settings)?.facts()?);
+    // Where there are tokens there are users.
+    if directory.accounts.is_empty() && !matches!(settings.access.credential()?, Credential::None) {
+        return Err(
+            Error::denied("to list users and groups takes the right to administer the cluster").into()
+        );
+    }
     let of_kind = directory.accounts.iter().filter(|(_, account)| account.kind == kind);
     let accounts = of_kind.map(|(id, account)| {
         let users = directory.accounts.values().filter(|other| other.groups.contains(id));

@@ -2,7 +2,8 @@
 
 use clap::Args;
 use serde::Serialize;
-use tyr_server::{ClusterCommand, Rights, Scope};
+use tyr_server::{Account, ClusterCommand, Rights, Scope};
+use tyr_types::Error;
 
 use super::{command, directory::Directory};
 use crate::{
@@ -64,11 +65,40 @@ impl Grant {
             Some(name) => Scope::Keyspace(directory.keyspace(name)?),
             None => Scope::Keyspaces,
         };
+        if more == Rights::NONE {
+            self.check_granted(&directory, &directory.accounts[&account], scope)?;
+        }
         let what = format!("rights of '{}'", self.account);
         command(&mut operator, ClusterCommand::Grant { account, scope, more, less }, &what)?;
         let scope = directory.scope(scope).unwrap_or_default();
         let rights = self.rights.names().collect();
         out.done(&Done { action, account: &self.account, rights, scope })
+    }
+
+    /// Fails if not all the rights that are revoked were granted to the account itself, and on this: it would keep what it has by another grant, or by a group.
+    fn check_granted(&self, directory: &Directory, account: &Account, scope: Scope) -> Result<()> {
+        let granted = account.grants.get(&scope).copied().unwrap_or(Rights::NONE);
+        if granted.has(self.rights) {
+            return Ok(());
+        }
+        let groups = account.groups.iter().filter_map(|id| directory.accounts.get(id));
+        let others = [account].into_iter().chain(groups).flat_map(|holder| {
+            let grants = directory.grants(holder).into_iter();
+            grants.map(|(scope, rights)| {
+                let rights = rights.names().collect::<Vec<_>>().join(",");
+                format!("{rights} on {scope} granted to '{}'", holder.name)
+            })
+        });
+        let others: Vec<String> = others.collect();
+        let has = if others.is_empty() { "nothing".to_owned() } else { others.join("; ") };
+        let (rights, scope) =
+            (self.rights.names().collect::<Vec<_>>(), directory.scope(scope).unwrap_or_default());
+        Err(Error::not_found(format!(
+            "nothing was revoked: '{}' was not granted {} on {scope}; what it has is {has}",
+            self.account,
+            rights.join(",")
+        ))
+        .into())
     }
 }
 
