@@ -23,7 +23,7 @@ use crate::{
 #[derive(Args)]
 pub struct Dev {
     /// How many nodes.
-    #[arg(short = 'n', long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=16))]
+    #[arg(short = 'n', long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=i64::from(NODES_MAX)))]
     nodes: u32,
     /// Keep the nodes' directories here, so that the next run goes on with them, at the same addresses. Without it they are removed at the
     /// end.
@@ -39,6 +39,13 @@ pub fn run(arguments: &Dev, settings: &Settings, out: &mut Output) -> Result<()>
     server::log(arguments.log, LogFormat::Text)?;
     let interrupt = Interrupt::install()?;
     let place = Place::new(arguments.keep.as_deref())?;
+    if let Some(kept) = (arguments.nodes + 1..=NODES_MAX).rfind(|number| place.address_file(*number).exists())
+    {
+        let path = place.path.display();
+        return Err(Failure::Usage(format!(
+            "'{path}' has a cluster of {kept} nodes, which need one another; start it with -n {kept}, or keep another one elsewhere"
+        )));
+    }
     let mut servers: Vec<Server> = Vec::new();
     for number in 1..=arguments.nodes {
         let mut node = tyr_server::Settings::new(place.path.join(format!("node-{number}")));
@@ -76,6 +83,9 @@ pub fn run(arguments: &Dev, settings: &Settings, out: &mut Output) -> Result<()>
     }
     Ok(())
 }
+
+/// The most nodes.
+const NODES_MAX: u32 = 16;
 
 /// Where the nodes' directories are; removed at the end unless they are to be kept.
 struct Place {
