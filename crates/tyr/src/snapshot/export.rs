@@ -27,7 +27,7 @@ use crate::{
     failure::{Failure, Result},
     interrupt::Interrupt,
     opening::with_store,
-    output::{Bytes, Output, Report},
+    output::{Bytes, Output, Report, Shown},
     settings::Settings,
     transfer::Progress,
     workers::work_on,
@@ -214,7 +214,10 @@ impl Job<'_> {
         while offset < end {
             self.check_interrupt()?;
             let want = buffer.len().min(usize::try_from(end - offset).unwrap_or(PIECE));
-            let read = self.snapshot.read_into(&self.keyspace, key, offset, &mut buffer[..want])?;
+            let read = self.snapshot.read_into(&self.keyspace, key, offset, &mut buffer[..want]);
+            let read = read.map_err(|error| {
+                error.context(format!("{}/{}", self.keyspace.name(), Shown(key.as_bytes())))
+            })?;
             if read < want {
                 return Err(Error::internal("a blob of a snapshot is shorter than its size says").into());
             }

@@ -251,9 +251,13 @@ impl Job<'_> {
         Ok(Node::checksum(&stat.attributes).filter(|_| same))
     }
 
-    /// Whether the blob has the content, so that it need not be written. Its attributes alone do not tell: somebody may have written to it since.
+    /// Whether the blob has the content, so that it need not be written. Its attributes alone do not tell: somebody may have written to it since, and what is damaged is
+    /// written again.
     fn skips(&self, key: &Key, checksum: Checksum) -> Result<bool> {
-        let is_there = self.checksum_of(key)? == checksum;
+        let is_there = match self.checksum_of(key) {
+            Err(Failure::Store(error)) if error.kind() == ErrorKind::Corrupt => false,
+            found => found? == checksum,
+        };
         if is_there {
             self.tally.skipped();
             if self.verify {
