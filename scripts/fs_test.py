@@ -819,6 +819,9 @@ def of_a_cluster(tyr, work, arguments):
             listed.chmod(0o755)
             with Mount(tyr, f"{url}/files", one) as here:
                 refuses(errno.ENOTSUP, os.setxattr, here, "system.posix_acl_access", named(7, 7, 7))
+            for flags in (["--read-only", "--acl"], ["-o", "remount,acl"]):
+                refusal = subprocess.run([tyr, "mount", f"{url}/files", one, *flags], capture_output=True, text=True)
+                assert refusal.returncode == 2 and "said once" in refusal.stderr, refusal
             with Mount(tyr, f"{url}/files", one, "--acl") as here, Mount(tyr, f"{url}/files", two) as there:
                 obeys_lists(here, there)
                 assert digest(there) == digest(here)

@@ -86,8 +86,15 @@ pub fn check_changes() -> Result<()> {
 /// The file system, opened if it is not.
 pub fn session() -> Result<Arc<Session>> {
     let mut session = lock(&SESSION);
-    if let Some(session) = &*session {
-        return Ok(session.clone());
+    if let Some(known) = &mut *session {
+        // A process that has become another user's has that user's rights, and no others, to what it opens from then on.
+        // SAFETY: they have no conditions.
+        let (uid, gid) = unsafe { (libc::geteuid(), libc::getegid()) };
+        if (uid, gid) != (known.view.caller().uid, known.view.caller().gid) {
+            *known =
+                Arc::new(Session { view: known.view.clone().by(caller()), generation: known.generation });
+        }
+        return Ok(known.clone());
     }
     match open(&mounted().1) {
         Ok(view) => {

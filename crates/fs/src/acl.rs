@@ -71,6 +71,7 @@ impl Subject {
     fn new(tag: u16, id: u32) -> Option<Subject> {
         match tag {
             0x01 => Some(Subject::Owner),
+            0x02 | 0x08 if id == NOBODY => None,
             0x02 => Some(Subject::User(id)),
             0x04 => Some(Subject::OwningGroup),
             0x08 => Some(Subject::Group(id)),
@@ -98,8 +99,15 @@ impl Subject {
 
 impl Acl {
     /// Reads the value of an extended attribute; `None` for a list without lines. Fails with [`Errno::EINVAL`] if it is no list: each needs the owner, the group, and
-    /// everybody else once, a mask if anybody is named, nobody twice, and its lines in order.
+    /// everybody else once, a mask if anybody is named, nobody twice, and its lines in order; and with [`Errno::ENOSPC`] if it has more than 511 lines, of which Linux takes no
+    /// more from a mount.
     pub fn decode(value: &[u8]) -> Result<Option<Acl>> {
+        if value.is_empty() {
+            return Ok(None);
+        }
+        if value.len() > SIZE_MAX {
+            return Err(Errno::ENOSPC.because("an access control list has at most 511 lines"));
+        }
         let invalid = || Errno::EINVAL.because("it is no access control list");
         let (version, lines) = value.split_first_chunk::<4>().ok_or_else(invalid)?;
         if u32::from_le_bytes(*version) != VERSION {
@@ -293,7 +301,8 @@ impl Filesystem {
         new: &New,
     ) -> Result<(u32, Option<Acl>, Option<Acl>), Stop> {
         let mode = new.mode & MODE_MASK;
-        let default = match self.obeys_acls() && new.kind != Kind::Symlink {
+        // It is inherited by what those make, too, who do not obey lists.
+        let default = match new.kind != Kind::Symlink {
             true => self.attribute(transaction, directory, Which::Default.attribute()).await?,
             false => None,
         };
@@ -318,6 +327,8 @@ pub(crate) fn stored(value: &[u8]) -> Result<Acl> {
 
 /// The version that Linux has of extended attributes for lists.
 const VERSION: u32 = 2;
+/// The bytes of the longest list that the kernel takes from a mount.
+const SIZE_MAX: usize = 4096;
 /// The number of who has none.
 const NOBODY: u32 = u32::MAX;
 /// Attribute of the blob that says what the keyspace holds: access control lists are obeyed.
@@ -364,15 +375,23 @@ mod tests {
         let short = acl(&[(0x01, 6, NOBODY), (0x04, 4, NOBODY), (0x20, 0, NOBODY)]);
         assert_eq!((short.mode(), short.is_a_mode()), (0o640, true));
         assert_eq!(Acl::decode(&value(&[])).unwrap(), None);
+        assert_eq!(Acl::decode(&[]).unwrap(), None);
     }
 
     #[test]
     fn what_is_no_list_is_refused() {
         let errno = |value: &[u8]| Acl::decode(value).unwrap_err().errno();
-        for end in 0..4 {
+        for end in 1..4 {
             assert_eq!(errno(&value(&LONG)[..end]), Errno::EINVAL);
         }
         assert_eq!(errno(&value(&LONG)[..13]), Errno::EINVAL, "half a line");
+        let mut many = vec![LONG[0]];
+        many.extend((0..508).map(|uid| (0x02, 7, uid)));
+        many.extend(&LONG[3..]);
+        assert_eq!(errno(&value(&many)), Errno::ENOSPC);
+        many.remove(1);
+        many.remove(1);
+        assert!(Acl::decode(&value(&many)).is_ok());
         let mut other = value(&LONG);
         other[0] = 3;
         assert_eq!(errno(&other), Errno::ENOTSUP);

@@ -26,6 +26,8 @@ pub struct Changes {
     pub accessed: Option<Timestamp>,
     /// When its content changed last.
     pub modified: Option<Timestamp>,
+    /// Whether no more is asked for than that both times be those of now, as touch(1) does: whoever may write may have that.
+    pub touches: bool,
 }
 
 /// What becomes of an extended attribute that is there already, or is not.
@@ -93,7 +95,8 @@ impl Filesystem {
             }
             transaction.set_attribute(keyspace, site, MODE, Some(&value)).await?;
         }
-        if let Some(mode) = changes.mode.filter(|_| self.obeys_acls()) {
+        // A list and the mode say the same, also for who does not obey it.
+        if let Some(mode) = changes.mode {
             let name = Which::Access.attribute();
             if let Some(value) = self.attribute(transaction, inode, name).await? {
                 let acl = acl::stored(&value)?.with_mode(mode);
@@ -247,7 +250,7 @@ fn no_namespace() -> crate::Error {
 }
 
 #[cold]
-fn no_attribute() -> crate::Error {
+pub(crate) fn no_attribute() -> crate::Error {
     Errno::ENODATA.because("the extended attribute is not set")
 }
 

@@ -4,7 +4,7 @@ use std::{path::Path, sync::Arc};
 
 use crate::{
     acl::Which,
-    change::{Changes, Put},
+    change::{Changes, Put, no_attribute},
     errno::{Errno, Result},
     file::File,
     filesystem::Filesystem,
@@ -92,6 +92,12 @@ impl View {
     #[must_use]
     pub fn masked(self, umask: u32) -> View {
         View { umask, ..self }
+    }
+
+    /// The same for another caller.
+    #[must_use]
+    pub fn by(self, caller: Caller) -> View {
+        View { caller, ..self }
     }
 
     /// Whose permissions it has.
@@ -347,8 +353,11 @@ impl View {
             let mode = changes.mode.unwrap_or(found.mode);
             changes.mode = Some(mode & !(libc::S_ISUID | libc::S_ISGID));
         }
-        if changes.accessed.is_some() || changes.modified.is_some() {
-            self.caller.require_owner(found)?;
+        let is_owner = self.caller.require_owner(found);
+        if changes.touches {
+            is_owner.or_else(|_| self.caller.require(found, Want::Write))?;
+        } else if changes.accessed.is_some() || changes.modified.is_some() {
+            is_owner?;
         }
         if changes.size.is_some() {
             self.caller.require(found, Want::Write)?;
@@ -368,6 +377,43 @@ impl View {
         self.set_extended_found(&found, name, value, put).await
     }
 
+    /// The value of an extended attribute of what is known already.
+    pub async fn extended_found(&self, found: &Metadata, name: &[u8]) -> Result<Vec<u8>> {
+        self.check_extended(found, name, Want::Read)?;
+        self.filesystem.extended(&found.inode, name).await
+    }
+
+    /// The names of all extended attributes of what is known already, those of the superuser only for him.
+    pub async fn extended_names_found(&self, found: &Metadata) -> Result<Vec<Vec<u8>>> {
+        let mut names = self.filesystem.extended_names(&found.inode).await?;
+        names.retain(|name| self.caller.uid == 0 || !name.starts_with(b"trusted."));
+        Ok(names)
+    }
+
+    /// Whether the caller may read or write an extended attribute: as Linux has it, by the namespace that its name begins with.
+    fn check_extended(&self, found: &Metadata, name: &[u8], want: Want) -> Result<()> {
+        let (kind, is_read) = (found.inode.kind, want == Want::Read);
+        let is_superuser = self.caller.uid == 0;
+        let only_superuser = || Errno::EPERM.because("only the superuser may do this");
+        if name.starts_with(b"user.") {
+            if !matches!(kind, Kind::File | Kind::Directory) {
+                let reason = "only files and directories have attributes of users";
+                return Err(if is_read { no_attribute() } else { Errno::EPERM.because(reason) });
+            }
+            if !is_read && kind == Kind::Directory && found.mode & libc::S_ISVTX != 0 {
+                self.caller.require_owner(found)?;
+            }
+            return self.caller.require(found, want);
+        }
+        match (name.starts_with(b"trusted."), name.starts_with(b"security.")) {
+            _ if is_superuser => Ok(()),
+            (true, _) if is_read => Err(no_attribute()),
+            (true, _) | (_, true) if !is_read => Err(only_superuser()),
+            _ if is_read => Ok(()),
+            _ => self.caller.require_owner(found),
+        }
+    }
+
     /// As [`View::set_extended`], of what is known already.
     pub async fn set_extended_found(
         &self,
@@ -376,10 +422,7 @@ impl View {
         value: Option<&[u8]>,
         put: Put,
     ) -> Result<()> {
-        match name.starts_with(b"user.") {
-            true => self.caller.require(found, Want::Write)?,
-            false => self.caller.require_owner(found)?,
-        }
+        self.check_extended(found, name, Want::Write)?;
         if let Some(which) = Which::named(name) {
             return self.filesystem.set_acl(&found.inode, which, value, &self.caller).await;
         }

@@ -191,7 +191,7 @@ impl fuser::Filesystem for Server {
         }
         let shared = &self.shared;
         let (accessed, modified) = (accessed.map(timestamp), modified.map(timestamp));
-        let changes = Changes { mode, uid, gid, size, accessed, modified };
+        let changes = Changes { mode, uid, gid, size, accessed, modified, touches: false };
         let work = shared.change(inode.0, &changes);
         shared.answer(Call::of(request, Ask::Change, inode), reply, work, |reply, metadata| {
             shared.describe(reply, &metadata, None)

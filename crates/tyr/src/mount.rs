@@ -100,6 +100,12 @@ impl Mount {
     /// Mounts it, and serves it until it is unmounted, or in the background.
     pub fn run(mut self, settings: &Settings, out: &mut Output) -> Result<()> {
         self.take_options()?;
+        if self.acl && (self.remount || self.read_only) {
+            return Err(Failure::Usage(
+                "that access control lists are obeyed is said once for the whole file system, by a mount that may write to it: use --acl without                  --read-only and --remount"
+                    .to_owned(),
+            ));
+        }
         let (store, source) = split_source(&self.source);
         let source = PrefixAddress::parse(&source).map_err(Failure::Usage)?;
         let settings = Settings { store: store.or_else(|| settings.store.clone()), ..settings.clone() };

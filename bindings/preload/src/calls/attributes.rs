@@ -71,12 +71,12 @@ fn of_open<T>(descriptor: c_int, ours: impl FnOnce(&Metadata) -> Result<T>) -> O
 }
 
 fn get(found: &Metadata, name: *const c_char, value: *mut c_void, size: size_t) -> Result<ssize_t> {
-    let bytes = block_on(session()?.view.filesystem().extended(&found.inode, memory::text(name)?))?;
+    let bytes = block_on(session()?.view.extended_found(found, memory::text(name)?))?;
     give(&bytes, value, size)
 }
 
 fn list(found: &Metadata, names: *mut c_char, size: size_t) -> Result<ssize_t> {
-    let all = block_on(session()?.view.filesystem().extended_names(&found.inode))?;
+    let all = block_on(session()?.view.extended_names_found(found))?;
     let bytes: Vec<u8> = all.into_iter().flat_map(|name| [name, vec![0]].concat()).collect();
     give(&bytes, names.cast(), size)
 }

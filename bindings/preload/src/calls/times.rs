@@ -34,21 +34,28 @@ interpose! {
         set(directory, path, Follow::Yes, rough(times), |directory, path| real(directory, path, times))
     };
     fn [utime](path: *const c_char, times: *const utimbuf) -> c_int => |(real, _)| {
-        let whole = memory::get(times).map(|times| {
-            [times.actime, times.modtime].map(|seconds| Some(Timestamp { seconds, nanoseconds: 0 }))
+        let given = memory::get(times).map_or_else(now, |times| {
+            of([times.actime, times.modtime].map(|seconds| Some(Timestamp { seconds, nanoseconds: 0 })))
         });
-        let given = whole.unwrap_or_else(|| [Some(Timestamp::now()); 2]);
         set(libc::AT_FDCWD, path, Follow::Yes, Ok(given), |_, path| real(path, times))
     };
 }
 
-/// The time of the last access, and that of the last change; `None` for one that stays.
-type Times = [Option<Timestamp>; 2];
+/// The times of the last access and of the last change; `None` for one that stays.
+fn of([accessed, modified]: [Option<Timestamp>; 2]) -> Changes {
+    Changes { accessed, modified, ..Changes::default() }
+}
 
-fn exact(times: *const timespec) -> Result<Times> {
-    let Some(times) = memory::get(times.cast::<[timespec; 2]>()) else {
-        return Ok([Some(Timestamp::now()); 2]);
-    };
+/// Both are those of now.
+fn now() -> Changes {
+    Changes { touches: true, ..of([Some(Timestamp::now()); 2]) }
+}
+
+fn exact(times: *const timespec) -> Result<Changes> {
+    let Some(times) = memory::get(times.cast::<[timespec; 2]>()) else { return Ok(now()) };
+    if times.iter().all(|time| time.tv_nsec == libc::UTIME_NOW) {
+        return Ok(now());
+    }
     let mut given = [None; 2];
     for (given, time) in given.iter_mut().zip(times) {
         *given = match time.tv_nsec {
@@ -57,15 +64,13 @@ fn exact(times: *const timespec) -> Result<Times> {
             nanoseconds => Some(timestamp(time.tv_sec, nanoseconds)?),
         };
     }
-    Ok(given)
+    Ok(of(given))
 }
 
-fn rough(times: *const timeval) -> Result<Times> {
-    let Some([accessed, modified]) = memory::get(times.cast::<[timeval; 2]>()) else {
-        return Ok([Some(Timestamp::now()); 2]);
-    };
+fn rough(times: *const timeval) -> Result<Changes> {
+    let Some([accessed, modified]) = memory::get(times.cast::<[timeval; 2]>()) else { return Ok(now()) };
     let time = |time: timeval| timestamp(time.tv_sec, time.tv_usec.saturating_mul(1000));
-    Ok([Some(time(accessed)?), Some(time(modified)?)])
+    Ok(of([Some(time(accessed)?), Some(time(modified)?)]))
 }
 
 fn timestamp(seconds: i64, nanoseconds: i64) -> Result<Timestamp> {
@@ -73,19 +78,15 @@ fn timestamp(seconds: i64, nanoseconds: i64) -> Result<Timestamp> {
     Ok(Timestamp { seconds, nanoseconds: nanoseconds.ok_or(Errno(libc::EINVAL))? })
 }
 
-fn changes([accessed, modified]: Times) -> Changes {
-    Changes { accessed, modified, ..Changes::default() }
-}
-
 fn set(
     directory: c_int,
     path: *const c_char,
     follow: Follow,
-    times: Result<Times>,
+    times: Result<Changes>,
     theirs: impl FnOnce(c_int, *const c_char) -> c_int,
 ) -> Outcome<c_int> {
     match times {
-        Ok(times) => change(directory, path, follow, &changes(times), theirs),
+        Ok(times) => change(directory, path, follow, &times, theirs),
         Err(errno) => match find(directory, memory::text(path).ok()?) {
             crate::places::Found::Ours(_) => Some(Err(errno)),
             _ => None,
@@ -93,10 +94,10 @@ fn set(
     }
 }
 
-fn set_open(descriptor: c_int, times: Result<Times>) -> Outcome<c_int> {
+fn set_open(descriptor: c_int, times: Result<Changes>) -> Outcome<c_int> {
     taken(descriptor)?;
     match times {
-        Ok(times) => change_open(descriptor, &changes(times)),
+        Ok(times) => change_open(descriptor, &times),
         Err(errno) => Some(Err(errno)),
     }
 }

@@ -2,7 +2,7 @@
 
 use pollster::block_on;
 use tyr_client::Store;
-use tyr_fs::{Acl, Caller, Changes, Errno, Filesystem, Follow, How, Put, View};
+use tyr_fs::{Acl, Caller, Changes, Errno, Filesystem, Follow, How, Put, Timestamp, View};
 
 const ACCESS: &[u8] = b"system.posix_acl_access";
 const DEFAULT: &[u8] = b"system.posix_acl_default";
@@ -46,6 +46,7 @@ fn lists_are_obeyed(store: &Store) {
     let shared = block_on(root.metadata("/shared", Follow::Yes)).unwrap();
     assert_eq!(block_on(filesystem.extended(&shared.inode, ACCESS)).unwrap_err().errno(), Errno::ENOTSUP);
 
+    let before = block_on(Filesystem::open(store, filesystem.keyspace())).unwrap();
     block_on(filesystem.obey_acls()).unwrap();
     // Who opens it after that obeys, too.
     let other = block_on(Filesystem::open(store, filesystem.keyspace())).unwrap();
@@ -88,6 +89,15 @@ fn lists_are_obeyed(store: &Store) {
     let by_member = block_on(member.set_extended("/shared/made", ACCESS, Some(&plain), Put::Any));
     assert_eq!(refused(by_member), Errno::EPERM);
 
+    // Who had it open before keeps lists and modes in step, too.
+    assert!(!before.obeys_acls());
+    let old = user(&before, 0, 0);
+    let inherits = block_on(old.create_directory("/shared/by-old", 0o755)).unwrap();
+    assert_eq!((inherits.mode, inherits.acl.is_some()), (0o750, true));
+    let changes = Changes { mode: Some(0o710), ..Changes::default() };
+    block_on(old.change("/shared/by-old", Follow::Yes, &changes)).unwrap();
+    assert_eq!(block_on(other.extended(&inherits.inode, ACCESS)).unwrap(), named(7, 7, 1));
+
     // Without its default list a directory makes what any other makes.
     set("/shared", DEFAULT, None).unwrap();
     let file = block_on(root.clone().masked(0o027).open("/shared/last", How::CREATE)).unwrap();
@@ -97,6 +107,54 @@ fn lists_are_obeyed(store: &Store) {
         Acl::decode(&named(7, 7, 7)).unwrap(),
         block_on(root.metadata("/shared", Follow::Yes)).unwrap().acl
     );
+}
+
+#[test]
+fn attributes_and_times_are_for_those_who_may() {
+    let place = tempfile::tempdir().unwrap();
+    let store = block_on(Store::open(place.path())).unwrap();
+    let filesystem = block_on(Filesystem::open_or_create(&store, "files")).unwrap();
+    let (root, member) = (user(&filesystem, 0, 0), user(&filesystem, 1003, 1002));
+    block_on(root.put("/file", b"x")).unwrap();
+    for name in [&b"user.color"[..], b"trusted.color", b"security.color"] {
+        block_on(root.set_extended("/file", name, Some(b"red"), Put::Any)).unwrap();
+    }
+    let set_mode = |mode| {
+        let changes = Changes { mode: Some(mode), gid: Some(1002), ..Changes::default() };
+        block_on(root.change("/file", Follow::Yes, &changes)).unwrap()
+    };
+    let errno = |result: Result<(), tyr_fs::Error>| result.map_err(|error| error.errno());
+    let read = |view: &View, found, name: &[u8]| errno(block_on(view.extended_found(found, name)).map(drop));
+    let write = |view: &View, found, name: &[u8]| {
+        errno(block_on(view.set_extended_found(found, name, Some(b"x"), Put::Any)))
+    };
+    let closed = set_mode(0o600);
+    assert_eq!(read(&member, &closed, b"user.color"), Err(Errno::EACCES));
+    assert_eq!(write(&member, &closed, b"user.color"), Err(Errno::EACCES));
+    assert_eq!(read(&member, &closed, b"trusted.color"), Err(Errno::ENODATA));
+    assert_eq!(write(&member, &closed, b"trusted.color"), Err(Errno::EPERM));
+    assert_eq!(write(&member, &closed, b"security.color"), Err(Errno::EPERM));
+    assert_eq!(block_on(member.extended_names_found(&closed)).unwrap().len(), 2);
+    assert_eq!(block_on(root.extended_names_found(&closed)).unwrap().len(), 3);
+    let touch = Changes {
+        accessed: Some(Timestamp::now()),
+        modified: Some(Timestamp::now()),
+        touches: true,
+        ..Changes::default()
+    };
+    let touches = |changes: &Changes| errno(block_on(member.change("/file", Follow::Yes, changes)).map(drop));
+    assert_eq!(touches(&touch), Err(Errno::EACCES));
+    let open = set_mode(0o660);
+    assert_eq!((read(&member, &open, b"user.color"), write(&member, &open, b"user.color")), (Ok(()), Ok(())));
+    assert_eq!(touches(&touch), Ok(()));
+    assert_eq!(touches(&Changes { touches: false, ..touch.clone() }), Err(Errno::EPERM));
+    // A view of somebody else has his rights.
+    assert_eq!(read(&member.by(Caller::superuser()), &open, b"trusted.color"), Ok(()));
+    // In a sticky directory only the owner sets any, and a link has none.
+    let all = block_on(root.create_directory("/tmp", 0o1777)).unwrap();
+    assert_eq!(write(&user(&filesystem, 1003, 1002), &all, b"user.color"), Err(Errno::EPERM));
+    let link = block_on(root.symlink("file", "/link")).unwrap();
+    assert_eq!(write(&root, &link, b"user.color"), Err(Errno::EPERM));
 }
 
 #[test]
