@@ -102,7 +102,7 @@ impl Mount {
         self.take_options()?;
         if self.acl && (self.remount || self.read_only) {
             return Err(Failure::Usage(
-                "that access control lists are obeyed is said once for the whole file system, by a mount that may write to it: use --acl without                  --read-only and --remount"
+                "that access control lists are obeyed is said once for the whole file system, by a mount that may write to it: use --acl without --read-only and --remount"
                     .to_owned(),
             ));
         }

@@ -172,7 +172,7 @@ impl Summary {
         }
         if self.damaged > 0 {
             return Err(Error::corrupt(format!(
-                "{} of the blobs are damaged where they are stored, and {} could not be exported in all, see the warnings above; the                  others were",
+                "{} of the blobs are damaged where they are stored, and {} could not be exported in all, see the warnings above; the others were",
                 self.damaged, self.failed
             ))
             .into());
