@@ -119,7 +119,7 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Given {
         if let Ok(bytes) = object.cast::<PyBytes>() {
             return Ok(Given::of_bytes(&bytes));
         }
-        let buffer = PyUntypedBuffer::get(&object)?;
+        let buffer = bytes_of(object)?;
         if buffer.is_c_contiguous() {
             return Ok(Given(Owner::Buffer(buffer)));
         }
@@ -128,6 +128,17 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Given {
         let whole = PyMemoryView::from(&object)?.call_method0("tobytes")?;
         Ok(Given::of_bytes(whole.cast::<PyBytes>()?))
     }
+}
+
+/// The buffer of an object. What has Python's objects in it has addresses for bytes, which mean nothing elsewhere and must not be written over.
+fn bytes_of(object: Borrowed<'_, '_, PyAny>) -> PyResult<PyUntypedBuffer> {
+    let buffer = PyUntypedBuffer::get(&object)?;
+    if buffer.format().to_bytes().contains(&b'O') {
+        return Err(PyTypeError::new_err(
+            "the buffer has Python objects in it, and not their values; convert it to a type of numbers or of bytes first",
+        ));
+    }
+    Ok(buffer)
 }
 
 /// Where bytes are to be put.
@@ -152,7 +163,7 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Target {
     type Error = PyErr;
 
     fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
-        let buffer = PyUntypedBuffer::get(&object)?;
+        let buffer = bytes_of(object)?;
         if buffer.readonly() {
             return Err(PyTypeError::new_err("the buffer cannot be written to"));
         }

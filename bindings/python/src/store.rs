@@ -2,6 +2,7 @@
 
 use std::{
     any::TypeId,
+    ffi::OsString,
     path::PathBuf,
     sync::{Arc, Weak},
     thread,
@@ -170,8 +171,8 @@ macro_rules! store {
 
             /// The directory or URL that was opened.
             #[getter]
-            fn place(&self) -> Option<PathBuf> {
-                self.opened.place.clone()
+            fn place(&self) -> Option<OsString> {
+                self.opened.place.clone().map(PathBuf::into_os_string)
             }
 
             /// The same store, whose calls by this handle, and those of what it opens and begins, wait so many seconds for a cluster.

@@ -458,3 +458,52 @@ def test_a_signal_handler_that_does_not_raise_ends_nothing(store, events):
     finally:
         signal.signal(signal.SIGUSR1, before)
     assert events.stat("log").size == 20 and seen
+
+
+def test_python_objects_are_no_bytes(events):
+    events.put("a", bytes(100))
+    objects = np.zeros(3, dtype=object)
+    with pytest.raises(TypeError, match="Python objects"):
+        events.read_into("a", objects)
+    for given in (objects, objects[::2], np.zeros(2, dtype=[("n", "i8"), ("text", object)])):
+        with pytest.raises(TypeError, match="Python objects"):
+            events.put("b", given)
+    assert not events.exists("b")
+
+
+@pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
+def test_a_loop_of_tries_that_is_left_after_a_conflict_says_so(events):
+    events.put("n", b"0")
+    tries = events.retrying()
+    with next(tries) as transaction:
+        number = int(transaction.read("n"))
+        events.put("n", b"100")
+        transaction.put("n", b"%d" % (number + 1))
+    with pytest.raises(tyr.Conflict, match="nothing was committed"):
+        tries.close()
+    assert events.read("n") == b"100"
+    tries = events.retrying()
+    with next(tries) as transaction:
+        transaction.put("n", b"7")
+    tries.close()
+    assert events.read("n") == b"7"
+
+
+def test_the_place_of_a_store_opens_it(store, place):
+    assert store.place == str(place)
+
+
+def test_the_interpreter_ends_though_files_are_open(place):
+    text = """
+        import sys, fsspec, tyr
+        store = tyr.open(sys.argv[1], segment_size=1 << 20)
+        store.create_keyspace("files").put("x", b"1")
+        fs = fsspec.filesystem("tyr", store=store)
+        read, written = fs.open("files/x", "rb"), fs.open("files/y", "wb")
+        written.write(b"2")
+        class Cycle: pass
+        cycle = Cycle()
+        cycle.own, cycle.file = cycle, fs.open("files/x", "rb")
+        print("end")
+    """
+    assert program(text, str(place)) == "end\n"

@@ -59,6 +59,11 @@ class Attempt:
         self._is_last = self._tries.finish(self._transaction, failure_of(error))
         return not self._is_last
 
+    def left(self) -> None:
+        """The loop was left in this try. If that had met a conflict, nothing was committed, and nothing will be."""
+        if self._transaction is not None and not self._is_last:
+            raise Conflict(LEFT)
+
     @property
     def receipt(self) -> Receipt | None:
         """What the transaction resulted in, if it was committed."""
@@ -76,7 +81,11 @@ def _attempts(store: Store, keyspace: Keyspace | None) -> Iterator[Attempt]:
     tries = store._tries()
     while True:
         attempt = Attempt(tries, keyspace)
-        yield attempt
+        try:
+            yield attempt
+        except GeneratorExit:
+            attempt.left()
+            raise
         if attempt._is_last or attempt._transaction is None:
             return
 
@@ -137,3 +146,7 @@ def _pages(scan: Callable[[Any], list[Entry]], last: Any) -> Iterator[Entry]:
 
 PAGE = 1000
 """Blobs that are listed at once."""
+LEFT = (
+    "a loop of tries was left by return or break after a conflict, so nothing was committed; leave it by its end, or hand a function to run"
+)
+"""What is said where nobody would notice."""

@@ -5,9 +5,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from ._run import PAGE, failure_of
+from ._run import LEFT, PAGE, failure_of
 from ._scope import Scope
 from ._tyr import AioKeyspace, AioSnapshot, AioStore, AioTransaction, AioTries, Entry, Receipt
+from .errors import Conflict
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -52,6 +53,11 @@ class Attempt:
         self._is_last = await self._tries.finish(self._transaction, failure_of(error))
         return not self._is_last
 
+    def left(self) -> None:
+        """The loop was left in this try. If that had met a conflict, nothing was committed, and nothing will be."""
+        if self._transaction is not None and not self._is_last:
+            raise Conflict(LEFT)
+
     @property
     def receipt(self) -> Receipt | None:
         """What the transaction resulted in, if it was committed."""
@@ -62,7 +68,11 @@ async def _attempts(store: AioStore, keyspace: AioKeyspace | None) -> AsyncItera
     tries = store._tries()
     while True:
         attempt = Attempt(tries, keyspace)
-        yield attempt
+        try:
+            yield attempt
+        except GeneratorExit:
+            attempt.left()
+            raise
         if attempt._is_last or attempt._transaction is None:
             return
 
