@@ -7,6 +7,7 @@ import tyr
 import xarray as xr
 import zarr
 from tyr.zarr import TyrStore
+from zarr.core.sync import sync
 
 
 @pytest.fixture
@@ -101,3 +102,24 @@ def test_dask_writes_and_reads(arrays):
     da.store(numbers, target, lock=False)
     back = da.from_zarr(arrays, component="dask")
     assert int(back.sum().compute()) == sum(range(10_000))
+
+
+def test_an_array_whose_keyspace_is_gone_is_not_empty(store, arrays, grid):
+    grid[:] = 5
+    store.drop_keyspace("arrays")
+    with pytest.raises(tyr.NotFound):
+        grid[:]
+    other = zarr.create_array(TyrStore(store, "arrays"), name="grid", shape=grid.shape, chunks=grid.chunks, dtype=grid.dtype)
+    other[:] = 42
+    assert (grid[:] == 42).all()
+
+
+def test_what_a_transaction_removed_is_not_listed(arrays, grid):
+    grid[:] = 1
+    with arrays.transaction() as inside:
+        del zarr.open_group(inside)["grid"]
+
+        async def listed():
+            return [key async for key in inside.list_prefix("grid")]
+
+        assert sync(listed()) == []

@@ -185,9 +185,19 @@ class TyrStore(Store):
                     view = await reads.read_view(key, max(0, size - suffix))
                 case _:
                     raise ValueError(f"Unexpected byte_range, got {byte_range}.")
-        except errors.NotFound:
-            return None
+        except errors.NotFound as error:
+            if not await self._is_there_anew(error):
+                return None
+            return await self.get(key[len(self._prefix) :], prototype, byte_range)
         return prototype.buffer.from_bytes(view)
+
+    async def _is_there_anew(self, error: errors.NotFound) -> bool:
+        """Whether it is the keyspace that was not found, and there is another one of its name by now. Fails if there is none."""
+        if self._handle is None or "has no blob" in str(error):
+            return False
+        self._handle = None
+        self._handle = await self._shared().aio.keyspace(self._name)
+        return True
 
     async def get_partial_values(
         self, prototype: BufferPrototype, key_ranges: Iterable[tuple[str, ByteRequest | None]]
@@ -402,6 +412,11 @@ class TransactionStore(_Within):
     async def delete(self, key: str) -> None:
         self._touched.add(key)
         await super().delete(key)
+
+    async def delete_dir(self, prefix: str) -> None:
+        inside = prefix.rstrip("/") + "/" if prefix.strip("/") else ""
+        self._touched.update([key async for key in self.list_prefix(inside)])
+        await super().delete_dir(prefix)
 
     async def list_prefix(self, prefix: str) -> AsyncIterator[str]:
         """What is committed, as this transaction changed it."""
