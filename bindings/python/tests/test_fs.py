@@ -237,3 +237,81 @@ def test_pandas_reads_and_writes(fs, store, events):
     frame.to_csv("tyr:///events/frame.csv", index=False, storage_options={"store": store})
     back = pd.read_csv("tyr:///events/frame.csv", storage_options={"store": store})
     pd.testing.assert_frame_equal(back, frame)
+
+
+def test_what_is_moved_to_where_it_is_stays(fs, events):
+    events.put_many({"d/x": b"precious", "d/sub/y": b"too"})
+    for source, target, recursive in (
+        ("events/d/x", "events/d/", False),
+        ("events/d/sub", "events/d", True),
+        ("events/d/*", "events/d/", False),
+    ):
+        with pytest.raises(OSError, match="to where it is"):
+            fs.mv(source, target, recursive=recursive)
+    assert events.read_many(["d/x", "d/sub/y"]) == [b"precious", b"too"]
+
+
+def test_what_is_missing_is_said_and_changes_nothing(fs, events, tmp_path):
+    (kept := tmp_path / "kept").write_text("precious")
+    with pytest.raises(FileNotFoundError):
+        fs.get_file("events/missing", str(kept))
+    assert kept.read_text() == "precious"
+    with pytest.raises(FileNotFoundError):
+        fs.rm("events/missing")
+    events.put("empty", b"")
+    fs.get_file("events/empty", str(kept))
+    assert kept.read_text() == ""
+
+
+def test_a_keyspace_is_not_removed_in_a_transaction(fs, events):
+    fs.pipe("events/a", b"x")
+    with pytest.raises(OSError, match="in a transaction"), fs.transaction:
+        fs.rm("events", recursive=True)
+    assert events.read("a") == b"x"
+    # Moved as a whole it goes when it is empty, and not before all of it is elsewhere.
+    fs.mkdir("other")
+    fs.mv("events", "other/moved", recursive=True)
+    assert fs.find("other") == ["other/moved/a"] and not fs.exists("events")
+
+
+def test_a_file_is_copied_and_moved_while_others_write_to_it(fs, events):
+    events.put("log", b"")
+    ends = threading.Event()
+
+    def append():
+        while not ends.is_set():
+            events.append("log", b"line\n")
+
+    writer = threading.Thread(target=append)
+    writer.start()
+    try:
+        for number in range(10):
+            fs.cp("events/log", f"events/copy-{number}")
+            assert len(fs.cat_file(f"events/copy-{number}")) % 5 == 0
+        fs.mv("events/log", "events/moved")
+    finally:
+        ends.set()
+        writer.join()
+    assert fs.exists("events/moved")
+
+
+def test_what_was_written_before_an_exception_is_not_there(fs, events):
+    with pytest.raises(ZeroDivisionError), fs.open("events/half", "wb") as file:
+        file.write(b"half")
+        1 / 0
+    file = fs.open("events/forgotten", "wb")
+    file.write(b"x")
+    file.discard()
+    file.close()
+    file = fs.open("events/later", "wb", autocommit=False)
+    file.write(b"x")
+    file.close()
+    assert not any(fs.exists(f"events/{name}") for name in ("half", "forgotten", "later"))
+    file.commit()
+    assert events.read("later") == b"x"
+
+
+def test_a_store_that_was_given_is_not_opened_again(fs, store, events):
+    store.close()
+    with pytest.raises(tyr.Unavailable):
+        fs.ls("events")

@@ -24,7 +24,8 @@ import contextlib
 import contextvars
 import errno
 import os
-from collections.abc import AsyncIterator, Iterator
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any
 
 from fsspec.asyn import AsyncFileSystem, sync
@@ -109,6 +110,7 @@ class TyrFileSystem(AsyncFileSystem):  # type: ignore[misc]
     ) -> None:
         super().__init__(store=store, options=options, settings=settings, **named)
         self._place: str | os.PathLike[str] | None = adopt(store) if isinstance(store, Store) else store
+        self._given = store if isinstance(store, Store) else None
         self._options = options
         self._settings = settings or {}
         self._keyspaces: dict[str, AioKeyspace] = {}
@@ -142,7 +144,9 @@ class TyrFileSystem(AsyncFileSystem):  # type: ignore[misc]
 
     @property
     def store(self) -> Store:
-        """The open store."""
+        """The open store. One that was given open is not opened again when somebody has closed it."""
+        if self._given is not None:
+            return self._given
         if self._store is None or self._store.closed:
             self._store = shared(self._place, self._options)
             self._keyspaces.clear()
@@ -310,11 +314,15 @@ class TyrFileSystem(AsyncFileSystem):  # type: ignore[misc]
             os.makedirs(lpath, exist_ok=True)
             return
         os.makedirs(os.path.dirname(os.path.abspath(lpath)), exist_ok=True)
+        pieces = self._pieces(rpath)
+        # What is there stays if there is nothing to put in its place.
+        piece = await anext(pieces, b"")
         with open(lpath, "wb") as file:
-            async for piece in self._pieces(rpath):
+            while len(piece):
                 await asyncio.to_thread(file.write, piece)
                 if callback is not None:
                     callback.relative_update(len(piece))
+                piece = await anext(pieces, b"")
 
     # Writing.
 
@@ -350,24 +358,49 @@ class TyrFileSystem(AsyncFileSystem):  # type: ignore[misc]
                 if not offset:
                     await transaction.put(keyspace, key, b"")
 
-    async def _cp_file(self, path1: str, path2: str, **named: Any) -> None:
+    async def _cp_file(self, path1: str, path2: str, moves: bool = False, **named: Any) -> None:
+        if moves and self._strip_protocol(path1) == self._strip_protocol(path2):
+            raise OSError(errno.EINVAL, "it cannot be moved to where it is", path1)
         if await self._isdir(path1) and not await self._isfile(path1):
             await self._makedirs(path2, exist_ok=True)
             return
         name, key = self._blob(path2)
         with self._finding(name, path2):
+            # Read first, in case that it is the same blob; and by itself, so that it does not matter if somebody writes to it meanwhile.
+            pieces = [piece async for piece in self._pieces(path1)]
             async with self._atomically() as transaction:
                 keyspace = await self._keyspace(name)
-                # Read first, in case that it is the same blob.
-                pieces = [piece async for piece in self._pieces(path1)]
                 await transaction.put(keyspace, key, pieces[0] if pieces else b"")
                 for number, piece in enumerate(pieces[1:], 1):
                     await transaction.write(keyspace, key, number * PIECE, piece)
 
     async def _mv(self, path1: str, path2: str, recursive: bool = False, maxdepth: int | None = None) -> None:
-        async with self._atomically():
-            await self._copy(path1, path2, recursive=recursive, maxdepth=maxdepth, on_error="raise")
-            await self._rm(path1, recursive=recursive, maxdepth=maxdepth)
+        keyspaces: list[str] = []
+
+        async def move() -> None:
+            await self._copy(path1, path2, recursive, on_error="raise", maxdepth=maxdepth, moves=True)
+            keyspaces[:] = await self._rm_files(path1, recursive, maxdepth)
+
+        await self._run(move)
+        # They are not of the transaction: what has come to be in one meanwhile keeps it.
+        for each in keyspaces:
+            with contextlib.suppress(OSError):
+                await self._rmdir(each)
+
+    async def _run(self, body: Callable[[], Awaitable[None]]) -> None:
+        """Does several steps in the transaction that runs, or in one of their own until it commits."""
+        if self._now_running() is not None:
+            await body()
+            return
+
+        async def within(transaction: AioTransaction) -> None:
+            token = _running.set(transaction)
+            try:
+                await body()
+            finally:
+                _running.reset(token)
+
+        await self.store.aio.run(within)
 
     def mv(
         self, path1: str, path2: str, recursive: bool = False, maxdepth: int | None = None, **named: Any
@@ -377,9 +410,11 @@ class TyrFileSystem(AsyncFileSystem):  # type: ignore[misc]
             sync(self.loop, self._mv, path1, path2, recursive=recursive, maxdepth=maxdepth)
 
     async def _mv_file(self, path1: str, path2: str) -> None:
-        async with self._atomically():
-            await self._cp_file(path1, path2)
+        async def move() -> None:
+            await self._cp_file(path1, path2, moves=True)
             await self._rm_file(path1)
+
+        await self._run(move)
 
     async def _rm_file(self, path: str, **named: Any) -> None:
         name, key = self._blob(path)
@@ -394,6 +429,16 @@ class TyrFileSystem(AsyncFileSystem):  # type: ignore[misc]
         maxdepth: int | None = None,
         **named: Any,
     ) -> None:
+        keyspaces = await self._rm_files(path, recursive, maxdepth)
+        for each in keyspaces:
+            with _as_os_errors(each):
+                await self.store.aio.drop_keyspace(each)
+            self._keyspaces.pop(each, None)
+
+    async def _rm_files(
+        self, path: Any, recursive: bool = False, maxdepth: int | None = None
+    ) -> list[str]:
+        """Removes the files, and tells which keyspaces are to go."""
         paths = await self._expand_path(path, recursive=recursive, maxdepth=maxdepth)
         files, keyspaces = [], []
         for each in paths:
@@ -402,17 +447,17 @@ class TyrFileSystem(AsyncFileSystem):  # type: ignore[misc]
             elif await self._isfile(each):
                 files.append(each)
             elif not recursive:
+                await self._info(each)
                 raise IsADirectoryError(errno.EISDIR, "a directory is removed recursively", each)
         if keyspaces and not recursive:
             raise IsADirectoryError(errno.EISDIR, "a keyspace is removed recursively", keyspaces[0])
+        if keyspaces and self._transaction_running is not None:
+            raise OSError(errno.EBUSY, "a keyspace is not removed in a transaction", keyspaces[0])
         for first in range(0, len(files), REMOVED_MAX):
             async with self._atomically():
                 for each in files[first : first + REMOVED_MAX]:
                     await self._rm_file(each)
-        for each in keyspaces:
-            with _as_os_errors(each):
-                await self.store.aio.drop_keyspace(each)
-            self._keyspaces.pop(each, None)
+        return keyspaces
 
     async def _mkdir(self, path: str, create_parents: bool = True, **named: Any) -> None:
         name, key = self._split(path)
@@ -509,21 +554,42 @@ class TyrFile(AbstractBufferedFile):  # type: ignore[misc]
             self._do("append", self._key, data)
         elif len(data):
             self._do("write", self._key, self.offset, data)
-        if final and self._own is not None:
+        if final and self._own is not None and self.autocommit:
             self._do("commit")
         return True
 
     def close(self) -> None:
         """Commits what was written."""
+        if self.mode == "rb" or sys.is_finalizing():
+            # Nothing is left to be done, or nobody is left who does it: what was not committed is rolled back when it is forgotten.
+            self.cache, self._own, self.closed = None, None, True
+            return
         try:
             super().close()
         finally:
-            if self._own is not None:
+            if self._own is not None and self.autocommit:
                 own, self._own = self._own, None
                 sync(self._fs_loop, _end, own, False)
 
+    def __exit__(self, kind: Any, *error: Any) -> None:
+        """What was written before an exception is not committed."""
+        if kind is None or self.mode == "rb":
+            self.close()
+        else:
+            self.discard()
+
+    def commit(self) -> None:
+        """Commits what was written to a file that was opened with `autocommit=False`, and closed."""
+        if self._own is not None:
+            own, self._own = self._own, None
+            sync(self._fs_loop, _end, own, True)
+
     def discard(self) -> None:
-        """Forgets what was written; the transaction that it belongs to is rolled back by its owner."""
+        """Forgets what was written. Of a file in a transaction of the file system that does its owner."""
+        self.closed = True
+        if self._own is not None:
+            own, self._own = self._own, None
+            sync(self._fs_loop, _end, own, False)
 
 
 async def _write_piece(
