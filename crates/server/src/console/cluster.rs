@@ -131,7 +131,7 @@ pub(super) fn cluster_view(
     let mut troubles = troubles(&partitions, &members);
     // What the ring says is old then: who has no lease does not hear what has become of it.
     let is_served = nodes.iter().any(|node| node.ready);
-    if !is_served {
+    if !is_served && !known.ring.is_empty() {
         troubles
             .insert(0, "no node that answers serves anything: too few nodes are there to agree".to_owned());
     }
