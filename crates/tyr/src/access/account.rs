@@ -154,8 +154,8 @@ fn enroll(
 
 fn list(kind: AccountKind, patience: &Patience, settings: &Settings, out: &mut Output) -> Result<()> {
     let directory = Directory::of(&patience.operator(settings)?.facts()?);
-    // Where there are tokens there are users.
-    if directory.accounts.is_empty() && !matches!(settings.access.credential()?, Credential::None) {
+    // Who has a token is a user, and would be among them.
+    if directory.accounts.is_empty() && matches!(settings.access.credential()?, Credential::Token(_)) {
         return Err(
             Error::denied("to list users and groups takes the right to administer the cluster").into()
         );

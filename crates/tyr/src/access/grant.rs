@@ -75,10 +75,11 @@ impl Grant {
         out.done(&Done { action, account: &self.account, rights, scope })
     }
 
-    /// Fails if not all the rights that are revoked were granted to the account itself, and on this: it would keep what it has by another grant, or by a group.
+    /// Fails if none of the rights that are revoked was granted to the account itself, and on this: it would keep what it has by another grant, or by a group.
     fn check_granted(&self, directory: &Directory, account: &Account, scope: Scope) -> Result<()> {
         let granted = account.grants.get(&scope).copied().unwrap_or(Rights::NONE);
-        if granted.has(self.rights) {
+        let single = [Rights::READ, Rights::WRITE, Rights::ADMINISTER];
+        if single.into_iter().any(|right| self.rights.has(right) && granted.has(right)) {
             return Ok(());
         }
         let groups = account.groups.iter().filter_map(|id| directory.accounts.get(id));
