@@ -44,7 +44,7 @@ impl<'a> Place<'a> {
                 Address::Tcp(text) if text.contains('/') => {
                     return Err(wrong("names more than a cluster"));
                 }
-                Address::Tcp(_) => address.is_whole(1),
+                Address::Tcp(_) => address.is_whole(),
             };
             is_whole.then_some(address).ok_or_else(|| wrong("has an address without host and port"))
         });

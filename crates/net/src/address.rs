@@ -12,11 +12,11 @@ pub enum Address {
 }
 
 impl Address {
-    /// Whether it says enough to be found: a host and a port of at least so much, or a path.
-    pub fn is_whole(&self, least_port: u16) -> bool {
+    /// Whether it says enough to be found: a host and a port, or a path.
+    pub fn is_whole(&self) -> bool {
         match self {
             Address::Tcp(text) => text.rsplit_once(':').is_some_and(|(host, port)| {
-                !host.is_empty() && port.parse::<u16>().is_ok_and(|port| port >= least_port)
+                !host.is_empty() && port.parse::<u16>().is_ok_and(|port| port > 0)
             }),
             Address::Unix(path) => !path.as_os_str().is_empty(),
         }

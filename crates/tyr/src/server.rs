@@ -118,10 +118,9 @@ pub fn node_settings(settings: &Settings) -> Result<tyr_server::Settings> {
         ));
     };
     let mut node = tyr_server::Settings::new(directory);
-    // The system chooses a port if that is 0.
-    node.listen = address("listen", &listen, 0)?;
-    node.advertise = advertise.as_deref().map(|text| address("advertise", text, 1)).transpose()?;
-    node.join = join.iter().map(|text| address("join", text, 1)).collect::<Result<_>>()?;
+    node.listen = listen.parse().expect("any text is an address");
+    node.advertise = advertise.as_deref().map(|text| others_address("advertise", text)).transpose()?;
+    node.join = join.iter().map(|text| others_address("join", text)).collect::<Result<_>>()?;
     node.targets = targets;
     node.zone = Zone::new(&zone)?;
     node.weight = weight;
@@ -152,11 +151,15 @@ pub fn share_caches(node: &mut tyr_server::Settings, settings: &Settings) {
     node.store.index_cache = settings.index_cache / shards;
 }
 
-fn address(flag: &str, text: &str, least_port: u16) -> Result<Address> {
+/// An address at which others are to be found. Where one listens may say less; that the node looks at itself.
+fn others_address(flag: &str, text: &str) -> Result<Address> {
     let address: Address = text.parse().expect("any text is an address");
-    let lacks =
-        || Failure::Usage(format!("--{flag} {text}: an address has a host and a port, as in {text}:7820"));
-    address.is_whole(least_port).then_some(address).ok_or_else(lacks)
+    let lacks = || {
+        Failure::Usage(format!(
+            "--{flag} {text}: an address has a host and a port; write HOST:PORT, or unix:PATH"
+        ))
+    };
+    address.is_whole().then_some(address).ok_or_else(lacks)
 }
 
 /// What a server says when it listens.

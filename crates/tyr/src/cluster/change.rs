@@ -88,7 +88,7 @@ impl Add {
             return out.done(&Done::of("add", node));
         }
         let address: Address = self.node.parse().expect("any text is an address");
-        if !address.is_whole(1) {
+        if !address.is_whole() {
             let reason = format!("'{}' is neither the number of a node nor an address, HOST:PORT", self.node);
             return Err(Failure::Usage(reason));
         }

@@ -21,14 +21,13 @@ pub fn examine(settings: &Settings, findings: &mut Vec<Finding>) {
             .push(Finding::skipped("directories", "no node is named; pass --directory, as for 'tyr server'"));
         return;
     };
-    let is_founded = directory.join("node").exists();
-    examine_one("directory", directory, false, findings);
+    examine_one("directory", directory, findings);
     for target in &server.targets {
-        examine_one("target", &target.path, is_founded, findings);
+        examine_one("target", &target.path, findings);
     }
 }
 
-fn examine_one(what: &str, path: &Path, is_founded: bool, findings: &mut Vec<Finding>) {
+fn examine_one(what: &str, path: &Path, findings: &mut Vec<Finding>) {
     let subject = format!("{what} '{}'", path.display());
     let existing = match fs::metadata(path) {
         Ok(metadata) if !metadata.is_dir() => {
@@ -43,12 +42,7 @@ fn examine_one(what: &str, path: &Path, is_founded: bool, findings: &mut Vec<Fin
             // A name alone has no directory above it in its path.
             let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
             let Some(parent) = whole.ancestors().skip(1).find(|parent| parent.is_dir()) else { return };
-            findings.push(if is_founded {
-                let advice = "mount its disk again, or have the node replaced: it does not serve without it";
-                Finding::wrong(&subject, "it is gone, though the node has been started before", advice)
-            } else {
-                Finding::good(&subject, "it is not there yet; the first start makes it")
-            });
+            findings.push(Finding::good(&subject, "it is not there; a first start makes it"));
             parent.to_owned()
         }
         Err(error) => {

@@ -418,11 +418,12 @@ fn the_doctor_says_what_is_wrong_with_a_machine_and_what_to_do() {
         assert!(ill.contains(part), "{part} is not in {ill}");
     }
     let missing = said(&["doctor", "--directory", "not-there", "--listen", "127.0.0.1:0"], 0);
-    assert!(missing.contains("directory 'not-there': it is not there yet"), "{missing}");
+    assert!(missing.contains("directory 'not-there': it is not there; a first start makes it"), "{missing}");
     for (settings, reason) in [
         (&["--listen", "0.0.0.0:1"][..], "has no secret"),
         (&["--listen", "0.0.0.0:1", "--insecure"], "set an address to advertise"),
-        (&["--listen", "127.0.0.1"], "an address has a host and a port"),
+        (&["--listen", "127.0.0.1"], "is no address to listen at"),
+        (&["--join", "node1"], "an address has a host and a port"),
         (&["--targets", "a,b", "--shards", "1"], "cannot be spread over 2 targets"),
         (&["--partitions", "33"], "partitions"),
     ] {
