@@ -489,6 +489,19 @@ def test_a_loop_of_tries_that_is_left_after_a_conflict_says_so(events):
     assert events.read("n") == b"7"
 
 
+async def test_a_loop_of_tries_that_is_left_says_so_when_awaited(store, events):
+    later = await store.aio.keyspace("events")
+    await later.put("n", b"0")
+    tries = later.retrying()
+    async with await anext(tries) as transaction:
+        number = int(await transaction.read("n"))
+        await later.put("n", b"100")
+        await transaction.put("n", b"%d" % (number + 1))
+    with pytest.raises(tyr.Conflict, match="nothing was committed"):
+        await tries.aclose()
+    assert await later.read("n") == b"100"
+
+
 def test_the_place_of_a_store_opens_it(store, place):
     assert store.place == str(place)
 

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 use tyr_client::Transaction;
 
 use crate::{
-    change::{Put, is_there, put_checked},
+    change::{Put, check_put, is_there},
     errno::{Errno, Error, Result, Stop, damaged},
     filesystem::{FORMAT, Filesystem, gone, transact},
     inode::{CHANGED, Inode, Kind, MODE, MODE_MASK, Metadata, Timestamp, encode_mode, encode_time},
@@ -278,7 +278,7 @@ impl Filesystem {
         let mut metadata = Metadata::decode(site, &stat.attributes, stat.size)?.ok_or_else(gone)?;
         let is_mode = which == Which::Access && acl.is_some_and(Acl::is_a_mode);
         let value = acl.filter(|_| !is_mode).map(Acl::encode);
-        put_checked(&stat.attributes, which.attribute(), value.as_deref(), Put::Any)?;
+        check_put(&stat.attributes, which.attribute(), value.as_deref(), Put::Any)?;
         if let Some(acl) = acl.filter(|_| which == Which::Access) {
             metadata.mode = metadata.mode & !0o777 | acl.mode();
             if caller.uid != 0 && !caller.is_in(metadata.gid) {
@@ -302,9 +302,9 @@ impl Filesystem {
     ) -> Result<(u32, Option<Acl>, Option<Acl>), Stop> {
         let mode = new.mode & MODE_MASK;
         // It is inherited by what those make, too, who do not obey lists.
-        let default = match new.kind != Kind::Symlink {
-            true => self.attribute(transaction, directory, Which::Default.attribute()).await?,
-            false => None,
+        let default = match new.kind {
+            Kind::Symlink => None,
+            _ => self.attribute(transaction, directory, Which::Default.attribute()).await?,
         };
         let Some(default) = default else { return Ok((mode & !(new.umask & 0o777), None, None)) };
         let default = stored(&default)?;

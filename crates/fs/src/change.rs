@@ -189,7 +189,7 @@ impl Filesystem {
     ) -> Result<(), Stop> {
         self.require(transaction, inode, again).await?;
         let stat = is_there(transaction.stat(self.keyspace(), &inode.site).await)?;
-        put_checked(&stat.attributes, name, value, put)?;
+        check_put(&stat.attributes, name, value, put)?;
         transaction.set_attribute(self.keyspace(), &inode.site, name, value).await?;
         let now = encode_time(Timestamp::now());
         transaction.set_attribute(self.keyspace(), &inode.site, CHANGED, Some(&now)).await?;
@@ -198,7 +198,7 @@ impl Filesystem {
 }
 
 /// Fails unless an attribute may be put where these are.
-pub(crate) fn put_checked(attributes: &Attributes, name: &str, value: Option<&[u8]>, put: Put) -> Result<()> {
+pub(crate) fn check_put(attributes: &Attributes, name: &str, value: Option<&[u8]>, put: Put) -> Result<()> {
     let before = attributes.value(name);
     match (before, put) {
         (Some(_), Put::Create) => {

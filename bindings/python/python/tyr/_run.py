@@ -59,11 +59,6 @@ class Attempt:
         self._is_last = self._tries.finish(self._transaction, failure_of(error))
         return not self._is_last
 
-    def left(self) -> None:
-        """The loop was left in this try. If that had met a conflict, nothing was committed, and nothing will be."""
-        if self._transaction is not None and not self._is_last:
-            raise Conflict(LEFT)
-
     @property
     def receipt(self) -> Receipt | None:
         """What the transaction resulted in, if it was committed."""
@@ -77,6 +72,12 @@ def failure_of(error: BaseException | None) -> str | None:
     return "conflict" if isinstance(error, Conflict) else "other"
 
 
+def left(attempt: Any) -> None:
+    """A loop was left in this try, of either face. If that had met a conflict, nothing was committed, and nothing will be."""
+    if attempt._transaction is not None and not attempt._is_last:
+        raise Conflict(LEFT)
+
+
 def _attempts(store: Store, keyspace: Keyspace | None) -> Iterator[Attempt]:
     tries = store._tries()
     while True:
@@ -84,7 +85,7 @@ def _attempts(store: Store, keyspace: Keyspace | None) -> Iterator[Attempt]:
         try:
             yield attempt
         except GeneratorExit:
-            attempt.left()
+            left(attempt)
             raise
         if attempt._is_last or attempt._transaction is None:
             return

@@ -5,10 +5,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from ._run import LEFT, PAGE, failure_of
+from ._run import PAGE, failure_of, left
 from ._scope import Scope
 from ._tyr import AioKeyspace, AioSnapshot, AioStore, AioTransaction, AioTries, Entry, Receipt
-from .errors import Conflict
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -53,11 +52,6 @@ class Attempt:
         self._is_last = await self._tries.finish(self._transaction, failure_of(error))
         return not self._is_last
 
-    def left(self) -> None:
-        """The loop was left in this try. If that had met a conflict, nothing was committed, and nothing will be."""
-        if self._transaction is not None and not self._is_last:
-            raise Conflict(LEFT)
-
     @property
     def receipt(self) -> Receipt | None:
         """What the transaction resulted in, if it was committed."""
@@ -71,7 +65,7 @@ async def _attempts(store: AioStore, keyspace: AioKeyspace | None) -> AsyncItera
         try:
             yield attempt
         except GeneratorExit:
-            attempt.left()
+            left(attempt)
             raise
         if attempt._is_last or attempt._transaction is None:
             return

@@ -193,6 +193,7 @@ class TyrStore(Store):
 
     async def _is_there_anew(self, error: errors.NotFound) -> bool:
         """Whether it is the keyspace that was not found, and there is another one of its name by now. Fails if there is none."""
+        # Both are not found; only the words tell which. A keyspace's name has no spaces, so that nothing else reads like this.
         if self._handle is None or "has no blob" in str(error):
             return False
         self._handle = None
