@@ -187,7 +187,7 @@ pub(crate) fn own(store: &Store, keyspace: &Keyspace) -> Result<KeyspaceId> {
 
 /// The error of a snapshot of a keyspace that keeps no versions.
 #[cold]
-pub(crate) fn no_versions(name: &str) -> Error {
+fn no_versions(name: &str) -> Error {
     Error::invalid(format!(
         "keyspace '{name}' keeps no versions, so it has no snapshots; alter it to multi_version"
     ))

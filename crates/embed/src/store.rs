@@ -246,9 +246,6 @@ impl Store {
     /// ```
     pub async fn create_snapshot(&self, keyspace: &Keyspace, name: &str) -> Result<()> {
         let (id, name) = (snapshot::own(self, keyspace)?, KeyspaceName::new(name)?);
-        if !keyspace.entry.multi_version() {
-            return Err(snapshot::no_versions(keyspace.name()));
-        }
         let taken = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let create = move |engine: &tyr_store::Store| engine.create_snapshot(id, name.clone(), taken);
         self.core.waiting.block(self.mode, create).await.map(drop)

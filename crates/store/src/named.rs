@@ -1,7 +1,8 @@
 //! Snapshots that have a name: pins that are logged with their keyspace, so that they last until they are dropped.
 //!
-//! Invariant: whatever a named snapshot of a keyspace in memory shows is pinned. One that is in the log's tail is pinned again before anything
-//! is replayed that was committed after it.
+//! Invariants: only a keyspace that keeps versions has named snapshots, and it keeps its versions while it has some. Whatever a named snapshot
+//! of a keyspace in memory shows is pinned. One that is in the log's tail is pinned again before anything is replayed that was committed after
+//! it.
 
 use std::sync::atomic::Ordering;
 
@@ -14,11 +15,17 @@ use crate::{pin::Pin, store::Store};
 pub const NAMED_MAX: usize = 1000;
 
 impl Store {
-    /// Takes a snapshot of a keyspace, durably, that lasts until it is dropped by its name. Fails with `exists` if the name is taken.
+    /// Takes a snapshot of a keyspace, durably, that lasts until it is dropped by its name. Fails with `exists` if the name is taken, `invalid`
+    /// if the keyspace keeps no versions.
     pub fn create_snapshot(&self, id: KeyspaceId, name: KeyspaceName, taken: u64) -> Result<Number> {
         let mut commit = self.commit.lock();
         let old = self.keyspaces.find(id)?;
         let keyspace = &old.state.name;
+        if !old.state.settings.multi_version {
+            return Err(Error::invalid(format!(
+                "keyspace '{keyspace}' keeps no versions, so it has no snapshots; alter it to multi_version"
+            )));
+        }
         if old.state.snapshots.iter().any(|snapshot| snapshot.name == name) {
             return Err(Error::exists(format!(
                 "keyspace '{keyspace}' has a snapshot '{name}' already; choose another name, or drop it first"

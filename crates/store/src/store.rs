@@ -101,7 +101,7 @@ impl Store {
         Ok(id)
     }
 
-    /// Alters a keyspace, durably. The chunk size cannot be altered.
+    /// Alters a keyspace, durably. The chunk size cannot be altered, and one that has named snapshots keeps its versions.
     pub fn alter_keyspace(&self, id: KeyspaceId, settings: KeyspaceSettings) -> Result<()> {
         settings.check()?;
         let mut commit = self.commit.lock();

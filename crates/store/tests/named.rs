@@ -85,7 +85,8 @@ fn whatever_happens_a_named_snapshot_shows_the_same() {
                 random_work::step(&mut session, &mut chance).expect("nothing fails");
             }
             named.retain(|(id, _), _| session.state().spaces.contains_key(id));
-            let spaces: Vec<KeyspaceId> = session.state().spaces.keys().copied().collect();
+            let keeping = |id: &KeyspaceId| session.state().space(*id).settings.multi_version;
+            let spaces: Vec<KeyspaceId> = session.state().spaces.keys().copied().filter(keeping).collect();
             for _ in 0..chance.below(if spaces.is_empty() { 1 } else { 3 }) {
                 let (id, text) = (chance.pick(&spaces), format!("s{count:04}"));
                 session.store().create_snapshot(id, name(&text), 7).expect("creates");
@@ -185,6 +186,22 @@ fn one_that_is_open_can_be_read_though_it_was_dropped() {
     ] {
         assert_eq!(missing.expect_err("is not there").kind(), ErrorKind::NotFound);
     }
+}
+
+#[test]
+fn a_keyspace_with_named_snapshots_keeps_its_versions() {
+    let mut session = Session::new(SimDisk::new(1), tight());
+    let keeping = KeyspaceSettings::default();
+    let latest = KeyspaceSettings { multi_version: false, ..keeping.clone() };
+    session.create_space("a", latest.clone()).expect("creates");
+    let refused = session.store().create_snapshot(A, name("one"), 7).expect_err("keeps no versions");
+    assert_eq!(refused.kind(), ErrorKind::Invalid);
+    session.alter_space(A, keeping).expect("alters");
+    session.store().create_snapshot(A, name("one"), 7).expect("creates");
+    let refused = session.store().alter_keyspace(A, latest.clone()).expect_err("has a snapshot");
+    assert_eq!(refused.kind(), ErrorKind::Invalid);
+    session.store().drop_snapshot(A, &name("one")).expect("drops");
+    session.alter_space(A, latest).expect("alters");
 }
 
 /// What was acknowledged when the power failed.
