@@ -63,6 +63,14 @@ impl Mounted {
     }
 }
 
+impl Mounted {
+    /// Whether a path from a directory of the kernel's may lead below the prefix: then it names where that begins.
+    pub fn may_be_entered(&self, path: &[u8]) -> bool {
+        let last = self.prefix.rsplit(|byte| *byte == b'/').next();
+        path.split(|byte| *byte == b'/').any(|part| Some(part) == last)
+    }
+}
+
 /// The cluster that a source names, if it does, and the rest.
 fn split_source(source: &[u8]) -> (Option<&[u8]>, &[u8]) {
     for scheme in [b"tyr+tls://".as_slice(), b"tyr://"] {

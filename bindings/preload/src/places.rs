@@ -42,7 +42,11 @@ pub fn find(directory: c_int, path: &[u8]) -> Found {
         },
         () => match table::taken(directory) {
             Some(description) => [&mounted().1.prefix, description.path.as_slice(), b"/"].concat(),
-            None => return Found::Unchanged,
+            None if !mounted().1.may_be_entered(path) => return Found::Unchanged,
+            None => match path_of(directory) {
+                Some(theirs) => [theirs.as_slice(), b"/"].concat(),
+                None => return Found::Unchanged,
+            },
         },
     };
     match placed(&[base.as_slice(), path].concat()) {
@@ -62,6 +66,16 @@ fn current_directory() -> Option<Vec<u8>> {
     }
     let end = buffer.iter().position(|byte| *byte == 0)?;
     buffer.truncate(end);
+    Some(buffer)
+}
+
+/// The path of a descriptor of the kernel's.
+fn path_of(descriptor: c_int) -> Option<Vec<u8>> {
+    let link = CString::new(format!("/proc/self/fd/{descriptor}")).ok()?;
+    let mut buffer = vec![0_u8; 4096];
+    // SAFETY: the link ends with a zero, and the buffer is as long as it is said to be.
+    let length = unsafe { libc::readlink(link.as_ptr(), buffer.as_mut_ptr().cast(), buffer.len()) };
+    buffer.truncate(usize::try_from(length).ok()?);
     Some(buffer)
 }
 

@@ -72,11 +72,17 @@ impl Description {
         }
     }
 
+    /// What is written to. By whom but the superuser, it loses the bits by which it would run with its owner's rights.
     pub fn writable(&self) -> Result<Arc<File>> {
-        match self.access {
-            libc::O_WRONLY | libc::O_RDWR => self.file_or_directory(),
-            _ => Err(Errno(libc::EBADF)),
+        let file = match self.access {
+            libc::O_WRONLY | libc::O_RDWR => self.file_or_directory()?,
+            _ => return Err(Errno(libc::EBADF)),
+        };
+        // SAFETY: it has no conditions.
+        if unsafe { libc::geteuid() } != 0 {
+            block_on(file.drop_privileges())?;
         }
+        Ok(file)
     }
 
     fn file_or_directory(&self) -> Result<Arc<File>> {

@@ -422,6 +422,44 @@ static void locks(void) {
     close(two);
 }
 
+/* What somebody else changes loses the rights of its owner. */
+static void strangers(void) {
+    static const mode_t modes[] = {06777, 02767};
+    char what[64];
+    struct stat it;
+    umask(0);
+    close(open("privileged", O_RDWR | O_CREAT, 0644));
+    SAY(mkdir("group", 0777));
+    SAY(chown("group", -1, 7));
+    SAY(chmod("group", 02777));
+    for (int mode = 0; mode < 2; mode++) {
+        for (int way = 0; way < 5; way++) {
+            SAY(chmod("privileged", modes[mode]));
+            SAY(seteuid(65534));
+            int file = open("privileged", O_RDWR | (way == 0 ? O_TRUNC : 0));
+            if (way == 1) SAY(write(file, "other", 5));
+            if (way == 2) SAY(ftruncate(file, 3));
+            if (way == 3) SAY(truncate("privileged", 2));
+            if (way == 4) SAY(fallocate(file, 0, 0, 4096));
+            close(file);
+            SAY(seteuid(0));
+            stat("privileged", &it);
+            snprintf(what, sizeof what, "changed in way %d", way);
+            status(what, &it);
+        }
+    }
+    SAY(seteuid(65534));
+    GIVES(open("group/own", O_CREAT | O_WRONLY, 06775));
+    SAY(seteuid(0));
+    stat("group/own", &it);
+    status("made in a group", &it);
+    SAY(chmod("privileged", 06755));
+    GIVES(open("privileged", O_WRONLY | O_TRUNC));
+    stat("privileged", &it);
+    status("emptied by its owner", &it);
+    umask(022);
+}
+
 static void children(void) {
     char buffer[16] = {0};
     int file = open("shared", O_RDWR | O_CREAT | O_TRUNC, 0644), state;
@@ -464,6 +502,7 @@ int main(int count, char **arguments) {
     streams();
     copies();
     locks();
+    strangers();
     children();
     return 0;
 }

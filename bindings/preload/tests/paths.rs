@@ -21,6 +21,17 @@ fn out(path: &str) -> Place {
 }
 
 #[test]
+fn a_path_from_a_directory_of_the_kernel_leads_below_the_prefix_if_it_names_its_end() {
+    let mounted = Mounted::parse(b"/mnt/tyr=files").unwrap();
+    for path in ["mnt/tyr/a", "tyr", "../mnt/tyr/"] {
+        assert!(mounted.may_be_entered(path.as_bytes()), "{path}");
+    }
+    for path in ["mnt/tyrant", "a", "mnt", ""] {
+        assert!(!mounted.may_be_entered(path.as_bytes()), "{path}");
+    }
+}
+
+#[test]
 fn a_path_is_ours_if_it_leads_below_the_prefix() {
     for (path, expected) in [
         ("/mnt/tyr", ours("/")),

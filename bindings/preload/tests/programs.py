@@ -102,6 +102,27 @@ def coreutils(programs, scratch):
     programs.sh("rm -r moved unpacked hard archive.tar; test -z \"$(ls)\" || ls | grep -qx calls")
 
 
+ROOTED = """
+import os, sys
+prefix = sys.argv[1]
+root = os.open("/", os.O_RDONLY)
+os.mkdir(prefix[1:] + "/rooted", dir_fd=root)
+file = os.open(prefix[1:] + "/rooted/file", os.O_CREAT | os.O_WRONLY, dir_fd=root)
+os.write(file, b"content")
+assert open(prefix + "/rooted/file").read() == "content"
+assert os.listdir(prefix + "/rooted") == ["file"] and os.stat("bin/sh", dir_fd=root)
+try:
+    os.stat(prefix[1:] + "/missing", dir_fd=root)
+except FileNotFoundError:
+    print("good")
+"""
+
+
+def rooted(programs, scratch):
+    """Paths from a descriptor of the kernel's root, which has no such directory."""
+    same("rooted", programs.run("python3", "-c", ROOTED, PREFIX).decode(), "good\n")
+
+
 def shells(programs, scratch):
     """Redirections, which the programs that are started inherit, and the working directory."""
     for shell in ("sh", "bash"):
@@ -293,7 +314,7 @@ for call, number in [(lambda: os.symlink("log", f"{here}/soft"), 1), (lambda: os
 """
 
 
-TESTS = [flat, calls, coreutils, shells, python, databases, processes, report, directories]
+TESTS = [flat, calls, coreutils, rooted, shells, python, databases, processes, report, directories]
 
 
 def main():

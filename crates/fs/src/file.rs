@@ -135,14 +135,13 @@ impl File {
     }
 
     /// Has it run with nobody's rights but those of who runs it from now on, if it had when it was opened: for a write by somebody who may not give
-    /// those. The set-group-id bit of what its group may not execute means something else, and stays.
+    /// those.
     pub async fn drop_privileges(&self) -> Result<()> {
         if !self.is_privileged.load(Ordering::Relaxed) {
             return Ok(());
         }
         let mode = self.filesystem.metadata(&self.inode).await?.mode;
-        let kept = if mode & libc::S_IXGRP == 0 { libc::S_ISGID } else { 0 };
-        let changes = Changes { mode: Some(mode & (!PRIVILEGES | kept)), ..Changes::default() };
+        let changes = Changes { mode: Some(unprivileged(mode)), ..Changes::default() };
         if changes.mode != Some(mode) {
             self.filesystem.change(&self.inode, &changes).await?;
         }
@@ -427,6 +426,13 @@ pub(crate) fn check_range(offset: u64, length: u64) -> Result<()> {
         Some(end) if end <= SIZE_MAX => Ok(()),
         _ => Err(Errno::EFBIG.because("a file has less than 2^63 bytes")),
     }
+}
+
+/// The mode of a file when somebody has changed it who may not give its owner's and its group's rights. The set-group-id bit of what its group may
+/// not execute means something else, and stays.
+pub(crate) fn unprivileged(mode: u32) -> u32 {
+    let kept = if mode & libc::S_IXGRP == 0 { libc::S_ISGID } else { 0 };
+    mode & (!PRIVILEGES | kept)
 }
 
 /// The bits by which a file runs with its owner's and its group's rights.

@@ -475,7 +475,7 @@ impl View {
                             caller.require(&found, Want::Write)?;
                         }
                         if how.truncates && found.size > 0 {
-                            file.truncate(0).await?;
+                            self.truncate(&file).await?;
                         }
                         return Ok(file);
                     }

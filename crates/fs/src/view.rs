@@ -6,7 +6,7 @@ use crate::{
     acl::Which,
     change::{Changes, Put, no_attribute},
     errno::{Errno, Result},
-    file::File,
+    file::{File, unprivileged},
     filesystem::Filesystem,
     inode::{Kind, Metadata},
     listing::Entry,
@@ -178,13 +178,29 @@ impl View {
         }
         let (file, _) = self.filesystem.open_file(&found.inode).await?;
         if how.truncates {
-            file.truncate(0).await?;
+            self.truncate(&file).await?;
         }
         Ok(file)
     }
 
+    /// Empties a file that is open.
+    pub(crate) async fn truncate(&self, file: &File) -> Result<()> {
+        if self.caller.uid != 0 {
+            file.drop_privileges().await?;
+        }
+        file.truncate(0).await
+    }
+
     async fn create_file(&self, end: &End, mode: u32) -> Result<File> {
-        let (new, name) = (self.new_of(Kind::File, mode), self.addable(end, Kind::File)?);
+        let name = self.addable(end, Kind::File)?;
+        let directory = &end.directory;
+        let gives_group = directory.mode & libc::S_ISGID != 0 && !self.caller.is_in(directory.gid);
+        // Nobody makes programs that run with the rights of a group which is not theirs.
+        let mode = match gives_group && self.caller.uid != 0 {
+            true => unprivileged(mode) | mode & libc::S_ISUID,
+            false => mode,
+        };
+        let new = self.new_of(Kind::File, mode);
         let (file, _) = self.filesystem.make_file(&end.directory.inode, name, &new).await?;
         Ok(file)
     }
@@ -349,9 +365,11 @@ impl View {
             self.caller.require_owner(found)?;
         }
         let is_given = changes.uid.is_some() || changes.gid.is_some();
-        if is_given && found.inode.kind == Kind::File && self.caller.uid != 0 {
+        let is_another = is_given || changes.size.is_some();
+        if is_another && found.inode.kind == Kind::File && self.caller.uid != 0 {
             let mode = changes.mode.unwrap_or(found.mode);
-            changes.mode = Some(mode & !(libc::S_ISUID | libc::S_ISGID));
+            let bare = unprivileged(mode);
+            changes.mode = if bare == mode { changes.mode } else { Some(bare) };
         }
         let is_owner = self.caller.require_owner(found);
         if changes.touches {
