@@ -245,7 +245,10 @@ macro_rules! store {
 
             /// Begins a transaction, which is also a context manager. Local: costs nothing until something is read.
             fn begin(&self, py: Python<'_>) -> PyResult<$transaction> {
-                Ok($transaction::new(Running::new(self.usable(py)?.begin())))
+                let running = Running::new(self.usable(py)?.begin());
+                let let_go: Weak<Running> = Arc::downgrade(&running);
+                self.opened.keep(let_go);
+                Ok($transaction::new(running))
             }
 
             /// A transaction for a with statement: commits at its end, and rolls back after an exception. Raises Conflict if somebody

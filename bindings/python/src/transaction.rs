@@ -2,7 +2,10 @@
 //!
 //! Calls of one transaction that overlap wait for one another.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
 
 use parking_lot::Mutex;
 use pyo3::prelude::*;
@@ -13,7 +16,7 @@ use crate::{
     errors::raise,
     face::{Asyncio, Blocking, Face},
     keyspace::{AioKeyspace, Keyspace, range},
-    life::Alive,
+    life::{Alive, LetGo},
     number::{Check, Transform},
     value::{Receipt, Value},
 };
@@ -23,6 +26,8 @@ use crate::{
 pub struct Running {
     transaction: tokio::sync::Mutex<Option<tyr_client::Transaction>>,
     receipt: Mutex<Option<tyr_client::Receipt>>,
+    /// Whether its store was closed before it ended.
+    was_cut_off: AtomicBool,
 }
 
 impl Running {
@@ -41,8 +46,21 @@ impl Running {
         *self.receipt.lock() = Some(receipt);
     }
 
+    fn was_cut_off(&self) -> bool {
+        self.was_cut_off.load(Ordering::Acquire)
+    }
+
+    /// Why there is nothing left of it.
+    #[cold]
+    fn gone(&self) -> Error {
+        match self.was_cut_off() {
+            true => Error::unavailable("the store was closed before the transaction ended; open it again"),
+            false => Error::invalid("the transaction has ended; begin another one"),
+        }
+    }
+
     async fn commit(&self) -> Result<Value> {
-        let transaction = self.take().await.ok_or_else(ended)?;
+        let transaction = self.take().await.ok_or_else(|| self.gone())?;
         match transaction.commit().await? {
             Outcome::Committed(receipt) => {
                 self.committed(receipt.clone());
@@ -54,7 +72,7 @@ impl Running {
 
     /// Ends it as a with statement does. What the body ended is ended.
     async fn exit(&self, is_well: bool) -> Result<Value> {
-        match is_well && self.transaction.lock().await.is_some() {
+        match is_well && (self.transaction.lock().await.is_some() || self.was_cut_off()) {
             true => self.commit().await.map(|_| Value::Bool(false)),
             false => {
                 drop(self.take().await);
@@ -64,9 +82,16 @@ impl Running {
     }
 }
 
-#[cold]
-fn ended() -> Error {
-    Error::invalid("the transaction has ended; begin another one")
+impl LetGo for Running {
+    fn let_go(&self) {
+        // What is under way lets go when it fails.
+        if let Ok(mut held) = self.transaction.try_lock()
+            && let Some(transaction) = held.take()
+        {
+            self.was_cut_off.store(true, Ordering::Release);
+            drop(transaction);
+        }
+    }
 }
 
 /// The error of a commit that was refused.
@@ -81,7 +106,7 @@ macro_rules! within {
         let running = $self.usable($py)?;
         $face::drive($py, async move {
             let mut held = running.transaction.lock().await;
-            let $transaction = held.as_mut().ok_or_else(ended)?;
+            let $transaction = held.as_mut().ok_or_else(|| running.gone())?;
             $body
         })
     }};
@@ -122,7 +147,7 @@ macro_rules! transaction {
                 let running = self.usable(py)?;
                 let held = running.transaction.try_lock();
                 let held = held.map_err(|_| raise(py, &Error::invalid("another call of the transaction is under way")))?;
-                let transaction = held.as_ref().ok_or_else(|| raise(py, &ended()))?;
+                let transaction = held.as_ref().ok_or_else(|| raise(py, &running.gone()))?;
                 Ok($pending { pending: Alive::new(Arc::new(transaction.pending())) })
             }
 

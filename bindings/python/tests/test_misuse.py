@@ -44,11 +44,30 @@ def test_closed_handles_say_so(place):
             call()
     assert events.name == "events" and "events" in repr(events) and place in repr(store)
     snapshot.close()
-    del transaction
-    gc.collect()
+    # Though the transaction is still there.
     with tyr.open(place, segment_size=1 << 20) as again:
         assert again.keyspace("events").read("a") == b"x"
         assert not again.keyspace("events").exists("b")
+    transaction.rollback()
+    with pytest.raises(tyr.Unavailable, match="closed before the transaction ended"):
+        transaction.commit()
+
+
+def test_a_block_whose_store_is_closed_in_it_does_not_seem_to_have_committed(place):
+    store = tyr.open(place, segment_size=1 << 20)
+    events = store.create_keyspace("events")
+    with pytest.raises(tyr.Unavailable, match="closed before the transaction ended"):
+        with store.transaction() as transaction:
+            transaction.put(events, "a", b"x")
+            store.close()
+
+
+@pytest.mark.parametrize("name", ["http://127.0.0.1:4801", "Tyr://a:1", "s3://bucket"])
+def test_a_url_of_something_else_is_no_directory(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(tyr.Invalid, match="a scheme that no store has"):
+        tyr.open(name)
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_transaction_that_has_ended_says_so(store, events):

@@ -22,16 +22,27 @@ pub fn is_cluster(name: impl AsRef<OsStr>) -> bool {
     name.starts_with(SCHEME.as_bytes()) || name.starts_with(SECURED.as_bytes())
 }
 
+/// Whether a name begins as URLs do.
+fn has_scheme(name: &Path) -> bool {
+    let name = name.as_os_str().as_encoded_bytes();
+    let scheme = name.iter().take_while(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(byte)).count();
+    scheme > 0 && name[0].is_ascii_alphabetic() && name[scheme..].starts_with(b"://")
+}
+
 impl<'a> Place<'a> {
     /// Takes apart what names a store.
     pub fn parse(name: &'a Path) -> Result<Self> {
-        if !is_cluster(name) {
-            return Ok(Place::Directory(name));
-        }
         let wrong = |what: &str| {
             let name = name.display();
             Error::invalid(format!("'{name}' {what}; write tyr://host:port,host:port or tyr://unix:/path"))
         };
+        if !is_cluster(name) {
+            return match has_scheme(name) {
+                // Nobody means a directory by it.
+                true => Err(wrong("has a scheme that no store has (a directory goes by its path: ./name)")),
+                false => Ok(Place::Directory(name)),
+            };
+        }
         let text = name.to_str().ok_or_else(|| wrong("is not text"))?;
         let (text, is_secured) = match text.strip_prefix(SECURED) {
             Some(rest) => (rest, true),
@@ -75,7 +86,9 @@ mod tests {
         assert_eq!(parse("tyr://a:1/").unwrap(), Place::Cluster(vec![tcp("a:1")]));
         let unix = Place::Cluster(vec![Address::Unix("/run/tyr".into()), tcp("a:1")]);
         assert_eq!(parse("tyr://unix:/run/tyr,a:1").unwrap(), unix);
-        assert_eq!(parse("tyr").unwrap(), Place::Directory(Path::new("tyr")));
+        for directory in ["tyr", "tyr:/a", "./http://a", "/http://a", "://a", "a/b://c"] {
+            assert_eq!(parse(directory).unwrap(), Place::Directory(Path::new(directory)));
+        }
     }
 
     #[test]
@@ -88,6 +101,9 @@ mod tests {
             ("tyr://a:1,", "without host"),
             ("tyr://a:1/keyspace", "more than a cluster"),
             ("tyr://unix:path", "without host"),
+            ("http://a:1", "a scheme that no store has"),
+            ("TYR://a:1", "a scheme that no store has"),
+            ("s3://bucket", "a scheme that no store has"),
         ] {
             let error = parse(name).unwrap_err();
             assert!(error.message().contains(word), "{name}: {error}");
