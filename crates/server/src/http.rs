@@ -41,12 +41,25 @@ pub(crate) struct Asked {
     pub metrics_for: MetricsFor,
 }
 
-/// Serves from now on. Returns the address, with the port that the system chose.
-pub(crate) async fn serve(address: &str, asked: Asked) -> Result<String> {
+/// An address that is nobody else's: whoever connects waits until it is [served](serve).
+pub(crate) struct Place {
+    listener: TcpListener,
+    /// With the port that the system chose.
+    pub address: String,
+}
+
+impl Place {
+    pub(crate) async fn take(address: &str) -> Result<Self> {
+        let failed = |error| Error::unavailable(format!("cannot serve HTTP at {address}: {error}"));
+        let listener = TcpListener::bind(address).await.map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?.to_string();
+        Ok(Place { listener, address })
+    }
+}
+
+/// Serves from now on.
+pub(crate) fn serve(Place { listener, .. }: Place, asked: Asked) {
     let asked = Arc::new(asked);
-    let failed = |error| Error::unavailable(format!("cannot serve HTTP at {address}: {error}"));
-    let listener = TcpListener::bind(address).await.map_err(failed)?;
-    let bound = listener.local_addr().map_err(failed)?.to_string();
     tokio::spawn(async move {
         let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
         loop {
@@ -63,7 +76,6 @@ pub(crate) async fn serve(address: &str, asked: Asked) -> Result<String> {
             });
         }
     });
-    Ok(bound)
 }
 
 async fn answer(stream: TcpStream, asked: &Asked) -> std::io::Result<()> {

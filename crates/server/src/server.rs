@@ -172,6 +172,11 @@ async fn run(
 ) -> Result<()> {
     let (events, Heard { told, mut failed }) = Events::new();
     let starting = Starting::new(settings, events).await?;
+    // Before a cluster is founded that is not served then.
+    let place = match &starting.settings.http {
+        Some(address) => Some(http::Place::take(address).await?),
+        None => None,
+    };
     let settings = starting.settings.clone();
     let state = Arc::new(State::default());
     let _begun = Begun(starting.reception.clone(), state.clone());
@@ -181,15 +186,12 @@ async fn run(
     };
     let (node, cluster) = (card.node, card.cluster);
     let running = starting.go(card, &state, told).await?;
-    let http = match &settings.http {
-        Some(address) => {
-            let (reception, console) = (running.reception.clone(), running.console.clone());
-            let (gate, tls, metrics_for) = (running.gate.clone(), settings.tls.clone(), settings.metrics);
-            let asked = http::Asked { state: state.clone(), reception, console, gate, tls, metrics_for };
-            Some(http::serve(address, asked).await?)
-        }
-        None => None,
-    };
+    let http = place.as_ref().map(|place| place.address.clone());
+    if let Some(place) = place {
+        let (reception, console) = (running.reception.clone(), running.console.clone());
+        let (gate, tls, metrics_for) = (running.gate.clone(), settings.tls.clone(), settings.metrics);
+        http::serve(place, http::Asked { state: state.clone(), reception, console, gate, tls, metrics_for });
+    }
     let address = running.listener.address().clone();
     tracing::info!(%node, cluster = %format_args!("{:032x}", cluster.0), %address, "listening");
     tell(Started { address, http, node, cluster, state });

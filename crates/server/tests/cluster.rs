@@ -230,6 +230,21 @@ fn a_directory_of_another_cluster_is_refused() {
 }
 
 #[test]
+fn a_node_that_cannot_serve_http_has_founded_nothing() {
+    let directories = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let http = Some(taken.local_addr().unwrap().to_string());
+    let refused = Server::start(Settings { http, ..settings(directories[1].path(), &[]) }).err().unwrap();
+    assert!(refused.message().contains("cannot serve HTTP at 127.0.0.1:"), "{refused}");
+    // So that it can join another cluster.
+    let first = start(&directories[0], &[]);
+    let second = start(&directories[1], &[first.address().clone()]);
+    assert_eq!(first.cluster(), second.cluster());
+    second.stop().unwrap();
+    first.stop().unwrap();
+}
+
+#[test]
 fn a_server_that_cannot_keep_the_cluster_managers_journal_ends_and_says_why() {
     kit::log();
     let directory = tempfile::tempdir().unwrap();

@@ -41,7 +41,8 @@ pub fn log() {
 /// What came over a connection.
 enum Came {
     Answer(NodeId, Answer),
-    Response(Response),
+    /// To the request of that number.
+    Response(u64, Response),
 }
 
 struct Ear(Sender<Came>);
@@ -52,7 +53,9 @@ impl Handler for Ear {
             (DATA, Kind::Message, Party::Node { node, .. }) => {
                 Came::Answer(NodeId(node), from_bytes(frame.body).unwrap())
             }
-            (MANAGER, Kind::Reply, _) => Came::Response(from_bytes(frame.body).unwrap()),
+            (MANAGER, Kind::Reply, _) => {
+                Came::Response(frame.header.request, from_bytes(frame.body).unwrap())
+            }
             _ => panic!("nothing else comes to a client: {:?}", frame.header),
         };
         let _ended = self.0.send(came);
@@ -118,17 +121,20 @@ impl Driver {
     /// Asks the cluster manager until it answers.
     pub fn ask(&mut self, request: &Request) -> Response {
         let end = Instant::now() + PATIENCE;
+        let first = self.asked + 1;
         while Instant::now() < end {
             self.send_request(request);
             let wait = Instant::now() + Duration::from_millis(500);
             while let Ok(came) = self.came.recv_timeout(wait.saturating_duration_since(Instant::now())) {
                 match came {
-                    Came::Response(Response::Elsewhere(_)) => {
+                    // What was asked twice before is answered twice.
+                    Came::Response(number, _) if number < first => {}
+                    Came::Response(_, Response::Elsewhere(_)) => {
                         // Who leads may not be known for a moment.
                         let _unheard = self.came.recv_timeout(Duration::from_millis(20));
                         break;
                     }
-                    Came::Response(response) => return response,
+                    Came::Response(_, response) => return response,
                     Came::Answer(node, answer) => {
                         let now = self.now();
                         self.client.handle_answer(now, node, answer);
@@ -149,25 +155,17 @@ impl Driver {
 
     /// Has a command carried out.
     pub fn command(&mut self, command: Command) -> cluster::Reply {
-        loop {
-            match self.ask(&Request::Command(command.clone())) {
-                Response::Replied(reply) => return reply,
-                // To an earlier question, which was asked twice.
-                Response::Ring(_) => {}
-                other => panic!("a command answers {other:?}"),
-            }
+        match self.ask(&Request::Command(command)) {
+            Response::Replied(reply) => reply,
+            other => panic!("a command answers {other:?}"),
         }
     }
 
     /// Everything that the cluster manager knows.
     pub fn ring(&mut self) -> Difference {
-        loop {
-            match self.ask(&Request::Ring(RingVersion(0))) {
-                Response::Ring(difference) => return difference,
-                // To an earlier command, which was sent twice.
-                Response::Replied(_) => {}
-                other => panic!("a question for the ring answers {other:?}"),
-            }
+        match self.ask(&Request::Ring(RingVersion(0))) {
+            Response::Ring(difference) => difference,
+            other => panic!("a question for the ring answers {other:?}"),
         }
     }
 
@@ -249,8 +247,8 @@ impl Driver {
             let now = self.now();
             match came {
                 Ok(Came::Answer(node, answer)) => self.client.handle_answer(now, node, answer),
-                Ok(Came::Response(Response::Ring(difference))) => self.tell_ring(difference),
-                Ok(Came::Response(_)) => {}
+                Ok(Came::Response(_, Response::Ring(difference))) => self.tell_ring(difference),
+                Ok(Came::Response(..)) => {}
                 Err(_) => {
                     self.client.handle_tick(now);
                     tick_at = Instant::now() + Duration::from_millis(10);
