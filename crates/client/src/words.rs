@@ -69,6 +69,10 @@ pub fn refused(refusal: Refusal) -> Error {
         Refusal::Invalid => Error::invalid(
             "an operation is not possible, such as a write past 2^63-1; use a smaller offset or size",
         ),
+        Refusal::TooLarge => Error::invalid(
+            "it is more than one transaction can do, or a blob would have more chunks than one can delete; do it in several, or keep the \
+             blob in a keyspace with larger chunks",
+        ),
         Refusal::Full => {
             Error::full("a node has no room for it; delete something or add a node, then try again")
         }

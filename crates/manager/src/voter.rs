@@ -363,11 +363,12 @@ impl<S: Surroundings, J: Journal<S>> Voter<S, J> {
         if !self.confirm().await {
             return Grant::NotLeading;
         }
-        let is_present = self.look(|cluster| cluster.is_present(request.holder));
-        if !is_present {
-            return Grant::Evicted;
+        // Nobody who was evicted meanwhile: as long as the leases are held, the leader does not forget whom it has condemned.
+        let mut held = self.held.lock();
+        match self.look(|cluster| cluster.is_present(request.holder)) {
+            true => held.leases.grant(request, arrived),
+            false => Grant::Evicted,
         }
-        self.held.lock().leases.grant(request, arrived)
     }
 
     /// Whether a majority confirms, after this was asked, that this voter leads. It has then applied what was logged before its term.

@@ -129,6 +129,11 @@ impl Default for Options {
     }
 }
 
+/// The most bytes of a log's entry for a store with segments of this size: so it fits one, beside what a batch has already.
+pub fn entry_max(segment_size: u64) -> usize {
+    usize::try_from(segment_size / 8 * 5).unwrap_or(usize::MAX)
+}
+
 impl Limits {
     fn of(segment_size: u64) -> Limits {
         let share = |parts| usize::try_from(segment_size / parts).unwrap_or(usize::MAX);

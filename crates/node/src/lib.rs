@@ -12,7 +12,7 @@ mod member;
 mod node;
 mod shard;
 
-pub use journal::{Journal, Options, Restored, Start, Stored};
+pub use journal::{Journal, Options, Restored, Start, Stored, entry_max};
 pub use member::{Member, Notice, Settings};
 pub use node::Node;
 pub use shard::Shard;

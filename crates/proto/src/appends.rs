@@ -36,7 +36,7 @@ impl Held {
 
 impl Appends {
     /// Holds entries back, with those before them if there are some. Returns what is to be sent now: another message, or what was
-    /// held of entries that these do not follow or do not fit beside, of at most about so many bytes of payload.
+    /// held of entries that these do not follow or do not fit beside, of at most about so many bytes.
     pub fn hold(
         &mut self,
         node: NodeId,
@@ -45,7 +45,7 @@ impl Appends {
         size_max: usize,
     ) -> Option<Message> {
         let Message::Append { epoch, previous, entries, durable } = message else { return Some(message) };
-        let size = entries.iter().map(|(_, entry)| entry.payload_size()).sum();
+        let size = entries.iter().map(|(_, entry)| entry.size()).sum();
         let new = Held { epoch, previous, entries, durable, size };
         match self.held.get_mut(&(node, partition)) {
             Some(held) if held.epoch == epoch && held.end() == previous && held.size + size <= size_max => {

@@ -80,24 +80,6 @@ pub struct Discard {
 }
 
 impl Entry {
-    /// The bytes of payload in it, about.
-    pub fn payload_size(&self) -> usize {
-        match self {
-            Entry::Prepare(prepare) => prepare.plan.payload_size(),
-            Entry::Refuse(refused) => refused.plan.as_ref().map_or(0, |plan| plan.payload_size()),
-            Entry::Write(writes) => {
-                let operations = writes.writes.iter().flat_map(|(_, _, write)| &write.operations);
-                let size = |operation: &ChunkOperation| match operation {
-                    ChunkOperation::Write { part, .. } => part.len(),
-                    _ => 0,
-                };
-                operations.map(size).sum()
-            }
-            Entry::Stage(stage) => stage.part.len(),
-            _ => 0,
-        }
-    }
-
     /// How much longer than for others it is waited for, in microseconds, until it is taken for lost.
     pub fn patience(&self) -> u64 {
         match self {

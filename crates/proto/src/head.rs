@@ -187,6 +187,11 @@ impl Head {
         self.links.get(&chunk).and_then(|links| links.back()).copied()
     }
 
+    /// How many chunks were ever numbered.
+    pub fn chunk_count(&self) -> usize {
+        self.links.len()
+    }
+
     /// Every chunk that was ever numbered.
     pub fn linked_chunks(&self) -> impl Iterator<Item = u64> {
         self.links.keys().copied()
@@ -508,7 +513,10 @@ impl HeadEffect {
 
 /// Whether a refusal is final under every id, so that the client need not try again.
 pub fn is_final(refusal: Refusal) -> bool {
-    matches!(refusal, Refusal::Exists | Refusal::NotFound | Refusal::Invalid | Refusal::Denied)
+    matches!(
+        refusal,
+        Refusal::Exists | Refusal::NotFound | Refusal::Invalid | Refusal::Denied | Refusal::TooLarge
+    )
 }
 
 layout!(struct Blob { creation, size, attributes, written });

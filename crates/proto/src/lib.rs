@@ -45,6 +45,7 @@ mod popular;
 mod quota;
 mod ring;
 mod router;
+mod size;
 mod snapshots;
 mod spot;
 mod stages;

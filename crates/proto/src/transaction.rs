@@ -181,6 +181,8 @@ pub enum Refusal {
     Denied,
     /// It would let a keyspace hold more than its quota.
     Quota,
+    /// It is more than a partition logs at once, or would let a blob have more chunks than that.
+    TooLarge,
 }
 
 /// How a transaction ended.
@@ -209,6 +211,7 @@ impl Outcome {
                 Refusal::TooFewReplicas => "too_few_replicas",
                 Refusal::Denied => "denied",
                 Refusal::Quota => "quota",
+                Refusal::TooLarge => "too_large",
             },
         }
     }

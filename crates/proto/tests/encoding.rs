@@ -13,9 +13,9 @@ use std::{fmt::Write as _, fs, path::PathBuf};
 
 use samples::{Sample, damaged, first_bytes, kinds, samples};
 use tyr_proto::{
-    Grant,
+    Epoch, Grant,
     cluster::{Command, Fact, Request, Response, Subject},
-    encoding::from_bytes,
+    encoding::{from_bytes, to_bytes},
     entry::Entry,
     message::{Answer, Envelope, Message},
 };
@@ -155,5 +155,15 @@ fn counts_without_elements_are_refused_before_memory_is_reserved() {
         assert!(from_bytes::<Vec<Entry>>(&bytes).is_err());
         assert!(from_bytes::<Vec<u8>>(&bytes).is_err());
         assert!(from_bytes::<std::collections::BTreeMap<u64, Envelope>>(&bytes).is_err());
+    }
+}
+
+#[test]
+fn an_entry_takes_no_more_than_is_reckoned() {
+    let Message::Append { entries, .. } = samples::append(Epoch(1), 0) else { unreachable!("it is one") };
+    assert!(entries.len() > 10);
+    for (_, entry) in entries {
+        let (size, reckoned) = (to_bytes(&*entry).len(), entry.size());
+        assert!(size <= reckoned, "{size} {reckoned} {entry:?}");
     }
 }

@@ -21,7 +21,7 @@ use tyr_manager::{Gossip, Peer};
 use tyr_net::{Address, Credential, Exporter, Hatch, HatchOwner, Listener, Porter, Runtimes};
 use tyr_node::{Journal, Member, Notice, Restored, Shard, Start};
 use tyr_proto::{
-    ClassId, Incarnation, Keyspaces, NodeId, Replica, RingVersion, ShardId,
+    ClassId, Incarnation, Keyspaces, Limits, NodeId, Replica, RingVersion, ShardId,
     cluster::{self, ClassSettings, ClusterId, Command, Identity, ShardReport},
 };
 use tyr_types::{Error, Result};
@@ -407,7 +407,10 @@ impl Starting {
             let (exporter, _exporting) = Exporter::start(collector, "tyr", &format!("node {}", card.node.0));
             exporter
         });
-        let (reception, listener, limits) = (self.reception, self.listener, self.settings.limits);
+        let (reception, listener) = (self.reception, self.listener);
+        let entry_max = tyr_node::entry_max(self.settings.store.segment_size);
+        let limits = self.settings.limits;
+        let limits = Limits { entry_max: limits.entry_max.min(entry_max), ..limits };
         let slow_after = micros(self.settings.slow);
         let (mut shards, mut stores) = (Vec::new(), Vec::new());
         let (says, hushed) = mpsc::channel(1);

@@ -61,7 +61,7 @@ pub(crate) struct Detail {
 }
 
 /// How transactions end.
-pub(crate) const OUTCOMES: [&str; 12] = [
+pub(crate) const OUTCOMES: [&str; 13] = [
     "committed",
     "conflict",
     "exists",
@@ -74,6 +74,7 @@ pub(crate) const OUTCOMES: [&str; 12] = [
     "too_few_replicas",
     "denied",
     "quota",
+    "too_large",
 ];
 
 /// What readers ask.
@@ -94,6 +95,7 @@ fn index_of(outcome: Outcome) -> usize {
             Refusal::TooFewReplicas => 9,
             Refusal::Denied => 10,
             Refusal::Quota => 11,
+            Refusal::TooLarge => 12,
         },
     }
 }

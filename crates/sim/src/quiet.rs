@@ -442,7 +442,7 @@ impl Quiet {
                 work.leads_to.push(Effect::Answer(session, Box::new(answer), size));
             }
             Output::Store { partition, index, epoch, entry } => {
-                let size = entry.payload_size() as u64;
+                let size = entry.size() as u64;
                 work.processor += processor.log_entry + size * processor.payload / 1024;
                 if size >= device.read_min {
                     work.processor += processor.payload_blob;

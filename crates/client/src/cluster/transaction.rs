@@ -535,9 +535,12 @@ pub fn passing(refusal: Refusal) -> Result<Refusal> {
         Refusal::Conflict | Refusal::Fenced | Refusal::Unstaged | Refusal::Busy => Ok(refusal),
         // Whether it exists was seen, and has changed.
         Refusal::Exists | Refusal::NotFound => Ok(Refusal::Conflict),
-        Refusal::Invalid | Refusal::Full | Refusal::Quota | Refusal::TooFewReplicas | Refusal::Denied => {
-            Err(words::refused(refusal))
-        }
+        Refusal::Invalid
+        | Refusal::Full
+        | Refusal::Quota
+        | Refusal::TooFewReplicas
+        | Refusal::Denied
+        | Refusal::TooLarge => Err(words::refused(refusal)),
     }
 }
 

@@ -214,7 +214,12 @@ fn is_passing(refusal: Refusal, apply: &Apply, exists: impl Fn(&BlobName) -> boo
         Refusal::Conflict | Refusal::Fenced | Refusal::Busy | Refusal::Unstaged | Refusal::TooFewReplicas => {
             true
         }
-        Refusal::Exists | Refusal::Invalid | Refusal::Full | Refusal::Quota | Refusal::Denied => false,
+        Refusal::Exists
+        | Refusal::Invalid
+        | Refusal::Full
+        | Refusal::Quota
+        | Refusal::Denied
+        | Refusal::TooLarge => false,
         // It needs no blob: the keyspace was dropped, of which the client will hear.
         Refusal::NotFound => {
             !apply.operations.first().is_some_and(Operation::needs_blob) && exists(&apply.blob)

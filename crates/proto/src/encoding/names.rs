@@ -60,6 +60,7 @@ layout!(enum Refusal {
     8 => TooFewReplicas,
     9 => Denied,
     10 => Quota,
+    11 => TooLarge,
 });
 layout!(enum Outcome { 0 => Committed, 1 => Refused(refusal) });
 layout!(struct OperationResult { head, operation, value });

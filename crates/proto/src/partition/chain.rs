@@ -13,15 +13,16 @@ use super::{
     Partition, RESEND_AFTER, Wanted, decision::own_heads, freezing::FreezeVisit, reminders::Reminders,
 };
 use crate::{
-    BlobName, HeadPlan, Operation, Outcome, PartitionId, Plan, Refusal, TransactionId,
+    BlobName, HeadPlan, Keyspace, Operation, Outcome, PartitionId, Plan, Refusal, TransactionId,
     canary::{Canary, planted},
     effects::Context,
     entry::{Entry, HeadEffect, Prepare, Refused, Stop},
     evaluate::{Evaluation, evaluate},
     freeze::Freeze,
-    head::Access,
+    head::{Access, Head},
     message::{Answer, Message, RequestId},
     quota::Growth,
+    size,
     transaction::StopPlan,
 };
 
@@ -319,6 +320,9 @@ impl Partition {
                 Evaluation::Waits => return Attempt::Waits,
                 Evaluation::WaitsFor(mut more) => wanted.append(&mut more),
                 Evaluation::Refused(refusal) => return Attempt::Refused(refusal),
+                Evaluation::Ready(effect) if has_too_many_chunks(cx, &plan.blob, head, &effect, keyspace) => {
+                    return Attempt::Refused(Refusal::TooLarge);
+                }
                 Evaluation::Ready(effect)
                     if self.has_staged(visit.plan.id, &effect, &appends(position, plan)) =>
                 {
@@ -330,6 +334,8 @@ impl Partition {
         }
         if !wanted.is_empty() {
             Attempt::WaitsFor(wanted)
+        } else if size::logged(&visit.plan, &visit.stops, &effects) > cx.limits.entry_max {
+            Attempt::Refused(Refusal::TooLarge)
         } else if !cx.rooms.admit(&growth, spare) {
             Attempt::Refused(Refusal::Quota)
         } else {
@@ -466,6 +472,20 @@ fn appends(position: usize, plan: &HeadPlan) -> Vec<((u16, u16), u64)> {
         _ => None,
     };
     plan.operations.iter().enumerate().filter_map(length).collect()
+}
+
+/// Whether a blob would have more chunks than one transaction can cut off, so that nobody could delete it.
+fn has_too_many_chunks(
+    cx: &Context,
+    blob: &BlobName,
+    head: &Head,
+    effect: &HeadEffect,
+    keyspace: &Keyspace,
+) -> bool {
+    let new = effect.writes.iter().filter(|write| write.previous.is_none()).count();
+    let partitions = keyspace.placement.partitions.get();
+    new > 0
+        && head.chunk_count() + new > size::chunks_max(cx.limits.entry_max, blob.key.as_bytes(), partitions)
 }
 
 fn access(only_reads: bool) -> Access {

@@ -93,7 +93,7 @@ impl Peer {
         }
         let is_heavy = || {
             let lacking = (stored + 1..=last).filter_map(|index| log.entry(index));
-            lacking.map(|(_, entry)| entry.payload_size()).sum::<usize>() > CLOSE_SIZE
+            lacking.map(|(_, entry)| entry.size()).sum::<usize>() > CLOSE_SIZE
         };
         last - stored <= CLOSE && !self.is_late(now, log) && !is_heavy()
     }
@@ -494,7 +494,7 @@ impl Partition {
         let mut room = cx.limits.copy_max;
         let fits = |(_, entry): &(Epoch, Arc<Entry>)| {
             let has_room = room > 0;
-            room = room.saturating_sub(entry.payload_size());
+            room = room.saturating_sub(entry.size());
             has_room
         };
         let entries: Vec<_> =

@@ -12,7 +12,7 @@ use tyr_types::KeyspaceId;
 use super::Partition;
 use crate::{
     BlobName, Epoch, HeadPlan, Keyspaces, Operation, Outcome, PartitionId, Plan, SessionId, Time,
-    TransactionId, effects::Context, freeze::first_name, head::Head,
+    TransactionId, effects::Context, freeze::first_name, head::Head, size,
 };
 
 /// How far this primary is with that.
@@ -41,8 +41,8 @@ struct Pass {
 
 /// One transaction deletes at most so many blobs,
 const BLOBS_MAX: usize = 64;
-/// and, unless it is about a single one, blobs with so many chunks at most.
-const CHUNKS_MAX: usize = 4096;
+/// and, unless it is about a single one, takes so many bytes of the log, or half of what an entry may.
+const SIZE_MAX: usize = 256 << 10;
 /// As many heads are looked at at a time: those that wait to be collected may be many.
 const VISITS_MAX: usize = 4096;
 /// When nothing was found that can be deleted, it is looked again after this many microseconds.
@@ -94,12 +94,13 @@ impl Partition {
             return Vec::new();
         };
         let keyspace = pass.next.keyspace;
-        let (mut blobs, mut chunks) = (Vec::new(), 0);
+        let (mut blobs, mut size) = (Vec::new(), 0);
+        let size_max = SIZE_MAX.min(cx.limits.entry_max / 2);
         let heads = self.state.heads_from(&pass.next).take_while(|(blob, _)| blob.keyspace == keyspace);
         for (visits, (blob, head)) in heads.enumerate() {
             let settled = Some(head).filter(|head| is_settled(head));
-            chunks += settled.map_or(0, |head| head.linked_chunks().count());
-            let is_enough = blobs.len() == BLOBS_MAX || (chunks > CHUNKS_MAX && !blobs.is_empty());
+            size += settled.map_or(0, |head| size::deletion(blob.key.as_bytes(), head.chunk_count()));
+            let is_enough = blobs.len() == BLOBS_MAX || (size > size_max && !blobs.is_empty());
             if is_enough || visits == VISITS_MAX {
                 pass.next = blob.clone();
                 self.sweeping.pass = Some(pass);

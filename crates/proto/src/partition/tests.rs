@@ -6,6 +6,8 @@ mod deferred;
 mod early;
 mod quota;
 mod rest;
+mod served;
+mod size;
 mod sweeping;
 mod wide;
 

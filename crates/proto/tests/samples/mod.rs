@@ -327,6 +327,7 @@ fn entries() -> Vec<Entry> {
         Refusal::Unstaged,
         Refusal::TooFewReplicas,
         Refusal::Quota,
+        Refusal::TooLarge,
     ];
     let outcomes = refusals.map(Outcome::Refused).into_iter().chain([Outcome::Committed]);
     vec![

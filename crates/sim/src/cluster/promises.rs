@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use tyr_node::Node;
-use tyr_proto::{Epoch, HeadPlan, Operation, Output, PartitionId, TransactionId, entry::Entry};
+use tyr_proto::{
+    Epoch, HeadPlan, Operation, Output, PartitionId, TransactionId, encoding::to_bytes, entry::Entry,
+};
 use tyr_types::BESIDE_MAX;
 
 use super::bounds::Bounds;
@@ -52,6 +54,10 @@ pub fn check(node: &Node, output: &Output, bounds: &Bounds, is_short: bool) -> O
         if is_short && !own.iter().all(|head| frees(head) || is_note(head)) {
             return broken("a write was taken without room");
         }
+    }
+    // By that it is told whether a log and a message take it.
+    if to_bytes(&**entry).len() > entry.size() {
+        return broken("an entry is larger than was reckoned");
     }
     let most = bounds.limits.places_max;
     let is_crowded =

@@ -1,19 +1,14 @@
 //! Writes in keyspaces that may hold so much and no more.
 
-use super::*;
-use crate::{Bound, Payload, message::Answer};
-
-const KEYSPACE: KeyspaceId = KeyspaceId(1);
-
-/// A primary with clients of whose transactions each has the next sequence.
-struct Served {
-    router: Router,
-    last: u64,
-}
+use super::{
+    served::{DONE, KEYSPACE, Served, append, bytes},
+    *,
+};
+use crate::Bound;
 
 impl Served {
     fn bounded(quota: u64, elsewhere: u64) -> Self {
-        let mut served = Served { router: primary(), last: 0 };
+        let mut served = Served::new();
         served.bound(quota, elsewhere);
         served
     }
@@ -23,53 +18,12 @@ impl Served {
         self.router.handle_bounds(Time(0), &bounds);
     }
 
-    /// How a transaction ends that does these things to blobs.
-    fn ends(&mut self, heads: &[(&str, &[Operation])]) -> Option<Outcome> {
-        self.last += 1;
-        let head = |(key, operations): &(&str, &[Operation])| HeadPlan {
-            partition: partition(0),
-            blob: BlobName { keyspace: KEYSPACE, key: Key::new(key).unwrap() },
-            seen: None,
-            operations: operations.to_vec(),
-        };
-        let heads = heads.iter().map(head).collect();
-        let plan = Plan { id: id(self.last), answered: self.last, reserve: None, heads };
-        let message = Message::Start(Arc::new(plan));
-        self.router.handle_message(Time(0), true, Envelope { partition: partition(0), message });
-        let mut ended = None;
-        while let Some(output) = self.router.poll_output() {
-            match output {
-                Output::Store { partition, index, epoch, .. } => {
-                    self.router.handle_stored(Time(0), true, partition, index, epoch);
-                }
-                Output::Answer(_, Answer::Outcome { outcome: Some((outcome, _)), .. }) => {
-                    ended = Some(outcome)
-                }
-                _ => {}
-            }
-        }
-        ended
-    }
-
-    fn does(&mut self, key: &str, operation: Operation) -> Option<Outcome> {
-        self.ends(&[(key, &[operation])])
-    }
-
     fn holds(&self) -> (u64, u64) {
         let held = self.router.uses()[&KEYSPACE];
         (held.blobs, held.bytes)
     }
 }
 
-fn bytes(count: usize) -> Payload {
-    alloc::vec![7; count][..].into()
-}
-
-fn append(count: usize) -> Operation {
-    Operation::Append { bytes: bytes(count) }
-}
-
-const DONE: Option<Outcome> = Some(Outcome::Committed);
 const FULL: Option<Outcome> = Some(Outcome::Refused(Refusal::Quota));
 
 #[test]
