@@ -2,11 +2,12 @@
 //!
 //! A node that finds another directory in place of one of its own, or an empty one because a device is not mounted, would go on without
 //! what it had promised to keep. So every store and the voter's journal has a label, written before the node belongs to a cluster; from
-//! then on nothing is opened without the right one.
+//! then on nothing is opened without the right one. And as soon as it does belong to one they say to which: a node that finds them, but not
+//! its own directory, is no new one.
 
 use std::{fmt, fs, io, path::Path};
 
-use tyr_proto::cluster::Identity;
+use tyr_proto::cluster::{ClusterId, Identity};
 use tyr_types::{Error, Result};
 
 use crate::card::write_whole;
@@ -44,10 +45,10 @@ impl fmt::Display for Label {
 }
 
 impl Label {
-    /// Fails unless the directory has this label.
-    pub fn expect(self, directory: &Path) -> Result<()> {
+    /// Fails unless the directory has this label, of this cluster if it says of which.
+    pub fn expect(self, cluster: ClusterId, directory: &Path) -> Result<()> {
         match read(directory)? {
-            Some(text) if text == self.to_string() => Ok(()),
+            Some(text) if text == self.to_string() || text == self.of(cluster) => Ok(()),
             Some(text) => Err(self.refusal(directory, &text)),
             None => Err(Error::not_found(format!(
                 "'{}' is missing, which has '{}' of this node; mount it or put it back, or, if it is lost, remove the node from its \
@@ -67,6 +68,19 @@ impl Label {
         }
     }
 
+    /// Has the label of a directory say of which cluster it is.
+    pub fn belong(self, cluster: ClusterId, directory: &Path) -> Result<()> {
+        let text = self.of(cluster);
+        match read(directory)? {
+            Some(found) if found == text => Ok(()),
+            _ => write_whole(directory, NAME, &text),
+        }
+    }
+
+    fn of(self, cluster: ClusterId) -> String {
+        format!("{self}{CLUSTER}{:032x}\n", cluster.0)
+    }
+
     fn refusal(self, directory: &Path, found: &str) -> Error {
         let Label { identity, part } = self;
         let found: Vec<&str> = found.lines().skip(1).collect();
@@ -84,6 +98,18 @@ pub(crate) fn is_given(directory: &Path) -> bool {
     directory.join(NAME).exists()
 }
 
+/// Fails if a directory is a part of a node that belongs to a cluster, for a node whose own directory knows of none.
+pub(crate) fn expect_no_cluster(directory: &Path, node: &Path) -> Result<()> {
+    let Some(text) = read(directory)? else { return Ok(()) };
+    let Some(cluster) = text.lines().find_map(|line| line.strip_prefix(CLUSTER)) else { return Ok(()) };
+    Err(Error::invalid(format!(
+        "'{}' is a part of a node of cluster {cluster}, but '{}' does not say which one; mount that or put it back, or, if it is lost, \
+         remove the node from its cluster and let it join anew with empty directories",
+        directory.display(),
+        node.display()
+    )))
+}
+
 fn read(directory: &Path) -> Result<Option<String>> {
     let path = directory.join(NAME);
     match fs::read(&path) {
@@ -94,6 +120,7 @@ fn read(directory: &Path) -> Result<Option<String>> {
 }
 
 const NAME: &str = "label";
+const CLUSTER: &str = "cluster ";
 const FIRST: &str = "tyr-label 1";
 
 #[cfg(test)]
@@ -104,15 +131,17 @@ mod tests {
 
     use super::*;
 
+    const OURS: ClusterId = ClusterId(7);
+
     #[test]
     fn a_directory_keeps_its_label_and_is_nothing_else() {
         let directory = tempfile::tempdir().unwrap();
         let label = Label { identity: Identity(0xabc), part: Part::Shard(1, 2) };
-        let error = label.expect(directory.path()).unwrap_err();
+        let error = label.expect(OURS, directory.path()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::NotFound);
         label.give(directory.path()).unwrap();
         label.give(directory.path()).unwrap();
-        label.expect(directory.path()).unwrap();
+        label.expect(OURS, directory.path()).unwrap();
         let others = [
             Label { part: Part::Shard(0, 2), ..label },
             Label { part: Part::Shard(1, 3), ..label },
@@ -120,9 +149,25 @@ mod tests {
             Label { identity: Identity(0xabd), ..label },
         ];
         for other in others {
-            assert_eq!(other.expect(directory.path()).unwrap_err().kind(), ErrorKind::Invalid);
+            assert_eq!(other.expect(OURS, directory.path()).unwrap_err().kind(), ErrorKind::Invalid);
             let error = other.give(directory.path()).unwrap_err();
             assert!(error.to_string().contains("part shard 1 of 2"), "{error}");
         }
+    }
+    #[test]
+    fn a_part_of_a_cluster_says_so() {
+        let directory = tempfile::tempdir().unwrap();
+        let (place, node) = (directory.path(), Path::new("node"));
+        let label = Label { identity: Identity(0xabc), part: Part::Manager };
+        expect_no_cluster(place, node).unwrap();
+        label.give(place).unwrap();
+        expect_no_cluster(place, node).unwrap();
+        label.belong(OURS, place).unwrap();
+        label.belong(OURS, place).unwrap();
+        label.expect(OURS, place).unwrap();
+        let error = expect_no_cluster(place, node).unwrap_err();
+        assert!(error.to_string().contains("'node' does not say which one"), "{error}");
+        assert_eq!(label.expect(ClusterId(8), place).unwrap_err().kind(), ErrorKind::Invalid);
+        assert_eq!(label.give(place).unwrap_err().kind(), ErrorKind::Invalid);
     }
 }

@@ -486,23 +486,34 @@ impl Membership {
     fn met(&mut self, address: &Address, cluster: Option<ClusterId>, node: Option<NodeId>) {
         let ours = self.cluster;
         if let Some(theirs) = cluster.filter(|theirs| *theirs != ours) {
-            self.reception.events.fail(Error::invalid(format!(
+            let error = Error::invalid(format!(
                 "the directory '{}' belongs to cluster {:032x}, but {address} to cluster {:032x}; check the addresses to join by, or \
                  use an empty directory",
                 self.directory.display(),
                 ours.0,
                 theirs.0
-            )));
+            ));
+            // It has others to serve with, who do not lose it because a stranger has come to an address.
+            match self.peers.nodes().is_empty() {
+                true => self.reception.events.fail(error),
+                false => tracing::error!(%error, "a node that is named to join by is of another cluster"),
+            }
+            self.pass_by(address);
             return;
         }
         let Some(node) = node else { return };
-        if self.greeters.iter().any(|(greeted, _)| greeted == address) && !self.met.contains(address) {
-            self.met.push(address.clone());
-        }
+        self.pass_by(address);
         let link = self.peers.meet(node, address);
         if self.link(node, address, link) {
             self.contact = Membership::contact(self.me(), &self.peers, self.leader, self.patience);
             self.keep_card();
+        }
+    }
+
+    /// Somebody has answered at an address to join by: nobody is waited for there any more.
+    fn pass_by(&mut self, address: &Address) {
+        if self.greeters.iter().any(|(greeted, _)| greeted == address) && !self.met.contains(address) {
+            self.met.push(address.clone());
         }
     }
 

@@ -14,7 +14,7 @@ use crate::{
     Settings,
     card::{Card, write_whole},
     event::Events,
-    label::{Label, Part},
+    label::{Label, Part, expect_no_cluster, is_given},
     surroundings::random_bits,
     target::{Target, open_failure},
 };
@@ -33,15 +33,35 @@ impl Settings {
     /// without. Changes nothing.
     pub fn examine(&self) -> Result<()> {
         self.check()?;
-        let places = self.shard_places()?;
-        let Some(card) = Card::load(&self.directory)? else { return Ok(()) };
+        let mut parts = self.parts()?.into_iter();
+        let Some(card) = Card::load(&self.directory)? else {
+            return parts.try_for_each(|(_, directory)| expect_no_cluster(&directory, &self.directory));
+        };
         self.check_shards(&card)?;
+        let Card { identity, cluster, .. } = card;
+        parts.try_for_each(|(part, directory)| Label { identity, part }.expect(cluster, &directory))
+    }
+
+    /// Where each part of the node is.
+    fn parts(&self) -> Result<Vec<(Part, PathBuf)>> {
         let shards = (0..).map(|number| Part::Shard(number, self.shards.get()));
-        let stores = shards.zip(places.into_iter().map(|place| place.path));
-        let manager = (Part::Manager, self.directory.join(MANAGER));
-        stores
-            .chain([manager])
-            .try_for_each(|(part, directory)| Label { identity: card.identity, part }.expect(&directory))
+        let stores = shards.zip(self.shard_places()?.into_iter().map(|place| place.path));
+        Ok(stores.chain([(Part::Manager, self.directory.join(MANAGER))]).collect())
+    }
+
+    /// Has each part that is there say to which cluster the node belongs.
+    pub(crate) fn belong(&self, card: &Card) -> Result<()> {
+        let Card { identity, cluster, .. } = *card;
+        let parts = self.parts()?.into_iter().filter(|(_, directory)| is_given(directory));
+        for (part, directory) in parts {
+            let label = Label { identity, part };
+            // One that is another's says so when it is opened.
+            let told = label.expect(cluster, &directory).and_then(|()| label.belong(cluster, &directory));
+            if let Err(error) = told {
+                tracing::warn!(%error, "a part of the node does not say to which cluster it belongs");
+            }
+        }
+        Ok(())
     }
 
     fn check_shards(&self, card: &Card) -> Result<()> {
@@ -62,8 +82,10 @@ impl Settings {
         card.map_or(Ok(()), |card| self.check_shards(card))?;
         let manager = (Part::Manager, self.directory.join(MANAGER));
         let expect = |(part, directory): &(Part, PathBuf)| match card {
-            Some(&Card { identity, .. }) => Label { identity, part: *part }.expect(directory),
-            None => Ok(()),
+            Some(&Card { identity, cluster, .. }) => {
+                Label { identity, part: *part }.expect(cluster, directory)
+            }
+            None => expect_no_cluster(directory, &self.directory),
         };
         expect(&manager)?;
         let create = if card.is_some() { Create::Never } else { Create::IfMissing };

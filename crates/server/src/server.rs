@@ -184,6 +184,7 @@ async fn run(
         card = starting.belong() => card?,
         _ = &mut stop => return Ok(()),
     };
+    settings.belong(&card)?;
     let (node, cluster) = (card.node, card.cluster);
     let running = starting.go(card, &state, told).await?;
     let http = place.as_ref().map(|place| place.address.clone());

@@ -230,6 +230,26 @@ fn a_directory_of_another_cluster_is_refused() {
 }
 
 #[test]
+fn a_stranger_at_an_address_to_join_by_ends_no_node_that_has_others() {
+    kit::log();
+    let directories = [(); 4].map(|()| tempfile::tempdir().unwrap());
+    let first = start(&directories[0], &[]);
+    let second = start(&directories[1], &[first.address().clone()]);
+    let stranger = start(&directories[2], &[]);
+    second.stop().unwrap();
+    let join = [stranger.address().clone(), first.address().clone()];
+    let second = start(&directories[1], &join);
+    assert_eq!(second.cluster(), first.cluster());
+    let mut driver = Driver::new(&[second.address().clone()], 81);
+    let id = driver.keyspace("served");
+    assert_eq!(driver.append(id, &["blob"], b"."), Outcome::Committed);
+    assert!(!second.status().has_ended);
+    for server in [second, stranger, first] {
+        server.stop().unwrap();
+    }
+}
+
+#[test]
 fn a_node_that_cannot_serve_http_has_founded_nothing() {
     let directories = [(); 2].map(|()| tempfile::tempdir().unwrap());
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -289,6 +309,12 @@ fn a_directory_that_is_missing_or_moved_is_not_taken_for_a_new_one() {
     let other = tempfile::tempdir().unwrap();
     start(&directory, &[]).stop().unwrap();
     start(&other, &[]).stop().unwrap();
+    let node = directory.path().join("node");
+    std::fs::rename(&node, other.path().join("away")).unwrap();
+    let error = Server::start(settings(directory.path(), &[])).err().expect("it is refused");
+    assert!(error.to_string().contains("does not say which one"), "{error}");
+    assert!(!node.exists(), "no cluster is founded with what is there");
+    std::fs::rename(other.path().join("away"), &node).unwrap();
     let refused = || Server::start(settings(directory.path(), &[])).err().expect("it is refused");
     let part = |name: &str| directory.path().join(name);
     for name in ["shard-0", "shard-1", "manager"] {
