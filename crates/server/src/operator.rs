@@ -1,6 +1,7 @@
 //! How a program asks the cluster manager: over a connection to any node of the cluster.
 
 use std::{
+    collections::BTreeSet,
     sync::{
         Arc,
         mpsc::{Receiver, Sender, channel},
@@ -32,6 +33,8 @@ pub struct Operator {
     replies: Receiver<(u64, Response)>,
     /// Why there was no connection last.
     trouble: Arc<Mutex<Option<Trouble>>>,
+    /// Of which clusters the nodes are.
+    clusters: Arc<Mutex<BTreeSet<u128>>>,
     last: u64,
     /// Who is asked: whoever answered last, as long as it does.
     place: usize,
@@ -42,6 +45,7 @@ pub struct Operator {
 struct Ear {
     replies: Sender<(u64, Response)>,
     trouble: Arc<Mutex<Option<Trouble>>>,
+    clusters: Arc<Mutex<BTreeSet<u128>>>,
 }
 
 struct Trouble {
@@ -51,6 +55,10 @@ struct Trouble {
 }
 
 impl Handler for Ear {
+    fn opened(&self, _: &Link, peer: &Peer) {
+        self.clusters.lock().extend(peer.cluster);
+    }
+
     fn received(&self, _: &Link, frame: Received<'_>) {
         if (frame.header.channel, frame.header.kind) == (MANAGER, Kind::Reply)
             && let Ok(response) = from_bytes(frame.body)
@@ -83,7 +91,9 @@ impl Operator {
         let runtime = runtime.map_err(failed)?;
         let (sender, replies) = channel();
         let trouble = Arc::<Mutex<Option<Trouble>>>::default();
-        let ear: Arc<dyn Handler> = Arc::new(Ear { replies: sender, trouble: trouble.clone() });
+        let clusters = Arc::<Mutex<BTreeSet<u128>>>::default();
+        let ear: Arc<dyn Handler> =
+            Arc::new(Ear { replies: sender, trouble: trouble.clone(), clusters: clusters.clone() });
         let (tls, credential) = (tls.cloned(), credential.clone());
         let settings = tyr_net::Settings { tls, credential, ..tyr_net::Settings::default() };
         let me = Introduction::new(Party::Client { session: random().max(1) }, None);
@@ -93,7 +103,7 @@ impl Operator {
             (address.clone(), dialer)
         };
         let dialers = addresses.iter().map(dial).collect();
-        Ok(Operator { dialers, _runtime: runtime, replies, trouble, last: 0, place: 0, patience })
+        Ok(Operator { dialers, _runtime: runtime, replies, trouble, clusters, last: 0, place: 0, patience })
     }
 
     /// Everything that the cluster manager knows.
@@ -158,6 +168,7 @@ impl Operator {
     fn ask(&mut self, request: &Request) -> Result<Response> {
         let (end, first) = (Instant::now() + self.patience, self.last + 1);
         while Instant::now() < end && !self.dialers.is_empty() {
+            self.expect_one_cluster()?;
             let step = Instant::now() + STEP;
             self.send_to_next(request);
             let left = || step.saturating_duration_since(Instant::now());
@@ -167,7 +178,7 @@ impl Operator {
                     _ if number < first => {}
                     Response::Elsewhere(_) => break,
                     Response::Denied(scope, rights) => return Err(lacks(scope, rights)),
-                    response => return Ok(response),
+                    response => return self.expect_one_cluster().map(|()| response),
                 }
             }
             if let Some(trouble) = self.trouble.lock().take_if(|trouble| trouble.is_denial)
@@ -186,6 +197,21 @@ impl Operator {
         Err(Error::unavailable(format!(
             "no node answers at {addresses}{trouble}; check the addresses, and whether most of the cluster's voters run"
         )))
+    }
+
+    /// Fails if nodes of several clusters are known to be asked: nobody would know whom.
+    fn expect_one_cluster(&self) -> Result<()> {
+        match self.clusters.lock().len() {
+            0 | 1 => Ok(()),
+            count => {
+                let addresses: Vec<String> =
+                    self.dialers.iter().map(|(address, _)| address.to_string()).collect();
+                Err(Error::invalid(format!(
+                    "the nodes at {} are of {count} clusters; name nodes of one",
+                    addresses.join(", ")
+                )))
+            }
+        }
     }
 
     fn send_to_next(&mut self, request: &Request) {

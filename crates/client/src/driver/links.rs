@@ -96,6 +96,8 @@ struct Dialed {
     address: Address,
     line: Line,
     is_open: bool,
+    /// Whether somebody of another cluster is there, who is not heard.
+    is_foreign: bool,
     trouble: Option<Trouble>,
 }
 
@@ -150,7 +152,8 @@ impl Links {
                 Line::Simulated
             }
         };
-        let dialed = Dialed { number: self.made, address, line, is_open: false, trouble: None };
+        let dialed =
+            Dialed { number: self.made, address, line, is_open: false, is_foreign: false, trouble: None };
         self.dialed.insert(origin, dialed);
     }
 
@@ -175,19 +178,25 @@ impl Links {
         self.dialed.get(&Origin::Node(node)).is_some_and(|dialed| dialed.is_open)
     }
 
-    /// Takes note of a connection that has opened or closed. False for one that is not wanted any more.
+    /// Takes note of a connection that has opened or closed. False for one that is not wanted any more, or leads to another cluster than the
+    /// one that was found first.
     pub fn note(&mut self, heard: &Heard) -> bool {
         let known = self.dialed.get_mut(&heard.origin).filter(|dialed| dialed.number == heard.number);
         let Some(dialed) = known else { return false };
         match &heard.what {
             What::Opened(peer) => {
-                (dialed.is_open, dialed.trouble) = (true, None);
                 self.me.cluster = self.me.cluster.or(peer.cluster);
+                dialed.is_foreign = peer.cluster.is_some() && peer.cluster != self.me.cluster;
+                (dialed.is_open, dialed.trouble) = (!dialed.is_foreign, None);
+                if dialed.is_foreign {
+                    let text = "is of another cluster than the other addresses; name nodes of one".to_owned();
+                    dialed.trouble = Some(Trouble { text, is_denial: false });
+                }
             }
             What::Closed(trouble) => (dialed.is_open, dialed.trouble) = (false, Some(trouble.clone())),
             What::Answer(_) | What::Response(..) => {}
         }
-        true
+        !dialed.is_foreign
     }
 
     /// Sends a message to a partition at a node, with the context if it is traced.
