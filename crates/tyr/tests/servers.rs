@@ -208,9 +208,34 @@ fn nodes_come_are_replaced_and_are_forgotten_for_good() {
     let left: Vec<&Value> = status["nodes"].as_array().unwrap().iter().map(|node| &node["node"]).collect();
     assert_eq!(left, [3, 4]);
     assert_eq!(status["partitions"]["unserved"], 0);
+    assert_eq!(
+        status["partitions"]["complete"], status["partitions"]["total"],
+        "it was not forgotten before"
+    );
     assert_eq!(json(url, &["blob", "transform", "notes/visits", "add", "u64", "0", "1"])["old"], 41);
     let mut back = Node::start(&place(2), "127.0.0.1:0", &[]);
     assert!(!back.process.wait().unwrap().success(), "its number never comes back");
+}
+
+#[test]
+fn nodes_of_two_clusters_are_not_taken_for_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let start = |name: &str| {
+        let mut node = Node::start(&directory.path().join(name), "127.0.0.1:0", &[]);
+        node.wait_for("ready");
+        node
+    };
+    let (one, other) = (start("one"), start("other"));
+    let url = format!("tyr://{},{}", one.address, other.address);
+    // It is seen as soon as both have been connected to.
+    let said = (0..100).find_map(|_| {
+        let output = tyr(["--store", &url, "cluster", "status"]).output().unwrap();
+        (output.status.code() == Some(15)).then(|| String::from_utf8(output.stderr).unwrap())
+    });
+    assert!(said.is_some_and(|said| said.contains("of 2 clusters; name nodes of one")));
+    for node in [one, other] {
+        assert!(node.stop().success());
+    }
 }
 
 #[test]

@@ -69,10 +69,10 @@ impl<'a> Told<'a> {
         told
     }
 
-    /// How many replicas a partition of a class should have, with as many nodes as there are.
+    /// How many replicas a partition of a class should have, with as many nodes as there are that stay.
     fn wanted(&self, class: u8) -> usize {
         let replicas = self.classes.get(&ClassId(class)).map_or(1, |settings| usize::from(settings.replicas));
-        replicas.min(self.members.len())
+        replicas.min(self.members.values().filter(|member| member.is_eligible()).count())
     }
 
     fn partitions(&self) -> PartitionsView {

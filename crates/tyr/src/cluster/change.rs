@@ -73,8 +73,17 @@ pub struct Replace {
 #[derive(Args)]
 struct Wait<const SECONDS: u64> {
     /// Wait at most so many seconds until it is done; it goes on after that.
-    #[arg(long = "wait", value_name = "SECONDS", default_value_t = SECONDS, value_parser = clap::value_parser!(u64).range(..=WAIT_MAX))]
+    #[arg(long = "wait", value_name = "SECONDS", default_value = usual(SECONDS), value_parser = clap::value_parser!(u64).range(..=WAIT_MAX))]
     seconds: u64,
+}
+
+/// A default as text: what clap keeps of a typed one is the same for all numbers.
+const fn usual(seconds: u64) -> &'static str {
+    match seconds {
+        0 => "0",
+        600 => "600",
+        _ => panic!("it is not among the defaults"),
+    }
 }
 
 impl Add {
@@ -247,27 +256,38 @@ impl Change {
         self.wait(|picture| (picture.named(node) == 0).then_some(()), lacks)
     }
 
-    /// Waits until nobody needs a node that goes, and forgets it.
+    /// Waits until nobody needs a node that goes, and what it held is somewhere else, and forgets it.
     fn see_off(&mut self, node: NodeId, force: bool) -> Result<()> {
+        let picture = self.picture()?;
         // First of all what would be lost, before anything has changed.
-        if self.has_left(node, force)? {
+        if picture.is_unserved() && self.has_left(node, force)? {
             return Ok(());
         }
         let away = |member: &Member| member.presence != Presence::Present;
-        if self.picture()?.member(node).is_some_and(away) {
+        if picture.member(node).is_some_and(away) {
             self.command(ClusterCommand::Drain(node), "drain", node)?;
             self.command(ClusterCommand::GiveUp(node), "give up", node)?;
         }
+        let mut still_since = Instant::now();
         loop {
             let picture = self.picture()?;
             let Some(member) = picture.member(node) else { return Ok(()) };
             if member.state == MemberState::Active {
                 return Err(Error::unavailable(format!("node {} was taken back meanwhile", node.0)).into());
             }
-            if picture.named(node) == 0 && self.has_left(node, force)? {
+            if picture.is_moving() {
+                still_since = Instant::now();
+            }
+            let (named, lacking) = (picture.named(node), picture.lacking(node));
+            // Where zones leave no place for more replicas, none are made.
+            let is_made_anew = lacking == 0 || picture.is_unserved() || still_since.elapsed() >= STILL;
+            if named == 0 && is_made_anew && self.has_left(node, force)? {
                 return Ok(());
             }
-            self.pause(|| format!("node {} still holds {} partitions", node.0, picture.named(node)))?;
+            self.pause(|| match named {
+                0 => format!("{lacking} partitions have fewer replicas than they should"),
+                _ => format!("node {} still holds {named} partitions", node.0),
+            })?;
         }
     }
 
@@ -339,6 +359,36 @@ impl Picture {
             _ => false,
         };
         self.0.facts.iter().filter(is_named).count()
+    }
+
+    /// How many partitions have fewer replicas than they should when a node is gone.
+    fn lacking(&self, node: NodeId) -> usize {
+        let holders = self.0.facts.iter().filter(|fact| match fact {
+            Fact::Member(id, member) => {
+                *id != node && member.presence == Presence::Present && member.is_eligible()
+            }
+            _ => false,
+        });
+        let holders = holders.count();
+        let wanted = |class| {
+            let of_class = |fact: &Fact| match fact {
+                Fact::Class(id, settings) if *id == class => Some(usize::from(settings.replicas)),
+                _ => None,
+            };
+            self.0.facts.iter().find_map(of_class).unwrap_or(1).min(holders)
+        };
+        let lacks = |fact: &&Fact| match fact {
+            Fact::Partition(id, configuration, _) => configuration.replicas.len() < wanted(id.class),
+            _ => false,
+        };
+        self.0.facts.iter().filter(lacks).count()
+    }
+
+    /// Whether any partition is held by nobody who is there.
+    fn is_unserved(&self) -> bool {
+        self.0.facts.iter().any(
+            |fact| matches!(fact, Fact::Partition(_, configuration, _) if configuration.replicas.is_empty()),
+        )
     }
 
     /// Whether any partition is about to change hands.
@@ -427,3 +477,5 @@ const WAIT_MAX: u64 = 366 * 86_400;
 const PAUSE: Duration = Duration::from_millis(200);
 /// Nothing more is to come after so long: the cluster manager plans more often.
 const QUIET: Duration = Duration::from_secs(1);
+/// When nothing has moved for so long, nothing will.
+const STILL: Duration = Duration::from_secs(10);

@@ -20,7 +20,7 @@ pub struct Status {
 #[derive(Default, Serialize)]
 struct Partitions {
     total: u32,
-    /// Held by as many as their class wants, or as there are nodes.
+    /// Held by as many as their class wants, or as there are nodes that stay.
     complete: u32,
     /// About to change hands.
     moving: u32,
@@ -51,12 +51,16 @@ impl Status {
         });
         let mut nodes: Vec<Node> = members.collect();
         nodes.sort_by_key(|node| node.node);
+        // Who is about to go is not counted on.
+        let holders =
+            told.facts.iter().filter(|fact| matches!(fact, Fact::Member(_, member) if member.is_eligible()));
+        let holders = holders.count();
         let wanted = |class| {
             let of_class = |fact: &Fact| match fact {
                 Fact::Class(id, settings) if *id == class => Some(usize::from(settings.replicas)),
                 _ => None,
             };
-            told.facts.iter().find_map(of_class).unwrap_or(1).min(nodes.len())
+            told.facts.iter().find_map(of_class).unwrap_or(1).min(holders)
         };
         let (mut partitions, mut held) = (Partitions::default(), Vec::new());
         let mut keyspaces = 0;
