@@ -10,7 +10,7 @@ use std::{
     fmt::Write as _,
     fs::{self, File, OpenOptions},
     io::{self, Write as _},
-    os::unix::fs::OpenOptionsExt,
+    os::unix::fs::{FileExt, OpenOptionsExt},
     path::{Path, PathBuf},
     sync::{
         Arc, OnceLock,
@@ -292,8 +292,17 @@ struct Kept {
 impl Kept {
     fn open(directory: &Path) -> io::Result<Self> {
         let path = directory.join(NAME);
-        let file = OpenOptions::new().create(true).append(true).mode(0o600).open(path)?;
+        let mut file = OpenOptions::new().create(true).read(true).append(true).mode(0o600).open(path)?;
         let size = file.metadata()?.len();
+        let mut last = [b'\n'];
+        file.read_exact_at(&mut last, size.saturating_sub(1)).or_else(|error| match size {
+            0 => Ok(()),
+            _ => Err(error),
+        })?;
+        // What was being written when the power failed, or the device was full, stays a line of its own.
+        if last != [b'\n'] {
+            file.write_all(b"\n")?;
+        }
         Ok(Kept { directory: directory.to_owned(), file, size })
     }
 
@@ -360,6 +369,16 @@ mod tests {
         let mut line = String::new();
         field(&mut line, "who", "a\"b\\c\nd\u{7f}");
         assert_eq!(line, ",\"who\":\"a\\\"b\\\\c\\u000ad\\u007f\"");
+    }
+
+    #[test]
+    fn a_line_that_was_cut_off_swallows_no_other() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join(NAME);
+        Kept::open(directory.path()).unwrap().write("whole\n").unwrap();
+        fs::write(&path, fs::read_to_string(&path).unwrap() + "cut").unwrap();
+        Kept::open(directory.path()).unwrap().write("next\n").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "whole\ncut\nnext\n");
     }
 
     #[test]

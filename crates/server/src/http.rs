@@ -71,6 +71,10 @@ pub(crate) fn serve(Place { listener, .. }: Place, asked: Asked) {
             let asked = asked.clone();
             tokio::spawn(async move {
                 let _permit = permit;
+                // Who says nothing keeps nobody else out for long.
+                if !matches!(timeout(SILENCE_MAX, stream.readable()).await, Ok(Ok(()))) {
+                    return;
+                }
                 // Whoever does not ask or listen in time is not answered.
                 let _unheard = timeout(PATIENCE, answer(stream, &asked)).await;
             });
@@ -180,5 +184,7 @@ const GUARDS: &str = "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff
     base-uri 'none'; form-action 'none'; frame-ancestors 'none'\r\n";
 /// The most connections at once; more wait.
 const CONNECTIONS_MAX: usize = 16;
+/// How long a connection may say nothing.
+const SILENCE_MAX: Duration = Duration::from_secs(1);
 /// How long a request and its answer may take.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -52,7 +52,7 @@ pub use operator::Operator;
 pub use server::Server;
 pub use settings::{Guarding, MetricsFor, Settings, TargetSettings, Timing};
 pub use state::Status;
-pub use tokens::read_claims;
+pub use tokens::{TOKEN_LIFETIME_MAX, read_claims};
 pub use tyr_net::{
     Address, Collector, Credential, Holder, Secret, Tls, TlsFiles, Token, Validity, validities,
 };

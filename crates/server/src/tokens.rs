@@ -28,7 +28,7 @@ pub(crate) async fn make_token(voting: &Voting, cluster: ClusterId, order: &Toke
         }
     }
     let invalid = Some(Response::Replied(Err(Refusal::Invalid)));
-    if order.lifetime == 0 || order.lifetime > LIFETIME_MAX || order.limits.len() > LIMITS_MAX {
+    if order.lifetime == 0 || order.lifetime > TOKEN_LIFETIME_MAX || order.limits.len() > LIMITS_MAX {
         return invalid;
     }
     let (seal, generation) = voting.voter.look(|known| {
@@ -81,4 +81,4 @@ fn elsewhere(voting: &Voting) -> Option<Response> {
 }
 
 /// No token is good for longer, in seconds: ten years.
-const LIFETIME_MAX: u64 = 10 * 366 * 86_400;
+pub const TOKEN_LIFETIME_MAX: u64 = 10 * 366 * 86_400;

@@ -225,6 +225,34 @@ fn three_nodes_with_a_secret_serve_users_by_their_rights() {
 }
 
 #[test]
+fn all_earlier_tokens_are_voided_by_one_of_them() {
+    let directory = tempfile::tempdir().unwrap();
+    let place = |name: &str| directory.path().join(name);
+    let text = |name: &str| place(name).to_str().unwrap().to_owned();
+    assert!(tyr(&["secret", &text("secret")]).status().unwrap().success());
+    let mut node = Node::start(&place("one"), &place("secret"), &[]);
+    node.wait_for("ready");
+    let url = format!("tyr://{}", node.address);
+    let mut operator = Person::new(&url, "TYR_SECRET_FILE", place("secret"));
+    for command in ["user create root", "user create ada", "grant root administer --cluster"] {
+        operator.does(&command.split(' ').collect::<Vec<_>>());
+    }
+    operator.does(&["token", "create", "root", "--output", &text("root.token")]);
+    operator.does(&["token", "rotate"]);
+    operator.does(&["token", "create", "ada", "--output", &text("ada.token")]);
+    let mut root = Person::new(&url, "TYR_TOKEN_FILE", place("root.token"));
+    let mut ada = Person::new(&url, "TYR_TOKEN_FILE", place("ada.token"));
+    ada.does(&["cluster", "status"]);
+    let lasting = root.run(&["token", "create", "ada", "--lifetime", "99999d"]);
+    assert!(String::from_utf8(lasting.stderr).unwrap().contains("days at most"));
+    // Its own among them, on which its right to do so rests.
+    let rotated = root.does(&["token", "rotate", "--revoke-earlier"]);
+    assert_eq!(rotated["removed"].as_array().unwrap().len(), 2, "{rotated}");
+    ada.may_not(&["cluster", "status"]);
+    root.may_not(&["cluster", "status"]);
+}
+
+#[test]
 fn a_node_that_others_reach_does_not_start_without_a_secret() {
     let directory = tempfile::tempdir().unwrap();
     let mut command = tyr(&["server", "--listen", "0.0.0.0:0", "--advertise", "localhost:7700"]);

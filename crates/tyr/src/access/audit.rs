@@ -41,12 +41,18 @@ impl Audit {
         if !directory.is_dir() {
             return Err(Failure::Local(format!("there is no directory '{}'", directory.display())));
         }
+        let mut torn: Vec<String> = Vec::new();
         for path in audit_files(directory) {
             let failed = |error| Failure::local(format_args!("cannot read '{}'", path.display()), &error);
-            for line in BufReader::new(File::open(&path).map_err(failed)?).lines() {
+            let lines = BufReader::new(File::open(&path).map_err(failed)?).lines();
+            for (line, number) in lines.zip(1..) {
                 let line = line.map_err(failed)?;
-                // The last line may be about to be written.
-                let Ok(act) = serde_json::from_str::<Value>(&line) else { continue };
+                let Ok(act) = serde_json::from_str::<Value>(&line) else {
+                    // The last one may be about to be written.
+                    torn.push(format!("line {number} of '{}' cannot be read", path.display()));
+                    continue;
+                };
+                torn.drain(..).for_each(|line| out.warnings().say(format_args!("{line}")));
                 if self.wants(&act) {
                     print(&act, &line, out)?;
                 }

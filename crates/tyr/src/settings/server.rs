@@ -141,7 +141,7 @@ pub const SERVER_SETTINGS: [Setting; 19] = [
     setting(
         "server.http",
         "http",
-        Values::Text(ADDRESS),
+        Values::Text("an address, `host:port`"),
         "",
         "Where health, metrics, and the console are served by HTTP, or HTTPS if there is a certificate",
     ),
