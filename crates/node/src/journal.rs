@@ -258,7 +258,8 @@ impl Journal {
         due.copied().collect()
     }
 
-    /// A partition is at rest: it is time for a checkpoint if that gives back more than it takes. No entry of it will bring one.
+    /// A partition is at rest, so that no entry of it will bring a checkpoint, or there is little room: it is time for one if that gives back more than
+    /// it takes.
     pub fn rest(&mut self, partition: &Partition) {
         let id = partition.id();
         let dead = self.shelf.dead_size(id);

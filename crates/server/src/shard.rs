@@ -328,8 +328,9 @@ impl Running {
                     self.show(target, space, is_full);
                     self.worker.tidy(time);
                     self.spans.tidy(time);
-                    let at_rest = self.shard.router().partitions().filter(|partition| partition.is_idle());
-                    at_rest.for_each(|partition| self.journal.rest(partition));
+                    // Where there is little room, what a checkpoint gives back is not put off until nobody writes.
+                    let ready = self.shard.router().partitions().filter(|one| is_full || one.is_idle());
+                    ready.for_each(|partition| self.journal.rest(partition));
                 }
                 self.shard.handle_tick(time);
                 self.mailboxes[self.place].figures.work(self.worker.work());
