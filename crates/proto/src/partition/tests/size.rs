@@ -28,7 +28,7 @@ fn a_transaction_is_refused_that_is_more_than_a_log_takes() {
     let many: Vec<Operation> = (0..60).map(attribute).collect();
     assert_eq!(served.ends(&[("blob", &many)]), TOO_LARGE);
     assert_eq!(served.ends(&[("blob", &many[..20])]), DONE);
-    let keys: Vec<_> = (0..80).map(|number: usize| alloc::format!("{number}")).collect();
+    let keys: Vec<_> = (0..80).map(|number: usize| alloc::format!("{number:02}")).collect();
     let create = [Operation::Create];
     let heads: Vec<(&str, &[Operation])> = keys.iter().map(|key| (key.as_str(), &create[..])).collect();
     assert_eq!(served.ends(&heads), TOO_LARGE);
