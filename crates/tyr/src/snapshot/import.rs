@@ -68,7 +68,7 @@ fn import(
     let begun = begin(store, chain, name, &id)?;
     let keyspace = &begun.keyspace;
     let progress = Progress::new(out, "import");
-    let snapshot = begun.follows.is_some().then(|| take(store, keyspace, None)).transpose()?;
+    let snapshot = (begun.there == There::Compare).then(|| take(store, keyspace, None)).transpose()?;
     let now = snapshot.map(|snapshot| View { snapshot, keyspace: keyspace.clone() });
     let job = Job {
         store,
@@ -76,12 +76,12 @@ fn import(
         source: chain,
         now: now.as_ref(),
         kinship: Kinship::None,
-        there: if now.is_some() { There::Compare } else { There::IsRight },
+        there: begun.there,
         interrupt,
         progress: &progress,
         tally: Tally::default(),
     };
-    // Of what the keyspace has from an archive before, what has not changed since is right.
+    // Of what the keyspace has from an archive before, and from no other, what has not changed since is right.
     let is_wanted = |key: &Key| {
         let former = begun.follows.and_then(|catalog| catalog.blobs.get(key));
         let blob = chain.last().catalog.blobs.get(key);
@@ -121,9 +121,11 @@ fn import(
     Ok(summary)
 }
 
-/// The keyspace, and what it had before if it stood by.
+/// The keyspace, and what is known of what it has.
 struct Begun<'a> {
     keyspace: Keyspace,
+    there: There,
+    /// What it had when it stood by. None if it did not, or if a part of another archive was written since.
     follows: Option<&'a Catalog>,
 }
 
@@ -135,25 +137,30 @@ fn begin<'a>(store: &Store, chain: &'a Chain, name: &str, id: &str) -> Result<Be
         Err(error) if error.kind() == ErrorKind::NotFound => {
             let keyspace = store.create_keyspace(name, origin.settings())?;
             Marker { state: State::Importing, of: id.to_owned() }.set(store, &keyspace)?;
-            return Ok(Begun { keyspace, follows: None });
+            return Ok(Begun { keyspace, there: There::IsRight, follows: None });
         }
         Err(error) => return Err(error.into()),
     };
     match Marker::of(&keyspace)? {
-        Some(Marker { state: State::Importing, of }) if of == id => Ok(Begun { keyspace, follows: None }),
+        Some(Marker { state: State::Importing, of }) if of == id => {
+            Ok(Begun { keyspace, there: There::IsRight, follows: None })
+        }
         Some(Marker { state: State::Importing, of }) => invalid(format!(
             "keyspace '{name}' is being made of archive {of}, and not of {id}; import that one again, or drop the keyspace"
         )),
-        Some(Marker { state: State::Standby | State::Following, of }) => {
+        Some(Marker { state: state @ (State::Standby | State::Following), of }) => {
             // What was interrupted is of the archive that it is to follow, or of one on the way there.
-            let base = of.split(' ').next().unwrap_or_default();
+            let (base, target) = of.split_once(' ').unwrap_or((&of, ""));
             let Some(follows) = chain.catalog_of(base) else {
                 return invalid(format!(
                     "keyspace '{name}' has what archive {base} has, which is none of those that are named; name it, and those that follow"
                 ));
             };
-            Marker { state: State::Following, of: format!("{base} {id}") }.set(store, &keyspace)?;
-            Ok(Begun { keyspace, follows: Some(follows) })
+            // A part of another target may be anywhere, until all is compared: no target is named as long as that is so.
+            let is_of_base = state == State::Standby || target == id;
+            let of = if is_of_base { format!("{base} {id}") } else { base.to_owned() };
+            Marker { state: State::Following, of }.set(store, &keyspace)?;
+            Ok(Begun { keyspace, there: There::Compare, follows: is_of_base.then_some(follows) })
         }
         Some(Marker { state: State::Restoring, .. }) => {
             invalid(format!("keyspace '{name}' is being restored; end that first"))
@@ -161,7 +168,7 @@ fn begin<'a>(store: &Store, chain: &'a Chain, name: &str, id: &str) -> Result<Be
         None if keyspace.scan("", None, 1)?.is_empty() => {
             // The import may have been interrupted when it had created it.
             Marker { state: State::Importing, of: id.to_owned() }.set(store, &keyspace)?;
-            Ok(Begun { keyspace, follows: None })
+            Ok(Begun { keyspace, there: There::IsRight, follows: None })
         }
         None => Err(Failure::Store(Error::exists(format!(
             "keyspace '{name}' has blobs, and no blob '{KEY}' that says that it is to be imported into; name another keyspace, or use 'tyr snapshot restore'"

@@ -19,7 +19,8 @@ const ARCHIVE: &str = "archive";
 pub struct Marker {
     /// What is going on.
     pub state: State,
-    /// The archive, or the snapshot, that it is made of.
+    /// The archive, or the snapshot, that it is made of. Of one that follows: the archive that it had, and the one that it is to have, unless parts of several were
+    /// written.
     pub of: String,
 }
 

@@ -210,6 +210,55 @@ fn an_import_that_is_killed_goes_on_and_says_until_then_that_it_is_not_whole() {
 }
 
 #[test]
+fn a_standby_into_which_a_part_of_another_archive_was_written_becomes_what_is_named() {
+    let scratch = Scratch::with_keyspace();
+    let put = |key: &str, length, seed| {
+        scratch.run_with_input(["blob", "put", key], content(length, seed)).ok();
+    };
+    let tag = |tag| scratch.run(["blob", "attr", "set", "k/tagged", "tag", tag]).ok();
+    let more: Vec<String> = (0..10).map(|blob| format!("k/more-{blob}")).collect();
+    more.iter().for_each(|key| put(key, 300_000, 1));
+    put("k/small", 9, 1);
+    put("k/tagged", 9, 1);
+    tag("red");
+    scratch.run(["snapshot", "export", "k", "monday"]).ok();
+    more.iter().for_each(|key| put(key, 5, 2));
+    put("k/small", 9, 2);
+    tag("blue");
+    put("k/too-much", 8_000_000, 2);
+    scratch.run(["snapshot", "export", "k", "tuesday", "--since", "monday"]).ok();
+    more.iter().for_each(|key| put(key, 300_000, 1));
+    put("k/small", 9, 1);
+    tag("red");
+    scratch.run(["blob", "rm", "k/too-much"]).ok();
+    scratch.run(["snapshot", "export", "k", "wednesday", "--since", "tuesday"]).ok();
+
+    let import = |archives: &[&str], more: &[&str]| {
+        scratch.run([&["snapshot", "import"], archives, &["copy"], more].concat())
+    };
+    let quota = |quota| scratch.run(["keyspace", "alter", "copy", "--quota", quota]).ok();
+    let is_of = |seed, tag| {
+        assert!(scratch.run(["blob", "cat", "copy/small"]).ok().stdout == content(9, seed), "{tag}");
+        assert_eq!(scratch.run(["blob", "attr", "get", "copy/tagged", "tag"]).ok().text().trim(), tag);
+    };
+    for last in [&["monday"][..], &["monday", "tuesday", "wednesday"]] {
+        import(&["monday"], &["--standby"]).ok();
+        quota("4MiB");
+        import(&["monday", "tuesday"], &["--standby"]).fails(17, "quota");
+        is_of(2, "blue");
+        // This one does not come to the small blobs, and the next one goes on from there.
+        quota("100KiB");
+        import(last, &["--standby"]).fails(17, "quota");
+        is_of(2, "blue");
+        quota("none");
+        import(last, &[]).ok();
+        is_of(1, "red");
+        scratch.run(["snapshot", "verify"].iter().chain(last).chain(&["--against", "copy"])).ok();
+        scratch.run(["keyspace", "drop", "copy", "--yes"]).ok();
+    }
+}
+
+#[test]
 fn an_archive_that_is_damaged_changes_nothing() {
     let scratch = filled();
     scratch.run(["snapshot", "export", "k", "archive"]).ok();
