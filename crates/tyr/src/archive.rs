@@ -3,6 +3,7 @@
 //! Volumes are logs of records with checksums; an index says where in them everything is; a manifest, which is written last, says which files
 //! there are and that they are whole. Until then there is only a draft of the manifest, so that half an archive is never taken for a whole
 //! one. Everything is written under a name that says what it is, and nothing that is there is changed, but for a volume that was cut off.
+//! Only one export at a time writes to an archive.
 //!
 //! Invariants: no byte of a file is believed whose checksum is not right, and lengths are checked before memory is reserved for them.
 //! This module knows no store.
@@ -10,6 +11,7 @@
 mod catalog;
 mod chain;
 mod draft;
+mod hold;
 mod index;
 mod manifest;
 mod record;

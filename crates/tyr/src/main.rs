@@ -19,6 +19,7 @@ mod failure;
 mod files;
 mod interrupt;
 mod keyspace;
+mod lock;
 mod maintenance;
 mod moment;
 mod mount;

@@ -14,7 +14,9 @@ use tyr_client::Error;
 use tyr_types::Key;
 
 use super::{
-    ArchiveId, Blob, Catalog, Manifest, Origin, Record, VolumeWriter, damaged, failed, index,
+    ArchiveId, Blob, Catalog, Manifest, Origin, Record, VolumeWriter, damaged, failed,
+    hold::{self, Hold},
+    index,
     manifest::{Content, FORMAT, FileFacts},
     volume::{self, VolumeReader},
 };
@@ -32,18 +34,19 @@ pub struct Draft {
     noted: Mutex<Catalog>,
     data: AtomicU64,
     is_continued: bool,
+    hold: Hold,
 }
 
 impl Draft {
-    /// Begins an archive in a directory that is empty or not there, or goes on with one of the same keyspace since the same archive.
+    /// Begins an archive in a directory that is empty or not there, or goes on with one of the same keyspace since the same archive. Fails if another export is writing to
+    /// it.
     pub fn open(directory: &Path, origin: Origin, since: Option<ArchiveId>) -> Result<Self> {
         fs::create_dir_all(directory).map_err(|error| failed("create", directory, &error))?;
         let shown = directory.display();
-        if directory.join(super::manifest::NAME).exists() {
-            return Err(Failure::Store(Error::exists(format!(
-                "there is a whole archive at '{shown}' already; name another directory"
-            ))));
-        }
+        refuse_whole(directory)?;
+        let hold = Hold::take(directory)?;
+        // Whoever held it may have made it whole.
+        refuse_whole(directory)?;
         let since = since.map(|since| since.to_string());
         let Some(mut manifest) = Manifest::read_draft(directory)? else {
             let mut there = fs::read_dir(directory).map_err(|error| failed("read", directory, &error))?;
@@ -55,7 +58,7 @@ impl Draft {
             let id = ArchiveId::random();
             let manifest = Manifest { format: FORMAT, archive: id.to_string(), since, origin, content: None };
             manifest.write_draft(directory)?;
-            return Ok(Self::with(directory, id, manifest, false));
+            return Ok(Self::with(directory, id, manifest, false, hold));
         };
         let id = manifest.id(directory)?;
         let is_same = manifest.origin.keyspace.identity == origin.keyspace.identity
@@ -70,12 +73,12 @@ impl Draft {
         manifest.origin = origin;
         // What the last blobs of this export are follows from this point; those of the former one are looked at again.
         manifest.write_draft(directory)?;
-        let mut draft = Self::with(directory, id, manifest, true);
+        let mut draft = Self::with(directory, id, manifest, true, hold);
         draft.take_up()?;
         Ok(draft)
     }
 
-    fn with(directory: &Path, id: ArchiveId, manifest: Manifest, is_continued: bool) -> Self {
+    fn with(directory: &Path, id: ArchiveId, manifest: Manifest, is_continued: bool, hold: Hold) -> Self {
         Draft {
             directory: directory.to_owned(),
             id,
@@ -86,6 +89,7 @@ impl Draft {
             noted: Mutex::default(),
             data: AtomicU64::new(0),
             is_continued,
+            hold,
         }
     }
 
@@ -175,7 +179,7 @@ impl Draft {
 
     /// Makes the archive whole: all its blobs have been noted.
     pub fn publish(self) -> Result<Manifest> {
-        let Draft { directory, id, mut manifest, volumes, noted, data, .. } = self;
+        let Draft { directory, id, mut manifest, volumes, noted, data, hold, .. } = self;
         let catalog = noted.into_inner().unwrap_or_else(PoisonError::into_inner);
         let index = index::write(&directory, id, &catalog)?;
         manifest.content = Some(Content {
@@ -186,6 +190,7 @@ impl Draft {
             volumes: volumes.into_inner().unwrap_or_else(PoisonError::into_inner).into_values().collect(),
         });
         manifest.publish(&directory)?;
+        drop(hold);
         Ok(manifest)
     }
 }
@@ -200,9 +205,19 @@ impl Origin {
     }
 }
 
+fn refuse_whole(directory: &Path) -> Result<()> {
+    if directory.join(super::manifest::NAME).exists() {
+        return Err(Failure::Store(Error::exists(format!(
+            "there is a whole archive at '{}' already; name another directory",
+            directory.display()
+        ))));
+    }
+    Ok(())
+}
+
 /// Whether a file may lie there before anything was begun.
 fn is_leftover(name: &std::ffi::OsStr) -> bool {
-    name == "manifest.draft.new"
+    name == "manifest.draft.new" || name == hold::NAME
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {

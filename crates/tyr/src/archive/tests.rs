@@ -230,6 +230,50 @@ fn a_draft_of_something_else_is_refused() {
 }
 
 #[test]
+fn a_draft_that_is_being_written_is_left_to_whoever_writes_it() {
+    let scratch = tempfile::tempdir().unwrap();
+    let directory = scratch.path().join("draft");
+    let files = || {
+        let files = fs::read_dir(&directory).unwrap();
+        files.map(|file| file.unwrap().file_name().into_string().unwrap()).collect::<BTreeSet<_>>()
+    };
+    let draft = Draft::open(&directory, origin(), None).unwrap();
+    let mut volume = draft.volume().unwrap();
+    put(&draft, &mut volume, "a", blob(1, 300, &[(0, 11), (2, 12)]), None);
+    let refused = Draft::open(&directory, origin(), None).err().unwrap();
+    assert_eq!(refused.kind(), "unavailable");
+    assert!(refused.to_string().contains("another export is writing"), "{refused}");
+    draft.finish_volume(volume).unwrap();
+    assert!(Draft::open(&directory, origin(), None).is_err());
+    draft.publish().unwrap();
+    assert_eq!(read_all(std::slice::from_ref(&directory)).unwrap().len(), 1);
+    assert!(Draft::open(&directory, origin(), None).err().unwrap().to_string().contains("a whole archive"));
+    assert_eq!(files(), ["index", "manifest", "volume-000000"].map(str::to_owned).into());
+}
+
+#[test]
+fn a_lock_that_was_left_is_in_nobodys_way_and_what_is_no_lock_stays() {
+    let scratch = tempfile::tempdir().unwrap();
+    let lock = scratch.path().join("export.lock");
+    fs::write(&lock, "").unwrap();
+    drop(Draft::open(scratch.path(), origin(), None).unwrap());
+    assert!(!lock.exists());
+    fs::write(&lock, "somebody else's").unwrap();
+    assert!(
+        Draft::open(scratch.path(), origin(), None)
+            .err()
+            .unwrap()
+            .to_string()
+            .contains("no file of an archive")
+    );
+    assert_eq!(fs::read(&lock).unwrap(), b"somebody else's");
+    fs::remove_file(&lock).unwrap();
+    std::os::unix::fs::symlink("elsewhere", &lock).unwrap();
+    assert!(Draft::open(scratch.path(), origin(), None).is_err());
+    assert!(!scratch.path().join("elsewhere").exists());
+}
+
+#[test]
 fn grains_are_made_larger_until_they_are_few_enough() {
     let prints: Vec<(u64, u64)> = (0..3 << 10).map(|index| (index, index * 7)).collect();
     let mut many = blob(1, 1 << 30, &prints);

@@ -76,7 +76,7 @@ fn describe(kind: ErrorKind) -> [&'static str; 2] {
             "Run it again; if a check does not hold, look at the blob first.",
         ],
         ErrorKind::Unavailable => [
-            "The store cannot serve now: another process has it open, or its disk failed.",
+            "The store cannot serve now: another process has it open, or its disk failed. Or another export writes to the same files.",
             "Try again later, or end the other process; after a failure of the disk run `tyr check`.",
         ],
         ErrorKind::NotFound => [

@@ -2,7 +2,12 @@
 
 use std::{fs, path::Path};
 
-use crate::{kit::Kit, support::Scratch};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::{
+    kit::Kit,
+    support::{Run, Scratch},
+};
 
 /// A store whose keyspace `k` has a small blob, a large one, and one with a hole.
 fn filled() -> Scratch {
@@ -175,6 +180,37 @@ fn an_export_that_is_killed_goes_on_and_its_half_is_no_archive() {
         assert_eq!(went_on["continued"], true);
     }
     scratch.run(["snapshot", "verify", "archive", "--against", "k"]).ok();
+}
+
+#[test]
+fn an_archive_to_which_an_export_is_writing_is_left_to_it() {
+    let (scratch, kit) = (Scratch::new(), Kit::start(1));
+    let cluster = |arguments: &[&str]| {
+        let mut command = scratch.command(arguments);
+        command.env("TYR_STORE", kit.url());
+        command
+    };
+    let run = |arguments: &[&str]| Run::from(cluster(arguments).output().expect("runs"));
+    run(&["keyspace", "create", "k"]).ok();
+    let content = scratch.write("content", content(2_000_000, 1));
+    let content = content.to_str().expect("is text");
+    for blob in 0..12 {
+        run(&["blob", "put", &format!("k/{blob}"), content]).ok();
+    }
+    let export = ["snapshot", "export", "k", "archive"];
+    let mut first = cluster(&export).spawn().expect("starts");
+    while !scratch.path("archive/volume-000000").exists() && first.try_wait().expect("can be asked").is_none()
+    {
+    }
+    // The first waits, with volumes that have no end yet.
+    kill_process(Pid::from_child(&first), Signal::STOP).expect("can be signalled");
+    let second = run(&export);
+    kill_process(Pid::from_child(&first), Signal::CONT).expect("can be signalled");
+    Run::from(first.wait_with_output().expect("ends")).ok();
+    second.fails(12, "another export is writing to the archive");
+    run(&["snapshot", "verify", "archive", "--against", "k"]).ok();
+    run(&export).fails(14, "a whole archive");
+    assert!(!scratch.path("archive/export.lock").exists());
 }
 
 #[test]
