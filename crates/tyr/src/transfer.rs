@@ -11,6 +11,7 @@ mod directories;
 mod export;
 mod import;
 mod node;
+mod partial;
 mod path;
 mod progress;
 mod tally;

@@ -10,7 +10,7 @@ use std::{
     io::{self, Write},
     os::unix::{
         ffi::OsStrExt,
-        fs::{OpenOptionsExt, PermissionsExt, symlink},
+        fs::{OpenOptionsExt, PermissionsExt},
     },
     path::{Path, PathBuf},
     sync::{Mutex, PoisonError},
@@ -27,6 +27,7 @@ use super::{
     checksum::Checksum,
     directories::Directories,
     node::{Kind, Node, Time},
+    partial::Partial,
     path::{relative_path, tree_prefix},
     progress::Progress,
     tally::{End, Summary, Tally},
@@ -218,12 +219,9 @@ impl Job<'_> {
             self.tally.skipped();
             return Ok(());
         }
-        let partial = Partial::new(exported);
-        partial.remove_old()?;
-        symlink(target, &partial.path)
-            .map_err(|error| local("cannot create the symbolic link", &partial.path, &error))?;
+        let partial = Partial::link(&exported.key, &exported.path, target)?;
         if !has_changed {
-            set_time(&partial.path, node.mtime)?;
+            set_time(partial.path(), node.mtime)?;
         }
         partial.finish(&exported.path)?;
         self.tally.wrote(Kind::Symlink, 0);
@@ -237,17 +235,15 @@ impl Job<'_> {
             self.tally.skipped();
             return Ok(());
         }
-        let partial = Partial::new(exported);
-        partial.remove_old()?;
-        let created = File::options().write(true).create_new(true).mode(0o600).open(&partial.path);
-        let mut file = created.map_err(|error| local("cannot create", &partial.path, &error))?;
+        // In this order, so that what is not finished is removed before it is unlocked.
+        let (mut file, partial) = Partial::create(&exported.key, &exported.path)?;
         let checksum = self.copy(exported, |piece| {
-            file.write_all(piece).map_err(|error| local("cannot write", &partial.path, &error))
+            file.write_all(piece).map_err(|error| local("cannot write", partial.path(), &error))
         })?;
         let has_changed = self.has_changed(exported, checksum);
-        set_mode(&file, exported, &partial.path)?;
+        set_mode(&file, exported, partial.path())?;
         if let Some(node) = exported.node.filter(|_| !has_changed) {
-            set_time(&partial.path, node.mtime)?;
+            set_time(partial.path(), node.mtime)?;
         }
         partial.finish(&exported.path)?;
         self.tally.wrote(Kind::File, exported.size);
@@ -401,39 +397,4 @@ fn set_time(path: &Path, mtime: Time) -> Result<()> {
 
 fn local(what: &str, path: &Path, error: &io::Error) -> Failure {
     Failure::local(format!("{what} '{}'", path.display()), error)
-}
-
-/// A file under the name that it has until it is whole. Removed when dropped before.
-struct Partial {
-    path: PathBuf,
-}
-
-impl Partial {
-    /// The name depends on the key alone: what a killed export left is found and replaced by the next.
-    fn new(exported: &Exported) -> Self {
-        let key = exported.key.as_bytes();
-        let backwards: Vec<u8> = key.iter().rev().copied().collect();
-        let name = format!(".{}{}.tyr-partial", Checksum::of(key), Checksum::of(&backwards));
-        Partial { path: exported.path.with_file_name(name) }
-    }
-
-    fn remove_old(&self) -> Result<()> {
-        match fs::remove_file(&self.path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                Err(local("cannot remove", &self.path, &error))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    fn finish(self, path: &Path) -> Result<()> {
-        fs::rename(&self.path, path).map_err(|error| local("cannot create", path, &error))
-    }
-}
-
-impl Drop for Partial {
-    fn drop(&mut self) {
-        // After the rename there is nothing left to remove; otherwise there is a failure that matters more.
-        let _ = fs::remove_file(&self.path);
-    }
 }

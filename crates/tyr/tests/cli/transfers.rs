@@ -116,6 +116,24 @@ fn what_is_there_is_skipped_and_what_changed_is_not() {
 }
 
 #[test]
+fn a_file_that_another_export_is_writing_is_left_to_it() {
+    let scratch = Scratch::with_keyspace();
+    scratch.run_with_input(["blob", "put", "k/ab"], "whole").ok();
+    let sum = |bytes: &[u8]| format!("{:08x}", tyr_wire::checksum::crc32c(bytes));
+    let partial = scratch.write(format!("out/.{}{}.tyr-partial", sum(b"ab"), sum(b"ba")), "half");
+    let other = File::options().write(true).open(&partial).expect("opens");
+    other.lock().expect("is locked");
+    scratch.run(["export", "k", "out"]).fails(12, "another export is writing");
+    assert_eq!(fs::read(&partial).expect("is there"), b"half");
+    // One that was killed holds no lock.
+    drop(other);
+    fs::set_permissions(&partial, Permissions::from_mode(0o400)).expect("set");
+    scratch.run(["export", "k", "out"]).ok();
+    assert!(!partial.exists());
+    assert_eq!(fs::read(scratch.path("out/ab")).expect("is there"), b"whole");
+}
+
+#[test]
 fn keys_that_lead_out_of_the_directory_are_refused_before_anything_is_written() {
     let scratch = Scratch::with_keyspace();
     for key in ["../escaped", "a/../../escaped", "/escaped", "a//b", "a/./b", "..", "zero\\x00byte"] {
