@@ -3,7 +3,7 @@
 //! Volumes are logs of records with checksums; an index says where in them everything is; a manifest, which is written last, says which files
 //! there are and that they are whole. Until then there is only a draft of the manifest, so that half an archive is never taken for a whole
 //! one. Everything is written under a name that says what it is, and nothing that is there is changed, but for a volume that was cut off.
-//! Only one export at a time writes to an archive.
+//! Only one export at a time writes to an archive, and only its owner may read it.
 //!
 //! Invariants: no byte of a file is believed whose checksum is not right, and lengths are checked before memory is reserved for them.
 //! This module knows no store.
@@ -19,7 +19,12 @@ mod record;
 mod tests;
 mod volume;
 
-use std::{fs::File, io, path::Path};
+use std::{
+    fs::{self, DirBuilder, File, OpenOptions},
+    io,
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    path::Path,
+};
 
 pub use self::{
     catalog::{Blob, Catalog, Grain, Place},
@@ -63,6 +68,24 @@ fn damaged(path: &Path, what: impl std::fmt::Display) -> Failure {
         "the archive is damaged: '{}' {what}; take it from another copy, or export again",
         path.display()
     )))
+}
+
+/// How files are created and written: only their owner may read them, whoever may read the keyspace.
+fn writing() -> OpenOptions {
+    let mut options = File::options();
+    options.write(true).mode(0o600);
+    options
+}
+
+/// Creates the directory of an archive, which only its owner may enter, and what leads to it. One that is there stays as it is.
+fn create_directory(directory: &Path) -> io::Result<()> {
+    if let Some(parent) = directory.parent() {
+        fs::create_dir_all(parent)?;
+    }
+    match DirBuilder::new().mode(0o700).create(directory) {
+        Err(_) if directory.is_dir() => Ok(()),
+        created => created,
+    }
 }
 
 /// Opens a file that the manifest names.

@@ -14,7 +14,7 @@ use tyr_client::Error;
 use tyr_types::Key;
 
 use super::{
-    ArchiveId, Blob, Catalog, Manifest, Origin, Record, VolumeWriter, damaged, failed,
+    ArchiveId, Blob, Catalog, Manifest, Origin, Record, VolumeWriter, create_directory, damaged, failed,
     hold::{self, Hold},
     index,
     manifest::{Content, FORMAT, FileFacts},
@@ -41,7 +41,7 @@ impl Draft {
     /// Begins an archive in a directory that is empty or not there, or goes on with one of the same keyspace since the same archive. Fails if another export is writing to
     /// it.
     pub fn open(directory: &Path, origin: Origin, since: Option<ArchiveId>) -> Result<Self> {
-        fs::create_dir_all(directory).map_err(|error| failed("create", directory, &error))?;
+        create_directory(directory).map_err(|error| failed("create", directory, &error))?;
         let shown = directory.display();
         refuse_whole(directory)?;
         let hold = Hold::take(directory)?;

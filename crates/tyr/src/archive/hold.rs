@@ -9,7 +9,7 @@ use std::{
 use rustix::fs::OFlags;
 use tyr_client::Error;
 
-use super::failed;
+use super::{failed, writing};
 use crate::{
     failure::{Failure, Result},
     lock::{Lock, lock},
@@ -30,8 +30,8 @@ impl Hold {
     pub fn take(directory: &Path) -> Result<Self> {
         let path = directory.join(NAME);
         loop {
-            let mut options = File::options();
-            options.write(true).create(true).truncate(false);
+            let mut options = writing();
+            options.create(true).truncate(false);
             options.custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed());
             let file = options.open(&path).map_err(|error| failed("create", &path, &error))?;
             let failed = |error| failed("lock", &path, &error);

@@ -15,6 +15,7 @@ use super::{
     manifest::FileFacts,
     open,
     record::{Next, Record, read_up_to},
+    writing,
 };
 use crate::failure::Result;
 
@@ -35,7 +36,7 @@ fn header(archive: ArchiveId) -> [u8; 28] {
 pub fn write(directory: &Path, archive: ArchiveId, catalog: &Catalog) -> Result<FileFacts> {
     let path = directory.join(NAME);
     let write = || -> std::io::Result<(u64, u32)> {
-        let mut file = BufWriter::with_capacity(1 << 20, File::create(&path)?);
+        let mut file = BufWriter::with_capacity(1 << 20, writing().create(true).truncate(true).open(&path)?);
         let (mut length, mut checksum) = (0, 0);
         let mut put = |bytes: &[u8]| {
             length += bytes.len() as u64;

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use tyr_client::{Durability, Error, KeyspaceSettings};
 use tyr_wire::checksum::crc32c;
 
-use super::{ArchiveId, damaged, failed, volume};
+use super::{ArchiveId, damaged, failed, volume, writing};
 use crate::failure::{Failure, Result};
 
 /// What an archive is.
@@ -203,7 +203,7 @@ impl Manifest {
         text.push('\n');
         text.push_str(&checksum_line(&text));
         let write = || -> std::io::Result<()> {
-            let mut file = File::create(&new)?;
+            let mut file = writing().create(true).truncate(true).open(&new)?;
             file.write_all(text.as_bytes())?;
             file.sync_all()?;
             fs::rename(&new, &path)?;

@@ -19,6 +19,7 @@ use tyr_wire::checksum::{crc32c, crc32c_append};
 use super::{
     ArchiveId, damaged, failed, open,
     record::{Next, Record},
+    writing,
 };
 use crate::failure::Result;
 
@@ -84,7 +85,7 @@ impl VolumeWriter {
     /// Begins a volume; there is no file of that number.
     pub fn create(directory: &Path, archive: ArchiveId, number: u32) -> Result<Self> {
         let path = path_of(directory, number);
-        let created = File::options().write(true).create_new(true).open(&path);
+        let created = writing().create_new(true).open(&path);
         let file = created.map_err(|error| failed("create", &path, &error))?;
         let file = BufWriter::with_capacity(BUFFER_SIZE, file);
         let mut volume = VolumeWriter { number, path, file, length: 0, checksum: 0 };

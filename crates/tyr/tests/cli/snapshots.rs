@@ -1,6 +1,10 @@
 //! Snapshots that have names, and archives of a store in a directory.
 
-use std::{fs, path::Path};
+use std::{
+    fs::{self, Permissions},
+    os::unix::fs::PermissionsExt,
+    path::Path,
+};
 
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -149,6 +153,29 @@ fn archives_hold_what_changed_and_no_holes() {
     }
     // What was not taken of this keyspace tells nothing of its changes.
     other(&["snapshot", "export", "k", "wrong", "--since", "full"]).fails(15, "of another keyspace");
+}
+
+#[test]
+fn an_archive_is_for_its_owner_alone_and_a_directory_that_is_there_stays_as_it_is() {
+    let scratch = filled();
+    let there = scratch.path("there");
+    fs::create_dir(&there).expect("created");
+    fs::set_permissions(&there, Permissions::from_mode(0o755)).expect("set");
+    let mode = |path: &Path| fs::metadata(path).expect("is there").permissions().mode() & 0o7777;
+    for (archive, expected) in [("on/the/way", 0o700), ("there", 0o755)] {
+        scratch.run(["snapshot", "export", "k", archive]).ok();
+        let archive = scratch.path(archive);
+        assert_eq!(mode(&archive), expected);
+        let files: Vec<_> =
+            fs::read_dir(&archive).expect("is there").map(|file| file.expect("is there")).collect();
+        assert!(files.len() > 2);
+        for file in files {
+            assert_eq!(mode(&file.path()), 0o600, "{file:?}");
+        }
+    }
+    // What leads to an archive is no part of it.
+    fs::create_dir(scratch.path("plain")).expect("created");
+    assert_eq!(mode(&scratch.path("on/the")), mode(&scratch.path("plain")));
 }
 
 #[test]
