@@ -1,7 +1,10 @@
 //! `tyr dev`: a cluster on this machine to try things on, gone when the command ends.
 
 use std::{
-    fs, io,
+    fs::{self, DirBuilder},
+    hash::{BuildHasher, RandomState},
+    io,
+    os::unix::fs::DirBuilderExt,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -95,14 +98,22 @@ struct Place {
 
 impl Place {
     fn new(kept: Option<&Path>) -> Result<Self> {
-        let is_kept = kept.is_some();
-        let path = kept.map_or_else(
-            || std::env::temp_dir().join(format!("tyr-dev-{}", std::process::id())),
-            Path::to_owned,
-        );
-        let failed = |error| Failure::local(format_args!("cannot make '{}'", path.display()), &error);
-        fs::create_dir_all(&path).map_err(failed)?;
-        Ok(Place { path, is_kept })
+        let failed =
+            |path: &Path, error| Failure::local(format_args!("cannot make '{}'", path.display()), &error);
+        if let Some(kept) = kept {
+            fs::create_dir_all(kept).map_err(|error| failed(kept, error))?;
+            return Ok(Place { path: kept.to_owned(), is_kept: true });
+        }
+        // Where others have directories, too: nobody has prepared one of this name, and nobody else sees what is in it.
+        loop {
+            let name = format!("tyr-dev-{:016x}", RandomState::new().hash_one(std::process::id()));
+            let path = std::env::temp_dir().join(name);
+            match DirBuilder::new().mode(0o700).create(&path) {
+                Ok(()) => return Ok(Place { path, is_kept: false }),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(failed(&path, error)),
+            }
+        }
     }
 }
 

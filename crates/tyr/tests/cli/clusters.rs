@@ -1,6 +1,14 @@
 //! The command on a cluster: the transcript in `docs/client.md`, and what a cluster refuses.
 
-use std::{fs, path::Path, process::Command};
+use std::{
+    fs,
+    io::{BufRead, BufReader},
+    os::unix::fs::PermissionsExt,
+    path::Path,
+    process::{Command, Stdio},
+};
+
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{kit::Kit, support::Scratch};
 
@@ -42,6 +50,29 @@ fn a_cluster_in_the_configuration_file_is_opened() {
     assert_eq!(code, Some(0));
     let shown: serde_json::Value = serde_json::from_str(&shown).expect("is JSON");
     assert_eq!((&shown["name"], &shown["blobs"]), (&"k".into(), &serde_json::Value::Null));
+}
+
+#[test]
+fn a_throw_away_cluster_takes_no_directory_that_is_there_and_lets_nobody_into_its_own() {
+    let scratch = Scratch::new();
+    fs::create_dir(scratch.path("tmp")).expect("created");
+    // The shell becomes the command, so its number is known before.
+    let line = "mkdir $TMPDIR/tyr-dev-$$; exec \"$0\" dev -n 1 --json";
+    let mut shell = Command::new("sh");
+    shell.args(["-c", line, env!("CARGO_BIN_EXE_tyr")]).env("TMPDIR", scratch.path("tmp"));
+    let mut dev = shell.stdout(Stdio::piped()).spawn().expect("a shell is there");
+    let prepared = scratch.path("tmp").join(format!("tyr-dev-{}", dev.id()));
+    let mut line = String::new();
+    BufReader::new(dev.stdout.take().expect("is piped")).read_line(&mut line).expect("reads");
+    let ready: serde_json::Value = serde_json::from_str(&line).expect("is JSON");
+    let directory = Path::new(ready["directory"].as_str().expect("is text"));
+    let mode = fs::metadata(directory).map(|metadata| metadata.permissions().mode() & 0o7777);
+    kill_process(Pid::from_child(&dev), Signal::TERM).expect("can be signalled");
+    assert!(dev.wait().expect("ends").success());
+    assert_eq!(mode.expect("was there"), 0o700);
+    assert_eq!(directory.parent(), prepared.parent());
+    assert!(directory != prepared && !directory.exists());
+    assert_eq!(fs::read_dir(&prepared).expect("is there").count(), 0);
 }
 
 #[test]
