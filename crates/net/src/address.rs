@@ -1,6 +1,6 @@
 //! Where a program listens.
 
-use std::{convert::Infallible, fmt, path::PathBuf, str::FromStr};
+use std::{convert::Infallible, fmt, net::IpAddr, path::PathBuf, str::FromStr};
 
 /// Where a program listens.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -20,6 +20,19 @@ impl Address {
             }),
             Address::Unix(path) => !path.as_os_str().is_empty(),
         }
+    }
+
+    /// The host, by name or number; none of a Unix socket.
+    pub fn host(&self) -> Option<&str> {
+        let Address::Tcp(address) = self else { return None };
+        let host = address.rsplit_once(':').map_or(address.as_str(), |(host, _)| host);
+        Some(host.trim_start_matches('[').trim_end_matches(']'))
+    }
+
+    /// Whether it means all addresses of a machine: one can listen there, but not be found.
+    pub fn is_everywhere(&self) -> bool {
+        self.host()
+            .is_some_and(|host| host.is_empty() || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_unspecified()))
     }
 }
 

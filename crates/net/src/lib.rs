@@ -35,6 +35,7 @@ mod runtimes;
 mod stream;
 mod task;
 mod tls;
+mod trust;
 mod validity;
 mod waits;
 

@@ -67,9 +67,9 @@ impl Accepted {
 impl Stream {
     pub(crate) async fn connect(address: &Address, tls: Option<&Tls>) -> io::Result<Self> {
         match address {
-            Address::Tcp(host) => match (Self::tcp(TcpStream::connect(host).await?)?, tls) {
-                (Stream::Tcp(tcp), Some(tls)) => Ok(Stream::Secured(tls.dial(tcp, name_of(host))?)),
-                (stream, _) => Ok(stream),
+            Address::Tcp(to) => match (Self::tcp(TcpStream::connect(to).await?)?, tls, address.host()) {
+                (Stream::Tcp(tcp), Some(tls), Some(host)) => Ok(Stream::Secured(tls.dial(tcp, host)?)),
+                (stream, ..) => Ok(stream),
             },
             Address::Unix(path) => Ok(Stream::Unix(UnixStream::connect(path).await?)),
         }
@@ -141,12 +141,6 @@ impl Stream {
     pub(crate) fn write(&mut self, bytes: &[IoSlice<'_>]) -> io::Result<Option<usize>> {
         each!(self, stream => unless_blocked(stream.try_write_vectored(bytes)), stream.write(bytes))
     }
-}
-
-/// What an address names: the part before the port.
-fn name_of(address: &str) -> &str {
-    let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
-    host.trim_start_matches('[').trim_end_matches(']')
 }
 
 fn unless_blocked(result: io::Result<usize>) -> io::Result<Option<usize>> {

@@ -16,7 +16,7 @@ use rustls::{
     AlertDescription, CertificateError, ClientConfig, ClientConnection, Connection, RootCertStore,
     ServerConfig, ServerConnection,
     crypto::{CryptoProvider, ring},
-    pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime, pem::PemObject},
+    pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject},
     server::WebPkiClientVerifier,
     version::TLS13,
 };
@@ -24,6 +24,8 @@ use tokio::{
     io::{AsyncWriteExt, Interest, Ready},
     net::TcpStream,
 };
+
+use crate::{Address, trust::Chain};
 
 /// Where the certificates are, as files in PEM.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,6 +58,8 @@ struct Current {
     listening: Option<Arc<ServerConfig>>,
     /// For who comes by HTTP: of these no certificate is asked.
     browsed: Option<Arc<ServerConfig>>,
+    /// What others are shown of it.
+    chain: Option<Chain>,
 }
 
 impl Tls {
@@ -65,21 +69,34 @@ impl Tls {
         Ok(Tls(Arc::new(Kept { files: files.clone(), current })))
     }
 
-    /// Reads the files again, for connections that are made from now on. If anything is wrong with them, all stays as it was; so it does if the certificate is not valid now,
-    /// or of no authority that is believed: nobody would believe it.
+    /// Reads the files again, for connections that are made from now on. If anything is wrong with them, all stays as it was; so it does if the
+    /// certificate is not valid now, or of no authority that is believed: nobody would believe it.
     pub fn reload(&self) -> io::Result<()> {
-        let files = &self.0.files;
-        let current = Current::load(files)?;
-        if let (Some((chain, _)), Some(path)) = (own(files)?, &files.certificate) {
-            believed(authorities(&files.authority)?, &chain).map_err(|error| {
-                invalid(format_args!(
-                    "the certificate '{}' would be believed by nobody: {error}",
-                    path.display()
-                ))
-            })?;
-        }
+        self.renew(Current::check)
+    }
+
+    /// The same for a node that others reach at this address: all stays as it was, too, if [`Tls::check_node`] would fail.
+    pub fn reload_node(&self, reached: &Address) -> io::Result<()> {
+        self.renew(|current, files| current.check_node(files, reached))
+    }
+
+    fn renew(&self, check: impl FnOnce(&Current, &TlsFiles) -> io::Result<()>) -> io::Result<()> {
+        let current = Current::load(&self.0.files)?;
+        check(&current, &self.0.files)?;
         *self.0.current.write() = current;
         Ok(())
+    }
+
+    /// Fails if nobody would believe the certificate, as far as that can be told here: it is not of an authority that is believed, or not
+    /// valid now, or not for who dials.
+    pub fn check(&self) -> io::Result<()> {
+        self.0.current.read().check(&self.0.files)
+    }
+
+    /// The same for a node that others reach at this address: it both dials and listens, and its certificate is for the host of the
+    /// address, unless that is a Unix socket or every address of a machine.
+    pub fn check_node(&self, reached: &Address) -> io::Result<()> {
+        self.0.current.read().check_node(&self.0.files, reached)
     }
 
     /// A dialer's end of a connection to a host. It is who it should be only if its certificate is for that name or number.
@@ -142,9 +159,31 @@ impl Current {
             }
             None => None,
         };
+        let chain = own
+            .as_ref()
+            .map(|(chain, _)| Chain { authorities: authorities.clone(), certificates: chain.clone() });
         let listening =
             own.map(|(chain, key)| listening(provider, authorities, files, chain, key)).transpose()?;
-        Ok(Current { dialing: Arc::new(dialing), listening: listening.map(Arc::new), browsed })
+        Ok(Current { dialing: Arc::new(dialing), listening: listening.map(Arc::new), browsed, chain })
+    }
+
+    fn check(&self, files: &TlsFiles) -> io::Result<()> {
+        self.believed(files, Chain::check_dialing)
+    }
+
+    fn check_node(&self, files: &TlsFiles, reached: &Address) -> io::Result<()> {
+        let host = reached.host().filter(|_| !reached.is_everywhere());
+        self.believed(files, |chain| chain.check_listening(host).and_then(|()| chain.check_dialing()))
+    }
+
+    fn believed(&self, files: &TlsFiles, check: impl FnOnce(&Chain) -> Result<(), String>) -> io::Result<()> {
+        let (Some(chain), Some(path)) = (&self.chain, &files.certificate) else { return Ok(()) };
+        check(chain).map_err(|reason| {
+            invalid(format_args!(
+                "the certificate '{}' would be believed by nobody: {reason}",
+                path.display()
+            ))
+        })
     }
 }
 
@@ -196,15 +235,6 @@ fn certificates(path: &Path) -> io::Result<Vec<CertificateDer<'static>>> {
         return Err(invalid(format_args!("there is no certificate in '{}'", path.display())));
     }
     Ok(found)
-}
-
-/// Fails unless a certificate is valid now, and of one of the authorities.
-fn believed(authorities: RootCertStore, chain: &[CertificateDer<'static>]) -> Result<(), rustls::Error> {
-    let provider = Arc::new(ring::default_provider());
-    let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(authorities), provider).build();
-    let verifier = verifier.map_err(|error| rustls::Error::General(error.to_string()))?;
-    let Some((own, between)) = chain.split_first() else { return Ok(()) };
-    verifier.verify_client_cert(own, between, UnixTime::now()).map(drop)
 }
 
 fn listening(

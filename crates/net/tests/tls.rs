@@ -7,9 +7,12 @@ mod kit;
 use std::{fs, path::PathBuf, time::Duration};
 
 use kit::{CLIENT, DATA, Ears, NODE, dial_as, introduction, listen_with, local, message};
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair, date_time_ymd};
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, ExtendedKeyUsagePurpose, IsCa, KeyPair,
+    date_time_ymd,
+};
 use tempfile::TempDir;
-use tyr_net::{Dialer, End, Listener, Settings, Tls, TlsFiles};
+use tyr_net::{Address, Dialer, End, Listener, Settings, Tls, TlsFiles};
 use tyr_wire::connection::{Channel, Frame};
 
 /// An authority with a directory for what it has signed.
@@ -34,9 +37,15 @@ impl Authority {
 
     /// Files with a certificate for a name that ends in a year.
     fn files(&self, name: &str, last_year: i32) -> TlsFiles {
+        self.files_for(name, last_year, &[])
+    }
+
+    /// The same for some purposes only, if any are said.
+    fn files_for(&self, name: &str, last_year: i32, purposes: &[ExtendedKeyUsagePurpose]) -> TlsFiles {
         let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
         params.not_before = date_time_ymd(2001, 1, 1);
         params.not_after = date_time_ymd(last_year, 1, 1);
+        params.extended_key_usages = purposes.to_vec();
         let key = KeyPair::generate().unwrap();
         let certificate = params.signed_by(&key, &self.issuer).unwrap();
         fs::write(self.path("certificate.pem"), certificate.pem()).unwrap();
@@ -162,6 +171,41 @@ async fn a_certificate_for_another_host_is_refused() {
     let tls = authority.tls("elsewhere.example", 2500);
     let (_, here) = refused(Some(tls.clone()), Some(tls)).await;
     assert!(here.contains("another name"), "{here}");
+}
+
+#[test]
+fn a_node_is_told_why_nobody_would_believe_its_certificate() {
+    use ExtendedKeyUsagePurpose::{ClientAuth, ServerAuth};
+    let authority = Authority::new();
+    let at = |text: &str| text.parse::<Address>().unwrap();
+    let said = |files: &TlsFiles, reached: &str| Tls::load(files).unwrap().check_node(&at(reached));
+    let refused = |files: &TlsFiles, reached: &str, part: &str| {
+        let error = said(files, reached).unwrap_err().to_string();
+        assert!(error.contains("certificate.pem' would be believed by nobody: "), "{error}");
+        assert!(error.contains(part), "{part} is not in {error}");
+    };
+    let good = authority.files_for("node1.example", 2500, &[ServerAuth, ClientAuth]);
+    said(&good, "node1.example:7700").unwrap();
+    // Nobody dials by such a name.
+    for nameless in ["unix:/socket", "0.0.0.0:7700", "[::]:7700", ":7700"] {
+        said(&good, nameless).unwrap();
+    }
+    refused(&good, "10.0.0.7:7700", "it is not for '10.0.0.7'");
+    refused(&good, "node2.example:7700", "but for 'node1.example'");
+    let other = Authority::new();
+    refused(&TlsFiles { authority: other.path("ca.pem"), ..good }, "unix:/socket", "another authority");
+    let renewed = Tls::load(&authority.files("node1.example", 2500)).unwrap();
+    for (purpose, lacks) in [(ServerAuth, "client"), (ClientAuth, "server")] {
+        let files = authority.files_for("node1.example", 2500, std::slice::from_ref(&purpose));
+        refused(&files, "node1.example:7700", "serverAuth and clientAuth");
+        refused(&files, "unix:/socket", &format!("extended key usage for {lacks}"));
+        renewed.reload_node(&at("node1.example:7700")).unwrap_err();
+    }
+    refused(&authority.files("node1.example", 2002), "node1.example:7700", "it has expired");
+    refused(&authority.files("::1", 2500), "[::2]:7700", "it is not for '::2'");
+    said(&authority.files("::1", 2500), "[::1]:7700").unwrap();
+    renewed.reload_node(&at("[::2]:7700")).unwrap_err();
+    renewed.reload_node(&at("[::1]:7700")).unwrap();
 }
 
 #[tokio::test]

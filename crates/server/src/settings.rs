@@ -1,6 +1,11 @@
 //! How a server is started.
 
-use std::{net::IpAddr, num::NonZeroU32, path::PathBuf, time::Duration};
+use std::{
+    net::{IpAddr, TcpListener, ToSocketAddrs},
+    num::NonZeroU32,
+    path::PathBuf,
+    time::Duration,
+};
 
 use tyr_manager::GossipTiming;
 use tyr_net::{Address, Collector, Secret, Tls};
@@ -165,12 +170,29 @@ impl Settings {
             ));
         }
         let told = self.advertise.as_ref().unwrap_or(&self.listen);
-        if is_everywhere(told) {
+        if told.is_everywhere() {
             return Err(Error::invalid(format!(
                 "nobody can reach this node at {told}, which is every address of this machine; set an address to advertise"
             )));
         }
-        Ok(())
+        self.check_certificate()
+    }
+
+    /// Fails with [`tyr_types::ErrorKind::Invalid`] if other nodes or clients would not believe the certificate.
+    fn check_certificate(&self) -> Result<()> {
+        let Some(tls) = &self.tls else { return Ok(()) };
+        tls.check_node(&self.reached()).map_err(|error| Error::invalid(error.to_string()))
+    }
+
+    /// Where others are told to reach the node. A name at which it listens is known to them by its number.
+    pub fn reached(&self) -> Address {
+        let (None, Address::Tcp(listen)) = (&self.advertise, &self.listen) else {
+            return self.advertise.as_ref().unwrap_or(&self.listen).clone();
+        };
+        // As when it begins to listen, the first number is taken that is this machine's.
+        let numbers = listen.to_socket_addrs().into_iter().flatten();
+        let own = numbers.into_iter().find(|number| TcpListener::bind((number.ip(), 0)).is_ok());
+        Address::Tcp(own.map_or_else(|| listen.clone(), |number| number.to_string()))
     }
 }
 
@@ -188,18 +210,8 @@ fn check_address(address: &Address) -> Result<()> {
 
 /// Whether only programs of this machine reach it.
 fn is_local(address: &Address) -> bool {
-    let Address::Tcp(address) = address else { return true };
-    let host = address.rsplit_once(':').map_or(address.as_str(), |(host, _)| host);
-    let host = host.trim_start_matches('[').trim_end_matches(']');
+    let Some(host) = address.host() else { return true };
     host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.to_canonical().is_loopback())
-}
-
-/// Whether it means all addresses of a machine: one can listen there, but not be found.
-fn is_everywhere(address: &Address) -> bool {
-    let Address::Tcp(address) = address else { return false };
-    let host = address.rsplit_once(':').map_or(address.as_str(), |(host, _)| host);
-    let host = host.trim_start_matches('[').trim_end_matches(']');
-    host.is_empty() || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_unspecified())
 }
 
 /// How long things take. The same on all nodes.
@@ -290,6 +302,21 @@ mod tests {
         }
         at("127.0.0.1:0", None).unwrap();
         at("unix:/socket", None).unwrap();
+    }
+
+    #[test]
+    fn a_name_to_listen_at_is_known_to_others_by_its_number_and_one_to_advertise_as_it_is() {
+        let reached = |listen: &str, advertise: Option<&str>| {
+            let address = |text: &str| text.parse::<Address>().unwrap();
+            let (listen, advertise) = (address(listen), advertise.map(address));
+            Settings { listen, advertise, ..Settings::new("anywhere") }.reached().to_string()
+        };
+        let number = reached("localhost:7700", None);
+        assert!(number.parse::<std::net::SocketAddr>().unwrap().ip().is_loopback(), "{number}");
+        for listen in ["127.0.0.1:0", "unix:/socket", "nobody.invalid:1"] {
+            assert_eq!(reached(listen, None), listen);
+        }
+        assert_eq!(reached("localhost:7700", Some("localhost:7700")), "localhost:7700");
     }
 
     #[test]

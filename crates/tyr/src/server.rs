@@ -24,7 +24,7 @@ pub fn run(settings: &Settings, out: &mut Output) -> Result<()> {
     let interrupt = Interrupt::install()?;
     let renewal = Renewal::install()?;
     let node = node_settings(settings)?;
-    let tls = node.tls.clone();
+    let (tls, reached) = (node.tls.clone(), node.reached());
     let server = start(node, &interrupt)?;
     out.report(&Listening::of(&server))?;
     out.flush()?;
@@ -36,15 +36,15 @@ pub fn run(settings: &Settings, out: &mut Output) -> Result<()> {
             out.flush()?;
         }
         if let Some(tls) = tls.as_ref().filter(|_| renewal.is_asked()) {
-            renew(tls);
+            renew(tls, &reached);
         }
     }
     Ok(server.stop()?)
 }
 
 /// Reads the certificates again. Connections that there are stay as they are.
-fn renew(tls: &Tls) {
-    match tls.reload() {
+fn renew(tls: &Tls, reached: &Address) {
+    match tls.reload_node(reached) {
         Ok(()) => tracing::info!(target: "tyr_server", "the certificates are read again"),
         Err(error) => {
             tracing::error!(target: "tyr_server", %error, "the certificates cannot be read again; the old ones stay in use")
@@ -93,8 +93,6 @@ pub fn log(level: LevelFilter, format: LogFormat) -> Result<()> {
 pub fn node_settings(settings: &Settings) -> Result<tyr_server::Settings> {
     let ServerSettings {
         directory,
-        listen,
-        advertise,
         join,
         targets,
         zone,
@@ -118,8 +116,7 @@ pub fn node_settings(settings: &Settings) -> Result<tyr_server::Settings> {
         ));
     };
     let mut node = tyr_server::Settings::new(directory);
-    node.listen = listen.parse().expect("any text is an address");
-    node.advertise = advertise.as_deref().map(|text| others_address("advertise", text)).transpose()?;
+    place(&mut node, &settings.server)?;
     node.join = join.iter().map(|text| others_address("join", text)).collect::<Result<_>>()?;
     node.targets = targets;
     node.zone = Zone::new(&zone)?;
@@ -142,6 +139,21 @@ pub fn node_settings(settings: &Settings) -> Result<tyr_server::Settings> {
     let collector = settings.trace.otlp.as_deref().map(str::parse::<Collector>).transpose();
     node.traces = collector.map_err(|error| Failure::Usage(error.to_string()))?;
     Ok(node)
+}
+
+/// Says to a node where it listens, and where others reach it.
+fn place(node: &mut tyr_server::Settings, settings: &ServerSettings) -> Result<()> {
+    node.listen = settings.listen.parse().expect("any text is an address");
+    let advertise = settings.advertise.as_deref().map(|text| others_address("advertise", text));
+    node.advertise = advertise.transpose()?;
+    Ok(())
+}
+
+/// Where others are told to reach the node.
+pub fn reached(settings: &ServerSettings) -> Result<Address> {
+    let mut node = tyr_server::Settings::new("");
+    place(&mut node, settings)?;
+    Ok(node.reached())
 }
 
 /// Gives each shard's store its share of a node's caches.

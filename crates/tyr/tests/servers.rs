@@ -17,7 +17,10 @@ use std::{
 };
 
 use kit::Driver;
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, ExtendedKeyUsagePurpose, IsCa, KeyPair,
+    date_time_ymd,
+};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tyr_proto::{Outcome, cluster::Fact};
@@ -399,11 +402,17 @@ fn a_node_starts_without_a_target_that_is_lost_and_others_serve_and_rebuild_what
 
 /// Makes an authority, and a certificate of it for this host.
 pub fn certificates(directory: &Path) {
+    certificates_as(directory, "127.0.0.1", |_| {});
+}
+
+/// The same for another name, and as the test wants it.
+pub fn certificates_as(directory: &Path, name: &str, alter: impl FnOnce(&mut CertificateParams)) {
     let mut params = CertificateParams::new(vec![]).unwrap();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
     let key = KeyPair::generate().unwrap();
-    let params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
+    let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
+    alter(&mut params);
     let certificate = params.signed_by(&key, &authority).unwrap();
     std::fs::create_dir_all(directory).unwrap();
     for (name, text) in
@@ -413,6 +422,66 @@ pub fn certificates(directory: &Path) {
     }
 }
 
+/// The flags that name them.
+pub fn certificate_flags(directory: &Path) -> [String; 6] {
+    let path = |name: &str| directory.join(name).to_str().unwrap().to_owned();
+    [
+        "--tls-authority".into(),
+        path("ca.pem"),
+        "--tls-certificate".into(),
+        path("node.pem"),
+        "--tls-key".into(),
+        path("node.key"),
+    ]
+}
+
+#[test]
+fn a_node_neither_starts_with_certificates_that_nobody_believes_nor_takes_them_at_sighup() {
+    let directory = tempfile::tempdir().unwrap();
+    let place = |name: &str| directory.path().join(name);
+    certificates(&place("good"));
+    certificates_as(&place("renamed"), "elsewhere.example", |_| {});
+    certificates_as(&place("old"), "127.0.0.1", |params| params.not_after = date_time_ymd(2002, 1, 1));
+    certificates_as(&place("listening"), "127.0.0.1", |params| {
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    });
+    certificates(&place("foreign"));
+    std::fs::copy(place("good/ca.pem"), place("foreign/ca.pem")).unwrap();
+    for (name, reason) in [
+        ("renamed", "it is not for '127.0.0.1'"),
+        ("old", "it has expired"),
+        ("listening", "both extended key usages"),
+        ("foreign", "it is of another authority"),
+    ] {
+        let node = place("node").to_str().unwrap().to_owned();
+        let flags = certificate_flags(&place(name));
+        let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+        let settings = [&["--directory", &node, "--listen", "127.0.0.1:0"], &flags[..]].concat();
+        let output = tyr([&["server"], &settings[..]].concat()).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(15), "{name}: {said}");
+        assert!(said.contains("node.pem' would be believed by nobody") && said.contains(reason), "{said}");
+        assert!(!place("node").exists(), "nothing was done");
+        let doctor = tyr([&["doctor"], &settings[..]].concat()).output().unwrap();
+        let found = String::from_utf8(doctor.stdout).unwrap();
+        assert_eq!(doctor.status.code(), Some(1), "{name}: {found}");
+        assert!(found.contains("WRONG    TLS: the certificate") && found.contains(reason), "{found}");
+    }
+    let mut command = tyr(["server", "--json", "--listen", "127.0.0.1:0", "--directory"]);
+    command.arg(place("node")).args(certificate_flags(&place("good"))).stderr(Stdio::piped());
+    let mut node = Node::run(command);
+    node.wait_for("listening");
+    for name in ["node.pem", "node.key"] {
+        std::fs::copy(place("renamed").join(name), place("good").join(name)).unwrap();
+    }
+    std::fs::copy(place("renamed/ca.pem"), place("good/ca.pem")).unwrap();
+    kill_process(Pid::from_child(&node.process), Signal::HUP).unwrap();
+    let lines = BufReader::new(node.process.stderr.take().unwrap()).lines();
+    let about = |line: &String| line.contains("certificates");
+    let said = lines.map(Result::unwrap).find(about).unwrap();
+    assert!(said.contains("cannot be read again") && said.contains("it is not for '127.0.0.1'"), "{said}");
+}
+
 #[test]
 fn an_encrypted_cluster_takes_nobody_without_its_certificates() {
     let directory = tempfile::tempdir().unwrap();
@@ -420,18 +489,7 @@ fn an_encrypted_cluster_takes_nobody_without_its_certificates() {
     let (ours, theirs) = (place("ours"), place("theirs"));
     certificates(&ours);
     certificates(&theirs);
-    let flags = |directory: &Path| {
-        let path = |name: &str| directory.join(name).to_str().unwrap().to_owned();
-        [
-            "--tls-authority".into(),
-            path("ca.pem"),
-            "--tls-certificate".into(),
-            path("node.pem"),
-            "--tls-key".into(),
-            path("node.key"),
-        ]
-    };
-    let (ours, theirs) = (flags(&ours), flags(&theirs));
+    let (ours, theirs) = (certificate_flags(&ours), certificate_flags(&theirs));
     let with: Vec<&str> = ours.iter().map(String::as_str).collect();
     let mut nodes: Vec<Node> = Vec::new();
     for number in 1..=3 {

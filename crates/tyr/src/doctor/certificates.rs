@@ -1,16 +1,21 @@
 //! Certificates and keys: whether they can be used, by whom they can be read, and until when they are valid.
 
 use std::{
-    fs,
+    fs, io,
     os::unix::fs::PermissionsExt,
     path::Path,
     time::{SystemTime, UNIX_EPOCH},
 };
 
 use tyr_server::{Validity, validities};
+use tyr_types::Error;
 
 use super::Finding;
-use crate::settings::Settings;
+use crate::{
+    failure::{Failure, Result},
+    server,
+    settings::Settings,
+};
 
 /// Looks at them.
 pub fn examine(settings: &Settings, findings: &mut Vec<Finding>) {
@@ -19,10 +24,10 @@ pub fn examine(settings: &Settings, findings: &mut Vec<Finding>) {
         findings.push(Finding::skipped("TLS", "no certificates are named; connections are not encrypted"));
         return;
     }
-    match settings.tls() {
-        Ok(_) => findings.push(Finding::good("TLS", "certificates and key can be used")),
-        Err(failure) => findings.push(Finding::wrong("TLS", failure, "correct the file that it names")),
-    }
+    findings.push(match believed(settings) {
+        Ok(found) => Finding::good("TLS", found),
+        Err(failure) => Finding::wrong("TLS", failure, "correct the file that it names"),
+    });
     let named = [("authority", &tls.authority), ("certificate", &tls.certificate)];
     for (what, path) in named.into_iter().filter_map(|(what, path)| Some((what, path.as_deref()?))) {
         // What cannot be read was told of above.
@@ -33,6 +38,22 @@ pub fn examine(settings: &Settings, findings: &mut Vec<Finding>) {
     if let Some(key) = &tls.key {
         findings.extend(secrecy(key));
     }
+}
+
+/// Whether the certificates can be used, and others believe them: those of a node, if one is named.
+fn believed(settings: &Settings) -> Result<String> {
+    let Some(tls) = settings.tls()? else { return Ok("no certificates are used".to_owned()) };
+    let refused = |error: io::Error| Failure::from(Error::invalid(error.to_string()));
+    if settings.server.directory.is_none() {
+        tls.check().map_err(refused)?;
+        return Ok(
+            "certificates and key can be used by a client; pass --directory to have them looked at for a node"
+                .to_owned(),
+        );
+    }
+    let reached = server::reached(&settings.server)?;
+    tls.check_node(&reached).map_err(refused)?;
+    Ok(format!("certificates and key can be used by a node that others reach at {reached}"))
 }
 
 fn now() -> i64 {
