@@ -14,6 +14,7 @@ pub fn at(path: impl Into<String>, error: tyr_client::Error) -> Error {
         ErrorKind::NotFound => Error::NotFound { path, source },
         ErrorKind::Exists => Error::AlreadyExists { path, source },
         ErrorKind::Conflict => Error::Precondition { path, source },
+        ErrorKind::Denied => Error::PermissionDenied { path, source },
         _ => Error::Generic { store: STORE, source },
     }
 }

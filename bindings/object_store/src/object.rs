@@ -55,7 +55,8 @@ impl Object {
     pub fn of(stat: &Stat) -> Object {
         let text = |name: &str| stat.attributes.value(name).and_then(|value| std::str::from_utf8(value).ok());
         let modified = text(MODIFIED).and_then(|micros| micros.parse().ok());
-        let data = stat.attributes.value(DATA).map(<[u8]>::to_vec);
+        // Who has written to the blob itself meanwhile knows nothing of bytes elsewhere.
+        let data = stat.attributes.value(DATA).filter(|_| stat.size == 0).map(<[u8]>::to_vec);
         let size = data.as_ref().and_then(|_| text(SIZE)?.parse().ok()).unwrap_or(stat.size);
         let mut attributes = Attributes::new();
         for (name, value) in stat.attributes.iter() {

@@ -21,7 +21,7 @@ use crate::{
     content::Content,
     errors,
     object::{DATA_PREFIX, Object, begun},
-    steps::{DIRECT_MAX, Deleting, Moving, Placing, Step, Sweeping},
+    steps::{DIRECT_MAX, Deleting, Moving, Placing, Step, Sweeping, recut},
     upload::Upload,
 };
 
@@ -87,8 +87,7 @@ impl TyrObjects {
             let Some(last) = keys.last() else { return Ok(removed) };
             after = Some(last.clone());
             for key in keys.into_iter().filter(|key| begun(key).is_some_and(|begun| begun < before)) {
-                let step = Sweeping { keyspace: self.keyspace.clone(), key };
-                removed += usize::from(self.take(String::new(), step).await?);
+                removed += usize::from(self.delete_unused(key).await?);
             }
         }
     }
@@ -132,10 +131,21 @@ impl TyrObjects {
     /// Reads what an object is, in a transaction that can read its bytes as they are now.
     async fn look(&self, location: &Path) -> Result<(Transaction, Object)> {
         let key = key_of(location);
-        let mut transaction = self.store.begin();
-        let stat = transaction.stat(&self.keyspace, &key).await;
-        let stat = stat.map_err(|error| errors::at(location.as_ref(), error))?;
-        Ok((transaction, Object::of(&stat)))
+        let failed = |error| errors::at(location.as_ref(), error);
+        let mut lost = None;
+        loop {
+            let mut transaction = self.store.begin();
+            let object = Object::of(&transaction.stat(&self.keyspace, &key).await.map_err(failed)?);
+            // From now on they are kept for this reader, too. If they are gone, so is this object, and another one is there.
+            if let Some(data) = &object.data
+                && lost.as_ref() != Some(&object.tag)
+                && !transaction.exists(&self.keyspace, data).await.map_err(failed)?
+            {
+                lost = Some(object.tag);
+                continue;
+            }
+            return Ok((transaction, object));
+        }
     }
 
     fn content(
@@ -168,10 +178,14 @@ impl TyrObjects {
                     return upload.complete_as(mode.clone()).await.map(drop);
                 }
                 let object = upload.object()?;
-                if self.move_name(from, to, creates, Some((seen.tag, object))).await? {
+                let moved = self.move_name(from, to, creates, Some((seen.tag, object))).await;
+                if !matches!(moved, Ok(true)) {
+                    // Unless it has moved, and that was not answered.
+                    upload.abort().await?;
+                }
+                if moved? {
                     return Ok(());
                 }
-                upload.abort().await?;
             } else if moves {
                 drop(transaction);
                 if self.move_name(from, to, creates, None).await? {
@@ -397,7 +411,7 @@ impl TyrObjects {
         let keyspace = self.keyspace.clone();
         Box::pin(async move {
             let mut at = offset;
-            for piece in bytes {
+            for piece in recut(&bytes) {
                 let length = piece.len() as u64;
                 keyspace.write(&key, at, piece).await.map_err(|error| errors::at("", error))?;
                 at += length;
@@ -406,14 +420,8 @@ impl TyrObjects {
         })
     }
 
-    /// Deletes the bytes of an object that is not to be.
-    pub(crate) fn delete_data(&self, key: Vec<u8>) -> BoxFuture<'static, Result<()>> {
-        let keyspace = self.keyspace.clone();
-        Box::pin(async move {
-            match keyspace.delete(&key).await {
-                Err(error) if error.kind() != ErrorKind::NotFound => Err(errors::at("", error)),
-                _ => Ok(()),
-            }
-        })
+    /// Deletes bytes, unless an object has them. Returns whether they were deleted.
+    pub(crate) fn delete_unused(&self, key: Vec<u8>) -> BoxFuture<'static, Result<bool>> {
+        self.take(String::new(), Sweeping { keyspace: self.keyspace.clone(), key })
     }
 }

@@ -1,6 +1,7 @@
 //! What is done to objects in one transaction each.
 
 use async_trait::async_trait;
+use bytes::{Bytes, BytesMut};
 use object_store::{PutMode, PutPayload, Result};
 use tyr_client::{ErrorKind, Keyspace, Transaction};
 
@@ -13,6 +14,8 @@ pub type Decided = tyr_client::Result<Result<bool>>;
 pub const DIRECT_MAX: u64 = 64 << 20;
 /// The attribute of a blob with an object's bytes that names the object.
 const USED: &str = "object.path";
+/// Smaller pieces of a payload are written together.
+const PIECE_MIN: usize = 4 << 20;
 
 /// Something that is done in one transaction, which may run several times.
 #[async_trait]
@@ -42,6 +45,10 @@ impl Step for Placing {
     async fn take(&self, transaction: &mut Transaction) -> Decided {
         let Placing { keyspace, path, object, attributes, bytes, mode } = self;
         let before = find(transaction, keyspace, path).await?;
+        if object.data.is_some() && before.as_ref().is_some_and(|before| before.data == object.data) {
+            // It was placed before, and that was not answered.
+            return Ok(Ok(true));
+        }
         match (mode, &before) {
             (PutMode::Create, Some(_)) => return Ok(Err(errors::exists(path))),
             (PutMode::Update(version), before) => {
@@ -166,6 +173,23 @@ impl Step for Sweeping {
     }
 }
 
+/// A payload in pieces that are not small, however it was cut: each is a write.
+pub fn recut(payload: &PutPayload) -> Vec<Bytes> {
+    let (mut pieces, mut joined) = (Vec::new(), BytesMut::new());
+    for piece in payload {
+        if joined.is_empty() && piece.len() >= PIECE_MIN {
+            pieces.push(piece.clone());
+            continue;
+        }
+        joined.extend_from_slice(piece);
+        if joined.len() >= PIECE_MIN {
+            pieces.push(joined.split().freeze());
+        }
+    }
+    pieces.extend((!joined.is_empty()).then(|| joined.freeze()));
+    pieces
+}
+
 async fn find(
     transaction: &mut Transaction,
     keyspace: &Keyspace,
@@ -208,9 +232,10 @@ async fn put(
         transaction.set_attribute(keyspace, path, name, Some(value)).await?;
     }
     let mut offset = 0;
-    for piece in bytes {
+    for piece in recut(bytes) {
+        let length = piece.len() as u64;
         transaction.write(keyspace, path, offset, piece).await?;
-        offset += piece.len() as u64;
+        offset += length;
     }
     Ok(())
 }

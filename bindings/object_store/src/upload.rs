@@ -27,17 +27,19 @@ pub struct Upload {
     end: u64,
     /// Bytes that are written.
     written: Arc<AtomicU64>,
+    /// What it is to be, once that was asked for: the same each time.
+    object: Option<Object>,
 }
 
 impl Upload {
     /// Of an object that is to be at a path.
     pub fn new(objects: TyrObjects, location: Path, attributes: Attributes) -> Self {
         let (key, written) = (data_key(), Arc::default());
-        Upload { objects, location, attributes, key, end: 0, written }
+        Upload { objects, location, attributes, key, end: 0, written, object: None }
     }
 
     /// The object, if all of its parts are written.
-    pub fn object(&self) -> Result<Object> {
+    pub fn object(&mut self) -> Result<Object> {
         let (written, all) = (self.written.load(Ordering::Acquire), self.end);
         if written < all {
             let location = &self.location;
@@ -46,7 +48,8 @@ impl Upload {
             return Err(errors::generic(message));
         }
         let data = (all > 0).then(|| self.key.clone());
-        Ok(Object::new(all, data, self.attributes.clone()))
+        let object = self.object.get_or_insert_with(|| Object::new(all, data, self.attributes.clone()));
+        Ok(object.clone())
     }
 
     /// Makes it the object at its path.
@@ -80,7 +83,8 @@ impl MultipartUpload for Upload {
         self.complete_as(PutMode::Overwrite).await
     }
 
+    /// What an object has by now stays: that it was completed may not have been answered.
     async fn abort(&mut self) -> Result<()> {
-        self.objects.delete_data(self.key.clone()).await
+        self.objects.delete_unused(self.key.clone()).await.map(drop)
     }
 }

@@ -162,6 +162,44 @@ fn what_is_being_read_stays_as_it_was() {
 }
 
 #[test]
+fn what_was_completed_is_not_taken_away_by_who_has_not_heard_of_it() {
+    on_both(async |objects| {
+        let path = Path::from("upload");
+        let mut upload = objects.put_multipart(&path).await.unwrap();
+        upload.put_part(PutPayload::from_static(b"precious")).await.unwrap();
+        let first = upload.complete().await.unwrap();
+        let second = upload.complete().await.unwrap();
+        assert_eq!(first.e_tag, second.e_tag);
+        assert_eq!(objects.head(&path).await.unwrap().e_tag, first.e_tag);
+        upload.abort().await.unwrap();
+        assert_eq!(bytes(&objects, "upload").await, b"precious");
+
+        // What is opened is there until it is read, though nothing of it was read before it was replaced.
+        let opened = objects.get(&path).await.unwrap();
+        let mut upload = objects.put_multipart(&path).await.unwrap();
+        upload.put_part(PutPayload::from_static(b"another")).await.unwrap();
+        upload.complete().await.unwrap();
+        assert_eq!(opened.bytes().await.unwrap(), "precious");
+        assert_eq!(bytes(&objects, "upload").await, b"another");
+
+        // Somebody who knows nothing of objects writes to it.
+        objects.keyspace().put("upload", b"otherwise").await.unwrap();
+        assert_eq!(bytes(&objects, "upload").await, b"otherwise");
+    });
+}
+
+#[test]
+fn a_payload_may_be_cut_anyhow() {
+    on_both(async |objects| {
+        let whole: Vec<u8> = (0..40_u32 << 20).map(|at| u8::try_from(at % 251).unwrap()).collect();
+        let pieces: PutPayload =
+            whole.chunks(1024).map(|piece| bytes::Bytes::copy_from_slice(piece)).collect();
+        objects.put(&Path::from("cut"), pieces).await.unwrap();
+        assert!(bytes(&objects, "cut").await == whole);
+    });
+}
+
+#[test]
 fn abandoned_uploads_are_found_and_others_are_kept() {
     on_both(async |objects| {
         let (path, kept) = (Path::from("upload"), Path::from("kept"));
