@@ -165,6 +165,17 @@ fn three_nodes_with_a_secret_serve_users_by_their_rights() {
         ada.may_not(&["cluster", "drain", "2"]);
         assert_eq!(ada.does(&["cluster", "status"])["nodes"].as_array().unwrap().len(), 3);
         ada.may_not(&["user", "list"]);
+        // She may not look into nodes, but they tell her their versions.
+        let seen = ada.does(&["doctor"])["findings"].clone();
+        let about = |subject: &str, verdict: &str| {
+            let seen = seen.as_array().unwrap().iter();
+            let is_so = |one: &&Value| {
+                one["subject"].as_str().unwrap().starts_with(subject) && one["verdict"] == verdict
+            };
+            seen.filter(is_so).map(|one| one["found"].as_str().unwrap()).collect::<Vec<_>>()
+        };
+        assert_eq!(about("node ", "skipped").len(), 3, "{seen}");
+        assert_eq!(about("versions", "good"), ["all nodes and this command have the same"]);
         heard += &ada.heard;
     }
 

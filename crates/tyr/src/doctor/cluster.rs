@@ -65,7 +65,7 @@ pub fn examine(settings: &Settings, patience: &Patience, findings: &mut Vec<Find
     });
     let mut members: Vec<(NodeId, &Member)> = members.collect();
     members.sort_by_key(|(node, _)| *node);
-    let mut programs = BTreeSet::from([env!("CARGO_PKG_VERSION").to_owned()]);
+    let (count, mut programs) = (members.len(), Vec::new());
     for (node, member) in members {
         let subject = format!("node {} at {}", node.0, member.address);
         if member.presence != Presence::Present {
@@ -78,12 +78,21 @@ pub fn examine(settings: &Settings, patience: &Patience, findings: &mut Vec<Find
         }
         let address: Address = member.address.as_str().parse().expect("any text is an address");
         let before = now();
-        let seen = Operator::new(&[address], tls.as_ref(), &credential, patience.duration())
-            .and_then(|mut operator| operator.view(ViewOf::Node));
+        let operator = Operator::new(&[address], tls.as_ref(), &credential, patience.duration());
+        let (operator, seen) = match operator {
+            Ok(mut operator) => {
+                let seen = operator.view(ViewOf::Node);
+                (Some(operator), seen)
+            }
+            Err(error) => (None, Err(error)),
+        };
         let between = u64::midpoint(before, now());
         match seen.map(|text| serde_json::from_str::<View>(&text).unwrap_or_default()) {
             Err(error) if error.kind() == ErrorKind::Denied => {
                 findings.push(Finding::skipped(subject, format!("{error}: {TOKEN}")));
+                // Its version it tells everybody whom it lets in.
+                let report = operator.and_then(|mut operator| operator.report().ok());
+                programs.extend(report.map(|report| report.version));
             }
             Err(error) => {
                 let advice = "clients on this machine do not reach it either: check the network between, and its address";
@@ -92,21 +101,34 @@ pub fn examine(settings: &Settings, patience: &Patience, findings: &mut Vec<Find
             Ok(view) => {
                 findings.push(clock(&subject, view.at_ms, between, now() - before));
                 findings.extend(health(&subject, &view));
-                programs.insert(view.program);
+                programs.push(view.program);
             }
         }
     }
-    findings.push(match programs.len() {
-        1 => Finding::good("versions", "all nodes and this command have the same"),
-        _ => Finding::warning(
-            "versions",
+    findings.push(versions(programs, count));
+}
+
+/// Whether the nodes that were asked have the version of this command; there are so many of them altogether.
+fn versions(programs: Vec<String>, nodes: usize) -> Finding {
+    let (subject, asked) = ("versions", programs.len());
+    let own = env!("CARGO_PKG_VERSION").to_owned();
+    let different: BTreeSet<String> = programs.into_iter().chain([own]).collect();
+    match (asked, different.len()) {
+        (0, _) => Finding::skipped(subject, format!("none of {nodes} nodes has told its own")),
+        (_, 2..) => Finding::warning(
+            subject,
             format!(
                 "nodes and this command have different ones: {}",
-                programs.into_iter().collect::<Vec<_>>().join(", ")
+                different.into_iter().collect::<Vec<_>>().join(", ")
             ),
             "finish the upgrade: one node after the other",
         ),
-    });
+        (asked, _) if asked == nodes => Finding::good(subject, "all nodes and this command have the same"),
+        (asked, _) => Finding::good(
+            subject,
+            format!("{asked} of {nodes} nodes, which have told theirs, and this command have the same"),
+        ),
+    }
 }
 
 /// What to do if one may not look.
@@ -192,4 +214,23 @@ fn clock(subject: &str, theirs: u64, ours: u64, took: u64) -> Finding {
 fn now() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::doctor::Verdict;
+
+    #[test]
+    fn versions_are_told_of_the_nodes_that_have_told_theirs() {
+        let told = |programs: &[&str]| {
+            let found = versions(programs.iter().map(|program| (*program).to_owned()).collect(), 3);
+            (found.verdict, found.found)
+        };
+        let own = env!("CARGO_PKG_VERSION");
+        assert_eq!(told(&[]), (Verdict::Skipped, "none of 3 nodes has told its own".to_owned()));
+        assert!(told(&[own, own]).1.starts_with("2 of 3 nodes"), "{:?}", told(&[own, own]));
+        assert!(told(&[own, own, own]).1.starts_with("all nodes"));
+        assert_eq!(told(&[own, "9.9.9"]).0, Verdict::Warning);
+    }
 }

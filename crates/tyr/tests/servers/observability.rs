@@ -318,6 +318,7 @@ fn any_node_shows_the_whole_cluster_and_says_who_is_away() {
         "it serves",
         "all 16 partitions are complete",
         "its clock agrees",
+        "versions: all nodes and this command have the same",
         "a durable write of 4 KiB takes",
     ] {
         assert!(healthy.contains(part), "{part} is not in {healthy}");
@@ -334,6 +335,7 @@ fn any_node_shows_the_whole_cluster_and_says_who_is_away() {
     assert_eq!(seen["nodes"][2]["shards"], Value::Array(vec![]));
     let ill = said(&["doctor", "--store", &url], 1);
     assert!(ill.contains("WRONG    node 3 at") && ill.contains("tyr cluster replace 3 NEW"), "{ill}");
+    assert!(ill.contains("versions: 2 of 3 nodes"), "{ill}");
     let shown = said(&["top", "--once", "--store", &url], 0);
     assert!(shown.contains("degraded") && shown.contains("! node 3 is away"), "{shown}");
     // Without the other nothing is served, and what is left says so.
