@@ -16,7 +16,7 @@ A setting is taken from the first of these that has it:
 
 1. its flag;
 2. its environment variable; an empty one counts as absent;
-3. the configuration file: the one named by `--config` or `TYR_CONFIG`, else the first that exists of `./tyr.toml`,
+3. the configuration file: the one named by `--config` or `TYR_CONFIG`, else the first that may be read of `./tyr.toml`,
    `$XDG_CONFIG_HOME/tyr/tyr.toml` (`~/.config/tyr/tyr.toml` without that variable), and `/etc/tyr/tyr.toml`. Only one
    file is read;
 4. its default.

@@ -1,7 +1,8 @@
 //! The configuration file: which one, and what it says.
 
 use std::{
-    fs, io,
+    fs::File,
+    io::{self, Read},
     path::{Path, PathBuf},
 };
 
@@ -22,17 +23,24 @@ pub struct ConfigFile {
 const FILE_SIZE_MAX: u64 = 1 << 20;
 
 impl ConfigFile {
-    /// Reads the file that was named, or else the first that exists at a default location, if any.
+    /// Reads the file that was named, or else the first at a default location that there is and that may be read, if any.
     pub fn find(named: Option<&Path>, environment: &impl Environment) -> Result<Option<Self>> {
         if let Some(path) = named {
-            return match read(path)? {
-                Some(text) => Self::parse(path, &text).map(Some),
-                None => Err(Failure::Usage(format!("there is no configuration file '{}'", path.display()))),
+            return match read(path) {
+                Ok(text) => Self::parse(path, &text).map(Some),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    Err(Failure::Usage(format!("there is no configuration file '{}'", path.display())))
+                }
+                Err(error) => Err(unread(path, &error)),
             };
         }
         for path in default_locations(environment) {
-            if let Some(text) = read(&path)? {
-                return Self::parse(&path, &text).map(Some);
+            match read(&path) {
+                Ok(text) => return Self::parse(&path, &text).map(Some),
+                // What a node's user has closed to others, as /etc/tyr, is not for them.
+                Err(error)
+                    if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied) => {}
+                Err(error) => return Err(unread(&path, &error)),
             }
         }
         Ok(None)
@@ -98,7 +106,7 @@ impl ConfigFile {
     }
 }
 
-/// Where a configuration file is looked for if none is named; the first that exists is taken.
+/// Where a configuration file is looked for if none is named; the first that may be read is taken.
 fn default_locations(environment: &impl Environment) -> Vec<PathBuf> {
     let home = || environment.variable("HOME").map(|home| Path::new(&home).join(".config"));
     let user = environment.variable("XDG_CONFIG_HOME").filter(|path| !path.is_empty()).map(PathBuf::from);
@@ -106,19 +114,18 @@ fn default_locations(environment: &impl Environment) -> Vec<PathBuf> {
     [PathBuf::from("tyr.toml")].into_iter().chain(user).chain([PathBuf::from("/etc/tyr/tyr.toml")]).collect()
 }
 
-fn read(path: &Path) -> Result<Option<String>> {
-    let what = || format!("cannot read the configuration file '{}'", path.display());
-    match fs::metadata(path) {
-        Ok(metadata) if metadata.len() > FILE_SIZE_MAX => {
-            return Err(Failure::Usage(format!("{}: it is larger than 1 MiB", what())));
-        }
-        _ => {}
+fn read(path: &Path) -> io::Result<String> {
+    let mut file = File::open(path)?;
+    if file.metadata()?.len() > FILE_SIZE_MAX {
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, "it is larger than 1 MiB"));
     }
-    match fs::read_to_string(path) {
-        Ok(text) => Ok(Some(text)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(Failure::Usage(format!("{}: {error}", what()))),
-    }
+    let mut text = String::new();
+    file.read_to_string(&mut text)?;
+    Ok(text)
+}
+
+fn unread(path: &Path, error: &io::Error) -> Failure {
+    Failure::Usage(format!("cannot read the configuration file '{}': {error}", path.display()))
 }
 
 fn unknown(name: &str, path: &Path) -> Failure {

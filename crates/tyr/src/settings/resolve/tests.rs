@@ -1,4 +1,8 @@
-use std::{collections::BTreeMap, fs};
+use std::{
+    collections::BTreeMap,
+    fs::{self, Permissions},
+    os::unix::fs::PermissionsExt,
+};
 
 use clap::Command;
 
@@ -159,4 +163,46 @@ fn a_named_file_must_exist() {
         message(resolve_with(&["--config", "/nowhere/tyr.toml"], &[], None)).contains("/nowhere/tyr.toml")
     );
     assert!(message(resolve_with(&[], &[("TYR_CONFIG", "/nowhere/a")], None)).contains("/nowhere/a"));
+}
+
+/// Runs the test on a thread that has no rights to what others own; root may do anything.
+fn as_another_user(test: impl FnOnce() + Send) {
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            if rustix::process::geteuid().is_root() {
+                let nobody = rustix::process::Uid::from_raw(65_534);
+                rustix::thread::set_thread_res_uid(nobody, nobody, nobody).expect("root may become anybody");
+            }
+            test();
+        });
+    });
+}
+
+#[test]
+fn a_file_that_may_not_be_read_is_absent_unless_it_is_named() {
+    let home = tempfile::tempdir().expect("a directory");
+    let directory = home.path().join(".config/tyr");
+    let path = directory.join("tyr.toml");
+    fs::create_dir_all(&directory).expect("created");
+    fs::write(&path, "[transfer]\nthreads = 7\n").expect("written");
+    let threads = |named: Option<&Path>| {
+        let mut environment = Variables::default();
+        environment.0.insert("HOME".into(), home.path().into());
+        environment.0.extend(named.map(|path| ("TYR_CONFIG".to_owned(), path.into())));
+        let flags = with_flags(Command::new("tyr")).get_matches_from(["tyr"]);
+        resolve(&flags, &environment).map(|settings| settings.threads)
+    };
+    let allow = |path: &Path, mode| fs::set_permissions(path, Permissions::from_mode(mode)).expect("changes");
+    allow(home.path(), 0o755);
+    as_another_user(|| assert_eq!(threads(None).expect("resolves"), 7));
+    // The file, and what it is in.
+    for closed in [&path, &directory] {
+        allow(closed, 0o000);
+        as_another_user(|| {
+            assert_eq!(threads(None).expect("resolves"), 4, "{}", closed.display());
+            let said = threads(Some(&path)).expect_err("is refused").to_string();
+            assert!(said.contains("cannot read the configuration file"), "{said}");
+        });
+        allow(closed, 0o755);
+    }
 }
