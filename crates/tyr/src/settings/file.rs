@@ -3,6 +3,7 @@
 use std::{
     fs::File,
     io::{self, Read},
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
 
@@ -17,6 +18,16 @@ use crate::{
 pub struct ConfigFile {
     path: PathBuf,
     sections: Table,
+    openness: Openness,
+}
+
+/// Who may open a file, as far as secrets go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Openness {
+    /// Its owner, and its group.
+    Closed,
+    /// Every user of the machine.
+    Open,
 }
 
 /// The largest configuration file that is read, in bytes.
@@ -27,7 +38,7 @@ impl ConfigFile {
     pub fn find(named: Option<&Path>, environment: &impl Environment) -> Result<Option<Self>> {
         if let Some(path) = named {
             return match read(path) {
-                Ok(text) => Self::parse(path, &text).map(Some),
+                Ok((text, openness)) => Self::parse(path, &text, openness).map(Some),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
                     Err(Failure::Usage(format!("there is no configuration file '{}'", path.display())))
                 }
@@ -36,7 +47,7 @@ impl ConfigFile {
         }
         for path in default_locations(environment) {
             match read(&path) {
-                Ok(text) => return Self::parse(&path, &text).map(Some),
+                Ok((text, openness)) => return Self::parse(&path, &text, openness).map(Some),
                 // What a node's user has closed to others, as /etc/tyr, is not for them.
                 Err(error)
                     if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied) => {}
@@ -47,7 +58,7 @@ impl ConfigFile {
     }
 
     /// Parses the text of a file and refuses keys that no setting has.
-    fn parse(path: &Path, text: &str) -> Result<Self> {
+    fn parse(path: &Path, text: &str, openness: Openness) -> Result<Self> {
         let parsed = text.parse::<Table>();
         let sections = parsed.map_err(|error| {
             Failure::Usage(format!(
@@ -68,7 +79,7 @@ impl ConfigFile {
                 return Err(unknown(&format!("{section}.{key}"), path));
             }
         }
-        Ok(ConfigFile { path: path.to_owned(), sections })
+        Ok(ConfigFile { path: path.to_owned(), sections, openness })
     }
 
     /// Where the file is.
@@ -76,9 +87,14 @@ impl ConfigFile {
         &self.path
     }
 
-    /// What the file says about the setting, as text.
+    /// What the file says about the setting, as text. A secret in a file that everybody may open is refused: it is none any more.
     pub fn text(&self, setting: &Setting) -> Result<Option<String>> {
         let value = self.sections.get(setting.section()).and_then(|section| section.get(setting.key()));
+        let is_secret =
+            matches!(setting.values, Values::Secret) && value.is_some_and(|value| value.as_str() != Some(""));
+        if is_secret && self.openness == Openness::Open {
+            return Err(self.open_secret(setting));
+        }
         match value {
             None => Ok(None),
             Some(Value::String(text)) => Ok(Some(text.clone())),
@@ -104,6 +120,15 @@ impl ConfigFile {
             ))),
         }
     }
+
+    fn open_secret(&self, setting: &Setting) -> Failure {
+        Failure::Usage(format!(
+            "'{}' in '{path}': the file is open to every user of this machine, so what it keeps is no secret; chmod 600 '{path}', and if \
+             others can have read it, make another one",
+            setting.name,
+            path = self.path.display()
+        ))
+    }
 }
 
 /// Where a configuration file is looked for if none is named; the first that may be read is taken.
@@ -114,14 +139,16 @@ fn default_locations(environment: &impl Environment) -> Vec<PathBuf> {
     [PathBuf::from("tyr.toml")].into_iter().chain(user).chain([PathBuf::from("/etc/tyr/tyr.toml")]).collect()
 }
 
-fn read(path: &Path) -> io::Result<String> {
+fn read(path: &Path) -> io::Result<(String, Openness)> {
     let mut file = File::open(path)?;
-    if file.metadata()?.len() > FILE_SIZE_MAX {
+    let metadata = file.metadata()?;
+    if metadata.len() > FILE_SIZE_MAX {
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, "it is larger than 1 MiB"));
     }
     let mut text = String::new();
     file.read_to_string(&mut text)?;
-    Ok(text)
+    let openness = if metadata.mode() & 0o007 == 0 { Openness::Closed } else { Openness::Open };
+    Ok((text, openness))
 }
 
 fn unread(path: &Path, error: &io::Error) -> Failure {

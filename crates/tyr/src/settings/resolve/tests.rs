@@ -26,6 +26,16 @@ impl Environment for Variables {
 
 /// Resolves with an empty home directory, or with a configuration file of this text.
 fn resolve_with(flags: &[&str], variables: &[(&str, &str)], file: Option<&str>) -> Result<Settings> {
+    resolve_with_mode(flags, variables, file, 0o600)
+}
+
+/// The same with a file of these rights.
+fn resolve_with_mode(
+    flags: &[&str],
+    variables: &[(&str, &str)],
+    file: Option<&str>,
+    mode: u32,
+) -> Result<Settings> {
     let home = tempfile::tempdir().expect("a directory");
     let mut environment = Variables::default();
     environment.0.insert("HOME".into(), home.path().into());
@@ -33,7 +43,8 @@ fn resolve_with(flags: &[&str], variables: &[(&str, &str)], file: Option<&str>) 
     if let Some(text) = file {
         let path = home.path().join(".config/tyr/tyr.toml");
         fs::create_dir_all(path.parent().expect("has a parent")).expect("created");
-        fs::write(path, text).expect("written");
+        fs::write(&path, text).expect("written");
+        fs::set_permissions(&path, Permissions::from_mode(mode)).expect("changes");
     }
     let command = Command::new("tyr").subcommand(Command::new("server"));
     let flags = with_flags(command).get_matches_from([&["tyr"], flags].concat());
@@ -163,6 +174,25 @@ fn a_named_file_must_exist() {
         message(resolve_with(&["--config", "/nowhere/tyr.toml"], &[], None)).contains("/nowhere/tyr.toml")
     );
     assert!(message(resolve_with(&[], &[("TYR_CONFIG", "/nowhere/a")], None)).contains("/nowhere/a"));
+}
+
+#[test]
+fn a_secret_in_a_file_that_everybody_may_read_is_refused() {
+    for key in ["secret", "token"] {
+        let file = format!("[access]\n{key} = \"tell nobody\"");
+        let with = |mode| resolve_with_mode(&[], &[], Some(&file), mode);
+        for closed in [0o600, 0o640] {
+            let access = with(closed).expect("resolves").access;
+            assert_eq!(access.secret.or(access.token).as_deref(), Some("tell nobody"));
+        }
+        for open in [0o644, 0o604, 0o602] {
+            let said = message(with(open));
+            assert!(said.contains(&format!("'access.{key}' in")) && said.contains("chmod 600"), "{said}");
+        }
+    }
+    // What is no secret may be read, and so may a file that only names one.
+    let harmless = "[access]\nsecret = \"\"\nsecret_file = \"/secret\"\n[transfer]\nthreads = 7";
+    assert_eq!(resolve_with_mode(&[], &[], Some(harmless), 0o644).expect("resolves").threads, 7);
 }
 
 /// Runs the test on a thread that has no rights to what others own; root may do anything.
