@@ -267,18 +267,24 @@ pub fn random<const N: usize>() -> io::Result<[u8; N]> {
 /// The text of a file that keeps a secret. One that everybody may read is refused: it is no secret any more.
 fn read_secret(path: &Path) -> io::Result<String> {
     let text = fs::read_to_string(path).map_err(|error| told(path, &error))?;
-    let mode = fs::metadata(path).map_err(|error| told(path, &error))?.mode();
-    if mode & 0o007 != 0 {
-        return Err(io::Error::new(
-            io::ErrorKind::PermissionDenied,
-            format!(
-                "'{}' is open to every user of this machine, so what it keeps is no secret; chmod 600 it, and if others can have read \
-                 it, make another one",
-                path.display()
-            ),
-        ));
-    }
+    check_closed(path)?;
     Ok(text)
+}
+
+/// Fails if everybody may read a file that is to keep a secret.
+pub(crate) fn check_closed(path: &Path) -> io::Result<()> {
+    let mode = fs::metadata(path).map_err(|error| told(path, &error))?.mode();
+    if mode & 0o007 == 0 {
+        return Ok(());
+    }
+    Err(io::Error::new(
+        io::ErrorKind::PermissionDenied,
+        format!(
+            "'{}' is open to every user of this machine, so what it keeps is no secret; chmod 600 it, and if others can have read \
+             it, make another one",
+            path.display()
+        ),
+    ))
 }
 
 fn told(path: &Path, error: &io::Error) -> io::Error {

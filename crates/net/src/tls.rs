@@ -25,7 +25,7 @@ use tokio::{
     net::TcpStream,
 };
 
-use crate::{Address, trust::Chain};
+use crate::{Address, credential::check_closed, trust::Chain};
 
 /// Where the certificates are, as files in PEM.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,7 +94,7 @@ impl Tls {
     }
 
     /// The same for a node that others reach at this address: it both dials and listens, and its certificate is for the host of the
-    /// address, unless that is a Unix socket or every address of a machine.
+    /// address, unless that is a Unix socket or every address of a machine. Fails, too, if every user of this machine may read its key.
     pub fn check_node(&self, reached: &Address) -> io::Result<()> {
         self.0.current.read().check_node(&self.0.files, reached)
     }
@@ -172,6 +172,7 @@ impl Current {
     }
 
     fn check_node(&self, files: &TlsFiles, reached: &Address) -> io::Result<()> {
+        files.key.as_deref().map_or(Ok(()), check_closed)?;
         let host = reached.host().filter(|_| !reached.is_everywhere());
         self.believed(files, |chain| chain.check_listening(host).and_then(|()| chain.check_dialing()))
     }

@@ -4,7 +4,12 @@
 
 mod kit;
 
-use std::{fs, path::PathBuf, time::Duration};
+use std::{
+    fs::{self, Permissions},
+    os::unix::fs::PermissionsExt,
+    path::PathBuf,
+    time::Duration,
+};
 
 use kit::{CLIENT, DATA, Ears, NODE, dial_as, introduction, listen_with, local, message};
 use rcgen::{
@@ -50,6 +55,7 @@ impl Authority {
         let certificate = params.signed_by(&key, &self.issuer).unwrap();
         fs::write(self.path("certificate.pem"), certificate.pem()).unwrap();
         fs::write(self.path("key.pem"), key.serialize_pem()).unwrap();
+        fs::set_permissions(self.path("key.pem"), Permissions::from_mode(0o600)).unwrap();
         TlsFiles {
             authority: self.path("ca.pem"),
             certificate: Some(self.path("certificate.pem")),
@@ -206,6 +212,24 @@ fn a_node_is_told_why_nobody_would_believe_its_certificate() {
     said(&authority.files("::1", 2500), "[::1]:7700").unwrap();
     renewed.reload_node(&at("[::2]:7700")).unwrap_err();
     renewed.reload_node(&at("[::1]:7700")).unwrap();
+}
+
+#[test]
+fn a_key_that_everybody_may_read_is_refused_for_a_node_and_left_to_clients() {
+    let authority = Authority::new();
+    let files = authority.files("127.0.0.1", 2500);
+    let reached = "127.0.0.1:7700".parse().unwrap();
+    for (mode, is_closed) in [(0o600, true), (0o640, true), (0o644, false), (0o604, false)] {
+        fs::set_permissions(authority.path("key.pem"), Permissions::from_mode(mode)).unwrap();
+        let tls = Tls::load(&files).unwrap();
+        tls.check().unwrap();
+        tls.reload().unwrap();
+        for checked in [tls.check_node(&reached), tls.reload_node(&reached)] {
+            let said = checked.map_err(|error| error.to_string());
+            assert_eq!(said.is_ok(), is_closed, "{mode:o}: {said:?}");
+            assert!(said.is_ok() || said.unwrap_err().contains("key.pem' is open to every user"));
+        }
+    }
 }
 
 #[tokio::test]

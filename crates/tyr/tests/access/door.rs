@@ -4,6 +4,7 @@ use std::{
     fs,
     io::{Read, Write},
     net::{TcpStream, UdpSocket},
+    os::unix::fs::PermissionsExt,
     path::Path,
     sync::Arc,
 };
@@ -173,6 +174,7 @@ fn certify(settings: &mut tyr_server::Settings, directory: &Path) {
     let (pem, key) = (directory.join("node.pem"), directory.join("node.key"));
     fs::write(&pem, certificate.cert.pem()).unwrap();
     fs::write(&key, certificate.signing_key.serialize_pem()).unwrap();
+    fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).unwrap();
     let files =
         TlsFiles { authority: pem.clone(), certificate: Some(pem), key: Some(key), anonymous_clients: false };
     settings.tls = Some(Tls::load(&files).unwrap());
