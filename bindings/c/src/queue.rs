@@ -32,7 +32,7 @@ struct State {
     /// Those that can go on.
     ready: VecDeque<Arc<Operation>>,
     under_way: usize,
-    /// Who waits, and of these who sleeps and nobody has woken.
+    /// Who waits, and of these who sleeps. Each counts for itself, whoever or whatever wakes it.
     waiting: usize,
     sleeping: usize,
     is_freed: bool,
@@ -92,10 +92,10 @@ impl Queue {
     }
 
     /// Wakes one who sleeps, when the lock is open: one who woke to find it closed would go to sleep again.
-    fn wake(&self, mut state: MutexGuard<'_, State>) {
-        if state.sleeping > 0 {
-            state.sleeping -= 1;
-            drop(state);
+    fn wake(&self, state: MutexGuard<'_, State>) {
+        let is_somebody_asleep = state.sleeping > 0;
+        drop(state);
+        if is_somebody_asleep {
             self.has_some.notify_one();
         }
     }
@@ -144,10 +144,7 @@ impl Queue {
                 Some(until) => is_late = self.has_some.wait_until(&mut state, until).timed_out(),
                 None => self.has_some.wait(&mut state),
             }
-            if is_late {
-                // Who wakes somebody counts for them.
-                state.sleeping = state.sleeping.saturating_sub(1);
-            }
+            state.sleeping -= 1;
         }
         state.waiting -= 1;
         let count = max.min(state.ended.len());
