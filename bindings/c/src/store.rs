@@ -413,7 +413,8 @@ pub unsafe extern "C" fn tyr_store_drop_snapshot(
     })
 }
 
-/// Returns when every commit so far is on disk, those of keyspaces with `TYR_MEMORY` included.
+/// Returns when every commit so far is on disk, those of keyspaces with `TYR_MEMORY` included. Fails with `TYR_INVALID` in a cluster that has
+/// such keyspaces: it cannot flush them.
 ///
 /// @param store The store.
 /// @param how Null to wait.

@@ -88,7 +88,10 @@ fn describe(kind: ErrorKind) -> [&'static str; 2] {
             "Take another name, or drop it first.",
         ],
         ErrorKind::Invalid => ["The request itself is wrong.", "Fix what the message names."],
-        ErrorKind::Denied => ["The caller may not do this.", "Ask who may."],
+        ErrorKind::Denied => [
+            "The caller may not do this. Nothing was done, unless the message says that this is not known: who loses the right while a commit is under way is not told how it ended.",
+            "Ask who may; if it is not known, read what was written before doing it again.",
+        ],
         ErrorKind::Full => [
             "No space is left on the device or in the quota. Reads go on.",
             "Remove something, raise the quota with `tyr keyspace alter`, or run `tyr compact`.",
