@@ -1284,6 +1284,9 @@ int tyr_store_compact(const struct tyr_store *store,
  * the body is run again. The body does not commit its transaction, whose handle is dead after the body returns; its operations have to end
  * before that.
  *
+ * A body that frees its transaction has rolled it back. If it returns `TYR_OK`, the run ends as with a status, but with `TYR_OK`: nothing
+ * of it happened, and the receipt is null.
+ *
  * @param store The store.
  * @param body What is done in the transaction.
  * @param context What the body is given.
@@ -1638,12 +1641,14 @@ int tyr_store_drop_snapshot(const struct tyr_store *store,
                             struct tyr_async *how);
 
 /**
- * Returns when every commit so far is on disk, those of keyspaces with `TYR_MEMORY` included.
+ * Returns when every commit so far is on disk, those of keyspaces with `TYR_MEMORY` included. Fails with `TYR_INVALID` in a cluster that has
+ * such keyspaces: it cannot flush them.
  *
  * @param store The store.
  * @param how Null to wait.
  */
-int tyr_store_flush(const struct tyr_store *store, struct tyr_async *how);
+int tyr_store_flush(const struct tyr_store *store,
+                    struct tyr_async *how);
 
 /**
  * Frees a transaction. One that was not committed is rolled back, and nothing of it happened.
@@ -1917,8 +1922,9 @@ int tyr_transaction_check(const struct tyr_transaction *transaction,
  * Commits. Everything that was done happens at one point in time, or nothing. Fails with `TYR_CONFLICT` if something that was read has
  * changed meanwhile, or a check does not hold: then begin another transaction, or use `tyr_store_run`.
  *
- * Any other error says that nothing happened, except `TYR_UNAVAILABLE`, whose text says what is known; `tyr_pending_outcome` finds out
- * the rest. The transaction has ended then; its handle is still to be freed.
+ * Any other error says that nothing happened, except `TYR_UNAVAILABLE`, and `TYR_DENIED` if the client lost its rights while it waited for a
+ * cluster: their texts say what is known. `tyr_pending_outcome` finds out the rest, for who is let in. The transaction has ended then; its
+ * handle is still to be freed.
  *
  * @param transaction The transaction.
  * @param receipt Where the handle of the receipt goes, or null.

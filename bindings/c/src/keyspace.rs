@@ -17,7 +17,7 @@ use crate::{
     registry::{self, Used},
     status::Failure,
     store::{Pair, Store},
-    transaction::{append_parts, put_parts, read_parts, write_parts},
+    transaction::read_parts,
     types::{
         TYR_END, tyr_async, tyr_buffer, tyr_bytes, tyr_content, tyr_keyspace, tyr_list, tyr_number,
         tyr_settings, tyr_stat, tyr_transform,
@@ -70,6 +70,43 @@ macro_rules! at_once {
             }
         }
     };
+}
+
+/// Writes one part after the other.
+macro_rules! write_parts {
+    ($transaction:expr, $keyspace:expr, $key:expr, $offset:expr, $parts:expr) => {{
+        let mut offset: u64 = $offset;
+        for part in $parts {
+            $transaction.write($keyspace, $key, offset, part).await?;
+            offset = offset.saturating_add(part.len() as u64);
+        }
+    }};
+}
+
+/// Makes the parts the content.
+macro_rules! put_parts {
+    ($transaction:expr, $keyspace:expr, $key:expr, $parts:expr) => {{
+        let mut offset = 0u64;
+        for part in $parts {
+            match offset {
+                0 => $transaction.put($keyspace, $key, part).await?,
+                offset => $transaction.write($keyspace, $key, offset, part).await?,
+            }
+            offset = offset.saturating_add(part.len() as u64);
+        }
+    }};
+}
+
+/// Appends one part after the other; the slot is that of the first.
+macro_rules! append_parts {
+    ($transaction:expr, $keyspace:expr, $key:expr, $parts:expr) => {{
+        let (first, rest) = $parts.split_first().map_or((&[][..], &[][..]), |(first, rest)| (*first, rest));
+        let slot = $transaction.append($keyspace, $key, first).await?;
+        for part in rest {
+            $transaction.append($keyspace, $key, part).await?;
+        }
+        slot
+    }};
 }
 
 /// Frees a handle.

@@ -3,7 +3,10 @@
 //! What C passes is checked as far as it can be: null and impossible lengths are errors. That the rest is memory of that length, and stays
 //! so until the operation has ended, is what every function asks of its caller.
 
-use std::ffi::{CStr, c_char};
+use std::{
+    borrow::Cow,
+    ffi::{CStr, c_char},
+};
 
 use crate::{
     status::Failure,
@@ -146,6 +149,27 @@ impl Parts {
         check_total(parts.iter().map(|part| part.len()))?;
         Ok(if parts.is_empty() { Parts::One(&[]) } else { Parts::Many(parts) })
     }
+
+    /// All of them in one piece, so that they are one operation of a transaction, which is done or leaves the transaction as it was.
+    #[inline(always)]
+    pub fn joined(self) -> Result<Cow<'static, [u8]>, Failure> {
+        match self {
+            Parts::One(part) => Ok(Cow::Borrowed(part)),
+            Parts::Many(parts) => join(&parts).map(Cow::Owned),
+        }
+    }
+}
+
+fn join(parts: &[&[u8]]) -> Result<Vec<u8>, Failure> {
+    let size = parts.iter().map(|part| part.len()).sum();
+    let mut joined = Vec::new();
+    joined.try_reserve_exact(size).map_err(|_| {
+        Failure::invalid(format!(
+            "there is no memory for {size} bytes in one piece; write them in several calls"
+        ))
+    })?;
+    parts.iter().for_each(|part| joined.extend_from_slice(part));
+    Ok(joined)
 }
 
 /// Where what is read goes, in one or several parts.

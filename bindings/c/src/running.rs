@@ -25,6 +25,9 @@ use crate::{
 /// the body is run again. The body does not commit its transaction, whose handle is dead after the body returns; its operations have to end
 /// before that.
 ///
+/// A body that frees its transaction has rolled it back. If it returns `TYR_OK`, the run ends as with a status, but with `TYR_OK`: nothing
+/// of it happened, and the receipt is null.
+///
 /// @param store The store.
 /// @param body What is done in the transaction.
 /// @param context What the body is given.
@@ -50,12 +53,19 @@ pub unsafe extern "C" fn tyr_store_run(
             // SAFETY: the program says that it can be called with its context and a transaction.
             let status = unsafe { body(context, handle) };
             own = status;
-            // The body may have done that.
-            let _freed = registry::remove::<Transaction>(handle);
+            // Who frees a transaction rolls it back.
+            let is_freed = registry::remove::<Transaction>(handle).is_err();
             *theirs = lent.take().ok_or_else(under_way)?;
-            result_of(status).map(|()| lent)
+            result_of(status)?;
+            if is_freed { Err(Error::invalid(ROLLED_BACK)) } else { Ok(lent) }
         }));
-        let committed = ran?;
+        let committed = match ran {
+            Err(error) if own == TYR_OK && error.message() == ROLLED_BACK => {
+                out.put(std::ptr::null_mut());
+                return Ok(());
+            }
+            ran => ran?,
+        };
         if out.is_wanted() {
             out.put(registry::insert(committed.value.receipt(committed.receipt)));
         }
@@ -64,6 +74,9 @@ pub unsafe extern "C" fn tyr_store_run(
     // Numbers of the program's own are passed on; what they stood for here does not matter.
     if status != TYR_OK && own != TYR_OK && kind_of(own).is_none() { own } else { status }
 }
+
+/// What ends the run of a body that has rolled back by itself. The program does not see it.
+const ROLLED_BACK: &str = "the body of the run has freed its transaction";
 
 fn result_of(status: c_int) -> Result<(), Error> {
     if status == TYR_OK {

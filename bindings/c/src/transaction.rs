@@ -140,44 +140,7 @@ macro_rules! read_parts {
     }};
 }
 
-/// Writes one part after the other.
-macro_rules! write_parts {
-    ($transaction:expr, $keyspace:expr, $key:expr, $offset:expr, $parts:expr) => {{
-        let mut offset: u64 = $offset;
-        for part in $parts {
-            $transaction.write($keyspace, $key, offset, part).await?;
-            offset = offset.saturating_add(part.len() as u64);
-        }
-    }};
-}
-
-/// Makes the parts the content.
-macro_rules! put_parts {
-    ($transaction:expr, $keyspace:expr, $key:expr, $parts:expr) => {{
-        let mut offset = 0u64;
-        for part in $parts {
-            match offset {
-                0 => $transaction.put($keyspace, $key, part).await?,
-                offset => $transaction.write($keyspace, $key, offset, part).await?,
-            }
-            offset = offset.saturating_add(part.len() as u64);
-        }
-    }};
-}
-
-/// Appends one part after the other; the slot is that of the first.
-macro_rules! append_parts {
-    ($transaction:expr, $keyspace:expr, $key:expr, $parts:expr) => {{
-        let (first, rest) = $parts.split_first().map_or((&[][..], &[][..]), |(first, rest)| (*first, rest));
-        let slot = $transaction.append($keyspace, $key, first).await?;
-        for part in rest {
-            $transaction.append($keyspace, $key, part).await?;
-        }
-        slot
-    }};
-}
-
-pub(crate) use {append_parts, put_parts, read_parts, write_parts};
+pub(crate) use read_parts;
 
 /// Frees a transaction. One that was not committed is rolled back, and nothing of it happened.
 ///
@@ -419,17 +382,12 @@ pub unsafe extern "C" fn tyr_transaction_write(
     how: *mut tyr_async,
 ) -> c_int {
     border::call(|| {
-        let parts = Parts::of(parts, count)?;
+        let parts = Parts::of(parts, count)?.joined()?;
         let (transaction, keyspace, key, waits) = target(transaction, keyspace, key, how)?;
         perform(how, async move {
             let mut held = transaction.hold(waits).await?;
             let open = held.open()?;
-            let own = keyspace.of(waits);
-            match parts {
-                Parts::One(bytes) => open.write(own, key, offset, bytes).await?,
-                Parts::Many(parts) => write_parts!(open, own, &key, offset, &parts),
-            }
-            Ok(())
+            Ok(open.write(keyspace.of(waits), key, offset, parts).await?)
         })
     })
 }
@@ -452,17 +410,12 @@ pub unsafe extern "C" fn tyr_transaction_put(
     how: *mut tyr_async,
 ) -> c_int {
     border::call(|| {
-        let parts = Parts::of(parts, count)?;
+        let parts = Parts::of(parts, count)?.joined()?;
         let (transaction, keyspace, key, waits) = target(transaction, keyspace, key, how)?;
         perform(how, async move {
             let mut held = transaction.hold(waits).await?;
             let open = held.open()?;
-            let own = keyspace.of(waits);
-            match parts {
-                Parts::One(bytes) => open.put(own, key, bytes).await?,
-                Parts::Many(parts) => put_parts!(open, own, &key, &parts),
-            }
-            Ok(())
+            Ok(open.put(keyspace.of(waits), key, parts).await?)
         })
     })
 }
@@ -487,16 +440,12 @@ pub unsafe extern "C" fn tyr_transaction_append(
     how: *mut tyr_async,
 ) -> c_int {
     border::call(|| {
-        let (out, parts) = (Out::optional(slot), Parts::of(parts, count)?);
+        let (out, parts) = (Out::optional(slot), Parts::of(parts, count)?.joined()?);
         let (transaction, keyspace, key, waits) = target(transaction, keyspace, key, how)?;
         perform(how, async move {
             let mut held = transaction.hold(waits).await?;
             let open = held.open()?;
-            let own = keyspace.of(waits);
-            let slot = match parts {
-                Parts::One(bytes) => open.append(own, key, bytes).await?,
-                Parts::Many(parts) => append_parts!(open, own, &key, parts),
-            };
+            let slot = open.append(keyspace.of(waits), key, parts).await?;
             out.put(transaction.slot(slot)?);
             Ok(())
         })
@@ -648,8 +597,9 @@ pub unsafe extern "C" fn tyr_transaction_check(
 /// Commits. Everything that was done happens at one point in time, or nothing. Fails with `TYR_CONFLICT` if something that was read has
 /// changed meanwhile, or a check does not hold: then begin another transaction, or use `tyr_store_run`.
 ///
-/// Any other error says that nothing happened, except `TYR_UNAVAILABLE`, whose text says what is known; `tyr_pending_outcome` finds out
-/// the rest. The transaction has ended then; its handle is still to be freed.
+/// Any other error says that nothing happened, except `TYR_UNAVAILABLE`, and `TYR_DENIED` if the client lost its rights while it waited for a
+/// cluster: their texts say what is known. `tyr_pending_outcome` finds out the rest, for who is let in. The transaction has ended then; its
+/// handle is still to be freed.
 ///
 /// @param transaction The transaction.
 /// @param receipt Where the handle of the receipt goes, or null.
