@@ -10,6 +10,7 @@
 
 #include "tyr.h"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -22,6 +23,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -84,9 +86,13 @@ private:
     C *raw_ = nullptr;
 };
 
+/** Whether a vector of it is taken as memory: of numbers, bytes, and enumerations only. What has pointers is not what it points to. */
+template <class T>
+constexpr bool is_plain = (std::is_arithmetic_v<T> && !std::is_same_v<T, bool>) || std::is_enum_v<T>;
+
 } // namespace detail
 
-/** Bytes of the caller: from a text, a string, a vector of bytes, or a place and a size. */
+/** Bytes of the caller: from a text, a string, a vector of bytes or numbers, or a place and a size. */
 class Bytes {
 public:
     Bytes() noexcept : raw_{nullptr, 0} {}
@@ -94,7 +100,8 @@ public:
     Bytes(std::string_view text) noexcept : raw_{text.data(), text.size()} {}
     Bytes(const std::string &text) noexcept : raw_{text.data(), text.size()} {}
     Bytes(const char *text) noexcept : Bytes(std::string_view(text)) {}
-    template <class T> Bytes(const std::vector<T> &data) noexcept : raw_{data.data(), data.size() * sizeof(T)} {}
+    template <class T, class = std::enable_if_t<detail::is_plain<T>>>
+    Bytes(const std::vector<T> &data) noexcept : raw_{data.data(), data.size() * sizeof(T)} {}
 
     tyr_bytes raw() const noexcept { return raw_; }
     /** The same as a view of text. */
@@ -112,9 +119,12 @@ public:
     Parts(std::initializer_list<Bytes> parts) : many_(), count_(parts.size()) {
         for (const Bytes &part : parts) many_.push_back(part.raw());
     }
-    Parts(const std::vector<Bytes> &parts) : many_(), count_(parts.size()) {
-        for (const Bytes &part : parts) many_.push_back(part.raw());
+    /** A vector of strings, of texts, and of whatever else are bytes. */
+    template <class T, class = std::enable_if_t<std::is_convertible_v<const T &, Bytes>>>
+    Parts(const std::vector<T> &parts) : many_(), count_(parts.size()) {
+        for (const T &part : parts) many_.push_back(Bytes(part).raw());
     }
+    Parts(std::vector<tyr_bytes> parts) : many_(std::move(parts)), count_(many_.size()) {}
 
     const tyr_bytes *raw() const noexcept { return many_.empty() ? &one_ : many_.data(); }
     size_t count() const noexcept { return count_; }
@@ -129,7 +139,8 @@ private:
 class Buffers {
 public:
     Buffers(void *data, size_t size) : one_{data, size}, count_(1) {}
-    template <class T> Buffers(std::vector<T> &data) : one_{data.data(), data.size() * sizeof(T)}, count_(1) {}
+    template <class T, class = std::enable_if_t<detail::is_plain<T>>>
+    Buffers(std::vector<T> &data) : one_{data.data(), data.size() * sizeof(T)}, count_(1) {}
     Buffers(std::initializer_list<tyr_buffer> parts) : many_(parts), count_(parts.size()) {}
     Buffers(std::vector<tyr_buffer> parts) : many_(std::move(parts)), count_(many_.size()) {}
 
@@ -158,11 +169,11 @@ public:
 
 /** One of a list, whose texts live as long as the list. */
 struct Item {
-    /** The key of a blob, the name of a keyspace or attribute, or one damage. */
+    /** The key of a blob, the name of a keyspace, snapshot, or attribute, or one damage. */
     std::string_view key;
     /** The value of an attribute. */
     std::string_view value;
-    /** Whether a blob that was asked for exists. */
+    /** Whether a blob that was asked for exists, and a snapshot is complete. */
     bool exists;
     /** The state of a blob. */
     tyr_stat stat;
@@ -172,6 +183,8 @@ struct Item {
     uint64_t blobs;
     /** The sum of their sizes, or TYR_UNKNOWN. */
     uint64_t bytes;
+    /** When a snapshot was taken, in seconds since 1970, by the clock of who took it. */
+    uint64_t taken;
 };
 
 /** A list of blobs, keyspaces, attributes, or damage. */
@@ -186,7 +199,7 @@ public:
             return std::string_view(static_cast<const char *>(bytes.data), bytes.size);
         };
         return {text(item.key), text(item.value), item.exists != 0, item.stat,
-                item.settings,  item.blobs,       item.bytes};
+                item.settings,  item.blobs,       item.bytes,       item.taken};
     }
 
     /** Goes through the items. */
@@ -485,32 +498,47 @@ public:
     ~Operation() { abandon(); }
 
     /** Whether it has ended, as far as was told. */
-    bool is_over() const { return shared_->is_over(); }
+    bool is_over() const { return shared().is_over(); }
     /** Waits until it has ended; at its queue, if it has one. */
     void wait() {
-        while (queue_ && !shared_->is_over()) queue_->wait(std::chrono::milliseconds(100));
-        shared_->wait();
+        while (queue_ && !shared().is_over()) queue_->wait(turn);
+        shared().wait();
     }
-    /** Waits at most so long; whether it has ended. */
+    /** Waits at most so long, whatever else ends at its queue meanwhile; whether it has ended. */
     bool wait_for(std::chrono::milliseconds timeout) {
-        if (queue_ && !shared_->is_over()) queue_->wait(timeout);
-        return queue_ ? shared_->is_over() : shared_->wait_for(timeout);
+        if (!queue_) return shared().wait_for(timeout);
+        const auto begun = std::chrono::steady_clock::now();
+        const std::chrono::milliseconds none(0);
+        for (auto left = timeout; !shared().is_over();) {
+            queue_->wait(std::clamp(left, none, turn));
+            const auto passed = std::chrono::steady_clock::now() - begun;
+            left = timeout - std::chrono::duration_cast<std::chrono::milliseconds>(passed);
+            if (left <= none) break;
+        }
+        return shared().is_over();
     }
     /** Waits, and gives the result, once; throws what was wrong. */
     T get() {
         wait();
-        shared_->check();
-        return std::move(shared_->value);
+        shared().check();
+        return std::move(shared().value);
     }
     /** Cancels it: false if it is over. Its buffers are not touched any more. */
     bool cancel() { return shared_ && tyr_cancel(shared_->operation) == TYR_OK; }
     /** Has something done when it has ended, at once if it has. What that throws is lost. */
-    void then(std::function<void()> next) { shared_->then(std::move(next)); }
+    void then(std::function<void()> next) { shared().then(std::move(next)); }
 
     explicit Operation(std::shared_ptr<detail::SharedValue<T>> shared, Queue *queue)
         : shared_(std::move(shared)), queue_(queue) {}
 
 private:
+    /** For so long one sleeps at the queue: another thread may be told there of the operation. */
+    static constexpr std::chrono::milliseconds turn{100};
+
+    detail::SharedValue<T> &shared() const {
+        if (!shared_) throw Error(TYR_INVALID, "no operation was begun here, or it was moved away; use the one that has it");
+        return *shared_;
+    }
     void abandon() noexcept {
         if (shared_) tyr_cancel(shared_->operation);
     }
@@ -783,9 +811,14 @@ public:
         detail::check(tyr_store_close(release(), nullptr));
         return {};
     }
+    /** As above; if this throws by itself, nothing is closed, and the store stays here. */
     Operation<Nothing> close_async(Queue *queue = nullptr) {
-        return detail::later<Nothing>(queue,
-                                      [&](Nothing &, tyr_async *how) { return tyr_store_close(release(), how); });
+        return detail::later<Nothing>(queue, [&](Nothing &, tyr_async *how) {
+            int status = tyr_store_close(raw(), how);
+            // A call that is wrong closes nothing.
+            if (status == TYR_OK) release();
+            return status;
+        });
     }
     bool is_cluster() const {
         int is_cluster = tyr_store_is_cluster(raw());
@@ -844,7 +877,10 @@ public:
         return stats;
     }
 
-    /** Runs a body, which takes a `Transaction &`, until it commits. What it throws rolls back, and is thrown on. */
+    /**
+     * Runs a body, which takes a `Transaction &`, until it commits. What it throws rolls back, and is thrown on. A body that rolls back by
+     * itself ends the run: nothing happened, and the receipt is empty.
+     */
     template <class F> Receipt run(F &&body) {
         struct Frame {
             F &body;
@@ -864,7 +900,7 @@ public:
                 frame.thrown = std::current_exception();
                 status = 1;
             }
-            // It is the run's.
+            // It is the run's, unless the body has rolled it back.
             transaction.release();
             return status;
         };
