@@ -192,8 +192,7 @@ fn what_was_completed_is_not_taken_away_by_who_has_not_heard_of_it() {
 fn a_payload_may_be_cut_anyhow() {
     on_both(async |objects| {
         let whole: Vec<u8> = (0..40_u32 << 20).map(|at| u8::try_from(at % 251).unwrap()).collect();
-        let pieces: PutPayload =
-            whole.chunks(1024).map(|piece| bytes::Bytes::copy_from_slice(piece)).collect();
+        let pieces: PutPayload = whole.chunks(1024).map(bytes::Bytes::copy_from_slice).collect();
         objects.put(&Path::from("cut"), pieces).await.unwrap();
         assert!(bytes(&objects, "cut").await == whole);
     });
