@@ -7,7 +7,7 @@ use alloc::sync::Arc;
 
 use crate::{
     Operation, Plan,
-    entry::{ChunkOperation, ChunkWrite, Entry, HeadEffect, Stop},
+    entry::{ChunkOperation, ChunkWrite, Discard, Entry, HeadEffect, Stop},
     transaction::{HeadPlan, Seen},
 };
 
@@ -37,7 +37,19 @@ impl Entry {
                         .sum::<usize>()
             }
             Entry::Stage(stage) => SMALL + stage.part.len(),
-            _ => SMALL,
+            Entry::Outcomes(outcomes) => SMALL + outcomes.len() * OUTCOME,
+            Entry::Collected(blobs) => {
+                SMALL + blobs.iter().map(|(blob, _)| SMALL + blob.key.as_bytes().len()).sum::<usize>()
+            }
+            Entry::Collect(discards) => SMALL + discards.iter().map(discard).sum::<usize>(),
+            Entry::Marker
+            | Entry::Forget { .. }
+            | Entry::Mark { .. }
+            | Entry::Unstage { .. }
+            | Entry::Expire { .. }
+            | Entry::Keep(_)
+            | Entry::LetGo(_)
+            | Entry::Lend { .. } => SMALL,
         }
     }
 }
@@ -115,6 +127,10 @@ fn written_payload(operation: &ChunkOperation) -> usize {
     }
 }
 
+fn discard(discard: &Discard) -> usize {
+    SMALL + discard.chunk.blob.key.as_bytes().len() + discard.keep.len() * NUMBER
+}
+
 fn whole(length: usize) -> usize {
     length
 }
@@ -126,6 +142,8 @@ fn small(length: usize) -> usize {
 /// Numbers, names of transactions and partitions: what most things have.
 const SMALL: usize = 48;
 const LENGTH: usize = 4;
+const NUMBER: usize = 10;
+const OUTCOME: usize = 32;
 const RANGE: usize = 20;
 const OPERATION: usize = 24;
 /// A chunk of which something is cut off.

@@ -154,6 +154,7 @@ mod tests {
             assert!(error.to_string().contains("part shard 1 of 2"), "{error}");
         }
     }
+
     #[test]
     fn a_part_of_a_cluster_says_so() {
         let directory = tempfile::tempdir().unwrap();

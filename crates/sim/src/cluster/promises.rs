@@ -36,6 +36,11 @@ pub fn of(output: &Output) -> Option<Promise> {
 /// What is wrong with what a node wants written, if anything is.
 pub fn check(node: &Node, output: &Output, bounds: &Bounds, is_short: bool) -> Option<String> {
     let Output::Store { partition: id, epoch, entry, .. } = output else { return None };
+    // By that it is told whether a log and a message take it.
+    let (size, reckoned) = (to_bytes(&**entry).len(), entry.size());
+    if size > reckoned {
+        return Some(format!("an entry has {size} bytes, and {reckoned} were reckoned: {entry:?} at {id}"));
+    }
     let Entry::Prepare(prepare) = &**entry else { return None };
     let partition = node.partition(*id)?;
     let configuration = partition.configuration();
@@ -54,10 +59,6 @@ pub fn check(node: &Node, output: &Output, bounds: &Bounds, is_short: bool) -> O
         if is_short && !own.iter().all(|head| frees(head) || is_note(head)) {
             return broken("a write was taken without room");
         }
-    }
-    // By that it is told whether a log and a message take it.
-    if to_bytes(&**entry).len() > entry.size() {
-        return broken("an entry is larger than was reckoned");
     }
     let most = bounds.limits.places_max;
     let is_crowded =
