@@ -2,11 +2,15 @@
 //!
 //! | attribute | value |
 //! |---|---|
-//! | `object.tag` | the entity tag, another one with every put |
+//! | `object.tag` | the tag of the put, another one each time |
 //! | `object.modified` | microseconds since 1970, in decimal |
 //! | `object.data`, `object.size` | the key of the blob that has the bytes, and how many these are, if they are not in this one |
 //! | `object.is.NAME` | an attribute of HTTP, such as `object.is.content-type` |
 //! | `object.has.NAME` | an attribute of the user |
+//!
+//! Who writes to the blob by other means leaves the tag as it is. So the entity tag is the tag of the put only as long as the blob is as that
+//! made it: every put makes the blob anew, and one that was changed since has a version that is not the number by which it was made. Then the
+//! entity tag has the version, too. So a put knows its entity tag before it is committed.
 
 use std::{
     hash::{BuildHasher, RandomState},
@@ -16,7 +20,7 @@ use std::{
 
 use chrono::{DateTime, Utc};
 use object_store::{Attribute, Attributes, ObjectMeta, Result, path::Path};
-use tyr_client::Stat;
+use tyr_client::{Number, Stat};
 
 use crate::errors;
 
@@ -35,6 +39,8 @@ pub const DATA_PREFIX: &[u8] = &[0xff];
 pub struct Object {
     /// Its entity tag, which is another one after every change.
     pub tag: String,
+    /// The version of its blob, if it was found.
+    pub version: Option<Number>,
     /// When it was put.
     pub modified: DateTime<Utc>,
     /// Its bytes.
@@ -48,10 +54,10 @@ pub struct Object {
 impl Object {
     /// An object that is put now.
     pub fn new(size: u64, data: Option<Vec<u8>>, attributes: Attributes) -> Self {
-        Object { tag: unique(), modified: Utc::now(), size, data, attributes }
+        Object { tag: unique(), version: None, modified: Utc::now(), size, data, attributes }
     }
 
-    /// What a blob is as an object. One that was not put as such has the tag of its version, and was changed at an unknown time.
+    /// What a blob is as an object. One that was not put as such was changed at an unknown time.
     pub fn of(stat: &Stat) -> Object {
         let text = |name: &str| stat.attributes.value(name).and_then(|value| std::str::from_utf8(value).ok());
         let modified = text(MODIFIED).and_then(|micros| micros.parse().ok());
@@ -64,8 +70,13 @@ impl Object {
                 attributes.insert(attribute, value.to_owned().into());
             }
         }
+        let tag = match text(TAG) {
+            Some(tag) if stat.version.to_u64() == stat.blob.to_u64() => tag.to_owned(),
+            tag => format!("{}v{}", tag.unwrap_or_default(), stat.version),
+        };
         Object {
-            tag: text(TAG).map_or_else(|| format!("v{}", stat.version), str::to_owned),
+            tag,
+            version: Some(stat.version),
             modified: modified.and_then(DateTime::from_timestamp_micros).unwrap_or(DateTime::UNIX_EPOCH),
             size,
             data,

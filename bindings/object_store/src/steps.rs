@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 use object_store::{PutMode, PutPayload, Result};
-use tyr_client::{ErrorKind, Keyspace, Transaction};
+use tyr_client::{Check, ErrorKind, Keyspace, Transaction};
 
 use crate::{errors, object::Object};
 
@@ -51,12 +51,12 @@ impl Step for Placing {
         }
         match (mode, &before) {
             (PutMode::Create, Some(_)) => return Ok(Err(errors::exists(path))),
-            (PutMode::Update(version), before) => {
-                let tag = before.as_ref().map(|before| before.tag.as_str());
-                if tag.is_none() || version.e_tag.as_deref() != tag {
-                    return Ok(Err(errors::changed(path)));
+            (PutMode::Update(version), before) => match before {
+                Some(before) if version.e_tag.as_ref() == Some(&before.tag) => {
+                    stays(transaction, keyspace, path, before)?;
                 }
-            }
+                _ => return Ok(Err(errors::changed(path))),
+            },
             (PutMode::Create | PutMode::Overwrite, _) => {}
         }
         if let Some(data) = &object.data
@@ -101,7 +101,10 @@ impl Step for Moving {
         }
         let (moved, bytes) = match copied {
             Some((tag, _)) if *tag != object.tag => return Ok(Ok(false)),
-            Some((_, copy)) => (copy.clone(), Vec::new()),
+            Some((_, copy)) => {
+                stays(transaction, keyspace, from, &object)?;
+                (copy.clone(), Vec::new())
+            }
             None if object.data.is_none() && object.size > DIRECT_MAX => return Ok(Ok(false)),
             None => {
                 let bytes = match object.data {
@@ -199,6 +202,20 @@ async fn find(
         Ok(stat) => Ok(Some(Object::of(&stat))),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
+    }
+}
+
+/// Makes it a conflict if anybody writes to an object that was found before this is committed, also if that leaves its size and attributes
+/// as they are.
+fn stays(
+    transaction: &mut Transaction,
+    keyspace: &Keyspace,
+    path: &str,
+    found: &Object,
+) -> tyr_client::Result<()> {
+    match found.version {
+        Some(version) => transaction.check(keyspace, path, Check::Version(version)),
+        None => Ok(()),
     }
 }
 

@@ -12,10 +12,10 @@ use chrono::Utc;
 use futures::{StreamExt, TryStreamExt};
 use object_store::{
     Attribute, Attributes, Error, GetOptions, ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload,
-    integration, path::Path,
+    UpdateVersion, integration, path::Path,
 };
 use tempfile::TempDir;
-use tyr_client::{IoMode, KeyspaceSettings, OpenOptions, Store};
+use tyr_client::{IoMode, KeyspaceSettings, OpenOptions, Operand, Store, Transform};
 use tyr_object_store::TyrObjects;
 use tyr_proto::cluster::ClassSettings;
 use tyr_server::Settings;
@@ -129,8 +129,7 @@ fn what_was_written_otherwise_is_an_object_too_and_moves_when_it_is_large() {
         let listed: Vec<_> = objects.list(None).try_collect().await.unwrap();
         let [meta] = &listed[..] else { panic!("{listed:?}") };
         assert_eq!((meta.location.as_ref(), meta.size), ("dir/other", 7));
-        let version =
-            PutMode::Update(object_store::UpdateVersion { e_tag: meta.e_tag.clone(), version: None });
+        let version = PutMode::Update(UpdateVersion { e_tag: meta.e_tag.clone(), version: None });
         keyspace.write("dir/other", 0, b"C").await.unwrap();
         is(objects.put_opts(&meta.location, "late".into(), version.into()).await, |error| {
             matches!(error, Error::Precondition { .. })
@@ -185,6 +184,75 @@ fn what_was_completed_is_not_taken_away_by_who_has_not_heard_of_it() {
         // Somebody who knows nothing of objects writes to it.
         objects.keyspace().put("upload", b"otherwise").await.unwrap();
         assert_eq!(bytes(&objects, "upload").await, b"otherwise");
+    });
+}
+
+#[test]
+fn an_object_that_is_written_to_by_other_means_has_another_entity_tag() {
+    on_both(async |objects| {
+        let (path, parts) = (Path::from("put"), Path::from("parts"));
+        let put = objects.put(&path, "content".into()).await.unwrap();
+        let mut upload = objects.put_multipart(&parts).await.unwrap();
+        upload.put_part("content".into()).await.unwrap();
+        let completed = upload.complete().await.unwrap();
+        upload.abort().await.unwrap();
+        let listed: Vec<_> = objects.list(None).try_collect().await.unwrap();
+        for (path, put) in [(&path, put), (&parts, completed)] {
+            let old = put.e_tag.clone().unwrap();
+            assert_eq!(objects.head(path).await.unwrap().e_tag, put.e_tag);
+            assert!(listed.iter().any(|meta| meta.location == *path && meta.e_tag == put.e_tag));
+            match path == &parts {
+                // The size stays, and all attributes that objects know.
+                false => objects.keyspace().write(path.as_ref(), 0, b"C").await.unwrap(),
+                true => {
+                    objects.keyspace().set_attribute(path.as_ref(), "other", Some(b"value")).await.unwrap()
+                }
+            }
+            let new = objects.head(path).await.unwrap().e_tag.unwrap();
+            assert!(new != old, "{new}");
+            let options = GetOptions::new().with_if_none_match(Some(old.clone()));
+            assert_eq!(objects.get_opts(path, options).await.unwrap().meta.e_tag, Some(new.clone()));
+            let options = GetOptions::new().with_if_none_match(Some(new.clone()));
+            is(objects.get_opts(path, options).await, |error| matches!(error, Error::NotModified { .. }));
+            let options = GetOptions::new().with_if_match(Some(old));
+            is(objects.get_opts(path, options).await, |error| matches!(error, Error::Precondition { .. }));
+            is(objects.put_opts(path, "late".into(), PutMode::Update(put.into()).into()).await, |error| {
+                matches!(error, Error::Precondition { .. })
+            });
+            let seen = UpdateVersion { e_tag: Some(new), version: None };
+            let put = objects.put_opts(path, "next".into(), PutMode::Update(seen).into()).await.unwrap();
+            assert_eq!(objects.head(path).await.unwrap().e_tag, put.e_tag);
+        }
+    });
+}
+
+#[test]
+fn an_update_does_not_lose_what_is_written_meanwhile_by_other_means() {
+    const OTHERS: u64 = 500;
+    on_both(async |objects| {
+        let path = Path::from("count");
+        objects.put(&path, 0_u64.to_le_bytes().to_vec().into()).await.unwrap();
+        let keyspace = objects.keyspace().clone();
+        let others = std::thread::spawn(move || {
+            let one = Transform::add(Operand::U64(1));
+            for _ in 0..OTHERS {
+                block_on(keyspace.transform("count", 0, one)).unwrap();
+            }
+        });
+        let mut updates = 0;
+        while !others.is_finished() {
+            let seen = objects.get(&path).await.unwrap();
+            let version = UpdateVersion { e_tag: seen.meta.e_tag.clone(), version: None };
+            let count = u64::from_le_bytes(seen.bytes().await.unwrap()[..].try_into().unwrap());
+            let next = (count + 1).to_le_bytes().to_vec();
+            match objects.put_opts(&path, next.into(), PutMode::Update(version).into()).await {
+                Err(Error::Precondition { .. }) => {}
+                put => updates += put.map(|_| 1).unwrap(),
+            }
+        }
+        others.join().unwrap();
+        let count = bytes(&objects, "count").await;
+        assert_eq!(count, (OTHERS + updates).to_le_bytes());
     });
 }
 
