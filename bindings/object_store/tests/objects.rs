@@ -42,7 +42,7 @@ fn on_both(test: impl AsyncFn(TyrObjects)) {
     block_on(async {
         let store = options().open(directory.path()).await.unwrap();
         let keyspace = store.create_keyspace("objects", KeyspaceSettings::default()).await.unwrap();
-        test(TyrObjects::new(store.clone(), keyspace)).await;
+        test(TyrObjects::new(store.clone(), keyspace).unwrap()).await;
         store.close().await.unwrap();
     });
     let servers = real::Servers::start(3, settings);
@@ -50,6 +50,18 @@ fn on_both(test: impl AsyncFn(TyrObjects)) {
         let objects = TyrObjects::open(servers.url(), "objects").await.unwrap();
         test(objects).await;
     });
+}
+
+/// Runs a test on an open directory, and on a cluster.
+fn on_both_stores(test: impl AsyncFn(Store)) {
+    let directory = TempDir::new().unwrap();
+    block_on(async {
+        let store = options().open(directory.path()).await.unwrap();
+        test(store.clone()).await;
+        store.close().await.unwrap();
+    });
+    let servers = real::Servers::start(3, settings);
+    block_on(async { test(Store::open(servers.url()).await.unwrap()).await });
 }
 
 async fn bytes(objects: &TyrObjects, path: &str) -> Vec<u8> {
@@ -288,6 +300,34 @@ fn abandoned_uploads_are_found_and_others_are_kept() {
         is(left.complete().await, |error| error.to_string().contains("has been removed"));
         is(objects.head(&path).await, |error| matches!(error, Error::NotFound { .. }));
         assert_eq!(bytes(&objects, "kept").await, b"part");
+    });
+}
+
+#[test]
+fn a_keyspace_that_keeps_no_versions_is_refused() {
+    on_both_stores(async |store| {
+        let settings = KeyspaceSettings::default();
+        let latest = KeyspaceSettings { multi_version: false, ..settings.clone() };
+        let keyspace = store.create_keyspace("latest", latest.clone()).await.unwrap();
+        let is_told = |error: &Error| error.to_string().contains("alter latest --multi-version on");
+        is(TyrObjects::new(store.clone(), keyspace.clone()), is_told);
+        store.alter_keyspace("latest", settings).await.unwrap();
+        let objects = TyrObjects::new(store.clone(), keyspace).unwrap();
+        let path = Path::from("a");
+        objects.put(&path, "a".into()).await.unwrap();
+        assert_eq!(bytes(&objects, "a").await, b"a");
+        store.alter_keyspace("latest", latest).await.unwrap();
+        is(objects.get(&path).await, is_told);
+    });
+    let directory = TempDir::new().unwrap();
+    block_on(async {
+        let store = options().open(directory.path()).await.unwrap();
+        let latest = KeyspaceSettings { multi_version: false, ..KeyspaceSettings::default() };
+        store.create_keyspace("latest", latest).await.unwrap();
+        store.close().await.unwrap();
+        is(TyrObjects::open(directory.path(), "latest").await, |error| {
+            error.to_string().contains("keeps no versions")
+        });
     });
 }
 
