@@ -340,7 +340,9 @@ impl ObjectStore for TyrObjects {
             let mut own = Vec::new();
             let mut inside: Option<Vec<u8>> = None;
             for key in &keys {
-                if inside.as_ref().is_some_and(|inside| key.starts_with(inside)) {
+                let is_named = inside.as_ref().is_some_and(|inside| key.starts_with(inside));
+                // What is no object makes no directory.
+                if is_named || location_of(key).is_none() {
                     continue;
                 }
                 match key[prefix.len()..].iter().position(|byte| *byte == b'/') {

@@ -155,6 +155,25 @@ fn what_was_written_otherwise_is_an_object_too_and_moves_when_it_is_large() {
 }
 
 #[test]
+fn what_is_no_path_makes_no_directory() {
+    on_both(async |objects| {
+        let keyspace = objects.keyspace().clone();
+        for key in ["one//a", "two/../a", "three/", "four//a", "four/b", "./a"] {
+            keyspace.put(key, b"").await.unwrap();
+        }
+        keyspace.put(b"five/\x80", b"").await.unwrap();
+        let listed = objects.list_with_delimiter(None).await.unwrap();
+        assert_eq!(listed.common_prefixes, [Path::from("four")]);
+        assert_eq!(listed.objects, []);
+        let four = Path::from("four");
+        let listed = objects.list_with_delimiter(Some(&four)).await.unwrap();
+        assert_eq!(listed.common_prefixes, []);
+        let [meta] = &listed.objects[..] else { panic!("{listed:?}") };
+        assert_eq!(meta.location, Path::from("four/b"));
+    });
+}
+
+#[test]
 fn what_is_being_read_stays_as_it_was() {
     on_both(async |objects| {
         let path = Path::from("table");
