@@ -185,7 +185,7 @@ impl TyrObjects {
                 let moved = self.move_name(from, to, creates, Some((seen.tag, object))).await;
                 if !matches!(moved, Ok(true)) {
                     // Unless it has moved, and that was not answered.
-                    upload.abort().await?;
+                    upload.give_up().await;
                 }
                 if moved? {
                     return Ok(());

@@ -82,6 +82,12 @@ async fn blobs(objects: &TyrObjects) -> usize {
     objects.keyspace().scan(b"", None, 1000).await.unwrap().len()
 }
 
+/// The keys of the blobs that hold bytes of objects.
+async fn data_keys(objects: &TyrObjects) -> Vec<Vec<u8>> {
+    let entries = objects.keyspace().scan(b"\xff", None, 1000).await.unwrap();
+    entries.into_iter().map(|entry| entry.key.as_ref().to_vec()).collect()
+}
+
 #[test]
 fn the_tests_of_object_stores_pass() {
     on_both(async |objects| {
@@ -319,6 +325,30 @@ fn abandoned_uploads_are_found_and_others_are_kept() {
         is(left.complete().await, |error| error.to_string().contains("has been removed"));
         is(objects.head(&path).await, |error| matches!(error, Error::NotFound { .. }));
         assert_eq!(bytes(&objects, "kept").await, b"part");
+    });
+}
+
+#[test]
+fn a_refusal_is_told_though_what_was_uploaded_cannot_be_deleted() {
+    on_both(async |objects| {
+        let path = Path::from("taken");
+        objects.put(&path, "first".into()).await.unwrap();
+        // It takes many writes.
+        let pieces: PutPayload = large().chunks(1 << 20).map(bytes::Bytes::copy_from_slice).collect();
+        let put = objects.put_opts(&path, pieces, PutMode::Create.into());
+        // The upload's blob is made such that aborting fails: it is of an object whose path cannot be.
+        let spoil = async {
+            loop {
+                if let [key] = &data_keys(&objects).await[..] {
+                    break objects.keyspace().set_attribute(key, "object.path", Some(b"")).await.unwrap();
+                }
+                tokio::task::yield_now().await;
+            }
+        };
+        let (put, ()) = futures::future::join(put, spoil).await;
+        is(put, |error| matches!(error, Error::AlreadyExists { .. }));
+        assert_eq!(data_keys(&objects).await.len(), 1, "it was not aborted");
+        assert_eq!(bytes(&objects, "taken").await, b"first");
     });
 }
 
