@@ -20,7 +20,7 @@ use std::{
 
 use chrono::{DateTime, Utc};
 use object_store::{Attribute, Attributes, ObjectMeta, Result, path::Path};
-use tyr_client::{Number, Stat};
+use tyr_client::{KEY_SIZE_MAX, Number, Stat};
 
 use crate::errors;
 
@@ -47,6 +47,8 @@ pub struct Object {
     pub size: u64,
     /// The key of the blob that has them, if it is not the object's own.
     pub data: Option<Vec<u8>>,
+    /// The key of the blob that had them, until somebody wrote to the object's own by other means.
+    pub leftover: Option<Vec<u8>>,
     /// What the user says of it.
     pub attributes: Attributes,
 }
@@ -54,7 +56,7 @@ pub struct Object {
 impl Object {
     /// An object that is put now.
     pub fn new(size: u64, data: Option<Vec<u8>>, attributes: Attributes) -> Self {
-        Object { tag: unique(), version: None, modified: Utc::now(), size, data, attributes }
+        Object { tag: unique(), version: None, modified: Utc::now(), size, data, leftover: None, attributes }
     }
 
     /// What a blob is as an object. One that was not put as such was changed at an unknown time.
@@ -62,7 +64,9 @@ impl Object {
         let text = |name: &str| stat.attributes.value(name).and_then(|value| std::str::from_utf8(value).ok());
         let modified = text(MODIFIED).and_then(|micros| micros.parse().ok());
         // Who has written to the blob itself meanwhile knows nothing of bytes elsewhere.
-        let data = stat.attributes.value(DATA).filter(|_| stat.size == 0).map(<[u8]>::to_vec);
+        let is_key = |key: &&[u8]| key.starts_with(DATA_PREFIX) && key.len() <= KEY_SIZE_MAX;
+        let named = stat.attributes.value(DATA).filter(is_key).map(<[u8]>::to_vec);
+        let (data, leftover) = if stat.size == 0 { (named, None) } else { (None, named) };
         let size = data.as_ref().and_then(|_| text(SIZE)?.parse().ok()).unwrap_or(stat.size);
         let mut attributes = Attributes::new();
         for (name, value) in stat.attributes.iter() {
@@ -80,6 +84,7 @@ impl Object {
             modified: modified.and_then(DateTime::from_timestamp_micros).unwrap_or(DateTime::UNIX_EPOCH),
             size,
             data,
+            leftover,
             attributes,
         }
     }

@@ -53,7 +53,7 @@ impl Step for Placing {
             (PutMode::Create, Some(_)) => return Ok(Err(errors::exists(path))),
             (PutMode::Update(version), before) => match before {
                 Some(before) if version.e_tag.as_ref() == Some(&before.tag) => {
-                    stays(transaction, keyspace, path, before)?;
+                    require_unchanged(transaction, keyspace, path, before)?;
                 }
                 _ => return Ok(Err(errors::changed(path))),
             },
@@ -64,7 +64,7 @@ impl Step for Placing {
         {
             return Ok(Err(errors::generic(format!("the upload to {path} has been removed"))));
         }
-        remove(transaction, keyspace, path, before.as_ref()).await?;
+        remove(transaction, keyspace, path, before.as_ref(), object.data.as_deref()).await?;
         put(transaction, keyspace, path, attributes, bytes).await?;
         if let Some(data) = &object.data {
             transaction.set_attribute(keyspace, data, USED, Some(path.as_bytes())).await?;
@@ -102,7 +102,7 @@ impl Step for Moving {
         let (moved, bytes) = match copied {
             Some((tag, _)) if *tag != object.tag => return Ok(Ok(false)),
             Some((_, copy)) => {
-                stays(transaction, keyspace, from, &object)?;
+                require_unchanged(transaction, keyspace, from, &object)?;
                 (copy.clone(), Vec::new())
             }
             None if object.data.is_none() && object.size > DIRECT_MAX => return Ok(Ok(false)),
@@ -118,14 +118,14 @@ impl Step for Moving {
             Ok(attributes) => attributes,
             Err(error) => return Ok(Err(error)),
         };
-        remove(transaction, keyspace, to, before.as_ref()).await?;
+        // Bytes that lie elsewhere are kept if the new name has them.
+        let kept = moved.data.as_deref();
+        remove(transaction, keyspace, to, before.as_ref(), kept).await?;
         put(transaction, keyspace, to, &attributes, &bytes.into()).await?;
-        if let Some(data) = &moved.data {
+        remove(transaction, keyspace, from, Some(&object), kept).await?;
+        if let Some(data) = kept {
             transaction.set_attribute(keyspace, data, USED, Some(to.as_bytes())).await?;
         }
-        // Bytes that lie elsewhere stay if the new name has them.
-        let left = object.data.clone().filter(|_| object.data != moved.data);
-        remove(transaction, keyspace, from, Some(&Object { data: left, ..object })).await?;
         Ok(Ok(true))
     }
 }
@@ -142,7 +142,7 @@ pub struct Deleting {
 impl Step for Deleting {
     async fn take(&self, transaction: &mut Transaction) -> Decided {
         let found = find(transaction, &self.keyspace, &self.path).await?;
-        remove(transaction, &self.keyspace, &self.path, found.as_ref()).await?;
+        remove(transaction, &self.keyspace, &self.path, found.as_ref(), None).await?;
         Ok(Ok(found.is_some()))
     }
 }
@@ -207,7 +207,7 @@ async fn find(
 
 /// Makes it a conflict if anybody writes to an object that was found before this is committed, also if that leaves its size and attributes
 /// as they are.
-fn stays(
+fn require_unchanged(
     transaction: &mut Transaction,
     keyspace: &Keyspace,
     path: &str,
@@ -219,16 +219,20 @@ fn stays(
     }
 }
 
-/// Removes an object that was found, with its bytes.
+/// Removes an object that was found, with its bytes and what it has left, but for a blob of bytes that is kept.
 async fn remove(
     transaction: &mut Transaction,
     keyspace: &Keyspace,
     path: &str,
     found: Option<&Object>,
+    kept: Option<&[u8]>,
 ) -> tyr_client::Result<()> {
     let Some(object) = found else { return Ok(()) };
-    if let Some(data) = &object.data {
-        match transaction.delete(keyspace, data).await {
+    let named = object.data.iter().chain(&object.leftover).map(Vec::as_slice);
+    for data in named.filter(|data| kept != Some(*data)) {
+        // Who copies a blob with its attributes by other means makes one that names what is not its own.
+        match transaction.attribute(keyspace, data, USED).await {
+            Ok(Some(used)) if used == path.as_bytes() => transaction.delete(keyspace, data).await?,
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
             _ => {}
         }

@@ -329,6 +329,66 @@ fn abandoned_uploads_are_found_and_others_are_kept() {
 }
 
 #[test]
+fn the_bytes_of_an_object_that_others_have_overwritten_are_deleted_with_it() {
+    on_both(async |objects| {
+        let (path, moved) = (Path::from("upload"), Path::from("moved"));
+        let upload = async || {
+            let mut upload = objects.put_multipart(&path).await.unwrap();
+            upload.put_part("part".into()).await.unwrap();
+            upload.complete().await.unwrap();
+            objects.keyspace().put("upload", b"otherwise").await.unwrap();
+            assert_eq!(bytes(&objects, "upload").await, b"otherwise");
+            assert_eq!(data_keys(&objects).await.len(), 1);
+            upload
+        };
+        upload().await;
+        objects.delete(&path).await.unwrap();
+        assert_eq!(data_keys(&objects).await.len(), 0);
+        upload().await;
+        objects.put(&path, "put".into()).await.unwrap();
+        assert_eq!(data_keys(&objects).await.len(), 0);
+        upload().await;
+        objects.rename(&path, &moved).await.unwrap();
+        assert_eq!(bytes(&objects, "moved").await, b"otherwise");
+        assert_eq!(data_keys(&objects).await.len(), 0);
+        upload().await;
+        objects.rename(&moved, &path).await.unwrap();
+        assert_eq!(data_keys(&objects).await.len(), 0);
+        // An upload that is completed once more has its bytes still.
+        upload().await.complete().await.unwrap();
+        assert_eq!(bytes(&objects, "upload").await, b"part");
+        assert_eq!(data_keys(&objects).await.len(), 1);
+    });
+}
+
+#[test]
+fn the_bytes_of_an_object_stay_if_others_have_copied_what_names_them() {
+    on_both(async |objects| {
+        let (path, copy) = (Path::from("upload"), Path::from("copy"));
+        let mut upload = objects.put_multipart(&path).await.unwrap();
+        upload.put_part("part".into()).await.unwrap();
+        upload.complete().await.unwrap();
+        let keyspace = objects.keyspace();
+        let attributes = keyspace.stat("upload").await.unwrap().attributes;
+        keyspace.create("copy").await.unwrap();
+        for (name, value) in attributes.iter() {
+            keyspace.set_attribute("copy", name, Some(value)).await.unwrap();
+        }
+        objects.put(&copy, "another".into()).await.unwrap();
+        objects.delete(&copy).await.unwrap();
+        assert_eq!(bytes(&objects, "upload").await, b"part");
+        // What cannot be such a name is none.
+        for name in [&b""[..], b"upload", &[0xff; 5000]] {
+            keyspace.create("copy").await.unwrap();
+            keyspace.set_attribute("copy", "object.data", Some(name)).await.unwrap();
+            assert_eq!(bytes(&objects, "copy").await, b"");
+            objects.delete(&copy).await.unwrap();
+        }
+        assert_eq!(bytes(&objects, "upload").await, b"part");
+    });
+}
+
+#[test]
 fn a_refusal_is_told_though_what_was_uploaded_cannot_be_deleted() {
     on_both(async |objects| {
         let path = Path::from("taken");
