@@ -362,6 +362,33 @@ fn the_bytes_of_an_object_that_others_have_overwritten_are_deleted_with_it() {
 }
 
 #[test]
+fn other_programs_see_of_objects_what_the_guide_says() {
+    on_both(async |objects| {
+        let (path, keyspace) = (Path::from("upload"), objects.keyspace());
+        let mut upload = objects.put_multipart(&path).await.unwrap();
+        upload.put_part("part".into()).await.unwrap();
+        upload.complete().await.unwrap();
+        let seen = keyspace.get("upload").await.unwrap();
+        assert_eq!(seen.bytes, b"");
+        let attribute = |name| seen.stat.attributes.value(name).map(<[u8]>::to_vec);
+        assert_eq!(attribute("object.data"), data_keys(&objects).await.pop());
+        assert_eq!(attribute("object.size").as_deref(), Some(&b"4"[..]));
+        let put = objects.head(&path).await.unwrap().last_modified;
+        keyspace.put("upload", b"").await.unwrap();
+        keyspace.set_attribute("upload", "other", Some(b"value")).await.unwrap();
+        assert_eq!(bytes(&objects, "upload").await, b"part");
+        assert_eq!(objects.head(&path).await.unwrap().last_modified, put);
+        keyspace.delete("upload").await.unwrap();
+        let later = Utc::now() + chrono::TimeDelta::seconds(1);
+        assert_eq!(objects.remove_abandoned(later).await.unwrap(), 1);
+        keyspace.put("other", b"other").await.unwrap();
+        let other = objects.head(&Path::from("other")).await.unwrap();
+        assert_eq!(other.last_modified, chrono::DateTime::UNIX_EPOCH);
+        assert_eq!(blobs(&objects).await, 1);
+    });
+}
+
+#[test]
 fn the_bytes_of_an_object_stay_if_others_have_copied_what_names_them() {
     on_both(async |objects| {
         let (path, copy) = (Path::from("upload"), Path::from("copy"));
