@@ -31,7 +31,7 @@ impl Content {
         let range = std::mem::replace(&mut self.range.start, end)..end;
         let length = range.end - range.start;
         let read = self.transaction.read(&self.keyspace, &self.key, range).await;
-        let bytes = read.map_err(|error| errors::at(&self.path, error))?;
+        let bytes = read.map_err(|error| errors::reading(&self.path, error))?;
         if bytes.len() as u64 == length {
             Ok(bytes.into())
         } else {

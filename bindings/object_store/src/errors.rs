@@ -19,6 +19,16 @@ pub fn at(path: impl Into<String>, error: tyr_client::Error) -> Error {
     }
 }
 
+/// The error of reading what has been opened. Nobody has set a condition that a conflict would be about.
+pub fn reading(path: &str, error: tyr_client::Error) -> Error {
+    match error.kind() {
+        ErrorKind::Conflict => generic(format!(
+            "{path} cannot be read any more as it was when it was opened: {error}; open it again, and see that its keyspace is multi_version"
+        )),
+        _ => at(path, error),
+    }
+}
+
 /// What cannot be done here.
 pub fn not_supported(what: &str) -> Error {
     Error::NotSupported { source: format!("{STORE} does not support {what}").into() }

@@ -2,11 +2,15 @@
 //!
 //! | attribute | value |
 //! |---|---|
-//! | `object.tag` | the entity tag, another one with every put |
+//! | `object.tag` | the tag of the put, another one each time |
 //! | `object.modified` | microseconds since 1970, in decimal |
 //! | `object.data`, `object.size` | the key of the blob that has the bytes, and how many these are, if they are not in this one |
 //! | `object.is.NAME` | an attribute of HTTP, such as `object.is.content-type` |
 //! | `object.has.NAME` | an attribute of the user |
+//!
+//! Who writes to the blob by other means leaves the tag as it is. So the entity tag is the tag of the put only as long as the blob is as that
+//! made it: every put makes the blob anew, and one that was changed since has a version that is not the number by which it was made. Then the
+//! entity tag has the version, too. So a put knows its entity tag before it is committed.
 
 use std::{
     hash::{BuildHasher, RandomState},
@@ -16,7 +20,7 @@ use std::{
 
 use chrono::{DateTime, Utc};
 use object_store::{Attribute, Attributes, ObjectMeta, Result, path::Path};
-use tyr_client::Stat;
+use tyr_client::{KEY_SIZE_MAX, Number, Stat};
 
 use crate::errors;
 
@@ -35,12 +39,16 @@ pub const DATA_PREFIX: &[u8] = &[0xff];
 pub struct Object {
     /// Its entity tag, which is another one after every change.
     pub tag: String,
+    /// The version of its blob, if it was found.
+    pub version: Option<Number>,
     /// When it was put.
     pub modified: DateTime<Utc>,
     /// Its bytes.
     pub size: u64,
     /// The key of the blob that has them, if it is not the object's own.
     pub data: Option<Vec<u8>>,
+    /// The key of the blob that had them, until somebody wrote to the object's own by other means.
+    pub leftover: Option<Vec<u8>>,
     /// What the user says of it.
     pub attributes: Attributes,
 }
@@ -48,15 +56,17 @@ pub struct Object {
 impl Object {
     /// An object that is put now.
     pub fn new(size: u64, data: Option<Vec<u8>>, attributes: Attributes) -> Self {
-        Object { tag: unique(), modified: Utc::now(), size, data, attributes }
+        Object { tag: unique(), version: None, modified: Utc::now(), size, data, leftover: None, attributes }
     }
 
-    /// What a blob is as an object. One that was not put as such has the tag of its version, and was changed at an unknown time.
+    /// What a blob is as an object. One that was not put as such was changed at an unknown time.
     pub fn of(stat: &Stat) -> Object {
         let text = |name: &str| stat.attributes.value(name).and_then(|value| std::str::from_utf8(value).ok());
         let modified = text(MODIFIED).and_then(|micros| micros.parse().ok());
         // Who has written to the blob itself meanwhile knows nothing of bytes elsewhere.
-        let data = stat.attributes.value(DATA).filter(|_| stat.size == 0).map(<[u8]>::to_vec);
+        let is_key = |key: &&[u8]| key.starts_with(DATA_PREFIX) && key.len() <= KEY_SIZE_MAX;
+        let named = stat.attributes.value(DATA).filter(is_key).map(<[u8]>::to_vec);
+        let (data, leftover) = if stat.size == 0 { (named, None) } else { (None, named) };
         let size = data.as_ref().and_then(|_| text(SIZE)?.parse().ok()).unwrap_or(stat.size);
         let mut attributes = Attributes::new();
         for (name, value) in stat.attributes.iter() {
@@ -64,11 +74,17 @@ impl Object {
                 attributes.insert(attribute, value.to_owned().into());
             }
         }
+        let tag = match text(TAG) {
+            Some(tag) if stat.version.to_u64() == stat.blob.to_u64() => tag.to_owned(),
+            tag => format!("{}v{}", tag.unwrap_or_default(), stat.version),
+        };
         Object {
-            tag: text(TAG).map_or_else(|| format!("v{}", stat.version), str::to_owned),
+            tag,
+            version: Some(stat.version),
             modified: modified.and_then(DateTime::from_timestamp_micros).unwrap_or(DateTime::UNIX_EPOCH),
             size,
             data,
+            leftover,
             attributes,
         }
     }

@@ -50,9 +50,11 @@ impl fmt::Display for TyrObjects {
 }
 
 impl TyrObjects {
-    /// The objects of a keyspace of an open store.
-    pub fn new(store: Store, keyspace: Keyspace) -> Self {
-        TyrObjects { store, keyspace }
+    /// The objects of a keyspace of an open store. Fails if the keyspace keeps no versions: what is read of an object while another one is put
+    /// would be of both.
+    pub fn new(store: Store, keyspace: Keyspace) -> Result<Self> {
+        require_versions(&keyspace)?;
+        Ok(TyrObjects { store, keyspace })
     }
 
     /// The keyspace whose blobs these are.
@@ -60,7 +62,7 @@ impl TyrObjects {
         &self.keyspace
     }
 
-    /// Opens a directory or the URL of a cluster, and a keyspace there, which is made if it does not exist.
+    /// Opens a directory or the URL of a cluster, and a keyspace there, which is made if it does not exist. Otherwise as [`TyrObjects::new`].
     pub async fn open(name: impl AsRef<Place>, keyspace: &str) -> Result<Self> {
         let failed = |error| errors::at(keyspace, error);
         let store = Store::open(name).await.map_err(failed)?;
@@ -74,7 +76,7 @@ impl TyrObjects {
             }
             found => found,
         };
-        Ok(TyrObjects { keyspace: found.map_err(failed)?, store })
+        Self::new(store, found.map_err(failed)?)
     }
 
     /// Deletes what uploads have left that began before a time and were neither completed nor aborted. Returns how many. One that is still
@@ -130,6 +132,8 @@ impl TyrObjects {
 
     /// Reads what an object is, in a transaction that can read its bytes as they are now.
     async fn look(&self, location: &Path) -> Result<(Transaction, Object)> {
+        // It may have been altered.
+        require_versions(&self.keyspace)?;
         let key = key_of(location);
         let failed = |error| errors::at(location.as_ref(), error);
         let mut lost = None;
@@ -181,7 +185,7 @@ impl TyrObjects {
                 let moved = self.move_name(from, to, creates, Some((seen.tag, object))).await;
                 if !matches!(moved, Ok(true)) {
                     // Unless it has moved, and that was not answered.
-                    upload.abort().await?;
+                    upload.give_up().await;
                 }
                 if moved? {
                     return Ok(());
@@ -336,7 +340,9 @@ impl ObjectStore for TyrObjects {
             let mut own = Vec::new();
             let mut inside: Option<Vec<u8>> = None;
             for key in &keys {
-                if inside.as_ref().is_some_and(|inside| key.starts_with(inside)) {
+                let is_named = inside.as_ref().is_some_and(|inside| key.starts_with(inside));
+                // What is no object makes no directory.
+                if is_named || location_of(key).is_none() {
                     continue;
                 }
                 match key[prefix.len()..].iter().position(|byte| *byte == b'/') {
@@ -376,6 +382,17 @@ impl ObjectStore for TyrObjects {
         };
         self.transfer(from, to, creates, true).await
     }
+}
+
+fn require_versions(keyspace: &Keyspace) -> Result<()> {
+    if keyspace.settings().multi_version {
+        return Ok(());
+    }
+    let name = keyspace.name();
+    Err(errors::generic(format!(
+        "keyspace '{name}' keeps no versions, so what is read of an object that is being replaced would be torn; alter it to multi_version \
+         ('tyr keyspace alter {name} --multi-version on')"
+    )))
 }
 
 fn key_of(location: &Path) -> Vec<u8> {

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 use object_store::{PutMode, PutPayload, Result};
-use tyr_client::{ErrorKind, Keyspace, Transaction};
+use tyr_client::{Check, ErrorKind, Keyspace, Transaction};
 
 use crate::{errors, object::Object};
 
@@ -51,12 +51,12 @@ impl Step for Placing {
         }
         match (mode, &before) {
             (PutMode::Create, Some(_)) => return Ok(Err(errors::exists(path))),
-            (PutMode::Update(version), before) => {
-                let tag = before.as_ref().map(|before| before.tag.as_str());
-                if tag.is_none() || version.e_tag.as_deref() != tag {
-                    return Ok(Err(errors::changed(path)));
+            (PutMode::Update(version), before) => match before {
+                Some(before) if version.e_tag.as_ref() == Some(&before.tag) => {
+                    require_unchanged(transaction, keyspace, path, before)?;
                 }
-            }
+                _ => return Ok(Err(errors::changed(path))),
+            },
             (PutMode::Create | PutMode::Overwrite, _) => {}
         }
         if let Some(data) = &object.data
@@ -64,7 +64,7 @@ impl Step for Placing {
         {
             return Ok(Err(errors::generic(format!("the upload to {path} has been removed"))));
         }
-        remove(transaction, keyspace, path, before.as_ref()).await?;
+        remove(transaction, keyspace, path, before.as_ref(), object.data.as_deref()).await?;
         put(transaction, keyspace, path, attributes, bytes).await?;
         if let Some(data) = &object.data {
             transaction.set_attribute(keyspace, data, USED, Some(path.as_bytes())).await?;
@@ -101,7 +101,10 @@ impl Step for Moving {
         }
         let (moved, bytes) = match copied {
             Some((tag, _)) if *tag != object.tag => return Ok(Ok(false)),
-            Some((_, copy)) => (copy.clone(), Vec::new()),
+            Some((_, copy)) => {
+                require_unchanged(transaction, keyspace, from, &object)?;
+                (copy.clone(), Vec::new())
+            }
             None if object.data.is_none() && object.size > DIRECT_MAX => return Ok(Ok(false)),
             None => {
                 let bytes = match object.data {
@@ -115,14 +118,14 @@ impl Step for Moving {
             Ok(attributes) => attributes,
             Err(error) => return Ok(Err(error)),
         };
-        remove(transaction, keyspace, to, before.as_ref()).await?;
+        // Bytes that lie elsewhere are kept if the new name has them.
+        let kept = moved.data.as_deref();
+        remove(transaction, keyspace, to, before.as_ref(), kept).await?;
         put(transaction, keyspace, to, &attributes, &bytes.into()).await?;
-        if let Some(data) = &moved.data {
+        remove(transaction, keyspace, from, Some(&object), kept).await?;
+        if let Some(data) = kept {
             transaction.set_attribute(keyspace, data, USED, Some(to.as_bytes())).await?;
         }
-        // Bytes that lie elsewhere stay if the new name has them.
-        let left = object.data.clone().filter(|_| object.data != moved.data);
-        remove(transaction, keyspace, from, Some(&Object { data: left, ..object })).await?;
         Ok(Ok(true))
     }
 }
@@ -139,7 +142,7 @@ pub struct Deleting {
 impl Step for Deleting {
     async fn take(&self, transaction: &mut Transaction) -> Decided {
         let found = find(transaction, &self.keyspace, &self.path).await?;
-        remove(transaction, &self.keyspace, &self.path, found.as_ref()).await?;
+        remove(transaction, &self.keyspace, &self.path, found.as_ref(), None).await?;
         Ok(Ok(found.is_some()))
     }
 }
@@ -202,16 +205,34 @@ async fn find(
     }
 }
 
-/// Removes an object that was found, with its bytes.
+/// Makes it a conflict if anybody writes to an object that was found before this is committed, also if that leaves its size and attributes
+/// as they are.
+fn require_unchanged(
+    transaction: &mut Transaction,
+    keyspace: &Keyspace,
+    path: &str,
+    found: &Object,
+) -> tyr_client::Result<()> {
+    match found.version {
+        Some(version) => transaction.check(keyspace, path, Check::Version(version)),
+        None => Ok(()),
+    }
+}
+
+/// Removes an object that was found, with its bytes and what it has left, but for a blob of bytes that is kept.
 async fn remove(
     transaction: &mut Transaction,
     keyspace: &Keyspace,
     path: &str,
     found: Option<&Object>,
+    kept: Option<&[u8]>,
 ) -> tyr_client::Result<()> {
     let Some(object) = found else { return Ok(()) };
-    if let Some(data) = &object.data {
-        match transaction.delete(keyspace, data).await {
+    let named = object.data.iter().chain(&object.leftover).map(Vec::as_slice);
+    for data in named.filter(|data| kept != Some(*data)) {
+        // Who copies a blob with its attributes by other means makes one that names what is not its own.
+        match transaction.attribute(keyspace, data, USED).await {
+            Ok(Some(used)) if used == path.as_bytes() => transaction.delete(keyspace, data).await?,
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
             _ => {}
         }

@@ -60,9 +60,14 @@ impl Upload {
             placed,
             Err(object_store::Error::AlreadyExists { .. } | object_store::Error::Precondition { .. })
         ) {
-            self.abort().await?;
+            self.give_up().await;
         }
         placed
+    }
+
+    /// Aborts it for who has something else to tell. What this does not delete, [`TyrObjects::remove_abandoned`] finds.
+    pub async fn give_up(&mut self) {
+        let _ = self.abort().await;
     }
 }
 

@@ -12,10 +12,10 @@ use chrono::Utc;
 use futures::{StreamExt, TryStreamExt};
 use object_store::{
     Attribute, Attributes, Error, GetOptions, ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload,
-    integration, path::Path,
+    UpdateVersion, integration, path::Path,
 };
 use tempfile::TempDir;
-use tyr_client::{IoMode, KeyspaceSettings, OpenOptions, Store};
+use tyr_client::{IoMode, KeyspaceSettings, OpenOptions, Operand, Store, Transform};
 use tyr_object_store::TyrObjects;
 use tyr_proto::cluster::ClassSettings;
 use tyr_server::Settings;
@@ -42,7 +42,7 @@ fn on_both(test: impl AsyncFn(TyrObjects)) {
     block_on(async {
         let store = options().open(directory.path()).await.unwrap();
         let keyspace = store.create_keyspace("objects", KeyspaceSettings::default()).await.unwrap();
-        test(TyrObjects::new(store.clone(), keyspace)).await;
+        test(TyrObjects::new(store.clone(), keyspace).unwrap()).await;
         store.close().await.unwrap();
     });
     let servers = real::Servers::start(3, settings);
@@ -50,6 +50,18 @@ fn on_both(test: impl AsyncFn(TyrObjects)) {
         let objects = TyrObjects::open(servers.url(), "objects").await.unwrap();
         test(objects).await;
     });
+}
+
+/// Runs a test on an open directory, and on a cluster.
+fn on_both_stores(test: impl AsyncFn(Store)) {
+    let directory = TempDir::new().unwrap();
+    block_on(async {
+        let store = options().open(directory.path()).await.unwrap();
+        test(store.clone()).await;
+        store.close().await.unwrap();
+    });
+    let servers = real::Servers::start(3, settings);
+    block_on(async { test(Store::open(servers.url()).await.unwrap()).await });
 }
 
 async fn bytes(objects: &TyrObjects, path: &str) -> Vec<u8> {
@@ -68,6 +80,12 @@ fn is<T: Debug>(result: Result<T, Error>, wanted: fn(&Error) -> bool) {
 /// How many blobs there are, of objects and of their bytes.
 async fn blobs(objects: &TyrObjects) -> usize {
     objects.keyspace().scan(b"", None, 1000).await.unwrap().len()
+}
+
+/// The keys of the blobs that hold bytes of objects.
+async fn data_keys(objects: &TyrObjects) -> Vec<Vec<u8>> {
+    let entries = objects.keyspace().scan(b"\xff", None, 1000).await.unwrap();
+    entries.into_iter().map(|entry| entry.key.as_ref().to_vec()).collect()
 }
 
 #[test]
@@ -129,8 +147,7 @@ fn what_was_written_otherwise_is_an_object_too_and_moves_when_it_is_large() {
         let listed: Vec<_> = objects.list(None).try_collect().await.unwrap();
         let [meta] = &listed[..] else { panic!("{listed:?}") };
         assert_eq!((meta.location.as_ref(), meta.size), ("dir/other", 7));
-        let version =
-            PutMode::Update(object_store::UpdateVersion { e_tag: meta.e_tag.clone(), version: None });
+        let version = PutMode::Update(UpdateVersion { e_tag: meta.e_tag.clone(), version: None });
         keyspace.write("dir/other", 0, b"C").await.unwrap();
         is(objects.put_opts(&meta.location, "late".into(), version.into()).await, |error| {
             matches!(error, Error::Precondition { .. })
@@ -140,6 +157,25 @@ fn what_was_written_otherwise_is_an_object_too_and_moves_when_it_is_large() {
         objects.rename(&Path::from("long"), &Path::from("dir/long")).await.unwrap();
         assert!(bytes(&objects, "dir/long").await == long);
         assert_eq!(objects.list_with_delimiter(None).await.unwrap().common_prefixes, [Path::from("dir")]);
+    });
+}
+
+#[test]
+fn what_is_no_path_makes_no_directory() {
+    on_both(async |objects| {
+        let keyspace = objects.keyspace().clone();
+        for key in ["one//a", "two/../a", "three/", "four//a", "four/b", "./a"] {
+            keyspace.put(key, b"").await.unwrap();
+        }
+        keyspace.put(b"five/\x80", b"").await.unwrap();
+        let listed = objects.list_with_delimiter(None).await.unwrap();
+        assert_eq!(listed.common_prefixes, [Path::from("four")]);
+        assert_eq!(listed.objects, []);
+        let four = Path::from("four");
+        let listed = objects.list_with_delimiter(Some(&four)).await.unwrap();
+        assert_eq!(listed.common_prefixes, []);
+        let [meta] = &listed.objects[..] else { panic!("{listed:?}") };
+        assert_eq!(meta.location, Path::from("four/b"));
     });
 }
 
@@ -189,6 +225,75 @@ fn what_was_completed_is_not_taken_away_by_who_has_not_heard_of_it() {
 }
 
 #[test]
+fn an_object_that_is_written_to_by_other_means_has_another_entity_tag() {
+    on_both(async |objects| {
+        let (path, parts) = (Path::from("put"), Path::from("parts"));
+        let put = objects.put(&path, "content".into()).await.unwrap();
+        let mut upload = objects.put_multipart(&parts).await.unwrap();
+        upload.put_part("content".into()).await.unwrap();
+        let completed = upload.complete().await.unwrap();
+        upload.abort().await.unwrap();
+        let listed: Vec<_> = objects.list(None).try_collect().await.unwrap();
+        for (path, put) in [(&path, put), (&parts, completed)] {
+            let old = put.e_tag.clone().unwrap();
+            assert_eq!(objects.head(path).await.unwrap().e_tag, put.e_tag);
+            assert!(listed.iter().any(|meta| meta.location == *path && meta.e_tag == put.e_tag));
+            match path == &parts {
+                // The size stays, and all attributes that objects know.
+                false => objects.keyspace().write(path.as_ref(), 0, b"C").await.unwrap(),
+                true => {
+                    objects.keyspace().set_attribute(path.as_ref(), "other", Some(b"value")).await.unwrap()
+                }
+            }
+            let new = objects.head(path).await.unwrap().e_tag.unwrap();
+            assert!(new != old, "{new}");
+            let options = GetOptions::new().with_if_none_match(Some(old.clone()));
+            assert_eq!(objects.get_opts(path, options).await.unwrap().meta.e_tag, Some(new.clone()));
+            let options = GetOptions::new().with_if_none_match(Some(new.clone()));
+            is(objects.get_opts(path, options).await, |error| matches!(error, Error::NotModified { .. }));
+            let options = GetOptions::new().with_if_match(Some(old));
+            is(objects.get_opts(path, options).await, |error| matches!(error, Error::Precondition { .. }));
+            is(objects.put_opts(path, "late".into(), PutMode::Update(put.into()).into()).await, |error| {
+                matches!(error, Error::Precondition { .. })
+            });
+            let seen = UpdateVersion { e_tag: Some(new), version: None };
+            let put = objects.put_opts(path, "next".into(), PutMode::Update(seen).into()).await.unwrap();
+            assert_eq!(objects.head(path).await.unwrap().e_tag, put.e_tag);
+        }
+    });
+}
+
+#[test]
+fn an_update_does_not_lose_what_is_written_meanwhile_by_other_means() {
+    const OTHERS: u64 = 500;
+    on_both(async |objects| {
+        let path = Path::from("count");
+        objects.put(&path, 0_u64.to_le_bytes().to_vec().into()).await.unwrap();
+        let keyspace = objects.keyspace().clone();
+        let others = std::thread::spawn(move || {
+            let one = Transform::add(Operand::U64(1));
+            for _ in 0..OTHERS {
+                block_on(keyspace.transform("count", 0, one)).unwrap();
+            }
+        });
+        let mut updates = 0;
+        while !others.is_finished() {
+            let seen = objects.get(&path).await.unwrap();
+            let version = UpdateVersion { e_tag: seen.meta.e_tag.clone(), version: None };
+            let count = u64::from_le_bytes(seen.bytes().await.unwrap()[..].try_into().unwrap());
+            let next = (count + 1).to_le_bytes().to_vec();
+            match objects.put_opts(&path, next.into(), PutMode::Update(version).into()).await {
+                Err(Error::Precondition { .. }) => {}
+                put => updates += put.map(|_| 1).unwrap(),
+            }
+        }
+        others.join().unwrap();
+        let count = bytes(&objects, "count").await;
+        assert_eq!(count, (OTHERS + updates).to_le_bytes());
+    });
+}
+
+#[test]
 fn a_payload_may_be_cut_anyhow() {
     on_both(async |objects| {
         let whole: Vec<u8> = (0..40_u32 << 20).map(|at| u8::try_from(at % 251).unwrap()).collect();
@@ -220,6 +325,145 @@ fn abandoned_uploads_are_found_and_others_are_kept() {
         is(left.complete().await, |error| error.to_string().contains("has been removed"));
         is(objects.head(&path).await, |error| matches!(error, Error::NotFound { .. }));
         assert_eq!(bytes(&objects, "kept").await, b"part");
+    });
+}
+
+#[test]
+fn the_bytes_of_an_object_that_others_have_overwritten_are_deleted_with_it() {
+    on_both(async |objects| {
+        let (path, moved) = (Path::from("upload"), Path::from("moved"));
+        let upload = async || {
+            let mut upload = objects.put_multipart(&path).await.unwrap();
+            upload.put_part("part".into()).await.unwrap();
+            upload.complete().await.unwrap();
+            objects.keyspace().put("upload", b"otherwise").await.unwrap();
+            assert_eq!(bytes(&objects, "upload").await, b"otherwise");
+            assert_eq!(data_keys(&objects).await.len(), 1);
+            upload
+        };
+        upload().await;
+        objects.delete(&path).await.unwrap();
+        assert_eq!(data_keys(&objects).await.len(), 0);
+        upload().await;
+        objects.put(&path, "put".into()).await.unwrap();
+        assert_eq!(data_keys(&objects).await.len(), 0);
+        upload().await;
+        objects.rename(&path, &moved).await.unwrap();
+        assert_eq!(bytes(&objects, "moved").await, b"otherwise");
+        assert_eq!(data_keys(&objects).await.len(), 0);
+        upload().await;
+        objects.rename(&moved, &path).await.unwrap();
+        assert_eq!(data_keys(&objects).await.len(), 0);
+        // An upload that is completed once more has its bytes still.
+        upload().await.complete().await.unwrap();
+        assert_eq!(bytes(&objects, "upload").await, b"part");
+        assert_eq!(data_keys(&objects).await.len(), 1);
+    });
+}
+
+#[test]
+fn other_programs_see_of_objects_what_the_guide_says() {
+    on_both(async |objects| {
+        let (path, keyspace) = (Path::from("upload"), objects.keyspace());
+        let mut upload = objects.put_multipart(&path).await.unwrap();
+        upload.put_part("part".into()).await.unwrap();
+        upload.complete().await.unwrap();
+        let seen = keyspace.get("upload").await.unwrap();
+        assert_eq!(seen.bytes, b"");
+        let attribute = |name| seen.stat.attributes.value(name).map(<[u8]>::to_vec);
+        assert_eq!(attribute("object.data"), data_keys(&objects).await.pop());
+        assert_eq!(attribute("object.size").as_deref(), Some(&b"4"[..]));
+        let put = objects.head(&path).await.unwrap().last_modified;
+        keyspace.put("upload", b"").await.unwrap();
+        keyspace.set_attribute("upload", "other", Some(b"value")).await.unwrap();
+        assert_eq!(bytes(&objects, "upload").await, b"part");
+        assert_eq!(objects.head(&path).await.unwrap().last_modified, put);
+        keyspace.delete("upload").await.unwrap();
+        let later = Utc::now() + chrono::TimeDelta::seconds(1);
+        assert_eq!(objects.remove_abandoned(later).await.unwrap(), 1);
+        keyspace.put("other", b"other").await.unwrap();
+        let other = objects.head(&Path::from("other")).await.unwrap();
+        assert_eq!(other.last_modified, chrono::DateTime::UNIX_EPOCH);
+        assert_eq!(blobs(&objects).await, 1);
+    });
+}
+
+#[test]
+fn the_bytes_of_an_object_stay_if_others_have_copied_what_names_them() {
+    on_both(async |objects| {
+        let (path, copy) = (Path::from("upload"), Path::from("copy"));
+        let mut upload = objects.put_multipart(&path).await.unwrap();
+        upload.put_part("part".into()).await.unwrap();
+        upload.complete().await.unwrap();
+        let keyspace = objects.keyspace();
+        let attributes = keyspace.stat("upload").await.unwrap().attributes;
+        keyspace.create("copy").await.unwrap();
+        for (name, value) in attributes.iter() {
+            keyspace.set_attribute("copy", name, Some(value)).await.unwrap();
+        }
+        objects.put(&copy, "another".into()).await.unwrap();
+        objects.delete(&copy).await.unwrap();
+        assert_eq!(bytes(&objects, "upload").await, b"part");
+        // What cannot be such a name is none.
+        for name in [&b""[..], b"upload", &[0xff; 5000]] {
+            keyspace.create("copy").await.unwrap();
+            keyspace.set_attribute("copy", "object.data", Some(name)).await.unwrap();
+            assert_eq!(bytes(&objects, "copy").await, b"");
+            objects.delete(&copy).await.unwrap();
+        }
+        assert_eq!(bytes(&objects, "upload").await, b"part");
+    });
+}
+
+#[test]
+fn a_refusal_is_told_though_what_was_uploaded_cannot_be_deleted() {
+    on_both(async |objects| {
+        let path = Path::from("taken");
+        objects.put(&path, "first".into()).await.unwrap();
+        // It takes many writes.
+        let pieces: PutPayload = large().chunks(1 << 20).map(bytes::Bytes::copy_from_slice).collect();
+        let put = objects.put_opts(&path, pieces, PutMode::Create.into());
+        // The upload's blob is made such that aborting fails: it is of an object whose path cannot be.
+        let spoil = async {
+            loop {
+                if let [key] = &data_keys(&objects).await[..] {
+                    break objects.keyspace().set_attribute(key, "object.path", Some(b"")).await.unwrap();
+                }
+                tokio::task::yield_now().await;
+            }
+        };
+        let (put, ()) = futures::future::join(put, spoil).await;
+        is(put, |error| matches!(error, Error::AlreadyExists { .. }));
+        assert_eq!(data_keys(&objects).await.len(), 1, "it was not aborted");
+        assert_eq!(bytes(&objects, "taken").await, b"first");
+    });
+}
+
+#[test]
+fn a_keyspace_that_keeps_no_versions_is_refused() {
+    on_both_stores(async |store| {
+        let settings = KeyspaceSettings::default();
+        let latest = KeyspaceSettings { multi_version: false, ..settings.clone() };
+        let keyspace = store.create_keyspace("latest", latest.clone()).await.unwrap();
+        let is_told = |error: &Error| error.to_string().contains("alter latest --multi-version on");
+        is(TyrObjects::new(store.clone(), keyspace.clone()), is_told);
+        store.alter_keyspace("latest", settings).await.unwrap();
+        let objects = TyrObjects::new(store.clone(), keyspace).unwrap();
+        let path = Path::from("a");
+        objects.put(&path, "a".into()).await.unwrap();
+        assert_eq!(bytes(&objects, "a").await, b"a");
+        store.alter_keyspace("latest", latest).await.unwrap();
+        is(objects.get(&path).await, is_told);
+    });
+    let directory = TempDir::new().unwrap();
+    block_on(async {
+        let store = options().open(directory.path()).await.unwrap();
+        let latest = KeyspaceSettings { multi_version: false, ..KeyspaceSettings::default() };
+        store.create_keyspace("latest", latest).await.unwrap();
+        store.close().await.unwrap();
+        is(TyrObjects::open(directory.path(), "latest").await, |error| {
+            error.to_string().contains("keeps no versions")
+        });
     });
 }
 
