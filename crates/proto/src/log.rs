@@ -21,12 +21,13 @@ pub struct Log {
     epochs: Vec<(Epoch, u64)>,
     /// That of the entries together.
     breadth: usize,
+    size: usize,
 }
 
 impl Log {
     /// A log whose entries up to `start` are not here, but known by their epochs.
     pub fn after(start: u64, epochs: Vec<(Epoch, u64)>) -> Self {
-        Log { start, entries: VecDeque::new(), epochs, breadth: 0 }
+        Log { start, entries: VecDeque::new(), epochs, breadth: 0, size: 0 }
     }
 
     /// The index of the last entry; 0 if there is none.
@@ -52,6 +53,7 @@ impl Log {
     /// Adds an entry and returns its index.
     pub fn push(&mut self, epoch: Epoch, entry: Arc<Entry>) -> u64 {
         self.breadth += entry.breadth();
+        self.size += entry.size();
         self.entries.push_back((epoch, entry));
         let last = self.last();
         match self.epochs.last_mut() {
@@ -84,9 +86,10 @@ impl Log {
     /// Drops everything after an index.
     pub fn cut(&mut self, last: u64) {
         let keep = usize::try_from(last.saturating_sub(self.start)).unwrap_or(usize::MAX);
-        let cut = self.entries.range(keep.min(self.entries.len())..);
-        self.breadth -= cut.map(|(_, entry)| entry.breadth()).sum::<usize>();
-        self.entries.truncate(keep);
+        for (_, entry) in self.entries.drain(keep.min(self.entries.len())..) {
+            self.breadth -= entry.breadth();
+            self.size -= entry.size();
+        }
         self.epochs = cut_epochs(&self.epochs, last);
     }
 
@@ -97,6 +100,7 @@ impl Log {
         {
             self.start += 1;
             self.breadth -= entry.breadth();
+            self.size -= entry.size();
         }
     }
 
@@ -105,15 +109,23 @@ impl Log {
         self.breadth
     }
 
-    /// The index after which the entries are that are about no more than so many heads and chunks together.
-    pub fn narrow_end(&self, breadth: usize) -> u64 {
-        let mut left = breadth;
-        let kept = self.entries.iter().rev().take_while(|(_, entry)| {
-            let fits = entry.breadth() <= left;
-            left = left.saturating_sub(entry.breadth());
-            fits
-        });
-        self.last() - kept.count() as u64
+    /// [How many bytes](Entry::size) the entries that are here take, about.
+    pub fn size(&self) -> usize {
+        self.size
+    }
+
+    /// The index after which at most so many entries are, that are about no more than so many heads and chunks and take no more than so many
+    /// bytes together.
+    pub fn light_end(&self, entries: u64, breadth: usize, size: usize) -> u64 {
+        let first = self.last().saturating_sub(entries).max(self.start);
+        let (mut end, mut left) = (self.last(), (breadth, size));
+        while end > first
+            && let Some((_, entry)) = self.entry(end)
+            && let Some(rest) = left.0.checked_sub(entry.breadth()).zip(left.1.checked_sub(entry.size()))
+        {
+            (end, left) = (end - 1, rest);
+        }
+        end
     }
 
     /// The last index up to which this log equals one with the given epochs.

@@ -59,6 +59,8 @@ pub struct Partition {
     logged_at: Time,
     /// and whether that is long ago.
     is_idle: bool,
+    /// When the log was let go of as far as can be.
+    trimmed_at: Time,
     /// Since when the set has fewer replicas than it had.
     shrunk_at: Option<Time>,
     /// When it was last looked for keeps that are over.
@@ -128,6 +130,7 @@ impl Partition {
             lacks: None,
             logged_at: Time(0),
             is_idle: false,
+            trimmed_at: Time(0),
             shrunk_at: None,
             keeps_looked_at: Time(0),
             durable: 0,

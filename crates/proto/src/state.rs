@@ -129,6 +129,11 @@ impl State {
         self.heads.iter()
     }
 
+    /// How many heads and chunks there are.
+    pub fn breadth(&self) -> u64 {
+        (self.heads.len() + self.chunks.len()) as u64
+    }
+
     /// The heads whose names come after one, in order.
     pub fn heads_from(&self, blob: &BlobName) -> impl Iterator<Item = (&BlobName, &Head)> + use<'_> {
         self.heads.range(blob.clone()..)

@@ -32,6 +32,7 @@ mod operator;
 mod peers;
 mod reception;
 mod relay;
+mod room;
 mod server;
 mod settings;
 mod shard;

@@ -5,8 +5,15 @@
 //! had been killed.
 
 use std::{
-    collections::BTreeMap, convert::Infallible, fs::Permissions, io, os::unix::fs::PermissionsExt,
-    path::Path, sync::Arc, thread::JoinHandle, time::Duration,
+    collections::BTreeMap,
+    convert::Infallible,
+    fs::Permissions,
+    io,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    sync::Arc,
+    thread::JoinHandle,
+    time::Duration,
 };
 
 use tokio::{
@@ -41,6 +48,7 @@ use crate::{
     opening::{MANAGER, Opening},
     peers::Peers,
     reception::Reception,
+    room::{self, Room},
     shard::{Ending, Lost, Mail, Mailbox, Runner, Task},
     state::State,
     surroundings::{random, random_bits},
@@ -416,6 +424,8 @@ impl Starting {
         let (mut shards, mut stores) = (Vec::new(), Vec::new());
         let (says, hushed) = mpsc::channel(1);
         let ids = ShardId::all(self.settings.shards);
+        let directories: Vec<PathBuf> =
+            self.openings.iter().map(|opening| opening.directory.clone()).collect();
         let openings = ids.zip(self.openings).zip(self.inboxes).zip(self.threads);
         for (place, (((id, opening), inbox), thread)) in openings.enumerate() {
             let opened = opening.target.and_then(|target| {
@@ -440,12 +450,15 @@ impl Starting {
             shard.set_limits(limits);
             let (reception, links, says) = (reception.clone(), links.clone(), says.clone());
             let weight = opening.weight;
+            let beside = room::on_device_of(&opening.directory, directories.iter().map(PathBuf::as_path));
+            let room = Room::new(self.settings.store.segment_size, beside);
             let exporter = exporter.clone();
             let runner = Runner {
                 shard,
                 journal,
                 target,
                 weight,
+                room,
                 inbox,
                 reception,
                 links,

@@ -36,8 +36,8 @@ use tyr_types::{Durability, Error, Result};
 use tyr_wire::connection::{Frame, Unsent};
 
 use crate::{
-    alarm::Alarm, event::Event, figures::Figures, reception::Reception, spans::Spans, surroundings::now,
-    target::Target, work::Worker,
+    alarm::Alarm, event::Event, figures::Figures, reception::Reception, room::Room, spans::Spans,
+    surroundings::now, target::Target, work::Worker,
 };
 
 /// What comes to a shard.
@@ -150,6 +150,8 @@ pub(crate) struct Runner {
     pub target: Target,
     /// The target's share of what the node holds.
     pub weight: u32,
+    /// What its device is to keep.
+    pub room: Room,
     pub inbox: UnboundedReceiver<Mail>,
     /// With the mailboxes of all shards of this node, in order.
     pub reception: Arc<Reception>,
@@ -178,6 +180,7 @@ struct Running {
     worker: Worker,
     spans: Spans,
     weight: u32,
+    room: Room,
     slowness_told_at: Option<Time>,
     /// Since when something is on its way to the disk.
     writes_since: Option<Time>,
@@ -219,6 +222,7 @@ impl Runner {
             journal,
             target,
             weight,
+            room,
             mut inbox,
             reception,
             links,
@@ -245,6 +249,7 @@ impl Runner {
             worker,
             spans,
             weight,
+            room,
             slowness_told_at: None,
             writes_since: None,
             has_failed: false,
@@ -299,7 +304,7 @@ impl Running {
     async fn serve(&mut self, inbox: &mut UnboundedReceiver<Mail>, target: &Target) -> Ending {
         let mut ticks = interval(Duration::from_micros(TICK_EVERY));
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let (mut room_at, mut uses_at) = (now(), now());
+        let (mut shown_at, mut uses_at, mut is_nearly_short) = (now(), now(), false);
         loop {
             let is_due = tokio::select! {
                 biased;
@@ -320,17 +325,17 @@ impl Running {
                 continue;
             }
             if is_due {
-                if time >= room_at {
+                if time >= shown_at || is_nearly_short {
                     let space = target.disk.space().ok();
-                    let is_full = space.is_some_and(|space| space.free < ROOM_MIN) || self.journal.is_full();
-                    self.shard.handle_room(is_full);
-                    room_at = time.after(ROOM_EVERY);
-                    self.show(target, space, is_full);
-                    self.worker.tidy(time);
-                    self.spans.tidy(time);
-                    // Where there is little room, what a checkpoint gives back is not put off until nobody writes.
-                    let ready = self.shard.router().partitions().filter(|one| is_full || one.is_idle());
-                    ready.for_each(|partition| self.journal.rest(partition));
+                    is_nearly_short = space.is_some_and(|space| self.room.is_nearly_short(space));
+                    let is_short =
+                        space.is_some_and(|space| self.room.is_short(space)) || self.journal.is_full();
+                    self.shard.handle_room(is_short);
+                    if time >= shown_at {
+                        shown_at = time.after(SHOW_EVERY);
+                        self.show(target, space, is_short);
+                        self.tidy(time, is_short);
+                    }
                 }
                 self.shard.handle_tick(time);
                 self.mailboxes[self.place].figures.work(self.worker.work());
@@ -345,6 +350,15 @@ impl Running {
                 yield_now().await;
             }
         }
+    }
+
+    /// Forgets what nobody asks for any more, and has checkpoints taken that no entry will bring.
+    fn tidy(&mut self, time: Time, is_short: bool) {
+        self.worker.tidy(time);
+        self.spans.tidy(time);
+        // Where there is little room, what a checkpoint gives back is not put off until nobody writes.
+        let ready = self.shard.router().partitions().filter(|one| is_short || one.is_idle());
+        ready.for_each(|partition| self.journal.rest(partition));
     }
 
     /// Shows how it is doing, and what room there is on its device, if that is known.
@@ -621,12 +635,10 @@ fn send(
 
 /// Time passes for the protocol this often, in microseconds.
 const TICK_EVERY: u64 = 10_000;
-/// How often the device's space is looked at, in microseconds.
-const ROOM_EVERY: u64 = 1_000_000;
+/// How it is doing is shown this often, in microseconds. The device's space is looked at as often, and in each tick when little is left.
+const SHOW_EVERY: u64 = 1_000_000;
 /// What it holds of keyspaces with quotas is shown this often, in microseconds.
 const USES_EVERY: u64 = 100_000;
-/// A device with less free space takes no more than what has been promised, in bytes.
-const ROOM_MIN: u64 = 64 << 20;
 /// A shard that has not gone on for as long is taken to be stuck, in microseconds: the node asks for no lease meanwhile.
 const STUCK_AFTER: u64 = 5_000_000;
 /// It is told this often that the device is slow, in microseconds.

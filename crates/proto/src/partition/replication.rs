@@ -133,6 +133,12 @@ const CLOSE_SIZE: usize = 8 << 20;
 const LOG_KEPT: u64 = 256;
 /// if they are not about more heads and chunks than this: a wide transaction takes some kilobytes for each.
 const LOG_BREADTH: usize = 512;
+/// and do not take more bytes than this, of which payload stays on the disk as long.
+const LOG_SIZE: usize = 2 << 20;
+/// As many heads and chunks may be looked at for each entry that is dropped.
+const LOOKED_AT_MAX: u64 = 256;
+/// Where there is little room, all that nobody lacks is dropped this often, in microseconds.
+const SHORT_TRIM_EVERY: u64 = 1_000_000;
 
 impl Partition {
     /// Takes a configuration of a later epoch.
@@ -369,20 +375,28 @@ impl Partition {
 
     /// Drops entries up to an index, but some: not each time, since that looks at all heads.
     fn trim_to(&mut self, least: u64) {
-        let start = least.min(self.log.last().saturating_sub(LOG_KEPT));
-        let start = match self.log.breadth() > 2 * LOG_BREADTH {
-            true => start.max(least.min(self.log.narrow_end(LOG_BREADTH))),
-            false if start < self.log.start() + LOG_KEPT => return,
-            false => start,
+        let (is_broad, is_large) = (self.log.breadth() > 2 * LOG_BREADTH, self.log.size() > 2 * LOG_SIZE);
+        let kept = match is_broad || is_large {
+            true => self.log.light_end(LOG_KEPT, LOG_BREADTH, LOG_SIZE),
+            false => self.log.last().saturating_sub(LOG_KEPT),
         };
-        if start > self.log.start() {
-            self.log.trim(start);
-            self.state.trim_log(start);
+        let start = kept.min(least);
+        let dropped = start.saturating_sub(self.log.start());
+        let is_worth_it = dropped >= LOG_KEPT
+            || is_broad && dropped > 0
+            || is_large && dropped > 0 && dropped.saturating_mul(LOOKED_AT_MAX) >= self.state.breadth();
+        if is_worth_it {
+            self.trim_log(start);
         }
     }
 
-    /// Lets go of the whole log, as far as all replicas have it, when nothing has been logged for long: payload of it that nobody sees any more
-    /// takes up space. A replica that has left the set may come back for what it lacks, and is waited for longer.
+    fn trim_log(&mut self, start: u64) {
+        self.log.trim(start);
+        self.state.trim_log(start);
+    }
+
+    /// Lets go of the whole log, as far as all replicas have it, when nothing has been logged for long, or there is little room: payload of it
+    /// that nobody sees any more takes up space. A replica that has left the set may come back for what it lacks, and is waited for longer.
     pub(super) fn tick_idle(&mut self, cx: &Context) {
         let absence = cx.limits.idle_after.saturating_mul(ABSENCE);
         let is_whole = self.configuration.learners.is_empty()
@@ -396,9 +410,10 @@ impl Partition {
             _ => return,
         };
         self.is_idle = cx.now.since(self.logged_at) >= patience;
-        if self.is_idle && least > self.log.start() {
-            self.log.trim(least);
-            self.state.trim_log(least);
+        let is_short = cx.is_short && cx.now.since(self.trimmed_at) >= SHORT_TRIM_EVERY;
+        if (self.is_idle || is_short) && least > self.log.start() {
+            self.trimmed_at = cx.now;
+            self.trim_log(least);
         }
     }
 

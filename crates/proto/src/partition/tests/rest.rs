@@ -1,6 +1,9 @@
 //! Logs that nobody adds to.
 
-use super::*;
+use super::{
+    served::{DONE, Served, append},
+    *,
+};
 use crate::cluster::ClassSettings;
 
 /// Has something logged at once.
@@ -88,4 +91,50 @@ fn a_replica_whose_log_begins_after_what_it_shares_with_the_primarys_says_so() {
         matches!(said[..], [Message::Reconciled { index, .. }] if index == Number::MAX.index()),
         "{said:?}"
     );
+}
+
+#[test]
+fn where_there_is_little_room_the_log_is_let_go_of_though_it_grows() {
+    let mut router = primary();
+    router.handle_room(true);
+    (1..=5).for_each(|sequence| write(&mut router, 1_000_000, sequence));
+    tick(&mut router, 1_000_010);
+    let (start, last) = log_of(&router);
+    assert_eq!((start, last), (last, last));
+    write(&mut router, 1_000_020, 6);
+    tick(&mut router, 1_170_000);
+    assert_eq!(log_of(&router), (last, last + 1), "not every time: all heads are looked at");
+    tick(&mut router, 2_200_000);
+    assert_eq!(log_of(&router), (last + 1, last + 1));
+    router.handle_room(false);
+    write(&mut router, 2_200_010, 7);
+    tick(&mut router, 3_400_000);
+    assert_eq!(log_of(&router), (last + 1, last + 2));
+}
+
+#[test]
+fn a_log_keeps_fewer_entries_that_are_large_unless_there_are_too_many_heads_to_look_at() {
+    const SIZE: usize = 64 << 10;
+    let kept = |others: usize| {
+        let mut served = Served::new();
+        let keys: Vec<_> = (0..others).map(|other| alloc::format!("{other}")).collect();
+        for keys in keys.chunks(250) {
+            let create = [Operation::Create];
+            let heads: Vec<(&str, &[Operation])> =
+                keys.iter().map(|key| (key.as_str(), &create[..])).collect();
+            assert_eq!(served.ends(&heads), DONE);
+        }
+        let mut most = 0;
+        for _ in 0..1000 {
+            assert_eq!(served.does("large", append(SIZE)), DONE);
+            let log = served.router.partition(partition(0)).unwrap().log();
+            most = most.max(log.last() - log.start());
+        }
+        most
+    };
+    let few = kept(0);
+    // As many outcomes as payloads.
+    assert!((64..=140).contains(&few), "{few}");
+    let many = kept(50_000);
+    assert!((256..=512).contains(&many), "{many}");
 }
