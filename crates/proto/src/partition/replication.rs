@@ -134,7 +134,7 @@ const LOG_KEPT: u64 = 256;
 /// if they are not about more heads and chunks than this: a wide transaction takes some kilobytes for each.
 const LOG_BREADTH: usize = 512;
 /// and do not take more bytes than this, of which payload stays on the disk as long.
-const LOG_SIZE: usize = 2 << 20;
+const LOG_SIZE: usize = 1 << 20;
 /// As many heads and chunks may be looked at for each entry that is dropped.
 const LOOKED_AT_MAX: u64 = 256;
 /// Where there is little room, all that nobody lacks is dropped this often, in microseconds.
