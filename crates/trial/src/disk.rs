@@ -126,4 +126,4 @@ fn fill_up(file: &mut File) -> Result<()> {
 }
 
 /// More than a trial writes, in bytes. An image holds only what was written to it.
-const SIZE: u64 = 1 << 30;
+const SIZE: u64 = 2 << 30;
