@@ -17,6 +17,8 @@ pub struct Limits {
     /// The most bytes, about, of an entry of a log, without payload of 4 KiB and more: a transaction that would take more is refused, and so is what
     /// would let a blob have more chunks than one entry can cut off.
     pub entry_max: usize,
+    /// The most bytes of a log, and twice as many now and then, that stay for replicas that were away. Payload of them stays on the disk as long.
+    pub log_size: usize,
     /// The most bytes of a partition's state, and of log entries that follow one another, in one message.
     pub copy_max: usize,
     /// The marks of a session that was not heard of for this many microseconds are forgotten.
@@ -41,6 +43,7 @@ impl Default for Limits {
             places_max: 16384,
             staged_max: 256 << 20,
             entry_max: 40 << 20,
+            log_size: 1 << 20,
             copy_max: 1 << 20,
             stage_timeout: 60_000_000,
             session_timeout: 300_000_000,

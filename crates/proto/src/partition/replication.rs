@@ -133,8 +133,6 @@ const CLOSE_SIZE: usize = 8 << 20;
 const LOG_KEPT: u64 = 256;
 /// if they are not about more heads and chunks than this: a wide transaction takes some kilobytes for each.
 const LOG_BREADTH: usize = 512;
-/// and do not take more bytes than this, of which payload stays on the disk as long.
-const LOG_SIZE: usize = 1 << 20;
 /// As many heads and chunks may be looked at for each entry that is dropped.
 const LOOKED_AT_MAX: u64 = 256;
 /// Where there is little room, all that nobody lacks is dropped this often, in microseconds.
@@ -340,7 +338,7 @@ impl Partition {
                 self.handle_durable(cx, &entry);
             }
         }
-        self.trim();
+        self.trim(cx);
         self.settle(cx);
     }
 
@@ -367,17 +365,17 @@ impl Partition {
     }
 
     /// Drops entries from memory that every replica has, but some for those that were away.
-    fn trim(&mut self) {
+    fn trim(&mut self, cx: &Context) {
         let Role::Primary { peers, .. } = &self.role else { return };
         let least = peers.values().map(|peer| peer.stored.unwrap_or(0)).fold(self.durable, u64::min);
-        self.trim_to(least);
+        self.trim_to(least, cx.limits.log_size);
     }
 
-    /// Drops entries up to an index, but some: not each time, since that looks at all heads.
-    fn trim_to(&mut self, least: u64) {
-        let (is_broad, is_large) = (self.log.breadth() > 2 * LOG_BREADTH, self.log.size() > 2 * LOG_SIZE);
+    /// Drops entries up to an index, but some, of no more than so many bytes: not each time, since that looks at all heads.
+    fn trim_to(&mut self, least: u64, size: usize) {
+        let (is_broad, is_large) = (self.log.breadth() > 2 * LOG_BREADTH, self.log.size() > 2 * size);
         let kept = match is_broad || is_large {
-            true => self.log.light_end(LOG_KEPT, LOG_BREADTH, LOG_SIZE),
+            true => self.log.light_end(LOG_KEPT, LOG_BREADTH, size),
             false => self.log.last().saturating_sub(LOG_KEPT),
         };
         let start = kept.min(least);
@@ -591,7 +589,7 @@ impl Partition {
             }
         }
         self.durable = self.durable.max(durable.min(self.log.last()));
-        self.trim_to(self.durable);
+        self.trim_to(self.durable, cx.limits.log_size);
         if planted(Canary::StoredBeforeDurable) {
             self.stored = self.log.last();
         }

@@ -62,6 +62,7 @@ impl Bounds {
         limits.session_timeout = 1_500_000 + random.below(1_500_000);
         // Of what was drawn before, so that what is drawn after stays what it was.
         limits.idle_after = 1_000 << (limits.session_timeout % 10);
+        limits.log_size = 1 << (limits.session_timeout % 16);
         limits.copy_max = 1 + usize::try_from(limits.session_timeout % 1000).expect("small");
         if random.below(2) == 0 {
             // Registers and elements have eight bytes.
