@@ -99,6 +99,12 @@ impl Tls {
         self.0.current.read().check_node(&self.0.files, reached)
     }
 
+    /// Until when the certificate that is shown to others is valid, with those between it and the authority's, in seconds since 1970; none if
+    /// there is none.
+    pub fn valid_until(&self) -> Option<i64> {
+        self.0.current.read().chain.as_ref()?.valid_until()
+    }
+
     /// A dialer's end of a connection to a host. It is who it should be only if its certificate is for that name or number.
     pub(crate) fn dial(&self, tcp: TcpStream, host: &str) -> io::Result<Secured> {
         let name = ServerName::try_from(host.to_owned());

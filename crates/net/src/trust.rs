@@ -10,6 +10,8 @@ use rustls::{
     server::{ParsedCertificate, WebPkiClientVerifier},
 };
 
+use crate::validity::validity;
+
 /// A certificate, with those between it and the authority's, and the authorities that are believed.
 #[derive(Clone)]
 pub(crate) struct Chain {
@@ -18,6 +20,11 @@ pub(crate) struct Chain {
 }
 
 impl Chain {
+    /// Until when all of these certificates are valid, in seconds since 1970, as far as they say so in a way that is understood.
+    pub(crate) fn valid_until(&self) -> Option<i64> {
+        self.certificates.iter().filter_map(|one| Some(validity(one)?.until)).min()
+    }
+
     /// Fails unless listeners believe it: it is of one of the authorities, valid now, and may be shown by who dials.
     pub(crate) fn check_dialing(&self) -> Result<(), String> {
         let Some((own, between)) = self.certificates.split_first() else { return Ok(()) };

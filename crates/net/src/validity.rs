@@ -34,7 +34,7 @@ pub fn validities(path: &Path) -> io::Result<Vec<Validity>> {
     Ok(validities)
 }
 
-fn validity(certificate: &[u8]) -> Option<Validity> {
+pub(crate) fn validity(certificate: &[u8]) -> Option<Validity> {
     let (certificate, _) = expect(SEQUENCE, certificate)?;
     let (mut signed, _) = expect(SEQUENCE, certificate)?;
     if signed.first() == Some(&VERSION) {

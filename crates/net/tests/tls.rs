@@ -192,6 +192,7 @@ fn a_node_is_told_why_nobody_would_believe_its_certificate() {
     };
     let good = authority.files_for("node1.example", 2500, &[ServerAuth, ClientAuth]);
     said(&good, "node1.example:7700").unwrap();
+    assert_eq!(Tls::load(&good).unwrap().valid_until(), Some(date_time_ymd(2500, 1, 1).unix_timestamp()));
     // Nobody dials by such a name.
     for nameless in ["unix:/socket", "0.0.0.0:7700", "[::]:7700", ":7700"] {
         said(&good, nameless).unwrap();

@@ -7,6 +7,7 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
+use tyr_net::Tls;
 use tyr_proto::{
     Use,
     cluster::{PartitionReport, PartitionRole, Position, ShardReport},
@@ -26,10 +27,11 @@ use crate::{
 };
 
 /// Everything, as text.
-pub(crate) fn metrics(state: &State, reception: &Reception) -> String {
+pub(crate) fn metrics(state: &State, reception: &Reception, tls: Option<&Tls>) -> String {
     let shards: Vec<Shown> = reception.mailboxes.iter().map(|mailbox| mailbox.figures().shown()).collect();
     let mut text = Text::default();
     node(&mut text, state);
+    certificate(&mut text, tls);
     ring(&mut text, state, reception);
     network(&mut text, reception);
     work(&mut text, &shards);
@@ -54,6 +56,15 @@ fn node(text: &mut Text, state: &State) {
     let voters = "Nodes that vote in the cluster manager, as far as the node knows; the one that leads does.";
     text.one("tyr_manager_voters", "gauge", voters, status.voters as u64);
     text.one("tyr_ring_version", "gauge", "The ring version that the node knows.", status.ring_version.0);
+}
+
+fn certificate(text: &mut Text, tls: Option<&Tls>) {
+    let name = "tyr_certificate_expiry_timestamp_seconds";
+    let help = "When the certificate that the node shows expires, or the first of those it rests on, in seconds since 1970.";
+    text.family(name, "gauge", help);
+    if let Some(until) = tls.and_then(Tls::valid_until) {
+        text.value(name, "", until);
+    }
 }
 
 /// What the one who leads the cluster manager knows of all partitions and members; others say nothing of that.

@@ -165,6 +165,9 @@ fn three_nodes_with_a_secret_serve_users_by_their_rights() {
         ada.may_not(&["cluster", "drain", "2"]);
         assert_eq!(ada.does(&["cluster", "status"])["nodes"].as_array().unwrap().len(), 3);
         ada.may_not(&["user", "list"]);
+        for command in ["token create ada", "user remove ada", "grant ada read events"] {
+            ada.may_not(&command.split(' ').collect::<Vec<_>>());
+        }
         // She may not look into nodes, but they tell her their versions.
         let seen = ada.does(&["doctor"])["findings"].clone();
         let about = |subject: &str, verdict: &str| {

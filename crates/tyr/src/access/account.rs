@@ -2,8 +2,7 @@
 
 use clap::Subcommand;
 use serde::Serialize;
-use tyr_server::{AccountKind, AccountName, ClusterCommand, Credential};
-use tyr_types::Error;
+use tyr_server::{AccountKind, AccountName, ClusterCommand};
 
 use super::{command, directory::Directory, random};
 use crate::{
@@ -126,7 +125,7 @@ fn remove(
     out: &mut Output,
 ) -> Result<()> {
     let mut operator = patience.operator(settings)?;
-    let id = Directory::of(&operator.facts()?).of_kind(name, kind)?;
+    let id = Directory::ask(&mut operator, settings)?.of_kind(name, kind)?;
     let what = format!("remove {} '{name}'", word(kind));
     command(&mut operator, ClusterCommand::RemoveAccount(id), &what)?;
     out.done(&Done { action: "removed", kind: word(kind), name, group: None })
@@ -141,7 +140,7 @@ fn enroll(
     out: &mut Output,
 ) -> Result<()> {
     let mut operator = patience.operator(settings)?;
-    let directory = Directory::of(&operator.facts()?);
+    let directory = Directory::ask(&mut operator, settings)?;
     let (user_id, group_id) =
         (directory.of_kind(user, AccountKind::User)?, directory.of_kind(group, AccountKind::Group)?);
     let change = match action {
@@ -153,13 +152,7 @@ fn enroll(
 }
 
 fn list(kind: AccountKind, patience: &Patience, settings: &Settings, out: &mut Output) -> Result<()> {
-    let directory = Directory::of(&patience.operator(settings)?.facts()?);
-    // Who has a token is a user, and would be among them.
-    if directory.accounts.is_empty() && matches!(settings.access.credential()?, Credential::Token(_)) {
-        return Err(
-            Error::denied("to list users and groups takes the right to administer the cluster").into()
-        );
-    }
+    let directory = Directory::ask(&mut patience.operator(settings)?, settings)?;
     let of_kind = directory.accounts.iter().filter(|(_, account)| account.kind == kind);
     let accounts = of_kind.map(|(id, account)| {
         let users = directory.accounts.values().filter(|other| other.groups.contains(id));

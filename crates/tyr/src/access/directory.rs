@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use tyr_server::{
-    Account, AccountId, AccountKind, AccountState, Difference, Fact, KeyspaceState, Rights, Scope,
+    Account, AccountId, AccountKind, AccountState, Credential, Difference, Fact, KeyspaceState, Operator,
+    Rights, Scope,
 };
 use tyr_types::{Error, KeyspaceId};
 
-use crate::failure::Result;
+use crate::{failure::Result, settings::Settings};
 
 /// What there is.
 pub struct Directory {
@@ -16,8 +17,20 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// As the cluster manager tells it.
-    pub fn of(told: &Difference) -> Self {
+    /// As the cluster manager tells it. Fails if it tells of no users or groups, since whoever asks may not see them.
+    pub fn ask(operator: &mut Operator, settings: &Settings) -> Result<Self> {
+        let directory = Self::of(&operator.facts()?);
+        // Who has a token is a user, and would be among them.
+        if directory.accounts.is_empty() && matches!(settings.access.credential()?, Credential::Token(_)) {
+            return Err(Error::denied(
+                "to see users and groups takes the right to administer the cluster; ask who has it",
+            )
+            .into());
+        }
+        Ok(directory)
+    }
+
+    fn of(told: &Difference) -> Self {
         let (mut accounts, mut keyspaces) = (BTreeMap::new(), BTreeMap::new());
         for fact in &told.facts {
             match fact {
@@ -38,7 +51,7 @@ impl Directory {
         let found = self.accounts.iter().find(|(_, account)| account.name.as_str() == name);
         let missing = || {
             Error::not_found(format!(
-                "there is no user or group '{}'; see 'tyr user list' and 'tyr group list', which only administrators can",
+                "there is no user or group '{}'; see 'tyr user list' and 'tyr group list'",
                 name.escape_debug()
             ))
         };

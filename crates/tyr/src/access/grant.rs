@@ -58,7 +58,7 @@ impl Grant {
             ));
         }
         let mut operator = self.patience.operator(settings)?;
-        let directory = Directory::of(&operator.facts()?);
+        let directory = Directory::ask(&mut operator, settings)?;
         let account = directory.account(&self.account)?;
         let scope = match &self.keyspace {
             _ if self.cluster => Scope::Cluster,

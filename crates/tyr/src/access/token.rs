@@ -81,7 +81,7 @@ impl Token {
 impl Create {
     fn run(&self, settings: &Settings, out: &mut Output) -> Result<()> {
         let mut operator = self.patience.operator(settings)?;
-        let directory = Directory::of(&operator.facts()?);
+        let directory = Directory::ask(&mut operator, settings)?;
         let user = directory.of_kind(&self.user, AccountKind::User)?;
         let limits = self.limits.iter().map(|limit| parse_limit(limit, &directory)).collect::<Result<_>>()?;
         let made = operator.token(user, self.lifetime, limits)?;
@@ -139,7 +139,7 @@ fn show(settings: &Settings, out: &mut Output) -> Result<()> {
 
 fn revoke(user: &str, patience: &Patience, settings: &Settings, out: &mut Output) -> Result<()> {
     let mut operator = patience.operator(settings)?;
-    let directory = Directory::of(&operator.facts()?);
+    let directory = Directory::ask(&mut operator, settings)?;
     let id = directory.of_kind(user, AccountKind::User)?;
     let before = directory.accounts[&id].generation + 1;
     command(

@@ -225,6 +225,9 @@ fn a_token_is_taken_over_tls_or_on_the_nodes_own_machine_only() {
             text
         };
         assert_eq!(status(&says(&get(SEES, Some(&token)), "127.0.0.1")), 200);
+        let expires = says(&get("/metrics", None), "127.0.0.1")
+            .contains("\ntyr_certificate_expiry_timestamp_seconds 67090118400\n");
+        assert_eq!(expires, is_secured, "at the beginning of the year 4096");
         if is_secured {
             let answer = says_secretly(&cluster, &format!("127.0.0.1:{port}"), &get(SEES, Some(&token)));
             assert!(status(&answer) == 200 && answer.contains("\"events\""), "{answer}");
