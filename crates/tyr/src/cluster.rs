@@ -2,6 +2,7 @@
 
 mod change;
 mod status;
+mod wanted;
 
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ use crate::{
 
 use change::{Add, Drain, Remove, Replace};
 use status::{Ring, Status};
+pub use wanted::Wanted;
 
 /// The verbs of `tyr cluster`.
 #[derive(Subcommand)]

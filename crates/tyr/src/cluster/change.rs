@@ -12,7 +12,7 @@ use tyr_server::{
 };
 use tyr_types::Error;
 
-use super::{Patience, addresses};
+use super::{Patience, Wanted, addresses};
 use crate::{
     failure::{Failure, Result},
     output::{Output, Report},
@@ -363,25 +363,8 @@ impl Picture {
 
     /// How many partitions have fewer replicas than they should when a node is gone.
     fn lacking(&self, node: NodeId) -> usize {
-        let holders = self.0.facts.iter().filter(|fact| match fact {
-            Fact::Member(id, member) => {
-                *id != node && member.presence == Presence::Present && member.is_eligible()
-            }
-            _ => false,
-        });
-        let holders = holders.count();
-        let wanted = |class| {
-            let of_class = |fact: &Fact| match fact {
-                Fact::Class(id, settings) if *id == class => Some(usize::from(settings.replicas)),
-                _ => None,
-            };
-            self.0.facts.iter().find_map(of_class).unwrap_or(1).min(holders)
-        };
-        let lacks = |fact: &&Fact| match fact {
-            Fact::Partition(id, configuration, _) => configuration.replicas.len() < wanted(id.class),
-            _ => false,
-        };
-        self.0.facts.iter().filter(lacks).count()
+        let wanted = Wanted::without(&self.0.facts, node);
+        self.0.facts.iter().filter(|fact| wanted.is_lacking(fact)).count()
     }
 
     /// Whether any partition is held by nobody who is there.

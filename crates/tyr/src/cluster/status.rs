@@ -3,6 +3,7 @@
 use serde::Serialize;
 use tyr_server::{Difference, Fact, KeyspaceState, Member, MemberState, NodeId, Presence};
 
+use super::Wanted;
 use crate::{
     failure::Result,
     output::{Align, Output, Report, Table},
@@ -51,24 +52,14 @@ impl Status {
         });
         let mut nodes: Vec<Node> = members.collect();
         nodes.sort_by_key(|node| node.node);
-        // Who is about to go is not counted on.
-        let holders =
-            told.facts.iter().filter(|fact| matches!(fact, Fact::Member(_, member) if member.is_eligible()));
-        let holders = holders.count();
-        let wanted = |class| {
-            let of_class = |fact: &Fact| match fact {
-                Fact::Class(id, settings) if *id == class => Some(usize::from(settings.replicas)),
-                _ => None,
-            };
-            told.facts.iter().find_map(of_class).unwrap_or(1).min(holders)
-        };
+        let wanted = Wanted::of(&told.facts);
         let (mut partitions, mut held) = (Partitions::default(), Vec::new());
         let mut keyspaces = 0;
         for fact in &told.facts {
             match fact {
-                Fact::Partition(id, configuration, proposal) => {
+                Fact::Partition(_, configuration, proposal) => {
                     partitions.total += 1;
-                    partitions.complete += u32::from(configuration.replicas.len() >= wanted(id.class));
+                    partitions.complete += u32::from(!wanted.is_lacking(fact));
                     partitions.moving += u32::from(proposal.is_some() || !configuration.learners.is_empty());
                     partitions.unserved += u32::from(configuration.replicas.is_empty());
                     held.extend(

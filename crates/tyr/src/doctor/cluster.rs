@@ -11,7 +11,7 @@ use tyr_types::ErrorKind;
 
 use super::Finding;
 use crate::{
-    cluster::{Patience, addresses, tls},
+    cluster::{Patience, Wanted, addresses, tls},
     failure::Failure,
     settings::Settings,
 };
@@ -135,23 +135,13 @@ fn versions(programs: Vec<String>, nodes: usize) -> Finding {
 const TOKEN: &str = "pass the token of an administrator with --token-file";
 
 fn ring(facts: &[Fact]) -> Finding {
-    let nodes = facts
-        .iter()
-        .filter(|fact| matches!(fact, Fact::Member(_, member) if member.state != MemberState::Left))
-        .count();
-    let wanted = |class| {
-        let of_class = |fact: &Fact| match fact {
-            Fact::Class(id, settings) if *id == class => Some(usize::from(settings.replicas)),
-            _ => None,
-        };
-        facts.iter().find_map(of_class).unwrap_or(1).min(nodes)
-    };
+    let wanted = Wanted::of(facts);
     let (mut total, mut unserved, mut lacking) = (0, 0, 0);
     for fact in facts {
-        let Fact::Partition(id, configuration, _) = fact else { continue };
+        let Fact::Partition(_, configuration, _) = fact else { continue };
         total += 1;
         unserved += usize::from(configuration.replicas.is_empty());
-        lacking += usize::from(configuration.replicas.len() < wanted(id.class));
+        lacking += usize::from(wanted.is_lacking(fact));
     }
     match (unserved, lacking) {
         (0, 0) => Finding::good("ring", format!("all {total} partitions are complete")),
