@@ -1278,7 +1278,8 @@ int tyr_store_compact(const struct tyr_store *store,
 /**
  * Runs a body in a transaction and commits it, on the calling thread. After a conflict it is run again with another transaction, after a
  * pause; after a few conflicts, writers of what it touches wait until it had its turn, so that it is not starved. So the body may run
- * several times and should do nothing besides that cannot be repeated.
+ * several times and should do nothing besides that cannot be repeated. It is run until it commits or fails: a check of what it has not
+ * read itself, and that does not come true, has it run for ever.
  *
  * A status of the body that is not `TYR_OK` rolls back and is returned, unless it came from blobs whose states do not fit together: then
  * the body is run again. The body does not commit its transaction, whose handle is dead after the body returns; its operations have to end
@@ -1920,7 +1921,7 @@ int tyr_transaction_check(const struct tyr_transaction *transaction,
 
 /**
  * Commits. Everything that was done happens at one point in time, or nothing. Fails with `TYR_CONFLICT` if something that was read has
- * changed meanwhile, or a check does not hold: then begin another transaction, or use `tyr_store_run`.
+ * changed meanwhile, or a check does not hold: then begin another transaction. `tyr_store_run` does so by itself.
  *
  * Any other error says that nothing happened, except `TYR_UNAVAILABLE`, and `TYR_DENIED` if the client lost its rights while it waited for a
  * cluster: their texts say what is known. `tyr_pending_outcome` finds out the rest, for who is let in. The transaction has ended then; its

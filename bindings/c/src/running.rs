@@ -19,7 +19,8 @@ use crate::{
 
 /// Runs a body in a transaction and commits it, on the calling thread. After a conflict it is run again with another transaction, after a
 /// pause; after a few conflicts, writers of what it touches wait until it had its turn, so that it is not starved. So the body may run
-/// several times and should do nothing besides that cannot be repeated.
+/// several times and should do nothing besides that cannot be repeated. It is run until it commits or fails: a check of what it has not
+/// read itself, and that does not come true, has it run for ever.
 ///
 /// A status of the body that is not `TYR_OK` rolls back and is returned, unless it came from blobs whose states do not fit together: then
 /// the body is run again. The body does not commit its transaction, whose handle is dead after the body returns; its operations have to end

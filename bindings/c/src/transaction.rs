@@ -595,7 +595,7 @@ pub unsafe extern "C" fn tyr_transaction_check(
 }
 
 /// Commits. Everything that was done happens at one point in time, or nothing. Fails with `TYR_CONFLICT` if something that was read has
-/// changed meanwhile, or a check does not hold: then begin another transaction, or use `tyr_store_run`.
+/// changed meanwhile, or a check does not hold: then begin another transaction. `tyr_store_run` does so by itself.
 ///
 /// Any other error says that nothing happened, except `TYR_UNAVAILABLE`, and `TYR_DENIED` if the client lost its rights while it waited for a
 /// cluster: their texts say what is known. `tyr_pending_outcome` finds out the rest, for who is let in. The transaction has ended then; its

@@ -23,7 +23,8 @@ pub struct Committed<T> {
 impl Store {
     /// Runs the closure in a transaction and commits it. After a conflict it is run again with another transaction, after a
     /// random pause that grows; after a few conflicts, writers of what it reads wait until it had its turn, so that it is
-    /// not starved. So the closure may run several times and should do nothing besides that cannot be repeated.
+    /// not starved. So the closure may run several times and should do nothing besides that cannot be repeated. It is run until it
+    /// commits or fails: a [check](Transaction::check) of what it has not read itself, and that does not come true, has it run for ever.
     ///
     /// A closure that owns what it uses (`async move`, with clones of the handles) makes a future that may be sent to other
     /// threads; of one that borrows, the compiler cannot tell.
