@@ -438,16 +438,36 @@ impl Store {
         Ok(true)
     }
 
-    /// Has the files of evacuated segments given back, by a checkpoint, if nothing else is left to do and they are many beside what is live: nobody may
-    /// write for long.
+    /// Has files given back, by a checkpoint, if nothing else is left to do and they are many beside what is live: nobody may write for long. These
+    /// are the files of evacuated segments, and bulk segments that are all but dead and not known to the last checkpoint, since only what is known to
+    /// one is evacuated. What a log has in such is bounded by the distance of checkpoints.
     fn give_back(&self) -> bool {
-        let evacuated = self.checkpoint.lock().evacuated.len() as u64;
-        let is_much = evacuated > 0
-            && EVACUATED_WORTH * evacuated * u64::from(self.segments.capacity()) > self.using().live;
+        let evacuated = self.checkpoint.lock().evacuated.len();
+        let count = evacuated + self.count_unknown_spent();
+        let is_much = count > 0
+            && EVACUATED_WORTH * count as u64 * u64::from(self.segments.capacity()) > self.using().live;
         if is_much {
             self.backlog.request_checkpoint();
         }
         is_much
+    }
+
+    fn count_unknown_spent(&self) -> usize {
+        let state = self.checkpoint.lock();
+        let open = self.log.open_segments();
+        let is_known = |segment: &Segment| {
+            state.manifest.segments.iter().any(|known| known.id == segment.id)
+                || state.evacuated.contains(&segment.id)
+                || state.kept.contains(&segment.id)
+        };
+        let all = self.segments.all();
+        let bulk = all.iter().filter(|segment| segment.kind != SegmentKind::Log);
+        let spent = bulk.filter(|segment| self.is_spent(segment) && !is_known(segment));
+        spent.filter(|segment| !open.iter().any(|open| open.id == segment.id)).count()
+    }
+
+    fn is_spent(&self, segment: &Segment) -> bool {
+        segment.live() * 100 < u64::from(self.segments.capacity()) * SPENT
     }
 
     /// Fails if something live is left in a segment that everything has been moved out of, but for what a keyspace left behind that was dropped
@@ -498,7 +518,7 @@ impl Store {
                 && !open.iter().any(|open| open.id == segment.id)
                 && !segment.is_held()
         });
-        candidates.min_by_key(|segment| match segment.live() * 100 < capacity * SPENT {
+        candidates.min_by_key(|segment| match self.is_spent(segment) {
             _ if oldest == Some(segment.id) => (0, 0),
             true => (0, segment.first_sequence()),
             false => (segment.live(), 0),

@@ -206,6 +206,7 @@ impl Store {
             backlog: Arc::default(),
             pace: Pace::default(),
             next_wake: AtomicU64::new(0),
+            freed: AtomicU64::new(0),
             closed: AtomicBool::new(false),
             disk,
             options,

@@ -68,6 +68,8 @@ pub struct Store {
     pub(crate) pace: Pace,
     /// Maintenance is woken when so many bytes have been written.
     pub(crate) next_wake: AtomicU64,
+    /// Bytes of blobs that were deleted or cut off since it was opened.
+    pub(crate) freed: AtomicU64,
     pub(crate) closed: AtomicBool,
 }
 

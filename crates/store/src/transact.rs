@@ -237,6 +237,8 @@ impl Store {
             let after = (blob.existence != Existence::Delete).then_some(blob.size);
             self.apply(blob, number, held);
             self.keyspaces.find(blob.keyspace)?.count(before, after);
+            let freed = before.unwrap_or(0).saturating_sub(after.unwrap_or(0));
+            self.freed.fetch_add(freed, Ordering::Relaxed);
         }
         self.applied.store(number.to_u64(), Ordering::Release);
         drop(holds);
@@ -300,9 +302,11 @@ impl Store {
         let counters = self.log.counters();
         let written =
             counters.log_bytes.load(Ordering::Relaxed) + counters.bulk_bytes.load(Ordering::Relaxed);
+        // What deletes much may write little.
+        let changed = written + self.freed.load(Ordering::Relaxed);
         let step = self.options.checkpoint_size.min(u64::from(self.segments.capacity())) / 4;
-        if written >= self.next_wake.load(Ordering::Relaxed) {
-            self.next_wake.store(written + step, Ordering::Relaxed);
+        if changed >= self.next_wake.load(Ordering::Relaxed) {
+            self.next_wake.store(changed + step, Ordering::Relaxed);
             self.backlog.wake();
         }
     }

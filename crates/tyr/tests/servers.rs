@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "servers/devices.rs"]
+mod devices;
 #[path = "../../server/tests/kit/mod.rs"]
 mod kit;
 #[path = "servers/observability.rs"]

@@ -411,3 +411,21 @@ fn files_of_a_dropped_keyspace_are_given_back_though_nobody_writes_any_more() {
     assert!(before > 24 && files() <= 8, "of {before} files {} are left", files());
     assert_eq!(read(&store, kept, "small", 100), Ok(vec![3; 100]));
 }
+
+#[test]
+fn files_that_no_checkpoint_has_known_are_given_back_though_nobody_writes_any_more() {
+    let (store, space) = store();
+    commit(&store, space, "small", Existence::Create, &[3; 100]);
+    for n in 0..30 {
+        commit(&store, space, &format!("large-{n}"), Existence::Create, &[1; 100_000]);
+    }
+    let files = || store.using().files / u64::from(store.segments.capacity());
+    let before = files();
+    for n in 0..30 {
+        commit(&store, space, &format!("large-{n}"), Existence::Delete, &[]);
+    }
+    let steps = (0..1000).take_while(|_| store.maintain().expect("works") == Maintained::Worked).count();
+    assert!(steps < 1000, "it comes to an end");
+    assert!(before > 14 && files() <= 6, "of {before} files {} are left", files());
+    assert_eq!(read(&store, space, "small", 100), Ok(vec![3; 100]));
+}

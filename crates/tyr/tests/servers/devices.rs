@@ -1,0 +1,70 @@
+//! Nodes as processes on a device that is full.
+
+use std::{path::Path, process::Command};
+
+use tyr_client::{ErrorKind, KeyspaceSettings, blocking::Store};
+
+use super::{Node, tyr};
+
+/// A command that runs with a device of so many MiB at a directory, for itself alone; none if that is not permitted here.
+fn with_device(directory: &Path, size: u32, command: &Command) -> Option<Command> {
+    let unshare = || {
+        let mut unshare = Command::new("unshare");
+        let is_root = rustix::process::geteuid().is_root();
+        unshare.args(if is_root { &["--mount"][..] } else { &["--mount", "--map-root-user"] });
+        unshare.args(["sh", "-c", "mount -t tmpfs -o size=\"$0\" tmpfs \"$1\" && shift && exec \"$@\""]);
+        unshare.arg(format!("{size}m")).arg(directory);
+        unshare
+    };
+    if !unshare().arg("true").status().is_ok_and(|status| status.success()) {
+        eprintln!("no file system can be mounted here");
+        return None;
+    }
+    let mut within = unshare();
+    within.arg(command.get_program()).args(command.get_args()).stdout(std::process::Stdio::piped());
+    Some(within)
+}
+
+#[test]
+fn a_device_that_is_full_can_be_emptied_and_filled_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let node = directory.path().join("node");
+    let server = [
+        "server",
+        "--json",
+        "--log=warn",
+        "--partitions=16",
+        "--segment-size=4MiB",
+        "--listen=127.0.0.1:0",
+        "--directory",
+        node.to_str().unwrap(),
+    ];
+    let Some(command) = with_device(directory.path(), 512, &tyr(server)) else { return };
+    let mut node = Node::run(command);
+    let address = node.wait_for("listening")["address"].as_str().unwrap().to_owned();
+    node.wait_for("ready");
+
+    let store = Store::open(format!("tyr://{address}")).unwrap();
+    let keyspace = store.create_keyspace("k", KeyspaceSettings::default()).unwrap();
+    let content = vec![7; 256 << 10];
+    let full = (0..10_000).find(|blob| match keyspace.put(blob.to_string(), &content) {
+        Ok(_) => false,
+        Err(error) => {
+            assert_eq!(error.kind(), ErrorKind::Full, "{error}");
+            true
+        }
+    });
+    let count: u32 = full.expect("512 MiB do not hold more");
+    assert!(count > 400, "{count}");
+    assert_eq!(keyspace.read("0", ..).unwrap(), content, "it can be read");
+    for blob in 0..count {
+        keyspace.delete(blob.to_string()).unwrap();
+    }
+    // It is given back soon, though nobody else writes.
+    for blob in 0..count / 4 * 3 {
+        while let Err(error) = keyspace.put(blob.to_string(), &content) {
+            assert_eq!(error.kind(), ErrorKind::Full, "{error}");
+        }
+    }
+    assert!(node.stop().success());
+}
