@@ -6,7 +6,8 @@ use tyr_client::{ErrorKind, KeyspaceSettings, blocking::Store};
 
 use super::{Node, tyr};
 
-/// A command that runs with a device of so many MiB at a directory, for itself alone; none if that is not permitted here.
+/// A command that runs with a device of so many MiB at a directory, for itself alone; none where no file system can be mounted, as without the
+/// rights to that.
 fn with_device(directory: &Path, size: u32, command: &Command) -> Option<Command> {
     let unshare = || {
         let mut unshare = Command::new("unshare");
@@ -17,7 +18,6 @@ fn with_device(directory: &Path, size: u32, command: &Command) -> Option<Command
         unshare
     };
     if !unshare().arg("true").status().is_ok_and(|status| status.success()) {
-        eprintln!("no file system can be mounted here");
         return None;
     }
     let mut within = unshare();
