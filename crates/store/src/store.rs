@@ -68,7 +68,7 @@ pub struct Store {
     pub(crate) pace: Pace,
     /// Maintenance is woken when so many bytes have been written.
     pub(crate) next_wake: AtomicU64,
-    /// Bytes of blobs that were deleted or cut off since it was opened.
+    /// Bytes of blobs that were deleted or cut off since it was opened, of each no more than wakes maintenance.
     pub(crate) freed: AtomicU64,
     pub(crate) closed: AtomicBool,
 }

@@ -238,7 +238,8 @@ impl Store {
             self.apply(blob, number, held);
             self.keyspaces.find(blob.keyspace)?.count(before, after);
             let freed = before.unwrap_or(0).saturating_sub(after.unwrap_or(0));
-            self.freed.fetch_add(freed, Ordering::Relaxed);
+            // Most of a size may be a hole: one that wakes maintenance says enough.
+            self.freed.fetch_add(freed.min(self.wake_step()), Ordering::Relaxed);
         }
         self.applied.store(number.to_u64(), Ordering::Release);
         drop(holds);
@@ -304,11 +305,15 @@ impl Store {
             counters.log_bytes.load(Ordering::Relaxed) + counters.bulk_bytes.load(Ordering::Relaxed);
         // What deletes much may write little.
         let changed = written + self.freed.load(Ordering::Relaxed);
-        let step = self.options.checkpoint_size.min(u64::from(self.segments.capacity())) / 4;
         if changed >= self.next_wake.load(Ordering::Relaxed) {
-            self.next_wake.store(changed + step, Ordering::Relaxed);
+            self.next_wake.store(changed + self.wake_step(), Ordering::Relaxed);
             self.backlog.wake();
         }
+    }
+
+    /// Maintenance is woken once for so many bytes.
+    fn wake_step(&self) -> u64 {
+        self.options.checkpoint_size.min(u64::from(self.segments.capacity())) / 4
     }
 
     fn cache_payload(&self, changes: &[(EntryKey, BlobChange)], record: &Commit) {
