@@ -33,6 +33,7 @@ use crate::{
 
 pub use copies::{BlobCopy, Copies, Seen as SeenCopy};
 pub use freezing::FrozenBlob;
+use freezing::ToldPart;
 pub use opening::{Opened, Opening};
 pub use reads::{ReadAnswer, ReadId};
 pub use run::{Next, Run};
@@ -640,7 +641,12 @@ impl Client {
             }
             Answer::Sought { request, found } => self.answer(request, Event::Sought(request, found)),
             Answer::Frozen { request, point, partition, blobs } => {
-                self.handle_frozen(now, from, request, point, (partition, blobs));
+                let told = ToldPart { partition, after: None, blobs, more: false };
+                self.handle_frozen(now, from, request, point, told);
+            }
+            Answer::FrozenPart { request, point, partition, after, blobs, more } => {
+                let told = ToldPart { partition, after, blobs, more };
+                self.handle_frozen(now, from, request, point, told);
             }
             Answer::Got { request, number, blob, bytes } => {
                 if self.others_asked(request) == Some(0) {
@@ -854,6 +860,9 @@ impl Client {
                 pin.renewed_at = now;
                 renewed.push((pin.node, pin.partition, pin.request));
             }
+        }
+        for freezing in self.freezes.values_mut() {
+            renewed.extend(freezing.renew(now));
         }
         for (node, partition, request) in renewed {
             self.send_to(node, partition, Message::Pin { request, keep: true });

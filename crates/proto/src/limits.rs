@@ -19,7 +19,7 @@ pub struct Limits {
     pub entry_max: usize,
     /// The most bytes of a log, and twice as many now and then, that stay for replicas that were away. Payload of them stays on the disk as long.
     pub log_size: usize,
-    /// The most bytes of a partition's state, and of log entries that follow one another, in one message.
+    /// The most bytes, about, of a partition's state, of log entries that follow one another, and of the blobs that a freeze sees, in one message.
     pub copy_max: usize,
     /// The marks of a session that was not heard of for this many microseconds are forgotten.
     pub session_timeout: u64,

@@ -182,6 +182,13 @@ pub enum Message {
         /// How it stands at the last one: the point of the freeze.
         point: Stand,
     },
+    /// To a stop of a freeze that has told some of what it sees: what comes after a blob.
+    TellFrozen {
+        /// The freeze.
+        request: RequestId,
+        /// The blob.
+        after: BlobName,
+    },
     /// To any complete replica of a partition: what it keeps of heads for a snapshot, after a name, in order.
     Kept {
         /// The request.
@@ -597,6 +604,22 @@ pub enum Answer {
         partition: PartitionId,
         /// Its blobs, each with its number and what it is, if it exists.
         blobs: Vec<(BlobName, Number, Option<Looked>)>,
+    },
+    /// Some of what [`Answer::Frozen`] tells, in the order of the names, of a stop that sees more than one message takes.
+    /// [`Message::TellFrozen`] asks for what comes next.
+    FrozenPart {
+        /// The freeze.
+        request: RequestId,
+        /// Its point.
+        point: Stand,
+        /// The stop.
+        partition: PartitionId,
+        /// The blob after which they come; `None` if they are the first.
+        after: Option<BlobName>,
+        /// The blobs.
+        blobs: Vec<(BlobName, Number, Option<Looked>)>,
+        /// Whether there are more.
+        more: bool,
     },
     /// Blobs that a snapshot with a name shows.
     Kept {

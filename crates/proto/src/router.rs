@@ -485,6 +485,7 @@ fn deliver(partition: &mut Partition, cx: &mut Context, message: Message) {
         Message::Stat { request, blobs } => partition.handle_stat(cx, request, blobs),
         Message::Pin { request, keep } => partition.handle_pin(cx, request, keep),
         Message::Freeze { freeze, stands } => partition.handle_freeze(cx, freeze, stands),
+        Message::TellFrozen { request, after } => partition.handle_tell_frozen(cx, request, after),
         Message::Frozen { request, stand, point } => partition.handle_frozen(cx, request, stand, point),
         Message::Read { request, chunk, range, at } => {
             partition.handle_read(cx, request, chunk, range, at, Form::Sent);
@@ -570,7 +571,9 @@ impl Message {
             Message::StageCopy(copy) => Some(copy.id.session),
             Message::Answered { session, .. } | Message::GiveBack { session, .. } => Some(*session),
             Message::Freeze { freeze, .. } => Some(freeze.request.session),
-            Message::Pin { request, .. } | Message::Kept { request, .. } => Some(request.session),
+            Message::Pin { request, .. }
+            | Message::TellFrozen { request, .. }
+            | Message::Kept { request, .. } => Some(request.session),
             _ => self.read().map(|(request, _)| request.session),
         }
     }

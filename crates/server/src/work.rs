@@ -348,7 +348,9 @@ impl Worker {
             Answer::Sought { request, .. } => self.read(now, *request, 1, 0),
             Answer::Names { request, .. } | Answer::Kept { request, .. } => self.read(now, *request, 2, 0),
             Answer::Located { request, .. } => self.read(now, *request, 4, 0),
-            Answer::Frozen { request, .. } => self.read(now, *request, 3, 0),
+            Answer::Frozen { request, .. } | Answer::FrozenPart { request, after: None, .. } => {
+                self.read(now, *request, 3, 0)
+            }
             Answer::Expired { request } => {
                 self.work.expired += 1;
                 self.requests.remove(request);
@@ -359,6 +361,7 @@ impl Worker {
             | Answer::Denied { .. }
             | Answer::Recall { .. }
             | Answer::Unstaged { .. }
+            | Answer::FrozenPart { .. }
             | Answer::MarkNoted { .. } => {}
         }
     }
@@ -498,6 +501,7 @@ fn subject(message: &Message) -> (&'static str, Option<String>) {
         Message::Seek { request: id, .. } => ("seek", request(id)),
         Message::Freeze { freeze, .. } => ("freeze", request(&freeze.request)),
         Message::Frozen { request: id, .. } => ("frozen", request(id)),
+        Message::TellFrozen { request: id, .. } => ("tell-frozen", request(id)),
         Message::Scan { request: id, .. } => ("scan", request(id)),
         Message::Kept { request: id, .. } => ("kept", request(id)),
         Message::Pass { plan, .. } => ("pass", transaction(&plan.id)),

@@ -3,8 +3,14 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::collections::BTreeSet;
+use std::{
+    collections::BTreeSet,
+    num::NonZero,
+    sync::atomic::{AtomicUsize, Ordering},
+    thread,
+};
 
+use parking_lot::Mutex;
 use tyr_proto::canary::Canary;
 use tyr_sim::cluster::{
     canaries,
@@ -33,9 +39,19 @@ fn scale() -> u64 {
     std::env::var("TYR_TEST_SCALE").map_or(1, |scale| scale.parse().unwrap())
 }
 
-fn assert_passes(draw: Draw, seed: u64) {
-    let failure = draw.run(seed, false).failure;
-    assert_eq!(failure, None, "{} {seed}", draw.name());
+/// Does something for every item, on as many threads as there are cores.
+fn for_each<T: Sync>(items: &[T], act: impl Fn(&T) + Sync) {
+    let next = AtomicUsize::new(0);
+    let take = || {
+        while let Some(item) = items.get(next.fetch_add(1, Ordering::Relaxed)) {
+            act(item);
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 0..thread::available_parallelism().map_or(1, NonZero::get) {
+            scope.spawn(take);
+        }
+    });
 }
 
 fn kept_seeds() -> Vec<(Draw, u64)> {
@@ -50,61 +66,45 @@ fn kept_seeds() -> Vec<(Draw, u64)> {
         .collect()
 }
 
+/// Each runs thrice: as it is drawn, with a trace, and with messages that travel as bytes where they did not, or the other way round.
 #[test]
-fn seeds_that_have_failed_once_pass() {
-    assert!(!kept_seeds().is_empty());
-    kept_seeds().into_iter().for_each(|(draw, seed)| assert_passes(draw, seed));
-}
-
-#[test]
-fn fresh_seeds_pass() {
-    for seed in 1..=FRESH * scale() {
-        Draw::ALL.into_iter().for_each(|draw| assert_passes(draw, seed));
-    }
-}
-
-#[test]
-fn the_same_seed_does_the_same_twice() {
-    for (draw, seed) in kept_seeds() {
-        let [one, other] = [false, true].map(|with_trace| draw.run(seed, with_trace));
-        assert_eq!(one.digest, other.digest, "{} {seed}", draw.name());
-        assert_eq!(one.counts, other.counts, "{} {seed}", draw.name());
-    }
-}
-
-#[test]
-fn messages_that_travel_as_bytes_change_nothing() {
-    for (draw, seed) in kept_seeds() {
-        let [one, other] = [false, true].map(|as_bytes| {
-            let profile = Profile { as_bytes, ..draw.profile(seed) };
-            run(seed, profile, false)
-        });
-        assert_eq!(one.digest, other.digest, "{} {seed}", draw.name());
-        assert_eq!(one.counts, other.counts, "{} {seed}", draw.name());
-    }
-}
-
-#[test]
-fn a_few_seeds_reach_all_that_happens_seldom() {
-    let mut missing: BTreeSet<&str> = sightings::ALL.into_iter().collect();
-    for seed in 1..=FRESH {
-        for draw in Draw::ALL {
-            draw.run(seed, false).counts.keys().for_each(|what| {
-                missing.remove(what);
-            });
+fn seeds_that_have_failed_once_pass_and_do_the_same_however_they_are_run() {
+    let kept = kept_seeds();
+    assert!(!kept.is_empty());
+    for_each(&kept, |&(draw, seed)| {
+        let drawn = draw.run(seed, false);
+        assert_eq!(drawn.failure, None, "{} {seed}", draw.name());
+        let profile = draw.profile(seed);
+        let otherwise = Profile { as_bytes: !profile.as_bytes, ..profile };
+        for (how, other) in
+            [("traced", draw.run(seed, true)), ("otherwise as bytes", run(seed, otherwise, false))]
+        {
+            assert_eq!(drawn.digest, other.digest, "{} {seed}, {how}", draw.name());
+            assert_eq!(drawn.counts, other.counts, "{} {seed}, {how}", draw.name());
         }
-        if missing.is_empty() {
-            return;
+    });
+}
+
+#[test]
+fn fresh_seeds_pass_and_the_first_of_them_reach_all_that_happens_seldom() {
+    let missing: Mutex<BTreeSet<&str>> = Mutex::new(sightings::ALL.into_iter().collect());
+    let fresh: Vec<_> = (1..=FRESH * scale()).flat_map(|seed| Draw::ALL.map(|draw| (draw, seed))).collect();
+    for_each(&fresh, |&(draw, seed)| {
+        let report = draw.run(seed, false);
+        assert_eq!(report.failure, None, "{} {seed}", draw.name());
+        if seed <= FRESH {
+            missing.lock().retain(|what| !report.counts.contains_key(what));
         }
-    }
-    panic!("never seen: {missing:?}");
+    });
+    let missing = missing.into_inner();
+    assert!(missing.is_empty(), "never seen: {missing:?}");
 }
 
 #[test]
 fn planted_bugs_are_found() {
-    for canary in Canary::ALL {
+    for_each(&Canary::ALL, |&canary| {
         let first = LATE.iter().find(|(late, _)| *late == canary).map_or(1, |(_, first)| *first);
         let found = canaries::find(canary, first..first + 300);
         assert!(found.is_some(), "{canary:?} is not found");
-    }
+    });
 }

@@ -11,7 +11,7 @@ use alloc::{
 
 use tyr_types::{KeyspaceId, Number};
 
-use super::{Client, Event, Pin};
+use super::{Client, Event, Pin, RENEW_AFTER};
 use crate::{
     BlobName, Extent, Freeze, NodeId, PartitionId, SnapshotId, Stand, Time,
     message::{Looked, Message, RequestId},
@@ -22,9 +22,43 @@ use crate::{
 pub(super) struct Freezing {
     freeze: Arc<Freeze>,
     stops: Vec<PartitionId>,
-    told: BTreeMap<Stand, BTreeMap<PartitionId, (NodeId, Vec<FrozenBlob>)>>,
+    told: BTreeMap<Stand, BTreeMap<PartitionId, Stop>>,
     sent_at: Time,
     patience: u64,
+}
+
+/// What a stop has told at one point.
+#[derive(Debug)]
+struct Stop {
+    node: NodeId,
+    blobs: Vec<FrozenBlob>,
+    /// Whether it has more to tell.
+    more: bool,
+    renewed_at: Time,
+}
+
+/// What a stop tells at once.
+#[derive(Debug)]
+pub(super) struct ToldPart {
+    pub partition: PartitionId,
+    /// The blob after which that comes; `None` if it is the first.
+    pub after: Option<BlobName>,
+    pub blobs: Vec<FrozenBlob>,
+    pub more: bool,
+}
+
+impl Freezing {
+    /// The stops that have told something and are to hold it readable while others are heard.
+    pub(super) fn renew(&mut self, now: Time) -> Vec<(NodeId, PartitionId, RequestId)> {
+        let request = self.freeze.request;
+        let stops = self.told.values_mut().flatten();
+        let late = stops.filter(|(_, stop)| now.since(stop.renewed_at) >= RENEW_AFTER);
+        late.map(|(partition, stop)| {
+            stop.renewed_at = now;
+            (stop.node, *partition, request)
+        })
+        .collect()
+    }
 }
 
 /// A blob as it is at the point of a freeze: its number, and what it is if it exists.
@@ -91,21 +125,46 @@ impl Client {
         self.send(freezing.stops[0], message);
     }
 
-    /// A stop tells its part. Complete is what all stops told with the same point.
+    /// A stop tells what it sees, or some of that. Complete is what all stops told with the same point. One of them is asked for more at a
+    /// time: what many tell at once, nobody could hold.
     pub(super) fn handle_frozen(
         &mut self,
         now: Time,
         from: NodeId,
         request: RequestId,
         point: Stand,
-        part: (PartitionId, Vec<FrozenBlob>),
+        part: ToldPart,
     ) {
         let of_request = |(_, freezing): &(&RequestId, &mut Freezing)| freezing.freeze.request == request;
         let Some((asked, freezing)) = self.freezes.iter_mut().find(of_request) else { return };
         let asked = *asked;
         let told = freezing.told.entry(point).or_default();
-        told.insert(part.0, (from, part.1));
+        let ToldPart { partition, after, mut blobs, more } = part;
+        match told.get_mut(&partition) {
+            None if after.is_none() => {
+                told.insert(partition, Stop { node: from, blobs, more, renewed_at: now });
+            }
+            Some(stop)
+                if stop.more
+                    && stop.node == from
+                    && stop.blobs.last().map(|(blob, ..)| blob) == after.as_ref() =>
+            {
+                stop.blobs.append(&mut blobs);
+                stop.more = more;
+            }
+            // What has been told is told again.
+            _ => return,
+        }
+        freezing.sent_at = now;
         if told.len() < freezing.stops.len() {
+            return;
+        }
+        if let Some((partition, stop)) = told.iter().find(|(_, stop)| stop.more) {
+            let (node, partition) = (stop.node, *partition);
+            if let Some((after, ..)) = stop.blobs.last() {
+                let message = Message::TellFrozen { request, after: after.clone() };
+                self.send_to(node, partition, message);
+            }
             return;
         }
         let told = core::mem::take(told);
@@ -114,8 +173,8 @@ impl Client {
             return self.events.push_back(Event::Taken(asked, point));
         }
         let (mut pins, mut blobs) = (Vec::new(), Vec::new());
-        for (partition, (node, mut own)) in told {
-            pins.push(Pin { request, partition, node, renewed_at: now });
+        for (partition, Stop { node, blobs: mut own, renewed_at, .. }) in told {
+            pins.push(Pin { request, partition, node, renewed_at });
             blobs.append(&mut own);
         }
         self.pins.insert(asked, pins);

@@ -40,6 +40,7 @@ layout!(enum Message {
     17 => KeepStages { id },
     18 => StageCopy(copy),
     19 => Seek { request, chunk, range, what },
+    20 => TellFrozen { request, after },
 
     32 => Pass { plan, stops },
     33 => Release { id },
@@ -100,6 +101,7 @@ layout!(enum Answer {
     16 => Staged { id, payload, from },
     17 => Unstaged { id, refusal },
     18 => Sought { request, found },
+    19 => FrozenPart { request, point, partition, after, blobs, more },
 });
 layout!(struct Freeze { request, stays, extent });
 layout!(enum Extent { 0 => Blobs(blobs), 1 => Prefixes(prefixes), 2 => Keyspace(keyspace, snapshot) });

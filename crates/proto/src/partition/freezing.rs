@@ -12,11 +12,13 @@ use alloc::{
     vec::Vec,
 };
 
+use core::ops::Bound;
+
 use tyr_types::{KeyspaceId, Number};
 
-use super::{Partition, reading::keeps_versions};
+use super::{PIN_TIMEOUT, Partition, reading::keeps_versions};
 use crate::{
-    BlobName, PartitionId, Time,
+    BlobName, FrozenBlob, PartitionId, Time,
     canary::{Canary, planted},
     effects::Context,
     entry::Entry,
@@ -53,6 +55,8 @@ struct Standing {
     /// Where that is logged what it keeps, if it takes a snapshot with a name.
     kept_at: Option<u64>,
     is_answered: bool,
+    /// Whether its client has not been told all of it.
+    more: bool,
     since: Time,
     lasts: u64,
     until: Time,
@@ -112,6 +116,43 @@ impl Standing {
         self.freeze.covers(self.stop, blob)
     }
 
+    /// Whether nothing needs it any more.
+    fn is_told(&self) -> bool {
+        self.is_answered && !self.more && !self.freeze.stays
+    }
+
+    /// Is there a while longer, for a client that has not been told everything.
+    fn keep(&mut self, now: Time) {
+        if self.more && !self.freeze.stays {
+            self.until = now.after(PIN_TIMEOUT);
+        }
+    }
+
+    /// Tells its client what it sees after a blob: of the first that all its stops tell at once a sixteenth of what one message may hold.
+    fn tell(&mut self, cx: &mut Context, point: Stand, after: Option<BlobName>) {
+        let (request, partition) = (self.freeze.request, self.stop);
+        let from = after.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
+        let size_max = if after.is_none() { cx.limits.copy_max / 16 } else { cx.limits.copy_max };
+        let (mut blobs, mut size) = (Vec::new(), 0);
+        let mut seen =
+            self.seen.range((from, Bound::Unbounded)).filter(|_| !self.freeze.takes_snapshot()).peekable();
+        while let Some((blob, looked)) = seen.next_if(|_| size < size_max || blobs.is_empty()) {
+            let told = (blob.clone(), self.numbers[blob], looked.clone());
+            size += size_of_frozen(&told);
+            blobs.push(told);
+        }
+        let more = seen.peek().is_some();
+        cx.answer(
+            request.session,
+            match after {
+                None if !more => Answer::Frozen { request, point, partition, blobs },
+                _ => Answer::FrozenPart { request, point, partition, after, blobs, more },
+            },
+        );
+        self.more = more;
+        self.keep(cx.now);
+    }
+
     /// Goes on to the next stop. At the last one all heads stand still.
     fn pass_on(&mut self, cx: &mut Context) {
         self.has_passed = true;
@@ -136,6 +177,15 @@ impl Standing {
             );
         }
     }
+}
+
+/// How many bytes it takes in a message, about.
+fn size_of_frozen((blob, _, looked): &FrozenBlob) -> usize {
+    let of_looked = |looked: &Looked| {
+        let attributes = looked.attributes.iter().map(|(name, value)| name.len() + value.len() + 16);
+        32 + attributes.sum::<usize>() + 24 * looked.written.len()
+    };
+    32 + blob.key.as_bytes().len() + looked.as_ref().map_or(0, of_looked)
 }
 
 impl Partition {
@@ -240,6 +290,7 @@ impl Partition {
             point: None,
             kept_at: None,
             is_answered: false,
+            more: false,
             since: cx.now,
             lasts,
             until: cx.now.after(lasts),
@@ -261,6 +312,17 @@ impl Partition {
             }
             self.chain.stir();
             self.settle(cx);
+        }
+    }
+
+    /// A client has been told some of what its freeze sees, and asks for what comes after a blob.
+    pub fn handle_tell_frozen(&mut self, cx: &mut Context, request: RequestId, after: BlobName) {
+        let mut standing = self.freezes.standing.iter_mut();
+        let Some(own) = standing.find(|own| own.freeze.request == request && own.is_answered) else { return };
+        if let Some(point) = own.point {
+            own.tell(cx, point, Some(after));
+            self.readers.keep(request, cx.now);
+            self.freezes.standing.retain(|standing| !standing.is_told());
         }
     }
 
@@ -322,15 +384,11 @@ impl Partition {
                 continue;
             }
             standing.is_answered = true;
-            let request = standing.freeze.request;
-            self.readers.keep(request, cx.now);
-            let blobs = standing.seen.iter().filter(|_| !standing.freeze.takes_snapshot());
-            let blobs =
-                blobs.map(|(blob, seen)| (blob.clone(), standing.numbers[blob], seen.clone())).collect();
-            cx.answer(request.session, Answer::Frozen { request, point, partition: self.id, blobs });
+            self.readers.keep(standing.freeze.request, cx.now);
+            standing.tell(cx, point, None);
         }
         let before = self.freezes.len();
-        self.freezes.standing.retain(|standing| standing.freeze.stays || !standing.is_answered);
+        self.freezes.standing.retain(|standing| !standing.is_told());
         if self.freezes.len() < before {
             self.chain.stir();
         }
@@ -343,6 +401,14 @@ impl Partition {
         };
         let passed = self.freezes.standing.iter().filter(|standing| standing.has_passed);
         passed.flat_map(|standing| &standing.numbers).all(is_decided)
+    }
+
+    /// A client still hears what a freeze sees.
+    pub(super) fn keep_freeze(&mut self, now: Time, request: RequestId) {
+        let own = self.freezes.standing.iter_mut().find(|own| own.freeze.request == request);
+        if let Some(own) = own {
+            own.keep(now);
+        }
     }
 
     /// Ends a freeze: its transaction has come, or its client wants it no more.

@@ -375,6 +375,7 @@ impl Partition {
     pub fn handle_pin(&mut self, cx: &mut Context, request: RequestId, keep: bool) {
         if keep {
             self.readers.keep(request, cx.now);
+            self.keep_freeze(cx.now, request);
         } else {
             self.readers.pins.remove(&request);
             self.end_freeze(request);

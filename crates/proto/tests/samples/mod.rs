@@ -449,6 +449,7 @@ pub fn messages() -> Vec<Message> {
         Message::Uncached { blob: blob("one"), holder: replica(2), partition, ask: 7 },
         Message::Borrow { request: request(), blob: blob("one"), size_max: 4096 },
         Message::GiveBack { session: SessionId(8), blob: blob("one"), asked: 7 },
+        Message::TellFrozen { request: request(), after: blob("one") },
     ]
 }
 
@@ -485,7 +486,7 @@ fn answers() -> Vec<Answer> {
             request,
             point: Stand { epoch: Epoch(3), count: 9 },
             partition: partition(2),
-            blobs,
+            blobs: blobs.clone(),
         },
         Answer::Bytes { request, version: Number::ZERO, bytes: vec![7; 20].into(), whole: true },
         Answer::Located { request, version: Number::new(3, 401), stretches: stretches(), whole: false },
@@ -521,6 +522,14 @@ fn answers() -> Vec<Answer> {
         Answer::Unstaged { id: id(12), refusal: Refusal::Full },
         Answer::MarkNoted { partition: partition(2), answered: 12 },
         Answer::Elsewhere { partition: partition(2), configuration: configuration() },
+        Answer::FrozenPart {
+            request,
+            point: Stand { epoch: Epoch(3), count: 9 },
+            partition: partition(2),
+            after: Some(blob("five")),
+            blobs,
+            more: true,
+        },
     ]
 }
 

@@ -64,7 +64,8 @@ pub(crate) fn judge(message: &Message, own: SessionId, rights: &Entitlement) -> 
         | Message::Seek { request, chunk, .. } => reads(*request, &mut std::iter::once(chunk.blob.keyspace)),
         Message::Kept { request, keep, .. } => reads(*request, &mut std::iter::once(keep.keyspace)),
         Message::Scan { request, after, .. } => reads(*request, &mut std::iter::once(after.keyspace)),
-        Message::Pin { request, .. } => of_session(request.session),
+        // What it tells goes to who has asked for the freeze.
+        Message::Pin { request, .. } | Message::TellFrozen { request, .. } => of_session(request.session),
         Message::Freeze { freeze, stands } if stands.is_empty() => {
             of_session(freeze.request.session)?;
             // One that stays keeps others from writing.

@@ -7,7 +7,7 @@ use tyr_proto::{
 };
 
 /// Everything that has a name here.
-pub const ALL: [&str; 56] = [
+pub const ALL: [&str; 57] = [
     "a disk failed",
     "another voter led",
     "answered elsewhere",
@@ -25,6 +25,7 @@ pub const ALL: [&str; 56] = [
     "expired a read",
     "fetched a number's bytes",
     "froze blobs",
+    "froze blobs in parts",
     "got a blob",
     "forgot a session",
     "forgot an outcome",
@@ -121,6 +122,7 @@ fn of_answer(answer: &Answer) -> Option<&'static str> {
         Answer::Lent { lasts: 1.., .. } => "lent a blob",
         Answer::Recall { .. } => "recalled a blob",
         Answer::Frozen { .. } => "froze blobs",
+        Answer::FrozenPart { .. } => "froze blobs in parts",
         Answer::Kept { blobs, .. } if !blobs.is_empty() => "opened a snapshot",
         Answer::Elsewhere { .. } => "answered elsewhere",
         _ => return None,

@@ -315,7 +315,9 @@ impl World {
             }
             Event::Answer(session, node, answer) => {
                 match &answer {
-                    Answer::Looked { request, partition, .. } | Answer::Frozen { request, partition, .. } => {
+                    Answer::Looked { request, partition, .. }
+                    | Answer::Frozen { request, partition, .. }
+                    | Answer::FrozenPart { request, partition, .. } => {
                         self.pins.accept(*request, *partition, node);
                     }
                     _ => {}
@@ -467,7 +469,10 @@ impl World {
             match output {
                 Output::Send(to, envelope) => self.send(node, to, envelope),
                 Output::Answer(session, answer) => {
-                    if let Answer::Looked { request, .. } | Answer::Frozen { request, .. } = &answer {
+                    if let Answer::Looked { request, .. }
+                    | Answer::Frozen { request, .. }
+                    | Answer::FrozenPart { request, .. } = &answer
+                    {
                         self.note_pin(node, *request);
                     }
                     if let Answer::Looked { request, partition, .. } = &answer {
