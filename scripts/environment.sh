@@ -22,9 +22,9 @@ install_tool() {
     rm -rf "$3/build"
 }
 
-# build_tool OPTIONS...: builds a tool that only development needs, unless the gate has built it together with the tests.
-build_tool() {
-    [ -n "${TYR_TOOLS_ARE_BUILT:-}" ] || cargo build --locked "$@"
+# build OPTIONS...: builds what a script uses, unless the gate has built everything together with the tests.
+build() {
+    [ -n "${TYR_IS_BUILT:-}" ] || cargo build --locked "$@"
 }
 
 # install_missing COMMAND=PACKAGE...: installs the Debian packages whose command is not there.
