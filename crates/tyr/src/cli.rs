@@ -45,11 +45,11 @@ pub enum Verb {
     Fs(files::Files),
     /// Import a directory tree.
     ///
-    /// Files that are there already are skipped, so an interrupted import goes on where it stopped.
+    /// Files that are there already are skipped, so an interrupted import goes on where it stopped. A megabyte of zeros becomes a hole, which takes no room.
     Import(transfer::Import),
     /// Export a directory tree.
     ///
-    /// Files that were imported and are there already, as they are stored, are skipped; others appear whole or not at all, in the place of what has their name. Blobs that are damaged are told of and left out.
+    /// Files that were imported and are there already, as they are stored, are skipped; others appear whole or not at all, in the place of what has their name. Long runs of zeros become holes. Blobs that are damaged are told of and left out.
     Export(transfer::Export),
     /// Export keyspaces as they are at one point, import them, and restore them.
     #[command(subcommand)]

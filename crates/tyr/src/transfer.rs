@@ -9,6 +9,7 @@
 mod checksum;
 mod directories;
 mod export;
+mod hole;
 mod import;
 mod node;
 mod partial;

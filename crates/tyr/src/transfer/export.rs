@@ -7,7 +7,7 @@
 use std::{
     ffi::OsStr,
     fs::{self, File, Permissions},
-    io::{self, Write},
+    io::{self, Seek},
     os::unix::{
         ffi::OsStrExt,
         fs::{OpenOptionsExt, PermissionsExt},
@@ -26,6 +26,7 @@ use super::{
     Export,
     checksum::Checksum,
     directories::Directories,
+    hole,
     node::{Kind, Node, Time},
     partial::Partial,
     path::{relative_path, tree_prefix},
@@ -237,9 +238,16 @@ impl Job<'_> {
         }
         // In this order, so that what is not finished is removed before it is unlocked.
         let (mut file, partial) = Partial::create(&exported.key, &exported.path)?;
+        let failed = |error| local("cannot write", partial.path(), &error);
+        let mut ends_in_hole = false;
         let checksum = self.copy(exported, |piece| {
-            file.write_all(piece).map_err(|error| local("cannot write", partial.path(), &error))
+            ends_in_hole = hole::write(&mut file, piece).map_err(failed)?;
+            Ok(())
         })?;
+        if ends_in_hole {
+            let end = file.stream_position().map_err(failed)?;
+            file.set_len(end).map_err(failed)?;
+        }
         let has_changed = self.has_changed(exported, checksum);
         set_mode(&file, exported, partial.path())?;
         if let Some(node) = exported.node.filter(|_| !has_changed) {

@@ -14,6 +14,7 @@ use tyr_client::{
 use super::{
     Import, LARGE_FILE,
     checksum::Checksum,
+    hole,
     node::{Kind, Node},
     path::tree_prefix,
     progress::Progress,
@@ -194,15 +195,21 @@ impl Job<'_> {
             source = Source::open(&found.path)?;
         }
         let mut transaction = self.store.begin();
+        let mut ends_in_hole = false;
         let checksum = source.read(|position, piece| {
             self.check_interrupt()?;
+            ends_in_hole = position > 0 && hole::is(piece);
             match position {
                 0 => transaction.put(&self.keyspace, &key, piece)?,
+                _ if ends_in_hole => {}
                 _ => transaction.write(&self.keyspace, &key, position, piece)?,
             }
             self.progress.advance(piece.len() as u64);
             Ok(())
         })?;
+        if ends_in_hole {
+            transaction.truncate(&self.keyspace, &key, source.size)?;
+        }
         source.node.write(&mut transaction, &self.keyspace, &key, checksum)?;
         commit(transaction)?;
         self.tally.wrote(Kind::File, source.size);

@@ -3,12 +3,14 @@ use std::{
     fs::{self, File, Permissions},
     os::unix::{
         ffi::OsStrExt,
-        fs::{PermissionsExt, symlink},
+        fs::{FileExt, MetadataExt, PermissionsExt, symlink},
         net::UnixListener,
     },
     path::{Path, PathBuf},
     time::{Duration, SystemTime},
 };
+
+use tyr_client::{Seek, blocking::Store};
 
 use crate::support::{Run, Scratch, describe_tree};
 
@@ -55,6 +57,41 @@ fn odd_tree(scratch: &Scratch) -> PathBuf {
 
 fn allow_removal(root: &Path) {
     fs::set_permissions(root.join("read-only"), Permissions::from_mode(0o755)).expect("set");
+}
+
+#[test]
+fn holes_of_files_stay_holes() {
+    const MIB: u64 = 1 << 20;
+    let scratch = Scratch::new();
+    let tree = scratch.path("tree");
+    fs::create_dir(&tree).expect("created");
+    // Data between two holes, a hole at the end, and zeros that were written.
+    for (name, data, size) in
+        [("between", 40 * MIB, 64 * MIB), ("whole", 0, 64 * MIB), ("end", 40 * MIB, 40 * MIB + 3)]
+    {
+        let file = File::create(tree.join(name)).expect("created");
+        file.write_all_at(b"abc", data).expect("written");
+        file.set_len(size).expect("set");
+    }
+    scratch.write("tree/zeros", vec![0; 5 << 20]);
+    scratch.run(["import", "tree", "k", "--create", "--verify"]).ok();
+    {
+        let store = Store::open(scratch.path("store")).expect("opens");
+        let keyspace = store.keyspace("k").expect("is there");
+        let seek = |key, what, from| keyspace.seek(key, what, from).expect("is there");
+        assert_eq!(seek("between", Seek::Hole, 0), Some(MIB));
+        assert_eq!(seek("between", Seek::Data, MIB), Some(40 * MIB));
+        assert_eq!(seek("between", Seek::Hole, 40 * MIB), Some(41 * MIB));
+        assert_eq!(seek("between", Seek::Data, 41 * MIB), None);
+        assert_eq!(keyspace.stat("between").expect("is there").size, 64 * MIB);
+        assert_eq!(seek("end", Seek::Data, MIB), Some(40 * MIB));
+    }
+    scratch.run(["export", "k", "copy", "--verify"]).ok();
+    assert_eq!(describe_tree(&scratch.path("copy")), describe_tree(&tree));
+    for name in ["between", "whole", "end", "zeros"] {
+        let blocks = fs::metadata(scratch.path("copy").join(name)).expect("is there").blocks();
+        assert!(blocks * 512 < MIB, "{name} takes {blocks} blocks");
+    }
 }
 
 #[test]
