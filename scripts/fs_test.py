@@ -457,6 +457,13 @@ def locks_files(here, there):
         file = os.open(here / "locked", os.O_RDWR)
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         os.close(file)
+    rival = os.open(here / "locked", os.O_RDWR)
+    for _ in range(200):
+        file = os.open(here / "locked", os.O_RDWR)
+        fcntl.fcntl(file, fcntl.F_OFD_SETLK, lock)
+        os.close(file)
+        assert struct.unpack("hhqqi4x", fcntl.fcntl(rival, fcntl.F_OFD_GETLK, lock))[0] == fcntl.F_UNLCK
+    os.close(rival)
     waiting = "import fcntl,os,sys\nf=os.open(sys.argv[1],os.O_RDWR)\nprint('waits',flush=True)\n"
     waiting += "fcntl.flock(f,fcntl.LOCK_EX)\nprint('has it')\n"
     file = os.open(here / "locked", os.O_RDWR)

@@ -80,6 +80,11 @@ impl Handles {
         self.lockers.lock().entry((inode, owner)).or_default().insert(handle);
     }
 
+    /// Whether anybody may have locks of an inode that were taken through a handle.
+    pub fn locks_through(&self, inode: u64, handle: u64) -> bool {
+        self.lockers.lock().iter().any(|((of, _), through)| *of == inode && through.contains(&handle))
+    }
+
     /// Whether an owner may have locks of an inode; it has none from now on.
     pub fn stops_locking(&self, inode: u64, owner: u64) -> bool {
         self.lockers.lock().remove(&(inode, owner)).is_some()

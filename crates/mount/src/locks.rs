@@ -1,6 +1,9 @@
 //! Locks, and the wait for them.
 
-use std::{collections::HashMap, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    time::Duration,
+};
 
 use parking_lot::{Condvar, Mutex};
 use tyr_fs::{Errno, Inode, Lock, LockKind, Owner, Result};
@@ -17,8 +20,13 @@ impl Shared {
         waits: bool,
         process: u32,
     ) -> Result<()> {
+        let is_unsure = self.unlocking.is_expected(inode.number);
         match self.filesystem.lock(inode, owner, lock).await {
             Err(error) if error.errno() == Errno::EAGAIN && waits => {}
+            Err(error) if error.errno() == Errno::EAGAIN && is_unsure => {
+                self.unlocking.wait_for_expected(inode.number);
+                return self.filesystem.lock(inode, owner, lock).await;
+            }
             result => return result,
         }
         self.filesystem.begin_wait(inode, owner, lock).await?;
@@ -26,6 +34,22 @@ impl Shared {
         // What cannot be said now is said by the owner's next wait; all that others can do meanwhile is to give up too early.
         let _ = self.filesystem.end_wait(owner).await;
         result
+    }
+
+    /// The lock of another owner that is in the way of one, and its process.
+    pub async fn lock_in_the_way(
+        &self,
+        inode: &Inode,
+        owner: Owner,
+        lock: Lock,
+    ) -> Result<Option<(Lock, u32)>> {
+        let is_unsure = self.unlocking.is_expected(inode.number);
+        let found = self.filesystem.lock_in_the_way(inode, owner, lock).await?;
+        if found.is_none() || !is_unsure {
+            return Ok(found);
+        }
+        self.unlocking.wait_for_expected(inode.number);
+        self.filesystem.lock_in_the_way(inode, owner, lock).await
     }
 
     async fn wait_for(&self, inode: &Inode, owner: Owner, lock: Lock, process: u32) -> Result<()> {
@@ -113,12 +137,20 @@ impl Drop for Waiter<'_> {
     }
 }
 
-/// The inodes of which locks are being given up because a file was closed.
+/// The inodes of which locks are being given up because a file was closed, or may be soon.
 #[derive(Debug, Default)]
 pub struct Unlocking {
-    /// How many are under way for each.
-    inodes: Mutex<HashMap<u64, usize>>,
-    has_ended: Condvar,
+    closing: Mutex<Closing>,
+    has_changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Closing {
+    /// How many files of each inode give theirs up.
+    under_way: HashMap<u64, usize>,
+    /// Files that somebody has closed who may have been the last one. The kernel says so before `close` returns, and in the background that
+    /// he was: another thread may have been told, and not have come to it.
+    flushed: HashMap<u64, HashSet<u64>>,
 }
 
 /// One that is under way, until it is dropped.
@@ -128,25 +160,56 @@ pub struct Unlocks<'a> {
 }
 
 impl Unlocking {
-    pub fn begin(&self, inode: u64) -> Unlocks<'_> {
-        *self.inodes.lock().entry(inode).or_default() += 1;
+    /// Somebody has closed a file through which locks may have been taken.
+    pub fn expect(&self, inode: u64, handle: u64) {
+        self.closing.lock().flushed.entry(inode).or_default().insert(handle);
+    }
+
+    /// The last one has.
+    pub fn begin(&self, inode: u64, handle: u64) -> Unlocks<'_> {
+        let mut closing = self.closing.lock();
+        *closing.under_way.entry(inode).or_default() += 1;
+        if let Some(flushed) = closing.flushed.get_mut(&inode) {
+            flushed.remove(&handle);
+            if flushed.is_empty() {
+                closing.flushed.remove(&inode);
+            }
+        }
+        self.has_changed.notify_all();
         Unlocks { all: self, inode }
     }
 
     /// Until none is under way for the inode.
     pub fn wait(&self, inode: u64) {
-        self.has_ended.wait_while(&mut self.inodes.lock(), |inodes| inodes.contains_key(&inode));
+        self.has_changed
+            .wait_while(&mut self.closing.lock(), |closing| closing.under_way.contains_key(&inode));
+    }
+
+    /// Whether some may be given up that whoever asks now is to find given up already.
+    fn is_expected(&self, inode: u64) -> bool {
+        let closing = self.closing.lock();
+        closing.flushed.contains_key(&inode) || closing.under_way.contains_key(&inode)
+    }
+
+    /// Until none is expected any more for the inode, or for a moment: who has closed a file may not have been the last one.
+    fn wait_for_expected(&self, inode: u64) {
+        let mut closing = self.closing.lock();
+        let is_expected = |closing: &mut Closing| closing.flushed.contains_key(&inode);
+        self.has_changed.wait_while_for(&mut closing, is_expected, CLOSING_MAX);
+        closing.flushed.remove(&inode);
+        drop(closing);
+        self.wait(inode);
     }
 }
 
 impl Drop for Unlocks<'_> {
     fn drop(&mut self) {
-        let mut inodes = self.all.inodes.lock();
-        if let Some(under_way) = inodes.get_mut(&self.inode) {
+        let mut closing = self.all.closing.lock();
+        if let Some(under_way) = closing.under_way.get_mut(&self.inode) {
             *under_way -= 1;
             if *under_way == 0 {
-                inodes.remove(&self.inode);
-                self.all.has_ended.notify_all();
+                closing.under_way.remove(&self.inode);
+                self.all.has_changed.notify_all();
             }
         }
     }
@@ -180,6 +243,9 @@ pub fn kind(lock: Lock) -> i32 {
         LockKind::Exclusive => libc::F_WRLCK,
     }
 }
+
+/// Who was not the last to close a file is waited for so long.
+const CLOSING_MAX: Duration = Duration::from_millis(100);
 
 /// The longest pause between two tries for a lock.
 const LOCK_PAUSE_MAX: Duration = Duration::from_millis(50);

@@ -402,12 +402,16 @@ impl fuser::Filesystem for Server {
         &self,
         request: &Request,
         inode: INodeNo,
-        _handle: FileHandle,
+        handle: FileHandle,
         owner: LockOwner,
         reply: ReplyEmpty,
     ) {
         let shared = &self.shared;
-        if !shared.handles.stops_locking(inode.0, owner.0) {
+        let stops_locking = shared.handles.stops_locking(inode.0, owner.0);
+        if shared.handles.locks_through(inode.0, handle.0) {
+            shared.unlocking.expect(inode.0, handle.0);
+        }
+        if !stops_locking {
             return reply.ok();
         }
         let owner = locks::owner(owner, 0);
@@ -427,7 +431,7 @@ impl fuser::Filesystem for Server {
     ) {
         let shared = &self.shared;
         // Who closed it does not wait for this: whoever asks for a lock now has asked after it was closed.
-        let unlocking = shared.unlocking.begin(inode.0);
+        let unlocking = shared.unlocking.begin(inode.0, handle.0);
         shared.handles.remove(handle.0);
         let mut owners = shared.handles.stop_locking_through(inode.0, handle.0);
         owners
@@ -578,7 +582,7 @@ impl fuser::Filesystem for Server {
         shared.unlocking.wait(inode.0);
         let work = async {
             let (owner, lock) = (locks::owner(owner, process), locks::lock(kind, start, end));
-            shared.filesystem.lock_in_the_way(&shared.known.get(inode.0)?, owner, lock).await
+            shared.lock_in_the_way(&shared.known.get(inode.0)?, owner, lock).await
         };
         shared.answer(Call::of(request, Ask::Lock, inode), reply, work, |reply, found| match found {
             Some((lock, process)) => reply.locked(lock.start, lock.end, locks::kind(lock), process),
