@@ -19,8 +19,10 @@ pub fn write(file: &mut File, bytes: &[u8]) -> io::Result<bool> {
     let mut rest = bytes;
     loop {
         let hole = rest.chunks(SIZE).take_while(is_hole).count() * SIZE;
-        file.seek_relative(i64::try_from(hole).expect("no longer than a slice"))?;
-        rest = &rest[hole..];
+        if hole > 0 {
+            file.seek_relative(i64::try_from(hole).expect("no longer than a slice"))?;
+            rest = &rest[hole..];
+        }
         if rest.is_empty() {
             return Ok(hole > 0);
         }
