@@ -1,7 +1,7 @@
 /*
  * libtyr: the client of Tyr, a transactional blob store.
  *
- * Generated from bindings/c/src by `scripts/bindings c --header`; do not edit.
+ * Generated from bindings/c/src by `scripts/bindings-c header`; do not edit.
  *
  * Every function that may fail returns a status: TYR_OK, or a number below zero; tyr_error_message()
  * says in a sentence what was wrong. A result is set only if the status is TYR_OK.
