@@ -16,5 +16,8 @@ fn the_header_is_that_of_the_library() {
     if env::var_os("TYR_WRITE_HEADER").is_some() {
         fs::write(&path, &header).unwrap();
     }
-    assert!(header == fs::read_to_string(&path).unwrap(), "include/tyr.h is out of date: run scripts/bindings-c header");
+    assert!(
+        header == fs::read_to_string(&path).unwrap(),
+        "include/tyr.h is out of date: run scripts/bindings-c header"
+    );
 }
