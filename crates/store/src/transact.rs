@@ -237,9 +237,8 @@ impl Store {
             let after = (blob.existence != Existence::Delete).then_some(blob.size);
             self.apply(blob, number, held);
             self.keyspaces.find(blob.keyspace)?.count(before, after);
-            let freed = before.unwrap_or(0).saturating_sub(after.unwrap_or(0));
-            // Most of a size may be a hole: one that wakes maintenance says enough.
-            self.freed.fetch_add(freed.min(self.wake_step()), Ordering::Relaxed);
+            // Most of what goes may be a hole: what wakes maintenance says enough.
+            self.freed.fetch_add(taken_away(blob).min(self.wake_step()), Ordering::Relaxed);
         }
         self.applied.store(number.to_u64(), Ordering::Release);
         drop(holds);
@@ -454,6 +453,14 @@ fn draft_commit(first: Number, number: Number, changes: &[(EntryKey, BlobChange)
         }
     });
     Commit { number, blobs: blobs.collect() }
+}
+
+/// How many bytes a commit takes from a blob, holes included.
+fn taken_away(blob: &BlobCommit) -> u64 {
+    let kept =
+        if blob.existence == Existence::Delete { 0 } else { blob.size.min(blob.cut.unwrap_or(u64::MAX)) };
+    let cut = blob.size_before.unwrap_or(0).saturating_sub(kept);
+    blob.holes.iter().fold(cut, |sum, hole| sum.saturating_add(hole.end - hole.start))
 }
 
 impl<'a> Writer<'a> {

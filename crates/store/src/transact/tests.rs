@@ -1,10 +1,10 @@
 //! Transactions at the limits of memory.
 
 use tyr_sim_env::{CrashMode, SimDisk};
-use tyr_types::{Error, Number};
-use tyr_wire::record::Existence;
+use tyr_types::{BlobId, Error, KeyspaceId, Number};
+use tyr_wire::record::{BlobCommit, Existence};
 
-use super::{BlobChange, Stop};
+use super::{BlobChange, Stop, taken_away};
 use crate::{
     miss::Wait,
     payload::Payload,
@@ -76,4 +76,31 @@ fn a_new_blob_under_the_key_of_a_deleted_one_is_found_without_having_been_looked
     let store = open(&disk.crash(CrashMode::LoseAll));
     is_found(&store);
     settle(&store);
+}
+
+#[test]
+fn what_a_commit_takes_away_wakes_maintenance_though_the_size_stays() {
+    let commit = BlobCommit {
+        keyspace: KeyspaceId(1),
+        key: key("a"),
+        blob: BlobId::from_u64(7),
+        existence: Existence::Keep,
+        size_before: Some(90_000),
+        size: 90_000,
+        cut: None,
+        holes: Vec::new(),
+        attributes: None,
+        writes: Vec::new(),
+    };
+    assert_eq!(taken_away(&commit), 0);
+    assert_eq!(taken_away(&BlobCommit { existence: Existence::Delete, size: 0, ..commit.clone() }), 90_000);
+    assert_eq!(taken_away(&BlobCommit { size: 80_000, ..commit.clone() }), 10_000);
+    assert_eq!(
+        taken_away(&BlobCommit { cut: Some(50_000), ..commit.clone() }),
+        40_000,
+        "it was extended again"
+    );
+    let holes = vec![0..1_000, 4_000..u64::MAX];
+    assert_eq!(taken_away(&BlobCommit { holes, ..commit.clone() }), u64::MAX - 3_000);
+    assert_eq!(taken_away(&BlobCommit { size_before: None, ..commit }), 0);
 }
