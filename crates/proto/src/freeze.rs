@@ -87,6 +87,15 @@ impl Freeze {
         }
     }
 
+    /// Whether it is of keyspaces as a whole, or of what begins with prefixes in them: if one of them is dropped it cannot stand.
+    pub fn is_of_keyspaces(&self) -> bool {
+        match &self.extent {
+            Extent::Blobs(_) => false,
+            Extent::Prefixes(prefixes) => !prefixes.is_empty(),
+            Extent::Keyspace(..) => true,
+        }
+    }
+
     /// Whether it takes a snapshot with a name.
     pub fn takes_snapshot(&self) -> bool {
         matches!(self.extent, Extent::Keyspace(..))

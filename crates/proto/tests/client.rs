@@ -270,6 +270,28 @@ fn a_transaction_of_a_keyspace_that_is_not_known_does_nothing_at_all() {
 }
 
 #[test]
+fn a_snapshot_of_keyspaces_of_which_one_is_dropped_is_none() {
+    let mut world = World::new();
+    let expired = |world: &mut World, of: &[u32]| {
+        let of = of.iter().map(|keyspace| (KeyspaceId(*keyspace), &b""[..])).collect();
+        let asked = world.client.snapshot_prefixes(Time(world.now), &of);
+        (asked, matches!(world.client.poll_event(), Some(Event::Expired(told)) if told == asked))
+    };
+    assert!(expired(&mut world, &[1, 7]).1, "it was dropped already");
+    world.silent = (0..PARTITIONS).map(partition).collect();
+    let (asked, is_over) = expired(&mut world, &[1]);
+    assert!(!is_over);
+    world.client.handle_keyspaces(Arc::new(BTreeMap::new()));
+    let mut told = Vec::new();
+    while told.is_empty() && world.now < 10_000_000 {
+        world.pass(100_000);
+        told.extend(world.client.poll_event());
+    }
+    assert!(matches!(told[..], [Event::Expired(of)] if of == asked), "it is dropped meanwhile: {told:?}");
+    assert!(world.client.is_idle());
+}
+
+#[test]
 fn a_transaction_of_more_than_one_can_be_is_refused() {
     let mut world = World::new();
     let mut transaction = Transaction::begin(0);

@@ -54,6 +54,9 @@ impl Driver {
             Event::Expired(request) if self.snapshots.are_taking_named(*request) => {
                 return self.snapshots.taken(*request, Err(super::snapshots::expired()));
             }
+            Event::Expired(request) if self.snapshots.are_taking(*request) => {
+                return self.snapshots.not_taken(*request);
+            }
             Event::Kept(request, ..) | Event::Expired(request) | Event::Denied(request)
                 if self.snapshots.are_opening(*request) =>
             {

@@ -47,6 +47,13 @@ impl Snapshots {
         self.freezes.contains_key(&request)
     }
 
+    /// One cannot be taken.
+    pub fn not_taken(&mut self, request: RequestId) {
+        if let Some((_, asked)) = self.freezes.remove(&request) {
+            asked.answer(Err(expired()));
+        }
+    }
+
     /// Waits for a snapshot with a name to be taken.
     pub fn take(&mut self, request: RequestId, asked: Asked<Stand>) {
         self.named.insert(request, asked);

@@ -108,8 +108,9 @@ impl Client {
         let freeze = Arc::new(Freeze { request, stays, extent });
         let stops = freeze.stops(&self.keyspaces);
         if stops.is_empty() {
+            // What needs keyspaces needs them all.
             let nothing = Event::Frozen(request, Vec::new());
-            let event = if freeze.takes_snapshot() { Event::Expired(request) } else { nothing };
+            let event = if freeze.is_of_keyspaces() { Event::Expired(request) } else { nothing };
             self.events.push_back(event);
             return request;
         }
@@ -220,6 +221,12 @@ impl Client {
         for asked in &asked {
             let Some(mut freezing) = self.freezes.remove(asked) else { continue };
             self.tell_dropped(&freezing);
+            freezing.stops = freezing.freeze.stops(&self.keyspaces);
+            if freezing.stops.is_empty() {
+                // A keyspace was dropped meanwhile.
+                self.events.push_back(Event::Expired(*asked));
+                continue;
+            }
             let Freeze { stays, extent, .. } = Freeze::clone(&freezing.freeze);
             freezing.freeze = Arc::new(Freeze { request: self.next_request(), stays, extent });
             freezing.told.clear();
