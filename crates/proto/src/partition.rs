@@ -16,6 +16,7 @@ mod deferred;
 mod fetching;
 mod freezing;
 mod keeping;
+mod listing;
 mod reading;
 mod reminders;
 mod replication;

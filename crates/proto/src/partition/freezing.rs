@@ -374,6 +374,10 @@ impl Partition {
                 last.extend(standing.point.map(|_| standing.freeze.request));
             }
         }
+        if !last.is_empty() {
+            // Whether its client has been told everything by now or not: it keeps nobody out any more.
+            self.chain.stir();
+        }
         last.into_iter().for_each(|request| self.keep_frozen(cx, request));
         let durable = self.durable;
         for standing in &mut self.freezes.standing {

@@ -12,7 +12,7 @@ use core::ops::Range;
 use tyr_types::{Number, Seek};
 use tyr_wire::shared::SharedBytes;
 
-use super::{Partition, RESEND_AFTER, Role};
+use super::{Partition, RESEND_AFTER, Role, listing::Page};
 use crate::{
     BlobName, ChunkName, PartitionId, Time, TransactionId,
     canary::{Canary, planted},
@@ -49,8 +49,8 @@ enum Wants {
     Stat(Vec<BlobName>, Number),
     /// Bytes of a chunk at a number or the newest, when everything up to another number is applied.
     Read(ChunkName, Range<u64>, Option<Number>, Number, Form),
-    /// Names, when these transactions are decided.
-    Scan(BlobName, bool, u32, BTreeSet<(BlobName, Number)>),
+    /// Names, when everything that was written on their page is decided.
+    Scan(Page),
 }
 
 /// How bytes are answered.
@@ -194,12 +194,7 @@ impl Partition {
         inclusive: bool,
         limit: u32,
     ) {
-        let open = self.state.heads_from(&after).filter_map(|(blob, head)| {
-            let last = head.places().rev().find(|place| !place.only_reads)?;
-            Some((blob.clone(), last.number))
-        });
-        let open = open.collect();
-        self.admit(cx, request, Wants::Scan(after, inclusive, limit, open));
+        self.admit(cx, request, Wants::Scan(Page::new(after, inclusive, limit)));
     }
 
     fn admit(&mut self, cx: &mut Context, request: RequestId, wants: Wants) {
@@ -207,8 +202,8 @@ impl Partition {
             cx.answer(request.session, self.elsewhere());
             return;
         }
-        let reader = Reader { request, wants, since: cx.now };
-        if self.is_ready(&reader.wants) {
+        let mut reader = Reader { request, wants, since: cx.now };
+        if self.is_ready(&mut reader.wants) {
             self.serve(cx, reader);
         } else {
             self.ask_for(cx, &reader.wants);
@@ -216,7 +211,7 @@ impl Partition {
         }
     }
 
-    fn is_ready(&self, wants: &Wants) -> bool {
+    fn is_ready(&self, wants: &mut Wants) -> bool {
         let decided = |blob: &BlobName, number: Number| {
             self.state.head(blob).is_none_or(|head| head.is_decided_up_to(number))
         };
@@ -228,7 +223,7 @@ impl Partition {
             Wants::Read(name, _, _, until, _) => {
                 self.state.chunk(name).is_none_or(|chunk| chunk.pending_up_to(*until).next().is_none())
             }
-            Wants::Scan(_, _, _, open) => open.iter().all(|(blob, number)| decided(blob, *number)),
+            Wants::Scan(page) => self.is_listed(page),
         }
     }
 
@@ -240,7 +235,7 @@ impl Partition {
             Wants::Borrow(blob, _, size_max) => self.lent(cx, request, blob, size_max),
             Wants::Stat(blobs, _) => self.stats(cx, request, &blobs),
             Wants::Read(name, range, at, _, form) => self.bytes(request, &name, &range, at, form),
-            Wants::Scan(after, inclusive, limit, _) => self.names(request, &after, inclusive, limit),
+            Wants::Scan(page) => self.names(request, &page),
         };
         let answer = if self.may_serve(cx) { answer } else { self.elsewhere() };
         cx.answer(request.session, answer);
@@ -361,16 +356,6 @@ impl Partition {
         }
     }
 
-    fn names(&self, request: RequestId, after: &BlobName, inclusive: bool, limit: u32) -> Answer {
-        // Whoever may list one keyspace learns nothing of the others.
-        let heads = self.state.heads_from(after).take_while(|(blob, _)| blob.keyspace == after.keyspace);
-        let exists = heads.filter(|(_, head)| head.blob().is_some());
-        let mut exists = exists.map(|(blob, _)| blob).filter(|blob| inclusive || *blob != after);
-        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-        let names: Vec<BlobName> = exists.by_ref().take(limit).cloned().collect();
-        Answer::Names { request, names, more: exists.next().is_some() }
-    }
-
     /// Keeps what a reader saw readable a while longer, or no longer.
     pub fn handle_pin(&mut self, cx: &mut Context, request: RequestId, keep: bool) {
         if keep {
@@ -403,8 +388,8 @@ impl Partition {
         if self.readers.waiting.is_empty() {
             return;
         }
-        for reader in core::mem::take(&mut self.readers.waiting) {
-            if self.is_ready(&reader.wants) {
+        for mut reader in core::mem::take(&mut self.readers.waiting) {
+            if self.is_ready(&mut reader.wants) {
                 self.serve(cx, reader);
             } else {
                 self.readers.waiting.push(reader);
@@ -434,7 +419,7 @@ impl Partition {
                 heads(blob, *number)
             }
             Wants::Stat(blobs, number) => heads(&blobs[0], *number),
-            Wants::Scan(_, _, _, open) => open.iter().for_each(|(blob, number)| heads(blob, *number)),
+            Wants::Scan(page) => page.open().for_each(|(blob, number)| heads(blob, *number)),
             Wants::Read(name, _, _, until, _) => {
                 let chunk = self.state.chunk(name).into_iter();
                 let undecided = chunk.flat_map(|chunk| chunk.undecided_up_to(*until));

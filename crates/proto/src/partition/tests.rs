@@ -4,6 +4,7 @@
 
 mod deferred;
 mod early;
+mod queued;
 mod quota;
 mod rest;
 mod served;
