@@ -293,6 +293,24 @@ pub enum Message {
         /// The transaction.
         id: TransactionId,
     },
+    /// To the head's partition: may the write under a number still come, which that of another transaction waits for at its chunk?
+    AskPrevious {
+        /// The number.
+        number: Number,
+        /// Its transaction.
+        previous: TransactionId,
+        /// The transaction that waits.
+        id: TransactionId,
+        /// Who asks.
+        partition: PartitionId,
+    },
+    /// The transaction of the number is forgotten: whoever has not got its write then has lost it, and waits for it in vain.
+    PreviousOver {
+        /// The number.
+        number: Number,
+        /// The transaction that waits.
+        id: TransactionId,
+    },
     /// From the driver: nobody needs the outcome any more.
     Forget {
         /// The transaction.

@@ -514,6 +514,10 @@ fn deliver(partition: &mut Partition, cx: &mut Context, message: Message) {
             partition.handle_ask_number(cx, number, id, from)
         }
         Message::NumberLost { number, id } => partition.handle_number_lost(cx, id, number),
+        Message::AskPrevious { number, previous, id, partition: from } => {
+            partition.handle_ask_previous(cx, (number, previous), id, from);
+        }
+        Message::PreviousOver { number, id } => partition.handle_previous_over(cx, id, number),
         Message::Forget { id, answered, driver } => partition.handle_forget(cx, id, answered, driver),
         Message::Forgotten { id, part } => partition.handle_forgotten(cx, id, part),
         Message::Fetch { id, chunk, range, at, partition: from } => {

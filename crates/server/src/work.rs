@@ -515,6 +515,8 @@ fn subject(message: &Message) -> (&'static str, Option<String>) {
         Message::Ask { id, .. } => ("ask", transaction(id)),
         Message::AskNumber { id, .. } => ("ask-number", transaction(id)),
         Message::NumberLost { id, .. } => ("number-lost", transaction(id)),
+        Message::AskPrevious { id, .. } => ("ask-previous", transaction(id)),
+        Message::PreviousOver { id, .. } => ("previous-over", transaction(id)),
         Message::Forget { id, .. } => ("forget", transaction(id)),
         Message::Forgotten { id, .. } => ("forgotten", transaction(id)),
         Message::Pull { id, .. } => ("pull", transaction(id)),

@@ -61,6 +61,8 @@ layout!(enum Message {
     51 => Settled { id },
     52 => SendCopy { copy, partition },
     53 => CopyLost { id },
+    54 => AskPrevious { number, previous, id, partition },
+    55 => PreviousOver { number, id },
     45 => Fetch { id, chunk, range, at, partition },
     46 => Fetched { id, chunk, range, at, bytes },
 

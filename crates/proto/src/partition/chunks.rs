@@ -6,9 +6,9 @@ use tyr_types::Number;
 
 use super::{Partition, RESEND_AFTER};
 use crate::{
-    ChunkName, Outcome, PartitionId, Refusal, TransactionId,
+    BlobName, ChunkName, Outcome, PartitionId, Refusal, TransactionId,
     effects::Context,
-    entry::{ChunkWrites, Entry, Part},
+    entry::{ChunkWrite, ChunkWrites, Entry, Link, Part},
     message::Message,
     tries::Tries,
 };
@@ -20,6 +20,9 @@ pub struct Held {
     driver: PartitionId,
     asked: Tries,
 }
+
+/// A write has waited for so many questions before it is asked whether what it follows still comes.
+const PREVIOUS_AFTER: u32 = 2;
 
 impl Partition {
     /// Writes of a transaction past its lock point; or, if it is refused, the places that they would have had.
@@ -129,13 +132,16 @@ impl Partition {
     }
 
     fn all_arrived(&self, writes: &ChunkWrites) -> bool {
-        writes.writes.iter().all(|(blob, _, write)| {
-            let name = ChunkName { blob: blob.clone(), index: write.chunk };
-            match self.state.chunk(&name) {
-                Some(chunk) => chunk.has_arrived(write.previous),
-                None => write.previous.is_none(),
-            }
-        })
+        writes.writes.iter().all(|(blob, _, write)| self.has_arrived(blob, write))
+    }
+
+    /// Whether what a write follows is here.
+    fn has_arrived(&self, blob: &BlobName, write: &ChunkWrite) -> bool {
+        let name = ChunkName { blob: blob.clone(), index: write.chunk };
+        match self.state.chunk(&name) {
+            Some(chunk) => chunk.has_arrived(write.previous),
+            None => write.previous.is_none(),
+        }
     }
 
     /// Writes are durable on all replicas.
@@ -194,19 +200,69 @@ impl Partition {
         }
     }
 
+    /// A write waits at its chunk for the one before it. If that one's transaction is forgotten, its outcome was durable at every part once, and so
+    /// was its write: who lacks it begins anew after a loss.
+    pub fn handle_ask_previous(
+        &mut self,
+        cx: &mut Context,
+        (number, previous): (Number, TransactionId),
+        id: TransactionId,
+        partition: PartitionId,
+    ) {
+        let is_forgotten = self.state.record(previous).is_none() && !self.drives.contains_key(&previous);
+        if self.knows_what_is_not_there(cx) && self.log.contains(number) && is_forgotten {
+            cx.to_primary(partition, Message::PreviousOver { number, id });
+        }
+    }
+
+    /// The write that one here follows never comes.
+    pub fn handle_previous_over(&mut self, cx: &mut Context, id: TransactionId, number: Number) {
+        if !self.knows_what_is_not_there(cx) {
+            return;
+        }
+        let Some(held) = self.held.get_mut(&id) else { return };
+        let writes = Arc::make_mut(&mut held.writes).writes.iter_mut();
+        for (_, _, write) in
+            writes.filter(|(.., write)| write.previous.is_some_and(|link| link.number == number))
+        {
+            write.previous = None;
+        }
+        self.log_held(cx);
+        self.settle(cx);
+    }
+
+    /// What writes that are held wait for, with the partitions of their heads.
+    fn previous_of(&self, cx: &Context, writes: &ChunkWrites) -> Vec<(PartitionId, Link)> {
+        let absent = writes.writes.iter().filter_map(|(blob, _, write)| {
+            let link = write.previous.filter(|_| !self.has_arrived(blob, write))?;
+            Some((cx.keyspaces.get(&blob.keyspace)?.partition_of(blob, 0), link))
+        });
+        absent.collect()
+    }
+
     /// Asks for the fate of writes that wait for long.
     pub(super) fn tick_chunks(&mut self, cx: &mut Context) {
         let mut questions: BTreeSet<(PartitionId, Number, TransactionId)> = BTreeSet::new();
         let mut late = Vec::new();
+        let mut later = Vec::new();
         for (id, held) in &mut self.held {
             if held.asked.is_due(cx.now, RESEND_AFTER) {
                 held.asked.again(cx.now);
                 questions
                     .extend(numbers(cx, &held.writes).into_iter().map(|(head, number)| (head, number, *id)));
                 late.push(held.writes.clone());
+                if held.asked.count() >= PREVIOUS_AFTER {
+                    later.push(held.writes.clone());
+                }
             }
         }
         late.iter().for_each(|writes| self.pull(cx, writes));
+        for writes in later {
+            for (head, Link { number, id: previous, .. }) in self.previous_of(cx, &writes) {
+                let message = Message::AskPrevious { number, previous, id: writes.id, partition: self.id };
+                cx.to_primary(head, message);
+            }
+        }
         for reminder in self.unsure.take_due(cx.now) {
             let id = reminder.id;
             let Some(record) = self.state.record(id).filter(|record| record.outcome.is_none()) else {
@@ -227,7 +283,7 @@ impl Partition {
 
 /// The numbers of writes with the partitions of their heads.
 fn numbers(cx: &Context, writes: &ChunkWrites) -> Vec<(PartitionId, Number)> {
-    let number = |(blob, number, _): &(crate::BlobName, Number, _)| {
+    let number = |(blob, number, _): &(BlobName, Number, _)| {
         let keyspace = cx.keyspaces.get(&blob.keyspace)?;
         Some((keyspace.partition_of(blob, 0), *number))
     };

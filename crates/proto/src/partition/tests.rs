@@ -21,7 +21,8 @@ use crate::{
     Layout, Limits, NodeId, Operation, Outcome, Output, PartitionCount, PartitionId, Placement, Plan,
     Refusal, Replica, RingVersion, Router, SessionId, Snapshots, Stage, State, Time, TransactionId,
     entry::{
-        ChunkOperation, ChunkWrite, ChunkWrites, Entry, ExistenceEffect, HeadEffect, Part, SizeEffect, Stop,
+        ChunkOperation, ChunkWrite, ChunkWrites, Entry, ExistenceEffect, HeadEffect, Link, Part, SizeEffect,
+        Stop,
     },
     message::{Answer, Envelope, Message, RequestId},
     partition::deferred::DEFER_MAX,
@@ -431,4 +432,77 @@ fn a_learner_becomes_complete_though_something_is_always_under_way_to_it() {
     assert!(is_complete, "it is waited for, and so has everything at some time");
     let partition = router.partition(partition(0)).unwrap();
     assert!(partition.durable < last(&router), "nothing is acknowledged that it does not have");
+}
+
+#[test]
+fn a_write_waits_for_the_one_before_it_only_as_long_as_that_may_still_come() {
+    let asks = |router: &mut Router, previous: u64| {
+        let message = Message::AskPrevious {
+            number: Number::new(2, 2),
+            previous: id(previous),
+            id: id(9),
+            partition: partition(1),
+        };
+        router.handle_message(Time(0), true, Envelope { partition: partition(0), message });
+        run(router)
+    };
+    let mut served = served::Served::new();
+    assert_eq!(served.does("a", served::append(1)), served::DONE);
+    assert!(asks(&mut served.router, 1).is_empty(), "it is not forgotten yet");
+    assert!(matches!(asks(&mut served.router, 7)[..], [Message::PreviousOver { .. }]));
+
+    let mut router = primary();
+    let link = Link { number: Number::new(1, 5), id: id(1), decider: partition(1) };
+    let write = ChunkWrite {
+        chunk: 1,
+        partition: partition(0),
+        previous: Some(link),
+        operations: Vec::from([ChunkOperation::Write { offset: 0, bytes: [1; 4][..].into(), part: 0..4 }]),
+        drops_former: false,
+    };
+    let writes = Vec::from([(blob(), Number::new(1, 6), write)]);
+    let writes = ChunkWrites { id: id(2), decider: partition(1), refused: None, writes };
+    let hear = |router: &mut Router, message| {
+        router.handle_message(Time(0), true, Envelope { partition: partition(0), message });
+        run(router)
+    };
+    let votes = |sent: &[Message]| sent.iter().any(|message| matches!(message, Message::Vote { .. }));
+    let write = Message::Write { writes: Arc::new(writes), driver: partition(1) };
+    assert!(!votes(&hear(&mut router, write)));
+    let over = |number| Message::PreviousOver { number, id: id(2) };
+    assert!(!votes(&hear(&mut router, over(Number::new(1, 4)))), "another one is over");
+    assert!(votes(&hear(&mut router, over(Number::new(1, 5)))));
+}
+
+#[test]
+fn who_waits_long_for_the_write_before_asks_whether_it_comes() {
+    let keyspace = keyspace(2);
+    let mut router = primary_of(&keyspace);
+    let mut blobs = (0..)
+        .map(|index| BlobName { keyspace: KeyspaceId(1), key: Key::new(alloc::format!("{index}")).unwrap() });
+    let blob = blobs.find(|blob| keyspace.partition_of(blob, 0) == partition(1)).unwrap();
+    let link = Link { number: Number::new(1, 5), id: id(1), decider: partition(1) };
+    let write = ChunkWrite {
+        chunk: 1,
+        partition: partition(0),
+        previous: Some(link),
+        operations: Vec::new(),
+        drops_former: false,
+    };
+    let writes = Vec::from([(blob, Number::new(1, 6), write)]);
+    let writes = ChunkWrites { id: id(2), decider: partition(1), refused: None, writes };
+    let message = Message::Write { writes: Arc::new(writes), driver: partition(1) };
+    router.handle_message(Time(0), true, Envelope { partition: partition(0), message });
+    let mut asked = Vec::new();
+    for tick in 1..100 {
+        router.handle_tick(Time(tick * 10_000), true);
+        asked.extend(run(&mut router).into_iter().filter_map(|sent| match sent {
+            Message::AskPrevious { number, previous, id, partition } => {
+                Some((number, previous, id, partition))
+            }
+            _ => None,
+        }));
+    }
+    asked.dedup();
+    assert_eq!(asked, [(link.number, id(1), id(2), partition(0))]);
 }

@@ -413,6 +413,8 @@ pub fn messages() -> Vec<Message> {
         Message::Ask { id, partition, node },
         Message::AskNumber { number, id, partition },
         Message::NumberLost { number, id },
+        Message::AskPrevious { number, previous: id, id, partition },
+        Message::PreviousOver { number, id },
         Message::Forget { id, answered: Some(7), driver: partition },
         Message::Forgotten { id, part: partition },
         Message::Pull { id, payload: (1, 3), part: 200..400, partition },

@@ -92,6 +92,8 @@ pub(crate) fn judge(message: &Message, own: SessionId, rights: &Entitlement) -> 
         | Message::Ask { .. }
         | Message::AskNumber { .. }
         | Message::NumberLost { .. }
+        | Message::AskPrevious { .. }
+        | Message::PreviousOver { .. }
         | Message::Forget { .. }
         | Message::Forgotten { .. }
         | Message::Pull { .. }
