@@ -34,6 +34,7 @@ mod reception;
 mod relay;
 mod room;
 mod server;
+mod sessions;
 mod settings;
 mod shard;
 mod spans;

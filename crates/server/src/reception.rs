@@ -33,6 +33,7 @@ use crate::{
     event::{Event, Events, Question},
     guard::{Caller, Registry},
     relay::{Relay, Relayed, Way},
+    sessions::Sessions,
     shard::{Ending, Mail, Mailbox, place_of},
     surroundings::now,
     voting::Voting,
@@ -51,8 +52,8 @@ pub(crate) struct Reception {
     pub voting: RwLock<Option<Voting>>,
     /// Where files are handed to clients on this host, if they are.
     pub hatch: RwLock<Option<cluster::Address>>,
-    /// From where clients have dialed.
-    pub clients: Mutex<BTreeMap<SessionId, String>>,
+    /// The connections of clients.
+    pub clients: Mutex<Sessions>,
     /// The names of the keyspaces that exist, as far as the node knows.
     pub names: RwLock<Arc<Names>>,
     /// The quotas of those that have one.
@@ -308,9 +309,7 @@ impl Handler for Reception {
         tracing::debug!(peer = ?peer.party, "connected");
         self.counts.open(peer.party).fetch_add(1, Ordering::Relaxed);
         if let Party::Client { session } = peer.party {
-            if let Some(remote) = link.remote() {
-                self.clients.lock().insert(SessionId(session), remote.to_owned());
-            }
+            self.clients.lock().opened(SessionId(session), link.clone());
             for mailbox in &self.mailboxes {
                 mailbox.put(Mail::Session(SessionId(session), link.clone()));
             }
@@ -333,8 +332,7 @@ impl Handler for Reception {
             self.counts.open(peer.party).fetch_sub(1, Ordering::Relaxed);
         }
         if let Some(Party::Client { session }) = peer.map(|peer| peer.party) {
-            // With another connection of the session it is told anew.
-            self.clients.lock().remove(&SessionId(session));
+            self.clients.lock().closed(SessionId(session), link);
             for mailbox in &self.mailboxes {
                 mailbox.put(Mail::SessionOver(SessionId(session), link.clone()));
             }

@@ -36,8 +36,8 @@ use tyr_types::{Durability, Error, Result};
 use tyr_wire::connection::{Frame, Unsent};
 
 use crate::{
-    alarm::Alarm, event::Event, figures::Figures, reception::Reception, room::Room, spans::Spans,
-    surroundings::now, target::Target, work::Worker,
+    alarm::Alarm, event::Event, figures::Figures, reception::Reception, room::Room, sessions::Sessions,
+    spans::Spans, surroundings::now, target::Target, work::Worker,
 };
 
 /// What comes to a shard.
@@ -172,7 +172,7 @@ struct Running {
     place: usize,
     reception: Arc<Reception>,
     links: BTreeMap<NodeId, Link>,
-    sessions: BTreeMap<SessionId, Link>,
+    sessions: Sessions,
     classes: BTreeMap<ClassId, Durability>,
     keyspaces: Arc<Keyspaces>,
     version: RingVersion,
@@ -241,7 +241,7 @@ impl Runner {
             place,
             reception,
             links,
-            sessions: BTreeMap::new(),
+            sessions: Sessions::default(),
             classes: BTreeMap::new(),
             keyspaces: Arc::default(),
             version: RingVersion(0),
@@ -403,12 +403,8 @@ impl Running {
                 let (context, envelope, receipt) = *traced;
                 self.hear(envelope, receipt.as_ref(), Some(context));
             }
-            Mail::Session(session, link) => drop(self.sessions.insert(session, link)),
-            Mail::SessionOver(session, link) => {
-                if self.sessions.get(&session).is_some_and(|known| known.is(&link)) {
-                    self.sessions.remove(&session);
-                }
-            }
+            Mail::Session(session, link) => self.sessions.opened(session, link),
+            Mail::SessionOver(session, link) => self.sessions.closed(session, &link),
             Mail::Link(node, link) => drop(self.links.insert(node, link)),
             Mail::Notices(keyspaces, notices) => {
                 if let Some(keyspaces) = keyspaces {
@@ -546,7 +542,7 @@ impl Running {
             Output::Answer(session, answer) => {
                 self.answered(&answer);
                 let frame = Frame::message_with_insets(DATA, |out| append_with_insets(out, &answer));
-                return send(self.sessions.get(&session), frame, Link::send);
+                return send(self.sessions.link(session), frame, Link::send);
             }
             Output::LearnerComplete(partition, epoch, learner) => {
                 Command::LearnerComplete { partition, epoch, by: me, learner }

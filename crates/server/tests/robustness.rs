@@ -427,6 +427,38 @@ fn who_asks_and_does_not_listen_fills_no_memory() {
 }
 
 #[test]
+fn a_client_whose_dead_connection_was_opened_after_its_living_one_is_answered() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = start(settings(&directory));
+    let mut driver = Driver::new(&[server.address().clone()], 77);
+    let id = driver.keyspace("small");
+    let content = b"what the answer holds";
+    assert_eq!(driver.append(id, &["blob"], content), Outcome::Committed);
+    let told = driver.ring();
+    let blob = BlobName { keyspace: id, key: Key::new("blob").unwrap() };
+    let partition = keyspace(&told, id).partition_of(&blob, 0);
+    let party = Party::Client { session: 9 };
+    let mut living = Raw::open(server.address(), party);
+    let dead = Raw::open(server.address(), party);
+    drop(dead);
+    // Until the node has seen that, what it answers goes to nobody; a client says again what it asked.
+    living.stream.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+    let mut buffer = [0; 4096];
+    for number in 0.. {
+        let request = RequestId { session: SessionId(9), number };
+        let message = Message::Get { request, blob: blob.clone(), size_max: 100 };
+        let frame = Frame::message(DATA, |out| append_to(out, &Envelope { partition, message })).unwrap();
+        living.stream.write_all(&frame.bytes()).unwrap();
+        match living.stream.read(&mut buffer) {
+            Ok(count) if buffer[..count].windows(content.len()).any(|part| part == content) => break,
+            Ok(count) => assert_ne!(count, 0, "the connection lives"),
+            Err(error) => assert!(number < 200, "nothing is answered: {error}"),
+        }
+    }
+    server.stop().unwrap();
+}
+
+#[test]
 fn who_says_hello_byte_by_byte_is_heard_and_holds_up_nobody() {
     let directory = tempfile::tempdir().unwrap();
     let server = start(settings(&directory));

@@ -84,8 +84,9 @@ impl Console {
             hot: heats(|shard| &shard.detail.hot),
             contended: heats(|shard| &shard.detail.contended),
             oldest_pin: oldest.map(|pin| {
-                let client = self.reception.clients.lock().get(&pin.request.session).cloned();
-                PinView { client: client.unwrap_or_default(), ..pin_view(self.me.0, pin, &names) }
+                let clients = self.reception.clients.lock();
+                let client = clients.link(pin.request.session).and_then(|link| link.remote());
+                PinView { client: client.unwrap_or_default().to_owned(), ..pin_view(self.me.0, pin, &names) }
             }),
             slow,
             samples,
