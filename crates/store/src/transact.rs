@@ -555,7 +555,7 @@ impl<'a> Writer<'a> {
     /// Changes a blob; at most once in a transaction. The caller has made sure that the blob exists or not, as the change wants it.
     pub fn put(&mut self, keyspace: KeyspaceId, key: &Key, change: BlobChange) {
         let key = entry_key(keyspace, key);
-        debug_assert!(self.changes.iter().all(|(other, _)| *other != key), "one change for each blob");
+        debug_assert!(!self.held.entries.contains_key(&key), "one change for each blob");
         match self.store.entries.find(&key) {
             Some(entry) => {
                 self.hold_leaves(&key, &entry, &change);

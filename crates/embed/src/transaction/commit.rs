@@ -212,24 +212,38 @@ impl Core {
     }
 }
 
-/// Validates what the transaction observed and checks, then puts its changes.
+/// Validates what the transaction observed and checks, then puts its changes. It goes on where something is not in memory, so that all of that
+/// is brought there at once: it would run again for each blob.
 fn plan_all(writer: &mut Writer<'_>, blobs: &BTreeMap<Place, Touched>) -> Result<Planned, Stop<Infallible>> {
+    let mut is_missed = false;
     for ((id, key), blob) in blobs {
-        if let Some(what) = blob.conflict(writer, *id, key)? {
-            let keyspace = blob.keyspace.name.as_str().into();
-            return Ok(Planned::Conflict(Conflict { keyspace, key: key.clone(), what }));
+        match found(blob.conflict(writer, *id, key))? {
+            None => is_missed = true,
+            Some(Some(what)) if !is_missed => {
+                let keyspace = blob.keyspace.name.as_str().into();
+                return Ok(Planned::Conflict(Conflict { keyspace, key: key.clone(), what }));
+            }
+            Some(_) => {}
         }
     }
     let mut plan = Plan::default();
-    for ((_, key), blob) in blobs {
-        if blob.overlay.steps().is_empty() {
-            continue;
-        }
-        if let Some(refusal) = plan.add(writer, &blob.keyspace, key, blob.overlay.steps())? {
-            return Ok(refusal);
+    for ((_, key), blob) in blobs.iter().filter(|(_, blob)| !blob.overlay.steps().is_empty()) {
+        match found(plan.add(writer, &blob.keyspace, key, blob.overlay.steps()))? {
+            None => is_missed = true,
+            Some(Some(refusal)) if !is_missed => return Ok(refusal),
+            Some(_) => {}
         }
     }
-    plan.put(writer)
+    if is_missed { Err(Stop::Miss) } else { plan.put(writer) }
+}
+
+/// What was looked for, unless it is not in memory.
+fn found<T>(result: Result<T, Stop<Infallible>>) -> Result<Option<T>, Stop<Infallible>> {
+    match result {
+        Ok(found) => Ok(Some(found)),
+        Err(Stop::Miss) => Ok(None),
+        Err(Stop::Refuse(never)) => match never {},
+    }
 }
 
 /// Puts the changes of one blob, of which nothing was observed.
