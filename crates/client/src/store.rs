@@ -140,7 +140,8 @@ impl Store {
     }
 
     /// A handle of an existing keyspace. Fails with [`crate::ErrorKind::NotFound`] if there is none of that name. A cluster is asked, and
-    /// the calling thread waits, only for a name that was not heard of.
+    /// the calling thread waits, only for a name that was not heard of. If another client has dropped it, and made one of that name
+    /// anew, the old one may be told until something was not there, or was refused, and half a second more.
     pub fn keyspace(&self, name: &str) -> Result<Keyspace> {
         let inner = match &self.inner {
             Inner::Directory(store) => keyspace::Inner::Directory(store.keyspace(name)?),
@@ -191,7 +192,8 @@ impl Store {
         }
     }
 
-    /// Drops a keyspace with everything in it. Handles of it fail with [`crate::ErrorKind::NotFound`] from then on.
+    /// Drops a keyspace with everything in it. Handles of it fail with [`crate::ErrorKind::NotFound`] from then on; in a cluster those of other
+    /// clients once they hear of it, and what they write until then is gone with it.
     pub async fn drop_keyspace(&self, name: &str) -> Result<()> {
         match &self.inner {
             Inner::Directory(store) => store.drop_keyspace(name).await,

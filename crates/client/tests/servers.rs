@@ -68,6 +68,44 @@ fn a_snapshot_with_a_name_outlives_its_client_and_servers_that_are_killed() {
 }
 
 #[test]
+fn a_keyspace_that_somebody_drops_and_makes_anew_is_the_new_one_for_everybody() {
+    let servers = Servers::start(3, settings);
+    let (store, other) = (Store::open(servers.url()).unwrap(), Store::open(servers.url()).unwrap());
+    let old = store.create_keyspace("files", KeyspaceSettings::default()).unwrap();
+    let beside = store.create_keyspace("beside", KeyspaceSettings::default()).unwrap();
+    old.put("a", "old").unwrap();
+    let others = other.keyspace("files").unwrap();
+    assert_eq!(others.read("a", ..).unwrap(), b"old");
+    let mut transaction = store.begin();
+    transaction.put(&old, "b", "2").unwrap();
+    transaction.put(&beside, "b", "2").unwrap();
+    store.drop_keyspace("files").unwrap();
+    let error = transaction.commit().unwrap_err();
+    assert!(error.kind() == ErrorKind::NotFound && error.to_string().contains("dropped"), "{error}");
+    assert!(!beside.exists("b").unwrap(), "all of it or nothing");
+
+    let new = store.create_keyspace("files", KeyspaceSettings::default()).unwrap();
+    new.put("a", "new").unwrap();
+    // Nobody tells another client; that something is not there, or is refused, makes it ask.
+    let error = loop {
+        match others.put("b", "lost") {
+            Ok(()) => {}
+            Err(error) => break error,
+        }
+    };
+    assert!(error.kind() == ErrorKind::NotFound && error.to_string().contains("dropped"), "{error}");
+    let others = other.keyspace("files").unwrap();
+    assert_eq!(others.read("a", ..).unwrap(), b"new");
+    others.put("b", "kept").unwrap();
+    assert_eq!(new.read("b", ..).unwrap(), b"kept");
+
+    store.drop_keyspace("files").unwrap();
+    let new = store.create_keyspace("files", KeyspaceSettings::default()).unwrap();
+    new.put("c", "there").unwrap();
+    while !other.keyspace("files").unwrap().exists("c").unwrap() {}
+}
+
+#[test]
 fn writers_go_on_while_servers_are_killed_and_nothing_acknowledged_is_lost() {
     let mut servers = Servers::start(3, settings);
     let store = Store::open(servers.url()).unwrap();

@@ -526,7 +526,7 @@ impl Keyspace {
         let key = blob.key.clone();
         let applied = self.core.ask(|reply| Call::Apply { blob, operations, until, reply }).await;
         applied.map_err(|error| match error.kind() {
-            ErrorKind::NotFound => self.missing(&key),
+            ErrorKind::NotFound => self.require().err().unwrap_or_else(|| self.missing(&key)),
             ErrorKind::Exists => {
                 let name = self.name();
                 Error::exists(format!(

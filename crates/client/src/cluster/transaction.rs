@@ -359,13 +359,22 @@ impl Transaction {
 
     /// Commits it, or what it has read alone.
     pub async fn end(mut self, only_reads: bool) -> Result<End> {
+        self.require_keyspaces()?;
         match self.open.commit(only_reads).await? {
             Ended::Committed(values) => Ok(End::Committed(self.slots.receipt(&values)?)),
             Ended::Refused(refusal) => {
+                self.require_keyspaces()?;
                 let conflict = self.conflict();
                 Ok(End::Refused(passing(refusal)?, conflict, self.drafts.into_keys().collect()))
             }
         }
+    }
+
+    /// Fails if a keyspace was dropped that it has touched.
+    fn require_keyspaces(&self) -> Result<()> {
+        let catalog = &self.open.core.catalog;
+        let mut keyspaces = self.drafts.values().map(|draft| &draft.keyspace);
+        keyspaces.try_for_each(|keyspace| catalog.require(keyspace.id, keyspace.name.as_str()))
     }
 
     /// The blobs that it has touched.

@@ -1,7 +1,7 @@
 //! What the protocol's client tells, to whom it concerns, and what it wants sent.
 
 use tyr_proto::{
-    BlobName, ClientOutput, Event, NodeId, Refusal, Time,
+    BlobName, ClientOutput, Event, NodeId, Outcome, Refusal, Time,
     message::{Envelope, Message, RequestId},
 };
 
@@ -33,6 +33,9 @@ impl Driver {
     fn handle_event(&mut self, mut event: Event) {
         self.trace_end(&event);
         let now = self.now();
+        if is_absence(&event) {
+            self.manager.want_news(now);
+        }
         let catalog = &self.catalog;
         let exists = |blob: &BlobName| catalog.exists(blob.keyspace);
         match &event {
@@ -235,6 +238,18 @@ impl Driver {
             message => traces.asks(message, envelope.partition, crate::cluster::random),
         });
         self.links.tell(node, &envelope, context);
+    }
+}
+
+/// Whether something is not there that a keyspace would have that nobody has dropped.
+fn is_absence(event: &Event) -> bool {
+    match event {
+        Event::Ended(_, outcome, _) => *outcome == Outcome::Refused(Refusal::NotFound),
+        Event::Looked(_, _, looked) => looked.is_none(),
+        Event::Got(_, _, looked, ..) => looked.is_none(),
+        Event::Stats(_, stats) => stats.iter().flatten().any(|stat| stat.blob.is_none()),
+        Event::Names(_, names, _) => names.is_empty(),
+        _ => false,
     }
 }
 

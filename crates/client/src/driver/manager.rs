@@ -29,6 +29,8 @@ pub struct Manager {
     fetch: Option<Fetch>,
     /// Whether to fetch again when the present fetch is answered.
     wants_ring: bool,
+    /// When something was not there, and what has changed was fetched for that.
+    missed_at: Option<Time>,
     /// Who waits for what is being fetched, and who for what will be fetched next.
     waiting: Vec<Asked<()>>,
     waiting_next: Vec<Asked<()>>,
@@ -78,6 +80,8 @@ impl By {
 const ASK_AGAIN_AFTER: u64 = 300_000;
 /// And after this many if the answer was that somebody else is to be asked: who it is may change meanwhile.
 const ASK_ELSEWHERE_AFTER: u64 = 10_000;
+/// What is missing lets what has changed be fetched once in so many microseconds: most of it was never there.
+const NEWS_EVERY: u64 = 500_000;
 
 impl Manager {
     /// Asks these many addresses as long as no member can be reached. Everybody begins elsewhere.
@@ -90,6 +94,7 @@ impl Manager {
             last: 0,
             fetch: None,
             wants_ring: true,
+            missed_at: None,
             waiting: Vec::new(),
             waiting_next: Vec::new(),
             commands: BTreeMap::new(),
@@ -107,6 +112,14 @@ impl Manager {
     /// What has changed is to be fetched.
     pub fn want_ring(&mut self) {
         self.wants_ring = true;
+    }
+
+    /// Something is not there, maybe because its keyspace was dropped: what has changed is to be fetched, unless it was for that a moment ago.
+    pub fn want_news(&mut self, now: Time) {
+        if self.missed_at.is_none_or(|at| now.since(at) >= NEWS_EVERY) {
+            self.missed_at = Some(now);
+            self.wants_ring = true;
+        }
     }
 
     /// Whether it would fetch what has changed. It does not want to any more.
