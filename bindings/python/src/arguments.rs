@@ -4,7 +4,7 @@ use std::{ptr::NonNull, slice};
 
 use pyo3::{
     buffer::PyUntypedBuffer,
-    exceptions::{PyOverflowError, PyTypeError},
+    exceptions::{PyBufferError, PyOverflowError, PyTypeError},
     prelude::*,
     types::{PyBytes, PyMemoryView, PyString},
 };
@@ -119,26 +119,41 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Given {
         if let Ok(bytes) = object.cast::<PyBytes>() {
             return Ok(Given::of_bytes(&bytes));
         }
-        let buffer = bytes_of(object)?;
-        if buffer.is_c_contiguous() {
+        // Scattered, as a column of an array is: in the order in which NumPy would write it. What has no dimensions, or says nothing of how it lies,
+        // is small: it is copied, too.
+        if let Some(buffer) = bytes_of(object)?.filter(PyUntypedBuffer::is_c_contiguous) {
             return Ok(Given(Owner::Buffer(buffer)));
         }
-        // Scattered, as a column of an array is: in the order in which NumPy would write it.
-        drop(buffer);
         let whole = PyMemoryView::from(&object)?.call_method0("tobytes")?;
         Ok(Given::of_bytes(whole.cast::<PyBytes>()?))
     }
 }
 
-/// The buffer of an object. What has Python's objects in it has addresses for bytes, which mean nothing elsewhere and must not be written over.
-fn bytes_of(object: Borrowed<'_, '_, PyAny>) -> PyResult<PyUntypedBuffer> {
-    let buffer = PyUntypedBuffer::get(&object)?;
-    if buffer.format().to_bytes().contains(&b'O') {
+/// The buffer of an object; `None` if it has no shape or strides, as an array without dimensions. What has Python's objects in it has addresses for
+/// bytes, which mean nothing elsewhere and must not be written over.
+fn bytes_of(object: Borrowed<'_, '_, PyAny>) -> PyResult<Option<PyUntypedBuffer>> {
+    let buffer = match PyUntypedBuffer::get(&object) {
+        Ok(buffer) => Some(buffer),
+        Err(error) if error.is_instance_of::<PyBufferError>(object.py()) => None,
+        Err(error) => return Err(error),
+    };
+    let has_objects = match &buffer {
+        Some(buffer) => names_objects(buffer.format().to_bytes()),
+        None => {
+            names_objects(PyMemoryView::from(&object)?.getattr("format")?.extract::<String>()?.as_bytes())
+        }
+    };
+    if has_objects {
         return Err(PyTypeError::new_err(
             "the buffer has Python objects in it, and not their values; convert it to a type of numbers or of bytes first",
         ));
     }
     Ok(buffer)
+}
+
+/// Whether a format has objects in it. The names of fields are between colons.
+fn names_objects(format: &[u8]) -> bool {
+    format.split(|byte| *byte == b':').step_by(2).any(|types| types.contains(&b'O'))
 }
 
 /// Where bytes are to be put.
@@ -163,7 +178,11 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Target {
     type Error = PyErr;
 
     fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
-        let buffer = bytes_of(object)?;
+        let buffer = match bytes_of(object)? {
+            Some(buffer) => buffer,
+            // One without dimensions is one of bytes.
+            None => PyUntypedBuffer::get(&PyMemoryView::from(&object)?.call_method1("cast", ("B",))?)?,
+        };
         if buffer.readonly() {
             return Err(PyTypeError::new_err("the buffer cannot be written to"));
         }

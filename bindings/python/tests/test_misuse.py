@@ -1,6 +1,7 @@
 """What callers do wrong: an exception that says so, and nothing is lost."""
 
 import asyncio
+import ctypes
 import gc
 import os
 import signal
@@ -160,6 +161,30 @@ def test_scattered_buffers_are_written_in_order_and_not_read_into(events):
         events.read_into("column", b"not writable")
     with pytest.raises(TypeError):
         events.read_into("column", "text")
+
+
+def test_what_has_no_dimensions_or_no_strides_is_written_and_read_into(events):
+    events.put("scalar", np.array(3.5))
+    assert events.read("scalar") == np.float64(3.5).tobytes()
+    target = np.empty(())
+    assert events.read_into("scalar", target) == 8
+    assert target == 3.5
+    numbers = (ctypes.c_int * 3)(1, 2, 3)
+    events.put("numbers", numbers)
+    assert events.read("numbers") == bytes(numbers)
+    with pytest.raises(TypeError, match="Python objects"):
+        events.put("scalar", np.array("text", dtype=object))
+
+
+def test_names_of_fields_are_no_types(events):
+    prices = np.zeros(3, [("Open", "f8"), ("Close", "f8")])
+    prices["Open"] = 1.5
+    events.put("prices", prices)
+    back = np.empty_like(prices)
+    assert events.read_into("prices", back) == prices.nbytes
+    assert (back == prices).all()
+    with pytest.raises(TypeError, match="Python objects"):
+        events.put("prices", np.zeros(3, [("Open", "f8"), ("what", "O")]))
 
 
 def test_empty_buffers_are_fine(events):
