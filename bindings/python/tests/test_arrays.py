@@ -123,3 +123,15 @@ def test_what_a_transaction_removed_is_not_listed(arrays, grid):
             return [key async for key in inside.list_prefix("grid")]
 
         assert sync(listed()) == []
+
+
+def test_a_relative_name_is_of_where_the_program_was(tmp_path, monkeypatch):
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with tyr.open("named", segment_size=1 << 20) as store:
+        TyrStore(store, "arrays")
+        arrays = TyrStore("named", "arrays")
+        monkeypatch.chdir("elsewhere")
+        zarr.create_array(arrays, name="grid", shape=(4,), dtype="f8")[:] = 1
+        assert (zarr.open_array(arrays, path="grid", mode="r")[:] == 1).all()
+    assert not list((tmp_path / "elsewhere").iterdir())

@@ -1,6 +1,7 @@
 """The file system: what is its own."""
 
 import asyncio
+import io
 import pickle
 import threading
 
@@ -315,3 +316,19 @@ def test_a_store_that_was_given_is_not_opened_again(fs, store, events):
     store.close()
     with pytest.raises(tyr.Unavailable):
         fs.ls("events")
+
+
+def test_a_relative_name_is_of_where_the_program_was(tmp_path, monkeypatch):
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with tyr.open("named", segment_size=1 << 20) as store:
+        tyr.fs.adopt(store)
+        store.create_keyspace("events").put("a", b"x")
+        later = TyrFileSystem("named")
+        monkeypatch.setenv("TYR_STORE", "named")
+        assert TyrFileSystem().cat_file("events/a") == b"x"
+        monkeypatch.chdir("elsewhere")
+        assert store.place == str(tmp_path / "named")
+        for fs in (later, TyrFileSystem(store), pickle.loads(pickle.dumps(TyrFileSystem(store))), TyrFileSystem()):
+            assert fs.cat_file("events/a") == b"x"
+    assert not list((tmp_path / "elsewhere").iterdir())

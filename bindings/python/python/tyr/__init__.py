@@ -19,6 +19,7 @@ from typing import Any as _Any
 
 from . import _tyr
 from ._run import Attempt, KeyspaceTransaction
+from ._shared import absolute as _absolute
 from ._tyr import (
     Blob,
     Check,
@@ -118,7 +119,7 @@ def open(
     Raises `Unavailable` if the directory is open elsewhere, or if no node of the cluster answers.
     """
     options: dict[str, _Any] = {name: value for name, value in locals().items() if name != "place"}
-    store: Store = _tyr._open(_os.fspath(place), **options)
+    store: Store = _tyr._open(_absolute(place), **options)
     return store
 
 

@@ -1,19 +1,36 @@
 """Stores that parts of a program share, because a directory is opened once in a process."""
 
 import os
+import re
 import threading
 from typing import Any
 
-from . import _tyr
+from . import _tyr, errors
 from ._tyr import Store
 
 _stores: dict[str, Store] = {}
+_environment: dict[str, str] = {}
 _lock = threading.Lock()
 
 
-def _name(place: str | os.PathLike[str]) -> str:
+def absolute(place: str | os.PathLike[str]) -> str:
+    """A place as it is named wherever the program goes from here."""
     place = os.fspath(place)
-    return place if place.startswith(("tyr://", "tyr+tls://")) else os.path.realpath(place)
+    # An empty name is no directory, and links are followed before "..".
+    is_relative = isinstance(place, str) and place and not _SCHEME.match(place) and not os.path.isabs(place)
+    return os.path.join(os.getcwd(), place) if is_relative else place
+
+
+def name_of(place: str | os.PathLike[str]) -> str:
+    """The one name of a place, by which its store is shared."""
+    place = os.fspath(place)
+    return place if _SCHEME.match(place) else os.path.realpath(place)
+
+
+def was_dropped(error: errors.NotFound) -> bool:
+    """Whether it is the keyspace of a handle that is not found. There may be another one of its name."""
+    # A missing blob is not found, too; only the words tell which. They end otherwise, whatever the key is.
+    return str(error).endswith("was dropped")
 
 
 def shared(place: str | os.PathLike[str] | Store | None, options: dict[str, Any] | None = None) -> Store:
@@ -25,7 +42,9 @@ def shared(place: str | os.PathLike[str] | Store | None, options: dict[str, Any]
         place = os.environ.get("TYR_STORE")
         if not place:
             raise ValueError("no store is named; give one, or set TYR_STORE")
-    name = _name(place)
+        # It names the same directory as before though the program is in another one by now.
+        place = _environment.setdefault(place, name_of(place))
+    name = name_of(place)
     with _lock:
         store = _stores.get(name)
         if store is None or store.closed:
@@ -36,7 +55,7 @@ def shared(place: str | os.PathLike[str] | Store | None, options: dict[str, Any]
 
 def adopt(store: Store) -> str:
     """Has others find a store that is open, and tells by which name."""
-    name = _name(store.place or "")
+    name = name_of(store.place or "")
     with _lock:
         _stores[name] = store
     return name
@@ -47,5 +66,8 @@ def _forget() -> None:
     _lock = threading.Lock()
     _stores.clear()
 
+
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+"""How names begin that are no directories."""
 
 os.register_at_fork(after_in_child=_forget)

@@ -18,6 +18,7 @@ from typing import Any as _Any
 
 from . import _tyr
 from ._run_aio import Attempt, KeyspaceTransaction
+from ._shared import absolute as _absolute
 from ._tyr import AioKeyspace as Keyspace
 from ._tyr import AioPending as Pending
 from ._tyr import AioSnapshot as Snapshot
@@ -32,5 +33,5 @@ _Coroutine.register(Operation)
 
 async def open(place: str | _os.PathLike[str], **options: _Any) -> Store:
     """Opens the store in a directory, or connects to the cluster, that is named. The options are those of `tyr.open`."""
-    store: Store = await _tyr._open_aio(_os.fspath(place), **options)
+    store: Store = await _tyr._open_aio(_absolute(place), **options)
     return store

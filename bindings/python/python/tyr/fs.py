@@ -33,7 +33,7 @@ from fsspec.spec import AbstractBufferedFile
 from fsspec.transaction import Transaction as FsspecTransaction
 
 from . import errors
-from ._shared import adopt, shared
+from ._shared import adopt, name_of, shared
 from ._run_aio import KeyspaceTransaction
 from ._tyr import AioKeyspace, AioStore, AioTransaction, Store
 
@@ -109,8 +109,10 @@ class TyrFileSystem(AsyncFileSystem):  # type: ignore[misc]
         **named: Any,
     ) -> None:
         super().__init__(store=store, options=options, settings=settings, **named)
-        self._place: str | os.PathLike[str] | None = adopt(store) if isinstance(store, Store) else store
         self._given = store if isinstance(store, Store) else None
+        if isinstance(store, Store):
+            store = adopt(store)
+        self._place: str | None = store if store is None else name_of(store)
         self._options = options
         self._settings = settings or {}
         self._keyspaces: dict[str, AioKeyspace] = {}

@@ -28,7 +28,7 @@ from zarr.core.sync import sync
 from . import _tyr, errors
 from ._run import failure_of
 from ._run_aio import KeyspaceTransaction
-from ._shared import adopt, shared
+from ._shared import adopt, name_of, shared
 from ._tyr import AioKeyspace
 
 T = TypeVar("T")
@@ -55,7 +55,9 @@ class TyrStore(Store):
         read_only: bool = False,
     ) -> None:
         super().__init__(read_only=read_only)
-        self._place = adopt(store) if isinstance(store, _tyr.Store) else store
+        if isinstance(store, _tyr.Store):
+            store = adopt(store)
+        self._place: str | None = store if store is None else name_of(store)
         self._name = keyspace
         self._prefix = prefix.strip("/") + "/" if prefix.strip("/") else ""
         self._options = options
