@@ -332,3 +332,32 @@ def test_a_relative_name_is_of_where_the_program_was(tmp_path, monkeypatch):
         for fs in (later, TyrFileSystem(store), pickle.loads(pickle.dumps(TyrFileSystem(store))), TyrFileSystem()):
             assert fs.cat_file("events/a") == b"x"
     assert not list((tmp_path / "elsewhere").iterdir())
+
+
+def test_a_transaction_has_a_beginning_and_an_end_without_a_block(fs, events):
+    fs.start_transaction()
+    fs.pipe("events/a", b"one")
+    with fs.open("events/b", "wb") as file:
+        file.write(b"two")
+    assert events.scan() == []
+    fs.end_transaction()
+    assert events.read_many(["a", "b"]) == [b"one", b"two"]
+    transaction = fs.start_transaction()
+    fs.pipe("events/a", b"other")
+    transaction.complete(False)
+    with pytest.raises(tyr.Invalid, match="no transaction"):
+        fs.end_transaction()
+    fs.pipe("events/c", b"by itself")
+    assert events.read_many(["a", "c"]) == [b"one", b"by itself"]
+
+
+def test_a_transaction_within_another_is_refused_and_leaves_it(fs, events):
+    with fs.transaction:
+        fs.pipe("events/a", b"one")
+        with pytest.raises(tyr.Invalid, match="runs already"), fs.transaction:
+            pass
+        with pytest.raises(tyr.Invalid, match="runs already"):
+            fs.start_transaction()
+        fs.pipe("events/b", b"two")
+        assert events.scan() == []
+    assert events.read_many(["a", "b"]) == [b"one", b"two"]

@@ -63,22 +63,37 @@ class FileTransaction(FsspecTransaction):  # type: ignore[misc]
     """
 
     def start(self) -> None:
+        fs = self.fs
+        if fs._transaction_running is not None:
+            raise errors.Invalid("a transaction of this file system runs already, and goes on; there is none within another")
+        # A handle of a keyspace that was dropped would only be noticed at the end.
+        fs._keyspaces.clear()
+        fs._transaction_running = fs.store.aio.begin()
         super().start()
-        self.fs._transaction_running = self.fs.store.aio.begin()
 
     def complete(self, commit: bool = True) -> None:
         fs = self.fs
+        if fs is None or fs._transaction_running is None:
+            raise errors.Invalid("no transaction of this file system runs")
         transaction, files = fs._transaction_running, list(self.files)
         self.files.clear()
+        is_whole = False
         try:
-            for file in files:
-                # One that is still open has not said what it holds.
-                if commit and not file.closed:
-                    file.close()
-            sync(fs._loop_to_use(), _end, transaction, commit)
+            if commit:
+                for file in files:
+                    # One that is still open has not said what it holds.
+                    if not file.closed:
+                        file.close()
+            is_whole = commit
         finally:
-            fs._transaction_running = None
-            super().complete(commit)
+            try:
+                if not is_whole:
+                    for file in files:
+                        file.discard()
+                sync(fs._loop_to_use(), _end, transaction, is_whole)
+            finally:
+                fs._transaction_running = None
+                super().complete(is_whole)
 
 
 async def _end(transaction: AioTransaction, commit: bool) -> None:
@@ -153,6 +168,12 @@ class TyrFileSystem(AsyncFileSystem):  # type: ignore[misc]
             self._store = shared(self._place, self._options)
             self._keyspaces.clear()
         return self._store
+
+    def start_transaction(self) -> FileTransaction:
+        """Begins what `with fs.transaction` is around, until `end_transaction` or, to forget it, `fs.transaction.complete(False)`."""
+        transaction: FileTransaction = self.transaction
+        transaction.start()
+        return transaction
 
     def _loop_to_use(self) -> Any:
         return self.loop
