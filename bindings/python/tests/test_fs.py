@@ -9,6 +9,7 @@ import fsspec
 import pandas as pd
 import pytest
 import tyr
+from fsspec.asyn import sync
 from tyr.fs import TyrFileSystem
 
 
@@ -361,3 +362,118 @@ def test_a_transaction_within_another_is_refused_and_leaves_it(fs, events):
         fs.pipe("events/b", b"two")
         assert events.scan() == []
     assert events.read_many(["a", "b"]) == [b"one", b"two"]
+
+
+def made_again(store, content=b"old"):
+    store.drop_keyspace("events")
+    keyspace = store.create_keyspace("events")
+    keyspace.put_many({"a": content, "d/b": content})
+    return keyspace
+
+
+@pytest.mark.parametrize(
+    ("operation", "expected"),
+    [
+        (lambda fs: fs.exists("events/a"), True),
+        (lambda fs: fs.info("events/a")["size"], 3),
+        (lambda fs: fs.isdir("events/d"), True),
+        (lambda fs: fs.find("events"), ["events/a", "events/d/b"]),
+        (lambda fs: fs.ls("events", detail=False), ["events/a", "events/d"]),
+        (lambda fs: fs.cat_file("events/a", -2), b"ew"),
+        (lambda fs: fs.cat(["events/a", "events/d/b"]), {"events/a": b"new", "events/d/b": b"new"}),
+        (lambda fs: fs.open("events/a").read(), b"new"),
+        (lambda fs: fs.pipe({f"events/{number}": b"x" for number in range(10)}), None),
+        (lambda fs: fs.pipe_file("events/x", b"x", mode="create"), None),
+        (lambda fs: fs.touch("events/x"), None),
+        (lambda fs: fs.touch("events/a", truncate=False), None),
+        (lambda fs: fs.cp("events/a", "events/x"), None),
+        (lambda fs: fs.cp("other/c", "events/x"), None),
+        (lambda fs: fs.mv("events/a", "events/x"), None),
+        (lambda fs: fs.mv("other", "events/x", recursive=True), None),
+        (lambda fs: fs.mv("events/d", "other/x", recursive=True), None),
+        (lambda fs: sync(fs.loop, fs._mv_file, "events/a", "events/x"), None),
+        (lambda fs: fs.rm("events/a"), None),
+        (lambda fs: fs.rm("events/d", recursive=True), None),
+        (lambda fs: fs.rm_file("events/a"), None),
+    ],
+)
+def test_a_keyspace_that_was_made_again_is_known_to_every_operation(fs, store, events, operation, expected):
+    store.create_keyspace("other").put("c", b"other")
+    fs.pipe("events/a", b"old")
+    assert fs.exists("other/c")
+    made_again(store, b"new")
+    result = operation(fs)
+    assert expected is None or result == expected
+
+
+def test_files_are_written_to_a_keyspace_that_was_made_again(fs, store, events, tmp_path):
+    fs.pipe("events/a", b"old")
+    for mode in ("wb", "ab", "xb"):
+        again = made_again(store)
+        with fs.open("events/x", mode) as file:
+            file.write(b"new")
+        assert again.read("x") == b"new"
+    again = made_again(store)
+    with fs.transaction:
+        fs.pipe("events/x", b"new")
+    assert again.read("x") == b"new"
+    (tmp_path / "local").write_bytes(b"local")
+    again = made_again(store)
+    fs.put_file(str(tmp_path / "local"), "events/x")
+    assert again.read("x") == b"local"
+    again = made_again(store)
+    fs.get_file("events/a", str(tmp_path / "local"))
+    assert (tmp_path / "local").read_bytes() == b"old"
+    for entry in again.scan():
+        again.delete(entry.key)
+    store.drop_keyspace("events")
+    store.create_keyspace("events")
+    fs.rmdir("events")
+    assert not fs.exists("events")
+
+
+def test_trees_are_copied_to_keyspaces_that_are_made_for_them(fs, store, events):
+    tree = {f"{first}/{second}": b"%d" % (first + second) for first in range(8) for second in range(8)}
+    events.put_many({f"tree/{key}": content for key, content in tree.items()})
+
+    def within(place):
+        return {path.removeprefix(place): content for path, content in fs.cat(fs.find(place)).items()}
+
+    fs.cp("events/tree/", "new1/", recursive=True)
+    assert within("new1/") == tree
+    fs.cp("events/tree", "new2", recursive=True)
+    assert within("new2/") == tree
+    fs.cp("events/tree/0", "new3/x", recursive=True)
+    assert within("new3/x/") == {str(second): b"%d" % second for second in range(8)}
+    fs.cp("new1", "new4", recursive=True)
+    assert within("new4/") == tree
+    fs.mv("events/tree", "new5", recursive=True)
+    assert within("new5/") == tree and fs.find("events") == []
+    with fs.transaction:
+        fs.mv("new3/x", "new6/deep", recursive=True)
+    assert len(within("new6/deep/")) == 8 and fs.find("new3") == []
+
+
+def test_a_copy_whose_target_is_missing_fails(fs, store, events):
+    events.put_many({"tree/a": b"1", "tree/b/c": b"2"})
+    with pytest.raises(FileNotFoundError):
+        fs.cp("events/tree/a", "missing/a")
+    with pytest.raises(FileNotFoundError):
+        fs.cp(["events/tree/a", "events/tree/b/c"], ["missing/a", "missing/c"])
+    with pytest.raises((tyr.Invalid, OSError)):
+        fs.cp("events/tree", "no name/x", recursive=True)
+    assert [each.name for each in store.keyspaces()] == ["events"]
+    # What is gone before its turn comes is passed over, as by other file systems.
+    fs.cp(["events/tree/a", "events/gone"], ["events/copy", "events/gone-too"], recursive=True)
+    assert events.read("copy") == b"1" and not events.exists("gone-too")
+
+
+def test_a_keyspace_of_a_cluster_that_was_made_again_is_known(servers):
+    servers.clear()
+    with tyr.open(servers.url) as store:
+        fs = fsspec.filesystem("tyr", store=store)
+        store.create_keyspace("events")
+        for operation in (lambda: fs.exists("events/a"), lambda: fs.pipe("events/x", b"x") or True, lambda: fs.find("events")):
+            fs.pipe("events/a", b"old")
+            made_again(store)
+            assert operation()

@@ -23,6 +23,7 @@ import asyncio
 import contextlib
 import contextvars
 import errno
+import functools
 import os
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -33,9 +34,9 @@ from fsspec.spec import AbstractBufferedFile
 from fsspec.transaction import Transaction as FsspecTransaction
 
 from . import errors
-from ._shared import adopt, name_of, shared
+from ._shared import adopt, name_of, shared, was_dropped
 from ._run_aio import KeyspaceTransaction
-from ._tyr import AioKeyspace, AioStore, AioTransaction, Store
+from ._tyr import AioKeyspace, AioStore, AioTransaction, Entry, Store
 
 _running: contextvars.ContextVar[AioTransaction | None] = contextvars.ContextVar("tyr_fs_running", default=None)
 
@@ -53,6 +54,23 @@ def _as_os_errors(path: str) -> Iterator[None]:
         raise PermissionError(errno.EACCES, str(error), path) from error
     except errors.Full as error:
         raise OSError(errno.ENOSPC, str(error), path) from error
+
+
+class _Dropped(FileNotFoundError):
+    """The keyspace of a handle that was known is not there any more; another one of its name may be."""
+
+
+def _anew(operation: Callable[..., Awaitable[Any]]) -> Callable[..., Any]:
+    """An operation that is done once more, with new handles, if it met a keyspace that was dropped."""
+
+    @functools.wraps(operation)
+    async def done(self: "TyrFileSystem", *arguments: Any, **named: Any) -> Any:
+        try:
+            return await operation(self, *arguments, **named)
+        except _Dropped:
+            return await operation(self, *arguments, **named)
+
+    return done
 
 
 class FileTransaction(FsspecTransaction):  # type: ignore[misc]
@@ -193,14 +211,23 @@ class TyrFileSystem(AsyncFileSystem):  # type: ignore[misc]
             raise IsADirectoryError(errno.EISDIR, "a keyspace is a directory", path)
         return keyspace, key
 
-    async def _keyspace(self, name: str) -> AioKeyspace:
+    async def _keyspace(self, name: str, makes: bool = False) -> AioKeyspace:
+        """The handle of a keyspace, which is made if it is to be and does not exist."""
         aio: AioStore = self.store.aio
-        if name not in self._keyspaces:
-            try:
-                self._keyspaces[name] = await aio.keyspace(name)
-            except errors.Invalid as error:
-                raise FileNotFoundError(errno.ENOENT, str(error), name) from error
-        return self._keyspaces[name]
+        known = self._keyspaces.get(name)
+        if known is not None:
+            return known
+        try:
+            found = await aio.keyspace(name)
+        except errors.Invalid as error:
+            raise FileNotFoundError(errno.ENOENT, str(error), name) from error
+        except errors.NotFound:
+            if not makes:
+                raise
+            await self._makedirs(name, exist_ok=True)
+            found = await aio.keyspace(name)
+        self._keyspaces[name] = found
+        return found
 
     def _now_running(self) -> AioTransaction | None:
         return _running.get() or self._transaction_running
@@ -227,12 +254,13 @@ class TyrFileSystem(AsyncFileSystem):  # type: ignore[misc]
 
     # What is there.
 
+    @_anew
     async def _info(self, path: str, **named: Any) -> dict[str, Any]:
         path = self._strip_protocol(path)
         name, key = self._split(path)
         if not name:
             return _directory("")
-        with self._finding(name, path):
+        with self._finding(path):
             if not key:
                 await self.store.aio.keyspace(name)
                 return _directory(name)
@@ -246,14 +274,15 @@ class TyrFileSystem(AsyncFileSystem):  # type: ignore[misc]
                 raise
 
     @contextlib.contextmanager
-    def _finding(self, name: str, path: str) -> Iterator[None]:
+    def _finding(self, path: str) -> Iterator[None]:
         try:
             with _as_os_errors(path):
                 yield
-        except FileNotFoundError:
-            # Perhaps the keyspace was dropped, and there is another of its name.
-            self._keyspaces.pop(name, None)
-            raise
+        except FileNotFoundError as error:
+            if not isinstance(error.__cause__, errors.NotFound) or not was_dropped(error.__cause__):
+                raise
+            self._keyspaces.clear()
+            raise _Dropped(*error.args, error.filename) from error.__cause__
 
     async def _ls(self, path: str, detail: bool = True, **named: Any) -> Any:
         path = self._strip_protocol(path).rstrip("/")
@@ -272,24 +301,38 @@ class TyrFileSystem(AsyncFileSystem):  # type: ignore[misc]
     async def _list(self, name: str, key: str) -> AsyncIterator[dict[str, Any]]:
         prefix = _encode(key + "/" if key else "")
         after: bytes | None = None
-        with self._finding(name, f"{name}/{key}"):
-            keyspace = await self._keyspace(name)
-            while True:
-                page = await keyspace.scan(prefix, after, PAGE)
-                for entry in page:
-                    if after is not None and entry.key <= after:
-                        continue
-                    head, slash, _ = entry.key[len(prefix) :].partition(b"/")
-                    after = entry.key
-                    if slash:
-                        yield _directory(f"{name}/{_decode(prefix + head)}")
-                        # Past all that is in it.
-                        after = (prefix + head + b"/").ljust(KEY_SIZE_MAX, b"\xff")
-                    else:
-                        found = {"name": f"{name}/{entry.name}", "size": entry.size, "type": "file"}
-                        yield {**found, "version": entry.version}
-                if len(page) < PAGE:
-                    return
+        while True:
+            page = await self._page(name, prefix, after)
+            for entry in page:
+                if after is not None and entry.key <= after:
+                    continue
+                head, slash, _ = entry.key[len(prefix) :].partition(b"/")
+                after = entry.key
+                if slash:
+                    yield _directory(f"{name}/{_decode(prefix + head)}")
+                    # Past all that is in it.
+                    after = (prefix + head + b"/").ljust(KEY_SIZE_MAX, b"\xff")
+                else:
+                    found = {"name": f"{name}/{entry.name}", "size": entry.size, "type": "file"}
+                    yield {**found, "version": entry.version}
+            if len(page) < PAGE:
+                return
+
+    @_anew
+    async def _page(self, name: str, prefix: bytes, after: bytes | None) -> list[Entry]:
+        with self._finding(f"{name}/{_decode(prefix)}".rstrip("/")):
+            return await (await self._keyspace(name)).scan(prefix, after, PAGE)
+
+    async def _entries(self, name: str, prefix: bytes) -> AsyncIterator[Entry]:
+        """All blobs whose keys begin so."""
+        after: bytes | None = None
+        while True:
+            page = await self._page(name, prefix, after)
+            for entry in page:
+                yield entry
+            if len(page) < PAGE:
+                return
+            after = page[-1].key
 
     def ukey(self, path: str) -> str:
         """Changes whenever the file does."""
@@ -298,9 +341,10 @@ class TyrFileSystem(AsyncFileSystem):  # type: ignore[misc]
 
     # Reading.
 
+    @_anew
     async def _cat_file(self, path: str, start: int | None = None, end: int | None = None, **named: Any) -> bytes:
         name, key = self._blob(path)
-        with self._finding(name, path):
+        with self._finding(path):
             scope = await self._scope(name)
             if (start or 0) >= 0 and (end is None or end >= 0):
                 if end is not None and end <= (start or 0):
@@ -319,7 +363,7 @@ class TyrFileSystem(AsyncFileSystem):  # type: ignore[misc]
     async def _pieces(self, path: str) -> AsyncIterator[Any]:
         """A file piece by piece, all of one version."""
         name, key = self._blob(path)
-        with self._finding(name, path):
+        with self._finding(path):
             keyspace = await self._keyspace(name)
             transaction = self._now_running() or self.store.aio.begin()
             offset = 0
@@ -332,6 +376,7 @@ class TyrFileSystem(AsyncFileSystem):  # type: ignore[misc]
                 if len(piece) < PIECE:
                     return
 
+    @_anew
     async def _get_file(self, rpath: str, lpath: str, callback: Any = None, **named: Any) -> None:
         if await self._isdir(rpath):
             os.makedirs(lpath, exist_ok=True)
@@ -349,9 +394,10 @@ class TyrFileSystem(AsyncFileSystem):  # type: ignore[misc]
 
     # Writing.
 
+    @_anew
     async def _pipe_file(self, path: str, value: Any, mode: str = "overwrite", **named: Any) -> None:
         name, key = self._blob(path)
-        with self._finding(name, path):
+        with self._finding(path):
             if mode == "create":
                 async with self._atomically() as transaction:
                     keyspace = await self._keyspace(name)
@@ -360,6 +406,7 @@ class TyrFileSystem(AsyncFileSystem):  # type: ignore[misc]
                 return
             await (await self._scope(name)).put(key, value)
 
+    @_anew
     async def _put_file(
         self, lpath: str, rpath: str, mode: str = "overwrite", callback: Any = None, **named: Any
     ) -> None:
@@ -367,7 +414,7 @@ class TyrFileSystem(AsyncFileSystem):  # type: ignore[misc]
             await self._makedirs(rpath, exist_ok=True)
             return
         name, key = self._blob(rpath)
-        with self._finding(name, rpath), open(lpath, "rb") as file:
+        with self._finding(rpath), open(lpath, "rb") as file:
             async with self._atomically() as transaction:
                 keyspace = await self._keyspace(name)
                 if mode == "create":
@@ -381,22 +428,54 @@ class TyrFileSystem(AsyncFileSystem):  # type: ignore[misc]
                 if not offset:
                     await transaction.put(keyspace, key, b"")
 
-    async def _cp_file(self, path1: str, path2: str, moves: bool = False, **named: Any) -> None:
+    async def _copy(
+        self,
+        path1: Any,
+        path2: Any,
+        recursive: bool = False,
+        on_error: str | None = None,
+        maxdepth: int | None = None,
+        **named: Any,
+    ) -> None:
+        skips = on_error == "ignore" or (on_error is None and recursive)
+        # That something is missing is not passed over in general: it has to be what is copied, and not where it should go.
+        named = {**named, "makes": recursive, "skips": skips}
+        await super()._copy(path1, path2, recursive, "raise", maxdepth, **named)
+
+    @_anew
+    async def _cp_file(
+        self,
+        path1: str,
+        path2: str,
+        moves: bool = False,
+        makes: bool = False,
+        skips: bool = False,
+        **named: Any,
+    ) -> None:
+        """Copies a file. Its keyspace is made, or it is passed over if it is missing, if that is wanted."""
         if moves and self._strip_protocol(path1) == self._strip_protocol(path2):
             raise OSError(errno.EINVAL, "it cannot be moved to where it is", path1)
         if await self._isdir(path1) and not await self._isfile(path1):
             await self._makedirs(path2, exist_ok=True)
             return
         name, key = self._blob(path2)
-        with self._finding(name, path2):
+        try:
             # Read first, in case that it is the same blob; and by itself, so that it does not matter if somebody writes to it meanwhile.
             pieces = [piece async for piece in self._pieces(path1)]
+        except _Dropped:
+            raise
+        except FileNotFoundError:
+            if skips:
+                return
+            raise
+        with self._finding(path2):
             async with self._atomically() as transaction:
-                keyspace = await self._keyspace(name)
+                keyspace = await self._keyspace(name, makes)
                 await transaction.put(keyspace, key, pieces[0] if pieces else b"")
                 for number, piece in enumerate(pieces[1:], 1):
                     await transaction.write(keyspace, key, number * PIECE, piece)
 
+    @_anew
     async def _mv(self, path1: str, path2: str, recursive: bool = False, maxdepth: int | None = None) -> None:
         keyspaces: list[str] = []
 
@@ -404,7 +483,8 @@ class TyrFileSystem(AsyncFileSystem):  # type: ignore[misc]
             await self._copy(path1, path2, recursive, on_error="raise", maxdepth=maxdepth, moves=True)
             keyspaces[:] = await self._rm_files(path1, recursive, maxdepth)
 
-        await self._run(move)
+        with self._finding(str(path1)):
+            await self._run(move)
         # They are not of the transaction: what has come to be in one meanwhile keeps it.
         for each in keyspaces:
             with contextlib.suppress(OSError):
@@ -432,16 +512,19 @@ class TyrFileSystem(AsyncFileSystem):  # type: ignore[misc]
         if self._strip_protocol(path1) != self._strip_protocol(path2):
             sync(self.loop, self._mv, path1, path2, recursive=recursive, maxdepth=maxdepth)
 
+    @_anew
     async def _mv_file(self, path1: str, path2: str) -> None:
         async def move() -> None:
             await self._cp_file(path1, path2, moves=True)
             await self._rm_file(path1)
 
-        await self._run(move)
+        with self._finding(path1):
+            await self._run(move)
 
+    @_anew
     async def _rm_file(self, path: str, **named: Any) -> None:
         name, key = self._blob(path)
-        with self._finding(name, path):
+        with self._finding(path):
             await (await self._scope(name)).delete(key)
 
     async def _rm(
@@ -498,9 +581,10 @@ class TyrFileSystem(AsyncFileSystem):  # type: ignore[misc]
             if not key and not exist_ok:
                 raise
 
+    @_anew
     async def _rmdir(self, path: str) -> None:
         name, key = self._split(path)
-        with _as_os_errors(path):
+        with self._finding(path):
             if key:
                 await self._info(path)
                 raise OSError(errno.ENOTEMPTY, "there are files in it", path)
@@ -513,9 +597,10 @@ class TyrFileSystem(AsyncFileSystem):  # type: ignore[misc]
         """Drops a keyspace that is empty."""
         sync(self.loop, self._rmdir, path)
 
+    @_anew
     async def _touch(self, path: str, truncate: bool = True, **named: Any) -> None:
         name, key = self._blob(path)
-        with self._finding(name, path):
+        with self._finding(path):
             scope = await self._scope(name)
             if truncate:
                 await scope.put(key, b"")
@@ -541,26 +626,37 @@ class TyrFile(AbstractBufferedFile):  # type: ignore[misc]
     def __init__(self, fs: TyrFileSystem, path: str, mode: str = "rb", *arguments: Any, **named: Any) -> None:
         self._scope: Any = None
         self._own: AioTransaction | None = None
-        name, key = fs._blob(path)
-        self._key = key
+        self.path = path
+        self._key = fs._blob(path)[1]
         self._fs_loop = fs._loop_to_use()
-        with fs._finding(name, path):
-            keyspace = sync(self._fs_loop, fs._keyspace, name)
-            running = fs._now_running()
-            if running is None:
-                running = self._own = fs.store.aio.begin()
-            self._scope = KeyspaceTransaction(running, keyspace)
-            if mode == "xb":
-                self._do("create", key)
-            elif mode == "rb":
-                self._details = _file(fs._strip_protocol(path), self._do("stat", key))
+        sync(self._fs_loop, self._begin, fs, mode)
         super().__init__(fs, path, mode, *arguments, **named)
+
+    async def _begin(self, fs: TyrFileSystem, mode: str) -> None:
+        name, key = fs._blob(self.path)
+        if mode != "rb":
+            # If its keyspace was dropped, it would be noticed when the file is closed.
+            fs._keyspaces.pop(name, None)
+        running = fs._now_running()
+        if running is None:
+            running = self._own = fs.store.aio.begin()
+
+        @_anew
+        async def look(fs: TyrFileSystem) -> None:
+            with fs._finding(self.path):
+                self._scope = KeyspaceTransaction(running, await fs._keyspace(name))
+                if mode == "xb":
+                    await self._scope.create(key)
+                elif mode == "rb":
+                    self._details = _file(fs._strip_protocol(self.path), await self._scope.stat(key))
+
+        await look(fs)
 
     def _do(self, operation: str, *arguments: Any) -> Any:
         async def act() -> Any:
             return await getattr(self._scope, operation)(*arguments)
 
-        with _as_os_errors(str(getattr(self, "path", self._key))):
+        with _as_os_errors(self.path):
             return sync(self._fs_loop, act)
 
     def _fetch_range(self, start: int, end: int) -> bytes:
