@@ -7,6 +7,7 @@ import tyr
 import xarray as xr
 import zarr
 from tyr.zarr import TyrStore
+from zarr.abc.store import SuffixByteRequest
 from zarr.core.sync import sync
 
 
@@ -135,3 +136,75 @@ def test_a_relative_name_is_of_where_the_program_was(tmp_path, monkeypatch):
         zarr.create_array(arrays, name="grid", shape=(4,), dtype="f8")[:] = 1
         assert (zarr.open_array(arrays, path="grid", mode="r")[:] == 1).all()
     assert not list((tmp_path / "elsewhere").iterdir())
+
+
+def test_an_array_whose_keyspace_was_made_again_is_written_to_it(store, arrays):
+    buffer = zarr.core.buffer.cpu.Buffer.from_bytes(b"new")
+    prototype = zarr.core.buffer.default_buffer_prototype()
+
+    async def listed(keys):
+        return [key async for key in keys]
+
+    def in_transaction():
+        with arrays.transaction() as inside:
+            sync(inside.set("d/new", buffer))
+
+    def in_snapshot():
+        with arrays.snapshot() as frozen:
+            return sync(frozen.exists("d/old"))
+
+    operations = [
+        (lambda: sync(arrays.set("d/new", buffer)), None),
+        (lambda: sync(arrays.set_if_not_exists("d/new", buffer)), None),
+        (lambda: sync(arrays._set_many([("d/new", buffer)])), None),
+        (lambda: sync(arrays.delete("d/old")), None),
+        (lambda: sync(arrays.delete_dir("d")), None),
+        (lambda: sync(arrays.exists("d/old")), True),
+        (lambda: sync(arrays.getsize("d/old")), 3),
+        (lambda: sync(listed(arrays.list())), ["d/old"]),
+        (lambda: sync(listed(arrays.list_dir(""))), ["d"]),
+        (lambda: sync(arrays.get("d/old", prototype, SuffixByteRequest(2))).to_bytes(), b"ld"),
+        (in_transaction, None),
+        (lambda: arrays.run(lambda inside: sync(inside.set("d/new", buffer))), None),
+        (in_snapshot, True),
+    ]
+    for number, (operation, expected) in enumerate(operations):
+        sync(arrays.set("d/other", buffer))
+        store.drop_keyspace("arrays")
+        again = store.create_keyspace("arrays")
+        again.put("d/old", b"old")
+        assert operation() == expected, number
+        names = [entry.name for entry in again.scan()]
+        assert names == ([] if number == 4 or number == 3 else ["d/old"] if expected is not None else ["d/new", "d/old"]), number
+
+
+def test_a_keyspace_that_is_gone_is_not_empty_however_often_it_is_asked_for(store, arrays, grid):
+    grid[:] = 5
+    with arrays.transaction() as inside:
+        store.drop_keyspace("arrays")
+        with pytest.raises(tyr.NotFound, match="was dropped"):
+            zarr.open_array(inside, path="grid")
+    for _ in range(2):
+        with pytest.raises(tyr.NotFound):
+            grid[:]
+    assert store.keyspaces() == []
+
+
+async def test_directories_are_listed_without_what_is_in_them(store, arrays, monkeypatch):
+    keyspace = store.create_keyspace("arrays")
+    for first in range(0, 5000, 500):
+        keyspace.put_many({f"root/big/{first + number:05}": b"" for number in range(500)})
+    keyspace.put_many({f"root/{name}": b"" for name in ("big", "big-1/x", "zarr.json", "a/b/c", "a/b/d")})
+    asked = []
+    page = TyrStore._page
+
+    async def counted(self, *arguments):
+        asked.append(await page(self, *arguments))
+        return asked[-1]
+
+    monkeypatch.setattr(TyrStore, "_page", counted)
+    names = [name async for name in arrays.list_dir("root")]
+    assert sorted(names) == ["a", "big", "big-1", "zarr.json"] and sum(map(len, asked)) < 2000
+    with arrays.snapshot() as frozen:
+        assert [name async for name in frozen.list_dir("root/a")] == ["b"]
+    assert [name async for name in TyrStore(store, "arrays", "root/a").list_dir("")] == ["b"]

@@ -15,7 +15,7 @@
 
 import builtins
 import os
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, Self, TypeVar
@@ -28,8 +28,8 @@ from zarr.core.sync import sync
 from . import _tyr, errors
 from ._run import failure_of
 from ._run_aio import KeyspaceTransaction
-from ._shared import adopt, name_of, shared
-from ._tyr import AioKeyspace
+from ._shared import adopt, name_of, shared, was_dropped
+from ._tyr import AioKeyspace, Entry
 
 T = TypeVar("T")
 
@@ -85,9 +85,29 @@ class TyrStore(Store):
             self._handle = handle
         return handle
 
+    async def _anew(self) -> Any:
+        """What reads and writes several things: of a handle from before it would be seen late that its keyspace was dropped."""
+        if self._handle is not None:
+            self._handle = await self._shared().aio.keyspace(self._name)
+        return await self._scope()
+
     async def _reads(self) -> Any:
         """What reads several things of one version."""
         return KeyspaceTransaction(self._shared().aio.begin(), await TyrStore._scope(self))
+
+    async def _do(self, operation: Callable[[Any], Awaitable[T]]) -> T:
+        """What an operation results in, which is done once more if its keyspace was dropped, and there is another one of its name."""
+        try:
+            return await operation(await self._scope())
+        except errors.NotFound as error:
+            if not was_dropped(error):
+                raise
+            try:
+                # The one that is gone is kept if there is none: it is no empty one.
+                self._handle = await self._shared().aio.keyspace(self._name)
+            except errors.NotFound:
+                raise error from None
+        return await operation(await self._scope())
 
     async def _open(self) -> None:
         try:
@@ -128,7 +148,7 @@ class TyrStore(Store):
         What is read in it is of one point, too, and if somebody changes that meanwhile, the end raises `tyr.Conflict`; `run` tries
         again.
         """
-        keyspace = sync(self._scope())
+        keyspace = sync(self._anew())
         transaction = self._shared().aio.begin()
         try:
             yield TransactionStore(self, KeyspaceTransaction(transaction, keyspace), self.read_only)
@@ -139,7 +159,7 @@ class TyrStore(Store):
 
     def run(self, body: Callable[["TransactionStore"], T]) -> T:
         """Calls a function with a store in a transaction until it commits, and returns what the function returns."""
-        keyspace = sync(self._scope())
+        keyspace = sync(self._anew())
         tries = self._shared().aio._tries()
         while True:
             transaction = sync(_awaited(tries.begin()))
@@ -156,7 +176,7 @@ class TyrStore(Store):
     @contextmanager
     def snapshot(self) -> Iterator["SnapshotStore"]:
         """A store that shows everything as it is now, however it is changed meanwhile; it cannot be written to."""
-        keyspace = sync(self._scope())
+        keyspace = sync(self._anew())
         snapshot = sync(_awaited(self._shared().aio.snapshot(keyspace)))
         try:
             yield SnapshotStore(self, _Frozen(snapshot, keyspace), True)
@@ -172,35 +192,30 @@ class TyrStore(Store):
             await self._open()
         prototype = prototype or default_buffer_prototype()
         key = self._prefix + key
-        try:
-            scope = await self._scope()
+
+        async def read(scope: Any) -> Any:
             match byte_range:
                 case None:
-                    view = await scope.read_view(key)
+                    return await scope.read_view(key)
                 case RangeByteRequest(start, end):
-                    view = await scope.read_view(key, start, end)
+                    return await scope.read_view(key, start, end)
                 case OffsetByteRequest(offset):
-                    view = await scope.read_view(key, offset)
+                    return await scope.read_view(key, offset)
                 case SuffixByteRequest(suffix):
                     reads = await self._reads()
                     size = (await reads.stat(key)).size
-                    view = await reads.read_view(key, max(0, size - suffix))
+                    return await reads.read_view(key, max(0, size - suffix))
                 case _:
                     raise ValueError(f"Unexpected byte_range, got {byte_range}.")
-        except errors.NotFound as error:
-            if not await self._is_there_anew(error):
-                return None
-            return await self.get(key[len(self._prefix) :], prototype, byte_range)
-        return prototype.buffer.from_bytes(view)
 
-    async def _is_there_anew(self, error: errors.NotFound) -> bool:
-        """Whether it is the keyspace that was not found, and there is another one of its name by now. Fails if there is none."""
-        # Both are not found; only the words tell which. A keyspace's name has no spaces, so that nothing else reads like this.
-        if self._handle is None or "has no blob" in str(error):
-            return False
-        self._handle = None
-        self._handle = await self._shared().aio.keyspace(self._name)
-        return True
+        try:
+            view = await self._do(read)
+        except errors.NotFound as error:
+            # Nothing is in a keyspace that is not there yet; of one that is gone nobody knows.
+            if was_dropped(error):
+                raise
+            return None
+        return prototype.buffer.from_bytes(view)
 
     async def get_partial_values(
         self, prototype: BufferPrototype, key_ranges: Iterable[tuple[str, ByteRequest | None]]
@@ -212,14 +227,14 @@ class TyrStore(Store):
 
     async def exists(self, key: str) -> bool:
         try:
-            exists: bool = await (await self._scope()).exists(self._prefix + key)
+            exists: bool = await self._do(lambda scope: scope.exists(self._prefix + key))
         except errors.NotFound:
             return False
         return exists
 
     async def getsize(self, key: str) -> int:
         try:
-            size: int = (await (await self._scope()).stat(self._prefix + key)).size
+            size: int = (await self._do(lambda scope: scope.stat(self._prefix + key))).size
         except errors.NotFound:
             raise FileNotFoundError(key) from None
         return size
@@ -230,7 +245,8 @@ class TyrStore(Store):
         self._check_writable()
         if not self._is_open:
             await self._open()
-        await (await self._scope()).put(self._prefix + key, _data(value))
+        data = _data(value)
+        await self._do(lambda scope: scope.put(self._prefix + key, data))
 
     async def set_if_not_exists(self, key: str, value: Buffer) -> None:
         self._check_writable()
@@ -256,7 +272,7 @@ class TyrStore(Store):
     async def delete(self, key: str) -> None:
         self._check_writable()
         try:
-            await (await self._scope()).delete(self._prefix + key)
+            await self._do(lambda scope: scope.delete(self._prefix + key))
         except errors.NotFound:
             pass
 
@@ -279,8 +295,7 @@ class TyrStore(Store):
         await self.delete_dir("")
 
     async def _atomically(self, body: Callable[[Any], Any]) -> None:
-        keyspace = await self._scope()
-        await keyspace.run(body)
+        await self._do(lambda keyspace: keyspace.run(body))
 
     # Listing.
 
@@ -289,22 +304,42 @@ class TyrStore(Store):
             yield key
 
     async def list_prefix(self, prefix: str) -> AsyncIterator[str]:
-        try:
-            scope = await self._scope()
-        except errors.NotFound:
-            return
-        async for entry in scope.scan_all(self._prefix + prefix):
-            yield entry.name[len(self._prefix) :]
+        after: bytes | None = None
+        while True:
+            page = await self._page(self._prefix + prefix, after)
+            for entry in page:
+                yield entry.name[len(self._prefix) :]
+            if len(page) < PAGE:
+                return
+            after = page[-1].key
 
     async def list_dir(self, prefix: str) -> AsyncIterator[str]:
-        inside = prefix.strip("/") + "/" if prefix.strip("/") else ""
-        last = None
-        async for key in self.list_prefix(inside):
-            name = key[len(inside) :].partition("/")[0]
-            # In the order of keys "a-b" comes between "a" and "a/b".
-            if name != last:
-                last = name
-                yield name
+        before = (self._prefix + _directory(prefix)).encode()
+        after: bytes | None = None
+        seen = set()
+        while True:
+            page = await self._page(before, after)
+            for entry in page:
+                if after is not None and entry.key <= after:
+                    continue
+                name, slash, _ = entry.key[len(before) :].partition(b"/")
+                # Past all that is in it.
+                after = (before + name + b"/").ljust(KEY_SIZE_MAX, b"\xff") if slash else entry.key
+                # An array may be beside a directory of its name.
+                if name not in seen:
+                    seen.add(name)
+                    yield name.decode("utf-8", "surrogateescape")
+            if len(page) < PAGE:
+                return
+
+    async def _page(self, prefix: str | bytes, after: bytes | None) -> builtins.list[Entry]:
+        try:
+            page: builtins.list[Entry] = await self._do(lambda scope: scope.scan(prefix, after, PAGE))
+        except errors.NotFound as error:
+            if was_dropped(error):
+                raise
+            return []
+        return page
 
     # Without an event loop, for code that blocks.
 
@@ -388,6 +423,12 @@ class _Within(TyrStore):
     def with_read_only(self, read_only: bool = False) -> Self:
         return type(self)(self, self._within, read_only)
 
+    async def _anew(self) -> Any:
+        return self._within
+
+    async def _do(self, operation: Callable[[Any], Awaitable[T]]) -> T:
+        return await operation(self._within)
+
     async def _atomically(self, body: Callable[[Any], Any]) -> None:
         await body(self._within)
 
@@ -431,6 +472,12 @@ class TransactionStore(_Within):
         for key in sorted(found):
             yield key
 
+    async def list_dir(self, prefix: str) -> AsyncIterator[str]:
+        inside = _directory(prefix)
+        names = {key[len(inside) :].partition("/")[0]: None async for key in self.list_prefix(inside)}
+        for name in names:
+            yield name
+
 
 class SnapshotStore(_Within):
     """A store in a snapshot: see `TyrStore.snapshot`."""
@@ -457,5 +504,14 @@ async def _awaited(operation: Any) -> Any:
     return await operation
 
 
+def _directory(prefix: str) -> str:
+    """What all keys in a directory begin with."""
+    return prefix.strip("/") + "/" if prefix.strip("/") else ""
+
+
+PAGE = 1000
+"""Blobs that are listed at once."""
+KEY_SIZE_MAX = 4096
+"""Bytes of the longest key."""
 DELETED_MAX = 8000
 """Blobs that are deleted at once; a transaction of a cluster touches no more than 10000."""
