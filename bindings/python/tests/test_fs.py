@@ -1,11 +1,15 @@
 """The file system: what is its own."""
 
 import asyncio
+import gc
+import gzip
 import io
 import pickle
 import threading
+import warnings
 
 import fsspec
+import numpy as np
 import pandas as pd
 import pytest
 import tyr
@@ -477,3 +481,124 @@ def test_a_keyspace_of_a_cluster_that_was_made_again_is_known(servers):
             fs.pipe("events/a", b"old")
             made_again(store)
             assert operation()
+
+
+def opened(fs, how, path):
+    """A file that is opened for writing, in one of the ways there are."""
+    if how == "fsspec.open":
+        return fsspec.open(f"tyr:///{path}", "wb", store=fs.store)
+    if how == "fsspec.open of text":
+        return fsspec.open(f"tyr:///{path}", "wt", store=fs.store)
+    if how == "fsspec.open, compressed":
+        return fsspec.open(f"tyr:///{path}", "wt", compression="gzip", store=fs.store)
+    mode, _, compression = how.partition(" ")
+    return fs.open(path, mode, compression=compression or None)
+
+
+WAYS = ["wb", "ab", "w", "wt", "wb gzip", "wt bz2", "wt xz", "wb zip"]
+OUTER_WAYS = ["fsspec.open", "fsspec.open of text", "fsspec.open, compressed"]
+
+
+@pytest.mark.parametrize("how", WAYS + OUTER_WAYS)
+@pytest.mark.parametrize("size", [10, 1 << 20])
+def test_what_was_written_before_an_exception_is_not_there_in_any_mode(fs, events, how, size):
+    with pytest.raises(ZeroDivisionError), opened(fs, how, "events/half") as file:
+        random = np.random.default_rng(1).integers(33, 126, size, "u1").tobytes()
+        file.write(random.decode() if isinstance(file, io.TextIOBase) else random)
+        1 / 0
+    assert not events.exists("half")
+    with opened(fs, how, "events/whole") as file:
+        file.write("text" if isinstance(file, io.TextIOBase) else b"text")
+    assert events.exists("whole") and file.closed
+    compressions = {"gzip": "gzip", "compressed": "gzip", "bz2": "bz2", "xz": "xz", "zip": "zip"}
+    with fs.open("events/whole", "rb", compression=compressions.get(how.split(" ")[-1])) as file:
+        assert file.read() == b"text"
+
+
+def test_a_file_that_is_closed_while_another_exception_is_handled_is_whole(fs, events):
+    try:
+        1 / 0
+    except ZeroDivisionError:
+        with fsspec.open("tyr:///events/told", "wt", store=fs.store) as file:
+            file.write("it failed")
+        with fs.open("events/told-too", "wt") as file:
+            file.write("it failed")
+        late = fs.open("events/late", "wb")
+        late.write(b"x")
+        late.close()
+    assert events.read_many(["told", "told-too", "late"]) == [b"it failed", b"it failed", b"x"]
+
+
+def test_several_files_of_one_block_are_forgotten_with_it(fs, events):
+    with pytest.raises(ZeroDivisionError), fsspec.open_files("tyr:///events/*", "wb", num=3, store=fs.store) as files:
+        for file in files:
+            file.write(b"x")
+        1 / 0
+    assert events.scan() == []
+
+
+@pytest.mark.parametrize("how", WAYS)
+def test_a_file_that_nobody_closed_is_not_written_and_that_is_said(fs, events, how):
+    file = opened(fs, how, "events/a")
+    file.write("text" if isinstance(file, io.TextIOBase) else b"text")
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        del file
+        gc.collect()
+    assert [str(each.message) for each in told if each.category is RuntimeWarning] == ["'events/a' was not closed, and is not written"]
+    assert events.scan() == []
+
+
+def test_text_is_committed_and_discarded_like_bytes(fs, events):
+    for compression in (None, "gzip"):
+        for end in ("commit", "discard"):
+            file = fs.open(f"events/{compression}-{end}", "wt", compression=compression, autocommit=False)
+            file.write("x")
+            file.close()
+            assert not fs.exists(f"events/{compression}-{end}")
+            getattr(file, end)()
+            assert fs.exists(f"events/{compression}-{end}") == (end == "commit")
+    with pytest.raises(LookupError):
+        fs.open("events/a", "wt", encoding="no-such-encoding")
+    with pytest.raises(ValueError):
+        fs.open("events/a", "wt", compression="no-such-compression")
+    assert not fs.exists("events/a")
+
+
+def test_a_file_that_is_not_there_is_named_with_its_keyspace(fs, events):
+    for path in ("events/missing", "none/missing"):
+        with pytest.raises(FileNotFoundError) as caught:
+            fs.open(path)
+        assert caught.value.filename == path
+    events.put("a", b"")
+    with pytest.raises(FileExistsError) as caught:
+        fs.open("events/a", "xb").close()
+    assert caught.value.filename == "events/a"
+
+
+def test_it_is_made_again_from_what_describes_it(store, events):
+    events.put("a", b"x")
+    for fs in (TyrFileSystem(store), TyrFileSystem(store=store, settings={"chunk_size": 1 << 20})):
+        assert TyrFileSystem.from_json(fs.to_json()).cat_file("events/a") == b"x"
+        assert TyrFileSystem.from_dict(fs.to_dict()).cat_file("events/a") == b"x"
+    assert fs.to_dict()["settings"] == {"chunk_size": 1 << 20} and fs.to_dict()["store"] == store.place
+    secret = TyrFileSystem("tyr://a:1", options={"token": "secret", "deadline": 1.0})
+    assert "secret" in secret.to_json() and "secret" not in secret.to_json(include_password=False)
+
+
+@pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
+def test_files_that_are_open_when_a_transaction_is_rolled_back_are_closed(fs, events):
+    with pytest.raises(RuntimeError), fs.transaction:
+        files = [fs.open("events/a", "wb"), fs.open("events/b", "wt"), fs.open("events/c", "wb", compression="gzip")]
+        files[0].write(b"one")
+        files[1].write("two")
+        raise RuntimeError("planned")
+    assert all(file.closed for file in files)
+    del files
+    gc.collect()
+    assert events.scan() == []
+    with fs.transaction:
+        files = [fs.open("events/a", "wb"), fs.open("events/b", "wt"), fs.open("events/c", "wb", compression="gzip")]
+        files[0].write(b"one")
+        files[1].write("two")
+    assert events.read_many(["a", "b"]) == [b"one", b"two"] and gzip.decompress(events.read("c")) == b""

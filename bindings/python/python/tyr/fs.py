@@ -24,12 +24,17 @@ import contextlib
 import contextvars
 import errno
 import functools
+import io
 import os
 import sys
+import warnings
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any
 
 from fsspec.asyn import AsyncFileSystem, sync
+from fsspec.compression import compr
+from fsspec.core import OpenFile, get_compression
+from fsspec.json import FilesystemJSONEncoder
 from fsspec.spec import AbstractBufferedFile
 from fsspec.transaction import Transaction as FsspecTransaction
 
@@ -155,6 +160,19 @@ class TyrFileSystem(AsyncFileSystem):  # type: ignore[misc]
     def __reduce__(self) -> Any:
         arguments = {"store": self._place, "options": self._options, "settings": self._settings}
         return _remade, (type(self), {**arguments, "asynchronous": self.asynchronous})
+
+    def to_dict(self, *, include_password: bool = True) -> dict[str, Any]:
+        """What it is made from; a store that was given open is named. Without passwords it has no token."""
+        options = dict(self._options or {})
+        if not include_password:
+            options.pop("token", None)
+        given = {"store": self._place, "options": options, "settings": self._settings}
+        given = {**self.storage_options, **{name: value or None for name, value in given.items()}}
+        if not include_password:
+            given.pop("password", None)
+        given = {name: value for name, value in given.items() if value is not None}
+        place = {"cls": f"{type(self).__module__}:{type(self).__name__}", "protocol": self.protocol[0], "args": []}
+        return {**place, **FilesystemJSONEncoder().make_serializable(given)}
 
     @property
     def fsid(self) -> str:
@@ -613,6 +631,37 @@ class TyrFileSystem(AsyncFileSystem):  # type: ignore[misc]
 
     # Open files.
 
+    def open(
+        self,
+        path: str,
+        mode: str = "rb",
+        block_size: Any = None,
+        cache_options: Any = None,
+        compression: str | None = None,
+        **named: Any,
+    ) -> Any:
+        """Opens a file. One that is written is there when it is closed; an exception that leaves its block forgets it."""
+        if "r" in mode or ("b" in mode and compression is None):
+            return super().open(path, mode, block_size, cache_options, compression, **named)
+        text = {name: named.pop(name) for name in ("encoding", "errors", "newline") if name in named}
+        autocommit = named.pop("autocommit", not self._intrans)
+        binary = mode.replace("b", "").replace("t", "") + "b"
+        compression = get_compression(path, compression)
+        named = {**named, "autocommit": autocommit, "cache_options": cache_options}
+        opened: Any = self._open(self._strip_protocol(path), binary, block_size, **named)
+        file = opened
+        try:
+            if compression is not None:
+                opened = _Compressed(compr[compression](file, mode=binary[0]), file)
+            if "b" not in mode:
+                opened = _Text(opened, file, **text)
+        except BaseException:
+            file.discard()
+            raise
+        if not autocommit:
+            self.transaction.files.append(opened)
+        return opened
+
     def _open(
         self, path: str, mode: str = "rb", block_size: Any = None, autocommit: bool = True, **named: Any
     ) -> "TyrFile":
@@ -626,6 +675,7 @@ class TyrFile(AbstractBufferedFile):  # type: ignore[misc]
     def __init__(self, fs: TyrFileSystem, path: str, mode: str = "rb", *arguments: Any, **named: Any) -> None:
         self._scope: Any = None
         self._own: AioTransaction | None = None
+        self._is_forgotten = False
         self.path = path
         self._key = fs._blob(path)[1]
         self._fs_loop = fs._loop_to_use()
@@ -677,11 +727,21 @@ class TyrFile(AbstractBufferedFile):  # type: ignore[misc]
             self._do("commit")
         return True
 
+    def flush(self, force: bool = False) -> None:
+        """Sends what was written to the store, which does not show it before it is committed."""
+        if self._is_forgotten:
+            self.buffer = io.BytesIO()
+        else:
+            super().flush(force)
+
     def close(self) -> None:
         """Commits what was written."""
-        if self.mode == "rb" or sys.is_finalizing():
+        if self.mode == "rb" or self._is_forgotten or sys.is_finalizing():
             # Nothing is left to be done, or nobody is left who does it: what was not committed is rolled back when it is forgotten.
             self.cache, self._own, self.closed = None, None, True
+            return
+        if not self.closed and _is_left_by_exception(self):
+            self.discard()
             return
         try:
             super().close()
@@ -709,6 +769,138 @@ class TyrFile(AbstractBufferedFile):  # type: ignore[misc]
         if self._own is not None:
             own, self._own = self._own, None
             sync(self._fs_loop, _end, own, False)
+
+    def _forget(self) -> None:
+        """What was written, and what layers above still write when they are closed, goes nowhere."""
+        self._is_forgotten = True
+
+    def _is_collected(self) -> None:
+        """Nobody said that the file is whole, perhaps because of an exception."""
+        # It may be any thread that collects it, also the one that would have to answer.
+        self._forget()
+        self.close()
+        if not sys.is_finalizing():
+            # Unlike a ResourceWarning it is shown: something is lost.
+            warnings.warn(f"'{self.path}' was not closed, and is not written", RuntimeWarning)
+
+    def __del__(self) -> None:
+        if self.closed:
+            return
+        if self.mode == "rb":
+            self.close()
+        else:
+            self._is_collected()
+
+
+class _Layer:
+    """What text and compressed files that are written have in common: they are as whole as the file below them."""
+
+    _file: TyrFile
+    closed: Any
+    close: Any
+
+    def commit(self) -> None:
+        """See `TyrFile.commit`."""
+        self._file.commit()
+
+    def discard(self) -> None:
+        """See `TyrFile.discard`."""
+        self._file._forget()
+        with contextlib.suppress(Exception):
+            self.close()
+        self._file.discard()
+
+    def __exit__(self, kind: Any, *error: Any) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.discard()
+
+    def __del__(self) -> None:
+        with contextlib.suppress(ValueError):  # of text that was detached, or never began
+            if self._file.closed or self.closed:
+                return
+            self._file._forget()
+            with contextlib.suppress(Exception):
+                self.close()
+            self._file._is_collected()
+
+
+class _Text(_Layer, io.TextIOWrapper):
+    """A file of text that is written."""
+
+    def __init__(self, buffer: Any, file: TyrFile, **named: Any) -> None:
+        self._file = file
+        super().__init__(buffer, **named)
+
+
+class _Compressed(_Layer, io.BufferedIOBase):
+    """A file that is written compressed."""
+
+    def __init__(self, layer: Any, file: TyrFile) -> None:
+        self._layer = layer
+        self._file = file
+        self._is_closed = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.__dict__["_layer"], name)
+
+    @property
+    def closed(self) -> bool:
+        """Whether it is closed."""
+        return self._is_closed
+
+    def writable(self) -> bool:
+        """Whether it can still be written to."""
+        return not self._is_closed
+
+    def seekable(self) -> bool:
+        """As of what compresses."""
+        return bool(self._layer.seekable())
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        """As of what compresses."""
+        place: int = self._layer.seek(offset, whence)
+        return place
+
+    def tell(self) -> int:
+        """Bytes that were written, before they were compressed."""
+        place: int = self._layer.tell()
+        return place
+
+    def write(self, data: Any) -> int:
+        """Writes more bytes."""
+        written: int = self._layer.write(data)
+        return written
+
+    def flush(self) -> None:
+        """As of what compresses."""
+        if not self._is_closed:
+            self._layer.flush()
+
+    def close(self) -> None:
+        """Commits what was written."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        try:
+            self._layer.close()
+        except BaseException:
+            self._file.discard()
+            raise
+        self._file.close()
+
+
+def _is_left_by_exception(file: TyrFile) -> bool:
+    """Whether an exception leaves the block of the `fsspec.OpenFile` that a file is of. That closes its files, and does not say why."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None:
+        frame = frame.f_back
+        if frame.f_code is OpenFile.__exit__.__code__:
+            opened, error = frame.f_locals.get("self"), frame.f_locals.get("args")
+            if any(each is file for each in getattr(opened, "fobjects", ())):
+                return error is not None and error[0] is not None
+    return False
 
 
 async def _write_piece(
