@@ -602,3 +602,34 @@ def test_files_that_are_open_when_a_transaction_is_rolled_back_are_closed(fs, ev
         files[0].write(b"one")
         files[1].write("two")
     assert events.read_many(["a", "b"]) == [b"one", b"two"] and gzip.decompress(events.read("c")) == b""
+
+
+def test_keys_that_no_path_names_are_removed_and_not_left_out(fs, store, events, tmp_path):
+    odd = ["/a", "d//b", "d/c/", "//"]
+    events.put_many({key: b"1" for key in [*odd, "d/x", "e"]})
+    for key in odd:
+        for copy in (fs.cp, fs.mv):
+            with pytest.raises(OSError, match="no path names"):
+                copy("events", "other", recursive=True)
+    with pytest.raises(OSError, match="no path names"):
+        fs.get("events", str(tmp_path), recursive=True)
+    assert {entry.name for entry in events.scan()} == {*odd, "d/x", "e"} and fs.ls("", detail=False) == ["events"]
+    with fs.transaction:
+        fs.rm("events/d/x")
+        fs.rm("events/d", recursive=True)
+    assert {entry.name for entry in events.scan()} == {"/a", "//", "e"}
+    fs.rm("events", recursive=True)
+    assert store.keyspaces() == []
+
+
+def test_the_store_itself_is_not_removed(fs, events):
+    events.put("a", b"1")
+    with pytest.raises(OSError, match="the store itself"):
+        fs.rm("", recursive=True)
+    assert events.read("a") == b"1"
+
+
+def test_what_is_deeper_than_is_removed_stays(fs, events):
+    events.put_many({"a": b"1", "d/b": b"2"})
+    fs.rm("events", recursive=True, maxdepth=1)
+    assert [entry.name for entry in events.scan()] == ["d/b"]

@@ -410,6 +410,12 @@ class TyrFileSystem(AsyncFileSystem):  # type: ignore[misc]
                     callback.relative_update(len(piece))
                 piece = await anext(pieces, b"")
 
+    async def _get(self, rpath: Any, lpath: Any, recursive: bool = False, *arguments: Any, **named: Any) -> Any:
+        is_expanded = not (isinstance(rpath, list) and isinstance(lpath, list))
+        if recursive and is_expanded and len(arguments) < 2 and named.get("maxdepth") is None:
+            await self._check_named(rpath)
+        return await super()._get(rpath, lpath, recursive, *arguments, **named)
+
     # Writing.
 
     @_anew
@@ -458,7 +464,21 @@ class TyrFileSystem(AsyncFileSystem):  # type: ignore[misc]
         skips = on_error == "ignore" or (on_error is None and recursive)
         # That something is missing is not passed over in general: it has to be what is copied, and not where it should go.
         named = {**named, "makes": recursive, "skips": skips}
+        if recursive and maxdepth is None and not (isinstance(path1, list) and isinstance(path2, list)):
+            await self._check_named(path1)
         await super()._copy(path1, path2, recursive, "raise", maxdepth, **named)
+
+    async def _check_named(self, path: Any) -> None:
+        """Fails if something in a tree would be left out because no path leads to it."""
+        for each in await self._expand_path(path):
+            name, key = self._split(each)
+            prefix = _encode(key + "/" if key else "")
+            if not name:
+                continue
+            async for entry in self._entries(name, prefix):
+                if b"" in entry.key[len(prefix) :].split(b"/"):
+                    told = f"the key '{entry.name}' has an empty part, so that no path names it in a tree"
+                    raise OSError(errno.EINVAL, told, each)
 
     @_anew
     async def _cp_file(
@@ -553,11 +573,51 @@ class TyrFileSystem(AsyncFileSystem):  # type: ignore[misc]
         maxdepth: int | None = None,
         **named: Any,
     ) -> None:
-        keyspaces = await self._rm_files(path, recursive, maxdepth)
+        if recursive and maxdepth is None:
+            keyspaces = await self._rm_trees(path)
+        else:
+            keyspaces = await self._rm_files(path, recursive, maxdepth)
         for each in keyspaces:
+            if maxdepth is not None:
+                # What is deeper stays.
+                with contextlib.suppress(OSError):
+                    await self._rmdir(each)
+                continue
             with _as_os_errors(each):
                 await self.store.aio.drop_keyspace(each)
             self._keyspaces.pop(each, None)
+
+    @_anew
+    async def _rm_trees(self, path: Any) -> list[str]:
+        """Removes all that is at paths and below, also what no path names, and tells which keyspaces are to go."""
+        found: dict[tuple[str, bytes], None] = {}
+        keyspaces = []
+        for each in await self._expand_path(path):
+            name, key = self._split(each)
+            if (await self._info(each))["type"] == "file":
+                found[name, _encode(key)] = None
+            if not key:
+                self._check_removable([name])
+                keyspaces.append(name)
+            async for entry in self._entries(name, _encode(key + "/" if key else "")):
+                found[name, entry.key] = None
+        running = self._now_running()
+        keys = list(found)
+        for first in range(0, len(keys), REMOVED_MAX):
+            with self._finding(str(path)):
+                async with self._atomically() as transaction:
+                    for name, blob in keys[first : first + REMOVED_MAX]:
+                        keyspace = await self._keyspace(name)
+                        # It is listed still if the transaction that runs has removed it.
+                        if running is None or await transaction.exists(keyspace, blob):
+                            await transaction.delete(keyspace, blob)
+        return keyspaces
+
+    def _check_removable(self, keyspaces: list[str]) -> None:
+        if "" in keyspaces:
+            raise OSError(errno.EBUSY, "the store itself is not removed; name its keyspaces", "")
+        if keyspaces and self._transaction_running is not None:
+            raise OSError(errno.EBUSY, "a keyspace is not removed in a transaction", keyspaces[0])
 
     async def _rm_files(
         self, path: Any, recursive: bool = False, maxdepth: int | None = None
@@ -566,8 +626,9 @@ class TyrFileSystem(AsyncFileSystem):  # type: ignore[misc]
         paths = await self._expand_path(path, recursive=recursive, maxdepth=maxdepth)
         files, keyspaces = [], []
         for each in paths:
-            if not self._split(each)[1]:
-                keyspaces.append(each)
+            name, key = self._split(each)
+            if not key:
+                keyspaces.append(name)
             elif await self._isfile(each):
                 files.append(each)
             elif not recursive:
@@ -575,8 +636,7 @@ class TyrFileSystem(AsyncFileSystem):  # type: ignore[misc]
                 raise IsADirectoryError(errno.EISDIR, "a directory is removed recursively", each)
         if keyspaces and not recursive:
             raise IsADirectoryError(errno.EISDIR, "a keyspace is removed recursively", keyspaces[0])
-        if keyspaces and self._transaction_running is not None:
-            raise OSError(errno.EBUSY, "a keyspace is not removed in a transaction", keyspaces[0])
+        self._check_removable(keyspaces)
         for first in range(0, len(files), REMOVED_MAX):
             async with self._atomically():
                 for each in files[first : first + REMOVED_MAX]:
@@ -897,7 +957,7 @@ def _is_left_by_exception(file: TyrFile) -> bool:
     while frame.f_back is not None:
         frame = frame.f_back
         if frame.f_code is OpenFile.__exit__.__code__:
-            opened, error = frame.f_locals.get("self"), frame.f_locals.get("args")
+            opened, error = (frame.f_locals.get(name) for name in ("self", "args"))
             if any(each is file for each in getattr(opened, "fobjects", ())):
                 return error is not None and error[0] is not None
     return False
