@@ -633,3 +633,24 @@ def test_what_is_deeper_than_is_removed_stays(fs, events):
     events.put_many({"a": b"1", "d/b": b"2"})
     fs.rm("events", recursive=True, maxdepth=1)
     assert [entry.name for entry in events.scan()] == ["d/b"]
+
+
+def test_a_transaction_is_of_the_file_system_and_not_of_a_thread(fs, store, events):
+    other = fsspec.filesystem("tyr", store=store)
+    with pytest.raises(RuntimeError), fs.transaction:
+        for system, path in ((fs, "events/inside"), (other, "events/outside")):
+            thread = threading.Thread(target=system.pipe, args=(path, b"x"))
+            thread.start()
+            thread.join()
+        raise RuntimeError("planned")
+    assert fs.find("events") == ["events/outside"]
+
+
+@pytest.mark.filterwarnings("ignore:.*was not closed:RuntimeWarning")
+def test_what_python_closes_for_fsspec_is_written_as_the_guide_says(fs, store, events):
+    for mode, compression in (("wt", None), ("wt", "gzip"), ("wb", "gzip"), ("wb", None)):
+        file = fsspec.open(f"tyr:///events/{mode}-{compression}", mode, compression=compression, store=store).open()
+        file.write("x" if mode == "wt" else b"x")
+        del file
+        gc.collect()
+    assert fs.find("events") == ["events/wt-None"]
