@@ -666,6 +666,7 @@ def in_a_directory(tyr, work, arguments):
         refuses(errno.EROFS, os.mkdir, here / "new")
     with Mount(tyr, "files/moved", mounted, store=store) as here:
         assert os.listdir(here) == ["b"]
+    ends_by_force(tyr, store, mounted)
     busy = Mount(tyr, "files", mounted, store=store)
     with busy as here:
         kept = open(here / "hard", "rb")
@@ -761,6 +762,21 @@ def of_a_cluster(tyr, work, arguments):
     finally:
         cluster.send_signal(signal.SIGTERM)
         cluster.wait(timeout=60)
+
+
+def ends_by_force(tyr, store, directory):
+    """Who mounts where the process of another mount was killed is told what is there, and how it goes."""
+    killed = Mount(tyr, "files", directory, store=store)
+    kept = os.open(directory / "hard", os.O_RDONLY)
+    killed.process.kill()
+    killed.process.communicate()
+    refuses(errno.ENOTCONN, os.pread, kept, 1, 0)
+    again = subprocess.run([tyr, "--store", store, "mount", "files", directory], capture_output=True, text=True, timeout=60)
+    assert again.returncode == 1 and f"'umount -l {directory}'" in again.stderr, again
+    subprocess.run(["umount", "-l", directory], check=True)
+    with Mount(tyr, "files", directory, store=store) as here:
+        assert (here / "hard").read_bytes() == b"content"
+    refuses(errno.ENOTCONN, os.close, kept)
 
 
 def stays_mounted(tyr, source, directory):

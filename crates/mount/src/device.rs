@@ -8,12 +8,30 @@ use std::{
         fd::{AsRawFd, OwnedFd},
         unix::fs::MetadataExt,
     },
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 use rustix::mount::MountFlags;
 
 use crate::{Access, Execution, Settings, Synchrony};
+
+/// The directory to mount on, by its whole path.
+pub fn place(directory: &Path) -> io::Result<PathBuf> {
+    let found = directory.canonicalize().and_then(|found| Ok((found.metadata()?.is_dir(), found)));
+    match found {
+        Ok((true, found)) => Ok(found),
+        Ok((false, _)) => Err(io::ErrorKind::NotADirectory.into()),
+        // So a kernel answers for a mount of which the process was killed.
+        Err(error) if error.kind() == io::ErrorKind::NotConnected => {
+            let place = directory.display();
+            let message = format!(
+                "a mount that has ended is still there; remove it with 'umount {place}', or 'umount -l {place}' while it is in use"
+            );
+            Err(io::Error::new(error.kind(), message))
+        }
+        Err(error) => Err(error),
+    }
+}
 
 /// Mounts on a directory, as the superuser may; `None` if that takes the help of `fusermount3`. `fuser` would do it as well, but as a file system of type
 /// `fuse`, which tells `mount` nothing of who is to be asked for another mount of it.

@@ -182,10 +182,7 @@ pub fn mount(
     directory: impl AsRef<Path>,
     settings: &Settings,
 ) -> io::Result<Mount> {
-    let directory = directory.as_ref().canonicalize()?;
-    if !directory.is_dir() {
-        return Err(io::ErrorKind::NotADirectory.into());
-    }
+    let directory = device::place(directory.as_ref())?;
     let mut config = Config::default();
     config.mount_options = vec![
         MountOption::FSName(settings.source.clone()),
