@@ -22,6 +22,7 @@ use crate::{
     errno::{Errno, Result, Stop},
     filesystem::{Filesystem, Inner, gone, transact},
     inode::Inode,
+    silence::Silence,
 };
 
 /// What this client is as a guest.
@@ -38,8 +39,8 @@ pub(crate) struct Guest {
 struct State {
     me: Option<Me>,
     beats: u64,
-    /// What others' blobs said last, and since when.
-    watched: HashMap<u64, (u64, Instant)>,
+    /// How long others have said nothing.
+    watched: HashMap<u64, Silence>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -263,10 +264,10 @@ impl Filesystem {
     fn is_overdue(&self, guest: u64, beat: u64, patience: Duration) -> bool {
         let mut state = self.inner.guest.state.lock();
         let now = Instant::now();
-        match state.watched.get(&guest) {
-            Some((before, since)) if *before == beat => now.duration_since(*since) >= patience,
-            _ => {
-                state.watched.insert(guest, (beat, now));
+        match state.watched.get_mut(&guest) {
+            Some(silence) => silence.lasts(beat, now, patience),
+            None => {
+                state.watched.insert(guest, Silence::new(beat, now));
                 false
             }
         }

@@ -29,6 +29,7 @@ mod namespace;
 mod orphans;
 mod rename;
 mod room;
+mod silence;
 pub mod site;
 mod uses;
 mod view;
