@@ -759,6 +759,8 @@ def of_a_cluster(tyr, work, arguments):
             for file in files:
                 os.close(file)
         stays_mounted(tyr, f"{url}/files", one)
+        if not arguments.quick:
+            silence_costs_locks(tyr, url, (one, two))
     finally:
         cluster.send_signal(signal.SIGTERM)
         cluster.wait(timeout=60)
@@ -777,6 +779,34 @@ def ends_by_force(tyr, store, directory):
     with Mount(tyr, "files", directory, store=store) as here:
         assert (here / "hard").read_bytes() == b"content"
     refuses(errno.ENOTCONN, os.close, kept)
+
+
+def silence_costs_locks(tyr, url, places):
+    """A mount that says nothing for long loses its locks, and what its programs have open they cannot change any more."""
+    program = "import fcntl,os,sys\nf=os.open(sys.argv[1],os.O_RDWR)\nprint('has it open',flush=True)\nsys.stdin.readline()\n"
+    program += "fcntl.lockf(f,fcntl.LOCK_EX)\nos.pwrite(f,b'other',0)\nprint('wrote',flush=True)\nsys.stdin.read()\n"
+    silent = Mount(tyr, f"{url}/files", places[0])
+    with silent as here, Mount(tyr, f"{url}/files", places[1]) as there:
+        (here / "owned").write_bytes(b"first")
+        files = [os.open(here / "owned", os.O_RDWR) for _ in range(6)]
+        fcntl.lockf(files[0], fcntl.LOCK_EX)
+        # Before the mount is silent: a process begins by closing what it is not to have.
+        other = subprocess.Popen([sys.executable, "-c", program, there / "owned"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert other.stdout.readline() == "has it open\n"
+        silent.process.send_signal(signal.SIGSTOP)
+        other.stdin.write("go on\n")
+        other.stdin.flush()
+        assert other.stdout.readline() == "wrote\n"
+        silent.process.send_signal(signal.SIGCONT)
+        refuses(errno.ESTALE, os.pwrite, files[0], b"mine", 0)
+        refuses(errno.ESTALE, os.ftruncate, files[1], 0)
+        refuses(errno.ESTALE, fallocate, files[2], KEEP_SIZE | PUNCH_HOLE, 0, 5)
+        refuses(errno.ESTALE, os.pread, files[3], 5, 0)
+        refuses(errno.ESTALE, os.fsync, files[4])
+        for file in files:
+            refuses(errno.ESTALE, os.close, file)
+        assert (here / "owned").read_bytes() == (there / "owned").read_bytes() == b"other"
+        other.communicate(timeout=60)
 
 
 def stays_mounted(tyr, source, directory):

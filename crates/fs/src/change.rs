@@ -44,6 +44,16 @@ pub enum Put {
 impl Filesystem {
     /// Changes what is known of an inode, and returns what is known then.
     pub async fn change(&self, inode: &Inode, changes: &Changes) -> Result<Metadata> {
+        self.change_as(None, inode, changes).await
+    }
+
+    /// The same, by who has it open as a guest, if that is given.
+    pub(crate) async fn change_as(
+        &self,
+        guest: Option<u64>,
+        inode: &Inode,
+        changes: &Changes,
+    ) -> Result<Metadata> {
         if self.flat().is_some() {
             return self.flat_change(inode, changes).await;
         }
@@ -61,7 +71,7 @@ impl Filesystem {
             transact!(self, |transaction, again| self.try_change(
                 transaction,
                 again,
-                inode,
+                (guest, inode),
                 changes,
                 may_have_holes
             ));
@@ -73,10 +83,13 @@ impl Filesystem {
         &self,
         transaction: &mut Transaction,
         again: bool,
-        inode: &Inode,
+        (guest, inode): (Option<u64>, &Inode),
         changes: &Changes,
         may_have_holes: bool,
     ) -> Result<(), Stop> {
+        if let Some(guest) = guest {
+            self.require_guest(transaction, guest, again).await?;
+        }
         self.require(transaction, inode, again).await?;
         let (keyspace, site, now) = (self.keyspace(), &inode.site, Timestamp::now());
         if let Some(size) = changes.size {

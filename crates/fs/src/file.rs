@@ -143,7 +143,7 @@ impl File {
         let mode = self.filesystem.metadata(&self.inode).await?.mode;
         let changes = Changes { mode: Some(unprivileged(mode)), ..Changes::default() };
         if changes.mode != Some(mode) {
-            self.filesystem.change(&self.inode, &changes).await?;
+            self.change(&changes).await?;
         }
         self.is_privileged.store(false, Ordering::Relaxed);
         Ok(())
@@ -157,7 +157,7 @@ impl File {
     /// What is known of it now.
     pub async fn metadata(&self) -> Result<Metadata> {
         let metadata = self.filesystem.metadata(&self.inode).await?;
-        self.filesystem.confirm(self.guest).await?;
+        self.confirm().await?;
         Ok(metadata)
     }
 
@@ -188,7 +188,7 @@ impl File {
             Err(error) => return Err(error.into()),
         };
         // Were this client not a guest any more, another file might lie there.
-        self.filesystem.confirm(self.guest).await?;
+        self.confirm().await?;
         let is_noted = !bytes.is_empty() && self.notes_access.swap(false, Ordering::Relaxed);
         Ok((bytes, is_noted.then(Timestamp::now)))
     }
@@ -223,7 +223,7 @@ impl File {
         bytes: &[u8],
         leaves_hole: bool,
     ) -> Result<(), Stop> {
-        self.filesystem.require(transaction, &self.inode, again).await?;
+        self.require(transaction, again).await?;
         transaction.write(self.filesystem.keyspace(), &self.inode.site, offset, bytes).await?;
         if leaves_hole {
             self.filesystem.mark_holes(transaction, &self.inode, true).await?;
@@ -250,7 +250,7 @@ impl File {
         again: bool,
         bytes: &[u8],
     ) -> Result<tyr_client::Slot, Stop> {
-        self.filesystem.require(transaction, &self.inode, again).await?;
+        self.require(transaction, again).await?;
         let slot = transaction.append(self.filesystem.keyspace(), &self.inode.site, bytes).await?;
         self.filesystem.touch(transaction, &self.inode, Timestamp::now()).await?;
         Ok(slot)
@@ -258,12 +258,33 @@ impl File {
 
     /// Makes it this long, cutting it or extending it with zeros.
     pub async fn truncate(&self, size: u64) -> Result<()> {
-        let changes = Changes { size: Some(size), ..Changes::default() };
-        self.filesystem.change(&self.inode, &changes).await.map(drop)
+        self.change(&Changes { size: Some(size), ..Changes::default() }).await.map(drop)
+    }
+
+    /// Changes what is known of it, as [`Filesystem::change`].
+    pub async fn change(&self, changes: &Changes) -> Result<Metadata> {
+        self.filesystem.change_as(Some(self.guest), &self.inode, changes).await
+    }
+
+    /// Fails with [`Errno::ESTALE`] if this client was silent for too long since it opened the file.
+    pub async fn confirm(&self) -> Result<()> {
+        self.filesystem.confirm(self.guest).await
+    }
+
+    /// The same, as far as that is known: asks nobody.
+    pub fn confirm_here(&self) -> Result<()> {
+        self.filesystem.is_surely_guest(self.guest).map(drop)
+    }
+
+    /// Has the commit refused unless the file exists, and this client is the guest still that opened it.
+    async fn require(&self, transaction: &mut Transaction, again: bool) -> Result<(), Stop> {
+        self.filesystem.require_guest(transaction, self.guest, again).await?;
+        self.filesystem.require(transaction, &self.inode, again).await
     }
 
     /// Waits until everything that was written is durable. Where the keyspace keeps it on disk, that has happened when a write ends.
     pub async fn sync(&self) -> Result<()> {
+        self.confirm().await?;
         if self.filesystem.keyspace().settings().durability == tyr_client::Durability::Memory
             && !self.filesystem.store().is_cluster()
         {
@@ -280,7 +301,7 @@ impl File {
         check_range(offset, length)?;
         let end = offset + length;
         match what {
-            Allocate::Keep => Ok(()),
+            Allocate::Keep => self.confirm().await,
             Allocate::Extend => {
                 transact!(self.filesystem, |transaction, again| self.try_extend(transaction, again, end));
                 Ok(())
@@ -295,7 +316,7 @@ impl File {
     }
 
     async fn try_extend(&self, transaction: &mut Transaction, again: bool, end: u64) -> Result<(), Stop> {
-        self.filesystem.require(transaction, &self.inode, again).await?;
+        self.require(transaction, again).await?;
         let (keyspace, site) = (self.filesystem.keyspace(), &self.inode.site);
         if transaction.stat(keyspace, site).await?.size < end {
             transaction.truncate(keyspace, site, end).await?;
@@ -329,7 +350,7 @@ impl File {
         again: bool,
         range: Range<u64>,
     ) -> Result<(), Stop> {
-        self.filesystem.require(transaction, &self.inode, again).await?;
+        self.require(transaction, again).await?;
         transaction.punch(self.filesystem.keyspace(), &self.inode.site, range).await?;
         self.filesystem.mark_holes(transaction, &self.inode, true).await?;
         self.filesystem.touch(transaction, &self.inode, Timestamp::now()).await
@@ -350,7 +371,7 @@ impl File {
             found => found?,
         };
         // Were this client not a guest any more, another file might lie there.
-        self.filesystem.confirm(self.guest).await?;
+        self.confirm().await?;
         Ok(found)
     }
 
@@ -382,7 +403,6 @@ impl File {
                 break;
             }
         }
-        self.filesystem.confirm(self.guest).await?;
         if done > 0 && self.notes_access.swap(false, Ordering::Relaxed) {
             self.filesystem.note_access(&self.inode, Timestamp::now()).await;
         }
@@ -396,8 +416,8 @@ impl File {
         range: Range<u64>,
         (target, offset): (&File, u64),
     ) -> Result<u64, Stop> {
-        self.filesystem.require(transaction, &self.inode, again).await?;
-        self.filesystem.require(transaction, &target.inode, again).await?;
+        self.require(transaction, again).await?;
+        target.require(transaction, again).await?;
         let (from, to) = (self.filesystem.keyspace(), target.filesystem.keyspace());
         let copied =
             transaction.copy((from, &self.inode.site), range, (to, &target.inode.site), offset).await;

@@ -3,7 +3,7 @@
 //! A client becomes a guest before it opens its first file or takes its first lock. It keeps a blob, in which it says every second that it
 //! is still there and which orphans it holds open ([`crate::orphans`]). Another guest that has seen no change there for
 //! [`PATIENCE`] of its own clock's time removes it: its open files and its locks are void from then on, and it learns so before it believes
-//! anything that it has read from them. No two clocks are compared.
+//! anything that it has read from them, and before it changes them. No two clocks are compared.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -16,7 +16,7 @@ use std::{
 };
 
 use parking_lot::{Condvar, Mutex};
-use tyr_client::{ErrorKind, Transaction};
+use tyr_client::{Check, ErrorKind, Transaction};
 
 use crate::{
     errno::{Errno, Result, Stop},
@@ -247,18 +247,46 @@ impl Filesystem {
     ///
     /// What was read before this is called was read while it was that guest.
     pub(crate) async fn confirm(&self, number: u64) -> Result<()> {
-        if self.flat().is_some() {
-            return Ok(());
-        }
-        let me = self.inner.guest.state.lock().me;
-        let me = me.filter(|me| me.number == number).ok_or_else(gone)?;
-        // Nobody removes it before `PATIENCE` after that; half of it leaves room for clocks that do not run alike.
-        if me.heard.elapsed() < PATIENCE / 2 {
+        if self.is_surely_guest(number)? {
             return Ok(());
         }
         self.tend(PATIENCE).await?;
         let me = self.inner.guest.state.lock().me;
         me.filter(|me| me.number == number).map(drop).ok_or_else(gone)
+    }
+
+    /// Has the commit refused unless this client is the guest then that it was; when that has happened, refuses by itself. As long as it is certain
+    /// without asking that nobody has removed it, nothing is asked: what is not committed by half of [`PATIENCE`] later is committed all the same.
+    pub(crate) async fn require_guest(
+        &self,
+        transaction: &mut Transaction,
+        number: u64,
+        again: bool,
+    ) -> Result<(), Stop> {
+        if self.is_surely_guest(number)? {
+            return Ok(());
+        }
+        if !again {
+            transaction.check(self.keyspace(), key(number), Check::Exists)?;
+            return Ok(());
+        }
+        if transaction.exists(self.keyspace(), key(number)).await? {
+            return Ok(());
+        }
+        // No guest ever comes back.
+        self.inner.guest.state.lock().me.take_if(|me| me.number == number);
+        Err(gone().into())
+    }
+
+    /// Whether this client is the guest still that it was, as far as that is certain without asking. Fails if it is certain that it is not.
+    pub(crate) fn is_surely_guest(&self, number: u64) -> Result<bool> {
+        if self.flat().is_some() {
+            return Ok(true);
+        }
+        let me = self.inner.guest.state.lock().me;
+        let me = me.filter(|me| me.number == number).ok_or_else(gone)?;
+        // Nobody removes it before `PATIENCE` after that; half of it leaves room for clocks that do not run alike.
+        Ok(me.heard.elapsed() < PATIENCE / 2)
     }
 
     fn is_overdue(&self, guest: u64, beat: u64, patience: Duration) -> bool {
@@ -337,3 +365,70 @@ pub const PATIENCE: Duration = Duration::from_secs(15);
 pub(crate) const GUESTS: &str = "!guests";
 /// What a guest says, as an attribute of its blob.
 const SEEN: &str = "seen";
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+    use pollster::block_on;
+    use tyr_client::Store;
+
+    use super::*;
+    use crate::{Allocate, Changes, File, inode::Kind, namespace::New};
+
+    /// A client that nobody has heard of for long, which has a file open, and another one.
+    fn silent(place: &tempfile::TempDir) -> ([Filesystem; 2], File) {
+        let store = block_on(Store::open(place.path())).unwrap();
+        let clients = [0; 2].map(|_| {
+            let filesystem = block_on(Filesystem::open_or_create(&store, "files")).unwrap();
+            filesystem.tended_by_caller()
+        });
+        let new = New::of(Kind::File, 0o644);
+        let (file, _) = block_on(clients[0].make_file(&clients[0].root(), b"file", &new)).unwrap();
+        block_on(file.write(0, b"before")).unwrap();
+        let mut state = clients[0].inner.guest.state.lock();
+        let me = state.me.as_mut().unwrap();
+        me.heard = me.heard.checked_sub(PATIENCE).unwrap();
+        drop(state);
+        (clients, file)
+    }
+
+    #[test]
+    fn who_was_removed_changes_nothing() {
+        type Does = fn(&File) -> Result<()>;
+        let changes: [Does; 10] = [
+            |file| block_on(file.write(0, b"after")),
+            |file| block_on(file.append(b"after")).map(drop),
+            |file| block_on(file.truncate(0)),
+            |file| block_on(file.change(&Changes { mode: Some(0), ..Changes::default() })).map(drop),
+            |file| block_on(file.allocate(Allocate::Keep, 0, 100)),
+            |file| block_on(file.allocate(Allocate::Extend, 0, 100)),
+            |file| block_on(file.allocate(Allocate::Punch, 0, 3)),
+            |file| block_on(file.copy(0, (file, 100), 3)).map(drop),
+            |file| block_on(file.sync()),
+            |file| block_on(file.confirm()),
+        ];
+        for does in changes {
+            let place = tempfile::tempdir().unwrap();
+            let ([here, there], file) = silent(&place);
+            block_on(there.evict_others()).unwrap();
+            for _ in 0..2 {
+                assert_eq!(does(&file).unwrap_err().errno(), Errno::ESTALE);
+            }
+            assert_eq!(file.confirm_here().unwrap_err().errno(), Errno::ESTALE, "it is known by now");
+            let (file, _) = block_on(here.open_file(file.inode())).unwrap();
+            assert_eq!(block_on(file.read(0, 100)).unwrap(), b"before");
+            block_on(file.write(0, b"BEFORE")).unwrap();
+        }
+    }
+
+    #[test]
+    fn who_is_only_late_goes_on() {
+        let place = tempfile::tempdir().unwrap();
+        let ([_, there], file) = silent(&place);
+        block_on(file.write(0, b"BEFORE")).unwrap();
+        block_on(file.append(b" and after")).unwrap();
+        let (seen, _) = block_on(there.open_file(file.inode())).unwrap();
+        assert_eq!(block_on(seen.read(0, 100)).unwrap(), b"BEFORE and after");
+    }
+}

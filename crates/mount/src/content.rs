@@ -122,6 +122,14 @@ impl Shared {
         Ok(bytes.len() as u64)
     }
 
+    /// Fails if a file that may have been written to is known to be void. What was written before was written; who closes it is told that it ends so.
+    pub fn confirm_written(&self, handle: u64) -> Result<()> {
+        match self.handles.file(handle) {
+            Ok(open) if open.writes => open.file.confirm_here(),
+            _ => Ok(()),
+        }
+    }
+
     pub async fn allocate(&self, handle: u64, mode: i32, offset: u64, length: u64) -> Result<()> {
         const KEEP_AND_PUNCH: i32 = libc::FALLOC_FL_KEEP_SIZE | libc::FALLOC_FL_PUNCH_HOLE;
         const KEEP_AND_ZERO: i32 = libc::FALLOC_FL_KEEP_SIZE | libc::FALLOC_FL_ZERO_RANGE;

@@ -179,7 +179,7 @@ impl fuser::Filesystem for Server {
         accessed: Option<TimeOrNow>,
         modified: Option<TimeOrNow>,
         _changed: Option<SystemTime>,
-        _handle: Option<FileHandle>,
+        handle: Option<FileHandle>,
         _created: Option<SystemTime>,
         _changed_anything: Option<SystemTime>,
         _backed_up: Option<SystemTime>,
@@ -192,7 +192,7 @@ impl fuser::Filesystem for Server {
         let shared = &self.shared;
         let (accessed, modified) = (accessed.map(timestamp), modified.map(timestamp));
         let changes = Changes { mode, uid, gid, size, accessed, modified, touches: false };
-        let work = shared.change(inode.0, &changes);
+        let work = shared.change(inode.0, handle.map(|handle| handle.0), &changes);
         shared.answer(Call::of(request, Ask::Change, inode), reply, work, |reply, metadata| {
             shared.describe(reply, &metadata, None)
         });
@@ -411,11 +411,17 @@ impl fuser::Filesystem for Server {
         if shared.handles.locks_through(inode.0, handle.0) {
             shared.unlocking.expect(inode.0, handle.0);
         }
-        if !stops_locking {
+        let confirmed = shared.confirm_written(handle.0);
+        if !stops_locking && confirmed.is_ok() {
             return reply.ok();
         }
         let owner = locks::owner(owner, 0);
-        let work = async { shared.unlock(&shared.known.get(inode.0)?, owner, 0, u64::MAX).await };
+        let work = async {
+            if stops_locking {
+                shared.unlock(&shared.known.get(inode.0)?, owner, 0, u64::MAX).await?;
+            }
+            confirmed
+        };
         shared.answer(Call::of(request, Ask::Lock, inode), reply, work, done);
     }
 

@@ -266,12 +266,16 @@ impl Shared {
         Ok(())
     }
 
-    pub async fn change(&self, number: u64, changes: &Changes) -> Result<Metadata> {
+    /// Changes what is known of an inode, through what is open if the kernel says through what.
+    pub async fn change(&self, number: u64, handle: Option<u64>, changes: &Changes) -> Result<Metadata> {
         let inode = self.known.get(number)?;
         if changes.accessed.is_some() {
             self.unnoted.forget(inode.number);
         }
-        self.filesystem.change(&inode, changes).await
+        match handle.and_then(|handle| self.handles.file(handle).ok()) {
+            Some(open) => open.file.change(changes).await,
+            None => self.filesystem.change(&inode, changes).await,
+        }
     }
 
     pub async fn target(&self, number: u64) -> Result<Vec<u8>> {
