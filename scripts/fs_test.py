@@ -475,6 +475,39 @@ def locks_files(here, there):
     assert child.communicate(timeout=30)[0] == "has it\n"
 
 
+INTERRUPTED = """
+import ctypes, fcntl, os, signal, struct, sys, threading
+libc = ctypes.CDLL(None, use_errno=True)
+file = os.open(sys.argv[1], os.O_RDWR)
+lock = ctypes.create_string_buffer(struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 10, 0))
+told = []
+def wait():
+    told.append((libc.fcntl(file, fcntl.F_SETLKW, lock), ctypes.get_errno()))
+signal.signal(signal.SIGUSR1, lambda *_: None)
+signal.siginterrupt(signal.SIGUSR1, True)
+waiter = threading.Thread(target=wait, daemon=True)
+waiter.start()
+# It may not wait yet when the first signal comes.
+for _ in range(100):
+    if waiter.is_alive():
+        signal.pthread_kill(waiter.ident, signal.SIGUSR1)
+        waiter.join(0.1)
+print(told)
+"""
+
+
+def waits_are_interrupted(here, there):
+    """A signal for the thread that waits for a lock ends its wait, whoever has the lock."""
+    (here / "locked").touch()
+    for holder in (here, there):
+        file = os.open(holder / "locked", os.O_RDWR)
+        fcntl.lockf(file, fcntl.LOCK_EX)
+        waiting = [sys.executable, "-c", INTERRUPTED, here / "locked"]
+        told = subprocess.run(waiting, capture_output=True, text=True, check=True, timeout=60).stdout
+        assert told == f"[(-1, {errno.EINTR})]\n", told
+        os.close(file)
+
+
 def tells_deadlocks(here, there):
     """Two programs that would wait for one another for ever: one of them is told so, the other one gets its lock."""
     program = """import errno, fcntl, os, sys
@@ -733,6 +766,7 @@ def of_a_cluster(tyr, work, arguments):
             reads_count(here)
             sees_others(here, there, 100)
             locks_files(here, there)
+            waits_are_interrupted(here, there)
             tells_deadlocks(here, there)
             tells_room(tyr, url, here)
             everything(here, local, arguments)

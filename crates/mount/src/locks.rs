@@ -11,26 +11,19 @@ use tyr_fs::{Errno, Inode, Lock, LockKind, Owner, Result};
 use crate::shared::Shared;
 
 impl Shared {
-    /// Takes a lock as soon as it can be had. That nobody waits for any more who is gone, or is to end.
-    pub async fn lock(
-        &self,
-        inode: &Inode,
-        owner: Owner,
-        lock: Lock,
-        waits: bool,
-        process: u32,
-    ) -> Result<()> {
+    /// Takes a lock as soon as it can be had, if there is a thread that waits for it. That nobody waits for any more who is gone, or has a signal to handle.
+    pub async fn lock(&self, inode: &Inode, owner: Owner, lock: Lock, waiting: Option<u32>) -> Result<()> {
         let is_unsure = self.unlocking.is_expected(inode.number);
-        match self.filesystem.lock(inode, owner, lock).await {
-            Err(error) if error.errno() == Errno::EAGAIN && waits => {}
-            Err(error) if error.errno() == Errno::EAGAIN && is_unsure => {
+        let thread = match (self.filesystem.lock(inode, owner, lock).await, waiting) {
+            (Err(error), Some(thread)) if error.errno() == Errno::EAGAIN => thread,
+            (Err(error), None) if error.errno() == Errno::EAGAIN && is_unsure => {
                 self.unlocking.wait_for_expected(inode.number);
                 return self.filesystem.lock(inode, owner, lock).await;
             }
-            result => return result,
-        }
+            (result, _) => return result,
+        };
         self.filesystem.begin_wait(inode, owner, lock).await?;
-        let result = self.wait_for(inode, owner, lock, process).await;
+        let result = self.wait_for(inode, owner, lock, thread).await;
         // What cannot be said now is said by the owner's next wait; all that others can do meanwhile is to give up too early.
         let _ = self.filesystem.end_wait(owner).await;
         result
@@ -52,7 +45,7 @@ impl Shared {
         self.filesystem.lock_in_the_way(inode, owner, lock).await
     }
 
-    async fn wait_for(&self, inode: &Inode, owner: Owner, lock: Lock, process: u32) -> Result<()> {
+    async fn wait_for(&self, inode: &Inode, owner: Owner, lock: Lock, thread: u32) -> Result<()> {
         let waiter = self.waiting.begin(inode.number);
         let mut pause = Duration::from_millis(1);
         loop {
@@ -61,7 +54,7 @@ impl Shared {
                 Err(error) if error.errno() == Errno::EAGAIN => {}
                 result => return result,
             }
-            if is_signalled(process) {
+            if is_signalled(thread) {
                 return Err(Errno::EINTR.because("the wait for a lock was interrupted"));
             }
             waiter.wait(changes, pause);
@@ -215,9 +208,9 @@ impl Drop for Unlocks<'_> {
     }
 }
 
-/// Whether a process is gone, or has a signal to handle.
-pub fn is_signalled(process: u32) -> bool {
-    let Ok(status) = std::fs::read_to_string(format!("/proc/{process}/status")) else { return true };
+/// Whether a thread is gone, or has a signal to handle, be it that the signal is for it or for any thread of its process.
+pub fn is_signalled(thread: u32) -> bool {
+    let Ok(status) = std::fs::read_to_string(format!("/proc/{thread}/status")) else { return true };
     let mask = |name: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(name));
         line.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)

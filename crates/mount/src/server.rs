@@ -610,6 +610,8 @@ impl fuser::Filesystem for Server {
         reply: ReplyEmpty,
     ) {
         let (shared, call) = (self.shared.clone(), Call::of(request, Ask::Lock, inode));
+        // What FUSE calls the process of a request is the thread; that of the lock is the process.
+        let waiting = waits.then_some(request.pid());
         let set = async move |shared: &Shared| {
             let known = shared.known.get(inode.0)?;
             let number = owner.0;
@@ -619,7 +621,7 @@ impl fuser::Filesystem for Server {
             }
             shared.unlocking.wait(inode.0);
             shared.handles.has_locked(inode.0, number, handle.0);
-            shared.lock(&known, owner, locks::lock(kind, start, end), waits, process).await
+            shared.lock(&known, owner, locks::lock(kind, start, end), waiting).await
         };
         let work = move || shared.answer(call, reply, set(&shared), done);
         // Who waits must not keep a thread from those who would end the wait.
