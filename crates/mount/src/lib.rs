@@ -21,6 +21,7 @@ mod kernel;
 mod known;
 mod locks;
 mod names;
+mod owed;
 mod own;
 mod read_ahead;
 mod recalls;

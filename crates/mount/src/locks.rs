@@ -2,6 +2,7 @@
 
 use std::{
     collections::{HashMap, HashSet},
+    thread,
     time::Duration,
 };
 
@@ -67,6 +68,31 @@ impl Shared {
         let result = self.filesystem.unlock(inode, owner, start, end).await;
         self.waiting.wake(inode.number);
         result
+    }
+
+    /// Gives up all that an owner has of an inode that it has closed; later, if that cannot be done now.
+    pub async fn unlock_all(&self, inode: &Inode, owner: u64) -> Result<()> {
+        let result = self.unlock(inode, number(owner), 0, u64::MAX).await;
+        // Where there are no locks there are none to give up.
+        let is_owed = result.as_ref().is_err_and(|error| error.errno() != Errno::ENOLCK);
+        if is_owed && self.owed.add(inode, owner) {
+            let (owed, filesystem) = (self.owed.clone(), self.filesystem.clone());
+            let unlock = move |inode: &Inode, owner| {
+                pollster::block_on(filesystem.unlock(inode, number(owner), 0, u64::MAX))
+            };
+            // Without a thread they go with this client, or when their owner takes another one.
+            let _ = thread::Builder::new()
+                .name("tyr-unlocks".to_owned())
+                .spawn(move || owed.give_up_all(OWED_PAUSE, unlock));
+        }
+        result
+    }
+
+    /// Gives up what an owner should have given up before, as it is about to take a lock that is not to go with that.
+    pub fn unlock_owed(&self, inode: &Inode, owner: u64) -> Result<()> {
+        self.owed.give_up(inode, owner, |inode, owner| {
+            pollster::block_on(self.filesystem.unlock(inode, number(owner), 0, u64::MAX))
+        })
     }
 }
 
@@ -223,6 +249,11 @@ pub fn owner(owner: fuser::LockOwner, process: u32) -> Owner {
     Owner { of_ranges: true, number: owner.0, process }
 }
 
+/// The owner of this number, for who tells nobody which process it is.
+fn number(number: u64) -> Owner {
+    owner(fuser::LockOwner(number), 0)
+}
+
 /// A lock, as the kernel asks for it.
 pub fn lock(kind: i32, start: u64, end: u64) -> Lock {
     let kind = if kind == libc::F_RDLCK { LockKind::Shared } else { LockKind::Exclusive };
@@ -239,6 +270,9 @@ pub fn kind(lock: Lock) -> i32 {
 
 /// Who was not the last to close a file is waited for so long.
 const CLOSING_MAX: Duration = Duration::from_millis(100);
+
+/// How long is waited before what could not be given up is tried again.
+const OWED_PAUSE: Duration = Duration::from_secs(1);
 
 /// The longest pause between two tries for a lock.
 const LOCK_PAUSE_MAX: Duration = Duration::from_millis(50);

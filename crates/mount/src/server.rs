@@ -116,6 +116,7 @@ impl fuser::Filesystem for Server {
 
     fn destroy(&mut self) {
         self.shared.unnoted.end();
+        self.shared.owed.end();
         // A guest that cannot say so in time is removed by the others when it is silent for long.
         let (filesystem, (left, has_left)) = (self.shared.filesystem.clone(), channel());
         let noting = self.noting.take();
@@ -415,10 +416,9 @@ impl fuser::Filesystem for Server {
         if !stops_locking && confirmed.is_ok() {
             return reply.ok();
         }
-        let owner = locks::owner(owner, 0);
         let work = async {
             if stops_locking {
-                shared.unlock(&shared.known.get(inode.0)?, owner, 0, u64::MAX).await?;
+                shared.unlock_all(&shared.known.get(inode.0)?, owner.0).await?;
             }
             confirmed
         };
@@ -447,10 +447,11 @@ impl fuser::Filesystem for Server {
         }
         let work = async {
             let known = shared.known.get(inode.0)?;
+            let mut result = Ok(());
             for owner in owners {
-                shared.unlock(&known, locks::owner(LockOwner(owner), 0), 0, u64::MAX).await?;
+                result = result.and(shared.unlock_all(&known, owner).await);
             }
-            Ok(())
+            result
         };
         shared.answer(Call::of(request, Ask::Lock, inode), reply, work, done);
         drop(unlocking);
@@ -621,6 +622,7 @@ impl fuser::Filesystem for Server {
             }
             shared.unlocking.wait(inode.0);
             shared.handles.has_locked(inode.0, number, handle.0);
+            shared.unlock_owed(&known, number)?;
             shared.lock(&known, owner, locks::lock(kind, start, end), waiting).await
         };
         let work = move || shared.answer(call, reply, set(&shared), done);

@@ -30,6 +30,7 @@ use crate::{
     known::Known,
     locks::{Unlocking, Waiting},
     names::Names,
+    owed::Owed,
     own::{self, Own},
     recalls::Bell,
     reply::Reply,
@@ -44,6 +45,8 @@ pub struct Shared {
     pub handles: Handles,
     pub unlocking: Unlocking,
     pub waiting: Waiting,
+    /// Locks that could not be given up when they were to be.
+    pub owed: Arc<Owed>,
     pub counts: Counts,
     /// Whether the kernel believes names.
     pub names: Arc<Names>,
@@ -73,6 +76,7 @@ impl Shared {
             handles: Handles::default(),
             unlocking: Unlocking::default(),
             waiting: Waiting::default(),
+            owed: Arc::default(),
             counts: Counts::default(),
             names: Arc::default(),
             ahead: Ahead::default(),
