@@ -7,7 +7,10 @@ use crate::{
     errno::{Errno, Result, Stop, damaged},
     file::check_range,
     filesystem::{Filesystem, gone, transact},
-    inode::{ACCESSED, CHANGED, Inode, Kind, MODE, MODE_MASK, MODIFIED, Metadata, Timestamp, encode_time},
+    inode::{
+        ACCESSED, CHANGED, CUT, Inode, Kind, MODE, MODE_MASK, MODIFIED, Metadata, Timestamp, encode_time,
+    },
+    uses::Reach,
     walk::Caller,
 };
 
@@ -66,15 +69,18 @@ impl Filesystem {
         }
         if *changes != Changes::default() {
             // Who makes it longer leaves a hole, and so may who does not know how long it is.
-            let may_have_holes =
-                changes.size.is_some_and(|size| !self.inner.uses.cut(inode.number, size) && size > 0);
+            let known = self.inner.uses.reaches(inode.number, changes.size.unwrap_or(0));
+            let cut = Timestamp::now();
             transact!(self, |transaction, again| self.try_change(
                 transaction,
                 again,
                 (guest, inode),
                 changes,
-                may_have_holes
+                (known, cut)
             ));
+            if let Some(size) = changes.size {
+                self.inner.uses.learn(inode.number, Some(cut), size);
+            }
         }
         self.metadata(inode).await
     }
@@ -85,7 +91,7 @@ impl Filesystem {
         again: bool,
         (guest, inode): (Option<u64>, &Inode),
         changes: &Changes,
-        may_have_holes: bool,
+        (known, cut): (Reach, Timestamp),
     ) -> Result<(), Stop> {
         if let Some(guest) = guest {
             self.require_guest(transaction, guest, again).await?;
@@ -93,7 +99,10 @@ impl Filesystem {
         self.require(transaction, inode, again).await?;
         let (keyspace, site, now) = (self.keyspace(), &inode.site, Timestamp::now());
         if let Some(size) = changes.size {
+            let known = self.known_end(transaction, inode, known, size, again).await?;
             is_there(transaction.truncate(keyspace, site, size).await)?;
+            transaction.set_attribute(keyspace, site, CUT, Some(&encode_time(cut))).await?;
+            let may_have_holes = size > 0 && !known.is_joined;
             if may_have_holes || size == 0 {
                 self.mark_holes(transaction, inode, may_have_holes).await?;
             }

@@ -14,6 +14,7 @@ use crate::{
     inode::{ACCESSED, CHANGED, Inode, Kind, Metadata, Timestamp, encode_time},
     namespace::{New, is_directory},
     orphans::may_be_opened,
+    uses::Reach,
 };
 
 /// An open file: as long as this lives there is something to read, whoever takes its names.
@@ -71,7 +72,7 @@ impl Filesystem {
         if !may_be_opened(&metadata, is_open_here) {
             return Err(gone());
         }
-        self.inner.uses.reach(inode.number, 0..metadata.size);
+        self.inner.uses.learn(inode.number, metadata.cut, metadata.size);
         let is_old = metadata.accessed <= metadata.modified
             || metadata.accessed <= metadata.changed
             || metadata.accessed.seconds.saturating_add(DAY) < Timestamp::now().seconds;
@@ -202,14 +203,16 @@ impl File {
         let mut at = offset;
         for piece in bytes.chunks(WRITE_MAX) {
             let end = at + piece.len() as u64;
-            let leaves_hole = !self.filesystem.inner.uses.reach(self.inode.number, at..end);
-            transact!(self.filesystem, |transaction, again| self.try_write(
+            // Now: who writes what comes next does so at the same time.
+            let known = self.filesystem.inner.uses.reach(self.inode.number, at..end);
+            let committed = transact!(self.filesystem, |transaction, again| self.try_write(
                 transaction,
                 again,
                 at,
                 piece,
-                leaves_hole
+                known
             ));
+            self.filesystem.inner.uses.extend(self.inode.number, committed.value, end);
             at = end;
         }
         Ok(())
@@ -221,14 +224,16 @@ impl File {
         again: bool,
         offset: u64,
         bytes: &[u8],
-        leaves_hole: bool,
-    ) -> Result<(), Stop> {
+        known: Reach,
+    ) -> Result<Option<Timestamp>, Stop> {
         self.require(transaction, again).await?;
+        let known = self.filesystem.known_end(transaction, &self.inode, known, offset, again).await?;
         transaction.write(self.filesystem.keyspace(), &self.inode.site, offset, bytes).await?;
-        if leaves_hole {
+        if !known.is_joined {
             self.filesystem.mark_holes(transaction, &self.inode, true).await?;
         }
-        self.filesystem.touch(transaction, &self.inode, Timestamp::now()).await
+        self.filesystem.touch(transaction, &self.inode, Timestamp::now()).await?;
+        Ok(known.cut)
     }
 
     /// Writes bytes at the end, whoever else does so at the same time, and returns where that was.
@@ -396,10 +401,10 @@ impl File {
                 (target, start + done)
             ));
             // Only now: a try that is repeated has to see again that it leaves a hole.
-            let copied = start + done..start + done + committed.value;
-            target.filesystem.inner.uses.reach(target.inode.number, copied);
-            done += committed.value;
-            if committed.value < piece {
+            let (copied, cut) = committed.value;
+            done += copied;
+            target.filesystem.inner.uses.extend(target.inode.number, cut, start + done);
+            if copied < piece {
                 break;
             }
         }
@@ -415,9 +420,11 @@ impl File {
         again: bool,
         range: Range<u64>,
         (target, offset): (&File, u64),
-    ) -> Result<u64, Stop> {
+    ) -> Result<(u64, Option<Timestamp>), Stop> {
         self.require(transaction, again).await?;
         target.require(transaction, again).await?;
+        let known = target.filesystem.inner.uses.reaches(target.inode.number, offset);
+        let known = target.filesystem.known_end(transaction, &target.inode, known, offset, again).await?;
         let (from, to) = (self.filesystem.keyspace(), target.filesystem.keyspace());
         let copied =
             transaction.copy((from, &self.inode.site), range, (to, &target.inode.site), offset).await;
@@ -426,12 +433,12 @@ impl File {
             copied => copied?,
         };
         if copied > 0 {
-            if !target.filesystem.inner.uses.reaches(target.inode.number, offset) {
+            if !known.is_joined {
                 target.filesystem.mark_holes(transaction, &target.inode, true).await?;
             }
             target.filesystem.touch(transaction, &target.inode, Timestamp::now()).await?;
         }
-        Ok(copied)
+        Ok((copied, known.cut))
     }
 }
 

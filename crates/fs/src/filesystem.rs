@@ -182,6 +182,7 @@ impl Filesystem {
             size: 0,
             data_size: 0,
             may_have_holes: false,
+            cut: None,
             accessed: now,
             modified: now,
             changed: now,

@@ -1,17 +1,20 @@
 //! How much of a file is data.
 //!
 //! Counting that takes a question for each hole. So a file is marked once it may have one: when it is made longer, when a hole is punched, and when
-//! something is written behind its end, as far as that is known here. What is not marked is data as a whole; what is, is counted once for each change.
+//! something is written behind its end. Where that is a client that has the file open knows without asking, but for who has cut it meanwhile: so who sets a file's size
+//! notes when, and whoever writes by what it knows has the commit check that. What is not marked is data as a whole; what is, is counted once for each change.
 
 use std::collections::HashMap;
 
 use parking_lot::Mutex;
-use tyr_client::Transaction;
+use tyr_client::{Check, Transaction};
 
 use crate::{
+    change::is_there,
     errno::Stop,
     filesystem::Filesystem,
-    inode::{HOLES, Inode, Metadata, Timestamp},
+    inode::{CUT, HOLES, Inode, Metadata, Timestamp, encode_time},
+    uses::Reach,
 };
 
 /// What was counted, by the numbers of inodes.
@@ -60,6 +63,37 @@ impl Filesystem {
             // It is no more, or nobody tells: no more than that is certain.
             Err(_) => metadata,
         }
+    }
+
+    /// Has it be certain that a file reaches up to an offset if that is what is known here: if somebody has cut it, the commit is refused, and next time
+    /// it is asked for.
+    pub(crate) async fn known_end(
+        &self,
+        transaction: &mut Transaction,
+        inode: &Inode,
+        known: Reach,
+        offset: u64,
+        again: bool,
+    ) -> Result<Reach, Stop> {
+        if self.flat().is_some() || offset == 0 {
+            return Ok(known);
+        }
+        if !again {
+            if known.is_joined {
+                let value = known.cut.map(encode_time);
+                let check = Check::Attribute { name: CUT.to_owned(), value };
+                transaction.check(self.keyspace(), &inode.site, check)?;
+            }
+            return Ok(known);
+        }
+        let cut = self.attribute(transaction, inode, CUT).await?;
+        let cut = cut.as_deref().and_then(Timestamp::decode);
+        if cut == known.cut {
+            return Ok(known);
+        }
+        let size = is_there(transaction.stat(self.keyspace(), &inode.site).await)?.size;
+        self.inner.uses.learn(inode.number, cut, size);
+        Ok(Reach { is_joined: offset <= size, cut })
     }
 
     /// Notes that a file may have holes from now on, or that it has none. In a flat keyspace nobody asks.

@@ -162,6 +162,8 @@ pub struct Metadata {
     pub data_size: u64,
     /// Whether holes were noted; without them all of its content is data.
     pub may_have_holes: bool,
+    /// When its size was set last, if it ever was: it may be shorter since.
+    pub cut: Option<Timestamp>,
     /// When it was read last, within what `relatime` promises.
     pub accessed: Timestamp,
     /// When its content changed last.
@@ -202,6 +204,7 @@ impl Metadata {
                 size: target.as_ref().map_or(size, |target| target.len() as u64),
                 data_size: if target.is_some() { 0 } else { size },
                 may_have_holes: attributes.value(HOLES).is_some(),
+                cut: time(CUT),
                 accessed: time(ACCESSED)?,
                 modified: time(MODIFIED)?,
                 changed: time(CHANGED)?,
@@ -297,6 +300,8 @@ pub(crate) const CHANGED: &str = "c";
 pub(crate) const TARGET: &str = "s";
 /// Attribute: there may be holes in it.
 pub(crate) const HOLES: &str = "h";
+/// Attribute: when its size was set last.
+pub(crate) const CUT: &str = "u";
 /// Attribute: the directory in which a directory is.
 pub(crate) const PARENT: &str = "p";
 /// Attribute: whom the name means whose own site this is, unless it is the inode that lies here.
@@ -324,6 +329,7 @@ mod tests {
             size: 4,
             data_size: 0,
             may_have_holes: false,
+            cut: None,
             accessed: before,
             modified: Timestamp::now(),
             changed: Timestamp { seconds: i64::MAX, nanoseconds: 1 },

@@ -222,6 +222,7 @@ impl Filesystem {
             },
             data_size: content.len() as u64,
             may_have_holes: false,
+            cut: None,
             accessed: now,
             modified: now,
             changed: now,

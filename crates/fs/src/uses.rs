@@ -5,6 +5,8 @@ use std::{collections::HashMap, ops::Range, sync::Arc};
 use parking_lot::Mutex;
 use tokio::sync::{OwnedRwLockReadGuard, OwnedRwLockWriteGuard, RwLock};
 
+use crate::inode::Timestamp;
+
 /// How often each inode is open here, and what keeps opening and removing apart.
 ///
 /// Who opens a file notes it here first and looks then whether it still has a name; who takes its last name looks here first. Both hold
@@ -19,8 +21,19 @@ pub(crate) struct Uses {
 #[derive(Clone, Copy, Debug, Default)]
 struct Use {
     times: usize,
-    /// Where it ends at least, as far as is known here.
+    /// Where it ends at least, unless somebody has cut it.
     end: u64,
+    /// When it was cut last, as far as is known here.
+    cut: Option<Timestamp>,
+}
+
+/// What is known here of where an inode ends.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Reach {
+    /// Whether it reaches up to the offset that was asked for.
+    pub is_joined: bool,
+    /// It does if this is when it was cut last.
+    pub cut: Option<Timestamp>,
 }
 
 impl Default for Uses {
@@ -64,27 +77,35 @@ impl Uses {
         }
     }
 
-    /// A range of an inode that is open here is there, or will be. False if nothing was known to be there up to where it begins.
-    pub fn reach(&self, number: u64, range: Range<u64>) -> bool {
+    /// A range of an inode will be there. Returns what was known of whether it reaches up to where that begins.
+    pub fn reach(&self, number: u64, range: Range<u64>) -> Reach {
         let mut open = self.open.lock();
-        let Some(uses) = open.get_mut(&number) else { return true };
+        let Some(uses) = open.get_mut(&number) else { return Reach::default() };
         let is_joined = range.start <= uses.end;
         uses.end = uses.end.max(range.end);
-        is_joined
+        Reach { is_joined, cut: uses.cut }
     }
 
-    /// Whether something is known to be there up to an offset of an inode that is open here.
-    pub fn reaches(&self, number: u64, offset: u64) -> bool {
-        self.open.lock().get(&number).is_none_or(|uses| offset <= uses.end)
+    /// Whether an inode is known to reach up to an offset.
+    pub fn reaches(&self, number: u64, offset: u64) -> Reach {
+        let open = self.open.lock();
+        let known = open.get(&number).map(|uses| Reach { is_joined: offset <= uses.end, cut: uses.cut });
+        known.unwrap_or_default()
     }
 
-    /// An inode ends somewhere from now on. False if it was not known to be as long before.
-    pub fn cut(&self, number: u64, end: u64) -> bool {
-        let mut open = self.open.lock();
-        let Some(uses) = open.get_mut(&number) else { return false };
-        let was_longer = end <= uses.end;
-        uses.end = end;
-        was_longer
+    /// An inode was found to be cut last then, and to be as long at least.
+    pub fn learn(&self, number: u64, cut: Option<Timestamp>, end: u64) {
+        if let Some(uses) = self.open.lock().get_mut(&number) {
+            uses.end = if uses.cut == cut { uses.end.max(end) } else { end };
+            uses.cut = cut;
+        }
+    }
+
+    /// An inode has become as long at least, while it was cut last then.
+    pub fn extend(&self, number: u64, cut: Option<Timestamp>, end: u64) {
+        if let Some(uses) = self.open.lock().get_mut(&number).filter(|uses| uses.cut == cut) {
+            uses.end = uses.end.max(end);
+        }
     }
 
     pub fn contains(&self, number: u64) -> bool {

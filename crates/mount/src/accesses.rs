@@ -134,6 +134,7 @@ mod tests {
             size: 0,
             data_size: 0,
             may_have_holes: false,
+            cut: None,
             accessed: EARLY,
             modified: EARLY,
             changed: EARLY,

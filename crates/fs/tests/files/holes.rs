@@ -36,15 +36,65 @@ fn data_is_counted(store: &Store) {
     assert!(!block_on(file.metadata()).unwrap().may_have_holes, "it was emptied");
 }
 
+/// What one client has made longer and another one has cut is counted as it is, whatever each of them knows of it.
+fn cuts_by_others_are_counted(store: &Store) {
+    let clients = [0; 2].map(|_| {
+        let filesystem = block_on(Filesystem::open_or_create(store, "files")).unwrap();
+        View::new(filesystem.tended_by_caller(), Caller::superuser())
+    });
+    let file = block_on(clients[0].open("/cut", How::NEW)).unwrap();
+    let other = block_on(clients[1].open("/cut", How::WRITE)).unwrap();
+    let told = |size: u64, data_size: u64, may_have_holes: bool| {
+        for view in &clients {
+            let told = block_on(view.metadata("/cut", Follow::Yes)).unwrap();
+            let (size_told, data_size_told) = (told.size, told.data_size);
+            assert_eq!((size_told, data_size_told, told.may_have_holes), (size, data_size, may_have_holes));
+        }
+    };
+    block_on(file.write(0, &[1; 10_000])).unwrap();
+    block_on(other.truncate(0)).unwrap();
+    block_on(file.write(10_000, &[2; 10])).unwrap();
+    told(10_010, 10, true);
+
+    block_on(file.truncate(0)).unwrap();
+    block_on(other.write(0, &[3; 5000])).unwrap();
+    block_on(file.append(&[3; 5000])).unwrap();
+    told(10_000, 10_000, false);
+    block_on(other.truncate(100)).unwrap();
+    block_on(file.truncate(9000)).unwrap();
+    told(9000, 100, true);
+
+    block_on(other.truncate(0)).unwrap();
+    let source = block_on(clients[0].open("/source", How::NEW)).unwrap();
+    block_on(source.write(0, &[4; 1000])).unwrap();
+    assert_eq!(block_on(source.copy(0, (&file, 9000), 1000)).unwrap(), 1000);
+    told(10_000, 1000, true);
+
+    // Who writes what he has cut himself leaves none.
+    block_on(file.truncate(0)).unwrap();
+    block_on(file.write(0, &[5; 7000])).unwrap();
+    block_on(file.truncate(5000)).unwrap();
+    block_on(file.write(5000, &[5; 10])).unwrap();
+    told(5010, 5010, false);
+    // Nor does who writes where it ends after another one has cut it.
+    block_on(other.append(&[5; 10])).unwrap();
+    block_on(other.truncate(5000)).unwrap();
+    block_on(file.write(5000, &[6; 10])).unwrap();
+    told(5010, 5010, false);
+}
+
 #[test]
 fn holes_are_not_counted() {
     let place = tempfile::tempdir().unwrap();
     let store = block_on(Store::open(place.path())).unwrap();
     data_is_counted(&store);
+    cuts_by_others_are_counted(&store);
 }
 
 #[test]
 fn nor_are_they_on_a_cluster() {
     let servers = crate::real::Servers::start(3, |directory| tyr_server::Settings::new(directory));
-    data_is_counted(&block_on(Store::open(servers.url())).unwrap());
+    let store = block_on(Store::open(servers.url())).unwrap();
+    data_is_counted(&store);
+    cuts_by_others_are_counted(&store);
 }
