@@ -3,8 +3,8 @@
 //! The parts: `replication` keeps the replicas' logs equal and knows what is durable, `chain` visits heads, `decision` drives
 //! transactions to their end, `deferred` logs what nobody waits for, `freezing` keeps writers out, `keeping` keeps what
 //! snapshots with names show, `fetching` reads what a turn depends on, `chunks` logs writes whose heads are
-//! elsewhere, `staging` receives payload beforehand, `sessions` forgets clients that are gone, `reading` answers readers, `subscribers`
-//! gives out copies of heads, `sweeping` deletes what dropped keyspaces have left, `collection` drops versions.
+//! elsewhere, `staging` receives payload beforehand, `sessions` forgets clients that are gone, `reading` answers readers, `listing`
+//! those who want names, `subscribers` gives out copies of heads, `sweeping` deletes what dropped keyspaces have left, `collection` drops versions.
 //! None of them calls the network or the disk: they push effects.
 
 mod chain;
