@@ -23,59 +23,23 @@ import asyncio
 import contextlib
 import contextvars
 import errno
-import functools
-import io
 import os
-import sys
-import warnings
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any
 
 from fsspec.asyn import AsyncFileSystem, sync
 from fsspec.compression import compr
-from fsspec.core import OpenFile, get_compression
+from fsspec.core import get_compression
 from fsspec.json import FilesystemJSONEncoder
-from fsspec.spec import AbstractBufferedFile
 from fsspec.transaction import Transaction as FsspecTransaction
 
 from . import errors
+from ._file import Compressed, Dropped, Text, TyrFile, anew, as_os_errors, file_info, finish
 from ._shared import adopt, name_of, shared, was_dropped
 from ._run_aio import KeyspaceTransaction
 from ._tyr import AioKeyspace, AioStore, AioTransaction, Entry, Store
 
 _running: contextvars.ContextVar[AioTransaction | None] = contextvars.ContextVar("tyr_fs_running", default=None)
-
-
-@contextlib.contextmanager
-def _as_os_errors(path: str) -> Iterator[None]:
-    """Failures as Python knows them of files."""
-    try:
-        yield
-    except errors.NotFound as error:
-        raise FileNotFoundError(errno.ENOENT, str(error), path) from error
-    except errors.Exists as error:
-        raise FileExistsError(errno.EEXIST, str(error), path) from error
-    except errors.Denied as error:
-        raise PermissionError(errno.EACCES, str(error), path) from error
-    except errors.Full as error:
-        raise OSError(errno.ENOSPC, str(error), path) from error
-
-
-class _Dropped(FileNotFoundError):
-    """The keyspace of a handle that was known is not there any more; another one of its name may be."""
-
-
-def _anew(operation: Callable[..., Awaitable[Any]]) -> Callable[..., Any]:
-    """An operation that is done once more, with new handles, if it met a keyspace that was dropped."""
-
-    @functools.wraps(operation)
-    async def done(self: "TyrFileSystem", *arguments: Any, **named: Any) -> Any:
-        try:
-            return await operation(self, *arguments, **named)
-        except _Dropped:
-            return await operation(self, *arguments, **named)
-
-    return done
 
 
 class FileTransaction(FsspecTransaction):  # type: ignore[misc]
@@ -113,17 +77,10 @@ class FileTransaction(FsspecTransaction):  # type: ignore[misc]
                 if not is_whole:
                     for file in files:
                         file.discard()
-                sync(fs._loop_to_use(), _end, transaction, is_whole)
+                sync(fs._loop_to_use(), finish, transaction, is_whole)
             finally:
                 fs._transaction_running = None
                 super().complete(is_whole)
-
-
-async def _end(transaction: AioTransaction, commit: bool) -> None:
-    if commit:
-        await transaction.commit()
-    else:
-        await transaction.rollback()
 
 
 class TyrFileSystem(AsyncFileSystem):  # type: ignore[misc]
@@ -272,7 +229,7 @@ class TyrFileSystem(AsyncFileSystem):  # type: ignore[misc]
 
     # What is there.
 
-    @_anew
+    @anew
     async def _info(self, path: str, **named: Any) -> dict[str, Any]:
         path = self._strip_protocol(path)
         name, key = self._split(path)
@@ -284,7 +241,7 @@ class TyrFileSystem(AsyncFileSystem):  # type: ignore[misc]
                 return _directory(name)
             scope = await self._scope(name)
             try:
-                return _file(path, await scope.stat(key))
+                return file_info(path, await scope.stat(key))
             except errors.NotFound:
                 keyspace = await self._keyspace(name)
                 if await keyspace.scan(key.rstrip("/") + "/", None, 1):
@@ -294,19 +251,19 @@ class TyrFileSystem(AsyncFileSystem):  # type: ignore[misc]
     @contextlib.contextmanager
     def _finding(self, path: str) -> Iterator[None]:
         try:
-            with _as_os_errors(path):
+            with as_os_errors(path):
                 yield
         except FileNotFoundError as error:
             if not isinstance(error.__cause__, errors.NotFound) or not was_dropped(error.__cause__):
                 raise
             self._keyspaces.clear()
-            raise _Dropped(*error.args, error.filename) from error.__cause__
+            raise Dropped(*error.args, error.filename) from error.__cause__
 
     async def _ls(self, path: str, detail: bool = True, **named: Any) -> Any:
         path = self._strip_protocol(path).rstrip("/")
         name, key = self._split(path)
         if not name:
-            with _as_os_errors(path):
+            with as_os_errors(path):
                 found = [_directory(each.name) for each in await self.store.aio.keyspaces()]
         else:
             found = [each async for each in self._list(name, key)]
@@ -336,7 +293,7 @@ class TyrFileSystem(AsyncFileSystem):  # type: ignore[misc]
             if len(page) < PAGE:
                 return
 
-    @_anew
+    @anew
     async def _page(self, name: str, prefix: bytes, after: bytes | None) -> list[Entry]:
         with self._finding(f"{name}/{_decode(prefix)}".rstrip("/")):
             return await (await self._keyspace(name)).scan(prefix, after, PAGE)
@@ -359,7 +316,7 @@ class TyrFileSystem(AsyncFileSystem):  # type: ignore[misc]
 
     # Reading.
 
-    @_anew
+    @anew
     async def _cat_file(self, path: str, start: int | None = None, end: int | None = None, **named: Any) -> bytes:
         name, key = self._blob(path)
         with self._finding(path):
@@ -394,7 +351,7 @@ class TyrFileSystem(AsyncFileSystem):  # type: ignore[misc]
                 if len(piece) < PIECE:
                     return
 
-    @_anew
+    @anew
     async def _get_file(self, rpath: str, lpath: str, callback: Any = None, **named: Any) -> None:
         if await self._isdir(rpath):
             os.makedirs(lpath, exist_ok=True)
@@ -418,7 +375,7 @@ class TyrFileSystem(AsyncFileSystem):  # type: ignore[misc]
 
     # Writing.
 
-    @_anew
+    @anew
     async def _pipe_file(self, path: str, value: Any, mode: str = "overwrite", **named: Any) -> None:
         name, key = self._blob(path)
         with self._finding(path):
@@ -430,7 +387,7 @@ class TyrFileSystem(AsyncFileSystem):  # type: ignore[misc]
                 return
             await (await self._scope(name)).put(key, value)
 
-    @_anew
+    @anew
     async def _put_file(
         self, lpath: str, rpath: str, mode: str = "overwrite", callback: Any = None, **named: Any
     ) -> None:
@@ -480,7 +437,7 @@ class TyrFileSystem(AsyncFileSystem):  # type: ignore[misc]
                     told = f"the key '{entry.name}' has an empty part, so that no path names it in a tree"
                     raise OSError(errno.EINVAL, told, each)
 
-    @_anew
+    @anew
     async def _cp_file(
         self,
         path1: str,
@@ -500,7 +457,7 @@ class TyrFileSystem(AsyncFileSystem):  # type: ignore[misc]
         try:
             # Read first, in case that it is the same blob; and by itself, so that it does not matter if somebody writes to it meanwhile.
             pieces = [piece async for piece in self._pieces(path1)]
-        except _Dropped:
+        except Dropped:
             raise
         except FileNotFoundError:
             if skips:
@@ -513,7 +470,7 @@ class TyrFileSystem(AsyncFileSystem):  # type: ignore[misc]
                 for number, piece in enumerate(pieces[1:], 1):
                     await transaction.write(keyspace, key, number * PIECE, piece)
 
-    @_anew
+    @anew
     async def _mv(self, path1: str, path2: str, recursive: bool = False, maxdepth: int | None = None) -> None:
         keyspaces: list[str] = []
 
@@ -550,7 +507,7 @@ class TyrFileSystem(AsyncFileSystem):  # type: ignore[misc]
         if self._strip_protocol(path1) != self._strip_protocol(path2):
             sync(self.loop, self._mv, path1, path2, recursive=recursive, maxdepth=maxdepth)
 
-    @_anew
+    @anew
     async def _mv_file(self, path1: str, path2: str) -> None:
         async def move() -> None:
             await self._cp_file(path1, path2, moves=True)
@@ -559,7 +516,7 @@ class TyrFileSystem(AsyncFileSystem):  # type: ignore[misc]
         with self._finding(path1):
             await self._run(move)
 
-    @_anew
+    @anew
     async def _rm_file(self, path: str, **named: Any) -> None:
         name, key = self._blob(path)
         with self._finding(path):
@@ -583,11 +540,11 @@ class TyrFileSystem(AsyncFileSystem):  # type: ignore[misc]
                 with contextlib.suppress(OSError):
                     await self._rmdir(each)
                 continue
-            with _as_os_errors(each):
+            with as_os_errors(each):
                 await self.store.aio.drop_keyspace(each)
             self._keyspaces.pop(each, None)
 
-    @_anew
+    @anew
     async def _rm_trees(self, path: Any) -> list[str]:
         """Removes all that is at paths and below, also what no path names, and tells which keyspaces are to go."""
         found: dict[tuple[str, bytes], None] = {}
@@ -646,7 +603,7 @@ class TyrFileSystem(AsyncFileSystem):  # type: ignore[misc]
     async def _mkdir(self, path: str, create_parents: bool = True, **named: Any) -> None:
         name, key = self._split(path)
         if not key:
-            with _as_os_errors(path):
+            with as_os_errors(path):
                 await self.store.aio.create_keyspace(name, **self._settings)
         elif create_parents:
             await self._makedirs(name, exist_ok=True)
@@ -659,7 +616,7 @@ class TyrFileSystem(AsyncFileSystem):  # type: ignore[misc]
             if not key and not exist_ok:
                 raise
 
-    @_anew
+    @anew
     async def _rmdir(self, path: str) -> None:
         name, key = self._split(path)
         with self._finding(path):
@@ -675,7 +632,7 @@ class TyrFileSystem(AsyncFileSystem):  # type: ignore[misc]
         """Drops a keyspace that is empty."""
         sync(self.loop, self._rmdir, path)
 
-    @_anew
+    @anew
     async def _touch(self, path: str, truncate: bool = True, **named: Any) -> None:
         name, key = self._blob(path)
         with self._finding(path):
@@ -712,9 +669,9 @@ class TyrFileSystem(AsyncFileSystem):  # type: ignore[misc]
         file = opened
         try:
             if compression is not None:
-                opened = _Compressed(compr[compression](file, mode=binary[0]), file)
+                opened = Compressed(compr[compression](file, mode=binary[0]), file)
             if "b" not in mode:
-                opened = _Text(opened, file, **text)
+                opened = Text(opened, file, **text)
         except BaseException:
             file.discard()
             raise
@@ -724,243 +681,9 @@ class TyrFileSystem(AsyncFileSystem):  # type: ignore[misc]
 
     def _open(
         self, path: str, mode: str = "rb", block_size: Any = None, autocommit: bool = True, **named: Any
-    ) -> "TyrFile":
+    ) -> TyrFile:
         self._blob(path)
         return TyrFile(self, path, mode, block_size, autocommit=autocommit, **named)
-
-
-class TyrFile(AbstractBufferedFile):  # type: ignore[misc]
-    """A file of a store. One that is read shows one version; one that is written appears as a whole when it is closed."""
-
-    def __init__(self, fs: TyrFileSystem, path: str, mode: str = "rb", *arguments: Any, **named: Any) -> None:
-        self._scope: Any = None
-        self._own: AioTransaction | None = None
-        self._is_forgotten = False
-        self.path = path
-        self._key = fs._blob(path)[1]
-        self._fs_loop = fs._loop_to_use()
-        sync(self._fs_loop, self._begin, fs, mode)
-        super().__init__(fs, path, mode, *arguments, **named)
-
-    async def _begin(self, fs: TyrFileSystem, mode: str) -> None:
-        name, key = fs._blob(self.path)
-        if mode != "rb":
-            # If its keyspace was dropped, it would be noticed when the file is closed.
-            fs._keyspaces.pop(name, None)
-        running = fs._now_running()
-        if running is None:
-            running = self._own = fs.store.aio.begin()
-
-        @_anew
-        async def look(fs: TyrFileSystem) -> None:
-            with fs._finding(self.path):
-                self._scope = KeyspaceTransaction(running, await fs._keyspace(name))
-                if mode == "xb":
-                    await self._scope.create(key)
-                elif mode == "rb":
-                    self._details = _file(fs._strip_protocol(self.path), await self._scope.stat(key))
-
-        await look(fs)
-
-    def _do(self, operation: str, *arguments: Any) -> Any:
-        async def act() -> Any:
-            return await getattr(self._scope, operation)(*arguments)
-
-        with _as_os_errors(self.path):
-            return sync(self._fs_loop, act)
-
-    def _fetch_range(self, start: int, end: int) -> bytes:
-        content: bytes = self._do("read", self._key, start, end)
-        return content
-
-    def _initiate_upload(self) -> None:
-        if self.mode == "wb":
-            self._do("put", self._key, b"")
-
-    def _upload_chunk(self, final: bool = False) -> bool:
-        data = self.buffer.getbuffer()
-        if self.mode == "ab":
-            self._do("append", self._key, data)
-        elif len(data):
-            self._do("write", self._key, self.offset, data)
-        if final and self._own is not None and self.autocommit:
-            self._do("commit")
-        return True
-
-    def flush(self, force: bool = False) -> None:
-        """Sends what was written to the store, which does not show it before it is committed."""
-        if self._is_forgotten:
-            self.buffer = io.BytesIO()
-        else:
-            super().flush(force)
-
-    def close(self) -> None:
-        """Commits what was written."""
-        if self.mode == "rb" or self._is_forgotten or sys.is_finalizing():
-            # Nothing is left to be done, or nobody is left who does it: what was not committed is rolled back when it is forgotten.
-            self.cache, self._own, self.closed = None, None, True
-            return
-        if not self.closed and _is_left_by_exception(self):
-            self.discard()
-            return
-        try:
-            super().close()
-        finally:
-            if self._own is not None and self.autocommit:
-                own, self._own = self._own, None
-                sync(self._fs_loop, _end, own, False)
-
-    def __exit__(self, kind: Any, *error: Any) -> None:
-        """What was written before an exception is not committed."""
-        if kind is None or self.mode == "rb":
-            self.close()
-        else:
-            self.discard()
-
-    def commit(self) -> None:
-        """Commits what was written to a file that was opened with `autocommit=False`, and closed."""
-        if self._own is not None:
-            own, self._own = self._own, None
-            sync(self._fs_loop, _end, own, True)
-
-    def discard(self) -> None:
-        """Forgets what was written. Of a file in a transaction of the file system that does its owner."""
-        self.closed = True
-        if self._own is not None:
-            own, self._own = self._own, None
-            sync(self._fs_loop, _end, own, False)
-
-    def _forget(self) -> None:
-        """What was written, and what layers above still write when they are closed, goes nowhere."""
-        self._is_forgotten = True
-
-    def _is_collected(self) -> None:
-        """Nobody said that the file is whole, perhaps because of an exception."""
-        # It may be any thread that collects it, also the one that would have to answer.
-        self._forget()
-        self.close()
-        if not sys.is_finalizing():
-            # Unlike a ResourceWarning it is shown: something is lost.
-            warnings.warn(f"'{self.path}' was not closed, and is not written", RuntimeWarning)
-
-    def __del__(self) -> None:
-        if self.closed:
-            return
-        if self.mode == "rb":
-            self.close()
-        else:
-            self._is_collected()
-
-
-class _Layer:
-    """What text and compressed files that are written have in common: they are as whole as the file below them."""
-
-    _file: TyrFile
-    closed: Any
-    close: Any
-
-    def commit(self) -> None:
-        """See `TyrFile.commit`."""
-        self._file.commit()
-
-    def discard(self) -> None:
-        """See `TyrFile.discard`."""
-        self._file._forget()
-        with contextlib.suppress(Exception):
-            self.close()
-        self._file.discard()
-
-    def __exit__(self, kind: Any, *error: Any) -> None:
-        if kind is None:
-            self.close()
-        else:
-            self.discard()
-
-    def __del__(self) -> None:
-        with contextlib.suppress(ValueError):  # of text that was detached, or never began
-            if self._file.closed or self.closed:
-                return
-            self._file._forget()
-            with contextlib.suppress(Exception):
-                self.close()
-            self._file._is_collected()
-
-
-class _Text(_Layer, io.TextIOWrapper):
-    """A file of text that is written."""
-
-    def __init__(self, buffer: Any, file: TyrFile, **named: Any) -> None:
-        self._file = file
-        super().__init__(buffer, **named)
-
-
-class _Compressed(_Layer, io.BufferedIOBase):
-    """A file that is written compressed."""
-
-    def __init__(self, layer: Any, file: TyrFile) -> None:
-        self._layer = layer
-        self._file = file
-        self._is_closed = False
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.__dict__["_layer"], name)
-
-    @property
-    def closed(self) -> bool:
-        """Whether it is closed."""
-        return self._is_closed
-
-    def writable(self) -> bool:
-        """Whether it can still be written to."""
-        return not self._is_closed
-
-    def seekable(self) -> bool:
-        """As of what compresses."""
-        return bool(self._layer.seekable())
-
-    def seek(self, offset: int, whence: int = 0) -> int:
-        """As of what compresses."""
-        place: int = self._layer.seek(offset, whence)
-        return place
-
-    def tell(self) -> int:
-        """Bytes that were written, before they were compressed."""
-        place: int = self._layer.tell()
-        return place
-
-    def write(self, data: Any) -> int:
-        """Writes more bytes."""
-        written: int = self._layer.write(data)
-        return written
-
-    def flush(self) -> None:
-        """As of what compresses."""
-        if not self._is_closed:
-            self._layer.flush()
-
-    def close(self) -> None:
-        """Commits what was written."""
-        if self._is_closed:
-            return
-        self._is_closed = True
-        try:
-            self._layer.close()
-        except BaseException:
-            self._file.discard()
-            raise
-        self._file.close()
-
-
-def _is_left_by_exception(file: TyrFile) -> bool:
-    """Whether an exception leaves the block of the `fsspec.OpenFile` that a file is of. That closes its files, and does not say why."""
-    frame = sys._getframe(1)
-    while frame.f_back is not None:
-        frame = frame.f_back
-        if frame.f_code is OpenFile.__exit__.__code__:
-            opened, error = (frame.f_locals.get(name) for name in ("self", "args"))
-            if any(each is file for each in getattr(opened, "fobjects", ())):
-                return error is not None and error[0] is not None
-    return False
 
 
 async def _write_piece(
@@ -974,11 +697,6 @@ async def _write_piece(
 
 def _directory(name: str) -> dict[str, Any]:
     return {"name": name, "size": 0, "type": "directory"}
-
-
-def _file(name: str, stat: Any) -> dict[str, Any]:
-    found = {"name": name, "size": stat.size, "type": "file", "version": stat.version, "blob": stat.blob}
-    return {**found, "attributes": stat.attributes}
 
 
 def _parse(path: str) -> tuple[str | None, str]:

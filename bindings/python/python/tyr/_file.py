@@ -1,0 +1,301 @@
+"""Open files of the file system for fsspec."""
+
+import contextlib
+import errno
+import functools
+import io
+import sys
+import warnings
+from collections.abc import Awaitable, Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from fsspec.asyn import sync
+from fsspec.core import OpenFile
+from fsspec.spec import AbstractBufferedFile
+
+from . import errors
+from ._run_aio import KeyspaceTransaction
+from ._tyr import AioTransaction
+
+if TYPE_CHECKING:
+    from .fs import TyrFileSystem
+
+
+@contextlib.contextmanager
+def as_os_errors(path: str) -> Iterator[None]:
+    """Failures as Python knows them of files."""
+    try:
+        yield
+    except errors.NotFound as error:
+        raise FileNotFoundError(errno.ENOENT, str(error), path) from error
+    except errors.Exists as error:
+        raise FileExistsError(errno.EEXIST, str(error), path) from error
+    except errors.Denied as error:
+        raise PermissionError(errno.EACCES, str(error), path) from error
+    except errors.Full as error:
+        raise OSError(errno.ENOSPC, str(error), path) from error
+
+
+class Dropped(FileNotFoundError):
+    """The keyspace of a handle that was known is not there any more; another one of its name may be."""
+
+
+def anew(operation: Callable[..., Awaitable[Any]]) -> Callable[..., Any]:
+    """An operation that is done once more, with new handles, if it met a keyspace that was dropped."""
+
+    @functools.wraps(operation)
+    async def done(self: "TyrFileSystem", *arguments: Any, **named: Any) -> Any:
+        try:
+            return await operation(self, *arguments, **named)
+        except Dropped:
+            return await operation(self, *arguments, **named)
+
+    return done
+
+
+async def finish(transaction: AioTransaction, commit: bool) -> None:
+    """Ends a transaction, one way or the other."""
+    if commit:
+        await transaction.commit()
+    else:
+        await transaction.rollback()
+
+
+def file_info(name: str, stat: Any) -> dict[str, Any]:
+    """What `info` says of a file."""
+    found = {"name": name, "size": stat.size, "type": "file", "version": stat.version, "blob": stat.blob}
+    return {**found, "attributes": stat.attributes}
+
+
+class TyrFile(AbstractBufferedFile):  # type: ignore[misc]
+    """A file of a store. One that is read shows one version; one that is written appears as a whole when it is closed."""
+
+    def __init__(self, fs: "TyrFileSystem", path: str, mode: str = "rb", *arguments: Any, **named: Any) -> None:
+        self._scope: Any = None
+        self._own: AioTransaction | None = None
+        self._is_forgotten = False
+        self.path = path
+        self._key = fs._blob(path)[1]
+        self._fs_loop = fs._loop_to_use()
+        sync(self._fs_loop, self._begin, fs, mode)
+        super().__init__(fs, path, mode, *arguments, **named)
+
+    async def _begin(self, fs: "TyrFileSystem", mode: str) -> None:
+        name, key = fs._blob(self.path)
+        if mode != "rb":
+            # If its keyspace was dropped, it would be noticed when the file is closed.
+            fs._keyspaces.pop(name, None)
+        running = fs._now_running()
+        if running is None:
+            running = self._own = fs.store.aio.begin()
+
+        @anew
+        async def look(fs: "TyrFileSystem") -> None:
+            with fs._finding(self.path):
+                self._scope = KeyspaceTransaction(running, await fs._keyspace(name))
+                if mode == "xb":
+                    await self._scope.create(key)
+                elif mode == "rb":
+                    self._details = file_info(fs._strip_protocol(self.path), await self._scope.stat(key))
+
+        await look(fs)
+
+    def _do(self, operation: str, *arguments: Any) -> Any:
+        async def act() -> Any:
+            return await getattr(self._scope, operation)(*arguments)
+
+        with as_os_errors(self.path):
+            return sync(self._fs_loop, act)
+
+    def _fetch_range(self, start: int, end: int) -> bytes:
+        content: bytes = self._do("read", self._key, start, end)
+        return content
+
+    def _initiate_upload(self) -> None:
+        if self.mode == "wb":
+            self._do("put", self._key, b"")
+
+    def _upload_chunk(self, final: bool = False) -> bool:
+        data = self.buffer.getbuffer()
+        if self.mode == "ab":
+            self._do("append", self._key, data)
+        elif len(data):
+            self._do("write", self._key, self.offset, data)
+        if final and self._own is not None and self.autocommit:
+            self._do("commit")
+        return True
+
+    def flush(self, force: bool = False) -> None:
+        """Sends what was written to the store, which does not show it before it is committed."""
+        if self._is_forgotten:
+            self.buffer = io.BytesIO()
+        else:
+            super().flush(force)
+
+    def close(self) -> None:
+        """Commits what was written."""
+        if self.mode == "rb" or self._is_forgotten or sys.is_finalizing():
+            # Nothing is left to be done, or nobody is left who does it: what was not committed is rolled back when it is forgotten.
+            self.cache, self._own, self.closed = None, None, True
+            return
+        if not self.closed and _is_left_by_exception(self):
+            self.discard()
+            return
+        try:
+            super().close()
+        finally:
+            if self._own is not None and self.autocommit:
+                own, self._own = self._own, None
+                sync(self._fs_loop, finish, own, False)
+
+    def __exit__(self, kind: Any, *error: Any) -> None:
+        """What was written before an exception is not committed."""
+        if kind is None or self.mode == "rb":
+            self.close()
+        else:
+            self.discard()
+
+    def commit(self) -> None:
+        """Commits what was written to a file that was opened with `autocommit=False`, and closed."""
+        if self._own is not None:
+            own, self._own = self._own, None
+            sync(self._fs_loop, finish, own, True)
+
+    def discard(self) -> None:
+        """Forgets what was written. Of a file in a transaction of the file system that does its owner."""
+        self.closed = True
+        if self._own is not None:
+            own, self._own = self._own, None
+            sync(self._fs_loop, finish, own, False)
+
+    def _forget(self) -> None:
+        """What was written, and what layers above still write when they are closed, goes nowhere."""
+        self._is_forgotten = True
+
+    def _is_collected(self) -> None:
+        """Nobody said that the file is whole, perhaps because of an exception."""
+        # It may be any thread that collects it, also the one that would have to answer.
+        self._forget()
+        self.close()
+        if not sys.is_finalizing():
+            # Unlike a ResourceWarning it is shown: something is lost.
+            warnings.warn(f"'{self.path}' was not closed, and is not written", RuntimeWarning)
+
+    def __del__(self) -> None:
+        if self.closed:
+            return
+        if self.mode == "rb":
+            self.close()
+        else:
+            self._is_collected()
+
+
+class _Layer:
+    """What text and compressed files that are written have in common: they are as whole as the file below them."""
+
+    _file: TyrFile
+    closed: Any
+    close: Any
+
+    def commit(self) -> None:
+        """See `TyrFile.commit`."""
+        self._file.commit()
+
+    def discard(self) -> None:
+        """See `TyrFile.discard`."""
+        self._file._forget()
+        with contextlib.suppress(Exception):
+            self.close()
+        self._file.discard()
+
+    def __exit__(self, kind: Any, *error: Any) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.discard()
+
+    def __del__(self) -> None:
+        with contextlib.suppress(ValueError):  # of text that was detached, or never began
+            if self._file.closed or self.closed:
+                return
+            self._file._forget()
+            with contextlib.suppress(Exception):
+                self.close()
+            self._file._is_collected()
+
+
+class Text(_Layer, io.TextIOWrapper):
+    """A file of text that is written."""
+
+    def __init__(self, buffer: Any, file: TyrFile, **named: Any) -> None:
+        self._file = file
+        super().__init__(buffer, **named)
+
+
+class Compressed(_Layer, io.BufferedIOBase):
+    """A file that is written compressed."""
+
+    def __init__(self, layer: Any, file: TyrFile) -> None:
+        self._layer = layer
+        self._file = file
+        self._is_closed = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.__dict__["_layer"], name)
+
+    @property
+    def closed(self) -> bool:
+        """Whether it is closed."""
+        return self._is_closed
+
+    def writable(self) -> bool:
+        """Whether it can still be written to."""
+        return not self._is_closed
+
+    def seekable(self) -> bool:
+        """As of what compresses."""
+        return bool(self._layer.seekable())
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        """As of what compresses."""
+        place: int = self._layer.seek(offset, whence)
+        return place
+
+    def tell(self) -> int:
+        """Bytes that were written, before they were compressed."""
+        place: int = self._layer.tell()
+        return place
+
+    def write(self, data: Any) -> int:
+        """Writes more bytes."""
+        written: int = self._layer.write(data)
+        return written
+
+    def flush(self) -> None:
+        """As of what compresses."""
+        if not self._is_closed:
+            self._layer.flush()
+
+    def close(self) -> None:
+        """Commits what was written."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        try:
+            self._layer.close()
+        except BaseException:
+            self._file.discard()
+            raise
+        self._file.close()
+
+
+def _is_left_by_exception(file: TyrFile) -> bool:
+    """Whether an exception leaves the block of the `fsspec.OpenFile` that a file is of. That closes its files, and does not say why."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None:
+        frame = frame.f_back
+        if frame.f_code is OpenFile.__exit__.__code__:
+            opened, error = (frame.f_locals.get(name) for name in ("self", "args"))
+            if any(each is file for each in getattr(opened, "fobjects", ())):
+                return error is not None and error[0] is not None
+    return False
