@@ -5,7 +5,6 @@ import errno
 import functools
 import io
 import sys
-import warnings
 from collections.abc import Awaitable, Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -172,23 +171,6 @@ class TyrFile(AbstractBufferedFile):  # type: ignore[misc]
         """What was written, and what layers above still write when they are closed, goes nowhere."""
         self._is_forgotten = True
 
-    def _is_collected(self) -> None:
-        """Nobody said that the file is whole, perhaps because of an exception."""
-        # It may be any thread that collects it, also the one that would have to answer.
-        self._forget()
-        self.close()
-        if not sys.is_finalizing():
-            # Unlike a ResourceWarning it is shown: something is lost.
-            warnings.warn(f"'{self.path}' was not closed, and is not written", RuntimeWarning)
-
-    def __del__(self) -> None:
-        if self.closed:
-            return
-        if self.mode == "rb":
-            self.close()
-        else:
-            self._is_collected()
-
 
 class _Layer:
     """What text and compressed files that are written have in common: they are as whole as the file below them."""
@@ -213,15 +195,6 @@ class _Layer:
             self.close()
         else:
             self.discard()
-
-    def __del__(self) -> None:
-        with contextlib.suppress(ValueError):  # of text that was detached, or never began
-            if self._file.closed or self.closed:
-                return
-            self._file._forget()
-            with contextlib.suppress(Exception):
-                self.close()
-            self._file._is_collected()
 
 
 class Text(_Layer, io.TextIOWrapper):
