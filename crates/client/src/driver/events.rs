@@ -265,9 +265,9 @@ mod tests {
     };
     use tyr_proto::{
         ChunkName, ClassId, Configuration, Epoch, Incarnation, PartitionId, Replica, RingVersion, SessionId,
-        cluster::Zone,
+        cluster::Zone, message::HeadStat,
     };
-    use tyr_types::Seek;
+    use tyr_types::{Number, Seek};
 
     use super::*;
     use crate::clock::Clock;
@@ -375,5 +375,17 @@ mod tests {
         assert_eq!(driver.next_tick, due, "it is not put off");
         driver.go_on();
         assert!(driver.next_check > due && driver.next_tick > due);
+    }
+
+    #[test]
+    fn what_is_not_there_is_told_from_what_is_not_known() {
+        let request = RequestId { session: SessionId(1), number: 1 };
+        let stat = |blob| Some(HeadStat { number: Number::ZERO, blob });
+        assert!(is_absence(&Event::Stats(request, vec![stat(None)])));
+        assert!(!is_absence(&Event::Stats(request, vec![None])));
+        assert!(is_absence(&Event::Looked(request, Number::ZERO, None)));
+        assert!(is_absence(&Event::Got(request, Number::ZERO, None, None, Vec::new())));
+        assert!(is_absence(&Event::Names(request, Vec::new(), false)));
+        assert!(!is_absence(&Event::Expired(request)));
     }
 }
