@@ -288,6 +288,11 @@ impl Driver {
         }
     }
 
+    /// Whether something has come that waits for this task.
+    fn has_mail(&self) -> bool {
+        !self.heard.is_empty() || !self.calls.is_empty() || !self.shown.is_empty()
+    }
+
     fn now(&self) -> Time {
         self.clock.now()
     }

@@ -1,7 +1,8 @@
 //! Reads of files of nodes on this host, in place of having the nodes send what is in them.
 //!
 //! A node whose hatch is open is asked where bytes lie rather than for the bytes, unless they are few. What it has said is read here at
-//! once if that needs no waiting, and on a thread that may wait if it does. Whatever does not work is asked of the node as bytes.
+//! once if that needs no waiting, and on a thread that may wait if it does, or if it is much and something else is to be done meanwhile. Whatever does
+//! not work is asked of the node as bytes.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -130,6 +131,9 @@ impl Driver {
             return;
         }
         match self.files.hatches.locate(now, node, (request, version, whole), stretches) {
+            Some(located) if self.has_mail() && self.files.hatches.may_read_apart(&located) => {
+                self.files.hatches.read_apart(node, located);
+            }
             Some(located) => {
                 let found = located.read(Patience::None);
                 self.take_found(now, node, located, found);
@@ -150,7 +154,7 @@ impl Driver {
                 );
                 self.flush(None);
             }
-            Found::Slow => self.files.hatches.read_slowly(node, located),
+            Found::Slow => self.files.hatches.read_apart(node, located),
             Found::Unreadable => self.fall_back(now, request, false),
             Found::Damaged => self.fall_back(now, request, true),
         }

@@ -13,11 +13,13 @@ mod shown;
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs::File,
+    num::NonZero,
     path::PathBuf,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
+    thread::available_parallelism,
 };
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -38,6 +40,10 @@ pub struct Hatches {
     opened: u64,
     nodes: BTreeMap<NodeId, Gate>,
     sought: BTreeMap<NodeId, Sought>,
+    /// A handle of it is with each read that is under way on a thread of its own.
+    apart: Arc<()>,
+    /// As many of these help; more would only take turns.
+    apart_max: usize,
 }
 
 /// A node whose hatch is looked for, unless it is there.
@@ -132,6 +138,10 @@ const FILES_MAX: usize = 128;
 const UNUSED_MAX: u64 = 10_000_000;
 /// So many bytes are read from a file at once at the most, unless one spot alone has more.
 const RUN_MAX: u64 = 2 * READ_SIZE_MAX;
+/// What has so many bytes is read on a thread of its own if there is something else to do: with less, waking that takes as long as reading.
+const APART_MIN: u64 = 32 << 10;
+/// As many reads at the most are on threads of their own when another one is handed to one because it is large.
+const APART_MAX: usize = 8;
 /// A node whose hatch is not open is asked again after so many microseconds, then after twice as many,
 const PAUSE_MIN: u64 = 200_000;
 /// up to this.
@@ -141,7 +151,10 @@ impl Hatches {
     /// None so far; what happens at them is told to the receiver.
     pub fn new() -> (Self, UnboundedReceiver<Heard>) {
         let (tell, heard) = unbounded_channel();
-        (Hatches { tell, opened: 0, nodes: BTreeMap::new(), sought: BTreeMap::new() }, heard)
+        let (nodes, sought) = Default::default();
+        let processors = available_parallelism().map_or(1, NonZero::get);
+        let apart_max = (processors - 1).min(APART_MAX);
+        (Hatches { tell, opened: 0, nodes, sought, apart: Arc::default(), apart_max }, heard)
     }
 
     /// Goes to the hatch of a node, in the runtime that this is called in, unless it is there.
@@ -240,11 +253,18 @@ impl Hatches {
         is_sound.then_some(Located { request, version, whole, stretches, files })
     }
 
-    /// Reads elsewhere what was not in memory, however long it takes; the receiver is told.
-    pub fn read_slowly(&self, node: NodeId, located: Located) {
+    /// Whether it is worth while to have something read on another thread, and one is free.
+    pub fn may_read_apart(&self, located: &Located) -> bool {
+        located.len() >= APART_MIN && Arc::strong_count(&self.apart) <= self.apart_max
+    }
+
+    /// Reads it on a thread of its own, however long it takes; the receiver is told.
+    pub fn read_apart(&self, node: NodeId, located: Located) {
         let Some(gate) = self.nodes.get(&node) else { return };
         let (number, tell) = (gate.number, self.tell.clone());
+        let apart = self.apart.clone();
         tokio::task::spawn_blocking(move || {
+            let _apart = apart;
             let found = located.read(Patience::Any);
             let _unheard = tell.send(Heard { node, number, what: What::Read(located, found) });
         });
@@ -300,10 +320,14 @@ async fn stay(
 }
 
 impl Located {
+    /// How many bytes that are.
+    fn len(&self) -> u64 {
+        self.stretches.iter().map(Stretch::len).sum()
+    }
+
     /// Reads it.
     pub fn read(&self, patience: Patience) -> Found {
-        let length = self.stretches.iter().map(Stretch::len).sum::<u64>();
-        let Ok(length) = usize::try_from(length) else { return Found::Unreadable };
+        let Ok(length) = usize::try_from(self.len()) else { return Found::Unreadable };
         let mut bytes = Vec::with_capacity(length);
         let mut rest = &self.stretches[..];
         while let Some(first) = rest.first() {

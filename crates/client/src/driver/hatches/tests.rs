@@ -144,6 +144,24 @@ fn more_than_can_be_asked_for_is_not_read() {
     assert!(hatches.locate(Time(0), NODE, of, vec![large(), Stretch::Zeros(1)]).is_none());
 }
 
+#[tokio::test]
+async fn much_is_read_apart_as_long_as_a_thread_is_free() {
+    let (mut hatches, mut heard) = Hatches::new();
+    hatches.nodes.insert(NODE, gate().0);
+    hatches.apart_max = 1;
+    let zeros = |length| located(vec![Stretch::Zeros(length)], file(b""));
+    assert!(hatches.may_read_apart(&zeros(APART_MIN)) && !hatches.may_read_apart(&zeros(APART_MIN - 1)));
+    let busy = hatches.apart.clone();
+    assert!(!hatches.may_read_apart(&zeros(APART_MIN)));
+    drop(busy);
+    hatches.read_apart(NODE, zeros(APART_MIN));
+    let what = heard.recv().await.unwrap().what;
+    let found = |bytes: &[u8]| bytes.len() as u64 == APART_MIN && bytes.iter().all(|byte| *byte == 0);
+    assert!(matches!(what, What::Read(_, Found::Bytes(bytes)) if found(&bytes)));
+    hatches.apart_max = 0;
+    assert!(!hatches.may_read_apart(&zeros(APART_MIN)), "there is no other processor");
+}
+
 #[test]
 fn when_a_hatch_has_closed_its_files_are_gone() {
     let (mut gate, _wanted) = gate();
