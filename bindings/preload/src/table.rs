@@ -13,7 +13,7 @@ use std::{
     },
 };
 
-use tyr_fs::{File, Inode, Metadata};
+use tyr_fs::{File, Follow, Inode, Metadata};
 
 use crate::{
     border::{Errno, Result},
@@ -58,7 +58,7 @@ impl Description {
         if let Some((_, file)) = file.as_ref().filter(|(generation, _)| *generation == session.generation) {
             return Ok(file.clone());
         }
-        let (opened, _) = block_on(session.view.filesystem().open_file(&self.inode))?;
+        let (opened, _) = self.at(&session, |inode| block_on(session.view.filesystem().open_file(inode)))?;
         let opened = Arc::new(opened);
         // The one before is of a session that is gone.
         mem::forget(file.replace((session.generation, opened.clone())));
@@ -99,8 +99,24 @@ impl Description {
     pub fn metadata(&self) -> Result<Metadata> {
         Ok(match self.is_file() {
             true => block_on(self.file()?.metadata())?,
-            false => block_on(session()?.view.filesystem().metadata(&self.inode))?,
+            false => {
+                let session = session()?;
+                self.at(&session, |inode| block_on(session.view.filesystem().metadata(inode)))?
+            }
         })
+    }
+
+    /// Does something with the inode; where it lies now, if it has moved to the name by which it was opened while no process had it open.
+    fn at<T>(&self, session: &Session, work: impl Fn(&Inode) -> tyr_fs::Result<T>) -> tyr_fs::Result<T> {
+        match work(&self.inode) {
+            Err(error) if error.errno() == tyr_fs::Errno::ESTALE => {
+                match block_on(session.view.metadata(crate::places::inner(&self.path), Follow::Yes)) {
+                    Ok(found) if found.inode.number == self.inode.number => work(&found.inode),
+                    _ => Err(error),
+                }
+            }
+            result => result,
+        }
     }
 }
 

@@ -4,13 +4,13 @@
 //! meant by other names alone by then. So what happens to names and to inodes is noted here first, and turned into changes of blobs when
 //! all is known. A blob of which nothing remains is deleted.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, ops::Range};
 
 use tyr_client::{Attributes, ErrorKind, Keyspace, Stat, Transaction};
 
 use crate::{
-    errno::{Result, Stop, damaged},
-    inode::{DIRECTORY, Inode, Metadata, NAME, PARENT, decode_reference, encode_reference},
+    errno::{Result, Stop, changed, damaged},
+    inode::{DIRECTORY, Inode, LEAVING, Metadata, NAME, PARENT, decode_reference, encode_reference},
     namespace::no_name,
     site::Site,
 };
@@ -60,6 +60,7 @@ pub(crate) struct Cell {
     directory_before: Option<Vec<u8>>,
     directory: Option<Vec<u8>>,
     held_before: Option<Metadata>,
+    attributes_before: Attributes,
     holds: Holds,
     attributes: BTreeMap<String, Option<Vec<u8>>>,
 }
@@ -73,6 +74,15 @@ enum Holds {
     Nothing,
     /// A new inode, with this content.
     New(Vec<u8>),
+    /// One that lay elsewhere, with its content in these pieces.
+    Moved(Site, Vec<Piece>),
+}
+
+/// A piece of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Piece {
+    Data(Range<u64>),
+    Hole(Range<u64>),
 }
 
 impl Cell {
@@ -84,6 +94,7 @@ impl Cell {
             directory_before: None,
             directory: None,
             held_before: None,
+            attributes_before: Attributes::default(),
             holds: Holds::Same,
             attributes: BTreeMap::new(),
         }
@@ -103,6 +114,7 @@ impl Cell {
             directory_before: directory.clone(),
             directory,
             held_before: held,
+            attributes_before: stat.attributes.clone(),
             ..Cell::absent()
         })
     }
@@ -141,7 +153,7 @@ impl Cell {
         let has_inode = match &self.holds {
             Holds::Same => self.held_before.is_some(),
             Holds::Nothing => false,
-            Holds::New(_) => true,
+            Holds::New(_) | Holds::Moved(..) => true,
         };
         let remains = has_inode || matches!(self.meant, Meant::Elsewhere(_));
         let lost_inode = self.held_before.is_some() && !has_inode;
@@ -240,11 +252,62 @@ impl Cells {
         }
     }
 
+    /// Has the inode that lies at a site lie at another one, where none lies, with everything that belongs to it. Both were loaded.
+    pub fn move_inode(&mut self, from: &Site, to: &Site, pieces: Vec<Piece>) {
+        let source = self.0.entry(from.clone()).or_insert_with(Cell::absent);
+        // What is said of the name whose own site this is stays, and a mark has led to this.
+        let goes = |name: &str| ![NAME, DIRECTORY, LEAVING].contains(&name);
+        let attributes = source.attributes_before.iter().filter(|(name, _)| goes(name));
+        let attributes = attributes.map(|(name, value)| (name.to_owned(), Some(value.to_vec()))).collect();
+        source.drop_inode();
+        let target = self.0.entry(to.clone()).or_insert_with(Cell::absent);
+        (target.holds, target.attributes) = (Holds::Moved(from.clone(), pieces), attributes);
+    }
+
     /// Turns it all into changes of blobs.
     pub async fn write(self, transaction: &mut Transaction, keyspace: &Keyspace) -> Result<(), Stop> {
+        // Before what is moved is deleted.
+        for (site, cell) in &self.0 {
+            if let Holds::Moved(from, pieces) = &cell.holds {
+                move_content(transaction, keyspace, from, site, pieces).await?;
+            }
+        }
         for (site, cell) in self.0 {
             cell.write(transaction, keyspace, &site).await?;
         }
         Ok(())
     }
+}
+
+/// Copies the content of a blob to another one, which is there and empty. All of it counts as read; a hole that is none any more is a conflict.
+async fn move_content(
+    transaction: &mut Transaction,
+    keyspace: &Keyspace,
+    from: &Site,
+    to: &Site,
+    pieces: &[Piece],
+) -> Result<(), Stop> {
+    for piece in pieces {
+        if let Piece::Hole(range) = piece
+            && transaction.read(keyspace, from, range.clone()).await?.iter().any(|byte| *byte != 0)
+        {
+            return Err(changed());
+        }
+    }
+    for piece in pieces {
+        match piece {
+            Piece::Data(range) => {
+                let copied = transaction.copy((keyspace, from), range.clone(), (keyspace, to), range.start);
+                if copied.await? < range.end - range.start {
+                    return Err(changed());
+                }
+            }
+            // What lies between data is one anyway.
+            Piece::Hole(_) => {}
+        }
+    }
+    if let Some(Piece::Hole(range)) = pieces.last() {
+        transaction.truncate(keyspace, to, range.end).await?;
+    }
+    Ok(())
 }

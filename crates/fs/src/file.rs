@@ -47,14 +47,9 @@ pub enum Allocate {
 }
 
 impl Filesystem {
-    /// Opens a regular file. Fails with [`Errno::ESTALE`] if it has no name any more and is not open here.
+    /// Opens a regular file. Fails with [`Errno::ESTALE`] if it has no name any more and is not open here, or lies elsewhere by now.
     pub async fn open_file(&self, inode: &Inode) -> Result<(File, Metadata)> {
-        if inode.kind != Kind::File {
-            return Err(match inode.kind {
-                Kind::Directory => is_directory(),
-                _ => Errno::ENXIO.because("only regular files have content"),
-            });
-        }
+        check_has_content(inode)?;
         if self.flat().is_some() {
             let metadata = self.metadata(inode).await?;
             self.inner.uses.add(inode.number);
@@ -71,6 +66,9 @@ impl Filesystem {
         file.is_privileged.store(metadata.mode & PRIVILEGES != 0, Ordering::Relaxed);
         if !may_be_opened(&metadata, is_open_here) {
             return Err(gone());
+        }
+        if metadata.leaving.is_some() || self.inner.uses.is_doubted(inode.number) {
+            self.stay(inode).await?;
         }
         self.inner.uses.learn(inode.number, metadata.cut, metadata.size);
         let is_old = metadata.accessed <= metadata.modified
@@ -108,9 +106,14 @@ impl Filesystem {
 
 impl Filesystem {
     /// Has a file count as read last then, if it is still there and was not changed since.
-    pub async fn note_access(&self, inode: &Inode, access: Timestamp) {
-        // What was read is right whether that could be noted or not: it may only be allowed to read.
-        let _ = self.try_note_access(inode, access).await;
+    ///
+    /// What was read is right whether that could be noted or not: who may only read is not allowed to. Fails with [`Errno::ESTALE`] if it is known that the file
+    /// does not lie there any more.
+    pub async fn note_access(&self, inode: &Inode, access: Timestamp) -> Result<()> {
+        self.try_note_access(inode, access).await.map_err(|stop| match stop {
+            Stop::Refused(error) => error,
+            Stop::Store(error) => error.into(),
+        })
     }
 
     async fn try_note_access(&self, inode: &Inode, access: Timestamp) -> Result<(), Stop> {
@@ -171,7 +174,7 @@ impl File {
     pub async fn read(&self, offset: u64, length: usize) -> Result<Vec<u8>> {
         let (bytes, access) = self.read_first(offset, length).await?;
         if let Some(access) = access {
-            self.filesystem.note_access(&self.inode, access).await;
+            let _ = self.filesystem.note_access(&self.inode, access).await;
         }
         Ok(bytes)
     }
@@ -409,7 +412,7 @@ impl File {
             }
         }
         if done > 0 && self.notes_access.swap(false, Ordering::Relaxed) {
-            self.filesystem.note_access(&self.inode, Timestamp::now()).await;
+            let _ = self.filesystem.note_access(&self.inode, Timestamp::now()).await;
         }
         Ok(done)
     }
@@ -445,6 +448,15 @@ impl File {
 impl Drop for File {
     fn drop(&mut self) {
         self.filesystem.inner.uses.remove(self.inode.number);
+    }
+}
+
+/// Fails unless it is a regular file.
+pub(crate) fn check_has_content(inode: &Inode) -> Result<()> {
+    match inode.kind {
+        Kind::File => Ok(()),
+        Kind::Directory => Err(is_directory()),
+        _ => Err(Errno::ENXIO.because("only regular files have content")),
     }
 }
 

@@ -24,6 +24,7 @@ use crate::{
     listing::{self, Records},
     orphans,
     site::Site,
+    strays::Strays,
     uses::Uses,
 };
 
@@ -42,6 +43,8 @@ pub(crate) struct Inner {
     pub keyspace: Keyspace,
     pub guest: Guest,
     pub uses: Uses,
+    /// What may move to its name.
+    pub strays: Strays,
     pub counted: Counted,
     /// How paths become keys, where there are no directories.
     pub flat: Option<Flat>,
@@ -152,9 +155,10 @@ impl Filesystem {
 
     pub(crate) fn of(store: &Store, keyspace: &Keyspace, flat: Option<Flat>) -> Filesystem {
         let (store, keyspace) = (store.clone(), keyspace.clone());
-        let (guest, uses, counted) = (Guest::default(), Uses::default(), Counted::default());
+        let (guest, uses, strays) = (Guest::default(), Uses::default(), Strays::default());
+        let counted = Counted::default();
         let (obeys_acls, numbers) = (AtomicBool::new(false), Mutex::new(0..0));
-        let inner = Inner { store, keyspace, guest, uses, counted, flat, obeys_acls, numbers };
+        let inner = Inner { store, keyspace, guest, uses, strays, counted, flat, obeys_acls, numbers };
         Filesystem { inner: Arc::new(inner) }
     }
 
@@ -188,6 +192,7 @@ impl Filesystem {
             changed: now,
             target: None,
             acl: None,
+            leaving: None,
         };
         let mut cells = crate::cells::Cells::default();
         cells.add_inode(&root, None, listing::empty());
@@ -240,6 +245,18 @@ impl Filesystem {
         let metadata = Metadata::decode(&inode.site, &stat.attributes, stat.size)?;
         let metadata = metadata.filter(|metadata| metadata.inode == *inode).ok_or_else(gone)?;
         Ok(self.counted(metadata).await)
+    }
+
+    /// The metadata and the whole content of a file at one moment. Fails with [`Errno::ESTALE`] if it is no more.
+    pub(crate) async fn content(&self, inode: &Inode) -> Result<(Metadata, Vec<u8>)> {
+        let blob = match self.keyspace().get(&inode.site).await {
+            Ok(blob) => blob,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Err(gone()),
+            Err(error) => return Err(error.into()),
+        };
+        let metadata = Metadata::decode(&inode.site, &blob.stat.attributes, blob.stat.size)?;
+        let metadata = metadata.filter(|metadata| metadata.inode == *inode).ok_or_else(gone)?;
+        Ok((self.counted(metadata).await, blob.bytes))
     }
 
     /// For how long what is told from now on of the inode that lies at a site stays so, unless [`Filesystem::recalls`] tell that it is about to change.

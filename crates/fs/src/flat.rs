@@ -560,6 +560,7 @@ fn file_of(site: Site, attributes: &Attributes, size: u64) -> Metadata {
         changed: time(CHANGED).unwrap_or(modified),
         target: None,
         acl: None,
+        leaving: None,
     }
 }
 
@@ -582,6 +583,7 @@ fn directory_of(inode: Inode) -> Metadata {
         changed: time,
         target: None,
         acl: None,
+        leaving: None,
     }
 }
 

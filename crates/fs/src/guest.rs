@@ -22,7 +22,9 @@ use crate::{
     errno::{Errno, Result, Stop},
     filesystem::{Filesystem, Inner, gone, transact},
     inode::Inode,
+    orphans::Orphans,
     silence::Silence,
+    strays::Departure,
 };
 
 /// What this client is as a guest.
@@ -57,7 +59,7 @@ struct Bell {
     condition: Condvar,
 }
 
-/// What a guest says of orphans.
+/// What a guest says of orphans and departures.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Seen {
     beat: u64,
@@ -67,6 +69,14 @@ pub(crate) struct Seen {
     pub until: u64,
     /// Those that it holds open, by their inodes' numbers.
     pub held: BTreeSet<u64>,
+}
+
+/// What a guest has said.
+#[derive(Clone, Debug)]
+pub(crate) struct Said {
+    /// Its number.
+    pub guest: u64,
+    pub seen: Seen,
 }
 
 impl Seen {
@@ -132,7 +142,7 @@ impl Filesystem {
     }
 
     async fn try_join(&self, transaction: &mut Transaction, number: u64) -> Result<(), Stop> {
-        transaction.set_attribute(self.keyspace(), GUESTS, &name(number), Some(&[])).await?;
+        transaction.set_attribute(self.keyspace(), GUESTS, &name(number), Some(HEEDS_MARKS)).await?;
         transaction.create(self.keyspace(), key(number)).await?;
         transaction
             .set_attribute(self.keyspace(), key(number), SEEN, Some(&Seen::default().encode()))
@@ -164,6 +174,17 @@ impl Filesystem {
         Ok(numbers(stat.attributes.iter().map(|(name, _)| name)))
     }
 
+    /// All guests that there are when the transaction commits, if each of them takes the marks of files away that it opens.
+    pub(crate) async fn heedful_guests_in(
+        &self,
+        transaction: &mut Transaction,
+    ) -> Result<Option<Vec<u64>>, Stop> {
+        let stat = transaction.stat(self.keyspace(), GUESTS).await?;
+        let guests = numbers(stat.attributes.iter().map(|(name, _)| name));
+        let heeds_marks = |guest: &u64| stat.attributes.value(&name(*guest)) == Some(HEEDS_MARKS);
+        Ok(guests.iter().all(heeds_marks).then_some(guests))
+    }
+
     /// Whether anybody may have an inode open whose gate is shut here.
     pub(crate) async fn may_be_open(
         &self,
@@ -175,8 +196,8 @@ impl Filesystem {
         Ok(guests.iter().any(|guest| Some(*guest) != me) || self.inner.uses.contains(inode.number))
     }
 
-    /// Does once what a guest's thread does every second: says that it is there, removes guests that have said nothing for so long, and
-    /// deletes orphans that nobody has open.
+    /// Does once what a guest's thread does every second: says that it is there, removes guests that have said nothing for so long,
+    /// deletes orphans that nobody has open, and moves to their names what was renamed and nobody has open.
     pub async fn tend(&self, patience: Duration) -> Result<()> {
         if self.flat().is_some() {
             return Ok(());
@@ -184,8 +205,7 @@ impl Filesystem {
         let orphans = self.orphans().await?;
         let me = self.inner.guest.state.lock().me;
         if let Some(me) = me {
-            let held = orphans.records.iter().map(|(_, inode)| inode.number);
-            let held = held.filter(|number| self.inner.uses.contains(*number)).collect();
+            let held = self.held(&orphans);
             self.beat(me.number, Seen { beat: 0, round: orphans.round, until: orphans.end, held }).await?;
         }
         let mut said = Vec::new();
@@ -200,10 +220,23 @@ impl Filesystem {
             if me.is_none_or(|me| me.number != guest) && self.is_overdue(guest, seen.beat, patience) {
                 self.evict(guest, Some(&value)).await?;
             } else {
-                said.push(seen);
+                said.push(Said { guest, seen });
             }
         }
-        self.collect(&orphans, &said).await
+        if let Some(me) = me {
+            self.move_strays(me.number, &orphans, &said).await?;
+        }
+        self.collect(me.map(|me| me.number), &orphans, &said).await
+    }
+
+    /// Of what is recorded, that which is open here.
+    fn held(&self, orphans: &Orphans) -> BTreeSet<u64> {
+        let is_open = |record: &Inode| {
+            let inode = Departure::decode(record).map_or(record.number, |departure| departure.inode);
+            self.inner.uses.contains(inode)
+        };
+        let records = orphans.records.iter().map(|(_, record)| record);
+        records.filter(|record| is_open(record)).map(|record| record.number).collect()
     }
 
     /// Removes all guests but this client: for who knows that there can be no others, as where a directory's store is open once only.
@@ -363,6 +396,8 @@ const BEAT: Duration = Duration::from_secs(1);
 pub const PATIENCE: Duration = Duration::from_secs(15);
 /// The blob whose attributes name the guests.
 pub(crate) const GUESTS: &str = "!guests";
+/// The value of a guest's attribute there if it takes away marks ([`crate::strays`]): those of earlier versions have an empty one.
+const HEEDS_MARKS: &[u8] = b"m";
 /// What a guest says, as an attribute of its blob.
 const SEEN: &str = "seen";
 

@@ -13,7 +13,8 @@ use crate::{
     site::Site,
 };
 
-/// An inode: its number, which no other ever has, what it is, and where it lies. None of that changes as long as it exists.
+/// An inode: its number, which no other ever has, what it is, and where it lies. Number and kind never change; the site does when a file that was renamed moves to its
+/// name, which happens only while nobody has it open. What is asked of an inode then by its former site fails with [`crate::Errno::ESTALE`].
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Inode {
     /// Its number.
@@ -174,6 +175,8 @@ pub struct Metadata {
     pub target: Option<Vec<u8>>,
     /// Who may do what, if that is more than `mode` can say.
     pub acl: Option<Acl>,
+    /// The mark that it has if it is about to move to its name's own site.
+    pub leaving: Option<u64>,
 }
 
 impl Metadata {
@@ -210,12 +213,16 @@ impl Metadata {
                 changed: time(CHANGED)?,
                 target,
                 acl: acl.ok()?,
+                leaving: attributes
+                    .value(LEAVING)
+                    .and_then(<[u8]>::first_chunk)
+                    .map(|mark| u64::from_le_bytes(*mark)),
             })
         };
         read().map(Some).ok_or_else(|| damaged("an inode"))
     }
 
-    /// The attributes that say this, but for the directory in which a directory is.
+    /// The attributes that say this, but for the directory in which a directory is, and for a mark.
     pub(crate) fn encode(&self) -> BTreeMap<String, Option<Vec<u8>>> {
         let mut attributes = BTreeMap::from([
             (NUMBER.to_owned(), Some(encode_number(&self.inode))),
@@ -302,6 +309,8 @@ pub(crate) const TARGET: &str = "s";
 pub(crate) const HOLES: &str = "h";
 /// Attribute: when its size was set last.
 pub(crate) const CUT: &str = "u";
+/// Attribute: the mark of an inode that is about to move.
+pub(crate) const LEAVING: &str = "v";
 /// Attribute: the directory in which a directory is.
 pub(crate) const PARENT: &str = "p";
 /// Attribute: whom the name means whose own site this is, unless it is the inode that lies here.
@@ -335,6 +344,7 @@ mod tests {
             changed: Timestamp { seconds: i64::MAX, nanoseconds: 1 },
             target: Some(b"to/x".to_vec()),
             acl: None,
+            leaving: None,
         };
         let mut attributes = Attributes::default();
         for (name, value) in metadata.encode() {

@@ -8,12 +8,16 @@
 //! - [`File`] is an open file.
 //! - [`Flat`] keyspaces are files without directories: the path is the key.
 //!
-//! What happens in which blob is said in [`site`] and in the modules `cells`, `listing`, `orphans`, and `guest`. What a mount promises is in
+//! What happens in which blob is said in [`site`] and in the modules `cells`, `listing`, `orphans`, `strays`, and `guest`. What a mount promises is in
 //! `docs/filesystem.md`.
 
 #![forbid(unsafe_code)]
 
 mod acl;
+#[cfg(feature = "canary")]
+pub mod canary;
+#[cfg(not(feature = "canary"))]
+mod canary;
 mod cells;
 mod change;
 mod errno;
@@ -31,6 +35,7 @@ mod rename;
 mod room;
 mod silence;
 pub mod site;
+mod strays;
 mod uses;
 mod view;
 mod waits;

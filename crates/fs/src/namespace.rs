@@ -1,6 +1,5 @@
 //! Names: found, made, and removed. Each change is one transaction.
 
-use tokio::sync::OwnedRwLockWriteGuard;
 use tyr_client::{ErrorKind, Transaction};
 
 use crate::{
@@ -8,10 +7,11 @@ use crate::{
     cells::{Cells, Meant, is_named_in},
     errno::{Errno, Error, Result, Stop},
     file::SIZE_MAX,
-    filesystem::{Filesystem, transact},
+    filesystem::{Filesystem, gone, transact},
     inode::{CHANGED, Inode, Kind, LINKS, MODE, Metadata, Timestamp, encode_links, encode_time},
     listing::{self, Entry, Listing, Records},
     orphans,
+    rename::Named,
     site::{PATH_MAX, Site, check_name},
 };
 
@@ -61,12 +61,12 @@ impl New {
 }
 
 /// Whether nobody may come to have a file open while its last name is taken: held until that is committed.
-pub(crate) type Shut = Option<OwnedRwLockWriteGuard<()>>;
+pub(crate) type Shut = Option<crate::uses::Shut>;
 
 impl Filesystem {
     /// What a name in a directory means. Fails with [`Errno::ENOENT`] if there is none.
     ///
-    /// One request to the store, or two if it was renamed since it was created.
+    /// One request to the store, or two if it was renamed and has not moved since.
     pub async fn lookup(&self, directory: &Inode, name: &[u8]) -> Result<Metadata> {
         if let Some(flat) = self.flat() {
             return self.flat_lookup(flat, directory, name).await;
@@ -89,7 +89,11 @@ impl Filesystem {
                 Meant::Elsewhere(inode) => match self.metadata(&inode).await {
                     // The name has come to mean somebody else in between, or nobody.
                     Err(error) if error.errno() == Errno::ESTALE => {}
-                    result => return result,
+                    Err(error) => return Err(error),
+                    Ok(metadata) => {
+                        self.inner.strays.note(Named { directory, name }, &metadata);
+                        return Ok(metadata);
+                    }
                 },
             }
         }
@@ -228,6 +232,7 @@ impl Filesystem {
             changed: now,
             target: new.target.clone(),
             acl,
+            leaving: None,
         };
         cells.add_inode(&metadata, parent, content);
         if let Some(default) = default {
@@ -242,7 +247,8 @@ impl Filesystem {
         Ok(metadata)
     }
 
-    /// Gives an inode another name, a hard link. Fails with [`Errno::EPERM`] for a directory.
+    /// Gives an inode another name, a hard link. Fails with [`Errno::EPERM`] for a directory, with [`Errno::ENOENT`] if it has no name any more,
+    /// and with [`Errno::ESTALE`] if it is no more.
     pub async fn link(&self, inode: &Inode, directory: &Inode, name: &[u8]) -> Result<Metadata> {
         self.check_lookup(directory, name)?;
         if self.flat().is_some() {
@@ -251,8 +257,9 @@ impl Filesystem {
         if inode.kind == Kind::Directory {
             return Err(Errno::EPERM.because("a directory has one name only"));
         }
-        transact!(self, |transaction, again| self.try_link(transaction, again, inode, directory, name));
-        self.metadata(inode).await
+        let linked =
+            transact!(self, |transaction, again| self.try_link(transaction, again, inode, directory, name));
+        Ok(self.counted(linked.value).await)
     }
 
     async fn try_link(
@@ -262,27 +269,31 @@ impl Filesystem {
         inode: &Inode,
         directory: &Inode,
         name: &[u8],
-    ) -> Result<(), Stop> {
+    ) -> Result<Metadata, Stop> {
         let mut cells = Cells::default();
         let (own, named) = cells.load_name(transaction, self.keyspace(), directory, name).await?;
         if named.is_some() {
             return Err(Errno::EEXIST.because("there is something of that name already").into());
         }
         let cell = cells.load(transaction, self.keyspace(), &inode.site).await?;
-        let links = match cell.held() {
-            Some(held) if held.inode == *inode && held.links > 0 => held.links,
-            _ => return Err(Errno::ENOENT.because("the file has no name any more").into()),
-        };
-        if links >= LINKS_MAX {
-            return Err(Errno::EMLINK.because(format!("a file has at most {LINKS_MAX} names")).into());
+        // It may have moved.
+        let before = cell.held().filter(|held| held.inode == *inode).ok_or_else(gone)?;
+        match before.links {
+            0 => return Err(Errno::ENOENT.because("the file has no name any more").into()),
+            links if links >= LINKS_MAX => {
+                return Err(Errno::EMLINK.because(format!("a file has at most {LINKS_MAX} names")).into());
+            }
+            _ => {}
         }
-        cell.set(LINKS, Some(encode_links(links + 1)));
-        cell.set(CHANGED, Some(encode_time(Timestamp::now())));
+        let linked = Metadata { links: before.links + 1, changed: Timestamp::now(), ..before.clone() };
+        cell.set(LINKS, Some(encode_links(linked.links)));
+        cell.set(CHANGED, Some(encode_time(linked.changed)));
         cells.name(&own, directory, Some(inode));
         cells.write(transaction, self.keyspace()).await?;
         let mut records = Records::default();
         records.came(name, inode);
-        self.note(transaction, directory, records, again).await
+        self.note(transaction, directory, records, again).await?;
+        Ok(linked)
     }
 
     /// Takes a name from a file; with the last one the file goes, when nobody has it open any more. Fails with [`Errno::EISDIR`] for a
@@ -304,7 +315,7 @@ impl Filesystem {
         self.check_lookup(directory, name)?;
         let committed =
             transact!(self, |transaction, again| self.try_remove(transaction, again, directory, name, what));
-        drop(committed.value);
+        committed.value.into_iter().for_each(crate::uses::Shut::settle);
         Ok(())
     }
 

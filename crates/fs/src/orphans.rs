@@ -4,6 +4,8 @@
 //! other guests, or it is open here, the file stays, and a record says so. Every guest reads these records, and says up to where it has,
 //! and which of them it holds open. What no guest holds open any more any of them deletes.
 //!
+//! Guests are asked the same way before an inode moves ([`crate::strays`]), by records of another kind.
+//!
 //! When all that is recorded is done with, the records are dropped and a number tells that positions count anew.
 
 use std::collections::BTreeSet;
@@ -14,8 +16,9 @@ use crate::{
     cells::Cells,
     errno::{Result, Stop, damaged},
     filesystem::{Filesystem, transact},
-    guest::Seen,
+    guest::Said,
     inode::{Inode, Metadata, decode_reference, encode_reference},
+    strays::Departure,
 };
 
 /// The records, read.
@@ -29,7 +32,7 @@ pub(crate) struct Orphans {
     pub records: Vec<(u64, Inode)>,
 }
 
-/// Notes that a file has lost its last name.
+/// Appends a record: that a file has lost its last name, or a [`Departure`].
 pub(crate) async fn note(
     transaction: &mut Transaction,
     keyspace: &Keyspace,
@@ -64,22 +67,23 @@ impl Filesystem {
         Ok(orphans)
     }
 
-    /// Deletes those orphans that, by what all guests say, nobody has open, and drops the records when all are.
-    pub(crate) async fn collect(&self, orphans: &Orphans, guests: &[Seen]) -> Result<()> {
+    /// Deletes those orphans that, by what all guests say, nobody has open, and drops the records when all are, and no departure is waited for.
+    pub(crate) async fn collect(&self, me: Option<u64>, orphans: &Orphans, said: &[Said]) -> Result<()> {
         if orphans.records.is_empty() {
             return Ok(());
         }
-        let may_go = |end: u64, inode: &Inode| {
-            guests.iter().all(|seen| {
-                seen.round == orphans.round && seen.until >= end && !seen.held.contains(&inode.number)
-            })
+        let is_awaited = |departure: Departure| match me {
+            Some(me) if me == departure.mover => self.inner.strays.awaits(departure),
+            _ => said.iter().any(|said| said.guest == departure.mover),
         };
         let mut left = BTreeSet::new();
         for (end, inode) in &orphans.records {
-            if may_go(*end, inode) {
-                transact!(self, |transaction, _again| self.try_delete(transaction, inode));
-            } else {
-                left.insert(inode.number);
+            match Departure::decode(inode) {
+                Some(departure) if !is_awaited(departure) => {}
+                None if is_let_go(orphans, said, *end, inode.number) => {
+                    transact!(self, |transaction, _again| self.try_delete(transaction, inode));
+                }
+                _ => drop(left.insert(inode.number)),
             }
         }
         let done = orphans.records.len() - left.len();
@@ -129,6 +133,13 @@ impl Filesystem {
         transaction.set_attribute(self.keyspace(), ORPHANS, ROUND, Some(&round)).await?;
         Ok(())
     }
+}
+
+/// Whether all guests have read a record that ends there, and do not have open what it is of.
+pub(crate) fn is_let_go(orphans: &Orphans, said: &[Said], end: u64, number: u64) -> bool {
+    said.iter().all(|Said { seen, .. }| {
+        seen.round == orphans.round && seen.until >= end && !seen.held.contains(&number)
+    })
 }
 
 /// Whether a blob's attributes say that its inode may be opened: it has a name, or is open here already.

@@ -1,9 +1,10 @@
 //! Renaming: of files, over others, and of whole trees, always in one transaction that touches a few blobs.
 //!
-//! Nothing is moved. The new name's own site gets a staple, which says where the inode lies; the old one's says that nobody is meant, or,
+//! Nothing is moved at first. The new name's own site gets a staple, which says where the inode lies; the old one's says that nobody is meant, or,
 //! if only a staple was there, is deleted. What lies below a renamed directory is found from the directory's site as before. A staple
 //! always refers to the inode itself, never to another staple: so a lookup takes one request more for each name on its way that was
-//! renamed, however often. When an inode comes back to the name whose own site it lies in, the staple is gone.
+//! renamed, however often. When an inode comes back to the name whose own site it lies in, the staple is gone, and so it is when the inode
+//! moves to its name ([`crate::strays`]).
 
 use std::collections::BTreeSet;
 
@@ -13,9 +14,12 @@ use crate::{
     cells::Cells,
     errno::{Errno, Result, Stop, changed},
     filesystem::{Filesystem, transact},
-    inode::{CHANGED, Inode, Kind, PARENT, Timestamp, decode_reference, encode_reference, encode_time},
+    inode::{
+        CHANGED, Inode, Kind, Metadata, PARENT, Timestamp, decode_reference, encode_reference, encode_time,
+    },
     listing::Records,
     namespace::{Shut, is_directory, no_directory, no_directory_but_file, no_name},
+    uses,
 };
 
 /// What becomes of what has the new name already.
@@ -38,32 +42,45 @@ pub struct Named<'a> {
     pub name: &'a [u8],
 }
 
+/// What a renaming has done.
+struct Renamed<'a> {
+    /// What was renamed.
+    inode: Inode,
+    /// Names that have staples now, each with what was known of what it means.
+    stapled: Vec<(Named<'a>, Metadata)>,
+    shut: Shut,
+}
+
 impl Filesystem {
     /// Gives what has a name another name instead.
     ///
     /// Fails with [`Errno::ENOENT`] if there is no such name, with [`Errno::EINVAL`] if a directory would come to be in itself, and with
     /// [`Errno::EISDIR`], [`Errno::ENOTDIR`], or [`Errno::ENOTEMPTY`] if what has the new name cannot be replaced by it. If both names
-    /// are of the same file, nothing happens.
-    pub async fn rename(&self, from: Named<'_>, to: Named<'_>, over: Over) -> Result<()> {
+    /// are of the same file, nothing happens. Returns what was renamed, but for a flat keyspace, where that is something else now.
+    pub async fn rename(&self, from: Named<'_>, to: Named<'_>, over: Over) -> Result<Option<Inode>> {
         self.check_lookup(from.directory, from.name)?;
         self.check_lookup(to.directory, to.name)?;
         if let Some(flat) = self.flat() {
-            return self.flat_rename(flat, from, to, over).await;
+            return self.flat_rename(flat, from, to, over).await.map(|()| None);
         }
         let committed =
             transact!(self, |transaction, again| self.try_rename(transaction, again, from, to, over));
-        drop(committed.value);
-        Ok(())
+        let Renamed { inode, stapled, shut } = committed.value;
+        shut.into_iter().for_each(uses::Shut::settle);
+        for (named, metadata) in stapled {
+            self.inner.strays.note(named, &metadata);
+        }
+        Ok(Some(inode))
     }
 
-    async fn try_rename(
+    async fn try_rename<'a>(
         &self,
         transaction: &mut Transaction,
         again: bool,
-        from: Named<'_>,
-        to: Named<'_>,
+        from: Named<'a>,
+        to: Named<'a>,
         over: Over,
-    ) -> Result<Shut, Stop> {
+    ) -> Result<Renamed<'a>, Stop> {
         let mut cells = Cells::default();
         let (old, moved) = cells.load_name(transaction, self.keyspace(), from.directory, from.name).await?;
         let moved = moved.ok_or_else(no_name)?;
@@ -73,7 +90,9 @@ impl Filesystem {
                 return Err(Errno::EEXIST.because("there is something of the new name already").into());
             }
             (None, Over::Exchange) => return Err(no_name().into()),
-            (Some(other), _) if *other == moved => return Ok(None),
+            (Some(other), _) if *other == moved => {
+                return Ok(Renamed { inode: moved, stapled: Vec::new(), shut: None });
+            }
             (Some(other), Over::Replace)
                 if moved.kind == Kind::Directory && other.kind != Kind::Directory =>
             {
@@ -100,10 +119,11 @@ impl Filesystem {
         }
         cells.name(&old, from.directory, back);
         cells.name(&new, to.directory, Some(&moved));
-        self.settle(transaction, &mut cells, &moved, to.directory).await?;
+        let mut stapled = vec![(to, self.settle(transaction, &mut cells, &moved, to.directory).await?)];
         if let Some(back) = back {
-            self.settle(transaction, &mut cells, back, from.directory).await?;
+            stapled.push((from, self.settle(transaction, &mut cells, back, from.directory).await?));
         }
+        stapled.retain(|(named, metadata)| metadata.inode.site != named.directory.site.of(named.name));
         cells.write(transaction, self.keyspace()).await?;
         let (mut here, mut there) = (Records::default(), Records::default());
         match back {
@@ -119,24 +139,24 @@ impl Filesystem {
         if is_across {
             self.note(transaction, to.directory, there, again).await?;
         }
-        Ok(shut)
+        Ok(Renamed { inode: moved, stapled, shut })
     }
 
-    /// What an inode itself has of being in another directory.
+    /// What an inode itself has of being in another directory. Returns what was known of it.
     async fn settle(
         &self,
         transaction: &mut Transaction,
         cells: &mut Cells,
         inode: &Inode,
         directory: &Inode,
-    ) -> Result<(), Stop> {
+    ) -> Result<Metadata, Stop> {
         let cell = cells.load(transaction, self.keyspace(), &inode.site).await?;
-        Self::meant(cell, inode)?;
+        let metadata = Self::meant(cell, inode)?.clone();
         cell.set(CHANGED, Some(encode_time(Timestamp::now())));
         if inode.kind == Kind::Directory {
             cell.set(PARENT, Some(encode_reference(directory)));
         }
-        Ok(())
+        Ok(metadata)
     }
 
     /// Refuses if a directory is another one or above it. All that are on the way up count as read, so that no two renamings make a

@@ -1,8 +1,8 @@
 //! Where things lie: the keys of the blobs.
 //!
-//! An inode lies in one blob for all its life; the key of that is its *site*. The site of what was created under a name is the name's own:
+//! An inode lies in one blob; the key of that is its *site*. The site of what was created under a name is the name's own:
 //! the site of the directory, a slash, and the name. So as long as no directory on its way was renamed, the site of a file is its absolute
-//! path. Where a name's own site holds another inode still, or a directory's would be too long for names below it, the site is a fresh one:
+//! path. What was renamed lies elsewhere, until it moves to its name ([`Filesystem::tend`](crate::Filesystem::tend)). Where a name's own site holds another inode still, or a directory's would be too long for names below it, the site is a fresh one:
 //! `#` and a number.
 //!
 //! What is no file begins with `!`, and what lies in a site begins with `/` or `#`: neither is ever mistaken for the other.

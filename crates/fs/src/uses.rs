@@ -1,6 +1,10 @@
 //! What this client has open.
 
-use std::{collections::HashMap, ops::Range, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    ops::Range,
+    sync::Arc,
+};
 
 use parking_lot::Mutex;
 use tokio::sync::{OwnedRwLockReadGuard, OwnedRwLockWriteGuard, RwLock};
@@ -15,6 +19,39 @@ use crate::inode::Timestamp;
 pub(crate) struct Uses {
     open: Mutex<HashMap<u64, Use>>,
     gates: Vec<Arc<RwLock<()>>>,
+    /// Inodes of which it may not be known whether they are no more.
+    doubted: Arc<Mutex<HashSet<u64>>>,
+}
+
+/// The shut gate of an inode, of which it is in doubt whether it is still there until this is [settled](Shut::settle).
+#[derive(Debug)]
+pub(crate) struct Shut {
+    number: u64,
+    is_settled: bool,
+    doubted: Arc<Mutex<HashSet<u64>>>,
+    /// Opened last.
+    _gate: OwnedRwLockWriteGuard<()>,
+}
+
+impl Shut {
+    /// It is known what has become of the inode: what was begun before is refused, if it has not happened.
+    pub fn settle(mut self) {
+        self.is_settled = true;
+        self.doubted.lock().remove(&self.number);
+    }
+
+    /// Nothing was begun meanwhile that takes the inode away.
+    pub fn keep(mut self) {
+        self.is_settled = true;
+    }
+}
+
+impl Drop for Shut {
+    fn drop(&mut self) {
+        if !self.is_settled {
+            self.doubted.lock().insert(self.number);
+        }
+    }
 }
 
 /// How an inode is open here.
@@ -38,7 +75,8 @@ pub(crate) struct Reach {
 
 impl Default for Uses {
     fn default() -> Self {
-        Uses { open: Mutex::default(), gates: (0..GATES).map(|_| Arc::default()).collect() }
+        let gates = (0..GATES).map(|_| Arc::default()).collect();
+        Uses { open: Mutex::default(), gates, doubted: Arc::default() }
     }
 }
 
@@ -49,8 +87,14 @@ impl Uses {
     }
 
     /// Keeps the inode from being opened here, unless somebody is just opening it.
-    pub fn shut(&self, number: u64) -> Option<OwnedRwLockWriteGuard<()>> {
-        self.gate(number).try_write_owned().ok()
+    pub fn shut(&self, number: u64) -> Option<Shut> {
+        let gate = self.gate(number).try_write_owned().ok()?;
+        Some(Shut { number, is_settled: false, doubted: self.doubted.clone(), _gate: gate })
+    }
+
+    /// Whether it may not be known what becomes of an inode that is there: a commit that takes it away may still be under way.
+    pub fn is_doubted(&self, number: u64) -> bool {
+        self.doubted.lock().contains(&number)
     }
 
     fn gate(&self, number: u64) -> Arc<RwLock<()>> {

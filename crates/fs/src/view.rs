@@ -6,7 +6,7 @@ use crate::{
     acl::Which,
     change::{Changes, Put, no_attribute},
     errno::{Errno, Result},
-    file::{File, unprivileged},
+    file::{File, check_has_content, unprivileged},
     filesystem::Filesystem,
     inode::{Kind, Metadata},
     listing::Entry,
@@ -115,6 +115,22 @@ impl View {
         self.filesystem.walk(&self.caller, path, follow, self.mounted_at.as_deref()).await
     }
 
+    /// Does something with what a path means, and looks for it anew if it has moved meanwhile, or was removed.
+    pub async fn with<T>(
+        &self,
+        path: impl AsRef<Path>,
+        follow: Follow,
+        work: impl AsyncFn(&Metadata) -> Result<T>,
+    ) -> Result<T> {
+        for _ in 1..LOOKED_FOR_MAX {
+            match work(&self.metadata(&path, follow).await?).await {
+                Err(error) if error.errno() == Errno::ESTALE => {}
+                result => return result,
+            }
+        }
+        work(&self.metadata(&path, follow).await?).await
+    }
+
     /// What is known of what a path means.
     pub async fn metadata(&self, path: impl AsRef<Path>, follow: Follow) -> Result<Metadata> {
         self.walk(path, follow).await?.found.ok_or_else(no_name)
@@ -131,12 +147,15 @@ impl View {
         if let Some(fetched) = self.filesystem.try_fetch(&self.caller, bytes).await? {
             return Ok(fetched);
         }
-        let file = self.open(path, How::READ).await?;
-        let metadata = file.metadata().await?;
-        let length = usize::try_from(metadata.size)
-            .map_err(|_| Errno::EFBIG.because("the file does not fit into memory"))?;
-        let content = file.read(0, length).await?;
-        Ok((metadata, content))
+        // Guests move what is not found where its name has it, if this client may be one. What is not opened here does not stay for that.
+        let _ = self.filesystem.join().await;
+        self.with(path, Follow::Yes, async |found| self.fetch_found(found).await).await
+    }
+
+    async fn fetch_found(&self, found: &Metadata) -> Result<(Metadata, Vec<u8>)> {
+        check_has_content(&found.inode)?;
+        self.caller.require(found, Want::Read)?;
+        self.filesystem.content(&found.inode).await
     }
 
     /// Opens a regular file.
@@ -262,10 +281,13 @@ impl View {
 
     /// Gives a file another name.
     pub async fn hard_link(&self, old: impl AsRef<Path>, new: impl AsRef<Path>) -> Result<Metadata> {
-        let found = self.metadata(old, Follow::No).await?;
-        let end = self.walk(new, Follow::No).await?;
-        let name = self.addable(&end, found.inode.kind)?;
-        self.filesystem.link(&found.inode, &end.directory.inode, name).await
+        let new = new.as_ref();
+        let link = async |found: &Metadata| {
+            let end = self.walk(new, Follow::No).await?;
+            let name = self.addable(&end, found.inode.kind)?;
+            self.filesystem.link(&found.inode, &end.directory.inode, name).await
+        };
+        self.with(old, Follow::No, link).await
     }
 
     /// Where a symbolic link leads.
@@ -333,7 +355,7 @@ impl View {
         }
         let from = Named { directory: &from.directory.inode, name: old };
         let to = Named { directory: &to.directory.inode, name: new };
-        self.filesystem.rename(from, to, over).await
+        self.filesystem.rename(from, to, over).await.map(drop)
     }
 
     /// Changes permissions, owner, size, or times, as far as the caller may.
@@ -343,8 +365,7 @@ impl View {
         follow: Follow,
         changes: &Changes,
     ) -> Result<Metadata> {
-        let found = self.metadata(path, follow).await?;
-        self.change_found(&found, changes).await
+        self.with(path, follow, async |found| self.change_found(found, changes).await).await
     }
 
     /// As [`View::change`], of what is known already, as an open file is.
@@ -391,8 +412,8 @@ impl View {
         value: Option<&[u8]>,
         put: Put,
     ) -> Result<()> {
-        let found = self.metadata(path, Follow::Yes).await?;
-        self.set_extended_found(&found, name, value, put).await
+        let set = async |found: &Metadata| self.set_extended_found(found, name, value, put).await;
+        self.with(path, Follow::Yes, set).await
     }
 
     /// The value of an extended attribute of what is known already.
@@ -447,3 +468,6 @@ impl View {
         self.filesystem.set_extended(&found.inode, name, value, put).await
     }
 }
+
+/// What has moved so often while it was looked for is given up.
+const LOOKED_FOR_MAX: usize = 8;

@@ -140,6 +140,7 @@ mod tests {
             changed: EARLY,
             target: None,
             acl: None,
+            leaving: None,
         }
     }
 

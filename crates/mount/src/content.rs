@@ -7,7 +7,7 @@ use std::{
 };
 
 use fuser::{FopenFlags, WriteFlags};
-use tyr_fs::{Allocate, Errno, File, Metadata, New, Result, Seek};
+use tyr_fs::{Allocate, Errno, File, Inode, Metadata, New, Result, Seek};
 
 use crate::{
     Access, AccessTimes, Sharing,
@@ -18,7 +18,8 @@ use crate::{
 impl Shared {
     /// Opens what the kernel knows by a number. Returns how large it is, too.
     pub async fn open(&self, number: u64, flags: i32) -> Result<(File, u64)> {
-        let (file, metadata) = self.filesystem.open_file(&self.known.get(number)?).await?;
+        let open = async |inode: &Inode| self.filesystem.open_file(inode).await;
+        let (file, metadata) = self.at(self.known.get(number)?, open).await?;
         if flags & libc::O_TRUNC != 0 {
             file.truncate(0).await?;
             return Ok((file, 0));
@@ -38,7 +39,11 @@ impl Shared {
             let found = self.filesystem.lookup(&directory, name).await;
             match found {
                 Ok(found) => {
-                    let (file, metadata) = self.filesystem.open_file(&found.inode).await?;
+                    let (file, metadata) = match self.filesystem.open_file(&found.inode).await {
+                        // It has moved, or lost its name.
+                        Err(error) if error.errno() == Errno::ESTALE => continue,
+                        result => result?,
+                    };
                     if flags & libc::O_TRUNC != 0 {
                         file.truncate(0).await?;
                     }
@@ -94,7 +99,7 @@ impl Shared {
             Handle::File(open) => {
                 let (bytes, access) = open.file.read_first(offset, length).await?;
                 if let Some(access) = access.filter(|access| !self.unnoted.add(open.file.inode(), *access)) {
-                    self.filesystem.note_access(open.file.inode(), access).await;
+                    let _ = self.filesystem.note_access(open.file.inode(), access).await;
                 }
                 Ok(bytes)
             }

@@ -87,7 +87,7 @@ impl Shared {
             if reply.add(INodeNo(number), place as u64 + 3, name, &cache, &attributes, Generation(0)) {
                 break;
             }
-            self.known.tell(&metadata.inode, Instant::now());
+            self.known.tell(&metadata.inode, (inode.0, &entry.name), Instant::now());
         }
         reply.ok();
     }

@@ -3,7 +3,7 @@
 use std::{collections::HashMap, time::Instant};
 
 use parking_lot::Mutex;
-use tyr_fs::{Errno, Inode, Metadata, ROOT_NUMBER, Result, site::Site};
+use tyr_fs::{Errno, Inode, Kind, Metadata, ROOT_NUMBER, Result, site::Site};
 
 /// Each inode that the kernel was told of and has not forgotten, with how often it was told. The root, whatever directory that is, is always
 /// known, as number 1.
@@ -24,6 +24,8 @@ struct Others {
 #[derive(Debug)]
 struct Told {
     inode: Inode,
+    /// The number of the directory in which it was found last, and by what name, unless it is a directory: then it stays where it lies.
+    named: Option<(u64, Vec<u8>)>,
     /// How often the kernel was told of it.
     times: u64,
     /// Until when it may believe what it was told.
@@ -52,16 +54,45 @@ impl Known {
         if *inode == self.root { ROOT_NUMBER } else { inode.number }
     }
 
-    /// The kernel is told of an inode, and may believe what it is told until then.
-    pub fn tell(&self, inode: &Inode, believed_until: Instant) {
-        if *inode != self.root {
-            let others = &mut *self.others.lock();
-            let new = || Told { inode: inode.clone(), times: 0, believed_until, removed: None };
-            let told = others.told.entry(inode.number).or_insert_with(new);
-            told.times += 1;
-            told.believed_until = told.believed_until.max(believed_until);
-            others.numbers.insert(inode.site.clone(), inode.number);
+    /// The kernel is told of an inode that has a name in a directory, and may believe what it is told until then.
+    pub fn tell(&self, inode: &Inode, (parent, name): (u64, &[u8]), believed_until: Instant) {
+        if *inode == self.root {
+            return;
         }
+        self.lies(inode);
+        let others = &mut *self.others.lock();
+        let new = || Told { inode: inode.clone(), named: None, times: 0, believed_until, removed: None };
+        let told = others.told.entry(inode.number).or_insert_with(new);
+        told.named = (inode.kind != Kind::Directory).then(|| (parent, name.to_vec()));
+        told.times += 1;
+        told.believed_until = told.believed_until.max(believed_until);
+        others.numbers.insert(inode.site.clone(), inode.number);
+    }
+
+    /// An inode, if the kernel knows it, was found to lie where it does: it may have moved.
+    pub fn lies(&self, inode: &Inode) {
+        let others = &mut *self.others.lock();
+        let Some(told) = others.told.get_mut(&inode.number).filter(|told| told.inode != *inode) else {
+            return;
+        };
+        // Another one may lie there by now.
+        if others.numbers.get(&told.inode.site) == Some(&inode.number) {
+            others.numbers.remove(&told.inode.site);
+        }
+        told.inode = inode.clone();
+        others.numbers.insert(inode.site.clone(), inode.number);
+    }
+
+    /// An inode, if the kernel knows it, has another name.
+    pub fn rename(&self, number: u64, (parent, name): (u64, &[u8])) {
+        if let Some(named) = self.others.lock().told.get_mut(&number).and_then(|told| told.named.as_mut()) {
+            *named = (parent, name.to_vec());
+        }
+    }
+
+    /// The number of the directory in which an inode was found last, and by what name, unless it is a directory itself.
+    pub fn named(&self, number: u64) -> Option<(u64, Vec<u8>)> {
+        self.others.lock().told.get(&number).and_then(|told| told.named.clone())
     }
 
     /// Until when the kernel may believe what it was told of an inode other than the root.
@@ -108,8 +139,6 @@ impl Known {
 mod tests {
     use std::time::Duration;
 
-    use tyr_fs::{Kind, site::Site};
-
     use super::*;
 
     #[test]
@@ -119,8 +148,8 @@ mod tests {
         assert_eq!(known.get(1).unwrap(), inode(20));
         assert_eq!(known.number(&inode(20)), 1);
         let now = Instant::now();
-        known.tell(&inode(30), now + Duration::from_secs(1));
-        known.tell(&inode(30), now);
+        known.tell(&inode(30), (1, b"name"), now + Duration::from_secs(1));
+        known.tell(&inode(30), (1, b"name"), now);
         assert_eq!(known.believed_until(30), Some(now + Duration::from_secs(1)));
         known.forget(30, 1);
         assert_eq!(known.get(30).unwrap(), inode(30));
@@ -128,5 +157,25 @@ mod tests {
         known.forget(30, 1);
         assert!(known.number_at(&Site::fresh(30)).is_none() && known.believed_until(30).is_none());
         assert_eq!(known.get(30).unwrap_err().errno(), Errno::ESTALE);
+    }
+
+    #[test]
+    fn what_has_moved_is_known_where_it_lies_and_by_its_last_name() {
+        let inode = |number, site| Inode { number, kind: Kind::File, site: Site::fresh(site) };
+        let known = Known::new(Inode { kind: Kind::Directory, ..inode(1, 1) });
+        known.tell(&inode(30, 7), (1, b"old"), Instant::now());
+        known.rename(30, (40, b"new"));
+        assert_eq!(known.named(30), Some((40, b"new".to_vec())));
+        // Another one has come to lie there.
+        known.tell(&inode(31, 7), (1, b"other"), Instant::now());
+        known.lies(&inode(30, 8));
+        assert_eq!(known.get(30).unwrap(), inode(30, 8));
+        assert_eq!([7, 8].map(|site| known.number_at(&Site::fresh(site))), [Some(31), Some(30)]);
+        known.tell(&inode(30, 9), (1, b"again"), Instant::now());
+        assert_eq!([8, 9].map(|site| known.number_at(&Site::fresh(site))), [None, Some(30)]);
+        known.forget(30, 2);
+        assert!(known.get(30).is_err() && known.number_at(&Site::fresh(9)).is_none());
+        known.lies(&inode(30, 10));
+        assert!(known.number_at(&Site::fresh(10)).is_none(), "the kernel has forgotten it");
     }
 }

@@ -51,8 +51,12 @@ impl Server {
         if let Some(recalls) = recalls {
             tell_kernel(shared.clone(), recalls)?;
         }
-        let (accesses, filesystem) = (shared.unnoted.clone(), shared.filesystem.clone());
-        let note = move |inode: &Inode, time| pollster::block_on(filesystem.note_access(inode, time));
+        let (accesses, noted) = (shared.unnoted.clone(), shared.clone());
+        let note = move |inode: &Inode, time| {
+            let note = async |inode: &Inode| noted.filesystem.note_access(inode, time).await;
+            // What cannot be noted is not.
+            let _ = pollster::block_on(noted.at(inode.clone(), note));
+        };
         let thread = thread::Builder::new().name("tyr-accesses".to_owned());
         let noting = thread.spawn(move || accesses.note_all(note))?;
         Ok(Server { shared, noting: Some(noting) })
@@ -144,7 +148,7 @@ impl fuser::Filesystem for Server {
             Call::of(request, Ask::Lookup, parent).named(name),
             reply,
             work,
-            |reply, (found, assured)| shared.enter(reply, &found, Some(&assured)),
+            |reply, (found, assured)| shared.enter(reply, (parent, name), &found, Some(&assured)),
         );
     }
 
@@ -158,8 +162,10 @@ impl fuser::Filesystem for Server {
             return reply.attr(&Duration::ZERO, &own.attributes());
         }
         let work = async {
-            let inode = shared.known.get(inode.0)?;
-            shared.certain(inode.site.clone(), async || shared.metadata(&inode).await).await
+            let find = async |inode: &Inode| {
+                shared.certain(inode.site.clone(), async || shared.metadata(inode).await).await
+            };
+            shared.at(shared.known.get(inode.0)?, find).await
         };
         shared.answer(
             Call::of(request, Ask::Attributes, inode),
@@ -222,7 +228,7 @@ impl fuser::Filesystem for Server {
             shared.make(parent, name, &new).await
         };
         shared.answer(Call::of(request, Ask::Make, parent).named(name), reply, work, |reply, made| {
-            shared.enter(reply, &made, None)
+            shared.enter(reply, (parent, name), &made, None)
         });
     }
 
@@ -239,7 +245,7 @@ impl fuser::Filesystem for Server {
         let new = New::of(Kind::Directory, mode).masked(umask).owned(request.uid(), request.gid());
         let work = shared.make(parent, name, &new);
         shared.answer(Call::of(request, Ask::Make, parent).named(name), reply, work, |reply, made| {
-            shared.enter(reply, &made, None)
+            shared.enter(reply, (parent, name), &made, None)
         });
     }
 
@@ -248,7 +254,7 @@ impl fuser::Filesystem for Server {
         let new = New::symlink(target.as_os_str().as_bytes()).owned(request.uid(), request.gid());
         let work = shared.make(parent, name, &new);
         shared.answer(Call::of(request, Ask::Make, parent).named(name), reply, work, |reply, made| {
-            shared.enter(reply, &made, None)
+            shared.enter(reply, (parent, name), &made, None)
         });
     }
 
@@ -297,7 +303,7 @@ impl fuser::Filesystem for Server {
             Call::of(request, Ask::Link, new_parent).named(new_name),
             reply,
             work,
-            |reply, linked| shared.enter(reply, &linked, None),
+            |reply, linked| shared.enter(reply, (new_parent, new_name), &linked, None),
         );
     }
 
@@ -338,7 +344,7 @@ impl fuser::Filesystem for Server {
             reply,
             work,
             |reply, (file, metadata)| {
-                shared.known.tell(&metadata.inode, Instant::now());
+                shared.known.tell(&metadata.inode, (parent.0, name.as_bytes()), Instant::now());
                 let attributes = shared.attributes(&metadata);
                 let caching = shared.caching(flags, metadata.size);
                 let handle = FileHandle(shared.opened(file, flags, caching));
@@ -548,7 +554,8 @@ impl fuser::Filesystem for Server {
             return reply.error(fuser::Errno::ENODATA);
         }
         let shared = &self.shared;
-        let work = async { shared.filesystem.extended(&shared.known.get(inode.0)?, name.as_bytes()).await };
+        let find = async |inode: &Inode| shared.filesystem.extended(inode, name.as_bytes()).await;
+        let work = async { shared.at(shared.known.get(inode.0)?, find).await };
         shared.answer(Call::of(request, Ask::Extended, inode), reply, work, |reply, found| {
             value(reply, &found, size)
         });

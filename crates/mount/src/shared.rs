@@ -133,11 +133,18 @@ impl Shared {
     }
 
     /// Tells the kernel of an inode that a name means, with how long that is certain.
-    pub fn enter(&self, reply: ReplyEntry, metadata: &Metadata, assured: Option<&Assured>) {
+    pub fn enter(
+        &self,
+        reply: ReplyEntry,
+        (parent, name): (INodeNo, &OsStr),
+        metadata: &Metadata,
+        assured: Option<&Assured>,
+    ) {
         // What was recalled while the kernel could not be told of it, as it did not know it, may have been this.
         let number = self.known.number(&metadata.inode);
         let is_known = self.known.number_at(&metadata.inode.site) == Some(number);
-        self.known.tell(&metadata.inode, assured.map_or_else(Instant::now, |assured| assured.until));
+        let until = assured.map_or_else(Instant::now, |assured| assured.until);
+        self.known.tell(&metadata.inode, (parent.0, name.as_bytes()), until);
         let name = assured.filter(|assured| assured.is_for_names).map_or(Duration::ZERO, Assured::left);
         let name = name.max(self.settings.entry_cache);
         let assured =
@@ -206,6 +213,32 @@ impl Shared {
         self.bell.get().into_iter().for_each(|kernel| kernel.write_back(number));
     }
 
+    /// Does something with an inode that the kernel knows; where it lies now, if it has moved.
+    pub async fn at<T>(&self, inode: Inode, work: impl AsyncFn(&Inode) -> Result<T>) -> Result<T> {
+        match work(&inode).await {
+            Err(error) if error.errno() == Errno::ESTALE => match self.find_again(&inode).await {
+                Some(found) => work(&found).await,
+                None => Err(error),
+            },
+            result => result,
+        }
+    }
+
+    /// An inode that does not lie where it did, if it has the name by which it was known last.
+    async fn find_again(&self, inode: &Inode) -> Option<Inode> {
+        let now = self.known.get(inode.number).ok()?;
+        if now != *inode {
+            return Some(now);
+        }
+        let (parent, name) = self.known.named(inode.number)?;
+        let found = self.filesystem.lookup(&self.known.get(parent).ok()?, &name).await.ok()?.inode;
+        if found.number != inode.number {
+            return None;
+        }
+        self.known.lies(&found);
+        Some(found)
+    }
+
     pub async fn make(&self, parent: INodeNo, name: &OsStr, new: &New) -> Result<Metadata> {
         own::refuse(parent, name)?;
         self.filesystem.make(&self.known.get(parent.0)?, name.as_bytes(), new).await
@@ -241,7 +274,8 @@ impl Shared {
     pub async fn link(&self, inode: INodeNo, parent: INodeNo, name: &OsStr) -> Result<Metadata> {
         own::refuse(parent, name)?;
         let (inode, directory) = (self.known.get(inode.0)?, self.known.get(parent.0)?);
-        self.filesystem.link(&inode, &directory, name.as_bytes()).await
+        let link = async |inode: &Inode| self.filesystem.link(inode, &directory, name.as_bytes()).await;
+        self.at(inode, link).await
     }
 
     pub async fn rename(
@@ -264,8 +298,10 @@ impl Shared {
             Over::Replace => self.directory(&directories.1, to.1).await,
             Over::Refuse | Over::Exchange => None,
         };
-        let to = Named { directory: &directories.1, name: to.1.as_bytes() };
-        self.filesystem.rename(from, to, over).await?;
+        let named = Named { directory: &directories.1, name: to.1.as_bytes() };
+        if let Some(renamed) = self.filesystem.rename(from, named, over).await? {
+            self.known.rename(renamed.number, (to.0.0, named.name));
+        }
         replaced.into_iter().for_each(|replaced| self.known.remove(replaced));
         Ok(())
     }
@@ -278,12 +314,13 @@ impl Shared {
         }
         match handle.and_then(|handle| self.handles.file(handle).ok()) {
             Some(open) => open.file.change(changes).await,
-            None => self.filesystem.change(&inode, changes).await,
+            None => self.at(inode, async |inode| self.filesystem.change(inode, changes).await).await,
         }
     }
 
     pub async fn target(&self, number: u64) -> Result<Vec<u8>> {
-        let metadata = self.filesystem.metadata(&self.known.get(number)?).await?;
+        let find = async |inode: &Inode| self.filesystem.metadata(inode).await;
+        let metadata = self.at(self.known.get(number)?, find).await?;
         metadata.target.ok_or_else(|| Errno::EINVAL.because("it is no symbolic link"))
     }
 
@@ -297,24 +334,31 @@ impl Shared {
     ) -> Result<()> {
         let (inode, name) = (self.known.get(number)?, name.as_bytes());
         if let Some(which) = Which::named(name) {
-            return self.filesystem.set_acl(&inode, which, Some(value), &caller(request)).await;
+            let caller = caller(request);
+            let set = async |inode: &Inode| self.filesystem.set_acl(inode, which, Some(value), &caller).await;
+            return self.at(inode, set).await;
         }
         let put = match flags {
             libc::XATTR_CREATE => Put::Create,
             libc::XATTR_REPLACE => Put::Replace,
             _ => Put::Any,
         };
-        self.filesystem.set_extended(&inode, name, Some(value), put).await
+        let set = async |inode: &Inode| self.filesystem.set_extended(inode, name, Some(value), put).await;
+        self.at(inode, set).await
     }
 
     pub async fn remove_extended(&self, number: u64, name: &OsStr) -> Result<()> {
         let inode = self.known.get(number)?;
-        self.filesystem.set_extended(&inode, name.as_bytes(), None, Put::Replace).await
+        let name = name.as_bytes();
+        let remove =
+            async |inode: &Inode| self.filesystem.set_extended(inode, name, None, Put::Replace).await;
+        self.at(inode, remove).await
     }
 
     /// The names of all extended attributes, each with a zero byte after it.
     pub async fn extended_names(&self, number: u64) -> Result<Vec<u8>> {
-        let names = self.filesystem.extended_names(&self.known.get(number)?).await?;
+        let list = async |inode: &Inode| self.filesystem.extended_names(inode).await;
+        let names = self.at(self.known.get(number)?, list).await?;
         Ok(names.into_iter().flat_map(|name| [name, vec![0]].concat()).collect())
     }
 }

@@ -1,6 +1,9 @@
 //! Extended attributes.
 
-use std::ffi::{c_char, c_int, c_void};
+use std::{
+    ffi::{c_char, c_int, c_void},
+    path::Path,
+};
 
 use libc::{size_t, ssize_t};
 use tyr_fs::{Follow, Metadata, Put};
@@ -9,7 +12,7 @@ use crate::{
     border::{Errno, Outcome, Result, interpose},
     memory,
     places::{at, change_at},
-    session::{check_changes, session},
+    session::{Session, check_changes, session},
     table::taken,
     waiting::block_on,
 };
@@ -54,15 +57,24 @@ interpose! {
 fn of_path(
     path: *const c_char,
     follow: Follow,
-    ours: impl FnOnce(&Metadata) -> Result<ssize_t>,
+    ours: impl Fn(&Metadata) -> Result<ssize_t>,
     theirs: impl FnOnce(*const c_char) -> ssize_t,
 ) -> Outcome<ssize_t> {
-    at(
-        libc::AT_FDCWD,
-        path,
-        |session, path| ours(&block_on(session.view.metadata(path, follow))?),
-        |_, path| theirs(path),
-    )
+    at(libc::AT_FDCWD, path, |session, path| found_at(session, path, follow, ours), |_, path| theirs(path))
+}
+
+/// Does something with what a path means, and looks for it anew if it has moved meanwhile.
+fn found_at<T>(
+    session: &Session,
+    path: &Path,
+    follow: Follow,
+    work: impl Fn(&Metadata) -> Result<T>,
+) -> Result<T> {
+    let found = || block_on(session.view.metadata(path, follow));
+    match work(&found()?) {
+        Err(Errno(libc::ESTALE)) => work(&found()?),
+        result => result,
+    }
 }
 
 fn of_open<T>(descriptor: c_int, ours: impl FnOnce(&Metadata) -> Result<T>) -> Outcome<T> {
@@ -103,7 +115,7 @@ fn set_at(
     change_at(
         libc::AT_FDCWD,
         path,
-        |session, path| set(&block_on(session.view.metadata(path, follow))?, name, value, flags),
+        |session, path| found_at(session, path, follow, |found| set(found, name, value, flags)),
         |_, path| theirs(path),
     )
 }

@@ -51,6 +51,11 @@ impl Servers {
         sum(&self.metrics(place), "tyr_files_handed_total")
     }
 
+    /// How many readers the server at a place has answered.
+    pub fn reads(&self, place: usize) -> u64 {
+        sum(&self.metrics(place), "tyr_reads_total")
+    }
+
     /// Whether every partition is held by all servers, as many are led by each as the others lead, and nothing moves any more.
     pub fn partitions_are_settled(&self) -> bool {
         let all: Vec<String> = (0..self.running.len()).map(|place| self.metrics(place)).collect();

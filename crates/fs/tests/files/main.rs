@@ -10,6 +10,7 @@ mod holes;
 mod locks;
 mod made;
 mod model;
+mod moved;
 #[path = "../../../client/tests/real/mod.rs"]
 mod real;
 mod reference;
