@@ -8,7 +8,8 @@ use std::{
 };
 
 use tokio::time::{Instant, sleep};
-use tyr_fs::{Errno, Error, File, Filesystem, Inode, Kind, Metadata, Named, New, Over};
+use tyr_client::ErrorKind;
+use tyr_fs::{Errno, Error, File, Filesystem, Inode, Kind, Metadata, Named, New, Over, site::Site};
 
 use super::{
     copies::Copies,
@@ -27,6 +28,10 @@ pub struct Shared {
     pub appended: RefCell<Vec<Appended>>,
     /// What was copied.
     pub copies: Copies,
+    /// How many files were moved to their names.
+    pub moved: Cell<u64>,
+    /// What was found that must not be.
+    pub wrong: RefCell<Option<String>>,
     /// Whether nothing more is to be begun.
     pub is_ending: Cell<bool>,
 }
@@ -51,6 +56,8 @@ impl Shared {
 pub const NAMES: [Name; 3] = ["a", "b", "c"];
 /// How many bytes a record has: its number.
 pub const RECORD: usize = 8;
+/// More than is ever appended to a file.
+const READ_MAX: usize = 1 << 20;
 
 /// What the threads of a client share.
 #[derive(Debug)]
@@ -83,12 +90,40 @@ impl Program {
                 }
                 12..15 => self.use_file(&mut random).await,
                 15..17 => self.shared.copies.work(&self.filesystem, &mut random).await,
-                // What does not work now may work next time.
-                _ => drop(self.filesystem.tend(Duration::MAX).await),
+                _ => self.tend().await,
             }
-            sleep(Duration::from_millis(random.below(30))).await;
+            sleep(Duration::from_millis(random.below(80))).await;
         }
         self.open.borrow_mut().clear();
+    }
+
+    /// Does what a guest does each second, and sooner. Nobody is removed for his silence.
+    async fn tend(&self) {
+        // What does not work now may work next time.
+        let _ = self.filesystem.tend(Duration::MAX).await;
+    }
+
+    /// Tends as long as this client lives: often, as runs are short. Opens then, at times, what is about to move: just when this client has said that it has
+    /// nothing open.
+    pub async fn attend(self: Rc<Self>, mut random: Random) {
+        loop {
+            sleep(Duration::from_millis(5 + random.below(20))).await;
+            self.tend().await;
+            let Some(inode) = random.choose(&self.files()).cloned() else { continue };
+            let found = self.filesystem.metadata(&inode).await;
+            if found.is_ok_and(|found| found.leaving.is_some())
+                && random.below(3) > 0
+                && let Ok((file, _)) = self.filesystem.open_file(&inode).await
+            {
+                sleep(Duration::from_millis(random.below(60))).await;
+                self.use_open(&file, &mut random).await;
+            }
+        }
+    }
+
+    /// The files that it has heard of.
+    fn files(&self) -> Vec<Inode> {
+        self.known.borrow().values().filter(|inode| inode.kind == Kind::File).cloned().collect()
     }
 
     fn choose(&self, random: &mut Random) -> Act {
@@ -130,9 +165,31 @@ impl Program {
     }
 
     fn learn(&self, metadata: &Metadata) -> Told {
-        let inode = &metadata.inode;
+        self.know(&metadata.inode);
+        Told::Inode(metadata.inode.number, metadata.inode.kind == Kind::Directory)
+    }
+
+    fn know(&self, inode: &Inode) {
         self.known.borrow_mut().insert(inode.number, inode.clone());
-        Told::Inode(inode.number, inode.kind == Kind::Directory)
+    }
+
+    /// Does something with an inode, and again where it lies if it has moved. What is refused then is refused because it is no more.
+    async fn at<T>(&self, number: u64, work: impl AsyncFn(&Inode) -> Result<T, Error>) -> Result<T, Error> {
+        loop {
+            match work(&self.inode(number)).await {
+                Err(error) if error.errno() == Errno::ESTALE => {}
+                result => return result,
+            }
+            // One that moves to where was looked before is not seen, and seldom moves again at once.
+            let mut found = lying(&self.filesystem).await?.remove(&number);
+            if found.is_none() {
+                found = lying(&self.filesystem).await?.remove(&number);
+            }
+            match found {
+                Some(inode) => self.know(&inode),
+                None => return work(&self.inode(number)).await,
+            }
+        }
     }
 
     /// Does something, and takes note of what is told of it.
@@ -140,8 +197,10 @@ impl Program {
         let place = self.shared.tale.borrow_mut().begin(self.shared.now(), act.clone());
         let told = match self.try_act(&act).await {
             Ok(told) => told,
-            // The file had its new name, and has lost it again before it was looked at.
-            Err(error) if matches!(act, Act::Link { .. }) && error.errno() == Errno::ESTALE => return None,
+            // Who looks for the file by a name finds none.
+            Err(error) if matches!(act, Act::Link { .. }) && error.errno() == Errno::ESTALE => {
+                Told::Refused(Errno::ENOENT)
+            }
             Err(error) if is_refusal(&error) => Told::Refused(error.errno()),
             Err(_) => return None,
         };
@@ -158,7 +217,8 @@ impl Program {
                 Ok(self.learn(&made))
             }
             Act::Link { inode, directory, name } => {
-                files.link(&self.inode(inode), &self.inode(directory), name.as_bytes()).await?;
+                let directory = self.inode(directory);
+                self.at(inode, async |inode| files.link(inode, &directory, name.as_bytes()).await).await?;
                 Ok(Told::Done)
             }
             Act::Unlink { directory, name } => {
@@ -188,7 +248,7 @@ impl Program {
                 });
                 Ok(Told::Names(named.collect()))
             }
-            Act::Count { inode } => match files.metadata(&self.inode(inode)).await {
+            Act::Count { inode } => match self.at(inode, async |inode| files.metadata(inode).await).await {
                 // Without a name, and open.
                 Ok(metadata) if metadata.links == 0 => Ok(Told::Refused(Errno::ESTALE)),
                 Ok(metadata) => Ok(Told::Links(metadata.links)),
@@ -201,28 +261,84 @@ impl Program {
     async fn use_file(&self, random: &mut Random) {
         let open = self.open.borrow_mut().pop();
         let Some(file) = open else {
-            let files: Vec<Inode> =
-                self.known.borrow().values().filter(|inode| inode.kind == Kind::File).cloned().collect();
-            if let Some(inode) = random.choose(&files)
+            if let Some(inode) = random.choose(&self.files())
                 && let Ok((file, _)) = self.filesystem.open_file(inode).await
             {
                 self.open.borrow_mut().push(file);
             }
             return;
         };
-        let inode = file.inode().number;
-        let number = {
-            let mut appended = self.shared.appended.borrow_mut();
-            appended.push(Appended { inode, is_told: false });
-            appended.len() - 1
-        };
-        if file.append(&(number as u64).to_le_bytes()).await.is_ok() {
-            self.shared.appended.borrow_mut()[number].is_told = true;
-        }
-        if random.below(3) > 0 {
+        self.use_open(&file, random).await;
+        if random.below(2) > 0 {
             self.open.borrow_mut().push(file);
         }
     }
+
+    /// Reads what is open, or appends to it.
+    async fn use_open(&self, file: &File, random: &mut Random) {
+        let used = match random.below(3) {
+            0 => self.read(file).await,
+            _ => self.append(file).await,
+        };
+        if let Err(error) = used
+            && error.errno() == Errno::ESTALE
+        {
+            // Nobody is removed for his silence.
+            let what = format!("files: {:?} is no more for who has it open", file.inode());
+            self.shared.wrong.borrow_mut().get_or_insert(what);
+        }
+    }
+
+    async fn append(&self, file: &File) -> Result<(), Error> {
+        let number = {
+            let mut appended = self.shared.appended.borrow_mut();
+            appended.push(Appended { inode: file.inode().number, is_told: false });
+            appended.len() - 1
+        };
+        file.append(&(number as u64).to_le_bytes()).await?;
+        self.shared.appended.borrow_mut()[number].is_told = true;
+        Ok(())
+    }
+
+    /// Reads a file that is open: there is nothing in it but what was appended to it.
+    async fn read(&self, file: &File) -> Result<(), Error> {
+        let content = file.read(0, READ_MAX).await?;
+        let (records, rest) = content.as_chunks::<RECORD>();
+        let appended = self.shared.appended.borrow();
+        let is_of_it = |record: &[u8; RECORD]| {
+            let number = usize::try_from(u64::from_le_bytes(*record)).unwrap_or(usize::MAX);
+            appended.get(number).is_some_and(|record| record.inode == file.inode().number)
+        };
+        if !rest.is_empty() || !records.iter().all(is_of_it) {
+            let what = format!("files: who has {:?} open reads {records:?} and {rest:?}", file.inode());
+            self.shared.wrong.borrow_mut().get_or_insert(what);
+        }
+        Ok(())
+    }
+}
+
+/// All inodes of which anything is there, by number, each as it was at some moment.
+pub async fn lying(filesystem: &Filesystem) -> Result<BTreeMap<u64, Inode>, Error> {
+    let keyspace = filesystem.keyspace();
+    let mut inodes = BTreeMap::new();
+    for blob in keyspace.scan([], None, usize::MAX).await? {
+        let key = blob.key.as_bytes();
+        if key.starts_with(b"!") {
+            continue;
+        }
+        let stat = match keyspace.stat(key).await {
+            Err(error) if error.kind() == ErrorKind::NotFound => continue,
+            stat => stat?,
+        };
+        if let Some((code, number)) = stat.attributes.value("i").and_then(<[u8]>::split_first)
+            && let Some(number) = number.first_chunk::<8>()
+            && let Some(kind) = Kind::ALL.into_iter().find(|kind| *kind as u8 == *code)
+        {
+            let number = u64::from_le_bytes(*number);
+            inodes.insert(number, Inode { number, kind, site: Site::from_key(key) });
+        }
+    }
+    Ok(inodes)
 }
 
 /// Whether the file system says no; else it is not known whether anything has happened.

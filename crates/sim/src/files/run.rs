@@ -19,7 +19,7 @@ use tyr_proto::SessionId;
 use super::{
     copies::Copies,
     order,
-    program::{NAMES, Program, RECORD, Shared},
+    program::{NAMES, Program, RECORD, Shared, lying},
     tale::{Act, Told},
 };
 use crate::{
@@ -79,6 +79,8 @@ pub fn run(seed: u64, with_trace: bool) -> Report {
             tale: RefCell::default(),
             appended: RefCell::default(),
             copies: Copies::default(),
+            moved: Cell::default(),
+            wrong: RefCell::default(),
             is_ending: Cell::new(false),
         });
         let stage = Rc::new(Stage {
@@ -92,13 +94,15 @@ pub fn run(seed: u64, with_trace: bool) -> Report {
         carrier.abort();
         let world = stage.world.borrow();
         // What nobody may see is worse than whatever followed from it.
-        let failure = world.broken.clone().or(shared.copies.wrong()).or(failure);
+        let wrong = shared.wrong.borrow().clone();
+        let failure = world.broken.clone().or(shared.copies.wrong()).or(failure).or(wrong);
         let tale = shared.tale.borrow();
         let told = tale.deeds.iter().filter(|deed| deed.told.is_some()).count() as u64;
         let mut text = world.trace().to_owned();
         text.push_str(&tale.to_string());
         let mut counts = world.counts().clone();
         counts.insert("copied a blob", shared.copies.copied());
+        counts.insert("moved a file", shared.moved.get());
         Report { failure, deeds: [told, tale.deeds.len() as u64 - told], tale: text, counts }
     })
 }
@@ -117,7 +121,10 @@ struct Client {
     session: SessionId,
     program: Rc<Program>,
     filesystem: Filesystem,
+    /// What goes on as long as it lives, first its driver.
     tasks: Vec<AbortHandle>,
+    /// Its threads.
+    threads: Vec<AbortHandle>,
 }
 
 /// Lets time pass in the cluster as it passes for clients.
@@ -202,18 +209,22 @@ impl Stage {
             }
         };
         let program = Rc::new(Program::new(self.shared.clone(), filesystem.clone()));
-        Ok(Client { session, program, filesystem, tasks: vec![driver] })
+        Ok(Client { session, program, filesystem, tasks: vec![driver], threads: Vec::new() })
     }
 
     fn set_to_work(&self, client: &mut Client) {
         for _ in 0..THREADS {
             let random = self.random.borrow_mut().fork();
-            client.tasks.push(spawn_local(client.program.clone().work(random, DEEDS)).abort_handle());
+            client.threads.push(spawn_local(client.program.clone().work(random, DEEDS)).abort_handle());
         }
+        let random = self.random.borrow_mut().fork();
+        client.tasks.push(spawn_local(client.program.clone().attend(random)).abort_handle());
     }
 
     /// A client goes, having ended what it had begun.
     async fn stop(&self, client: Client) {
+        // What it has open is void then, so nothing of that is used any more.
+        client.tasks[1..].iter().for_each(AbortHandle::abort);
         // Whether it could say so or not.
         let _ = client.filesystem.leave().await;
         let _ = client.filesystem.store().clone().close().await;
@@ -222,7 +233,9 @@ impl Stage {
 
     /// A client is gone from one moment to the next.
     fn kill(&self, client: &Client) {
-        client.tasks.iter().for_each(AbortHandle::abort);
+        let moved = &self.shared.moved;
+        moved.set(moved.get() + client.filesystem.moved());
+        client.threads.iter().chain(&client.tasks).for_each(AbortHandle::abort);
         self.world.borrow_mut().part(client.session);
     }
 
@@ -328,8 +341,8 @@ impl Stage {
             let reached = self.read_all(auditor).await?;
             // What does not work now may work next time.
             let _ = auditor.filesystem.evict_others().await;
-            let held = held(&auditor.filesystem).await;
-            if held.as_ref().is_ok_and(|held| held.iter().eq(reached.keys())) {
+            let held = lying(&auditor.filesystem).await;
+            if held.as_ref().is_ok_and(|held| held.keys().eq(reached.keys())) {
                 return Ok(());
             }
             if Instant::now() > end {
@@ -340,23 +353,8 @@ impl Stage {
     }
 }
 
-/// The numbers of all inodes of which anything is there.
-async fn held(filesystem: &Filesystem) -> tyr_client::Result<BTreeSet<u64>> {
-    let keyspace = filesystem.keyspace();
-    let mut held = BTreeSet::new();
-    for blob in keyspace.scan([], None, usize::MAX).await? {
-        if !blob.key.as_bytes().starts_with(b"!")
-            && let Some(number) = keyspace.stat(blob.key.as_bytes()).await?.attributes.value("i")
-            && let Some(number) = number.get(1..).and_then(<[u8]>::first_chunk::<8>)
-        {
-            held.insert(u64::from_le_bytes(*number));
-        }
-    }
-    Ok(held)
-}
-
 impl Client {
     fn is_done(&self) -> bool {
-        self.tasks[1..].iter().all(AbortHandle::is_finished)
+        self.threads.iter().all(AbortHandle::is_finished)
     }
 }
