@@ -24,6 +24,7 @@ from pathlib import Path
 from fs_cluster import Nodes
 from fs_lists import named, obeys_lists
 from fs_locks import locks_files, tells_deadlocks, waits_are_interrupted
+from fs_moves import keys_below, moves_to_names
 from fs_programs import PROGRAMS
 from fs_refusal import refuses
 
@@ -652,6 +653,7 @@ def of_a_cluster(tyr, work, arguments):
             os.close(kept)
             reads_count(here)
             sees_others(here, there, 100)
+            moves_to_names(here, there, lambda: keys_below(tyr, url, "/moves/"))
             locks_files(here, there)
             waits_are_interrupted(here, there)
             tells_deadlocks(here, there)
