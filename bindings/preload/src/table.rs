@@ -206,8 +206,8 @@ pub fn is_last(description: &Arc<Description>) -> bool {
 }
 
 /// Whether any descriptor is of this inode.
-pub fn is_open(inode: &Inode) -> bool {
-    world().descriptors.iter().flat_map(HashMap::values).any(|other| other.inode == *inode)
+pub fn is_open(inode: u64) -> bool {
+    world().descriptors.iter().flat_map(HashMap::values).any(|other| other.inode.number == inode)
 }
 
 /// The process has locks of an inode from now on.

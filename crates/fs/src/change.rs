@@ -60,6 +60,19 @@ impl Filesystem {
         if self.flat().is_some() {
             return self.flat_change(inode, changes).await;
         }
+        self.apply_as(guest, inode, changes).await?;
+        self.metadata(inode).await
+    }
+
+    /// Changes what is known of an inode, for who looks for it by himself afterwards: it may have moved by then.
+    pub async fn apply(&self, inode: &Inode, changes: &Changes) -> Result<()> {
+        if self.flat().is_some() {
+            return self.flat_change(inode, changes).await.map(drop);
+        }
+        self.apply_as(None, inode, changes).await
+    }
+
+    async fn apply_as(&self, guest: Option<u64>, inode: &Inode, changes: &Changes) -> Result<()> {
         if let Some(size) = changes.size {
             match inode.kind {
                 Kind::File => check_range(size, 0)?,
@@ -82,7 +95,7 @@ impl Filesystem {
                 self.inner.uses.learn(inode.number, Some(cut), size);
             }
         }
-        self.metadata(inode).await
+        Ok(())
     }
 
     async fn try_change(

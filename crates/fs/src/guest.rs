@@ -43,6 +43,10 @@ struct State {
     beats: u64,
     /// How long others have said nothing.
     watched: HashMap<u64, Silence>,
+    /// What was said last, until the thread that moves files takes it.
+    talk: Option<Talk>,
+    /// Where the records end of which this client knows that what they are of is deleted, and in which round.
+    deleted: (u64, BTreeSet<u64>),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -69,6 +73,15 @@ pub(crate) struct Seen {
     pub until: u64,
     /// Those that it holds open, by their inodes' numbers.
     pub held: BTreeSet<u64>,
+}
+
+/// What was recorded at a moment, and what the guests said then.
+#[derive(Clone, Debug)]
+pub(crate) struct Talk {
+    /// The number of this client, if it is a guest.
+    pub me: Option<u64>,
+    pub orphans: Orphans,
+    pub said: Vec<Said>,
 }
 
 /// What a guest has said.
@@ -132,13 +145,19 @@ impl Filesystem {
         };
         if is_first && !guest.is_tended.load(Ordering::Relaxed) {
             guest.state.lock().beats = 1;
-            let (inner, bell) = (Arc::downgrade(&self.inner), guest.bell.clone());
-            let thread = thread::Builder::new().name("tyr-fs-guest".to_owned());
-            thread
-                .spawn(move || tend(&inner, &bell))
-                .map_err(|error| Errno::EAGAIN.because(format!("no thread: {error}")))?;
+            self.begin("tyr-fs-guest", async |filesystem| drop(filesystem.tend(PATIENCE).await))?;
+            self.begin("tyr-fs-mover", async |filesystem| drop(filesystem.move_by_talk().await))?;
         }
         Ok(number)
+    }
+
+    /// Begins a thread that does something every second until this file system is dropped. What does not work now is tried again soon; who uses what is
+    /// void is told.
+    fn begin(&self, name: &str, work: impl AsyncFn(Filesystem) + Send + 'static) -> Result<()> {
+        let (inner, bell) = (Arc::downgrade(&self.inner), self.inner.guest.bell.clone());
+        let thread = thread::Builder::new().name(name.to_owned());
+        let begun = thread.spawn(move || each_beat(&inner, &bell, work));
+        begun.map(drop).map_err(|error| Errno::EAGAIN.because(format!("no thread: {error}")))
     }
 
     async fn try_join(&self, transaction: &mut Transaction, number: u64) -> Result<(), Stop> {
@@ -197,15 +216,36 @@ impl Filesystem {
     }
 
     /// Does once what a guest's thread does every second: says that it is there, removes guests that have said nothing for so long,
-    /// deletes orphans that nobody has open, and moves to their names what was renamed and nobody has open.
+    /// deletes orphans that nobody has open, and moves to their names what was renamed and nobody has open. That last is left to another thread unless the
+    /// caller [tends](Filesystem::tended_by_caller): it takes its time, and whoever says nothing for too long is removed.
     pub async fn tend(&self, patience: Duration) -> Result<()> {
         if self.flat().is_some() {
             return Ok(());
         }
+        let talk = self.speak(patience).await?;
+        self.collect(&talk).await?;
+        if self.inner.guest.is_tended.load(Ordering::Relaxed) {
+            return self.move_strays(&talk).await;
+        }
+        self.inner.guest.state.lock().talk = Some(talk);
+        Ok(())
+    }
+
+    /// Moves to their names what was renamed and nobody has open, by what was said last.
+    async fn move_by_talk(&self) -> Result<()> {
+        let talk = self.inner.guest.state.lock().talk.take();
+        match talk {
+            Some(talk) => self.move_strays(&talk).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Says that this guest is there, hears the others, and removes those that have said nothing for so long.
+    pub(crate) async fn speak(&self, patience: Duration) -> Result<Talk> {
         let orphans = self.orphans().await?;
         let me = self.inner.guest.state.lock().me;
         if let Some(me) = me {
-            let held = self.held(&orphans);
+            let held = self.held(me.number, &orphans);
             self.beat(me.number, Seen { beat: 0, round: orphans.round, until: orphans.end, held }).await?;
         }
         let mut said = Vec::new();
@@ -223,20 +263,33 @@ impl Filesystem {
                 said.push(Said { guest, seen });
             }
         }
-        if let Some(me) = me {
-            self.move_strays(me.number, &orphans, &said).await?;
-        }
-        self.collect(me.map(|me| me.number), &orphans, &said).await
+        Ok(Talk { me: me.map(|me| me.number), orphans, said })
     }
 
-    /// Of what is recorded, that which is open here.
-    fn held(&self, orphans: &Orphans) -> BTreeSet<u64> {
-        let is_open = |record: &Inode| {
-            let inode = Departure::decode(record).map_or(record.number, |departure| departure.inode);
-            self.inner.uses.contains(inode)
+    /// Of what is recorded, that which is open here, and departures that this guest waits for.
+    fn held(&self, me: u64, orphans: &Orphans) -> BTreeSet<u64> {
+        let is_held = |record: &Inode| match Departure::decode(record) {
+            Some(departure) if departure.mover == me => self.inner.strays.awaits(departure),
+            Some(departure) => self.inner.uses.contains(departure.inode),
+            None => self.inner.uses.contains(record.number),
         };
         let records = orphans.records.iter().map(|(_, record)| record);
-        records.filter(|record| is_open(record)).map(|record| record.number).collect()
+        records.filter(|record| is_held(record)).map(|record| record.number).collect()
+    }
+
+    /// Whether it is known here that what a record is of is deleted.
+    pub(crate) fn is_deleted(&self, round: u64, end: u64) -> bool {
+        let state = self.inner.guest.state.lock();
+        state.deleted.0 == round && state.deleted.1.contains(&end)
+    }
+
+    /// What a record is of is deleted.
+    pub(crate) fn note_deleted(&self, round: u64, end: u64) {
+        let deleted = &mut self.inner.guest.state.lock().deleted;
+        if deleted.0 != round {
+            *deleted = (round, BTreeSet::new());
+        }
+        deleted.1.insert(end);
     }
 
     /// Removes all guests but this client: for who knows that there can be no others, as where a directory's store is open once only.
@@ -283,7 +336,7 @@ impl Filesystem {
         if self.is_surely_guest(number)? {
             return Ok(());
         }
-        self.tend(PATIENCE).await?;
+        self.speak(PATIENCE).await?;
         let me = self.inner.guest.state.lock().me;
         me.filter(|me| me.number == number).map(drop).ok_or_else(gone)
     }
@@ -360,8 +413,8 @@ impl Filesystem {
     }
 }
 
-/// What the thread of a guest does until its file system is dropped.
-fn tend(inner: &Weak<Inner>, bell: &Bell) {
+/// What a thread of a guest does until its file system is dropped.
+fn each_beat(inner: &Weak<Inner>, bell: &Bell, work: impl AsyncFn(Filesystem)) {
     loop {
         let mut rung = bell.rung.lock();
         if !*rung {
@@ -372,8 +425,7 @@ fn tend(inner: &Weak<Inner>, bell: &Bell) {
         }
         drop(rung);
         let Some(inner) = inner.upgrade() else { return };
-        // What does not work now is tried again soon; who uses what is void is told.
-        let _ = pollster::block_on(Filesystem { inner }.tend(PATIENCE));
+        pollster::block_on(work(Filesystem { inner }));
     }
 }
 

@@ -13,6 +13,7 @@ use crate::{
     orphans,
     rename::Named,
     site::{PATH_MAX, Site, check_name},
+    uses::Door,
 };
 
 /// What is to be made.
@@ -59,9 +60,6 @@ impl New {
         New { target: Some(target.to_vec()), ..New::of(Kind::Symlink, 0o777) }
     }
 }
-
-/// Whether nobody may come to have a file open while its last name is taken: held until that is committed.
-pub(crate) type Shut = Option<crate::uses::Shut>;
 
 impl Filesystem {
     /// What a name in a directory means. Fails with [`Errno::ENOENT`] if there is none.
@@ -313,20 +311,26 @@ impl Filesystem {
             return self.flat_remove(flat, directory, name, kind).await;
         }
         self.check_lookup(directory, name)?;
-        let committed =
-            transact!(self, |transaction, again| self.try_remove(transaction, again, directory, name, what));
-        committed.value.into_iter().for_each(crate::uses::Shut::settle);
-        Ok(())
+        let door = Door::default();
+        let removing = async || {
+            transact!(self, |transaction, again| {
+                self.try_remove(transaction, again, &door, (directory, name), what)
+            });
+            Ok(())
+        };
+        let removed = removing().await;
+        door.end(removed)
     }
 
     async fn try_remove(
         &self,
         transaction: &mut Transaction,
         again: bool,
-        directory: &Inode,
-        name: &[u8],
+        door: &Door,
+        (directory, name): (&Inode, &[u8]),
         what: What,
-    ) -> Result<Shut, Stop> {
+    ) -> Result<(), Stop> {
+        door.begin();
         let mut cells = Cells::default();
         let (own, named) = cells.load_name(transaction, self.keyspace(), directory, name).await?;
         let inode = named.ok_or_else(no_name)?;
@@ -337,21 +341,22 @@ impl Filesystem {
             (What::File, _) => {}
         }
         cells.name(&own, directory, None);
-        let shut = self.take_name(transaction, &mut cells, &inode).await?;
+        self.take_name(transaction, &mut cells, door, &inode).await?;
         cells.write(transaction, self.keyspace()).await?;
         let mut records = Records::default();
         records.went(name);
-        self.note(transaction, directory, records, again).await?;
-        Ok(shut)
+        self.note(transaction, directory, records, again).await
     }
 
-    /// One name less for an inode. A directory has to be empty. With the last name it goes, or waits until nobody has it open.
+    /// One name less for an inode. A directory has to be empty. With the last name it goes, or waits until nobody has it open; nobody comes to have it
+    /// open here meanwhile.
     pub(crate) async fn take_name(
         &self,
         transaction: &mut Transaction,
         cells: &mut Cells,
+        door: &Door,
         inode: &Inode,
-    ) -> Result<Shut, Stop> {
+    ) -> Result<(), Stop> {
         let cell = cells.load(transaction, self.keyspace(), &inode.site).await?;
         let links = Self::meant(cell, inode)?.links;
         if inode.kind == Kind::Directory {
@@ -360,15 +365,15 @@ impl Filesystem {
                 return Err(Errno::ENOTEMPTY.because("the directory has entries").into());
             }
             cell.drop_inode();
-            return Ok(None);
+            return Ok(());
         }
         if links > 1 {
             cell.set(LINKS, Some(encode_links(links - 1)));
             cell.set(CHANGED, Some(encode_time(Timestamp::now())));
-            return Ok(None);
+            return Ok(());
         }
         // Somebody is opening or removing it at this moment: a little later it is known how that ended.
-        let shut = self.inner.uses.shut(inode.number).ok_or_else(crate::errno::changed)?;
+        door.hold(self.inner.uses.shut(inode.number).ok_or_else(crate::errno::changed)?);
         if self.may_be_open(transaction, inode).await? {
             cell.set(LINKS, Some(encode_links(0)));
             cell.set(CHANGED, Some(encode_time(Timestamp::now())));
@@ -378,7 +383,7 @@ impl Filesystem {
         } else {
             cell.drop_inode();
         }
-        Ok(Some(shut))
+        Ok(())
     }
 
     /// What is in a directory, at one moment, in the order of the names' bytes. Empty if it was removed.

@@ -16,13 +16,13 @@ use crate::{
     cells::Cells,
     errno::{Result, Stop, damaged},
     filesystem::{Filesystem, transact},
-    guest::Said,
+    guest::{Said, Talk},
     inode::{Inode, Metadata, decode_reference, encode_reference},
     strays::Departure,
 };
 
 /// The records, read.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Orphans {
     /// How often they were dropped before.
     pub round: u64,
@@ -68,20 +68,23 @@ impl Filesystem {
     }
 
     /// Deletes those orphans that, by what all guests say, nobody has open, and drops the records when all are, and no departure is waited for.
-    pub(crate) async fn collect(&self, me: Option<u64>, orphans: &Orphans, said: &[Said]) -> Result<()> {
+    pub(crate) async fn collect(&self, Talk { orphans, said, .. }: &Talk) -> Result<()> {
         if orphans.records.is_empty() {
             return Ok(());
         }
-        let is_awaited = |departure: Departure| match me {
-            Some(me) if me == departure.mover => self.inner.strays.awaits(departure),
-            _ => said.iter().any(|said| said.guest == departure.mover),
+        // Its mover says so.
+        let is_awaited = |end: u64, departure: Departure| {
+            let mover = said.iter().find(|said| said.guest == departure.mover);
+            mover.is_some_and(|mover| !is_let_go(orphans, [mover], end, departure.mark))
         };
         let mut left = BTreeSet::new();
         for (end, inode) in &orphans.records {
             match Departure::decode(inode) {
-                Some(departure) if !is_awaited(departure) => {}
+                Some(departure) if !is_awaited(*end, departure) => {}
+                None if self.is_deleted(orphans.round, *end) => {}
                 None if is_let_go(orphans, said, *end, inode.number) => {
                     transact!(self, |transaction, _again| self.try_delete(transaction, inode));
+                    self.note_deleted(orphans.round, *end);
                 }
                 _ => drop(left.insert(inode.number)),
             }
@@ -135,9 +138,14 @@ impl Filesystem {
     }
 }
 
-/// Whether all guests have read a record that ends there, and do not have open what it is of.
-pub(crate) fn is_let_go(orphans: &Orphans, said: &[Said], end: u64, number: u64) -> bool {
-    said.iter().all(|Said { seen, .. }| {
+/// Whether guests have read a record that ends there, and hold nothing of what it is of.
+pub(crate) fn is_let_go<'a>(
+    orphans: &Orphans,
+    said: impl IntoIterator<Item = &'a Said>,
+    end: u64,
+    number: u64,
+) -> bool {
+    said.into_iter().all(|Said { seen, .. }| {
         seen.round == orphans.round && seen.until >= end && !seen.held.contains(&number)
     })
 }

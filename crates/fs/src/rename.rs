@@ -18,8 +18,8 @@ use crate::{
         CHANGED, Inode, Kind, Metadata, PARENT, Timestamp, decode_reference, encode_reference, encode_time,
     },
     listing::Records,
-    namespace::{Shut, is_directory, no_directory, no_directory_but_file, no_name},
-    uses,
+    namespace::{is_directory, no_directory, no_directory_but_file, no_name},
+    uses::Door,
 };
 
 /// What becomes of what has the new name already.
@@ -46,9 +46,10 @@ pub struct Named<'a> {
 struct Renamed<'a> {
     /// What was renamed.
     inode: Inode,
+    /// What it was exchanged with, if it was.
+    back: Option<Inode>,
     /// Names that have staples now, each with what was known of what it means.
     stapled: Vec<(Named<'a>, Metadata)>,
-    shut: Shut,
 }
 
 impl Filesystem {
@@ -56,31 +57,37 @@ impl Filesystem {
     ///
     /// Fails with [`Errno::ENOENT`] if there is no such name, with [`Errno::EINVAL`] if a directory would come to be in itself, and with
     /// [`Errno::EISDIR`], [`Errno::ENOTDIR`], or [`Errno::ENOTEMPTY`] if what has the new name cannot be replaced by it. If both names
-    /// are of the same file, nothing happens. Returns what was renamed, but for a flat keyspace, where that is something else now.
-    pub async fn rename(&self, from: Named<'_>, to: Named<'_>, over: Over) -> Result<Option<Inode>> {
+    /// are of the same file, nothing happens. Returns what was renamed, and what it was exchanged with, but for a flat keyspace, where that is something else now.
+    pub async fn rename(&self, from: Named<'_>, to: Named<'_>, over: Over) -> Result<[Option<Inode>; 2]> {
         self.check_lookup(from.directory, from.name)?;
         self.check_lookup(to.directory, to.name)?;
         if let Some(flat) = self.flat() {
-            return self.flat_rename(flat, from, to, over).await.map(|()| None);
+            return self.flat_rename(flat, from, to, over).await.map(|()| [None, None]);
         }
-        let committed =
-            transact!(self, |transaction, again| self.try_rename(transaction, again, from, to, over));
-        let Renamed { inode, stapled, shut } = committed.value;
-        shut.into_iter().for_each(uses::Shut::settle);
+        let door = Door::default();
+        let renaming = async || {
+            let renamed = transact!(self, |transaction, again| {
+                self.try_rename(transaction, again, &door, (from, to), over)
+            });
+            Ok(renamed.value)
+        };
+        let renamed = renaming().await;
+        let Renamed { inode, back, stapled } = door.end(renamed)?;
         for (named, metadata) in stapled {
             self.inner.strays.note(named, &metadata);
         }
-        Ok(Some(inode))
+        Ok([Some(inode), back])
     }
 
     async fn try_rename<'a>(
         &self,
         transaction: &mut Transaction,
         again: bool,
-        from: Named<'a>,
-        to: Named<'a>,
+        door: &Door,
+        (from, to): (Named<'a>, Named<'a>),
         over: Over,
     ) -> Result<Renamed<'a>, Stop> {
+        door.begin();
         let mut cells = Cells::default();
         let (old, moved) = cells.load_name(transaction, self.keyspace(), from.directory, from.name).await?;
         let moved = moved.ok_or_else(no_name)?;
@@ -91,7 +98,7 @@ impl Filesystem {
             }
             (None, Over::Exchange) => return Err(no_name().into()),
             (Some(other), _) if *other == moved => {
-                return Ok(Renamed { inode: moved, stapled: Vec::new(), shut: None });
+                return Ok(Renamed { inode: moved, back: None, stapled: Vec::new() });
             }
             (Some(other), Over::Replace)
                 if moved.kind == Kind::Directory && other.kind != Kind::Directory =>
@@ -113,9 +120,8 @@ impl Filesystem {
         if let Some(back) = back.filter(|back| is_across && back.kind == Kind::Directory) {
             self.refuse_loop(transaction, back, from.directory).await?;
         }
-        let mut shut = None;
         if let Some(other) = other.as_ref().filter(|_| over != Over::Exchange) {
-            shut = self.take_name(transaction, &mut cells, other).await?;
+            self.take_name(transaction, &mut cells, door, other).await?;
         }
         cells.name(&old, from.directory, back);
         cells.name(&new, to.directory, Some(&moved));
@@ -139,7 +145,8 @@ impl Filesystem {
         if is_across {
             self.note(transaction, to.directory, there, again).await?;
         }
-        Ok(Renamed { inode: moved, stapled, shut })
+        let back = other.filter(|_| over == Over::Exchange);
+        Ok(Renamed { inode: moved, back, stapled })
     }
 
     /// What an inode itself has of being in another directory. Returns what was known of it.

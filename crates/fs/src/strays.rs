@@ -12,7 +12,7 @@
 //! is alone moves it at once; it sets a mark all the same, for who opens the file while it is not known whether it has moved.
 //!
 //! A stray that cannot move now is tried again later, after twice as many beats each time. Strays are kept in memory: of one that is forgotten the next one who looks
-//! it up remembers. A departure counts as long as its mover is a guest; a mark that was left is taken away by who opens the file.
+//! it up remembers. A departure counts as long as its mover says that it waits; a mark that was left is taken away by who opens the file.
 
 use std::{
     collections::BTreeMap,
@@ -27,12 +27,12 @@ use crate::{
     cells::{Cells, Piece},
     errno::{Errno, Result, Stop, changed},
     filesystem::{Filesystem, transact},
-    guest::Said,
+    guest::{Said, Talk},
     inode::{Inode, Kind, LEAVING, Metadata},
-    namespace::Shut,
     orphans::{self, Orphans},
     rename::Named,
     site::Site,
+    uses::Door,
 };
 
 /// The strays that this client knows of, by their inodes' numbers.
@@ -70,12 +70,20 @@ impl Strays {
     pub fn note(&self, named: Named<'_>, metadata: &Metadata) {
         let mut known = self.known.lock();
         let inode = &metadata.inode;
-        if !may_move(metadata) || known.len() >= STRAYS_MAX {
+        if !may_move(metadata) {
             return;
         }
         let is_it = |stray: &Stray| {
             stray.inode == *inode && stray.directory == *named.directory && stray.name == named.name
         };
+        // What could not be moved for long makes room.
+        if known.len() >= STRAYS_MAX && !known.contains_key(&inode.number) {
+            let oldest = known.values().filter(|stray| stray.tries > 1).max_by_key(|stray| stray.tries);
+            match oldest.map(|stray| stray.inode.number) {
+                Some(oldest) => drop(known.remove(&oldest)),
+                None => return,
+            }
+        }
         if known.get(&inode.number).is_none_or(|stray| !is_it(stray)) {
             let (directory, name) = (named.directory.clone(), named.name.to_vec());
             let (inode, size, state) = (inode.clone(), metadata.data_size, State::Rests(0));
@@ -172,12 +180,14 @@ impl Filesystem {
         self.inner.strays.moved.load(Ordering::Relaxed)
     }
 
-    /// Goes on with moving what lies elsewhere than at its name's own site, as a guest of this number, with what was recorded and said.
-    pub(crate) async fn move_strays(&self, me: u64, records: &Orphans, said: &[Said]) -> Result<()> {
+    /// Goes on with moving what lies elsewhere than at its name's own site, if this client is a guest, with what was recorded and said. That may be some time ago:
+    /// who has let go of what has a mark finds the mark, and who came since was not asked.
+    pub(crate) async fn move_strays(&self, Talk { me, orphans: records, said }: &Talk) -> Result<()> {
         let strays = &self.inner.strays;
+        let Some(me) = *me else { return Ok(()) };
         // Whoever has the turn does it for all.
         let Ok(_turn) = strays.turn.try_lock() else { return Ok(()) };
-        let (mut tries, mut bytes) = (0, 0);
+        let (mut tries, mut bytes, mut failure) = (0, 0, Ok(()));
         for stray in strays.beat() {
             if tries == MOVED_AT_ONCE || bytes > BYTES_AT_ONCE {
                 break;
@@ -187,8 +197,13 @@ impl Filesystem {
                 // It is named by nobody, or the directory is no more.
                 Err(error) if matches!(error.errno(), Errno::ENOENT | Errno::ESTALE) => Next::Done,
                 Err(error) => {
-                    strays.set(&stray, Next::Rests);
-                    return Err(error);
+                    let is_away = error.errno() == Errno::EIO;
+                    failure = Err(error);
+                    if is_away {
+                        strays.set(&stray, Next::Rests);
+                        break;
+                    }
+                    Next::Rests
                 }
             };
             if next != Next::Waits {
@@ -197,7 +212,7 @@ impl Filesystem {
             }
             strays.set(&stray, next);
         }
-        Ok(())
+        failure
     }
 
     async fn go_on(&self, me: u64, stray: &Stray, records: &Orphans, said: &[Said]) -> Result<Next> {
@@ -211,7 +226,9 @@ impl Filesystem {
             State::Rests(_) => return self.mark(stray, Some(me)).await,
             State::Leaves { mark, beats } => {
                 let record = records.records.iter().find(|(_, record)| record.number == mark);
-                let is_let_go = |end| orphans::is_let_go(records, said, end, mark);
+                // Whether it is open here is seen when it moves.
+                let others = || said.iter().filter(|said| said.guest != me);
+                let is_let_go = |end| orphans::is_let_go(records, others(), end, mark);
                 match record {
                     Some((end, _)) if is_let_go(*end) || planted(Canary::GuestsNotAsked) => {}
                     Some(_) if beats < WAITED_MAX => return Ok(Next::Waits),
@@ -232,7 +249,7 @@ impl Filesystem {
             return Ok(Next::Rests);
         }
         let mark = self.number().await?;
-        // If it is not known whether it was set, it is known where to look.
+        // Before the record is there, so that it is waited for from the beginning.
         self.inner.strays.set(stray, Next::Leaves(mark));
         let marked = transact!(self, |transaction, _again| self.try_mark(transaction, stray, mark, mover));
         Ok(marked.value)
@@ -274,11 +291,16 @@ impl Filesystem {
 
     /// Moves a stray that has this mark to its name's own site, if there are no guests but these.
     async fn bring_home(&self, stray: &Stray, mark: u64, asked: &[u64]) -> Result<Next> {
-        let moved =
-            transact!(self, |transaction, _again| self.try_bring_home(transaction, stray, mark, asked));
-        let (next, shut) = moved.value;
-        if let Some(shut) = shut {
-            shut.settle();
+        let door = Door::default();
+        let moving = async || {
+            let moved = transact!(self, |transaction, _again| {
+                self.try_bring_home(transaction, &door, stray, mark, asked)
+            });
+            Ok(moved.value)
+        };
+        let moved = moving().await;
+        let (next, is_moved) = door.end(moved)?;
+        if is_moved {
             self.inner.strays.moved.fetch_add(1, Ordering::Relaxed);
         }
         Ok(next)
@@ -287,36 +309,37 @@ impl Filesystem {
     async fn try_bring_home(
         &self,
         transaction: &mut Transaction,
+        door: &Door,
         stray: &Stray,
         mark: u64,
         asked: &[u64],
-    ) -> Result<(Next, Shut), Stop> {
+    ) -> Result<(Next, bool), Stop> {
+        door.begin();
         let guests = self.heedful_guests_in(transaction).await?;
         if !guests.is_some_and(|guests| guests.iter().all(|guest| asked.contains(guest))) {
-            return Ok((Next::Rests, None));
+            return Ok((Next::Rests, false));
         }
         let mut cells = Cells::default();
         let (own, metadata) = match self.find(transaction, &mut cells, stray).await? {
             Found::Stray(own, metadata) => (own, metadata),
-            Found::InTheWay => return Ok((Next::Rests, None)),
-            Found::Nothing => return Ok((Next::Done, None)),
+            Found::InTheWay => return Ok((Next::Rests, false)),
+            Found::Nothing => return Ok((Next::Done, false)),
         };
         let is_marked = metadata.leaving == Some(mark) || planted(Canary::MarkIgnored);
         // Somebody here may be about to open it.
-        let Some(shut) = self.inner.uses.shut(stray.inode.number) else { return Ok((Next::Rests, None)) };
-        if !is_marked || self.inner.uses.contains(stray.inode.number) {
-            shut.keep();
-            return Ok((Next::Rests, None));
-        }
-        let Some(pieces) = self.pieces(&metadata).await? else {
-            shut.keep();
-            return Ok((Next::Done, None));
+        let Some(shut) = self.inner.uses.shut(stray.inode.number) else { return Ok((Next::Rests, false)) };
+        door.hold(shut);
+        let is_open = self.inner.uses.contains(stray.inode.number);
+        let pieces = if is_marked && !is_open { self.pieces(&metadata).await? } else { None };
+        let Some(pieces) = pieces else {
+            door.begin();
+            return Ok((Next::Rests, false));
         };
         let moved = Inode { site: own.clone(), ..stray.inode.clone() };
         cells.move_inode(&stray.inode.site, &own, pieces);
         cells.name(&own, &stray.directory, Some(&moved));
         cells.write(transaction, self.keyspace()).await?;
-        Ok((Next::Done, Some(shut)))
+        Ok((Next::Done, true))
     }
 
     /// A stray, if it is one still that moves.
@@ -383,6 +406,7 @@ impl Filesystem {
         if self.inner.uses.is_doubted(inode.number) {
             let mark = self.number().await?;
             transact!(self, |transaction, _again| self.try_stay(transaction, inode, mark));
+            self.inner.uses.trust(inode.number);
             return Ok(());
         }
         transact!(self, |transaction, _again| self.try_unmark(transaction, inode, None));
@@ -433,7 +457,7 @@ fn may_move(metadata: &Metadata) -> bool {
 /// The largest file that moves, in bytes. What is larger is seldom renamed often, and what a lookup costs is little beside reading it.
 const MOVED_MAX: u64 = 4 << 20;
 /// A file of more pieces of data and holes does not move.
-const PIECES_MAX: usize = 256;
+const PIECES_MAX: usize = 64;
 /// What a client does for strays at each beat, which must not be late: so many transactions,
 const MOVED_AT_ONCE: usize = 16;
 /// which move about so many bytes.

@@ -9,7 +9,10 @@ use std::{
 use parking_lot::Mutex;
 use tokio::sync::{OwnedRwLockReadGuard, OwnedRwLockWriteGuard, RwLock};
 
-use crate::inode::Timestamp;
+use crate::{
+    errno::{Errno, Result},
+    inode::Timestamp,
+};
 
 /// How often each inode is open here, and what keeps opening and removing apart.
 ///
@@ -23,11 +26,11 @@ pub(crate) struct Uses {
     doubted: Arc<Mutex<HashSet<u64>>>,
 }
 
-/// The shut gate of an inode, of which it is in doubt whether it is still there until this is [settled](Shut::settle).
+/// The shut gate of an inode. Dropped, it is in doubt whether the inode is still there.
 #[derive(Debug)]
 pub(crate) struct Shut {
     number: u64,
-    is_settled: bool,
+    is_doubtful: bool,
     doubted: Arc<Mutex<HashSet<u64>>>,
     /// Opened last.
     _gate: OwnedRwLockWriteGuard<()>,
@@ -35,22 +38,50 @@ pub(crate) struct Shut {
 
 impl Shut {
     /// It is known what has become of the inode: what was begun before is refused, if it has not happened.
-    pub fn settle(mut self) {
-        self.is_settled = true;
+    fn settle(mut self) {
+        self.is_doubtful = false;
         self.doubted.lock().remove(&self.number);
     }
 
-    /// Nothing was begun meanwhile that takes the inode away.
-    pub fn keep(mut self) {
-        self.is_settled = true;
+    /// Nothing was begun meanwhile that takes the inode away, or it has not happened.
+    fn keep(mut self) {
+        self.is_doubtful = false;
     }
 }
 
 impl Drop for Shut {
     fn drop(&mut self) {
-        if !self.is_settled {
+        if self.is_doubtful {
             self.doubted.lock().insert(self.number);
         }
+    }
+}
+
+/// The gate that a transaction shuts, through all its tries.
+#[derive(Debug, Default)]
+pub(crate) struct Door(Mutex<Option<Shut>>);
+
+impl Door {
+    /// A try begins: what the one before it was to do has not happened.
+    pub fn begin(&self) {
+        self.0.lock().take().into_iter().for_each(Shut::keep);
+    }
+
+    /// A try has shut the gate.
+    pub fn hold(&self, shut: Shut) {
+        *self.0.lock() = Some(shut);
+    }
+
+    /// The transaction has ended. Unless its end is not known, what was to happen has happened, or has not.
+    pub fn end<T>(self, result: Result<T>) -> Result<T> {
+        let shut = self.0.into_inner();
+        match &result {
+            Ok(_) => shut.into_iter().for_each(Shut::settle),
+            // Who is not let in any more is not told either.
+            Err(error) if matches!(error.errno(), Errno::EIO | Errno::EACCES) => {}
+            Err(_) => shut.into_iter().for_each(Shut::keep),
+        }
+        result
     }
 }
 
@@ -89,12 +120,17 @@ impl Uses {
     /// Keeps the inode from being opened here, unless somebody is just opening it.
     pub fn shut(&self, number: u64) -> Option<Shut> {
         let gate = self.gate(number).try_write_owned().ok()?;
-        Some(Shut { number, is_settled: false, doubted: self.doubted.clone(), _gate: gate })
+        Some(Shut { number, is_doubtful: true, doubted: self.doubted.clone(), _gate: gate })
     }
 
     /// Whether it may not be known what becomes of an inode that is there: a commit that takes it away may still be under way.
     pub fn is_doubted(&self, number: u64) -> bool {
         self.doubted.lock().contains(&number)
+    }
+
+    /// It is there, and what was begun before is refused, for who has [entered](Uses::enter) and has changed the inode since.
+    pub fn trust(&self, number: u64) {
+        self.doubted.lock().remove(&number);
     }
 
     fn gate(&self, number: u64) -> Arc<RwLock<()>> {

@@ -365,11 +365,13 @@ impl View {
         follow: Follow,
         changes: &Changes,
     ) -> Result<Metadata> {
-        self.with(path, follow, async |found| self.change_found(found, changes).await).await
+        let path = path.as_ref();
+        self.with(path, follow, async |found| self.change_found(found, changes).await).await?;
+        self.metadata(path, follow).await
     }
 
     /// As [`View::change`], of what is known already, as an open file is.
-    pub async fn change_found(&self, found: &Metadata, changes: &Changes) -> Result<Metadata> {
+    pub async fn change_found(&self, found: &Metadata, changes: &Changes) -> Result<()> {
         let mut changes = changes.clone();
         if let Some(mode) = &mut changes.mode {
             self.caller.require_owner(found)?;
@@ -401,7 +403,7 @@ impl View {
         if changes.size.is_some() {
             self.caller.require(found, Want::Write)?;
         }
-        self.filesystem.change(&found.inode, &changes).await
+        self.filesystem.apply(&found.inode, &changes).await
     }
 
     /// Sets an extended attribute of what a path means, or removes it.

@@ -1,6 +1,9 @@
 //! The inodes that the kernel knows by their numbers.
 
-use std::{collections::HashMap, time::Instant};
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    time::Instant,
+};
 
 use parking_lot::Mutex;
 use tyr_fs::{Errno, Inode, Kind, Metadata, ROOT_NUMBER, Result, site::Site};
@@ -17,13 +20,15 @@ pub struct Known {
 struct Others {
     /// By their numbers.
     told: HashMap<u64, Told>,
-    /// Their numbers, by where they lie.
-    numbers: HashMap<Site, u64>,
+    /// Their numbers, by where they were found to lie: who is slow may say last where one lay before.
+    numbers: HashMap<Site, Vec<u64>>,
 }
 
 #[derive(Debug)]
 struct Told {
     inode: Inode,
+    /// Where it was found to lie.
+    sites: Vec<Site>,
     /// The number of the directory in which it was found last, and by what name, unless it is a directory: then it stays where it lies.
     named: Option<(u64, Vec<u8>)>,
     /// How often the kernel was told of it.
@@ -61,12 +66,19 @@ impl Known {
         }
         self.lies(inode);
         let others = &mut *self.others.lock();
-        let new = || Told { inode: inode.clone(), named: None, times: 0, believed_until, removed: None };
+        let new = || Told {
+            inode: inode.clone(),
+            sites: Vec::new(),
+            named: None,
+            times: 0,
+            believed_until,
+            removed: None,
+        };
         let told = others.told.entry(inode.number).or_insert_with(new);
         told.named = (inode.kind != Kind::Directory).then(|| (parent, name.to_vec()));
         told.times += 1;
         told.believed_until = told.believed_until.max(believed_until);
-        others.numbers.insert(inode.site.clone(), inode.number);
+        note_site(told, &mut others.numbers, &inode.site);
     }
 
     /// An inode, if the kernel knows it, was found to lie where it does: it may have moved.
@@ -75,12 +87,8 @@ impl Known {
         let Some(told) = others.told.get_mut(&inode.number).filter(|told| told.inode != *inode) else {
             return;
         };
-        // Another one may lie there by now.
-        if others.numbers.get(&told.inode.site) == Some(&inode.number) {
-            others.numbers.remove(&told.inode.site);
-        }
         told.inode = inode.clone();
-        others.numbers.insert(inode.site.clone(), inode.number);
+        note_site(told, &mut others.numbers, &inode.site);
     }
 
     /// An inode, if the kernel knows it, has another name.
@@ -100,11 +108,11 @@ impl Known {
         self.others.lock().told.get(&number).map(|told| told.believed_until)
     }
 
-    /// The number by which the kernel knows the inode that lies somewhere.
-    pub fn number_at(&self, site: &Site) -> Option<u64> {
+    /// The numbers by which the kernel knows what lies somewhere, and what lay there.
+    pub fn numbers_at(&self, site: &Site) -> Vec<u64> {
         match *site == self.root.site {
-            true => Some(ROOT_NUMBER),
-            false => self.others.lock().numbers.get(site).copied(),
+            true => vec![ROOT_NUMBER],
+            false => self.others.lock().numbers.get(site).cloned().unwrap_or_default(),
         }
     }
 
@@ -126,12 +134,24 @@ impl Known {
         let Some(told) = others.told.get_mut(&number) else { return };
         told.times = told.times.saturating_sub(times);
         if told.times == 0 {
-            // Another one may lie there by now.
-            if others.numbers.get(&told.inode.site) == Some(&number) {
-                others.numbers.remove(&told.inode.site);
+            for site in std::mem::take(&mut told.sites) {
+                if let Entry::Occupied(mut numbers) = others.numbers.entry(site) {
+                    numbers.get_mut().retain(|other| *other != number);
+                    if numbers.get().is_empty() {
+                        numbers.remove();
+                    }
+                }
             }
             others.told.remove(&number);
         }
+    }
+}
+
+/// An inode was found to lie there.
+fn note_site(told: &mut Told, numbers: &mut HashMap<Site, Vec<u64>>, site: &Site) {
+    if !told.sites.contains(site) {
+        told.sites.push(site.clone());
+        numbers.entry(site.clone()).or_default().push(told.inode.number);
     }
 }
 
@@ -153,9 +173,12 @@ mod tests {
         assert_eq!(known.believed_until(30), Some(now + Duration::from_secs(1)));
         known.forget(30, 1);
         assert_eq!(known.get(30).unwrap(), inode(30));
-        assert_eq!([20, 30, 40].map(|site| known.number_at(&Site::fresh(site))), [Some(1), Some(30), None]);
+        assert_eq!(
+            [20, 30, 40].map(|site| known.numbers_at(&Site::fresh(site))),
+            [vec![1], vec![30], vec![]]
+        );
         known.forget(30, 1);
-        assert!(known.number_at(&Site::fresh(30)).is_none() && known.believed_until(30).is_none());
+        assert!(known.numbers_at(&Site::fresh(30)).is_empty() && known.believed_until(30).is_none());
         assert_eq!(known.get(30).unwrap_err().errno(), Errno::ESTALE);
     }
 
@@ -170,12 +193,15 @@ mod tests {
         known.tell(&inode(31, 7), (1, b"other"), Instant::now());
         known.lies(&inode(30, 8));
         assert_eq!(known.get(30).unwrap(), inode(30, 8));
-        assert_eq!([7, 8].map(|site| known.number_at(&Site::fresh(site))), [Some(31), Some(30)]);
-        known.tell(&inode(30, 9), (1, b"again"), Instant::now());
-        assert_eq!([8, 9].map(|site| known.number_at(&Site::fresh(site))), [None, Some(30)]);
+        let at = |site| known.numbers_at(&Site::fresh(site));
+        assert_eq!((at(7), at(8)), (vec![30, 31], vec![30]));
+        // Who has found it before it moved says so last: it is found at neither place in vain.
+        known.tell(&inode(30, 7), (1, b"new"), Instant::now());
+        assert_eq!((at(7), at(8)), (vec![30, 31], vec![30]));
         known.forget(30, 2);
-        assert!(known.get(30).is_err() && known.number_at(&Site::fresh(9)).is_none());
+        assert!(known.get(30).is_err());
+        assert_eq!((at(7), at(8)), (vec![31], vec![]));
         known.lies(&inode(30, 10));
-        assert!(known.number_at(&Site::fresh(10)).is_none(), "the kernel has forgotten it");
+        assert!(at(10).is_empty(), "the kernel has forgotten it");
     }
 }

@@ -16,7 +16,7 @@ pub struct Owed {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Inodes, and their owners.
+    /// Inodes, which may have moved since, and their owners.
     locks: Vec<(Inode, u64)>,
     /// Whether a thread sees to them.
     is_seen_to: bool,
@@ -27,9 +27,8 @@ impl Owed {
     /// An owner has all its locks of an inode to give up. Whether a thread is to be begun for that, with [`Owed::give_up_all`].
     pub fn add(&self, inode: &Inode, owner: u64) -> bool {
         let mut state = self.state.lock();
-        let lock = (inode.clone(), owner);
-        if !state.locks.contains(&lock) {
-            state.locks.push(lock);
+        if !state.locks.iter().any(|lock| is_of(lock, inode, owner)) {
+            state.locks.push((inode.clone(), owner));
         }
         !state.has_ended && !std::mem::replace(&mut state.is_seen_to, true)
     }
@@ -41,7 +40,7 @@ impl Owed {
         owner: u64,
         unlock: impl FnOnce(&Inode, u64) -> Result<()>,
     ) -> Result<()> {
-        let is_it = |lock: &(Inode, u64)| lock.0 == *inode && lock.1 == owner;
+        let is_it = |lock: &(Inode, u64)| is_of(lock, inode, owner);
         if !self.state.lock().locks.iter().any(is_it) {
             return Ok(());
         }
@@ -81,6 +80,11 @@ impl Owed {
     }
 }
 
+/// Whether a lock is of this inode, wherever that lay, and of this owner.
+fn is_of(lock: &(Inode, u64), inode: &Inode, owner: u64) -> bool {
+    lock.0.number == inode.number && lock.1 == owner
+}
+
 #[cfg(test)]
 mod tests {
     use std::cell::RefCell;
@@ -116,6 +120,8 @@ mod tests {
         owed.add(&inode(20), 1);
         let fails = |_: &Inode, _| Err(Errno::EIO.because("nothing is served"));
         assert_eq!(owed.give_up(&inode(20), 2, fails), Ok(()), "another one has nothing to give up");
+        let moved = Inode { site: Site::fresh(7), ..inode(20) };
+        assert_eq!(owed.give_up(&moved, 1, fails).unwrap_err().errno(), Errno::EIO);
         assert_eq!(owed.give_up(&inode(20), 1, fails).unwrap_err().errno(), Errno::EIO);
         assert_eq!(owed.give_up(&inode(20), 1, |_, _| Ok(())), Ok(()));
         assert_eq!(owed.give_up(&inode(20), 1, fails), Ok(()), "it has nothing any more");

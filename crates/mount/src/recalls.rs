@@ -35,11 +35,11 @@ pub fn tell_kernel(shared: Arc<Shared>, mut recalls: Recalls) -> io::Result<()> 
             shared.recalls.fetch_add(1, Ordering::SeqCst);
             shared.names.end(Instant::now());
             let site = shared.filesystem.site_of(&recall);
-            if let Some(number) = site.and_then(|site| shared.known.number_at(&site))
-                && !shared.doubt(number)
-            {
+            let mut numbers = site.map(|site| shared.known.numbers_at(&site)).unwrap_or_default();
+            numbers.retain(|number| !shared.doubt(*number));
+            if !numbers.is_empty() {
                 // The other thread ends after this one.
-                let _ = insist.send((number, recall));
+                let _ = insist.send((numbers, recall));
             }
         }
     };
@@ -49,8 +49,8 @@ pub fn tell_kernel(shared: Arc<Shared>, mut recalls: Recalls) -> io::Result<()> 
 }
 
 /// Tells the kernel of inodes that it did not have, each until it has it or believes nothing of it, and gives back what was recalled then.
-fn keep_telling(shared: &Shared, insisted: &Receiver<(u64, Recall)>) {
-    let mut waiting: Vec<(u64, Recall)> = Vec::new();
+fn keep_telling(shared: &Shared, insisted: &Receiver<(Vec<u64>, Recall)>) {
+    let mut waiting: Vec<(Vec<u64>, Recall)> = Vec::new();
     loop {
         let next = match waiting.is_empty() {
             true => insisted.recv().map_err(|_| RecvTimeoutError::Disconnected),
@@ -63,7 +63,10 @@ fn keep_telling(shared: &Shared, insisted: &Receiver<(u64, Recall)>) {
         }
         let is_believed =
             |number| shared.known.believed_until(number).is_some_and(|until| until > Instant::now());
-        waiting.retain(|(number, _)| is_believed(*number) && !shared.doubt(*number));
+        waiting.retain_mut(|(numbers, _)| {
+            numbers.retain(|number| is_believed(*number) && !shared.doubt(*number));
+            !numbers.is_empty()
+        });
     }
 }
 

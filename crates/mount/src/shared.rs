@@ -142,7 +142,7 @@ impl Shared {
     ) {
         // What was recalled while the kernel could not be told of it, as it did not know it, may have been this.
         let number = self.known.number(&metadata.inode);
-        let is_known = self.known.number_at(&metadata.inode.site) == Some(number);
+        let is_known = self.known.numbers_at(&metadata.inode.site).contains(&number);
         let until = assured.map_or_else(Instant::now, |assured| assured.until);
         self.known.tell(&metadata.inode, (parent.0, name.as_bytes()), until);
         let name = assured.filter(|assured| assured.is_for_names).map_or(Duration::ZERO, Assured::left);
@@ -293,14 +293,17 @@ impl Shared {
             _ => return Err(Errno::EINVAL.because("it is not renamed so")),
         };
         let directories = (self.known.get(from.0.0)?, self.known.get(to.0.0)?);
-        let from = Named { directory: &directories.0, name: from.1.as_bytes() };
+        let old = Named { directory: &directories.0, name: from.1.as_bytes() };
         let replaced = match over {
             Over::Replace => self.directory(&directories.1, to.1).await,
             Over::Refuse | Over::Exchange => None,
         };
-        let named = Named { directory: &directories.1, name: to.1.as_bytes() };
-        if let Some(renamed) = self.filesystem.rename(from, named, over).await? {
-            self.known.rename(renamed.number, (to.0.0, named.name));
+        let new = Named { directory: &directories.1, name: to.1.as_bytes() };
+        let [renamed, back] = self.filesystem.rename(old, new, over).await?;
+        let renamed = renamed.map(|inode| (inode, (to.0.0, new.name)));
+        let back = back.map(|inode| (inode, (from.0.0, old.name)));
+        for (inode, name) in renamed.into_iter().chain(back) {
+            self.known.rename(inode.number, name);
         }
         replaced.into_iter().for_each(|replaced| self.known.remove(replaced));
         Ok(())
@@ -314,7 +317,11 @@ impl Shared {
         }
         match handle.and_then(|handle| self.handles.file(handle).ok()) {
             Some(open) => open.file.change(changes).await,
-            None => self.at(inode, async |inode| self.filesystem.change(inode, changes).await).await,
+            None => {
+                self.at(inode, async |inode| self.filesystem.apply(inode, changes).await).await?;
+                let find = async |inode: &Inode| self.filesystem.metadata(inode).await;
+                self.at(self.known.get(number)?, find).await
+            }
         }
     }
 

@@ -107,7 +107,7 @@ fn copy(
     while done < length {
         let copied = match (&reader, &writer, to_at) {
             // Bytes of one file that lie over one another go through the process.
-            (Some(reader), Some(writer), Some(to_at)) if reader.inode != writer.inode => {
+            (Some(reader), Some(writer), Some(to_at)) if reader.inode.number != writer.inode.number => {
                 copy_within((reader, from_at), (writer, to_at), length - done).map(|copied| (copied, copied))
             }
             _ => read(from_at, (length - done).min(PIECE)).and_then(|bytes| match bytes.as_slice() {

@@ -224,7 +224,7 @@ pub fn closed(description: &std::sync::Arc<Description>) {
             process: 0,
         }));
     }
-    if table::is_open(&description.inode) {
+    if table::is_open(description.inode.number) {
         table::has_locked(description.inode.number);
     }
     for owner in owners {

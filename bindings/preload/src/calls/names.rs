@@ -276,7 +276,7 @@ pub fn change_open(descriptor: c_int, changes: &Changes) -> Outcome<c_int> {
     let description = taken(descriptor)?;
     Some(check_changes().and_then(|()| {
         let found = description.metadata()?;
-        Ok(block_on(session()?.view.change_found(&found, changes)).map(|_| 0)?)
+        Ok(block_on(session()?.view.change_found(&found, changes)).map(|()| 0)?)
     }))
 }
 

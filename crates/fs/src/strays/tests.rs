@@ -405,11 +405,11 @@ fn whatever_comes_in_between_keeps_it_from_moving_or_happens_afterwards() {
         let State::Leaves { mark, .. } = known.state else { panic!("{known:?}") };
         let asked = block_on(place.clients[0].guests()).unwrap();
         let mut transaction = place.store.begin();
-        let moved = place.clients[0].try_bring_home(&mut transaction, &known, mark, &asked);
-        let (next, shut) = block_on(moved).unwrap();
-        assert_eq!(next, Next::Done);
+        let door = Door::default();
+        let moved = place.clients[0].try_bring_home(&mut transaction, &door, &known, mark, &asked);
+        assert_eq!(block_on(moved).unwrap(), (Next::Done, true));
         does(&place.view(1), &inode);
-        drop(shut);
+        drop(door);
         let outcome = block_on(transaction.commit()).unwrap();
         assert!(matches!(outcome, Outcome::Conflict(_)), "{place_of}: {outcome:?}");
 
@@ -434,12 +434,15 @@ fn what_nobody_knows_the_end_of_does_not_take_away_what_is_opened_later() {
     let root = files.root();
     let (own, _) = block_on(cells.load_name(&mut transaction, files.keyspace(), &root, b"file")).unwrap();
     cells.name(&own, &root, None);
-    drop(block_on(files.take_name(&mut transaction, &mut cells, &inode)).unwrap());
+    let door = Door::default();
+    block_on(files.take_name(&mut transaction, &mut cells, &door, &inode)).unwrap();
+    drop(door);
+    assert!(files.inner.uses.is_doubted(inode.number));
     block_on(cells.write(&mut transaction, files.keyspace())).unwrap();
     let (file, _) = block_on(files.open_file(&inode)).unwrap();
     assert!(matches!(block_on(transaction.commit()).unwrap(), Outcome::Conflict(_)));
     assert_eq!(block_on(file.read(0, 10)).unwrap(), b"content");
-    assert!(files.inner.uses.is_doubted(inode.number));
+    assert!(!files.inner.uses.is_doubted(inode.number), "what was under way is refused now");
     drop(file);
     block_on(place.view(0).remove_file("/file")).unwrap();
     assert!(!files.inner.uses.is_doubted(inode.number), "it is known to be no more");
@@ -462,4 +465,98 @@ fn nothing_moves_while_a_guest_is_there_that_was_not_asked_or_it_is_open_here() 
     files.inner.uses.remove(inode.number);
     assert_eq!(next(&guests), Next::Done);
     assert!(place.is_home("/after"));
+}
+
+#[test]
+fn records_go_though_several_guests_have_moved_something() {
+    let place = Place::new(2);
+    for (client, path) in [(0, "/one"), (1, "/other")] {
+        block_on(place.view(client).put("/before", b"content")).unwrap();
+        block_on(place.view(client).rename("/before", path)).unwrap();
+        // Removed while another guest may have it open.
+        block_on(place.view(client).put("/gone", b"content")).unwrap();
+        block_on(place.view(client).remove_file("/gone")).unwrap();
+    }
+    place.settle();
+    assert!(place.is_home("/one") && place.is_home("/other"));
+    assert_eq!(place.records(), b"", "nobody waits for any of them");
+}
+
+#[test]
+fn who_is_waited_for_is_not_asked_to_wait_for_what_moves() {
+    let place = Place::new(2);
+    place.renamed("/after", b"content");
+    let talk = block_on(place.clients[0].speak(Duration::MAX)).unwrap();
+    assert!(!place.is_home("/after"), "to speak moves nothing");
+    // What was said some time ago will do.
+    for _ in 0..3 {
+        block_on(place.clients[1].speak(Duration::MAX)).unwrap();
+        block_on(place.clients[0].move_strays(&talk)).unwrap();
+        assert!(!place.is_home("/after"), "its record came later");
+    }
+    place.settle();
+    assert!(place.is_home("/after"));
+}
+
+#[test]
+fn orphans_go_though_nothing_can_be_moved() {
+    let place = Place::new(2);
+    let inode = place.renamed("/after", b"content");
+    let damage = block_on(place.keyspace().set_attribute("/after", crate::inode::NAME, Some(b"?")));
+    damage.unwrap();
+    block_on(place.view(0).put("/gone", b"content")).unwrap();
+    let gone = place.found("/gone").inode;
+    block_on(place.view(0).remove_file("/gone")).unwrap();
+    let strays = &place.clients[0].inner.strays;
+    for _ in 0..3 {
+        block_on(place.clients[1].speak(Duration::MAX)).unwrap();
+        strays.known.lock().get_mut(&inode.number).unwrap().state = State::Rests(0);
+        assert_eq!(fails(block_on(place.clients[0].tend(Duration::MAX))), Errno::EIO);
+    }
+    assert!(!block_on(place.keyspace().exists(&gone.site)).unwrap());
+}
+
+#[test]
+fn what_a_try_could_not_do_is_not_in_doubt() {
+    let place = Place::new(1);
+    let files = &place.clients[0];
+    block_on(place.view(0).put("/file", b"content")).unwrap();
+    let inode = place.found("/file").inode;
+    let doubts = |ends: fn(Door, crate::uses::Shut)| {
+        ends(Door::default(), files.inner.uses.shut(inode.number).unwrap());
+        files.inner.uses.is_doubted(inode.number)
+    };
+    assert!(!doubts(|door, shut| {
+        door.hold(shut);
+        door.begin();
+    }));
+    assert!(!doubts(|door, shut| {
+        door.hold(shut);
+        let _ = door.end::<()>(Err(Errno::ENOSPC.because("the quota is full")));
+    }));
+    assert!(doubts(|door, shut| {
+        door.hold(shut);
+        let _ = door.end::<()>(Err(Errno::EIO.because("nothing is served")));
+    }));
+    assert!(!doubts(|door, shut| {
+        door.hold(shut);
+        let _ = door.end(Ok(()));
+    }));
+}
+
+#[test]
+fn what_never_moves_makes_room_for_what_may() {
+    let place = Place::new(1);
+    let inode = place.renamed("/after", b"content");
+    let strays = &place.clients[0].inner.strays;
+    let stray = strays.known.lock().remove(&inode.number).unwrap();
+    for number in 0..STRAYS_MAX as u64 {
+        let tries = if number == 7 { 3 } else { 0 };
+        let inode = Inode { number: 1 << 40 | number, ..inode.clone() };
+        strays.known.lock().insert(inode.number, Stray { inode, tries, ..stray.clone() });
+    }
+    assert_eq!(place.found("/after").inode, inode);
+    let known = strays.known.lock();
+    assert!(known.len() == STRAYS_MAX && known.contains_key(&inode.number));
+    assert!(!known.contains_key(&(1 << 40 | 7)), "that was tried most often");
 }
