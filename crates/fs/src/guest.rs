@@ -43,8 +43,10 @@ struct State {
     beats: u64,
     /// How long others have said nothing.
     watched: HashMap<u64, Silence>,
-    /// What was said last, until the thread that moves files takes it.
+    /// What was said last, until the thread that acts on it takes it.
     talk: Option<Talk>,
+    /// Which of the two threads were begun.
+    has_begun: [bool; 2],
     /// Where the records end of which this client knows that what they are of is deleted, and in which round.
     deleted: (u64, BTreeSet<u64>),
 }
@@ -138,26 +140,27 @@ impl Filesystem {
         let number = self.number().await?;
         let began = Instant::now();
         transact!(self, |transaction, _again| self.try_join(transaction, number));
-        let is_first = {
-            let mut state = guest.state.lock();
-            state.me = Some(Me { number, heard: began });
-            state.beats == 0
-        };
-        if is_first && !guest.is_tended.load(Ordering::Relaxed) {
-            guest.state.lock().beats = 1;
-            self.begin("tyr-fs-guest", async |filesystem| drop(filesystem.tend(PATIENCE).await))?;
-            self.begin("tyr-fs-mover", async |filesystem| drop(filesystem.move_by_talk().await))?;
+        if !guest.is_tended.load(Ordering::Relaxed) {
+            self.begin(0, "tyr-fs-guest", async |filesystem| drop(filesystem.talk().await))?;
+            self.begin(1, "tyr-fs-mover", async |filesystem| drop(filesystem.act().await))?;
         }
+        guest.state.lock().me = Some(Me { number, heard: began });
         Ok(number)
     }
 
-    /// Begins a thread that does something every second until this file system is dropped. What does not work now is tried again soon; who uses what is
-    /// void is told.
-    fn begin(&self, name: &str, work: impl AsyncFn(Filesystem) + Send + 'static) -> Result<()> {
+    /// Begins a thread, unless it was begun, that does something every second until this file system is dropped. What does not work now is tried again soon; who uses
+    /// what is void is told.
+    fn begin(&self, place: usize, name: &str, work: impl AsyncFn(Filesystem) + Send + 'static) -> Result<()> {
+        let mut state = self.inner.guest.state.lock();
+        if state.has_begun[place] {
+            return Ok(());
+        }
         let (inner, bell) = (Arc::downgrade(&self.inner), self.inner.guest.bell.clone());
         let thread = thread::Builder::new().name(name.to_owned());
         let begun = thread.spawn(move || each_beat(&inner, &bell, work));
-        begun.map(drop).map_err(|error| Errno::EAGAIN.because(format!("no thread: {error}")))
+        begun.map_err(|error| Errno::EAGAIN.because(format!("no thread: {error}")))?;
+        state.has_begun[place] = true;
+        Ok(())
     }
 
     async fn try_join(&self, transaction: &mut Transaction, number: u64) -> Result<(), Stop> {
@@ -216,26 +219,32 @@ impl Filesystem {
     }
 
     /// Does once what a guest's thread does every second: says that it is there, removes guests that have said nothing for so long,
-    /// deletes orphans that nobody has open, and moves to their names what was renamed and nobody has open. That last is left to another thread unless the
-    /// caller [tends](Filesystem::tended_by_caller): it takes its time, and whoever says nothing for too long is removed.
+    /// deletes orphans that nobody has open, and moves to their names what was renamed and nobody has open.
     pub async fn tend(&self, patience: Duration) -> Result<()> {
         if self.flat().is_some() {
             return Ok(());
         }
         let talk = self.speak(patience).await?;
-        self.collect(&talk).await?;
-        if self.inner.guest.is_tended.load(Ordering::Relaxed) {
-            return self.move_strays(&talk).await;
-        }
+        self.act_on(&talk).await
+    }
+
+    async fn act_on(&self, talk: &Talk) -> Result<()> {
+        self.collect(talk).await?;
+        self.move_strays(talk).await
+    }
+
+    /// What one thread does every second: whoever says nothing for too long is removed, so it waits for nothing else.
+    async fn talk(&self) -> Result<()> {
+        let talk = self.speak(PATIENCE).await?;
         self.inner.guest.state.lock().talk = Some(talk);
         Ok(())
     }
 
-    /// Moves to their names what was renamed and nobody has open, by what was said last.
-    async fn move_by_talk(&self) -> Result<()> {
+    /// What another thread does, by what was said last, and takes its time.
+    async fn act(&self) -> Result<()> {
         let talk = self.inner.guest.state.lock().talk.take();
         match talk {
-            Some(talk) => self.move_strays(&talk).await,
+            Some(talk) => self.act_on(&talk).await,
             None => Ok(()),
         }
     }

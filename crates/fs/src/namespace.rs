@@ -1,5 +1,7 @@
 //! Names: found, made, and removed. Each change is one transaction.
 
+use std::task::Poll;
+
 use tyr_client::{ErrorKind, Transaction};
 
 use crate::{
@@ -373,7 +375,12 @@ impl Filesystem {
             return Ok(());
         }
         // Somebody is opening or removing it at this moment: a little later it is known how that ended.
-        door.hold(self.inner.uses.shut(inode.number).ok_or_else(crate::errno::changed)?);
+        let Some(shut) = self.inner.uses.shut(inode.number) else {
+            // Whoever it is may be of the same thread.
+            give_way().await;
+            return Err(crate::errno::changed());
+        };
+        door.hold(shut);
         if self.may_be_open(transaction, inode).await? {
             cell.set(LINKS, Some(encode_links(0)));
             cell.set(CHANGED, Some(encode_time(Timestamp::now())));
@@ -429,6 +436,19 @@ impl Filesystem {
 enum What {
     File,
     Directory,
+}
+
+/// Lets others of the same thread go on.
+async fn give_way() {
+    let mut has_waited = false;
+    std::future::poll_fn(|context| {
+        if std::mem::replace(&mut has_waited, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }
 
 #[cold]

@@ -366,8 +366,16 @@ impl View {
         changes: &Changes,
     ) -> Result<Metadata> {
         let path = path.as_ref();
-        self.with(path, follow, async |found| self.change_found(found, changes).await).await?;
-        self.metadata(path, follow).await
+        let change = async |found: &Metadata| {
+            self.change_found(found, changes).await?;
+            Ok(found.inode.clone())
+        };
+        let changed = self.with(path, follow, change).await?;
+        match self.filesystem.metadata(&changed).await {
+            // It has moved since, and what has happened is not to happen again.
+            Err(error) if error.errno() == Errno::ESTALE => self.metadata(path, follow).await,
+            result => result,
+        }
     }
 
     /// As [`View::change`], of what is known already, as an open file is.
