@@ -231,7 +231,8 @@ impl Filesystem {
                 let is_let_go = |end| orphans::is_let_go(records, others(), end, mark);
                 match record {
                     Some((end, _)) if is_let_go(*end) || planted(Canary::GuestsNotAsked) => {}
-                    Some(_) if beats < WAITED_MAX => return Ok(Next::Waits),
+                    // What was said may be older than the record.
+                    _ if beats < WAITED_MAX => return Ok(Next::Waits),
                     _ => return self.unmark(stray, mark).await,
                 }
                 mark

@@ -485,7 +485,7 @@ fn records_go_though_several_guests_have_moved_something() {
 #[test]
 fn who_is_waited_for_is_not_asked_to_wait_for_what_moves() {
     let place = Place::new(2);
-    place.renamed("/after", b"content");
+    let inode = place.renamed("/after", b"content");
     let talk = block_on(place.clients[0].speak(Duration::MAX)).unwrap();
     assert!(!place.is_home("/after"), "to speak moves nothing");
     // What was said some time ago will do.
@@ -493,6 +493,8 @@ fn who_is_waited_for_is_not_asked_to_wait_for_what_moves() {
         block_on(place.clients[1].speak(Duration::MAX)).unwrap();
         block_on(place.clients[0].move_strays(&talk)).unwrap();
         assert!(!place.is_home("/after"), "its record came later");
+        let stray = place.clients[0].inner.strays.known.lock()[&inode.number].clone();
+        assert!(matches!(stray, Stray { tries: 0, state: State::Leaves { .. }, .. }), "it is waited for");
     }
     place.settle();
     assert!(place.is_home("/after"));
