@@ -63,11 +63,11 @@ pub enum Effect {
 
 /// The surroundings of a handler: the time, the keyspaces, and the queue of what it wants done.
 #[derive(Debug)]
-pub struct Context {
+pub struct Context<'a> {
     /// Now.
     pub now: Time,
     /// All keyspaces, those that were dropped included.
-    pub keyspaces: Arc<Keyspaces>,
+    pub keyspaces: &'a Arc<Keyspaces>,
     /// Whether the node holds its lease now.
     pub has_lease: bool,
     /// Whether the node's disk has no room for more than what has been promised.
@@ -79,14 +79,14 @@ pub struct Context {
     /// Below how many replicas the partition takes no writes.
     pub min_replicas: u8,
     /// The shard's copies of heads.
-    pub cached: CachedHeads,
+    pub cached: &'a mut CachedHeads,
     /// What room there is in keyspaces with quotas, as far as the shard knows.
-    pub rooms: Rooms,
+    pub rooms: &'a mut Rooms,
     /// What is to be done, in order.
-    pub effects: VecDeque<Effect>,
+    pub effects: &'a mut VecDeque<Effect>,
 }
 
-impl Context {
+impl Context<'_> {
     /// A keyspace that exists.
     pub fn existing(&self, keyspace: KeyspaceId) -> Option<&Keyspace> {
         self.keyspaces.get(&keyspace).filter(|known| !known.is_dropped)

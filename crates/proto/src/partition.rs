@@ -225,7 +225,7 @@ impl Partition {
 
     /// Whether what this replica does not have is nowhere. A primary that has not heard of a later epoch lacks what was logged in that
     /// one; with a lease there is none. Who asks hears nothing otherwise, and asks again.
-    fn knows_what_is_not_there(&self, cx: &Context) -> bool {
+    fn knows_what_is_not_there(&self, cx: &Context<'_>) -> bool {
         self.is_established() && cx.has_lease
     }
 
@@ -277,7 +277,7 @@ impl Partition {
     }
 
     /// Does what time brings: says again what was not answered, asks for fates, expires pins, collects.
-    pub fn handle_tick(&mut self, cx: &mut Context) {
+    pub fn handle_tick(&mut self, cx: &mut Context<'_>) {
         self.tick_replication(cx);
         if self.is_established() {
             self.tick_deferred(cx);
@@ -298,7 +298,7 @@ impl Partition {
     }
 
     /// After any change of the state: votes that became possible, transactions and freezes that wait, readers that wait.
-    fn settle(&mut self, cx: &mut Context) {
+    fn settle(&mut self, cx: &mut Context<'_>) {
         let mut goes_on = self.is_established();
         while goes_on {
             self.vote_for_ready(cx);
@@ -326,13 +326,13 @@ impl Partition {
     }
 
     /// Whether a disk of the set has no room for more than what has been promised.
-    fn is_short(&self, cx: &Context) -> bool {
+    fn is_short(&self, cx: &Context<'_>) -> bool {
         let Role::Primary { peers, .. } = &self.role else { return cx.is_short };
         cx.is_short || peers.values().any(replication::Peer::is_short)
     }
 
     /// Whether too few replicas are left to take writes.
-    fn is_below_minimum(&self, cx: &Context) -> bool {
+    fn is_below_minimum(&self, cx: &Context<'_>) -> bool {
         self.configuration.replicas.len() < usize::from(cx.min_replicas)
     }
 
@@ -340,7 +340,7 @@ impl Partition {
         Answer::Elsewhere { partition: self.id, configuration: self.configuration.clone() }
     }
 
-    fn to_primary_of_self(&self, cx: &mut Context, message: crate::message::Message) {
+    fn to_primary_of_self(&self, cx: &mut Context<'_>, message: crate::message::Message) {
         cx.push(Effect::ToPrimary(self.id, message));
     }
 }

@@ -354,29 +354,25 @@ impl Router {
         now: Time,
         has_lease: bool,
         id: PartitionId,
-        act: impl FnOnce(&mut Partition, &mut Context),
+        act: impl FnOnce(&mut Partition, &mut Context<'_>),
     ) {
         let Some(partition) = self.partitions.get_mut(&id) else { return };
-        let effects = core::mem::take(&mut self.fresh);
-        let cached = core::mem::replace(&mut self.cached, CachedHeads::new(self.me));
-        let min_replicas = self.classes.get(&id.class).map_or(1, |class| class.min_replicas);
         let mut cx = Context {
             now,
-            keyspaces: self.keyspaces.clone(),
+            keyspaces: &self.keyspaces,
             has_lease,
             is_short: self.is_short,
             version: self.version,
             limits: self.limits,
-            min_replicas,
-            cached,
-            rooms: core::mem::take(&mut self.rooms),
-            effects,
+            min_replicas: self.classes.get(&id.class).map_or(1, |class| class.min_replicas),
+            cached: &mut self.cached,
+            rooms: &mut self.rooms,
+            effects: &mut self.fresh,
         };
         act(partition, &mut cx);
         if !core::mem::replace(&mut partition.is_awake, true) {
             self.awake.insert(id);
         }
-        (self.fresh, self.cached, self.rooms) = (cx.effects, cx.cached, cx.rooms);
         if !self.rooms.is_empty() && partition.is_established() {
             for (keyspace, change) in partition.take_changes() {
                 self.rooms.change(keyspace, change);
@@ -463,7 +459,7 @@ impl Router {
 /// Who leads what changes seldom: it is counted anew this often, in microseconds.
 const COUNT_EVERY: u64 = 100_000;
 
-fn deliver(partition: &mut Partition, cx: &mut Context, message: Message) {
+fn deliver(partition: &mut Partition, cx: &mut Context<'_>, message: Message) {
     match message {
         Message::Start(plan) => partition.handle_pass(cx, plan, alloc::vec::Vec::new()),
         Message::AskOutcome { id, settle } => partition.handle_ask_outcome(cx, id, settle),

@@ -160,7 +160,7 @@ impl Partition {
     }
 
     /// A transaction arrives, from its client or from the stop before.
-    pub fn handle_pass(&mut self, cx: &mut Context, plan: Arc<Plan>, stops: Vec<Stop>) {
+    pub fn handle_pass(&mut self, cx: &mut Context<'_>, plan: Arc<Plan>, stops: Vec<Stop>) {
         if !self.is_established() {
             return;
         }
@@ -199,7 +199,7 @@ impl Partition {
 
     /// Whether too many wait at a head that is visited. At the first stop nothing has been promised; at a later one there is room for
     /// those who hold slots elsewhere.
-    fn is_busy(&self, cx: &Context, plan: &Plan, own: &StopPlan, is_first: bool) -> bool {
+    fn is_busy(&self, cx: &Context<'_>, plan: &Plan, own: &StopPlan, is_first: bool) -> bool {
         let most = if is_first { cx.limits.waiting_max } else { cx.limits.waiting_max.saturating_mul(2) };
         let heads = plan.heads[own.heads.clone()].iter();
         heads
@@ -213,7 +213,7 @@ impl Partition {
     }
 
     /// A transaction arrives again: whoever did not hear what became of it is told.
-    fn handle_known(&mut self, cx: &mut Context, plan: Arc<Plan>, stops: Vec<Stop>) {
+    fn handle_known(&mut self, cx: &mut Context<'_>, plan: Arc<Plan>, stops: Vec<Stop>) {
         let id = plan.id;
         let Some(record) = self.state.record(id) else { return };
         if record.prepare.is_some() && record.outcome.is_none() {
@@ -234,13 +234,13 @@ impl Partition {
     }
 
     /// Gives everybody in the queue a turn whose heads nobody before holds back.
-    pub(super) fn run_waiting(&mut self, cx: &mut Context) {
+    pub(super) fn run_waiting(&mut self, cx: &mut Context<'_>) {
         while core::mem::take(&mut self.chain.stirred) {
             self.give_turns(cx);
         }
     }
 
-    fn give_turns(&mut self, cx: &mut Context) {
+    fn give_turns(&mut self, cx: &mut Context<'_>) {
         let mut held_back = HeldBack { at: self.id, blobs: BTreeSet::new(), freezes: Vec::new() };
         for waiter in core::mem::take(&mut self.chain.waiting) {
             match waiter {
@@ -257,7 +257,7 @@ impl Partition {
         }
     }
 
-    fn run_transaction(&mut self, cx: &mut Context, visit: Visit, held_back: &mut HeldBack) {
+    fn run_transaction(&mut self, cx: &mut Context<'_>, visit: Visit, held_back: &mut HeldBack) {
         let heads = || visit.plan.heads[visit.own.heads.clone()].iter();
         // Who waits for a reserve must not be waited for by its transaction.
         let is_held_back = |head: &HeadPlan| {
@@ -292,7 +292,7 @@ impl Partition {
         }
     }
 
-    fn attempt(&self, cx: &Context, visit: &Visit) -> Attempt {
+    fn attempt(&self, cx: &Context<'_>, visit: &Visit) -> Attempt {
         let (mut effects, mut wanted, mut growth) = (Vec::new(), Vec::new(), Growth::default());
         let found = |one: &Wanted| self.fetches.found(visit.plan.id, one);
         let spare = if visit.plan.makes_room() { BESIDE_MAX } else { 0 };
@@ -345,7 +345,7 @@ impl Partition {
 
     /// Whether a write of a head cannot be taken for want of room or of replicas. Nothing is promised here yet; what is past its lock point
     /// is never asked this. What frees room needs none, and what notes that somewhere has some to spare.
-    fn lacks_means(&self, cx: &Context, plan: &HeadPlan, spare: u64) -> Option<Refusal> {
+    fn lacks_means(&self, cx: &Context<'_>, plan: &HeadPlan, spare: u64) -> Option<Refusal> {
         if plan.only_reads() {
             None
         } else if self.is_below_minimum(cx) {
@@ -358,7 +358,7 @@ impl Partition {
     }
 
     /// Takes the next number at every head of the stop, logs the promise, and passes on without waiting for it.
-    fn prepare(&mut self, cx: &mut Context, visit: Visit, effects: Vec<Arc<HeadEffect>>) {
+    fn prepare(&mut self, cx: &mut Context<'_>, visit: Visit, effects: Vec<Arc<HeadEffect>>) {
         let Visit { plan, mut stops, own } = visit;
         self.log_deferred(cx);
         let epoch = if planted(Canary::NumbersReused) { 1 } else { self.configuration.epoch.0 };
@@ -390,7 +390,7 @@ impl Partition {
         }
     }
 
-    fn pass_on(&self, cx: &mut Context, prepare: &Prepare) {
+    fn pass_on(&self, cx: &mut Context<'_>, prepare: &Prepare) {
         let next = &prepare.plan.heads[prepare.stop().heads.end];
         let message = Message::Pass { plan: prepare.plan.clone(), stops: prepare.stops.clone() };
         cx.to_primary(next.partition, message);
@@ -398,7 +398,13 @@ impl Partition {
 
     /// Promises never to prepare a transaction. Nobody is told before that is durable, except of what a failure may have lost: that
     /// every later primary refuses, too.
-    pub(super) fn refuse(&mut self, cx: &mut Context, plan: &Arc<Plan>, stops: Vec<Stop>, refusal: Refusal) {
+    pub(super) fn refuse(
+        &mut self,
+        cx: &mut Context<'_>,
+        plan: &Arc<Plan>,
+        stops: Vec<Stop>,
+        refusal: Refusal,
+    ) {
         let id = plan.id;
         if refusal == Refusal::Fenced && stops.is_empty() {
             let outcome = Some((Outcome::Refused(refusal), Vec::new()));
@@ -412,7 +418,7 @@ impl Partition {
     }
 
     /// The lock point is passed.
-    pub fn handle_release(&mut self, cx: &mut Context, id: TransactionId) {
+    pub fn handle_release(&mut self, cx: &mut Context<'_>, id: TransactionId) {
         let Some(prepare) = self.state.record(id).and_then(|record| record.prepare.clone()) else { return };
         for position in prepare.1.stop().heads.clone() {
             self.state.release_slot(&prepare.1.plan.heads[position].blob, id);
@@ -427,7 +433,7 @@ impl Partition {
 
     /// Passes transactions on again whose outcome has not been heard of for a while. One that is refused and not forgotten
     /// for long is driven from here: whoever drove the refusal may have failed, and no log there says whom it concerns.
-    pub(super) fn tick_chain(&mut self, cx: &mut Context) {
+    pub(super) fn tick_chain(&mut self, cx: &mut Context<'_>) {
         for reminder in self.chain.unreleased.take_due(cx.now) {
             let id = reminder.id;
             let Some(record) = self.state.record(id) else { continue };
@@ -476,7 +482,7 @@ fn appends(position: usize, plan: &HeadPlan) -> Vec<((u16, u16), u64)> {
 
 /// Whether a blob would have more chunks than one transaction can cut off, so that nobody could delete it.
 fn has_too_many_chunks(
-    cx: &Context,
+    cx: &Context<'_>,
     blob: &BlobName,
     head: &Head,
     effect: &HeadEffect,

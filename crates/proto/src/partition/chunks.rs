@@ -26,7 +26,7 @@ const PREVIOUS_AFTER: u32 = 2;
 
 impl Partition {
     /// Writes of a transaction past its lock point; or, if it is refused, the places that they would have had.
-    pub fn handle_write(&mut self, cx: &mut Context, writes: &Arc<ChunkWrites>, driver: PartitionId) {
+    pub fn handle_write(&mut self, cx: &mut Context<'_>, writes: &Arc<ChunkWrites>, driver: PartitionId) {
         let is_believed = writes.refused.is_none_or(|refusal| self.believes(cx, Outcome::Refused(refusal)));
         if !self.is_established() || !is_believed {
             return;
@@ -84,7 +84,7 @@ impl Partition {
     }
 
     /// Logs what no longer waits for anything.
-    pub(super) fn log_held(&mut self, cx: &mut Context) {
+    pub(super) fn log_held(&mut self, cx: &mut Context<'_>) {
         loop {
             let is_free = |writes| self.all_arrived(writes) && self.lacking(writes).is_empty();
             let free = self.held.iter().find(|(_, held)| is_free(&held.writes)).map(|(id, _)| *id);
@@ -145,7 +145,7 @@ impl Partition {
     }
 
     /// Writes are durable on all replicas.
-    pub(super) fn handle_write_durable(&mut self, cx: &mut Context, writes: &Arc<ChunkWrites>) {
+    pub(super) fn handle_write_durable(&mut self, cx: &mut Context<'_>, writes: &Arc<ChunkWrites>) {
         if writes.refused.is_some() {
             self.say_stored(cx, writes.id);
         } else {
@@ -154,7 +154,7 @@ impl Partition {
         }
     }
 
-    fn vote_for_writes(&self, cx: &mut Context, id: TransactionId) {
+    fn vote_for_writes(&self, cx: &mut Context<'_>, id: TransactionId) {
         let Some((_, writes)) = self.state.record(id).and_then(|record| record.write.as_ref()) else {
             return;
         };
@@ -162,7 +162,7 @@ impl Partition {
     }
 
     /// A head's partition says that a number is lost: whatever was to be written under it never is.
-    pub fn handle_number_lost(&mut self, cx: &mut Context, id: TransactionId, number: Number) {
+    pub fn handle_number_lost(&mut self, cx: &mut Context<'_>, id: TransactionId, number: Number) {
         if !self.knows_what_is_not_there(cx) {
             return;
         }
@@ -188,7 +188,7 @@ impl Partition {
     /// A chunk's partition asks whether a number still stands.
     pub fn handle_ask_number(
         &mut self,
-        cx: &mut Context,
+        cx: &mut Context<'_>,
         number: Number,
         id: TransactionId,
         partition: PartitionId,
@@ -204,7 +204,7 @@ impl Partition {
     /// was its write: who lacks it begins anew after a loss.
     pub fn handle_ask_previous(
         &mut self,
-        cx: &mut Context,
+        cx: &mut Context<'_>,
         (number, previous): (Number, TransactionId),
         id: TransactionId,
         partition: PartitionId,
@@ -216,7 +216,7 @@ impl Partition {
     }
 
     /// The write that one here follows never comes.
-    pub fn handle_previous_over(&mut self, cx: &mut Context, id: TransactionId, number: Number) {
+    pub fn handle_previous_over(&mut self, cx: &mut Context<'_>, id: TransactionId, number: Number) {
         if !self.knows_what_is_not_there(cx) {
             return;
         }
@@ -232,7 +232,7 @@ impl Partition {
     }
 
     /// What writes that are held wait for, with the partitions of their heads.
-    fn previous_of(&self, cx: &Context, writes: &ChunkWrites) -> Vec<(PartitionId, Link)> {
+    fn previous_of(&self, cx: &Context<'_>, writes: &ChunkWrites) -> Vec<(PartitionId, Link)> {
         let absent = writes.writes.iter().filter_map(|(blob, _, write)| {
             let link = write.previous.filter(|_| !self.has_arrived(blob, write))?;
             Some((cx.keyspaces.get(&blob.keyspace)?.partition_of(blob, 0), link))
@@ -241,7 +241,7 @@ impl Partition {
     }
 
     /// Asks for the fate of writes that wait for long.
-    pub(super) fn tick_chunks(&mut self, cx: &mut Context) {
+    pub(super) fn tick_chunks(&mut self, cx: &mut Context<'_>) {
         let mut questions: BTreeSet<(PartitionId, Number, TransactionId)> = BTreeSet::new();
         let mut late = Vec::new();
         let mut later = Vec::new();
@@ -282,7 +282,7 @@ impl Partition {
 }
 
 /// The numbers of writes with the partitions of their heads.
-fn numbers(cx: &Context, writes: &ChunkWrites) -> Vec<(PartitionId, Number)> {
+fn numbers(cx: &Context<'_>, writes: &ChunkWrites) -> Vec<(PartitionId, Number)> {
     let number = |(blob, number, _): &(BlobName, Number, _)| {
         let keyspace = cx.keyspaces.get(&blob.keyspace)?;
         Some((keyspace.partition_of(blob, 0), *number))

@@ -99,7 +99,7 @@ impl Partition {
         }
     }
 
-    pub(super) fn tick_collection(&mut self, cx: &mut Context) {
+    pub(super) fn tick_collection(&mut self, cx: &mut Context<'_>) {
         match &self.collection.round {
             None => self.begin_round(cx),
             Some(round) if cx.now.since(round.sent_at) >= RESEND_AFTER => self.send_round(cx),
@@ -107,7 +107,7 @@ impl Partition {
         }
     }
 
-    fn begin_round(&mut self, cx: &mut Context) {
+    fn begin_round(&mut self, cx: &mut Context<'_>) {
         if self.collection.superseded.is_empty() || cx.now.since(self.collection.last_at) < ROUND_EVERY {
             return;
         }
@@ -137,7 +137,7 @@ impl Partition {
         }
     }
 
-    fn send_round(&mut self, cx: &mut Context) {
+    fn send_round(&mut self, cx: &mut Context<'_>) {
         let Some(round) = &mut self.collection.round else { return };
         round.sent_at = cx.now;
         let epoch = self.configuration.epoch;
@@ -157,7 +157,7 @@ impl Partition {
     }
 
     /// The primary asks which numbers readers hold at this replica.
-    pub fn handle_ask_pins(&mut self, cx: &mut Context, epoch: Epoch, blobs: &[(BlobName, Number)]) {
+    pub fn handle_ask_pins(&mut self, cx: &mut Context<'_>, epoch: Epoch, blobs: &[(BlobName, Number)]) {
         let applied = |(blob, number): &(BlobName, Number)| {
             self.state.head(blob).is_none_or(|head| head.newest() >= *number)
         };
@@ -174,7 +174,7 @@ impl Partition {
     /// A replica says which numbers readers hold there.
     pub fn handle_pins(
         &mut self,
-        cx: &mut Context,
+        cx: &mut Context<'_>,
         epoch: Epoch,
         node: NodeId,
         blobs: Vec<(BlobName, Number, Vec<Number>)>,
@@ -197,7 +197,7 @@ impl Partition {
     }
 
     /// Once every replica has been heard, tells the chunks what they may drop.
-    fn release_if_heard(&mut self, cx: &mut Context) {
+    fn release_if_heard(&mut self, cx: &mut Context<'_>) {
         let Collection { round, superseded, .. } = &mut self.collection;
         let Some(round) = round.as_mut().filter(|round| round.unheard.is_empty()) else { return };
         if round.chunks.is_empty() {
@@ -229,7 +229,7 @@ impl Partition {
         self.send_round(cx);
     }
 
-    fn end_round_if_done(&mut self, cx: &mut Context) {
+    fn end_round_if_done(&mut self, cx: &mut Context<'_>) {
         let done = self.collection.round.as_ref().is_some_and(|round| round.chunks.is_empty());
         let Some(round) = self.collection.round.take_if(|_| done) else { return };
         let mut collected = Vec::new();
@@ -249,7 +249,7 @@ impl Partition {
     }
 
     /// A head's primary says what chunks may drop.
-    pub fn handle_collect(&mut self, cx: &mut Context, head: PartitionId, discards: Vec<Discard>) {
+    pub fn handle_collect(&mut self, cx: &mut Context<'_>, head: PartitionId, discards: Vec<Discard>) {
         if !self.knows_what_is_not_there(cx) {
             return;
         }
@@ -277,7 +277,7 @@ impl Partition {
         }
     }
 
-    pub(super) fn handle_collect_durable(&mut self, cx: &mut Context, discards: &[Discard]) {
+    pub(super) fn handle_collect_durable(&mut self, cx: &mut Context<'_>, discards: &[Discard]) {
         let mut by_head: BTreeMap<PartitionId, Vec<Discard>> = BTreeMap::new();
         let durable = self.durable;
         for Discard { chunk, .. } in discards {
@@ -294,7 +294,7 @@ impl Partition {
     }
 
     /// Chunks have dropped what they may.
-    pub fn handle_collected(&mut self, cx: &mut Context, discards: &[Discard]) {
+    pub fn handle_collected(&mut self, cx: &mut Context<'_>, discards: &[Discard]) {
         let Some(round) = self.collection.round.as_mut().filter(|round| round.unheard.is_empty()) else {
             return;
         };

@@ -74,7 +74,7 @@ pub fn own_heads(prepare: &Prepare) -> impl Iterator<Item = (&BlobName, bool)> {
 
 impl Partition {
     /// The lock point: frees the slots of earlier stops, sends the writes to their chunks, and gathers the votes.
-    pub(super) fn drive(&mut self, cx: &mut Context, prepare: &Arc<Prepare>) {
+    pub(super) fn drive(&mut self, cx: &mut Context<'_>, prepare: &Arc<Prepare>) {
         let (plan, stops) = (prepare.plan.clone(), prepare.stops.clone());
         let mut missing = other_parts(&stops, self.id);
         missing.insert(Part::Heads(self.id));
@@ -92,7 +92,7 @@ impl Partition {
     }
 
     /// Takes up again what a former primary was about, from the log.
-    pub(super) fn resume(&mut self, cx: &mut Context) {
+    pub(super) fn resume(&mut self, cx: &mut Context<'_>) {
         let records: Vec<(TransactionId, Record)> =
             self.state.records().map(|(id, record)| (id, record.clone())).collect();
         self.note_superseded(self.state.heads().map(|(blob, _)| blob.clone()).collect());
@@ -126,7 +126,7 @@ impl Partition {
     }
 
     /// Votes for everything that is durable here and has nothing undecided before it.
-    pub(super) fn vote_for_ready(&mut self, cx: &mut Context) {
+    pub(super) fn vote_for_ready(&mut self, cx: &mut Context<'_>) {
         while let Some(id) = self.ready.pop_front() {
             if self.can_vote(id) {
                 self.vote(cx, id);
@@ -147,7 +147,7 @@ impl Partition {
             && !own_heads(prepare).any(has_copies)
     }
 
-    pub(super) fn vote(&mut self, cx: &mut Context, id: TransactionId) {
+    pub(super) fn vote(&mut self, cx: &mut Context<'_>, id: TransactionId) {
         let part = Part::Heads(self.id);
         if self.drives.contains_key(&id) {
             self.handle_vote(cx, id, part);
@@ -163,13 +163,13 @@ impl Partition {
     }
 
     /// Another part of a transaction votes.
-    pub fn handle_part_voted(&mut self, cx: &mut Context, id: TransactionId, part: Part) {
+    pub fn handle_part_voted(&mut self, cx: &mut Context<'_>, id: TransactionId, part: Part) {
         self.handle_vote(cx, id, part);
         self.settle(cx);
     }
 
     /// A part of a transaction is durable and settled.
-    fn handle_vote(&mut self, cx: &mut Context, id: TransactionId, part: Part) {
+    fn handle_vote(&mut self, cx: &mut Context<'_>, id: TransactionId, part: Part) {
         let Some(drive) = self.drives.get_mut(&id) else { return };
         drive.missing.remove(&part);
         if drive.missing.is_empty() && drive.outcome.is_none() {
@@ -178,7 +178,7 @@ impl Partition {
     }
 
     /// The outcome is known: from here on it is visible, and everybody is told.
-    fn decide(&mut self, cx: &mut Context, id: TransactionId, outcome: Outcome) {
+    fn decide(&mut self, cx: &mut Context<'_>, id: TransactionId, outcome: Outcome) {
         let Some(drive) = self.drives.get_mut(&id) else { return };
         if drive.outcome.is_some() {
             return;
@@ -201,7 +201,7 @@ impl Partition {
         self.chain.stir();
     }
 
-    fn tell(&mut self, cx: &mut Context, id: TransactionId) {
+    fn tell(&mut self, cx: &mut Context<'_>, id: TransactionId) {
         let Some(drive) = self.drives.get_mut(&id) else { return };
         let Some(outcome) = drive.outcome else { return };
         let own = self.id;
@@ -222,7 +222,7 @@ impl Partition {
     }
 
     /// Answers the client, if everything that it is to be answered is known.
-    pub(super) fn answer_again(&mut self, cx: &mut Context, id: TransactionId) {
+    pub(super) fn answer_again(&mut self, cx: &mut Context<'_>, id: TransactionId) {
         if self.drives.get(&id).is_some_and(|drive| drive.outcome.is_none() || !drive.owing.is_empty()) {
             return;
         }
@@ -258,14 +258,14 @@ impl Partition {
     /// Whether what is heard of an outcome is true for this replica. A partition that has forgotten a transaction refuses it when it comes
     /// late, and it comes late from who does not know the outcome though his partition does: a replica that is left behind. So only one
     /// that is complete, and sure of it, listens to a refusal: if the outcome had been durable in its partition, it would know it.
-    pub(super) fn believes(&self, cx: &Context, outcome: Outcome) -> bool {
+    pub(super) fn believes(&self, cx: &Context<'_>, outcome: Outcome) -> bool {
         outcome == Outcome::Committed || self.may_serve(cx)
     }
 
     /// Somebody knows how a transaction ended.
     pub fn handle_outcome(
         &mut self,
-        cx: &mut Context,
+        cx: &mut Context<'_>,
         id: TransactionId,
         outcome: Outcome,
         driver: Option<PartitionId>,
@@ -308,7 +308,7 @@ impl Partition {
     }
 
     /// Tells the driver that the outcome is durable here, if it is.
-    pub(super) fn say_stored(&mut self, cx: &mut Context, id: TransactionId) {
+    pub(super) fn say_stored(&mut self, cx: &mut Context<'_>, id: TransactionId) {
         let Some(record) = self.state.record(id) else { return };
         let Some(teller) = self.tellers.get(&id) else { return };
         if record.outcome_index.is_some_and(|index| index <= self.durable) {
@@ -322,7 +322,7 @@ impl Partition {
         }
     }
 
-    fn say_olds(&self, cx: &mut Context, id: TransactionId) {
+    fn say_olds(&self, cx: &mut Context<'_>, id: TransactionId) {
         let Some(record) = self.state.record(id) else { return };
         let Some(driver) = self.tellers.get(&id).map(|teller| teller.driver) else { return };
         let heads = record
@@ -338,13 +338,13 @@ impl Partition {
         }
     }
 
-    pub(super) fn handle_outcome_durable(&mut self, cx: &mut Context, id: TransactionId) {
+    pub(super) fn handle_outcome_durable(&mut self, cx: &mut Context<'_>, id: TransactionId) {
         self.say_stored(cx, id);
         self.end_drive_if_done(cx, id);
     }
 
     /// The promise not to prepare is durable: the client and the earlier stops are told.
-    pub(super) fn handle_refusal_durable(&mut self, cx: &mut Context, refused: &Arc<Refused>) {
+    pub(super) fn handle_refusal_durable(&mut self, cx: &mut Context<'_>, refused: &Arc<Refused>) {
         let id = refused.id;
         self.answer_again(cx, id);
         if let Some(plan) = refused.plan.clone().filter(|_| !refused.stops.is_empty()) {
@@ -355,7 +355,7 @@ impl Partition {
     /// Tells the stops before this one, and the chunks that wait for what they numbered, that a transaction is refused.
     pub(super) fn drive_refusal(
         &mut self,
-        cx: &mut Context,
+        cx: &mut Context<'_>,
         plan: Arc<Plan>,
         stops: Vec<Stop>,
         refusal: Refusal,
@@ -372,7 +372,7 @@ impl Partition {
     }
 
     /// Tells of a refusal that nobody may be driving: who said so may have refused by its floor alone, and forgotten it.
-    pub(super) fn drive_if_refused(&mut self, cx: &mut Context, id: TransactionId) {
+    pub(super) fn drive_if_refused(&mut self, cx: &mut Context<'_>, id: TransactionId) {
         let Some(record) = self.state.record(id) else { return };
         if let (Some((_, prepare)), Some(Outcome::Refused(refusal))) =
             (record.prepare.clone(), record.outcome)
@@ -382,7 +382,7 @@ impl Partition {
     }
 
     /// A part has the outcome durably.
-    pub fn handle_outcome_stored(&mut self, cx: &mut Context, id: TransactionId, part: Part) {
+    pub fn handle_outcome_stored(&mut self, cx: &mut Context<'_>, id: TransactionId, part: Part) {
         if let Some(drive) = self.drives.get_mut(&id).filter(|drive| drive.outcome.is_some()) {
             drive.untold.remove(&part);
             self.end_drive_if_done(cx, id);
@@ -390,7 +390,7 @@ impl Partition {
     }
 
     /// What transforms in another partition answer.
-    pub fn handle_olds(&mut self, cx: &mut Context, id: TransactionId, part: Part, olds: Olds) {
+    pub fn handle_olds(&mut self, cx: &mut Context<'_>, id: TransactionId, part: Part, olds: Olds) {
         let Some(drive) = self.drives.get_mut(&id) else { return };
         if drive.owing.remove(&part) {
             drive.olds.extend(olds);
@@ -402,7 +402,7 @@ impl Partition {
     }
 
     /// Ends what needs no more driving; asks the other partitions to forget what nobody needs.
-    fn end_drive_if_done(&mut self, cx: &mut Context, id: TransactionId) {
+    fn end_drive_if_done(&mut self, cx: &mut Context<'_>, id: TransactionId) {
         let outcome_index = self.state.record(id).map(|record| record.outcome_index);
         let is_answered = self.state.is_answered(id);
         let Some(drive) = self.drives.get_mut(&id) else { return };
@@ -426,7 +426,7 @@ impl Partition {
         }
     }
 
-    fn ask_to_forget(&mut self, cx: &mut Context, id: TransactionId) {
+    fn ask_to_forget(&mut self, cx: &mut Context<'_>, id: TransactionId) {
         let Some(drive) = self.drives.get_mut(&id) else { return };
         let Some(remembering) = &drive.remembering else { return };
         // A session that was forgotten here may live elsewhere, with earlier transactions that have not ended.
@@ -443,7 +443,7 @@ impl Partition {
     /// The driver says that nobody needs an outcome.
     pub fn handle_forget(
         &mut self,
-        cx: &mut Context,
+        cx: &mut Context<'_>,
         id: TransactionId,
         answered: Option<u64>,
         driver: PartitionId,
@@ -466,14 +466,14 @@ impl Partition {
         }
     }
 
-    pub(super) fn handle_forget_durable(&mut self, cx: &mut Context, id: TransactionId) {
+    pub(super) fn handle_forget_durable(&mut self, cx: &mut Context<'_>, id: TransactionId) {
         if let Some((_, driver)) = self.forgetting.remove(&id) {
             cx.to_primary(driver, Message::Forgotten { id, part: self.id });
         }
     }
 
     /// Another partition has forgotten a transaction.
-    pub fn handle_forgotten(&mut self, cx: &mut Context, id: TransactionId, part: PartitionId) {
+    pub fn handle_forgotten(&mut self, cx: &mut Context<'_>, id: TransactionId, part: PartitionId) {
         let Some(drive) = self.drives.get_mut(&id) else { return };
         let Some(remembering) = &mut drive.remembering else { return };
         if remembering.remove(&part) && remembering.is_empty() {
@@ -485,7 +485,7 @@ impl Partition {
     /// primary would know it, too.
     pub fn handle_answered(
         &mut self,
-        cx: &mut Context,
+        cx: &mut Context<'_>,
         session: SessionId,
         answered: u64,
         born: RingVersion,
@@ -505,13 +505,13 @@ impl Partition {
         self.settle(cx);
     }
 
-    pub(super) fn handle_mark_durable(&mut self, cx: &mut Context, session: SessionId, answered: u64) {
+    pub(super) fn handle_mark_durable(&mut self, cx: &mut Context<'_>, session: SessionId, answered: u64) {
         cx.answer(session, Answer::MarkNoted { partition: self.id, answered });
         self.end_drives_of(cx, session);
     }
 
     /// Ends the drives of a session that wait for nothing but its client.
-    pub(super) fn end_drives_of(&mut self, cx: &mut Context, session: SessionId) {
+    pub(super) fn end_drives_of(&mut self, cx: &mut Context<'_>, session: SessionId) {
         let first = TransactionId { session, sequence: 0, birth: RingVersion(0) };
         let of_session = self.drives.range(first..).map(|(id, _)| *id).take_while(|id| id.session == session);
         for id in of_session.collect::<Vec<_>>() {
@@ -520,7 +520,7 @@ impl Partition {
     }
 
     /// The decider asks how this part of a transaction stands.
-    pub fn handle_ask_vote(&mut self, cx: &mut Context, id: TransactionId, decider: PartitionId) {
+    pub fn handle_ask_vote(&mut self, cx: &mut Context<'_>, id: TransactionId, decider: PartitionId) {
         if !self.is_established() {
             return;
         }
@@ -545,7 +545,13 @@ impl Partition {
     }
 
     /// A replica needs to know how a transaction ended, for a reader or because it holds its writes.
-    pub fn handle_ask(&mut self, cx: &mut Context, id: TransactionId, partition: PartitionId, node: NodeId) {
+    pub fn handle_ask(
+        &mut self,
+        cx: &mut Context<'_>,
+        id: TransactionId,
+        partition: PartitionId,
+        node: NodeId,
+    ) {
         if !self.is_established() {
             return;
         }
@@ -576,7 +582,7 @@ impl Partition {
     }
 
     /// A client asks how a transaction ended; `settle` has it refused if it is not known here.
-    pub fn handle_ask_outcome(&mut self, cx: &mut Context, id: TransactionId, settle: bool) {
+    pub fn handle_ask_outcome(&mut self, cx: &mut Context<'_>, id: TransactionId, settle: bool) {
         if !self.is_established() {
             return;
         }
@@ -598,7 +604,7 @@ impl Partition {
         }
     }
 
-    pub(super) fn tick_decisions(&mut self, cx: &mut Context) {
+    pub(super) fn tick_decisions(&mut self, cx: &mut Context<'_>) {
         let late = |drive: &Drive| drive.said.is_due(cx.now, drive.patience());
         let ids: Vec<_> = self.drives.iter().filter(|(_, drive)| late(drive)).map(|(id, _)| *id).collect();
         for id in ids {

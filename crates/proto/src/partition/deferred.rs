@@ -88,7 +88,7 @@ impl Partition {
     }
 
     /// Logs what was deferred.
-    pub(super) fn log_deferred(&mut self, cx: &mut Context) {
+    pub(super) fn log_deferred(&mut self, cx: &mut Context<'_>) {
         if self.deferred.is_empty() {
             return;
         }
@@ -109,7 +109,7 @@ impl Partition {
         }
     }
 
-    pub(super) fn tick_deferred(&mut self, cx: &mut Context) {
+    pub(super) fn tick_deferred(&mut self, cx: &mut Context<'_>) {
         if self.deferred.is_due(cx.now) {
             self.log_deferred(cx);
         }

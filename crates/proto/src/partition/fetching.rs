@@ -71,7 +71,7 @@ impl Fetches {
 
 impl Partition {
     /// Asks for bytes that a transaction waits for. What it has found for its other heads stays; what is of another version than wanted goes.
-    pub(super) fn fetch(&mut self, cx: &mut Context, id: TransactionId, wanted: Vec<Wanted>) {
+    pub(super) fn fetch(&mut self, cx: &mut Context<'_>, id: TransactionId, wanted: Vec<Wanted>) {
         let fetch = self.fetches.of.entry(id).or_default();
         let is_stale = |found: &Wanted| {
             wanted
@@ -87,7 +87,7 @@ impl Partition {
         }
     }
 
-    fn send_fetch(&self, cx: &mut Context, id: TransactionId) {
+    fn send_fetch(&self, cx: &mut Context<'_>, id: TransactionId) {
         let Some(fetch) = self.fetches.of.get(&id) else { return };
         for Wanted { chunk, within, at } in &fetch.missing {
             let Some(keyspace) = cx.keyspaces.get(&chunk.blob.keyspace) else { continue };
@@ -100,7 +100,7 @@ impl Partition {
     /// A head's partition wants bytes of a chunk. If not everything up to the number is applied, it asks again.
     pub fn handle_fetch(
         &mut self,
-        cx: &mut Context,
+        cx: &mut Context<'_>,
         id: TransactionId,
         name: ChunkName,
         range: Range<u64>,
@@ -124,7 +124,7 @@ impl Partition {
     /// A chunk's partition sends bytes.
     pub fn handle_fetched(
         &mut self,
-        cx: &mut Context,
+        cx: &mut Context<'_>,
         id: TransactionId,
         chunk: ChunkName,
         range: Range<u64>,
@@ -141,7 +141,7 @@ impl Partition {
     }
 
     /// Asks again for bytes that have not come.
-    pub(super) fn tick_fetches(&mut self, cx: &mut Context) {
+    pub(super) fn tick_fetches(&mut self, cx: &mut Context<'_>) {
         let is_late =
             |fetch: &Fetch| !fetch.missing.is_empty() && cx.now.since(fetch.sent_at) >= RESEND_AFTER;
         let late: Vec<TransactionId> =

@@ -129,7 +129,7 @@ impl Standing {
     }
 
     /// Tells its client what it sees after a blob: of the first that all its stops tell at once a sixteenth of what one message may hold.
-    fn tell(&mut self, cx: &mut Context, point: Stand, after: Option<BlobName>) {
+    fn tell(&mut self, cx: &mut Context<'_>, point: Stand, after: Option<BlobName>) {
         let (request, partition) = (self.freeze.request, self.stop);
         let from = after.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
         let size_max = if after.is_none() { cx.limits.copy_max / 16 } else { cx.limits.copy_max };
@@ -154,9 +154,9 @@ impl Standing {
     }
 
     /// Goes on to the next stop. At the last one all heads stand still.
-    fn pass_on(&mut self, cx: &mut Context) {
+    fn pass_on(&mut self, cx: &mut Context<'_>) {
         self.has_passed = true;
-        let (freeze, stops) = (self.freeze.clone(), self.freeze.stops(&cx.keyspaces));
+        let (freeze, stops) = (self.freeze.clone(), self.freeze.stops(cx.keyspaces));
         if stops.get(self.earlier.len()) != Some(&self.stop) {
             // The keyspaces have changed: it is of no use any more.
             return;
@@ -190,7 +190,7 @@ fn size_of_frozen((blob, _, looked): &FrozenBlob) -> usize {
 
 impl Partition {
     /// A freeze arrives, from its client or from the stop before.
-    pub fn handle_freeze(&mut self, cx: &mut Context, freeze: Arc<Freeze>, stands: Vec<Stand>) {
+    pub fn handle_freeze(&mut self, cx: &mut Context<'_>, freeze: Arc<Freeze>, stands: Vec<Stand>) {
         if !self.is_established() {
             return;
         }
@@ -200,9 +200,9 @@ impl Partition {
         }
         let is_known = self.freezes.standing.iter().any(|own| own.freeze.request == freeze.request)
             || self.chain.waits_to_freeze(freeze.request);
-        let stops = freeze.stops(&cx.keyspaces);
+        let stops = freeze.stops(cx.keyspaces);
         let is_here = stops.get(stands.len()) == Some(&self.id);
-        if is_known || !is_here || !freeze.is_due(&cx.keyspaces) || !self.takes(&freeze) {
+        if is_known || !is_here || !freeze.is_due(cx.keyspaces) || !self.takes(&freeze) {
             return;
         }
         let lasts = freeze.lasts(stops.len());
@@ -248,7 +248,7 @@ impl Partition {
     }
 
     /// Whether a freeze need not wait: for no slot of a chain that is at a later stop, and for no reserve.
-    pub(super) fn can_freeze(&self, cx: &Context, visit: &FreezeVisit) -> bool {
+    pub(super) fn can_freeze(&self, cx: &Context<'_>, visit: &FreezeVisit) -> bool {
         let freeze = &visit.freeze;
         let access = if freeze.stays { Access::Writes } else { Access::Reads };
         let is_free =
@@ -261,7 +261,7 @@ impl Partition {
     }
 
     /// Freezes the heads that are here.
-    pub(super) fn freeze(&mut self, cx: &mut Context, visit: FreezeVisit) {
+    pub(super) fn freeze(&mut self, cx: &mut Context<'_>, visit: FreezeVisit) {
         let FreezeVisit { freeze, stands: earlier, lasts, .. } = visit;
         self.freezes.count += 1;
         let stand = Stand { epoch: self.configuration.epoch, count: self.freezes.count };
@@ -300,7 +300,7 @@ impl Partition {
     }
 
     /// All heads of a freeze stand still, if it still stands here.
-    pub fn handle_frozen(&mut self, cx: &mut Context, request: RequestId, stand: Stand, point: Stand) {
+    pub fn handle_frozen(&mut self, cx: &mut Context<'_>, request: RequestId, stand: Stand, point: Stand) {
         let (now, may_serve) = (cx.now, self.is_established() && cx.has_lease);
         let mut standing = self.freezes.standing.iter_mut();
         let own = standing.find(|own| own.freeze.request == request && own.point.is_none());
@@ -316,7 +316,7 @@ impl Partition {
     }
 
     /// A client has been told some of what its freeze sees, and asks for what comes after a blob.
-    pub fn handle_tell_frozen(&mut self, cx: &mut Context, request: RequestId, after: BlobName) {
+    pub fn handle_tell_frozen(&mut self, cx: &mut Context<'_>, request: RequestId, after: BlobName) {
         let mut standing = self.freezes.standing.iter_mut();
         let Some(own) = standing.find(|own| own.freeze.request == request && own.is_answered) else { return };
         if let Some(point) = own.point {
@@ -353,7 +353,7 @@ impl Partition {
     }
 
     /// Logs what is kept for a snapshot with a name whose point is known, before a writer comes to what has stood still until now.
-    fn keep_frozen(&mut self, cx: &mut Context, request: RequestId) {
+    fn keep_frozen(&mut self, cx: &mut Context<'_>, request: RequestId) {
         let of_request = |own: &&Standing| own.freeze.request == request && own.kept_at.is_none();
         let own = self.freezes.standing.iter().find(of_request);
         let Some(name) = own.and_then(|own| own.freeze.keep_at(own.point?)) else { return };
@@ -365,7 +365,7 @@ impl Partition {
     }
 
     /// Passes freezes on whose blobs are seen, and tells clients of those that stand everywhere.
-    pub(super) fn run_frozen(&mut self, cx: &mut Context) {
+    pub(super) fn run_frozen(&mut self, cx: &mut Context<'_>) {
         let mut last = Vec::new();
         for standing in &mut self.freezes.standing {
             let is_seen = standing.seen.len() == standing.numbers.len();
@@ -424,7 +424,7 @@ impl Partition {
         }
     }
 
-    pub(super) fn tick_freezes(&mut self, cx: &mut Context) {
+    pub(super) fn tick_freezes(&mut self, cx: &mut Context<'_>) {
         if planted(Canary::KeptLate) {
             let all: Vec<RequestId> = self.freezes.standing.iter().map(|own| own.freeze.request).collect();
             all.into_iter().for_each(|request| self.keep_frozen(cx, request));

@@ -24,7 +24,7 @@ impl Partition {
     /// A client opens a snapshot with a name: which blobs does it show after one?
     pub fn handle_kept(
         &mut self,
-        cx: &mut Context,
+        cx: &mut Context<'_>,
         request: RequestId,
         keep: &KeepName,
         after: Option<BlobName>,
@@ -36,7 +36,7 @@ impl Partition {
     /// Nothing if this replica does not know of the keep yet.
     fn kept(
         &self,
-        cx: &Context,
+        cx: &Context<'_>,
         request: RequestId,
         name: &KeepName,
         after: Option<BlobName>,
@@ -78,7 +78,7 @@ impl Partition {
     }
 
     /// Lets go of what is kept for snapshots that are over.
-    pub(super) fn tick_keeps(&mut self, cx: &mut Context) {
+    pub(super) fn tick_keeps(&mut self, cx: &mut Context<'_>) {
         if self.state.keeps().is_empty() || cx.now.since(self.keeps_looked_at) < LOOK_EVERY {
             return;
         }
@@ -91,7 +91,7 @@ impl Partition {
 }
 
 /// Whether nothing is kept any more for a snapshot, or for its whole keyspace.
-fn is_over(cx: &Context, name: &KeepName) -> bool {
+fn is_over(cx: &Context<'_>, name: &KeepName) -> bool {
     cx.keyspaces.get(&name.keyspace).is_some_and(|known| {
         known.is_dropped || known.snapshots.standing(name.snapshot, name.point) == Standing::Over
     })

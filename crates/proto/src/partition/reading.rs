@@ -81,7 +81,7 @@ const WAIT_MAX: u64 = 1_000_000;
 
 /// Whether a blob's keyspace keeps superseded versions, so that a pin holds anything. It may if it was not heard of yet: who writes there
 /// has heard of it.
-pub fn keeps_versions(cx: &Context, blob: &BlobName) -> bool {
+pub fn keeps_versions(cx: &Context<'_>, blob: &BlobName) -> bool {
     let keyspace = cx.keyspaces.get(&blob.keyspace);
     keyspace.map_or(!planted(Canary::UnheardNotHeld), |keyspace| keyspace.multi_version)
 }
@@ -120,7 +120,7 @@ impl Readers {
 
 impl Partition {
     /// Whether this replica may answer readers: it holds all that was ever acknowledged, and the node its lease.
-    pub(super) fn may_serve(&self, cx: &Context) -> bool {
+    pub(super) fn may_serve(&self, cx: &Context<'_>) -> bool {
         let complete = match &self.role {
             Role::Primary { established, .. } => *established,
             Role::Backup { synced, .. } => {
@@ -135,7 +135,7 @@ impl Partition {
     }
 
     /// A client asks what a blob is.
-    pub fn handle_look(&mut self, cx: &mut Context, request: RequestId, blob: BlobName) {
+    pub fn handle_look(&mut self, cx: &mut Context<'_>, request: RequestId, blob: BlobName) {
         let number = self.state.head(&blob).map_or(Number::ZERO, |head| head.last_number());
         self.admit(cx, request, Wants::Look(blob, number));
     }
@@ -143,7 +143,7 @@ impl Partition {
     /// A client asks what a blob is and holds, and what others are.
     pub fn handle_get(
         &mut self,
-        cx: &mut Context,
+        cx: &mut Context<'_>,
         request: RequestId,
         blob: BlobName,
         size_max: u64,
@@ -154,13 +154,13 @@ impl Partition {
     }
 
     /// A client asks what a blob is and holds, and wants to keep that.
-    pub fn handle_borrow(&mut self, cx: &mut Context, request: RequestId, blob: BlobName, size_max: u64) {
+    pub fn handle_borrow(&mut self, cx: &mut Context<'_>, request: RequestId, blob: BlobName, size_max: u64) {
         let number = self.state.head(&blob).map_or(Number::ZERO, |head| head.last_number());
         self.admit(cx, request, Wants::Borrow(blob, number, size_max));
     }
 
     /// A client asks what blobs are, the first of which is here. There is one at least.
-    pub fn handle_stat(&mut self, cx: &mut Context, request: RequestId, blobs: Vec<BlobName>) {
+    pub fn handle_stat(&mut self, cx: &mut Context<'_>, request: RequestId, blobs: Vec<BlobName>) {
         let Some(head) = blobs.first().map(|first| self.state.head(first)) else { return };
         let number = head.map_or(Number::ZERO, |head| head.last_number());
         self.admit(cx, request, Wants::Stat(blobs, number));
@@ -169,7 +169,7 @@ impl Partition {
     /// A client reads a range of a chunk.
     pub fn handle_read(
         &mut self,
-        cx: &mut Context,
+        cx: &mut Context<'_>,
         request: RequestId,
         name: ChunkName,
         range: Range<u64>,
@@ -188,7 +188,7 @@ impl Partition {
     /// A client lists names.
     pub fn handle_scan(
         &mut self,
-        cx: &mut Context,
+        cx: &mut Context<'_>,
         request: RequestId,
         after: BlobName,
         inclusive: bool,
@@ -197,7 +197,7 @@ impl Partition {
         self.admit(cx, request, Wants::Scan(Page::new(after, inclusive, limit)));
     }
 
-    fn admit(&mut self, cx: &mut Context, request: RequestId, wants: Wants) {
+    fn admit(&mut self, cx: &mut Context<'_>, request: RequestId, wants: Wants) {
         if !self.may_serve(cx) || self.readers.waiting.len() >= WAITING_MAX {
             cx.answer(request.session, self.elsewhere());
             return;
@@ -227,7 +227,7 @@ impl Partition {
         }
     }
 
-    fn serve(&mut self, cx: &mut Context, reader: Reader) {
+    fn serve(&mut self, cx: &mut Context<'_>, reader: Reader) {
         let Reader { request, wants, .. } = reader;
         let answer = match wants {
             Wants::Look(blob, _) => self.looked(cx, request, blob),
@@ -241,7 +241,7 @@ impl Partition {
         cx.answer(request.session, answer);
     }
 
-    fn looked(&mut self, cx: &Context, request: RequestId, blob: BlobName) -> Answer {
+    fn looked(&mut self, cx: &Context<'_>, request: RequestId, blob: BlobName) -> Answer {
         let head = self.state.head(&blob);
         let number = head.map_or(self.state.heads_after(), |head| head.read_number());
         let looked = head.and_then(Head::looked);
@@ -253,7 +253,7 @@ impl Partition {
 
     fn got(
         &self,
-        cx: &mut Context,
+        cx: &mut Context<'_>,
         request: RequestId,
         blob: BlobName,
         size_max: u64,
@@ -268,7 +268,7 @@ impl Partition {
     }
 
     /// The same, to be kept: nothing is being written then, so what is read is the newest.
-    fn lent(&mut self, cx: &mut Context, request: RequestId, blob: BlobName, size_max: u64) -> Answer {
+    fn lent(&mut self, cx: &mut Context<'_>, request: RequestId, blob: BlobName, size_max: u64) -> Answer {
         let lasts = self.lend_to_client(cx, &blob, request.session, request.number);
         let (number, blob, bytes) = self.read_blob(blob, size_max);
         Answer::Lent { request, number, blob, bytes, lasts }
@@ -302,7 +302,7 @@ impl Partition {
     }
 
     /// What the first blob is, and what others are, if that is known here.
-    fn stats(&self, cx: &mut Context, request: RequestId, blobs: &[BlobName]) -> Answer {
+    fn stats(&self, cx: &mut Context<'_>, request: RequestId, blobs: &[BlobName]) -> Answer {
         let mut blobs = blobs.iter();
         let first = blobs.next().map(|first| Some(self.stat_of(first)));
         let others = blobs.map(|other| self.known_stat(cx, other));
@@ -310,12 +310,12 @@ impl Partition {
     }
 
     /// What a blob is that lies here, too, and is not being written, or of which the shard has a copy.
-    fn known_stat(&self, cx: &mut Context, blob: &BlobName) -> Option<HeadStat> {
+    fn known_stat(&self, cx: &mut Context<'_>, blob: &BlobName) -> Option<HeadStat> {
         let keyspace = cx.existing(blob.keyspace)?;
         if keyspace.partition_of(blob, 0) == self.id {
             return (!self.is_being_written(blob)).then(|| self.stat_of(blob));
         }
-        cx.cached.stat(cx.now, blob, self.id, &cx.keyspaces, &cx.limits)
+        cx.cached.stat(cx.now, blob, self.id, cx.keyspaces, &cx.limits)
     }
 
     fn bytes(
@@ -357,7 +357,7 @@ impl Partition {
     }
 
     /// Keeps what a reader saw readable a while longer, or no longer.
-    pub fn handle_pin(&mut self, cx: &mut Context, request: RequestId, keep: bool) {
+    pub fn handle_pin(&mut self, cx: &mut Context<'_>, request: RequestId, keep: bool) {
         if keep {
             self.readers.keep(request, cx.now);
             self.keep_freeze(cx.now, request);
@@ -384,7 +384,7 @@ impl Partition {
     }
 
     /// Answers readers whose wait is over.
-    pub(super) fn wake_readers(&mut self, cx: &mut Context) {
+    pub(super) fn wake_readers(&mut self, cx: &mut Context<'_>) {
         if self.readers.waiting.is_empty() {
             return;
         }
@@ -398,13 +398,13 @@ impl Partition {
     }
 
     /// Sends readers elsewhere: what they waited for here may not come.
-    pub(super) fn drop_readers(&mut self, cx: &mut Context) {
+    pub(super) fn drop_readers(&mut self, cx: &mut Context<'_>) {
         for reader in core::mem::take(&mut self.readers.waiting) {
             cx.answer(reader.request.session, self.elsewhere());
         }
     }
 
-    fn ask_for(&self, cx: &mut Context, wants: &Wants) {
+    fn ask_for(&self, cx: &mut Context<'_>, wants: &Wants) {
         let mut unknown: BTreeSet<(TransactionId, PartitionId)> = BTreeSet::new();
         let mut heads = |blob: &BlobName, number: Number| {
             let places = self.state.head(blob).into_iter().flat_map(|head| head.places());
@@ -434,7 +434,7 @@ impl Partition {
         }
     }
 
-    pub(super) fn tick_readers(&mut self, cx: &mut Context) {
+    pub(super) fn tick_readers(&mut self, cx: &mut Context<'_>) {
         self.readers.pins.retain(|_, pin| pin.until > cx.now);
         if cx.now.since(self.readers.asked_at) < RESEND_AFTER {
             return;

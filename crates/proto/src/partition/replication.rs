@@ -140,7 +140,7 @@ const SHORT_TRIM_EVERY: u64 = 1_000_000;
 
 impl Partition {
     /// Takes a configuration of a later epoch.
-    pub fn configure(&mut self, cx: &mut Context, configuration: Configuration) {
+    pub fn configure(&mut self, cx: &mut Context<'_>, configuration: Configuration) {
         if configuration.epoch <= self.configuration.epoch {
             return;
         }
@@ -162,17 +162,17 @@ impl Partition {
     }
 
     /// Gives up the role of this epoch: nothing is served, acknowledged, or decided any more.
-    pub fn release(&mut self, cx: &mut Context) {
+    pub fn release(&mut self, cx: &mut Context<'_>) {
         self.forget_role(cx);
     }
 
     /// Goes on as another incarnation, which has no role until an epoch gives it one.
-    pub fn begin_incarnation(&mut self, cx: &mut Context, me: Replica) {
+    pub fn begin_incarnation(&mut self, cx: &mut Context<'_>, me: Replica) {
         self.me = me;
         self.forget_role(cx);
     }
 
-    fn forget_role(&mut self, cx: &mut Context) {
+    fn forget_role(&mut self, cx: &mut Context<'_>) {
         self.role = Role::None;
         self.chain = chain::Queue::default();
         self.drives.clear();
@@ -197,7 +197,7 @@ impl Partition {
         led && later.primary() == Some(self.me) && later.epoch.0 == self.configuration.epoch.0 + 1
     }
 
-    fn lead(&mut self, cx: &mut Context, goes_on: bool) {
+    fn lead(&mut self, cx: &mut Context<'_>, goes_on: bool) {
         if !goes_on {
             self.inherit_copies(cx);
         }
@@ -228,7 +228,7 @@ impl Partition {
         self.reconcile(cx);
     }
 
-    fn reconcile(&mut self, cx: &mut Context) {
+    fn reconcile(&mut self, cx: &mut Context<'_>) {
         let Role::Primary { peers, .. } = &mut self.role else { return };
         for peer in peers.values_mut().filter(|peer| peer.stored.is_none()) {
             peer.sent_at = cx.now;
@@ -241,12 +241,12 @@ impl Partition {
     }
 
     /// Logs an entry, after what was deferred, and sends it to all replicas at once.
-    pub(super) fn append(&mut self, cx: &mut Context, entry: Entry) -> u64 {
+    pub(super) fn append(&mut self, cx: &mut Context<'_>, entry: Entry) -> u64 {
         self.log_deferred(cx);
         self.log_entry(cx, entry)
     }
 
-    pub(super) fn log_entry(&mut self, cx: &mut Context, entry: Entry) -> u64 {
+    pub(super) fn log_entry(&mut self, cx: &mut Context<'_>, entry: Entry) -> u64 {
         let epoch = self.configuration.epoch;
         let entry = Arc::new(entry);
         let index = self.store(cx, epoch, entry.clone());
@@ -265,7 +265,7 @@ impl Partition {
     }
 
     /// Takes an entry at the end of this replica's log.
-    fn store(&mut self, cx: &mut Context, epoch: Epoch, entry: Arc<Entry>) -> u64 {
+    fn store(&mut self, cx: &mut Context<'_>, epoch: Epoch, entry: Arc<Entry>) -> u64 {
         let index = self.log.push(epoch, entry.clone());
         (self.logged_at, self.is_idle) = (cx.now, false);
         let superseded = self.state.apply(index, epoch, &entry);
@@ -275,7 +275,7 @@ impl Partition {
     }
 
     /// An entry of this replica's own log is durable, and so is every one before it.
-    pub fn handle_stored(&mut self, cx: &mut Context, index: u64, epoch: Epoch) {
+    pub fn handle_stored(&mut self, cx: &mut Context<'_>, index: u64, epoch: Epoch) {
         if self.log.epoch_at(index) != Some(epoch) || index <= self.stored {
             return;
         }
@@ -287,7 +287,7 @@ impl Partition {
         }
     }
 
-    fn acknowledge(&self, cx: &mut Context) {
+    fn acknowledge(&self, cx: &mut Context<'_>) {
         let epoch = self.configuration.epoch;
         self.to_primary_of_self(
             cx,
@@ -298,7 +298,7 @@ impl Partition {
     /// A replica's log is durable up to an index.
     pub fn handle_replica_stored(
         &mut self,
-        cx: &mut Context,
+        cx: &mut Context<'_>,
         epoch: Epoch,
         index: u64,
         node: NodeId,
@@ -321,7 +321,7 @@ impl Partition {
     }
 
     /// Finds out up to where the log is durable on all replicas of the set, and does what waited for that.
-    fn advance(&mut self, cx: &mut Context) {
+    fn advance(&mut self, cx: &mut Context<'_>) {
         let Role::Primary { marker, established, peers } = &mut self.role else { return };
         let counted = peers.values().filter(|peer| peer.is_counted).map(|peer| peer.stored.unwrap_or(0));
         let durable = counted.fold(self.stored, u64::min);
@@ -343,7 +343,7 @@ impl Partition {
     }
 
     /// An entry is durable on all replicas: what was promised in it may be said.
-    fn handle_durable(&mut self, cx: &mut Context, entry: &Entry) {
+    fn handle_durable(&mut self, cx: &mut Context<'_>, entry: &Entry) {
         match entry {
             // Whoever takes a snapshot is answered when the freeze is looked at next.
             Entry::Keep(_) | Entry::LetGo(_) => {}
@@ -365,7 +365,7 @@ impl Partition {
     }
 
     /// Drops entries from memory that every replica has, but some for those that were away.
-    fn trim(&mut self, cx: &Context) {
+    fn trim(&mut self, cx: &Context<'_>) {
         let Role::Primary { peers, .. } = &self.role else { return };
         let least = peers.values().map(|peer| peer.stored.unwrap_or(0)).fold(self.durable, u64::min);
         self.trim_to(least, cx.limits.log_size);
@@ -395,7 +395,7 @@ impl Partition {
 
     /// Lets go of the whole log, as far as all replicas have it, when nothing has been logged for long, or there is little room: payload of it
     /// that nobody sees any more takes up space. A replica that has left the set may come back for what it lacks, and is waited for longer.
-    pub(super) fn tick_idle(&mut self, cx: &Context) {
+    pub(super) fn tick_idle(&mut self, cx: &Context<'_>) {
         let absence = cx.limits.idle_after.saturating_mul(ABSENCE);
         let is_whole = self.configuration.learners.is_empty()
             && self.shrunk_at.is_none_or(|shrunk_at| cx.now.since(shrunk_at) >= absence);
@@ -416,7 +416,13 @@ impl Partition {
     }
 
     /// A new primary has begun an epoch.
-    pub fn handle_reconcile(&mut self, cx: &mut Context, epoch: Epoch, epochs: &[(Epoch, u64)], start: u64) {
+    pub fn handle_reconcile(
+        &mut self,
+        cx: &mut Context<'_>,
+        epoch: Epoch,
+        epochs: &[(Epoch, u64)],
+        start: u64,
+    ) {
         let Role::Backup { synced, early, copy } = &mut self.role else { return };
         if epoch != self.configuration.epoch {
             return;
@@ -442,7 +448,7 @@ impl Partition {
         self.to_primary_of_self(cx, message);
     }
 
-    fn cut(&mut self, cx: &mut Context, last: u64) {
+    fn cut(&mut self, cx: &mut Context<'_>, last: u64) {
         if last < self.log.last() {
             self.log.cut(last);
             self.state.cut_log(last);
@@ -452,7 +458,7 @@ impl Partition {
     }
 
     /// A replica's log is a part of this one's up to an index.
-    pub fn handle_reconciled(&mut self, cx: &mut Context, epoch: Epoch, index: u64, node: NodeId) {
+    pub fn handle_reconciled(&mut self, cx: &mut Context<'_>, epoch: Epoch, index: u64, node: NodeId) {
         if epoch != self.configuration.epoch {
             return;
         }
@@ -472,7 +478,7 @@ impl Partition {
     }
 
     /// Sends the first part of a copy. Nothing that follows it leaves the log as long as the replica has not got so far.
-    fn send_copy(&mut self, cx: &mut Context, node: NodeId) {
+    fn send_copy(&mut self, cx: &mut Context<'_>, node: NodeId) {
         let (epoch, log) = (self.configuration.epoch, &self.log);
         let Role::Primary { peers, .. } = &mut self.role else { return };
         let Some(peer) = peers.get_mut(&node) else { return };
@@ -485,7 +491,7 @@ impl Partition {
     }
 
     /// A replica has a copy up to a byte.
-    pub fn handle_copied(&mut self, cx: &mut Context, epoch: Epoch, index: u64, from: u64, node: NodeId) {
+    pub fn handle_copied(&mut self, cx: &mut Context<'_>, epoch: Epoch, index: u64, from: u64, node: NodeId) {
         if epoch != self.configuration.epoch {
             return;
         }
@@ -498,7 +504,7 @@ impl Partition {
         }
     }
 
-    fn send_entries(&mut self, cx: &mut Context, node: NodeId) {
+    fn send_entries(&mut self, cx: &mut Context<'_>, node: NodeId) {
         let Role::Primary { peers, .. } = &mut self.role else { return };
         let Some(peer) = peers.get_mut(&node) else { return };
         let Some(stored) = peer.stored else { return };
@@ -521,7 +527,7 @@ impl Partition {
     /// A part of the primary's copy of everything up to an index.
     pub fn handle_copy(
         &mut self,
-        cx: &mut Context,
+        cx: &mut Context<'_>,
         epoch: Epoch,
         folded: Folded,
         size: u64,
@@ -559,7 +565,7 @@ impl Partition {
     /// Entries from the primary.
     pub fn handle_append(
         &mut self,
-        cx: &mut Context,
+        cx: &mut Context<'_>,
         epoch: Epoch,
         previous: u64,
         entries: Vec<(Epoch, Arc<Entry>)>,
@@ -601,7 +607,7 @@ impl Partition {
     }
 
     /// A primary that has lacked for long what all its backups have gives its role up: everything here waits for its disk.
-    fn watch_itself(&mut self, cx: &mut Context) {
+    fn watch_itself(&mut self, cx: &mut Context<'_>) {
         let Role::Primary { peers, .. } = &self.role else { return };
         let least = peers.values().filter(|peer| peer.is_counted).map(Peer::stored).min();
         let stored = self.stored;
@@ -616,7 +622,7 @@ impl Partition {
         }
     }
 
-    pub(super) fn tick_replication(&mut self, cx: &mut Context) {
+    pub(super) fn tick_replication(&mut self, cx: &mut Context<'_>) {
         let Role::Primary { established, peers, .. } = &self.role else { return };
         let (established, epoch, last) = (*established, self.configuration.epoch, self.log.last());
         let behind: Vec<NodeId> = peers

@@ -27,7 +27,7 @@ const AHEAD_MAX: u64 = 1 << 20;
 
 impl Partition {
     /// A client says something.
-    pub fn hear(&mut self, cx: &Context, session: SessionId) {
+    pub fn hear(&mut self, cx: &Context<'_>, session: SessionId) {
         // Others have nothing here that a time of theirs would keep.
         if self.is_established() && self.state.has_session(session) {
             self.sessions.heard_at.insert(session, cx.now);
@@ -37,7 +37,7 @@ impl Partition {
 
     /// Forgets sessions that were not heard of for long. Clients that live learn newer ring versions before their ids are refused:
     /// they ask for the ring in a quarter of the time, here half of it passes.
-    pub(super) fn tick_sessions(&mut self, cx: &mut Context) {
+    pub(super) fn tick_sessions(&mut self, cx: &mut Context<'_>) {
         let timeout = cx.limits.session_timeout;
         if cx.now.since(self.sessions.looked_at) < timeout / 8 {
             return;
@@ -69,7 +69,7 @@ impl Partition {
         }
     }
 
-    pub(super) fn handle_expire_durable(&mut self, cx: &mut Context, session: SessionId) {
+    pub(super) fn handle_expire_durable(&mut self, cx: &mut Context<'_>, session: SessionId) {
         self.end_drives_of(cx, session);
     }
 }

@@ -22,7 +22,7 @@ pub type Renewals = BTreeMap<TransactionId, (Time, Time)>;
 
 impl Partition {
     /// A client, or who has what it wants copied, sends a part of a transaction's payload.
-    pub fn handle_stage(&mut self, cx: &mut Context, stage: Arc<Stage>) {
+    pub fn handle_stage(&mut self, cx: &mut Context<'_>, stage: Arc<Stage>) {
         let (id, name, length) = (stage.id, (stage.payload, stage.from), stage.part.len() as u64);
         if self.takes_stage(cx, id, name, length) {
             self.append(cx, Entry::Stage(stage));
@@ -32,7 +32,7 @@ impl Partition {
 
     /// A client has a part of a transaction's payload taken from where another blob has it. Nothing of that is noted here: the client asks until
     /// it is staged.
-    pub fn handle_stage_copy(&mut self, cx: &mut Context, copy: Arc<StageCopy>) {
+    pub fn handle_stage_copy(&mut self, cx: &mut Context<'_>, copy: Arc<StageCopy>) {
         let (id, name, length) = (copy.id, (copy.payload, copy.from), copy.range.end - copy.range.start);
         let Some(keyspace) = cx.keyspaces.get(&copy.chunk.blob.keyspace) else { return };
         let source = keyspace.partition_of(&copy.chunk.blob, copy.chunk.index);
@@ -42,7 +42,7 @@ impl Partition {
     }
 
     /// A partition is to stage what a chunk here has. If not everything up to the number is applied, it is asked again.
-    pub fn handle_send_copy(&mut self, cx: &mut Context, copy: &StageCopy, partition: PartitionId) {
+    pub fn handle_send_copy(&mut self, cx: &mut Context<'_>, copy: &StageCopy, partition: PartitionId) {
         if !self.is_established() || !cx.has_lease {
             return;
         }
@@ -60,14 +60,14 @@ impl Partition {
     }
 
     /// What was to be copied is gone, as what a reader holds is if who holds it has failed: the transaction is to be run again.
-    pub fn handle_copy_lost(&mut self, cx: &mut Context, id: TransactionId) {
+    pub fn handle_copy_lost(&mut self, cx: &mut Context<'_>, id: TransactionId) {
         cx.answer(id.session, Answer::Unstaged { id, refusal: Refusal::Conflict });
     }
 
     /// Whether a stage of some bytes is to be taken. If not, because it is here or has no place here, its client is told what is known.
     fn takes_stage(
         &mut self,
-        cx: &mut Context,
+        cx: &mut Context<'_>,
         id: TransactionId,
         (payload, from): ((u16, u16), u64),
         length: u64,
@@ -105,7 +105,7 @@ impl Partition {
     }
 
     /// Whether there is no room: nothing has been promised yet.
-    fn refuses_stage(&self, cx: &Context, length: u64) -> Option<Refusal> {
+    fn refuses_stage(&self, cx: &Context<'_>, length: u64) -> Option<Refusal> {
         if length == 0 || length > STAGE_SIZE_MAX {
             return Some(Refusal::Invalid);
         }
@@ -118,13 +118,13 @@ impl Partition {
     }
 
     /// Every replica has a stage.
-    pub(super) fn handle_stage_durable(&mut self, cx: &mut Context, stage: &Stage) {
+    pub(super) fn handle_stage_durable(&mut self, cx: &mut Context<'_>, stage: &Stage) {
         let Stage { id, payload, from, .. } = *stage;
         cx.answer(id.session, Answer::Staged { id, payload, from });
     }
 
     /// A client still wants what it has staged.
-    pub fn handle_keep_stages(&mut self, cx: &Context, id: TransactionId) {
+    pub fn handle_keep_stages(&mut self, cx: &Context<'_>, id: TransactionId) {
         if self.state.stages().has(id) {
             self.renewals.insert(id, (cx.now, cx.now));
         }
@@ -161,7 +161,7 @@ impl Partition {
     }
 
     /// Asks the heads' partitions for payload of appends that writes here need.
-    pub(super) fn pull(&self, cx: &mut Context, writes: &ChunkWrites) {
+    pub(super) fn pull(&self, cx: &mut Context<'_>, writes: &ChunkWrites) {
         for (blob, payload, part) in self.lacking(writes) {
             // A keyspace that is not known here yet soon will be; until then the write waits.
             let Some(keyspace) = cx.keyspaces.get(&blob.keyspace) else { continue };
@@ -173,7 +173,7 @@ impl Partition {
     /// A chunk gets a part of an append that was staged here.
     pub fn handle_pull(
         &mut self,
-        cx: &mut Context,
+        cx: &mut Context<'_>,
         id: TransactionId,
         payload: (u16, u16),
         part: &Range<u64>,
@@ -188,7 +188,7 @@ impl Partition {
     }
 
     /// Payload that a write past its lock point waits for: it is never refused for space.
-    pub fn handle_pulled(&mut self, cx: &mut Context, stage: Arc<Stage>) {
+    pub fn handle_pulled(&mut self, cx: &mut Context<'_>, stage: Arc<Stage>) {
         let waits = self.held.contains_key(&stage.id);
         if self.is_established() && waits && self.state.stages().log_index(&stage).is_none() {
             self.renewals.insert(stage.id, (cx.now, cx.now));
@@ -201,7 +201,7 @@ impl Partition {
     /// Whoever has staged payload of a transaction asks whether that may still begin. From here on it may not, if nobody here knows it.
     pub fn handle_settle(
         &mut self,
-        cx: &mut Context,
+        cx: &mut Context<'_>,
         id: TransactionId,
         partition: PartitionId,
         node: NodeId,
@@ -222,14 +222,14 @@ impl Partition {
     }
 
     /// A transaction that wrote nothing here has ended: what it had staged goes.
-    pub(super) fn unstage(&mut self, cx: &mut Context, id: TransactionId) {
+    pub(super) fn unstage(&mut self, cx: &mut Context<'_>, id: TransactionId) {
         if self.is_established() && self.state.stages().has(id) && self.state.record(id).is_none() {
             self.append(cx, Entry::Unstage { id });
         }
     }
 
     /// The decider does not know a transaction, and never prepares it.
-    pub fn handle_settled(&mut self, cx: &mut Context, id: TransactionId) {
+    pub fn handle_settled(&mut self, cx: &mut Context<'_>, id: TransactionId) {
         self.unstage(cx, id);
         self.settle(cx);
     }
@@ -240,7 +240,7 @@ impl Partition {
     }
 
     /// Asks the deciders of transactions whose clients were not heard of for long.
-    pub(super) fn tick_staging(&mut self, cx: &mut Context) {
+    pub(super) fn tick_staging(&mut self, cx: &mut Context<'_>) {
         let stages = self.state.stages();
         self.renewals.retain(|id, _| stages.has(*id));
         let mut expired = Vec::new();

@@ -102,7 +102,7 @@ impl Partition {
     /// A shard of a node wants a copy of a head. While a write of it is under way it gets none, and asks again.
     pub fn handle_subscribe(
         &mut self,
-        cx: &mut Context,
+        cx: &mut Context<'_>,
         blob: BlobName,
         holder: Replica,
         partition: PartitionId,
@@ -118,7 +118,7 @@ impl Partition {
     /// For how many microseconds a client may keep what it is told now of a head.
     pub(super) fn lend_to_client(
         &mut self,
-        cx: &mut Context,
+        cx: &mut Context<'_>,
         blob: &BlobName,
         client: SessionId,
         asked: u64,
@@ -130,7 +130,7 @@ impl Partition {
     }
 
     /// Notes that somebody gets a copy of a head, and says for how many microseconds since it was asked for; 0 if it gets none.
-    fn lend(&mut self, cx: &mut Context, blob: &BlobName, holder: Holder, ask: u64) -> u64 {
+    fn lend(&mut self, cx: &mut Context<'_>, blob: &BlobName, holder: Holder, ask: u64) -> u64 {
         let keyspace = cx.existing(blob.keyspace);
         let is_own = keyspace.is_some_and(|keyspace| keyspace.partition_of(blob, 0) == self.id);
         if !is_own || !self.is_established() || !cx.has_lease || self.is_being_written(blob) {
@@ -181,7 +181,7 @@ impl Partition {
     /// it asked with a later tick.
     pub(super) fn uncache(
         &mut self,
-        cx: &mut Context,
+        cx: &mut Context<'_>,
         blobs: impl Iterator<Item = BlobName>,
         writer: Option<SessionId>,
     ) {
@@ -212,20 +212,20 @@ impl Partition {
     }
 
     /// Becomes primary after another one, who may have given out copies.
-    pub(super) fn inherit_copies(&mut self, cx: &Context) {
+    pub(super) fn inherit_copies(&mut self, cx: &Context<'_>) {
         let over = self.state.lent().map(|(_, lasts)| surely_over(cx.now, lasts));
         self.subscribers.inherited = self.subscribers.inherited.max(over);
     }
 
     /// A client keeps nothing any more of what it asked for up to a request.
-    pub fn handle_give_back(&mut self, cx: &mut Context, blob: &BlobName, client: SessionId, asked: u64) {
+    pub fn handle_give_back(&mut self, cx: &mut Context<'_>, blob: &BlobName, client: SessionId, asked: u64) {
         self.end_copy(cx, blob, &Holder::Client(client), asked);
     }
 
     /// A shard's copy is gone.
     pub fn handle_uncached(
         &mut self,
-        cx: &mut Context,
+        cx: &mut Context<'_>,
         blob: &BlobName,
         holder: Replica,
         partition: PartitionId,
@@ -234,7 +234,7 @@ impl Partition {
         self.end_copy(cx, blob, &Holder::Shard(holder, partition), ask);
     }
 
-    fn end_copy(&mut self, cx: &mut Context, blob: &BlobName, holder: &Holder, ask: u64) {
+    fn end_copy(&mut self, cx: &mut Context<'_>, blob: &BlobName, holder: &Holder, ask: u64) {
         if self.subscribers.remove(blob, holder, ask) {
             self.free_writers(blob);
             self.settle(cx);
@@ -249,7 +249,7 @@ impl Partition {
         self.ready.extend(self.state.head(blob).map(undecided).unwrap_or_default());
     }
 
-    pub(super) fn tick_subscribers(&mut self, cx: &mut Context) {
+    pub(super) fn tick_subscribers(&mut self, cx: &mut Context<'_>) {
         let are_over = self.subscribers.inherited.take_if(|until| *until <= cx.now).is_some();
         let mut free = self.subscribers.expire(cx.now);
         self.subscribers.recalled.retain(|_, at| cx.now.since(*at) < RECALLED_FOR);
@@ -271,7 +271,7 @@ impl Partition {
     }
 
     /// Logs that no copies are out if there have been none for a while, so that a later primary does not wait for any.
-    fn take_back(&mut self, cx: &mut Context) {
+    fn take_back(&mut self, cx: &mut Context<'_>) {
         let Subscribers { of, inherited, unused_since, .. } = &mut self.subscribers;
         if !of.is_empty() || inherited.is_some() || self.state.lent().is_none() {
             *unused_since = cx.now;

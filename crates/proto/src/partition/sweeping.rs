@@ -55,7 +55,7 @@ impl Partition {
     }
 
     /// Deletes some blobs of keyspaces that were dropped, once the last ones are gone.
-    pub(super) fn tick_sweeping(&mut self, cx: &mut Context) {
+    pub(super) fn tick_sweeping(&mut self, cx: &mut Context<'_>) {
         let last = self.sweeping.last.and_then(|last| self.state.record(last));
         let is_undecided = last.is_some_and(|record| record.outcome.is_none());
         if is_undecided || self.sweeping.last.is_some_and(|last| self.chain.contains(last)) {
@@ -64,7 +64,7 @@ impl Partition {
         // One that was refused is a reason to wait: each attempt is an entry of the log.
         let goes_on = last.is_some_and(|record| record.outcome == Some(Outcome::Committed));
         let is_early = !goes_on && cx.now.since(self.sweeping.looked_at) < LOOK_EVERY;
-        let is_done = self.sweeping.done_with.as_ref().is_some_and(|known| Arc::ptr_eq(known, &cx.keyspaces));
+        let is_done = self.sweeping.done_with.as_ref().is_some_and(|known| Arc::ptr_eq(known, cx.keyspaces));
         if is_early || is_done || !cx.has_lease || self.is_below_minimum(cx) {
             return;
         }
@@ -88,7 +88,7 @@ impl Partition {
     }
 
     /// Blobs of a dropped keyspace that one transaction can delete at once, in order.
-    fn left_behind(&mut self, cx: &Context) -> Vec<BlobName> {
+    fn left_behind(&mut self, cx: &Context<'_>) -> Vec<BlobName> {
         let Some(mut pass) = self.sweeping.pass.take().or_else(|| self.next_pass(cx)) else {
             self.sweeping.done_with = Some(cx.keyspaces.clone());
             return Vec::new();
@@ -117,7 +117,7 @@ impl Partition {
     }
 
     /// The dropped keyspaces have their turns in a circle.
-    fn next_pass(&self, cx: &Context) -> Option<Pass> {
+    fn next_pass(&self, cx: &Context<'_>) -> Option<Pass> {
         let is_due = |id: &KeyspaceId| cx.keyspaces[id].is_dropped && !self.sweeping.clean.contains(id);
         let mut due = cx.keyspaces.keys().copied().filter(is_due);
         let next = due.clone().find(|id| Some(*id) > self.sweeping.passed).or_else(|| due.next())?;
