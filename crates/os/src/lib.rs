@@ -4,10 +4,12 @@
 //! the operating system goes through here, and so does all that it has to know about file systems: whether they take
 //! direct I/O, durable writes, reservations, or none of them. There is no cache and no thread here.
 //!
-//! `unsafe` is confined to the `ring` module.
+//! `unsafe` is confined to the modules `ring` and `allocator`.
 
 #![deny(unsafe_op_in_unsafe_fn)]
 
+#[cfg(feature = "allocator")]
+mod allocator;
 mod bounce;
 mod clock;
 mod directory;
@@ -19,6 +21,8 @@ mod run;
 #[cfg(test)]
 mod testing;
 
+#[cfg(feature = "allocator")]
+pub use allocator::Allocator;
 pub use clock::OsClock;
 pub use disk::{IoMode, OsDisk, OsOptions};
 

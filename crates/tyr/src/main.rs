@@ -40,7 +40,7 @@ mod workers;
 use std::{env, ffi::OsString, process::ExitCode};
 
 use clap::FromArgMatches;
-use mimalloc::MiMalloc;
+use tyr_os::Allocator;
 
 use crate::{
     cli::Cli,
@@ -51,7 +51,7 @@ use crate::{
 
 /// A node allocates much and for a short time: with the system's allocator a fifth of what small writes cost went into that.
 #[global_allocator]
-static ALLOCATOR: MiMalloc = MiMalloc;
+static ALLOCATOR: Allocator = Allocator;
 
 fn main() -> ExitCode {
     let matches = if mount::is_helper() {
