@@ -254,11 +254,12 @@ impl Filesystem {
         let orphans = self.orphans().await?;
         let me = self.inner.guest.state.lock().me;
         if let Some(me) = me {
-            let held = self.held(me.number, &orphans);
-            self.beat(me.number, Seen { beat: 0, round: orphans.round, until: orphans.end, held }).await?;
+            let (until, held) = self.held(me.number, &orphans);
+            self.beat(me.number, Seen { beat: 0, round: orphans.round, until, held }).await?;
         }
-        let mut said = Vec::new();
-        for guest in self.guests().await? {
+        let (mut said, guests) = (Vec::new(), self.guests().await?);
+        self.inner.guest.state.lock().watched.retain(|guest, _| guests.contains(guest));
+        for guest in guests {
             let value = match self.keyspace().attribute(key(guest), SEEN).await {
                 Ok(value) => value.unwrap_or_default(),
                 // It has left in between.
@@ -275,15 +276,25 @@ impl Filesystem {
         Ok(Talk { me: me.map(|me| me.number), orphans, said })
     }
 
-    /// Of what is recorded, that which is open here, and departures that this guest waits for.
-    fn held(&self, me: u64, orphans: &Orphans) -> BTreeSet<u64> {
+    /// Of what is recorded, that which is open here, and departures that this guest waits for; up to where there is room to say so. It says nothing of what
+    /// is recorded after that, which waits.
+    fn held(&self, me: u64, orphans: &Orphans) -> (u64, BTreeSet<u64>) {
         let is_held = |record: &Inode| match Departure::decode(record) {
             Some(departure) if departure.mover == me => self.inner.strays.awaits(departure),
             Some(departure) => self.inner.uses.contains(departure.inode),
             None => self.inner.uses.contains(record.number),
         };
-        let records = orphans.records.iter().map(|(_, record)| record);
-        records.filter(|record| is_held(record)).map(|record| record.number).collect()
+        let (mut until, mut held) = (0, BTreeSet::new());
+        for (end, record) in &orphans.records {
+            if is_held(record) {
+                if held.len() == HELD_MAX {
+                    return (until, held);
+                }
+                held.insert(record.number);
+            }
+            until = *end;
+        }
+        (orphans.end, held)
     }
 
     /// Whether it is known here that what a record is of is deleted.
@@ -459,6 +470,8 @@ pub const PATIENCE: Duration = Duration::from_secs(15);
 pub(crate) const GUESTS: &str = "!guests";
 /// The value of a guest's attribute there if it takes away marks ([`crate::strays`]): those of earlier versions have an empty one.
 const HEEDS_MARKS: &[u8] = b"m";
+/// A guest says of so many orphans and departures that it holds them: eight bytes each, where all attributes of a blob have 64 KiB.
+const HELD_MAX: usize = 4096;
 /// What a guest says, as an attribute of its blob.
 const SEEN: &str = "seen";
 
@@ -516,6 +529,36 @@ mod tests {
             assert_eq!(block_on(file.read(0, 100)).unwrap(), b"before");
             block_on(file.write(0, b"BEFORE")).unwrap();
         }
+    }
+
+    #[test]
+    fn who_holds_more_than_there_is_room_to_say_lets_go_of_nothing_after_that() {
+        let place = tempfile::tempdir().unwrap();
+        let ([here, _], _file) = silent(&place);
+        let record = |number: u64| {
+            let inode = Inode { number, kind: Kind::File, site: crate::site::Site::fresh(number) };
+            here.inner.uses.add(number);
+            (10 * number, inode)
+        };
+        let last = 1000 + HELD_MAX as u64;
+        let mut orphans = Orphans { round: 3, end: 10 * last, records: (1000..last).map(record).collect() };
+        let (until, held) = here.held(1, &orphans);
+        assert_eq!((until, held.len()), (10 * last, HELD_MAX));
+        orphans.records.extend((last..last + 100).map(record));
+        orphans.end = 10 * (last + 100);
+        let (until, held) = here.held(1, &orphans);
+        assert_eq!((until, held.len()), (10 * (last - 1), HELD_MAX));
+        let said = Said { guest: 1, seen: Seen { beat: 1, round: 3, until, held } };
+        let is_let_go = |number| crate::orphans::is_let_go(&orphans, [&said], 10 * number, number);
+        assert!(!is_let_go(1000) && !is_let_go(last - 1) && !is_let_go(last) && !is_let_go(last + 99));
+        // It can be said.
+        let value = said.seen.encode();
+        let me = here.inner.guest.state.lock().me.unwrap().number;
+        block_on(here.keyspace().set_attribute(key(me), SEEN, Some(&value))).unwrap();
+        // Once the first ones are let go of, the others are told of.
+        (1000..1200).for_each(|number| assert!(here.inner.uses.remove(number)));
+        let (until, held) = here.held(1, &orphans);
+        assert_eq!((until, held.len()), (orphans.end, HELD_MAX - 100));
     }
 
     #[test]
