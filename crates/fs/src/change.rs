@@ -1,11 +1,13 @@
 //! Changes of what is known of an inode: owner, permissions, size, times, and extended attributes.
 
+use std::sync::atomic::Ordering;
+
 use tyr_client::{Attributes, Stat, Transaction};
 
 use crate::{
     acl::{self, Which},
     errno::{Errno, Result, Stop, damaged},
-    file::check_range,
+    file::{PRIVILEGES, check_range, unprivileged},
     filesystem::{Filesystem, gone, transact},
     inode::{
         ACCESSED, CHANGED, CUT, Inode, Kind, MODE, MODE_MASK, MODIFIED, Metadata, Timestamp, encode_time,
@@ -31,6 +33,8 @@ pub struct Changes {
     pub modified: Option<Timestamp>,
     /// Whether no more is asked for than that both times be those of now, as touch(1) does: whoever may write may have that.
     pub touches: bool,
+    /// Whether the bits go by which a file runs with the rights of its owner or its group, as when somebody changes it who may not give those.
+    pub drops_privileges: bool,
 }
 
 /// What becomes of an extended attribute that is there already, or is not.
@@ -42,6 +46,18 @@ pub enum Put {
     Create,
     /// Fails with [`Errno::ENODATA`] if it is not.
     Replace,
+}
+
+impl Changes {
+    /// The permissions afterwards, if they are otherwise or were set.
+    pub(crate) fn mode_after(&self, before: u32) -> Option<u32> {
+        let set = self.mode.map(|mode| mode & MODE_MASK);
+        if !self.drops_privileges {
+            return set;
+        }
+        let bare = unprivileged(set.unwrap_or(before));
+        if set.is_some() || bare != before { Some(bare) } else { None }
+    }
 }
 
 impl Filesystem {
@@ -94,6 +110,9 @@ impl Filesystem {
             if let Some(size) = changes.size {
                 self.inner.uses.learn(inode.number, Some(cut), size);
             }
+            if changes.mode.is_some_and(|mode| mode & PRIVILEGES != 0) {
+                self.inner.privileges_given.fetch_add(1, Ordering::SeqCst);
+            }
         }
         Ok(())
     }
@@ -120,18 +139,26 @@ impl Filesystem {
                 self.mark_holes(transaction, inode, may_have_holes).await?;
             }
         }
-        if changes.mode.is_some() || changes.uid.is_some() || changes.gid.is_some() {
+        let mut mode = None;
+        if changes.mode.is_some()
+            || changes.uid.is_some()
+            || changes.gid.is_some()
+            || changes.drops_privileges
+        {
             let value = self.attribute(transaction, inode, MODE).await?.unwrap_or_default();
             let mut words = value.chunks_exact(4);
+            let first = words.clone().next().and_then(|word| word.first_chunk::<4>());
+            let before = first.map(|word| u32::from_le_bytes(*word)).ok_or_else(|| damaged("an inode"))?;
+            mode = changes.mode_after(before);
             let mut value = Vec::new();
-            for change in [changes.mode.map(|mode| mode & MODE_MASK), changes.uid, changes.gid, None] {
+            for change in [mode, changes.uid, changes.gid, None] {
                 let old = words.next().ok_or_else(|| damaged("an inode"))?;
                 value.extend_from_slice(&change.map_or(old.to_vec(), |new| new.to_le_bytes().to_vec()));
             }
             transaction.set_attribute(keyspace, site, MODE, Some(&value)).await?;
         }
         // A list and the mode say the same, also for who does not obey it.
-        if let Some(mode) = changes.mode {
+        if let Some(mode) = mode {
             let name = Which::Access.attribute();
             if let Some(value) = self.attribute(transaction, inode, name).await? {
                 let acl = acl::stored(&value)?.with_mode(mode);

@@ -3,8 +3,10 @@
 use std::{
     ops::Range,
     sync::atomic::{AtomicBool, Ordering},
+    time::{Duration, Instant},
 };
 
+use parking_lot::Mutex;
 use tyr_client::{ErrorKind, Seek, Transaction};
 
 use crate::{
@@ -29,8 +31,8 @@ pub struct File {
     guest: u64,
     /// Whether the first read is to be noted.
     notes_access: AtomicBool,
-    /// Whether it had privileges when it was opened.
-    is_privileged: AtomicBool,
+    /// When it was last known to have no privileges, and how often some had been given here by then.
+    unprivileged_at: Mutex<Option<(Instant, u64)>>,
 }
 
 /// What becomes of a range of a file.
@@ -54,16 +56,15 @@ impl Filesystem {
             let metadata = self.metadata(inode).await?;
             self.inner.uses.add(inode.number);
             let (filesystem, inode) = (self.clone(), inode.clone());
-            return Ok((File::new(filesystem, inode, 0, metadata.mode), metadata));
+            return Ok((File::new(filesystem, inode, 0), metadata));
         }
         let guest = self.join().await?;
         let _entered = self.inner.uses.enter(inode.number).await;
         let is_open_here = self.inner.uses.contains(inode.number);
         self.inner.uses.add(inode.number);
         // If that fails it is dropped, and no use any more.
-        let file = File::new(self.clone(), inode.clone(), guest, 0);
+        let file = File::new(self.clone(), inode.clone(), guest);
         let metadata = self.metadata(inode).await?;
-        file.is_privileged.store(metadata.mode & PRIVILEGES != 0, Ordering::Relaxed);
         if !may_be_opened(&metadata, is_open_here) {
             return Err(gone());
         }
@@ -84,7 +85,7 @@ impl Filesystem {
             let metadata = self.flat_make(flat, directory, name, new).await?;
             self.inner.uses.add(metadata.inode.number);
             let (filesystem, inode) = (self.clone(), metadata.inode.clone());
-            return Ok((File::new(filesystem, inode, 0, metadata.mode), metadata));
+            return Ok((File::new(filesystem, inode, 0), metadata));
         }
         let (guest, number) = (self.join().await?, self.number().await?);
         self.inner.uses.add(number);
@@ -92,7 +93,7 @@ impl Filesystem {
         match self.make_numbered(directory, name, new, number).await {
             Ok(metadata) => {
                 let (filesystem, inode) = (self.clone(), metadata.inode.clone());
-                let file = File::new(filesystem, inode, guest, metadata.mode);
+                let file = File::new(filesystem, inode, guest);
                 file.notes_access.store(true, Ordering::Relaxed);
                 Ok((file, metadata))
             }
@@ -133,23 +134,25 @@ impl Filesystem {
 }
 
 impl File {
-    fn new(filesystem: Filesystem, inode: Inode, guest: u64, mode: u32) -> Self {
-        let is_privileged = (mode & PRIVILEGES != 0).into();
-        File { filesystem, inode, guest, notes_access: false.into(), is_privileged }
+    fn new(filesystem: Filesystem, inode: Inode, guest: u64) -> Self {
+        File { filesystem, inode, guest, notes_access: false.into(), unprivileged_at: Mutex::default() }
     }
 
-    /// Has it run with nobody's rights but those of who runs it from now on, if it had when it was opened: for a write by somebody who may not give
-    /// those.
+    /// Has it run with nobody's rights but those of who runs it from now on: for a write by somebody who may not give those. What another client has given
+    /// it less than a second ago may stay.
     pub async fn drop_privileges(&self) -> Result<()> {
-        if !self.is_privileged.load(Ordering::Relaxed) {
+        let given = self.filesystem.inner.privileges_given.load(Ordering::SeqCst);
+        let began = Instant::now();
+        let is_recent =
+            |(at, known): (Instant, u64)| known == given && began.duration_since(at) < PRIVILEGES_SEEN;
+        if self.unprivileged_at.lock().is_some_and(is_recent) {
             return Ok(());
         }
         let mode = self.filesystem.metadata(&self.inode).await?.mode;
-        let changes = Changes { mode: Some(unprivileged(mode)), ..Changes::default() };
-        if changes.mode != Some(mode) {
-            self.change(&changes).await?;
+        if unprivileged(mode) != mode {
+            self.change(&Changes { drops_privileges: true, ..Changes::default() }).await?;
         }
-        self.is_privileged.store(false, Ordering::Relaxed);
+        *self.unprivileged_at.lock() = Some((began, given));
         Ok(())
     }
 
@@ -293,12 +296,7 @@ impl File {
     /// Waits until everything that was written is durable. Where the keyspace keeps it on disk, that has happened when a write ends.
     pub async fn sync(&self) -> Result<()> {
         self.confirm().await?;
-        if self.filesystem.keyspace().settings().durability == tyr_client::Durability::Memory
-            && !self.filesystem.store().is_cluster()
-        {
-            self.filesystem.store().flush().await?;
-        }
-        Ok(())
+        self.filesystem.sync().await
     }
 
     /// See [`Allocate`].
@@ -475,12 +473,14 @@ pub(crate) fn unprivileged(mode: u32) -> u32 {
 }
 
 /// The bits by which a file runs with its owner's and its group's rights.
-const PRIVILEGES: u32 = libc::S_ISUID | libc::S_ISGID;
+pub(crate) const PRIVILEGES: u32 = libc::S_ISUID | libc::S_ISGID;
 /// The largest size of a file.
 pub(crate) const SIZE_MAX: u64 = i64::MAX as u64;
 /// What one transaction writes; a cluster takes 1 GiB.
 const WRITE_MAX: usize = 256 << 20;
 const PUNCHED_AT_ONCE: u64 = 1 << 30;
 const COPIED_AT_ONCE: u64 = 64 << 20;
+/// What another client gives is seen after so long.
+const PRIVILEGES_SEEN: Duration = Duration::from_secs(1);
 /// After so many seconds a read is noted though nothing has changed.
 const DAY: i64 = 24 * 60 * 60;

@@ -4,7 +4,7 @@ use std::{
     ops::Range,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -23,6 +23,7 @@ use crate::{
     inode::{CHANGED, Inode, Kind, MODIFIED, Metadata, NUMBER, Timestamp, encode_number, encode_time},
     listing::{self, Records},
     orphans,
+    removals::Removals,
     site::Site,
     strays::Strays,
     uses::Uses,
@@ -50,6 +51,10 @@ pub(crate) struct Inner {
     pub flat: Option<Flat>,
     /// Whether access control lists are obeyed.
     pub obeys_acls: AtomicBool,
+    /// How often a file was given the bits here by which it runs with its owner's or its group's rights.
+    pub privileges_given: AtomicU64,
+    /// Of which directories names were taken here since it was last looked how long their listings are.
+    pub removals: Removals,
     numbers: Mutex<Range<u64>>,
 }
 
@@ -149,6 +154,15 @@ impl Filesystem {
         }
     }
 
+    /// What was changed is durable when this ends, as far as the keyspace keeps anything on disks.
+    pub async fn sync(&self) -> Result<()> {
+        let keeps_in_memory = self.keyspace().settings().durability == tyr_client::Durability::Memory;
+        if keeps_in_memory && !self.store().is_cluster() {
+            self.store().flush().await?;
+        }
+        Ok(())
+    }
+
     fn new(store: &Store, keyspace: &Keyspace) -> Filesystem {
         Filesystem::of(store, keyspace, None)
     }
@@ -157,8 +171,19 @@ impl Filesystem {
         let (store, keyspace) = (store.clone(), keyspace.clone());
         let (guest, uses, strays) = (Guest::default(), Uses::default(), Strays::default());
         let counted = Counted::default();
-        let (obeys_acls, numbers) = (AtomicBool::new(false), Mutex::new(0..0));
-        let inner = Inner { store, keyspace, guest, uses, strays, counted, flat, obeys_acls, numbers };
+        let inner = Inner {
+            store,
+            keyspace,
+            guest,
+            uses,
+            strays,
+            counted,
+            flat,
+            obeys_acls: AtomicBool::new(false),
+            privileges_given: AtomicU64::new(0),
+            removals: Removals::default(),
+            numbers: Mutex::new(0..0),
+        };
         Filesystem { inner: Arc::new(inner) }
     }
 

@@ -402,9 +402,10 @@ impl Filesystem {
         if let Some(size) = changes.size {
             transaction.truncate(keyspace, site, size).await?;
         }
-        if changes.mode.is_some() || changes.uid.is_some() || changes.gid.is_some() {
+        let mode = changes.mode_after(before.mode);
+        if mode.is_some() || changes.uid.is_some() || changes.gid.is_some() {
             let after = Metadata {
-                mode: changes.mode.map_or(before.mode, |mode| mode & MODE_MASK),
+                mode: mode.unwrap_or(before.mode),
                 uid: changes.uid.unwrap_or(before.uid),
                 gid: changes.gid.unwrap_or(before.gid),
                 ..before

@@ -31,6 +31,7 @@ mod listing;
 mod locks;
 mod namespace;
 mod orphans;
+mod removals;
 mod rename;
 mod room;
 mod silence;

@@ -321,7 +321,9 @@ impl Filesystem {
             Ok(())
         };
         let removed = removing().await;
-        door.end(removed)
+        door.end(removed)?;
+        self.tidy(directory).await;
+        Ok(())
     }
 
     async fn try_remove(
@@ -416,6 +418,15 @@ impl Filesystem {
             let _ = self.compact(directory).await;
         }
         Ok(listing.into_entries())
+    }
+
+    /// A name was taken from a directory. Now and then its listing is looked at, and compacted if that is due.
+    pub(crate) async fn tidy(&self, directory: &Inode) {
+        if self.inner.removals.note(directory.number) {
+            // If it does not work now, it will next time.
+            let entries = self.list(directory).await.map_or(0, |entries| entries.len());
+            self.inner.removals.listed(directory.number, entries);
+        }
     }
 
     /// Writes a directory's listing anew, without what is out of date. Tried once: who adds something meanwhile comes first.

@@ -76,6 +76,7 @@ impl Filesystem {
         for (named, metadata) in stapled {
             self.inner.strays.note(named, &metadata);
         }
+        self.tidy(from.directory).await;
         Ok([Some(inode), back])
     }
 

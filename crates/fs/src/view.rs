@@ -321,9 +321,16 @@ impl View {
         if let Some(flat) = self.filesystem.flat() {
             return self.flat_remove_directory(flat, path.as_ref().as_os_str().as_encoded_bytes()).await;
         }
+        let path = path.as_ref();
         let end = self.walk(path, Follow::No).await?;
         let (Some(name), Some(found)) = (&end.name, &end.found) else {
+            let parts = path.as_os_str().as_encoded_bytes().rsplit(|byte| *byte == b'/');
+            let last = parts.into_iter().find(|part| !part.is_empty()).unwrap_or_default();
             return Err(match end.found {
+                Some(_) if last == b"." => {
+                    Errno::EINVAL.because("a directory is not removed by its name '.'")
+                }
+                Some(_) if last == b".." => Errno::ENOTEMPTY.because("the directory has entries"),
                 Some(_) => Errno::EBUSY.because("a path that ends so names no entry to be removed"),
                 None => no_name(),
             });
@@ -352,6 +359,14 @@ impl View {
         self.caller.require(&to.directory, Want::Write)?;
         if let Some(replaced) = &to.found {
             self.caller.require_removal(&to.directory, replaced)?;
+        }
+        // Whoever moves a directory elsewhere changes what `..` means in it.
+        if from.directory.inode != to.directory.inode {
+            let back = to.found.as_ref().filter(|_| over == Over::Exchange);
+            let moved = [Some(found), back].into_iter().flatten();
+            for directory in moved.filter(|moved| moved.inode.kind == Kind::Directory) {
+                self.caller.require(directory, Want::Write)?;
+            }
         }
         let from = Named { directory: &from.directory.inode, name: old };
         let to = Named { directory: &to.directory.inode, name: new };
@@ -392,16 +407,12 @@ impl View {
         if self.caller.uid != 0 && (new_owner.is_some() || foreign_group.is_some()) {
             return Err(Errno::EPERM.because("only the superuser gives files away"));
         }
-        if changes.gid.is_some() {
+        let is_given = changes.uid.is_some() || changes.gid.is_some();
+        if is_given {
             self.caller.require_owner(found)?;
         }
-        let is_given = changes.uid.is_some() || changes.gid.is_some();
         let is_another = is_given || changes.size.is_some();
-        if is_another && found.inode.kind == Kind::File && self.caller.uid != 0 {
-            let mode = changes.mode.unwrap_or(found.mode);
-            let bare = unprivileged(mode);
-            changes.mode = if bare == mode { changes.mode } else { Some(bare) };
-        }
+        changes.drops_privileges |= is_another && found.inode.kind == Kind::File && self.caller.uid != 0;
         let is_owner = self.caller.require_owner(found);
         if changes.touches {
             is_owner.or_else(|_| self.caller.require(found, Want::Write))?;

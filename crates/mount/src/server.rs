@@ -198,7 +198,7 @@ impl fuser::Filesystem for Server {
         }
         let shared = &self.shared;
         let (accessed, modified) = (accessed.map(timestamp), modified.map(timestamp));
-        let changes = Changes { mode, uid, gid, size, accessed, modified, touches: false };
+        let changes = Changes { mode, uid, gid, size, accessed, modified, ..Changes::default() };
         let work = shared.change(inode.0, handle.map(|handle| handle.0), &changes);
         shared.answer(Call::of(request, Ask::Change, inode), reply, work, |reply, metadata| {
             shared.describe(reply, &metadata, None)

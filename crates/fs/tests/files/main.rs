@@ -15,3 +15,4 @@ mod moved;
 mod real;
 mod reference;
 mod removed;
+mod rights;

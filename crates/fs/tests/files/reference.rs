@@ -162,7 +162,12 @@ impl Reference {
     pub fn remove_directory(&mut self, path: &str) -> Answer<()> {
         let end = self.walk(path, false)?;
         let found = end.found.ok_or(Errno::ENOENT)?;
-        let name = end.name.ok_or(Errno::EBUSY)?;
+        let last = path.rsplit('/').find(|part| !part.is_empty());
+        let name = end.name.ok_or(match last {
+            Some(".") => Errno::EINVAL,
+            Some("..") => Errno::ENOTEMPTY,
+            _ => Errno::EBUSY,
+        })?;
         if self.get(found).kind != Kind::Directory {
             return Err(Errno::ENOTDIR);
         }

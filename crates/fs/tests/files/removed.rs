@@ -51,3 +51,30 @@ fn a_removed_directory_stays_empty_when_another_one_takes_its_place() {
     assert_eq!(block_on(view.fetch("/place/again")).unwrap().1, b"content");
     assert_eq!(fails(block_on(view.open("/place/name", How::READ))), Errno::ENOENT);
 }
+
+#[test]
+fn a_directory_in_which_names_come_and_go_stays_small_though_nobody_lists_it() {
+    let place = tempfile::tempdir().unwrap();
+    let store = block_on(Store::open(place.path())).unwrap();
+    let files = block_on(Filesystem::open_or_create(&store, "files")).unwrap();
+    let view = View::new(files, Caller::superuser());
+    block_on(view.create_directory("/spool", 0o755)).unwrap();
+    block_on(view.create_directory("/done", 0o755)).unwrap();
+    let size = |path: &str| {
+        let site = block_on(view.metadata(path, Follow::Yes)).unwrap().inode.site;
+        block_on(store.keyspace("files").unwrap().stat(&site)).unwrap().size
+    };
+    let record = 2 + 8 + "number-000".len() as u64;
+    for number in 0..600 {
+        block_on(view.put(&format!("/spool/number-{number:03}"), b"")).unwrap();
+        match number % 2 {
+            0 => block_on(view.remove_file(format!("/spool/number-{number:03}"))).unwrap(),
+            _ => block_on(
+                view.rename(format!("/spool/number-{number:03}"), format!("/done/number-{:03}", number % 4)),
+            )
+            .unwrap(),
+        }
+        assert!(size("/spool") <= 16 + 2 * 257 * record, "{number}: {}", size("/spool"));
+    }
+    assert!(size("/spool") < 16 + 600 * record);
+}
