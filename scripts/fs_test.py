@@ -21,6 +21,14 @@ import tempfile
 import time
 from pathlib import Path
 
+from fs_between import (
+    appends_as_told,
+    gives_nobody_more,
+    gives_up_what_was_waited_for,
+    lists_what_stays,
+    reads_what_was_written,
+    shows_who_may_see,
+)
 from fs_cluster import Nodes
 from fs_lists import named, obeys_lists
 from fs_locks import locks_files, tells_deadlocks, waits_are_interrupted
@@ -279,6 +287,15 @@ def metadata(here):
             (here / "tool").chmod(mode)
             subprocess.run(["dd", f"of={here / 'tool'}", "oflag=append", "conv=notrunc", "status=none"], input=b"y", user=65534, group=65534, check=True)
             assert (here / "tool").stat().st_mode & 0o7777 == left, "who may not give rights takes them"
+        (here / "tool").chmod(0o6777)
+        subprocess.run(["dd", f"of={here / 'tool'}", "status=none"], input=b"", user=65534, group=65534, check=True)
+        assert (here / "tool").stat().st_mode & 0o7777 == 0o777, "who empties it takes them"
+        held = ["sh", "-c", 'exec 3>>"$1"; echo y >&3; echo open; read line; echo z >&3', "sh", here / "tool"]
+        child = subprocess.Popen(held, user=65534, group=65534, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert child.stdout.readline() == "open\n"
+        (here / "tool").chmod(0o6777)
+        child.communicate("\n", timeout=30)
+        assert child.returncode == 0 and (here / "tool").stat().st_mode & 0o7777 == 0o777, "they were given while it was open"
         (here / "private").mkdir(mode=0o700)
         (here / "private" / "file").touch(mode=0o644)
         child = subprocess.run(["cat", here / "private" / "file"], user=65534, group=65534, capture_output=True)
@@ -653,6 +670,10 @@ def of_a_cluster(tyr, work, arguments):
             os.close(kept)
             reads_count(here)
             sees_others(here, there, 100)
+            for goes in (gives_nobody_more, lists_what_stays, reads_what_was_written, appends_as_told):
+                goes(here, there)
+            gives_up_what_was_waited_for(here)
+            shows_who_may_see(here)
             moves_to_names(here, there, lambda: keys_below(tyr, url, "/moves/"))
             locks_files(here, there)
             waits_are_interrupted(here, there)

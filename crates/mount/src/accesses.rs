@@ -111,7 +111,7 @@ const NOTED_AFTER: Duration = Duration::from_secs(20);
 const UNNOTED_MAX: usize = 65_536;
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use tyr_fs::{Kind, site::Site};
 
     use super::*;
@@ -123,7 +123,8 @@ mod tests {
         Inode { number, kind: Kind::File, site: Site::fresh(number) }
     }
 
-    fn metadata(number: u64) -> Metadata {
+    /// What is known of some file.
+    pub fn metadata(number: u64) -> Metadata {
         Metadata {
             inode: inode(number),
             mode: 0o644,

@@ -7,7 +7,7 @@ use std::{
 };
 
 use fuser::{FopenFlags, WriteFlags};
-use tyr_fs::{Allocate, Errno, File, Inode, Metadata, New, Result, Seek};
+use tyr_fs::{Allocate, Caller, Errno, File, Inode, Kind, Metadata, New, Result, Seek, Want};
 
 use crate::{
     Access, AccessTimes, Sharing,
@@ -16,19 +16,27 @@ use crate::{
 };
 
 impl Shared {
-    /// Opens what the kernel knows by a number. Returns how large it is, too.
-    pub async fn open(&self, number: u64, flags: i32) -> Result<(File, u64)> {
+    /// Opens what the kernel knows by a number. Returns what it is, too.
+    pub async fn open(&self, number: u64, flags: i32, uid: u32) -> Result<(File, Metadata)> {
         let open = async |inode: &Inode| self.filesystem.open_file(inode).await;
         let (file, metadata) = self.at(self.known.get(number)?, open).await?;
         if flags & libc::O_TRUNC != 0 {
-            file.truncate(0).await?;
-            return Ok((file, 0));
+            empty(&file, uid).await?;
+            return Ok((file, Metadata { size: 0, ..metadata }));
         }
-        Ok((file, metadata.size))
+        Ok((file, metadata))
     }
 
-    /// Makes a file and opens it; opens the one that is there already if it may.
-    pub async fn create(&self, parent: u64, name: &OsStr, new: &New, flags: i32) -> Result<(File, Metadata)> {
+    /// Makes a file and opens it; opens the one that another mount was faster to make, if the caller may. The kernel takes it for one that was just made, and asks
+    /// nobody for permission. What it might see otherwise than this mount is refused with [`Errno::ESTALE`], at which it looks the name up and asks as usual.
+    pub async fn create(
+        &self,
+        parent: u64,
+        name: &OsStr,
+        new: &New,
+        flags: i32,
+        caller: impl Fn() -> Caller,
+    ) -> Result<(File, Metadata)> {
         let (directory, name) = (self.known.get(parent)?, name.as_bytes());
         loop {
             match self.filesystem.make_file(&directory, name, new).await {
@@ -39,19 +47,48 @@ impl Shared {
             let found = self.filesystem.lookup(&directory, name).await;
             match found {
                 Ok(found) => {
+                    let caller = caller();
+                    self.check_open(&directory, &found, flags, &caller).await?;
                     let (file, metadata) = match self.filesystem.open_file(&found.inode).await {
                         // It has moved, or lost its name.
                         Err(error) if error.errno() == Errno::ESTALE => continue,
                         result => result?,
                     };
                     if flags & libc::O_TRUNC != 0 {
-                        file.truncate(0).await?;
+                        empty(&file, caller.uid).await?;
                     }
                     return Ok((file, metadata));
                 }
                 Err(error) if error.errno() == Errno::ENOENT => {}
                 Err(error) => return Err(error),
             }
+        }
+    }
+
+    /// Fails unless the kernel would let a caller open what lies in a directory, as far as that is certain here.
+    async fn check_open(
+        &self,
+        directory: &Inode,
+        found: &Metadata,
+        flags: i32,
+        caller: &Caller,
+    ) -> Result<()> {
+        let unsure = || Errno::ESTALE.because("another mount has made it meanwhile");
+        if found.inode.kind != Kind::File {
+            return Err(unsure());
+        }
+        let access = flags & libc::O_ACCMODE;
+        if access == libc::O_RDONLY || access == libc::O_RDWR {
+            caller.require(found, Want::Read)?;
+        }
+        if access != libc::O_RDONLY || flags & libc::O_TRUNC != 0 {
+            caller.require(found, Want::Write)?;
+        }
+        // In a sticky directory, and with some flags, the kernel looks at more than that.
+        let is_sticky = self.filesystem.metadata(directory).await?.mode & libc::S_ISVTX != 0;
+        match found.uid != caller.uid && (is_sticky || flags & libc::O_NOATIME != 0) {
+            true => Err(unsure()),
+            false => Ok(()),
         }
     }
 
@@ -74,7 +111,6 @@ impl Shared {
         if self.settings.access_times == AccessTimes::Never || self.settings.access == Access::ReadOnly {
             file.without_access_times();
         }
-        let appends = flags & libc::O_APPEND != 0 && !self.writes_back.load(Ordering::Relaxed);
         let is_watched = caching == Caching::Pages && self.settings.sharing == Sharing::Shared;
         let watch = is_watched.then(|| self.watched.add(file.inode().number));
         if watch.is_some() {
@@ -82,13 +118,14 @@ impl Shared {
             let _ = self.doubt(file.inode().number);
         }
         let writes = flags & libc::O_ACCMODE != libc::O_RDONLY;
-        self.handles.add(Handle::File(Arc::new(OpenFile { file, appends, writes, _watch: watch })))
+        self.handles.add(Handle::File(Arc::new(OpenFile { file, writes, _watch: watch })))
     }
 
-    /// What the kernel may do with what it reads of files.
-    pub fn open_flags(&self, caching: Caching) -> FopenFlags {
+    /// What the kernel may do with what it reads of files, and whether it may keep what it has read.
+    pub fn open_flags(&self, caching: Caching, may_keep: bool) -> FopenFlags {
         match caching {
-            Caching::Pages => FopenFlags::FOPEN_KEEP_CACHE,
+            Caching::Pages if may_keep => FopenFlags::FOPEN_KEEP_CACHE,
+            Caching::Pages => FopenFlags::empty(),
             Caching::None => FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES,
         }
     }
@@ -112,15 +149,23 @@ impl Shared {
         }
     }
 
-    /// Returns how much was written: all of it.
-    pub async fn write(&self, handle: u64, offset: u64, bytes: &[u8], flags: WriteFlags) -> Result<u64> {
+    /// Returns how much was written: all of it. Whether it goes to the end may have changed since the file was opened.
+    pub async fn write(
+        &self,
+        handle: u64,
+        offset: u64,
+        bytes: &[u8],
+        (flags, open_flags): (WriteFlags, i32),
+    ) -> Result<u64> {
         let open = self.handles.file(handle)?;
         // What the kernel keeps it has seen to itself.
         if flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID) {
             open.file.drop_privileges().await?;
         }
-        // Pages that the kernel writes later have their place.
-        match open.appends && !flags.contains(WriteFlags::FUSE_WRITE_CACHE) {
+        // Pages that the kernel writes later have their place, and who keeps what is written knows where the file ends.
+        let is_placed =
+            flags.contains(WriteFlags::FUSE_WRITE_CACHE) || self.writes_back.load(Ordering::Relaxed);
+        match open_flags & libc::O_APPEND != 0 && !is_placed {
             true => open.file.append(bytes).await.map(drop)?,
             false => open.file.write(offset, bytes).await?,
         }
@@ -179,6 +224,14 @@ impl Shared {
         let (source, target) = (self.handles.file(from.0)?, self.handles.file(to.0)?);
         source.file.copy(from.1, (&target.file, to.1), length.min(COPY_MAX)).await
     }
+}
+
+/// Empties an open file for a user, who may not be one who gives rights.
+async fn empty(file: &File, uid: u32) -> Result<()> {
+    if uid != 0 {
+        file.drop_privileges().await?;
+    }
+    file.truncate(0).await
 }
 
 /// Of what an open file has the kernel keeps what.

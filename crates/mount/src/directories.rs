@@ -17,7 +17,9 @@ pub struct Looked {
     /// What is known of the directory.
     own: Option<Metadata>,
     entries: Arc<Vec<Entry>>,
-    /// What the entries mean, from the first that was asked for on; `None` where there is nothing any more.
+    /// The place of the first entry that was looked at.
+    first: usize,
+    /// What the entries mean, from that one on; `None` where there is nothing any more.
     found: Vec<Option<Metadata>>,
 }
 
@@ -47,11 +49,18 @@ impl Shared {
         let entries = self.listed(number, handle, offset).await?;
         let directory = self.known.get(number)?;
         let own = self.filesystem.metadata(&directory).await.ok();
-        let some = entries.iter().skip(first_entry(offset)).take(LOOKED_AT_ONCE);
-        let names: Vec<_> = some.map(|entry| entry.name.as_slice()).collect();
-        let found = self.filesystem.lookup_all(&directory, &names).await?;
-        self.ahead.told(number, first_entry(offset) + found.len());
-        Ok(Looked { own, entries, found })
+        let mut first = first_entry(offset);
+        loop {
+            let some = entries.iter().skip(first).take(LOOKED_AT_ONCE);
+            let names: Vec<_> = some.map(|entry| entry.name.as_slice()).collect();
+            let found = self.filesystem.lookup_all(&directory, &names).await?;
+            self.ahead.told(number, first + found.len());
+            // An answer without entries would be the end of the directory.
+            if found.is_empty() || found.iter().any(Option::is_some) {
+                return Ok(Looked { own, entries, first, found });
+            }
+            first += found.len();
+        }
     }
 
     /// Has what follows a name in its directory known, if somebody goes through that, and if what is known is kept.
@@ -77,7 +86,7 @@ impl Shared {
                 }
             }
         }
-        let pairs = looked.entries.iter().enumerate().skip(first_entry(offset)).zip(looked.found);
+        let pairs = looked.entries.iter().enumerate().skip(looked.first).zip(looked.found);
         for ((place, entry), metadata) in pairs {
             // One that was removed meanwhile is passed over.
             let Some(metadata) = metadata else { continue };

@@ -16,7 +16,7 @@ use crate::{access_log::Reader, watched::Watch};
 /// Something that is open.
 #[derive(Clone, Debug)]
 pub enum Handle {
-    /// A file, and whether what is written goes to its end.
+    /// A file.
     File(Arc<OpenFile>),
     /// A directory, as it was when its reading began.
     Directory(Arc<Mutex<Option<Arc<Vec<Entry>>>>>),
@@ -30,8 +30,6 @@ pub enum Handle {
 #[derive(Debug)]
 pub struct OpenFile {
     pub file: File,
-    /// Whether what is written goes to the end, wherever that is by then.
-    pub appends: bool,
     /// Whether it may be written to.
     pub writes: bool,
     /// As long as the kernel may have pages of it that others may change.

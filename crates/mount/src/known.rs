@@ -6,7 +6,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use tyr_fs::{Errno, Inode, Kind, Metadata, ROOT_NUMBER, Result, site::Site};
+use tyr_fs::{Errno, Inode, Kind, Metadata, ROOT_NUMBER, Result, Timestamp, site::Site};
 
 /// Each inode that the kernel was told of and has not forgotten, with how often it was told. The root, whatever directory that is, is always
 /// known, as number 1.
@@ -35,8 +35,25 @@ struct Told {
     times: u64,
     /// Until when it may believe what it was told.
     believed_until: Instant,
+    /// What the file was of which the kernel may have pages.
+    pages: Option<Content>,
     /// A directory that was removed by this mount, as it was: whoever has it open may ask.
     removed: Option<Metadata>,
+}
+
+/// What says that the content of a file is what it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Content {
+    size: u64,
+    modified: Timestamp,
+    /// Nobody can set this one back.
+    changed: Timestamp,
+}
+
+impl Content {
+    fn of(metadata: &Metadata) -> Self {
+        Content { size: metadata.size, modified: metadata.modified, changed: metadata.changed }
+    }
 }
 
 impl Known {
@@ -72,6 +89,7 @@ impl Known {
             named: None,
             times: 0,
             believed_until,
+            pages: None,
             removed: None,
         };
         let told = others.told.entry(inode.number).or_insert_with(new);
@@ -114,6 +132,28 @@ impl Known {
             true => vec![ROOT_NUMBER],
             false => self.others.lock().numbers.get(site).cloned().unwrap_or_default(),
         }
+    }
+
+    /// The kernel reads pages of a file from now on. Returns whether those that it may have are of the same content.
+    pub fn reads_pages(&self, metadata: &Metadata) -> bool {
+        let content = Content::of(metadata);
+        let mut others = self.others.lock();
+        let told = others.told.get_mut(&metadata.inode.number);
+        told.and_then(|told| told.pages.replace(content)).is_none_or(|pages| pages == content)
+    }
+
+    /// The kernel is told what a file is now. Returns whether it may have pages of another content that it takes for this one: it looks at the size and the time
+    /// of the last modification.
+    pub fn doubts_pages(&self, metadata: &Metadata) -> bool {
+        let content = Content::of(metadata);
+        let mut others = self.others.lock();
+        let told = others.told.get_mut(&metadata.inode.number);
+        let Some(pages) = told.and_then(|told| told.pages.as_mut()) else { return false };
+        if (pages.size, pages.modified) != (content.size, content.modified) {
+            // It drops them.
+            *pages = content;
+        }
+        *pages != content
     }
 
     /// A directory was removed, as which it was known like this before.
@@ -160,6 +200,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::accesses::tests::metadata;
 
     #[test]
     fn an_inode_is_known_as_often_as_it_was_told_of() {
@@ -180,6 +221,28 @@ mod tests {
         known.forget(30, 1);
         assert!(known.numbers_at(&Site::fresh(30)).is_empty() && known.believed_until(30).is_none());
         assert_eq!(known.get(30).unwrap_err().errno(), Errno::ESTALE);
+    }
+
+    #[test]
+    fn pages_are_doubted_if_only_the_time_that_nobody_sets_says_that_the_content_is_another() {
+        let inode = Inode { number: 30, kind: Kind::File, site: Site::fresh(7) };
+        let root = Inode { kind: Kind::Directory, ..inode.clone() };
+        let known = Known::new(Inode { number: 1, ..root });
+        known.tell(&inode, (1, b"name"), Instant::now());
+        let time = |seconds| Timestamp { seconds, nanoseconds: 0 };
+        let file = |size, modified, changed| Metadata {
+            size,
+            modified: time(modified),
+            changed: time(changed),
+            inode: inode.clone(),
+            ..metadata(30)
+        };
+        assert!(!known.doubts_pages(&file(10, 1, 1)), "it has none");
+        assert!(known.reads_pages(&file(10, 1, 1)));
+        assert!(!known.doubts_pages(&file(10, 1, 1)));
+        assert!(!known.doubts_pages(&file(10, 2, 2)), "the kernel sees that by itself");
+        assert!(known.doubts_pages(&file(10, 2, 3)) && known.doubts_pages(&file(10, 2, 3)));
+        assert!(!known.reads_pages(&file(10, 2, 3)) && !known.doubts_pages(&file(10, 2, 3)));
     }
 
     #[test]

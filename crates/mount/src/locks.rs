@@ -234,8 +234,12 @@ impl Drop for Unlocks<'_> {
     }
 }
 
-/// Whether a thread is gone, or has a signal to handle, be it that the signal is for it or for any thread of its process.
+/// Whether a thread is gone, or has a signal to handle, be it that the signal is for it or for any thread of its process. Of one in a namespace that this process
+/// does not see, which has no number here, that is not known.
 pub fn is_signalled(thread: u32) -> bool {
+    if thread == 0 {
+        return false;
+    }
     let Ok(status) = std::fs::read_to_string(format!("/proc/{thread}/status")) else { return true };
     let mask = |name: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(name));

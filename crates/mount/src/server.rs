@@ -17,7 +17,7 @@ use fuser::{
     TimeOrNow, WriteFlags,
 };
 use parking_lot::Mutex;
-use tyr_fs::{Changes, Filesystem, Inode, Kind, New};
+use tyr_fs::{Changes, Filesystem, Inode, Kind, Metadata, New};
 
 use crate::{
     Settings, Sharing, WholeFileLocks,
@@ -32,7 +32,7 @@ use crate::{
     own::{self, Own},
     recalls::{Bell, tell_kernel},
     reply::{done, value, written},
-    shared::{Shared, special},
+    shared::{Assured, Shared, caller, special},
 };
 
 /// A mounted file system.
@@ -70,6 +70,18 @@ impl Server {
     /// What the kernel may believe of names, which has to be connected to it.
     pub fn names(&self) -> Arc<Names> {
         self.shared.names.clone()
+    }
+
+    /// Tells the kernel what a file is once it has dropped the pages that it has of it, in a thread: what holds them may wait for this mount.
+    fn describe_without_pages(&self, reply: ReplyAttr, metadata: Metadata, assured: Assured) {
+        let shared = self.shared.clone();
+        let describe = move || {
+            shared.write_back(shared.known.number(&metadata.inode));
+            shared.known.reads_pages(&metadata);
+            shared.describe(reply, &metadata, Some(&assured));
+        };
+        // Without a thread the reply is dropped, which refuses it.
+        let _ = thread::Builder::new().name("tyr-pages".to_owned()).spawn(describe);
     }
 }
 
@@ -171,7 +183,10 @@ impl fuser::Filesystem for Server {
             Call::of(request, Ask::Attributes, inode),
             reply,
             work,
-            |reply, (metadata, assured)| shared.describe(reply, &metadata, Some(&assured)),
+            |reply, (metadata, assured)| match shared.doubts_pages(&metadata) {
+                true => self.describe_without_pages(reply, metadata, assured),
+                false => shared.describe(reply, &metadata, Some(&assured)),
+            },
         );
     }
 
@@ -316,10 +331,12 @@ impl fuser::Filesystem for Server {
             let (handle, flags) = shared.open_own(own);
             return reply.opened(FileHandle(handle), flags);
         }
-        let work = shared.open(inode.0, flags.0);
-        shared.answer(Call::of(request, Ask::Open, inode), reply, work, |reply, (file, size)| {
-            let caching = shared.caching(flags.0, size);
-            reply.opened(FileHandle(shared.opened(file, flags.0, caching)), shared.open_flags(caching));
+        let work = shared.open(inode.0, flags.0, request.uid());
+        shared.answer(Call::of(request, Ask::Open, inode), reply, work, |reply, (file, metadata)| {
+            let caching = shared.caching(flags.0, metadata.size);
+            let may_keep = shared.known.reads_pages(&metadata);
+            let handle = FileHandle(shared.opened(file, flags.0, caching));
+            reply.opened(handle, shared.open_flags(caching, may_keep));
         });
     }
 
@@ -337,7 +354,7 @@ impl fuser::Filesystem for Server {
         let work = async {
             own::refuse(parent, name)?;
             let new = New::of(Kind::File, mode).masked(umask).owned(request.uid(), request.gid());
-            shared.create(parent.0, name, &new, flags).await
+            shared.create(parent.0, name, &new, flags, || caller(request)).await
         };
         shared.answer(
             Call::of(request, Ask::Make, parent).named(name),
@@ -349,7 +366,9 @@ impl fuser::Filesystem for Server {
                 let caching = shared.caching(flags, metadata.size);
                 let handle = FileHandle(shared.opened(file, flags, caching));
                 let cache = shared.settings.attribute_cache.min(shared.settings.entry_cache);
-                reply.created(&cache, &attributes, Generation(0), handle, shared.open_flags(caching));
+                let may_keep = shared.known.reads_pages(&metadata);
+                let flags = shared.open_flags(caching, may_keep);
+                reply.created(&cache, &attributes, Generation(0), handle, flags);
             },
         );
     }
@@ -388,12 +407,12 @@ impl fuser::Filesystem for Server {
         offset: u64,
         bytes: &[u8],
         write_flags: WriteFlags,
-        _flags: OpenFlags,
+        flags: OpenFlags,
         _owner: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
         let shared = &self.shared;
-        let work = shared.write(handle.0, offset, bytes, write_flags);
+        let work = shared.write(handle.0, offset, bytes, (write_flags, flags.0));
         shared.answer(
             Call::of(request, Ask::Write, inode).ranged(offset, bytes.len() as u64),
             reply,
@@ -518,13 +537,14 @@ impl fuser::Filesystem for Server {
 
     fn fsyncdir(
         &self,
-        _request: &Request,
-        _inode: INodeNo,
+        request: &Request,
+        inode: INodeNo,
         _handle: FileHandle,
         _data: bool,
         reply: ReplyEmpty,
     ) {
-        reply.ok();
+        let work = self.shared.filesystem.sync();
+        self.shared.answer(Call::of(request, Ask::Sync, inode), reply, work, done);
     }
 
     fn statfs(&self, _request: &Request, _inode: INodeNo, reply: ReplyStatfs) {
@@ -544,12 +564,15 @@ impl fuser::Filesystem for Server {
         if Own::numbered(inode).is_some() {
             return reply.error(fuser::Errno::EPERM);
         }
+        if name == "security.capability" {
+            return reply.error(fuser::Errno::EOPNOTSUPP);
+        }
         let work = self.shared.set_extended(inode.0, name, value, flags, request);
         self.shared.answer(Call::of(request, Ask::Extended, inode), reply, work, done);
     }
 
     fn getxattr(&self, request: &Request, inode: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
-        // The kernel asks for this before each write.
+        // The kernel asks for this before each write, so nothing has it; see `setxattr`.
         if name == "security.capability" || Own::numbered(inode).is_some() {
             return reply.error(fuser::Errno::ENODATA);
         }
@@ -565,7 +588,7 @@ impl fuser::Filesystem for Server {
         if Own::numbered(inode).is_some() {
             return value(reply, &[], size);
         }
-        let work = self.shared.extended_names(inode.0);
+        let work = self.shared.extended_names(inode.0, request.uid());
         self.shared.answer(Call::of(request, Ask::Extended, inode), reply, work, |reply, names| {
             value(reply, &names, size)
         });
@@ -630,7 +653,10 @@ impl fuser::Filesystem for Server {
             shared.unlocking.wait(inode.0);
             shared.handles.has_locked(inode.0, number, handle.0);
             shared.unlock_owed(&known, number)?;
-            shared.lock(&known, owner, locks::lock(kind, start, end), waiting).await
+            let taken = shared.lock(&known, owner, locks::lock(kind, start, end), waiting).await;
+            // Who has closed another of its files meanwhile had none then.
+            shared.handles.has_locked(inode.0, number, handle.0);
+            taken
         };
         let work = move || shared.answer(call, reply, set(&shared), done);
         // Who waits must not keep a thread from those who would end the wait.

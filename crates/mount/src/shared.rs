@@ -19,7 +19,7 @@ use tyr_fs::{
 };
 
 use crate::{
-    Settings,
+    Settings, Sharing,
     access_log::AccessLog,
     accesses::Accesses,
     ahead::Ahead,
@@ -160,6 +160,9 @@ impl Shared {
 
     /// For how long the kernel may believe what it is told of an inode.
     pub fn attribute_cache(&self, metadata: &Metadata, assured: Option<&Assured>) -> Duration {
+        if self.doubts_pages(metadata) {
+            return Duration::ZERO;
+        }
         let inode = &metadata.inode;
         let assured =
             assured.filter(|assured| assured.site == inode.site).map_or(Duration::ZERO, Assured::left);
@@ -167,6 +170,12 @@ impl Shared {
             true => assured,
             false => assured.max(self.settings.attribute_cache),
         }
+    }
+
+    /// Whether the kernel may have pages of a file that has changed since, and would keep them: the file was given the time back that they are of.
+    pub fn doubts_pages(&self, metadata: &Metadata) -> bool {
+        let is_shared = self.settings.sharing == Sharing::Shared;
+        is_shared && self.watched.has(metadata.inode.number) && self.known.doubts_pages(metadata)
     }
 
     /// For how long what is told from now on of the inode that lies somewhere is certain, but for what is recalled. To be asked before it is read: what is
@@ -362,16 +371,17 @@ impl Shared {
         self.at(inode, remove).await
     }
 
-    /// The names of all extended attributes, each with a zero byte after it.
-    pub async fn extended_names(&self, number: u64) -> Result<Vec<u8>> {
+    /// The names of all extended attributes that a user may see, each with a zero byte after it.
+    pub async fn extended_names(&self, number: u64, uid: u32) -> Result<Vec<u8>> {
         let list = async |inode: &Inode| self.filesystem.extended_names(inode).await;
-        let names = self.at(self.known.get(number)?, list).await?;
+        let mut names = self.at(self.known.get(number)?, list).await?;
+        names.retain(|name| uid == 0 || !name.starts_with(b"trusted."));
         Ok(names.into_iter().flat_map(|name| [name, vec![0]].concat()).collect())
     }
 }
 
 /// Who asks, with all its groups as far as this machine tells.
-fn caller(request: &Request) -> Caller {
+pub fn caller(request: &Request) -> Caller {
     let status = fs::read_to_string(format!("/proc/{}/status", request.pid())).unwrap_or_default();
     let groups = status.lines().find_map(|line| line.strip_prefix("Groups:")).unwrap_or_default();
     let groups = groups.split_whitespace().filter_map(|group| group.parse().ok()).collect();
