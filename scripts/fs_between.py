@@ -75,20 +75,20 @@ def gives_nobody_more(here, there):
 
 def lists_what_stays(here, there):
     """Who lists a directory finds all names that are there all the time, however many others are removed meanwhile."""
-    (here / "many").mkdir()
+    (here / "crowded").mkdir()
     names = [f"n{number:04}" for number in range(300)]
     for name in names:
-        (here / "many" / name).touch()
-    entries = os.scandir(there / "many")
+        (here / "crowded" / name).touch()
+    entries = os.scandir(there / "crowded")
     listed = {next(entries).name}
     # So the kernel goes on asking what the entries are.
-    (there / "many" / "n0250").stat()
+    (there / "crowded" / "n0250").stat()
     removed = names[60:140]
     for name in removed:
-        (here / "many" / name).unlink()
+        (here / "crowded" / name).unlink()
     listed.update(entry.name for entry in entries)
     assert set(names) - set(removed) <= listed, sorted(set(names) - set(removed) - listed)
-    assert sorted(os.listdir(there / "many")) == [name for name in names if name not in removed]
+    assert sorted(os.listdir(there / "crowded")) == [name for name in names if name not in removed]
 
 
 def reads_what_was_written(here, there):

@@ -209,7 +209,7 @@ def fallocate(file, mode, offset, length):
 
 
 def directories_are_removed(here):
-    """Who has a directory open that is removed, or that another one takes the place of, may still ask what it is."""
+    """Who has a directory or a pipe open that is removed, or that another one takes the place of, may still ask what it is."""
     (here / "removed").mkdir(mode=0o711)
     (here / "replaced").mkdir()
     (here / "other").mkdir()
@@ -223,6 +223,12 @@ def directories_are_removed(here):
         os.close(directory)
     assert (here / "replaced").stat().st_nlink == 1
     os.rmdir(here / "replaced")
+    os.mkfifo(here / "piped", 0o640)
+    pipe = os.open(here / "piped", os.O_RDWR)
+    os.unlink(here / "piped")
+    told = os.fstat(pipe)
+    assert stat.S_ISFIFO(told.st_mode) and (told.st_nlink, told.st_mode & 0o7777) == (0, 0o640)
+    os.close(pipe)
 
 
 def metadata(here):

@@ -297,33 +297,33 @@ impl Filesystem {
     }
 
     /// Takes a name from a file; with the last one the file goes, when nobody has it open any more. Fails with [`Errno::EISDIR`] for a
-    /// directory.
-    pub async fn unlink(&self, directory: &Inode, name: &[u8]) -> Result<()> {
+    /// directory. Returns what it was before, but of a flat keyspace.
+    pub async fn unlink(&self, directory: &Inode, name: &[u8]) -> Result<Option<Metadata>> {
         self.remove(directory, name, What::File).await
     }
 
     /// Removes an empty directory. Fails with [`Errno::ENOTDIR`] for anything else, and with [`Errno::ENOTEMPTY`] if it has entries.
     pub async fn remove_directory(&self, directory: &Inode, name: &[u8]) -> Result<()> {
-        self.remove(directory, name, What::Directory).await
+        self.remove(directory, name, What::Directory).await.map(drop)
     }
 
-    async fn remove(&self, directory: &Inode, name: &[u8], what: What) -> Result<()> {
+    async fn remove(&self, directory: &Inode, name: &[u8], what: What) -> Result<Option<Metadata>> {
         if let Some(flat) = self.flat() {
             let kind = if what == What::Directory { Kind::Directory } else { Kind::File };
-            return self.flat_remove(flat, directory, name, kind).await;
+            return self.flat_remove(flat, directory, name, kind).await.map(|()| None);
         }
         self.check_lookup(directory, name)?;
         let door = Door::default();
         let removing = async || {
-            transact!(self, |transaction, again| {
+            let removed = transact!(self, |transaction, again| {
                 self.try_remove(transaction, again, &door, (directory, name), what)
             });
-            Ok(())
+            Ok(removed.value)
         };
         let removed = removing().await;
-        door.end(removed)?;
+        let removed = door.end(removed)?;
         self.tidy(directory).await;
-        Ok(())
+        Ok(Some(removed))
     }
 
     async fn try_remove(
@@ -333,7 +333,7 @@ impl Filesystem {
         door: &Door,
         (directory, name): (&Inode, &[u8]),
         what: What,
-    ) -> Result<(), Stop> {
+    ) -> Result<Metadata, Stop> {
         door.begin();
         let mut cells = Cells::default();
         let (own, named) = cells.load_name(transaction, self.keyspace(), directory, name).await?;
@@ -345,14 +345,15 @@ impl Filesystem {
             (What::File, _) => {}
         }
         cells.name(&own, directory, None);
-        self.take_name(transaction, &mut cells, door, &inode).await?;
+        let removed = self.take_name(transaction, &mut cells, door, &inode).await?;
         cells.write(transaction, self.keyspace()).await?;
         let mut records = Records::default();
         records.went(name);
-        self.note(transaction, directory, records, again).await
+        self.note(transaction, directory, records, again).await?;
+        Ok(removed)
     }
 
-    /// One name less for an inode. A directory has to be empty. With the last name it goes, or waits until nobody has it open; nobody comes to have it
+    /// One name less for an inode; returns what it was before. A directory has to be empty. With the last name it goes, or waits until nobody has it open; nobody comes to have it
     /// open here meanwhile.
     pub(crate) async fn take_name(
         &self,
@@ -360,21 +361,22 @@ impl Filesystem {
         cells: &mut Cells,
         door: &Door,
         inode: &Inode,
-    ) -> Result<(), Stop> {
+    ) -> Result<Metadata, Stop> {
         let cell = cells.load(transaction, self.keyspace(), &inode.site).await?;
-        let links = Self::meant(cell, inode)?.links;
+        let before = Self::meant(cell, inode)?.clone();
+        let links = before.links;
         if inode.kind == Kind::Directory {
             let start = transaction.read(self.keyspace(), &inode.site, ..8).await?;
             if listing::count(&start)? > 0 {
                 return Err(Errno::ENOTEMPTY.because("the directory has entries").into());
             }
             cell.drop_inode();
-            return Ok(());
+            return Ok(before);
         }
         if links > 1 {
             cell.set(LINKS, Some(encode_links(links - 1)));
             cell.set(CHANGED, Some(encode_time(Timestamp::now())));
-            return Ok(());
+            return Ok(before);
         }
         // Somebody is opening or removing it at this moment: a little later it is known how that ended.
         let Some(shut) = self.inner.uses.shut(inode.number) else {
@@ -392,7 +394,7 @@ impl Filesystem {
         } else {
             cell.drop_inode();
         }
-        Ok(())
+        Ok(before)
     }
 
     /// What is in a directory, at one moment, in the order of the names' bytes. Empty if it was removed.

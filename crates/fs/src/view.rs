@@ -313,7 +313,7 @@ impl View {
             return Err(if end.found.is_some() { is_directory() } else { no_name() });
         };
         self.caller.require_removal(&end.directory, found)?;
-        self.filesystem.unlink(&end.directory.inode, name).await
+        self.filesystem.unlink(&end.directory.inode, name).await.map(drop)
     }
 
     /// Removes an empty directory.

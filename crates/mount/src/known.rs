@@ -37,7 +37,7 @@ struct Told {
     believed_until: Instant,
     /// What the file was of which the kernel may have pages.
     pages: Option<Content>,
-    /// A directory that was removed by this mount, as it was: whoever has it open may ask.
+    /// What is no regular file, and was removed by this mount, as it was: whoever has it open may ask.
     removed: Option<Metadata>,
 }
 
@@ -156,14 +156,14 @@ impl Known {
         *pages != content
     }
 
-    /// A directory was removed, as which it was known like this before.
-    pub fn remove(&self, directory: Metadata) {
-        if let Some(told) = self.others.lock().told.get_mut(&directory.inode.number) {
-            told.removed = Some(Metadata { links: 0, ..directory });
+    /// What is no regular file was removed, as which it was known like this before.
+    pub fn remove(&self, removed: Metadata) {
+        if let Some(told) = self.others.lock().told.get_mut(&removed.inode.number) {
+            told.removed = Some(Metadata { links: 0, ..removed });
         }
     }
 
-    /// The directory of a number, if it was removed and the kernel has not forgotten it.
+    /// What is no regular file and has a number, if it was removed and the kernel has not forgotten it.
     pub fn removed(&self, number: u64) -> Option<Metadata> {
         self.others.lock().told.get(&number).and_then(|told| told.removed.clone())
     }

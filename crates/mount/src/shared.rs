@@ -255,7 +255,11 @@ impl Shared {
 
     pub async fn unlink(&self, parent: INodeNo, name: &OsStr) -> Result<()> {
         own::refuse(parent, name)?;
-        self.filesystem.unlink(&self.known.get(parent.0)?, name.as_bytes()).await
+        let removed = self.filesystem.unlink(&self.known.get(parent.0)?, name.as_bytes()).await?;
+        // What is open of the others the kernel alone knows.
+        let is_last = |removed: &Metadata| removed.links <= 1 && removed.inode.kind != Kind::File;
+        removed.filter(is_last).into_iter().for_each(|removed| self.known.remove(removed));
+        Ok(())
     }
 
     pub async fn remove_directory(&self, parent: INodeNo, name: &OsStr) -> Result<()> {
@@ -272,7 +276,7 @@ impl Shared {
         (found.inode.kind == Kind::Directory).then_some(found)
     }
 
-    /// What is known of an inode. Of a directory that this mount has removed, what was known of it then: POSIX lets whoever has it open ask.
+    /// What is known of an inode. Of a directory, a pipe, or the like that this mount has removed, what was known of it then: POSIX lets whoever has it open ask.
     pub async fn metadata(&self, inode: &Inode) -> Result<Metadata> {
         match self.filesystem.metadata(inode).await {
             Err(error) if error.errno() == Errno::ESTALE => self.known.removed(inode.number).ok_or(error),
