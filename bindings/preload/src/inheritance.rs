@@ -4,10 +4,14 @@
 //! errors from it, never bytes that are not the file's.
 
 use std::{
+    collections::HashMap,
     ffi::c_int,
     fs::{self, File},
     io::{Read as _, Write as _},
-    os::fd::{AsRawFd as _, FromRawFd as _, IntoRawFd as _, OwnedFd},
+    os::{
+        fd::{AsRawFd as _, FromRawFd as _, IntoRawFd as _, OwnedFd},
+        unix::fs::MetadataExt as _,
+    },
     sync::Arc,
 };
 
@@ -75,20 +79,27 @@ pub fn reserve_record(description: &Description, use_: Use, flags: c_int) -> Res
 pub fn take() {
     let Ok(entries) = fs::read_dir("/proc/self/fd") else { return };
     let paths: Vec<_> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    // Descriptors that are one, as a shell makes them, have one description.
+    let mut known: HashMap<u64, Arc<Description>> = HashMap::new();
     for path in paths {
         let is_one = fs::read_link(&path).is_ok_and(|target| target.as_os_str() == LINK);
         let number = path.file_name().and_then(|name| name.to_str()?.parse::<c_int>().ok());
         let (true, Some(number)) = (is_one, number) else { continue };
         let mut bytes = Vec::new();
-        if File::open(&path).and_then(|mut file| file.read_to_end(&mut bytes)).is_err() {
-            continue;
-        }
+        let read = |mut file: File| {
+            file.read_to_end(&mut bytes)?;
+            file.metadata()
+        };
+        let Ok(keeper) = File::open(&path).and_then(read) else { continue };
         let Some(record) = Record::decode(&bytes).filter(|record| record.mount == mounted().0) else {
             continue;
         };
         let Record { use_, inode, path, .. } = record;
         match use_ {
-            Use::Open(access) => table::insert(number, Arc::new(Description::new(inode, path, access))),
+            Use::Open(access) => {
+                let new = || Arc::new(Description::new(inode, path, access));
+                table::insert(number, known.entry(keeper.ino()).or_insert_with(new).clone());
+            }
             Use::WorkingDirectory => working::inherit(number, Description::new(inode, path, libc::O_PATH)),
         }
     }

@@ -34,7 +34,7 @@ pub struct Description {
     pub number: u64,
     /// The open file, and the generation of the session that has it open.
     file: Mutex<Option<(u64, Arc<File>)>>,
-    /// Held by who uses the offset.
+    /// Held by who uses the offset, of the threads of this process.
     pub moving: Mutex<()>,
 }
 

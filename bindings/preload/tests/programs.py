@@ -314,7 +314,52 @@ for call, number in [(lambda: os.symlink("log", f"{here}/soft"), 1), (lambda: os
 """
 
 
-TESTS = [flat, calls, coreutils, rooted, shells, python, databases, processes, report, directories]
+SHARED = """
+import os, sys, threading
+place, lines = sys.argv[1], range(25)
+def write(descriptor, who):
+    for number in lines:
+        os.write(descriptor, b"%d line %02d\\n" % (who, number))
+def forked(work):
+    children = []
+    for who in range(4):
+        child = os.fork()
+        if child == 0:
+            work(who)
+            os._exit(0)
+        children.append(child)
+    assert all(os.waitpid(child, 0)[1] == 0 for child in children)
+expected = sorted(f"{who} line {number:02}" for who in range(4) for number in lines)
+shared = os.open(place, os.O_CREAT | os.O_TRUNC | os.O_RDWR)
+forked(lambda who: write(shared, who))
+assert sorted(open(place).read().splitlines()) == expected
+assert os.lseek(shared, 0, os.SEEK_CUR) == 1000
+# Each reads what nobody else does.
+os.lseek(shared, 0, os.SEEK_SET)
+reading, writing = os.pipe()
+def read(who):
+    while part := os.read(shared, 10):
+        os.write(writing, part)
+forked(read)
+os.close(writing)
+assert sorted(open(reading).read().splitlines()) == expected
+# Both standard descriptors are one, as the shell has made them.
+threads = [threading.Thread(target=write, args=(who, who)) for who in (1, 2)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+"""
+
+
+def shared(programs, scratch):
+    """Processes that share a descriptor share its offset."""
+    loops = " & ".join("for i in $(seq 40); do echo $$ %s $i; done" % who for who in "ab")
+    lines = programs.sh("{ " + loops + " & wait; } >two; sort -u two | wc -l; sort two | wc -l", "bash")
+    same("two loops", lines.split(), ["80", "80"])
+    script = f"python3 -c '{SHARED}' {PREFIX}/lines >both 2>&1; sort -u both | wc -l; wc -c <both"
+    same("threads", programs.sh(script).split(), ["50", "500"])
+
+
+TESTS = [flat, calls, coreutils, rooted, shells, shared, python, databases, processes, report, directories]
 
 
 def main():

@@ -1,6 +1,11 @@
 //! Reading and writing.
 
-use std::ffi::{c_int, c_void};
+use std::{
+    ffi::{c_int, c_void},
+    mem,
+    sync::MutexGuard,
+    thread,
+};
 
 use libc::{iovec, off_t, size_t, ssize_t};
 use tyr_fs::Seek;
@@ -8,6 +13,7 @@ use tyr_fs::Seek;
 use crate::{
     border::{Errno, Outcome, Result, interpose},
     memory,
+    places::told,
     real::errno,
     report::Count,
     session::{check_changes, lock},
@@ -114,7 +120,7 @@ fn read_pieces(
     match place {
         Where::At(offset) => read(offset),
         Where::Offset => {
-            let _moving = lock(&description.moving);
+            let _moving = Moving::begin(descriptor, description);
             let offset = offset(descriptor)?;
             let done = read(offset)?;
             move_to(descriptor, offset + done as off_t)?;
@@ -168,7 +174,7 @@ fn write_pieces(
         Where::At(_) if appends => append().map(|_| done),
         Where::At(offset) => write(offset).map(|_| done),
         Where::Offset => {
-            let _moving = lock(&description.moving);
+            let _moving = Moving::begin(descriptor, description);
             let end = if appends { append()? } else { write(offset(descriptor)?)? };
             move_to(descriptor, end)?;
             Ok(done)
@@ -180,6 +186,45 @@ fn total(pieces: &[iovec]) -> Result<usize> {
     let lengths = pieces.iter().try_fold(0_usize, |sum, piece| sum.checked_add(piece.iov_len));
     let length = lengths.filter(|length| isize::try_from(*length).is_ok()).ok_or(Errno(libc::EINVAL))?;
     Ok(length.min(memory::TRANSFER_MAX))
+}
+
+/// Held by who uses the offset of a descriptor: by one thread, of one of the processes that have it.
+struct Moving<'a> {
+    descriptor: c_int,
+    _threads: MutexGuard<'a, ()>,
+}
+
+impl<'a> Moving<'a> {
+    fn begin(descriptor: c_int, description: &'a Description) -> Self {
+        let moving = Moving { descriptor, _threads: lock(&description.moving) };
+        loop {
+            match moving.control(libc::F_SETLKW, libc::F_WRLCK) {
+                // As the kernel has it, no signal ends this.
+                Err(Errno(libc::EINTR)) => {}
+                // The kernel takes threads of one process, each of which waits for another file, for one that waits in a circle.
+                Err(Errno(libc::EDEADLK)) => thread::yield_now(),
+                // Where no such lock is to be had, it is the threads of this process that wait for each other.
+                _ => return moving,
+            }
+        }
+    }
+
+    /// Asks for the kernel's lock of what keeps the descriptor's number. Each process has its own, which goes when it is killed.
+    fn control(&self, command: c_int, kind: c_int) -> Result<()> {
+        // SAFETY: it is made of numbers.
+        let mut lock: libc::flock = unsafe { mem::zeroed() };
+        lock.l_type = libc::c_short::try_from(kind).unwrap_or(0);
+        // By the kernel itself: no thread is cancelled here, as it would be by the C library.
+        // SAFETY: the lock is this function's own.
+        told(unsafe { libc::syscall(libc::SYS_fcntl, self.descriptor, command, &raw mut lock) }).map(drop)
+    }
+}
+
+impl Drop for Moving<'_> {
+    fn drop(&mut self) {
+        // What was closed meanwhile has no lock any more.
+        let _ = self.control(libc::F_SETLK, libc::F_UNLCK);
+    }
 }
 
 /// Where a descriptor is: the kernel knows.
@@ -214,7 +259,7 @@ pub fn seek(descriptor: c_int, description: &Description, offset: off_t, whence:
         // Who reads a directory by its descriptor goes back to its beginning only.
         return move_to(descriptor, if whence == libc::SEEK_SET { offset } else { 0 });
     }
-    let _moving = lock(&description.moving);
+    let _moving = Moving::begin(descriptor, description);
     let target = match whence {
         libc::SEEK_SET => Some(offset),
         libc::SEEK_CUR => self::offset(descriptor)?.checked_add(offset),
