@@ -97,7 +97,7 @@ pub fn take() {
         let Record { use_, inode, path, .. } = record;
         match use_ {
             Use::Open(access) => {
-                let new = || Arc::new(Description::new(inode, path, access));
+                let new = || Arc::new(Description::inherited(inode, path, access));
                 table::insert(number, known.entry(keeper.ino()).or_insert_with(new).clone());
             }
             Use::WorkingDirectory => working::inherit(number, Description::new(inode, path, libc::O_PATH)),

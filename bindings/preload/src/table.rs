@@ -32,6 +32,8 @@ pub struct Description {
     pub access: c_int,
     /// Which one it is in this process.
     pub number: u64,
+    /// Whether another process has opened it, or what this one was before it became another program.
+    pub is_inherited: bool,
     /// The open file, and the generation of the session that has it open.
     file: Mutex<Option<(u64, Arc<File>)>>,
     /// Held by who uses the offset, of the threads of this process.
@@ -42,7 +44,12 @@ impl Description {
     pub fn new(inode: Inode, path: Vec<u8>, access: c_int) -> Self {
         static NUMBERS: AtomicU64 = AtomicU64::new(OPEN_FILES);
         let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
-        Description { inode, path, access, number, file: Mutex::new(None), moving: Mutex::new(()) }
+        let (file, moving) = (Mutex::new(None), Mutex::new(()));
+        Description { inode, path, access, number, is_inherited: false, file, moving }
+    }
+
+    pub fn inherited(inode: Inode, path: Vec<u8>, access: c_int) -> Self {
+        Description { is_inherited: true, ..Description::new(inode, path, access) }
     }
 
     pub fn of_file(file: File, path: Vec<u8>, access: c_int, session: &Session) -> Self {
@@ -145,7 +152,7 @@ impl World {
         let mut descriptors = HashMap::new();
         for (descriptor, old) in &before {
             let new = anew.entry(old.number).or_insert_with(|| {
-                Arc::new(Description::new(old.inode.clone(), old.path.clone(), old.access))
+                Arc::new(Description::inherited(old.inode.clone(), old.path.clone(), old.access))
             });
             descriptors.insert(*descriptor, new.clone());
         }

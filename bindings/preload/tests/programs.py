@@ -359,7 +359,54 @@ def shared(programs, scratch):
     same("threads", programs.sh(script).split(), ["50", "500"])
 
 
-TESTS = [flat, calls, coreutils, rooted, shells, shared, python, databases, processes, report, directories]
+WHOLE_LOCKS = """
+import errno, fcntl, os, struct, sys
+def refused(number, work):
+    try:
+        work()
+    except OSError as error:
+        assert error.errno == number, error
+    else:
+        raise AssertionError("is not refused")
+def forked(work):
+    child = os.fork()
+    if child == 0:
+        try:
+            work()
+        except BaseException as error:
+            os.write(2, repr(error).encode())
+            os._exit(1)
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+exclusive = fcntl.LOCK_EX | fcntl.LOCK_NB
+own = os.open(sys.argv[1], os.O_CREAT | os.O_RDWR)
+fcntl.flock(own, exclusive)
+of_range = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+def child():
+    # Nobody else may have it, and whose it is cannot be said by the child.
+    refused(errno.EAGAIN, lambda: fcntl.flock(os.open(sys.argv[1], os.O_RDWR), exclusive))
+    for operation in (exclusive, fcntl.LOCK_SH, fcntl.LOCK_UN):
+        refused(errno.ENOLCK, lambda: fcntl.flock(own, operation))
+    for command in (fcntl.F_OFD_SETLK, fcntl.F_OFD_GETLK):
+        refused(errno.ENOLCK, lambda: fcntl.fcntl(own, command, of_range))
+    fcntl.lockf(own, exclusive)
+    os.close(own)
+forked(child)
+# It is the parent's still.
+forked(lambda: refused(errno.EAGAIN, lambda: fcntl.flock(os.open(sys.argv[1], os.O_RDWR), exclusive)))
+fcntl.flock(own, fcntl.LOCK_UN)
+forked(lambda: fcntl.flock(os.open(sys.argv[1], os.O_RDWR), exclusive))
+"""
+
+
+def whole_locks(programs, scratch):
+    """Locks of descriptors that were inherited are refused rather than lost."""
+    programs.run("/usr/bin/python3", "-c", WHOLE_LOCKS, f"{PREFIX}/whole")
+    told = programs.sh("exec 9>lock; flock -n 9 2>&1 || :; flock -n lock -c 'echo taken'")
+    same("flock", told, "flock: 9: No locks available\ntaken\n")
+
+
+TESTS = [flat, calls, coreutils, rooted, shells, shared, whole_locks, python, databases, processes, report, directories]
 
 
 def main():

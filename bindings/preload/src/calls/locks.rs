@@ -27,6 +27,7 @@ interpose! {
 
 /// `flock`: the lock is the description's.
 fn whole(description: &Description, operation: c_int) -> Result<()> {
+    check_own(description)?;
     let owner = Owner { of_ranges: false, number: description.number, process: process() };
     let kind = match operation & !libc::LOCK_NB {
         libc::LOCK_SH => Some(LockKind::Shared),
@@ -39,6 +40,11 @@ fn whole(description: &Description, operation: c_int) -> Result<()> {
         table::has_locked(description.inode.number);
     }
     Ok(())
+}
+
+/// A lock of a description is one of the process that opened it: others that have it as well could neither give it up nor keep it.
+fn check_own(description: &Description) -> Result<()> {
+    if description.is_inherited { Err(Errno(libc::ENOLCK)) } else { Ok(()) }
 }
 
 /// `lockf`: locks of the process, from where the descriptor is.
@@ -78,8 +84,11 @@ pub fn fcntl(
 ) -> Result<()> {
     let asked = memory::get(pointer.cast_const()).ok_or(Errno(libc::EFAULT))?;
     let is_open = matches!(command, libc::F_OFD_GETLK | libc::F_OFD_SETLK | libc::F_OFD_SETLKW);
-    if is_open && asked.l_pid != 0 {
-        return Err(Errno(libc::EINVAL));
+    if is_open {
+        check_own(description)?;
+        if asked.l_pid != 0 {
+            return Err(Errno(libc::EINVAL));
+        }
     }
     let number = if is_open { description.number } else { PROCESS };
     let owner = Owner { of_ranges: true, number, process: process() };
