@@ -98,6 +98,32 @@ pub fn clean(path: &[u8]) -> Option<Vec<u8>> {
     Some([b"/".as_slice(), &kept.join(b"/".as_slice())].concat())
 }
 
+/// The descriptor that an absolute path of the kernel's names for a process, and what of the path is left, with the slash before it.
+pub fn descriptor_named(path: &[u8], process: u32) -> Option<(i32, Vec<u8>)> {
+    let path = clean(path)?;
+    let parts: Vec<&[u8]> = path.split(|byte| *byte == b'/').skip(1).collect();
+    let is_own =
+        |part: &[u8]| matches!(part, b"self" | b"thread-self") || part == process.to_string().as_bytes();
+    let (number, rest): (&[u8], _) = match parts.as_slice() {
+        [b"dev", b"stdin", rest @ ..] => (b"0", rest),
+        [b"dev", b"stdout", rest @ ..] => (b"1", rest),
+        [b"dev", b"stderr", rest @ ..] => (b"2", rest),
+        [b"dev", b"fd", number, rest @ ..] => (*number, rest),
+        [b"proc", own, b"fd", number, rest @ ..] if is_own(own) => (*number, rest),
+        [b"proc", own, b"task", _, b"fd", number, rest @ ..] if is_own(own) => (*number, rest),
+        _ => return None,
+    };
+    let number = std::str::from_utf8(number).ok()?.parse().ok()?;
+    Some((number, rest.iter().flat_map(|part| [b"/", *part].concat()).collect()))
+}
+
+/// Whether a path, or the end of one, may be such a name.
+pub fn may_name_descriptor(path: &[u8]) -> bool {
+    let first = path.split(|byte| *byte == b'/').next().unwrap_or_default();
+    let is_number = !first.is_empty() && first.iter().all(u8::is_ascii_digit);
+    is_number || path.windows(2).any(|two| two == b"fd") || path.windows(3).any(|three| three == b"std")
+}
+
 /// Where a path leads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {

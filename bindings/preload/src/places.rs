@@ -4,16 +4,20 @@ use std::{
     ffi::{CString, OsStr, c_char, c_int},
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
+    sync::Arc,
 };
+
+use tyr_fs::Follow;
 
 use crate::{
     border::{Errno, Failing, Outcome, Result},
     inheritance::placed,
     memory,
-    paths::Place,
+    paths::{Place, descriptor_named, may_name_descriptor},
     real::errno,
     session::{Session, mounted, session},
-    table, working,
+    table::{self, Description},
+    working,
 };
 
 /// What a path of a program means.
@@ -26,34 +30,67 @@ pub enum Found {
     Elsewhere(CString),
 }
 
-/// What a path means, from a directory.
+/// What a path means, from a directory, to a call that goes on where a link at its end leads.
 pub fn find(directory: c_int, path: &[u8]) -> Found {
+    look(directory, path, Follow::Yes)
+}
+
+/// What a path means, from a directory.
+fn look(directory: c_int, path: &[u8], follow: Follow) -> Found {
+    match whole(directory, path) {
+        None => Found::Unchanged,
+        Some(whole) => {
+            let named = described(&whole).filter(|(_, rest)| follow == Follow::Yes || !rest.is_empty());
+            let whole = match named {
+                Some((description, rest)) => {
+                    [&mounted().1.prefix, description.path.as_slice(), rest.as_slice()].concat()
+                }
+                None => whole,
+            };
+            match placed(&whole) {
+                Place::Ours(path) => Found::Ours(path),
+                Place::Theirs => Found::Unchanged,
+                Place::Out(path) => CString::new(path).map_or(Found::Unchanged, Found::Elsewhere),
+            }
+        }
+    }
+}
+
+/// What of ours a path names as an open descriptor, as the kernel has such paths, and what of the path is left.
+fn described(whole: &[u8]) -> Option<(Arc<Description>, Vec<u8>)> {
+    if !may_name_descriptor(whole) {
+        return None;
+    }
+    let (number, rest) = descriptor_named(whole, std::process::id())?;
+    Some((table::taken(number)?, rest))
+}
+
+/// The file that a path names as an open descriptor by one of the links that the kernel has of them, as programs name it.
+pub fn link_target(directory: c_int, path: &[u8]) -> Option<Vec<u8>> {
+    let whole = whole(directory, path)?;
+    // Those of the standard descriptors are links to such links.
+    let (description, rest) = described(&whole).filter(|_| whole.last().is_some_and(u8::is_ascii_digit))?;
+    rest.is_empty().then(|| [mounted().1.prefix.as_slice(), &description.path].concat())
+}
+
+/// A path from a directory as an absolute one, if it may be ours.
+fn whole(directory: c_int, path: &[u8]) -> Option<Vec<u8>> {
     if path.is_empty() {
-        return Found::Unchanged;
+        return None;
     }
     let base = match () {
         () if path.starts_with(b"/") => Vec::new(),
         () if directory == libc::AT_FDCWD => match working::path() {
             Some(path) => [&mounted().1.prefix, path.as_slice(), b"/"].concat(),
-            None => match current_directory() {
-                Some(current) => [current.as_slice(), b"/"].concat(),
-                None => return Found::Unchanged,
-            },
+            None => [current_directory()?.as_slice(), b"/"].concat(),
         },
         () => match table::taken(directory) {
             Some(description) => [&mounted().1.prefix, description.path.as_slice(), b"/"].concat(),
-            None if !mounted().1.may_be_entered(path) => return Found::Unchanged,
-            None => match path_of(directory) {
-                Some(theirs) => [theirs.as_slice(), b"/"].concat(),
-                None => return Found::Unchanged,
-            },
+            None if !mounted().1.may_be_entered(path) && !may_name_descriptor(path) => return None,
+            None => [path_of(directory)?.as_slice(), b"/"].concat(),
         },
     };
-    match placed(&[base.as_slice(), path].concat()) {
-        Place::Ours(path) => Found::Ours(path),
-        Place::Theirs => Found::Unchanged,
-        Place::Out(path) => CString::new(path).map_or(Found::Unchanged, Found::Elsewhere),
-    }
+    Some([base.as_slice(), path].concat())
 }
 
 /// The kernel's working directory.
@@ -88,10 +125,11 @@ pub fn inner(path: &[u8]) -> PathBuf {
 pub fn at<T: Failing>(
     directory: c_int,
     path: *const c_char,
+    follow: Follow,
     ours: impl FnOnce(&Session, &Path) -> Result<T>,
     theirs: impl FnOnce(c_int, *const c_char) -> T,
 ) -> Outcome<T> {
-    match find(directory, memory::text(path).ok()?) {
+    match look(directory, memory::text(path).ok()?, follow) {
         Found::Ours(path) => Some(session().and_then(|session| ours(&session, &inner(&path)))),
         Found::Unchanged => None,
         Found::Elsewhere(path) => Some(told(theirs(libc::AT_FDCWD, path.as_ptr()))),
@@ -102,6 +140,7 @@ pub fn at<T: Failing>(
 pub fn change_at<T: Failing>(
     directory: c_int,
     path: *const c_char,
+    follow: Follow,
     ours: impl FnOnce(&Session, &Path) -> Result<T>,
     theirs: impl FnOnce(c_int, *const c_char) -> T,
 ) -> Outcome<T> {
@@ -109,7 +148,7 @@ pub fn change_at<T: Failing>(
         crate::session::check_changes()?;
         ours(session, path)
     };
-    at(directory, path, ours, theirs)
+    at(directory, path, follow, ours, theirs)
 }
 
 /// A call with two paths, which changes something. What is ours on one side only is on another device.
@@ -119,8 +158,8 @@ pub fn change_both<T: Failing>(
     ours: impl FnOnce(&Session, &Path, &Path) -> Result<T>,
     theirs: impl FnOnce((c_int, *const c_char), (c_int, *const c_char)) -> T,
 ) -> Outcome<T> {
-    let old = find(from.0, memory::text(from.1).ok()?);
-    let new = find(to.0, memory::text(to.1).ok()?);
+    let old = look(from.0, memory::text(from.1).ok()?, Follow::No);
+    let new = look(to.0, memory::text(to.1).ok()?, Follow::No);
     match (&old, &new) {
         (Found::Ours(old), Found::Ours(new)) => Some(crate::session::check_changes().and_then(|()| {
             let session = session()?;

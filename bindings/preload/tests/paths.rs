@@ -8,7 +8,7 @@ mod paths;
 #[path = "../src/record.rs"]
 mod record;
 
-use paths::{Mounted, Options, Place, place};
+use paths::{Mounted, Options, Place, descriptor_named, may_name_descriptor, place};
 use record::{Record, Use};
 use tyr_fs::{Inode, Kind, site::Site};
 
@@ -18,6 +18,37 @@ fn ours(path: &str) -> Place {
 
 fn out(path: &str) -> Place {
     Place::Out(path.as_bytes().to_vec())
+}
+
+#[test]
+fn a_descriptor_is_named_by_the_paths_that_the_kernel_has_of_it() {
+    let named = |path: &str| descriptor_named(path.as_bytes(), 77);
+    for (path, number, rest) in [
+        ("/dev/stdin", 0, ""),
+        ("/dev/stdout", 1, ""),
+        ("/dev//stderr", 2, ""),
+        ("/dev/fd/12", 12, ""),
+        ("/dev/fd/12/", 12, ""),
+        ("/proc/self/fd/3/sub/file", 3, "/sub/file"),
+        ("/proc/./77/fd/3", 3, ""),
+        ("/proc/thread-self/fd/3", 3, ""),
+        ("/proc/self/task/78/fd/3", 3, ""),
+    ] {
+        assert!(may_name_descriptor(path.as_bytes()), "{path}");
+        assert_eq!(named(path), Some((number, rest.as_bytes().to_vec())), "{path}");
+    }
+    for path in [
+        "/proc/78/fd/3",
+        "/dev/fd",
+        "/dev/fd/x",
+        "/dev/fd/../fd",
+        "/proc/self/fdinfo/3",
+        "dev/fd/3",
+        "/tmp/fd/3",
+    ] {
+        assert_eq!(named(path), None, "{path}");
+    }
+    assert!(may_name_descriptor(b"3") && may_name_descriptor(b"3/sub") && !may_name_descriptor(b"file-3"));
 }
 
 #[test]

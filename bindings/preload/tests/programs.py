@@ -406,7 +406,41 @@ def whole_locks(programs, scratch):
     same("flock", told, "flock: 9: No locks available\ntaken\n")
 
 
-TESTS = [flat, calls, coreutils, rooted, shells, shared, whole_locks, python, databases, processes, report, directories]
+NAMED = """
+import os, stat, sys
+place, there = sys.argv[1], sys.argv[2]
+number = os.open(place + "/a", os.O_RDONLY)
+for directory in ("/dev/fd", "/proc/self/fd", f"/proc/{os.getpid()}/fd", "/proc/thread-self/fd", f"/proc/self/task/{os.getpid()}/fd", "//proc/./self/fd/"):
+    name = f"{directory}/{number}"
+    assert open(name).read() == "1\\n2\\n", name
+    assert os.path.samestat(os.stat(name), os.fstat(number)), name
+    assert os.access(name, os.R_OK) and stat.S_ISLNK(os.lstat(name).st_mode), name
+    assert os.readlink(name) == place + "/a", name
+assert os.path.realpath(f"/dev/fd/{number}") == place + "/a"
+descriptors = os.open("/proc/self/fd", os.O_RDONLY)
+assert os.read(os.open(str(number), os.O_RDONLY, dir_fd=descriptors), 9) == b"1\\n2\\n"
+assert os.stat(str(number), dir_fd=descriptors).st_ino == os.fstat(number).st_ino
+os.chdir("/proc/self/fd")
+assert open(str(number)).read() == "1\\n2\\n"
+directory = os.open(place, os.O_RDONLY)
+assert open(f"/proc/self/fd/{directory}/a").read() == "1\\n2\\n"
+usual = os.open(there, os.O_RDONLY)
+assert open(f"/dev/fd/{usual}").read() == "x\\n" and os.readlink(f"/dev/fd/{usual}") == there
+"""
+
+
+def named(programs, scratch):
+    """Descriptors that are named by a path are the files, to every call."""
+    (scratch / "other").write_text("x\n")
+    programs.sh("printf '1\\n2\\n' >a")
+    programs.run("/usr/bin/python3", "-c", NAMED, PREFIX, scratch / "other")
+    same("paste", programs.sh("paste /dev/stdin <a"), "1\n2\n")
+    same("comm", programs.sh(f"comm /dev/stdin {scratch}/other <a"), "1\n2\n\tx\n")
+    programs.sh(f"cp /dev/stdin {scratch}/named <a; cat a >/dev/stdout; test -f /dev/stdin <a")
+    same("cp", (scratch / "named").read_text(), "1\n2\n")
+
+
+TESTS = [flat, calls, coreutils, rooted, shells, shared, whole_locks, named, python, databases, processes, report, directories]
 
 
 def main():

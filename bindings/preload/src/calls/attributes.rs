@@ -60,7 +60,8 @@ fn of_path(
     ours: impl Fn(&Metadata) -> Result<ssize_t>,
     theirs: impl FnOnce(*const c_char) -> ssize_t,
 ) -> Outcome<ssize_t> {
-    at(libc::AT_FDCWD, path, |session, path| found_at(session, path, follow, ours), |_, path| theirs(path))
+    let ours = |session: &Session, path: &Path| found_at(session, path, follow, &ours);
+    at(libc::AT_FDCWD, path, follow, ours, |_, path| theirs(path))
 }
 
 /// Does something with what a path means, and looks for it anew if it has moved meanwhile.
@@ -115,6 +116,7 @@ fn set_at(
     change_at(
         libc::AT_FDCWD,
         path,
+        follow,
         |session, path| found_at(session, path, follow, |found| set(found, name, value, flags)),
         |_, path| theirs(path),
     )

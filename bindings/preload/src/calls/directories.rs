@@ -73,6 +73,7 @@ interpose! {
         let entered = at(
             libc::AT_FDCWD,
             path,
+            Follow::Yes,
             |session, path| {
                 let found = block_on(session.view.metadata(path, Follow::Yes))?;
                 if found.inode.kind != Kind::Directory {

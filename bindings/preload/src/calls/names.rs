@@ -8,7 +8,7 @@ use tyr_fs::{Changes, Errno as FileErrno, Follow, Over};
 use crate::{
     border::{Errno, Outcome, Result, interpose},
     memory,
-    places::{at, change_at, change_both},
+    places::{at, change_at, change_both, link_target},
     session::{check_changes, session, set_umask},
     table::{Description, taken},
     waiting::block_on,
@@ -44,6 +44,7 @@ interpose! {
         change_at(
             libc::AT_FDCWD,
             path,
+            Follow::No,
             |session, path| match block_on(session.view.remove_file(path)) {
                 Err(error) if error.errno() == FileErrno::EISDIR => {
                     Ok(block_on(session.view.remove_directory(path)).map(|()| 0)?)
@@ -114,6 +115,7 @@ interpose! {
         change_at(
             libc::AT_FDCWD,
             path,
+            Follow::Yes,
             |session, path| {
                 let changes = of_size(size)?;
                 Ok(block_on(session.view.change(path, Follow::Yes, &changes)).map(|_| 0)?)
@@ -143,6 +145,7 @@ fn make_directory(
     change_at(
         directory,
         path,
+        Follow::No,
         |session, path| Ok(block_on(session.maker().create_directory(path, mode)).map(|_| 0)?),
         theirs,
     )
@@ -159,6 +162,7 @@ fn make_node(
     change_at(
         directory,
         path,
+        Follow::No,
         |session, path| match mode & libc::S_IFMT {
             0 | libc::S_IFREG => Ok(block_on(session.maker().open(path, how)).map(|_| 0)?),
             _ => Err(Errno(libc::EPERM)),
@@ -176,6 +180,7 @@ fn remove(
     change_at(
         directory,
         path,
+        Follow::No,
         |session, path| match flags & libc::AT_REMOVEDIR != 0 {
             true => Ok(block_on(session.view.remove_directory(path)).map(|()| 0)?),
             false => Ok(block_on(session.view.remove_file(path)).map(|()| 0)?),
@@ -224,6 +229,7 @@ fn make_link(
     change_at(
         directory,
         path,
+        Follow::No,
         |session, path| {
             let target = super::opening::path_of(memory::text(target)?);
             Ok(block_on(session.view.symlink(target, path)).map(|_| 0)?)
@@ -239,20 +245,18 @@ fn read_link(
     length: size_t,
     theirs: impl FnOnce(c_int, *const c_char) -> ssize_t,
 ) -> Outcome<ssize_t> {
-    at(
-        directory,
-        path,
-        |session, path| {
-            if length == 0 {
-                return Err(Errno(libc::EINVAL));
-            }
-            let mut target = block_on(session.view.read_link(path))?;
-            target.truncate(length);
-            memory::fill(buffer.cast(), &target)?;
-            Ok(isize::try_from(target.len()).unwrap_or(isize::MAX))
-        },
-        theirs,
-    )
+    let give = |mut target: Vec<u8>| {
+        if length == 0 {
+            return Err(Errno(libc::EINVAL));
+        }
+        target.truncate(length);
+        memory::fill(buffer.cast(), &target)?;
+        Ok(isize::try_from(target.len()).unwrap_or(isize::MAX))
+    };
+    if let Some(target) = link_target(directory, memory::text(path).ok()?) {
+        return Some(give(target));
+    }
+    at(directory, path, Follow::No, |session, path| give(block_on(session.view.read_link(path))?), theirs)
 }
 
 /// Changes what a path means.
@@ -266,6 +270,7 @@ pub fn change(
     change_at(
         directory,
         path,
+        follow,
         |session, path| Ok(block_on(session.view.change(path, follow, changes)).map(|_| 0)?),
         theirs,
     )

@@ -60,15 +60,10 @@ fn open_at(
     mode: c_uint,
     theirs: impl FnOnce(c_int, *const c_char) -> c_int,
 ) -> Outcome<c_int> {
-    let text = memory::text(path).ok()?;
-    if let Some(description) = descriptor_named(text).and_then(table::taken) {
-        return Some(session().and_then(|session| {
-            open_path(&session, &inner(&description.path), &description.path, flags, mode)
-        }));
-    }
     at(
         directory,
         path,
+        if flags & libc::O_NOFOLLOW != 0 { Follow::No } else { Follow::Yes },
         |session, path| {
             let own = path.as_os_str().as_bytes();
             let below = own.strip_prefix(mounted().1.directory.as_slice()).unwrap_or(own).to_vec();
@@ -76,17 +71,6 @@ fn open_at(
         },
         theirs,
     )
-}
-
-/// The descriptor that a path of the kernel's names.
-fn descriptor_named(path: &[u8]) -> Option<c_int> {
-    let number = match path {
-        b"/dev/stdin" => b"0",
-        b"/dev/stdout" => b"1",
-        b"/dev/stderr" => b"2",
-        path => path.strip_prefix(b"/dev/fd/").or_else(|| path.strip_prefix(b"/proc/self/fd/"))?,
-    };
-    std::str::from_utf8(number).ok()?.parse().ok()
 }
 
 /// Opens what a path of the file system means; `below` is the same below the prefix.

@@ -44,6 +44,7 @@ interpose! {
         at(
             directory,
             path,
+            follow(flags),
             |session, path| {
                 let found = block_on(session.view.metadata(path, follow(flags)))?;
                 memory::put(out, extended(&found)).map(|()| 0)
@@ -61,6 +62,7 @@ interpose! {
         at(
             libc::AT_FDCWD,
             path,
+            Follow::Yes,
             |session, path| {
                 block_on(session.view.metadata(path, Follow::Yes))?;
                 memory::put(out, whole(session.view.filesystem().room())).map(|()| 0)
@@ -75,6 +77,7 @@ interpose! {
         at(
             libc::AT_FDCWD,
             path,
+            Follow::Yes,
             |session, path| {
                 block_on(session.view.metadata(path, Follow::Yes))?;
                 memory::put(out, whole_vfs(session.view.filesystem().room())).map(|()| 0)
@@ -100,6 +103,7 @@ fn stat_at(
     at(
         directory,
         path,
+        follow(flags),
         |session, path| {
             let found = block_on(session.view.metadata(path, follow(flags)))?;
             memory::put(out, status(&found)).map(|()| 0)
@@ -136,6 +140,7 @@ fn access_at(
     at(
         directory,
         path,
+        follow(flags),
         |session, path| {
             let found = block_on(session.view.metadata(path, follow(flags)))?;
             for (bit, want) in
