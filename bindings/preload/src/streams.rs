@@ -99,12 +99,13 @@ unsafe extern "C" {
 /// What is behind a stream.
 struct Cookie {
     descriptor: c_int,
+    stream: *mut FILE,
     buffer: Vec<u8>,
 }
 
 /// A stream over a descriptor, which is closed with it.
 fn stream(descriptor: c_int, mode: *const c_char) -> Result<*mut FILE> {
-    let mut cookie = Box::new(Cookie { descriptor, buffer: vec![0; BUFFER] });
+    let mut cookie = Box::new(Cookie { descriptor, stream: null_mut(), buffer: vec![0; BUFFER] });
     let buffer = cookie.buffer.as_mut_ptr();
     let functions = Functions { read, write, seek, close };
     let cookie = Box::into_raw(cookie);
@@ -117,6 +118,7 @@ fn stream(descriptor: c_int, mode: *const c_char) -> Result<*mut FILE> {
             drop(Box::from_raw(cookie));
             return Err(Errno(errno));
         }
+        (*cookie).stream = stream;
         libc::setvbuf(stream, buffer.cast(), libc::_IOFBF, BUFFER);
         stream.cast::<u8>().add(DESCRIPTOR_OFFSET).cast::<c_int>().write(descriptor);
         Ok(stream)
@@ -150,14 +152,22 @@ extern "C" fn seek(cookie: *mut c_void, offset: *mut off64_t, whence: c_int) -> 
 extern "C" fn close(cookie: *mut c_void) -> c_int {
     // SAFETY: it is the box that was made for the stream, which ends with this.
     let cookie = unsafe { Box::from_raw(cookie.cast::<Cookie>()) };
-    // SAFETY: the descriptor is the stream's.
-    unsafe { libc::close(cookie.descriptor) }
+    // SAFETY: the descriptor is the stream's. A standard stream's variable is the usual one again after this.
+    let result = unsafe { libc::close(cookie.descriptor) };
+    for ours in &OURS {
+        // What it was before is of no use; the stream is gone when this returns.
+        let _ = ours.compare_exchange(cookie.stream, null_mut(), Ordering::Relaxed, Ordering::Relaxed);
+    }
+    result
 }
+
+/// The standard streams as the C library has them.
+static USUAL: [AtomicPtr<FILE>; 3] = [const { AtomicPtr::new(null_mut()) }; 3];
+/// Those that stand in their places while their descriptors are ours.
+static OURS: [AtomicPtr<FILE>; 3] = [const { AtomicPtr::new(null_mut()) }; 3];
 
 /// A standard descriptor has become ours, or is not any more: its stream is the right one for it from now on.
 pub fn follow(descriptor: c_int) {
-    static USUAL: [AtomicPtr<FILE>; 3] = [const { AtomicPtr::new(null_mut()) }; 3];
-    static OURS: [AtomicPtr<FILE>; 3] = [const { AtomicPtr::new(null_mut()) }; 3];
     let Some(index) = usize::try_from(descriptor).ok().filter(|index| *index < 3) else { return };
     // SAFETY: the variables are the C library's, which reads them anew at each use. A program that changes what its standard
     // streams are about while other threads use them has to expect anything.

@@ -440,7 +440,13 @@ def named(programs, scratch):
     same("cp", (scratch / "named").read_text(), "1\n2\n")
 
 
-TESTS = [flat, calls, coreutils, rooted, shells, shared, whole_locks, named, python, databases, processes, report, directories]
+def closed(programs, scratch):
+    """The stream of a standard descriptor that was closed is used no more."""
+    program = compile_c("processes", scratch)
+    same("closed", programs.sh(f"echo content >a; {program} closed a <a"), "0 5 conte\n")
+
+
+TESTS = [flat, calls, coreutils, rooted, shells, shared, whole_locks, named, closed, python, databases, processes, report, directories]
 
 
 def main():
