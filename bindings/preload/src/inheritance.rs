@@ -100,7 +100,7 @@ pub fn take() {
                 let new = || Arc::new(Description::inherited(inode, path, access));
                 table::insert(number, known.entry(keeper.ino()).or_insert_with(new).clone());
             }
-            Use::WorkingDirectory => working::inherit(number, Description::new(inode, path, libc::O_PATH)),
+            Use::WorkingDirectory(nowhere) => working::inherit(number, path, &nowhere),
         }
     }
 }

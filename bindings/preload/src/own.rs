@@ -12,10 +12,10 @@ use crate::{
     border::{cross, is_inside},
     real::{Real, errno, set_errno},
     report::Count,
-    session::is_on,
+    session::{is_guest_of_parent, is_on},
 };
 
-/// Whether each descriptor is the library's own.
+/// Whether each descriptor is the library's own, in this process or in guests that share its memory.
 static OWN: [AtomicU8; OWN_MAX] = [const { AtomicU8::new(0) }; OWN_MAX];
 
 fn place(descriptor: c_int) -> Option<&'static AtomicU8> {
@@ -24,7 +24,15 @@ fn place(descriptor: c_int) -> Option<&'static AtomicU8> {
 
 /// Whether a descriptor is the library's own.
 pub fn is_own(descriptor: c_int) -> bool {
-    place(descriptor).is_some_and(|place| place.load(Ordering::Relaxed) != 0)
+    place(descriptor).is_some_and(is_marked)
+}
+
+fn is_marked(place: &AtomicU8) -> bool {
+    match place.load(Ordering::Relaxed) {
+        0 => false,
+        OF_GUESTS => is_guest_of_parent(),
+        _ => true,
+    }
 }
 
 /// Of a range of descriptors, what lies between those that are the library's own.
@@ -35,7 +43,7 @@ pub fn others(first: u32, last: u32) -> Vec<(u32, u32)> {
         if number > last {
             break;
         }
-        if place.load(Ordering::Relaxed) != 0 {
+        if is_marked(place) {
             if number > start {
                 ranges.push((start, number - 1));
             }
@@ -53,27 +61,39 @@ pub fn put_aside(descriptor: c_int) -> c_int {
     if descriptor < 0 || !is_on() || !is_inside() {
         return descriptor;
     }
-    if descriptor >= LOWEST {
-        if let Some(place) = place(descriptor) {
-            place.store(1, Ordering::Relaxed);
-        }
-        return descriptor;
-    }
     let before = errno();
-    // SAFETY: the descriptor was just made, and nobody else knows it. Raising it again ends at once.
-    let raised = unsafe { libc::fcntl(descriptor, libc::F_DUPFD_CLOEXEC, LOWEST) };
-    if raised < 0 {
-        // Where no such number is to be had, it stays where it is.
-        set_errno(before);
-        return descriptor;
-    }
-    // SAFETY: as above.
-    unsafe { libc::close(descriptor) };
-    if let Some(place) = place(raised) {
-        place.store(1, Ordering::Relaxed);
-    }
+    let raised = match descriptor >= LOWEST {
+        true => descriptor,
+        false => raise(descriptor, libc::F_DUPFD_CLOEXEC, LOWEST),
+    };
+    keep(raised);
     set_errno(before);
     raised
+}
+
+/// Gives a descriptor that nobody else knows another number, one that is not lower if such a one is to be had: where a process may have few, one of
+/// the highest. Where there is no room at all, it stays where it is.
+pub fn raise(descriptor: c_int, command: c_int, lowest: c_int) -> c_int {
+    // SAFETY: it is made of numbers.
+    let mut limit: libc::rlimit = unsafe { std::mem::zeroed() };
+    // SAFETY: the limit is this function's own.
+    unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
+    let most = c_int::try_from(limit.rlim_cur).unwrap_or(c_int::MAX);
+    let wanted = lowest.min(most - most / 4);
+    if descriptor >= wanted {
+        return descriptor;
+    }
+    // By the kernel itself: what the library does with its own descriptors comes by here.
+    // SAFETY: they have no conditions.
+    let raised = unsafe { libc::syscall(libc::SYS_fcntl, descriptor, command, wanted) };
+    match c_int::try_from(raised) {
+        Ok(raised) if raised >= 0 => {
+            // SAFETY: as above; it is known by its other number from now on.
+            unsafe { libc::syscall(libc::SYS_close, descriptor) };
+            raised
+        }
+        _ => descriptor,
+    }
 }
 
 /// What a call has returned; if that is a descriptor for the library, where it is kept.
@@ -152,10 +172,15 @@ macro_rules! controlling {
 // Programs pass the third argument as one of several; it lies where a fixed one does.
 controlling!(fcntl, fcntl64);
 
-/// A descriptor that was inherited is the library's own.
+/// A descriptor is the library's own. One of a guest is nothing to its parent, whatever has that number there.
 pub fn keep(descriptor: c_int) {
-    if let Some(place) = place(descriptor) {
-        place.store(1, Ordering::Relaxed);
+    match place(descriptor) {
+        Some(place) if is_guest_of_parent() => {
+            // What is the parent's own stays that.
+            let _ = place.compare_exchange(0, OF_GUESTS, Ordering::Relaxed, Ordering::Relaxed);
+        }
+        Some(place) => place.store(1, Ordering::Relaxed),
+        None => {}
     }
 }
 
@@ -179,5 +204,7 @@ unsafe extern "C" fn close(descriptor: c_int) -> c_int {
 
 /// More than programs have use for, and few enough for the usual limit of 1024.
 const LOWEST: c_int = 600;
+/// The mark of a guest's own.
+const OF_GUESTS: u8 = 2;
 /// Higher ones are nobody's concern.
 const OWN_MAX: usize = 1 << 16;

@@ -14,25 +14,25 @@ pub struct Record {
 }
 
 /// What it is used for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Use {
     /// It is open, with this access: `O_RDONLY`, `O_WRONLY`, `O_RDWR`, or `O_PATH`.
     Open(i32),
-    /// It says what the working directory is.
-    WorkingDirectory,
+    /// It says what the working directory is, as long as the kernel's has this name.
+    WorkingDirectory(Vec<u8>),
 }
 
 impl Record {
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = MAGIC.to_vec();
-        let access = match self.use_ {
-            Use::Open(access) => access,
-            Use::WorkingDirectory => WORKING_DIRECTORY,
+        let (access, nowhere) = match &self.use_ {
+            Use::Open(access) => (*access, [].as_slice()),
+            Use::WorkingDirectory(nowhere) => (WORKING_DIRECTORY, nowhere.as_slice()),
         };
         bytes.extend_from_slice(&access.to_le_bytes());
         bytes.push(self.inode.kind as u8);
         bytes.extend_from_slice(&self.inode.number.to_le_bytes());
-        for part in [&self.mount, self.inode.site.key(), &self.path] {
+        for part in [&self.mount, self.inode.site.key(), &self.path, nowhere] {
             bytes.extend_from_slice(&(part.len() as u64).to_le_bytes());
             bytes.extend_from_slice(part);
         }
@@ -51,17 +51,17 @@ impl Record {
             rest = after;
             Some(part.to_vec())
         };
-        let (mount, site, path) = (part()?, part()?, part()?);
+        let (mount, site, path, nowhere) = (part()?, part()?, part()?, part()?);
         let kind = Kind::ALL.into_iter().find(|kind| *kind as u8 == *code)?;
         let inode = Inode { number: u64::from_le_bytes(*number), kind, site: Site::from_key(&site) };
         let use_ = match i32::from_le_bytes(*access) {
-            WORKING_DIRECTORY => Use::WorkingDirectory,
+            WORKING_DIRECTORY => Use::WorkingDirectory(nowhere),
             access => Use::Open(access),
         };
         path.starts_with(b"/").then_some(Record { mount, use_, inode, path })
     }
 }
 
-const MAGIC: &[u8] = b"tyr-preload 1\n";
+const MAGIC: &[u8] = b"tyr-preload 2\n";
 /// In place of an access.
 const WORKING_DIRECTORY: i32 = -1;

@@ -1,10 +1,11 @@
 //! The working directory, where it is ours.
 //!
 //! The kernel's is then a directory that has been removed, so that what passes through by mistake finds nothing, rather than something else; and a
-//! descriptor out of the way says to programs that are started which one is meant.
+//! descriptor out of the way says to programs that are started which one is meant, and of which removed directory that holds: each time it is
+//! another one. So what is left of an earlier time is not believed, as it is by a child that goes elsewhere before it starts a program.
 
 use std::{
-    ffi::{CString, OsStr, c_int},
+    ffi::{CString, c_int},
     fs,
     os::unix::ffi::OsStrExt,
     sync::atomic::{AtomicBool, Ordering},
@@ -14,6 +15,7 @@ use crate::{
     border::{Errno, Result},
     inheritance::reserve_record,
     own,
+    places::told,
     real::errno,
     record::Use,
     session::is_guest_of_parent,
@@ -40,19 +42,15 @@ pub fn path() -> Option<Vec<u8>> {
 
 /// It is this from now on.
 pub fn enter(description: &Description) -> Result<()> {
-    let lowest = reserve_record(description, Use::WorkingDirectory, 0)?;
-    // SAFETY: both are descriptors of this function.
-    let keeper = unsafe {
-        let keeper = libc::fcntl(lowest, libc::F_DUPFD, KEEPERS);
-        libc::close(lowest);
-        keeper
-    };
-    if keeper < 0 {
-        return Err(Errno(errno()));
+    let nowhere = Nowhere::make()?;
+    let lowest = reserve_record(description, Use::WorkingDirectory(nowhere.name().to_vec()), 0)?;
+    let keeper = own::raise(lowest, libc::F_DUPFD, KEEPERS);
+    if let Err(errno) = nowhere.enter() {
+        // SAFETY: it is a descriptor of this function.
+        unsafe { libc::syscall(libc::SYS_close, keeper) };
+        return Err(errno);
     }
-    if path().is_none() {
-        enter_nowhere()?;
-    }
+    own::keep(keeper);
     if is_guest_of_parent() {
         return Ok(());
     }
@@ -63,12 +61,18 @@ pub fn enter(description: &Description) -> Result<()> {
     Ok(())
 }
 
-/// A program has inherited it.
-pub fn inherit(keeper: c_int, description: Description) {
+/// A program has inherited a descriptor that says so, of one removed directory.
+pub fn inherit(keeper: c_int, path: Vec<u8>, nowhere: &[u8]) {
+    let current = fs::read_link("/proc/self/cwd").unwrap_or_default();
+    let last = current.as_os_str().as_bytes().rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+    if last != [nowhere, b" (deleted)"].concat() {
+        // SAFETY: it is a descriptor of the library's, from another time.
+        unsafe { libc::close(keeper) };
+        return;
+    }
     own::keep(keeper);
-    let before = world().working.replace(Working { path: description.path, keeper });
+    world().working = Some(Working { path, keeper });
     IS_OURS.store(true, Ordering::Release);
-    close(before);
 }
 
 /// It is elsewhere from now on.
@@ -87,19 +91,39 @@ fn close(before: Option<Working>) {
     }
 }
 
-fn enter_nowhere() -> Result<()> {
-    let failed = |error: std::io::Error| Errno(error.raw_os_error().unwrap_or(libc::EIO));
-    let mut template = CString::from(c"/tmp/tyr-nowhere-XXXXXX").into_bytes_with_nul();
-    // SAFETY: the template ends with a zero, and is this function's own.
-    if unsafe { libc::mkdtemp(template.as_mut_ptr().cast()) }.is_null() {
-        return Err(Errno(errno()));
+/// A directory that is there until it was entered.
+struct Nowhere {
+    /// It ends with a zero.
+    path: Vec<u8>,
+}
+
+impl Nowhere {
+    fn make() -> Result<Self> {
+        let mut path = CString::from(c"/tmp/tyr-nowhere-XXXXXX").into_bytes_with_nul();
+        // SAFETY: the template ends with a zero, and is this function's own.
+        match unsafe { libc::mkdtemp(path.as_mut_ptr().cast()) }.is_null() {
+            true => Err(Errno(errno())),
+            false => Ok(Nowhere { path }),
+        }
     }
-    // SAFETY: as above.
-    let entered = unsafe { libc::chdir(template.as_ptr().cast()) };
-    let errno = errno();
-    template.pop();
-    fs::remove_dir(OsStr::from_bytes(&template)).map_err(failed)?;
-    if entered < 0 { Err(Errno(errno)) } else { Ok(()) }
+
+    /// The last part of its path.
+    fn name(&self) -> &[u8] {
+        let path = self.path.strip_suffix(&[0]).unwrap_or(&self.path);
+        path.rsplit(|byte| *byte == b'/').next().unwrap_or_default()
+    }
+
+    fn enter(self) -> Result<()> {
+        // SAFETY: the path ends with a zero.
+        told(unsafe { libc::chdir(self.path.as_ptr().cast()) }).map(drop)
+    }
+}
+
+impl Drop for Nowhere {
+    fn drop(&mut self) {
+        // SAFETY: as above. What is not empty was somebody else's doing.
+        unsafe { libc::rmdir(self.path.as_ptr().cast()) };
+    }
 }
 
 /// Descriptors that say what the working directory is have higher numbers than programs have use for.

@@ -111,7 +111,7 @@ fn a_record_is_what_it_was_and_other_bytes_are_none() {
         Record { mount: b"/m=files".to_vec(), use_: Use::Open(libc::O_RDWR), inode, path: b"/a".to_vec() };
     let bytes = record.encode();
     assert_eq!(Record::decode(&bytes), Some(record.clone()));
-    let record = Record { use_: Use::WorkingDirectory, ..record };
+    let record = Record { use_: Use::WorkingDirectory(b"tyr-nowhere-abcdef".to_vec()), ..record };
     assert_eq!(Record::decode(&record.encode()), Some(record));
     for length in 0..bytes.len() {
         assert_eq!(Record::decode(&bytes[..length]), None, "{length}");

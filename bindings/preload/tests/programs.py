@@ -446,7 +446,33 @@ def closed(programs, scratch):
     same("closed", programs.sh(f"echo content >a; {program} closed a <a"), "0 5 conte\n")
 
 
-TESTS = [flat, calls, coreutils, rooted, shells, shared, whole_locks, named, closed, python, databases, processes, report, directories]
+STARTED = """
+import os, subprocess, sys
+place = sys.argv[1]
+def told(**options):
+    return subprocess.run(["/bin/pwd"], capture_output=True, text=True, check=True, **options).stdout.strip()
+for name in ("a", "b", "c"):
+    os.makedirs(f"{place}/started/{name}", exist_ok=True)
+assert told(cwd=place + "/started/c") == place + "/started/c"
+os.chdir(place + "/started/a")
+assert (told(), told(cwd="/tmp"), told(cwd="../c")) == (place + "/started/a", "/tmp", place + "/started/c")
+os.chdir(place + "/started/b")
+assert told(cwd=place + "/started/c") == place + "/started/c"
+assert told() == os.getcwd() == place + "/started/b"
+shell = 'cd /; cd "$1/c"; cd /tmp; cd "$1/a"; /bin/pwd; cd /; /bin/pwd'
+done = subprocess.run(["sh", "-c", shell, "sh", place + "/started"], capture_output=True, text=True, cwd=place)
+assert done.stdout.split() == [place + "/started/a", "/"], done
+os.chdir("/tmp")
+assert told() == "/tmp"
+"""
+
+
+def started(programs, scratch):
+    """Programs that are started with a working directory of their own."""
+    programs.run("/usr/bin/python3", "-c", STARTED, PREFIX)
+
+
+TESTS = [flat, calls, coreutils, rooted, shells, shared, whole_locks, named, closed, started, python, databases, processes, report, directories]
 
 
 def main():
