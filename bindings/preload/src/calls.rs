@@ -1,5 +1,7 @@
 //! The calls that this library stands before, by what they are about.
 
+#[cfg(target_arch = "x86_64")]
+mod arguments;
 mod attributes;
 mod content;
 mod copying;

@@ -472,7 +472,20 @@ def started(programs, scratch):
     programs.run("/usr/bin/python3", "-c", STARTED, PREFIX)
 
 
-TESTS = [flat, calls, coreutils, rooted, shells, shared, whole_locks, named, closed, started, python, databases, processes, report, directories]
+def replaced(programs, scratch):
+    """Programs that become other ones, or would if those were there."""
+    program = compile_c("processes", scratch)
+    refused = ["execv -1 ENOENT", "execv -1 EACCES", "execve -1 EACCES", "execvp -1 ENOENT", "execl -1 ENOENT", "execlp -1 ENOENT", "execle -1 ENOENT"]
+    told = programs.sh(f"{program} missing locked")
+    same("missing", told.splitlines(), ["lock 0", *refused, "pread 4 temp", "other -1"])
+    for how, arguments in (("execl", "a  c d e f g None"), ("execlp", "a None"), ("execle", "a b c d given")):
+        place = scratch / f"report-{how}"
+        told = programs.run(program, how, f"{PREFIX}/locked", TYR_PRELOAD_REPORT=str(place)).decode()
+        same(how, told, arguments + "\n")
+        assert str(program) in place.read_text(), how
+
+
+TESTS = [flat, calls, coreutils, rooted, shells, shared, whole_locks, named, closed, started, replaced, python, databases, processes, report, directories]
 
 
 def main():

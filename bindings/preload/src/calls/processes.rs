@@ -1,8 +1,10 @@
 //! What becomes of the file system when threads and programs begin, and when processes end.
 
 use std::{
-    ffi::{c_char, c_int, c_void},
+    env,
+    ffi::{CString, OsString, c_char, c_int, c_void},
     mem,
+    os::unix::ffi::OsStringExt as _,
     ptr::null_mut,
 };
 
@@ -10,36 +12,72 @@ use libc::{pthread_attr_t, pthread_t, sigset_t};
 
 use crate::{
     border::{Inside, Outcome, interpose, is_inside},
+    memory,
     places::told,
     real::Real,
     report,
     session::{finish, is_guest_of_parent, is_on, leave},
+    table::taken,
 };
 
 type List = *const *const c_char;
 
 interpose! {
     fn [execve](path: *const c_char, arguments: List, environment: List) -> c_int => |(real, _)| {
-        replace(|| real(path, arguments, environment))
+        replace(|| is_program(memory::text(path).ok()?), || real(path, arguments, environment))
     };
-    fn [execv](path: *const c_char, arguments: List) -> c_int => |(real, _)| replace(|| real(path, arguments));
-    fn [execvp](file: *const c_char, arguments: List) -> c_int => |(real, _)| replace(|| real(file, arguments));
+    fn [execv](path: *const c_char, arguments: List) -> c_int => |(real, _)| {
+        replace(|| is_program(memory::text(path).ok()?), || real(path, arguments))
+    };
+    fn [execvp](file: *const c_char, arguments: List) -> c_int => |(real, _)| {
+        replace(|| is_in_path(memory::text(file).ok()?), || real(file, arguments))
+    };
     fn [execvpe](file: *const c_char, arguments: List, environment: List) -> c_int => |(real, _)| {
-        replace(|| real(file, arguments, environment))
+        replace(|| is_in_path(memory::text(file).ok()?), || real(file, arguments, environment))
     };
     fn [fexecve](descriptor: c_int, arguments: List, environment: List) -> c_int => |(real, _)| {
-        replace(|| real(descriptor, arguments, environment))
+        let is_program = || match taken(descriptor) {
+            Some(_) => None,
+            None => is_program(format!("/proc/self/fd/{descriptor}").as_bytes()),
+        };
+        replace(is_program, || real(descriptor, arguments, environment))
     };
 }
 
-/// The process becomes another program, which opens the file system for itself. If it does not, neither has anything been lost.
-fn replace(real: impl FnOnce() -> c_int) -> Outcome<c_int> {
-    if is_guest_of_parent() {
+/// The process becomes another program, which opens the file system for itself: what others keep for this one is given up, unless there is
+/// no such program.
+fn replace(is_program: impl FnOnce() -> Option<()>, real: impl FnOnce() -> c_int) -> Outcome<c_int> {
+    if is_guest_of_parent() || is_program().is_none() {
         return None;
     }
     leave();
     report::tell();
     Some(told(real()))
+}
+
+/// Whether the kernel finds a file that may be run.
+fn is_program(path: &[u8]) -> Option<()> {
+    let path = CString::new(path).ok()?;
+    // SAFETY: it is made of numbers.
+    let mut status: libc::stat = unsafe { mem::zeroed() };
+    // SAFETY: the path ends with a zero, and the status is this function's own.
+    let may_be = unsafe {
+        libc::faccessat(libc::AT_FDCWD, path.as_ptr(), libc::X_OK, libc::AT_EACCESS) == 0
+            && libc::stat(path.as_ptr(), &raw mut status) == 0
+    };
+    (may_be && status.st_mode & libc::S_IFMT == libc::S_IFREG).then_some(())
+}
+
+/// The same for a name that is looked for as shells do.
+fn is_in_path(file: &[u8]) -> Option<()> {
+    if file.contains(&b'/') {
+        return is_program(file);
+    }
+    let path = env::var_os("PATH").map_or_else(|| b"/bin:/usr/bin".to_vec(), OsString::into_vec);
+    path.split(|byte| *byte == b':').find_map(|directory| {
+        let separator: &[u8] = if directory.is_empty() { b"" } else { b"/" };
+        is_program(&[directory, separator, file].concat())
+    })
 }
 
 macro_rules! ending {
