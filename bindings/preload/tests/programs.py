@@ -485,7 +485,32 @@ def replaced(programs, scratch):
         assert str(program) in place.read_text(), how
 
 
-TESTS = [flat, calls, coreutils, rooted, shells, shared, whole_locks, named, closed, started, replaced, python, databases, processes, report, directories]
+NUMBERS = """
+import errno, os, sys
+place = sys.argv[1]
+os.stat(place)
+usual, refused = os.open("/dev/null", os.O_RDWR), 0
+for number in range(600, 640):
+    try:
+        os.dup2(usual, number)
+    except OSError as error:
+        assert error.errno == errno.EBADF, error
+        refused += 1
+assert 0 < refused < 40, refused
+assert open(place).read() == "content\\n"
+"""
+
+
+def numbers(programs, scratch):
+    """Descriptors of the library's own, and few of them."""
+    programs.sh("echo content >a")
+    programs.run("/usr/bin/python3", "-c", NUMBERS, f"{PREFIX}/a")
+    for limit in (512, 64):
+        told = programs.sh(f"mkdir -p few; ulimit -n {limit}; cd few; /bin/pwd; cat ../a; exec 5<../a; cat <&5")
+        same(f"at most {limit}", told.split(), [f"{PREFIX}/few", "content", "content"])
+
+
+TESTS = [flat, calls, coreutils, rooted, shells, shared, whole_locks, named, closed, started, replaced, numbers, python, databases, processes, report, directories]
 
 
 def main():

@@ -100,7 +100,14 @@ fn double(descriptor: c_int, real: impl FnOnce() -> c_int) -> Outcome<c_int> {
 
 fn double_to(descriptor: c_int, other: c_int, real: impl FnOnce() -> c_int) -> Outcome<c_int> {
     let (description, replaced) = (taken(descriptor), taken(other));
-    if (description.is_none() && replaced.is_none()) || is_guest_of_parent() || descriptor == other {
+    if is_guest_of_parent() || descriptor == other {
+        return None;
+    }
+    if own::is_own(other) {
+        // It has no place to go that who uses it would know.
+        return Some(Err(Errno(libc::EBADF)));
+    }
+    if description.is_none() && replaced.is_none() {
         return None;
     }
     Some(told(real()).and_then(|number| {
