@@ -50,6 +50,15 @@ macro_rules! failing {
 }
 failing! { c_int, isize, i64 }
 
+/// Wide characters, of which the highest is none.
+impl Failing for u32 {
+    const FAILED: Self = u32::MAX;
+
+    fn has_failed(&self) -> bool {
+        *self == Self::FAILED
+    }
+}
+
 impl<T> Failing for *mut T {
     const FAILED: Self = null_mut();
 
@@ -98,6 +107,21 @@ impl Drop for Inside {
 
 pub fn is_inside() -> bool {
     INSIDE.get()
+}
+
+/// As long as this lives, calls of this thread are the program's again: for what the C library does for it with streams of this library.
+pub struct Outside(bool);
+
+impl Outside {
+    pub fn enter() -> Self {
+        Outside(INSIDE.replace(false))
+    }
+}
+
+impl Drop for Outside {
+    fn drop(&mut self) {
+        INSIDE.set(self.0);
+    }
 }
 
 /// Answers a call of a program, or lets it pass.

@@ -31,4 +31,5 @@ mod session;
 mod streams;
 mod table;
 mod waiting;
+mod wide;
 mod working;

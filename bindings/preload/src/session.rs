@@ -5,6 +5,7 @@
 //! nothing is noted then.
 
 use std::{
+    collections::HashMap,
     env,
     ffi::c_int,
     io::Write as _,
@@ -26,6 +27,7 @@ use crate::{
     inheritance,
     paths::Mounted,
     report,
+    streams::{Made, all_made},
     table::{self, World},
     waiting::block_on,
 };
@@ -254,13 +256,15 @@ pub fn finish() {
 struct Held {
     world: MutexGuard<'static, World>,
     session: MutexGuard<'static, Option<Arc<Session>>>,
+    /// Only held.
+    _streams: MutexGuard<'static, Option<HashMap<usize, Arc<Made>>>>,
 }
 
 static HELD: AtomicPtr<Held> = AtomicPtr::new(null_mut());
 
 extern "C" fn before_fork() {
     let session = lock(&SESSION);
-    let held = Held { world: table::world(), session };
+    let held = Held { world: table::world(), session, _streams: all_made() };
     HELD.store(Box::into_raw(Box::new(held)), Ordering::Relaxed);
 }
 

@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <locale.h>
+#include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +23,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 #include <utime.h>
+#include <wchar.h>
 
 static const char *place;
 
@@ -366,6 +369,97 @@ static void streams(void) {
     close(kept);
 }
 
+static void wide_list(FILE *file, const wchar_t *format, ...) {
+    va_list list;
+    va_start(list, format);
+    SAY(vfwprintf(file, format, list));
+    va_end(list);
+}
+
+static void wide(void) {
+    wchar_t line[32];
+    char bytes[64];
+    FILE *file = fopen("wide", "w+");
+    SAY(fwide(file, 0));
+    SAY(fwide(file, 1) > 0);
+    SAY(fputws(L"T\u00fdr\n", file) >= 0);
+    SAY(fputwc(L'\u20ac', file));
+    SAY(putwc(L'\n', file));
+    wide_list(file, L"%ls %d %s\n", L"\u00e9", 7, "caf\u00e9");
+    rewind(file);
+    SAY(fgetws(line, 32, file) == line);
+    SAY(wcscmp(line, L"T\u00fdr\n") == 0);
+    SAY(fgetwc(file));
+    SAY(ungetwc(L'\u20ac', file));
+    SAY(getwc(file));
+    SAY(fgetws(line, 32, file) == line && wcscmp(line, L"\n") == 0);
+    SAY(fgetws(line, 4, file) == line && wcscmp(line, L"\u00e9 7") == 0);
+    SAY(fgetws(line, 32, file) == line && wcscmp(line, L" caf\u00e9\n") == 0);
+    SAY(fgetws(line, 32, file) == NULL);
+    SAY(feof(file) != 0);
+    SAY(ferror(file) != 0);
+    SAY(getwc(file) == WEOF);
+    SAY(fwide(file, 0) > 0);
+    SAY(fclose(file));
+    int out = open("wide", O_RDWR);
+    long length = read(out, bytes, sizeof bytes);
+    shown("wide", bytes, length);
+    SAY(pwrite(out, "ok\xff", 3, 0));
+    file = fdopen(out, "r");
+    lseek(out, 0, SEEK_SET);
+    SAY(fgetwc(file));
+    SAY(fgetws(line, 32, file) == NULL ? -1 : 0);
+    SAY(ferror(file) != 0);
+    SAY(fclose(file));
+}
+
+/* A standard stream goes from file to file. */
+static void reopened(void) {
+    char bytes[64];
+    fflush(stdout);
+    int state, kept = dup(1);
+    if (fork() == 0) {
+        if (!freopen("first", "w", stdout)) _exit(1);
+        printf("one\n");
+        if (!freopen("/dev/null", "w", stdout)) _exit(2);
+        printf("two\n");
+        if (!freopen("second", "w", stdout)) _exit(3);
+        printf("three\n");
+        if (!freopen("third", "a", stdout)) _exit(4);
+        printf("four\n");
+        if (!freopen("first", "r", stdin) || getchar() != 'o') _exit(5);
+        if (!freopen(NULL, "r", stdin) || getchar() != 'o') _exit(6);
+        if (!freopen("second", "r", stdin) || getchar() != 't') _exit(7);
+        if (!freopen("/dev/null", "r", stdin) || getchar() != EOF) _exit(8);
+        if (freopen("missing", "r", stdin)) _exit(9);
+        exit(0);
+    }
+    wait(&state);
+    SAY(WIFEXITED(state) ? WEXITSTATUS(state) : -1);
+    for (int each = 0; each < 3; each++) {
+        int file = open((const char *[]){"first", "second", "third"}[each], O_RDONLY);
+        shown("reopened", bytes, read(file, bytes, sizeof bytes));
+        close(file);
+    }
+    FILE *file = fopen("first", "w");
+    fputs("before\n", file);
+    SAY(freopen("second", "w", file) == file);
+    fputs("after\n", file);
+    SAY(freopen(NULL, "w", file) == file);
+    fputs("again\n", file);
+    SAY(freopen("/dev/null", "w", file) == file);
+    fputs("nowhere\n", file);
+    SAY(freopen("third", "w", file) == file);
+    fputs("there\n", file);
+    SAY(fclose(file));
+    for (int each = 0; each < 3; each++) {
+        int file = open((const char *[]){"first", "second", "third"}[each], O_RDONLY);
+        shown("reopened", bytes, read(file, bytes, sizeof bytes));
+        close(file);
+    }
+    close(kept);
+}
+
 static void copies(void) {
     char buffer[64];
     int from = open("stream", O_RDONLY), to = open("copy", O_RDWR | O_CREAT | O_TRUNC, 0644);
@@ -495,11 +589,14 @@ static void children(void) {
 int main(int count, char **arguments) {
     if (count != 2 || chdir(arguments[1]) < 0) return 2;
     place = arguments[1];
+    setlocale(LC_ALL, "C.UTF-8");
     content();
     descriptors();
     statuses();
     names();
     streams();
+    wide();
+    reopened();
     copies();
     locks();
     strangers();

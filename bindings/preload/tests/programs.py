@@ -97,6 +97,7 @@ def coreutils(programs, scratch):
     same("what came back", (scratch / "back" / "sub" / "big").read_bytes(), (tree / "sub" / "big").read_bytes())
     same("wc", programs.sh("cat moved/file-* | wc -l; sort -r moved/file-* | head -1; grep -l 'of 9' moved/file-*").split("\n")[:2], ["18", "content of 9"])
     same("sed", programs.sh("sed -i s/content/text/ moved/file-05; cat moved/file-05"), "text of 5\n")
+    programs.sh("printf 'Týr\\nwide\\n' >one; LC_ALL=C.UTF-8 rev one >two; grep -qx rýT two; LC_ALL=C.UTF-8 rev <two | cmp - one; rm one two")
     programs.run("tar", "-C", scratch, "-cf", f"{PREFIX}/archive.tar", "tree")
     programs.sh("mkdir unpacked; tar -xf archive.tar -C unpacked; diff -r unpacked/tree/sub moved/sub && exit 1; cmp unpacked/tree/sub/big moved/sub/big")
     programs.sh("rm -r moved unpacked hard archive.tar; test -z \"$(ls)\" || ls | grep -qx calls")
