@@ -20,6 +20,8 @@
 mod border;
 mod calls;
 mod inheritance;
+#[cfg(target_arch = "x86_64")]
+mod lists;
 mod memory;
 mod own;
 mod paths;

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
@@ -21,6 +22,7 @@
 #include <sys/vfs.h>
 #include <sys/wait.h>
 #include <sys/xattr.h>
+#include <termios.h>
 #include <unistd.h>
 #include <utime.h>
 #include <wchar.h>
@@ -369,6 +371,93 @@ static void streams(void) {
     close(kept);
 }
 
+static void list_to(int file, const char *format, ...) {
+    va_list list;
+    va_start(list, format);
+    SAY(vdprintf(file, format, list));
+    va_end(list);
+}
+
+/* Formats to descriptors, and what else is asked of them. */
+static void printed(void) {
+    char bytes[128];
+    int file = open("printed", O_RDWR | O_CREAT | O_TRUNC, 0644), left = 0, no = 0;
+    SAY(dprintf(file, "%d %s %.2f %d %d %d %d %d %.1f\n", 1, "two", 3.25, 4, 5, 6, 7, 8, 9.5));
+    list_to(file, "%s %.1f\n", "list", 1.5);
+    SAY(dprintf(file, "%s", ""));
+    FILE *wide = fopen("wide", "w");
+    SAY(fwprintf(wide, L"%d %ls %.2f %d %d %d %d %.1f\n", 1, L"two", 3.25, 4, 5, 6, 7, 8.5));
+    SAY(fclose(wide));
+    struct iovec piece = {"end", 3};
+    SAY(pwritev2(file, &piece, 1, 0, RWF_APPEND));
+    SAY(lseek(file, 0, SEEK_CUR));
+    SAY(lseek(file, 2, SEEK_SET));
+    SAY(pwritev2(file, &piece, 1, -1, RWF_APPEND | RWF_DSYNC));
+    SAY(lseek(file, 0, SEEK_CUR));
+    SAY(pwritev2(file, &piece, 1, 0, 1 << 30));
+    SAY(preadv2(file, &piece, 1, 0, 1 << 30));
+    SAY(lseek(file, 5, SEEK_SET));
+    SAY(ioctl(file, FIONREAD, &left));
+    SAY(left);
+    SAY(ioctl(file, FIONBIO, &no));
+    SAY(ioctl(file, TCGETS, bytes));
+    long length = pread(file, bytes, sizeof bytes, 0);
+    shown("printed", bytes, length);
+    close(file);
+    SAY(dprintf(file, "closed"));
+    file = open("wide", O_RDONLY);
+    SAY(dprintf(file, "to be read only"));
+    shown("wide", bytes, read(file, bytes, sizeof bytes));
+    close(file);
+}
+
+/* Directories by the calls that nobody should use any more, and what is the same in all of them. */
+static void bygone(void) {
+    char path[PATH_MAX];
+    SAY(mkdir("bygone", 0755));
+    SAY(close(creat("bygone/one", 0644)));
+    struct dirent entry, *next;
+    long names = 0, result;
+    DIR *directory = opendir("bygone");
+    while ((result = readdir_r(directory, &entry, &next)) == 0 && next) names += next == &entry ? strlen(entry.d_name) : 100;
+    SAY(result);
+    SAY(names);
+    SAY(closedir(directory));
+    SAY(chdir("bygone"));
+    SAY(getwd(path) == path && strcmp(path + strlen(path) - 7, "/bygone") == 0);
+    SAY(chdir(".."));
+    SAY(pathconf("bygone", _PC_NAME_MAX));
+    SAY(pathconf("bygone/one", _PC_PATH_MAX));
+    SAY(pathconf("missing", _PC_NAME_MAX));
+    fflush(stdout);
+    int state;
+    if (fork() == 0) {
+        /* The child tells by a file, as it has nobody to talk to. */
+        int told = open("told", O_CREAT | O_RDWR | O_TRUNC, 0644);
+        int pipes[2];
+        pipe(pipes);
+        if (fork() == 0) {
+            close(pipes[0]);
+            int failed = daemon(0, 0);
+            char where[PATH_MAX] = "nowhere";
+            getcwd(where, sizeof where);
+            printf("to nobody\n");
+            fflush(stdout);
+            dprintf(told, "%d %s", failed, where);
+            _exit(0);
+        }
+        close(pipes[1]);
+        wait(&state);
+        read(pipes[0], path, 1);
+        _exit(state);
+    }
+    wait(&state);
+    SAY(state);
+    int told = open("told", O_RDONLY);
+    shown("daemon", path, read(told, path, sizeof path));
+    close(told);
+}
+
 static void wide_list(FILE *file, const wchar_t *format, ...) {
     va_list list;
     va_start(list, format);
@@ -597,6 +686,8 @@ int main(int count, char **arguments) {
     streams();
     wide();
     reopened();
+    printed();
+    bygone();
     copies();
     locks();
     strangers();

@@ -51,10 +51,13 @@ interpose! {
     fn [pwritev pwritev64](descriptor: c_int, pieces: *const iovec, number: c_int, offset: off_t) -> ssize_t => |(_, count)| {
         several(descriptor, pieces, number, |pieces| write(count, descriptor, Where::At(offset), pieces))
     };
-    fn [preadv2 preadv64v2](descriptor: c_int, pieces: *const iovec, number: c_int, offset: off_t, _flags: c_int) -> ssize_t =>
-        |(_, count)| several(descriptor, pieces, number, |pieces| read(count, descriptor, Where::or_offset(offset), pieces));
-    fn [pwritev2 pwritev64v2](descriptor: c_int, pieces: *const iovec, number: c_int, offset: off_t, _flags: c_int) -> ssize_t =>
-        |(_, count)| several(descriptor, pieces, number, |pieces| write(count, descriptor, Where::or_offset(offset), pieces));
+    fn [preadv2 preadv64v2](descriptor: c_int, pieces: *const iovec, number: c_int, offset: off_t, flags: c_int) -> ssize_t =>
+        |(_, count)| several(descriptor, pieces, number, |pieces| match flags & !libc::RWF_HIPRI {
+            0 => read(count, descriptor, Where::or_offset(offset), pieces),
+            _ => Some(Err(Errno(libc::EOPNOTSUPP))),
+        });
+    fn [pwritev2 pwritev64v2](descriptor: c_int, pieces: *const iovec, number: c_int, offset: off_t, flags: c_int) -> ssize_t =>
+        |(_, count)| several(descriptor, pieces, number, |pieces| write_as(count, descriptor, offset, pieces, flags));
     fn [lseek lseek64](descriptor: c_int, offset: off_t, whence: c_int) -> off_t => |_| {
         taken(descriptor).map(|description| seek(descriptor, &description, offset, whence))
     };
@@ -146,12 +149,7 @@ fn write_pieces(
     let bytes = match pieces {
         [piece] => memory::bytes(piece.iov_base, piece.iov_len)?,
         pieces => {
-            let mut all = Vec::with_capacity(length);
-            for piece in pieces {
-                all.extend_from_slice(memory::bytes(piece.iov_base, piece.iov_len)?);
-            }
-            all.truncate(length);
-            joined = all;
+            joined = join(pieces, length)?;
             &joined
         }
     };
@@ -180,6 +178,56 @@ fn write_pieces(
             Ok(done)
         }
     }
+}
+
+fn join(pieces: &[iovec], length: usize) -> Result<Vec<u8>> {
+    let mut all = Vec::with_capacity(length);
+    for piece in pieces {
+        all.extend_from_slice(memory::bytes(piece.iov_base, piece.iov_len)?);
+    }
+    all.truncate(length);
+    Ok(all)
+}
+
+/// Writes as the flags of `pwritev2` have it.
+fn write_as(
+    count: &'static Count,
+    descriptor: c_int,
+    offset: off_t,
+    pieces: &[iovec],
+    flags: c_int,
+) -> Outcome<ssize_t> {
+    const SYNC: c_int = libc::RWF_SYNC | libc::RWF_DSYNC;
+    let description = taken(descriptor)?;
+    if flags & !(libc::RWF_HIPRI | libc::RWF_APPEND | SYNC) != 0 {
+        return Some(Err(Errno(libc::EOPNOTSUPP)));
+    }
+    let written = match flags & libc::RWF_APPEND {
+        0 => write(count, descriptor, Where::or_offset(offset), pieces)?,
+        _ => append(descriptor, &description, offset, pieces)
+            .inspect(|written| count.written(written.unsigned_abs())),
+    };
+    Some(written.and_then(|written| match flags & SYNC {
+        0 => Ok(written),
+        _ => sync(descriptor).unwrap_or(Ok(0)).map(|_| written),
+    }))
+}
+
+/// Writes to the end, where the descriptor is then if no offset is told.
+fn append(descriptor: c_int, description: &Description, offset: off_t, pieces: &[iovec]) -> Result<ssize_t> {
+    let (file, length) = (description.writable()?, total(pieces)?);
+    check_changes()?;
+    if offset < -1 {
+        return Err(Errno(libc::EINVAL));
+    }
+    let _moving = Moving::begin(descriptor, description);
+    if length > 0 {
+        let end = block_on(file.append(&join(pieces, length)?))? + length as u64;
+        if offset == -1 {
+            move_to(descriptor, off_t::try_from(end).map_err(|_| Errno(libc::EFBIG))?)?;
+        }
+    }
+    Ok(isize::try_from(length).unwrap_or(isize::MAX))
 }
 
 fn total(pieces: &[iovec]) -> Result<usize> {

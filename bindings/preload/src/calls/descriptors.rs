@@ -5,10 +5,10 @@ use std::{
     sync::Arc,
 };
 
-use super::locks;
+use super::{content, locks};
 use crate::{
     border::{Errno, Outcome, Result, interpose},
-    own,
+    memory, own,
     places::told,
     session::is_guest_of_parent,
     table::{self, Description, taken},
@@ -40,12 +40,15 @@ interpose! {
         }
         Some(Ok(0))
     };
-    fn [ioctl](descriptor: c_int, request: c_ulong, _argument: *mut c_void) -> c_int => |(real, _)| {
-        taken(descriptor)?;
-        match request {
-            FIOCLEX | FIONCLEX => Some(told(real(descriptor, request, _argument))),
-            _ => Some(Err(Errno(libc::ENOTTY))),
-        }
+    fn [ioctl](descriptor: c_int, request: c_ulong, argument: *mut c_void) -> c_int => |(real, _)| {
+        let description = taken(descriptor)?;
+        Some(match request {
+            FIOCLEX | FIONCLEX | libc::FIONBIO => told(real(descriptor, request, argument)),
+            libc::FIONREAD if description.is_file() => left(descriptor, &description)
+                .and_then(|left| memory::put(argument.cast::<c_int>(), left))
+                .map(|()| 0),
+            _ => Err(Errno(libc::ENOTTY)),
+        })
     };
 }
 
@@ -127,6 +130,13 @@ fn own(number: c_int, description: Arc<Description>) -> Result<c_int> {
     }
     table::insert(number, description);
     Ok(number)
+}
+
+/// How many bytes there are from where a descriptor is to the end, as far as the number goes that tells it.
+fn left(descriptor: c_int, description: &Description) -> Result<c_int> {
+    let size = i64::try_from(description.metadata()?.size).unwrap_or(i64::MAX);
+    let left = size.saturating_sub(content::offset(descriptor)?);
+    Ok(c_int::try_from(left).unwrap_or(if left < 0 { c_int::MIN } else { c_int::MAX }))
 }
 
 const CLOSE_RANGE_CLOEXEC: c_int = 4;

@@ -57,6 +57,17 @@ interpose! {
         let before = errno();
         Some(ours.next().and_then(|entry| entry.ok_or(Errno(before))))
     };
+    fn [readdir_r readdir64_r](stream: *mut DIR, entry: *mut dirent, result: *mut *mut dirent) -> c_int => |_| {
+        let ours = ours(stream)?;
+        let next = ours.next().and_then(|next| match next {
+            Some(next) => memory::get(next.cast_const())
+                .map_or(Ok(()), |next| memory::put(entry, next))
+                .and_then(|()| memory::put(result, entry)),
+            None => memory::put(result, null_mut()),
+        });
+        // It returns the number of the error.
+        Some(Ok(next.map_or_else(|Errno(number)| number, |()| 0)))
+    };
     fn [rewinddir](stream: *mut DIR) -> c_int => |_| {
         let ours = ours(stream)?;
         (ours.place, ours.entries) = (0, None);
@@ -102,6 +113,12 @@ interpose! {
     };
     fn [__getcwd_chk](buffer: *mut c_char, size: size_t, _room: size_t) -> *mut c_char => |_| {
         working::path().map(|path| give_path(buffer, size, &path))
+    };
+    fn [getwd](buffer: *mut c_char) -> *mut c_char => |_| {
+        working::path().map(|path| match buffer.is_null() {
+            true => Err(Errno(libc::EINVAL)),
+            false => give_path(buffer, PATH_MAX, &path),
+        })
     };
     fn [get_current_dir_name]() -> *mut c_char => |_| working::path().map(|path| give_path(null_mut(), 0, &path));
     fn [realpath](path: *const c_char, resolved: *mut c_char) -> *mut c_char => |(real, _)| {
@@ -240,7 +257,7 @@ fn real_path(
     theirs: impl FnOnce(*const c_char, *mut c_char) -> *mut c_char,
 ) -> Outcome<*mut c_char> {
     match find(libc::AT_FDCWD, memory::text(path).ok()?) {
-        Found::Ours(path) => Some(resolve(&path).and_then(|path| give_path(resolved, 4096, &path))),
+        Found::Ours(path) => Some(resolve(&path).and_then(|path| give_path(resolved, PATH_MAX, &path))),
         Found::Unchanged => None,
         Found::Elsewhere(path) => Some(told(theirs(path.as_ptr(), resolved))),
     }
@@ -263,5 +280,7 @@ fn give_path(buffer: *mut c_char, size: size_t, path: &[u8]) -> Result<*mut c_ch
 }
 
 const MAGIC: u64 = 0x7279_7464_ff74_7972;
+/// As long as paths are at most, with the zero at their end.
+const PATH_MAX: size_t = 4096;
 /// As many as Linux follows.
 const LINKS_FOLLOWED: usize = 40;

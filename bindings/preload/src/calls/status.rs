@@ -1,7 +1,7 @@
 //! What is known of files: the `stat` family, access, and the whole file system.
 
 use std::{
-    ffi::{c_char, c_int, c_uint},
+    ffi::{c_char, c_int, c_long, c_uint},
     mem,
 };
 
@@ -11,7 +11,7 @@ use tyr_fs::{Follow, Metadata, Room, Timestamp, Want};
 use crate::{
     border::{Errno, Outcome, Result, interpose},
     memory,
-    places::at,
+    places::{at, told},
     session::{check_changes, session},
     table::taken,
     waiting::block_on,
@@ -83,6 +83,19 @@ interpose! {
                 memory::put(out, whole_vfs(session.view.filesystem().room())).map(|()| 0)
             },
             |_, path| real(path, out),
+        )
+    };
+    fn [pathconf](path: *const c_char, name: c_int) -> c_long => |(real, _)| {
+        at(
+            libc::AT_FDCWD,
+            path,
+            Follow::Yes,
+            |session, path| {
+                block_on(session.view.metadata(path, Follow::Yes))?;
+                // The limits are Linux's, the same everywhere.
+                told(real(c"/".as_ptr(), name))
+            },
+            |_, path| real(path, name),
         )
     };
     fn [fstatvfs fstatvfs64](descriptor: c_int, out: *mut statvfs) -> c_int => |_| {
