@@ -51,6 +51,22 @@ impl Flat {
         }
     }
 
+    /// Whether a name can be part of a path here. One that begins or ends with an underscore, or has two in a row, has parts that are
+    /// empty when underscores stand for slashes: nobody would see it in a directory, or it would be another one's mark.
+    fn has(self, name: &[u8]) -> bool {
+        self != Flat::Underscores || name.split(|byte| *byte == self.separator()).all(|part| !part.is_empty())
+    }
+
+    /// Fails unless a name can be made.
+    fn check_new(self, name: &[u8]) -> Result<()> {
+        match self.has(name) {
+            true => Ok(()),
+            false => Err(Errno::EINVAL.because(
+                "no underscore begins or ends a name, or follows another one, where they stand for slashes",
+            )),
+        }
+    }
+
     /// What all keys below a directory begin with.
     fn prefix(self, directory: &Site) -> Vec<u8> {
         match directory.key() {
@@ -153,6 +169,9 @@ impl Filesystem {
 
     pub(crate) async fn flat_lookup(&self, flat: Flat, directory: &Inode, name: &[u8]) -> Result<Metadata> {
         self.check_lookup(directory, name)?;
+        if !flat.has(name) {
+            return Err(no_name());
+        }
         let site = flat.key(&directory.site, name);
         if let Some(found) = self.flat_file(&site).await? {
             return Ok(found);
@@ -176,8 +195,9 @@ impl Filesystem {
         }
         let mut found = Vec::with_capacity(names.len());
         let stats = self.keyspace().stats(&sites).await?;
-        for (site, stat) in sites.into_iter().zip(stats) {
+        for ((site, stat), name) in sites.into_iter().zip(stats).zip(names) {
             found.push(match stat {
+                _ if !flat.has(name) => None,
                 Some(stat) => Some(file_of(site, &stat.attributes, stat.size)),
                 None if self.flat_has_directory(flat, &site).await? => {
                     Some(directory_of(Flat::directory(site)))
@@ -196,6 +216,7 @@ impl Filesystem {
         new: &New,
     ) -> Result<Metadata> {
         self.check_lookup(directory, name)?;
+        flat.check_new(name)?;
         let site = flat.key(&directory.site, name);
         if new.kind == Kind::Directory {
             if self.flat_file(&site).await?.is_some() {
@@ -252,6 +273,9 @@ impl Filesystem {
         kind: Kind,
     ) -> Result<()> {
         self.check_lookup(directory, name)?;
+        if !flat.has(name) {
+            return Err(no_name());
+        }
         let site = flat.key(&directory.site, name);
         if kind != Kind::Directory {
             return match self.keyspace().delete(&site).await {
@@ -322,6 +346,10 @@ impl Filesystem {
         over: Over,
     ) -> Result<()> {
         let (old, new) = (flat.key(&from.directory.site, from.name), flat.key(&to.directory.site, to.name));
+        if !flat.has(from.name) {
+            return Err(no_name());
+        }
+        flat.check_new(to.name)?;
         let Some(moved) = self.flat_file(&old).await? else {
             return Err(match self.flat_has_directory(flat, &old).await? {
                 true => {
@@ -464,6 +492,11 @@ impl View {
             return Err(is_directory());
         }
         let (filesystem, caller) = (self.filesystem(), self.caller());
+        match how.creates {
+            Some(_) => flat.check_new(&name)?,
+            None if !flat.has(&name) => return Err(no_name()),
+            None => {}
+        }
         let inode = Flat::file(flat.key(&directory.site, &name));
         loop {
             if !how.is_new {
@@ -504,6 +537,9 @@ impl View {
 
     pub(crate) async fn flat_fetch(&self, flat: Flat, path: &[u8]) -> Result<(Metadata, Vec<u8>)> {
         let (directory, name) = flat_place(flat, path)?.ok_or_else(is_directory)?;
+        if !flat.has(&name) {
+            return Err(no_name());
+        }
         let (filesystem, site) = (self.filesystem(), flat.key(&directory.site, &name));
         match filesystem.keyspace().get(&site).await {
             Ok(blob) => {
@@ -534,6 +570,9 @@ fn flat_place(flat: Flat, path: &[u8]) -> Result<Option<(Inode, Vec<u8>)>> {
         }
     }
     let Some(name) = parts.pop() else { return Ok(None) };
+    if !parts.iter().all(|part| flat.has(part)) {
+        return Err(no_name());
+    }
     let directory = Site::from_key(&parts.join(&flat.separator()));
     Ok(Some((Flat::directory(directory), name)))
 }

@@ -134,6 +134,33 @@ fn underscores_stand_for_slashes_if_that_is_asked_for() {
 }
 
 #[test]
+fn names_whose_parts_would_be_empty_are_refused_where_underscores_stand_for_slashes() {
+    let place = Place::new();
+    let view = place.view(Flat::Underscores);
+    block_on(view.create_directory("/y", 0o755)).unwrap();
+    block_on(view.put("/x", b"1")).unwrap();
+    for name in ["/_a", "/a_", "/a__b", "/y_", "/_"] {
+        assert_eq!(fails(block_on(view.open(name, How::CREATE))), Errno::EINVAL, "{name}");
+        assert_eq!(fails(block_on(view.put(name, b"1"))), Errno::EINVAL, "{name}");
+        assert_eq!(fails(block_on(view.create_directory(name, 0o755))), Errno::EINVAL, "{name}");
+        assert_eq!(fails(block_on(view.rename("/x", name))), Errno::EINVAL, "{name}");
+        assert_eq!(fails(block_on(view.metadata(name, Follow::Yes))), Errno::ENOENT, "{name}");
+        assert_eq!(fails(block_on(view.open(name, How::READ))), Errno::ENOENT, "{name}");
+        assert_eq!(fails(block_on(view.fetch(name))), Errno::ENOENT, "{name}");
+        assert_eq!(fails(block_on(view.remove_file(name))), Errno::ENOENT, "{name}");
+        assert_eq!(fails(block_on(view.remove_directory(name))), Errno::ENOENT, "{name}");
+        assert_eq!(fails(block_on(view.rename(name, "/x"))), Errno::ENOENT, "{name}");
+        let below = format!("{name}/x");
+        assert_eq!(fails(block_on(view.open(&below, How::CREATE))), Errno::ENOENT, "{name}");
+    }
+    assert_eq!(place.keys(), ["x", "y_"]);
+    // Where slashes are slashes they are names as others are.
+    let view = Place::new().view(Flat::Slashes);
+    block_on(view.put("/__init__.py", b"1")).unwrap();
+    assert_eq!(names(&view, "/"), [("__init__.py".to_owned(), Kind::File)]);
+}
+
+#[test]
 fn a_file_system_is_not_flat() {
     let place = Place::new();
     block_on(Filesystem::create(&place.store, &place.keyspace)).unwrap();
