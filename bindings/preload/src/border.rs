@@ -83,14 +83,33 @@ impl Failing for Mapped {
 thread_local! {
     /// Whether this thread is on this side of the border.
     static INSIDE: Cell<bool> = const { Cell::new(false) };
+    /// Whether it could be cancelled when it crossed.
+    static CANCELLING: Cell<c_int> = const { Cell::new(CANCEL_ENABLE) };
 }
 
-/// As long as this lives, calls of this thread pass through.
+unsafe extern "C-unwind" {
+    fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
+    fn pthread_testcancel();
+}
+
+/// Says whether this thread can be cancelled, and whether it could.
+fn set_cancelling(state: c_int) -> c_int {
+    let mut before = CANCEL_ENABLE;
+    // SAFETY: the number is this function's own.
+    unsafe { pthread_setcancelstate(state, &raw mut before) };
+    before
+}
+
+/// As long as this lives, calls of this thread pass through, and nobody cancels it: what it has begun would be left half done.
 pub struct Inside(bool);
 
 impl Inside {
     pub fn enter() -> Self {
-        Inside(INSIDE.replace(true))
+        let before = INSIDE.replace(true);
+        if !before {
+            CANCELLING.set(set_cancelling(CANCEL_DISABLE));
+        }
+        Inside(before)
     }
 
     /// For threads of the library, which never come out.
@@ -101,7 +120,16 @@ impl Inside {
 
 impl Drop for Inside {
     fn drop(&mut self) {
-        INSIDE.set(self.0);
+        if !self.0 {
+            leave();
+        }
+    }
+}
+
+/// The thread goes back, or jumps out of a signal handler to where it will not come back from.
+pub fn leave() {
+    if INSIDE.replace(false) {
+        set_cancelling(CANCELLING.get());
     }
 }
 
@@ -110,17 +138,27 @@ pub fn is_inside() -> bool {
 }
 
 /// As long as this lives, calls of this thread are the program's again: for what the C library does for it with streams of this library.
-pub struct Outside(bool);
+/// Nobody cancels it there either, as those frames cannot be unwound.
+pub struct Outside {
+    was_inside: bool,
+    /// What was kept when it crossed.
+    kept: c_int,
+    /// Whether it could be cancelled just before.
+    before: c_int,
+}
 
 impl Outside {
     pub fn enter() -> Self {
-        Outside(INSIDE.replace(false))
+        let before = set_cancelling(CANCEL_DISABLE);
+        Outside { was_inside: INSIDE.replace(false), kept: CANCELLING.get(), before }
     }
 }
 
 impl Drop for Outside {
     fn drop(&mut self) {
-        INSIDE.set(self.0);
+        INSIDE.set(self.was_inside);
+        CANCELLING.set(self.kept);
+        set_cancelling(self.before);
     }
 }
 
@@ -136,20 +174,16 @@ pub fn cross<T: Failing>(
     let before = errno();
     let inside = Inside::enter();
     // What a panic may have left half done is behind locks that are passed over.
-    let outcome = catch_unwind(AssertUnwindSafe(ours));
-    let result = match outcome {
-        Ok(None) => {
-            count.passed();
-            drop(inside);
-            set_errno(before);
-            return real();
-        }
-        Ok(Some(result)) => result,
-        Err(panic) => {
-            // A payload that panics when dropped is not worth another panic.
-            std::mem::forget(panic);
-            Err(Errno(libc::EIO))
-        }
+    let outcome = catch_unwind(AssertUnwindSafe(ours)).unwrap_or_else(|panic| {
+        // A payload that panics when dropped is not worth another panic.
+        std::mem::forget(panic);
+        Some(Err(Errno(libc::EIO)))
+    });
+    let Some(result) = outcome else {
+        count.passed();
+        drop(inside);
+        set_errno(before);
+        return real();
     };
     count.taken(result.is_err());
     drop(inside);
@@ -164,6 +198,17 @@ pub fn cross<T: Failing>(
         }
     }
 }
+
+/// Where a program calls what may wait, its thread ends if it was cancelled.
+pub fn test_cancelling() {
+    if session::is_on() && !is_inside() {
+        // SAFETY: what is unwound then are frames of the border that have nothing to be dropped.
+        unsafe { pthread_testcancel() };
+    }
+}
+
+const CANCEL_ENABLE: c_int = 0;
+const CANCEL_DISABLE: c_int = 1;
 
 /// Calls a function with what its type depends on.
 pub fn with<F, T>(real: F, body: impl FnOnce(F) -> T) -> T {
@@ -180,15 +225,25 @@ macro_rules! interpose {
         // In a scope of its own, so that other things may have the name.
         const _: () = {
             #[unsafe(export_name = stringify!($name))]
-            unsafe extern "C" fn exported($($argument: $type),*) -> $result {
+            unsafe extern "C-unwind" fn exported($($argument: $type),*) -> $result {
                 static REAL: $crate::real::Real = $crate::real::Real::of(concat!(stringify!($name), "\0"));
                 static COUNT: $crate::report::Count = $crate::report::Count::of(stringify!($name));
+                type Called = extern "C" fn($($type),*) -> $result;
+                // A thread that is cancelled while it waits is unwound from there.
+                type Passed = extern "C-unwind" fn($($type),*) -> $result;
                 // SAFETY: the C library's function of this name has this type.
-                let real = unsafe {
-                    ::std::mem::transmute::<*mut ::std::ffi::c_void, extern "C" fn($($type),*) -> $result>(REAL.address())
+                let (called, passed) = unsafe {
+                    let real = REAL.address();
+                    (
+                        ::std::mem::transmute::<*mut ::std::ffi::c_void, Called>(real),
+                        ::std::mem::transmute::<*mut ::std::ffi::c_void, Passed>(real),
+                    )
                 };
-                let ours = || $crate::border::with((real, &COUNT), $body);
-                $crate::border::cross(&COUNT, ours, || $crate::own::kept(&COUNT, real($($argument),*)))
+                if COUNT.waits {
+                    $crate::border::test_cancelling();
+                }
+                let ours = || $crate::border::with((called, &COUNT), $body);
+                $crate::border::cross(&COUNT, ours, || $crate::own::kept(&COUNT, passed($($argument),*)))
             }
         };
     };

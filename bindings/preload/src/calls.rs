@@ -8,6 +8,7 @@ mod copying;
 mod daemon;
 mod descriptors;
 mod directories;
+mod jumps;
 mod locks;
 mod mapping;
 mod names;

@@ -19,6 +19,8 @@ pub struct Count {
     name: &'static str,
     /// Whether the call makes descriptors.
     pub opens: bool,
+    /// Whether a thread that waits in the call can be cancelled.
+    pub waits: bool,
     passed: AtomicU64,
     taken: AtomicU64,
     failed: AtomicU64,
@@ -39,6 +41,7 @@ impl Count {
             name,
             // All that have such names open files, but for those of directories' streams, which give no numbers.
             opens: matches!(name.as_bytes(), [b'o', b'p', b'e', b'n', ..]),
+            waits: can_be_cancelled(name.as_bytes()),
             passed: AtomicU64::new(0),
             taken: AtomicU64::new(0),
             failed: AtomicU64::new(0),
@@ -85,6 +88,21 @@ impl Count {
             }
         }
     }
+}
+
+/// Whether POSIX has threads cancelled in a call of this name, or in one that reads or writes as it does.
+const fn can_be_cancelled(name: &[u8]) -> bool {
+    matches!(
+        name,
+        [b'r', b'e', b'a', b'd', ..]
+            | [b'w', b'r', b'i', b't', b'e', ..]
+            | [b'p', b'r', b'e', b'a', b'd', ..]
+            | [b'p', b'w', b'r', b'i', b't', b'e', ..]
+            | [b'o', b'p', b'e', b'n', ..]
+            | [b'c', b'r', b'e', b'a', b't', ..]
+            | [b'f', b's', b'y', b'n', b'c', ..]
+            | [b'l', b'o', b'c', b'k', b'f', ..]
+    )
 }
 
 /// Looks whether a report is wanted.

@@ -6,6 +6,10 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <locale.h>
+#include <pthread.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -605,6 +609,98 @@ static void locks(void) {
     close(two);
 }
 
+static int unlocked, cancelled;
+
+static void *waiter(void *file) {
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+    while (!__atomic_load_n(&cancelled, __ATOMIC_SEQ_CST)) sched_yield();
+    pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, NULL);
+    fcntl(*(int *)file, F_OFD_SETLKW, &lock);
+    pthread_testcancel();
+    return NULL;
+}
+
+static void *reader(void *file) {
+    char byte;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+    while (!__atomic_load_n(&cancelled, __ATOMIC_SEQ_CST)) sched_yield();
+    pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, NULL);
+    pread(*(int *)file, &byte, 1, 0);
+    return NULL;
+}
+
+static void cancel(void *(*routine)(void *), int *file) {
+    pthread_t thread;
+    void *result;
+    __atomic_store_n(&cancelled, 0, __ATOMIC_SEQ_CST);
+    SAY(pthread_create(&thread, NULL, routine, file));
+    SAY(pthread_cancel(thread));
+    __atomic_store_n(&cancelled, 1, __ATOMIC_SEQ_CST);
+    struct flock lock = {.l_type = F_UNLCK, .l_whence = SEEK_SET};
+    SAY(fcntl(unlocked, F_OFD_SETLK, &lock));
+    SAY(pthread_join(thread, &result));
+    SAY(result == PTHREAD_CANCELED);
+}
+
+static sigjmp_buf back;
+static int pipes[2];
+
+static void jump(int number) {
+    siglongjmp(back, 1);
+}
+
+static void pass(int number) {
+}
+
+static void tell(int number) {
+    write(pipes[1], "x", 1);
+}
+
+/* Threads that are cancelled, and signals whose handlers jump away or have the call go on. */
+static void interrupted(void) {
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    int one = open("interrupted", O_RDWR | O_CREAT, 0644), two = open("interrupted", O_RDWR), state;
+    write(one, "x", 1);
+    SAY(fcntl(one, F_OFD_SETLK, &lock));
+    unlocked = one;
+    cancel(waiter, &two);
+    cancel(reader, &two);
+    close(one);
+    close(two);
+
+    signal(SIGSEGV, jump);
+    one = open("interrupted", O_RDWR);
+    if (sigsetjmp(back, 1) == 0) pread(one, (void *)8, 1, 0);
+    SAY(access("interrupted", F_OK));
+    signal(SIGSEGV, SIG_DFL);
+
+    int ready[2];
+    char byte;
+    pipe(pipes);
+    pipe(ready);
+    fflush(stdout);
+    if (fork() == 0) {
+        two = open("interrupted", O_RDWR);
+        int failed = fcntl(two, F_SETLK, &lock);
+        write(ready[1], "x", 1);
+        read(pipes[0], &byte, 1);
+        _exit(failed);
+    }
+    read(ready[0], &byte, 1);
+    struct itimerval often = {{0, 50000}, {0, 50000}}, never = {{0, 0}, {0, 0}};
+    struct sigaction ends = {.sa_handler = pass}, goes_on = {.sa_handler = tell, .sa_flags = SA_RESTART};
+    sigaction(SIGALRM, &ends, NULL);
+    setitimer(ITIMER_REAL, &often, NULL);
+    SAY(fcntl(one, F_SETLKW, &lock));
+    sigaction(SIGALRM, &goes_on, NULL);
+    SAY(fcntl(one, F_SETLKW, &lock));
+    setitimer(ITIMER_REAL, &never, NULL);
+    wait(&state);
+    SAY(state);
+    close(one);
+}
+
 /* What somebody else changes loses the rights of its owner. */
 static void strangers(void) {
     static const mode_t modes[] = {06777, 02767};
@@ -690,6 +786,7 @@ int main(int count, char **arguments) {
     bygone();
     copies();
     locks();
+    interrupted();
     strangers();
     children();
     return 0;

@@ -9,6 +9,8 @@ use super::content;
 use crate::{
     border::{Errno, Result, interpose},
     memory,
+    own::put_aside,
+    places::told,
     session::session,
     table::{self, Description, taken},
     waiting::block_on,
@@ -203,18 +205,47 @@ fn set(
 fn wait_for(description: &Description, owner: Owner, lock: Lock) -> Result<()> {
     let session = session()?;
     let filesystem = session.view.filesystem();
+    let timer = Timer::new()?;
     let mut pause = PAUSE_MIN;
     loop {
         match block_on(filesystem.lock(&description.inode, owner, lock)) {
             Err(error) if error.errno() == tyr_fs::Errno::EAGAIN => {}
             result => return Ok(result?),
         }
-        let time = libc::timespec { tv_sec: 0, tv_nsec: pause };
-        // SAFETY: the time is this function's own.
-        if unsafe { libc::nanosleep(&raw const time, std::ptr::null_mut()) } < 0 {
-            return Err(Errno(libc::EINTR));
-        }
+        timer.wait(pause)?;
         pause = (pause * 2).min(PAUSE_MAX);
+    }
+}
+
+/// A clock that is waited for by reading, as the kernel goes on with that after a signal whose handler wants it so (`SA_RESTART`).
+struct Timer(c_int);
+
+impl Timer {
+    fn new() -> Result<Self> {
+        // SAFETY: it has no conditions.
+        let timer = told(unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, libc::TFD_CLOEXEC) })?;
+        Ok(Timer(put_aside(timer)))
+    }
+
+    fn wait(&self, nanoseconds: i64) -> Result<()> {
+        let time = libc::itimerspec {
+            it_interval: libc::timespec { tv_sec: 0, tv_nsec: 0 },
+            it_value: libc::timespec { tv_sec: 0, tv_nsec: nanoseconds },
+        };
+        let mut expired = 0_u64;
+        // SAFETY: the time and the number are this function's own.
+        unsafe {
+            told(libc::timerfd_settime(self.0, 0, &raw const time, std::ptr::null_mut()))?;
+            told(libc::read(self.0, (&raw mut expired).cast(), size_of::<u64>()))?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Timer {
+    fn drop(&mut self) {
+        // SAFETY: the descriptor is this timer's.
+        unsafe { libc::close(self.0) };
     }
 }
 
