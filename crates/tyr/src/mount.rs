@@ -7,7 +7,7 @@ use std::{
     fs::File,
     io::{BufRead, BufReader, ErrorKind},
     os::unix::{ffi::OsStrExt, process::CommandExt},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Command, Stdio},
     thread,
     time::Duration,
@@ -122,7 +122,7 @@ impl Mount {
         with_copies(&settings, create, |store| self.serve(store, &settings, &source, out))
     }
 
-    /// Takes what `-o` says as the flags that say the same.
+    /// Takes what `-o` says as the flags that say the same. Of options that contradict one another the last one holds, as with mount(8).
     fn take_options(&mut self) -> Result<()> {
         for option in std::mem::take(&mut self.options) {
             let (name, value) = option.split_once('=').unwrap_or((&option, ""));
@@ -133,9 +133,14 @@ impl Mount {
             };
             match name {
                 "ro" => self.read_only = true,
+                "rw" => self.read_only = false,
                 "noatime" => self.no_atime = true,
+                // Times of access are noted as is usual; they are never noted at once.
+                "atime" | "relatime" | "strictatime" => self.no_atime = false,
                 "noexec" => self.no_exec = true,
+                "exec" => self.no_exec = false,
                 "sync" => self.sync = true,
+                "async" => self.sync = false,
                 "remount" => self.remount = true,
                 "alone" => self.alone = true,
                 "create" => self.create = true,
@@ -186,7 +191,7 @@ impl Mount {
         })?;
         let view = View::new(filesystem.clone(), Caller::superuser());
         let part = OsStr::from_bytes(&source.prefix);
-        let part = PathBuf::from("/").join(part).join(self.subdir.as_deref().unwrap_or("".as_ref()));
+        let part = part_of(part, self.subdir.as_deref());
         let root = pollster(view.metadata(&part, Follow::Yes))?.inode;
         if root.kind != Kind::Directory {
             return Err(Failure::Usage(format!("'{}' is no directory of the file system", part.display())));
@@ -254,6 +259,13 @@ impl Mount {
         }
         mounted.wait().map_err(|error| Failure::local(format!("the mount on '{place}' failed"), &error))
     }
+}
+
+/// What is mounted: a directory of the part that the source names, whether or not its path begins with a slash.
+fn part_of(part: &OsStr, subdir: Option<&Path>) -> PathBuf {
+    let part = Path::new("/").join(part);
+    let Some(subdir) = subdir else { return part };
+    part.join(subdir.strip_prefix("/").unwrap_or(subdir))
 }
 
 /// Runs to its end on this thread.
@@ -331,7 +343,6 @@ const GLANCE: Duration = Duration::from_millis(50);
 /// those of files are noted late, other users are let in as permissions have it.
 const PASSED_OVER: [&str; 25] = [
     "defaults",
-    "rw",
     "auto",
     "noauto",
     "user",
@@ -345,11 +356,12 @@ const PASSED_OVER: [&str; 25] = [
     "nodev",
     "suid",
     "nosuid",
-    "exec",
-    "relatime",
+    "norelatime",
+    "nostrictatime",
+    "diratime",
     "nodiratime",
     "lazytime",
-    "async",
+    "nolazytime",
     "dirsync",
     "silent",
     "allow_other",
@@ -376,6 +388,44 @@ mod tests {
         assert_eq!(split("tyr://a:1,b:2/files/x"), (store, "tyr:///files/x".to_owned()));
         let store = Some("tyr+tls://a:1".to_owned());
         assert_eq!(split("tyr+tls://a:1/files"), (store, "tyr:///files".to_owned()));
+    }
+
+    fn mount_with(options: &str) -> Result<Mount> {
+        #[derive(clap::Parser)]
+        struct Line {
+            #[command(flatten)]
+            mount: Mount,
+        }
+        let mut mount = <Line as clap::Parser>::parse_from(["mount", "files", "/mnt", "-o", options]).mount;
+        mount.take_options().map(|()| mount)
+    }
+
+    #[test]
+    fn of_options_that_contradict_one_another_the_last_one_holds() {
+        let said = |options: &str| {
+            let mount = mount_with(options).unwrap();
+            (mount.read_only, mount.no_exec, mount.no_atime, mount.sync)
+        };
+        assert_eq!(said("ro,noexec,noatime,sync"), (true, true, true, true));
+        assert_eq!(said("ro,noexec,noatime,sync,rw,exec,atime,async"), (false, false, false, false));
+        assert_eq!(said("rw,exec,async,ro,noexec,sync"), (true, true, false, true));
+        for option in ["atime", "relatime", "strictatime"] {
+            assert_eq!(said(&format!("noatime,{option}")), (false, false, false, false), "{option}");
+            assert_eq!(said(&format!("{option},noatime")), (false, false, true, false), "{option}");
+        }
+        assert!(mount_with("ro,colour").is_err());
+    }
+
+    #[test]
+    fn a_directory_that_is_mounted_lies_below_what_the_source_names() {
+        let of = |part: &str, subdir: Option<&str>| {
+            part_of(OsStr::new(part), subdir.map(Path::new)).into_os_string().into_string().unwrap()
+        };
+        assert_eq!(of("", None), "/");
+        assert_eq!(of("d", None), "/d");
+        assert_eq!(of("d", Some("a1")), "/d/a1");
+        assert_eq!(of("d", Some("/a1/b")), "/d/a1/b");
+        assert_eq!(of("", Some("/a1")), "/a1");
     }
 
     #[test]
