@@ -2,17 +2,16 @@
 
 use std::{
     env,
-    ffi::OsString,
+    ffi::c_int,
     fmt::Write as _,
     fs::OpenOptions,
-    io::Write as _,
+    os::fd::AsRawFd as _,
     process,
     ptr::null_mut,
-    sync::{
-        OnceLock,
-        atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering},
-    },
+    sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU64, Ordering},
 };
+
+use crate::own;
 
 /// How often a call was made.
 pub struct Count {
@@ -30,7 +29,8 @@ pub struct Count {
     next: AtomicPtr<Count>,
 }
 
-static WANTED: OnceLock<OsString> = OnceLock::new();
+/// The descriptor of where it is told.
+static PLACE: AtomicI32 = AtomicI32::new(-1);
 static IS_WANTED: AtomicBool = AtomicBool::new(false);
 /// Calls that were made, the last that came first.
 static FIRST: AtomicPtr<Count> = AtomicPtr::new(null_mut());
@@ -105,12 +105,35 @@ const fn can_be_cancelled(name: &[u8]) -> bool {
     )
 }
 
-/// Looks whether a report is wanted.
+/// Looks whether a report is wanted. Where it goes is opened now: when the process ends, its standard error may be closed, and its working directory
+/// another one.
 pub fn start() {
-    if let Some(place) = env::var_os("TYR_PRELOAD_REPORT").filter(|place| !place.is_empty()) {
+    let Some(place) = env::var_os("TYR_PRELOAD_REPORT").filter(|place| !place.is_empty()) else { return };
+    let opened = match place.to_str() {
+        Some("stderr") => raise(libc::STDERR_FILENO),
+        _ => OpenOptions::new()
+            .append(true)
+            .create(true)
+            .open(place)
+            .map_or(-1, |file| raise(file.as_raw_fd())),
+    };
+    // Who cannot be told is not told.
+    if opened >= 0 {
+        own::keep(opened);
+        PLACE.store(opened, Ordering::Relaxed);
         IS_WANTED.store(true, Ordering::Relaxed);
-        // Nobody else sets it.
-        let _ = WANTED.set(place);
+    }
+}
+
+/// Another number for a descriptor, where no program looks for one if there is one.
+fn raise(descriptor: c_int) -> c_int {
+    let double = |least: c_int| {
+        // SAFETY: it has no conditions.
+        unsafe { libc::fcntl(descriptor, libc::F_DUPFD_CLOEXEC, least) }
+    };
+    match double(LOWEST) {
+        -1 => double(libc::STDERR_FILENO + 1),
+        raised => raised,
     }
 }
 
@@ -125,20 +148,12 @@ pub fn start_anew() {
 
 /// Tells what there is to tell, once.
 pub fn tell() {
-    let Some(place) = WANTED.get() else { return };
     if !IS_WANTED.swap(false, Ordering::Relaxed) {
         return;
     }
-    let text = text();
-    // Who cannot be told is not told.
-    let _ = match place.to_str() {
-        Some("stderr") => std::io::stderr().write_all(text.as_bytes()),
-        _ => OpenOptions::new()
-            .append(true)
-            .create(true)
-            .open(place)
-            .and_then(|mut file| file.write_all(text.as_bytes())),
-    };
+    let (text, place) = (text(), PLACE.load(Ordering::Relaxed));
+    // SAFETY: the bytes are there. Who cannot be told is not told.
+    unsafe { libc::write(place, text.as_ptr().cast(), text.len()) };
 }
 
 fn all() -> impl Iterator<Item = &'static Count> {
@@ -169,3 +184,6 @@ fn text() -> String {
     }
     text
 }
+
+/// More than programs have use for, and few enough for the usual limit of 1024.
+const LOWEST: c_int = 600;

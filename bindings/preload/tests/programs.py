@@ -246,6 +246,12 @@ def report(programs, scratch):
     moved = [sum(int(cells[column]) for cells in lines.values()) for column in (3, 4)]
     same("bytes in the report", moved, [size, size])
     assert int(lines["close"][1]) >= 2, lines
+    # What programs close before they end is closed then, and where they are then is no matter.
+    told = scratch / "told"
+    programs.run("sh", "-c", f"cat {PREFIX}/copy.db 2>{told} >/dev/null", TYR_PRELOAD_REPORT="stderr")
+    assert ", cat\n" in told.read_text(), told.read_text()
+    programs.run("env", "-C", scratch, "TYR_PRELOAD_REPORT=beside", "/usr/bin/python3", "-c", f"import os; os.stat('{PREFIX}/copy.db'); os.chdir('/')")
+    assert "stat" in (scratch / "beside").read_text()
 
 
 def refusals(programs, scratch):
