@@ -8,7 +8,7 @@ use std::ffi::{c_char, c_int, c_void};
 use libc::{FILE, size_t, wchar_t};
 
 use crate::{
-    border::{Errno, Outcome, Result, interpose},
+    border::{Errno, Failing as _, Outcome, Result, interpose},
     memory,
     places::told,
     real::errno,
@@ -47,7 +47,11 @@ interpose! {
     fn [__fgetws_chk __fgetws_unlocked_chk](text: *mut wchar_t, _size: size_t, room: c_int, stream: *mut FILE) -> *mut wchar_t =>
         |_| get_line(text, room, stream);
     fn [ungetwc](character: Character, stream: *mut FILE) -> Character => |_| {
+        let before = errno();
         widely(stream, |_| {
+            if character.has_failed() {
+                return Err(Errno(before));
+            }
             let bytes = encode(character, &mut State::default())?;
             for byte in bytes.as_slice().iter().rev() {
                 // SAFETY: the stream is the program's.

@@ -495,6 +495,8 @@ static void wide(void) {
     SAY(feof(file) != 0);
     SAY(ferror(file) != 0);
     SAY(getwc(file) == WEOF);
+    SAY(ungetwc(WEOF, file) == WEOF);
+    SAY(ferror(file) != 0);
     SAY(fwide(file, 0) > 0);
     SAY(fclose(file));
     int out = open("wide", O_RDWR);
