@@ -150,12 +150,14 @@ impl Filesystem {
             let first = words.clone().next().and_then(|word| word.first_chunk::<4>());
             let before = first.map(|word| u32::from_le_bytes(*word)).ok_or_else(|| damaged("an inode"))?;
             mode = changes.mode_after(before);
-            let mut value = Vec::new();
+            let mut after = Vec::new();
             for change in [mode, changes.uid, changes.gid, None] {
                 let old = words.next().ok_or_else(|| damaged("an inode"))?;
-                value.extend_from_slice(&change.map_or(old.to_vec(), |new| new.to_le_bytes().to_vec()));
+                after.extend_from_slice(&change.map_or(old.to_vec(), |new| new.to_le_bytes().to_vec()));
             }
-            transaction.set_attribute(keyspace, site, MODE, Some(&value)).await?;
+            if after != value {
+                transaction.set_attribute(keyspace, site, MODE, Some(&after)).await?;
+            }
         }
         // A list and the mode say the same, also for who does not obey it.
         if let Some(mode) = mode {

@@ -31,8 +31,15 @@ pub struct File {
     guest: u64,
     /// Whether the first read is to be noted.
     notes_access: AtomicBool,
-    /// When it was last known to have no privileges, and how often some had been given here by then.
-    unprivileged_at: Mutex<Option<(Instant, u64)>>,
+    /// When it was last seen to have no privileges.
+    unprivileged_at: Mutex<Option<Looked>>,
+}
+
+/// When a file was looked at, and how often any was given privileges here by then.
+#[derive(Clone, Copy, Debug)]
+struct Looked {
+    at: Instant,
+    given: u64,
 }
 
 /// What becomes of a range of a file.
@@ -53,10 +60,12 @@ impl Filesystem {
     pub async fn open_file(&self, inode: &Inode) -> Result<(File, Metadata)> {
         check_has_content(inode)?;
         if self.flat().is_some() {
+            let looked = self.look_for_privileges();
             let metadata = self.metadata(inode).await?;
             self.inner.uses.add(inode.number);
-            let (filesystem, inode) = (self.clone(), inode.clone());
-            return Ok((File::new(filesystem, inode, 0), metadata));
+            let file = File::new(self.clone(), inode.clone(), 0);
+            file.has_mode(looked, metadata.mode);
+            return Ok((file, metadata));
         }
         let guest = self.join().await?;
         let _entered = self.inner.uses.enter(inode.number).await;
@@ -64,7 +73,9 @@ impl Filesystem {
         self.inner.uses.add(inode.number);
         // If that fails it is dropped, and no use any more.
         let file = File::new(self.clone(), inode.clone(), guest);
+        let looked = self.look_for_privileges();
         let metadata = self.metadata(inode).await?;
+        file.has_mode(looked, metadata.mode);
         if !may_be_opened(&metadata, is_open_here) {
             return Err(gone());
         }
@@ -81,19 +92,21 @@ impl Filesystem {
 
     /// Makes a regular file under a new name, and opens it. Fails with [`Errno::EEXIST`] if there is such a name.
     pub async fn make_file(&self, directory: &Inode, name: &[u8], new: &New) -> Result<(File, Metadata)> {
+        let looked = self.look_for_privileges();
         if let Some(flat) = self.flat() {
             let metadata = self.flat_make(flat, directory, name, new).await?;
             self.inner.uses.add(metadata.inode.number);
-            let (filesystem, inode) = (self.clone(), metadata.inode.clone());
-            return Ok((File::new(filesystem, inode, 0), metadata));
+            let file = File::new(self.clone(), metadata.inode.clone(), 0);
+            file.has_mode(looked, metadata.mode);
+            return Ok((file, metadata));
         }
         let (guest, number) = (self.join().await?, self.number().await?);
         self.inner.uses.add(number);
         self.inner.uses.reach(number, 0..new.content.len() as u64);
         match self.make_numbered(directory, name, new, number).await {
             Ok(metadata) => {
-                let (filesystem, inode) = (self.clone(), metadata.inode.clone());
-                let file = File::new(filesystem, inode, guest);
+                let file = File::new(self.clone(), metadata.inode.clone(), guest);
+                file.has_mode(looked, metadata.mode);
                 file.notes_access.store(true, Ordering::Relaxed);
                 Ok((file, metadata))
             }
@@ -102,6 +115,11 @@ impl Filesystem {
                 Err(error)
             }
         }
+    }
+
+    /// What there is to be known of before a mode is read that is to say whether a file has privileges.
+    fn look_for_privileges(&self) -> Looked {
+        Looked { at: Instant::now(), given: self.inner.privileges_given.load(Ordering::SeqCst) }
     }
 }
 
@@ -141,10 +159,10 @@ impl File {
     /// Has it run with nobody's rights but those of who runs it from now on: for a write by somebody who may not give those. What another client has given
     /// it less than a second ago may stay.
     pub async fn drop_privileges(&self) -> Result<()> {
-        let given = self.filesystem.inner.privileges_given.load(Ordering::SeqCst);
-        let began = Instant::now();
-        let is_recent =
-            |(at, known): (Instant, u64)| known == given && began.duration_since(at) < PRIVILEGES_SEEN;
+        let looked = self.filesystem.look_for_privileges();
+        let is_recent = |last: Looked| {
+            last.given == looked.given && looked.at.saturating_duration_since(last.at) < PRIVILEGES_SEEN
+        };
         if self.unprivileged_at.lock().is_some_and(is_recent) {
             return Ok(());
         }
@@ -152,8 +170,15 @@ impl File {
         if unprivileged(mode) != mode {
             self.change(&Changes { drops_privileges: true, ..Changes::default() }).await?;
         }
-        *self.unprivileged_at.lock() = Some((began, given));
+        self.has_mode(looked, unprivileged(mode));
         Ok(())
+    }
+
+    /// It had this mode after it was looked for privileges.
+    fn has_mode(&self, looked: Looked, mode: u32) {
+        if unprivileged(mode) == mode {
+            *self.unprivileged_at.lock() = Some(looked);
+        }
     }
 
     /// The inode.

@@ -412,7 +412,9 @@ impl View {
             self.caller.require_owner(found)?;
         }
         let is_another = is_given || changes.size.is_some();
-        changes.drops_privileges |= is_another && found.inode.kind == Kind::File && self.caller.uid != 0;
+        let mode = changes.mode.unwrap_or(found.mode);
+        let takes_rights = is_another && found.inode.kind == Kind::File && self.caller.uid != 0;
+        changes.drops_privileges |= takes_rights && unprivileged(mode) != mode;
         let is_owner = self.caller.require_owner(found);
         if changes.touches {
             is_owner.or_else(|_| self.caller.require(found, Want::Write))?;
