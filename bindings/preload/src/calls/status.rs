@@ -3,16 +3,17 @@
 use std::{
     ffi::{c_char, c_int, c_long, c_uint},
     mem,
+    path::Path,
 };
 
 use libc::{stat, statfs, statvfs, statx};
 use tyr_fs::{Follow, Metadata, Room, Timestamp, Want};
 
 use crate::{
-    border::{Errno, Outcome, Result, interpose},
+    border::{Errno, Failing, Outcome, Result, interpose},
     memory,
     places::{at, told},
-    session::{check_changes, session},
+    session::{Session, check_changes, session},
     table::taken,
     waiting::block_on,
 };
@@ -59,48 +60,34 @@ interpose! {
         access_at(directory, path, mode, flags, |directory, path| real(directory, path, mode, flags))
     };
     fn [statfs statfs64](path: *const c_char, out: *mut statfs) -> c_int => |(real, _)| {
-        at(
-            libc::AT_FDCWD,
-            path,
-            Follow::Yes,
-            |session, path| {
-                block_on(session.view.metadata(path, Follow::Yes))?;
-                memory::put(out, whole(session.view.filesystem().room())).map(|()| 0)
-            },
-            |_, path| real(path, out),
-        )
+        of_existing(path, |session| memory::put(out, whole(session.view.filesystem().room())).map(|()| 0), |path| real(path, out))
     };
     fn [fstatfs fstatfs64](descriptor: c_int, out: *mut statfs) -> c_int => |_| {
         taken(descriptor).map(|_| memory::put(out, whole(session()?.view.filesystem().room())).map(|()| 0))
     };
     fn [statvfs statvfs64](path: *const c_char, out: *mut statvfs) -> c_int => |(real, _)| {
-        at(
-            libc::AT_FDCWD,
-            path,
-            Follow::Yes,
-            |session, path| {
-                block_on(session.view.metadata(path, Follow::Yes))?;
-                memory::put(out, whole_vfs(session.view.filesystem().room())).map(|()| 0)
-            },
-            |_, path| real(path, out),
-        )
+        of_existing(path, |session| memory::put(out, whole_vfs(session.view.filesystem().room())).map(|()| 0), |path| real(path, out))
     };
     fn [pathconf](path: *const c_char, name: c_int) -> c_long => |(real, _)| {
-        at(
-            libc::AT_FDCWD,
-            path,
-            Follow::Yes,
-            |session, path| {
-                block_on(session.view.metadata(path, Follow::Yes))?;
-                // The limits are Linux's, the same everywhere.
-                told(real(c"/".as_ptr(), name))
-            },
-            |_, path| real(path, name),
-        )
+        // The limits are Linux's, the same everywhere.
+        of_existing(path, |_| told(real(c"/".as_ptr(), name)), |path| real(path, name))
     };
     fn [fstatvfs fstatvfs64](descriptor: c_int, out: *mut statvfs) -> c_int => |_| {
         taken(descriptor).map(|_| memory::put(out, whole_vfs(session()?.view.filesystem().room())).map(|()| 0))
     };
+}
+
+/// Answers what is asked of the file system that a path is in, if there is something of that name.
+fn of_existing<T: Failing>(
+    path: *const c_char,
+    ours: impl FnOnce(&Session) -> Result<T>,
+    theirs: impl FnOnce(*const c_char) -> T,
+) -> Outcome<T> {
+    let ours = |session: &Session, path: &Path| {
+        block_on(session.view.metadata(path, Follow::Yes))?;
+        ours(session)
+    };
+    at(libc::AT_FDCWD, path, Follow::Yes, ours, |_, path| theirs(path))
 }
 
 fn stat_at(
