@@ -203,7 +203,7 @@ unsafe extern "C" fn close(descriptor: c_int) -> c_int {
 }
 
 /// More than programs have use for, and few enough for the usual limit of 1024.
-const LOWEST: c_int = 600;
+pub const LOWEST: c_int = 600;
 /// The mark of a guest's own.
 const OF_GUESTS: u8 = 2;
 /// Higher ones are nobody's concern.

@@ -131,7 +131,7 @@ fn raise(descriptor: c_int) -> c_int {
         // SAFETY: it has no conditions.
         unsafe { libc::fcntl(descriptor, libc::F_DUPFD_CLOEXEC, least) }
     };
-    match double(LOWEST) {
+    match double(own::LOWEST) {
         -1 => double(libc::STDERR_FILENO + 1),
         raised => raised,
     }
@@ -184,6 +184,3 @@ fn text() -> String {
     }
     text
 }
-
-/// More than programs have use for, and few enough for the usual limit of 1024.
-const LOWEST: c_int = 600;
