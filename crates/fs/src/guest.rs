@@ -6,7 +6,7 @@
 //! anything that it has read from them, and before it changes them. No two clocks are compared.
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::BTreeSet,
     sync::{
         Arc, Weak,
         atomic::{AtomicBool, Ordering},
@@ -23,8 +23,8 @@ use crate::{
     filesystem::{Filesystem, Inner, gone, transact},
     inode::Inode,
     orphans::Orphans,
-    silence::Silence,
     strays::Departure,
+    words::Words,
 };
 
 /// What this client is as a guest.
@@ -41,8 +41,8 @@ pub(crate) struct Guest {
 struct State {
     me: Option<Me>,
     beats: u64,
-    /// How long others have said nothing.
-    watched: HashMap<u64, Silence>,
+    /// What others have said.
+    words: Words,
     /// What was said last, until the thread that acts on it takes it.
     talk: Option<Talk>,
     /// Which of the two threads were begun.
@@ -68,7 +68,8 @@ struct Bell {
 /// What a guest says of orphans and departures.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Seen {
-    beat: u64,
+    /// How often it has said something; two words with the same are one.
+    pub beat: u64,
     /// The round of the records that it has read.
     pub round: u64,
     /// Up to where.
@@ -249,31 +250,38 @@ impl Filesystem {
         }
     }
 
-    /// Says that this guest is there, hears the others, and removes those that have said nothing for so long.
+    /// Says that this guest is there, hears [some others](Words::turn), and removes those that have said nothing for so long.
     pub(crate) async fn speak(&self, patience: Duration) -> Result<Talk> {
         let orphans = self.orphans().await?;
-        let me = self.inner.guest.state.lock().me;
+        let me = self.inner.guest.state.lock().me.map(|me| me.number);
+        let mut said = Vec::new();
         if let Some(me) = me {
-            let (until, held) = self.held(me.number, &orphans);
-            self.beat(me.number, Seen { beat: 0, round: orphans.round, until, held }).await?;
+            let (until, held) = self.held(me, &orphans);
+            let seen = Seen { beat: 0, round: orphans.round, until, held };
+            self.beat(me, seen.clone()).await?;
+            said.push(Said { guest: me, seen });
         }
-        let (mut said, guests) = (Vec::new(), self.guests().await?);
-        self.inner.guest.state.lock().watched.retain(|guest, _| guests.contains(guest));
-        for guest in guests {
-            let value = match self.keyspace().attribute(key(guest), SEEN).await {
-                Ok(value) => value.unwrap_or_default(),
-                // It has left in between.
-                Err(error) if error.kind() == ErrorKind::NotFound => continue,
-                Err(error) => return Err(error.into()),
-            };
-            let seen = Seen::decode(&value);
-            if me.is_none_or(|me| me.number != guest) && self.is_overdue(guest, seen.beat, patience) {
-                self.evict(guest, Some(&value)).await?;
-            } else {
-                said.push(Said { guest, seen });
+        let mut others = self.guests().await?;
+        others.sort_unstable();
+        let turn = self.inner.guest.state.lock().words.turn(me, &others);
+        others.retain(|guest| Some(*guest) != me);
+        let keys: Vec<String> = turn.iter().copied().map(key).collect();
+        for (guest, stat) in turn.into_iter().zip(self.keyspace().stats(&keys).await?) {
+            // It may have left in between.
+            let value = stat.as_ref().map(|stat| stat.attributes.value(SEEN).unwrap_or_default());
+            let is_over = value.is_some_and(|value| {
+                let words = &mut self.inner.guest.state.lock().words;
+                words.hear(guest, Seen::decode(value), Instant::now(), patience)
+            });
+            if is_over {
+                self.evict(guest, value).await?;
+            }
+            if is_over || value.is_none() {
+                others.retain(|other| *other != guest);
             }
         }
-        Ok(Talk { me: me.map(|me| me.number), orphans, said })
+        said.extend(self.inner.guest.state.lock().words.said(others));
+        Ok(Talk { me, orphans, said })
     }
 
     /// Of what is recorded, that which is open here, and departures that this guest waits for; up to where there is room to say so. It says nothing of what
@@ -395,22 +403,10 @@ impl Filesystem {
         Ok(me.heard.elapsed() < PATIENCE / 2)
     }
 
-    fn is_overdue(&self, guest: u64, beat: u64, patience: Duration) -> bool {
-        let mut state = self.inner.guest.state.lock();
-        let now = Instant::now();
-        match state.watched.get_mut(&guest) {
-            Some(silence) => silence.lasts(beat, now, patience),
-            None => {
-                state.watched.insert(guest, Silence::new(beat, now));
-                false
-            }
-        }
-    }
-
     /// Removes a guest; if `said` is given, only if it has said nothing else since.
     async fn evict(&self, guest: u64, said: Option<&[u8]>) -> Result<()> {
         transact!(self, |transaction, _again| self.try_evict(transaction, guest, said));
-        self.inner.guest.state.lock().watched.remove(&guest);
+        self.inner.guest.state.lock().words.forget(guest);
         Ok(())
     }
 
@@ -463,7 +459,7 @@ pub(crate) fn key(guest: u64) -> String {
 }
 
 /// How often a guest says that it is there.
-const BEAT: Duration = Duration::from_secs(1);
+pub(crate) const BEAT: Duration = Duration::from_secs(1);
 /// After so long without a word a guest is removed.
 pub const PATIENCE: Duration = Duration::from_secs(15);
 /// The blob whose attributes name the guests.

@@ -41,6 +41,7 @@ mod uses;
 mod view;
 mod waits;
 mod walk;
+mod words;
 
 pub use acl::{Acl, Which};
 pub use change::{Changes, Put};

@@ -33,6 +33,7 @@ use crate::{
     rename::Named,
     site::Site,
     uses::Door,
+    words::beats_until_all,
 };
 
 /// The strays that this client knows of, by their inodes' numbers.
@@ -232,7 +233,9 @@ impl Filesystem {
                 match record {
                     Some((end, _)) if is_let_go(*end) || planted(Canary::GuestsNotAsked) => {}
                     // What was said may be older than the record.
-                    _ if beats < WAITED_MAX => return Ok(Next::Waits),
+                    _ if beats < WAITED_MAX.saturating_add(beats_until_all(others().count())) => {
+                        return Ok(Next::Waits);
+                    }
                     _ => return self.unmark(stray, mark).await,
                 }
                 mark
@@ -465,7 +468,7 @@ const MOVED_AT_ONCE: usize = 16;
 const BYTES_AT_ONCE: u64 = 16 << 20;
 /// A client knows as many strays at the most.
 const STRAYS_MAX: usize = 4096;
-/// So many beats guests are waited for that have the file open, or say nothing.
+/// So many beats guests are waited for that have the file open, or say nothing, after all were heard.
 const WAITED_MAX: u32 = 8;
 /// So often a mark of somebody else is left alone.
 const YIELDS: u32 = 2;
