@@ -527,7 +527,13 @@ impl Membership {
     }
 
     /// Answers a question of somebody else, or carries it to the one who leads.
-    fn serve(&self, question: Question) {
+    fn serve(&self, mut question: Question) {
+        // What nodes hold is for them to tell.
+        if let Request::Uses(uses) = &mut question.request
+            && !matches!(question.party, Party::Node { .. })
+        {
+            uses.clear();
+        }
         if question.request == Request::Report {
             return question.back.reply(Response::Report(self.describe()));
         }
@@ -547,7 +553,7 @@ impl Membership {
         // A voter hears nothing more when it ceases to be one; what this node has learned by its lease is newer then.
         let (me, leader, known) = (self.me(), self.granter(), self.known.version);
         let ledger = self.ledger.clone();
-        // A node that has something to tell names every keyspace with a quota; what it carries for a client names none.
+        // A node that has something to tell names every keyspace with a quota; what it carries for others names none.
         if let (Request::Uses(uses), Party::Node { node, .. }) = (&question.request, question.party)
             && !uses.is_empty()
         {

@@ -323,6 +323,12 @@ impl Starting {
         let shards = self.settings.shards.get();
         let peers = BTreeMap::new();
         let card = if self.settings.join.is_empty() {
+            if self.settings.weight == 0 {
+                return Err(Error::invalid(
+                    "this node would found a cluster in which nobody holds anything, as its weight is 0; give it a weight until others have \
+                     joined, or the address of a cluster to join",
+                ));
+            }
             let cluster = ClusterId(random_bits());
             tracing::info!(cluster = %format_args!("{:032x}", cluster.0), "founding a cluster");
             Card { cluster, node: FOUNDER, identity: self.identity, shards, is_founded: false, peers }

@@ -10,8 +10,8 @@ use kit::{Driver, Growing};
 use tempfile::TempDir;
 use tyr_net::Address;
 use tyr_proto::{
-    ClassId, Outcome, Refusal,
-    cluster::{ClassSettings, Command, Fact, Request},
+    ClassId, Outcome, Refusal, Use,
+    cluster::{ClassSettings, Command, Fact, Request, Response},
 };
 use tyr_server::{Server, Settings, Timing};
 use tyr_types::{ErrorKind, KeyspaceName, KeyspaceSettings};
@@ -86,6 +86,33 @@ fn three_servers_lose_nothing_that_was_acknowledged_when_one_is_away() {
     blobs.append(&mut driver, 150..200);
     second.stop().unwrap();
     third.stop().unwrap();
+}
+
+#[test]
+fn what_nodes_hold_is_told_by_nodes_only() {
+    kit::log();
+    let directories = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let first = start(&directories[0], &[]);
+    let second = start(&directories[1], &[first.address().clone()]);
+    // Whoever does not lead carries what a client asks for, as its own.
+    for server in [&first, &second] {
+        let mut driver = Driver::new(&[server.address().clone()], 5 + u64::from(server.node().0));
+        let files = driver.keyspace(&format!("files-{}", server.node().0));
+        driver.command(Command::SetQuota { id: files, quota: Some(1 << 30) }).unwrap();
+        let forged = [(files, Use { blobs: 1, bytes: 1 << 40 })].into();
+        let Response::Uses(total) = driver.ask(&Request::Uses(forged)) else { panic!("no total") };
+        assert_eq!(total.get(&files).copied().unwrap_or_default(), Use::default());
+    }
+}
+
+#[test]
+fn who_founds_a_cluster_holds_something() {
+    let directory = tempfile::tempdir().unwrap();
+    let settings = Settings { weight: 0, ..settings(directory.path(), &[]) };
+    let error = Server::start(settings).map(drop).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+    // It has founded nothing.
+    start(&directory, &[]).stop().unwrap();
 }
 
 #[test]
