@@ -235,15 +235,14 @@ impl Keyspace {
             Inner::Directory(keyspace) => {
                 let mut stats = Vec::with_capacity(keys.len());
                 for key in keys {
-                    stats.push(match keyspace.stat(key).await {
-                        Ok(stat) => Some(stat),
-                        // Unless it is the keyspace that is gone.
-                        Err(error)
-                            if error.kind() == ErrorKind::NotFound && !keyspace.exists(key).await? =>
-                        {
-                            None
+                    stats.push(loop {
+                        match keyspace.stat(key).await {
+                            Ok(stat) => break Some(stat),
+                            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+                            // That fails if it is the keyspace that is gone; and the blob may have come in between.
+                            Err(_) if !keyspace.exists(key).await? => break None,
+                            Err(_) => {}
                         }
-                        Err(error) => return Err(error),
                     });
                 }
                 Ok(stats)
