@@ -5,7 +5,7 @@ use tyr_proto::{
     access::{Rights, Scope},
     cluster,
 };
-use tyr_types::{Error, Key};
+use tyr_types::{ATTRIBUTES_SIZE_MAX, Error, Key};
 
 /// The store was closed.
 #[cold]
@@ -73,6 +73,9 @@ pub fn refused(refusal: Refusal) -> Error {
             "it is more than one transaction can do, or a blob would have more chunks than one can delete; do it in several, or keep the \
              blob in a keyspace with larger chunks",
         ),
+        Refusal::TooManyAttributes => Error::invalid(format!(
+            "a blob's attributes would have more than {ATTRIBUTES_SIZE_MAX} bytes in all; remove or shorten some of them first"
+        )),
         Refusal::Full => {
             Error::full("a node has no room for it; delete something or add a node, then try again")
         }

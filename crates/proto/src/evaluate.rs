@@ -9,7 +9,7 @@ use crate::{
     ChunkName, HeadPlan, Keyspace, Operation, Payload, Refusal,
     canary::{Canary, planted},
     entry::{ChunkOperation, ChunkWrite, ExistenceEffect, HeadEffect, SizeEffect},
-    head::{Ahead, Head},
+    head::{Ahead, AttributesFit, Head},
     overlay::Overlay,
     partition::Wanted,
 };
@@ -80,7 +80,12 @@ pub fn evaluate<'a>(
             return Evaluation::Refused(refusal);
         }
     }
-    if draft.is_short { Evaluation::WaitsFor(draft.wanted) } else { Evaluation::Ready(draft.finish()) }
+    match head.attributes_fit(&draft.effect) {
+        AttributesFit::No => Evaluation::Refused(Refusal::TooManyAttributes),
+        AttributesFit::Unknown => Evaluation::Waits,
+        AttributesFit::Yes if draft.is_short => Evaluation::WaitsFor(draft.wanted),
+        AttributesFit::Yes => Evaluation::Ready(draft.finish()),
+    }
 }
 
 /// Whether an operation transforms a number that lies in two chunks.

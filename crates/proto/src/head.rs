@@ -7,7 +7,7 @@ use alloc::{
 };
 use core::ops::Range;
 
-use tyr_types::Number;
+use tyr_types::{ATTRIBUTES_SIZE_MAX, Number};
 
 use crate::{
     Outcome, Refusal, Seen, TransactionId,
@@ -109,6 +109,17 @@ pub struct Ahead {
     pub size_open: bool,
 }
 
+/// Whether there is room for attributes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AttributesFit {
+    /// Whatever becomes of what is not certain.
+    Yes,
+    /// It depends on transactions over several heads.
+    Unknown,
+    /// There is none.
+    No,
+}
+
 /// As many writes of each blob are remembered by byte range; a reader that read before them is refused by conflict.
 const RECENT_MAX: usize = 64;
 
@@ -202,6 +213,49 @@ impl Head {
         let After { exists, size, .. } = self.after(self.places.len());
         let (existence, sizes) = self.open;
         Ahead { exists, size, existence_open: existence > 0, size_open: sizes > 0 }
+    }
+
+    /// Whether there is room for what a transaction does to the attributes, if it takes the next place. Whoever removes some is always let in.
+    pub fn attributes_fit(&self, effect: &HeadEffect) -> AttributesFit {
+        let size_of = |(name, value): &(String, Option<Arc<[u8]>>)| {
+            value.as_ref().map_or(0, |value| name.len() + value.len())
+        };
+        let size_set = |effect: &HeadEffect| effect.attributes.iter().map(size_of).sum::<usize>();
+        let applied = || self.blob.iter().flat_map(|blob| &blob.attributes);
+        let applied_size: usize = applied().map(|(name, value)| name.len() + value.len()).sum();
+        let pending_size: usize = self.places.iter().map(|place| size_set(&place.effect)).sum();
+        let set = size_set(effect);
+        if set == 0 || applied_size + pending_size + set <= ATTRIBUTES_SIZE_MAX {
+            return AttributesFit::Yes;
+        }
+        // The size of each value, the largest of those that it may come to have.
+        let mut sizes: BTreeMap<&str, usize> =
+            applied().map(|(name, value)| (name.as_str(), value.len())).collect();
+        let mut is_open = false;
+        let pending = self.places.iter().filter(|place| !matches!(place.outcome, Some(Outcome::Refused(_))));
+        let effects = pending.map(|place| (&*place.effect, !place.alone && place.outcome.is_none()));
+        for (effect, open) in effects.chain([(effect, false)]) {
+            // What leaves existence open is waited for by all that write.
+            if matches!(effect.existence, ExistenceEffect::Ends | ExistenceEffect::Restarts) {
+                sizes.clear();
+            }
+            for (name, value) in &effect.attributes {
+                is_open |= open;
+                match value {
+                    Some(value) => {
+                        let size = sizes.entry(name).or_default();
+                        *size = if open { value.len().max(*size) } else { value.len() };
+                    }
+                    None if !open => drop(sizes.remove(name.as_str())),
+                    None => {}
+                }
+            }
+        }
+        match sizes.iter().map(|(name, size)| name.len() + size).sum::<usize>() <= ATTRIBUTES_SIZE_MAX {
+            true => AttributesFit::Yes,
+            false if is_open => AttributesFit::Unknown,
+            false => AttributesFit::No,
+        }
     }
 
     /// The blob after as many places.
@@ -515,7 +569,12 @@ impl HeadEffect {
 pub fn is_final(refusal: Refusal) -> bool {
     matches!(
         refusal,
-        Refusal::Exists | Refusal::NotFound | Refusal::Invalid | Refusal::Denied | Refusal::TooLarge
+        Refusal::Exists
+            | Refusal::NotFound
+            | Refusal::Invalid
+            | Refusal::Denied
+            | Refusal::TooLarge
+            | Refusal::TooManyAttributes
     )
 }
 

@@ -183,6 +183,8 @@ pub enum Refusal {
     Quota,
     /// It is more than a partition logs at once, or would let a blob have more chunks than that.
     TooLarge,
+    /// It would let a blob's attributes have more bytes than a blob has room for.
+    TooManyAttributes,
 }
 
 /// How a transaction ended.
@@ -212,6 +214,7 @@ impl Outcome {
                 Refusal::Denied => "denied",
                 Refusal::Quota => "quota",
                 Refusal::TooLarge => "too_large",
+                Refusal::TooManyAttributes => "too_many_attributes",
             },
         }
     }

@@ -61,7 +61,7 @@ pub(crate) struct Detail {
 }
 
 /// How transactions end.
-pub(crate) const OUTCOMES: [&str; 13] = [
+pub(crate) const OUTCOMES: [&str; 14] = [
     "committed",
     "conflict",
     "exists",
@@ -75,6 +75,7 @@ pub(crate) const OUTCOMES: [&str; 13] = [
     "denied",
     "quota",
     "too_large",
+    "too_many_attributes",
 ];
 
 /// What readers ask.
@@ -96,6 +97,7 @@ fn index_of(outcome: Outcome) -> usize {
             Refusal::Denied => 10,
             Refusal::Quota => 11,
             Refusal::TooLarge => 12,
+            Refusal::TooManyAttributes => 13,
         },
     }
 }

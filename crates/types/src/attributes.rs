@@ -64,6 +64,13 @@ impl Attributes {
     }
 }
 
+/// As a store has them, each of a name of its own. Only who sets one is held to the limits, so that a blob that has more can be read and mended.
+impl FromIterator<(String, Vec<u8>)> for Attributes {
+    fn from_iter<I: IntoIterator<Item = (String, Vec<u8>)>>(attributes: I) -> Self {
+        Attributes(attributes.into_iter().collect())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -164,35 +164,31 @@ impl Draft {
 }
 
 /// The attributes of a blob as callers know them.
-pub fn attributes_of(known: &BTreeMap<String, Arc<[u8]>>) -> tyr_embed::Result<Attributes> {
-    let mut attributes = Attributes::default();
-    for (name, value) in known {
-        attributes.set(name, Some(&value[..]))?;
-    }
-    Ok(attributes)
+pub fn attributes_of(known: &BTreeMap<String, Arc<[u8]>>) -> Attributes {
+    known.iter().map(|(name, value)| (name.clone(), value.to_vec())).collect()
 }
 
 /// A blob as callers know it.
-pub fn stat_of(found: &Found) -> tyr_embed::Result<tyr_embed::Stat> {
+pub fn stat_of(found: &Found) -> tyr_embed::Stat {
     stat_of_looked(found.number, &found.looked)
 }
 
 /// The same, of what was seen at a number.
-pub fn stat_of_looked(number: Number, looked: &Looked) -> tyr_embed::Result<tyr_embed::Stat> {
-    Ok(tyr_embed::Stat {
+pub fn stat_of_looked(number: Number, looked: &Looked) -> tyr_embed::Stat {
+    tyr_embed::Stat {
         size: looked.size,
         blob: tyr_embed::BlobId::from_u64(looked.creation.to_u64()),
         version: if looked.creation == Number::ZERO { Number::ZERO } else { number },
-        attributes: attributes_of(&looked.attributes)?,
-    })
+        attributes: attributes_of(&looked.attributes),
+    }
 }
 
 /// As [`stat_of`], of what a head alone has told.
-pub fn stat_of_head(number: Number, blob: &BlobStat) -> tyr_embed::Result<tyr_embed::Stat> {
-    Ok(tyr_embed::Stat {
+pub fn stat_of_head(number: Number, blob: &BlobStat) -> tyr_embed::Stat {
+    tyr_embed::Stat {
         size: blob.size,
         blob: tyr_embed::BlobId::from_u64(blob.creation.to_u64()),
         version: number,
-        attributes: attributes_of(&blob.attributes)?,
-    })
+        attributes: attributes_of(&blob.attributes),
+    }
 }

@@ -313,7 +313,7 @@ impl Keyspace {
 
     fn blob_of(&self, blob: &BlobName, got: Option<(Found, Vec<u8>)>) -> Result<Blob> {
         let (found, bytes) = got.ok_or_else(|| self.missing(&blob.key))?;
-        Ok(Blob { stat: stat_of(&found)?, bytes })
+        Ok(Blob { stat: stat_of(&found), bytes })
     }
 
     fn note_read(&self, size: u64) {
@@ -397,13 +397,13 @@ impl Keyspace {
             return Ok(self.complete(slice::from_ref(blob), told).await?.pop().flatten());
         };
         if let Some(BlobCopy { number, blob, .. }) = self.core.copy_of(blob) {
-            return blob.map(|looked| stat_of_looked(number, &looked)).transpose();
+            return Ok(blob.map(|looked| stat_of_looked(number, &looked)));
         }
         let Got { found, bytes, .. } = self.borrow(blob, borrowed.size_max()).await?;
         if bytes.is_some_and(|bytes| !bytes.is_empty()) {
             borrowed.note_sent();
         }
-        found.map(|found| stat_of(&found)).transpose()
+        Ok(found.map(|found| stat_of(&found)))
     }
 
     /// See [`crate::Keyspace::stats`].
@@ -432,10 +432,8 @@ impl Keyspace {
             let all: Vec<_> = blobs.iter().map(kept_or_asked).collect();
             for one in all {
                 stats.push(match one {
-                    Ok(BlobCopy { number, blob, .. }) => {
-                        blob.map(|looked| stat_of_looked(number, &looked)).transpose()?
-                    }
-                    Err(asked) => asked.await?.found.map(|found| stat_of(&found)).transpose()?,
+                    Ok(BlobCopy { number, blob, .. }) => blob.map(|looked| stat_of_looked(number, &looked)),
+                    Err(asked) => asked.await?.found.map(|found| stat_of(&found)),
                 });
             }
         }
@@ -461,7 +459,7 @@ impl Keyspace {
         }
         let stats = told.into_iter().map(|stat| {
             let HeadStat { number, blob } = stat.expect("a blob that is asked for by itself is told");
-            blob.map(|blob| stat_of_head(number, &blob)).transpose()
+            Ok(blob.map(|blob| stat_of_head(number, &blob)))
         });
         stats.collect()
     }

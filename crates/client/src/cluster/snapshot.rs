@@ -98,7 +98,7 @@ impl Snapshot {
     pub async fn stat(&self, keyspace: &Keyspace, key: &[u8]) -> Result<Stat> {
         let (of, blob) = (self.of(keyspace)?, keyspace.blob(key)?);
         let found = self.look(of, &blob).await?.ok_or_else(|| keyspace.missing(&blob.key))?;
-        stat_of(&found)
+        Ok(stat_of(&found))
     }
 
     /// See [`crate::Snapshot::exists`].
@@ -119,7 +119,7 @@ impl Snapshot {
         let (of, blob) = (self.of(keyspace)?, keyspace.blob(key)?);
         let read = self.bytes(of, &blob, Span::ALL).await?;
         let (found, bytes) = read.ok_or_else(|| keyspace.missing(&blob.key))?;
-        Ok(Blob { stat: stat_of(&found)?, bytes })
+        Ok(Blob { stat: stat_of(&found), bytes })
     }
 
     /// See [`crate::Snapshot::written`].

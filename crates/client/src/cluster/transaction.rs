@@ -163,7 +163,7 @@ impl Transaction {
         let draft = self.draft(&blob);
         draft.size_is_seen = true;
         let found = found.ok_or_else(|| words::no_blob(draft.keyspace.name.as_str(), &blob.key))?;
-        stat_of(&found)
+        Ok(stat_of(&found))
     }
 
     /// See [`crate::Transaction::exists`].
@@ -549,7 +549,8 @@ pub fn passing(refusal: Refusal) -> Result<Refusal> {
         | Refusal::Quota
         | Refusal::TooFewReplicas
         | Refusal::Denied
-        | Refusal::TooLarge => Err(words::refused(refusal)),
+        | Refusal::TooLarge
+        | Refusal::TooManyAttributes => Err(words::refused(refusal)),
     }
 }
 
@@ -630,7 +631,7 @@ pub fn set_attribute(name: &str, value: Option<&[u8]>) -> Operation {
 
 /// Whether an attribute can be set beside those that there are.
 pub fn fits(found: &Found, name: &str, value: Option<&[u8]>) -> Result<()> {
-    attributes_of(&found.looked.attributes)?.set(name, value)
+    attributes_of(&found.looked.attributes).set(name, value)
 }
 
 fn payload_size(operation: &Operation) -> u64 {

@@ -219,7 +219,8 @@ fn is_passing(refusal: Refusal, apply: &Apply, exists: impl Fn(&BlobName) -> boo
         | Refusal::Full
         | Refusal::Quota
         | Refusal::Denied
-        | Refusal::TooLarge => false,
+        | Refusal::TooLarge
+        | Refusal::TooManyAttributes => false,
         // It needs no blob: the keyspace was dropped, of which the client will hear.
         Refusal::NotFound => {
             !apply.operations.first().is_some_and(Operation::needs_blob) && exists(&apply.blob)

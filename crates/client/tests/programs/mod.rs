@@ -146,6 +146,23 @@ pub fn attributes_are_the_same(store: &Store, files: &Keyspace, told: &mut Told)
     files.delete("a").unwrap();
     files.create("a").unwrap();
     told.note("gone", files.attribute("a", "size"));
+    // More than there is room for is refused whoever sets it, and nothing of it happens.
+    let large = [7; 40_000];
+    files.set_attribute("a", "one", Some(&large)).unwrap();
+    told.note("too many", files.set_attribute("a", "two", Some(&large)));
+    let mut transaction = store.begin();
+    let set = transaction.set_attribute(files, "a", "two", Some(&large));
+    told.note("now or at the commit", set.and_then(|()| transaction.commit()).map(drop));
+    let mut transaction = store.begin();
+    transaction.set_attribute(files, "a", "one", None).unwrap();
+    transaction.set_attribute(files, "a", "two", Some(&large)).unwrap();
+    told.end("in its place", transaction.commit());
+    told.note(
+        "names",
+        files
+            .stat("a")
+            .map(|stat| stat.attributes.iter().map(|(name, _)| name.to_owned()).collect::<Vec<_>>()),
+    );
 }
 
 pub fn transactions_see_their_own_changes_and_happen_as_a_whole(

@@ -61,6 +61,7 @@ layout!(enum Refusal {
     9 => Denied,
     10 => Quota,
     11 => TooLarge,
+    12 => TooManyAttributes,
 });
 layout!(enum Outcome { 0 => Committed, 1 => Refused(refusal) });
 layout!(struct OperationResult { head, operation, value });

@@ -1,4 +1,4 @@
-use alloc::vec::Vec;
+use alloc::{vec, vec::Vec};
 
 use super::*;
 use crate::{ClassId, PartitionId, RingVersion, SessionId};
@@ -128,4 +128,40 @@ fn what_is_kept_with_places_is_what_a_walk_over_all_of_them_finds() {
 fn undecided_and_settled(head: &Head) -> impl Iterator<Item = TransactionId> {
     let undecided = head.places.iter().filter(|place| !place.is_decided());
     undecided.filter(|place| is_settled_by_all(head, place)).map(|place| place.id)
+}
+
+#[test]
+fn attributes_fit_whatever_becomes_of_what_is_not_certain() {
+    let half = ATTRIBUTES_SIZE_MAX / 2;
+    let set = |name: &str, size: usize| {
+        let attributes = vec![(String::from(name), Some(vec![0; size].into()))];
+        HeadEffect { attributes, ..HeadEffect::default() }
+    };
+    let remove = |name: &str| HeadEffect { attributes: vec![(name.into(), None)], ..HeadEffect::default() };
+    let place = |index, alone, effect: &HeadEffect| {
+        Place::new(number(index), id(index), index, alone, false, Arc::new(effect.clone()))
+    };
+    let mut head = Head::default();
+    let create = HeadEffect { existence: ExistenceEffect::Begins, ..set("a", half) };
+    head.take_place(place(1, true, &create), []);
+    head.learn(number(1), id(1), Outcome::Committed);
+    assert_eq!(head.attributes_fit(&set("b", half - 2)), AttributesFit::Yes);
+    assert_eq!(head.attributes_fit(&set("b", half - 1)), AttributesFit::No);
+    assert_eq!(head.attributes_fit(&set("a", 2 * half - 1)), AttributesFit::Yes, "in its place");
+    // One that may be refused elsewhere removes it.
+    head.take_place(place(2, false, &remove("a")), []);
+    assert_eq!(head.attributes_fit(&set("b", half)), AttributesFit::Unknown);
+    assert_eq!(head.attributes_fit(&set("b", half - 2)), AttributesFit::Yes);
+    assert_eq!(head.attributes_fit(&remove("c")), AttributesFit::Yes);
+    let mut refused = head.clone();
+    refused.learn(number(2), id(2), Outcome::Refused(Refusal::Fenced));
+    assert_eq!(refused.attributes_fit(&set("b", half)), AttributesFit::No);
+    head.learn(number(2), id(2), Outcome::Committed);
+    assert_eq!(head.attributes_fit(&set("b", half)), AttributesFit::Yes);
+    // One on this head alone is certain, though it is not decided.
+    head.take_place(place(3, true, &set("b", half)), []);
+    assert_eq!(head.attributes_fit(&set("c", half)), AttributesFit::No);
+    let anew = HeadEffect { existence: ExistenceEffect::Restarts, ..HeadEffect::default() };
+    head.take_place(place(4, true, &anew), []);
+    assert_eq!(head.attributes_fit(&set("c", half)), AttributesFit::Yes);
 }

@@ -328,6 +328,7 @@ fn entries() -> Vec<Entry> {
         Refusal::TooFewReplicas,
         Refusal::Quota,
         Refusal::TooLarge,
+        Refusal::TooManyAttributes,
     ];
     let outcomes = refusals.map(Outcome::Refused).into_iter().chain([Outcome::Committed]);
     vec![

@@ -114,7 +114,11 @@ fn of_answer(answer: &Answer) -> Option<&'static str> {
             Refusal::Full => "refused for want of room",
             Refusal::Unstaged => "refused as not staged",
             Refusal::TooFewReplicas => "refused for want of replicas",
-            Refusal::Invalid | Refusal::Denied | Refusal::Quota | Refusal::TooLarge => return None,
+            Refusal::Invalid
+            | Refusal::Denied
+            | Refusal::Quota
+            | Refusal::TooLarge
+            | Refusal::TooManyAttributes => return None,
         },
         Answer::Expired { .. } => "expired a read",
         Answer::Stats { stats, .. } if stats.iter().skip(1).any(Option::is_some) => "told further heads",
