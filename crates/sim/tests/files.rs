@@ -51,7 +51,7 @@ fn planted_bugs_are_seen_in_what_clients_are_told() {
 
 #[test]
 fn files_that_move_while_they_are_open_are_seen() {
-    for (canary, first) in [(files::Canary::GuestsNotAsked, 431), (files::Canary::MarkIgnored, 50)] {
+    for (canary, first) in [(files::Canary::GuestsNotAsked, 13), (files::Canary::MarkIgnored, 50)] {
         let _planted = files::plant(Some(canary));
         let mut failures = (first..first + 100)
             .filter_map(|seed| run::run(seed, false).failure.map(|failure| (seed, failure)));
