@@ -221,11 +221,14 @@ impl Head {
             value.as_ref().map_or(0, |value| name.len() + value.len())
         };
         let size_set = |effect: &HeadEffect| effect.attributes.iter().map(size_of).sum::<usize>();
+        let set = size_set(effect);
+        if set == 0 {
+            return AttributesFit::Yes;
+        }
         let applied = || self.blob.iter().flat_map(|blob| &blob.attributes);
         let applied_size: usize = applied().map(|(name, value)| name.len() + value.len()).sum();
         let pending_size: usize = self.places.iter().map(|place| size_set(&place.effect)).sum();
-        let set = size_set(effect);
-        if set == 0 || applied_size + pending_size + set <= ATTRIBUTES_SIZE_MAX {
+        if applied_size + pending_size + set <= ATTRIBUTES_SIZE_MAX {
             return AttributesFit::Yes;
         }
         // The size of each value, the largest of those that it may come to have.
