@@ -51,15 +51,7 @@ impl Freeze {
     pub fn stops(&self, keyspaces: &Keyspaces) -> Vec<PartitionId> {
         match &self.extent {
             Extent::Blobs(blobs) => {
-                // Where there is no such head nothing freezes, and at the others writers would wait in vain.
-                let is_there = |(partition, blob): &(PartitionId, BlobName)| {
-                    let keyspace = keyspaces.get(&blob.keyspace);
-                    keyspace.is_none_or(|keyspace| keyspace.partition_of(blob, 0) == *partition)
-                };
-                if blobs.len() > FREEZE_BLOBS_MAX
-                    || !blobs.is_sorted_by(|one, other| one < other)
-                    || !blobs.iter().all(is_there)
-                {
+                if blobs.len() > FREEZE_BLOBS_MAX || !blobs.is_sorted_by(|one, other| one < other) {
                     return Vec::new();
                 }
                 let mut stops: Vec<PartitionId> = blobs.iter().map(|(partition, _)| *partition).collect();
@@ -85,6 +77,16 @@ impl Freeze {
                 existing(keyspaces, *keyspace).map(Keyspace::partitions).unwrap_or_default()
             }
         }
+    }
+
+    /// Whether it names its blobs where their heads are, as far as that is known. At a stop where there is no such head nothing freezes, and at the others
+    /// writers would wait in vain.
+    pub fn is_placed(&self, keyspaces: &Keyspaces) -> bool {
+        let Extent::Blobs(blobs) = &self.extent else { return true };
+        blobs.iter().all(|(partition, blob)| {
+            let keyspace = keyspaces.get(&blob.keyspace);
+            keyspace.is_none_or(|keyspace| keyspace.partition_of(blob, 0) == *partition)
+        })
     }
 
     /// What its stops keep when it stands at a point, if it takes a snapshot with a name.
@@ -218,29 +220,6 @@ mod tests {
         assert_eq!(stops(&[(1, b""), (9, b"")]), vec![], "one of them is not known here yet");
         assert_eq!(stops(&[(2, b""), (1, b"")]), vec![], "they are not in order");
         assert_eq!(stops(&[(1, b""), (1, b"")]), vec![], "one of them comes twice");
-    }
-
-    #[test]
-    fn a_freeze_of_blobs_is_of_heads_where_they_are() {
-        let keyspaces = keyspaces();
-        let blob =
-            |keyspace, key: &str| BlobName { keyspace: KeyspaceId(keyspace), key: Key::new(key).unwrap() };
-        let home = |blob: &BlobName| keyspaces[&blob.keyspace].partition_of(blob, 0);
-        let stops = |blobs: &[(PartitionId, BlobName)]| {
-            let mut blobs = blobs.to_vec();
-            blobs.sort();
-            Freeze { extent: Extent::Blobs(blobs), ..freeze(&[]) }.stops(&keyspaces)
-        };
-        let (one, other) = (blob(1, "a"), blob(2, "b"));
-        let (at_one, at_other) = (home(&one), home(&other));
-        assert_eq!(stops(&[(at_one, one.clone()), (at_other, other)]), vec![at_one, at_other]);
-        assert_eq!(
-            stops(&[(at_one, one.clone()), (at_other, one.clone())]),
-            vec![],
-            "it is at one place only"
-        );
-        let nowhere = PartitionId { class: ClassId(0), index: 4_000_000_000 };
-        assert_eq!(stops(&[(at_one, one.clone()), (nowhere, one)]), vec![]);
     }
 
     #[test]

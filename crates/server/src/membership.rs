@@ -529,8 +529,8 @@ impl Membership {
     /// Answers a question of somebody else, or carries it to the one who leads.
     fn serve(&self, mut question: Question) {
         // What nodes hold is for them to tell.
-        if let Request::Uses(uses) = &mut question.request
-            && !matches!(question.party, Party::Node { .. })
+        if !question.is_of_member()
+            && let Request::Uses(uses) = &mut question.request
         {
             uses.clear();
         }

@@ -202,7 +202,9 @@ impl Partition {
             || self.chain.waits_to_freeze(freeze.request);
         let stops = freeze.stops(cx.keyspaces);
         let is_here = stops.get(stands.len()) == Some(&self.id);
-        if is_known || !is_here || !freeze.is_due(cx.keyspaces) || !self.takes(&freeze) {
+        // The first stop looks for all of them: what comes from another stop it has let in.
+        let is_placed = !stands.is_empty() || freeze.is_placed(cx.keyspaces);
+        if is_known || !is_here || !is_placed || !freeze.is_due(cx.keyspaces) || !self.takes(&freeze) {
             return;
         }
         let lasts = freeze.lasts(stops.len());

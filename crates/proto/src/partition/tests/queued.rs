@@ -97,6 +97,22 @@ fn who_waits_for_a_freeze_goes_on_once_it_stands_however_much_it_has_to_tell() {
 }
 
 #[test]
+fn a_freeze_of_blobs_that_are_elsewhere_keeps_nobody_out() {
+    let keeps_out = |partitions: &[PartitionId], key| {
+        let mut slow = Slow::new();
+        let blobs = partitions.iter().map(|partition| (*partition, named(key))).collect();
+        let freeze = Freeze { request: request(1), stays: false, extent: Extent::Blobs(blobs) };
+        slow.hear(Message::Freeze { freeze: Arc::new(freeze), stands: Vec::new() });
+        slow.write(1, named(key));
+        slow.store();
+        !slow.is_committed(1)
+    };
+    let (here, there) = (partition(0), partition(4_000_000_000));
+    assert!(!keeps_out(&[here], "a"), "it stands at once, and is over");
+    assert!(!keeps_out(&[here, there], "a"));
+}
+
+#[test]
 fn who_lists_waits_for_what_is_on_the_page() {
     let mut slow = Slow::new();
     ["a", "b", "c"].iter().zip(1..).for_each(|(key, sequence)| slow.write(sequence, named(key)));
