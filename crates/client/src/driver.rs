@@ -239,7 +239,7 @@ impl Driver {
             }
             self.go_on();
         }
-        self.client.leave();
+        self.client.leave(self.now());
         self.flush(None);
         self.calls.close();
         self.links.close().await;

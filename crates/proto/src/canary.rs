@@ -49,6 +49,8 @@ pub enum Canary {
     StageDropped,
     /// A session is forgotten without a trace: its ids may be executed again.
     SessionForgotten,
+    /// A client says that it has the answers of what has been under way for long.
+    ExceptionsIgnored,
     /// A freeze goes on while what it sees is not decided.
     FreezeUndecided,
     /// A keyspace that keeps only the latest versions keeps the former ones.
@@ -69,7 +71,7 @@ pub enum Canary {
 
 impl Canary {
     /// All of them.
-    pub const ALL: [Canary; 30] = [
+    pub const ALL: [Canary; 31] = [
         Canary::SlotNotHeld,
         Canary::HeadsInTwoOrders,
         Canary::PendingIgnored,
@@ -92,6 +94,7 @@ impl Canary {
         Canary::FreezeIgnored,
         Canary::StageDropped,
         Canary::SessionForgotten,
+        Canary::ExceptionsIgnored,
         Canary::FreezeUndecided,
         Canary::FormerKept,
         Canary::CopiesIgnored,

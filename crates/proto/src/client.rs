@@ -24,8 +24,8 @@ use core::ops::Range;
 use tyr_types::{Number, Seek};
 
 use crate::{
-    BlobName, ChunkName, Configuration, HeadPlan, Keyspaces, Limits, NodeId, Operation, OperationResult,
-    Outcome, PartitionId, Plan, RingVersion, Seen, SessionId, Stand, Time, TransactionId,
+    Answered, BlobName, ChunkName, Configuration, HeadPlan, Keyspaces, Limits, NodeId, Operation,
+    OperationResult, Outcome, PartitionId, Plan, RingVersion, Seen, SessionId, Stand, Time, TransactionId,
     canary::{Canary, planted},
     message::{Answer, Envelope, HeadStat, Looked, Message, READ_SIZE_MAX, RequestId},
     tries::Tries,
@@ -43,7 +43,7 @@ pub use transaction::{Check, End, Told, Transaction};
 
 /// A client.
 ///
-/// Invariant: `answered` is never above a transaction whose outcome the caller has not been told.
+/// Invariant: what is said to be answered is no transaction whose outcome the caller has not been told.
 #[derive(Debug)]
 pub struct Client {
     session: SessionId,
@@ -96,7 +96,9 @@ struct Request {
 /// A transaction that was sent and has no outcome yet.
 #[derive(Debug)]
 struct Sent {
+    /// Without what its operations are, once the client only wants to know how it ended.
     plan: Arc<Plan>,
+    since: Time,
     sent: Tries,
     gives_up_at: Option<Time>,
     settles: bool,
@@ -175,6 +177,8 @@ const RETRY_AFTER: u64 = 100_000;
 /// Partitions are told what was answered this often, in microseconds. Nobody waits for it: until then they keep outcomes, and what a plan that comes
 /// there says itself need not be told.
 const MARK_AFTER: u64 = 250_000;
+/// What was not answered for so many microseconds is an exception of what was answered, so that partitions need not remember all that came later.
+const EXCEPTED_AFTER: u64 = 1_000_000;
 /// Copies whose time is over are dropped this often, in microseconds. They are not seen any more before.
 const EXPIRE_EVERY: u64 = 250_000;
 /// Pins are renewed after this many microseconds.
@@ -237,8 +241,8 @@ impl Client {
 
     /// The client ends. It says what was answered, and does not wait until that is noted: where it is not heard, its session is forgotten in
     /// time.
-    pub fn leave(&mut self) {
-        self.tell_marks();
+    pub fn leave(&mut self, now: Time) {
+        self.tell_marks(now);
         self.unmarked.clear();
     }
 
@@ -383,17 +387,27 @@ impl Client {
             return id;
         }
         let plan = Arc::new(plan);
-        let sent =
-            Sent { plan, sent: Tries::first(now), gives_up_at, settles: false, is_repeated: false, staging };
+        let sent = Sent {
+            plan,
+            since: now,
+            sent: Tries::first(now),
+            gives_up_at,
+            settles: false,
+            is_repeated: false,
+            staging,
+        };
         self.transactions.insert(sequence, sent);
         self.send_transaction(sequence, false);
         id
     }
 
-    /// Finds out how a transaction ended that was unknown; it is refused if nobody has heard of it.
+    /// Finds out how a transaction ended that was unknown; it is refused if nobody has heard of it. What it was to do is sent no more.
     pub fn resolve(&mut self, now: Time, id: TransactionId) {
         if let Some(transaction) = self.sent_mut(id) {
             transaction.settles = true;
+            transaction.staging.stop();
+            let plan = Arc::make_mut(&mut transaction.plan);
+            plan.heads.iter_mut().for_each(|head| head.operations.clear());
             transaction.gives_up_at = None;
             transaction.sent = Tries::first(now);
             self.send_transaction(id.sequence, true);
@@ -410,6 +424,17 @@ impl Client {
         self.transactions.keys().next().copied().unwrap_or(self.last_sequence + 1)
     }
 
+    /// What has been answered. It does not end at what has been under way for long: who serves that is perhaps to be waited for.
+    fn all_answered(&self, now: Time) -> Answered {
+        let is_young = |sent: &Sent| now.since(sent.since) < EXCEPTED_AFTER;
+        let young = self.transactions.iter().find(|(_, sent)| is_young(sent));
+        let next = young.map_or(self.last_sequence + 1, |(sequence, _)| *sequence);
+        if planted(Canary::ExceptionsIgnored) {
+            return Answered::below(next);
+        }
+        Answered::all_but(self.transactions.range(..next).map(|(sequence, _)| *sequence), next)
+    }
+
     fn send_transaction(&mut self, sequence: u64, again: bool) {
         let Some(transaction) = self.transactions.get_mut(&sequence) else { return };
         transaction.is_repeated |= again;
@@ -418,6 +443,9 @@ impl Client {
         let (first, id) = (first.partition, plan.id);
         if again {
             self.send(decider, Message::AskOutcome { id, settle });
+        }
+        if settle {
+            return;
         }
         if self.transactions.get(&sequence).is_some_and(|transaction| transaction.staging.is_done()) {
             self.send(first, Message::Start(plan));
@@ -683,9 +711,7 @@ impl Client {
             Answer::Staged { id, payload, from } => self.staged(now, id, payload, from),
             Answer::Unstaged { id, refusal } => self.not_staged(id, refusal),
             Answer::MarkNoted { partition, answered } => {
-                if self.unmarked.get(&partition).is_some_and(|needed| *needed <= answered) {
-                    self.unmarked.remove(&partition);
-                }
+                self.mark_noted(partition, &answered);
             }
             Answer::Elsewhere { partition, configuration } => {
                 let known = self.ring.get(&partition).map(|known| known.epoch);
@@ -817,18 +843,27 @@ impl Client {
         }
         if now.since(self.unmarked_since) >= MARK_AFTER {
             self.unmarked_since = now;
-            self.tell_marks();
+            self.tell_marks(now);
         }
     }
 
-    /// Tells partitions that everything was answered up to where that is so.
-    fn tell_marks(&mut self) {
-        let answered = self.answered();
-        // As long as an earlier transaction has not ended, the others can be told nothing new.
-        let due = self.unmarked.iter().filter(|(_, owed)| **owed <= answered);
+    /// Tells partitions what was answered.
+    fn tell_marks(&mut self, now: Time) {
+        let answered = self.all_answered(now);
+        // Beyond the mark they can be told nothing yet.
+        let due = self.unmarked.iter().filter(|(_, owed)| **owed <= answered.mark());
         for partition in due.map(|(partition, _)| *partition).collect::<Vec<_>>() {
             let (session, born) = (self.session, self.version);
-            self.send(partition, Message::Answered { session, answered, born });
+            self.send(partition, Message::Answered { session, answered: answered.clone(), born });
+        }
+    }
+
+    /// A partition has noted what was answered. It hears more if something that was under way then has ended meanwhile.
+    fn mark_noted(&mut self, partition: PartitionId, answered: &Answered) {
+        let Some(owed) = self.unmarked.get(&partition) else { return };
+        let is_under_way = |sequence: &u64| self.transactions.contains_key(sequence);
+        if *owed <= answered.mark() && answered.exceptions().iter().all(is_under_way) {
+            self.unmarked.remove(&partition);
         }
     }
 

@@ -6,8 +6,8 @@ use core::ops::Range;
 use tyr_types::{Number, Transform};
 
 use crate::{
-    BlobName, ChunkName, KeepName, Outcome, PartitionId, Payload, Plan, Refusal, RingVersion, SessionId,
-    Stage, TransactionId,
+    Answered, BlobName, ChunkName, KeepName, Outcome, PartitionId, Payload, Plan, Refusal, RingVersion,
+    SessionId, Stage, TransactionId,
 };
 
 /// An entry of a partition's log. Every replica folds the same entries into the same state.
@@ -27,16 +27,16 @@ pub enum Entry {
     Forget {
         /// The transaction.
         id: TransactionId,
-        /// Its client has the answers of everything below; `None` if its session was forgotten, which says nothing of others.
-        answered: Option<u64>,
+        /// Of which transactions up to it its client has the answers; `None` if its session was forgotten, which says nothing of others.
+        answered: Option<Answered>,
     },
-    /// A client has the answers of everything below a sequence.
+    /// A client has answers of its transactions.
     Mark {
         /// Its session.
         session: SessionId,
-        /// The sequence.
-        answered: u64,
-        /// No transaction below it was born at a later ring version.
+        /// Which ones.
+        answered: Answered,
+        /// No transaction below their mark was born at a later ring version.
         born: RingVersion,
     },
     /// Payload was received.
@@ -351,14 +351,14 @@ pub fn distant_writes(
     by_partition
 }
 
-/// Up to where clients have their answers, by session: nothing below is executed again.
+/// Which answers clients have, by session: nothing of that is executed again.
 pub type Marks = alloc::collections::BTreeMap<SessionId, Mark>;
 
-/// Up to where a client has its answers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Which answers a client has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mark {
-    /// It has those of all transactions below this sequence.
-    pub answered: u64,
+    /// Those of these transactions.
+    pub answered: Answered,
     /// Where that is logged.
     pub log_index: u64,
     /// No transaction of the session that was taken here, or is below, was born at a later ring version.

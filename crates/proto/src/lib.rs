@@ -11,6 +11,7 @@
 extern crate alloc;
 
 pub mod access;
+mod answered;
 mod appends;
 mod cached;
 pub mod canary;
@@ -55,6 +56,7 @@ mod transaction;
 mod tries;
 mod upkeep;
 
+pub use answered::{Answered, EXCEPTIONS_MAX};
 pub use chunk::Chunk;
 pub use client::{
     BlobCopy, BlobPlan, Check, Client, ClientOutput, Copies, CopySource, End, Event, FrozenBlob, Next,

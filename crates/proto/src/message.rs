@@ -7,8 +7,8 @@ use tyr_types::{Number, Seek};
 use tyr_wire::shared::SharedBytes;
 
 use crate::{
-    BlobName, ChunkName, Configuration, Epoch, KeepName, NodeId, OperationResult, Outcome, PartitionId, Plan,
-    Refusal, Replica, RingVersion, SessionId, Stage, StageCopy, Stretch, TransactionId,
+    Answered, BlobName, ChunkName, Configuration, Epoch, KeepName, NodeId, OperationResult, Outcome,
+    PartitionId, Plan, Refusal, Replica, RingVersion, SessionId, Stage, StageCopy, Stretch, TransactionId,
     entry::{ChunkWrites, Discard, Entry, Part, Stop},
     freeze::{Freeze, Stand},
 };
@@ -54,13 +54,13 @@ pub enum Message {
         /// Whether it is to be refused if it is not known.
         settle: bool,
     },
-    /// To the decider: the client has the answers of everything below.
+    /// To whoever may remember a transaction: which answers the client has.
     Answered {
         /// Its session.
         session: SessionId,
-        /// The first transaction that it has no answer of.
-        answered: u64,
-        /// No transaction before it was born at a later ring version.
+        /// Those of these transactions.
+        answered: Answered,
+        /// No transaction below their mark was born at a later ring version.
         born: RingVersion,
     },
     /// To a chunk's partition, or for an append to the head's: payload of a transaction that begins later.
@@ -315,8 +315,8 @@ pub enum Message {
     Forget {
         /// The transaction.
         id: TransactionId,
-        /// The client has the answers of everything below; `None` if its session was forgotten.
-        answered: Option<u64>,
+        /// Of which transactions up to it the client has the answers; `None` if its session was forgotten.
+        answered: Option<Answered>,
         /// The driver.
         driver: PartitionId,
     },
@@ -718,8 +718,8 @@ pub enum Answer {
     MarkNoted {
         /// By which partition.
         partition: PartitionId,
-        /// Up to where.
-        answered: u64,
+        /// What of it.
+        answered: Answered,
     },
     /// The node does not serve this partition now; this is what it knows of who does.
     Elsewhere {

@@ -6,7 +6,7 @@
 use alloc::sync::Arc;
 
 use crate::{
-    Operation, Plan,
+    Answered, Operation, Plan,
     entry::{ChunkOperation, ChunkWrite, Discard, Entry, HeadEffect, Stop},
     transaction::{HeadPlan, Seen},
 };
@@ -42,9 +42,9 @@ impl Entry {
                 SMALL + blobs.iter().map(|(blob, _)| SMALL + blob.key.as_bytes().len()).sum::<usize>()
             }
             Entry::Collect(discards) => SMALL + discards.iter().map(discard).sum::<usize>(),
+            Entry::Forget { answered, .. } => SMALL + answered.as_ref().map_or(0, exceptions),
+            Entry::Mark { answered, .. } => SMALL + exceptions(answered),
             Entry::Marker
-            | Entry::Forget { .. }
-            | Entry::Mark { .. }
             | Entry::Unstage { .. }
             | Entry::Expire { .. }
             | Entry::Keep(_)
@@ -52,6 +52,10 @@ impl Entry {
             | Entry::Lend { .. } => SMALL,
         }
     }
+}
+
+fn exceptions(answered: &Answered) -> usize {
+    size_of_val(answered.exceptions())
 }
 
 /// What a promise takes in the log of a store, which keeps large payload apart.

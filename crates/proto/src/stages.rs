@@ -9,7 +9,7 @@ use core::ops::{Range, RangeInclusive};
 use tyr_types::Number;
 
 use crate::{
-    ChunkName, PartitionId, Payload, RingVersion, SessionId, TransactionId,
+    Answered, ChunkName, PartitionId, Payload, RingVersion, SessionId, TransactionId,
     encoding::{Decode, Decoder, Encode, Encoder, Malformed},
     entry::{ChunkOperation, ChunkWrite},
     layout,
@@ -183,12 +183,12 @@ impl Stages {
         });
     }
 
-    /// Lets go of what a session's transactions below a sequence had here, as the entry at an index says.
-    pub fn end_below(&mut self, index: u64, session: SessionId, sequence: u64) {
+    /// Lets go of what a session's transactions had here whose answers its client has, as the entry at an index says.
+    pub fn end_answered(&mut self, index: u64, session: SessionId, answered: &Answered) {
         let of = |sequence, birth| TransactionId { session, sequence, birth: RingVersion(birth) };
         let first = |id| ((id, (0, 0), 0), 0);
-        let all = self.held.range_mut(first(of(0, 0))..first(of(sequence, 0)));
-        all.for_each(|(_, held)| {
+        let below = self.held.range_mut(first(of(0, 0))..first(of(answered.mark(), 0)));
+        below.filter(|(((id, ..), _), _)| answered.has(id.sequence)).for_each(|(_, held)| {
             held.ended.get_or_insert(index);
         });
     }
@@ -289,7 +289,7 @@ mod tests {
             stages.put(index, &stage(sequence, 0, b"abcd"));
         }
         let left = |stages: &Stages| stages.ids().iter().map(|id| id.sequence).collect::<Vec<_>>();
-        stages.end_below(4, SessionId(1), 2);
+        stages.end_answered(4, SessionId(1), &Answered::below(2));
         stages.end(5, stage(2, 0, b"").id);
         assert_eq!(left(&stages), [3]);
         stages.cut_log(4);
@@ -297,7 +297,7 @@ mod tests {
         stages.cut_log(2);
         stages.trim_log(2);
         assert_eq!((left(&stages), stages.size()), (Vec::from([1, 2]), 8));
-        stages.end_below(3, SessionId(1), 3);
+        stages.end_answered(3, SessionId(1), &Answered::below(3));
         stages.trim_log(3);
         assert!(stages.held.is_empty());
     }

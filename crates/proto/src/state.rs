@@ -10,8 +10,8 @@ use alloc::{
 use tyr_types::{Key, KeyspaceId, Number};
 
 use crate::{
-    BlobName, ChunkName, Epoch, KeepName, Keeps, Outcome, PartitionId, RingVersion, SessionId, Stages,
-    TransactionId,
+    Answered, BlobName, ChunkName, Epoch, KeepName, Keeps, Outcome, PartitionId, RingVersion, SessionId,
+    Stages, TransactionId,
     canary::{Canary, planted},
     chunk::{Chunk, Old},
     entry::{ChunkWrite, ChunkWrites, Discard, Entry, Link, Mark, Marks, Prepare, Refused},
@@ -159,9 +159,9 @@ impl State {
         self.records.iter().map(|(id, record)| (*id, record))
     }
 
-    /// Up to where a client has its answers, as far as this partition knows, and where that is logged.
-    pub fn mark(&self, session: SessionId) -> Option<Mark> {
-        self.marks.get(&session).copied()
+    /// Which answers a client has, as far as this partition knows, and where that is logged.
+    pub fn mark(&self, session: SessionId) -> Option<&Mark> {
+        self.marks.get(&session)
     }
 
     /// Sessions that have a mark, in order, each with the latest birth of its transactions.
@@ -175,18 +175,18 @@ impl State {
     }
 
     /// Whether a transaction's client has its answer, so that it is not executed if it comes again.
-    pub fn is_below_mark(&self, id: TransactionId) -> bool {
-        self.marks.get(&id.session).is_some_and(|mark| id.sequence < mark.answered)
+    pub fn has_answer(&self, id: TransactionId) -> bool {
+        self.marks.get(&id.session).is_some_and(|mark| mark.answered.has(id.sequence))
     }
 
     /// Whether nobody waits for a transaction's answer any more: its client has it, or its session was forgotten.
     pub fn is_answered(&self, id: TransactionId) -> bool {
-        self.is_below_mark(id) || (!self.marks.contains_key(&id.session) && id.birth < self.sessions_floor)
+        self.has_answer(id) || (!self.marks.contains_key(&id.session) && id.birth < self.sessions_floor)
     }
 
     /// Whether a transaction that is not known here may have been forgotten: it is not executed, for good.
     pub fn is_over(&self, id: TransactionId) -> bool {
-        self.is_below_mark(id) || id.birth < self.sessions_floor
+        self.has_answer(id) || id.birth < self.sessions_floor
     }
 
     /// Payload that was received before its transactions began.
@@ -239,7 +239,8 @@ impl State {
                 let superseded = self.learn(refused.id, Outcome::Refused(refused.refusal));
                 self.stages.end(index, refused.id);
                 let answered = refused.plan.as_ref().map_or(0, |plan| plan.answered);
-                self.raise_mark(index, refused.id.session, answered, refused.id.birth);
+                let answered = Answered::below(answered);
+                self.raise_mark(index, refused.id.session, &answered, refused.id.birth);
                 return superseded;
             }
             Entry::Write(writes) => self.write(index, writes),
@@ -259,11 +260,11 @@ impl State {
                 self.records.remove(id);
                 self.stages.end(index, *id);
                 match answered {
-                    Some(answered) => self.raise_mark(index, id.session, *answered, id.birth),
+                    Some(answered) => self.raise_mark(index, id.session, answered, id.birth),
                     None => self.raise_floor(id.birth),
                 }
             }
-            Entry::Mark { session, answered, born } => self.raise_mark(index, *session, *answered, *born),
+            Entry::Mark { session, answered, born } => self.raise_mark(index, *session, answered, *born),
             Entry::Stage(stage) => self.stages.put(index, stage),
             Entry::Unstage { id } => self.stages.end(index, *id),
             Entry::Expire { session, born } => self.expire(index, *session, *born),
@@ -300,7 +301,7 @@ impl State {
             }
         }
         self.records.entry(id).or_default().prepare = Some((index, prepare.clone()));
-        self.raise_mark(index, id.session, plan.answered, id.birth);
+        self.raise_mark(index, id.session, &Answered::below(plan.answered), id.birth);
     }
 
     fn write(&mut self, index: u64, writes: &Arc<ChunkWrites>) {
@@ -382,24 +383,26 @@ impl State {
         }
     }
 
-    /// Notes that a client has the answers of everything below a sequence, and forgets those that concern nobody else.
-    fn raise_mark(&mut self, index: u64, session: SessionId, answered: u64, born: RingVersion) {
+    /// Notes which answers a client has, and forgets those that concern nobody else.
+    fn raise_mark(&mut self, index: u64, session: SessionId, answered: &Answered, born: RingVersion) {
         // Whatever this replica has heard besides: of this log alone, so that the replicas agree.
-        self.stages.end_below(index, session, answered);
+        self.stages.end_answered(index, session, answered);
         if !self.marks.contains_key(&session) && born < self.sessions_floor {
             // It was forgotten; what comes late does not bring it back.
             return;
         }
         let mark = self.marks.entry(session).or_default();
         mark.born = mark.born.max(born);
-        if mark.answered < answered || (mark.answered == answered && mark.log_index == NOT_LOGGED) {
-            (mark.answered, mark.log_index) = (answered, index);
-        } else {
+        if mark.log_index != NOT_LOGGED && mark.answered.covers(answered) {
             return;
         }
+        if mark.log_index != NOT_LOGGED || answered.covers(&mark.answered) {
+            mark.log_index = index;
+        }
+        mark.answered.add(answered);
         let of = |sequence, birth| TransactionId { session, sequence, birth: RingVersion(birth) };
         // Mostly there is none: the others are kept until all partitions have their outcomes.
-        let below = self.records.range(of(0, 0)..of(answered, 0));
+        let below = self.records.range(of(0, 0)..of(mark.answered.mark(), 0));
         let useless = below.filter(|(_, record)| record.is_of_no_use()).map(|(id, _)| *id);
         for id in useless.collect::<Vec<_>>() {
             self.drop_answered(index, id);

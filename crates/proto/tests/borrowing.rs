@@ -259,7 +259,7 @@ fn who_leaves_says_what_was_answered_and_waits_for_nobody_to_note_it() {
     assert!(!world.client.is_done());
     world.client.handle_answer(Time(20), PRIMARY, answer);
     assert!(world.client.is_done() && !world.client.is_idle(), "the partition does not know of it");
-    world.client.leave();
+    world.client.leave(Time(20));
     assert!(world.client.is_idle());
     let told = std::iter::from_fn(|| world.client.poll_output()).any(|output| {
         matches!(output, ClientOutput::Send(_, envelope) if matches!(envelope.message, Message::Answered { .. }))

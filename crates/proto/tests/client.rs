@@ -5,10 +5,10 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use tyr_proto::{
-    BlobName, BlobPlan, Check, ClassId, Client, ClientOutput, Configuration, End, Epoch, Event, Incarnation,
-    Keyspace, KeyspaceSeed, Keyspaces, Layout, NodeId, Operation, OperationResult, Outcome, Output,
-    PartitionCount, PartitionId, Placement, ReadAnswer, Refusal, Replica, ResultValue, RingVersion, Router,
-    SessionId, Snapshots, Time, Told, Transaction, TransactionId,
+    Answered, BlobName, BlobPlan, Check, ClassId, Client, ClientOutput, Configuration, End, Epoch, Event,
+    Incarnation, Keyspace, KeyspaceSeed, Keyspaces, Layout, NodeId, Operation, OperationResult, Outcome,
+    Output, PartitionCount, PartitionId, Placement, ReadAnswer, Refusal, Replica, ResultValue, RingVersion,
+    Router, SessionId, Snapshots, Time, Told, Transaction, TransactionId,
     message::{Answer, Envelope, Message},
 };
 use tyr_types::{CHUNK_SIZE_MIN, Key, KeyspaceId, KeyspaceSettings, Operand, Transform};
@@ -145,9 +145,14 @@ impl World {
         self.client.handle_answer(self.time(), ME.node, Answer::Outcome { id, outcome });
     }
 
+    /// How many transactions a partition remembers.
+    fn remembered(&self, index: u32) -> usize {
+        self.router.partition(partition(index)).unwrap().state().records().count()
+    }
+
     fn marks(&self) -> Vec<(PartitionId, u64)> {
-        let mark = |envelope: &Envelope| match envelope.message {
-            Message::Answered { answered, .. } => Some((envelope.partition, answered)),
+        let mark = |envelope: &Envelope| match &envelope.message {
+            Message::Answered { answered, .. } => Some((envelope.partition, answered.mark())),
             _ => None,
         };
         self.said.iter().filter_map(mark).collect()
@@ -340,13 +345,75 @@ fn a_partition_is_told_the_highest_mark_that_it_waits_for() {
     });
     world.answer(third, Vec::new());
     world.answer(first, Vec::new());
-    world.pass(1_000_000);
+    world.pass(900_000);
     assert_eq!(world.marks(), [], "the second has not ended");
     world.answer(second, Vec::new());
     world.pass(1_000_000);
     let mut marks = world.marks();
     marks.sort();
     assert_eq!(marks, [(partition(0), 4), (partition(1), 4)]);
+}
+
+#[test]
+fn what_waits_for_a_partition_that_nobody_serves_has_no_other_remember_what_came_later() {
+    let mut world = World::new();
+    let [served, unserved] = [0, 1].map(|index| world.blob_in(index));
+    world.silent = vec![partition(1)];
+    let lost = world.client.commit(Time(0), vec![plan(&unserved)], None);
+    for _ in 0..3 {
+        let append = Operation::Append { bytes: [1][..].into() };
+        let plan = BlobPlan { blob: served.clone(), seen: None, operations: vec![append] };
+        world.client.commit(world.time(), vec![plan], None);
+        world.settle();
+        world.pass(300_000);
+    }
+    assert_eq!(world.remembered(0), 3);
+    for _ in 0..3 {
+        world.pass(300_000);
+    }
+    assert_eq!((world.remembered(0), world.client.is_done()), (0, false));
+    let told = world.marks().len();
+    world.pass(1_000_000);
+    assert_eq!(world.marks().len(), told, "it was noted");
+    world.client.resolve(world.time(), lost);
+    world.silent.clear();
+    for _ in 0..4 {
+        world.pass(1_000_000);
+    }
+    assert!(world.client.is_idle(), "{}", world.client.describe());
+    assert_eq!([0, 1].map(|index| world.remembered(index)), [0, 0]);
+    let state = world.router.partition(partition(1)).unwrap().state();
+    assert!(state.head(&unserved).is_none(), "nobody had heard of it: it was refused");
+}
+
+#[test]
+fn a_partition_hears_more_when_what_it_was_told_to_be_under_way_has_ended() {
+    let mut world = World::new();
+    let one = world.blob_in(0);
+    world.silent = vec![partition(0)];
+    let first = world.client.commit(Time(0), vec![plan(&one)], None);
+    world.settle();
+    world.now += 1_000_000;
+    let second = world.client.commit(world.time(), vec![plan(&one)], None);
+    world.settle();
+    world.answer(second, Vec::new());
+    world.pass(300_000);
+    assert_eq!(world.marks(), [(partition(0), 3)]);
+    world.answer(first, Vec::new());
+    let answered = Answered::all_but([1].into_iter(), 3);
+    world.client.handle_answer(
+        world.time(),
+        ME.node,
+        Answer::MarkNoted { partition: partition(0), answered },
+    );
+    assert!(!world.client.is_idle(), "the first has ended, too");
+    let answered = Answered::below(3);
+    world.client.handle_answer(
+        world.time(),
+        ME.node,
+        Answer::MarkNoted { partition: partition(0), answered },
+    );
+    assert!(world.client.is_idle());
 }
 
 #[test]

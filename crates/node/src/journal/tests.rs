@@ -7,8 +7,8 @@ use std::{
 
 use tyr_env::Disk;
 use tyr_proto::{
-    ClassId, Epoch, Incarnation, Log, NodeId, Output, Partition, PartitionId, Payload, Replica, RingVersion,
-    SessionId, ShardId, Stage, State, TransactionId,
+    Answered, ClassId, Epoch, Incarnation, Log, NodeId, Output, Partition, PartitionId, Payload, Replica,
+    RingVersion, SessionId, ShardId, Stage, State, TransactionId,
     cluster::Identity,
     encoding::{to_bytes, to_bytes_keeping},
     entry::Entry,
@@ -88,7 +88,11 @@ impl Bench {
 }
 
 fn mark(answered: u64) -> Entry {
-    Entry::Mark { session: SessionId(answered % 3), answered, born: RingVersion(1) }
+    Entry::Mark {
+        session: SessionId(answered % 3),
+        answered: Answered::below(answered),
+        born: RingVersion(1),
+    }
 }
 
 /// What a partition holds, to be compared.
@@ -233,7 +237,10 @@ fn large_entries_and_states_are_found_whole() {
     });
     bench.push(1, Entry::Outcomes(ids.collect()));
     (0..5_000).for_each(|session| {
-        bench.push(1, Entry::Mark { session: SessionId(session), answered: 1, born: RingVersion(1) });
+        bench.push(
+            1,
+            Entry::Mark { session: SessionId(session), answered: Answered::below(1), born: RingVersion(1) },
+        );
     });
     bench.checkpoint();
     bench.settle().expect("durable");

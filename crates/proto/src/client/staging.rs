@@ -138,6 +138,11 @@ impl Staging {
         staging
     }
 
+    /// Nothing more is sent: the transaction is not to begin any more.
+    pub(super) fn stop(&mut self) {
+        self.missing.clear();
+    }
+
     /// Whether everything is staged: the transaction may begin.
     pub(super) fn is_done(&self) -> bool {
         self.missing.is_empty()

@@ -11,8 +11,8 @@ use alloc::{
 
 use super::{Partition, RESEND_AFTER, chain, deferred::DEFER_MAX};
 use crate::{
-    BlobName, NodeId, OperationResult, Outcome, PartitionId, Plan, Refusal, ResultValue, RingVersion,
-    SessionId, Time, TransactionId,
+    Answered, BlobName, NodeId, OperationResult, Outcome, PartitionId, Plan, Refusal, ResultValue,
+    RingVersion, SessionId, Time, TransactionId,
     canary::{Canary, planted},
     effects::{Context, Effect},
     entry::{
@@ -430,9 +430,10 @@ impl Partition {
         let Some(drive) = self.drives.get_mut(&id) else { return };
         let Some(remembering) = &drive.remembering else { return };
         // A session that was forgotten here may live elsewhere, with earlier transactions that have not ended.
-        let answered = self.state.is_below_mark(id).then_some(id.sequence.saturating_add(1));
+        let mark = self.state.mark(id.session).filter(|mark| mark.answered.has(id.sequence));
+        let answered = mark.map(|mark| mark.answered.up_to(id.sequence.saturating_add(1)));
         for partition in remembering {
-            let message = Message::Forget { id, answered, driver: self.id };
+            let message = Message::Forget { id, answered: answered.clone(), driver: self.id };
             cx.to_primary(*partition, message);
         }
         if remembering.is_empty() {
@@ -445,7 +446,7 @@ impl Partition {
         &mut self,
         cx: &mut Context<'_>,
         id: TransactionId,
-        answered: Option<u64>,
+        answered: Option<Answered>,
         driver: PartitionId,
     ) {
         // Two that refused may drive the same transaction; either may forget it once all have its outcome.
@@ -481,32 +482,36 @@ impl Partition {
         }
     }
 
-    /// A client has the answers of everything below a sequence. It hears that this is noted once a new
-    /// primary would know it, too.
+    /// A client says which answers it has. It hears that this is noted once a new primary would know it, too.
     pub fn handle_answered(
         &mut self,
         cx: &mut Context<'_>,
         session: SessionId,
-        answered: u64,
+        answered: Answered,
         born: RingVersion,
     ) {
         if !self.is_established() {
             return;
         }
         match self.state.mark(session) {
-            Some(mark) if mark.answered >= answered && mark.log_index <= self.durable => {
+            Some(mark) if mark.answered.covers(&answered) && mark.log_index <= self.durable => {
                 cx.answer(session, Answer::MarkNoted { partition: self.id, answered });
             }
-            Some(mark) if mark.answered >= answered && mark.log_index <= self.log.last() => {}
+            Some(mark) if mark.answered.covers(&answered) && mark.log_index <= self.log.last() => {}
             _ => {
-                self.note_mark(cx.now, session, answered, born);
+                self.note_mark(cx.now, session, &answered, born);
             }
         }
         self.settle(cx);
     }
 
-    pub(super) fn handle_mark_durable(&mut self, cx: &mut Context<'_>, session: SessionId, answered: u64) {
-        cx.answer(session, Answer::MarkNoted { partition: self.id, answered });
+    pub(super) fn handle_mark_durable(
+        &mut self,
+        cx: &mut Context<'_>,
+        session: SessionId,
+        answered: &Answered,
+    ) {
+        cx.answer(session, Answer::MarkNoted { partition: self.id, answered: answered.clone() });
         self.end_drives_of(cx, session);
     }
 

@@ -8,7 +8,8 @@ use alloc::{collections::BTreeMap, vec::Vec};
 
 use super::Partition;
 use crate::{
-    Outcome, PartitionId, RingVersion, SessionId, Time, TransactionId, effects::Context, entry::Entry,
+    Answered, Outcome, PartitionId, RingVersion, SessionId, Time, TransactionId, effects::Context,
+    entry::Entry,
 };
 
 /// What is known and not logged yet.
@@ -18,8 +19,8 @@ pub struct Deferred {
     outcomes: BTreeMap<TransactionId, Outcome>,
     /// Whose outcome nobody needs.
     forgotten: BTreeMap<TransactionId, Forgotten>,
-    /// Below what sequence clients have all answers, and the ring version that they knew.
-    marks: BTreeMap<SessionId, (u64, RingVersion)>,
+    /// Which answers clients have, and the ring version that they knew.
+    marks: BTreeMap<SessionId, (Answered, RingVersion)>,
     /// Since when the first of it waits.
     since: Option<Time>,
 }
@@ -27,8 +28,8 @@ pub struct Deferred {
 /// A transaction that is to be forgotten.
 #[derive(Debug)]
 struct Forgotten {
-    /// Its client has the answers of everything below.
-    answered: Option<u64>,
+    /// Of which transactions up to it its client has the answers.
+    answered: Option<Answered>,
     /// Who is to hear that it is forgotten durably.
     driver: Option<PartitionId>,
 }
@@ -72,7 +73,7 @@ impl Partition {
         &mut self,
         now: Time,
         id: TransactionId,
-        answered: Option<u64>,
+        answered: Option<Answered>,
         driver: Option<PartitionId>,
     ) {
         let known = self.deferred.forgotten.remove(&id).and_then(|known| known.driver);
@@ -80,10 +81,17 @@ impl Partition {
         self.deferred.wait(now);
     }
 
-    /// Has it logged that a client has the answers of everything below a sequence.
-    pub(super) fn note_mark(&mut self, now: Time, session: SessionId, answered: u64, born: RingVersion) {
-        let mark = self.deferred.marks.entry(session).or_insert((answered, born));
-        *mark = (*mark).max((answered, born));
+    /// Has it logged which answers a client has.
+    pub(super) fn note_mark(
+        &mut self,
+        now: Time,
+        session: SessionId,
+        answered: &Answered,
+        born: RingVersion,
+    ) {
+        let (known, since) = self.deferred.marks.entry(session).or_default();
+        known.add(answered);
+        *since = (*since).max(born);
         self.deferred.wait(now);
     }
 

@@ -359,7 +359,7 @@ impl Partition {
                     self.handle_outcome_durable(cx, *id);
                 }
             }
-            Entry::Mark { session, answered, .. } => self.handle_mark_durable(cx, *session, *answered),
+            Entry::Mark { session, answered, .. } => self.handle_mark_durable(cx, *session, answered),
             Entry::Forget { id, .. } => self.handle_forget_durable(cx, *id),
         }
     }

@@ -84,7 +84,7 @@ impl Partition {
                 false
             }
             None if self.has_ended(id) => {
-                if !self.state.is_below_mark(id) && self.state.record(id).is_none() {
+                if !self.state.has_answer(id) && self.state.record(id).is_none() {
                     // Too old, like its session: it can begin nowhere.
                     cx.answer(id.session, Answer::Unstaged { id, refusal: Refusal::Fenced });
                 }

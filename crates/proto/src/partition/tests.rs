@@ -17,9 +17,9 @@ use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
 use tyr_types::{CHUNK_SIZE_MIN, Key, KeyspaceId, KeyspaceSettings, Number, Operand, Transform};
 
 use crate::{
-    BlobName, ChunkName, ClassId, Configuration, Epoch, HeadPlan, Incarnation, Keyspace, KeyspaceSeed,
-    Layout, Limits, NodeId, Operation, Outcome, Output, PartitionCount, PartitionId, Placement, Plan,
-    Refusal, Replica, RingVersion, Router, SessionId, Snapshots, Stage, State, Time, TransactionId,
+    Answered, BlobName, ChunkName, ClassId, Configuration, Epoch, HeadPlan, Incarnation, Keyspace,
+    KeyspaceSeed, Layout, Limits, NodeId, Operation, Outcome, Output, PartitionCount, PartitionId, Placement,
+    Plan, Refusal, Replica, RingVersion, Router, SessionId, Snapshots, Stage, State, Time, TransactionId,
     entry::{
         ChunkOperation, ChunkWrite, ChunkWrites, Entry, ExistenceEffect, HeadEffect, Link, Part, SizeEffect,
         Stop,
@@ -346,7 +346,8 @@ fn what_waits_for_its_turn_is_not_over_though_nothing_as_old_may_begin_any_more(
     // The first holds the slot until its second stop, on another node, has passed the lock point.
     assert!(tell(&mut router, 0, start(id(1), Vec::from([head(0), head(1)]))).is_empty());
     assert!(tell(&mut router, 0, waits()).is_empty());
-    let others = Message::Answered { session: SessionId(9), answered: 2, born: RingVersion(1) };
+    let others =
+        Message::Answered { session: SessionId(9), answered: Answered::below(2), born: RingVersion(1) };
     tell(&mut router, 0, others);
     router.handle_ring_version(RingVersion(7));
     let timeout = Limits::default().session_timeout;
@@ -377,7 +378,7 @@ fn that_a_session_was_forgotten_elsewhere_ends_none_of_its_other_transactions() 
     };
     state.apply(1, Epoch(1), &stage(3));
     state.apply(2, Epoch(1), &Entry::Forget { id: id(5), answered: None });
-    assert!(state.stages().has(id(3)) && !state.is_below_mark(id(3)));
+    assert!(state.stages().has(id(3)) && !state.has_answer(id(3)));
     assert!(state.is_over(id(5)), "a late copy does not execute it again");
 }
 
@@ -387,7 +388,7 @@ fn a_session_that_claims_a_ring_that_never_was_is_forgotten_like_any_other() {
     router.handle_ring_version(RingVersion(7));
     let timeout = Limits::default().session_timeout;
     let born = RingVersion::MAX;
-    let message = Message::Answered { session: SessionId(1), answered: 2, born };
+    let message = Message::Answered { session: SessionId(1), answered: Answered::below(2), born };
     router.handle_message(Time(0), true, Envelope { partition: partition(0), message });
     router.handle_tick(Time(DEFER_MAX), true);
     run(&mut router);

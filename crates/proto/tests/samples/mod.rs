@@ -6,7 +6,7 @@
 use std::{collections::BTreeMap, fmt::Debug, sync::Arc};
 
 use tyr_proto::{
-    BlobName, ChunkName, ClassId, Configuration, Epoch, Extent, FileName, Freeze, Grant, HeadPlan,
+    Answered, BlobName, ChunkName, ClassId, Configuration, Epoch, Extent, FileName, Freeze, Grant, HeadPlan,
     Incarnation, KeepName, Keyspace, KeyspaceSeed, Layout, LeaseRequest, NamedSnapshot, NodeId, Operation,
     OperationResult, Outcome, PartitionCount, PartitionId, Payload, Placement, Plan, Refusal, Replica,
     ResultValue, RingVersion, Seen, SessionId, SnapshotId, Snapshots, Spot, Stage, StageCopy, Stand, State,
@@ -338,9 +338,13 @@ fn entries() -> Vec<Entry> {
         Entry::Refuse(Arc::new(unknown)),
         Entry::Write(chunk_writes()),
         Entry::Outcomes((20..).map(id).zip(outcomes).collect()),
-        Entry::Forget { id: id(3), answered: Some(2) },
+        Entry::Forget { id: id(3), answered: Some(Answered::below(2)) },
         Entry::Forget { id: id(3), answered: None },
-        Entry::Mark { session: SessionId(u64::MAX), answered: 4, born: RingVersion(1) },
+        Entry::Mark {
+            session: SessionId(u64::MAX),
+            answered: Answered::all_but([1, 3].into_iter(), 4),
+            born: RingVersion(1),
+        },
         Entry::Stage(stage()),
         Entry::Unstage { id: id(4) },
         Entry::Expire { session: SessionId(4), born: RingVersion(300) },
@@ -386,7 +390,11 @@ pub fn messages() -> Vec<Message> {
     vec![
         Message::Start(plan.clone()),
         Message::AskOutcome { id, settle: true },
-        Message::Answered { session: SessionId(4), answered: 1000, born: RingVersion(300) },
+        Message::Answered {
+            session: SessionId(4),
+            answered: Answered::all_but([7, 998].into_iter(), 1000),
+            born: RingVersion(300),
+        },
         Message::Look { request: request(), blob: blob("one") },
         Message::Pin { request: request(), keep: false },
         Message::Read { request: request(), chunk: chunk("one"), range: 0..1 << 20, at },
@@ -416,7 +424,7 @@ pub fn messages() -> Vec<Message> {
         Message::NumberLost { number, id },
         Message::AskPrevious { number, previous: id, id, partition },
         Message::PreviousOver { number, id },
-        Message::Forget { id, answered: Some(7), driver: partition },
+        Message::Forget { id, answered: Some(Answered::below(7)), driver: partition },
         Message::Forgotten { id, part: partition },
         Message::Pull { id, payload: (1, 3), part: 200..400, partition },
         Message::Pulled(stage()),
@@ -523,7 +531,7 @@ fn answers() -> Vec<Answer> {
         Answer::Names { request, names: vec![blob("a"), blob("b")], more: true },
         Answer::Staged { id: id(12), payload: (1, 3), from: 300 },
         Answer::Unstaged { id: id(12), refusal: Refusal::Full },
-        Answer::MarkNoted { partition: partition(2), answered: 12 },
+        Answer::MarkNoted { partition: partition(2), answered: Answered::below(12) },
         Answer::Elsewhere { partition: partition(2), configuration: configuration() },
         Answer::FrozenPart {
             request,
@@ -561,7 +569,7 @@ fn state() -> State {
             up_to: Number::new(3, 391),
             keep: vec![],
         }]),
-        Entry::Mark { session: SessionId(8), answered: 5, born: RingVersion(9) },
+        Entry::Mark { session: SessionId(8), answered: Answered::below(5), born: RingVersion(9) },
         Entry::Marker,
         Entry::Prepare(Arc::new(Prepare { plan: plan.clone(), stops: stops.clone() })),
     ];

@@ -54,6 +54,8 @@ pub struct Caller {
     pub wrong: Vec<String>,
     /// Looks and freezes whose numbers were expired for a read, with the blob, since this was last emptied.
     pub expired: Vec<(RequestId, BlobName)>,
+    /// Whether it was told that nobody knows any more how a transaction ended.
+    pub was_forgotten: bool,
     /// When reserves were asked for whose transactions were refused by conflict within their time, since this was last emptied.
     pub refused_reserves: Vec<u64>,
     /// Operations that ended, by how.
@@ -86,6 +88,7 @@ impl Caller {
             orders: Vec::new(),
             wrong: Vec::new(),
             expired: Vec::new(),
+            was_forgotten: false,
             refused_reserves: Vec::new(),
             ended: BTreeMap::new(),
         }
@@ -132,6 +135,7 @@ impl Caller {
     /// Goes on: handles what it was told, begins the next operation.
     pub fn step(&mut self, now: u64, history: &mut History, begins: bool) {
         while let Some(event) = self.client.poll_event() {
+            self.was_forgotten |= matches!(event, Event::Forgotten(_));
             self.handle(now, history, event);
             self.hear(now, history);
         }

@@ -7,7 +7,7 @@ use tyr_proto::{
 };
 
 /// Everything that has a name here.
-pub const ALL: [&str; 57] = [
+pub const ALL: [&str; 59] = [
     "a disk failed",
     "another voter led",
     "answered elsewhere",
@@ -29,6 +29,7 @@ pub const ALL: [&str; 57] = [
     "got a blob",
     "forgot a session",
     "forgot an outcome",
+    "forgot an outcome after one that is under way",
     "found a disk full",
     "found partitions on its disk",
     "installed a state",
@@ -38,6 +39,7 @@ pub const ALL: [&str; 57] = [
     "lost a number",
     "members became voters",
     "noted a mark",
+    "noted a mark with exceptions",
     "old values from elsewhere",
     "passed a freeze on",
     "prepared under a reserve",
@@ -142,9 +144,13 @@ fn of_entry(entry: &Entry) -> Option<&'static str> {
         Entry::Keep(_) => "kept a snapshot",
         Entry::LetGo(_) => "let go of a snapshot",
         Entry::Expire { .. } => "forgot a session",
+        Entry::Forget { answered: Some(answered), .. } if !answered.exceptions().is_empty() => {
+            "forgot an outcome after one that is under way"
+        }
         Entry::Forget { .. } => "forgot an outcome",
         Entry::Stage(_) => "staged",
         Entry::Unstage { .. } => "unstaged",
+        Entry::Mark { answered, .. } if !answered.exceptions().is_empty() => "noted a mark with exceptions",
         Entry::Mark { .. } => "noted a mark",
         Entry::Collect(discards) if discards.iter().any(|discard| !discard.keep.is_empty()) => {
             "collected around a pin"

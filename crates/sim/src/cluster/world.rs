@@ -542,11 +542,15 @@ impl World {
         let expired = std::mem::take(&mut caller.expired);
         let refused = std::mem::take(&mut caller.refused_reserves);
         let (wrong, orders) = (std::mem::take(&mut caller.wrong), std::mem::take(&mut caller.orders));
+        let was_forgotten = std::mem::take(&mut caller.was_forgotten);
         if let Some(what) = wrong.first() {
             self.broken.get_or_insert(format!("{what}: of client {}", session.0));
         }
         orders.into_iter().for_each(|(place, order)| self.send_order(session, place, order));
         expired.iter().for_each(|(look, blob)| self.check_expired(*look, blob));
+        if was_forgotten {
+            self.check_forgotten(session);
+        }
         refused.into_iter().for_each(|since| self.check_refused_reserve(session, since));
         self.flush_caller(session);
     }

@@ -3,7 +3,11 @@
 use super::*;
 
 fn answered(router: &mut Router, now: u64, session: u64, answered: u64) {
-    let message = Message::Answered { session: SessionId(session), answered, born: RingVersion(1) };
+    let message = Message::Answered {
+        session: SessionId(session),
+        answered: Answered::below(answered),
+        born: RingVersion(1),
+    };
     router.handle_message(Time(now), true, Envelope { partition: partition(0), message });
 }
 
@@ -15,7 +19,7 @@ fn logged(router: &mut Router) -> (Vec<alloc::string::String>, bool) {
             Output::Store { partition, index, epoch, entry } => {
                 entries.push(match &*entry {
                     Entry::Mark { session, answered, .. } => {
-                        alloc::format!("mark {} {answered}", session.0)
+                        alloc::format!("mark {} {}", session.0, answered.mark())
                     }
                     Entry::Refuse(refused) => alloc::format!("refuse {}", refused.id.sequence),
                     other => alloc::format!("{other:?}"),

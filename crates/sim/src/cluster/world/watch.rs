@@ -90,6 +90,13 @@ impl World {
         }
     }
 
+    /// A client was told that nobody knows any more how a transaction ended: that must not be as long as no session was forgotten.
+    pub(super) fn check_forgotten(&mut self, session: SessionId) {
+        if !self.counts().contains_key("forgot a session") {
+            self.broken.get_or_insert(format!("outcome forgotten: of a transaction of client {}", session.0));
+        }
+    }
+
     /// A transaction was refused by conflict whose blobs were reserved for it: that must not be as long as the reserve stands.
     pub(super) fn check_refused_reserve(&mut self, session: SessionId, since: u64) {
         // By then everybody who serves has heard of the change: a lease lasts no longer.
