@@ -25,6 +25,7 @@ mod hearing;
 pub mod links;
 mod manager;
 mod nearness;
+mod room;
 mod seats;
 mod snapshots;
 mod traces;
@@ -41,7 +42,8 @@ use tokio::{
 };
 use tyr_net::Address;
 use tyr_proto::{
-    BlobName, Client, Copies, NodeId, PartitionId, RingVersion, Run, SessionId, Time, Transaction,
+    BlobName, Client, Copies, Keyspaces, NodeId, Operation, PartitionId, Refusal, ResultValue, RingVersion,
+    Run, SessionId, Time, Transaction,
     cluster::Zone,
     message::{HeadStat, READ_SIZE_MAX, RequestId},
 };
@@ -72,6 +74,8 @@ pub struct Driver {
     client: Client,
     clock: Clock,
     catalog: Arc<Catalog>,
+    /// The keyspaces that the protocol's client knows.
+    placed: Arc<Keyspaces>,
     links: Links,
     manager: Manager,
     nearness: Nearness,
@@ -176,12 +180,14 @@ impl Driver {
             links.dial(Origin::Seed(place), address.clone());
         }
         let now = Instant::now();
-        let mut client = Client::new(SessionId(session), catalog.placed());
+        let placed = catalog.placed();
+        let mut client = Client::new(SessionId(session), placed.clone());
         copies.into_iter().for_each(|copies| client.keep_copies(copies));
         Driver {
             client,
             clock,
             catalog,
+            placed,
             links,
             manager,
             nearness: Nearness::new(zone),
@@ -378,9 +384,7 @@ impl Driver {
                 }
             }
             Call::Apply { blob, operations, until, reply } => {
-                let gives_up_at = self.time(until);
-                let apply = Apply { blob, operations, until, gives_up_at, reply: Some(reply), room: None };
-                self.applies.take(&mut self.client, now, apply);
+                self.apply(now, blob, operations, Asked { until, reply });
             }
             Call::Names { partition, after, inclusive, limit, until, reply } => {
                 let turn = self.turn();
@@ -465,6 +469,24 @@ impl Driver {
         }
     }
 
+    /// Changes a blob. It may be one of a keyspace that the protocol's client does not know.
+    fn apply(
+        &mut self,
+        now: Time,
+        blob: BlobName,
+        operations: Vec<Operation>,
+        asked: Asked<BTreeMap<u16, ResultValue>>,
+    ) {
+        let Some(keyspace) = self.placed.get(&blob.keyspace) else {
+            return asked.answer(Err(words::refused(Refusal::NotFound)));
+        };
+        let (partition, size) = (keyspace.partition_of(&blob, 0), applies::size_of(&operations));
+        let Asked { until, reply } = asked;
+        let (gives_up_at, reply) = (self.time(until), Some(reply));
+        let apply = Apply { blob, partition, operations, until, gives_up_at, reply, size, is_lost: false };
+        self.applies.take(&mut self.client, now, apply);
+    }
+
     /// A node recalls what was lent of a blob: it is given back when whoever was told of it says so, or at once.
     fn recall(&mut self, node: NodeId, partition: PartitionId, blob: BlobName, asked: u64) {
         let calls = self.recalls.as_ref().and_then(|(_, calls)| calls.upgrade());
@@ -517,7 +539,7 @@ impl Driver {
         }
     }
 
-    fn refuse(&mut self, run: Handle, refusal: tyr_proto::Refusal, touched: &BTreeSet<BlobName>) {
+    fn refuse(&mut self, run: Handle, refusal: Refusal, touched: &BTreeSet<BlobName>) {
         let now = self.now();
         if let Some(running) = self.runs.get_mut(&run) {
             running.run.handle_refusal(&mut self.client, now, refusal, touched);

@@ -1,33 +1,27 @@
 //! Changes of one blob that are transactions of their own: sent again under another name after a refusal that says nothing of the blob,
 //! and found out about if no answer comes in time.
 //!
-//! Invariant: the payload of those that were sent and have not ended, whether anybody waits for them or not, is at most [`ROOM`]; others
-//! wait for their turn.
+//! Invariant: those that were sent and have not ended have [`Room`], whether anybody waits for them or not; others wait for it.
 
-use std::{
-    collections::{BTreeMap, VecDeque},
-    sync::Arc,
-};
+use std::collections::BTreeMap;
 
-use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore},
-    time::Instant,
-};
+use tokio::time::Instant;
 use tyr_proto::{
-    BlobName, BlobPlan, Client, Operation, OperationResult, Outcome, Refusal, ResultValue, Time,
+    BlobName, BlobPlan, Client, Operation, OperationResult, Outcome, PartitionId, Refusal, ResultValue, Time,
     TransactionId,
 };
 
-use super::call::Reply;
+use super::{
+    call::Reply,
+    room::{Room, SIZE_MAX},
+};
 use crate::words;
 
 /// The changes that are under way.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Applies {
-    /// KiB of payload that are free.
-    room: Arc<Semaphore>,
-    /// Those that were not sent yet, the next one first.
-    waiting: VecDeque<Apply>,
+    /// Has those that were not sent yet.
+    room: Room,
     sent: BTreeMap<TransactionId, Apply>,
     /// To be sent again at these times.
     paused: Vec<(Time, Apply)>,
@@ -38,6 +32,8 @@ pub struct Applies {
 pub struct Apply {
     /// The blob.
     pub blob: BlobName,
+    /// The partition of its head.
+    pub partition: PartitionId,
     /// What is done to it.
     pub operations: Vec<Operation>,
     /// When the caller is told that it is not known.
@@ -46,36 +42,29 @@ pub struct Apply {
     pub gives_up_at: Time,
     /// and the caller, until it has been told something.
     pub reply: Option<Reply<BTreeMap<u16, ResultValue>>>,
-    /// What it takes of the room, from its first sending to its end.
-    pub room: Option<OwnedSemaphorePermit>,
+    /// KiB of the room that it takes from its first sending until it ends or its outcome is unknown,
+    pub size: u32,
+    /// and whether that is so.
+    pub is_lost: bool,
 }
 
 /// A change is sent again after this many microseconds.
 const PAUSE: u64 = 10_000;
-/// KiB of payload that are under way at once.
-const ROOM: u32 = 64 << 10;
 
 impl Apply {
-    /// KiB of its payload; no more than there can be room for.
-    fn size(&self) -> u32 {
-        let bytes = self.operations.iter().map(|operation| match operation {
-            Operation::Write { bytes, .. } | Operation::Append { bytes } => bytes.len(),
-            _ => 0,
-        });
-        u32::try_from(bytes.sum::<usize>() >> 10).unwrap_or(ROOM).clamp(1, ROOM)
-    }
-
     /// Whether nobody waits for it any more.
-    fn is_deserted(&self) -> bool {
+    pub fn is_deserted(&self) -> bool {
         self.reply.as_ref().is_none_or(Reply::is_closed)
     }
 }
 
-impl Default for Applies {
-    fn default() -> Self {
-        let room = Arc::new(Semaphore::new(ROOM as usize));
-        Applies { room, waiting: VecDeque::new(), sent: BTreeMap::new(), paused: Vec::new() }
-    }
+/// KiB of the payload of a change; no more than there can be room for.
+pub fn size_of(operations: &[Operation]) -> u32 {
+    let bytes = operations.iter().map(|operation| match operation {
+        Operation::Write { bytes, .. } | Operation::Append { bytes } => bytes.len(),
+        _ => 0,
+    });
+    u32::try_from(bytes.sum::<usize>() >> 10).unwrap_or(SIZE_MAX).clamp(1, SIZE_MAX)
 }
 
 impl Applies {
@@ -91,32 +80,21 @@ impl Applies {
 
     /// Sends one, even if nobody waits for it any more; or as soon as there is room for it, if its time is not over then.
     pub fn take(&mut self, client: &mut Client, now: Time, apply: Apply) {
-        match self.room.clone().try_acquire_many_owned(apply.size()) {
-            Ok(room) if self.waiting.is_empty() => {
-                self.send(client, now, Apply { room: Some(room), ..apply });
-            }
-            _ => self.waiting.push_back(apply),
+        if let Some(apply) = self.room.enter(now, apply) {
+            self.send(client, now, apply);
         }
     }
 
     /// Sends those for which there is room. One whose time is over is not sent, but [told so](Applies::give_up).
     pub fn admit(&mut self, client: &mut Client, now: Time) {
-        let has_time = |apply: &&Apply| now < apply.gives_up_at;
-        while let Some(size) = self.waiting.front().filter(has_time).map(Apply::size)
-            && let Ok(room) = self.room.clone().try_acquire_many_owned(size)
-            && let Some(mut apply) = self.waiting.pop_front()
-        {
-            // One that nobody waits for is as if it had not been asked for.
-            if !apply.is_deserted() {
-                apply.room = Some(room);
-                self.send(client, now, apply);
-            }
+        while let Some(apply) = self.room.admit(now) {
+            self.send(client, now, apply);
         }
     }
 
     /// Sends none of those that wait for room.
     pub fn turn_away(&mut self) {
-        self.waiting.clear();
+        self.room.extract(|_| true);
     }
 
     fn send(&mut self, client: &mut Client, now: Time, apply: Apply) {
@@ -135,20 +113,25 @@ impl Applies {
         exists: impl Fn(&BlobName) -> bool,
     ) -> bool {
         let Some(mut apply) = self.sent.remove(&id) else { return false };
-        let Some(reply) = apply.reply.take() else { return true };
         let answer = match outcome {
             Outcome::Committed => {
                 Ok(results.iter().map(|result| (result.operation, result.value.clone())).collect())
             }
-            Outcome::Refused(refusal) if is_passing(refusal, &apply, exists) && now < apply.gives_up_at => {
-                apply.reply = Some(reply);
+            Outcome::Refused(refusal)
+                if apply.reply.is_some()
+                    && is_passing(refusal, &apply, exists)
+                    && now < apply.gives_up_at =>
+            {
                 self.paused.push((now.after(PAUSE), apply));
                 return true;
             }
             Outcome::Refused(refusal) => Err(words::refused(refusal)),
         };
-        // Who asked may be gone.
-        let _ = reply.send(answer);
+        self.room.leave(&apply);
+        if let Some(reply) = apply.reply.take() {
+            // Who asked may be gone.
+            let _ = reply.send(answer);
+        }
         true
     }
 
@@ -167,9 +150,11 @@ impl Applies {
         }
         // It is not sent under another name any more; what its plan holds goes with that.
         apply.operations.clear();
-        match for_ever {
-            true => drop(self.sent.remove(&id)),
-            false => client.resolve(now, id),
+        self.room.lose(apply);
+        if !for_ever {
+            client.resolve(now, id);
+        } else if let Some(apply) = self.sent.remove(&id) {
+            self.room.leave(&apply);
         }
         true
     }
@@ -183,24 +168,26 @@ impl Applies {
 
     /// Nobody takes any more: whoever waits is told so. What was sent is still found out about if that changes.
     pub fn deny(&mut self, unknown: impl Fn() -> tyr_types::Error) {
-        let paused = self.paused.iter_mut().map(|(_, apply)| apply);
-        for apply in self.waiting.iter_mut().chain(self.sent.values_mut()).chain(paused) {
+        let mut ended = self.room.extract(|_| true);
+        for (_, apply) in self.paused.drain(..) {
+            self.room.leave(&apply);
+            ended.push(apply);
+        }
+        for apply in ended.iter_mut().chain(self.sent.values_mut()) {
             if let Some(reply) = apply.reply.take() {
                 let _ = reply.send(Err(unknown()));
             }
         }
-        self.paused.clear();
-        self.waiting.clear();
     }
 
     /// Answers those who have waited too long for their turn.
     pub fn give_up(&mut self, at: Instant, troubles: impl Fn() -> String) {
-        let is_over = |apply: &Apply| apply.until <= at || apply.is_deserted();
-        let (late, waiting) =
-            std::mem::take(&mut self.waiting).into_iter().partition::<VecDeque<_>, _>(is_over);
-        self.waiting = waiting;
-        let paused = self.paused.extract_if(.., |(_, apply)| apply.until <= at).map(|(_, apply)| apply);
-        for mut apply in late.into_iter().chain(paused) {
+        let mut late = self.room.extract(|apply| apply.until <= at || apply.is_deserted());
+        for (_, apply) in self.paused.extract_if(.., |(_, apply)| apply.until <= at) {
+            self.room.leave(&apply);
+            late.push(apply);
+        }
+        for mut apply in late {
             if let Some(reply) = apply.reply.take() {
                 let _ = reply.send(Err(words::not_begun(&troubles())));
             }
@@ -234,15 +221,19 @@ mod tests {
 
     use std::time::Duration;
 
-    use tokio::sync::oneshot::{self, Receiver, error::TryRecvError};
+    use tokio::sync::oneshot::error::TryRecvError;
 
     use super::*;
-    use crate::driver::fixture::unheard;
+    use crate::driver::{
+        fixture::{Answer, apply, partition, unheard},
+        room::{LOST_OF_PARTITION, ROOM, SHARE},
+    };
 
     const PATIENCE: Duration = Duration::from_secs(1);
     const LATE: Time = Time(1_000_000);
+    /// KiB of which there is no room for two.
+    const LARGE: u32 = ROOM / 2 + 4;
 
-    /// Changes of half the room and a little more.
     struct Bench {
         client: Client,
         blob: BlobName,
@@ -250,19 +241,15 @@ mod tests {
         until: Instant,
     }
 
-    type Answer = Receiver<tyr_types::Result<BTreeMap<u16, ResultValue>>>;
-
     impl Bench {
         fn new() -> Self {
             let (client, blob) = unheard();
             Bench { client, blob, applies: Applies::default(), until: Instant::now() + PATIENCE }
         }
 
-        fn take(&mut self) -> Answer {
-            let (reply, answer) = oneshot::channel();
-            let operations = vec![Operation::Append { bytes: vec![0; (ROOM as usize) << 9 | 4096].into() }];
-            let (blob, until) = (self.blob.clone(), self.until);
-            let apply = Apply { blob, operations, until, gives_up_at: LATE, reply: Some(reply), room: None };
+        /// A change of a blob of a partition.
+        fn take(&mut self, of: u32, size: u32) -> Answer {
+            let (apply, answer) = apply(&self.blob, partition(of), size, self.until, LATE);
             self.applies.take(&mut self.client, Time(0), apply);
             answer
         }
@@ -277,15 +264,24 @@ mod tests {
             self.applies.admit(&mut self.client, Time(0));
         }
 
+        fn lose(&mut self, id: TransactionId, for_ever: bool) {
+            assert!(self.applies.lose(&mut self.client, Time(0), id, words::closed(), for_ever));
+            self.applies.admit(&mut self.client, Time(0));
+        }
+
         fn give_up(&mut self) {
             self.applies.give_up(self.until, String::new);
         }
     }
 
+    fn was_not_begun(answer: &mut Answer) -> bool {
+        answer.try_recv().unwrap().unwrap_err().message().contains("nothing of it happened")
+    }
+
     #[test]
     fn a_change_waits_for_room_until_another_has_ended() {
         let mut bench = Bench::new();
-        let (mut first, mut second) = (bench.take(), bench.take());
+        let (mut first, mut second) = (bench.take(0, LARGE), bench.take(1, LARGE));
         let sent = bench.sent();
         assert_eq!(sent.len(), 1, "there is no room for both");
         bench.end(sent[0]);
@@ -295,28 +291,64 @@ mod tests {
     }
 
     #[test]
-    fn a_change_whose_outcome_is_unknown_keeps_its_room_until_that_is_found_out() {
+    fn a_change_whose_outcome_is_unknown_gives_back_its_room_and_is_found_out_about() {
         let mut bench = Bench::new();
-        let (mut first, mut second) = (bench.take(), bench.take());
+        let (mut first, mut second) = (bench.take(0, LARGE), bench.take(1, LARGE));
         let id = bench.sent()[0];
-        assert!(bench.applies.lose(&mut bench.client, LATE, id, words::closed(), false));
+        bench.lose(id, false);
         assert!(first.try_recv().unwrap().is_err());
-        bench.applies.admit(&mut bench.client, Time(0));
-        assert_eq!(bench.sent(), [id]);
-        bench.give_up();
-        let error = second.try_recv().unwrap().unwrap_err();
-        assert!(error.message().contains("nothing of it happened"), "{error}");
+        assert_eq!(second.try_recv().unwrap_err(), TryRecvError::Empty);
+        let sent = bench.sent();
+        assert!(sent.len() == 2 && sent[0] == id, "{sent:?}");
         bench.end(id);
-        drop(bench.take());
-        assert_eq!(bench.sent().len(), 1, "its room is free again");
+        assert_eq!(bench.sent(), sent[1..]);
+    }
+
+    #[test]
+    fn a_partition_that_nobody_serves_does_not_keep_changes_of_others_from_being_sent() {
+        let mut bench = Bench::new();
+        let first: Vec<Answer> = (0..=LOST_OF_PARTITION).map(|_| bench.take(0, 1)).collect();
+        for id in bench.sent() {
+            bench.lose(id, false);
+        }
+        assert!(first.into_iter().all(|mut answer| answer.try_recv().unwrap().is_err()));
+        let lost = bench.sent();
+        let mut waiting = bench.take(0, 1);
+        assert_eq!(bench.sent(), lost);
+        let mut others: Vec<Answer> = (1..9).map(|of| bench.take(of, SHARE)).collect();
+        let sent = bench.sent()[lost.len()..].to_vec();
+        assert_eq!(sent.len(), others.len(), "all of the room is theirs");
+        bench.end(sent[0]);
+        assert!(others[0].try_recv().unwrap().is_err());
+        bench.give_up();
+        assert!(was_not_begun(&mut waiting));
+        let _next = bench.take(0, 1);
+        bench.end(lost[0]);
+        assert_eq!(bench.sent().len(), lost.len() - 1 + sent.len() - 1, "it is at its bound still");
+        bench.end(lost[1]);
+        assert_eq!(bench.sent().len(), lost.len() - 2 + sent.len(), "it goes on");
+    }
+
+    #[test]
+    fn a_change_that_is_paused_keeps_its_room_until_it_is_given_up() {
+        let mut bench = Bench::new();
+        let (mut first, _second) = (bench.take(0, LARGE), bench.take(1, LARGE));
+        let id = bench.sent()[0];
+        assert!(bench.applies.end(Time(0), id, Outcome::Refused(Refusal::Busy), &[], |_| true));
+        bench.applies.admit(&mut bench.client, Time(0));
+        assert!(bench.sent().is_empty() && bench.applies.is_pausing());
+        bench.give_up();
+        assert!(was_not_begun(&mut first));
+        let _third = bench.take(2, LARGE);
+        assert_eq!(bench.sent().len(), 1);
     }
 
     #[test]
     fn a_change_that_nobody_waits_for_is_not_sent_when_there_is_room() {
         let mut bench = Bench::new();
-        let _first = bench.take();
-        drop(bench.take());
-        let mut third = bench.take();
+        let _first = bench.take(0, LARGE);
+        drop(bench.take(0, LARGE));
+        let mut third = bench.take(0, LARGE);
         let id = bench.sent()[0];
         bench.end(id);
         let next = bench.sent()[0];
@@ -328,12 +360,27 @@ mod tests {
     #[test]
     fn a_change_whose_time_is_over_is_not_sent_when_there_is_room() {
         let mut bench = Bench::new();
-        let (_first, mut second) = (bench.take(), bench.take());
+        let (_first, mut second) = (bench.take(0, LARGE), bench.take(1, LARGE));
         let id = bench.sent()[0];
         assert!(bench.applies.lose(&mut bench.client, LATE, id, words::forgotten(), true));
         bench.applies.admit(&mut bench.client, LATE);
         assert!(bench.sent().is_empty());
         bench.give_up();
-        assert!(second.try_recv().unwrap().unwrap_err().message().contains("nothing of it happened"));
+        assert!(was_not_begun(&mut second));
+    }
+
+    #[test]
+    fn the_room_of_all_that_has_ended_is_free_again() {
+        let mut bench = Bench::new();
+        let mut answers: Vec<Answer> = (0..4).map(|of| bench.take(of, SHARE)).collect();
+        let sent = bench.sent();
+        bench.lose(sent[0], true);
+        bench.lose(sent[1], false);
+        bench.lose(sent[1], true);
+        assert!(bench.applies.end(Time(0), sent[2], Outcome::Refused(Refusal::Busy), &[], |_| true));
+        bench.applies.deny(words::closed);
+        assert!(answers.iter_mut().all(|answer| answer.try_recv().unwrap().is_err()));
+        bench.end(sent[3]);
+        assert!(bench.applies.is_empty() && bench.applies.room.is_free(), "{:?}", bench.applies.room);
     }
 }

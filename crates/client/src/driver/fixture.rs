@@ -4,10 +4,20 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use tyr_proto::{
-    BlobName, ClassId, Client, Keyspace, KeyspaceSeed, Layout, PartitionCount, Placement, SessionId,
+use tokio::{
+    sync::oneshot::{self, Receiver},
+    time::Instant,
 };
-use tyr_types::{Key, KeyspaceId, KeyspaceSettings};
+use tyr_proto::{
+    BlobName, ClassId, Client, Keyspace, KeyspaceSeed, Layout, Operation, PartitionCount, PartitionId,
+    Placement, ResultValue, SessionId, Time,
+};
+use tyr_types::{Key, KeyspaceId, KeyspaceSettings, Result};
+
+use super::applies::{Apply, size_of};
+
+/// What the caller of a change gets.
+pub type Answer = Receiver<Result<BTreeMap<u16, ResultValue>>>;
 
 /// A client of a cluster that it never hears of, and a blob there.
 pub fn unheard() -> (Client, BlobName) {
@@ -28,4 +38,23 @@ pub fn unheard() -> (Client, BlobName) {
     )]);
     let blob = BlobName { keyspace: KeyspaceId(1), key: Key::new("a").unwrap() };
     (Client::new(SessionId(1), Arc::new(keyspaces)), blob)
+}
+
+/// A partition.
+pub fn partition(index: u32) -> PartitionId {
+    PartitionId { class: ClassId(0), index }
+}
+
+/// A change of so many KiB.
+pub fn apply(
+    blob: &BlobName,
+    partition: PartitionId,
+    size: u32,
+    until: Instant,
+    gives_up_at: Time,
+) -> (Apply, Answer) {
+    let (reply, answer) = oneshot::channel();
+    let operations = vec![Operation::Append { bytes: vec![0; size as usize * 1024].into() }];
+    let (blob, size, reply) = (blob.clone(), size_of(&operations), Some(reply));
+    (Apply { blob, partition, operations, until, gives_up_at, reply, size, is_lost: false }, answer)
 }

@@ -134,7 +134,8 @@ impl Driver {
             }
         }
         if has_keyspaces {
-            self.client.handle_keyspaces(self.catalog.placed());
+            self.placed = self.catalog.placed();
+            self.client.handle_keyspaces(self.placed.clone());
         }
         for (node, address) in &self.members {
             self.links.dial(Origin::Node(*node), address.clone());
