@@ -137,6 +137,7 @@ impl Settings {
                 self.shards
             )));
         }
+        self.check_targets()?;
         let holding = self.targets.iter().filter(|target| target.weight > 0).count();
         let shards = usize::try_from(self.shards.get()).unwrap_or(usize::MAX);
         if holding > shards || (holding == 0 && !self.targets.is_empty()) {

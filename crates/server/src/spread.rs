@@ -3,7 +3,11 @@
 //! Every shard has about as many partitions as another one, so the shards of a target are its share. Once a store is made it stays where
 //! it is, whatever the weights are later, until somebody moves its directory to another target while the node is stopped.
 
-use std::path::PathBuf;
+use std::{
+    collections::BTreeMap,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+};
 
 use tyr_types::{Error, Result};
 
@@ -13,6 +17,23 @@ use crate::{Settings, TargetSettings, label};
 pub(crate) type Place = TargetSettings;
 
 impl Settings {
+    /// Fails if two targets are one directory: its shards would be taken for two of each.
+    pub(crate) fn check_targets(&self) -> Result<()> {
+        let mut known: BTreeMap<Identity, &Path> = BTreeMap::new();
+        for TargetSettings { path, .. } in &self.targets {
+            if let Some(identity) = identity_of(path)
+                && let Some(other) = known.insert(identity, path)
+            {
+                return Err(Error::invalid(format!(
+                    "a target is named twice: '{}' and '{}' are the same directory; name it once, with the weight that it is to have",
+                    other.display(),
+                    path.display()
+                )));
+            }
+        }
+        Ok(())
+    }
+
     /// For each shard its place.
     pub(crate) fn shard_places(&self) -> Result<Vec<Place>> {
         let own = [TargetSettings::new(&self.directory)];
@@ -35,6 +56,19 @@ impl Settings {
         });
         places.collect()
     }
+}
+
+/// What tells a directory from others, by whichever path it is named: device and inode. Of one that is not there yet they are those of the
+/// nearest directory above it that is, with the rest of the path.
+type Identity = (u64, u64, PathBuf);
+
+/// The identity of a directory, if anything above it can be looked at.
+fn identity_of(path: &Path) -> Option<Identity> {
+    let whole = std::path::absolute(path).ok()?;
+    whole.ancestors().find_map(|above| {
+        let metadata = above.metadata().ok()?;
+        Some((metadata.dev(), metadata.ino(), whole.strip_prefix(above).ok()?.to_owned()))
+    })
 }
 
 fn place(path: PathBuf, weight: u32) -> Place {
@@ -79,5 +113,37 @@ mod tests {
         assert_eq!(counts(&[1000, 1], 2), [1, 1], "none is without a share that should have one");
         assert_eq!(counts(&[2, 0, 1], 6), [4, 0, 2]);
         assert_eq!(counts(&[1, 1, 1], 5), [2, 2, 1]);
+    }
+
+    #[test]
+    fn a_target_that_is_named_twice_is_refused_by_whichever_paths() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        for name in ["one", "other"] {
+            std::fs::create_dir(path(name)).unwrap();
+        }
+        std::os::unix::fs::symlink("one", path("link")).unwrap();
+        let check = |names: &[&str]| {
+            let targets = names.iter().map(|name| TargetSettings::new(path(name))).collect();
+            Settings { targets, ..Settings::new(path("node")) }.check()
+        };
+        for names in [
+            ["one", "one"],
+            ["one", "other/../one"],
+            ["link", "one"],
+            ["new", "./new"],
+            ["link/new", "one/new"],
+        ] {
+            let error = check(&names).unwrap_err();
+            assert_eq!(error.kind(), tyr_types::ErrorKind::Invalid);
+            let [first, second] = names.map(|name| format!("'{}'", path(name).display()));
+            let message = error.to_string();
+            assert!(message.contains("named twice"), "{message}");
+            assert!(message.contains(&first) && message.contains(&second), "{message}");
+        }
+        assert!(check(&["one", "one", "one"]).unwrap_err().to_string().contains("named twice"));
+        for names in [["one", "other"], ["one", "new"], ["new", "newer"], ["one/new", "other/new"]] {
+            check(&names).unwrap();
+        }
     }
 }
