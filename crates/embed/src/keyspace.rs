@@ -273,7 +273,7 @@ impl Keyspace {
     async fn change(&self, key: Key, steps: Vec<Step>) -> Result<Option<SlotOutcome>> {
         let Keyspace { core, entry, mode } = self;
         let written = std::iter::once((entry.id, &key));
-        core.reservations.admit(&core.waiting, *mode, written).await;
+        core.reservations.admit(&core.waiting, *mode, written).await?;
         let entry = entry.clone();
         let plan = move |writer: &mut Writer<'_>| plan_one(writer, &entry, &key, &steps);
         match core.transact(*mode, plan).await?.0 {

@@ -54,18 +54,20 @@ impl Pool {
         reply.await.unwrap_or_else(|| Err(died()))
     }
 
-    /// Returns at the deadline, or when the pool is closed.
-    pub(crate) async fn sleep_until(&self, deadline: Instant) {
+    /// Returns at the deadline. Fails when the pool is closed, so that who would wait again does not.
+    pub(crate) async fn sleep_until(&self, deadline: Instant) -> Result<()> {
         let (promise, reply) = promise();
         {
             let mut queue = self.shared.queue.lock();
-            if queue.closed || queue.ensure_thread(&self.shared).is_err() {
-                return;
+            if queue.closed {
+                return Err(closed());
             }
+            queue.ensure_thread(&self.shared)?;
             queue.alarms.push(Reverse(Alarm { deadline, promise }));
         }
         self.shared.work.notify_one();
         reply.await;
+        if self.shared.queue.lock().closed { Err(closed()) } else { Ok(()) }
     }
 
     fn submit(&self, job: Job) -> Result<()> {
@@ -247,7 +249,7 @@ mod tests {
         let pool = Pool::default();
         let start = Instant::now();
         let deadline = start + Duration::from_millis(2);
-        block_on(pool.sleep_until(deadline));
+        block_on(pool.sleep_until(deadline)).unwrap();
         assert!(Instant::now() >= deadline);
         let far = Instant::now() + Duration::from_secs(3600);
         std::thread::scope(|scope| {
@@ -256,8 +258,9 @@ mod tests {
                 std::thread::yield_now();
             }
             pool.close();
-            sleeper.join().unwrap();
+            assert!(sleeper.join().unwrap().is_err());
         });
         assert!(Instant::now() < far);
+        assert!(block_on(pool.sleep_until(far)).is_err());
     }
 }

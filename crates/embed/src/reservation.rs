@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use event_listener::Event;
 use parking_lot::Mutex;
-use tyr_types::{Key, KeyspaceId};
+use tyr_types::{Key, KeyspaceId, Result};
 
 use crate::wait::{Mode, Waiting};
 
@@ -51,13 +51,13 @@ pub(crate) struct Turn {
 }
 
 impl Reservations {
-    /// Waits in line for the turn, and reserves the blobs.
+    /// Waits in line for the turn, and reserves the blobs. Who waits is told if the store is closed.
     pub(crate) async fn take_turn(
         self: &Arc<Self>,
         waiting: &Waiting,
         mode: Mode,
         blobs: BTreeSet<Place>,
-    ) -> Turn {
+    ) -> Result<Turn> {
         let line = self.stand_in_line();
         loop {
             let listener = self.changed.listen();
@@ -69,13 +69,13 @@ impl Reservations {
                     _ if state.line.front() == Some(&line.id) => {
                         state.holder = Some(Holder { id: line.id, until: now + TURN_MAX, blobs });
                         self.taken.store(true, Ordering::SeqCst);
-                        return Turn { reservations: self.clone(), id: line.id };
+                        return Ok(Turn { reservations: self.clone(), id: line.id });
                     }
                     // Who is in front was notified, or will give up and notify.
                     _ => now + TURN_MAX,
                 }
             };
-            waiting.listen_until(mode, listener, until).await;
+            waiting.listen_until(mode, listener, until).await?;
         }
     }
 
@@ -87,18 +87,19 @@ impl Reservations {
         InLine { reservations: self.clone(), id }
     }
 
-    /// Waits until none of the blobs is reserved by somebody else.
+    /// Waits until none of the blobs is reserved by somebody else. Who waits is told if the store is closed.
     pub(crate) async fn admit<'a>(
         &self,
         waiting: &Waiting,
         mode: Mode,
         blobs: impl Iterator<Item = (KeyspaceId, &'a Key)> + Clone,
-    ) {
+    ) -> Result<()> {
         while self.taken.load(Ordering::SeqCst) {
             let listener = self.changed.listen();
-            let Some(until) = self.reserved_until(blobs.clone()) else { return };
-            waiting.listen_until(mode, listener, until).await;
+            let Some(until) = self.reserved_until(blobs.clone()) else { break };
+            waiting.listen_until(mode, listener, until).await?;
         }
+        Ok(())
     }
 
     fn reserved_until<'a>(&self, mut blobs: impl Iterator<Item = (KeyspaceId, &'a Key)>) -> Option<Instant> {

@@ -102,7 +102,7 @@ impl<'a> Retry<'a> {
             Ok(_) => transaction.end().await?,
             // The body met a conflict by itself.
             Err(error) if error.kind() == ErrorKind::Conflict => {
-                self.pause(transaction.reads()).await;
+                self.pause(transaction.reads()).await?;
                 return Ok(None);
             }
             Err(_) => match transaction.validate().await {
@@ -114,29 +114,29 @@ impl<'a> Retry<'a> {
         match ended {
             Ended::Committed(receipt) => result.map(|value| Some(Committed { value, receipt })),
             Ended::Refused(_, reads) => {
-                self.pause(reads).await;
+                self.pause(reads).await?;
                 Ok(None)
             }
         }
     }
 
     /// Waits a while after a conflict, or for the turn.
-    async fn pause(&mut self, reads: BTreeSet<Place>) {
+    async fn pause(&mut self, reads: BTreeSet<Place>) -> Result<()> {
         let Store { core, mode } = self.store;
         self.conflicts += 1;
         self.turn.take_if(|turn| turn.is_over());
         if self.turn.is_some() {
-            return;
+            return Ok(());
         }
         if self.conflicts >= CONFLICTS_MAX {
-            let turn = core.reservations.take_turn(&core.waiting, *mode, reads).await;
+            let turn = core.reservations.take_turn(&core.waiting, *mode, reads).await?;
             self.turn = Some(Arc::new(turn));
-            return;
+            return Ok(());
         }
         let longest = PAUSE_MIN * (1 << self.conflicts);
         let share = random() >> 32;
         let pause = longest.mul_f64(share as f64 / f64::from(u32::MAX));
-        core.waiting.sleep_until(*mode, Instant::now() + pause).await;
+        core.waiting.sleep_until(*mode, Instant::now() + pause).await
     }
 }
 

@@ -78,26 +78,35 @@ impl Waiting {
         }
     }
 
-    pub(crate) async fn sleep_until(&self, mode: Mode, deadline: Instant) {
+    /// Waits until the deadline. Fails if the store is closed, for which a blocking caller does not look.
+    pub(crate) async fn sleep_until(&self, mode: Mode, deadline: Instant) -> Result<()> {
         match mode {
-            Mode::Blocking => std::thread::sleep(deadline.saturating_duration_since(Instant::now())),
+            Mode::Blocking => {
+                std::thread::sleep(deadline.saturating_duration_since(Instant::now()));
+                Ok(())
+            }
             Mode::Async => self.pool.sleep_until(deadline).await,
         }
     }
 
-    /// Waits for a notification, at most until the deadline.
-    pub(crate) async fn listen_until(&self, mode: Mode, mut listener: EventListener, deadline: Instant) {
+    /// Waits for a notification, at most until the deadline. Fails as [`Waiting::sleep_until`] does.
+    pub(crate) async fn listen_until(
+        &self,
+        mode: Mode,
+        mut listener: EventListener,
+        deadline: Instant,
+    ) -> Result<()> {
         if mode == Mode::Blocking {
             // Whether notified or too late, the caller looks again.
             let _ = listener.wait_deadline(deadline);
-            return;
+            return Ok(());
         }
         let mut alarm = pin!(self.pool.sleep_until(deadline));
         poll_fn(|cx| match pin!(&mut listener).poll(cx) {
-            Poll::Ready(()) => Poll::Ready(()),
+            Poll::Ready(()) => Poll::Ready(Ok(())),
             Poll::Pending => alarm.as_mut().poll(cx),
         })
-        .await;
+        .await
     }
 }
 

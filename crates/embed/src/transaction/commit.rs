@@ -111,7 +111,7 @@ impl Transaction {
         if self.turn.is_none() {
             let written = self.blobs.iter().filter(|(_, blob)| !blob.overlay.steps().is_empty());
             let written = written.map(|((id, key), _)| (*id, key));
-            self.core.reservations.admit(&self.core.waiting, self.mode, written).await;
+            self.core.reservations.admit(&self.core.waiting, self.mode, written).await?;
         }
         self.blobs.values_mut().for_each(|blob| blob.overlay.make_ready());
         let blobs = Arc::new(Mutex::new(mem::take(&mut self.blobs)));
