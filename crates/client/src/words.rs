@@ -88,7 +88,7 @@ pub fn refused(refusal: Refusal) -> Error {
         ),
         Refusal::Denied => denied(),
         Refusal::Busy => Error::unavailable(
-            "nothing of it happened: too many transactions wait at a blob that it needs; try again later",
+            "nothing of it happened: too much is under way at a blob or a partition that it needs; try again later",
         ),
         Refusal::Fenced | Refusal::Unstaged => {
             Error::unavailable("nothing of it happened: a node failed meanwhile; try again")

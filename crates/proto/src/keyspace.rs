@@ -61,6 +61,11 @@ impl Keyspace {
         (0..self.placement.partitions.get()).map(|index| PartitionId { class, index }).collect()
     }
 
+    /// Whether a partition is one of them.
+    pub fn has(&self, partition: PartitionId) -> bool {
+        self.placement.class == partition.class && partition.index < self.placement.partitions.get()
+    }
+
     /// The partition of a chunk.
     pub fn partition_of(&self, blob: &BlobName, chunk: u64) -> PartitionId {
         self.placement.partition_of(blob.key.as_bytes(), chunk)

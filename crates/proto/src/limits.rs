@@ -10,7 +10,7 @@ pub struct Limits {
     pub waiting_max: usize,
     /// The most places at one head that are not applied; more transactions wait.
     pub places_max: usize,
-    /// The most bytes of staged payload in one partition.
+    /// The most bytes of staged payload in one partition: of one transaction, and of all; sessions that have little have a quarter more.
     pub staged_max: u64,
     /// Staged payload whose client was not heard of for this many microseconds goes, unless its transaction needs it.
     pub stage_timeout: u64,

@@ -170,10 +170,16 @@ impl Stages {
         self.held.len()
     }
 
-    /// The bytes that are here.
-    pub fn size(&self) -> u64 {
-        let needed = self.held.values().filter(|held| held.ended.is_none());
-        needed.map(|held| held.stage.part.len() as u64).sum()
+    /// The bytes that are here: all, those of the session of a transaction, and its own.
+    pub fn sizes(&self, id: TransactionId) -> [u64; 3] {
+        let mut sizes = [0; 3];
+        for (((of, ..), _), held) in self.held.iter().filter(|(_, held)| held.ended.is_none()) {
+            let counts = [true, of.session == id.session, *of == id];
+            for (size, _) in sizes.iter_mut().zip(counts).filter(|(_, counts)| *counts) {
+                *size += held.stage.part.len() as u64;
+            }
+        }
+        sizes
     }
 
     /// Lets go of what a transaction had here, as the entry at an index says.
@@ -296,7 +302,7 @@ mod tests {
         assert_eq!(left(&stages), [2, 3], "that it has ended is lost, too");
         stages.cut_log(2);
         stages.trim_log(2);
-        assert_eq!((left(&stages), stages.size()), (Vec::from([1, 2]), 8));
+        assert_eq!((left(&stages), stages.sizes(stage(2, 0, b"").id)), (Vec::from([1, 2]), [8, 8, 4]));
         stages.end_answered(3, SessionId(1), &Answered::below(3));
         stages.trim_log(3);
         assert!(stages.held.is_empty());
@@ -309,9 +315,9 @@ mod tests {
         stages.put(1, &first);
         stages.end(2, id);
         stages.put(3, &first);
-        assert_eq!((stages.log_index(&first), stages.size()), (Some(3), 4));
+        assert_eq!((stages.log_index(&first), stages.sizes(id)), (Some(3), [4; 3]));
         stages.cut_log(1);
-        assert_eq!((stages.log_index(&first), stages.size()), (Some(1), 4));
+        assert_eq!((stages.log_index(&first), stages.sizes(id)), (Some(1), [4; 3]));
         assert!(stages.find(id, (0, 1), &(0..4)).is_some());
     }
 }

@@ -24,7 +24,7 @@ impl Partition {
     /// A client, or who has what it wants copied, sends a part of a transaction's payload.
     pub fn handle_stage(&mut self, cx: &mut Context<'_>, stage: Arc<Stage>) {
         let (id, name, length) = (stage.id, (stage.payload, stage.from), stage.part.len() as u64);
-        if self.takes_stage(cx, id, name, length) {
+        if self.takes_stage(cx, id, stage.decider, name, length) {
             self.append(cx, Entry::Stage(stage));
             self.renewals.insert(id, (cx.now, cx.now));
         }
@@ -36,7 +36,7 @@ impl Partition {
         let (id, name, length) = (copy.id, (copy.payload, copy.from), copy.range.end - copy.range.start);
         let Some(keyspace) = cx.keyspaces.get(&copy.chunk.blob.keyspace) else { return };
         let source = keyspace.partition_of(&copy.chunk.blob, copy.chunk.index);
-        if self.takes_stage(cx, id, name, length) {
+        if self.takes_stage(cx, id, copy.decider, name, length) {
             cx.to_primary(source, Message::SendCopy { copy, partition: self.id });
         }
     }
@@ -69,6 +69,7 @@ impl Partition {
         &mut self,
         cx: &mut Context<'_>,
         id: TransactionId,
+        decider: PartitionId,
         (payload, from): ((u16, u16), u64),
         length: u64,
     ) -> bool {
@@ -90,8 +91,10 @@ impl Partition {
                 }
                 false
             }
+            // What its transaction comes to would never be heard; or the keyspace is not known here yet, and the client asks again.
+            None if !cx.keyspaces.values().any(|keyspace| keyspace.has(decider)) => false,
             None => {
-                let refusal = self.refuses_stage(cx, length);
+                let refusal = self.refuses_stage(cx, id, length);
                 if let Some(refusal) = refusal {
                     cx.answer(id.session, Answer::Unstaged { id, refusal });
                 }
@@ -104,15 +107,23 @@ impl Partition {
         self.state.is_over(id) || self.state.record(id).is_some_and(|record| record.outcome.is_some())
     }
 
-    /// Whether there is no room: nothing has been promised yet.
-    fn refuses_stage(&self, cx: &Context<'_>, length: u64) -> Option<Refusal> {
+    /// Whether there is no room: nothing has been promised yet. Sessions that have little of it have a quarter more, so that one that has much
+    /// keeps no others from staging.
+    fn refuses_stage(&self, cx: &Context<'_>, id: TransactionId, length: u64) -> Option<Refusal> {
         if length == 0 || length > STAGE_SIZE_MAX {
             return Some(Refusal::Invalid);
         }
-        let stages = self.state.stages();
-        let size = stages.size().saturating_add(length);
-        if self.is_short(cx) || size > cx.limits.staged_max || stages.count() >= STAGES_MAX {
+        if self.is_short(cx) {
             return Some(Refusal::Full);
+        }
+        let (stages, most) = (self.state.stages(), cx.limits.staged_max);
+        let [all, of_session, own] = stages.sizes(id).map(|size| size.saturating_add(length));
+        if own > most {
+            return Some(Refusal::TooLarge);
+        }
+        let more = if of_session <= most / 16 { most / 4 } else { 0 };
+        if all > most.saturating_add(more) || stages.count() >= STAGES_MAX {
+            return Some(Refusal::Busy);
         }
         self.is_below_minimum(cx).then_some(Refusal::TooFewReplicas)
     }

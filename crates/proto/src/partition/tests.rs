@@ -9,6 +9,7 @@ mod quota;
 mod rest;
 mod served;
 mod size;
+mod staging;
 mod sweeping;
 mod wide;
 

@@ -40,7 +40,13 @@ pub(crate) fn judge(message: &Message, own: SessionId, rights: &Entitlement) -> 
             let may = plan.heads.iter().all(|head| rights.rights(head.blob.keyspace).has(needed(head)));
             if may { Ok(()) } else { Err(Denied::Transaction(plan.id)) }
         }
-        Message::AskOutcome { id, .. } | Message::KeepStages { id } => of_session(id.session),
+        Message::AskOutcome { id, settle: false } | Message::KeepStages { id } => of_session(id.session),
+        Message::AskOutcome { id, settle: true } => {
+            of_session(id.session)?;
+            // It is remembered. Who has no rights any more cannot be told either that what it has sent did not happen.
+            let may = rights.allows_anywhere(Rights::READ) || rights.allows_anywhere(Rights::WRITE);
+            if may { Ok(()) } else { Err(Denied::Foreign) }
+        }
         Message::Answered { session, .. } | Message::GiveBack { session, .. } => of_session(*session),
         Message::Stage(stage) => {
             of_session(stage.id.session)?;
@@ -296,6 +302,20 @@ mod tests {
         assert!(may(Rights::NONE, &give_back(OWN)) && !may(Rights::ALL, &give_back(OTHER)));
         let get = |others| Message::GetWith { request, blob: blob(1), size_max: 1, others };
         assert!(may(Rights::ALL, &get(vec![blob(1)])) && !may(Rights::ALL, &get(vec![blob(2)])));
+    }
+
+    #[test]
+    fn who_may_do_nothing_has_nobody_remember_anything() {
+        let ask = |settle, session| {
+            let id = TransactionId { session, sequence: 1, birth: RingVersion(1) };
+            Message::AskOutcome { id, settle }
+        };
+        for granted in [Rights::NONE, Rights::ADMINISTER] {
+            assert!(may(granted, &ask(false, OWN)));
+            assert_eq!(judge(&ask(true, OWN), OWN, &rights(granted)), Err(Denied::Foreign), "{granted}");
+        }
+        assert!(may(Rights::READ, &ask(true, OWN)) && may(Rights::WRITE, &ask(true, OWN)));
+        assert!(!may(Rights::ALL, &ask(true, OTHER)) && !may(Rights::ALL, &ask(false, OTHER)));
     }
 
     #[test]
