@@ -337,8 +337,8 @@ impl Client {
     }
 
     /// Sends a transaction. If it is not known how it ended until `gives_up_at`, the caller is told so. One that is
-    /// [too large](Plan::is_too_large) after its payload was staged is refused as invalid; payload of a blob is not staged if a
-    /// number of that blob is transformed that lies in two chunks.
+    /// [too large](Plan::is_too_large) after its payload was staged is refused as that; payload of a blob is not staged if a number of that
+    /// blob is transformed that lies in two chunks.
     ///
     /// The blobs are distinct; there is one at least.
     pub fn commit(&mut self, now: Time, blobs: Vec<BlobPlan>, gives_up_at: Option<Time>) -> TransactionId {
@@ -382,7 +382,7 @@ impl Client {
         let mut plan = Plan { id, answered, reserve, heads };
         let staging = staging::Staging::of(&mut plan, copies, &self.keyspaces, self.staged_above, now);
         if plan.is_too_large() {
-            let outcome = Outcome::Refused(crate::Refusal::Invalid);
+            let outcome = Outcome::Refused(crate::Refusal::TooLarge);
             self.events.push_back(Event::Ended(id, outcome, Vec::new()));
             return id;
         }

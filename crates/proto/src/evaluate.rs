@@ -169,7 +169,7 @@ impl Draft<'_, '_> {
         };
         if before.iter().any(is_staged) {
             // What it transforms may be payload that is elsewhere.
-            return Err(Refusal::Invalid);
+            return Err(Refusal::TooLarge);
         }
         let overlay = Overlay::of(before, self.head.blob().is_some(), size);
         let (mut base, at) = (Vec::new(), self.head.read_number());

@@ -4,7 +4,10 @@ use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
 
 use tyr_types::{Key, KeyspaceId};
 
-use crate::{BlobName, Epoch, KeepName, Keyspace, Keyspaces, PartitionId, SnapshotId, message::RequestId};
+use crate::{
+    BlobName, Epoch, KeepName, Keyspace, Keyspaces, PartitionId, SnapshotId, keyspace::is_placed,
+    message::RequestId,
+};
 
 /// Keeps writers from getting a number at some heads, for a bounded time (`docs/protocol/paths.md`, "Snapshot").
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,10 +86,7 @@ impl Freeze {
     /// writers would wait in vain.
     pub fn is_placed(&self, keyspaces: &Keyspaces) -> bool {
         let Extent::Blobs(blobs) = &self.extent else { return true };
-        blobs.iter().all(|(partition, blob)| {
-            let keyspace = keyspaces.get(&blob.keyspace);
-            keyspace.is_none_or(|keyspace| keyspace.partition_of(blob, 0) == *partition)
-        })
+        blobs.iter().all(|(partition, blob)| is_placed(keyspaces, blob, *partition))
     }
 
     /// What its stops keep when it stands at a point, if it takes a snapshot with a name.

@@ -27,6 +27,11 @@ pub struct Keyspace {
 /// All keyspaces, those that were dropped included.
 pub type Keyspaces = BTreeMap<KeyspaceId, Keyspace>;
 
+/// Whether a blob's head is in a partition, as far as is known.
+pub(crate) fn is_placed(keyspaces: &Keyspaces, blob: &BlobName, partition: PartitionId) -> bool {
+    keyspaces.get(&blob.keyspace).is_none_or(|keyspace| keyspace.partition_of(blob, 0) == partition)
+}
+
 /// The part of a range that lies in one chunk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Piece {

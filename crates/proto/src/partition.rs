@@ -25,6 +25,7 @@ mod sessions;
 mod staging;
 mod subscribers;
 mod sweeping;
+mod votes;
 
 use alloc::{
     collections::{BTreeMap, VecDeque},
@@ -78,6 +79,7 @@ pub struct Partition {
     pub(crate) is_awake: bool,
     /// Transactions that may have become ready to be voted for.
     ready: VecDeque<TransactionId>,
+    early_votes: votes::EarlyVotes,
     held: BTreeMap<TransactionId, chunks::Held>,
     /// Durable writes to chunks whose heads are elsewhere, to be asked about once they are old.
     unsure: reminders::Reminders,
@@ -145,6 +147,7 @@ impl Partition {
             deferred: deferred::Deferred::default(),
             is_awake: false,
             ready: VecDeque::new(),
+            early_votes: votes::EarlyVotes::default(),
             held: BTreeMap::new(),
             unsure: reminders::Reminders::default(),
             renewals: staging::Renewals::new(),

@@ -304,12 +304,12 @@ fn a_transaction_of_more_than_one_can_be_is_refused() {
     for _ in 0..1025 {
         transaction.append(&blob("a"), bytes.clone());
     }
-    assert_eq!(world.commit(&mut transaction), End::Refused(Refusal::Invalid));
+    assert_eq!(world.commit(&mut transaction), End::Refused(Refusal::TooLarge));
     let mut transaction = Transaction::begin(0);
     for _ in 0..=u16::MAX {
         transaction.append(&blob("a"), [1][..].to_vec());
     }
-    assert_eq!(world.commit(&mut transaction), End::Refused(Refusal::Invalid));
+    assert_eq!(world.commit(&mut transaction), End::Refused(Refusal::TooLarge));
     assert!(world.said.is_empty());
 }
 

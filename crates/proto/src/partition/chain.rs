@@ -13,13 +13,14 @@ use super::{
     Partition, RESEND_AFTER, Wanted, decision::own_heads, freezing::FreezeVisit, reminders::Reminders,
 };
 use crate::{
-    BlobName, HeadPlan, Keyspace, Operation, Outcome, PartitionId, Plan, Refusal, TransactionId,
+    BlobName, HeadPlan, Keyspace, Keyspaces, Operation, Outcome, PartitionId, Plan, Refusal, TransactionId,
     canary::{Canary, planted},
     effects::Context,
     entry::{Entry, HeadEffect, Prepare, Refused, Stop},
     evaluate::{Evaluation, evaluate},
     freeze::Freeze,
     head::{Access, Head},
+    keyspace::is_placed,
     message::{Answer, Message, RequestId},
     quota::Growth,
     size,
@@ -184,12 +185,14 @@ impl Partition {
         }
         let own = plan.stops().nth(stops.len());
         let Some(own) = own.filter(|own| own.partition == self.id && plan.is_ordered()) else { return };
-        if self.chain.contains(id) {
+        // Nobody would ever answer for a head at a later stop that is not there, and what is held here would be held for ever.
+        let is_first = stops.is_empty();
+        if self.chain.contains(id) || is_first && !are_placed(cx.keyspaces, &plan.heads[own.heads.end..]) {
             return;
         }
         if is_over {
             self.refuse(cx, &plan, stops, Refusal::Fenced);
-        } else if self.is_busy(cx, &plan, &own, stops.is_empty()) {
+        } else if self.is_busy(cx, &plan, &own, is_first) {
             self.refuse(cx, &plan, stops, Refusal::Busy);
         } else {
             self.chain.push(Visit { plan, stops, own });
@@ -423,10 +426,6 @@ impl Partition {
         for position in prepare.1.stop().heads.clone() {
             self.state.release_slot(&prepare.1.plan.heads[position].blob, id);
         }
-        // A vote that overtook the chain found nobody at the lock point who counts it.
-        if self.is_established() && self.can_vote(id) {
-            self.vote(cx, id);
-        }
         self.chain.stirred = true;
         self.settle(cx);
     }
@@ -492,6 +491,10 @@ fn has_too_many_chunks(
     let partitions = keyspace.placement.partitions.get();
     new > 0
         && head.chunk_count() + new > size::chunks_max(cx.limits.entry_max, blob.key.as_bytes(), partitions)
+}
+
+fn are_placed(keyspaces: &Keyspaces, heads: &[HeadPlan]) -> bool {
+    heads.iter().all(|head| is_placed(keyspaces, &head.blob, head.partition))
 }
 
 fn access(only_reads: bool) -> Access {

@@ -84,6 +84,9 @@ impl Partition {
         for (partition, writes) in distant_writes(&plan, &stops, None) {
             cx.to_primary(partition, self.write_message(writes));
         }
+        for voted in self.early_votes.take(plan.id) {
+            missing.remove(&voted);
+        }
         self.drives.insert(plan.id, Drive::new(plan, stops, missing, cx.now));
     }
 
@@ -162,8 +165,12 @@ impl Partition {
         of_prepare.or(record.write.as_ref().map(|(_, writes)| writes.decider))
     }
 
-    /// Another part of a transaction votes.
+    /// Another part of a transaction votes, perhaps before the transaction is here.
     pub fn handle_part_voted(&mut self, cx: &mut Context<'_>, id: TransactionId, part: Part) {
+        let is_early = self.is_established() && self.state.record(id).is_none() && !self.state.is_over(id);
+        if is_early && matches!(part, Part::Heads(_)) {
+            self.early_votes.note(cx.now, id, part);
+        }
         self.handle_vote(cx, id, part);
         self.settle(cx);
     }

@@ -9,6 +9,7 @@ use super::{
     Partition, RESEND_AFTER, Role, chain, collection,
     copying::{Folded, Receiving, Sending},
     reminders::Reminders,
+    votes::EarlyVotes,
 };
 use crate::{
     Configuration, Epoch, NodeId, Replica, Time,
@@ -180,6 +181,7 @@ impl Partition {
         self.forgetting.clear();
         self.deferred.clear();
         self.ready.clear();
+        self.early_votes = EarlyVotes::default();
         self.held.clear();
         self.unsure = Reminders::default();
         self.renewals.clear();

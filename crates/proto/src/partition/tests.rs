@@ -213,26 +213,6 @@ fn what_is_refused_takes_all_its_places_though_some_are_told_by_another_driver()
 }
 
 #[test]
-fn a_stop_votes_again_when_it_hears_of_the_lock_point() {
-    let mut router = primary();
-    let head = |index: u32, key: &str| HeadPlan {
-        partition: partition(index),
-        blob: BlobName { keyspace: KeyspaceId(1), key: Key::new(key).unwrap() },
-        seen: None,
-        operations: Vec::from([Operation::Create]),
-    };
-    let plan =
-        Plan { id: id(1), answered: 1, reserve: None, heads: Vec::from([head(0, "here"), head(1, "there")]) };
-    let mut tell = |message| {
-        router.handle_message(Time(0), true, Envelope { partition: partition(0), message });
-        let sent = run(&mut router);
-        sent.iter().filter(|message| matches!(message, Message::Vote { .. })).count()
-    };
-    assert_eq!(tell(Message::Start(Arc::new(plan))), 1);
-    assert_eq!(tell(Message::Release { id: id(1) }), 1);
-}
-
-#[test]
 fn a_write_waits_for_its_payload_though_its_keyspace_is_not_known_yet() {
     let mut router = primary();
     let staged = ChunkOperation::Staged { offset: 0, payload: (0, 0), part: 0..4 };

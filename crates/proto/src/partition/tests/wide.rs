@@ -37,3 +37,65 @@ fn the_more_there_is_to_say_at_the_more_stops_the_later_it_is_said_again() {
         assert_eq!(times, expected, "{blobs} blobs");
     }
 }
+
+#[test]
+fn a_transaction_of_a_head_that_is_not_there_holds_none_that_is() {
+    for nowhere in [partition(7), partition(1)] {
+        let mut router = primary_of(&keyspace(2));
+        let Message::Start(plan) = start(1) else { unreachable!() };
+        let mut plan = Plan::clone(&plan);
+        // The second blob is one of partition 1, and this one is not.
+        let elsewhere = plan.heads[0].blob.clone();
+        plan.heads[1].partition = nowhere;
+        if nowhere == partition(1) {
+            plan.heads[1].blob = elsewhere.clone();
+        }
+        let message = Message::Start(Arc::new(plan));
+        router.handle_message(Time(0), true, Envelope { partition: partition(0), message });
+        assert_eq!(passed_on(&mut router), 0, "{nowhere}");
+        assert!(router.partition(partition(0)).unwrap().state().head(&elsewhere).is_none(), "{nowhere}");
+    }
+}
+
+#[test]
+fn a_stop_votes_when_its_promise_is_durable_and_not_again_unless_it_is_asked() {
+    let mut router = primary_of(&keyspace(2));
+    let mut votes = |message| {
+        router.handle_message(Time(0), true, Envelope { partition: partition(0), message });
+        let sent = run(&mut router);
+        sent.iter().filter(|message| matches!(message, Message::Vote { .. })).count()
+    };
+    assert_eq!(votes(start(1)), 1);
+    assert_eq!(votes(Message::Release { id: id(1) }), 0);
+    assert_eq!(votes(Message::AskVote { id: id(1), decider: partition(1) }), 1);
+}
+
+#[test]
+fn a_vote_counts_that_comes_before_its_transaction() {
+    let Message::Start(plan) = start(1) else { unreachable!() };
+    let stop = Stop {
+        partition: partition(0),
+        heads: 0..1,
+        number: Number::new(1, 7),
+        effects: Vec::from([Arc::new(HeadEffect {
+            existence: ExistenceEffect::Begins,
+            ..Default::default()
+        })]),
+    };
+    let vote = Message::Vote { id: id(1), part: Part::Heads(partition(0)) };
+    let pass = Message::Pass { plan, stops: Vec::from([stop]) };
+    let committed = |messages: &[&Message]| {
+        let mut router = primary_of(&keyspace(2));
+        router.handle_configuration(Time(0), true, partition(1), configuration(2, &[ME], &[]));
+        run(&mut router);
+        for message in messages {
+            let message = Message::clone(message);
+            router.handle_message(Time(0), true, Envelope { partition: partition(1), message });
+            run(&mut router);
+        }
+        let record = router.partition(partition(1)).unwrap().state().record(id(1));
+        record.and_then(|record| record.outcome) == Some(Outcome::Committed)
+    };
+    assert!(!committed(&[&pass]), "the other stop may lose its promise");
+    assert!(committed(&[&pass, &vote]) && committed(&[&vote, &pass]));
+}
