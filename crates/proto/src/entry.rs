@@ -6,8 +6,8 @@ use core::ops::Range;
 use tyr_types::{Number, Transform};
 
 use crate::{
-    Answered, BlobName, ChunkName, KeepName, Outcome, PartitionId, Payload, Plan, Refusal, RingVersion,
-    SessionId, Stage, TransactionId,
+    Answered, BlobName, ChunkName, HeadPlan, KeepName, Outcome, PartitionId, Payload, Plan, Refusal,
+    RingVersion, SessionId, Stage, TransactionId,
 };
 
 /// An entry of a partition's log. Every replica folds the same entries into the same state.
@@ -300,6 +300,28 @@ impl Prepare {
     /// This partition's own stop.
     pub fn stop(&self) -> &Stop {
         self.stops.last().expect("a prepare is at a stop")
+    }
+
+    /// What the next stop is told. Payload that chunks in this partition get is in its log: if it is more than some bytes, no other one needs it.
+    pub fn passed_on(&self, most: usize) -> (Arc<Plan>, Vec<Stop>) {
+        let own = self.stop();
+        let size: usize = self.plan.heads[own.heads.clone()].iter().map(HeadPlan::payload_size).sum();
+        let plan = (size > most).then(|| self.plan.without_payload_of(own.heads.clone()));
+        // Payload that is staged counts otherwise than what goes with the plan.
+        let Some(plan) = plan.filter(|plan| !plan.is_too_large()) else {
+            return (self.plan.clone(), self.stops.clone());
+        };
+        let mut stops = self.stops.clone();
+        let effects = stops.last_mut().into_iter().flat_map(|stop| &mut stop.effects);
+        for effect in
+            effects.filter(|effect| effect.writes.iter().any(|write| write.partition == own.partition))
+        {
+            let writes = &mut Arc::make_mut(effect).writes;
+            for write in writes.iter_mut().filter(|write| write.partition == own.partition) {
+                write.operations.retain(|operation| !matches!(operation, ChunkOperation::Write { .. }));
+            }
+        }
+        (Arc::new(plan), stops)
     }
 
     /// Whether this is the chain's last stop.

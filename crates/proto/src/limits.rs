@@ -12,6 +12,8 @@ pub struct Limits {
     pub places_max: usize,
     /// The most bytes of staged payload in one partition: of one transaction, and of all; sessions that have little have a quarter more.
     pub staged_max: u64,
+    /// Payload of more bytes that a stop's own chunks get is not passed on to later stops, nor logged there.
+    pub passed_on_max: usize,
     /// Staged payload whose client was not heard of for this many microseconds goes, unless its transaction needs it.
     pub stage_timeout: u64,
     /// The most bytes, about, of an entry of a log, without payload of 4 KiB and more: a transaction that would take more is refused, and so is what
@@ -42,6 +44,7 @@ impl Default for Limits {
             waiting_max: 4096,
             places_max: 16384,
             staged_max: 256 << 20,
+            passed_on_max: 256,
             entry_max: 40 << 20,
             log_size: 1 << 20,
             copy_max: 1 << 20,

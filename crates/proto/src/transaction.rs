@@ -279,12 +279,7 @@ impl Plan {
 
     /// The bytes of payload that it has itself.
     pub fn payload_size(&self) -> usize {
-        let operations = self.heads.iter().flat_map(|head| &head.operations);
-        let size = |operation: &Operation| match operation {
-            Operation::Write { bytes, .. } | Operation::Append { bytes } => bytes.len(),
-            _ => 0,
-        };
-        operations.map(size).sum()
+        self.heads.iter().map(HeadPlan::payload_size).sum()
     }
 
     /// Whether it is there to make room: it touches several blobs, and of one of them it only takes away. What it notes elsewhere of that, up to
@@ -292,6 +287,16 @@ impl Plan {
     /// the directory that it is gone.
     pub fn makes_room(&self) -> bool {
         self.heads.len() > 1 && self.heads.iter().any(HeadPlan::only_takes_away)
+    }
+
+    /// The same without the payload of some heads, which count as if it was staged.
+    #[must_use]
+    pub fn without_payload_of(&self, heads: Range<usize>) -> Self {
+        let mut plan = self.clone();
+        for operation in plan.heads[heads].iter_mut().flat_map(|head| &mut head.operations) {
+            *operation = operation.without_payload();
+        }
+        plan
     }
 
     /// Whether its blobs, or the operations on one, have no numbers of 16 bits.
@@ -338,6 +343,17 @@ impl Seen {
 }
 
 impl Operation {
+    /// As it is once its payload need not be known any more, like that of what is staged.
+    fn without_payload(&self) -> Self {
+        match self {
+            Operation::Write { offset, bytes } => {
+                Operation::WriteStaged { offset: *offset, length: bytes.len() as u64 }
+            }
+            Operation::Append { bytes } => Operation::AppendStaged { length: bytes.len() as u64 },
+            other => other.clone(),
+        }
+    }
+
     /// Whether it is refused unless the blob exists.
     pub fn needs_blob(&self) -> bool {
         matches!(self, Operation::Delete | Operation::Truncate { .. } | Operation::Punch { .. })
@@ -364,6 +380,15 @@ impl Operation {
 }
 
 impl HeadPlan {
+    /// Bytes of content that go with it.
+    pub fn payload_size(&self) -> usize {
+        let size = |operation: &Operation| match operation {
+            Operation::Write { bytes, .. } | Operation::Append { bytes } => bytes.len(),
+            _ => 0,
+        };
+        self.operations.iter().map(size).sum()
+    }
+
     /// Whether it deletes the blob, or punches a hole in it, and writes nothing to it.
     fn only_takes_away(&self) -> bool {
         let takes_away =

@@ -394,9 +394,9 @@ impl Partition {
     }
 
     fn pass_on(&self, cx: &mut Context<'_>, prepare: &Prepare) {
-        let next = &prepare.plan.heads[prepare.stop().heads.end];
-        let message = Message::Pass { plan: prepare.plan.clone(), stops: prepare.stops.clone() };
-        cx.to_primary(next.partition, message);
+        let next = prepare.plan.heads[prepare.stop().heads.end].partition;
+        let (plan, stops) = prepare.passed_on(cx.limits.passed_on_max);
+        cx.to_primary(next, Message::Pass { plan, stops });
     }
 
     /// Promises never to prepare a transaction. Nobody is told before that is durable, except of what a failure may have lost: that

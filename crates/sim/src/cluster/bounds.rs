@@ -63,6 +63,7 @@ impl Bounds {
         // Of what was drawn before, so that what is drawn after stays what it was.
         limits.idle_after = 1_000 << (limits.session_timeout % 10);
         limits.log_size = 1 << (limits.session_timeout % 16);
+        limits.passed_on_max = 8 * usize::try_from(limits.session_timeout % 3).expect("small");
         limits.copy_max = 1 + usize::try_from(limits.session_timeout % 1000).expect("small");
         if random.below(2) == 0 {
             // Registers and elements have eight bytes.

@@ -99,3 +99,27 @@ fn a_vote_counts_that_comes_before_its_transaction() {
     assert!(!committed(&[&pass]), "the other stop may lose its promise");
     assert!(committed(&[&pass, &vote]) && committed(&[&vote, &pass]));
 }
+
+#[test]
+fn payload_is_not_passed_on_that_only_chunks_of_this_stop_get() {
+    for (most, is_passed_on) in [(4, true), (3, false)] {
+        let mut router = primary_of(&keyspace(2));
+        router.set_limits(Limits { passed_on_max: most, ..Limits::default() });
+        router.handle_message(Time(0), true, Envelope { partition: partition(0), message: start(1) });
+        let passed_on = run(&mut router).into_iter().find_map(|message| match message {
+            Message::Pass { plan, stops } => Some((plan, stops)),
+            _ => None,
+        });
+        let (plan, stops) = passed_on.unwrap();
+        let sizes = plan.heads.iter().map(HeadPlan::payload_size).collect::<Vec<_>>();
+        assert_eq!(sizes, if is_passed_on { [4, 4] } else { [0, 4] });
+        let writes = &stops[0].effects[0].writes;
+        assert_eq!((writes.len(), writes[0].operations.is_empty()), (1, !is_passed_on));
+        let record = router.partition(partition(0)).unwrap().state().record(id(1)).unwrap();
+        let (_, prepare) = record.prepare.as_ref().unwrap();
+        assert_eq!(
+            (prepare.plan.payload_size(), prepare.stop().effects[0].writes[0].operations.len()),
+            (8, 1)
+        );
+    }
+}
