@@ -82,6 +82,10 @@ pub fn stage_parts(length: u64) -> impl Iterator<Item = Range<u64>> {
 #[derive(Clone, Debug, Default)]
 pub struct Stages {
     held: BTreeMap<(Name, u64), Held>,
+    /// Bytes of those that have not ended,
+    size: u64,
+    /// and of these those of each session that has any.
+    sizes: BTreeMap<SessionId, u64>,
 }
 
 /// The transaction, which payload, and where in it the stage begins. With it stands where the stage is logged.
@@ -116,12 +120,49 @@ impl Stage {
     }
 }
 
+impl Held {
+    fn size(&self) -> u64 {
+        self.stage.part.len() as u64
+    }
+
+    /// Nobody needs it, as the entry at an index says. How many bytes that are which somebody needed.
+    fn end(&mut self, index: u64) -> u64 {
+        let size = if self.ended.is_none() { self.size() } else { 0 };
+        self.ended.get_or_insert(index);
+        size
+    }
+}
+
 impl Stages {
     /// Takes a logged stage, unless one of its name is here that has not ended.
     pub fn put(&mut self, log_index: u64, stage: &Arc<Stage>) {
         if self.log_index(stage).is_none() {
-            self.held.insert((stage.name(), log_index), Held { ended: None, stage: stage.clone() });
+            let held = Held { ended: None, stage: stage.clone() };
+            self.grow(stage.id.session, held.size());
+            self.held.insert((stage.name(), log_index), held);
         }
+    }
+
+    fn grow(&mut self, session: SessionId, size: u64) {
+        self.size += size;
+        *self.sizes.entry(session).or_default() += size;
+    }
+
+    fn shrink(&mut self, session: SessionId, size: u64) {
+        self.size -= size;
+        if let Some(of_session) = self.sizes.get_mut(&session) {
+            *of_session -= size;
+            if *of_session == 0 {
+                self.sizes.remove(&session);
+            }
+        }
+    }
+
+    fn reckon(&mut self) {
+        (self.size, self.sizes) = (0, BTreeMap::new());
+        let needed = self.held.iter().filter(|(_, held)| held.ended.is_none());
+        let sizes: Vec<_> = needed.map(|(((id, ..), _), held)| (id.session, held.size())).collect();
+        sizes.into_iter().for_each(|(session, size)| self.grow(session, size));
     }
 
     /// Where a stage is logged, if it is here.
@@ -170,23 +211,16 @@ impl Stages {
         self.held.len()
     }
 
-    /// The bytes that are here: all, those of the session of a transaction, and its own.
+    /// The bytes that are needed here: all, those of the session of a transaction, and its own.
     pub fn sizes(&self, id: TransactionId) -> [u64; 3] {
-        let mut sizes = [0; 3];
-        for (((of, ..), _), held) in self.held.iter().filter(|(_, held)| held.ended.is_none()) {
-            let counts = [true, of.session == id.session, *of == id];
-            for (size, _) in sizes.iter_mut().zip(counts).filter(|(_, counts)| *counts) {
-                *size += held.stage.part.len() as u64;
-            }
-        }
-        sizes
+        let of_session = self.sizes.get(&id.session).copied().unwrap_or(0);
+        [self.size, of_session, self.of(id).map(Held::size).sum()]
     }
 
     /// Lets go of what a transaction had here, as the entry at an index says.
     pub fn end(&mut self, index: u64, id: TransactionId) {
-        self.held.range_mut(all_of(id)).for_each(|(_, held)| {
-            held.ended.get_or_insert(index);
-        });
+        let ended = self.held.range_mut(all_of(id)).map(|(_, held)| held.end(index)).sum();
+        self.shrink(id.session, ended);
     }
 
     /// Lets go of what a session's transactions had here whose answers its client has, as the entry at an index says.
@@ -194,9 +228,9 @@ impl Stages {
         let of = |sequence, birth| TransactionId { session, sequence, birth: RingVersion(birth) };
         let first = |id| ((id, (0, 0), 0), 0);
         let below = self.held.range_mut(first(of(0, 0))..first(of(answered.mark(), 0)));
-        below.filter(|(((id, ..), _), _)| answered.has(id.sequence)).for_each(|(_, held)| {
-            held.ended.get_or_insert(index);
-        });
+        let over = below.filter(|(((id, ..), _), _)| answered.has(id.sequence));
+        let ended = over.map(|(_, held)| held.end(index)).sum();
+        self.shrink(session, ended);
     }
 
     /// Takes back what was logged past a place at which the log was cut: also that something has ended, so that the replicas agree on
@@ -206,6 +240,7 @@ impl Stages {
         self.held.values_mut().for_each(|held| {
             held.ended.take_if(|ended| *ended > last);
         });
+        self.reckon();
     }
 
     /// Drops what has ended, up to an index that the log is never cut before.
@@ -236,8 +271,21 @@ fn all_of(id: TransactionId) -> RangeInclusive<(Name, u64)> {
 }
 
 layout!(struct StageCopy { id, decider, payload, from, chunk, range, at });
-layout!(struct Stages { held });
 layout!(struct Held { ended, stage });
+
+impl Encode for Stages {
+    fn encode(&self, out: &mut Encoder) {
+        self.held.encode(out);
+    }
+}
+
+impl Decode for Stages {
+    fn decode(input: &mut Decoder<'_>) -> Result<Self, Malformed> {
+        let mut stages = Stages { held: Decode::decode(input)?, ..Stages::default() };
+        stages.reckon();
+        Ok(stages)
+    }
+}
 
 /// Of the payload only the part that it is.
 impl Encode for Stage {
