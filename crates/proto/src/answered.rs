@@ -69,11 +69,13 @@ impl Answered {
     }
 }
 
-/// Without exceptions only the mark, which is not 0: that begins what has exceptions, and the empty set.
+/// Begins what has exceptions, or this as its mark. Anything else is the mark alone.
+const ESCAPE: u64 = u64::MAX;
+
 impl Encode for Answered {
     fn encode(&self, out: &mut Encoder) {
-        if self.below == 0 || !self.except.is_empty() {
-            out.varint(0);
+        if self.below == ESCAPE || !self.except.is_empty() {
+            out.varint(ESCAPE);
             out.varint(self.below);
             self.except.encode(out);
         } else {
@@ -85,12 +87,12 @@ impl Encode for Answered {
 impl Decode for Answered {
     fn decode(input: &mut Decoder<'_>) -> Result<Self, Malformed> {
         let mark = input.varint()?;
-        if mark > 0 {
+        if mark != ESCAPE {
             return Ok(Answered::below(mark));
         }
         let (below, except) = (input.varint()?, Vec::<u64>::decode(input)?);
         let in_order = except.is_sorted_by(|one, other| one < other);
-        let is_short = (below == 0 || !except.is_empty()) && except.len() <= EXCEPTIONS_MAX;
+        let is_short = (below == ESCAPE || !except.is_empty()) && except.len() <= EXCEPTIONS_MAX;
         ensure(
             in_order && is_short && except.last().is_none_or(|last| *last < below),
             "what is answered is out of order",
@@ -104,6 +106,7 @@ mod tests {
     use alloc::collections::BTreeSet;
 
     use super::*;
+    use crate::encoding::{from_bytes, to_bytes};
 
     const SEQUENCES: u64 = 6;
 
@@ -145,6 +148,18 @@ mod tests {
                 assert_eq!(members(&set.up_to(sequence)), below, "{set:?} up to {sequence}");
             }
         }
+    }
+
+    #[test]
+    fn a_mark_without_exceptions_is_written_as_a_number() {
+        for below in [0, 1, 300, ESCAPE - 1] {
+            assert_eq!(to_bytes(&Answered::below(below)), to_bytes(&below));
+        }
+        for set in sets().into_iter().chain([Answered::below(ESCAPE)]) {
+            assert_eq!(from_bytes::<Answered>(&to_bytes(&set)), Ok(set));
+        }
+        let twofold = [to_bytes(&ESCAPE), to_bytes(&7_u64), to_bytes(&Vec::<u64>::new())].concat();
+        assert!(from_bytes::<Answered>(&twofold).is_err(), "that is written as a number");
     }
 
     #[test]

@@ -404,11 +404,17 @@ impl Client {
     /// Finds out how a transaction ended that was unknown; it is refused if nobody has heard of it. What it was to do is sent no more.
     pub fn resolve(&mut self, now: Time, id: TransactionId) {
         if let Some(transaction) = self.sent_mut(id) {
+            transaction.gives_up_at = None;
+            self.find_out(now, id);
+        }
+    }
+
+    fn find_out(&mut self, now: Time, id: TransactionId) {
+        if let Some(transaction) = self.sent_mut(id) {
             transaction.settles = true;
             transaction.staging.stop();
             let plan = Arc::make_mut(&mut transaction.plan);
             plan.heads.iter_mut().for_each(|head| head.operations.clear());
-            transaction.gives_up_at = None;
             transaction.sent = Tries::first(now);
             self.send_transaction(id.sequence, true);
         }
@@ -648,9 +654,10 @@ impl Client {
             Answer::Outcome { id, outcome: Some((Outcome::Refused(crate::Refusal::Denied), _)) }
                 if self.was_sent_again(id) =>
             {
-                // A node that took it before may still have it: only who decides knows. Once he is being asked there is no more to do.
+                // A node that took it before may still have it: only who decides knows. Once he is being asked there is no more to do. He need
+                // not answer who has no rights any more: then the caller hears in time that it is unknown.
                 if self.sent_mut(id).is_some_and(|sent| !sent.settles) {
-                    self.resolve(now, id);
+                    self.find_out(now, id);
                 }
             }
             Answer::Outcome { id, outcome } => self.end(id, outcome),

@@ -6,8 +6,8 @@ use core::ops::Range;
 use tyr_types::{Number, Transform};
 
 use crate::{
-    Answered, BlobName, ChunkName, HeadPlan, KeepName, Outcome, PartitionId, Payload, Plan, Refusal,
-    RingVersion, SessionId, Stage, TransactionId,
+    Answered, BlobName, ChunkName, KeepName, Outcome, PartitionId, Payload, Plan, Refusal, RingVersion,
+    SessionId, Stage, TransactionId,
 };
 
 /// An entry of a partition's log. Every replica folds the same entries into the same state.
@@ -302,23 +302,27 @@ impl Prepare {
         self.stops.last().expect("a prepare is at a stop")
     }
 
-    /// What the next stop is told. Payload that chunks in this partition get is in its log: if it is more than some bytes, no other one needs it.
+    /// What the next stop is told. Payload that only chunks in this partition get is in its log: if it is more than some bytes, no other one needs it.
+    /// Where other chunks get some of a head's it all goes on: effects are reckoned as if their payload was the plan's.
     pub fn passed_on(&self, most: usize) -> (Arc<Plan>, Vec<Stop>) {
         let own = self.stop();
-        let size: usize = self.plan.heads[own.heads.clone()].iter().map(HeadPlan::payload_size).sum();
-        let plan = (size > most).then(|| self.plan.without_payload_of(own.heads.clone()));
+        let is_local = |(_, effect): &(usize, &Arc<HeadEffect>)| {
+            effect.writes.iter().all(|write| write.partition == own.partition)
+        };
+        let local: Vec<usize> = own.effects().filter(is_local).map(|(position, _)| position).collect();
+        let size: usize = local.iter().map(|position| self.plan.heads[*position].payload_size()).sum();
+        let plan = (size > most).then(|| self.plan.without_payload_of(&local));
         // Payload that is staged counts otherwise than what goes with the plan.
         let Some(plan) = plan.filter(|plan| !plan.is_too_large()) else {
             return (self.plan.clone(), self.stops.clone());
         };
         let mut stops = self.stops.clone();
-        let effects = stops.last_mut().into_iter().flat_map(|stop| &mut stop.effects);
-        for effect in
-            effects.filter(|effect| effect.writes.iter().any(|write| write.partition == own.partition))
-        {
-            let writes = &mut Arc::make_mut(effect).writes;
-            for write in writes.iter_mut().filter(|write| write.partition == own.partition) {
-                write.operations.retain(|operation| !matches!(operation, ChunkOperation::Write { .. }));
+        if let Some(stop) = stops.last_mut() {
+            for position in &local {
+                let effect = Arc::make_mut(&mut stop.effects[*position - stop.heads.start]);
+                for write in &mut effect.writes {
+                    write.operations.retain(|operation| !matches!(operation, ChunkOperation::Write { .. }));
+                }
             }
         }
         (Arc::new(plan), stops)

@@ -291,10 +291,12 @@ impl Plan {
 
     /// The same without the payload of some heads, which count as if it was staged.
     #[must_use]
-    pub fn without_payload_of(&self, heads: Range<usize>) -> Self {
+    pub fn without_payload_of(&self, heads: &[usize]) -> Self {
         let mut plan = self.clone();
-        for operation in plan.heads[heads].iter_mut().flat_map(|head| &mut head.operations) {
-            *operation = operation.without_payload();
+        for head in heads {
+            for operation in &mut plan.heads[*head].operations {
+                *operation = operation.without_payload();
+            }
         }
         plan
     }

@@ -503,3 +503,19 @@ fn what_is_to_be_sent_again_gives_up_in_time() {
     assert_eq!(world.tell(&mut transaction), [Told::Ended(End::Refused(Refusal::Busy))]);
     assert!(!transaction.is_pausing());
 }
+
+#[test]
+fn who_is_denied_what_was_sent_before_hears_in_time_that_its_end_is_unknown() {
+    let mut world = World::new();
+    let name = world.blob_in(0);
+    world.silent = vec![partition(0)];
+    let id = world.client.commit(Time(0), vec![plan(&name)], Some(Time(2_000_000)));
+    world.settle();
+    world.pass(500_000);
+    let outcome = Some((Outcome::Refused(Refusal::Denied), Vec::new()));
+    world.client.handle_answer(world.time(), ME.node, Answer::Outcome { id, outcome });
+    world.settle();
+    assert!(world.client.poll_event().is_none(), "a node that took it may still have it");
+    world.pass(1_500_000);
+    assert!(matches!(world.client.poll_event(), Some(Event::Unknown(of)) if of == id));
+}

@@ -24,16 +24,15 @@ const SEEDS: &str = include_str!("../seeds.txt");
 const FRESH: u64 = 120;
 /// Bugs that take many seeds are looked for from the one on that showed them last: a second each, until something changes what
 /// seeds do.
-const LATE: [(Canary, u64); 11] = [
-    (Canary::StoredBeforeDurable, 55),
+const LATE: [(Canary, u64); 10] = [
+    (Canary::StoredBeforeDurable, 108),
     (Canary::ServedWithoutLease, 5),
     (Canary::IncompleteServes, 4),
     (Canary::OpenSizeIgnored, 21),
-    (Canary::DecidedUnsettled, 148),
     (Canary::PreparedWithoutLease, 7),
     (Canary::FreezeIgnored, 8),
-    (Canary::SessionForgotten, 26),
-    (Canary::CopiesIgnored, 18),
+    (Canary::SessionForgotten, 20),
+    (Canary::CopiesIgnored, 20),
     (Canary::KeepsIgnored, 23),
     (Canary::KeptLate, 23),
 ];

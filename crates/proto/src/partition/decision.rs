@@ -142,12 +142,20 @@ impl Partition {
             return false;
         };
         let Some((index, prepare)) = &record.prepare else { return false };
-        let number = prepare.stop().number;
-        let settled = |blob: &BlobName| self.state.head(blob).is_none_or(|head| head.is_settled(number));
         let has_copies = |(blob, only_reads): (&BlobName, bool)| self.has_copies(blob, only_reads);
         (*index <= self.durable || planted(Canary::VotedBeforeDurable))
-            && (own_heads(prepare).all(|(blob, _)| settled(blob)) || planted(Canary::DecidedUnsettled))
+            && (self.is_settled(id) || planted(Canary::DecidedUnsettled))
             && !own_heads(prepare).any(has_copies)
+    }
+
+    /// Whether everything before a transaction at its heads here is decided, which is when it is voted for.
+    pub fn is_settled(&self, id: TransactionId) -> bool {
+        let prepare = self.state.record(id).and_then(|record| record.prepare.as_ref());
+        prepare.is_none_or(|(_, prepare)| {
+            let number = prepare.stop().number;
+            let settled = |blob: &BlobName| self.state.head(blob).is_none_or(|head| head.is_settled(number));
+            own_heads(prepare).all(|(blob, _)| settled(blob))
+        })
     }
 
     pub(super) fn vote(&mut self, cx: &mut Context<'_>, id: TransactionId) {

@@ -19,7 +19,8 @@ use tyr_proto::{
     ClassId, ClientOutput, Incarnation, Keyspace, KeyspaceSeed, Keyspaces, Layout, NodeId, Output,
     PartitionCount, Placement, RingVersion, SessionId, Snapshots, Time,
     cluster::{ClassSettings, Command, Request},
-    message::{Answer, Envelope},
+    entry::Part,
+    message::{Answer, Envelope, Message},
 };
 use tyr_types::KeyspaceSettings;
 
@@ -467,7 +468,12 @@ impl World {
         while let Some(output) = self.server(node).poll() {
             let replica = self.servers[&node].replica();
             match output {
-                Output::Send(to, envelope) => self.send(node, to, envelope),
+                Output::Send(to, envelope) => {
+                    if let Message::Vote { id, part: Part::Heads(partition) } = &envelope.message {
+                        self.check_vote(node, *partition, *id);
+                    }
+                    self.send(node, to, envelope);
+                }
                 Output::Answer(session, answer) => {
                     if let Answer::Looked { request, .. }
                     | Answer::Frozen { request, .. }

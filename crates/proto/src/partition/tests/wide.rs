@@ -1,6 +1,7 @@
 //! Transactions over many blobs at several stops.
 
 use super::*;
+use crate::{encoding::to_bytes, entry::Prepare};
 
 /// A transaction that writes so many blobs at each of two partitions, of which the first is here.
 fn start(blobs: u16) -> Message {
@@ -122,4 +123,35 @@ fn payload_is_not_passed_on_that_only_chunks_of_this_stop_get() {
             (8, 1)
         );
     }
+}
+
+#[test]
+fn payload_that_chunks_elsewhere_get_is_passed_on_and_reckoned() {
+    let keyspace = keyspace(2);
+    let mut router = primary_of(&keyspace);
+    let Message::Start(plan) = start(1) else { unreachable!() };
+    let mut plan = Plan::clone(&plan);
+    let blobs = (0_u32..).map(|number| BlobName {
+        keyspace: KeyspaceId(1),
+        key: Key::new(alloc::format!("{number:08}")).unwrap(),
+    });
+    let is_spread =
+        |blob: &BlobName| [0, 1].map(|chunk| keyspace.partition_of(blob, chunk)) == [0, 1].map(partition);
+    let spread = blobs.into_iter().find(is_spread).unwrap();
+    let write = |chunk: u64| {
+        let bytes = alloc::vec![7; 3000].into();
+        Operation::Write { offset: chunk * CHUNK_SIZE_MIN, bytes }
+    };
+    plan.heads[0].blob = spread;
+    plan.heads[0].operations = Vec::from([write(0), write(1)]);
+    let message = Message::Start(Arc::new(plan));
+    router.handle_message(Time(0), true, Envelope { partition: partition(0), message });
+    let passed_on = run(&mut router).into_iter().find_map(|message| match message {
+        Message::Pass { plan, stops } => Some(Prepare { plan, stops }),
+        _ => None,
+    });
+    let prepare = passed_on.unwrap();
+    assert_eq!(prepare.plan.heads[0].payload_size(), 6000);
+    let entry = Entry::Prepare(Arc::new(prepare));
+    assert!(to_bytes(&entry).len() <= entry.size());
 }

@@ -1,6 +1,6 @@
 //! What must hold in a world at every moment, and no client can see.
 
-use tyr_proto::{BlobName, Chunk, NodeId, PartitionId, SessionId, message::RequestId};
+use tyr_proto::{BlobName, Chunk, NodeId, PartitionId, SessionId, TransactionId, message::RequestId};
 
 use super::World;
 use crate::cluster::{layout::KEYSPACE, pins::Grant};
@@ -44,6 +44,14 @@ impl World {
             partitions.find(|partition| !partition.has_frozen_rightly()).map(|partition| partition.id())
         {
             self.broken.get_or_insert(format!("freeze of what is undecided: {node} in {id}"));
+        }
+    }
+
+    /// A stop votes only when everything before the transaction is decided.
+    pub(super) fn check_vote(&mut self, node: NodeId, id: PartitionId, transaction: TransactionId) {
+        let partition = self.servers[&node].node().and_then(|node| node.partition(id));
+        if partition.is_some_and(|partition| !partition.is_settled(transaction)) {
+            self.broken.get_or_insert(format!("vote behind what is undecided: {node} in {id}"));
         }
     }
 
