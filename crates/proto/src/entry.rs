@@ -28,14 +28,14 @@ pub enum Entry {
         /// The transaction.
         id: TransactionId,
         /// Of which transactions up to it its client has the answers; `None` if its session was forgotten, which says nothing of others.
-        answered: Option<Answered>,
+        answered: Option<Arc<Answered>>,
     },
     /// A client has answers of its transactions.
     Mark {
         /// Its session.
         session: SessionId,
         /// Which ones.
-        answered: Answered,
+        answered: Arc<Answered>,
         /// No transaction below their mark was born at a later ring version.
         born: RingVersion,
     },

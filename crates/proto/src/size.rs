@@ -42,7 +42,7 @@ impl Entry {
                 SMALL + blobs.iter().map(|(blob, _)| SMALL + blob.key.as_bytes().len()).sum::<usize>()
             }
             Entry::Collect(discards) => SMALL + discards.iter().map(discard).sum::<usize>(),
-            Entry::Forget { answered, .. } => SMALL + answered.as_ref().map_or(0, exceptions),
+            Entry::Forget { answered, .. } => SMALL + answered.as_deref().map_or(0, exceptions),
             Entry::Mark { answered, .. } => SMALL + exceptions(answered),
             Entry::Marker
             | Entry::Unstage { .. }

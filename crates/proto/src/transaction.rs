@@ -289,16 +289,14 @@ impl Plan {
         self.heads.len() > 1 && self.heads.iter().any(HeadPlan::only_takes_away)
     }
 
-    /// The same without the payload of some heads, which count as if it was staged.
+    /// The same without the payload of some heads, given in order, which count as if it was staged.
     #[must_use]
     pub fn without_payload_of(&self, heads: &[usize]) -> Self {
-        let mut plan = self.clone();
-        for head in heads {
-            for operation in &mut plan.heads[*head].operations {
-                *operation = operation.without_payload();
-            }
-        }
-        plan
+        let head = |(position, head): (usize, &HeadPlan)| match heads.binary_search(&position).is_ok() {
+            true => head.without_payload(),
+            false => head.clone(),
+        };
+        Plan { heads: self.heads.iter().enumerate().map(head).collect(), ..*self }
     }
 
     /// Whether its blobs, or the operations on one, have no numbers of 16 bits.
@@ -382,6 +380,12 @@ impl Operation {
 }
 
 impl HeadPlan {
+    /// The same with what it writes as if it was staged.
+    fn without_payload(&self) -> Self {
+        let operations = self.operations.iter().map(Operation::without_payload).collect();
+        HeadPlan { partition: self.partition, blob: self.blob.clone(), seen: self.seen.clone(), operations }
+    }
+
     /// Bytes of content that go with it.
     pub fn payload_size(&self) -> usize {
         let size = |operation: &Operation| match operation {

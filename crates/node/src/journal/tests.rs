@@ -90,7 +90,7 @@ impl Bench {
 fn mark(answered: u64) -> Entry {
     Entry::Mark {
         session: SessionId(answered % 3),
-        answered: Answered::below(answered),
+        answered: Answered::below(answered).into(),
         born: RingVersion(1),
     }
 }
@@ -239,7 +239,11 @@ fn large_entries_and_states_are_found_whole() {
     (0..5_000).for_each(|session| {
         bench.push(
             1,
-            Entry::Mark { session: SessionId(session), answered: Answered::below(1), born: RingVersion(1) },
+            Entry::Mark {
+                session: SessionId(session),
+                answered: Answered::below(1).into(),
+                born: RingVersion(1),
+            },
         );
     });
     bench.checkpoint();

@@ -120,7 +120,11 @@ mod tests {
         let mut state = State::new(PartitionId { class: ClassId(0), index: 3 });
         for session in 1..50 {
             let born = crate::RingVersion(1);
-            let mark = Entry::Mark { session: SessionId(session), answered: crate::Answered::below(7), born };
+            let mark = Entry::Mark {
+                session: SessionId(session),
+                answered: Arc::new(crate::Answered::below(7)),
+                born,
+            };
             state.apply(session, Epoch(1), &mark);
         }
         state

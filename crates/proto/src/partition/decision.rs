@@ -144,18 +144,20 @@ impl Partition {
         let Some((index, prepare)) = &record.prepare else { return false };
         let has_copies = |(blob, only_reads): (&BlobName, bool)| self.has_copies(blob, only_reads);
         (*index <= self.durable || planted(Canary::VotedBeforeDurable))
-            && (self.is_settled(id) || planted(Canary::DecidedUnsettled))
+            && (self.are_settled(prepare) || planted(Canary::DecidedUnsettled))
             && !own_heads(prepare).any(has_copies)
     }
 
     /// Whether everything before a transaction at its heads here is decided, which is when it is voted for.
     pub fn is_settled(&self, id: TransactionId) -> bool {
         let prepare = self.state.record(id).and_then(|record| record.prepare.as_ref());
-        prepare.is_none_or(|(_, prepare)| {
-            let number = prepare.stop().number;
-            let settled = |blob: &BlobName| self.state.head(blob).is_none_or(|head| head.is_settled(number));
-            own_heads(prepare).all(|(blob, _)| settled(blob))
-        })
+        prepare.is_none_or(|(_, prepare)| self.are_settled(prepare))
+    }
+
+    fn are_settled(&self, prepare: &Prepare) -> bool {
+        let number = prepare.stop().number;
+        let settled = |blob: &BlobName| self.state.head(blob).is_none_or(|head| head.is_settled(number));
+        own_heads(prepare).all(|(blob, _)| settled(blob))
     }
 
     pub(super) fn vote(&mut self, cx: &mut Context<'_>, id: TransactionId) {

@@ -4,7 +4,7 @@
 //! one by one each would cost a message to every backup, its answer, and a write at every replica. All partitions of a shard log what they
 //! have deferred at the same times, so that it shares writes and frames also where each partition has little.
 
-use alloc::{collections::BTreeMap, vec::Vec};
+use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
 
 use super::Partition;
 use crate::{
@@ -105,12 +105,12 @@ impl Partition {
             self.log_entry(cx, Entry::Outcomes(outcomes.into_iter().collect::<Vec<_>>()));
         }
         for (session, (answered, born)) in marks {
-            self.log_entry(cx, Entry::Mark { session, answered, born });
+            self.log_entry(cx, Entry::Mark { session, answered: Arc::new(answered), born });
         }
         for (id, Forgotten { answered, driver }) in forgotten {
             self.drives.remove(&id);
             self.tellers.remove(&id);
-            let index = self.log_entry(cx, Entry::Forget { id, answered });
+            let index = self.log_entry(cx, Entry::Forget { id, answered: answered.map(Arc::new) });
             if let Some(driver) = driver {
                 self.forgetting.insert(id, (index, driver));
             }

@@ -338,11 +338,11 @@ fn entries() -> Vec<Entry> {
         Entry::Refuse(Arc::new(unknown)),
         Entry::Write(chunk_writes()),
         Entry::Outcomes((20..).map(id).zip(outcomes).collect()),
-        Entry::Forget { id: id(3), answered: Some(Answered::below(2)) },
+        Entry::Forget { id: id(3), answered: Some(Arc::new(Answered::below(2))) },
         Entry::Forget { id: id(3), answered: None },
         Entry::Mark {
             session: SessionId(u64::MAX),
-            answered: Answered::all_but([1, 3].into_iter(), 4),
+            answered: Answered::all_but([1, 3].into_iter(), 4).into(),
             born: RingVersion(1),
         },
         Entry::Stage(stage()),
@@ -569,7 +569,7 @@ fn state() -> State {
             up_to: Number::new(3, 391),
             keep: vec![],
         }]),
-        Entry::Mark { session: SessionId(8), answered: Answered::below(5), born: RingVersion(9) },
+        Entry::Mark { session: SessionId(8), answered: Answered::below(5).into(), born: RingVersion(9) },
         Entry::Marker,
         Entry::Prepare(Arc::new(Prepare { plan: plan.clone(), stops: stops.clone() })),
     ];
