@@ -17,7 +17,7 @@ pub struct Answered {
 }
 
 /// The most exceptions of a set.
-pub const EXCEPTIONS_MAX: usize = 512;
+const EXCEPTIONS_MAX: usize = 512;
 
 impl Answered {
     /// All below a sequence.
@@ -114,7 +114,7 @@ mod tests {
 
     const SEQUENCES: u64 = 6;
 
-    /// All sets of up to three exceptions below marks of up to six.
+    /// All sets with marks of up to six.
     fn sets() -> Vec<Answered> {
         let mut sets = Vec::new();
         for below in 0..=SEQUENCES {

@@ -6,6 +6,7 @@
 mod borrowing;
 mod copies;
 mod freezing;
+mod marks;
 mod nearest;
 mod opening;
 mod reads;
@@ -24,8 +25,8 @@ use core::ops::Range;
 use tyr_types::{Number, Seek};
 
 use crate::{
-    Answered, BlobName, ChunkName, Configuration, HeadPlan, Keyspaces, Limits, NodeId, Operation,
-    OperationResult, Outcome, PartitionId, Plan, RingVersion, Seen, SessionId, Stand, Time, TransactionId,
+    BlobName, ChunkName, Configuration, HeadPlan, Keyspaces, Limits, NodeId, Operation, OperationResult,
+    Outcome, PartitionId, Plan, RingVersion, Seen, SessionId, Stand, Time, TransactionId,
     canary::{Canary, planted},
     message::{Answer, Envelope, HeadStat, Looked, Message, READ_SIZE_MAX, RequestId},
     tries::Tries,
@@ -42,8 +43,6 @@ pub use staging::CopySource;
 pub use transaction::{Check, End, Told, Transaction};
 
 /// A client.
-///
-/// Invariant: what is said to be answered is no transaction whose outcome the caller has not been told.
 #[derive(Debug)]
 pub struct Client {
     session: SessionId,
@@ -174,11 +173,6 @@ pub struct BlobPlan {
 
 /// A request is sent again after this many microseconds without an answer, then after twice as many.
 const RETRY_AFTER: u64 = 100_000;
-/// Partitions are told what was answered this often, in microseconds. Nobody waits for it: until then they keep outcomes, and what a plan that comes
-/// there says itself need not be told.
-const MARK_AFTER: u64 = 250_000;
-/// What was not answered for so many microseconds is an exception of what was answered, so that partitions need not remember all that came later.
-const EXCEPTED_AFTER: u64 = 1_000_000;
 /// Copies whose time is over are dropped this often, in microseconds. They are not seen any more before.
 const EXPIRE_EVERY: u64 = 250_000;
 /// Pins are renewed after this many microseconds.
@@ -237,13 +231,6 @@ impl Client {
     /// Whether everything was answered and no partition has to be told so.
     pub fn is_idle(&self) -> bool {
         self.is_done() && self.unmarked.is_empty()
-    }
-
-    /// The client ends. It says what was answered, and does not wait until that is noted: where it is not heard, its session is forgotten in
-    /// time.
-    pub fn leave(&mut self, now: Time) {
-        self.tell_marks(now);
-        self.unmarked.clear();
     }
 
     /// What it waits for, for a report.
@@ -423,22 +410,6 @@ impl Client {
     /// A transaction that was sent and has no outcome yet.
     fn sent_mut(&mut self, id: TransactionId) -> Option<&mut Sent> {
         self.transactions.get_mut(&id.sequence).filter(|sent| sent.plan.id == id)
-    }
-
-    /// Everything below this sequence has been answered.
-    fn answered(&self) -> u64 {
-        self.transactions.keys().next().copied().unwrap_or(self.last_sequence + 1)
-    }
-
-    /// What has been answered. It does not end at what has been under way for long: who serves that is perhaps to be waited for.
-    fn all_answered(&self, now: Time) -> Answered {
-        let is_young = |sent: &Sent| now.since(sent.since) < EXCEPTED_AFTER;
-        let young = self.transactions.iter().find(|(_, sent)| is_young(sent));
-        let next = young.map_or(self.last_sequence + 1, |(sequence, _)| *sequence);
-        if planted(Canary::ExceptionsIgnored) {
-            return Answered::below(next);
-        }
-        Answered::all_but(self.transactions.range(..next).map(|(sequence, _)| *sequence), next)
     }
 
     fn send_transaction(&mut self, sequence: u64, again: bool) {
@@ -848,30 +819,7 @@ impl Client {
             self.ring_asked_at = now;
             self.fetch_ring();
         }
-        if now.since(self.unmarked_since) >= MARK_AFTER {
-            self.unmarked_since = now;
-            self.tell_marks(now);
-        }
-    }
-
-    /// Tells partitions what was answered.
-    fn tell_marks(&mut self, now: Time) {
-        let answered = self.all_answered(now);
-        // Beyond the mark they can be told nothing yet.
-        let due = self.unmarked.iter().filter(|(_, owed)| **owed <= answered.mark());
-        for partition in due.map(|(partition, _)| *partition).collect::<Vec<_>>() {
-            let (session, born) = (self.session, self.version);
-            self.send(partition, Message::Answered { session, answered: answered.clone(), born });
-        }
-    }
-
-    /// A partition has noted what was answered. It hears more if something that was under way then has ended meanwhile.
-    fn mark_noted(&mut self, partition: PartitionId, answered: &Answered) {
-        let Some(owed) = self.unmarked.get(&partition) else { return };
-        let is_under_way = |sequence: &u64| self.transactions.contains_key(sequence);
-        if *owed <= answered.mark() && answered.exceptions().iter().all(is_under_way) {
-            self.unmarked.remove(&partition);
-        }
+        self.tick_marks(now);
     }
 
     fn tick_transactions(&mut self, now: Time, mut is_stuck: bool) {

@@ -56,7 +56,7 @@ mod transaction;
 mod tries;
 mod upkeep;
 
-pub use answered::{Answered, EXCEPTIONS_MAX};
+pub use answered::Answered;
 pub use chunk::Chunk;
 pub use client::{
     BlobCopy, BlobPlan, Check, Client, ClientOutput, Copies, CopySource, End, Event, FrozenBlob, Next,
