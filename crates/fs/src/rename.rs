@@ -48,6 +48,8 @@ struct Renamed<'a> {
     inode: Inode,
     /// What it was exchanged with, if it was.
     back: Option<Inode>,
+    /// Whether there was something of the new name: its directory says it twice now.
+    replaced: bool,
     /// Names that have staples now, each with what was known of what it means.
     stapled: Vec<(Named<'a>, Metadata)>,
 }
@@ -72,11 +74,14 @@ impl Filesystem {
             Ok(renamed.value)
         };
         let renamed = renaming().await;
-        let Renamed { inode, back, stapled } = door.end(renamed)?;
+        let Renamed { inode, back, replaced, stapled } = door.end(renamed)?;
         for (named, metadata) in stapled {
             self.inner.strays.note(named, &metadata);
         }
         self.tidy(from.directory).await;
+        if replaced && from.directory != to.directory {
+            self.tidy(to.directory).await;
+        }
         Ok([Some(inode), back])
     }
 
@@ -99,7 +104,7 @@ impl Filesystem {
             }
             (None, Over::Exchange) => return Err(no_name().into()),
             (Some(other), _) if *other == moved => {
-                return Ok(Renamed { inode: moved, back: None, stapled: Vec::new() });
+                return Ok(Renamed { inode: moved, back: None, replaced: false, stapled: Vec::new() });
             }
             (Some(other), Over::Replace)
                 if moved.kind == Kind::Directory && other.kind != Kind::Directory =>
@@ -146,8 +151,9 @@ impl Filesystem {
         if is_across {
             self.note(transaction, to.directory, there, again).await?;
         }
+        let replaced = other.is_some();
         let back = other.filter(|_| over == Over::Exchange);
-        Ok(Renamed { inode: moved, back, stapled })
+        Ok(Renamed { inode: moved, back, replaced, stapled })
     }
 
     /// What an inode itself has of being in another directory. Returns what was known of it.

@@ -78,3 +78,22 @@ fn a_directory_in_which_names_come_and_go_stays_small_though_nobody_lists_it() {
     }
     assert!(size("/spool") < 16 + 600 * record);
 }
+
+#[test]
+fn a_directory_in_which_names_are_replaced_from_another_stays_small_though_nobody_lists_it() {
+    let place = tempfile::tempdir().unwrap();
+    let store = block_on(Store::open(place.path())).unwrap();
+    let files = block_on(Filesystem::open_or_create(&store, "files")).unwrap();
+    let view = View::new(files, Caller::superuser());
+    block_on(view.create_directory("/new", 0o755)).unwrap();
+    block_on(view.create_directory("/kept", 0o755)).unwrap();
+    let record = 2 + 8 + "state".len() as u64;
+    for number in 0..600 {
+        block_on(view.put("/new/state", format!("{number}").as_bytes())).unwrap();
+        block_on(view.rename("/new/state", "/kept/state")).unwrap();
+        let site = block_on(view.metadata("/kept", Follow::Yes)).unwrap().inode.site;
+        let size = block_on(store.keyspace("files").unwrap().stat(&site)).unwrap().size;
+        assert!(size < 300 * record, "{size} bytes for one name, {number} replacements");
+    }
+    assert_eq!(block_on(view.fetch("/kept/state")).unwrap().1, b"599");
+}
