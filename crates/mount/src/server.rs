@@ -622,7 +622,10 @@ impl fuser::Filesystem for Server {
             shared.lock_in_the_way(&shared.known.get(inode.0)?, owner, lock).await
         };
         shared.answer(Call::of(request, Ask::Lock, inode), reply, work, |reply, found| match found {
-            Some((lock, process)) => reply.locked(lock.start, lock.end, locks::kind(lock), process),
+            // The kernel takes no lock that goes on past what it can say.
+            Some((lock, process)) => {
+                reply.locked(lock.start, lock.end.min(i64::MAX as u64), locks::kind(lock), process);
+            }
             None => reply.locked(start, end, libc::F_UNLCK, 0),
         });
     }

@@ -37,7 +37,7 @@ fn whole(description: &Description, operation: c_int) -> Result<()> {
         libc::LOCK_UN => None,
         _ => return Err(Errno(libc::EINVAL)),
     };
-    set(description, owner, kind, (0, u64::MAX), operation & libc::LOCK_NB == 0)?;
+    set(description, owner, kind, (0, END), operation & libc::LOCK_NB == 0)?;
     if kind.is_some() {
         table::has_locked(description.inode.number);
     }
@@ -118,6 +118,9 @@ pub fn fcntl(
     Ok(())
 }
 
+/// The last byte of a lock that has no end: as the kernel says it, so that mounts understand it.
+const END: u64 = i64::MAX as u64;
+
 /// The first byte, and the last.
 fn range(descriptor: c_int, description: &Description, asked: &flock) -> Result<(u64, u64)> {
     let base = match c_int::from(asked.l_whence) {
@@ -134,7 +137,7 @@ fn range(descriptor: c_int, description: &Description, asked: &flock) -> Result<
         length => (sum(start, length)?, Some(sum(start, -1)?)),
     };
     let start = u64::try_from(start).map_err(|_| Errno(libc::EINVAL))?;
-    let end = end.map_or(Ok(u64::MAX), |end| u64::try_from(end).map_err(|_| Errno(libc::EINVAL)))?;
+    let end = end.map_or(Ok(END), |end| u64::try_from(end).map_err(|_| Errno(libc::EINVAL)))?;
     Ok((start, end))
 }
 
@@ -158,7 +161,7 @@ fn in_the_way(
             l_whence: kind_of(libc::SEEK_SET),
             l_start: i64::try_from(lock.start).unwrap_or(i64::MAX),
             l_len: match lock.end {
-                u64::MAX => 0,
+                END.. => 0,
                 end => i64::try_from(end - lock.start + 1).unwrap_or(0),
             },
             l_pid: i32::try_from(process).unwrap_or(0),
