@@ -51,6 +51,8 @@ pub enum Canary {
     SessionForgotten,
     /// A client says that it has the answers of what has been under way for long.
     ExceptionsIgnored,
+    /// A stop takes a transaction whose payload for it was lost, as if it wrote nothing there.
+    LossIgnored,
     /// A freeze goes on while what it sees is not decided.
     FreezeUndecided,
     /// A keyspace that keeps only the latest versions keeps the former ones.
@@ -71,7 +73,7 @@ pub enum Canary {
 
 impl Canary {
     /// All of them.
-    pub const ALL: [Canary; 31] = [
+    pub const ALL: [Canary; 32] = [
         Canary::SlotNotHeld,
         Canary::HeadsInTwoOrders,
         Canary::PendingIgnored,
@@ -95,6 +97,7 @@ impl Canary {
         Canary::StageDropped,
         Canary::SessionForgotten,
         Canary::ExceptionsIgnored,
+        Canary::LossIgnored,
         Canary::FreezeUndecided,
         Canary::FormerKept,
         Canary::CopiesIgnored,

@@ -103,7 +103,7 @@ impl Entry {
     }
 }
 
-/// One partition's promise. It holds all that is needed to drive the rest of the transaction.
+/// One partition's promise. In a log it holds all that is needed to drive the rest of the transaction, but for payload of later stops.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Prepare {
     /// The whole transaction.

@@ -135,6 +135,8 @@ impl Draft<'_, '_> {
                 self.write_staged(position, offset, *length)?;
                 self.effect.size = SizeEffect::Exactly(self.ahead.size);
             }
+            Operation::Lost { .. } if planted(Canary::LossIgnored) => self.exist(),
+            Operation::Lost { .. } => return Err(Refusal::Unstaged),
             Operation::Transform { offset, transform } => {
                 let range = end_of(*offset, transform.number_type().size() as u64)?;
                 let pieces = self.keyspace.pieces(*offset, range.end - range.start);

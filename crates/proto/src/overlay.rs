@@ -58,7 +58,7 @@ impl Overlay {
                 self.size = self.size.max(offset.saturating_add(*length));
             }
             // A client stages when nothing is laid over any more, and a server refuses what would have to be.
-            Operation::AppendStaged { .. } => {}
+            Operation::AppendStaged { .. } | Operation::Lost { .. } => {}
         }
     }
 

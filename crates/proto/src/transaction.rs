@@ -128,6 +128,12 @@ pub enum Operation {
         /// How many bytes.
         length: u64,
     },
+    /// Writes bytes that were with the plan, and that who has it now does not have: refused as not staged. So a log says of what the stops
+    /// after it were to write.
+    Lost {
+        /// How many bytes.
+        length: u64,
+    },
     /// Sets the size, extending with zeros; refused if the blob does not exist.
     Truncate {
         /// The new size.
@@ -293,10 +299,21 @@ impl Plan {
     #[must_use]
     pub fn without_payload_of(&self, heads: &[usize]) -> Self {
         let head = |(position, head): (usize, &HeadPlan)| match heads.binary_search(&position).is_ok() {
-            true => head.without_payload(),
+            true => head.with(Operation::staged),
             false => head.clone(),
         };
         Plan { heads: self.heads.iter().enumerate().map(head).collect(), ..*self }
+    }
+
+    /// The same without the payload of the heads from one on, which have lost it, if that is more than some bytes.
+    #[must_use]
+    pub fn without_payload_from(self: &Arc<Self>, first: usize, most: usize) -> Arc<Self> {
+        let size: usize = self.heads[first..].iter().map(HeadPlan::payload_size).sum();
+        if size <= most {
+            return self.clone();
+        }
+        let lost = self.heads[first..].iter().map(|head| head.with(Operation::lost));
+        Arc::new(Plan { heads: self.heads[..first].iter().cloned().chain(lost).collect(), ..**self })
     }
 
     /// Whether its blobs, or the operations on one, have no numbers of 16 bits.
@@ -344,12 +361,22 @@ impl Seen {
 
 impl Operation {
     /// As it is once its payload need not be known any more, like that of what is staged.
-    fn without_payload(&self) -> Self {
+    fn staged(&self) -> Self {
         match self {
             Operation::Write { offset, bytes } => {
                 Operation::WriteStaged { offset: *offset, length: bytes.len() as u64 }
             }
             Operation::Append { bytes } => Operation::AppendStaged { length: bytes.len() as u64 },
+            other => other.clone(),
+        }
+    }
+
+    /// As it is where its payload is not kept.
+    fn lost(&self) -> Self {
+        match self {
+            Operation::Write { bytes, .. } | Operation::Append { bytes } => {
+                Operation::Lost { length: bytes.len() as u64 }
+            }
             other => other.clone(),
         }
     }
@@ -363,7 +390,9 @@ impl Operation {
     fn written(&self) -> u64 {
         match self {
             Operation::Write { bytes, .. } | Operation::Append { bytes } => bytes.len() as u64,
-            Operation::WriteStaged { length, .. } | Operation::AppendStaged { length } => *length,
+            Operation::WriteStaged { length, .. }
+            | Operation::AppendStaged { length }
+            | Operation::Lost { length } => *length,
             Operation::Transform { transform, .. } => transform.number_type().size() as u64,
             Operation::Create
             | Operation::Delete
@@ -380,9 +409,9 @@ impl Operation {
 }
 
 impl HeadPlan {
-    /// The same with what it writes as if it was staged.
-    fn without_payload(&self) -> Self {
-        let operations = self.operations.iter().map(Operation::without_payload).collect();
+    /// The same with other operations.
+    fn with(&self, other: impl Fn(&Operation) -> Operation) -> Self {
+        let operations = self.operations.iter().map(other).collect();
         HeadPlan { partition: self.partition, blob: self.blob.clone(), seen: self.seen.clone(), operations }
     }
 

@@ -191,7 +191,9 @@ impl Visit {
 fn size(operation: &Operation) -> u64 {
     match operation {
         Operation::Write { bytes, .. } | Operation::Append { bytes } => bytes.len() as u64,
-        Operation::WriteStaged { length, .. } | Operation::AppendStaged { length } => *length,
+        Operation::WriteStaged { length, .. }
+        | Operation::AppendStaged { length }
+        | Operation::Lost { length } => *length,
         Operation::Transform { transform, .. } => transform.number_type().size() as u64,
         Operation::SetAttribute { value, .. } => value.as_ref().map_or(0, |value| value.len() as u64),
         Operation::Create | Operation::Delete | Operation::Truncate { .. } | Operation::Punch { .. } => 0,

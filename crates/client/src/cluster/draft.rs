@@ -134,7 +134,7 @@ impl Draft {
                 self.has_copies = true;
                 self.sizes.push(SizeStep::Reach(offset + length));
             }
-            Operation::AppendStaged { .. } => {}
+            Operation::AppendStaged { .. } | Operation::Lost { .. } => {}
         }
     }
 

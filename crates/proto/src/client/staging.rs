@@ -59,8 +59,8 @@ pub const STAGED_ABOVE: usize = 64 << 10;
 const INLINE_ENOUGH: usize = 1 << 20;
 /// if it is not smaller than this;
 const STAGED_LEAST: usize = 4 << 10;
-/// and such of which the stops that do not want it would carry, and log, more than this.
-const CARRIED_MAX: usize = 32 << 10;
+/// and such of which the stops that do not want it would carry, more than this.
+const CARRIED_MAX: usize = 64 << 10;
 /// Parts of one transaction that are on their way at once.
 const UNDER_WAY_MAX: usize = 16;
 

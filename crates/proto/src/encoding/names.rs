@@ -46,6 +46,7 @@ layout!(enum Operation {
     16 => WriteStaged { offset, length },
     17 => AppendStaged { length },
     18 => Punch { offset, length },
+    19 => Lost { length },
 });
 
 layout!(enum Refusal {

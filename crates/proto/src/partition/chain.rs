@@ -39,6 +39,9 @@ pub struct Queue {
     waiting_at: BTreeMap<BlobName, usize>,
     /// Transactions whose lock point has not been heard of, to be passed on again.
     pub(super) unreleased: Reminders,
+    /// What the next stops of those are told, with the payload that only they log. A new primary has none of that: they refuse what it passes on,
+    /// unless they have had it.
+    passed_on: BTreeMap<TransactionId, (Arc<Plan>, Vec<Stop>)>,
     stirred: bool,
 }
 
@@ -135,6 +138,11 @@ impl Queue {
                 self.waiting_at.remove(&head.blob);
             }
         }
+    }
+
+    /// The outcome of a transaction is known: it is not passed on again.
+    pub fn end_passing_on(&mut self, id: TransactionId) {
+        self.passed_on.remove(&id);
     }
 
     /// Notes that something was decided or freed.
@@ -366,22 +374,28 @@ impl Partition {
         self.log_deferred(cx);
         let epoch = if planted(Canary::NumbersReused) { 1 } else { self.configuration.epoch.0 };
         let number = Number::new(epoch, self.log.last() + 1);
-        stops.push(Stop { partition: self.id, heads: own.heads.clone(), number, effects });
-        let prepare = Arc::new(Prepare { plan, stops });
+        let next = own.heads.end;
+        stops.push(Stop { partition: self.id, heads: own.heads, number, effects });
+        let whole = Prepare { plan, stops };
+        let most = cx.limits.passed_on_max;
+        let passed_on = (!whole.is_last()).then(|| whole.passed_on(most));
+        let prepare =
+            Arc::new(Prepare { plan: whole.plan.without_payload_from(next, most), stops: whole.stops });
         self.append(cx, Entry::Prepare(prepare.clone()));
         let written = own_heads(&prepare).filter(|(_, only_reads)| !only_reads);
         self.uncache(cx, written.map(|(blob, _)| blob.clone()), Some(prepare.id().session));
         if planted(Canary::VotedBeforeDurable) {
             self.ready.push_back(prepare.id());
         }
-        if prepare.is_last() {
-            self.drive(cx, &prepare);
-        } else {
+        if let Some(passed_on) = passed_on {
             if !planted(Canary::SlotNotHeld) {
                 self.take_slots(&prepare);
             }
             self.chain.unreleased.add(cx.now, prepare.id(), patience(&prepare.plan));
+            self.chain.passed_on.insert(prepare.id(), passed_on);
             self.pass_on(cx, &prepare);
+        } else {
+            self.drive(cx, &prepare);
         }
     }
 
@@ -395,7 +409,8 @@ impl Partition {
 
     fn pass_on(&self, cx: &mut Context<'_>, prepare: &Prepare) {
         let next = prepare.plan.heads[prepare.stop().heads.end].partition;
-        let (plan, stops) = prepare.passed_on(cx.limits.passed_on_max);
+        let kept = self.chain.passed_on.get(&prepare.id()).cloned();
+        let (plan, stops) = kept.unwrap_or_else(|| prepare.passed_on(cx.limits.passed_on_max));
         cx.to_primary(next, Message::Pass { plan, stops });
     }
 
@@ -435,7 +450,11 @@ impl Partition {
     pub(super) fn tick_chain(&mut self, cx: &mut Context<'_>) {
         for reminder in self.chain.unreleased.take_due(cx.now) {
             let id = reminder.id;
-            let Some(record) = self.state.record(id) else { continue };
+            let record = self.state.record(id);
+            if record.is_none_or(|record| record.outcome.is_some()) {
+                self.chain.end_passing_on(id);
+            }
+            let Some(record) = record else { continue };
             let Some((_, prepare)) = record.prepare.clone() else { continue };
             match record.outcome {
                 None => self.pass_on(cx, &prepare),

@@ -290,6 +290,7 @@ impl Partition {
         if !self.believes(cx, outcome) {
             return;
         }
+        self.chain.end_passing_on(id);
         if self.drives.contains_key(&id) {
             self.decide(cx, id, outcome);
         }

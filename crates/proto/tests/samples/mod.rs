@@ -223,6 +223,7 @@ fn operations() -> Vec<Operation> {
         Operation::SetAttribute { name: "ä".into(), value: None },
         Operation::WriteStaged { offset: 1 << 40, length: 1 << 20 },
         Operation::AppendStaged { length: 1 << 20 },
+        Operation::Lost { length: 4 << 10 },
     ]
 }
 

@@ -472,6 +472,9 @@ impl World {
                     if let Message::Vote { id, part: Part::Heads(partition) } = &envelope.message {
                         self.check_vote(node, *partition, *id);
                     }
+                    if let Message::Vote { id, .. } | Message::Release { id } = &envelope.message {
+                        self.check_payload(node, *id);
+                    }
                     self.send(node, to, envelope);
                 }
                 Output::Answer(session, answer) => {

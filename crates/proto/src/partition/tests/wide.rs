@@ -118,9 +118,61 @@ fn payload_is_not_passed_on_that_only_chunks_of_this_stop_get() {
         assert_eq!((writes.len(), writes[0].operations.is_empty()), (1, !is_passed_on));
         let record = router.partition(partition(0)).unwrap().state().record(id(1)).unwrap();
         let (_, prepare) = record.prepare.as_ref().unwrap();
+        assert_eq!(prepare.stop().effects[0].writes[0].operations.len(), 1);
+        let sizes = prepare.plan.heads.iter().map(HeadPlan::payload_size).collect::<Vec<_>>();
+        assert_eq!(sizes, if is_passed_on { [4, 4] } else { [4, 0] });
+    }
+}
+
+#[test]
+fn payload_that_only_later_stops_log_is_passed_on_again_until_they_have_it_and_by_none_who_follows() {
+    let mut router = primary_of(&keyspace(2));
+    router.set_limits(Limits { passed_on_max: 3, ..Limits::default() });
+    let passed_on = |router: &mut Router| {
+        let plan = run(router).into_iter().find_map(|message| match message {
+            Message::Pass { plan, .. } => Some(plan),
+            _ => None,
+        });
+        plan.map(|plan| plan.heads[1].operations.clone())
+    };
+    router.handle_message(Time(0), true, Envelope { partition: partition(0), message: start(1) });
+    let whole = [Operation::Write { offset: 0, bytes: [1; 4][..].into() }];
+    assert_eq!(passed_on(&mut router).unwrap(), whole);
+    router.handle_tick(Time(30_000), true);
+    assert_eq!(passed_on(&mut router).unwrap(), whole, "it may have been lost");
+    router.handle_configuration(Time(30_000), true, partition(0), configuration(3, &[ME], &[]));
+    run(&mut router);
+    router.handle_tick(Time(100_000), true);
+    assert_eq!(passed_on(&mut router).unwrap(), [Operation::Lost { length: 4 }]);
+}
+
+#[test]
+fn a_stop_refuses_what_comes_without_its_payload_and_takes_what_it_has() {
+    for is_known in [false, true] {
+        let Message::Start(plan) = start(1) else { unreachable!() };
+        let mut router = primary_of(&keyspace(2));
+        router.handle_configuration(Time(0), true, partition(1), configuration(2, &[ME], &[]));
+        run(&mut router);
+        let number = Number::new(1, 7);
+        let stop =
+            Stop { partition: partition(0), heads: 0..1, number, effects: Vec::from([Arc::default()]) };
+        let mut pass = |plan: Arc<Plan>| {
+            let message = Message::Pass { plan, stops: Vec::from([stop.clone()]) };
+            router.handle_message(Time(0), true, Envelope { partition: partition(1), message });
+            run(&mut router);
+        };
+        if is_known {
+            pass(plan.clone());
+        }
+        pass(plan.without_payload_from(1, 0));
+        let record = router.partition(partition(1)).unwrap().state().record(id(1)).unwrap();
+        let refusal = record.refused.as_ref().map(|(_, refused)| refused.refusal);
         assert_eq!(
-            (prepare.plan.payload_size(), prepare.stop().effects[0].writes[0].operations.len()),
-            (8, 1)
+            (record.prepare.is_some(), refusal),
+            match is_known {
+                true => (true, None),
+                false => (false, Some(Refusal::Unstaged)),
+            }
         );
     }
 }

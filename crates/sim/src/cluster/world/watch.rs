@@ -1,6 +1,8 @@
 //! What must hold in a world at every moment, and no client can see.
 
-use tyr_proto::{BlobName, Chunk, NodeId, PartitionId, SessionId, TransactionId, message::RequestId};
+use tyr_proto::{
+    BlobName, Chunk, NodeId, Operation, Partition, PartitionId, SessionId, TransactionId, message::RequestId,
+};
 
 use super::World;
 use crate::cluster::{layout::KEYSPACE, pins::Grant};
@@ -52,6 +54,21 @@ impl World {
         let partition = self.servers[&node].node().and_then(|node| node.partition(id));
         if partition.is_some_and(|partition| !partition.is_settled(transaction)) {
             self.broken.get_or_insert(format!("vote behind what is undecided: {node} in {id}"));
+        }
+    }
+
+    /// A stop promises nothing of a head whose payload did not come with the transaction.
+    pub(super) fn check_payload(&mut self, node: NodeId, transaction: TransactionId) {
+        let lacks = |partition: &Partition| {
+            let prepare = partition.state().record(transaction).and_then(|record| record.prepare.as_ref());
+            prepare.is_some_and(|(_, prepare)| {
+                let own = prepare.plan.heads[prepare.stop().heads.clone()].iter();
+                own.flat_map(|head| &head.operations).any(|done| matches!(done, Operation::Lost { .. }))
+            })
+        };
+        let mut partitions = self.servers[&node].node().into_iter().flat_map(|node| node.partitions());
+        if let Some(id) = partitions.find(|partition| lacks(partition)).map(Partition::id) {
+            self.broken.get_or_insert(format!("promise without payload: {node} in {id}"));
         }
     }
 
