@@ -102,7 +102,8 @@ impl Flat {
     }
 }
 
-/// The hash of a key, by Fowler, Noll, and Vo: the same at all clients. Small numbers are others'.
+/// The hash of a key, by Fowler, Noll, and Vo: the same at all clients. Small numbers are others'. Two keys can have one, and who wants that finds some: nobody is
+/// to take them for one file by that, and a mount, whose kernel would, gives one of them another number.
 fn number(key: &[u8], kind: u64) -> u64 {
     let start = 0xcbf2_9ce4_8422_2325 ^ kind;
     let hash = key.iter().fold(start, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3));
@@ -163,7 +164,11 @@ impl Filesystem {
     pub(crate) async fn flat_metadata(&self, inode: &Inode) -> Result<Metadata> {
         match inode.kind {
             Kind::Directory => Ok(directory_of(inode.clone())),
-            _ => self.flat_file(&inode.site).await?.ok_or_else(gone),
+            // Whoever asks may know it by a number of his own.
+            _ => {
+                let found = self.flat_file(&inode.site).await?.ok_or_else(gone)?;
+                Ok(Metadata { inode: inode.clone(), ..found })
+            }
         }
     }
 

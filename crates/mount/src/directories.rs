@@ -90,13 +90,15 @@ impl Shared {
         for ((place, entry), metadata) in pairs {
             // One that was removed meanwhile is passed over.
             let Some(metadata) = metadata else { continue };
-            let (number, name) = (self.known.number(&metadata.inode), OsStr::from_bytes(&entry.name));
+            let name = OsStr::from_bytes(&entry.name);
+            // Before its number is told, so that nobody else gets that.
+            let number = self.known.tell(&metadata.inode, (inode.0, &entry.name), Instant::now());
             let attributes = self.attributes(&metadata);
             let cache = self.settings.entry_cache.min(self.attribute_cache(&metadata, None));
             if reply.add(INodeNo(number), place as u64 + 3, name, &cache, &attributes, Generation(0)) {
+                self.known.forget(number, 1);
                 break;
             }
-            self.known.tell(&metadata.inode, (inode.0, &entry.name), Instant::now());
         }
         reply.ok();
     }

@@ -6,13 +6,19 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use tyr_fs::{Errno, Inode, Kind, Metadata, ROOT_NUMBER, Result, Timestamp, site::Site};
+use tyr_fs::{Errno, Flat, Inode, Kind, Metadata, ROOT_NUMBER, Result, Timestamp, site::Site};
 
 /// Each inode that the kernel was told of and has not forgotten, with how often it was told. The root, whatever directory that is, is always
 /// known, as number 1.
+///
+/// In a flat keyspace the number of an inode is a hash of its key, and whoever may make files can find keys with the hash of another one's. The kernel takes what
+/// has one number for one file, and its permissions for those that it was told last. So there an inode is known by its key, and of two whose numbers are the same the
+/// one that the kernel is told of later gets a number of this mount's own for as long as it is known.
 #[derive(Debug)]
 pub struct Known {
     root: Inode,
+    /// How keys are made of paths, if the file system is flat.
+    flat: Option<Flat>,
     others: Mutex<Others>,
 }
 
@@ -22,10 +28,13 @@ struct Others {
     told: HashMap<u64, Told>,
     /// Their numbers, by where they were found to lie: who is slow may say last where one lay before.
     numbers: HashMap<Site, Vec<u64>>,
+    /// How many numbers of this mount's own were given. None is given again.
+    own_numbers: u64,
 }
 
 #[derive(Debug)]
 struct Told {
+    /// With the number by which the kernel knows it.
     inode: Inode,
     /// Where it was found to lie.
     sites: Vec<Site>,
@@ -57,8 +66,8 @@ impl Content {
 }
 
 impl Known {
-    pub fn new(root: Inode) -> Self {
-        Known { root, others: Mutex::default() }
+    pub fn new(root: Inode, flat: Option<Flat>) -> Self {
+        Known { root, flat, others: Mutex::default() }
     }
 
     /// The inode of a number.
@@ -73,16 +82,24 @@ impl Known {
 
     /// The number by which the kernel knows an inode.
     pub fn number(&self, inode: &Inode) -> u64 {
-        if *inode == self.root { ROOT_NUMBER } else { inode.number }
+        match *inode == self.root {
+            true => ROOT_NUMBER,
+            false => self.others.lock().number(self.flat, inode).unwrap_or(inode.number),
+        }
     }
 
-    /// The kernel is told of an inode that has a name in a directory, and may believe what it is told until then.
-    pub fn tell(&self, inode: &Inode, (parent, name): (u64, &[u8]), believed_until: Instant) {
+    /// The kernel is told of an inode that has a name in a directory, and may believe what it is told until then. Returns the number that it is told.
+    pub fn tell(&self, inode: &Inode, (parent, name): (u64, &[u8]), believed_until: Instant) -> u64 {
         if *inode == self.root {
-            return;
+            return ROOT_NUMBER;
         }
         self.lies(inode);
         let others = &mut *self.others.lock();
+        let number = match others.number(self.flat, inode) {
+            Some(number) => number,
+            None => others.new_number(inode),
+        };
+        let inode = &Inode { number, ..inode.clone() };
         let new = || Told {
             inode: inode.clone(),
             sites: Vec::new(),
@@ -92,15 +109,19 @@ impl Known {
             pages: None,
             removed: None,
         };
-        let told = others.told.entry(inode.number).or_insert_with(new);
+        let told = others.told.entry(number).or_insert_with(new);
         told.named = (inode.kind != Kind::Directory).then(|| (parent, name.to_vec()));
         told.times += 1;
         told.believed_until = told.believed_until.max(believed_until);
         note_site(told, &mut others.numbers, &inode.site);
+        number
     }
 
-    /// An inode, if the kernel knows it, was found to lie where it does: it may have moved.
+    /// An inode, if the kernel knows it, was found to lie where it does: it may have moved. In a flat keyspace nothing moves.
     pub fn lies(&self, inode: &Inode) {
+        if self.flat.is_some() {
+            return;
+        }
         let others = &mut *self.others.lock();
         let Some(told) = others.told.get_mut(&inode.number).filter(|told| told.inode != *inode) else {
             return;
@@ -138,7 +159,7 @@ impl Known {
     pub fn reads_pages(&self, metadata: &Metadata) -> bool {
         let content = Content::of(metadata);
         let mut others = self.others.lock();
-        let told = others.told.get_mut(&metadata.inode.number);
+        let told = others.of(self.flat, &metadata.inode);
         told.and_then(|told| told.pages.replace(content)).is_none_or(|pages| pages == content)
     }
 
@@ -147,7 +168,7 @@ impl Known {
     pub fn doubts_pages(&self, metadata: &Metadata) -> bool {
         let content = Content::of(metadata);
         let mut others = self.others.lock();
-        let told = others.told.get_mut(&metadata.inode.number);
+        let told = others.of(self.flat, &metadata.inode);
         let Some(pages) = told.and_then(|told| told.pages.as_mut()) else { return false };
         if (pages.size, pages.modified) != (content.size, content.modified) {
             // It drops them.
@@ -158,7 +179,7 @@ impl Known {
 
     /// What is no regular file was removed, as which it was known like this before.
     pub fn remove(&self, removed: Metadata) {
-        if let Some(told) = self.others.lock().told.get_mut(&removed.inode.number) {
+        if let Some(told) = self.others.lock().of(self.flat, &removed.inode) {
             told.removed = Some(Metadata { links: 0, ..removed });
         }
     }
@@ -187,6 +208,31 @@ impl Known {
     }
 }
 
+impl Others {
+    /// The number by which the kernel knows an inode, if it does.
+    fn number(&self, flat: Option<Flat>, inode: &Inode) -> Option<u64> {
+        if flat.is_none() {
+            return self.told.contains_key(&inode.number).then_some(inode.number);
+        }
+        let is_it = |number: &u64| self.told.get(number).is_some_and(|told| told.inode.kind == inode.kind);
+        self.numbers.get(&inode.site)?.iter().copied().find(is_it)
+    }
+
+    /// A number for an inode that the kernel does not know: its own one, unless another one has that.
+    fn new_number(&mut self, inode: &Inode) -> u64 {
+        if !self.told.contains_key(&inode.number) {
+            return inode.number;
+        }
+        self.own_numbers += 1;
+        FIRST_OWN_NUMBER + self.own_numbers
+    }
+
+    fn of(&mut self, flat: Option<Flat>, inode: &Inode) -> Option<&mut Told> {
+        let number = self.number(flat, inode)?;
+        self.told.get_mut(&number)
+    }
+}
+
 /// An inode was found to lie there.
 fn note_site(told: &mut Told, numbers: &mut HashMap<Site, Vec<u64>>, site: &Site) {
     if !told.sites.contains(site) {
@@ -194,6 +240,9 @@ fn note_site(told: &mut Told, numbers: &mut HashMap<Site, Vec<u64>>, site: &Site
         numbers.entry(site.clone()).or_default().push(told.inode.number);
     }
 }
+
+/// Numbers of this mount's own are larger, and smaller than any that a flat keyspace makes of a key; see [`crate::own`] for the first few.
+const FIRST_OWN_NUMBER: u64 = 16;
 
 #[cfg(test)]
 mod tests {
@@ -205,7 +254,7 @@ mod tests {
     #[test]
     fn an_inode_is_known_as_often_as_it_was_told_of() {
         let inode = |number| Inode { number, kind: Kind::Directory, site: Site::fresh(number) };
-        let known = Known::new(inode(20));
+        let known = Known::new(inode(20), None);
         assert_eq!(known.get(1).unwrap(), inode(20));
         assert_eq!(known.number(&inode(20)), 1);
         let now = Instant::now();
@@ -227,7 +276,7 @@ mod tests {
     fn pages_are_doubted_if_only_the_time_that_nobody_sets_says_that_the_content_is_another() {
         let inode = Inode { number: 30, kind: Kind::File, site: Site::fresh(7) };
         let root = Inode { kind: Kind::Directory, ..inode.clone() };
-        let known = Known::new(Inode { number: 1, ..root });
+        let known = Known::new(Inode { number: 1, ..root }, None);
         known.tell(&inode, (1, b"name"), Instant::now());
         let time = |seconds| Timestamp { seconds, nanoseconds: 0 };
         let file = |size, modified, changed| Metadata {
@@ -248,7 +297,7 @@ mod tests {
     #[test]
     fn what_has_moved_is_known_where_it_lies_and_by_its_last_name() {
         let inode = |number, site| Inode { number, kind: Kind::File, site: Site::fresh(site) };
-        let known = Known::new(Inode { kind: Kind::Directory, ..inode(1, 1) });
+        let known = Known::new(Inode { kind: Kind::Directory, ..inode(1, 1) }, None);
         known.tell(&inode(30, 7), (1, b"old"), Instant::now());
         known.rename(30, (40, b"new"));
         assert_eq!(known.named(30), Some((40, b"new".to_vec())));
@@ -266,5 +315,38 @@ mod tests {
         assert_eq!((at(7), at(8)), (vec![31], vec![]));
         known.lies(&inode(30, 10));
         assert!(at(10).is_empty(), "the kernel has forgotten it");
+    }
+
+    #[test]
+    fn no_two_flat_files_have_one_number() {
+        let inode = |key: &str, kind| Inode { number: 1 << 62, kind, site: Site::from_key(key.as_bytes()) };
+        let (file, other) = (inode("payroll", Kind::File), inode("collides", Kind::File));
+        let known = Known::new(inode("", Kind::Directory), Some(Flat::Slashes));
+        let tell = |inode: &Inode| known.tell(inode, (1, inode.site.key()), Instant::now());
+        let first = tell(&file);
+        assert_eq!(first, file.number, "it is the same on all machines, if it can be");
+        let second = tell(&other);
+        assert_ne!(first, second);
+        assert_eq!((known.number(&file), known.number(&other)), (first, second));
+        // Nor has a directory of the same name.
+        let directory = tell(&inode("payroll", Kind::Directory));
+        assert!(directory != first && directory != second);
+        // Each stays what it was, whatever is found and in whatever order.
+        for _ in 0..2 {
+            assert_eq!((tell(&other), tell(&file)), (second, first));
+            known.lies(&other);
+        }
+        let at = |number| known.get(number).unwrap().site;
+        assert_eq!((at(first), at(second)), (file.site.clone(), other.site.clone()));
+        assert_eq!(known.numbers_at(&other.site), [second]);
+        // What is known of one is not of the other.
+        known.remove(Metadata { inode: other.clone(), ..metadata(30) });
+        assert!(known.removed(first).is_none() && known.removed(second).is_some());
+        known.forget(second, 3);
+        assert!(known.get(second).is_err());
+        let third = tell(&other);
+        assert!(third != second && third != first, "no number comes back for another file");
+        known.forget(first, 3);
+        assert!(known.get(first).is_err() && known.get(third).is_ok());
     }
 }

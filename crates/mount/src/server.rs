@@ -361,7 +361,7 @@ impl fuser::Filesystem for Server {
             reply,
             work,
             |reply, (file, metadata)| {
-                shared.known.tell(&metadata.inode, (parent.0, name.as_bytes()), Instant::now());
+                let _ = shared.known.tell(&metadata.inode, (parent.0, name.as_bytes()), Instant::now());
                 let attributes = shared.attributes(&metadata);
                 let caching = shared.caching(flags, metadata.size);
                 let handle = FileHandle(shared.opened(file, flags, caching));

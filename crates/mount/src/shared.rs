@@ -70,9 +70,8 @@ pub struct Shared {
 impl Shared {
     pub fn new(filesystem: Filesystem, root: Inode, settings: Settings, tells_recalls: bool) -> Self {
         Shared {
-            filesystem,
             settings,
-            known: Known::new(root),
+            known: Known::new(root, filesystem.flat()),
             handles: Handles::default(),
             unlocking: Unlocking::default(),
             waiting: Waiting::default(),
@@ -87,6 +86,7 @@ impl Shared {
             log: AccessLog::default(),
             unnoted: Arc::default(),
             writes_back: AtomicBool::new(false),
+            filesystem,
         }
     }
 
@@ -144,7 +144,7 @@ impl Shared {
         let number = self.known.number(&metadata.inode);
         let is_known = self.known.numbers_at(&metadata.inode.site).contains(&number);
         let until = assured.map_or_else(Instant::now, |assured| assured.until);
-        self.known.tell(&metadata.inode, (parent.0, name.as_bytes()), until);
+        let _ = self.known.tell(&metadata.inode, (parent.0, name.as_bytes()), until);
         let name = assured.filter(|assured| assured.is_for_names).map_or(Duration::ZERO, Assured::left);
         let name = name.max(self.settings.entry_cache);
         let assured =
@@ -235,6 +235,10 @@ impl Shared {
 
     /// An inode that does not lie where it did, if it has the name by which it was known last.
     async fn find_again(&self, inode: &Inode) -> Option<Inode> {
+        if self.filesystem.flat().is_some() {
+            // There it lies where its name says, and nowhere else.
+            return None;
+        }
         let now = self.known.get(inode.number).ok()?;
         if now != *inode {
             return Some(now);

@@ -2,7 +2,7 @@
 
 use pollster::block_on;
 use tyr_client::{Keyspace, KeyspaceSettings, Outcome, Store};
-use tyr_fs::{Caller, Errno, Filesystem, Flat, Follow, How, Kind, Over, Put, Result, View};
+use tyr_fs::{Caller, Errno, Filesystem, Flat, Follow, How, Inode, Kind, New, Over, Put, Result, View};
 
 struct Place {
     _directory: tempfile::TempDir,
@@ -185,4 +185,20 @@ fn a_listing_passes_over_what_lies_deeper() {
     assert_eq!(listed("top"), ["last", "many", "many.", "many0", "zz"]);
     assert_eq!(listed("top/many").len(), 2_500);
     assert_eq!(listed("/"), ["top"]);
+}
+
+#[test]
+fn a_file_is_known_by_whatever_number_it_is_asked_for() {
+    let place = Place::new();
+    let files = place.view(Flat::Slashes).filesystem().clone();
+    for (key, kind) in [("file", Kind::File), ("directory", Kind::Directory)] {
+        block_on(files.make(&files.root(), key.as_bytes(), &New::of(kind, 0o644))).unwrap();
+        let found = block_on(files.lookup(&files.root(), key.as_bytes())).unwrap().inode;
+        let asked = Inode { number: 17, ..found };
+        assert_eq!(block_on(files.metadata(&asked)).unwrap().inode, asked);
+        if kind == Kind::File {
+            let (file, opened) = block_on(files.open_file(&asked)).unwrap();
+            assert_eq!((file.inode(), &opened.inode), (&asked, &asked));
+        }
+    }
 }
