@@ -32,6 +32,8 @@ use crate::{
 pub(crate) struct Guest {
     state: Mutex<State>,
     joining: tokio::sync::Mutex<()>,
+    /// Held by who says for what an owner waits.
+    pub saying: tokio::sync::Mutex<()>,
     bell: Arc<Bell>,
     /// Whether who uses this tends, not a thread.
     is_tended: AtomicBool,

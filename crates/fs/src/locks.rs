@@ -3,10 +3,13 @@
 //! The locks of an inode are one small blob. They belong to an owner at a guest; those of one that is a guest no more are void. Nobody waits
 //! here: who wants to says so ([`crate::waits`]), and asks again.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::Mutex;
 use tyr_client::{ErrorKind, Transaction};
 
 use crate::{
-    errno::{Errno, Result, Stop, damaged},
+    errno::{Errno, Error, Result, Stop, damaged},
     filesystem::{Filesystem, transact},
     inode::Inode,
 };
@@ -88,16 +91,36 @@ impl Record {
 impl Filesystem {
     /// Takes a lock in place of what the owner has of the range. Fails with [`Errno::EAGAIN`] if another one is in the way.
     pub async fn lock(&self, inode: &Inode, owner: Owner, lock: Lock) -> Result<()> {
+        self.lock_any(inode, &[(owner, lock)]).await?.pop().unwrap_or_else(|| Err(in_the_way()))
+    }
+
+    /// As [`Filesystem::lock`] for each of several owners, one after the other, at one moment: who is first has it, and the next ones find that in their way.
+    ///
+    /// While others change the locks of the inode so often that this could not be done, somebody is in the way of all.
+    pub async fn lock_any(&self, inode: &Inode, wanted: &[(Owner, Lock)]) -> Result<Vec<Result<()>>> {
         self.check_locks()?;
         let guest = self.join().await?;
-        transact!(self, |transaction, _again| self.try_lock(
-            transaction,
-            inode,
-            (guest, owner),
-            lock,
-            Some(lock.kind)
-        ));
-        self.confirm(guest).await
+        let (found, is_contended) = (Mutex::new(Vec::new()), AtomicBool::new(false));
+        let taking = async {
+            transact!(self, |transaction, again| {
+                is_contended.fetch_or(again, Ordering::Relaxed);
+                self.try_lock_any(transaction, inode, guest, wanted, &found)
+            });
+            Ok(())
+        };
+        match unless_contended(taking.await, &is_contended) {
+            Ok(()) => self.confirm(guest).await?,
+            // Of each it was found why not, unless it was not found in time.
+            Err(error) if error.errno() == Errno::EAGAIN => {
+                let mut found = found.into_inner();
+                if found.len() != wanted.len() || found.iter().any(Result::is_ok) {
+                    found = vec![Err(error); wanted.len()];
+                }
+                return Ok(found);
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(found.into_inner())
     }
 
     /// Gives up what the owner has of a range.
@@ -105,7 +128,7 @@ impl Filesystem {
         self.check_locks()?;
         let guest = self.join().await?;
         let range = Lock { kind: LockKind::Shared, start, end };
-        transact!(self, |transaction, _again| self.try_lock(transaction, inode, (guest, owner), range, None));
+        transact!(self, |transaction, _again| self.try_unlock(transaction, inode, (guest, owner), range));
         Ok(())
     }
 
@@ -136,35 +159,51 @@ impl Filesystem {
         }
     }
 
-    async fn try_lock(
+    /// Refuses if none can be had; what comes of each is found either way.
+    async fn try_lock_any(
+        &self,
+        transaction: &mut Transaction,
+        inode: &Inode,
+        guest: u64,
+        wanted: &[(Owner, Lock)],
+        found: &Mutex<Vec<Result<()>>>,
+    ) -> Result<(), Stop> {
+        found.lock().clear();
+        let mut records = self.locks(transaction, inode.number).await?;
+        let mut results = Vec::with_capacity(wanted.len());
+        for (owner, lock) in wanted {
+            let taken = taken(&records, guest, *owner, *lock);
+            results.push(taken.map(|taken| records = taken));
+        }
+        let has_any = results.iter().any(Result::is_ok);
+        *found.lock() = results;
+        match has_any {
+            true => self.put_locks(transaction, inode, &records).await,
+            false => Err(in_the_way().into()),
+        }
+    }
+
+    async fn try_unlock(
         &self,
         transaction: &mut Transaction,
         inode: &Inode,
         (guest, owner): (u64, Owner),
-        lock: Lock,
-        kind: Option<LockKind>,
+        range: Lock,
     ) -> Result<(), Stop> {
         let before = self.locks(transaction, inode.number).await?;
-        if kind.is_some() && before.iter().any(|record| record.is_in_the_way(guest, owner, lock)) {
-            return Err(Errno::EAGAIN.because("somebody else has a lock that is in the way").into());
-        }
-        let mut after = Vec::with_capacity(before.len() + 2);
-        for record in before {
-            if record.is_of(guest, owner) {
-                let pieces = without(record.lock, lock).into_iter().flatten();
-                after.extend(pieces.map(|piece| Record { lock: piece, ..record }));
-            } else {
-                after.push(record);
-            }
-        }
-        if kind.is_some() {
-            after.push(Record { owner, guest, lock });
-        }
-        if after.len() > LOCKS_MAX {
-            return Err(Errno::ENOLCK.because(format!("a file has at most {LOCKS_MAX} locks")).into());
-        }
+        let after = given_up(&before, guest, owner, range);
+        check_count(&after)?;
+        self.put_locks(transaction, inode, &after).await
+    }
+
+    async fn put_locks(
+        &self,
+        transaction: &mut Transaction,
+        inode: &Inode,
+        records: &[Record],
+    ) -> Result<(), Stop> {
         let mut content = Vec::new();
-        after.iter().for_each(|record| record.encode(&mut content));
+        records.iter().for_each(|record| record.encode(&mut content));
         match content.is_empty() {
             false => transaction.put(self.keyspace(), key(inode.number), content).await?,
             true => match transaction.delete(self.keyspace(), key(inode.number)).await {
@@ -188,6 +227,54 @@ impl Filesystem {
         let guests = self.guests_in(transaction).await?;
         let records = content.chunks_exact(RECORD_SIZE).map_while(Record::decode);
         Ok(records.filter(|record| guests.contains(&record.guest)).collect())
+    }
+}
+
+/// What comes of a change of which it is known whether others have changed meanwhile what it has read. If they did until there was no more time, they are in the
+/// way, which is for who asks to wait out: it does not mean that the store does not serve.
+pub(crate) fn unless_contended<T>(result: Result<T>, is_contended: &AtomicBool) -> Result<T> {
+    match result {
+        Err(error) if error.errno() == Errno::EIO && is_contended.load(Ordering::Relaxed) => {
+            Err(in_the_way())
+        }
+        result => result,
+    }
+}
+
+#[cold]
+fn in_the_way() -> Error {
+    Errno::EAGAIN.because("somebody else has a lock that is in the way")
+}
+
+/// The locks of an inode once an owner has taken one.
+fn taken(before: &[Record], guest: u64, owner: Owner, lock: Lock) -> Result<Vec<Record>> {
+    if before.iter().any(|record| record.is_in_the_way(guest, owner, lock)) {
+        return Err(in_the_way());
+    }
+    let mut after = given_up(before, guest, owner, lock);
+    after.push(Record { owner, guest, lock });
+    check_count(&after)?;
+    Ok(after)
+}
+
+/// The locks of an inode once an owner has given up what it has of a range.
+fn given_up(before: &[Record], guest: u64, owner: Owner, range: Lock) -> Vec<Record> {
+    let mut after = Vec::with_capacity(before.len() + 2);
+    for record in before {
+        if record.is_of(guest, owner) {
+            let pieces = without(record.lock, range).into_iter().flatten();
+            after.extend(pieces.map(|piece| Record { lock: piece, ..*record }));
+        } else {
+            after.push(*record);
+        }
+    }
+    after
+}
+
+fn check_count(records: &[Record]) -> Result<()> {
+    match records.len() > LOCKS_MAX {
+        true => Err(Errno::ENOLCK.because(format!("a file has at most {LOCKS_MAX} locks"))),
+        false => Ok(()),
     }
 }
 
@@ -224,6 +311,17 @@ mod tests {
         assert_eq!(without(lock(5, 9), lock(0, u64::MAX)), [None, None]);
         assert_eq!(without(lock(5, 9), lock(9, 20)), [Some(lock(5, 8)), None]);
         assert_eq!(without(lock(5, 9), lock(10, 20)), [Some(lock(5, 9)), None]);
+    }
+
+    #[test]
+    fn who_could_not_be_asked_in_time_because_others_changed_it_is_waited_for() {
+        let fails = || Err::<(), _>(Errno::EIO.because("no more time"));
+        let errno = |result: Result<()>| result.map_err(|error| error.errno());
+        assert_eq!(errno(unless_contended(fails(), &true.into())), Err(Errno::EAGAIN));
+        assert_eq!(errno(unless_contended(fails(), &false.into())), Err(Errno::EIO));
+        let gone = Err(Errno::ESTALE.because("the file is no more"));
+        assert_eq!(errno(unless_contended(gone, &true.into())), Err(Errno::ESTALE));
+        assert_eq!(unless_contended(Ok(()), &true.into()), Ok(()));
     }
 
     #[test]

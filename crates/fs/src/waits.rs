@@ -4,8 +4,14 @@
 //! what they wait for, those whom that leads to are asked in turn, and so on; if it leads back to the owner, none of them would ever go on. All
 //! that is one transaction: of several owners that come to wait for one another, the last one sees the others' waits. Who gets a lock later
 //! that others wait for waits for nothing then, or would not have got it, so asking once for each wait is enough.
+//!
+//! What a client's owners wait for is all in its one blob, so they say it one after the other: all at once they would be in each other's way, and the more of them
+//! there are the less would come to an end.
 
-use std::collections::BTreeSet;
+use std::{
+    collections::BTreeSet,
+    sync::atomic::{AtomicBool, Ordering},
+};
 
 use tyr_client::{ErrorKind, Transaction};
 
@@ -14,7 +20,7 @@ use crate::{
     filesystem::{Filesystem, gone, transact},
     guest,
     inode::Inode,
-    locks::{Lock, Owner, Record},
+    locks::{Lock, Owner, Record, unless_contended},
 };
 
 /// What an owner waits for.
@@ -40,17 +46,27 @@ impl Wait {
 impl Filesystem {
     /// Says that an owner is about to wait for a lock that [`Filesystem::lock`] refused, until [`Filesystem::end_wait`].
     ///
-    /// Fails with [`Errno::EDEADLK`] if those who have the lock wait, be it through others, for what this owner has.
+    /// Fails with [`Errno::EDEADLK`] if those who have the lock wait, be it through others, for what this owner has, and with [`Errno::EAGAIN`] if others change who
+    /// has the lock so often that it could not be said: then it is to be said again.
     pub async fn begin_wait(&self, inode: &Inode, owner: Owner, lock: Lock) -> Result<()> {
         let guest = self.join().await?;
         let wait = Wait { inode: inode.number, record: Record { owner, guest, lock } };
-        transact!(self, |transaction, _again| self.try_wait(transaction, wait));
-        Ok(())
+        let is_contended = AtomicBool::new(false);
+        let saying = async {
+            let _saying = self.inner.guest.saying.lock().await;
+            transact!(self, |transaction, again| {
+                is_contended.fetch_or(again, Ordering::Relaxed);
+                self.try_wait(transaction, wait)
+            });
+            Ok(())
+        };
+        unless_contended(saying.await, &is_contended)
     }
 
     /// The owner waits no more, whether it has the lock now or not.
     pub async fn end_wait(&self, owner: Owner) -> Result<()> {
         let guest = self.join().await?;
+        let _saying = self.inner.guest.saying.lock().await;
         match self.keyspace().set_attribute(guest::key(guest), &name(owner), None).await {
             // Who is a guest no more waits for nothing.
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),

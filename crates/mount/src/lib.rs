@@ -29,6 +29,7 @@ mod reply;
 mod room;
 mod server;
 mod shared;
+mod waiting;
 mod watched;
 
 use std::{

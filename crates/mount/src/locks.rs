@@ -9,24 +9,54 @@ use std::{
 use parking_lot::{Condvar, Mutex};
 use tyr_fs::{Errno, Inode, Lock, LockKind, Owner, Result};
 
-use crate::shared::Shared;
+use crate::{shared::Shared, waiting::Step};
 
 impl Shared {
     /// Takes a lock as soon as it can be had, if there is a thread that waits for it. That nobody waits for any more who is gone, or has a signal to handle.
     pub async fn lock(&self, inode: &Inode, owner: Owner, lock: Lock, waiting: Option<u32>) -> Result<()> {
+        if let Some(thread) = waiting {
+            return self.wait_for(inode, owner, lock, || is_signalled(thread)).await;
+        }
         let is_unsure = self.unlocking.is_expected(inode.number);
-        let thread = match (self.filesystem.lock(inode, owner, lock).await, waiting) {
-            (Err(error), Some(thread)) if error.errno() == Errno::EAGAIN => thread,
-            (Err(error), None) if error.errno() == Errno::EAGAIN && is_unsure => {
+        match self.filesystem.lock(inode, owner, lock).await {
+            Err(error) if error.errno() == Errno::EAGAIN && is_unsure => {
                 self.unlocking.wait_for_expected(inode.number);
-                return self.filesystem.lock(inode, owner, lock).await;
+                self.filesystem.lock(inode, owner, lock).await
             }
-            (result, _) => return result,
+            result => result,
+        }
+    }
+
+    /// Takes a lock as soon as it can be had, or until nobody waits for it any more.
+    async fn wait_for(
+        &self,
+        inode: &Inode,
+        owner: Owner,
+        lock: Lock,
+        is_over: impl Fn() -> bool,
+    ) -> Result<()> {
+        let place = self.waiting.begin(inode.number, owner, lock);
+        let mut is_said = false;
+        let result = loop {
+            match place.next(&is_over) {
+                Step::Ask(asked) => {
+                    let results = self.filesystem.lock_any(inode, &asked.wanted).await;
+                    place.tell(asked, results);
+                }
+                Step::Say => match self.filesystem.begin_wait(inode, owner, lock).await {
+                    Err(error) if error.errno() != Errno::EAGAIN => break place.leave(error),
+                    result => {
+                        is_said |= result.is_ok();
+                        place.said(result.is_ok());
+                    }
+                },
+                Step::End(result) => break result,
+            }
         };
-        self.filesystem.begin_wait(inode, owner, lock).await?;
-        let result = self.wait_for(inode, owner, lock, thread).await;
-        // What cannot be said now is said by the owner's next wait; all that others can do meanwhile is to give up too early.
-        let _ = self.filesystem.end_wait(owner).await;
+        if is_said {
+            // What cannot be said now is said by the owner's next wait; all that others can do meanwhile is to give up too early.
+            let _ = self.filesystem.end_wait(owner).await;
+        }
         result
     }
 
@@ -44,23 +74,6 @@ impl Shared {
         }
         self.unlocking.wait_for_expected(inode.number);
         self.filesystem.lock_in_the_way(inode, owner, lock).await
-    }
-
-    async fn wait_for(&self, inode: &Inode, owner: Owner, lock: Lock, thread: u32) -> Result<()> {
-        let waiter = self.waiting.begin(inode.number);
-        let mut pause = Duration::from_millis(1);
-        loop {
-            let changes = waiter.changes();
-            match self.filesystem.lock(inode, owner, lock).await {
-                Err(error) if error.errno() == Errno::EAGAIN => {}
-                result => return result,
-            }
-            if is_signalled(thread) {
-                return Err(Errno::EINTR.because("the wait for a lock was interrupted"));
-            }
-            waiter.wait(changes, pause);
-            pause = (pause * 2).min(LOCK_PAUSE_MAX);
-        }
     }
 
     /// Gives up what an owner has of a range, and wakes those of this mount who wait for it.
@@ -93,66 +106,6 @@ impl Shared {
         self.owed.give_up(inode, owner, |inode, owner| {
             pollster::block_on(self.filesystem.unlock(inode, number(owner), 0, u64::MAX))
         })
-    }
-}
-
-/// The inodes of which locks are waited for through this mount.
-#[derive(Debug, Default)]
-pub struct Waiting {
-    inodes: Mutex<HashMap<u64, Waited>>,
-    has_changed: Condvar,
-}
-
-#[derive(Debug, Default)]
-struct Waited {
-    waiters: usize,
-    /// How often locks of it were given up meanwhile.
-    changes: u64,
-}
-
-/// One that waits, until it is dropped.
-struct Waiter<'a> {
-    all: &'a Waiting,
-    inode: u64,
-}
-
-impl Waiting {
-    fn begin(&self, inode: u64) -> Waiter<'_> {
-        self.inodes.lock().entry(inode).or_default().waiters += 1;
-        Waiter { all: self, inode }
-    }
-
-    fn wake(&self, inode: u64) {
-        if let Some(waited) = self.inodes.lock().get_mut(&inode) {
-            waited.changes += 1;
-            self.has_changed.notify_all();
-        }
-    }
-}
-
-impl Waiter<'_> {
-    fn changes(&self) -> u64 {
-        self.all.inodes.lock().get(&self.inode).map_or(0, |waited| waited.changes)
-    }
-
-    /// Until something has changed since, but no longer than that.
-    fn wait(&self, changes: u64, longest: Duration) {
-        let is_unchanged = |inodes: &mut HashMap<u64, Waited>| {
-            inodes.get(&self.inode).is_some_and(|waited| waited.changes == changes)
-        };
-        self.all.has_changed.wait_while_for(&mut self.all.inodes.lock(), is_unchanged, longest);
-    }
-}
-
-impl Drop for Waiter<'_> {
-    fn drop(&mut self) {
-        let mut inodes = self.all.inodes.lock();
-        if let Some(waited) = inodes.get_mut(&self.inode) {
-            waited.waiters -= 1;
-            if waited.waiters == 0 {
-                inodes.remove(&self.inode);
-            }
-        }
     }
 }
 
@@ -278,5 +231,74 @@ const CLOSING_MAX: Duration = Duration::from_millis(100);
 /// How long is waited before what could not be given up is tried again.
 const OWED_PAUSE: Duration = Duration::from_secs(1);
 
-/// The longest pause between two tries for a lock.
-const LOCK_PAUSE_MAX: Duration = Duration::from_millis(50);
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+    use pollster::block_on;
+    use tyr_client::Store;
+    use tyr_fs::{Filesystem, Kind, New};
+
+    use super::*;
+    use crate::{Settings, Sharing};
+
+    fn shared(place: &tempfile::TempDir) -> (Shared, [Inode; 2]) {
+        let store = block_on(Store::open(place.path())).unwrap();
+        let files = block_on(Filesystem::open_or_create(&store, "files")).unwrap();
+        let root = files.root();
+        let inodes = [b"one", b"two"]
+            .map(|name| block_on(files.make(&root, name, &New::of(Kind::File, 0o644))).unwrap().inode);
+        (Shared::new(files, root, Settings::of("files", Sharing::Shared), false), inodes)
+    }
+
+    /// Nobody sees a process of this number, so it has no signals.
+    const NOBODY: Option<u32> = Some(0);
+    const WHOLE: Lock = Lock { kind: LockKind::Exclusive, start: 0, end: u64::MAX };
+
+    #[test]
+    fn all_who_wait_have_it_in_the_order_in_which_they_came() {
+        let place = tempfile::tempdir().unwrap();
+        let (shared, [inode, _]) = shared(&place);
+        block_on(shared.lock(&inode, number(1000), WHOLE, None)).unwrap();
+        let order = Mutex::new(Vec::new());
+        thread::scope(|scope| {
+            for owner in 0..100 {
+                let (shared, inode, order) = (&shared, &inode, &order);
+                scope.spawn(move || {
+                    block_on(shared.lock(inode, number(owner), WHOLE, NOBODY)).unwrap();
+                    order.lock().push(owner);
+                    block_on(shared.unlock(inode, number(owner), 0, u64::MAX)).unwrap();
+                });
+                while shared.waiting.count(inode.number) <= usize::try_from(owner).unwrap() {
+                    thread::yield_now();
+                }
+            }
+            block_on(shared.unlock(&inode, number(1000), 0, u64::MAX)).unwrap();
+        });
+        assert_eq!(order.into_inner(), (0..100).collect::<Vec<_>>());
+        assert_eq!(shared.waiting.count(inode.number), 0);
+    }
+
+    #[test]
+    fn one_of_two_who_would_wait_for_each_other_is_told() {
+        let place = tempfile::tempdir().unwrap();
+        let (shared, inodes) = shared(&place);
+        for (owner, inode) in (0..).zip(&inodes) {
+            block_on(shared.lock(inode, number(owner), WHOLE, None)).unwrap();
+        }
+        let waits = |owner: u64, own: &Inode, other: &Inode| {
+            let result = block_on(shared.lock(other, number(owner), WHOLE, NOBODY));
+            block_on(shared.unlock(own, number(owner), 0, u64::MAX)).unwrap();
+            result.map_err(|error| error.errno())
+        };
+        let results = thread::scope(|scope| {
+            let first = scope.spawn(|| waits(0, &inodes[0], &inodes[1]));
+            let second = waits(1, &inodes[1], &inodes[0]);
+            [first.join().unwrap(), second]
+        });
+        assert!(
+            matches!(results, [Ok(()), Err(Errno::EDEADLK)] | [Err(Errno::EDEADLK), Ok(())]),
+            "{results:?}"
+        );
+    }
+}

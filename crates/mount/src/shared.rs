@@ -28,12 +28,13 @@ use crate::{
     counts::Counts,
     handles::{Handle, Handles},
     known::Known,
-    locks::{Unlocking, Waiting},
+    locks::Unlocking,
     names::Names,
     owed::Owed,
     own::{self, Own},
     recalls::Bell,
     reply::Reply,
+    waiting::Waiting,
     watched::Watched,
 };
 
