@@ -11,9 +11,9 @@ use tyr_client::{ErrorKind, Seek, Transaction};
 
 use crate::{
     change::Changes,
-    errno::{Errno, Result, Stop},
+    errno::{Errno, Error, Result, Stop},
     filesystem::{Filesystem, gone, transact},
-    inode::{ACCESSED, CHANGED, Inode, Kind, Metadata, Timestamp, encode_time},
+    inode::{ACCESSED, CHANGED, Inode, Kind, Metadata, NUMBER, Timestamp, encode_number, encode_time},
     namespace::{New, is_directory},
     orphans::may_be_opened,
     uses::Reach,
@@ -28,7 +28,8 @@ use crate::{
 pub struct File {
     filesystem: Filesystem,
     inode: Inode,
-    guest: u64,
+    /// As which guest it was opened; as none by who may only read.
+    guest: Option<u64>,
     /// Whether the first read is to be noted.
     notes_access: AtomicBool,
     /// When it was last seen to have no privileges.
@@ -63,7 +64,7 @@ impl Filesystem {
             let looked = self.look_for_privileges();
             let metadata = self.metadata(inode).await?;
             self.inner.uses.add(inode.number);
-            let file = File::new(self.clone(), inode.clone(), 0);
+            let file = File::new(self.clone(), inode.clone(), Some(0));
             file.has_mode(looked, metadata.mode);
             return Ok((file, metadata));
         }
@@ -72,7 +73,7 @@ impl Filesystem {
         let is_open_here = self.inner.uses.contains(inode.number);
         self.inner.uses.add(inode.number);
         // If that fails it is dropped, and no use any more.
-        let file = File::new(self.clone(), inode.clone(), guest);
+        let file = File::new(self.clone(), inode.clone(), Some(guest));
         let looked = self.look_for_privileges();
         let metadata = self.metadata(inode).await?;
         file.has_mode(looked, metadata.mode);
@@ -90,13 +91,32 @@ impl Filesystem {
         Ok((file, metadata))
     }
 
+    /// The same for who only reads, also where this client may not write, and so can be no guest: then nobody knows that it has the file open. It does not stay
+    /// for that, nor where it lies, and what reads it fails with [`Errno::ESTALE`] when it is gone.
+    pub async fn open_file_to_read(&self, inode: &Inode) -> Result<(File, Metadata)> {
+        if !self.was_denied_lately() {
+            match self.open_file(inode).await {
+                Err(error) if error.errno() == Errno::EACCES && self.was_denied_lately() => {}
+                result => return result,
+            }
+        }
+        check_has_content(inode)?;
+        self.inner.uses.add(inode.number);
+        let file = File::new(self.clone(), inode.clone(), None);
+        let metadata = self.metadata(inode).await?;
+        match may_be_opened(&metadata, false) {
+            true => Ok((file, metadata)),
+            false => Err(gone()),
+        }
+    }
+
     /// Makes a regular file under a new name, and opens it. Fails with [`Errno::EEXIST`] if there is such a name.
     pub async fn make_file(&self, directory: &Inode, name: &[u8], new: &New) -> Result<(File, Metadata)> {
         let looked = self.look_for_privileges();
         if let Some(flat) = self.flat() {
             let metadata = self.flat_make(flat, directory, name, new).await?;
             self.inner.uses.add(metadata.inode.number);
-            let file = File::new(self.clone(), metadata.inode.clone(), 0);
+            let file = File::new(self.clone(), metadata.inode.clone(), Some(0));
             file.has_mode(looked, metadata.mode);
             return Ok((file, metadata));
         }
@@ -105,7 +125,7 @@ impl Filesystem {
         self.inner.uses.reach(number, 0..new.content.len() as u64);
         match self.make_numbered(directory, name, new, number).await {
             Ok(metadata) => {
-                let file = File::new(self.clone(), metadata.inode.clone(), guest);
+                let file = File::new(self.clone(), metadata.inode.clone(), Some(guest));
                 file.has_mode(looked, metadata.mode);
                 file.notes_access.store(true, Ordering::Relaxed);
                 Ok((file, metadata))
@@ -152,7 +172,7 @@ impl Filesystem {
 }
 
 impl File {
-    fn new(filesystem: Filesystem, inode: Inode, guest: u64) -> Self {
+    fn new(filesystem: Filesystem, inode: Inode, guest: Option<u64>) -> Self {
         File { filesystem, inode, guest, notes_access: false.into(), unprivileged_at: Mutex::default() }
     }
 
@@ -214,6 +234,9 @@ impl File {
         if offset >= end {
             return Ok((Vec::new(), None));
         }
+        if self.guest.is_none() {
+            return Ok((self.read_as_none(offset..end).await?, None));
+        }
         let bytes = match self.filesystem.keyspace().read(&self.inode.site, offset..end).await {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == ErrorKind::NotFound => return Err(gone()),
@@ -223,6 +246,23 @@ impl File {
         self.confirm().await?;
         let is_noted = !bytes.is_empty() && self.notes_access.swap(false, Ordering::Relaxed);
         Ok((bytes, is_noted.then(Timestamp::now)))
+    }
+
+    /// Reads a range by who is no guest: another file may have come to lie there, so at one moment with the number that says whose bytes these are.
+    async fn read_as_none(&self, range: Range<u64>) -> Result<Vec<u8>> {
+        let mut transaction = self.filesystem.store().begin();
+        self.try_read(&mut transaction, range).await.map_err(|stop| match stop {
+            Stop::Refused(error) => error,
+            Stop::Store(error) => error.into(),
+        })
+    }
+
+    async fn try_read(&self, transaction: &mut Transaction, range: Range<u64>) -> Result<Vec<u8>, Stop> {
+        let number = self.filesystem.attribute(transaction, &self.inode, NUMBER).await?;
+        if number != Some(encode_number(&self.inode)) {
+            return Err(gone().into());
+        }
+        Ok(transaction.read(self.filesystem.keyspace(), &self.inode.site, range).await?)
     }
 
     /// Writes bytes at an offset; what lies between the end and the offset reads as zeros.
@@ -299,23 +339,36 @@ impl File {
 
     /// Changes what is known of it, as [`Filesystem::change`].
     pub async fn change(&self, changes: &Changes) -> Result<Metadata> {
-        self.filesystem.change_as(Some(self.guest), &self.inode, changes).await
+        let guest = self.guest.ok_or_else(only_reads)?;
+        self.filesystem.change_as(Some(guest), &self.inode, changes).await
     }
 
-    /// Fails with [`Errno::ESTALE`] if this client was silent for too long since it opened the file.
+    /// Fails with [`Errno::ESTALE`] if this client was silent for too long since it opened the file. Of who is no guest nobody expects a word.
     pub async fn confirm(&self) -> Result<()> {
-        self.filesystem.confirm(self.guest).await
+        match self.guest {
+            Some(guest) => self.filesystem.confirm(guest).await,
+            None => Ok(()),
+        }
     }
 
     /// The same, as far as that is known: asks nobody.
     pub fn confirm_here(&self) -> Result<()> {
-        self.filesystem.is_surely_guest(self.guest).map(drop)
+        self.guest.map_or(Ok(()), |guest| self.filesystem.is_surely_guest(guest).map(drop))
     }
 
     /// Has the commit refused unless the file exists, and this client is the guest still that opened it.
     async fn require(&self, transaction: &mut Transaction, again: bool) -> Result<(), Stop> {
-        self.filesystem.require_guest(transaction, self.guest, again).await?;
+        let guest = self.guest.ok_or_else(only_reads)?;
+        self.filesystem.require_guest(transaction, guest, again).await?;
         self.filesystem.require(transaction, &self.inode, again).await
+    }
+
+    /// The same of a file that is only read by that.
+    async fn require_read(&self, transaction: &mut Transaction, again: bool) -> Result<(), Stop> {
+        match self.guest {
+            Some(_) => self.require(transaction, again).await,
+            None => self.filesystem.require(transaction, &self.inode, again).await,
+        }
     }
 
     /// Waits until everything that was written is durable. Where the keyspace keeps it on disk, that has happened when a write ends.
@@ -402,7 +455,10 @@ impl File {
             found => found?,
         };
         // Were this client not a guest any more, another file might lie there.
-        self.confirm().await?;
+        match self.guest {
+            Some(_) => self.confirm().await?,
+            None => drop(self.filesystem.metadata(&self.inode).await?),
+        }
         Ok(found)
     }
 
@@ -447,7 +503,7 @@ impl File {
         range: Range<u64>,
         (target, offset): (&File, u64),
     ) -> Result<(u64, Option<Timestamp>), Stop> {
-        self.require(transaction, again).await?;
+        self.require_read(transaction, again).await?;
         target.require(transaction, again).await?;
         let known = target.filesystem.inner.uses.reaches(target.inode.number, offset);
         let known = target.filesystem.known_end(transaction, &target.inode, known, offset, again).await?;
@@ -472,6 +528,11 @@ impl Drop for File {
     fn drop(&mut self) {
         self.filesystem.inner.uses.remove(self.inode.number);
     }
+}
+
+#[cold]
+fn only_reads() -> Error {
+    Errno::EACCES.because("this client may only read, and has opened the file for that")
 }
 
 /// Fails unless it is a regular file.

@@ -42,6 +42,8 @@ pub(crate) struct Guest {
 #[derive(Debug, Default)]
 struct State {
     me: Option<Me>,
+    /// When it was last found that this client may not write, and so cannot be one.
+    denied: Option<Instant>,
     beats: u64,
     /// What others have said.
     words: Words,
@@ -140,15 +142,27 @@ impl Filesystem {
         if let Some(me) = guest.state.lock().me {
             return Ok(me.number);
         }
-        let number = self.number().await?;
         let began = Instant::now();
-        transact!(self, |transaction, _again| self.try_join(transaction, number));
+        let entering = async {
+            let number = self.number().await?;
+            transact!(self, |transaction, _again| self.try_join(transaction, number));
+            Ok(number)
+        };
+        let entered: Result<u64> = entering.await;
+        let is_denied = entered.as_ref().is_err_and(|error| error.errno() == Errno::EACCES);
+        guest.state.lock().denied = is_denied.then_some(began);
+        let number = entered?;
         if !guest.is_tended.load(Ordering::Relaxed) {
             self.begin(0, "tyr-fs-guest", async |filesystem| drop(filesystem.talk().await))?;
             self.begin(1, "tyr-fs-mover", async |filesystem| drop(filesystem.act().await))?;
         }
         guest.state.lock().me = Some(Me { number, heard: began });
         Ok(number)
+    }
+
+    /// Whether it is known that this client cannot be a guest because it may not write. It is not asked each time that it opens a file; it may be allowed to later.
+    pub(crate) fn was_denied_lately(&self) -> bool {
+        self.inner.guest.state.lock().denied.is_some_and(|denied| denied.elapsed() < PATIENCE)
     }
 
     /// Begins a thread, unless it was begun, that does something every second until this file system is dropped. What does not work now is tried again soon; who uses

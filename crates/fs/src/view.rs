@@ -195,7 +195,10 @@ impl View {
         if how.writes || how.truncates {
             self.caller.require(found, Want::Write)?;
         }
-        let (file, _) = self.filesystem.open_file(&found.inode).await?;
+        let (file, _) = match how.writes || how.truncates {
+            true => self.filesystem.open_file(&found.inode).await?,
+            false => self.filesystem.open_file_to_read(&found.inode).await?,
+        };
         if how.truncates {
             self.truncate(&file).await?;
         }

@@ -18,7 +18,11 @@ use crate::{
 impl Shared {
     /// Opens what the kernel knows by a number. Returns what it is, too.
     pub async fn open(&self, number: u64, flags: i32, uid: u32) -> Result<(File, Metadata)> {
-        let open = async |inode: &Inode| self.filesystem.open_file(inode).await;
+        let reads_only = flags & (libc::O_ACCMODE | libc::O_TRUNC) == libc::O_RDONLY;
+        let open = async |inode: &Inode| match reads_only {
+            true => self.filesystem.open_file_to_read(inode).await,
+            false => self.filesystem.open_file(inode).await,
+        };
         let (file, metadata) = self.at(self.known.get(number)?, open).await?;
         if flags & libc::O_TRUNC != 0 {
             empty(&file, uid).await?;

@@ -11,6 +11,7 @@ mod locks;
 mod made;
 mod model;
 mod moved;
+mod readers;
 #[path = "../../../client/tests/real/mod.rs"]
 mod real;
 mod reference;
