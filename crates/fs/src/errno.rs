@@ -56,6 +56,8 @@ numbers! {
     EMLINK,
     /// A name or path is too long.
     ENAMETOOLONG,
+    /// Too many clients have files of the file system open.
+    ENFILE,
     /// There is no such extended attribute.
     ENODATA,
     /// There is no such name.

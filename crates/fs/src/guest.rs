@@ -19,7 +19,7 @@ use parking_lot::{Condvar, Mutex};
 use tyr_client::{Check, ErrorKind, Transaction};
 
 use crate::{
-    errno::{Errno, Result, Stop},
+    errno::{Errno, Error, Result, Stop},
     filesystem::{Filesystem, Inner, gone, transact},
     inode::Inode,
     orphans::Orphans,
@@ -151,7 +151,7 @@ impl Filesystem {
         let entered: Result<u64> = entering.await;
         let is_denied = entered.as_ref().is_err_and(|error| error.errno() == Errno::EACCES);
         guest.state.lock().denied = is_denied.then_some(began);
-        let number = entered?;
+        let number = entered.map_err(no_room)?;
         if !guest.is_tended.load(Ordering::Relaxed) {
             self.begin(0, "tyr-fs-guest", async |filesystem| drop(filesystem.talk().await))?;
             self.begin(1, "tyr-fs-mover", async |filesystem| drop(filesystem.act().await))?;
@@ -461,6 +461,16 @@ fn each_beat(inner: &Weak<Inner>, bell: &Bell, work: impl AsyncFn(Filesystem)) {
     }
 }
 
+/// What is invalid about one more guest is that it does not fit the blob that names them.
+fn no_room(error: Error) -> Error {
+    match error.errno() {
+        Errno::EINVAL => Errno::ENFILE.because(
+            "so many clients have files or locks of the file system that one more cannot be noted; have some of them close theirs",
+        ),
+        _ => error,
+    }
+}
+
 fn numbers<'a>(names: impl Iterator<Item = &'a str>) -> Vec<u64> {
     names.filter_map(|name| u64::from_str_radix(name, 16).ok()).collect()
 }
@@ -541,6 +551,22 @@ mod tests {
             assert_eq!(block_on(file.read(0, 100)).unwrap(), b"before");
             block_on(file.write(0, b"BEFORE")).unwrap();
         }
+    }
+
+    #[test]
+    fn who_comes_when_no_more_guests_can_be_named_is_told_so() {
+        let place = tempfile::tempdir().unwrap();
+        let ([here, there], file) = silent(&place);
+        let fill = |size: usize| {
+            let name =
+                format!("{:_>size$}", block_on(here.keyspace().stat(GUESTS)).unwrap().attributes.len());
+            block_on(here.keyspace().set_attribute(GUESTS, &name, Some(&[])))
+        };
+        for size in [255, 16, 1] {
+            while fill(size).is_ok() {}
+        }
+        assert_eq!(block_on(there.open_file(file.inode())).unwrap_err().errno(), Errno::ENFILE);
+        block_on(here.open_file(file.inode())).unwrap();
     }
 
     #[test]

@@ -47,7 +47,7 @@ impl Filesystem {
     /// Says that an owner is about to wait for a lock that [`Filesystem::lock`] refused, until [`Filesystem::end_wait`].
     ///
     /// Fails with [`Errno::EDEADLK`] if those who have the lock wait, be it through others, for what this owner has, and with [`Errno::EAGAIN`] if others change who
-    /// has the lock so often that it could not be said: then it is to be said again.
+    /// has the lock so often that it could not be said: then it is to be said again. Fails with [`Errno::ENOLCK`] if too many wait here.
     pub async fn begin_wait(&self, inode: &Inode, owner: Owner, lock: Lock) -> Result<()> {
         let guest = self.join().await?;
         let wait = Wait { inode: inode.number, record: Record { owner, guest, lock } };
@@ -60,7 +60,14 @@ impl Filesystem {
             });
             Ok(())
         };
-        unless_contended(saying.await, &is_contended)
+        match unless_contended(saying.await, &is_contended) {
+            // What is invalid about one more wait is that it does not fit the guest's blob.
+            Err(error) if error.errno() == Errno::EINVAL => {
+                Err(Errno::ENOLCK
+                    .because("so many wait for locks through this client that no more can be noted"))
+            }
+            result => result,
+        }
     }
 
     /// The owner waits no more, whether it has the lock now or not.

@@ -72,6 +72,21 @@ fn the_last_one_of_a_circle_is_told() {
 }
 
 #[test]
+fn who_waits_when_no_more_waits_can_be_noted_is_told_so() {
+    let place = tempfile::tempdir().unwrap();
+    let ([here, _], [one, ..]) = clients(&place);
+    let first = Someone::new(&here, 1).has(&one);
+    let guest = format!("!guest/{:x}", block_on(here.guests()).unwrap()[0]);
+    block_on(here.keyspace().set_attribute(&guest, "other", Some(&vec![0; 65_400]))).unwrap();
+    let second = Someone::new(&here, 2);
+    let mut more = (3..).map(|number| Someone::new(&here, number));
+    assert!(more.by_ref().take(10).any(|other| other.waits_for(&one).is_err()));
+    assert_eq!(second.waits_for(&one).unwrap_err().errno(), Errno::ENOLCK);
+    block_on(first.files.unlock(&one, first.owner, 0, u64::MAX)).unwrap();
+    second.lock(&one, LockKind::Exclusive).unwrap();
+}
+
+#[test]
 fn two_who_share_a_lock_cannot_both_wait_to_have_it_alone() {
     let place = tempfile::tempdir().unwrap();
     let ([here, there], [one, ..]) = clients(&place);
