@@ -28,6 +28,7 @@ pub use self::{
     export::{FILE_MODE_BITS, run as run_export},
     import::run as run_import,
     node::{Kind, Node},
+    partial::Partial,
     progress::Progress,
     tally::Summary,
 };

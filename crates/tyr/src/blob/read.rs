@@ -1,9 +1,10 @@
 //! Reads of single blobs. A read of many pieces is of one version of the blob: the first piece pins it.
 
 use std::{
-    fs::{self, File},
+    fs::{self, File, Permissions},
     io::Write,
-    path::{Path, PathBuf},
+    os::unix::fs::PermissionsExt,
+    path::Path,
 };
 
 use serde_json::{Value, json};
@@ -17,6 +18,7 @@ use crate::{
     failure::{Failure, Result},
     output::{Bytes, Output, Report, Table, key_fields},
     payload::PIECE_SIZE,
+    transfer::Partial,
 };
 
 pub fn get(store: &Store, arguments: &Get, out: &mut Output) -> Result<()> {
@@ -39,33 +41,33 @@ pub fn to_stdout(store: &Store, blob: &BlobAddress, range: ByteRange, out: &mut 
 /// Reads to a file under another name, and gives the file its name when it is whole. What is no regular file, such as a
 /// device, is written as it is.
 fn to_file(store: &Store, blob: &BlobAddress, range: ByteRange, path: &Path) -> Result<u64> {
-    let is_special = fs::metadata(path).is_ok_and(|metadata| !metadata.is_file());
-    let partial = if is_special { path.to_owned() } else { partial_name(path) };
-    let failed = |what: &str, error| Failure::local(format!("cannot {what} '{}'", partial.display()), &error);
-    let mut file = File::create(&partial).map_err(|error| failed("create", error))?;
-    let written = for_each_piece(store, blob, range, |piece| {
+    let there = fs::metadata(path).ok();
+    let failed = |what: &str, error| Failure::local(format!("cannot {what} '{}'", path.display()), &error);
+    if there.as_ref().is_some_and(|there| !there.is_file()) {
+        let mut file = File::create(path).map_err(|error| failed("create", error))?;
+        return for_each_piece(store, blob, range, |piece| {
+            file.write_all(piece).map_err(|error| failed("write", error))
+        });
+    }
+    let mode = there.map(|there| there.permissions().mode() & MODE_BITS);
+    let name = path.file_name().unwrap_or_default().as_encoded_bytes();
+    // Until it has the mode of what it replaces nobody else reads it. In this order, so that what is not finished is removed before it is unlocked.
+    let (mut file, partial) = Partial::create(name, path, mode.map_or(NEW_MODE, |_| 0o600))?;
+    let bytes = for_each_piece(store, blob, range, |piece| {
         file.write_all(piece).map_err(|error| failed("write", error))
-    });
-    if is_special {
-        return written;
+    })?;
+    if let Some(mode) = mode {
+        file.set_permissions(Permissions::from_mode(mode))
+            .map_err(|error| failed("set the mode of", error))?;
     }
-    let finished = written.and_then(|bytes| {
-        fs::rename(&partial, path).map_err(|error| failed("rename", error))?;
-        Ok(bytes)
-    });
-    if finished.is_err() {
-        // The failure is what matters; a file that cannot even be removed is visible by its name.
-        let _ = fs::remove_file(&partial);
-    }
-    finished
+    partial.finish(path)?;
+    Ok(bytes)
 }
 
-fn partial_name(path: &Path) -> PathBuf {
-    let mut name = std::ffi::OsString::from(".");
-    name.push(path.file_name().unwrap_or_default());
-    name.push(".tyr-partial");
-    path.with_file_name(name)
-}
+/// A file that another content takes does not run with its owner's rights any more.
+const MODE_BITS: u32 = 0o777;
+/// What the process gives of it is its umask's matter.
+const NEW_MODE: u32 = 0o666;
 
 /// Reads the range piece by piece and returns how many bytes it had.
 fn for_each_piece(

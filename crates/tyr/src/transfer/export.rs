@@ -220,7 +220,7 @@ impl Job<'_> {
             self.tally.skipped();
             return Ok(());
         }
-        let partial = Partial::link(&exported.key, &exported.path, target)?;
+        let partial = Partial::link(exported.key.as_bytes(), &exported.path, target)?;
         if !has_changed {
             set_time(partial.path(), node.mtime)?;
         }
@@ -237,7 +237,7 @@ impl Job<'_> {
             return Ok(());
         }
         // In this order, so that what is not finished is removed before it is unlocked.
-        let (mut file, partial) = Partial::create(&exported.key, &exported.path)?;
+        let (mut file, partial) = Partial::create(exported.key.as_bytes(), &exported.path, 0o600)?;
         let failed = |error| local("cannot write", partial.path(), &error);
         let mut ends_in_hole = false;
         let checksum = self.copy(exported, |piece| {

@@ -1,7 +1,11 @@
 use std::{
     fs,
     io::Read,
-    os::unix::{ffi::OsStrExt, net::UnixListener},
+    os::unix::{
+        ffi::OsStrExt,
+        fs::{PermissionsExt, symlink},
+        net::UnixListener,
+    },
 };
 
 use crate::support::Scratch;
@@ -44,6 +48,29 @@ fn a_get_that_fails_leaves_no_file_and_a_special_file_is_written_as_it_is() {
     scratch.run_with_input(["blob", "put", "k/a"], "content").ok();
     scratch.run(["blob", "get", "k/a", "/dev/null"]).ok();
     assert!(!fs::metadata("/dev/null").expect("is there").is_file());
+}
+
+#[test]
+fn a_get_follows_no_link_keeps_the_mode_and_takes_names_of_any_length() {
+    let scratch = Scratch::with_keyspace();
+    scratch.run_with_input(["blob", "put", "k/a"], "content").ok();
+    let mode = |name: &str| fs::metadata(scratch.path(name)).expect("is there").permissions().mode() & 0o7777;
+    let secret = scratch.write("secret", "old");
+    fs::set_permissions(&secret, fs::Permissions::from_mode(0o600)).expect("set");
+    scratch.write("victim", "precious");
+    symlink("victim", scratch.path(".secret.tyr-partial")).expect("linked");
+    scratch.run(["blob", "get", "k/a", "secret"]).ok();
+    assert_eq!(fs::read(&secret).expect("is there"), b"content");
+    assert_eq!(mode("secret"), 0o600, "what was kept from others is so still");
+    assert_eq!(fs::read(scratch.path("victim")).expect("is there"), b"precious");
+
+    let long = "x".repeat(255);
+    scratch.run(["blob", "get", "k/a", &long]).ok();
+    assert_eq!(fs::read(scratch.path(&long)).expect("is there"), b"content");
+    let plain = scratch.write("plain", "");
+    fs::remove_file(&plain).expect("removed");
+    fs::write(&plain, "").expect("written");
+    assert_eq!(mode(&long), mode("plain"), "a new file has the mode of any other");
 }
 
 #[test]

@@ -160,7 +160,7 @@ fn a_file_that_another_export_is_writing_is_left_to_it() {
     let partial = scratch.write(format!("out/.{}{}.tyr-partial", sum(b"ab"), sum(b"ba")), "half");
     let other = File::options().write(true).open(&partial).expect("opens");
     other.lock().expect("is locked");
-    scratch.run(["export", "k", "out"]).fails(12, "another export is writing");
+    scratch.run(["export", "k", "out"]).fails(12, "another run of this command is writing");
     assert_eq!(fs::read(&partial).expect("is there"), b"half");
     // One that was killed holds no lock.
     drop(other);
