@@ -1,7 +1,8 @@
 //! From a keyspace into a directory.
 //!
 //! Before anything is written, every key is checked to be a path that stays within the directory. A file is written under
-//! another name and renamed when it is whole. What has changed since it was imported, as its checksum tells, gets the time of the export.
+//! another name and renamed when it is whole, and, where there are no snapshots, when it is certain that all of it was there at one moment: what somebody
+//! writes to meanwhile is read again, and what was removed since its key was read is passed over. What has changed since it was imported, as its checksum tells, gets the time of the export.
 //! Modes and times of directories come last: a directory may be read-only, and writing into one changes its time.
 
 use std::{
@@ -32,7 +33,7 @@ use super::{
     path::{relative_path, tree_prefix},
     progress::Progress,
     tally::{End, Summary, Tally},
-    view::View,
+    view::{Reading, View},
 };
 use crate::{
     failure::{Failure, Result},
@@ -172,7 +173,22 @@ impl Job<'_> {
     }
 
     fn export_blob(&self, key: &Key) -> Result<()> {
-        let stat = self.view.stat(&self.keyspace, key)?;
+        for _ in 0..READINGS_MAX {
+            match self.try_export_blob(key) {
+                Err(Failure::Store(error)) if error.kind() == ErrorKind::Conflict => {}
+                // Somebody has removed it since its key was read, so it is not to be there.
+                Err(Failure::Store(error)) if error.kind() == ErrorKind::NotFound => return Ok(()),
+                result => return result,
+            }
+        }
+        Err(Failure::Local(format!(
+            "it changed each of the {READINGS_MAX} times that it was read; export it again when less is written to it"
+        )))
+    }
+
+    fn try_export_blob(&self, key: &Key) -> Result<()> {
+        let mut reading = self.view.read();
+        let stat = reading.stat(&self.keyspace, key)?;
         let exported = Exported {
             key: key.clone(),
             path: self.directories.root().join(self.relative_path(key)?),
@@ -189,8 +205,8 @@ impl Job<'_> {
                 "its key ends in '/', but it is no imported directory; a file cannot have that name"
                     .to_owned(),
             )),
-            Some(node) if node.kind == Kind::Symlink => self.export_symlink(&exported, node),
-            _ => self.export_file(&exported),
+            Some(node) if node.kind == Kind::Symlink => self.export_symlink(&exported, node, reading),
+            _ => self.export_file(&exported, reading),
         }
     }
 
@@ -201,7 +217,7 @@ impl Job<'_> {
         Ok(())
     }
 
-    fn export_symlink(&self, exported: &Exported, node: Node) -> Result<()> {
+    fn export_symlink(&self, exported: &Exported, node: Node, mut reading: Reading<'_>) -> Result<()> {
         if exported.size > PATH_SIZE_MAX {
             return Err(Failure::Local(format!(
                 "the target of a symbolic link cannot have {} bytes",
@@ -209,10 +225,11 @@ impl Job<'_> {
             )));
         }
         let mut target = Vec::new();
-        self.copy(exported, |piece| {
+        self.copy(exported, &mut reading, |piece| {
             target.extend_from_slice(piece);
             Ok(())
         })?;
+        reading.finish()?;
         let has_changed = self.has_changed(exported, Checksum::of(&target));
         self.directories.create_parent(&exported.path)?;
         let target = Path::new(OsStr::from_bytes(&target));
@@ -229,9 +246,13 @@ impl Job<'_> {
         Ok(())
     }
 
-    fn export_file(&self, exported: &Exported) -> Result<()> {
+    fn export_file(&self, exported: &Exported, mut reading: Reading<'_>) -> Result<()> {
         self.directories.create_parent(&exported.path)?;
-        if self.is_there(exported)? {
+        if let Some((file, there)) = self.there(exported, &mut reading)? {
+            reading.finish()?;
+            if exported.node.is_some_and(|node| there.mode != node.mode & FILE_MODE_BITS) {
+                set_mode(&file, exported, &exported.path)?;
+            }
             self.progress.advance(exported.size);
             self.tally.skipped();
             return Ok(());
@@ -240,10 +261,11 @@ impl Job<'_> {
         let (mut file, partial) = Partial::create(exported.key.as_bytes(), &exported.path, 0o600)?;
         let failed = |error| local("cannot write", partial.path(), &error);
         let mut ends_in_hole = false;
-        let checksum = self.copy(exported, |piece| {
+        let checksum = self.copy(exported, &mut reading, |piece| {
             ends_in_hole = hole::write(&mut file, piece).map_err(failed)?;
             Ok(())
         })?;
+        reading.finish()?;
         if ends_in_hole {
             let end = file.stream_position().map_err(failed)?;
             file.set_len(end).map_err(failed)?;
@@ -262,23 +284,35 @@ impl Job<'_> {
     }
 
     /// Reads the content of the blob piece by piece.
-    fn copy(&self, exported: &Exported, mut take: impl FnMut(&[u8]) -> Result<()>) -> Result<Checksum> {
-        self.read(exported, |piece| {
+    fn copy(
+        &self,
+        exported: &Exported,
+        reading: &mut Reading<'_>,
+        mut take: impl FnMut(&[u8]) -> Result<()>,
+    ) -> Result<Checksum> {
+        self.read(exported, reading, |piece| {
             take(piece)?;
             self.progress.advance(piece.len() as u64);
             Ok(())
         })
     }
 
-    fn read(&self, exported: &Exported, mut take: impl FnMut(&[u8]) -> Result<()>) -> Result<Checksum> {
+    fn read(
+        &self,
+        exported: &Exported,
+        reading: &mut Reading<'_>,
+        mut take: impl FnMut(&[u8]) -> Result<()>,
+    ) -> Result<Checksum> {
         let small = usize::try_from(exported.size).unwrap_or(PIECE_SIZE);
         let mut buffer = vec![0; small.clamp(1, PIECE_SIZE)];
         let (mut checksum, mut position) = (Checksum::default(), 0);
         while position < exported.size {
             self.check_interrupt()?;
-            let length = self.view.read_into(&self.keyspace, &exported.key, position, &mut buffer)?;
+            // What somebody makes longer meanwhile is no longer here than it was said to be.
+            let left = usize::try_from(exported.size - position).unwrap_or(usize::MAX).min(buffer.len());
+            let length = reading.read_into(&self.keyspace, &exported.key, position, &mut buffer[..left])?;
             if length == 0 {
-                return Err(Error::internal("a blob is shorter than its size says").into());
+                return Err(reading.shorter().into());
             }
             checksum = checksum.then(&buffer[..length]);
             take(&buffer[..length])?;
@@ -287,30 +321,24 @@ impl Job<'_> {
         Ok(checksum)
     }
 
-    /// Whether the file is there already, with the recorded time, and the size and content that the blob has now. Its mode is set right.
-    fn is_there(&self, exported: &Exported) -> Result<bool> {
-        let (Some(node), Some(checksum)) = (exported.node, exported.checksum) else { return Ok(false) };
+    /// The file, if it is there already with the recorded time, and the size and content that the blob has now.
+    fn there(&self, exported: &Exported, reading: &mut Reading<'_>) -> Result<Option<(File, Node)>> {
+        let (Some(node), Some(checksum)) = (exported.node, exported.checksum) else { return Ok(None) };
         let opened = File::options()
             .read(true)
             .custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed())
             .open(&exported.path);
-        let Ok(file) = opened else { return Ok(false) };
+        let Ok(file) = opened else { return Ok(None) };
         let failed = |error| local("cannot read", &exported.path, &error);
         let metadata = file.metadata().map_err(failed)?;
         let there = Node::from_metadata(&metadata).filter(|there| there.kind == Kind::File);
         let Some(there) = there.filter(|there| there.mtime == node.mtime && metadata.len() == exported.size)
         else {
-            return Ok(false);
+            return Ok(None);
         };
-        if self.checksum_of(&file, &exported.path)? != checksum
-            || self.read(exported, |_| Ok(()))? != checksum
-        {
-            return Ok(false);
-        }
-        if there.mode != node.mode & FILE_MODE_BITS {
-            set_mode(&file, exported, &exported.path)?;
-        }
-        Ok(true)
+        let is_same = self.checksum_of(&file, &exported.path)? == checksum
+            && self.read(exported, reading, |_| Ok(()))? == checksum;
+        Ok(is_same.then_some((file, there)))
     }
 
     fn verify(&self, exported: &Exported, expected: Checksum) -> Result<()> {
@@ -368,6 +396,9 @@ impl Job<'_> {
         }
     }
 }
+
+/// How often a blob is read that others write to at the same time.
+const READINGS_MAX: usize = 5;
 
 /// Whether the other blobs can be exported all the same: what failed is a file of this machine, or the bytes of this blob are damaged.
 fn matters_to_one(failure: &Failure) -> bool {

@@ -1,17 +1,18 @@
 //! What an export reads: one snapshot, or the blobs as they are.
 
 use tyr_client::{
-    Entry, Key, Result, Stat,
-    blocking::{Keyspace, Snapshot, Store},
+    Entry, Error, Key, Result, Stat,
+    blocking::{Keyspace, Snapshot, Store, Transaction},
 };
+
+use crate::{blob::commit, failure};
 
 /// How a keyspace is seen while it is exported.
 pub enum View {
     /// All of it at one point.
     Snapshot(Snapshot),
-    /// Each blob as it is when it is read: a keyspace without multi-versioning has no snapshots. Content that changes while it is
-    /// copied does not have the recorded checksum and is refused.
-    Latest,
+    /// Each blob as it is when it is read: a keyspace without multi-versioning has no snapshots.
+    Latest(Store),
 }
 
 impl View {
@@ -19,7 +20,7 @@ impl View {
     pub fn of(store: &Store, keyspace: &Keyspace) -> Result<Self> {
         match keyspace.settings().multi_version {
             true => store.snapshot(&[keyspace]).map(View::Snapshot),
-            false => Ok(View::Latest),
+            false => Ok(View::Latest(store.clone())),
         }
     }
 
@@ -33,23 +34,63 @@ impl View {
     ) -> Result<Vec<Entry>> {
         match self {
             View::Snapshot(snapshot) => snapshot.scan(keyspace, prefix, after, limit),
-            View::Latest => keyspace.scan(prefix, after, limit),
+            View::Latest(_) => keyspace.scan(prefix, after, limit),
         }
     }
 
-    /// See [`Keyspace::stat`].
-    pub fn stat(&self, keyspace: &Keyspace, key: &Key) -> Result<Stat> {
+    /// Begins to read a blob.
+    pub fn read(&self) -> Reading<'_> {
         match self {
-            View::Snapshot(snapshot) => snapshot.stat(keyspace, key),
-            View::Latest => keyspace.stat(key),
+            View::Snapshot(snapshot) => Reading::Snapshot(snapshot),
+            View::Latest(store) => Reading::Latest(store.begin()),
+        }
+    }
+}
+
+/// A blob that is being read, in pieces.
+pub enum Reading<'a> {
+    /// The pieces are of one version.
+    Snapshot(&'a Snapshot),
+    /// They are if the transaction commits.
+    Latest(Transaction),
+}
+
+impl Reading<'_> {
+    /// See [`Keyspace::stat`].
+    pub fn stat(&mut self, keyspace: &Keyspace, key: &Key) -> Result<Stat> {
+        match self {
+            Reading::Snapshot(snapshot) => snapshot.stat(keyspace, key),
+            Reading::Latest(transaction) => transaction.stat(keyspace, key),
         }
     }
 
     /// See [`Keyspace::read_into`].
-    pub fn read_into(&self, keyspace: &Keyspace, key: &Key, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+    pub fn read_into(
+        &mut self,
+        keyspace: &Keyspace,
+        key: &Key,
+        offset: u64,
+        buffer: &mut [u8],
+    ) -> Result<usize> {
         match self {
-            View::Snapshot(snapshot) => snapshot.read_into(keyspace, key, offset, buffer),
-            View::Latest => keyspace.read_into(key, offset, buffer),
+            Reading::Snapshot(snapshot) => snapshot.read_into(keyspace, key, offset, buffer),
+            Reading::Latest(transaction) => transaction.read_into(keyspace, key, offset, buffer),
+        }
+    }
+
+    /// Why a blob may be shorter than it was said to be.
+    pub fn shorter(&self) -> Error {
+        match self {
+            Reading::Snapshot(_) => Error::internal("a blob is shorter than its size says"),
+            Reading::Latest(_) => Error::conflict("the blob was cut while it was read"),
+        }
+    }
+
+    /// Makes sure that all that was read was there at one moment: else it is a conflict.
+    pub fn finish(self) -> failure::Result<()> {
+        match self {
+            Reading::Snapshot(_) => Ok(()),
+            Reading::Latest(transaction) => commit(transaction).map(drop),
         }
     }
 }

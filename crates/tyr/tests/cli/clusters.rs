@@ -9,8 +9,12 @@ use std::{
 };
 
 use rustix::process::{Pid, Signal, kill_process};
+use tyr_client::{KeyspaceSettings, blocking::Store};
 
-use crate::{kit::Kit, support::Scratch};
+use crate::{
+    kit::Kit,
+    support::{Run, Scratch},
+};
 
 /// Runs a line in a shell that finds the command, and returns what it prints to standard output.
 fn shell(scratch: &Scratch, url: &str, line: &str) -> String {
@@ -100,4 +104,54 @@ fn trees_of_many_files_go_in_and_come_out() {
     scratch.run(at.iter().chain(&["export", "k", "copy"])).ok();
     let same = Command::new("diff").args(["-r", "tree", "copy"]).current_dir(scratch.path("")).status();
     assert!(same.expect("diff is there").success());
+}
+
+#[test]
+fn an_export_of_what_has_no_snapshots_writes_no_file_that_never_was_and_passes_over_what_is_gone() {
+    const SIZE: usize = 16 << 20;
+    let (scratch, kit) = (Scratch::new(), Kit::start(1));
+    let store = Store::open(kit.url()).expect("opens");
+    let settings = KeyspaceSettings { multi_version: false, ..KeyspaceSettings::default() };
+    let keyspace = store.create_keyspace("k", settings).expect("created");
+    keyspace.put("a", vec![0; SIZE]).expect("put");
+    for key in ["b", "c"] {
+        keyspace.put(key, "x").expect("put");
+    }
+    let arguments = ["--store", kit.url(), "-j", "1", "--json", "export", "k", "copy", "--verify"];
+    let mut child = scratch.spawn(arguments);
+    let mut is_begun = false;
+    for round in (1..=u8::MAX).cycle() {
+        if child.try_wait().expect("can be asked").is_some() {
+            break;
+        }
+        // All three are in one page of keys, so it has looked for them when it writes the first.
+        if !is_begun && fs::read_dir(scratch.path("copy")).is_ok_and(|mut there| there.next().is_some()) {
+            is_begun = true;
+            keyspace.delete("b").expect("deleted");
+        }
+        if is_begun {
+            let size = if round % 2 == 0 { SIZE } else { SIZE / 4 };
+            keyspace.put("a", vec![round; size]).expect("put");
+        }
+    }
+    let run = Run::from(child.wait_with_output().expect("ends"));
+    assert!(is_begun, "{}", run.stderr);
+    let told = run.json();
+    assert_eq!(told["complete"], true);
+    assert!(!scratch.path("copy/b").exists() && scratch.path("copy/c").exists(), "{}", run.stderr);
+    if run.code == Some(0) {
+        let found = fs::read(scratch.path("copy/a")).expect("is there");
+        assert!(found.iter().all(|byte| *byte == found[0]), "it is one of those that were there");
+        assert!([SIZE, SIZE / 4].contains(&found.len()), "{}", found.len());
+    } else {
+        let run = run.fails(1, "could not be exported");
+        assert!(run.stderr.contains("k/a is not exported: it changed each of the"), "{}", run.stderr);
+        assert_eq!(told["failed"], 1);
+        assert!(!scratch.path("copy/a").exists());
+    }
+    assert_eq!(
+        fs::read_dir(scratch.path("copy")).expect("reads").count() as u64,
+        told["files"],
+        "no more is left"
+    );
 }
