@@ -2,13 +2,15 @@
 
 use std::{path::Path, sync::Arc};
 
+use tyr_client::Transaction;
+
 use crate::{
     acl::Which,
     change::{Changes, Put, no_attribute},
-    errno::{Errno, Result},
+    errno::{Errno, Result, Stop},
     file::{File, check_has_content, unprivileged},
-    filesystem::Filesystem,
-    inode::{Kind, Metadata},
+    filesystem::{Filesystem, transact},
+    inode::{CUT, Inode, Kind, Metadata, Timestamp, encode_time},
     listing::Entry,
     namespace::{New, is_directory, no_directory_but_file, no_name},
     rename::{Named, Over},
@@ -245,7 +247,8 @@ impl View {
         Ok(name)
     }
 
-    /// Makes the bytes the whole content of a regular file, which is made if it is not there. A new file appears with them.
+    /// Makes the bytes the whole content of a regular file, which is made if it is not there. A new file appears with them, and one that is there has its
+    /// old content until it has them all, if they are at most 512 MiB; a larger content is written in parts once the old one is gone.
     pub async fn put(&self, path: impl AsRef<Path>, content: &[u8]) -> Result<()> {
         let path = path.as_ref();
         loop {
@@ -258,12 +261,50 @@ impl View {
                     result => return result.map(drop),
                 }
             };
-            return match self.open_found(found, How { truncates: true, ..How::WRITE }).await {
-                Ok(file) => file.write(0, content).await,
-                Err(error) if error.errno() == Errno::ESTALE => continue,
-                Err(error) => Err(error),
-            };
+            match self.replace(found, content).await {
+                Err(error) if error.errno() == Errno::ESTALE => {}
+                result => return result,
+            }
         }
+    }
+
+    /// Makes the bytes the whole content of a file that is there: in one transaction, so that nobody finds it empty, and it is as it was if that fails.
+    async fn replace(&self, found: &Metadata, content: &[u8]) -> Result<()> {
+        if found.inode.kind == Kind::Directory {
+            return Err(is_directory());
+        }
+        check_has_content(&found.inode)?;
+        self.caller.require(found, Want::Write)?;
+        if content.len() > REPLACED_MAX {
+            let file = self.open_found(found, How { truncates: true, ..How::WRITE }).await?;
+            return file.write(0, content).await;
+        }
+        let (filesystem, inode, cut) = (&self.filesystem, &found.inode, Timestamp::now());
+        if self.caller.uid != 0 && unprivileged(found.mode) != found.mode {
+            filesystem.apply(inode, &Changes { drops_privileges: true, ..Changes::default() }).await?;
+        }
+        transact!(filesystem, |transaction, again| self.try_replace(transaction, again, inode, content, cut));
+        filesystem.inner.uses.learn(inode.number, Some(cut), content.len() as u64);
+        Ok(())
+    }
+
+    async fn try_replace(
+        &self,
+        transaction: &mut Transaction,
+        again: bool,
+        inode: &Inode,
+        content: &[u8],
+        cut: Timestamp,
+    ) -> Result<(), Stop> {
+        let (filesystem, keyspace) = (&self.filesystem, self.filesystem.keyspace());
+        filesystem.require(transaction, inode, again).await?;
+        transaction.put(keyspace, &inode.site, content).await?;
+        if filesystem.flat().is_none() {
+            // Who knew how long it was asks anew.
+            transaction.set_attribute(keyspace, &inode.site, CUT, Some(&encode_time(cut))).await?;
+        }
+        filesystem.mark_holes(transaction, inode, false).await?;
+        filesystem.touch(transaction, inode, cut).await
     }
 
     /// Makes a directory.
@@ -495,5 +536,7 @@ impl View {
     }
 }
 
+/// The most bytes that take the place of a content at once: half of what a cluster takes in one transaction.
+const REPLACED_MAX: usize = 512 << 20;
 /// What has moved so often while it was looked for is given up.
 const LOOKED_FOR_MAX: usize = 8;

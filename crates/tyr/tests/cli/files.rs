@@ -24,6 +24,21 @@ fn files_are_made_listed_renamed_read_and_removed() {
 }
 
 #[test]
+fn a_put_that_fails_leaves_the_file_as_it_was() {
+    let scratch = Scratch::new();
+    scratch.run(["keyspace", "create", "files", "--quota", "1MiB"]).ok();
+    scratch.run(["fs", "create", "files"]).ok();
+    scratch.run_with_input(["fs", "put", "files/notes"], "what was there").ok();
+    let before = scratch.run(["fs", "stat", "files/notes", "--json"]).ok().json();
+    scratch.run_with_input(["fs", "put", "files/notes"], vec![b'x'; 2 << 20]).fails(17, "quota");
+    assert_eq!(scratch.run(["fs", "cat", "files/notes"]).ok().text(), "what was there");
+    scratch.run_with_input(["fs", "put", "files/notes"], "less").ok();
+    assert_eq!(scratch.run(["fs", "cat", "files/notes"]).ok().text(), "less");
+    let after = scratch.run(["fs", "stat", "files/notes", "--json"]).ok().json();
+    assert_eq!((&after["inode"], &after["size"]), (&before["inode"], &4.into()));
+}
+
+#[test]
 fn a_mount_of_what_is_no_file_system_or_with_unknown_options_is_refused() {
     let scratch = Scratch::new();
     scratch.run(["keyspace", "create", "plain"]).ok();
