@@ -2,6 +2,7 @@
 """Tries what ops/ has for those who run a cluster: the Slurm job, with programs in place of srun and scontrol that run every node on this machine; the unit of
 systemd, which systemd-analyze judges if it is there; and the configuration of a permanent node. `tyr` must be on the PATH."""
 
+import enum
 import os
 import pathlib
 import shutil
@@ -36,10 +37,14 @@ for node in $(seq "$SLURM_JOB_NUM_NODES"); do echo localhost; done
 # What a job would run: it reads what was staged in, and writes what is to be staged out.
 APPLICATION = """#!/usr/bin/env bash
 set -euo pipefail
-tyr blob cat job/in/words | tr a-z A-Z | tyr blob put job/out/words
+[[ ${2:-} == nothing ]] || tyr blob cat job/in/words | tr a-z A-Z | tyr blob put job/out/words
 [[ $(tyr cluster status --json | grep -o '"presence":"present"' | wc -l) == 3 ]]
 exit ${1:-0}
 """
+
+
+# What comes of staging out.
+Out = enum.Enum("Out", ["DONE", "NOTHING", "ELSEWHERE"])
 
 
 def main():
@@ -47,6 +52,10 @@ def main():
         place = pathlib.Path(directory)
         check_job(place / "job", [], 0)
         check_job(place / "failing", ["7"], 7)
+        check_job(place / "empty", ["7", "nothing"], 7, Out.NOTHING)
+        check_job(place / "idle", ["0", "nothing"], 0, Out.NOTHING)
+        check_job(place / "full", ["0"], 1, Out.ELSEWHERE)
+        check_job(place / "both", ["7"], 7, Out.ELSEWHERE)
         check_unit(place)
         check_configuration(place)
     print("ops: the job, the unit, and the configuration are in order")
@@ -79,13 +88,16 @@ def free_ports():
     sys.exit("check_ops: no port is free")
 
 
-def check_job(place, arguments, status):
+def check_job(place, arguments, status, out=Out.DONE):
     for name in ("bin", "in", "out", "local", "home"):
         (place / name).mkdir(parents=True)
     write(place / "bin/srun", SRUN)
     write(place / "bin/scontrol", SCONTROL)
     application = write(place / "bin/application", APPLICATION)
     (place / "in/words").write_text("staged in and out\n")
+    if out == Out.ELSEWHERE:
+        # A directory is in the way of the file, whoever runs this.
+        (place / "out/words").mkdir()
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("TYR_", "JOB_", "SLURM_"))}
     environment |= {
         "PATH": f"{place}/bin:{os.environ['PATH']}", "HOME": str(place / "home"), "JOB_LOCAL": str(place / "local"),
@@ -96,7 +108,14 @@ def check_job(place, arguments, status):
     run = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=240, check=False)
     said = f"{run.stdout}{run.stderr}"
     check(run.returncode == status, f"the job ends with {run.returncode}:\n{said}")
-    check((place / "out/words").read_text() == "STAGED IN AND OUT\n", f"nothing is staged out:\n{said}")
+    if out == Out.DONE:
+        check((place / "out/words").read_text() == "STAGED IN AND OUT\n", f"nothing is staged out:\n{said}")
+    if out == Out.NOTHING:
+        check(not list((place / "out").iterdir()), f"something is staged out:\n{said}")
+    if out == Out.ELSEWHERE:
+        kept = next((place / "home").iterdir(), place)
+        check((kept / "words").exists() and (kept / "words").read_text() == "STAGED IN AND OUT\n" and str(kept) in said, f"what is not staged out is lost:\n{said}")
+        shutil.rmtree(kept)
     left = [path for name in ("local", "home") for path in (place / name).iterdir()]
     check(left == [], f"the job leaves {left}:\n{said}")
 

@@ -7,7 +7,9 @@
 #   JOB_STAGE_IN=$HOME/input JOB_STAGE_OUT=$SCRATCH/output sbatch --nodes=4 tyr-job.sh srun --overlap ./application
 #
 # Each node of the job runs a node of the cluster. JOB_STAGE_IN is imported as job/in, the command runs with TYR_STORE set, and what is
-# then under job/out is exported to JOB_STAGE_OUT. When the command ends, whatever its status, the nodes stop and their storage is cleaned.
+# then under job/out, if anything is, is exported to JOB_STAGE_OUT. When the command ends, whatever its status, the nodes stop and their storage
+# is cleaned. The job ends with the status of the command; if that is 0 and staging out failed, with that of the latter, and what could be
+# read is in a directory of JOB_SHARED that the job names.
 #
 #   JOB_LOCAL       where each node keeps its data: node-local storage ($TMPDIR, or /tmp)
 #   JOB_SHARED      a directory that all nodes see and nobody else may: for the job's secret ($HOME)
@@ -87,6 +89,20 @@ fi
 status=0
 "$@" || status=$?
 if [[ -n ${JOB_STAGE_OUT:-} ]]; then
-    tyr export job/out "$JOB_STAGE_OUT"
+    staged=0
+    tyr export job/out "$JOB_STAGE_OUT" || staged=$?
+    # An application that leaves nothing has nothing to stage out.
+    if ((staged == 13)) && [[ -z $(tyr blob ls job/out/ --limit 1) ]]; then
+        staged=0
+    fi
+    if ((staged != 0)); then
+        # What the nodes have goes with them, so what failed may be tried once more into another directory that outlasts the job.
+        kept=$(mktemp -d "${JOB_SHARED:-$HOME}/tyr-job-$SLURM_JOB_ID-out.XXXXXX")
+        again=0
+        tyr export job/out "$kept" || again=$?
+        echo "tyr-job: staging out to '$JOB_STAGE_OUT' failed with $staged; of what is missing there, '$kept' has what could be read, and that ended with $again" >&2
+        # The status of an application that failed says more.
+        ((status != 0)) || status=$staged
+    fi
 fi
 exit $status
