@@ -1,7 +1,8 @@
 //! From a directory into a keyspace.
 //!
 //! A file is skipped if its blob has the same size, mode, time, and checksum; the file is read for that, the blob is not.
-//! A file that changes while it is read is not imported, so no blob has content that its file never had.
+//! A file that changes while it is read is not imported, so no blob has content that its file never had. Neither is one that is too large for a transaction
+//! of a cluster; the others are.
 
 use std::{fs::File, io::Read, os::unix::fs::OpenOptionsExt, path::Path, thread};
 
@@ -194,6 +195,16 @@ impl Job<'_> {
             }
             source = Source::open(&found.path)?;
         }
+        if self.store.is_cluster() && source.size > CLUSTER_FILE_MAX {
+            // Before anything of it is on its way. It may have holes.
+            let mut data = 0;
+            source.read(|_, piece| {
+                self.check_interrupt()?;
+                data += if hole::is(piece) { 0 } else { piece.len() as u64 };
+                if data > CLUSTER_FILE_MAX { Err(too_large()) } else { Ok(()) }
+            })?;
+            source = Source::open(&found.path)?;
+        }
         let mut transaction = self.store.begin();
         let mut ends_in_hole = false;
         let checksum = source.read(|position, piece| {
@@ -366,6 +377,16 @@ fn facts(file: &File) -> Result<(Node, u64)> {
     let metadata = file.metadata().map_err(|error| Failure::local("cannot look at it", &error))?;
     let node = Node::from_metadata(&metadata).filter(|node| node.kind == Kind::File);
     Ok((node.ok_or_else(changed)?, metadata.len()))
+}
+
+/// The most data of a file that a cluster takes: a file is one transaction, so that nobody reads half of it, and that has a limit there.
+const CLUSTER_FILE_MAX: u64 = 1 << 30;
+
+fn too_large() -> Failure {
+    Failure::Local(
+        "it has more than 1 GiB of data, and a cluster takes no more in one transaction; cut it into parts, or copy it into a mounted file system"
+            .to_owned(),
+    )
 }
 
 fn changed() -> Failure {

@@ -1,9 +1,9 @@
 //! The command on a cluster: the transcript in `docs/client.md`, and what a cluster refuses.
 
 use std::{
-    fs,
+    fs::{self, File},
     io::{BufRead, BufReader},
-    os::unix::fs::PermissionsExt,
+    os::unix::fs::{FileExt, PermissionsExt},
     path::Path,
     process::{Command, Stdio},
 };
@@ -154,4 +154,24 @@ fn an_export_of_what_has_no_snapshots_writes_no_file_that_never_was_and_passes_o
         told["files"],
         "no more is left"
     );
+}
+
+#[test]
+fn a_file_that_no_transaction_of_a_cluster_holds_is_named_and_the_others_are_imported() {
+    const MIB: u64 = 1 << 20;
+    let (scratch, kit) = (Scratch::new(), Kit::start(1));
+    let file = File::create(scratch.write("tree/huge", "")).expect("created");
+    for place in 0..=1024 {
+        // What is zeros in all of a piece is no data.
+        file.write_all_at(b"x", place * MIB).expect("written");
+    }
+    scratch.write("tree/small", "content");
+    let sparse = File::create(scratch.path("tree/sparse")).expect("created");
+    sparse.write_all_at(b"x", 1100 * MIB).expect("written");
+    let arguments = ["--store", kit.url(), "-j", "1", "--json", "import", "tree", "k", "--create"];
+    let run = scratch.run(arguments).fails(1, "1 of the files could not be imported");
+    assert!(run.stderr.contains("/huge' is not imported: it has more than 1 GiB"), "{}", run.stderr);
+    let told = run.json();
+    assert_eq!((&told["files"], &told["failed"]), (&2.into(), &1.into()));
+    assert_eq!(scratch.run(["--store", kit.url(), "blob", "cat", "k/small"]).ok().text(), "content");
 }
