@@ -54,12 +54,18 @@ fn remove_prefix(store: &Store, prefix: &PrefixAddress, force: bool) -> Result<u
         let entries = keyspace.scan(&prefix.prefix, after_bytes, BATCH)?;
         let Some(last) = entries.last() else { break };
         after = Some(last.key.clone());
-        let mut transaction = store.begin();
-        for entry in &entries {
-            transaction.delete(&keyspace, &entry.key)?;
-        }
-        commit(transaction)?;
-        removed += entries.len() as u64;
+        let batch = store.run(|transaction| {
+            let mut batch = 0;
+            for entry in &entries {
+                // Somebody else may have removed it since its key was read.
+                if transaction.exists(&keyspace, &entry.key)? {
+                    transaction.delete(&keyspace, &entry.key)?;
+                    batch += 1;
+                }
+            }
+            Ok(batch)
+        })?;
+        removed += batch.value;
     }
     if removed == 0 && !force {
         return Err(tyr_client::Error::not_found(format!("no key begins with {prefix}")).into());

@@ -9,7 +9,7 @@ use std::{
 };
 
 use rustix::process::{Pid, Signal, kill_process};
-use tyr_client::{KeyspaceSettings, blocking::Store};
+use tyr_client::{KeyspaceSettings, Outcome, blocking::Store};
 
 use crate::{
     kit::Kit,
@@ -104,6 +104,24 @@ fn trees_of_many_files_go_in_and_come_out() {
     scratch.run(at.iter().chain(&["export", "k", "copy"])).ok();
     let same = Command::new("diff").args(["-r", "tree", "copy"]).current_dir(scratch.path("")).status();
     assert!(same.expect("diff is there").success());
+}
+
+#[test]
+fn a_prefix_that_several_remove_at_once_is_gone_and_with_force_nobody_complains() {
+    let (scratch, kit) = (Scratch::new(), Kit::start(1));
+    let store = Store::open(kit.url()).expect("opens");
+    let keyspace = store.create_keyspace("k", KeyspaceSettings::default()).expect("created");
+    let mut transaction = store.begin();
+    for number in 0..3000 {
+        transaction.put(&keyspace, format!("d/{number:04}"), "x").expect("put");
+    }
+    assert!(matches!(transaction.commit(), Ok(Outcome::Committed(_))));
+    let remove = || scratch.spawn(["--store", kit.url(), "--json", "blob", "rm", "-r", "-f", "k/d/"]);
+    let runs = [remove(), remove(), remove()];
+    let ended = runs.map(|run| Run::from(run.wait_with_output().expect("ends")).ok().json());
+    let removed: u64 = ended.iter().map(|told| told["removed"].as_u64().expect("a number")).sum();
+    assert_eq!(removed, 3000, "each is counted by who removed it");
+    assert!(keyspace.scan("d/", None, 1).expect("reads").is_empty());
 }
 
 #[test]
