@@ -56,6 +56,8 @@ pub fn parse_operand(number_type: NumberType, text: &str) -> Result<Operand, Str
             }
         };
     }
+    // What is too large for its type is read as infinity, too, which nobody has written.
+    let is_meant = |is_infinite: bool| !is_infinite || !text.contains(|c: char| c.is_ascii_digit());
     let operand = match number_type {
         NumberType::U8 => integer!(U8, u8),
         NumberType::U16 => integer!(U16, u16),
@@ -65,8 +67,8 @@ pub fn parse_operand(number_type: NumberType, text: &str) -> Result<Operand, Str
         NumberType::I16 => integer!(I16, i16),
         NumberType::I32 => integer!(I32, i32),
         NumberType::I64 => integer!(I64, i64),
-        NumberType::F32 => text.parse().map(Operand::F32).ok(),
-        NumberType::F64 => text.parse().map(Operand::F64).ok(),
+        NumberType::F32 => text.parse().ok().filter(|x: &f32| is_meant(x.is_infinite())).map(Operand::F32),
+        NumberType::F64 => text.parse().ok().filter(|x: &f64| is_meant(x.is_infinite())).map(Operand::F64),
     };
     operand.ok_or_else(|| format!("'{}' is no {}", text.escape_debug(), number_type.name()))
 }
@@ -123,6 +125,9 @@ mod tests {
         assert_eq!(parse(NumberType::F64, "-1.5e3"), Ok(Operand::F64(-1500.0)));
         assert!(parse(NumberType::U8, "256").is_err() && parse(NumberType::U8, "-1").is_err());
         assert!(parse(NumberType::I32, "1.5").is_err());
+        assert!(parse(NumberType::F32, "1e39").is_err() && parse(NumberType::F64, "-1e309").is_err());
+        assert_eq!(parse(NumberType::F32, "-Infinity"), Ok(Operand::F32(f32::NEG_INFINITY)));
+        assert_eq!(parse(NumberType::F64, "inf"), Ok(Operand::F64(f64::INFINITY)));
     }
 
     #[test]

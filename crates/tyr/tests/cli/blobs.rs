@@ -141,6 +141,9 @@ fn transforms_print_the_old_value() {
     let json = transform(&["multiply", "f64", "16", "2.5", "--json"]).ok().json();
     assert_eq!((&json["old"], &json["new"]), (&0.0.into(), &0.0.into()));
     transform(&["add", "u8", "0", "256"]).fails(2, "is no u8");
+    transform(&["add", "f32", "24", "1e39"]).fails(2, "is no f32");
+    transform(&["add", "f64", "24", "-1e999"]).fails(2, "is no f64");
+    transform(&["swap", "f64", "24", "inf"]).ok();
     transform(&["plus", "u8", "0", "1"]).fails(2, "compare-and-swap");
     transform(&["add", "u8", "0", "1", "2"]).fails(2, "one operand");
     transform(&["xor", "f32", "0", "1"]).fails(2, "integer");
