@@ -8,7 +8,8 @@ use std::{
 };
 
 use clap::{Args, Subcommand};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
+use serde_json::{Map, Value};
 use tyr_client::{Create, Error, blocking::Store};
 use tyr_fs::{Caller, Errno, Filesystem, Flat, Follow, Kind, Metadata, View, block_on};
 
@@ -16,7 +17,7 @@ use crate::{
     address::PrefixAddress,
     failure::{Failure, Result},
     opening::with_store,
-    output::{Output, Report},
+    output::{Output, Report, Shown as Bytes, bytes_field},
     settings::Settings,
 };
 
@@ -119,7 +120,7 @@ impl Verb {
                 let view = view(store, flat, &directory)?;
                 let entries = block_on(view.read_directory(path(&directory))).map_err(failed)?;
                 let shown = |entry: tyr_fs::Entry| Listed {
-                    name: String::from_utf8_lossy(&entry.name).into_owned(),
+                    name: entry.name,
                     kind: kind(entry.kind),
                     inode: entry.number,
                 };
@@ -240,24 +241,32 @@ struct Listing {
     entries: Vec<Listed>,
 }
 
-#[derive(Serialize)]
 struct Listed {
-    name: String,
+    name: Vec<u8>,
     kind: &'static str,
     inode: u64,
+}
+
+impl Serialize for Listed {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut object = Map::new();
+        bytes_field(&mut object, "name", &self.name);
+        object.insert("kind".to_owned(), self.kind.into());
+        object.insert("inode".to_owned(), self.inode.into());
+        object.serialize(serializer)
+    }
 }
 
 impl Report for Listing {
     fn print(&self, out: &mut Output) -> Result<()> {
         for entry in &self.entries {
             let mark = if entry.kind == "directory" { "/" } else { "" };
-            out.line(format!("{}{mark}", entry.name.escape_debug()))?;
+            out.line(format!("{}{mark}", Bytes(&entry.name)))?;
         }
         Ok(())
     }
 }
 
-#[derive(Serialize)]
 struct Shown {
     kind: &'static str,
     inode: u64,
@@ -266,12 +275,31 @@ struct Shown {
     uid: u32,
     gid: u32,
     links: u32,
-    target: Option<String>,
+    target: Option<Vec<u8>>,
+}
+
+impl Serialize for Shown {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Shown { kind, inode, size, mode, uid, gid, links, target } = self;
+        let mut object = Map::new();
+        object.insert("kind".to_owned(), (*kind).into());
+        object.insert("mode".to_owned(), mode.as_str().into());
+        let numbers = [("inode", *inode), ("size", *size)];
+        let smaller =
+            [("uid", *uid), ("gid", *gid), ("links", *links)].map(|(name, number)| (name, number.into()));
+        for (name, number) in numbers.into_iter().chain(smaller) {
+            object.insert(name.to_owned(), number.into());
+        }
+        match target {
+            Some(target) => bytes_field(&mut object, "target", target),
+            None => drop(object.insert("target".to_owned(), Value::Null)),
+        }
+        object.serialize(serializer)
+    }
 }
 
 impl From<&Metadata> for Shown {
     fn from(metadata: &Metadata) -> Self {
-        let target = metadata.target.as_deref();
         Shown {
             kind: kind(metadata.inode.kind),
             inode: metadata.inode.number,
@@ -280,7 +308,7 @@ impl From<&Metadata> for Shown {
             uid: metadata.uid,
             gid: metadata.gid,
             links: metadata.links,
-            target: target.map(|target| String::from_utf8_lossy(target).into_owned()),
+            target: metadata.target.clone(),
         }
     }
 }
@@ -290,7 +318,7 @@ impl Report for Shown {
         let Shown { kind, inode, size, mode, uid, gid, links, target } = self;
         out.line(format!("{kind} {inode}, {size} bytes, mode {mode}, owner {uid}:{gid}, {links} links"))?;
         match target {
-            Some(target) => out.line(format!("leads to {target}")),
+            Some(target) => out.line(format!("leads to {}", Bytes(target))),
             None => Ok(()),
         }
     }

@@ -1,5 +1,7 @@
 //! `tyr fs`, and what `tyr mount` refuses before it mounts anything.
 
+use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
+
 use crate::support::Scratch;
 
 #[test]
@@ -36,6 +38,24 @@ fn a_put_that_fails_leaves_the_file_as_it_was() {
     assert_eq!(scratch.run(["fs", "cat", "files/notes"]).ok().text(), "less");
     let after = scratch.run(["fs", "stat", "files/notes", "--json"]).ok().json();
     assert_eq!((&after["inode"], &after["size"]), (&before["inode"], &4.into()));
+}
+
+#[test]
+fn names_and_targets_that_are_no_text_are_told_in_hexadecimal_digits() {
+    let scratch = Scratch::new();
+    scratch.run(["fs", "create", "files"]).ok();
+    let odd = |bytes: &[u8]| OsStr::from_bytes(bytes).to_owned();
+    let arguments = ["fs", "ln"].map(OsStr::new);
+    let link = [odd(b"to\xfe"), odd(b"files/a\xff")];
+    scratch.run(arguments.into_iter().chain(link.iter().map(AsRef::as_ref))).ok();
+    let listed = scratch.run(["fs", "ls", "files", "--json"]).ok().json();
+    let entry = &listed["entries"][0];
+    assert_eq!((entry.get("name"), &entry["name_hex"]), (None, &"61ff".into()));
+    assert_eq!(scratch.run(["fs", "ls", "files"]).ok().text(), "a\\xff\n");
+    let shown = ["fs", "stat", "--json"].map(OsStr::new);
+    let run = scratch.run(shown.into_iter().chain([link[1].as_ref()])).ok();
+    let told = run.json();
+    assert_eq!((told.get("target"), &told["target_hex"]), (None, &"746ffe".into()));
 }
 
 #[test]
