@@ -20,6 +20,7 @@ use tyr_types::{Error, Result};
 use tyr_wire::connection::Refusal;
 
 pub(crate) use request::Request;
+use request::Said;
 
 use crate::{
     MetricsFor,
@@ -84,13 +85,26 @@ pub(crate) fn serve(Place { listener, .. }: Place, asked: Asked) {
 
 async fn answer(stream: TcpStream, asked: &Asked) -> std::io::Result<()> {
     let mut door = Door::open(stream, asked.tls.as_ref()).await?;
-    let Some(request) = request::read(&mut door).await? else { return Ok(()) };
-    let Page { status, kind, body, location } = respond(&request, &door, asked).await;
+    let mut has_body = true;
+    let page = match request::read(&mut door).await? {
+        Said::Request(mut request) => {
+            // It is answered as GET is, but for the body (RFC 9110, 9.3.2).
+            if request.method == "HEAD" {
+                has_body = false;
+                "GET".clone_into(&mut request.method);
+            }
+            respond(&request, &door, asked).await
+        }
+        Said::Nonsense => Page::text("400 Bad Request", "this is no request that is understood here\n"),
+        Said::Nothing => return Ok(()),
+    };
+    let Page { status, kind, body, location } = page;
     let location = location.map_or_else(String::new, |location| format!("Location: {location}\r\n"));
     let challenge = if status.starts_with("401") { "WWW-Authenticate: Bearer realm=\"tyr\"\r\n" } else { "" };
     let answer = format!(
-        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n{location}{challenge}Connection: close\r\n{GUARDS}\r\n{body}",
-        body.len()
+        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n{location}{challenge}Connection: close\r\n{GUARDS}\r\n{}",
+        body.len(),
+        if has_body { &*body } else { "" }
     );
     door.answer(answer.as_bytes()).await
 }
@@ -99,7 +113,7 @@ async fn respond(request: &Request, door: &Door, asked: &Asked) -> Page {
     let path = request.path();
     let is_console = path == "/" || path.starts_with("/console");
     if !matches!((request.method.as_str(), path), ("GET", _) | ("POST", "/console/v1/act")) {
-        return Page::text("405 Method Not Allowed", "only GET is served\n");
+        return Page::text("405 Method Not Allowed", "only GET and HEAD are served\n");
     }
     if is_console && asked.gate.is_some() && !door.is_private() {
         return elsewhere(request, asked);

@@ -15,27 +15,39 @@ pub(crate) struct Request {
     pub body: Vec<u8>,
 }
 
-/// Reads a request; none if it makes no sense, is too large, or ends too soon.
-pub(crate) async fn read(door: &mut Door) -> io::Result<Option<Request>> {
+/// What comes from who asks something.
+pub(crate) enum Said {
+    Request(Request),
+    /// It makes no sense, or is too large.
+    Nonsense,
+    /// It ends too soon.
+    Nothing,
+}
+
+/// Reads a request.
+pub(crate) async fn read(door: &mut Door) -> io::Result<Said> {
     let mut bytes = Vec::new();
     let (head, size) = loop {
         if let Some(end) = bytes.windows(4).position(|end| end == b"\r\n\r\n") {
-            let Some(request) = Request::parse(&bytes[..end]) else { return Ok(None) };
-            let Some(size) = request.body_size() else { return Ok(None) };
+            let Some(request) = Request::parse(&bytes[..end]) else { return Ok(Said::Nonsense) };
+            let Some(size) = request.body_size() else { return Ok(Said::Nonsense) };
             bytes.drain(..end + 4);
             break (request, size);
         }
-        if bytes.len() > HEAD_MAX || door.read(&mut bytes).await? == 0 {
-            return Ok(None);
+        if bytes.len() > HEAD_MAX {
+            return Ok(Said::Nonsense);
+        }
+        if door.read(&mut bytes).await? == 0 {
+            return Ok(Said::Nothing);
         }
     };
     while bytes.len() < size {
         if door.read(&mut bytes).await? == 0 {
-            return Ok(None);
+            return Ok(Said::Nothing);
         }
     }
     bytes.truncate(size);
-    Ok(Some(Request { body: bytes, ..head }))
+    Ok(Said::Request(Request { body: bytes, ..head }))
 }
 
 impl Request {

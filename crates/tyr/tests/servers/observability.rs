@@ -15,8 +15,12 @@ use super::{Node, kit::Driver, tyr};
 
 /// Asks a node something by HTTP.
 fn get(http: &str, path: &str) -> String {
+    ask(http, &format!("GET {path} HTTP/1.1\r\nHost: {http}\r\n\r\n"))
+}
+
+fn ask(http: &str, request: &str) -> String {
     let mut stream = TcpStream::connect(http).unwrap();
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: {http}\r\n\r\n").unwrap();
+    stream.write_all(request.as_bytes()).unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     answer
@@ -52,6 +56,14 @@ fn health_is_served_and_metrics_tell_what_was_done() {
     assert!(get(http, "/live").starts_with("HTTP/1.1 200"));
     assert!(get(http, "/ready").ends_with("ready\n"));
     assert!(get(http, "/elsewhere").starts_with("HTTP/1.1 404"));
+    for path in ["/live", "/ready", "/elsewhere"] {
+        let answer = get(http, path);
+        let (head, _) = answer.split_once("\r\n\r\n").unwrap();
+        let told = ask(http, &format!("HEAD {path} HTTP/1.1\r\nHost: {http}\r\n\r\n"));
+        assert_eq!(told, format!("{head}\r\n\r\n"), "the same without a body");
+    }
+    assert!(ask(http, "PUT /live HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 405"));
+    assert!(ask(http, "what is this\r\n\r\n").starts_with("HTTP/1.1 400"));
 
     let mut driver = Driver::new(&[address.parse().unwrap()], 77);
     let keyspace = driver.keyspace("events");
