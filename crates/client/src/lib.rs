@@ -33,7 +33,7 @@
 //! - To alter the durability of a keyspace: it is that of its placement class.
 //! - A snapshot of keyspaces with so many blobs that their names do not fit memory is too large.
 //! - A transaction that touches more than 10000 blobs, does more than 65535 things to one of them, writes more than 1 GiB, or has more
-//!   than 8 MiB of writes that are smaller than 4 KiB.
+//!   than 8 MiB in writes of at most 4 KiB, each with 32 bytes besides. Nodes with small segments take fewer things.
 //! - To read a blob in a transaction that has copied to it ([`Transaction::copy`]), or to transform a number there that lies in two chunks.
 //! - To flush keyspaces of durability `memory`.
 //!
