@@ -92,7 +92,7 @@ if [[ -n ${JOB_STAGE_OUT:-} ]]; then
     staged=0
     tyr export job/out "$JOB_STAGE_OUT" || staged=$?
     # An application that leaves nothing has nothing to stage out.
-    if ((staged == 13)) && [[ -z $(tyr blob ls job/out/ --limit 1) ]]; then
+    if ((staged == 13)) && left=$(tyr blob ls job/out/ --limit 1) && [[ -z $left ]]; then
         staged=0
     fi
     if ((staged != 0)); then
