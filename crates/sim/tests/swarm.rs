@@ -24,7 +24,7 @@ const SEEDS: &str = include_str!("../seeds.txt");
 const FRESH: u64 = 120;
 /// Bugs that take many seeds are looked for from the one on that showed them last: a second each, until something changes what
 /// seeds do.
-const LATE: [(Canary, u64); 10] = [
+const LATE: [(Canary, u64); 11] = [
     (Canary::StoredBeforeDurable, 108),
     (Canary::ServedWithoutLease, 5),
     (Canary::IncompleteServes, 4),
@@ -32,6 +32,7 @@ const LATE: [(Canary, u64); 10] = [
     (Canary::PreparedWithoutLease, 7),
     (Canary::FreezeIgnored, 8),
     (Canary::SessionForgotten, 20),
+    (Canary::LossIgnored, 83),
     (Canary::CopiesIgnored, 20),
     (Canary::KeepsIgnored, 23),
     (Canary::KeptLate, 23),
