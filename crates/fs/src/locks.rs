@@ -252,7 +252,21 @@ fn taken(before: &[Record], guest: u64, owner: Owner, lock: Lock) -> Result<Vec<
         return Err(in_the_way());
     }
     let mut after = given_up(before, guest, owner, lock);
-    after.push(Record { owner, guest, lock });
+    // As in the kernel, neighbours of one kind are one lock: who locks a file bit by bit has one, not as many as it asked for.
+    let mut whole = lock;
+    after.retain(|record| {
+        let is_part =
+            record.is_of(guest, owner) && record.lock.kind == lock.kind && touches(record.lock, lock);
+        if is_part {
+            whole = Lock {
+                start: whole.start.min(record.lock.start),
+                end: whole.end.max(record.lock.end),
+                ..whole
+            };
+        }
+        !is_part
+    });
+    after.push(Record { owner, guest, lock: whole });
     check_count(&after)?;
     Ok(after)
 }
@@ -269,6 +283,11 @@ fn given_up(before: &[Record], guest: u64, owner: Owner, range: Lock) -> Vec<Rec
         }
     }
     after
+}
+
+/// Whether nothing lies between two locks that have no byte in common.
+fn touches(one: Lock, other: Lock) -> bool {
+    one.end.checked_add(1) == Some(other.start) || other.end.checked_add(1) == Some(one.start)
 }
 
 fn check_count(records: &[Record]) -> Result<()> {
@@ -311,6 +330,27 @@ mod tests {
         assert_eq!(without(lock(5, 9), lock(0, u64::MAX)), [None, None]);
         assert_eq!(without(lock(5, 9), lock(9, 20)), [Some(lock(5, 8)), None]);
         assert_eq!(without(lock(5, 9), lock(10, 20)), [Some(lock(5, 9)), None]);
+    }
+
+    #[test]
+    fn neighbours_of_one_owner_and_kind_are_one_lock() {
+        let own = Owner { of_ranges: true, number: 1, process: 7 };
+        let other = Owner { number: 2, ..own };
+        let lock = |kind, start, end| Lock { kind, start, end };
+        let (shared, exclusive) = (LockKind::Shared, LockKind::Exclusive);
+        let mut records = Vec::new();
+        for (owner, wanted) in [
+            (own, lock(shared, 0, 9)),
+            (own, lock(shared, 20, u64::MAX)),
+            (other, lock(shared, 5, 12)),
+            (own, lock(exclusive, 13, 19)),
+        ] {
+            records = taken(&records, 3, owner, wanted).unwrap();
+        }
+        assert_eq!(records.len(), 4, "neither another's nor of another kind");
+        let records = taken(&records, 3, own, lock(shared, 10, 19)).unwrap();
+        let locks = records.iter().map(|record| (record.owner.number, record.lock)).collect::<Vec<_>>();
+        assert_eq!(locks, [(2, lock(shared, 5, 12)), (1, lock(shared, 0, u64::MAX))]);
     }
 
     #[test]
