@@ -737,5 +737,5 @@ KEY_SIZE_MAX = 4096
 """Bytes of the longest key."""
 PIECE = 8 << 20
 """Bytes that are copied at once."""
-REMOVED_MAX = 8000
-"""Files that are removed at once; a transaction of a cluster touches no more than 10000."""
+REMOVED_MAX = 2000
+"""Files that are removed at once: what a transaction of a cluster does within some seconds."""

@@ -513,5 +513,5 @@ PAGE = 1000
 """Blobs that are listed at once."""
 KEY_SIZE_MAX = 4096
 """Bytes of the longest key."""
-DELETED_MAX = 8000
-"""Blobs that are deleted at once; a transaction of a cluster touches no more than 10000."""
+DELETED_MAX = 2000
+"""Blobs that are deleted at once: what a transaction of a cluster does within some seconds."""
