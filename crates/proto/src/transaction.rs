@@ -273,7 +273,7 @@ impl Plan {
             }
             _ => staged,
         });
-        self.payload_size() > INLINE_MAX || staged > STAGED_MAX || self.has_too_many()
+        self.inline_size() > INLINE_MAX as u64 || staged > STAGED_MAX || self.has_too_many()
     }
 
     /// How much longer than usual an answer is waited for, in microseconds. All heads are said at each stop, to the next one and to the replicas: where both
@@ -286,6 +286,15 @@ impl Plan {
     /// The bytes of payload that it has itself.
     pub fn payload_size(&self) -> usize {
         self.heads.iter().map(HeadPlan::payload_size).sum()
+    }
+
+    /// The same with what was lost of it.
+    fn inline_size(&self) -> u64 {
+        let lost = self.heads.iter().flat_map(|head| &head.operations).map(|operation| match operation {
+            Operation::Lost { length } => *length,
+            _ => 0,
+        });
+        lost.fold(self.payload_size() as u64, u64::saturating_add)
     }
 
     /// Whether it is there to make room: it touches several blobs, and of one of them it only takes away. What it notes elsewhere of that, up to

@@ -207,3 +207,15 @@ fn payload_that_chunks_elsewhere_get_is_passed_on_and_reckoned() {
     let entry = Entry::Prepare(Arc::new(prepare));
     assert!(to_bytes(&entry).len() <= entry.size());
 }
+
+#[test]
+fn what_is_lost_of_a_plan_counts_as_what_it_had() {
+    let Message::Start(plan) = start(1) else { unreachable!() };
+    let with_lost = |length| {
+        let mut plan = Plan::clone(&plan);
+        plan.heads[1].operations = Vec::from([Operation::Lost { length }, Operation::Lost { length: 1 }]);
+        plan.is_too_large()
+    };
+    assert!(!with_lost(8 << 10));
+    assert!(with_lost(8 << 20) && with_lost(u64::MAX));
+}
