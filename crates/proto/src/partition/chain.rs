@@ -39,8 +39,8 @@ pub struct Queue {
     waiting_at: BTreeMap<BlobName, usize>,
     /// Transactions whose lock point has not been heard of, to be passed on again.
     pub(super) unreleased: Reminders,
-    /// What the next stops of those are told, with the payload that only they log. A new primary has none of that: they refuse what it passes on,
-    /// unless they have had it.
+    /// What the next stops of those are told, with the payload that only they log. It ends with the epoch: after that they refuse what is passed on
+    /// from the log, unless they have had it.
     passed_on: BTreeMap<TransactionId, (Arc<Plan>, Vec<Stop>)>,
     stirred: bool,
 }
