@@ -104,18 +104,17 @@ impl Batch {
 }
 
 impl Job<'_> {
-    /// Makes all of the source's blobs so, and removes all others if blobs that are there are compared.
+    /// Makes all of the source's blobs so, and removes all others if blobs that are there are compared. Those go first: what is written may need their room.
     pub fn run(&self, settings: &Settings, is_wanted: &(dyn Fn(&Key) -> Result<bool> + Sync)) -> Result<()> {
         let threads = settings.threads.max(THREADS_MIN);
         let wanted = self.source.keys().filter(|key| match key {
             Ok(key) => is_wanted(key).unwrap_or(true),
             Err(_) => true,
         });
-        work_on(threads, wanted, |key| self.apply(&key))?;
         if let Some(now) = self.now.filter(|_| self.there == There::Compare) {
             work_on(threads, now.keys(), |key| self.remove_unless_wanted(&key))?;
         }
-        Ok(())
+        work_on(threads, wanted, |key| self.apply(&key))
     }
 
     fn apply(&self, key: &Key) -> Result<()> {

@@ -346,3 +346,16 @@ fn an_archive_that_is_damaged_changes_nothing() {
     }
     scratch.run(["snapshot", "verify", "archive", "--against", "k"]).ok();
 }
+
+#[test]
+fn a_keyspace_whose_quota_is_used_up_is_restored_when_the_snapshot_fits_into_it() {
+    let scratch = Scratch::new();
+    scratch.run(["keyspace", "create", "k", "--quota", "1MiB"]).ok();
+    scratch.run_with_input(["blob", "put", "k/a"], vec![b'a'; 900 << 10]).ok();
+    scratch.run(["snapshot", "create", "k@then"]).ok();
+    scratch.run(["blob", "rm", "k/a"]).ok();
+    scratch.run_with_input(["blob", "put", "k/b"], vec![b'b'; 900 << 10]).ok();
+    scratch.run(["snapshot", "restore", "k@then", "--yes"]).ok();
+    assert_eq!(scratch.run(["blob", "cat", "k/a"]).ok().text().len(), 900 << 10);
+    scratch.run(["blob", "cat", "k/b"]).fails(13, "no blob 'b'");
+}
