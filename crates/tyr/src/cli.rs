@@ -45,7 +45,7 @@ pub enum Verb {
     Fs(files::Files),
     /// Import a directory tree.
     ///
-    /// Files that are there already are skipped, so an interrupted import goes on where it stopped. A megabyte of zeros becomes a hole, which takes no room.
+    /// Files that are there already are skipped, so an interrupted import goes on where it stopped. A megabyte of zeros becomes a hole, which takes no room. Files appear whole or not at all, but for those of more than 1 GiB in a cluster: their blobs have the attribute 'tyr.unfinished' until they are whole, and are not exported.
     Import(transfer::Import),
     /// Export a directory tree.
     ///

@@ -15,6 +15,7 @@ mod verify;
 
 use clap::Subcommand;
 
+pub use self::marker::UNFINISHED;
 use crate::{failure::Result, output::Output, settings::Settings};
 
 /// What to do with snapshots and archives.

@@ -198,6 +198,11 @@ impl Job<'_> {
             })?,
             checksum: Node::checksum(&stat.attributes),
         };
+        if Node::is_unfinished(&stat.attributes) {
+            return Err(Failure::Local(
+                "it is not whole; run the import that was to write it again".to_owned(),
+            ));
+        }
         let is_directory_name = key.as_bytes().ends_with(b"/");
         match exported.node {
             Some(node) if node.kind == Kind::Directory => self.export_directory(&exported, node),

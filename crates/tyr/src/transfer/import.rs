@@ -1,8 +1,8 @@
 //! From a directory into a keyspace.
 //!
 //! A file is skipped if its blob has the same size, mode, time, and checksum; the file is read for that, the blob is not.
-//! A file that changes while it is read is not imported, so no blob has content that its file never had. Neither is one that is too large for a transaction
-//! of a cluster; the others are.
+//! A file that changes while it is read is not imported, so no blob has content that its file never had. One that is too large for a transaction of a cluster is
+//! written by several, and its blob says until the last of them that it is not whole.
 
 use std::{fs::File, io::Read, os::unix::fs::OpenOptionsExt, path::Path, thread};
 
@@ -99,6 +99,15 @@ struct Ready {
     content: Vec<u8>,
 }
 
+/// What is in the place of something that is to be imported.
+#[derive(Default)]
+struct There {
+    /// The checksum in the attributes of the blob, if it is whole and has the same size, and its attributes say the same node.
+    checksum: Option<Checksum>,
+    /// Its attributes say that it is not whole.
+    is_unfinished: bool,
+}
+
 impl Job<'_> {
     /// Tells the progress bar how much there is.
     fn expect(&self, steps: Walk) {
@@ -162,12 +171,14 @@ impl Job<'_> {
                 Err(failure) => return Err(failure),
             };
             self.progress.advance(ready.content.len() as u64);
-            if self.recorded(&ready.key, ready.node, ready.content.len() as u64)? == Some(ready.checksum)
-                && self.skips(&ready.key, ready.checksum)?
-            {
+            let there = self.there(&ready.key, ready.node, ready.content.len() as u64)?;
+            if there.checksum == Some(ready.checksum) && self.skips(&ready.key, ready.checksum)? {
                 continue;
             }
             transaction.put(&self.keyspace, &ready.key, &ready.content)?;
+            if there.is_unfinished {
+                Node::write_finished(&mut transaction, &self.keyspace, &ready.key)?;
+            }
             ready.node.write(&mut transaction, &self.keyspace, &ready.key, ready.checksum)?;
             written.push((ready.key, ready.node.kind, ready.checksum, ready.content.len() as u64));
         }
@@ -186,8 +197,8 @@ impl Job<'_> {
     fn import_large(&self, found: &Found) -> Result<()> {
         let key = self.key(found)?;
         let mut source = Source::open(&found.path)?;
-        let recorded = self.recorded(&key, source.node, source.size)?;
-        if let Some(recorded) = recorded {
+        let there = self.there(&key, source.node, source.size)?;
+        if let Some(recorded) = there.checksum {
             let checksum = source.read(|_, _| self.check_interrupt())?;
             if checksum == recorded && self.skips(&key, checksum)? {
                 self.progress.advance(source.size);
@@ -195,21 +206,26 @@ impl Job<'_> {
             }
             source = Source::open(&found.path)?;
         }
-        if self.store.is_cluster() && source.size > CLUSTER_FILE_MAX {
-            // Before anything of it is on its way. It may have holes.
-            let mut data = 0;
-            source.read(|_, piece| {
-                self.check_interrupt()?;
-                data += if hole::is(piece) { 0 } else { piece.len() as u64 };
-                if data > CLUSTER_FILE_MAX { Err(too_large()) } else { Ok(()) }
-            })?;
-            source = Source::open(&found.path)?;
-        }
         let mut transaction = self.store.begin();
+        let is_in_parts = self.store.is_cluster() && source.size > WHOLE_MAX;
+        let (mut data, mut parts) = (0, 0);
         let mut ends_in_hole = false;
-        let checksum = source.read(|position, piece| {
+        let read = source.read(|position, piece| {
             self.check_interrupt()?;
             ends_in_hole = position > 0 && hole::is(piece);
+            data += if ends_in_hole { 0 } else { piece.len() as u64 };
+            if data > PART && is_in_parts {
+                if parts == 0 {
+                    Node::write_unfinished(&mut transaction, &self.keyspace, &key)?;
+                }
+                commit(std::mem::replace(&mut transaction, self.store.begin()))?;
+                (data, parts) = (piece.len() as u64, parts + 1);
+                match transaction.stat(&self.keyspace, &key) {
+                    Ok(stat) if Node::is_unfinished(&stat.attributes) => {}
+                    Err(error) if error.kind() != ErrorKind::NotFound => return Err(error.into()),
+                    _ => return Err(replaced()),
+                }
+            }
             match position {
                 0 => transaction.put(&self.keyspace, &key, piece)?,
                 _ if ends_in_hole => {}
@@ -217,11 +233,20 @@ impl Job<'_> {
             }
             self.progress.advance(piece.len() as u64);
             Ok(())
-        })?;
+        });
+        let checksum = match read {
+            Err(Failure::Local(reason)) if parts > 0 => {
+                return Err(Failure::Local(format!("a part of it is there, and {reason}")));
+            }
+            other => other?,
+        };
         if ends_in_hole {
             transaction.truncate(&self.keyspace, &key, source.size)?;
         }
         source.node.write(&mut transaction, &self.keyspace, &key, checksum)?;
+        if parts > 0 || there.is_unfinished {
+            Node::write_finished(&mut transaction, &self.keyspace, &key)?;
+        }
         commit(transaction)?;
         self.tally.wrote(Kind::File, source.size);
         self.verify(&key, checksum)
@@ -257,16 +282,17 @@ impl Job<'_> {
             .map_err(|error| Failure::Local(format!("its path makes no key: {error}")))
     }
 
-    /// The checksum in the attributes of the blob, if the blob has this size and its attributes say this node.
-    fn recorded(&self, key: &Key, node: Node, size: u64) -> Result<Option<Checksum>> {
+    fn there(&self, key: &Key, node: Node, size: u64) -> Result<There> {
         let stat = match self.keyspace.stat(key) {
             Ok(stat) => stat,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(There::default()),
             Err(error) => return Err(error.into()),
         };
         // Attributes that say nothing sensible are overwritten, as is anything else that differs.
         let same = stat.size == size && Node::from_attributes(&stat.attributes).ok().flatten() == Some(node);
-        Ok(Node::checksum(&stat.attributes).filter(|_| same))
+        let is_unfinished = Node::is_unfinished(&stat.attributes);
+        let checksum = Node::checksum(&stat.attributes).filter(|_| same && !is_unfinished);
+        Ok(There { checksum, is_unfinished })
     }
 
     /// Whether the blob has the content, so that it need not be written. Its attributes alone do not tell: somebody may have written to it since, and what is damaged is
@@ -379,14 +405,14 @@ fn facts(file: &File) -> Result<(Node, u64)> {
     Ok((node.ok_or_else(changed)?, metadata.len()))
 }
 
-/// The most data of a file that a cluster takes: a file is one transaction, so that nobody reads half of it, and that has a limit there.
-const CLUSTER_FILE_MAX: u64 = 1 << 30;
+/// The largest file that comes into a cluster as one transaction, so that nobody reads half of it. That takes as much memory, and has a limit there.
+const WHOLE_MAX: u64 = 1 << 30;
 
-fn too_large() -> Failure {
-    Failure::Local(
-        "it has more than 1 GiB of data, and a cluster takes no more in one transaction; cut it into parts, or copy it into a mounted file system"
-            .to_owned(),
-    )
+/// As much data of a larger one is in each of its transactions.
+const PART: u64 = 64 << 20;
+
+fn replaced() -> Failure {
+    Failure::Local("somebody else wrote to its blob meanwhile; run the import again".to_owned())
 }
 
 fn changed() -> Failure {

@@ -6,6 +6,8 @@
 //! | `file.mode` | permission bits in octal: `0644` |
 //! | `file.mtime` | time of the last change: seconds since 1970, a point, nine digits of nanoseconds |
 //! | `file.crc32c` | checksum of the content: eight hexadecimal digits |
+//!
+//! A blob that is not whole yet has [`UNFINISHED`] in their place.
 
 use std::{fs::Metadata, os::unix::fs::MetadataExt};
 
@@ -15,6 +17,7 @@ use tyr_client::{
 };
 
 use super::checksum::Checksum;
+use crate::snapshot::UNFINISHED;
 
 /// A file, directory, or symbolic link, without name and content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,6 +95,24 @@ impl Node {
     pub fn checksum(attributes: &Attributes) -> Option<Checksum> {
         let value = attributes.value(CHECKSUM)?;
         std::str::from_utf8(value).ok().and_then(Checksum::parse)
+    }
+
+    /// Says of a blob that it is not whole, and nothing else of this.
+    pub fn write_unfinished(transaction: &mut Transaction, keyspace: &Keyspace, key: &Key) -> Result<()> {
+        for name in [KIND, MODE, MTIME, CHECKSUM] {
+            transaction.set_attribute(keyspace, key, name, None)?;
+        }
+        transaction.set_attribute(keyspace, key, UNFINISHED, Some(b""))
+    }
+
+    /// Whether the attributes say that the blob is not whole.
+    pub fn is_unfinished(attributes: &Attributes) -> bool {
+        attributes.value(UNFINISHED).is_some()
+    }
+
+    /// Says of a blob that it is whole, after all.
+    pub fn write_finished(transaction: &mut Transaction, keyspace: &Keyspace, key: &Key) -> Result<()> {
+        transaction.set_attribute(keyspace, key, UNFINISHED, None)
     }
 
     /// Sets the attributes of a blob to this node and checksum.

@@ -175,21 +175,46 @@ fn an_export_of_what_has_no_snapshots_writes_no_file_that_never_was_and_passes_o
 }
 
 #[test]
-fn a_file_that_no_transaction_of_a_cluster_holds_is_named_and_the_others_are_imported() {
+fn a_large_file_comes_into_a_cluster_by_several_transactions_and_is_exported_once_it_is_whole() {
     const MIB: u64 = 1 << 20;
     let (scratch, kit) = (Scratch::new(), Kit::start(1));
-    let file = File::create(scratch.write("tree/huge", "")).expect("created");
-    for place in 0..=1024 {
-        // What is zeros in all of a piece is no data.
-        file.write_all_at(b"x", place * MIB).expect("written");
+    let huge = File::create(scratch.write("tree/huge", "")).expect("created");
+    // What is zeros in all of a piece is no data; this is more than two transactions write.
+    let places = || (0..1024).step_by(7);
+    for place in places() {
+        huge.write_all_at(b"x", place * MIB).expect("written");
     }
+    huge.set_len(1030 * MIB).expect("ends in a hole");
     scratch.write("tree/small", "content");
-    let sparse = File::create(scratch.path("tree/sparse")).expect("created");
-    sparse.write_all_at(b"x", 1100 * MIB).expect("written");
-    let arguments = ["--store", kit.url(), "-j", "1", "--json", "import", "tree", "k", "--create"];
-    let run = scratch.run(arguments).fails(1, "1 of the files could not be imported");
-    assert!(run.stderr.contains("/huge' is not imported: it has more than 1 GiB"), "{}", run.stderr);
-    let told = run.json();
-    assert_eq!((&told["files"], &told["failed"]), (&2.into(), &1.into()));
-    assert_eq!(scratch.run(["--store", kit.url(), "blob", "cat", "k/small"]).ok().text(), "content");
+    let import =
+        || scratch.run(["--store", kit.url(), "-j", "1", "--json", "import", "tree", "k", "--create"]);
+    let told = import().ok().json();
+    assert_eq!((&told["files"], &told["failed"]), (&2.into(), &0.into()));
+    assert_eq!(import().ok().json()["skipped"], 3, "both, and their directory");
+
+    // As an import leaves it that was killed between two of its transactions, but for what is in it.
+    let keyspace = Store::open(kit.url()).and_then(|store| store.keyspace("k")).expect("opens");
+    let is_unfinished = || {
+        let stat = keyspace.stat("huge").expect("is there");
+        stat.attributes.value("tyr.unfinished").is_some()
+    };
+    assert!(!is_unfinished());
+    keyspace.set_attribute("huge", "tyr.unfinished", Some(b"")).expect("set");
+    let export = || scratch.run(["--store", kit.url(), "--json", "export", "k", "copy"]);
+    let run = export().fails(1, "1 of the files could not be exported");
+    assert!(run.stderr.contains("k/huge is not exported: it is not whole"), "{}", run.stderr);
+    assert_eq!(run.json()["damaged"], 0);
+    assert_eq!(fs::read_to_string(scratch.path("copy/small")).expect("is there"), "content");
+
+    assert_eq!(import().ok().json()["files"], 1, "it is written anew");
+    assert!(!is_unfinished());
+    export().ok();
+    let copy = File::open(scratch.path("copy/huge")).expect("is there");
+    assert_eq!(copy.metadata().expect("has some").len(), 1030 * MIB);
+    for place in 0..1030 {
+        let mut bytes = [0; 2];
+        copy.read_exact_at(&mut bytes, place * MIB).expect("reads");
+        assert_eq!(bytes[0] == b'x', places().any(|written| written == place), "{place}");
+        assert_eq!(bytes[1], 0, "{place}");
+    }
 }
