@@ -59,5 +59,5 @@ pub use pollster::block_on;
 pub use rename::{Named, Over};
 pub use room::Room;
 pub use tyr_client::{Recall, Recalls, Seek};
-pub use view::{How, View};
+pub use view::{How, PUT_WHOLE_MAX, View};
 pub use walk::{Caller, Follow, Want};

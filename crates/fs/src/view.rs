@@ -76,6 +76,9 @@ impl How {
     pub const NEW: How = How { is_new: true, ..How::CREATE };
 }
 
+/// The most bytes that [`View::put`] makes a content at once: half of what a cluster takes in one transaction.
+pub const PUT_WHOLE_MAX: usize = 512 << 20;
+
 impl View {
     /// What the caller sees of a file system.
     pub fn new(filesystem: Filesystem, caller: Caller) -> View {
@@ -275,7 +278,7 @@ impl View {
         }
         check_has_content(&found.inode)?;
         self.caller.require(found, Want::Write)?;
-        if content.len() > REPLACED_MAX {
+        if content.len() > PUT_WHOLE_MAX {
             let file = self.open_found(found, How { truncates: true, ..How::WRITE }).await?;
             return file.write(0, content).await;
         }
@@ -536,7 +539,5 @@ impl View {
     }
 }
 
-/// The most bytes that take the place of a content at once: half of what a cluster takes in one transaction.
-const REPLACED_MAX: usize = 512 << 20;
 /// What has moved so often while it was looked for is given up.
 const LOOKED_FOR_MAX: usize = 8;

@@ -2,7 +2,6 @@
 
 use std::{
     ffi::{OsStr, OsString},
-    io::{Read, stdin},
     os::unix::ffi::OsStrExt,
     path::PathBuf,
 };
@@ -11,13 +10,14 @@ use clap::{Args, Subcommand};
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 use tyr_client::{Create, Error, blocking::Store};
-use tyr_fs::{Caller, Errno, Filesystem, Flat, Follow, Kind, Metadata, View, block_on};
+use tyr_fs::{Caller, Errno, Filesystem, Flat, Follow, How, Kind, Metadata, PUT_WHOLE_MAX, View, block_on};
 
 use crate::{
     address::PrefixAddress,
     failure::{Failure, Result},
     opening::with_store,
     output::{Output, Report, Shown as Bytes, bytes_field},
+    payload::Payload,
     settings::Settings,
 };
 
@@ -57,12 +57,12 @@ pub enum Verb {
         #[arg(value_parser = PrefixAddress::parser())]
         file: PrefixAddress,
     },
-    /// Make standard input, or a file of this machine, the content of a file.
+    /// Make standard input, or a file of this machine, the content of a file. Up to 512 MiB appear at once in the place of what was there.
     Put {
         /// The file, as KEYSPACE/PATH.
         #[arg(value_parser = PrefixAddress::parser())]
         file: PrefixAddress,
-        /// The file of this machine; standard input if none is given.
+        /// The file of this machine; standard input if none is given, or '-'.
         source: Option<PathBuf>,
     },
     /// Make a directory.
@@ -131,24 +131,10 @@ impl Verb {
                     block_on(view(store, flat, &at)?.metadata(path(&at), Follow::No)).map_err(failed)?;
                 out.report(&Shown::from(&found))
             }
-            Verb::Cat { file } => {
-                let (_, content) = block_on(view(store, flat, &file)?.fetch(path(&file))).map_err(failed)?;
-                out.bytes(&content)
-            }
+            Verb::Cat { file } => print(&view(store, flat, &file)?, path(&file), out),
             Verb::Put { file, source } => {
-                let mut content = Vec::new();
-                match &source {
-                    Some(source) => {
-                        content = std::fs::read(source).map_err(|error| {
-                            Failure::local(format!("cannot read '{}'", source.display()), &error)
-                        })?;
-                    }
-                    None => {
-                        let read = stdin().lock().read_to_end(&mut content);
-                        read.map_err(|error| Failure::local("cannot read standard input", &error))?;
-                    }
-                }
-                block_on(view(store, flat, &file)?.put(path(&file), &content)).map_err(failed)?;
+                let payload = Payload::from_file_argument(source.as_deref());
+                put(&view(store, flat, &file)?, path(&file), &payload)?;
                 out.done(&Done { action: "put", path: named(&file) })
             }
             Verb::Mkdir { directory } => {
@@ -194,6 +180,53 @@ fn view(store: &Store, flat: Option<Flat>, address: &PrefixAddress) -> Result<Vi
 fn path(address: &PrefixAddress) -> PathBuf {
     PathBuf::from("/").join(OsStr::from_bytes(&address.prefix))
 }
+
+/// Prints a file: what is small by one request, what is large in pieces, between which others may write to it.
+fn print(view: &View, path: PathBuf, out: &mut Output) -> Result<()> {
+    let found = block_on(view.metadata(&path, Follow::Yes)).map_err(failed)?;
+    if found.size <= FETCH_MAX {
+        let (_, content) = block_on(view.fetch(&path)).map_err(failed)?;
+        return out.bytes(&content);
+    }
+    let file = block_on(view.open(&path, How::READ)).map_err(failed)?;
+    let mut position = 0;
+    loop {
+        let piece = block_on(file.read(position, PIECE)).map_err(failed)?;
+        if piece.is_empty() {
+            return Ok(());
+        }
+        out.bytes(&piece)?;
+        position += piece.len() as u64;
+    }
+}
+
+/// Makes a payload the content of a file, as [`View::put`] does, without holding more of it in memory than that does at once.
+fn put(view: &View, path: PathBuf, payload: &Payload) -> Result<()> {
+    let mut content = Vec::new();
+    let mut large: Option<(tyr_fs::File, u64)> = None;
+    payload.for_each_piece(|piece| {
+        content.extend_from_slice(piece);
+        if large.is_none() && content.len() > PUT_WHOLE_MAX {
+            let how = How { truncates: true, ..How::CREATE };
+            large = Some((block_on(view.open(&path, how)).map_err(failed)?, 0));
+        }
+        if let Some((file, end)) = large.as_mut().filter(|_| content.len() >= PIECE) {
+            block_on(file.write(*end, &content)).map_err(failed)?;
+            *end += content.len() as u64;
+            content = Vec::new();
+        }
+        Ok(())
+    })?;
+    match large {
+        None => block_on(view.put(&path, &content)).map_err(failed),
+        Some((file, end)) => block_on(file.write(end, &content)).map_err(failed),
+    }
+}
+
+/// The largest file that is read by one request.
+const FETCH_MAX: u64 = 64 << 20;
+/// Larger ones are read and written in pieces of so many bytes.
+const PIECE: usize = 8 << 20;
 
 fn named(address: &PrefixAddress) -> String {
     format!("{}/{}", address.keyspace, String::from_utf8_lossy(&address.prefix))

@@ -68,3 +68,12 @@ fn a_mount_of_what_is_no_file_system_or_with_unknown_options_is_refused() {
     scratch.run(["blob", "put", "plain/x", "/dev/null"]).ok();
     scratch.run(["fs", "create", "plain"]).fails(15, "not empty");
 }
+
+#[test]
+fn a_large_file_is_printed_piece_by_piece_as_it_was_put() {
+    let scratch = Scratch::new();
+    scratch.run(["fs", "create", "files"]).ok();
+    let content: Vec<u8> = (0..(65_u32 << 20) / 4 + 1).flat_map(u32::to_le_bytes).collect();
+    scratch.run_with_input(["fs", "put", "files/large", "-"], content.clone()).ok();
+    assert!(scratch.run(["fs", "cat", "files/large"]).ok().stdout == content);
+}
