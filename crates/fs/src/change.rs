@@ -296,8 +296,11 @@ fn encode_name(name: &[u8]) -> Result<String> {
     let found = NAMESPACES.iter().find_map(|(letter, prefix)| Some((*letter, text.strip_prefix(prefix)?)));
     match found {
         Some((ACLS, _)) if Which::named(name).is_none() => Err(no_namespace()),
-        Some((letter, rest)) if !rest.is_empty() => Ok(format!("x{letter}{rest}")),
-        _ => Err(no_namespace()),
+        Some((_, "")) => {
+            Err(Errno::EINVAL.because("the name of an extended attribute goes on after its namespace"))
+        }
+        Some((letter, rest)) => Ok(format!("x{letter}{rest}")),
+        None => Err(no_namespace()),
     }
 }
 

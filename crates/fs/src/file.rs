@@ -307,9 +307,13 @@ impl File {
         Ok(known.cut)
     }
 
-    /// Writes bytes at the end, whoever else does so at the same time, and returns where that was.
+    /// The most bytes that are appended at once.
+    pub const APPEND_MAX: usize = WRITE_MAX;
+
+    /// Writes bytes at the end, whoever else does so at the same time, and returns where that was. More than [`File::APPEND_MAX`] are refused with
+    /// [`Errno::EFBIG`].
     pub async fn append(&self, bytes: &[u8]) -> Result<u64> {
-        if bytes.len() > WRITE_MAX {
+        if bytes.len() > File::APPEND_MAX {
             return Err(Errno::EFBIG.because("so much cannot be appended as a whole"));
         }
         let committed =

@@ -8,7 +8,7 @@ use std::{
 };
 
 use libc::{iovec, off_t, size_t, ssize_t};
-use tyr_fs::Seek;
+use tyr_fs::{File, Seek};
 
 use crate::{
     border::{Errno, Outcome, Result, interpose},
@@ -144,10 +144,11 @@ fn write_pieces(
     place: Where,
     pieces: &[iovec],
 ) -> Result<ssize_t> {
-    let length = total(pieces)?;
+    let appends = flags(descriptor)? & libc::O_APPEND != 0;
+    let length = if appends { total_appended(pieces)? } else { total(pieces)? };
     let joined;
     let bytes = match pieces {
-        [piece] => memory::bytes(piece.iov_base, piece.iov_len)?,
+        [piece] => &memory::bytes(piece.iov_base, piece.iov_len)?[..length],
         pieces => {
             joined = join(pieces, length)?;
             &joined
@@ -155,7 +156,6 @@ fn write_pieces(
     };
     let (file, done) = (description.writable()?, isize::try_from(length).unwrap_or(isize::MAX));
     check_changes()?;
-    let appends = flags(descriptor)? & libc::O_APPEND != 0;
     let write = |offset: off_t| -> Result<off_t> {
         let offset = u64::try_from(offset).map_err(|_| Errno(libc::EINVAL))?;
         block_on(file.write(offset, bytes))?;
@@ -215,7 +215,7 @@ fn write_as(
 
 /// Writes to the end, where the descriptor is then if no offset is told.
 fn append(descriptor: c_int, description: &Description, offset: off_t, pieces: &[iovec]) -> Result<ssize_t> {
-    let (file, length) = (description.writable()?, total(pieces)?);
+    let (file, length) = (description.writable()?, total_appended(pieces)?);
     check_changes()?;
     if offset < -1 {
         return Err(Errno(libc::EINVAL));
@@ -234,6 +234,11 @@ fn total(pieces: &[iovec]) -> Result<usize> {
     let lengths = pieces.iter().try_fold(0_usize, |sum, piece| sum.checked_add(piece.iov_len));
     let length = lengths.filter(|length| isize::try_from(*length).is_ok()).ok_or(Errno(libc::EINVAL))?;
     Ok(length.min(memory::TRANSFER_MAX))
+}
+
+/// As many of the bytes as one append takes: what is written is fewer than was asked for then.
+fn total_appended(pieces: &[iovec]) -> Result<usize> {
+    Ok(total(pieces)?.min(File::APPEND_MAX))
 }
 
 /// Held by who uses the offset of a descriptor: by one thread, of one of the processes that have it.

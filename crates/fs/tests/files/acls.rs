@@ -134,6 +134,8 @@ fn attributes_and_times_are_for_those_who_may() {
     assert_eq!(read(&member, &closed, b"trusted.color"), Err(Errno::ENODATA));
     assert_eq!(write(&member, &closed, b"trusted.color"), Err(Errno::EPERM));
     assert_eq!(write(&member, &closed, b"security.color"), Err(Errno::EPERM));
+    assert_eq!(write(&root, &closed, b"user."), Err(Errno::EINVAL));
+    assert_eq!(write(&root, &closed, b"color"), Err(Errno::ENOTSUP));
     assert_eq!(block_on(member.extended_names_found(&closed)).unwrap().len(), 2);
     assert_eq!(block_on(root.extended_names_found(&closed)).unwrap().len(), 3);
     let touch = Changes {
