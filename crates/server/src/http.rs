@@ -8,11 +8,11 @@
 
 mod request;
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use tokio::{
     net::{TcpListener, TcpStream},
-    sync::Semaphore,
+    task::AbortHandle,
     time::timeout,
 };
 use tyr_net::{Door, Tls};
@@ -62,23 +62,25 @@ impl Place {
 pub(crate) fn serve(Place { listener, .. }: Place, asked: Asked) {
     let asked = Arc::new(asked);
     tokio::spawn(async move {
-        let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+        let mut under_way: VecDeque<AbortHandle> = VecDeque::new();
         loop {
-            let Ok(permit) = room.clone().acquire_owned().await else { return };
             let Ok((stream, _)) = listener.accept().await else {
                 tokio::time::sleep(PATIENCE / 10).await;
                 continue;
             };
+            under_way.retain(|one| !one.is_finished());
+            // Those who ask slowly keep nobody out.
+            if under_way.len() >= CONNECTIONS_MAX
+                && let Some(oldest) = under_way.pop_front()
+            {
+                oldest.abort();
+            }
             let asked = asked.clone();
-            tokio::spawn(async move {
-                let _permit = permit;
-                // Who says nothing keeps nobody else out for long.
-                if !matches!(timeout(SILENCE_MAX, stream.readable()).await, Ok(Ok(()))) {
-                    return;
-                }
+            let answered = tokio::spawn(async move {
                 // Whoever does not ask or listen in time is not answered.
                 let _unheard = timeout(PATIENCE, answer(stream, &asked)).await;
             });
+            under_way.push_back(answered.abort_handle());
         }
     });
 }
@@ -196,9 +198,7 @@ fn elsewhere(request: &Request, asked: &Asked) -> Page {
 const GUARDS: &str = "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nReferrer-Policy: no-referrer\r\n\
     Content-Security-Policy: default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
     base-uri 'none'; form-action 'none'; frame-ancestors 'none'\r\n";
-/// The most connections at once; more wait.
-const CONNECTIONS_MAX: usize = 16;
-/// How long a connection may say nothing.
-const SILENCE_MAX: Duration = Duration::from_secs(1);
+/// The most connections at once: of more the one that has been there longest is closed.
+const CONNECTIONS_MAX: usize = 64;
 /// How long a request and its answer may take.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -64,6 +64,18 @@ fn health_is_served_and_metrics_tell_what_was_done() {
     }
     assert!(ask(http, "PUT /live HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 405"));
     assert!(ask(http, "what is this\r\n\r\n").starts_with("HTTP/1.1 400"));
+    // Those who ask slowly keep nobody out, and are answered once they have asked.
+    let begin = |_| {
+        let mut stream = TcpStream::connect(http).unwrap();
+        stream.write_all(b"GET /live").unwrap();
+        stream
+    };
+    let mut slow: Vec<TcpStream> = (0..64).map(begin).collect();
+    assert!(get(http, "/live").starts_with("HTTP/1.1 200"));
+    let (mut last, mut answer) = (slow.pop().unwrap(), String::new());
+    last.write_all(b" HTTP/1.1\r\n\r\n").unwrap();
+    last.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
 
     let mut driver = Driver::new(&[address.parse().unwrap()], 77);
     let keyspace = driver.keyspace("events");
