@@ -14,7 +14,7 @@ use tyr_client::{
 
 use crate::{
     change::Changes,
-    errno::{Errno, Error, Result, Stop, changed},
+    errno::{Errno, Error, Result, Stop},
     file::{File, check_range},
     filesystem::{Filesystem, ROOT_NUMBER, gone, transact},
     inode::{CHANGED, Inode, Kind, MODE, MODE_MASK, MODIFIED, Metadata, Timestamp, encode_mode, encode_time},
@@ -355,16 +355,16 @@ impl Filesystem {
             return Err(no_name());
         }
         flat.check_new(to.name)?;
-        let Some(moved) = self.flat_file(&old).await? else {
+        if self.flat_file(&old).await?.is_none() {
             return Err(match self.flat_has_directory(flat, &old).await? {
                 true => {
                     Errno::EXDEV.because("in a flat keyspace a directory has no name to be changed; copy it")
                 }
                 false => no_name(),
             });
-        };
-        if moved.size > RENAMED_MAX || over == Over::Exchange {
-            return Err(Errno::EXDEV.because("so large a file is not renamed in a flat keyspace; copy it"));
+        }
+        if over == Over::Exchange {
+            return Err(not_renamed());
         }
         if old != new {
             transact!(self, |transaction, _again| self.try_flat_rename(transaction, (&old, &new), over));
@@ -385,7 +385,7 @@ impl Filesystem {
         };
         let Some(moved) = found(transaction.stat(keyspace, old).await)? else { return Err(no_name().into()) };
         if moved.size > RENAMED_MAX {
-            return Err(changed());
+            return Err(not_renamed().into());
         }
         let replaced = found(transaction.stat(keyspace, new).await)?;
         if replaced.is_some() && over == Over::Refuse {
@@ -630,6 +630,12 @@ fn directory_of(inode: Inode) -> Metadata {
         acl: None,
         leaving: None,
     }
+}
+
+#[cold]
+fn not_renamed() -> Error {
+    Errno::EXDEV
+        .because("two files are not exchanged in a flat keyspace, nor is a large one renamed; copy it")
 }
 
 #[cold]

@@ -112,6 +112,10 @@ fn files_are_renamed_and_changed_and_what_cannot_be_is_refused() {
     assert_eq!(fails(block_on(view.rename("/tmp/1", "/x"))), Errno::ENOENT);
     block_on(view.put("/d/x", b"")).unwrap();
     assert_eq!(fails(block_on(view.rename("/d", "/e"))), Errno::EXDEV);
+    let grown = tyr_fs::Changes { size: Some((64 << 20) + 1), ..tyr_fs::Changes::default() };
+    block_on(view.change("/d/x", Follow::Yes, &grown)).unwrap();
+    assert_eq!(fails(block_on(view.rename("/d/x", "/y"))), Errno::EXDEV);
+    block_on(view.rename("/d/x", "/d/x")).unwrap();
     let changes = tyr_fs::Changes { mode: Some(0o400), size: Some(2), ..tyr_fs::Changes::default() };
     let found = block_on(view.change("/final", Follow::Yes, &changes)).unwrap();
     assert_eq!((found.mode, found.size, found.uid), (0o400, 2, 7));
