@@ -122,6 +122,8 @@ impl OpenOptions {
     }
 
     pub(crate) fn open_blocking(self, path: &Path, mode: Mode) -> Result<Store> {
+        // Before anything is made.
+        self.engine.check()?;
         let own = match &self.disk {
             Some(_) => None,
             None => {

@@ -38,6 +38,14 @@ fn keys_have_1_to_4096_bytes() {
 }
 
 #[test]
+fn a_store_that_cannot_be_leaves_no_directory() {
+    let place = tempfile::tempdir().unwrap();
+    let opened = Store::options().segment_size(100).open(place.path().join("store"));
+    assert_eq!(opened.unwrap_err().kind(), ErrorKind::Invalid);
+    assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 0);
+}
+
+#[test]
 fn ranges_end_before_two_to_the_63() {
     on_each_store(|store| {
         let files = files(store);
