@@ -600,10 +600,14 @@ impl Standing for ClassStanding<'_> {
         self.members.get(&node)?.current(node)
     }
 
-    fn heir(&self, dead: Replica) -> Option<Replica> {
-        let member = self.members.get(&dead.node)?;
-        let remembers = member.memory_since <= dead.incarnation;
-        member.current(dead.node).filter(|_| remembers || self.settings.durability == Durability::Disk)
+    fn heir(&self, replica: Replica) -> Option<Replica> {
+        let member = self.members.get(&replica.node)?;
+        member.current(replica.node).filter(|_| !self.has_forgotten(replica))
+    }
+
+    fn has_forgotten(&self, dead: Replica) -> bool {
+        let is_over = |member: &Member| member.memory_since > dead.incarnation;
+        self.settings.durability == Durability::Memory && self.members.get(&dead.node).is_none_or(is_over)
     }
 
     fn is_full(&self, replicas: usize) -> bool {

@@ -1,6 +1,6 @@
 //! What all this is for: a small model of replicas with stale views of the ring, cut off and restarted at random, that write, copy,
 //! serve, and acknowledge by the rules of the data path. Whatever was acknowledged must be on every replica that the cluster calls
-//! complete, and in every answer that a lease permits.
+//! complete, and in every answer that a lease permits; in memory until all processes that had it are over.
 
 use alloc::{collections::BTreeSet, vec, vec::Vec};
 
@@ -181,12 +181,17 @@ impl World {
         *node = Node { incarnation: before.incarnation + 1, epoch: before.epoch, ..Node::default() };
         node.memory_since = if continues { before.memory_since } else { node.incarnation };
         node.log = before.log;
+        let (incarnation, since) = (node.incarnation, node.memory_since);
         let is_in_memory = self.cluster.class(CLASS).unwrap().durability == Durability::Memory;
         if is_in_memory && !continues {
             node.log.clear();
+            let had = self.cluster.partition(P).unwrap().last_complete();
+            let is_over = |had: &Replica| self.nodes[Self::place(*had)].memory_since > had.incarnation.0;
+            if had.iter().all(is_over) {
+                self.acknowledged.clear();
+            }
         }
         let number = u32::try_from(place + 1).unwrap();
-        let (incarnation, since) = (node.incarnation, node.memory_since);
         accept(&mut self.cluster, registration(number, incarnation, since));
     }
 

@@ -203,11 +203,12 @@ impl Audit {
         }
         self.compare_numbers(id, then, now, after);
         for replica in &now.replicas {
-            let was_complete = then.replicas.contains(replica);
+            let stays = |known: &Replica| known.node == replica.node && Self::remembers(id, *known, after);
+            let was_complete = then.replicas.iter().any(stays);
             let has_learnt = self.reported.contains(&(id, then.epoch, *replica));
             let is_heir = Self::is_heir(id, was, *replica, after);
             // Abandoned, before it began anew or by that.
-            let is_lost = was.last_complete().is_empty()
+            let is_lost = was.last_complete().iter().all(|last| !Self::remembers(id, *last, after))
                 || (then.replicas.is_empty() && abandoned.is_some_and(|node| was.waits_for(node)));
             let is_first = then.epoch == Epoch(0) || is_lost;
             assert!(was_complete || has_learnt || is_heir || is_first, "{id}: {replica:?} is incomplete");
@@ -237,9 +238,14 @@ impl Audit {
     /// Whether it is the same node as the only one of the last complete set, with everything that set had.
     fn is_heir(id: PartitionId, was: &Partition, replica: Replica, after: &Cluster) -> bool {
         let [last] = was.last_complete() else { return false };
+        last.node == replica.node && Self::remembers(id, *last, after)
+    }
+
+    /// Whether the node of a replica still has what that held.
+    fn remembers(id: PartitionId, replica: Replica, after: &Cluster) -> bool {
         let member = after.member(replica.node).unwrap();
         let on_disk = after.class(id.class).unwrap().durability == Durability::Disk;
-        last.node == replica.node && (on_disk || member.memory_since <= last.incarnation)
+        on_disk || member.memory_since <= replica.incarnation
     }
 }
 
