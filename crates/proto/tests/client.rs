@@ -2,7 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use tyr_proto::{
     Answered, BlobName, BlobPlan, Check, ClassId, Client, ClientOutput, Configuration, End, Epoch, Event,
@@ -311,6 +314,33 @@ fn a_transaction_of_more_than_one_can_be_is_refused() {
     }
     assert_eq!(world.commit(&mut transaction), End::Refused(Refusal::TooLarge));
     assert!(world.said.is_empty());
+}
+
+#[test]
+fn who_touches_more_than_is_reserved_for_it_does_not_wait_for_who_waits_for_its_reserve() {
+    let mut world = World::new();
+    let blobs = [0, 1].map(|index| world.blob_in(index));
+    let mut transactions = blobs.each_ref().map(|blob| {
+        let asked = world.client.reserve(world.time(), &BTreeSet::from([blob.clone()]));
+        world.settle();
+        let Some(Event::Frozen(told, frozen)) = world.client.poll_event() else { panic!("nobody waits") };
+        assert_eq!(told, asked);
+        Transaction::begin_reserved(0, asked, frozen)
+    });
+    for (transaction, blob) in transactions.iter_mut().zip(blobs.iter().rev()) {
+        transaction.write(blob, 0, b"x".to_vec());
+        transaction.commit(&mut world.client, Time(world.now), None);
+    }
+    world.settle();
+    while let Some(mut event) = world.client.poll_event() {
+        for transaction in &mut transactions {
+            transaction.handle(&mut world.client, Time(world.now), &mut event);
+        }
+        world.settle();
+    }
+    for transaction in &mut transactions {
+        assert!(matches!(transaction.poll_told(), Some(Told::Ended(End::Committed(_)))));
+    }
 }
 
 #[test]

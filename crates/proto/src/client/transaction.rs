@@ -5,7 +5,7 @@
 //! rollback, which let go of what it has seen.
 
 use alloc::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     string::String,
     sync::Arc,
     vec::Vec,
@@ -35,6 +35,8 @@ pub struct Transaction {
     copies: BTreeMap<(BlobName, u16), CopySource>,
     checks: BTreeMap<ReadId, (BlobName, Check)>,
     reserve: Option<RequestId>,
+    /// The blobs that are reserved for it.
+    reserved: BTreeSet<BlobName>,
     stage: Stage,
     told: VecDeque<Told>,
 }
@@ -116,15 +118,17 @@ impl Transaction {
             copies: BTreeMap::new(),
             checks: BTreeMap::new(),
             reserve: None,
+            reserved: BTreeSet::new(),
             stage: Stage::Open,
             told: VecDeque::new(),
         }
     }
 
-    /// Begins with blobs that are reserved: nobody else changes them before it does, if it is quick.
+    /// Begins with blobs that are reserved: nobody else changes them before it does, if it is quick and touches no others.
     pub fn begin_reserved(turn: usize, reserve: RequestId, blobs: Vec<FrozenBlob>) -> Self {
         let mut transaction = Transaction::begin(turn);
         transaction.reserve = Some(reserve);
+        transaction.reserved = blobs.iter().map(|(blob, ..)| blob.clone()).collect();
         transaction.reads.see_frozen(blobs);
         transaction
     }
@@ -398,6 +402,10 @@ impl Transaction {
         for (blob, operations) in &self.changes {
             let plan = BlobPlan { blob: blob.clone(), seen: None, operations: Vec::new() };
             plans.entry(blob.clone()).or_insert(plan).operations = operations.clone();
+        }
+        // It may have to wait for who waits for its reserve.
+        if plans.keys().any(|blob| !self.reserved.contains(blob)) {
+            self.reserve.take().into_iter().for_each(|reserve| client.let_go(reserve));
         }
         let plans = plans.into_values().collect();
         let id = client.commit_reserved(now, plans, &self.copies, self.reserve, gives_up_at);
