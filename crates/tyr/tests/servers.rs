@@ -278,6 +278,34 @@ fn the_only_copy_is_lost_by_force_alone() {
 }
 
 #[test]
+fn a_node_that_is_away_with_the_only_copy_is_not_drained_before_it_is_back() {
+    let directory = tempfile::tempdir().unwrap();
+    let place = |number: u32| directory.path().join(number.to_string());
+    let mut first = Node::start_with(&place(1), "127.0.0.1:0", &[], &["--replicas", "1"]);
+    first.wait_for("ready");
+    let mut second = Node::start(&place(2), "127.0.0.1:0", &[&first.address]);
+    second.wait_for("ready");
+    let url = format!("tyr://{}", first.address);
+    json(&url, &["cluster", "add", &second.address]);
+    second.process.kill().unwrap();
+    second.process.wait().unwrap();
+    wait_until_missed(&url, 2);
+    let said = refused(&url, &["cluster", "drain", "2", "--wait", "1"]);
+    assert!(said.contains("only copy") && said.contains("start it again"), "{said}");
+    let told = tyr(["--store", &url, "cluster", "status"]).output().unwrap();
+    let told = String::from_utf8(told.stdout).unwrap();
+    assert!(told.contains("draining") && told.contains("is away: start it again"), "{told}");
+    let second = Node::start(&place(2), &second.address.clone(), &[]);
+    json(&url, &["cluster", "drain", "2", "--wait", "60"]);
+    let status = json(&url, &["cluster", "status"]);
+    let partitions = &status["partitions"];
+    assert_eq!((&partitions["unserved"], &partitions["complete"]), (&0.into(), &16.into()));
+    for node in [first, second] {
+        assert!(node.stop().success());
+    }
+}
+
+#[test]
 fn a_cluster_in_memory_has_keyspaces_in_memory_and_no_others() {
     let directory = tempfile::tempdir().unwrap();
     let mut node = Node::start_with(directory.path(), "127.0.0.1:0", &[], &["--durability", "memory"]);

@@ -250,10 +250,18 @@ impl Change {
         }
     }
 
+    /// Waits until a node holds nothing. What it alone has nobody can take over as long as it is away, and then no replica is named.
     fn wait_until_empty(&mut self, node: NodeId) -> Result<()> {
-        let lacks =
-            |picture: &Picture| format!("node {} still holds {} partitions", node.0, picture.named(node));
-        self.wait(|picture| (picture.named(node) == 0).then_some(()), lacks)
+        let is_empty = |picture: &Picture| picture.named(node) == 0 && !picture.may_wait_for(node);
+        let lacks = |picture: &Picture| match picture.named(node) {
+            0 => format!(
+                "nobody serves {} partitions, of which node {}, which is away, may have the only copy (start it again),",
+                picture.unserved(),
+                node.0
+            ),
+            named => format!("node {} still holds {named} partitions", node.0),
+        };
+        self.wait(|picture| is_empty(picture).then_some(()), lacks)
     }
 
     /// Waits until nobody needs a node that goes, and what it held is somewhere else, and forgets it.
@@ -367,11 +375,24 @@ impl Picture {
         self.0.facts.iter().filter(|fact| wanted.is_lacking(fact)).count()
     }
 
-    /// Whether any partition is held by nobody who is there.
+    /// How many partitions are held by nobody who is there.
+    fn unserved(&self) -> usize {
+        let is_unserved = |fact: &&Fact| match fact {
+            Fact::Partition(_, configuration, _) => configuration.replicas.is_empty(),
+            _ => false,
+        };
+        self.0.facts.iter().filter(is_unserved).count()
+    }
+
+    /// Whether any is.
     fn is_unserved(&self) -> bool {
-        self.0.facts.iter().any(
-            |fact| matches!(fact, Fact::Partition(_, configuration, _) if configuration.replicas.is_empty()),
-        )
+        self.unserved() > 0
+    }
+
+    /// Whether there are some that may be served only when a node is back: one that is there would serve them.
+    fn may_wait_for(&self, node: NodeId) -> bool {
+        let is_away = self.member(node).is_some_and(|member| member.presence != Presence::Present);
+        is_away && self.is_unserved()
     }
 
     /// Whether any partition is about to change hands.

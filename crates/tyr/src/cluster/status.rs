@@ -155,7 +155,9 @@ impl Status {
         if lacking > 0 {
             lines.push(format!("{lacking} partitions have fewer replicas than they should have"));
         }
-        let away = self.nodes.iter().filter(|node| node.presence != "present" && node.state == "active");
+        // One that is being drained is to go anyway, but not with the only copy of something.
+        let is_needed = |node: &&Node| node.state == "active" || unserved > 0;
+        let away = self.nodes.iter().filter(|node| node.presence != "present").filter(is_needed);
         lines.extend(away.map(|node| {
             format!(
                 "node {0} at {1} is away: start it again; if it is lost, 'tyr cluster replace {0} NODE' gives what it held to another node, and \
