@@ -431,6 +431,12 @@ impl<S: Surroundings, J: Journal<S>> Voter<S, J> {
         (leads && !self.is_silent.load(Ordering::Relaxed)).then(|| self.machine.term())
     }
 
+    /// Whether it leads, and a majority has confirmed that since it last stepped aside: it holds the leases. Without a majority a voter goes on to
+    /// lead as far as it knows, between one time that it steps aside and the next.
+    pub fn is_confirmed(&self) -> bool {
+        self.leading_term().is_some() && self.held.lock().leases.is_leading()
+    }
+
     /// Begins and ends to hold the leases with the leadership, and evicts those that have none.
     async fn watch(&self, every: u64) {
         loop {

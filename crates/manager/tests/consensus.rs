@@ -259,3 +259,24 @@ fn a_leader_that_was_alone_leads_again_if_it_has_what_the_only_other_one_lacks()
         assert!([leader, other, 4, 5].iter().all(|node| world.may_serve(*node)), "seed {seed}");
     }
 }
+
+#[test]
+fn a_leader_without_a_majority_takes_itself_for_one_now_and_then_but_is_never_confirmed() {
+    let mut world = formed(5);
+    let leader = world.leader_seen_by(1).unwrap();
+    assert_eq!(world.leads(leader), (true, true));
+    others(leader).into_iter().for_each(|voter| world.kill(voter));
+    world.run(3 * SECOND);
+    let mut unconfirmed = 0;
+    for _ in 0..3_000 {
+        world.run(10 * MS);
+        let (leads, is_confirmed) = world.leads(leader);
+        assert!(!is_confirmed);
+        unconfirmed += u32::from(leads);
+    }
+    assert!(unconfirmed > 0, "it never took itself for one");
+    world.start(others(leader)[0]);
+    world.run(8 * SECOND);
+    let confirmed = [leader, others(leader)[0]].into_iter().filter(|voter| world.leads(*voter).1);
+    assert_eq!(confirmed.count(), 1);
+}

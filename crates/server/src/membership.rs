@@ -647,7 +647,7 @@ impl Membership {
             status.ring_version = self.known.version;
             status.is_ready =
                 has_lease && self.known.version > RingVersion(0) && !self.known.classes.is_empty();
-            status.leads = self.voting.voter.leading_term().is_some();
+            status.leads = self.voting.voter.is_confirmed();
             status.voters = self.voting.voter.voters().len();
         });
     }

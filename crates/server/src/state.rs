@@ -12,7 +12,7 @@ pub struct Status {
     pub has_lease: bool,
     /// It may serve, and knows who holds what.
     pub is_ready: bool,
-    /// It leads the cluster manager.
+    /// It leads the cluster manager, as a majority of the voters has confirmed.
     pub leads: bool,
     /// So many nodes vote in the cluster manager, as far as this one knows.
     pub voters: usize,

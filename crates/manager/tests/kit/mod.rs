@@ -306,6 +306,12 @@ impl World {
         self.wires.lock().voters.get(&voter)?.leader().map(|leader| leader.0)
     }
 
+    /// Whether a running voter takes itself for the leader, and whether a majority has confirmed that.
+    pub fn leads(&self, voter: u32) -> (bool, bool) {
+        let voter = self.wires.lock().voters[&voter].clone();
+        (voter.leading_term().is_some(), voter.is_confirmed())
+    }
+
     /// What a running voter has applied.
     pub fn look<T>(&self, voter: u32, look: impl FnOnce(&Cluster) -> T) -> T {
         let voter = self.wires.lock().voters[&voter].clone();
