@@ -21,9 +21,10 @@ use std::{
 };
 
 use tyr_proto::{
-    NodeId,
+    Extent, NodeId,
     access::{AccountId, AccountKind, Rights, Scope},
     cluster::{Answer, Command, Request, Response},
+    message::Message,
 };
 
 use crate::guard::{Caller, Registry, Who};
@@ -123,6 +124,15 @@ impl Act {
             }
         };
         Some(Act { action, subject })
+    }
+
+    /// What a message that was denied asked to be done, if that is no matter of single blobs, with the denial.
+    pub fn denied(message: &Message) -> Option<(Act, Response)> {
+        let Message::Freeze { freeze, .. } = message else { return None };
+        let Extent::Keyspace(keyspace, _) = freeze.extent else { return None };
+        let scope = Scope::Keyspace(keyspace);
+        let act = Act { action: "take snapshot", subject: Subject::Scope(scope) };
+        Some((act, Response::Denied(scope, Rights::ADMINISTER)))
     }
 }
 

@@ -37,7 +37,7 @@ pub(crate) use caller::{Caller, Who};
 pub(crate) use registry::Registry;
 pub(crate) use rules::{Needs, needs_of, see};
 
-use crate::{event::Event, reception::Reception, surroundings::now};
+use crate::{audit::Act, event::Event, reception::Reception, surroundings::now};
 use rules::Denied;
 
 /// Judges who dials a node.
@@ -201,6 +201,9 @@ impl Guarded {
             Ok(()) => self.reception.take_envelope(envelope, context, frame.receipt),
             Err(denied) => {
                 self.reception.counts.denied();
+                if let Some((act, response)) = Act::denied(&envelope.message) {
+                    self.reception.audit.note(Some(&self.caller), &act, &response);
+                }
                 let answer = match denied {
                     Denied::Transaction(id) => {
                         let outcome = Outcome::Refused(tyr_proto::Refusal::Denied);

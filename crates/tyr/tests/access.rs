@@ -332,6 +332,39 @@ fn a_client_administers_what_it_has_rights_to_and_nothing_else() {
 }
 
 #[test]
+fn who_administers_a_keyspace_takes_and_drops_its_snapshots_and_reads_nothing_of_them() {
+    let cluster = Cluster::start();
+    let ada = Credential::Token(cluster.user("ada", &[("events", Rights::ADMINISTER)]));
+    let store = opened(&cluster.address(), ada);
+    let events = store.keyspace("events").unwrap();
+    store.create_snapshot(&events, "monday").unwrap();
+    let denied = |error: tyr_client::Error| assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
+    denied(store.open_snapshot(&events, "monday").map(drop).unwrap_err());
+    store.drop_snapshot(&events, "monday").unwrap();
+
+    let bob = Credential::Token(cluster.user("bob", &[("events", Rights::READ | Rights::WRITE)]));
+    let store = opened(&cluster.address(), bob.clone());
+    let events = store.keyspace("events").unwrap();
+    denied(store.create_snapshot(&events, "tuesday").unwrap_err());
+    let extent = Extent::Keyspace(cluster.keyspace("events"), tyr_proto::SnapshotId(1));
+    let freeze = Arc::new(Freeze { request: request(77, 1), stays: false, extent });
+    let taken = Raw::dial(&cluster.address(), 77, bob).tell(Message::Freeze { freeze, stands: Vec::new() });
+    assert!(matches!(taken, Some(Answer::Denied { .. })), "{taken:?}");
+    let audited = cluster.audited(|text| text.contains("take snapshot"));
+    let lines = |who: &str, action: &str, result: &str| {
+        let has =
+            |line: &&str| [who, action, result].iter().all(|part| line.contains(&format!("\"{part}\"")));
+        audited.lines().filter(has).count()
+    };
+    for action in ["create snapshot", "complete snapshot", "drop snapshot"] {
+        assert_eq!(lines("user ada", action, "done"), 1, "{action}: {audited}");
+    }
+    for action in ["create snapshot", "take snapshot"] {
+        assert_eq!(lines("user bob", action, "denied"), 1, "{action}: {audited}");
+    }
+}
+
+#[test]
 fn a_token_lets_through_no_more_than_it_says() {
     let cluster = Cluster::start();
     cluster.user("ada", &[("events", Rights::ALL), ("secrets", Rights::ALL)]);

@@ -80,8 +80,8 @@ pub(crate) fn judge(message: &Message, own: SessionId, rights: &Entitlement) -> 
             let may = match &freeze.extent {
                 Extent::Blobs(blobs) => blobs.iter().all(|(_, blob)| has(blob.keyspace)),
                 Extent::Prefixes(prefixes) => prefixes.iter().all(|(keyspace, _)| has(*keyspace)),
-                // It is for who has begun the snapshot.
-                Extent::Keyspace(keyspace, _) => rights.rights(*keyspace).has(needed | Rights::ADMINISTER),
+                // It is for who has begun the snapshot, and tells nothing of what is in it.
+                Extent::Keyspace(keyspace, _) => rights.rights(*keyspace).has(Rights::ADMINISTER),
             };
             if may { Ok(()) } else { Err(Denied::Request(freeze.request)) }
         }
@@ -365,7 +365,11 @@ mod tests {
         let (request, point) = (RequestId { session: OWN, number: 1 }, Stand { epoch: Epoch(1), count: 1 });
         let keep = KeepName { keyspace, snapshot, point };
         let kept = Message::Kept { request, keep, after: None };
-        assert!(may(Rights::READ, &kept) && !may(Rights::WRITE, &kept));
+        assert!(may(Rights::READ, &kept) && !may(Rights::WRITE | Rights::ADMINISTER, &kept));
+        let extent = Extent::Keyspace(keyspace, snapshot);
+        let freeze = Arc::new(tyr_proto::Freeze { request, stays: false, extent });
+        let take = Message::Freeze { freeze, stands: vec![] };
+        assert!(may(Rights::ADMINISTER, &take) && !may(Rights::READ | Rights::WRITE, &take));
         let name = tyr_types::KeyspaceName::new("monday").unwrap();
         let commands = [
             Command::BeginSnapshot { keyspace, name, taken: 7, seed: 1 },
