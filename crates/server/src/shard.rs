@@ -182,6 +182,8 @@ struct Running {
     weight: u32,
     room: Room,
     slowness_told_at: Option<Time>,
+    /// Whether the device was full when that was told last.
+    was_full: bool,
     /// Since when something is on its way to the disk.
     writes_since: Option<Time>,
     has_failed: bool,
@@ -251,6 +253,7 @@ impl Runner {
             weight,
             room,
             slowness_told_at: None,
+            was_full: false,
             writes_since: None,
             has_failed: false,
         };
@@ -334,6 +337,7 @@ impl Running {
                     if time >= shown_at {
                         shown_at = time.after(SHOW_EVERY);
                         self.show(target, space, is_short);
+                        self.tell_fullness(target, is_short);
                         self.tidy(time, is_short);
                     }
                 }
@@ -584,6 +588,24 @@ impl Running {
                 shard = self.place,
                 "the device of this shard is much slower than those of other nodes; they take over what it leads"
             );
+        }
+    }
+
+    /// Says that the device has become full, and that it has room again.
+    fn tell_fullness(&mut self, target: &Target, is_full: bool) {
+        if self.was_full == is_full {
+            return;
+        }
+        self.was_full = is_full;
+        let (shard, directory) = (self.place, target.directory.display());
+        if is_full {
+            tracing::warn!(
+                shard,
+                %directory,
+                "the device of this shard is full: what takes up space is refused until something is deleted"
+            );
+        } else {
+            tracing::info!(shard, %directory, "the device of this shard has room again");
         }
     }
 

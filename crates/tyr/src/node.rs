@@ -6,10 +6,9 @@ use tyr_server::{Address, Fact, MemberState, NodeId, Operator, PartitionReport, 
 use tyr_types::{Error, ErrorKind};
 
 use crate::{
-    amount::write_bytes,
     cluster::{Patience, addresses, tls},
     failure::Result,
-    output::{Align, Output, Report, Table},
+    output::{Align, Bytes, Output, Report, Table},
     settings::Settings,
 };
 
@@ -292,12 +291,16 @@ impl Node {
             };
             table.row([
                 shard.shard.to_string(),
-                if shard.failed { format!("{} (failed)", shard.directory) } else { shard.directory.clone() },
+                match (shard.failed, shard.full) {
+                    (true, _) => format!("{} (failed)", shard.directory),
+                    (false, true) => format!("{} (full)", shard.directory),
+                    (false, false) => shard.directory.clone(),
+                },
                 shard.weight.to_string(),
-                write_bytes(shard.free_bytes),
-                write_bytes(shard.space_bytes),
-                write_bytes(shard.used_bytes),
-                write_bytes(shard.live_bytes),
+                Bytes(shard.free_bytes).to_string(),
+                Bytes(shard.space_bytes).to_string(),
+                Bytes(shard.used_bytes).to_string(),
+                Bytes(shard.live_bytes).to_string(),
                 shard.queue.to_string(),
                 count(&["primary", "new-primary"]),
                 count(&["backup", "new-backup"]),

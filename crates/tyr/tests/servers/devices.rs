@@ -1,6 +1,10 @@
 //! Nodes as processes on a device that is full.
 
-use std::{path::Path, process::Command};
+use std::{
+    io::{BufRead, BufReader},
+    path::Path,
+    process::Command,
+};
 
 use tyr_client::{ErrorKind, KeyspaceSettings, blocking::Store};
 
@@ -39,7 +43,8 @@ fn a_device_that_is_full_can_be_emptied_and_filled_again() {
         "--directory",
         node.to_str().unwrap(),
     ];
-    let Some(command) = with_device(directory.path(), 512, &tyr(server)) else { return };
+    let Some(mut command) = with_device(directory.path(), 512, &tyr(server)) else { return };
+    command.stderr(std::process::Stdio::piped());
     let mut node = Node::run(command);
     let address = node.wait_for("listening")["address"].as_str().unwrap().to_owned();
     node.wait_for("ready");
@@ -57,6 +62,12 @@ fn a_device_that_is_full_can_be_emptied_and_filled_again() {
     let count: u32 = full.expect("512 MiB do not hold more");
     assert!(count > 400, "{count}");
     assert_eq!(keyspace.read("0", ..).unwrap(), content, "it can be read");
+    let log = BufReader::new(node.process.stderr.take().unwrap());
+    let told = log.lines().map(Result::unwrap).find(|line| line.contains("the device of this shard is full"));
+    assert!(told.is_some_and(|line| line.contains("WARN") && line.contains("shard-0")));
+    let status = tyr(["--store", &format!("tyr://{address}"), "node", "status"]).output().unwrap();
+    let status = String::from_utf8(status.stdout).unwrap();
+    assert!(status.contains("shard-0 (full)"), "{status}");
     for blob in 0..count {
         keyspace.delete(blob.to_string()).unwrap();
     }
