@@ -59,10 +59,11 @@ impl Label {
         }
     }
 
-    /// Gives the directory this label. Fails if it has another one.
+    /// Gives the directory of a node that belongs to no cluster yet this label. Fails if it has another one.
     pub fn give(self, directory: &Path) -> Result<()> {
         match read(directory)? {
             Some(text) if text == self.to_string() => Ok(()),
+            Some(text) if cluster_in(&text).is_none() => Err(self.left_over(directory, &text)),
             Some(text) => Err(self.refusal(directory, &text)),
             None => write_whole(directory, NAME, &self.to_string()),
         }
@@ -83,12 +84,23 @@ impl Label {
 
     fn refusal(self, directory: &Path, found: &str) -> Error {
         let Label { identity, part } = self;
-        let found: Vec<&str> = found.lines().skip(1).collect();
         Error::invalid(format!(
             "'{}' should have '{part}' of the node with identity {:032x}, but says '{}'; put the directories back where they were",
             directory.display(),
             identity.0,
-            found.join(", ")
+            content_of(found)
+        ))
+    }
+
+    /// What is there belongs to no cluster, and neither does the node: nobody misses it.
+    fn left_over(self, directory: &Path, found: &str) -> Error {
+        let Label { identity, part } = self;
+        Error::invalid(format!(
+            "'{}' was left by a start that never joined a cluster, as '{}', and would now be '{part}' of the node with identity {:032x}; \
+             remove the content of that directory, in which nothing is kept yet, or start with the settings of before",
+            directory.display(),
+            content_of(found),
+            identity.0
         ))
     }
 }
@@ -101,13 +113,23 @@ pub(crate) fn is_given(directory: &Path) -> bool {
 /// Fails if a directory is a part of a node that belongs to a cluster, for a node whose own directory knows of none.
 pub(crate) fn expect_no_cluster(directory: &Path, node: &Path) -> Result<()> {
     let Some(text) = read(directory)? else { return Ok(()) };
-    let Some(cluster) = text.lines().find_map(|line| line.strip_prefix(CLUSTER)) else { return Ok(()) };
+    let Some(cluster) = cluster_in(&text) else { return Ok(()) };
     Err(Error::invalid(format!(
         "'{}' is a part of a node of cluster {cluster}, but '{}' does not say which one; mount that or put it back, or, if it is lost, \
          remove the node from its cluster and let it join anew with empty directories",
         directory.display(),
         node.display()
     )))
+}
+
+/// To which cluster a label says that its directory belongs.
+fn cluster_in(label: &str) -> Option<&str> {
+    label.lines().find_map(|line| line.strip_prefix(CLUSTER))
+}
+
+/// What a label says, in a line.
+fn content_of(label: &str) -> String {
+    label.lines().skip(1).collect::<Vec<&str>>().join(", ")
 }
 
 fn read(directory: &Path) -> Result<Option<String>> {
@@ -152,6 +174,7 @@ mod tests {
             assert_eq!(other.expect(OURS, directory.path()).unwrap_err().kind(), ErrorKind::Invalid);
             let error = other.give(directory.path()).unwrap_err();
             assert!(error.to_string().contains("part shard 1 of 2"), "{error}");
+            assert!(error.to_string().contains("by a start that never joined a cluster"), "{error}");
         }
     }
 
@@ -169,6 +192,8 @@ mod tests {
         let error = expect_no_cluster(place, node).unwrap_err();
         assert!(error.to_string().contains("'node' does not say which one"), "{error}");
         assert_eq!(label.expect(ClusterId(8), place).unwrap_err().kind(), ErrorKind::Invalid);
-        assert_eq!(label.give(place).unwrap_err().kind(), ErrorKind::Invalid);
+        let error = label.give(place).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid);
+        assert!(!error.to_string().contains("never joined"), "{error}");
     }
 }
