@@ -8,7 +8,7 @@ use std::{
     path::Path,
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
 
@@ -359,6 +359,10 @@ const WARN_EVERY: u64 = 1_000_000;
 pub(crate) struct Greeter {
     pub address: Address,
     pub reception: Arc<Reception>,
+    /// As whom it is dialed.
+    pub me: Party,
+    /// Whether this node is itself what answers there.
+    pub is_own: Arc<AtomicBool>,
 }
 
 impl Handler for Greeter {
@@ -367,6 +371,7 @@ impl Handler for Greeter {
             Party::Node { node, .. } => Some(NodeId(node)),
             Party::Newcomer { .. } | Party::Client { .. } => None,
         };
+        self.is_own.store(peer.party == self.me, Ordering::Relaxed);
         let met = Event::Met(self.address.clone(), peer.cluster.map(ClusterId), node);
         self.reception.events.tell(met);
     }

@@ -246,6 +246,26 @@ fn nodes_of_two_clusters_are_not_taken_for_one() {
 }
 
 #[test]
+fn a_node_that_is_to_join_by_itself_ends_and_what_it_leaves_is_told_from_what_belongs_to_a_cluster() {
+    let directory = tempfile::tempdir().unwrap();
+    let place = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let (node, socket) = (place("node"), format!("unix:{}", place("socket")));
+    let start = |more: &[&str]| {
+        let settings = ["server", "--directory", &node, "--listen", &socket, "--join", &socket];
+        let output = tyr(settings.iter().chain(more)).output().unwrap();
+        assert_eq!(output.status.code(), Some(15), "{output:?}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let said = start(&["--shards", "1"]);
+    assert!(said.contains("that is its own address"), "{said}");
+    let said = start(&["--shards", "2"]);
+    assert!(said.contains("shard-0' was left by a start that never joined a cluster"), "{said}");
+    std::fs::remove_dir_all(place("node")).unwrap();
+    let said = start(&["--shards", "2"]);
+    assert!(said.contains("that is its own address"), "{said}");
+}
+
+#[test]
 fn the_only_copy_is_lost_by_force_alone() {
     let directory = tempfile::tempdir().unwrap();
     let place = |number: u32| directory.path().join(number.to_string());
