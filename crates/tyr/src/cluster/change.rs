@@ -416,6 +416,9 @@ fn refused(refusal: Refusal, node: NodeId) -> Error {
             Error::not_found("there is no such node in the cluster; see 'tyr cluster status'")
         }
         Refusal::TooFew => Error::invalid("too few nodes would remain; add others first"),
+        Refusal::Invalid => Error::invalid(
+            "another change of these nodes is under way, or they do not fit for it; look again with 'tyr cluster status'",
+        ),
         Refusal::LastCopy => Error::invalid(format!(
             "it has the only copy of some partitions, so what they hold would be lost; start node {} again, or add --force to lose it",
             node.0
