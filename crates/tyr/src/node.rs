@@ -1,5 +1,7 @@
 //! `tyr node`: how single nodes are doing, as they say themselves.
 
+use std::{panic::resume_unwind, thread::scope};
+
 use clap::{Args, Subcommand};
 use serde::Serialize;
 use tyr_server::{Address, Fact, MemberState, NodeId, Operator, PartitionReport, PartitionRole};
@@ -57,33 +59,34 @@ impl Status {
         for (node, member) in members.filter(|(node, _)| wanted(*node)) {
             let address: Address = member.address.as_str().parse().expect("any text is an address");
             nodes.push((
-                node,
-                member.address.to_string(),
-                Operator::new(&[address], tls.as_ref(), &credential, self.patience.duration())?,
+                (node, member.address.to_string()),
+                Operator::new(&[address], tls.as_ref(), &credential, self.patience.duration()),
             ));
         }
-        nodes.sort_by_key(|(node, ..)| *node);
+        nodes.sort_by_key(|((node, _), _)| *node);
         if let (Some(number), []) = (self.node, &nodes[..]) {
             let error = format!("there is no node {number} in the cluster; see 'tyr cluster status'");
             return Err(Error::not_found(error).into());
         }
-        let ask = |(node, address, mut operator): (NodeId, String, Operator)| match operator.report() {
+        let tell = |((node, address), told)| match told {
             Ok(report) => Ok(Node::of(address, &report)),
             Err(_) if self.node.is_none() => Ok(Node::silent(node, address)),
             Err(error) => Err(error),
         };
-        let nodes = nodes.into_iter().map(ask).collect::<tyr_types::Result<Vec<Node>>>()?;
+        let nodes = ask_all(nodes).into_iter().map(tell).collect::<tyr_types::Result<Vec<Node>>>()?;
         out.report(&Nodes { with_partitions: self.node.is_some(), nodes })
     }
 
     /// Asks the nodes at the addresses that are named, as the cluster manager does not answer.
     fn ask_named(&self, settings: &Settings, error: Error, out: &mut Output) -> Result<()> {
         let (tls, credential) = (tls(settings)?, settings.access.credential()?);
-        let mut nodes = Vec::new();
-        for address in addresses(settings)? {
+        let dial = |address: Address| {
             let text = address.to_string();
-            let operator = Operator::new(&[address], tls.as_ref(), &credential, self.patience.duration());
-            match operator.and_then(|mut operator| operator.report()) {
+            (text, Operator::new(&[address], tls.as_ref(), &credential, self.patience.duration()))
+        };
+        let mut nodes = Vec::new();
+        for (text, told) in ask_all(addresses(settings)?.into_iter().map(dial).collect()) {
+            match told {
                 Ok(report) => nodes.push(Node::of(text, &report)),
                 Err(error) => out.warnings().say(format_args!("the node at {text}: {error}")),
             }
@@ -97,6 +100,21 @@ impl Status {
         nodes.sort_by_key(|node| node.node);
         out.report(&Nodes { with_partitions: self.node.is_some(), nodes })
     }
+}
+
+/// Asks all of them at once, for each that is silent is waited for. What they say comes in the order in which they are named.
+fn ask_all<T>(
+    asked: Vec<(T, tyr_types::Result<Operator>)>,
+) -> Vec<(T, tyr_types::Result<tyr_server::Report>)> {
+    let (names, operators): (Vec<T>, Vec<_>) = asked.into_iter().unzip();
+    let told: Vec<_> = scope(|scope| {
+        let ask = |operator: tyr_types::Result<Operator>| {
+            scope.spawn(move || operator.and_then(|mut operator| operator.report()))
+        };
+        let asking: Vec<_> = operators.into_iter().map(ask).collect();
+        asking.into_iter().map(|told| told.join().unwrap_or_else(|panic| resume_unwind(panic))).collect()
+    });
+    names.into_iter().zip(told).collect()
 }
 
 #[derive(Serialize)]
