@@ -354,6 +354,12 @@ fn a_throw_away_cluster_works_and_leaves_nothing_behind() {
     assert_eq!(json(url, &["cluster", "ring"])["partitions"].as_array().unwrap().len(), 32);
     let refused = tyr(["--store", url, "cluster", "drain", "9"]).output().unwrap();
     assert!(String::from_utf8_lossy(&refused.stderr).contains("no such node"), "{refused:?}");
+    let drained = tyr(["--store", url, "cluster", "drain", "3"]).output().unwrap();
+    let warning = String::from_utf8_lossy(&drained.stderr);
+    assert!(
+        drained.status.success() && warning.contains("2 remain, and there should be 3 replicas"),
+        "{warning}"
+    );
     assert!(cluster.stop().success());
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
 }

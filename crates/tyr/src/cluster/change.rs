@@ -126,7 +126,13 @@ impl Drain {
     pub fn run(&self, settings: &Settings, out: &mut Output) -> Result<()> {
         let mut change = Change::new(&self.patience, self.wait.seconds, settings)?;
         let node = NodeId(self.node);
+        let scarcity = change.picture()?.scarcity_without(node);
         change.command(ClusterCommand::Drain(node), "drain", node)?;
+        if let Some((remain, replicas)) = scarcity {
+            out.warnings().say(format_args!(
+                "of active nodes {remain} remain, and there should be {replicas} replicas: until others join there are fewer"
+            ));
+        }
         if self.wait.seconds > 0 {
             change.wait_until_empty(node)?;
             return out.done(&Done::of("drain", node));
@@ -373,6 +379,18 @@ impl Picture {
     fn lacking(&self, node: NodeId) -> usize {
         let wanted = Wanted::without(&self.0.facts, node);
         self.0.facts.iter().filter(|fact| wanted.is_lacking(fact)).count()
+    }
+
+    /// How many active nodes remain when one is drained, and how many replicas a class wants, if that is more.
+    fn scarcity_without(&self, node: NodeId) -> Option<(usize, usize)> {
+        let wanted = self.0.facts.iter().filter_map(|fact| match fact {
+            Fact::Class(_, settings) => Some(usize::from(settings.replicas)),
+            _ => None,
+        });
+        let remains =
+            |fact: &&Fact| matches!(fact, Fact::Member(id, member) if *id != node && member.is_eligible());
+        let remain = self.0.facts.iter().filter(remains).count();
+        wanted.max().filter(|replicas| remain < *replicas).map(|replicas| (remain, replicas))
     }
 
     /// How many partitions are held by nobody who is there.
