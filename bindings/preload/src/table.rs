@@ -26,7 +26,7 @@ use crate::{
 /// What one opening has made, whatever numbers it has.
 pub struct Description {
     pub inode: Inode,
-    /// The path by which it was opened, beginning with a slash.
+    /// The path by which it was opened, beginning with a slash; of what is no open file without symbolic links and dots.
     pub path: Vec<u8>,
     /// `O_RDONLY`, `O_WRONLY`, `O_RDWR`, or `O_PATH`.
     pub access: c_int,

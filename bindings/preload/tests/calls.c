@@ -338,6 +338,46 @@ static void names(void) {
     SAY(mkdir(long_name, 0755));
 }
 
+/* A directory that is open stays the one it is, wherever what it was opened by leads meanwhile. */
+static void opened(void) {
+    char buffer[PATH_MAX];
+    struct stat it;
+    SAY(mkdir("run1", 0755));
+    SAY(mkdir("run2", 0755));
+    SAY(close(creat("run1/g", 0644)));
+    SAY(close(creat("run2/g", 0644)));
+    SAY(symlink("run1", "current"));
+    int linked = open("current", O_RDONLY | O_DIRECTORY), plain = open("./current", O_RDONLY);
+    DIR *listed = opendir("current");
+    SAY(symlink("run2", "next"));
+    SAY(rename("next", "current"));
+    SAY(unlinkat(linked, "g", 0));
+    SAY(access("run1/g", F_OK));
+    SAY(access("run2/g", F_OK));
+    SAY(close(openat(plain, "h", O_CREAT | O_WRONLY, 0644)));
+    SAY(fstatat(dirfd(listed), "h", &it, 0));
+    SAY(access("run1/h", F_OK));
+    SAY(mkdir("run1/sub", 0755));
+    int sub = open("run1/sub", O_RDONLY | O_DIRECTORY), above = openat(sub, "..", O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+    int path = openat(sub, "..", O_PATH);
+    SAY(unlinkat(above, "sub", AT_REMOVEDIR));
+    SAY(unlinkat(above, "h", 0));
+    SAY(fstatat(path, "h", &it, 0));
+    SAY(fchdir(above));
+    printf("getcwd: %s\n", getcwd(buffer, sizeof buffer) + strlen(place));
+    SAY(chdir(".."));
+    GIVES(open("current", O_RDONLY | O_DIRECTORY | O_NOFOLLOW));
+    GIVES(open("run2/g/", O_PATH));
+    GIVES(open("run2/g/..", O_PATH));
+    int link = open("current", O_PATH | O_NOFOLLOW), followed = open("current/", O_PATH | O_NOFOLLOW);
+    SAY(fstat(link, &it));
+    SAY(S_ISLNK(it.st_mode));
+    SAY(fstatat(followed, "g", &it, 0));
+    int all[] = {linked, plain, sub, above, path, link, followed};
+    for (int each = 0; each < 7; each++) SAY(close(all[each]));
+    SAY(closedir(listed));
+}
+
 static void streams(void) {
     char line[64];
     FILE *file = fopen("stream", "w+");
@@ -784,6 +824,7 @@ int main(int count, char **arguments) {
     descriptors();
     statuses();
     names();
+    opened();
     streams();
     wide();
     reopened();

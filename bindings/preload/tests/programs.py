@@ -100,6 +100,8 @@ def coreutils(programs, scratch):
     programs.sh("printf 'Týr\\nwide\\n' >one; LC_ALL=C.UTF-8 rev one >two; grep -qx rýT two; LC_ALL=C.UTF-8 rev <two | cmp - one; rm one two")
     programs.run("tar", "-C", scratch, "-cf", f"{PREFIX}/archive.tar", "tree")
     programs.sh("mkdir unpacked; tar -xf archive.tar -C unpacked; diff -r unpacked/tree/sub moved/sub && exit 1; cmp unpacked/tree/sub/big moved/sub/big")
+    for removed in ("rm -rf deep", "find deep -delete"):
+        programs.sh(f"mkdir -p deep/a/b/c/d/e/f; touch deep/f1 deep/a/b/f2 deep/z; {removed}; test ! -e deep")
     programs.sh("rm -r moved unpacked hard archive.tar; test -z \"$(ls)\" || ls | grep -qx calls")
 
 

@@ -6,13 +6,13 @@ use std::{
 };
 
 use libc::{DIR, dirent, size_t};
-use tyr_fs::{Entry, Follow, Kind};
+use tyr_fs::{Entry, Follow, Kind, Metadata, Want};
 
 use super::opening::open_path;
 use crate::{
     border::{Errno, Outcome, Result, interpose},
     memory,
-    paths::Place,
+    paths::{Place, clean},
     places::{Found, at, find, inner, told},
     real::errno,
     session::{mounted, session},
@@ -86,12 +86,11 @@ interpose! {
             path,
             Follow::Yes,
             |session, path| {
-                let found = block_on(session.view.metadata(path, Follow::Yes))?;
+                let (below, found) = resolve(&below(path), Follow::Yes)?;
                 if found.inode.kind != Kind::Directory {
                     return Err(Errno(libc::ENOTDIR));
                 }
-                session.view.caller().require(&found, tyr_fs::Want::Enter)?;
-                let below = resolve(&below(path))?;
+                session.view.caller().require(&found, Want::Enter)?;
                 working::enter(&Description::new(found.inode, below, libc::O_PATH)).map(|()| 0)
             },
             |_, path| leave(|| real(path)),
@@ -209,27 +208,44 @@ fn below(path: &std::path::Path) -> Vec<u8> {
     if below.is_empty() { b"/".to_vec() } else { below.to_vec() }
 }
 
-/// A path below the prefix without symbolic links and dots. One that leads out leads nowhere.
-fn resolve(path: &[u8]) -> Result<Vec<u8>> {
+/// What a path below the prefix means, and its path without symbolic links and dots: what is opened by that stays where it is when a link
+/// on the way leads elsewhere, or what a dot went back from is gone. A link that leads out leads nowhere.
+pub fn resolve(path: &[u8], follow: Follow) -> Result<(Vec<u8>, Metadata)> {
+    if path.len() >= PATH_MAX {
+        return Err(Errno(libc::ENAMETOOLONG));
+    }
     let session = session()?;
+    let view = &session.view;
+    if mounted().1.options.is_flat {
+        let found = block_on(view.metadata(inner(path), follow))?;
+        return Ok((clean(path).unwrap_or_default(), found));
+    }
     let split = |path: &[u8]| -> Vec<Vec<u8>> {
         path.split(|byte| *byte == b'/').filter(|part| !part.is_empty()).rev().map(<[u8]>::to_vec).collect()
     };
-    let (mut done, mut rest, mut links) = (Vec::new(), split(path), 0);
+    let root = block_on(view.metadata(inner(b"/"), Follow::Yes))?;
+    // What is on the way, the root first, and how it is named.
+    let mut way = vec![(Vec::new(), root)];
+    let (mut rest, mut links, mut is_directory_meant) = (split(path), 0, path.ends_with(b"/"));
     while let Some(part) = rest.pop() {
+        let (above, at) = way.last().expect("the root is never left");
+        if at.inode.kind != Kind::Directory {
+            return Err(Errno(libc::ENOTDIR));
+        }
+        view.caller().require(at, Want::Enter)?;
         match part.as_slice() {
             b"." => continue,
             b".." => {
-                let end = done.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
-                done.truncate(end);
+                way.truncate(way.len().max(2) - 1);
                 continue;
             }
             _ => {}
         }
-        let next = [done.as_slice(), b"/", &part].concat();
-        let found = block_on(session.view.metadata(inner(&next), Follow::No))?;
-        let Some(target) = found.target else {
-            done = next;
+        let named = [above.as_slice(), b"/", &part].concat();
+        let found = block_on(view.filesystem().lookup(&at.inode, &part))?;
+        let is_followed = !rest.is_empty() || is_directory_meant || follow == Follow::Yes;
+        let Some(target) = found.target.clone().filter(|_| is_followed) else {
+            way.push((named, found));
             continue;
         };
         links += 1;
@@ -240,15 +256,20 @@ fn resolve(path: &[u8]) -> Result<Vec<u8>> {
             false => target,
             true => match crate::inheritance::placed(&target) {
                 Place::Ours(target) => {
-                    done.clear();
+                    way.truncate(1);
                     target
                 }
                 Place::Theirs | Place::Out(_) => return Err(Errno(libc::ENOENT)),
             },
         };
+        is_directory_meant |= rest.is_empty() && target.ends_with(b"/");
         rest.extend(split(&target));
     }
-    Ok(if done.is_empty() { b"/".to_vec() } else { done })
+    let (named, found) = way.pop().expect("the root is never left");
+    if is_directory_meant && found.inode.kind != Kind::Directory {
+        return Err(Errno(libc::ENOTDIR));
+    }
+    Ok((if named.is_empty() { b"/".to_vec() } else { named }, found))
 }
 
 fn real_path(
@@ -257,7 +278,9 @@ fn real_path(
     theirs: impl FnOnce(*const c_char, *mut c_char) -> *mut c_char,
 ) -> Outcome<*mut c_char> {
     match find(libc::AT_FDCWD, memory::text(path).ok()?) {
-        Found::Ours(path) => Some(resolve(&path).and_then(|path| give_path(resolved, PATH_MAX, &path))),
+        Found::Ours(path) => {
+            Some(resolve(&path, Follow::Yes).and_then(|(path, _)| give_path(resolved, PATH_MAX, &path)))
+        }
         Found::Unchanged => None,
         Found::Elsewhere(path) => Some(told(theirs(path.as_ptr(), resolved))),
     }

@@ -7,8 +7,9 @@ use std::{
     sync::Arc,
 };
 
-use tyr_fs::{Follow, How, Kind, Metadata, Want};
+use tyr_fs::{Follow, How, Kind, Want};
 
+use super::directories::resolve;
 use crate::{
     border::{Errno, Outcome, Result, interpose},
     inheritance::reserve,
@@ -86,11 +87,9 @@ pub fn open_path(session: &Session, path: &Path, below: &[u8], flags: c_int, mod
     if (access != libc::O_RDONLY && !is_path) || truncates {
         check_changes()?;
     }
-    let unopened =
-        |found: &Metadata| give(Description::new(found.inode.clone(), below.to_vec(), access), flags);
     let follow = if flags & libc::O_NOFOLLOW != 0 { Follow::No } else { Follow::Yes };
     if is_path || flags & libc::O_DIRECTORY != 0 {
-        let found = block_on(view.metadata(path, follow))?;
+        let (below, found) = resolve(below, follow)?;
         if flags & libc::O_DIRECTORY != 0 && found.inode.kind != Kind::Directory {
             return Err(Errno(libc::ENOTDIR));
         }
@@ -100,7 +99,7 @@ pub fn open_path(session: &Session, path: &Path, below: &[u8], flags: c_int, mod
                 return Err(Errno(libc::EISDIR));
             }
         }
-        return unopened(&found);
+        return give(Description::new(found.inode, below, access), flags);
     }
     if follow == Follow::No {
         match block_on(view.metadata(path, Follow::No)) {
@@ -125,9 +124,9 @@ pub fn open_path(session: &Session, path: &Path, below: &[u8], flags: c_int, mod
             give(Description::of_file(file, below.to_vec(), access, session), flags)
         }
         Err(error) if error.errno().number() == libc::EISDIR && access == libc::O_RDONLY && !creates => {
-            let found = block_on(view.metadata(path, Follow::Yes))?;
+            let (below, found) = resolve(below, Follow::Yes)?;
             view.caller().require(&found, Want::Read)?;
-            unopened(&found)
+            give(Description::new(found.inode, below, access), flags)
         }
         Err(error) => Err(error.into()),
     }
