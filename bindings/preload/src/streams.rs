@@ -43,7 +43,12 @@ interpose! {
             }
             if flags & libc::O_APPEND != 0 {
                 // SAFETY: it has no conditions.
+                let before = told(unsafe { libc::fcntl(descriptor, libc::F_GETFL) })?;
+                // SAFETY: as above.
                 told(unsafe { libc::fcntl(descriptor, libc::F_SETFL, libc::O_APPEND) })?;
+                if before & libc::O_APPEND == 0 {
+                    go_to_end(descriptor, flags)?;
+                }
             }
             stream(descriptor, mode)
         }))
@@ -71,7 +76,27 @@ interpose! {
 /// Opens a path below the prefix as a stream of this mode does.
 fn open(path: &[u8], mode: *const c_char) -> Result<c_int> {
     let flags = flags_of(mode)?;
-    open_path(&*session()?, &inner(path), path, flags, 0o666)
+    let descriptor = open_path(&*session()?, &inner(path), path, flags, 0o666)?;
+    if let Err(errno) = go_to_end(descriptor, flags) {
+        forget(descriptor);
+        // SAFETY: it was just made.
+        unsafe { libc::close(descriptor) };
+        return Err(errno);
+    }
+    Ok(descriptor)
+}
+
+/// A stream that appends, and does not read, tells from its beginning where what it writes goes.
+fn go_to_end(descriptor: c_int, flags: c_int) -> Result<()> {
+    if flags & (libc::O_ACCMODE | libc::O_APPEND) != libc::O_WRONLY | libc::O_APPEND {
+        return Ok(());
+    }
+    let _outside = Outside::enter();
+    // SAFETY: it has no conditions.
+    match unsafe { libc::lseek64(descriptor, 0, libc::SEEK_END) } {
+        -1 => Err(Errno(errno())),
+        _ => Ok(()),
+    }
 }
 
 /// The flags of `open` that a mode stands for.
