@@ -378,6 +378,29 @@ static void opened(void) {
     SAY(closedir(listed));
 }
 
+/* Flags of calls with directories. */
+static void flagged(void) {
+    struct stat it;
+    SAY(close(creat("flagged", 0644)));
+    SAY(symlink("flagged", "link"));
+    SAY(unlinkat(AT_FDCWD, "flagged", 1 << 20));
+    SAY(unlinkat(AT_FDCWD, "flagged", AT_REMOVEDIR | AT_SYMLINK_FOLLOW));
+    SAY(access("flagged", F_OK));
+    SAY(linkat(AT_FDCWD, "link", AT_FDCWD, "followed", AT_SYMLINK_FOLLOW));
+    SAY(linkat(AT_FDCWD, "link", AT_FDCWD, "as-it-is", 0));
+    SAY(linkat(AT_FDCWD, "link", AT_FDCWD, "another", 1 << 20));
+    SAY(lstat("followed", &it));
+    status("followed", &it);
+    SAY(lstat("as-it-is", &it));
+    SAY(S_ISLNK(it.st_mode));
+    SAY(fchmodat(AT_FDCWD, "link", 0600, AT_SYMLINK_NOFOLLOW));
+    SAY(lchmod("link", 0600));
+    SAY(fchmodat(AT_FDCWD, "flagged", 0640, AT_SYMLINK_NOFOLLOW));
+    SAY(fchmodat(AT_FDCWD, "flagged", 0600, 1 << 20));
+    SAY(stat("link", &it));
+    status("link", &it);
+}
+
 static void streams(void) {
     char line[64];
     FILE *file = fopen("stream", "w+");
@@ -622,6 +645,19 @@ static void copies(void) {
     at = 0;
     SAY(sendfile(to, from, &at, 3));
     SAY(pread(to, buffer, sizeof buffer, 0));
+    at = 0, there = 2;
+    SAY(copy_file_range(to, &at, to, &there, 5, 0));
+    SAY(copy_file_range(to, &there, to, &at, 5, 0));
+    there = 100;
+    SAY(copy_file_range(to, &at, to, &there, 5, 0));
+    at = 1000, there = 1001;
+    SAY(copy_file_range(to, &at, to, &there, 5, 0));
+    int appended = open("copy", O_WRONLY | O_APPEND);
+    at = 0;
+    SAY(copy_file_range(from, &at, appended, NULL, 3, 0));
+    SAY(sendfile(appended, from, &at, 3));
+    SAY(lseek(appended, 0, SEEK_END));
+    SAY(close(appended));
     int pipes[2];
     pipe(pipes);
     at = 0;
@@ -837,6 +873,7 @@ int main(int count, char **arguments) {
     statuses();
     names();
     opened();
+    flagged();
     streams();
     wide();
     reopened();

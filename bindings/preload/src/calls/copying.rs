@@ -22,13 +22,22 @@ interpose! {
             if taken(from).is_none() && taken(to).is_none() {
                 return None;
             }
-            Some(if flags == 0 { copy(count, (from, from_offset), (to, to_offset), length) } else { Err(Errno(libc::EINVAL)) })
+            let (source, target) = ((from, from_offset), (to, to_offset));
+            Some(match flags {
+                0 => check_not_appended(to, Errno(libc::EBADF))
+                    .and_then(|()| check_apart(source, target, length))
+                    .and_then(|()| copy(count, source, target, length)),
+                _ => Err(Errno(libc::EINVAL)),
+            })
         };
     fn [sendfile sendfile64](to: c_int, from: c_int, offset: *mut off_t, length: size_t) -> ssize_t => |(_, count)| {
         if taken(from).is_none() && taken(to).is_none() {
             return None;
         }
-        Some(copy(count, (from, offset), (to, std::ptr::null_mut()), length))
+        Some(
+            check_not_appended(to, Errno(libc::EINVAL))
+                .and_then(|()| copy(count, (from, offset), (to, std::ptr::null_mut()), length)),
+        )
     };
     fn [fallocate fallocate64](descriptor: c_int, mode: c_int, offset: off_t, length: off_t) -> c_int => |_| {
         allocate(descriptor, mode, offset, length)
@@ -37,6 +46,38 @@ interpose! {
         // It returns the number of the error.
         allocate(descriptor, 0, offset, length).map(|result| Ok(result.map_or_else(|Errno(number)| number, |_| 0)))
     };
+}
+
+/// Nothing is copied to where every write goes to the end.
+fn check_not_appended(to: c_int, refusal: Errno) -> Result<()> {
+    match taken(to).is_some() && content::flags(to)? & libc::O_APPEND != 0 {
+        true => Err(refusal),
+        false => Ok(()),
+    }
+}
+
+/// Where a copy begins on one side.
+fn place(descriptor: c_int, offset: *mut off_t) -> Result<off_t> {
+    memory::get(offset.cast_const()).map_or_else(|| content::offset(descriptor), Ok)
+}
+
+/// Bytes of one file are not copied over one another. What lies after its end is not copied.
+fn check_apart(
+    (from, from_offset): (c_int, *mut off_t),
+    (to, to_offset): (c_int, *mut off_t),
+    length: usize,
+) -> Result<()> {
+    let (Some(reader), Some(writer)) = (taken(from), taken(to)) else { return Ok(()) };
+    if reader.inode.number != writer.inode.number || !reader.is_file() {
+        return Ok(());
+    }
+    let (from, to) = (place(from, from_offset)?, place(to, to_offset)?);
+    let size = off_t::try_from(reader.metadata()?.size).unwrap_or(off_t::MAX);
+    let length = off_t::try_from(length).unwrap_or(off_t::MAX).min(size.saturating_sub(from)).max(0);
+    match to.saturating_add(length) > from && to < from.saturating_add(length) {
+        true => Err(Errno(libc::EINVAL)),
+        false => Ok(()),
+    }
 }
 
 /// Has the store copy from a file to another one, and returns how many bytes there were.
@@ -61,15 +102,9 @@ fn copy(
     let (reader, writer) = (taken(from), taken(to));
     if writer.is_some() {
         check_changes()?;
-        if content::flags(to)? & libc::O_APPEND != 0 {
-            return Err(Errno(libc::EBADF));
-        }
     }
     let length = length.min(memory::TRANSFER_MAX);
-    let mut from_at = match memory::get(from_offset.cast_const()) {
-        Some(offset) => offset,
-        None => content::offset(from)?,
-    };
+    let mut from_at = place(from, from_offset)?;
     // What is no file has no offset, as a socket.
     let mut to_at = match memory::get(to_offset.cast_const()) {
         Some(offset) => Some(offset),

@@ -202,7 +202,7 @@ fn leave(real: impl FnOnce() -> c_int) -> c_int {
 }
 
 /// The path below the prefix of one in the file system.
-fn below(path: &std::path::Path) -> Vec<u8> {
+pub fn below(path: &std::path::Path) -> Vec<u8> {
     let path = path.as_os_str().as_encoded_bytes();
     let below = path.strip_prefix(mounted().1.directory.as_slice()).unwrap_or(path);
     if below.is_empty() { b"/".to_vec() } else { below.to_vec() }

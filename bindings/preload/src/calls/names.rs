@@ -3,12 +3,13 @@
 use std::ffi::{c_char, c_int, c_uint};
 
 use libc::{gid_t, mode_t, size_t, ssize_t, uid_t};
-use tyr_fs::{Changes, Errno as FileErrno, Follow, Over};
+use tyr_fs::{Changes, Errno as FileErrno, Follow, Kind, Over};
 
+use super::directories::{below, resolve};
 use crate::{
     border::{Errno, Outcome, Result, interpose},
     memory,
-    places::{at, change_at, change_both, link_target},
+    places::{at, change_at, change_both, inner, link_target},
     session::{check_changes, session, set_umask},
     table::{Description, taken},
     waiting::block_on,
@@ -90,11 +91,10 @@ interpose! {
         change(libc::AT_FDCWD, path, Follow::Yes, &of_mode(mode), |_, path| real(path, mode))
     };
     fn [lchmod](path: *const c_char, mode: mode_t) -> c_int => |(real, _)| {
-        change(libc::AT_FDCWD, path, Follow::No, &of_mode(mode), |_, path| real(path, mode))
+        change_mode(libc::AT_FDCWD, path, mode, libc::AT_SYMLINK_NOFOLLOW, |_, path| real(path, mode))
     };
     fn [fchmodat](directory: c_int, path: *const c_char, mode: mode_t, flags: c_int) -> c_int => |(real, _)| {
-        let follow = super::status::follow(flags);
-        change(directory, path, follow, &of_mode(mode), |directory, path| real(directory, path, mode, flags))
+        change_mode(directory, path, mode, flags, |directory, path| real(directory, path, mode, flags))
     };
     fn [fchmod](descriptor: c_int, mode: mode_t) -> c_int => |_| change_open(descriptor, &of_mode(mode));
     fn [chown](path: *const c_char, uid: uid_t, gid: gid_t) -> c_int => |(real, _)| {
@@ -181,9 +181,10 @@ fn remove(
         directory,
         path,
         Follow::No,
-        |session, path| match flags & libc::AT_REMOVEDIR != 0 {
-            true => Ok(block_on(session.view.remove_directory(path)).map(|()| 0)?),
-            false => Ok(block_on(session.view.remove_file(path)).map(|()| 0)?),
+        |session, path| match flags {
+            0 => Ok(block_on(session.view.remove_file(path)).map(|()| 0)?),
+            libc::AT_REMOVEDIR => Ok(block_on(session.view.remove_directory(path)).map(|()| 0)?),
+            _ => Err(Errno(libc::EINVAL)),
         },
         theirs,
     )
@@ -212,9 +213,14 @@ fn link_both(from: At, to: At, flags: c_int, theirs: impl FnOnce(At, At) -> c_in
     change_both(
         from,
         to,
-        |session, from, to| match flags & (libc::AT_SYMLINK_FOLLOW | libc::AT_EMPTY_PATH) {
+        |session, from, to| match flags {
             0 => Ok(block_on(session.view.hard_link(from, to)).map(|_| 0)?),
-            _ => Err(Errno(libc::EOPNOTSUPP)),
+            libc::AT_SYMLINK_FOLLOW => {
+                let (from, _) = resolve(&below(from), Follow::Yes)?;
+                Ok(block_on(session.view.hard_link(inner(&from), to)).map(|_| 0)?)
+            }
+            _ if flags & libc::AT_EMPTY_PATH != 0 => Err(Errno(libc::EOPNOTSUPP)),
+            _ => Err(Errno(libc::EINVAL)),
         },
         theirs,
     )
@@ -272,6 +278,34 @@ pub fn change(
         path,
         follow,
         |session, path| Ok(block_on(session.view.change(path, follow, changes)).map(|_| 0)?),
+        theirs,
+    )
+}
+
+/// Changes the permissions of what a path means. A symbolic link has none.
+fn change_mode(
+    directory: c_int,
+    path: *const c_char,
+    mode: mode_t,
+    flags: c_int,
+    theirs: impl FnOnce(c_int, *const c_char) -> c_int,
+) -> Outcome<c_int> {
+    let follow = super::status::follow(flags);
+    change_at(
+        directory,
+        path,
+        follow,
+        |session, path| {
+            if flags & !libc::AT_SYMLINK_NOFOLLOW != 0 {
+                return Err(Errno(libc::EINVAL));
+            }
+            if follow == Follow::No
+                && block_on(session.view.metadata(path, follow))?.inode.kind == Kind::Symlink
+            {
+                return Err(Errno(libc::EOPNOTSUPP));
+            }
+            Ok(block_on(session.view.change(path, follow, &of_mode(mode))).map(|_| 0)?)
+        },
         theirs,
     )
 }
