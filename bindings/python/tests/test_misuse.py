@@ -470,6 +470,56 @@ def test_a_child_is_told_to_open_the_store_again(place):
     assert program(text, place).strip() == "b'xy'"
 
 
+def test_a_file_that_was_open_before_a_fork_says_so_in_the_child(place):
+    text = """
+        import gc, os, signal, sys, tyr, tyr.fs
+        store = tyr.open(sys.argv[1], segment_size=1 << 20)
+        fs = tyr.fs.TyrFileSystem(store)
+        fs.mkdir("events")
+        fs.pipe_file("events/a", b"x" * 100)
+        read, written, kept = fs.open("events/a"), fs.open("events/b", "wb"), fs.open("events/c", "wb", autocommit=False)
+        text, packed = fs.open("events/d", "w"), fs.open("events/e", "wb", compression="gzip")
+        left = [fs.open("events/a"), fs.open("events/f", "wb"), fs.open("events/g", "w")]
+        for file in (written, kept, left[1]):
+            file.write(b"y")
+        for file in (text, left[2]):
+            file.write("y")
+        packed.write(b"y")
+        kept.close()
+        child = os.fork()
+        if not child:
+            # It is ended rather than waited for if it waits for threads that it does not have.
+            signal.alarm(30)
+            sys.unraisablehook = lambda unraisable: os._exit(100)
+            told = 0
+            for call in (read.read, lambda: written.write(b"z"), lambda: written.flush(force=True), kept.commit):
+                try:
+                    call()
+                except tyr.Unavailable as error:
+                    told += "forked" in str(error)
+            with read, written, text, packed:
+                pass
+            try:
+                with left[1]:
+                    raise KeyError
+            except KeyError:
+                told += 1
+            kept.discard()
+            del left
+            gc.collect()
+            os._exit(told)
+        status = os.waitpid(child, 0)[1]
+        assert os.WIFEXITED(status) and os.WEXITSTATUS(status) == 5, status
+        for file in (written, text, packed, *left[1:]):
+            file.close()
+        kept.commit()
+        print(read.read().count(b"x"), fs.cat(["events/b", "events/c", "events/d", "events/f", "events/g"]).values())
+        print(fs.open("events/e", compression="gzip").read())
+    """
+    ended = program(text, place)
+    assert ended == "100 dict_values([b'y', b'y', b'y', b'y', b'y'])\nb'y'\n", ended
+
+
 def test_a_signal_ends_a_wait_for_a_cluster(tmp_path):
     text = """
         import os, signal, socket, threading, tyr

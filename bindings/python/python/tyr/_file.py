@@ -4,6 +4,7 @@ import contextlib
 import errno
 import functools
 import io
+import os
 import sys
 from collections.abc import Awaitable, Callable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -73,6 +74,7 @@ class TyrFile(AbstractBufferedFile):  # type: ignore[misc]
         self._scope: Any = None
         self._own: AioTransaction | None = None
         self._is_forgotten = False
+        self._process = os.getpid()
         self.path = path
         self._key = fs._blob(path)[1]
         self._fs_loop = fs._loop_to_use()
@@ -99,7 +101,18 @@ class TyrFile(AbstractBufferedFile):  # type: ignore[misc]
 
         await look(fs)
 
+    def _is_inherited(self) -> bool:
+        """Whether this process was forked after it was opened: then nobody is here who would do anything for it."""
+        return self._process != os.getpid()
+
+    def _check_process(self) -> None:
+        if self._is_inherited():
+            told = "the file was opened before this process was forked; open the store and the file again in this process"
+            raise errors.Unavailable(f"{told}, or start processes with 'spawn'")
+
     def _do(self, operation: str, *arguments: Any) -> Any:
+        self._check_process()
+
         async def act() -> Any:
             return await getattr(self._scope, operation)(*arguments)
 
@@ -124,6 +137,13 @@ class TyrFile(AbstractBufferedFile):  # type: ignore[misc]
             self._do("commit")
         return True
 
+    def write(self, data: Any) -> int:
+        """Writes more bytes."""
+        if not self._is_forgotten:
+            self._check_process()
+        written: int = super().write(data)
+        return written
+
     def flush(self, force: bool = False) -> None:
         """Sends what was written to the store, which does not show it before it is committed."""
         if self._is_forgotten:
@@ -133,8 +153,9 @@ class TyrFile(AbstractBufferedFile):  # type: ignore[misc]
 
     def close(self) -> None:
         """Commits what was written."""
-        if self.mode == "rb" or self._is_forgotten or sys.is_finalizing():
-            # Nothing is left to be done, or nobody is left who does it: what was not committed is rolled back when it is forgotten.
+        if self.mode == "rb" or self._is_forgotten or self._is_inherited() or sys.is_finalizing():
+            # Nothing is left to be done, or nobody is left who does it: what was not committed is rolled back when it is forgotten,
+            # which is for the process that has opened it to do.
             self.cache, self._own, self.closed = None, None, True
             return
         if not self.closed and _is_left_by_exception(self):
@@ -156,6 +177,7 @@ class TyrFile(AbstractBufferedFile):  # type: ignore[misc]
 
     def commit(self) -> None:
         """Commits what was written to a file that was opened with `autocommit=False`, and closed."""
+        self._check_process()
         if self._own is not None:
             own, self._own = self._own, None
             sync(self._fs_loop, finish, own, True)
@@ -163,13 +185,18 @@ class TyrFile(AbstractBufferedFile):  # type: ignore[misc]
     def discard(self) -> None:
         """Forgets what was written. Of a file in a transaction of the file system that does its owner."""
         self.closed = True
-        if self._own is not None:
-            own, self._own = self._own, None
+        own, self._own = self._own, None
+        if own is not None and not self._is_inherited():
             sync(self._fs_loop, finish, own, False)
 
     def _forget(self) -> None:
         """What was written, and what layers above still write when they are closed, goes nowhere."""
         self._is_forgotten = True
+
+    def _forget_inherited(self) -> None:
+        """As `_forget`, if it is for another process to have it written."""
+        if self._is_inherited():
+            self._forget()
 
 
 class _Layer:
@@ -203,6 +230,11 @@ class Text(_Layer, io.TextIOWrapper):
     def __init__(self, buffer: Any, file: TyrFile, **named: Any) -> None:
         self._file = file
         super().__init__(buffer, **named)
+
+    def close(self) -> None:
+        """Commits what was written."""
+        self._file._forget_inherited()
+        super().close()
 
 
 class Compressed(_Layer, io.BufferedIOBase):
@@ -254,6 +286,7 @@ class Compressed(_Layer, io.BufferedIOBase):
         if self._is_closed:
             return
         self._is_closed = True
+        self._file._forget_inherited()
         try:
             self._layer.close()
         except BaseException:
