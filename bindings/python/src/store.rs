@@ -32,29 +32,43 @@ pub struct Opened {
     pub asynchronous: Handle<tyr_client::Store>,
     place: Option<PathBuf>,
     is_cluster: bool,
-    /// What lets go of it at the end.
+    /// What lets go of it at the end, if it is what was opened.
     handles: Mutex<Vec<Weak<dyn LetGo>>>,
+    /// What was opened, if this is the same store within another time: they are closed together, and that lives as long as this.
+    first: Option<Arc<Opened>>,
 }
 
 impl Opened {
     /// What was opened.
     pub fn new(store: tyr_client::Store, place: Option<PathBuf>) -> Arc<Self> {
-        let opened = Arc::new(Self::of(store, place));
+        let opened = Arc::new(Self::of(store, place, None));
         remember(Arc::downgrade(&opened));
         opened
     }
 
-    fn of(store: tyr_client::Store, place: Option<PathBuf>) -> Self {
+    /// The same store by another handle.
+    fn beside(self: &Arc<Self>, store: tyr_client::Store) -> Arc<Self> {
+        let first = self.first.as_ref().unwrap_or(self).clone();
+        Arc::new(Self::of(store, self.place.clone(), Some(first)))
+    }
+
+    fn of(store: tyr_client::Store, place: Option<PathBuf>, first: Option<Arc<Opened>>) -> Self {
         let blocking = tyr_client::blocking::Store::from(store.clone()).into_ready();
         let is_cluster = store.is_cluster();
         let (blocking, asynchronous) = (Handle::new(blocking), Handle::new(store));
-        let handles = Mutex::new(vec![blocking.let_go(), asynchronous.let_go()]);
-        Opened { blocking, asynchronous, place, is_cluster, handles }
+        let opened = Opened { blocking, asynchronous, place, is_cluster, handles: Mutex::default(), first };
+        opened.keep(opened.blocking.let_go());
+        opened.keep(opened.asynchronous.let_go());
+        opened
+    }
+
+    fn first(&self) -> &Self {
+        self.first.as_deref().unwrap_or(self)
     }
 
     /// Has something let go of the store when it is closed.
     pub fn keep(&self, handle: Weak<dyn LetGo>) {
-        let mut handles = self.handles.lock();
+        let mut handles = self.first().handles.lock();
         if handles.len().is_power_of_two() {
             handles.retain(|handle| handle.strong_count() > 0);
         }
@@ -63,7 +77,7 @@ impl Opened {
 
     /// Has everything let go of the store.
     pub fn let_go(&self) {
-        let handles = std::mem::take(&mut *self.handles.lock());
+        let handles = std::mem::take(&mut *self.first().handles.lock());
         for handle in handles.iter().filter_map(Weak::upgrade) {
             handle.let_go();
         }
@@ -180,7 +194,7 @@ macro_rules! store {
             fn with_deadline(&self, py: Python<'_>, deadline: f64) -> PyResult<Self> {
                 let deadline = seconds(py, deadline)?;
                 let store = self.opened.asynchronous.usable().map_err(|error| raise(py, &error))?.within(deadline);
-                Ok(Self::new(Arc::new(Opened::of(store, self.opened.place.clone()))))
+                Ok(Self::new(self.opened.beside(store)))
             }
 
             /// Creates a keyspace. Raises Exists if the name is taken, and Invalid if the name or a setting is out of bounds.
@@ -320,7 +334,10 @@ macro_rules! store {
             }
 
             fn _tries(&self, py: Python<'_>) -> PyResult<$tries> {
-                Ok($tries::new(Stopped::new(self.usable(py)?)))
+                let stopped = Stopped::new(self.usable(py)?);
+                let let_go: Weak<Stopped> = Arc::downgrade(&stopped);
+                self.opened.keep(let_go);
+                Ok($tries::new(stopped))
             }
 
             /// How reads of a cluster were answered so far, by name.

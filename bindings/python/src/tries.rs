@@ -6,7 +6,10 @@
 use std::{
     future::{Future, poll_fn},
     pin::Pin,
-    sync::Arc,
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
     task::Poll,
 };
 
@@ -17,7 +20,7 @@ use tyr_client::{Error, Receipt, Result, Transaction as Given};
 use crate::{
     errors::raise,
     face::{Asyncio, Blocking, Face, Movable},
-    life::Alive,
+    life::{Alive, LetGo},
     transaction::{AioTransaction, Running, Transaction},
     value::Value,
 };
@@ -28,6 +31,10 @@ type Run = Pin<Box<dyn Future<Output = Result<Receipt>> + Send>>;
 pub struct Stopped {
     run: tokio::sync::Mutex<Option<Run>>,
     exchange: Arc<Exchange>,
+    /// The transaction of the try that is under way.
+    running: Mutex<Weak<Running>>,
+    /// Whether its store was closed before it ended.
+    was_cut_off: AtomicBool,
 }
 
 /// Where a run and its driver leave a transaction for one another.
@@ -59,13 +66,32 @@ impl Stopped {
             };
             store.run(body).await.map(|committed| committed.receipt)
         };
-        Arc::new(Stopped { run: tokio::sync::Mutex::new(Some(Box::pin(Movable(run)))), exchange })
+        let run: Run = Box::pin(Movable(run));
+        Arc::new(Stopped {
+            run: tokio::sync::Mutex::new(Some(run)),
+            exchange,
+            running: Mutex::default(),
+            was_cut_off: AtomicBool::new(false),
+        })
+    }
+
+    fn was_cut_off(&self) -> bool {
+        self.was_cut_off.load(Ordering::Acquire)
+    }
+
+    /// Why there is nothing left of it.
+    #[cold]
+    fn gone(&self) -> Error {
+        match self.was_cut_off() {
+            true => Error::unavailable("the store was closed before the run ended; open it again"),
+            false => Error::invalid("the run has ended"),
+        }
     }
 
     /// Goes on until the next try begins, or the run ends.
     async fn advance(&self) -> Result<Option<Receipt>> {
         let mut held = self.run.lock().await;
-        let run = held.as_mut().ok_or_else(|| Error::invalid("the run has ended"))?;
+        let run = held.as_mut().ok_or_else(|| self.gone())?;
         let ended = poll_fn(|context| match run.as_mut().poll(context) {
             Poll::Ready(result) => Poll::Ready(result.map(Some)),
             Poll::Pending if self.exchange.handed.lock().is_some() => Poll::Ready(Ok(None)),
@@ -82,10 +108,16 @@ impl Stopped {
         loop {
             let handed = self.exchange.handed.lock().take();
             match handed {
-                Some(transaction) => return Ok(Running::new(transaction)),
-                None if self.advance().await?.is_some() => {
-                    return Err(Error::invalid("the run has ended"));
+                Some(transaction) => {
+                    let running = Running::new(transaction);
+                    *self.running.lock() = Arc::downgrade(&running);
+                    if self.was_cut_off() {
+                        self.let_go();
+                        return Err(self.gone());
+                    }
+                    return Ok(running);
                 }
+                None if self.advance().await?.is_some() => return Err(self.gone()),
                 None => {}
             }
         }
@@ -93,10 +125,16 @@ impl Stopped {
 
     /// Ends a try. Results in whether the run is over: then its transaction is committed or, if the body failed, rolled back.
     async fn finish(&self, running: &Running, result: Result<()>) -> Result<bool> {
-        let transaction = running.take().await;
-        let transaction = transaction.ok_or_else(|| {
-            Error::invalid("a run commits its transaction by itself; end its body instead of the transaction")
-        })?;
+        const ENDED: &str =
+            "a run commits its transaction by itself; end its body instead of the transaction";
+        let Some(transaction) = running.take().await else {
+            return match self.was_cut_off() {
+                // It is the body's own.
+                true if result.is_err() => Ok(true),
+                true => Err(self.gone()),
+                false => Err(Error::invalid(ENDED)),
+            };
+        };
         let has_failed = result.is_err();
         *self.exchange.returned.lock() = Some((transaction, result));
         match self.advance().await {
@@ -109,6 +147,23 @@ impl Stopped {
             Err(_) if has_failed => Ok(true),
             Err(error) => Err(error),
         }
+    }
+}
+
+impl LetGo for Stopped {
+    fn let_go(&self) {
+        // What is under way lets go when it fails.
+        let run = self.run.try_lock().map(|mut held| held.take());
+        if !matches!(run, Ok(None)) {
+            self.was_cut_off.store(true, Ordering::Release);
+        }
+        drop(run);
+        let running = self.running.lock().upgrade();
+        if let Some(running) = running {
+            running.let_go();
+        }
+        let (handed, returned) = (self.exchange.handed.lock().take(), self.exchange.returned.lock().take());
+        drop((handed, returned));
     }
 }
 

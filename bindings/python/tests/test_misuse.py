@@ -63,6 +63,59 @@ def test_a_block_whose_store_is_closed_in_it_does_not_seem_to_have_committed(pla
             store.close()
 
 
+def test_a_store_within_another_time_is_closed_with_it(place):
+    store = tyr.open(place, segment_size=1 << 20)
+    events = store.create_keyspace("events")
+    quick = store.within(5.0)
+    quicker, kept, begun = quick.within(1.0), quick.keyspace("events"), quick.begin()
+    begun.put(kept, "a", b"x")
+    assert not store.closed and not quick.closed and not quicker.aio.closed
+    store.close()
+    assert store.closed and quick.closed and quicker.closed and quicker.aio.closed
+    for call in (quick.keyspaces, lambda: kept.read("a"), begun.commit, quicker.close):
+        with pytest.raises(tyr.Unavailable):
+            call()
+    # Though all of them are still there.
+    again = tyr.open(place, segment_size=1 << 20)
+    quick = again.within(5.0)
+    events = again.keyspace("events")
+    quick.close()
+    assert again.closed
+    with pytest.raises(tyr.Unavailable):
+        events.exists("a")
+    with tyr.open(place, segment_size=1 << 20) as store:
+        assert not store.keyspace("events").exists("a")
+
+
+def test_a_run_ends_when_its_store_is_closed(place):
+    store = tyr.open(place, segment_size=1 << 20)
+    events = store.create_keyspace("events")
+    idle, tries = store._tries(), store.retrying()
+    attempt = next(tries)
+    transaction = attempt.__enter__()
+    transaction.put(events, "a", b"x")
+    store.close()
+    # Though the tries and the transaction are still there.
+    with tyr.open(place, segment_size=1 << 20) as again:
+        assert not again.keyspace("events").exists("a")
+    with pytest.raises(tyr.Unavailable, match="closed before the transaction ended"):
+        transaction.commit()
+    with pytest.raises(tyr.Unavailable, match="closed before the run ended"):
+        attempt.__exit__(None, None, None)
+    with pytest.raises(tyr.Unavailable, match="closed before the run ended"):
+        idle.begin()
+
+
+def test_an_exception_is_passed_on_though_the_store_was_closed_in_its_run(place):
+    store = tyr.open(place, segment_size=1 << 20)
+    with pytest.raises(KeyError):
+        for attempt in store.retrying():
+            with attempt:
+                store.close()
+                raise KeyError
+    tyr.open(place, segment_size=1 << 20).close()
+
+
 @pytest.mark.parametrize("name", ["http://127.0.0.1:4801", "Tyr://a:1", "s3://bucket"])
 def test_a_url_of_something_else_is_no_directory(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -436,6 +489,18 @@ def test_a_store_that_nobody_closes_is_closed_at_the_end(place):
     text = """
         import sys, tyr
         store = tyr.open(sys.argv[1], segment_size=1 << 20)
+        memory = store.create_keyspace("memory", durability="memory")
+        memory.put("a", b"kept")
+    """
+    program(text, place)
+    with tyr.open(place, segment_size=1 << 20) as store:
+        assert store.keyspace("memory").read("a") == b"kept"
+
+
+def test_a_store_of_which_only_a_handle_within_another_time_is_left_is_closed_at_the_end(place):
+    text = """
+        import sys, tyr
+        store = tyr.open(sys.argv[1], segment_size=1 << 20).within(5.0)
         memory = store.create_keyspace("memory", durability="memory")
         memory.put("a", b"kept")
     """
