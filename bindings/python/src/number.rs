@@ -35,6 +35,13 @@ fn number_type(py: Python<'_>, name: &str) -> PyResult<NumberType> {
     })
 }
 
+/// A number in half as many bytes, rounded. One that is finite does not become infinity.
+fn single(number: f64) -> Option<f32> {
+    #[allow(clippy::cast_possible_truncation, reason = "it is to be rounded")]
+    let rounded = number as f32;
+    (rounded.is_finite() || !number.is_finite()).then_some(rounded)
+}
+
 fn operand(value: &Bound<'_, PyAny>, number_type: NumberType) -> PyResult<Operand> {
     let operand = match number_type {
         NumberType::U8 => value.extract().map(Operand::U8),
@@ -45,7 +52,10 @@ fn operand(value: &Bound<'_, PyAny>, number_type: NumberType) -> PyResult<Operan
         NumberType::I16 => value.extract().map(Operand::I16),
         NumberType::I32 => value.extract().map(Operand::I32),
         NumberType::I64 => value.extract().map(Operand::I64),
-        NumberType::F32 => value.extract().map(Operand::F32),
+        NumberType::F32 => value.extract().and_then(|number: f64| match single(number) {
+            Some(number) => Ok(Operand::F32(number)),
+            None => Err(PyOverflowError::new_err(())),
+        }),
         NumberType::F64 => value.extract().map(Operand::F64),
     };
     operand.map_err(|error| {

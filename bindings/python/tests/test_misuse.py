@@ -175,6 +175,19 @@ def test_numbers_out_of_bounds_are_invalid(events):
     assert events.read("a") == b"x"
 
 
+def test_a_number_does_not_become_infinity(events):
+    for number in (1e39, -1e39, 3.5e38, 10**39):
+        with pytest.raises(tyr.Invalid, match="does not fit the type f32"):
+            tyr.Transform.add(number, "f32")
+        with pytest.raises(tyr.Invalid, match="does not fit the type f32"):
+            tyr.Transform.compare_and_swap(0.0, number, "f32")
+    events.put("a", bytes(4))
+    largest = float(np.finfo(np.float32).max)
+    for number in (largest, float("-inf"), 1e-50):
+        events.transform("a", 0, tyr.Transform.swap(number, "f32"))
+        assert np.frombuffer(events.read("a"), "<f4")[0] == np.float32(number)
+
+
 def test_huge_lengths_are_refused_before_memory_is(events):
     events.put("a", b"x")
     events.truncate("a", 1 << 62)
