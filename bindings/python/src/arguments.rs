@@ -57,6 +57,13 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Name {
 #[derive(Clone, Copy)]
 pub struct Offset(pub u64);
 
+impl Offset {
+    /// As how many there are at most.
+    pub fn count(self) -> usize {
+        usize::try_from(self.0).unwrap_or(usize::MAX)
+    }
+}
+
 impl<'a, 'py> FromPyObject<'a, 'py> for Offset {
     type Error = PyErr;
 

@@ -237,14 +237,14 @@ macro_rules! keyspace {
             /// Up to so many blobs whose keys have the prefix, in the order of their keys, beginning after a key. Fewer mean that
             /// there are no more. Not a snapshot: every blob that exists throughout is listed once, others may be.
             #[pyo3(
-                signature = (prefix=Name::empty(), after=None, limit=1000),
+                signature = (prefix=Name::empty(), after=None, limit=Offset(1000)),
                 text_signature = "($self, prefix=b'', after=None, limit=1000)"
             )]
-            fn scan(&self, py: Python<'_>, prefix: Name, after: Option<Name>, limit: usize) -> PyResult<Py<PyAny>> {
+            fn scan(&self, py: Python<'_>, prefix: Name, after: Option<Name>, limit: Offset) -> PyResult<Py<PyAny>> {
                 let keyspace = self.usable(py)?;
                 $face::drive(py, async move {
                     let after = after.as_ref().map(AsRef::as_ref);
-                    keyspace.scan(prefix, after, limit).await.map(Value::Entries)
+                    keyspace.scan(prefix, after, limit.count()).await.map(Value::Entries)
                 })
             }
 

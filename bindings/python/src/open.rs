@@ -6,6 +6,7 @@ use pyo3::{prelude::*, types::PyDict};
 use tyr_client::{Error, IoMode, OpenOptions, Tls, TlsFiles, Token};
 
 use crate::{
+    arguments::Offset,
     errors::{invalid, raise},
     face::{Asyncio, Blocking, Face},
     store::{AioStore, Opened, Store, seconds},
@@ -27,9 +28,9 @@ fn options(py: Python<'_>, given: Option<&Bound<'_, PyDict>>) -> PyResult<OpenOp
             "deadline" => options.deadline(seconds(py, value.extract()?)?),
             "connect_timeout" => options.connect_timeout(seconds(py, value.extract()?)?),
             "zone" => options.zone(value.extract()?),
-            "data_cache" => options.data_cache(value.extract()?),
-            "index_cache" => options.index_cache(value.extract()?),
-            "segment_size" => options.segment_size(value.extract()?),
+            "data_cache" => options.data_cache(value.extract::<Offset>()?.0),
+            "index_cache" => options.index_cache(value.extract::<Offset>()?.0),
+            "segment_size" => options.segment_size(value.extract::<Offset>()?.0),
             "io" => options.io(io_mode(py, value.extract()?)?),
             "reads_files" if value.is_truthy()? => options,
             "reads_files" => options.without_files(),

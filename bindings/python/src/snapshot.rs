@@ -161,7 +161,7 @@ macro_rules! snapshot {
 
             /// Blobs in the order of their keys, exactly those that existed; see Keyspace.scan.
             #[pyo3(
-                signature = (keyspace, prefix=Name::empty(), after=None, limit=1000),
+                signature = (keyspace, prefix=Name::empty(), after=None, limit=Offset(1000)),
                 text_signature = "($self, keyspace, prefix=b'', after=None, limit=1000)"
             )]
             fn scan(
@@ -170,12 +170,12 @@ macro_rules! snapshot {
                 keyspace: &Bound<'_, $keyspace>,
                 prefix: Name,
                 after: Option<Name>,
-                limit: usize,
+                limit: Offset,
             ) -> PyResult<Py<PyAny>> {
                 let (snapshot, keyspace) = self.both(py, keyspace)?;
                 $face::drive(py, async move {
                     let after = after.as_ref().map(AsRef::as_ref);
-                    snapshot.scan(&keyspace, prefix, after, limit).await.map(Value::Entries)
+                    snapshot.scan(&keyspace, prefix, after, limit.count()).await.map(Value::Entries)
                 })
             }
 

@@ -14,6 +14,7 @@ use pyo3::{prelude::*, types::PyTuple};
 use tyr_client::{Error, Result};
 
 use crate::{
+    arguments::Offset,
     errors::{invalid, raise},
     face::{Asyncio, Blocking, Face, wait},
     keyspace::{AioKeyspace, Keyspace},
@@ -204,9 +205,9 @@ macro_rules! store {
                 py: Python<'_>,
                 name: String,
                 durability: &str,
-                chunk_size: Option<u64>,
+                chunk_size: Option<Offset>,
                 multi_version: bool,
-                quota: Option<u64>,
+                quota: Option<Offset>,
             ) -> PyResult<Py<PyAny>> {
                 let settings = settings(py, durability, chunk_size, multi_version, quota)?;
                 let (store, opened) = (self.usable(py)?, self.opened.clone());
@@ -240,9 +241,9 @@ macro_rules! store {
                 py: Python<'_>,
                 name: String,
                 durability: &str,
-                chunk_size: Option<u64>,
+                chunk_size: Option<Offset>,
                 multi_version: bool,
-                quota: Option<u64>,
+                quota: Option<Offset>,
             ) -> PyResult<Py<PyAny>> {
                 let settings = settings(py, durability, chunk_size, multi_version, quota)?;
                 let store = self.usable(py)?;

@@ -7,6 +7,7 @@ use pyo3::{
 use tyr_client::{Create, Durability, Operand};
 
 use crate::{
+    arguments::Offset,
     content::Content,
     errors::invalid,
     number::{into_python, wrong_slot},
@@ -372,9 +373,9 @@ impl SnapshotSummary {
 pub fn settings(
     py: Python<'_>,
     durability: &str,
-    chunk_size: Option<u64>,
+    chunk_size: Option<Offset>,
     multi_version: bool,
-    quota: Option<u64>,
+    quota: Option<Offset>,
 ) -> PyResult<tyr_client::KeyspaceSettings> {
     let durability = match durability {
         "disk" => Durability::Disk,
@@ -382,7 +383,8 @@ pub fn settings(
         _ => return Err(invalid(py, "the durability is 'disk' or 'memory'")),
     };
     let usual = tyr_client::KeyspaceSettings::default();
-    let chunk_size = chunk_size.unwrap_or(usual.chunk_size);
+    let chunk_size = chunk_size.map_or(usual.chunk_size, |size| size.0);
+    let quota = quota.map(|quota| quota.0);
     Ok(tyr_client::KeyspaceSettings { durability, chunk_size, multi_version, quota })
 }
 

@@ -1,6 +1,7 @@
 """The file system: what is its own."""
 
 import asyncio
+import errno
 import gc
 import gzip
 import io
@@ -110,6 +111,30 @@ def test_names_are_globbed_and_listed(fs, events):
         fs.ls("events/none")
     with pytest.raises(FileNotFoundError):
         fs.ls("none")
+
+
+@pytest.mark.parametrize("length", [4095, 4096, 4097, 5000])
+def test_no_file_has_a_name_that_is_too_long(fs, events, length):
+    events.put("a", b"x")
+    path = "events/" + "k" * length
+    assert not fs.exists(path) and not fs.isfile(path) and not fs.isdir(path)
+    assert fs.find(path) == [] and list(fs.walk(path)) == [(path, [], [])]
+    expected = errno.ENAMETOOLONG if length > 4096 else errno.ENOENT
+    for call in (fs.info, fs.ls, fs.size):
+        with pytest.raises(FileNotFoundError) as failed:
+            call(path)
+        assert failed.value.errno == expected
+    with pytest.raises(FileNotFoundError):
+        fs.rm(path, recursive=True)
+
+
+def test_a_file_has_the_longest_name(fs, events):
+    path = "events/" + "k" * 4096
+    fs.pipe_file(path, b"x")
+    assert fs.isfile(path) and not fs.isdir(path) and fs.find(path) == [path]
+    assert fs.ls(path, detail=False) == [path]
+    fs.rm(path, recursive=True)
+    assert not fs.exists(path)
 
 
 def test_many_files_in_a_directory_are_passed_over(fs, events):

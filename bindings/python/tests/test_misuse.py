@@ -151,7 +151,7 @@ def test_data_of_wrong_types_is_refused(events, data):
     assert not events.exists("a")
 
 
-def test_numbers_out_of_bounds_are_invalid(events):
+def test_numbers_out_of_bounds_are_invalid(store, events, place):
     events.put("a", b"x")
     for call in (
         lambda: events.read("a", -1),
@@ -160,6 +160,15 @@ def test_numbers_out_of_bounds_are_invalid(events):
         lambda: events.write("a", 1 << 63, b"y"),
         lambda: events.truncate("a", (1 << 64) + 5),
         lambda: events.punch("a", 2, 1),
+        lambda: events.scan(limit=-1),
+        lambda: events.scan(limit=1 << 64),
+        lambda: store.snapshot(events).scan(events, limit=-1),
+        lambda: store.create_keyspace("more", quota=-1),
+        lambda: store.create_keyspace("more", chunk_size=-1),
+        lambda: store.alter_keyspace("events", quota=-1),
+        lambda: tyr.open(place + "-more", segment_size=-1),
+        lambda: tyr.open(place + "-more", data_cache=-1),
+        lambda: tyr.open(place + "-more", index_cache=1 << 64),
         lambda: tyr.Transform.add(256, "u8"),
         lambda: tyr.Transform.add(1, "u128"),
         lambda: tyr.Transform.and_(1.5, "f64"),

@@ -235,6 +235,9 @@ class TyrFileSystem(AsyncFileSystem):  # type: ignore[misc]
         name, key = self._split(path)
         if not name:
             return _directory("")
+        if len(_encode(key)) > KEY_SIZE_MAX:
+            # There is nothing of that name, which is what callers who look for it ask.
+            raise FileNotFoundError(errno.ENAMETOOLONG, f"a key has at most {KEY_SIZE_MAX} bytes", path)
         with self._finding(path):
             if not key:
                 await self.store.aio.keyspace(name)
@@ -244,7 +247,8 @@ class TyrFileSystem(AsyncFileSystem):  # type: ignore[misc]
                 return file_info(path, await scope.stat(key))
             except errors.NotFound:
                 keyspace = await self._keyspace(name)
-                if await keyspace.scan(key.rstrip("/") + "/", None, 1):
+                prefix = _encode(key.rstrip("/") + "/")
+                if len(prefix) <= KEY_SIZE_MAX and await keyspace.scan(prefix, None, 1):
                     return _directory(path.rstrip("/"))
                 raise
 
@@ -295,6 +299,8 @@ class TyrFileSystem(AsyncFileSystem):  # type: ignore[misc]
 
     @anew
     async def _page(self, name: str, prefix: bytes, after: bytes | None) -> list[Entry]:
+        if len(prefix) > KEY_SIZE_MAX:
+            return []
         with self._finding(f"{name}/{_decode(prefix)}".rstrip("/")):
             return await (await self._keyspace(name)).scan(prefix, after, PAGE)
 
