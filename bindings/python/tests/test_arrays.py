@@ -178,6 +178,18 @@ def test_an_array_whose_keyspace_was_made_again_is_written_to_it(store, arrays):
         assert names == ([] if number == 4 or number == 3 else ["d/old"] if expected is not None else ["d/new", "d/old"]), number
 
 
+def test_a_directory_is_deleted_that_is_more_than_a_transaction_takes(store, arrays):
+    keyspace = store.create_keyspace("arrays")
+    names = [f"d/{number:03}-" + "k" * 4000 for number in range(300)]
+    for name in [*names, "kept"]:
+        keyspace.put(name, b"x")
+    with pytest.raises(tyr.Invalid, match="too large"), arrays.transaction() as inside:
+        sync(inside.delete_dir("d"))
+    assert len(keyspace.scan()) == 301
+    sync(arrays.delete_dir("d"))
+    assert [entry.name for entry in keyspace.scan()] == ["kept"]
+
+
 def test_a_keyspace_that_is_gone_is_not_empty_however_often_it_is_asked_for(store, arrays, grid):
     grid[:] = 5
     with arrays.transaction() as inside:

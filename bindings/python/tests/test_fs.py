@@ -137,6 +137,21 @@ def test_a_file_has_the_longest_name(fs, events):
     assert not fs.exists(path)
 
 
+@pytest.mark.parametrize("how", ["a tree", "a list", "a depth"])
+def test_more_is_removed_than_a_transaction_of_a_directory_takes(fs, events, how):
+    names = [f"many/{number:03}-" + "k" * 4000 for number in range(300)]
+    for name in names:
+        events.put(name, b"x")
+    with pytest.raises(tyr.Invalid, match="too large"), events.transaction() as transaction:
+        for name in names:
+            transaction.delete(name)
+    if how == "a list":
+        fs.rm([f"events/{name}" for name in names])
+    else:
+        fs.rm("events/many", recursive=True, maxdepth=None if how == "a tree" else 2)
+    assert fs.exists("events") and events.scan() == []
+
+
 def test_many_files_in_a_directory_are_passed_over(fs, events):
     for first in range(0, 2500, 500):
         events.put_many({f"many/{number:05}": b"" for number in range(first, first + 500)})

@@ -3,10 +3,13 @@
 import os
 import re
 import threading
-from typing import Any
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
 
 from . import _tyr, errors
 from ._tyr import Store
+
+T = TypeVar("T")
 
 _stores: dict[str, Store] = {}
 _environment: dict[str, str] = {}
@@ -59,6 +62,21 @@ def adopt(store: Store) -> str:
     with _lock:
         _stores[name] = store
     return name
+
+
+async def in_batches(many: list[T], most: int, work: Callable[[list[T]], Awaitable[None]]) -> None:
+    """Does something with many, at most so many at once, each time in a transaction: with fewer once so many are refused as too much."""
+    first, size = 0, most
+    while first < len(many):
+        some = many[first : first + size]
+        try:
+            await work(some)
+        except errors.Invalid:
+            if len(some) == 1:
+                raise
+            size = (len(some) + 1) // 2
+            continue
+        first += len(some)
 
 
 def _forget() -> None:

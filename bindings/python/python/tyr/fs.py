@@ -25,7 +25,7 @@ import contextvars
 import errno
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 from fsspec.asyn import AsyncFileSystem, sync
 from fsspec.compression import compr
@@ -35,9 +35,11 @@ from fsspec.transaction import Transaction as FsspecTransaction
 
 from . import errors
 from ._file import Compressed, Dropped, Text, TyrFile, anew, as_os_errors, file_info, finish
-from ._shared import adopt, name_of, shared, was_dropped
+from ._shared import adopt, in_batches, name_of, shared, was_dropped
 from ._run_aio import KeyspaceTransaction
 from ._tyr import AioKeyspace, AioStore, AioTransaction, Entry, Store
+
+T = TypeVar("T")
 
 _running: contextvars.ContextVar[AioTransaction | None] = contextvars.ContextVar("tyr_fs_running", default=None)
 
@@ -565,16 +567,25 @@ class TyrFileSystem(AsyncFileSystem):  # type: ignore[misc]
             async for entry in self._entries(name, _encode(key + "/" if key else "")):
                 found[name, entry.key] = None
         running = self._now_running()
-        keys = list(found)
-        for first in range(0, len(keys), REMOVED_MAX):
+
+        async def remove(some: list[tuple[str, bytes]]) -> None:
             with self._finding(str(path)):
                 async with self._atomically() as transaction:
-                    for name, blob in keys[first : first + REMOVED_MAX]:
+                    for name, blob in some:
                         keyspace = await self._keyspace(name)
                         # It is listed still if the transaction that runs has removed it.
                         if running is None or await transaction.exists(keyspace, blob):
                             await transaction.delete(keyspace, blob)
+
+        await self._in_batches(list(found), remove)
         return keyspaces
+
+    async def _in_batches(self, many: list[T], remove: Callable[[list[T]], Awaitable[None]]) -> None:
+        """Removes many, by the transaction that runs, or by as many as it takes."""
+        if self._now_running() is not None:
+            await remove(many)
+        else:
+            await in_batches(many, REMOVED_MAX, remove)
 
     def _check_removable(self, keyspaces: list[str]) -> None:
         if "" in keyspaces:
@@ -600,10 +611,13 @@ class TyrFileSystem(AsyncFileSystem):  # type: ignore[misc]
         if keyspaces and not recursive:
             raise IsADirectoryError(errno.EISDIR, "a keyspace is removed recursively", keyspaces[0])
         self._check_removable(keyspaces)
-        for first in range(0, len(files), REMOVED_MAX):
+
+        async def remove(some: list[str]) -> None:
             async with self._atomically():
-                for each in files[first : first + REMOVED_MAX]:
+                for each in some:
                     await self._rm_file(each)
+
+        await self._in_batches(files, remove)
         return keyspaces
 
     async def _mkdir(self, path: str, create_parents: bool = True, **named: Any) -> None:
@@ -744,4 +758,4 @@ KEY_SIZE_MAX = 4096
 PIECE = 8 << 20
 """Bytes that are copied at once."""
 REMOVED_MAX = 2000
-"""Files that are removed at once: what a transaction of a cluster does within some seconds."""
+"""Files that are removed at once at most: what a transaction of a cluster does within some seconds."""

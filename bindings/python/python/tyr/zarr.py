@@ -28,7 +28,7 @@ from zarr.core.sync import sync
 from . import _tyr, errors
 from ._run import failure_of
 from ._run_aio import KeyspaceTransaction
-from ._shared import adopt, name_of, shared, was_dropped
+from ._shared import adopt, in_batches, name_of, shared, was_dropped
 from ._tyr import AioKeyspace, Entry
 
 T = TypeVar("T")
@@ -277,7 +277,7 @@ class TyrStore(Store):
             pass
 
     async def delete_dir(self, prefix: str) -> None:
-        """All that is in it is gone at once, or nothing, unless it is more than a transaction of a cluster can delete."""
+        """All that is in it is gone at once, or nothing, unless it is more than a transaction can delete."""
         self._check_writable()
         prefix = prefix.rstrip("/") + "/" if prefix.strip("/") else ""
         keys = [self._prefix + key async for key in self.list_prefix(prefix)]
@@ -287,15 +287,16 @@ class TyrStore(Store):
                 if await scope.exists(key):
                     await scope.delete(key)
 
-        for first in range(0, len(keys), DELETED_MAX):
-            some = keys[first : first + DELETED_MAX]
-            await self._atomically(partial(delete_all, keys=some))
+        await self._in_batches(keys, delete_all)
 
     async def clear(self) -> None:
         await self.delete_dir("")
 
     async def _atomically(self, body: Callable[[Any], Any]) -> None:
         await self._do(lambda keyspace: keyspace.run(body))
+
+    async def _in_batches(self, keys: builtins.list[str], body: Callable[..., Any]) -> None:
+        await in_batches(keys, DELETED_MAX, lambda some: self._atomically(partial(body, keys=some)))
 
     # Listing.
 
@@ -432,6 +433,9 @@ class _Within(TyrStore):
     async def _atomically(self, body: Callable[[Any], Any]) -> None:
         await body(self._within)
 
+    async def _in_batches(self, keys: builtins.list[str], body: Callable[..., Any]) -> None:
+        await body(self._within, keys)
+
 
 class TransactionStore(_Within):
     """A store in a transaction: see `TyrStore.transaction`."""
@@ -514,4 +518,4 @@ PAGE = 1000
 KEY_SIZE_MAX = 4096
 """Bytes of the longest key."""
 DELETED_MAX = 2000
-"""Blobs that are deleted at once: what a transaction of a cluster does within some seconds."""
+"""Blobs that are deleted at once at most: what a transaction of a cluster does within some seconds."""
