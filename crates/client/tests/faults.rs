@@ -162,6 +162,22 @@ fn an_unknown_outcome_is_found_out() {
 }
 
 #[test]
+fn a_conflict_of_which_the_place_is_not_known_names_none() {
+    let kit = Kit::start(1);
+    let (store, files) = open(&kit);
+    files.put("a", b"x").unwrap();
+    let mut transaction = store.begin();
+    transaction.read(&files, "a", ..).unwrap();
+    files.put("a", b"y").unwrap();
+    transaction.append(&files, "b", b"z").unwrap();
+    let pending = transaction.pending();
+    let Outcome::Conflict(known) = transaction.commit().unwrap() else { panic!("it has read what changed") };
+    assert!(known.to_string().starts_with("keyspace 'files', blob 'a': something"), "{known}");
+    let Outcome::Conflict(conflict) = pending.outcome().unwrap() else { panic!("it was refused") };
+    assert_eq!(conflict.to_string(), "something that was read or checked of the transaction has changed");
+}
+
+#[test]
 fn what_another_client_has_created_is_found_though_not_everybody_has_heard_of_it() {
     let kit = Kit::start(3);
     let open = || blocking::Store::open(kit.url()).unwrap();

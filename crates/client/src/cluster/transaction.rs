@@ -387,7 +387,7 @@ impl Transaction {
         let read = self.drafts.iter().find(|(_, draft)| draft.was_read);
         match read.or_else(|| self.drafts.iter().next()) {
             Some((blob, draft)) => conflict_at(draft.keyspace.name.as_str(), &blob.key, self.drafts.len()),
-            None => conflict_at("", &Key::new([0]).expect("one byte is a key"), 0),
+            None => conflict_somewhere(),
         }
     }
 
@@ -507,10 +507,7 @@ impl Pending {
             Ended::Committed(values) => Ok(Outcome::Committed(self.slots.receipt(&values)?)),
             Ended::Refused(refusal) => {
                 passing(refusal)?;
-                let slots = self.slots.0.lock();
-                let key = slots.first().map(|awaited| awaited.place.0.key.clone());
-                let key = key.unwrap_or_else(|| Key::new([0]).expect("one byte is a key"));
-                Ok(Outcome::Conflict(conflict_at("", &key, 0)))
+                Ok(Outcome::Conflict(conflict_somewhere()))
             }
         }
     }
@@ -536,6 +533,13 @@ fn conflict_at(keyspace: &str, key: &Key, blobs: usize) -> Conflict {
         _ => "something that was read or checked of this or another blob of the transaction has changed",
     };
     Conflict { keyspace: keyspace.to_owned(), key: key.clone(), what: what.to_owned() }
+}
+
+/// A conflict of a transaction of which it is not known any more what it has touched.
+fn conflict_somewhere() -> Conflict {
+    let key = Key::new([0]).expect("one byte is a key");
+    let what = "something that was read or checked of the transaction has changed".to_owned();
+    Conflict { keyspace: String::new(), key, what }
 }
 
 /// A refusal after which the same may be run again; of others, the error.

@@ -35,9 +35,9 @@ pub enum Outcome {
 /// Why a transaction was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conflict {
-    /// The keyspace of the blob that had changed.
+    /// The keyspace of the blob that had changed; empty if it is not known which one that was.
     pub keyspace: String,
-    /// The key of that blob.
+    /// The key of that blob, if the keyspace is known.
     pub key: Key,
     /// What had changed.
     pub what: String,
@@ -45,6 +45,9 @@ pub struct Conflict {
 
 impl fmt::Display for Conflict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.keyspace.is_empty() {
+            return f.write_str(&self.what);
+        }
         write!(f, "keyspace '{}', blob '{}': {}", self.keyspace, self.key, self.what)
     }
 }
