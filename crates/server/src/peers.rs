@@ -19,7 +19,7 @@ use crate::{reception::Reception, relay::PING_AFTER};
 /// Links to all other members.
 pub(crate) struct Peers {
     cluster: ClusterId,
-    caller: Arc<Caller>,
+    caller: Caller,
     settings: tyr_net::Settings,
     known: Mutex<Known>,
 }
@@ -37,26 +37,34 @@ struct Peer {
 }
 
 /// Takes what comes over connections to other members, and tells them where this node is.
+#[derive(Clone)]
 struct Caller {
     address: cluster::Address,
     reception: Arc<Reception>,
 }
 
-impl Handler for Caller {
+/// The same of one connection.
+struct Call {
+    caller: Caller,
+    /// Where it leads.
+    to: Address,
+}
+
+impl Handler for Call {
     fn opened(&self, link: &Link, peer: &connection::Peer) {
-        if let Some(frame) = Frame::message(MANAGER, |out| append_to(out, &self.address)) {
+        if let Some(frame) = Frame::message(MANAGER, |out| append_to(out, &self.caller.address)) {
             // With the next connection it is said again.
             let _lost = link.send(frame);
         }
-        self.reception.opened(link, peer);
+        self.caller.reception.opened(link, peer);
     }
 
     fn received(&self, link: &Link, frame: Received<'_>) {
-        self.reception.received(link, frame);
+        self.caller.reception.received(link, frame);
     }
 
     fn closed(&self, link: &Link, peer: Option<&connection::Peer>, end: &End) {
-        self.reception.closed(link, peer, end);
+        self.caller.reception.close(link, peer, &self.to, end);
     }
 }
 
@@ -69,7 +77,7 @@ impl Peers {
         reception: Arc<Reception>,
         settings: tyr_net::Settings,
     ) -> Self {
-        let caller = Arc::new(Caller { address, reception });
+        let caller = Caller { address, reception };
         let settings = tyr_net::Settings { ping_after: PING_AFTER, ..settings };
         Peers { cluster, caller, settings, known: Mutex::new(Known { me, peers: BTreeMap::new() }) }
     }
@@ -116,7 +124,8 @@ impl Peers {
             return None;
         }
         let me = Introduction { wanted: Some(node.0), ..Peers::introduction(self.cluster, known.me) };
-        let dialer = Dialer::new(address.clone(), me, self.caller.clone(), self.settings.clone());
+        let call = Call { caller: self.caller.clone(), to: address.clone() };
+        let dialer = Dialer::new(address.clone(), me, Arc::new(call), self.settings.clone());
         let link = dialer.link().clone();
         self.caller.reception.relay.learn(node, link.clone());
         known.peers.insert(node, Peer { address: address.clone(), registered, dialer });

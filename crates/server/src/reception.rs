@@ -4,7 +4,7 @@
 
 use std::{
     collections::BTreeMap,
-    io,
+    fmt, io,
     path::Path,
     sync::{
         Arc,
@@ -322,11 +322,18 @@ impl Handler for Reception {
     }
 
     fn closed(&self, link: &Link, peer: Option<&Peer>, end: &End) {
+        self.close(link, peer, link.remote().unwrap_or("unknown"), end);
+    }
+}
+
+impl Reception {
+    /// A connection has ended, or an attempt to make one, with whoever is at this address.
+    pub fn close(&self, link: &Link, peer: Option<&Peer>, address: impl fmt::Display, end: &End) {
         let party = peer.map(|peer| peer.party);
         if told_loudly(end) && self.counts.may_warn(now()) {
-            tracing::warn!(peer = ?party, %end, "a connection is not made");
+            tracing::warn!(peer = ?party, %address, %end, "a connection is not made");
         } else {
-            tracing::debug!(peer = ?party, %end, "a connection has ended");
+            tracing::debug!(peer = ?party, %address, %end, "a connection has ended");
         }
         if let Some(peer) = peer {
             self.counts.open(peer.party).fetch_sub(1, Ordering::Relaxed);

@@ -215,11 +215,14 @@ pub(super) fn judge_hello(me: &Introduction, body: &[u8]) -> Result<Result<Peer,
     let (cluster, wanted) = (read_cluster(&mut reader)?, reader.u32()?);
     let (party, limits) = read_party(&mut reader)?;
     reader.finish()?;
-    if cluster.is_some() && cluster != me.cluster {
+    let is_wanted = matches!(me.party, Party::Node { node, .. } if node == wanted);
+    let is_another = wanted != 0 && !is_wanted;
+    // One that belongs to no cluster yet may be about to become that node: nothing is wrong with its address.
+    let is_newcomer = is_another && me.cluster.is_none();
+    if cluster.is_some() && cluster != me.cluster && !is_newcomer {
         return Ok(Err(Refusal::WrongCluster));
     }
-    let is_wanted = matches!(me.party, Party::Node { node, .. } if node == wanted);
-    if wanted != 0 && !is_wanted {
+    if is_another {
         return Ok(Err(Refusal::WrongNode));
     }
     Ok(Ok(Peer { party, cluster, version, limits }))
@@ -251,11 +254,13 @@ fn judge_answer(me: &Introduction, reader: &mut Reader<'_>) -> Result<Peer, Erro
     }
     let cluster = read_cluster(reader)?;
     let (party, limits) = read_party(reader)?;
-    if me.cluster.is_some() && me.cluster != cluster {
+    let is_wanted = |wanted: u32| matches!(party, Party::Node { node, .. } if node == wanted);
+    let is_another = me.wanted.is_some_and(|wanted| !is_wanted(wanted));
+    let is_newcomer = is_another && cluster.is_none();
+    if me.cluster.is_some() && me.cluster != cluster && !is_newcomer {
         return Err(Error::Refused(Refusal::WrongCluster));
     }
-    let is_wanted = |wanted: u32| matches!(party, Party::Node { node, .. } if node == wanted);
-    if me.wanted.is_some_and(|wanted| !is_wanted(wanted)) {
+    if is_another {
         return Err(Error::Refused(Refusal::WrongNode));
     }
     Ok(Peer { party, cluster, version, limits })

@@ -90,6 +90,10 @@ fn who_is_wrong_here_is_told_why() {
     let wants = |wanted| Introduction { wanted: Some(wanted), ..client() };
     assert_eq!(refused(wants(4), node(3)), Refusal::WrongNode);
     opened(wants(3), node(3));
+    let newcomer = || Introduction::new(Party::Newcomer { identity: 5 }, None);
+    let member = |wanted| Introduction { wanted, ..node(1) };
+    assert_eq!(refused(member(Some(4)), newcomer()), Refusal::WrongNode, "it may become that one");
+    assert_eq!(refused(member(None), newcomer()), Refusal::WrongCluster);
     let (dialer, _) = opened(of(None), of(Some(7)));
     assert_eq!(dialer.peer().unwrap().cluster, Some(7), "who knew no cluster knows it now");
 }
