@@ -119,7 +119,7 @@ impl Station {
 
     /// The connection to a node was lost, or is there again.
     pub fn set_reach(&self, node: NodeId, is_reached: bool) {
-        let lost = || What::Closed(Trouble { text: "it has ended".to_owned(), is_denial: false });
+        let lost = || What::Closed(Some(Trouble { text: "it has ended".to_owned(), is_denial: false }));
         self.tell(Origin::Node(node), if is_reached { opened() } else { lost() });
     }
 

@@ -47,8 +47,8 @@ pub struct Heard {
 pub enum What {
     /// It is open.
     Opened(Peer),
-    /// It was lost, or could not be made.
-    Closed(Trouble),
+    /// It was lost, or could not be made, with what keeps it from being made, if that is anything to tell.
+    Closed(Option<Trouble>),
     /// A node answers.
     Answer(Answer),
     /// A node answers a request to the cluster manager.
@@ -193,7 +193,7 @@ impl Links {
                     dialed.trouble = Some(Trouble { text, is_denial: false });
                 }
             }
-            What::Closed(trouble) => (dialed.is_open, dialed.trouble) = (false, Some(trouble.clone())),
+            What::Closed(trouble) => (dialed.is_open, dialed.trouble) = (false, trouble.clone()),
             What::Answer(_) | What::Response(..) => {}
         }
         !dialed.is_foreign
@@ -334,6 +334,37 @@ impl Handler for Ear {
                 Refusal::Denied | Refusal::ProofMissing | Refusal::Expired | Refusal::Revoked
             ))
         );
-        self.tell(What::Closed(Trouble { text: end.to_string(), is_denial }), None);
+        // Another node has the address of a member that is away: this is told by the cluster manager, and keeps nothing from being done.
+        let is_news = !matches!(end, End::Failed(Error::Refused(Refusal::WrongNode)));
+        let trouble = is_news.then(|| Trouble { text: end.to_string(), is_denial });
+        self.tell(What::Closed(trouble), None);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+    use tokio::sync::mpsc::unbounded_channel;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn that_another_node_has_an_address_by_now_is_no_reason_for_anything() {
+        let mut links = Links::new(1, 2, Means::Sockets(Settings::default()), unbounded_channel().0);
+        let origin = Origin::Node(NodeId(3));
+        links.dial(origin, Address::Unix("/nowhere".into()));
+        let link = match &links.dialed[&origin].line {
+            Line::Socket(dialer) => dialer.link().clone(),
+            #[cfg(feature = "simulation")]
+            Line::Simulated => panic!("it is a socket"),
+        };
+        let (sender, mut receiver) = unbounded_channel();
+        let ear = Ear { number: 1, origin, heard: sender };
+        for (refusal, is_told) in [(Refusal::WrongCluster, true), (Refusal::WrongNode, false)] {
+            ear.closed(&link, None, &End::Failed(Error::Refused(refusal)));
+            assert!(links.note(&receiver.recv().await.unwrap()));
+            assert_eq!(!links.troubles().is_empty(), is_told, "{}", links.troubles());
+        }
     }
 }
