@@ -114,13 +114,13 @@ impl Store {
         logs.min_by_key(|segment| segment.first_sequence()).map(|segment| segment.id)
     }
 
-    /// Every object that the frames of a log segment speak of; control records are logged again at once.
+    /// Every object that the frames of a log segment speak of.
     fn mentioned(&self, segment: &Arc<Segment>) -> Result<BTreeSet<Object>> {
         let mut objects = BTreeSet::new();
         let mut scan = FrameScan::new(segment.clone());
         while let Scanned::Frame(frame) = scan.next()? {
             for record in frame.records() {
-                self.mention(record?.1, &mut objects)?;
+                Self::mention(record?.1, &mut objects);
             }
         }
         // What a damaged frame mentions would be left behind.
@@ -128,7 +128,7 @@ impl Store {
         Ok(objects)
     }
 
-    fn mention(&self, record: Record, objects: &mut BTreeSet<Object>) -> Result<()> {
+    fn mention(record: Record, objects: &mut BTreeSet<Object>) {
         match record {
             Record::Commit(commit) => {
                 for blob in commit.blobs {
@@ -149,17 +149,10 @@ impl Store {
                 let leaf = (state.keyspace, state.blob, state.index);
                 objects.insert(Object::Leaf((state.keyspace, state.key), leaf));
             }
-            Record::Keyspace(state) => {
-                let mut commit = self.commit.lock();
-                if let Ok(keyspace) = self.keyspaces.find(state.id) {
-                    self.append_control(&mut commit, &Record::Keyspace(keyspace.state.clone()))?;
-                }
-            }
-            Record::KeyspaceDropped(id) => {
-                self.append_control(&mut self.commit.lock(), &Record::KeyspaceDropped(id))?;
-            }
+            // Nobody looks for keyspaces in front of the manifest's position, where a segment lies that is emptied: a replay begins there with
+            // those of the manifest, and what makes the index anew passes these records over.
+            Record::Keyspace(_) | Record::KeyspaceDropped(_) => {}
         }
-        Ok(())
     }
 
     /// Every object that payload in a bulk segment was written for.

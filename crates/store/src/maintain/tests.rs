@@ -2,7 +2,7 @@ use std::sync::atomic::Ordering;
 
 use tyr_env::{BLOCK_SIZE, Disk};
 use tyr_sim_env::{CrashMode, SimClock, SimDisk};
-use tyr_types::{Key, Number};
+use tyr_types::{Key, KeyspaceName, Number};
 use tyr_wire::{extent::LEAF_SPAN, frame::FrameHeader, record::Existence};
 
 use super::*;
@@ -432,4 +432,45 @@ fn files_that_no_checkpoint_has_known_are_given_back_though_nobody_writes_any_mo
     assert!(steps < 1000, "it comes to an end");
     assert!(before > 14 && files() <= 6, "of {before} files {} are left", files());
     assert_eq!(read(&store, space, "small", 100), Ok(vec![3; 100]));
+}
+
+#[test]
+fn compaction_ends_though_the_log_says_much_of_keyspaces_with_many_snapshots() {
+    let (store, space) = store();
+    let name = |n: u32| KeyspaceName::new(&format!("{n:0>100}")).expect("valid");
+    for n in 0..200 {
+        store.create_snapshot(space, name(n), 0).expect("creates");
+    }
+    for _ in 0..100 {
+        store.create_snapshot(space, name(200), 0).expect("creates");
+        store.drop_snapshot(space, &name(200)).expect("drops");
+    }
+    store.checkpoint().expect("checkpoints");
+    assert!(store.segments.all().len() > 15, "the keyspace was logged again and again");
+    assert_eq!(rests_after(&store), 0);
+    let segments = store.segments.all().len();
+    assert!(segments < 4, "{segments} segments are left");
+    assert_eq!(store.snapshots(space).expect("is there").len(), 200);
+}
+
+#[test]
+fn the_snapshots_of_a_keyspace_outlive_the_segments_that_said_them() {
+    let disk = SimDisk::new(1);
+    let store = open(&disk);
+    let (kept, dropped) = (keyspace(&store, "kept"), keyspace(&store, "dropped"));
+    let name = |n: u32| KeyspaceName::new(&format!("{n:0>100}")).expect("valid");
+    for n in 0..100 {
+        store.create_snapshot(kept, name(n), 0).expect("creates");
+    }
+    store.drop_keyspace(dropped).expect("drops");
+    settle(&store);
+    store.compact().expect("compacts");
+    drop(store);
+    for mode in CrashMode::ALL {
+        let disk = disk.crash(mode);
+        drop(open(&disk));
+        let store = Store::open_rebuilding(disk, SimClock::new(), options()).expect("rebuilds");
+        assert_eq!(store.snapshots(kept).expect("is there").len(), 100);
+        assert_eq!(store.snapshots(dropped).expect_err("was dropped").kind(), ErrorKind::NotFound);
+    }
 }
