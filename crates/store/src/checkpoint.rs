@@ -23,7 +23,7 @@ use crate::{
     index::{Merge, NewTable, TableId},
     index_key::{self, EntryKey, LeafKey},
     log::LogPosition,
-    manifest::{Manifest, SegmentState},
+    manifest::{Manifest, SEGMENT_LIVE_MAX, SegmentState},
     segment::Segment,
     shortage::{self, Shortage},
     store::{CommitState, Store},
@@ -277,7 +277,8 @@ fn segment_states(segments: &[Arc<Segment>], evacuated: &BTreeSet<SegmentId>) ->
     let state = |segment: &Arc<Segment>| SegmentState {
         id: segment.id,
         kind: segment.kind,
-        live: segment.live(),
+        // A guide only, and one that a manifest bounds: small pieces count for several times what they fill.
+        live: segment.live().min(SEGMENT_LIVE_MAX),
         filled: segment.filled(),
     };
     kept.map(state).collect()

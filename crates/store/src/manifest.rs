@@ -76,6 +76,8 @@ pub struct SegmentState {
 pub const MANIFEST_NAME: &str = "manifest";
 /// Its name while it is being written.
 pub const MANIFEST_NEW_NAME: &str = "manifest-new";
+/// The most of what may count as live in a segment.
+pub const SEGMENT_LIVE_MAX: u64 = u32::MAX as u64;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"TyrMnfst");
 const HEADER_SIZE: usize = 20;
@@ -149,7 +151,7 @@ impl Manifest {
     fn check(&self) -> Result<(), Malformed> {
         let size = u64::from(self.segment_size);
         let is_segment = |segment: &SegmentState| {
-            segment.id.0 <= COUNT_MAX && segment.live <= u64::from(u32::MAX) && segment.filled <= size
+            segment.id.0 <= COUNT_MAX && segment.live <= SEGMENT_LIVE_MAX && segment.filled <= size
         };
         let is_keyspace = |(state, ..): &(KeyspaceState, u64, u64)| state.id.0 < self.next_keyspace;
         let is_leaf = |((_, _, index), _): &(LeafKey, Key)| *index <= LEAF_INDEX_MAX;

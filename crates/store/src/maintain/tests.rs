@@ -474,3 +474,16 @@ fn the_snapshots_of_a_keyspace_outlive_the_segments_that_said_them() {
         assert_eq!(store.snapshots(dropped).expect_err("was dropped").kind(), ErrorKind::NotFound);
     }
 }
+
+#[test]
+fn what_counts_as_live_in_a_segment_never_keeps_a_manifest_from_being_read() {
+    let disk = SimDisk::new(1);
+    let store = open(&disk);
+    let space = keyspace(&store, "k");
+    commit(&store, space, "a", Existence::Create, &[1; 100]);
+    store.log.segment().add_live(5 << 32);
+    store.close().expect("closes");
+    drop(store);
+    let store = open(&disk);
+    assert_eq!(read(&store, space, "a", 100), Ok(vec![1; 100]));
+}
