@@ -5,7 +5,7 @@
 
 use std::io;
 
-use tyr_env::{Access, Blocks, Disk};
+use tyr_env::{Access, BLOCK_SIZE, Blocks, Disk};
 use tyr_types::{BlobId, Error, Key, KeyspaceId, Number, Result};
 use tyr_wire::{
     Malformed, Reader,
@@ -85,19 +85,20 @@ const HEADER_SIZE: usize = 20;
 const COUNT_MAX: u64 = 1 << 60;
 /// One past the last leaf of the largest blob.
 const LEAF_INDEX_MAX: u64 = tyr_types::OFFSET_MAX / LEAF_SPAN + 1;
-const MANIFEST_SIZE_MAX: u64 = 1 << 30;
+/// Bytes behind the header, whose length has 32 bits there.
+const BODY_SIZE_MAX: u64 = u32::MAX as u64;
 
 impl Manifest {
     /// Replaces the manifest on disk, durably.
     pub fn write(&self, disk: &dyn Disk) -> Result<()> {
         let mut body = Vec::new();
         self.encode(&mut body);
+        let len = u32::try_from(body.len()).ok().filter(|len| u64::from(*len) <= BODY_SIZE_MAX);
+        let len = len.ok_or_else(|| Error::internal("the manifest is larger than 4 GiB"))?;
         let mut blocks = Blocks::zeroed(HEADER_SIZE + body.len());
         let bytes = blocks.as_bytes_mut();
         bytes[..8].copy_from_slice(&MAGIC.to_le_bytes());
         bytes[8..12].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
-        let len =
-            u32::try_from(body.len()).map_err(|_| Error::internal("the manifest is larger than 4 GiB"))?;
         bytes[12..16].copy_from_slice(&len.to_le_bytes());
         bytes[16..20].copy_from_slice(&tyr_wire::checksum::crc32c(&body).to_le_bytes());
         bytes[HEADER_SIZE..HEADER_SIZE + body.len()].copy_from_slice(&body);
@@ -112,7 +113,7 @@ impl Manifest {
             file => file.map_err(failed)?,
         };
         let length = file.length().map_err(failed)?;
-        if length > MANIFEST_SIZE_MAX {
+        if length > (HEADER_SIZE as u64 + BODY_SIZE_MAX).next_multiple_of(BLOCK_SIZE as u64) {
             return Err(damaged("it is too long"));
         }
         let mut blocks = Blocks::zeroed(usize::try_from(length).unwrap_or(0));
