@@ -11,6 +11,7 @@ use tyr_types::{Durability, Error, Key, KeyspaceId, Number, Result};
 use tyr_wire::{
     entry::{Blob, Head},
     extent::{CHECKSUM_BLOCK, Extent, LEAF_SPAN, Leaf, Place, SegmentId},
+    record::KeyspaceState,
 };
 
 use crate::{
@@ -109,19 +110,36 @@ impl Store {
         buffer: &mut [u8],
         wait: Wait,
     ) -> Result<Option<(Arc<Head>, usize)>, Miss> {
-        let settings = self.keyspaces.find(keyspace)?;
+        let keyspace = self.keyspaces.find(keyspace)?;
         self.check_readable()?;
-        let key = entry_key(keyspace, key);
+        self.read_in(&keyspace.state, key, at, offset, buffer, wait)
+    }
+
+    /// As [`Store::read`], in a keyspace that was there a moment ago.
+    fn read_in(
+        &self,
+        keyspace: &KeyspaceState,
+        key: &Key,
+        at: Number,
+        offset: u64,
+        buffer: &mut [u8],
+        wait: Wait,
+    ) -> Result<Option<(Arc<Head>, usize)>, Miss> {
+        let key = entry_key(keyspace.id, key);
         let mut gone = None;
         loop {
             let Some(plan) = self.plan(&key, at, offset, buffer.len(), wait)? else { return Ok(None) };
-            if settings.state.settings.durability == Durability::Disk {
+            if keyspace.settings.durability == Durability::Disk {
                 self.await_durable(plan.observed, wait)?;
             }
             match self.fetch(&plan, buffer, wait)? {
                 Filled::Whole => return Ok(Some((plan.head, plan.len))),
                 // What was planned after a segment was emptied does not refer to it.
-                Filled::Gone(segment) if gone == Some(segment) => return Err(lost(&key, segment).into()),
+                Filled::Gone(segment) if gone == Some(segment) => {
+                    // Unless it went with its keyspace.
+                    self.keyspaces.find(keyspace.id)?;
+                    return Err(lost(&key, segment).into());
+                }
                 Filled::Gone(segment) => gone = Some(segment),
             }
         }

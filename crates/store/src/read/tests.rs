@@ -51,3 +51,16 @@ fn bytes_in_a_segment_that_is_not_there_are_an_error_and_not_an_endless_loop() {
         other => panic!("{other:?}"),
     }
 }
+
+#[test]
+fn who_reads_while_a_keyspace_is_dropped_is_told_so_and_not_that_something_is_damaged() {
+    let (store, space, key) = store_with("a", &[7; 20_000]);
+    store.checkpoint().expect("checkpoints");
+    let keyspace = store.keyspaces.find(space).expect("is there");
+    store.drop_keyspace(space).expect("drops");
+    store.checkpoint().expect("checkpoints");
+    match store.read_in(&keyspace.state, &key, Number::MAX, 0, &mut [0; 100], Wait::Allowed) {
+        Err(Miss::Failed(error)) => assert_eq!(error.kind(), ErrorKind::NotFound, "{error}"),
+        other => panic!("{other:?}"),
+    }
+}
