@@ -62,7 +62,8 @@ impl Target {
         };
         let (driven, until) = (store.clone(), stop.clone());
         target.spawn("tyr-commit", events, move || driven.drive_commits(&until.commits))?;
-        target.spawn("tyr-maintain", events, move || maintain(&store, &stop))?;
+        let of = directory.to_owned();
+        target.spawn("tyr-maintain", events, move || maintain(&store, &of, &stop))?;
         Ok(target)
     }
 
@@ -112,10 +113,11 @@ impl Drop for Target {
     }
 }
 
-/// Does maintenance until it is told to stop. A step that fails has reported itself to the store; it is only kept from failing in a
-/// tight loop.
-fn maintain(store: &Store, stop: &Stop) {
+/// Does maintenance until it is told to stop. A step that fails has reported itself to the store; it is logged once, and kept from failing
+/// in a tight loop.
+fn maintain(store: &Store, directory: &Path, stop: &Stop) {
     let mut pause = PAUSE_MIN;
+    let mut told = None;
     while !stop.maintenance.load(Ordering::SeqCst) {
         match store.maintain() {
             Ok(Maintained::Worked) => pause = PAUSE_MIN,
@@ -123,7 +125,11 @@ fn maintain(store: &Store, stop: &Stop) {
                 pause = PAUSE_MIN;
                 store.wait_for_maintenance(&stop.maintenance);
             }
-            Err(_) => {
+            Err(error) => {
+                if told.as_ref() != Some(&error) {
+                    tracing::warn!(directory = %directory.display(), %error, "maintenance of a store failed");
+                    told = Some(error);
+                }
                 stop.pause(pause);
                 pause = (pause * 2).min(PAUSE_MAX);
             }

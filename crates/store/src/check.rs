@@ -132,7 +132,7 @@ impl Check<'_> {
     /// What a dropped keyspace had counts until it is collected.
     fn is_counted(&self, keyspace: KeyspaceId) -> bool {
         self.store.keyspaces.contains(keyspace)
-            || self.store.backlog.lock().garbage.contains(&Garbage::Keyspace(keyspace))
+            || self.store.backlog.lock().all_garbage().any(|known| *known == Garbage::Keyspace(keyspace))
     }
 
     fn extent(&mut self, extent: &Extent, whose: &Whose) -> Result<()> {

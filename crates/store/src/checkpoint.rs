@@ -52,6 +52,15 @@ pub(crate) struct CheckpointState {
 pub(crate) struct Merging {
     /// What the last try lacked, if that was room.
     lacked: Option<Shortage>,
+    /// Tables of a merge that failed: it is not tried again while the same are to be merged.
+    failed: Option<Merge>,
+}
+
+impl Merging {
+    /// Whether a merge is not tried any more because it has failed.
+    pub(crate) fn is_put_aside(&self) -> bool {
+        self.failed.is_some()
+    }
 }
 
 /// What a store holds at a position of the log and the index does not.
@@ -187,7 +196,7 @@ impl Store {
             segments: Vec::new(),
             next_keyspace: self.keyspaces.next_id().0,
             keyspaces: keyspaces.collect(),
-            garbage: work.garbage.iter().cloned().collect(),
+            garbage: work.all_garbage().cloned().collect(),
             historic_entries: work.historic_entries.iter().cloned().collect(),
             historic_leaves: work.historic_leaves.iter().map(|(leaf, key)| (*leaf, key.clone())).collect(),
         }
@@ -208,12 +217,20 @@ impl Store {
     /// Merges tables if it is worth it; whether it was.
     pub(crate) fn merge_tables(&self) -> Result<bool> {
         let mut merging = self.merging.lock();
-        let Some(merge) = self.index.plan_merge() else { return Ok(false) };
+        let merge = self.index.plan_merge();
+        if merging.failed.is_some() && merging.failed == merge {
+            return Ok(false);
+        }
+        merging.failed = None;
+        let Some(merge) = merge else { return Ok(false) };
         self.check_room(merging.lacked)?;
         let tables = self.index.tables().into_iter().filter(|table| merge.tables().contains(&table.id));
         let expected = self.expected_shortage(tables.map(|table| table.bytes).sum());
         let merged = self.merge(&merging, &merge);
         merging.lacked = shortage::met(&merged, expected);
+        if merged.as_ref().is_err_and(|error| error.kind() != ErrorKind::Full) {
+            merging.failed = Some(merge);
+        }
         merged.map(|()| true)
     }
 
@@ -250,7 +267,7 @@ impl Store {
                 let garbage = Garbage::Keyspace(keyspace);
                 self.keyspaces.contains(keyspace)
                     || listed.contains(&garbage)
-                    || self.backlog.lock().garbage.contains(&garbage)
+                    || self.backlog.lock().all_garbage().any(|known| *known == garbage)
             }
             Some(index_key::IndexKey::Bulk(segment, _)) => self.segments.find(segment).is_some(),
             None => true,

@@ -72,6 +72,8 @@ pub(crate) struct Backlog {
 pub(crate) struct Work {
     pub(crate) owners: Vec<(Place, Owner)>,
     pub(crate) garbage: VecDeque<Garbage>,
+    /// Garbage that could not be collected since the store was opened.
+    pub(crate) put_aside: Vec<Garbage>,
     pub(crate) fragmented: BTreeSet<(EntryKey, BlobId, u64)>,
     pub(crate) historic_entries: BTreeSet<EntryKey>,
     pub(crate) historic_leaves: BTreeMap<LeafKey, Key>,
@@ -173,6 +175,13 @@ impl Owner {
             offset: reader.varint()?,
             len: reader.varint_u32()?,
         })
+    }
+}
+
+impl Work {
+    /// Also what was put aside.
+    pub(crate) fn all_garbage(&self) -> impl Iterator<Item = &Garbage> {
+        self.garbage.iter().chain(&self.put_aside)
     }
 }
 

@@ -57,7 +57,25 @@ impl Store {
         let _working = self.pace.begin();
         let result = self.maintain_step();
         self.pace.note(self.using());
+        self.note_failure(&result);
         result
+    }
+
+    /// Keeps what a step failed with for [`Store::stats`], until all that there was to do is done.
+    fn note_failure(&self, result: &Result<Maintained>) {
+        match result {
+            Ok(Maintained::Worked) => {}
+            Ok(Maintained::Idle) if self.leaves_something_undone() => {}
+            Ok(Maintained::Idle) => *self.failure.lock() = None,
+            Err(error) => *self.failure.lock() = Some(error.to_string()),
+        }
+    }
+
+    /// Whether something is not tried any more because it has failed.
+    fn leaves_something_undone(&self) -> bool {
+        !self.backlog.lock().put_aside.is_empty()
+            || !self.checkpoint.lock().kept.is_empty()
+            || self.merging.try_lock().is_none_or(|merging| merging.is_put_aside())
     }
 
     /// What files use now.
@@ -78,21 +96,29 @@ impl Store {
             self.checkpoint_if_room()?;
             return Ok(Maintained::Worked);
         }
-        let worked = self.prepare_spare()?
-            || self.collect_garbage()?
-            || self.forget_histories()?
-            || self.defragment_one()?
-            || self.merge_tables()?
-            || match self.compacting.try_lock() {
-                Some(mut compacting) => {
-                    let limit = if self.using().is_wasteful() { SPARSE } else { SPENT };
-                    self.compact_one(&mut compacting, limit)?
+        let mut failure: Option<Error> = None;
+        for work in KINDS_OF_WORK {
+            match work(self) {
+                Ok(false) => {}
+                // What has found no room may find some now.
+                Ok(true) if failure.as_ref().is_none_or(|error| error.kind() == ErrorKind::Full) => {
+                    return Ok(Maintained::Worked);
                 }
-                // Somebody is at it.
-                None => false,
+                Ok(true) => break,
+                // Told when others have had their turn: what can be done does not wait for what cannot.
+                Err(error) => drop(failure.get_or_insert(error)),
             }
-            || self.give_back();
-        Ok(if worked { Maintained::Worked } else { Maintained::Idle })
+        }
+        failure.map_or(Ok(Maintained::Idle), Err)
+    }
+
+    fn compact_in_passing(&self) -> Result<bool> {
+        let Some(mut compacting) = self.compacting.try_lock() else {
+            // Somebody is at it.
+            return Ok(false);
+        };
+        let limit = if self.using().is_wasteful() { SPARSE } else { SPENT };
+        self.compact_one(&mut compacting, limit)
     }
 
     /// Blocks until [`Store::maintain`] may have something to do, or [`Store::wake_drivers`] was called.
@@ -140,10 +166,22 @@ impl Store {
         }
     }
 
-    /// Releases some of what deleted blobs, truncated blobs, or dropped keyspaces left behind.
+    /// Releases some of what deleted blobs, truncated blobs, or dropped keyspaces left behind. What fails, unless for want of space, is put
+    /// aside until the store is opened again, so that the rest has its turn.
     fn collect_garbage(&self) -> Result<bool> {
         let Some(garbage) = self.backlog.lock().garbage.front().cloned() else { return Ok(false) };
-        let rest = match &garbage {
+        self.collect(&garbage).inspect_err(|error| {
+            let mut work = self.backlog.lock();
+            if error.kind() != ErrorKind::Full && work.garbage.front() == Some(&garbage) {
+                work.garbage.pop_front();
+                work.put_aside.push(garbage.clone());
+            }
+        })?;
+        Ok(true)
+    }
+
+    fn collect(&self, garbage: &Garbage) -> Result<()> {
+        let rest = match garbage {
             // Released with all that the keyspace had.
             Garbage::Blob { keyspace, .. } | Garbage::Cut { keyspace, .. }
                 if !self.keyspaces.contains(*keyspace) =>
@@ -164,12 +202,12 @@ impl Store {
             Garbage::Keyspace(keyspace) => return self.release_keyspace(*keyspace),
         };
         let mut work = self.backlog.lock();
-        // Only this function takes from the front, and only one thread at a time is meant to maintain a store.
-        if work.garbage.front() == Some(&garbage) {
+        // Only collecting takes from the front, and only one thread at a time is meant to maintain a store.
+        if work.garbage.front() == Some(garbage) {
             work.garbage.pop_front();
             work.garbage.extend(rest);
         }
-        Ok(true)
+        Ok(())
     }
 
     /// Empties leaves of a deleted blob; where to go on, if there are more.
@@ -284,7 +322,7 @@ impl Store {
 
     /// Takes everything of a dropped keyspace off the counts of live bytes, at once, so that no checkpoint meets a part of it.
     /// Its index entries go with the next merges.
-    fn release_keyspace(&self, keyspace: KeyspaceId) -> Result<bool> {
+    fn release_keyspace(&self, keyspace: KeyspaceId) -> Result<()> {
         let mut released: BTreeMap<SegmentId, i64> = BTreeMap::new();
         let mut release = |extents: &[Extent]| {
             for extent in extents {
@@ -328,7 +366,7 @@ impl Store {
                 self.segments.add_live(Place { segment, position: 0 }, -bytes);
             }
         }
-        Ok(true)
+        Ok(())
     }
 
     /// After a pin was released: forgets what was kept for it. What fails stays in the backlog for the next time, and does not keep the
@@ -424,7 +462,10 @@ impl Store {
             // Garbage is collected before the next segment is looked for.
             Ok(Emptied::ButForGarbage) => return Ok(true),
             Err(error) => {
-                if matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::Internal) {
+                let is_hopeless =
+                    matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::Internal | ErrorKind::Unavailable);
+                // Nothing is moved by a store that does not write any more.
+                if is_hopeless && self.check_open().is_ok() {
                     // Kept, for what is left in it can be had nowhere else; told once, so that other segments have their turn.
                     self.checkpoint.lock().kept.insert(segment.id);
                 }
@@ -479,8 +520,16 @@ impl Store {
         if left == 0 {
             return Ok(Emptied::Whole);
         }
-        if self.backlog.lock().garbage.iter().any(|garbage| matches!(garbage, Garbage::Keyspace(_))) {
+        let is_keyspace = |garbage: &Garbage| matches!(garbage, Garbage::Keyspace(_));
+        let work = self.backlog.lock();
+        if work.garbage.iter().any(is_keyspace) {
             return Ok(Emptied::ButForGarbage);
+        }
+        if work.put_aside.iter().any(is_keyspace) {
+            return Err(Error::unavailable(format!(
+                "{} cannot be emptied: what a dropped keyspace left behind could not be collected; the file is kept until the store is opened again",
+                segment.name()
+            )));
         }
         Err(Error::internal(format!(
             "{} cannot be emptied: nobody is known to own {left} live bytes in it; the file is kept; run a check and report this",
@@ -533,6 +582,17 @@ pub(crate) enum Emptied {
     /// What is left waits to be collected.
     ButForGarbage,
 }
+
+/// What there is to do, the most urgent first: one step, and whether there was anything.
+const KINDS_OF_WORK: [fn(&Store) -> Result<bool>; 7] = [
+    Store::prepare_spare,
+    Store::collect_garbage,
+    Store::forget_histories,
+    Store::defragment_one,
+    Store::merge_tables,
+    Store::compact_in_passing,
+    |store| Ok(store.give_back()),
+];
 
 /// Segments with less than this percentage live are compacted in passing if files use much more than what is live.
 const SPARSE: u64 = 50;

@@ -205,6 +205,7 @@ impl Store {
             merging: Mutex::default(),
             backlog: Arc::default(),
             pace: Pace::default(),
+            failure: Mutex::default(),
             next_wake: AtomicU64::new(0),
             freed: AtomicU64::new(0),
             closed: AtomicBool::new(false),

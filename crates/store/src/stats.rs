@@ -51,6 +51,9 @@ pub struct Stats {
     pub garbage: usize,
     /// Leaves waiting to be defragmented, a count.
     pub fragmented: usize,
+    /// What maintenance failed with at last, unless all that there was to do has been done since. What is damaged is left alone until the store
+    /// is opened again.
+    pub maintenance_failure: Option<String>,
 }
 
 impl Store {
@@ -63,7 +66,7 @@ impl Store {
         let (pins, oldest_pin) = self.pins.keyspaces.summary();
         let (garbage, fragmented) = {
             let work = self.backlog.lock();
-            (work.garbage.len(), work.fragmented.len())
+            (work.all_garbage().count(), work.fragmented.len())
         };
         Stats {
             epoch: self.epoch,
@@ -87,6 +90,7 @@ impl Store {
             oldest_pin,
             garbage,
             fragmented,
+            maintenance_failure: self.failure.lock().clone(),
         }
     }
 }

@@ -66,6 +66,8 @@ pub struct Store {
     pub(crate) merging: Mutex<Merging>,
     pub(crate) backlog: Arc<Backlog>,
     pub(crate) pace: Pace,
+    /// See [`crate::Stats::maintenance_failure`].
+    pub(crate) failure: Mutex<Option<String>>,
     /// Maintenance is woken when so many bytes have been written.
     pub(crate) next_wake: AtomicU64,
     /// Bytes of blobs that were deleted or cut off since it was opened, of each no more than wakes maintenance.

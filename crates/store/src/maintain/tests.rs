@@ -1,6 +1,7 @@
-use std::sync::atomic::Ordering;
+use std::{any::Any, io, sync::atomic::Ordering};
 
-use tyr_env::{BLOCK_SIZE, Disk};
+use parking_lot::Mutex;
+use tyr_env::{Access, BLOCK_SIZE, Disk, File, Space, Write};
 use tyr_sim_env::{CrashMode, SimClock, SimDisk};
 use tyr_types::{Key, KeyspaceName, Number};
 use tyr_wire::{extent::LEAF_SPAN, frame::FrameHeader, record::Existence};
@@ -486,4 +487,173 @@ fn what_counts_as_live_in_a_segment_never_keeps_a_manifest_from_being_read() {
     drop(store);
     let store = open(&disk);
     assert_eq!(read(&store, space, "a", 100), Ok(vec![1; 100]));
+}
+
+/// A disk some of whose sectors cannot be read any more.
+struct Worn {
+    disk: Arc<SimDisk>,
+    sectors: Arc<Mutex<Vec<(String, u64)>>>,
+}
+
+struct WornFile {
+    name: String,
+    file: Arc<dyn File>,
+    sectors: Arc<Mutex<Vec<(String, u64)>>>,
+}
+
+impl Disk for Worn {
+    fn names(&self) -> io::Result<Vec<String>> {
+        self.disk.names()
+    }
+
+    fn open(&self, name: &str, access: Access) -> io::Result<Arc<dyn File>> {
+        let file = self.disk.open(name, access)?;
+        Ok(Arc::new(WornFile { name: name.into(), file, sectors: self.sectors.clone() }))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.disk.rename(from, to)
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.disk.remove(name)
+    }
+
+    fn sync_names(&self) -> io::Result<()> {
+        self.disk.sync_names()
+    }
+
+    fn space(&self) -> io::Result<Space> {
+        self.disk.space()
+    }
+
+    fn write_durably(&self, writes: &[Write<'_>]) -> io::Result<()> {
+        let inner = |write: &Write<'_>| {
+            write.file.as_any().downcast_ref::<WornFile>().expect("of this disk").file.clone()
+        };
+        let files: Vec<Arc<dyn File>> = writes.iter().map(inner).collect();
+        let writes = writes.iter().zip(&files).map(|(write, file)| Write { file: &**file, ..*write });
+        self.disk.write_durably(&writes.collect::<Vec<_>>())
+    }
+
+    fn describe(&self) -> String {
+        self.disk.describe()
+    }
+}
+
+impl File for WornFile {
+    fn read_at(&self, position: u64, buffer: &mut [u8]) -> io::Result<()> {
+        let range = position..position + buffer.len() as u64;
+        match self.sectors.lock().iter().any(|(name, at)| *name == self.name && range.contains(at)) {
+            true => Err(io::Error::from_raw_os_error(5)),
+            false => self.file.read_at(position, buffer),
+        }
+    }
+
+    fn write_at(&self, position: u64, bytes: &[u8]) -> io::Result<()> {
+        self.file.write_at(position, bytes)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.file.sync()
+    }
+
+    fn reserve(&self, length: u64) -> io::Result<()> {
+        self.file.reserve(length)
+    }
+
+    fn length(&self) -> io::Result<u64> {
+        self.file.length()
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+/// Maintains until nothing is left to do, whatever fails; the failures.
+fn failures_until_idle(store: &Store) -> Vec<Error> {
+    let mut failures = Vec::new();
+    for _ in 0..1000 {
+        match store.maintain() {
+            Ok(Maintained::Worked) => {}
+            Ok(Maintained::Idle) => return failures,
+            Err(error) => failures.push(error),
+        }
+    }
+    panic!("it goes on and on: {:?}", failures.last());
+}
+
+fn files(store: &Store) -> u64 {
+    store.using().files / u64::from(store.segments.capacity())
+}
+
+#[test]
+fn a_sector_that_cannot_be_read_keeps_its_segment_and_no_other() {
+    let sectors = Arc::new(Mutex::new(Vec::new()));
+    let disk = Arc::new(Worn { disk: SimDisk::new(1), sectors: sectors.clone() });
+    let store = Store::open(disk, SimClock::new(), Create::IfMissing, options()).expect("opens");
+    let space = keyspace(&store, "k");
+    for n in 0..30 {
+        commit(&store, space, &format!("a{n}"), Existence::Create, &[1; 20_000]);
+    }
+    store.checkpoint().expect("checkpoints");
+    let all = store.segments.all();
+    let first = all.iter().find(|segment| segment.kind != SegmentKind::Log).expect("is there");
+    sectors.lock().push((first.name(), 4096 + 100));
+    for n in (1..30).filter(|n| ![15, 25].contains(n)) {
+        commit(&store, space, &format!("a{n}"), Existence::Delete, &[]);
+    }
+    let failures = failures_until_idle(&store);
+    assert_eq!(failures.iter().map(Error::kind).collect::<Vec<_>>(), [ErrorKind::Unavailable]);
+    assert!(store.stats().maintenance_failure.is_some_and(|why| why.contains(&first.name())));
+    assert!(store.segments.find(first.id).is_some(), "it is kept");
+    let bulk = |segment: &&Arc<Segment>| segment.kind != SegmentKind::Log;
+    assert_eq!(store.segments.all().iter().filter(bulk).count(), 2, "the others were emptied");
+    for n in [15, 25] {
+        assert_eq!(read(&store, space, &format!("a{n}"), 20_000), Ok(vec![1; 20_000]));
+    }
+}
+
+#[test]
+fn a_merge_that_fails_does_not_keep_segments_from_being_emptied() {
+    let disk = SimDisk::new(1);
+    let store = open(&disk);
+    let space = keyspace(&store, "k");
+    commit(&store, space, "rotten", Existence::Create, &[1; 100]);
+    store.checkpoint().expect("checkpoints");
+    let rotten = store.index.tables()[0].id.file_name();
+    for n in 0..30 {
+        commit(&store, space, &format!("large-{n}"), Existence::Create, &[1; 100_000]);
+    }
+    disk.flip_bit(&rotten, 20, 0).expect("flips");
+    let before = files(&store);
+    for n in 0..30 {
+        commit(&store, space, &format!("large-{n}"), Existence::Delete, &[]);
+        store.checkpoint().expect("checkpoints");
+    }
+    let failures = failures_until_idle(&store);
+    assert!((1..6).contains(&failures.len()), "{failures:?}");
+    assert!(failures.iter().all(|error| error.kind() == ErrorKind::Corrupt), "{failures:?}");
+    assert!(before > 14 && files(&store) <= 8, "of {before} files {} are left", files(&store));
+    assert!(store.stats().maintenance_failure.is_some_and(|why| why.contains("table")));
+}
+
+#[test]
+fn garbage_that_cannot_be_collected_waits_for_the_next_opening_and_lets_the_rest_go() {
+    let (store, space) = store();
+    let lost = BlobId::from_u64(77);
+    let item = (index_key::leaf_key(&(space, lost, 1)), Some(vec![0xff; 3]));
+    let table = store.index.build(std::iter::once(item)).expect("builds");
+    store.index.install(table, &[]);
+    let garbage = Garbage::Blob { keyspace: space, blob: lost, from: 1 };
+    store.backlog.add_garbage(Some(garbage.clone()));
+    commit(&store, space, "a", Existence::Create, &vec![1; 200_000]);
+    commit(&store, space, "a", Existence::Delete, &[]);
+    let failures = failures_until_idle(&store);
+    assert_eq!(failures.iter().map(Error::kind).collect::<Vec<_>>(), [ErrorKind::Corrupt]);
+    assert_eq!(store.segments.all().iter().map(|segment| segment.live()).sum::<u64>(), 0);
+    store.checkpoint().expect("checkpoints");
+    assert_eq!(store.checkpoint.lock().manifest.garbage, [garbage]);
+    assert!(store.stats().maintenance_failure.is_some());
 }
