@@ -75,13 +75,14 @@ impl Store {
     }
 }
 
-struct Parts {
-    first: Vec<Extent>,
-    others: BTreeMap<u64, Vec<Extent>>,
+/// The extents of a commit.
+pub(crate) struct Parts {
+    pub(crate) first: Vec<Extent>,
+    pub(crate) others: BTreeMap<u64, Vec<Extent>>,
 }
 
 /// The extents of a commit by leaf.
-fn parts(commit: &BlobCommit, number: Number) -> Parts {
+pub(crate) fn parts(commit: &BlobCommit, number: Number) -> Parts {
     let mut parts = Parts { first: Vec::new(), others: BTreeMap::new() };
     let hole = |(index, range): (u64, Range<u32>)| {
         (index, Extent::hole(range.start, range.end - range.start, number))

@@ -23,6 +23,7 @@ mod failure;
 mod frames;
 mod guard;
 mod index_key;
+mod kept;
 mod keyspaces;
 mod leaf;
 mod log;

@@ -93,7 +93,7 @@ impl Store {
 
     fn maintain_step(&self) -> Result<Maintained> {
         if self.is_checkpoint_due() {
-            self.checkpoint_if_room()?;
+            self.checkpoint_forgetting(Store::checkpoint_if_room)?;
             return Ok(Maintained::Worked);
         }
         let mut failure: Option<Error> = None;
@@ -137,7 +137,7 @@ impl Store {
         };
         let mut report = CompactReport { bytes_before: bytes(), ..CompactReport::default() };
         self.log.close_all_bulk();
-        self.checkpoint()?;
+        self.checkpoint_forgetting(Store::checkpoint)?;
         loop {
             let worked = self.collect_garbage()? || self.forget_histories()? || self.defragment_one()?;
             if worked {
@@ -389,6 +389,15 @@ impl Store {
         Ok(!is_idle)
     }
 
+    /// Writes a checkpoint; if that fails, once more without what was kept for pins that are over: it may be what there is too much of.
+    pub(crate) fn checkpoint_forgetting(&self, write: fn(&Store) -> Result<()>) -> Result<()> {
+        write(self).or_else(|error| match self.forget_histories() {
+            Ok(false) => Err(error),
+            // What cannot be forgotten is tried again with the next release of a pin.
+            Ok(true) | Err(_) => write(self),
+        })
+    }
+
     fn forget_entry_history(&self, key: &EntryKey) -> Result<()> {
         loop {
             self.loaded(self.entry(key, Wait::Allowed))?;
@@ -406,7 +415,8 @@ impl Store {
         }
     }
 
-    fn forget_locked(&self, key: &EntryKey, shard: &mut Shard<EntryKey, Entry>, old: &Entry) {
+    /// Forgets what no pin can see of an entry. The caller holds the commit lock.
+    pub(crate) fn forget_locked(&self, key: &EntryKey, shard: &mut Shard<EntryKey, Entry>, old: &Entry) {
         let pins = self.pins_of(key);
         let mut entry = Entry::clone(old);
         let mut kept = Vec::with_capacity(entry.blobs.len());

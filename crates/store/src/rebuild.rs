@@ -197,8 +197,8 @@ impl Store {
     }
 }
 
-/// An entry without what nobody can see: the newest reader, and those at pinned numbers, which are named snapshots.
-fn tidied(entry: &Entry, pins: &[Number]) -> Entry {
+/// An entry without what nobody can see: the newest reader, and those at pinned numbers.
+pub(crate) fn tidied(entry: &Entry, pins: &[Number]) -> Entry {
     let mut entry = entry.clone();
     entry.blobs.retain(|blob| {
         blob.deleted

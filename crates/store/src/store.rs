@@ -210,7 +210,7 @@ impl Store {
             self.closed.store(true, Ordering::Release);
         }
         self.log.check_poison()?;
-        self.checkpoint_as(true)
+        self.checkpoint_forgetting(|store| store.checkpoint_as(true))
     }
 
     /// Fails if the store was closed or has stopped writing.

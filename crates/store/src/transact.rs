@@ -214,6 +214,7 @@ impl Store {
         }
         let first = commit.next;
         let number = last_number(first, &changes);
+        self.check_all_kept(first, number, &changes, held)?;
         commit.next = number;
         let mut durability = Durability::Memory;
         for ((keyspace, _), _) in &changes {
@@ -247,6 +248,25 @@ impl Store {
         self.cache_payload(&changes, &record);
         let log = (durability == Durability::Disk).then(|| self.log.clone());
         Ok(Ticket { log, number })
+    }
+
+    /// Fails if pins would keep too much of a blob after these changes; see [`Store::check_kept`].
+    fn check_all_kept(
+        &self,
+        first: Number,
+        number: Number,
+        changes: &[(EntryKey, BlobChange)],
+        held: &Held,
+    ) -> Result<()> {
+        let piles_up = |(key, change): &(EntryKey, BlobChange)| {
+            change.existence != Existence::Delete && !self.pins_of(key).is_empty()
+        };
+        if !changes.iter().any(piles_up) {
+            return Ok(());
+        }
+        let record = draft_commit(first, number, changes, held);
+        let mut checked = changes.iter().zip(&record.blobs).filter(|(change, _)| piles_up(change));
+        checked.try_for_each(|(_, blob)| self.check_kept(blob, number, held))
     }
 
     /// Gives all payload a place and logs the transaction.
