@@ -65,6 +65,14 @@ struct Found {
     logs: BTreeMap<u64, Arc<Segment>>,
     /// Bulk segments that were not finished.
     bulk: Vec<(KeyspaceId, Arc<Segment>)>,
+    /// Files of bulk segments that no header says to be in use: nobody ever wrote to them, or their header is damaged.
+    headless: Vec<Headless>,
+}
+
+struct Headless {
+    segment: Arc<Segment>,
+    /// Whether it was a segment of this store before, and so can be recycled.
+    was_used: bool,
 }
 
 /// Which tables of the index to begin with.
@@ -144,6 +152,8 @@ impl Store {
         let segments = Arc::new(Segments::new(disk.clone(), manifest.segment_size, manifest.unused_segment));
         let found = find_segments(&*disk, &manifest, &segments)?;
         let tail = read_tail(&manifest, &segments, &found)?;
+        tail.check_headers(&found)?;
+        give_back(&*disk, &segments, &found.headless)?;
         let epoch = u32::try_from(tail.epoch.max(u64::from(manifest.epoch)).saturating_add(1))
             .ok()
             .filter(|epoch| *epoch <= Number::EPOCH_MAX)
@@ -452,7 +462,7 @@ fn find_segments(disk: &dyn Disk, manifest: &Manifest, segments: &Segments) -> R
     let names = disk.names().map_err(|error| disk_error("listing the directory", &error))?;
     let mut on_disk: BTreeMap<SegmentId, SegmentKind> =
         names.iter().filter_map(|name| parse_segment_name(name)).collect();
-    let mut found = Found { logs: BTreeMap::new(), bulk: Vec::new() };
+    let mut found = Found { logs: BTreeMap::new(), bulk: Vec::new(), headless: Vec::new() };
     for state in &manifest.segments {
         let name = crate::segment::segment_name(state.id, state.kind);
         if on_disk.remove(&state.id) != Some(state.kind) {
@@ -534,15 +544,30 @@ fn adopt_unnamed(
             found.bulk.push((keyspace, segments.adopt(id, kind, file, 0, SEGMENT_HEADER_SIZE as u64)));
         }
         (None, _) => {
-            let segment = Arc::new(Segment::candidate(id, kind, file.clone()));
-            if kind == SegmentKind::Log && id >= manifest.next_segment && was_settled(&segment)? {
-                return Err(damaged_header(&segment));
+            let headless = Headless { segment: Arc::new(Segment::candidate(id, kind, file)), was_used };
+            if kind != SegmentKind::Log && id >= manifest.next_segment {
+                // The log's tail says whether anything is in it.
+                found.headless.push(headless);
+                return Ok(());
             }
-            if !was_used {
-                // The sync that ended its preparation may have failed: then no later one makes its length durable.
-                return disk.remove(&name).map_err(failed);
+            if kind == SegmentKind::Log && id >= manifest.next_segment && was_settled(&headless.segment)? {
+                return Err(damaged_header(&headless.segment));
             }
-            segments.adopt_emptied(id, kind, file);
+            give_back(disk, segments, &[headless])?;
+        }
+    }
+    Ok(())
+}
+
+/// Keeps files in which there is nothing for recycling, or removes them.
+fn give_back(disk: &dyn Disk, segments: &Segments, unused: &[Headless]) -> Result<()> {
+    for Headless { segment, was_used } in unused {
+        if *was_used {
+            segments.adopt_emptied(segment.id, segment.kind, segment.file.clone());
+        } else {
+            // The sync that ended its preparation may have failed: then no later one makes its length durable.
+            let name = segment.name();
+            disk.remove(&name).map_err(|error| disk_error(&format!("removing {name}"), &error))?;
         }
     }
     Ok(())
@@ -654,6 +679,23 @@ impl Tail {
         self.frames.iter().map(|frame| frame.header.settled).max().unwrap_or(0)
     }
 
+    /// Fails if payload that somebody was told of is in a segment whose header cannot be read.
+    fn check_headers(&self, found: &Found) -> Result<()> {
+        if found.headless.is_empty() {
+            return Ok(());
+        }
+        let settled = self.settled();
+        for frame in self.frames.iter().filter(|frame| frame.header.sequence <= settled) {
+            for record in frame.records() {
+                for (place, _) in parts_of(&record?.1) {
+                    let damaged = found.headless.iter().find(|one| one.segment.id == place.segment);
+                    damaged.map_or(Ok(()), |one| Err(damaged_header(&one.segment)))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Drops the first frame with damaged payload that was not settled, and everything behind it.
     fn cut_torn(&mut self, segments: &Segments) -> Result<()> {
         let settled = self.settled();
@@ -677,18 +719,23 @@ impl Tail {
 
 /// The places in bulk segments that a record refers to, with the number of bytes there.
 fn bulk_parts(record: &Record, segments: &Segments) -> Vec<(Place, u32)> {
+    let mut parts = parts_of(record);
+    parts.retain(|(place, _)| is_bulk(segments, *place));
+    parts
+}
+
+/// The places that a record refers to, with the number of bytes there.
+fn parts_of(record: &Record) -> Vec<(Place, u32)> {
     let extents: Vec<&Extent> = match record {
         Record::Commit(commit) => {
             let writes = commit.blobs.iter().flat_map(|blob| &blob.writes);
-            let parts = writes.map(|write| (write.place, write.len));
-            return parts.filter(|(place, _)| is_bulk(segments, *place)).collect();
+            return writes.map(|write| (write.place, write.len)).collect();
         }
         Record::Entry(state) => state.entry.blobs.iter().flat_map(|blob| &blob.leaf).collect(),
         Record::Leaf(state) => state.leaf.extents.iter().collect(),
         Record::Keyspace(_) | Record::KeyspaceDropped(_) => Vec::new(),
     };
-    let parts = extents.iter().map(|extent| (extent.place, extent.stored));
-    parts.filter(|(place, _)| is_bulk(segments, *place)).collect()
+    extents.iter().map(|extent| (extent.place, extent.stored)).collect()
 }
 
 fn is_bulk(segments: &Segments, place: Place) -> bool {

@@ -3,7 +3,7 @@
 mod kit;
 
 use kit::{Edit, Session, difference, expect_usable, key, pattern, settle, tight};
-use tyr_env::BLOCK_SIZE;
+use tyr_env::{BLOCK_SIZE, Disk};
 use tyr_sim_env::{CrashMode, SimDisk};
 use tyr_types::{Durability, ErrorKind, KeyspaceId, KeyspaceSettings, Number};
 use tyr_wire::frame::FrameHeader;
@@ -218,4 +218,32 @@ fn a_store_that_was_opened_more_often_than_numbers_can_tell_is_refused() {
         session.disk.write_file(log, &bytes).expect("plants");
         assert_eq!(session.open().expect_err("is refused").kind(), ErrorKind::Internal);
     }
+}
+
+#[test]
+fn a_bulk_segment_with_a_damaged_header_is_not_taken_for_an_empty_file() {
+    let mut session = session();
+    put(&mut session, "early", 7000);
+    session.checkpoint().expect("checkpoints");
+    let names = |disk: &SimDisk| {
+        let mut names = disk.names().expect("lists");
+        names.retain(|name| name.starts_with("bulk-"));
+        names
+    };
+    assert_eq!(names(&session.disk), [""; 0]);
+    // Each was waited for, so that the second says of the first that it is durable.
+    put(&mut session, "large", 60_000);
+    put(&mut session, "small", 30);
+    let disk = session.disk.crash(CrashMode::LoseAll);
+    let bulk = names(&disk);
+    let first = bulk.iter().min().expect("is there");
+    disk.flip_bit(first, 100, 0).expect("flips");
+    let before = disk.read_file(first).expect("is there");
+    let mut damaged = Session::on(disk.clone(), session.options.clone(), session.state().clone());
+    let error = damaged.open().expect_err("what was acknowledged is in it");
+    assert!(error.kind() == ErrorKind::Corrupt && error.message().contains(first.as_str()), "{error}");
+    assert!(disk.read_file(first).expect("is there") == before);
+    disk.flip_bit(first, 100, 0).expect("flips");
+    damaged.open().expect("opens");
+    assert_eq!(difference(damaged.store(), damaged.state()), None);
 }
