@@ -40,6 +40,7 @@ mod workers;
 use std::{env, ffi::OsString, process::ExitCode};
 
 use clap::FromArgMatches;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tyr_os::Allocator;
 
 use crate::{
@@ -54,6 +55,7 @@ use crate::{
 static ALLOCATOR: Allocator = Allocator;
 
 fn main() -> ExitCode {
+    open_as_many_as_allowed();
     let matches = if mount::is_helper() {
         let arguments = mount::helper_arguments(env::args_os().skip(1));
         cli::command().try_get_matches_from([OsString::from("tyr")].into_iter().chain(arguments))
@@ -83,6 +85,14 @@ fn main() -> ExitCode {
             end(form, color, &failure)
         }
     }
+}
+
+/// A store has a file open for each of its segments, a node a connection to each client: more than the soft limit on open files, which is there
+/// for programs that use `select`, lets a process have in many places.
+fn open_as_many_as_allowed() {
+    let limit = getrlimit(Resource::Nofile);
+    // Where that is refused it remains as it was.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
 fn end(form: Form, color: ColorChoice, failure: &Failure) -> ExitCode {

@@ -1,8 +1,8 @@
-use std::{fs, io::Write};
+use std::{fs, io::Write, process::Command};
 
 use serde_json::Value;
 
-use crate::support::Scratch;
+use crate::support::{Run, Scratch};
 
 #[test]
 fn a_failure_is_json_on_standard_error_if_asked_for() {
@@ -31,6 +31,18 @@ fn a_store_that_is_missing_is_not_made_by_reading() {
         scratch.run(arguments).fails(13, "tyr keyspace create");
     }
     assert!(!scratch.path("store").exists());
+}
+
+#[test]
+fn a_store_of_more_files_than_the_soft_limit_allows_is_opened() {
+    let scratch = Scratch::new();
+    scratch.run(["keyspace", "create", "k", "--segment-size", "128KiB"]).ok();
+    scratch.run_with_input(["blob", "put", "k/a"], vec![7; 8 << 20]).ok();
+    assert!(fs::read_dir(scratch.path("store")).expect("reads").count() > 64);
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "ulimit -Sn 40; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_tyr"), "--store"]);
+    shell.arg(scratch.path("store")).args(["blob", "stat", "k/a", "--json"]);
+    Run::from(shell.output().expect("a shell is there")).ok();
 }
 
 #[test]
