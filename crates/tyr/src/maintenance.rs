@@ -106,6 +106,7 @@ struct Statistics {
     index: Index,
     memory: Memory,
     pins: Pins,
+    maintenance_failure: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -193,6 +194,7 @@ impl Statistics {
                 index_misses_count: stats.index.cache_misses,
             },
             pins: Pins { count: stats.pins, oldest_seconds: stats.oldest_pin },
+            maintenance_failure: stats.maintenance_failure,
         })
     }
 }
@@ -250,6 +252,9 @@ impl Report for Statistics {
         )?;
         let oldest = pins.oldest_seconds.map_or("none".to_owned(), |seconds| format!("{seconds:.0} s ago"));
         section(out, "pins", [("held", pins.count.to_string()), ("oldest", oldest)])?;
+        if let Some(why) = &self.maintenance_failure {
+            section(out, "maintenance", [("failed", why.clone())])?;
+        }
         let mut table =
             Table::new([("KEYSPACE", Align::Left), ("BLOBS", Align::Right), ("SIZE", Align::Right)]);
         for keyspace in &self.keyspaces {
