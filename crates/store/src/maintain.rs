@@ -97,7 +97,12 @@ impl Store {
             return Ok(Maintained::Worked);
         }
         let mut failure: Option<Error> = None;
-        for work in KINDS_OF_WORK {
+        let mut kinds = KINDS_OF_WORK;
+        if self.has_just_forgotten.swap(false, Ordering::Relaxed) {
+            // It looks at all that snapshots keep, and is due whenever a pin is released: the others have their turn first.
+            kinds[FORGETTING..].rotate_left(1);
+        }
+        for work in kinds {
             match work(self) {
                 Ok(false) => {}
                 // What has found no room may find some now.
@@ -110,6 +115,12 @@ impl Store {
             }
         }
         failure.map_or(Ok(Maintained::Idle), Err)
+    }
+
+    fn forget_in_passing(&self) -> Result<bool> {
+        let worked = self.forget_histories();
+        self.has_just_forgotten.store(worked != Ok(false), Ordering::Relaxed);
+        worked
     }
 
     fn compact_in_passing(&self) -> Result<bool> {
@@ -472,8 +483,10 @@ impl Store {
             // Garbage is collected before the next segment is looked for.
             Ok(Emptied::ButForGarbage) => return Ok(true),
             Err(error) => {
-                let is_hopeless =
-                    matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::Internal | ErrorKind::Unavailable);
+                let is_hopeless = matches!(
+                    error.kind(),
+                    ErrorKind::Corrupt | ErrorKind::Internal | ErrorKind::Unavailable | ErrorKind::Invalid
+                );
                 // Nothing is moved by a store that does not write any more.
                 if is_hopeless && self.check_open().is_ok() {
                     // Kept, for what is left in it can be had nowhere else; told once, so that other segments have their turn.
@@ -597,12 +610,14 @@ pub(crate) enum Emptied {
 const KINDS_OF_WORK: [fn(&Store) -> Result<bool>; 7] = [
     Store::prepare_spare,
     Store::collect_garbage,
-    Store::forget_histories,
+    Store::forget_in_passing,
     Store::defragment_one,
     Store::merge_tables,
     Store::compact_in_passing,
     |store| Ok(store.give_back()),
 ];
+/// Where what is forgotten has its place in that.
+const FORGETTING: usize = 2;
 
 /// Segments with less than this percentage live are compacted in passing if files use much more than what is live.
 const SPARSE: u64 = 50;

@@ -212,6 +212,7 @@ impl Store {
             }),
             compacting: Mutex::default(),
             said_again: AtomicU64::default(),
+            has_just_forgotten: AtomicBool::default(),
             merging: Mutex::default(),
             backlog: Arc::default(),
             pace: Pace::default(),

@@ -62,6 +62,8 @@ pub struct Store {
     pub(crate) compacting: Mutex<Compacting>,
     /// Bytes that were logged again because they had to move.
     pub(crate) said_again: AtomicU64,
+    /// Whether the last step of maintenance was to forget what released pins had kept.
+    pub(crate) has_just_forgotten: AtomicBool,
     /// Held by the one merge of tables that is going on.
     pub(crate) merging: Mutex<Merging>,
     pub(crate) backlog: Arc<Backlog>,

@@ -589,6 +589,26 @@ fn files(store: &Store) -> u64 {
 }
 
 #[test]
+fn segments_are_emptied_though_a_pin_is_released_before_each_step_while_a_snapshot_keeps_much() {
+    let (store, space) = store();
+    commit(&store, space, "kept", Existence::Create, &[1; 100]);
+    let _kept = store.pin_keyspaces(&[space]).expect("pins");
+    commit(&store, space, "kept", Existence::Keep, &[2; 100]);
+    let busy = keyspace(&store, "busy");
+    for n in 0..200 {
+        let existence = if n == 0 { Existence::Create } else { Existence::Replace };
+        commit(&store, busy, "a", existence, &[3; 20_000]);
+    }
+    store.checkpoint().expect("checkpoints");
+    let before = files(&store);
+    for _ in 0..500 {
+        drop(store.loaded(store.pin_blob(busy, &key("a"), Wait::Allowed)).expect("pins"));
+        store.maintain().expect("works");
+    }
+    assert!(files(&store) * 2 < before, "{} of {before} files are left", files(&store));
+}
+
+#[test]
 fn a_sector_that_cannot_be_read_keeps_its_segment_and_no_other() {
     let sectors = Arc::new(Mutex::new(Vec::new()));
     let disk = Arc::new(Worn { disk: SimDisk::new(1), sectors: sectors.clone() });
