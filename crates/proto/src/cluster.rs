@@ -600,9 +600,9 @@ impl Standing for ClassStanding<'_> {
         self.members.get(&node)?.current(node)
     }
 
-    fn heir(&self, dead: Replica) -> Option<Replica> {
-        let member = self.members.get(&dead.node)?;
-        member.current(dead.node).filter(|_| !self.has_forgotten(dead))
+    fn heir(&self, replica: Replica) -> Option<Replica> {
+        let member = self.members.get(&replica.node)?;
+        member.current(replica.node).filter(|_| !self.has_forgotten(replica))
     }
 
     fn has_forgotten(&self, dead: Replica) -> bool {

@@ -179,6 +179,34 @@ fn a_server_that_is_killed_has_all_that_was_acknowledged_when_it_starts_again() 
 }
 
 #[test]
+fn when_all_are_killed_and_one_does_not_start_again_the_others_serve_all_that_was_acknowledged() {
+    kit::log();
+    let directories = [(); 3].map(|()| tempfile::tempdir().unwrap());
+    let first = start(&directories[0], &[]);
+    let join = [first.address().clone()];
+    let servers = [first, start(&directories[1], &join), start(&directories[2], &join)];
+    let addresses = servers.each_ref().map(|server| server.address().clone());
+    let mut driver = Driver::new(&addresses, 80);
+    settle(&mut driver, &servers[0], 3);
+    let keyspace = driver.keyspace("events");
+    let keys: Vec<String> = (0..40).map(|number| format!("k{number}")).collect();
+    for key in &keys {
+        assert_eq!(driver.append(keyspace, &[key], key.as_bytes()), Outcome::Committed);
+    }
+    drop(servers);
+    let servers = [1, 2].map(|place: usize| {
+        let again =
+            Settings { listen: addresses[place].clone(), ..settings(directories[place].path(), &addresses) };
+        Server::start(again).unwrap()
+    });
+    for key in &keys {
+        assert_eq!(driver.append(keyspace, &[key], b"!"), Outcome::Committed);
+        assert_eq!(driver.read(keyspace, key), Some(format!("{key}!").into_bytes()));
+    }
+    servers.into_iter().for_each(|server| server.stop().unwrap());
+}
+
+#[test]
 fn nodes_that_all_come_back_at_other_addresses_find_one_another() {
     kit::log();
     let directories = [(); 3].map(|()| tempfile::tempdir().unwrap());

@@ -4,8 +4,8 @@
 //! *begins*: the epoch is raised. A change by which nobody who runs loses a role begins at once. Invariants:
 //!
 //! - An epoch ends only when every replica that loses its role by that, or loses its place as the primary, has released it or is dead.
-//! - A complete replica is one of the epoch before, or a learner whose completeness that epoch's primary reported, or the heir of the
-//!   last complete set. So the primary is never one that lacks something acknowledged, as long as anybody has it.
+//! - A complete replica is one of the epoch before, or its heir, or a learner whose completeness that epoch's primary reported, or the heir of
+//!   the last complete set. So the primary is never one that lacks something acknowledged, as long as anybody has it.
 //! - Nobody who runs gives up a role to a target that names fewer replicas than the class wants and has members for: it is what is left
 //!   of a plan after slow replicas were taken out of it, and the next plan fills it up. Nor does a slow replica if too few would be left
 //!   to take writes.
@@ -52,8 +52,8 @@ pub struct Proposal {
 pub(super) trait Standing {
     /// The incarnation of a node that may hold roles.
     fn current(&self, node: NodeId) -> Option<Replica>;
-    /// The incarnation that has all that a dead one held.
-    fn heir(&self, dead: Replica) -> Option<Replica>;
+    /// The incarnation that may hold roles and has all that this one held: itself, or a later one of its node.
+    fn heir(&self, replica: Replica) -> Option<Replica>;
     /// Whether what a replica held is nowhere any more.
     fn has_forgotten(&self, dead: Replica) -> bool;
 
@@ -79,8 +79,8 @@ impl<S: Standing> Standing for Without<'_, S> {
         self.standing.current(node).filter(|replica| !self.lost.contains(replica))
     }
 
-    fn heir(&self, dead: Replica) -> Option<Replica> {
-        self.standing.heir(dead).filter(|replica| !self.lost.contains(replica))
+    fn heir(&self, replica: Replica) -> Option<Replica> {
+        self.standing.heir(replica).filter(|replica| !self.lost.contains(replica))
     }
 
     fn has_forgotten(&self, dead: Replica) -> bool {
@@ -201,7 +201,7 @@ impl Partition {
         }
         let held = self.held(standing);
         let arrived = wanted.len() == self.target.len() && standing.is_full(wanted.len());
-        if arrived && wanted.iter().all(|replica| held.contains(replica)) {
+        if arrived && wanted.iter().all(|replica| held.contains(replica) && self.runs_on(replica)) {
             let handed = self.handed_to().filter(|replica| wanted.contains(replica));
             return Shape { replicas: led_by(wanted, handed), learners: Vec::new() };
         }
@@ -225,21 +225,32 @@ impl Partition {
         Shape { replicas: led_by(held, primary), learners }
     }
 
-    /// Those who run and hold everything.
+    /// Those who run and hold everything. A replica that started again and has what it held is one of them: nothing was acknowledged in this epoch
+    /// that it had not stored before. It must not be taken for dead, or when all start again after each other the one that never does would be the
+    /// last to have everything.
     fn held(&self, standing: &impl Standing) -> Vec<Replica> {
-        let now = self.configuration.replicas.iter().chain(&self.joined);
-        let held: Vec<Replica> = now.copied().filter(|replica| standing.is_alive(*replica)).collect();
+        let stayed = self.configuration.replicas.iter().filter_map(|replica| standing.heir(*replica));
+        let joined = self.joined.iter().copied().filter(|replica| standing.is_alive(*replica));
+        let held: Vec<Replica> = stayed.chain(joined).collect();
         if !held.is_empty() {
             return held;
         }
         self.last_complete.iter().filter_map(|dead| standing.heir(*dead)).collect()
     }
 
-    /// The primary stays, or is whom it handed over to, or is the one that the target names first.
+    /// Whether it has been complete in this very incarnation.
+    fn runs_on(&self, replica: &Replica) -> bool {
+        self.configuration.replicas.contains(replica) || self.joined.contains(replica)
+    }
+
+    /// The primary stays, or is whom it handed over to, or is the one that the target names first, of those that have not just started again if there
+    /// are any: one that starts again and again does not take the lead each time.
     fn next_primary(&self, held: &[Replica]) -> Option<Replica> {
         let stays = self.configuration.primary().filter(|primary| !self.released.contains_key(primary));
-        let planned = self.target.iter().find_map(|node| held.iter().find(|replica| replica.node == *node));
-        let order = [stays, self.handed_to(), planned.copied(), held.first().copied()];
+        let named = |node: &NodeId| held.iter().find(|replica| replica.node == *node).copied();
+        let planned = || self.target.iter().filter_map(named).chain(held.iter().copied());
+        let order =
+            [stays, self.handed_to(), planned().find(|replica| self.runs_on(replica)), planned().next()];
         order.into_iter().flatten().find(|replica| held.contains(replica))
     }
 

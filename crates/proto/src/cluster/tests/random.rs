@@ -203,7 +203,8 @@ impl Audit {
         }
         self.compare_numbers(id, then, now, after);
         for replica in &now.replicas {
-            let was_complete = then.replicas.contains(replica);
+            let stays = |known: &Replica| known.node == replica.node && Self::remembers(id, *known, after);
+            let was_complete = then.replicas.iter().any(stays);
             let has_learnt = self.reported.contains(&(id, then.epoch, *replica));
             let is_heir = Self::is_heir(id, was, *replica, after);
             // Abandoned, before it began anew or by that.
