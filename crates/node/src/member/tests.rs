@@ -1,8 +1,11 @@
 //! How a node registers, is granted its lease, and goes on after an eviction.
 
 use tyr_proto::{
-    LeaseTerms, NodeId, Replica, RingVersion, Time,
-    cluster::{Address, Command, Difference, Identity, Position, Request, Response, Zone},
+    ClassId, LeaseTerms, NodeId, Replica, RingVersion, Time,
+    cluster::{
+        Address, ClassSettings, Cluster, ClusterId, Command, Difference, Identity, Position, Request,
+        Response, Zone,
+    },
 };
 
 use super::{Member, Notice, Settings};
@@ -53,6 +56,33 @@ fn a_lease_counts_from_when_it_was_asked_for() {
     let notices = member.take_notices();
     let [Notice::Lease(until), Notice::Version(_)] = notices[..] else { panic!("{notices:?}") };
     assert_eq!(until, Some(Time(1_010)));
+}
+
+#[test]
+fn who_was_told_the_last_piece_of_a_version_says_that_it_has_all_of_it() {
+    let mut cluster = Cluster::new(ClusterId(7));
+    let mut member = member();
+    let Some(Request::Register(_, register)) = member.handle_tick(Time(0)) else {
+        panic!("it registers first")
+    };
+    member.handle_response(Time(0), Response::Registered(NodeId(1)));
+    let class = ClassSettings { partitions: 8, ..ClassSettings::new(1) };
+    let retarget = Command::Retarget { class: ClassId(0), targets: vec![vec![NodeId(1)]; 8] };
+    for command in [Command::Found(Vec::new()), register, Command::CreateClass(ClassId(0), class), retarget] {
+        cluster.apply(command).expect("nothing stands in its way");
+    }
+    let mut told = Vec::new();
+    for now in (1..=20).map(|turn| 10 + 100 * turn) {
+        let Some(Request::Lease(request, position)) = member.handle_tick(Time(now)) else {
+            panic!("it is registered")
+        };
+        told.push(position.reached());
+        let piece = cluster.changes_since(position, 2);
+        member.handle_response(Time(now), Response::Granted(request, piece));
+    }
+    let told_twice = |pair: &[RingVersion]| pair[0] == pair[1] && pair[0] < cluster.version();
+    assert!(told.windows(2).any(told_twice), "the last version comes in pieces: {told:?}");
+    assert_eq!(told.last(), Some(&cluster.version()));
 }
 
 #[test]

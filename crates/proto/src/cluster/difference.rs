@@ -5,6 +5,7 @@
 //! is newer than that, never older.
 
 use alloc::{collections::BTreeMap, collections::BTreeSet, vec::Vec};
+use core::cmp::Ordering;
 
 use tyr_types::KeyspaceId;
 
@@ -52,8 +53,8 @@ pub enum Fact {
     Seal(SealId, Option<[u8; 32]>),
 }
 
-/// How far a reader has come.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+/// How far a reader has come. Who has all of a version is further than who has a part of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Position {
     /// The ring version that it has wholly, or is reading.
     version: RingVersion,
@@ -73,6 +74,19 @@ impl Position {
             None => self.version,
             Some(_) => RingVersion(self.version.0.saturating_sub(1)),
         }
+    }
+}
+
+impl Ord for Position {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let place = |position: &Position| (position.version, position.within.is_none(), position.within);
+        place(self).cmp(&place(other))
+    }
+}
+
+impl PartialOrd for Position {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
     }
 }
 
