@@ -10,6 +10,8 @@ use tyr_proto::{
 pub const TERMS: LeaseTerms = LeaseTerms { length: 300_000, drift_max: 10_000 };
 /// How long after its lease a node is evicted, in microseconds.
 const GRACE: u64 = 50_000;
+/// The most things that one grant tells its holder about: so few that what changes comes in pieces.
+const FACTS_MAX: usize = 3;
 /// Nodes that stay away, and what follows from it: soon, so that it happens while a run lasts.
 pub const UPKEEP: UpkeepTerms = UpkeepTerms { absence_max: 2_000_000, moving_max: 4, plan_every: 1_000_000 };
 
@@ -80,7 +82,7 @@ impl Manager {
                 match self.leases.grant(request, now) {
                     Grant::Granted(request) => {
                         self.leases.note_reached(request.holder, position.reached());
-                        Some(Response::Granted(request, self.cluster.changes_since(position, 64)))
+                        Some(Response::Granted(request, self.cluster.changes_since(position, FACTS_MAX)))
                     }
                     Grant::Evicted => Some(Response::Evicted(request.holder)),
                     Grant::NotLeading => None,
