@@ -25,15 +25,15 @@ const FRESH: u64 = 120;
 /// Bugs that take many seeds are looked for from the one on that showed them last: a second each, until something changes what
 /// seeds do.
 const LATE: [(Canary, u64); 11] = [
-    (Canary::StoredBeforeDurable, 108),
+    (Canary::StoredBeforeDurable, 75),
     (Canary::ServedWithoutLease, 5),
     (Canary::IncompleteServes, 4),
     (Canary::OpenSizeIgnored, 21),
+    (Canary::NumbersReused, 53),
     (Canary::PreparedWithoutLease, 7),
-    (Canary::FreezeIgnored, 8),
-    (Canary::SessionForgotten, 20),
-    (Canary::LossIgnored, 83),
-    (Canary::CopiesIgnored, 20),
+    (Canary::FreezeIgnored, 27),
+    (Canary::SessionForgotten, 17),
+    (Canary::LossIgnored, 77),
     (Canary::KeepsIgnored, 23),
     (Canary::KeptLate, 23),
 ];
