@@ -93,4 +93,5 @@ pub use transaction::{
     BlobName, ChunkName, HeadPlan, Operation, OperationResult, Outcome, Plan, Refusal, ResultValue, Seen,
     SessionId, StopPlan, TransactionId,
 };
+pub use tries::Pauses;
 pub use upkeep::{Upkeep, UpkeepTerms};

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 
 use tokio::time::Instant;
 use tyr_proto::{
-    BlobName, BlobPlan, Client, Operation, OperationResult, Outcome, PartitionId, Refusal, ResultValue, Time,
-    TransactionId,
+    BlobName, BlobPlan, Client, Operation, OperationResult, Outcome, PartitionId, Pauses, Refusal,
+    ResultValue, Time, TransactionId,
 };
 
 use super::{
@@ -46,10 +46,9 @@ pub struct Apply {
     pub size: u32,
     /// and whether that is so.
     pub is_lost: bool,
+    /// When it is sent again after a refusal.
+    pub pauses: Pauses,
 }
-
-/// A change is sent again after this many microseconds.
-const PAUSE: u64 = 10_000;
 
 impl Apply {
     /// Whether nobody waits for it any more.
@@ -122,7 +121,7 @@ impl Applies {
                     && is_passing(refusal, &apply, exists)
                     && now < apply.gives_up_at =>
             {
-                self.paused.push((now.after(PAUSE), apply));
+                self.paused.push((now.after(apply.pauses.next(id, refusal)), apply));
                 return true;
             }
             Outcome::Refused(refusal) => Err(words::refused(refusal)),

@@ -10,7 +10,7 @@ use tokio::{
 };
 use tyr_proto::{
     BlobName, ClassId, Client, Keyspace, KeyspaceSeed, Layout, Operation, PartitionCount, PartitionId,
-    Placement, ResultValue, SessionId, Time,
+    Pauses, Placement, ResultValue, SessionId, Time,
 };
 use tyr_types::{Key, KeyspaceId, KeyspaceSettings, Result};
 
@@ -56,5 +56,18 @@ pub fn apply(
     let (reply, answer) = oneshot::channel();
     let operations = vec![Operation::Append { bytes: vec![0; size as usize * 1024].into() }];
     let (blob, size, reply) = (blob.clone(), size_of(&operations), Some(reply));
-    (Apply { blob, partition, operations, until, gives_up_at, reply, size, is_lost: false }, answer)
+    (
+        Apply {
+            blob,
+            partition,
+            operations,
+            until,
+            gives_up_at,
+            reply,
+            size,
+            is_lost: false,
+            pauses: Pauses::default(),
+        },
+        answer,
+    )
 }

@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     BlobName, ChunkName, Operation, Outcome, Payload, Plan, Refusal, ResultValue, Seen, Time, TransactionId,
-    message::RequestId,
+    message::RequestId, tries::Pauses,
 };
 
 /// A transaction.
@@ -38,6 +38,7 @@ pub struct Transaction {
     /// The blobs that are reserved for it.
     reserved: BTreeSet<BlobName>,
     stage: Stage,
+    pauses: Pauses,
     told: VecDeque<Told>,
 }
 
@@ -56,9 +57,6 @@ enum Stage {
     /// It has ended.
     Over,
 }
-
-/// What reads nothing is sent again so many microseconds after a refusal that it has no part in.
-const PAUSE: u64 = 10_000;
 
 /// A condition on a blob at the moment of the commit, before the transaction's own writes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -120,6 +118,7 @@ impl Transaction {
             reserve: None,
             reserved: BTreeSet::new(),
             stage: Stage::Open,
+            pauses: Pauses::default(),
             told: VecDeque::new(),
         }
     }
@@ -296,7 +295,7 @@ impl Transaction {
                     && gives_up_at.is_none_or(|gives_up_at| now < gives_up_at)
                     && plan.as_ref().is_some_and(|plan| is_without_fault(plan, *refusal)) =>
             {
-                self.stage = Stage::Pausing(now.after(PAUSE), gives_up_at);
+                self.stage = Stage::Pausing(now.after(self.pauses.next(own, *refusal)), gives_up_at);
                 true
             }
             (Event::Ended(id, outcome, results), Stage::Sent(own, plan, _)) if own == id => {
