@@ -17,6 +17,8 @@ struct Listed {
     next: usize,
     /// Entries up to this one were looked up, by themselves or with others.
     looked: usize,
+    /// So many are looked up at once next.
+    at_once: usize,
 }
 
 impl Ahead {
@@ -24,7 +26,13 @@ impl Ahead {
     pub fn list(&self, directory: u64, entries: &Arc<Vec<Entry>>) {
         let mut lists = self.0.lock();
         lists.retain(|listed| listed.directory != directory);
-        lists.push_back(Listed { directory, entries: entries.clone(), next: 0, looked: 0 });
+        lists.push_back(Listed {
+            directory,
+            entries: entries.clone(),
+            next: 0,
+            looked: 0,
+            at_once: AT_ONCE_FIRST,
+        });
         let mut total: usize = lists.iter().map(|listed| listed.entries.len()).sum();
         while lists.len() > LISTS_MAX || (total > ENTRIES_MAX && lists.len() > 1) {
             total -= lists.pop_front().map_or(0, |listed| listed.entries.len());
@@ -53,13 +61,16 @@ impl Ahead {
         if place < listed.looked {
             return None;
         }
-        listed.looked = listed.entries.len().min(place + LOOKED_AT_ONCE);
+        listed.looked = listed.entries.len().min(place + listed.at_once);
+        listed.at_once = AT_ONCE_MAX.min(2 * listed.at_once);
         Some((listed.entries.clone(), place..listed.looked))
     }
 }
 
-/// So many entries are looked up at once.
-const LOOKED_AT_ONCE: usize = 64;
+/// So many entries are looked up at once first, and twice as many each time that somebody goes on to ask for them,
+const AT_ONCE_FIRST: usize = 64;
+/// up to so many.
+const AT_ONCE_MAX: usize = 256;
 /// So many entries may be passed over by who asks for them in their order.
 const SKIPPED_MAX: usize = 7;
 /// So many directories are remembered,
@@ -91,9 +102,9 @@ mod tests {
     #[test]
     fn who_asks_in_order_is_ahead_by_many_each_time_and_up_to_the_end() {
         let ahead = Ahead::default();
-        ahead.list(1, &entries(150));
-        let found: Vec<_> = (0..150).filter_map(|place| follow(&ahead, 1, place)).collect();
-        assert_eq!(found, [0..64, 64..128, 128..150]);
+        ahead.list(1, &entries(800));
+        let found: Vec<_> = (0..800).filter_map(|place| follow(&ahead, 1, place)).collect();
+        assert_eq!(found, [0..64, 64..192, 192..448, 448..704, 704..800]);
     }
 
     #[test]
@@ -115,7 +126,7 @@ mod tests {
         assert_eq!(follow(&ahead, 1, 100), None);
         assert_eq!(follow(&ahead, 1, 3), None);
         assert_eq!(follow(&ahead, 2, 0), None, "it was not listed");
-        assert_eq!((8..80).find_map(|place| follow(&ahead, 1, place)), Some(71..135));
+        assert_eq!((8..80).find_map(|place| follow(&ahead, 1, place)), Some(71..199));
     }
 
     #[test]

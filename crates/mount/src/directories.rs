@@ -3,7 +3,10 @@
 use std::{
     ffi::OsStr,
     os::unix::ffi::OsStrExt,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -48,10 +51,14 @@ impl Shared {
     pub async fn looked(&self, number: u64, handle: u64, offset: u64) -> Result<Looked> {
         let entries = self.listed(number, handle, offset).await?;
         let directory = self.known.get(number)?;
-        let own = self.filesystem.metadata(&directory).await.ok();
+        // What `.` and `..` are told with, which come first.
+        let own = match dots(offset).next() {
+            Some(_) => self.filesystem.metadata(&directory).await.ok(),
+            None => None,
+        };
         let mut first = first_entry(offset);
         loop {
-            let some = entries.iter().skip(first).take(LOOKED_AT_ONCE);
+            let some = entries.iter().skip(first).take(self.fit.expected());
             let names: Vec<_> = some.map(|entry| entry.name.as_slice()).collect();
             let found = self.filesystem.lookup_all(&directory, &names).await?;
             self.ahead.told(number, first + found.len());
@@ -86,7 +93,9 @@ impl Shared {
                 }
             }
         }
+        let count = looked.found.len();
         let pairs = looked.entries.iter().enumerate().skip(looked.first).zip(looked.found);
+        let mut told = 0;
         for ((place, entry), metadata) in pairs {
             // One that was removed meanwhile is passed over.
             let Some(metadata) = metadata else { continue };
@@ -99,8 +108,37 @@ impl Shared {
                 self.known.forget(number, 1);
                 break;
             }
+            told = place + 1 - looked.first;
         }
+        self.fit.note(told, count);
         reply.ok();
+    }
+}
+
+/// How many entries, with what is known of them, fit what the kernel asks for: 4 KiB, or as much as the program that reads. They are looked at together.
+pub struct Fit(AtomicUsize);
+
+impl Default for Fit {
+    fn default() -> Self {
+        Fit(AtomicUsize::new(FIT_FIRST))
+    }
+}
+
+impl Fit {
+    /// So many are worth looking at for one answer.
+    fn expected(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// So many of those that were looked at fitted. Next time a few more are looked at, or twice as many if there was room for all.
+    fn note(&self, told: usize, looked: usize) {
+        let expected = self.expected();
+        let next = match told < looked {
+            true => told + told / 8 + 1,
+            false if looked == expected => 2 * expected,
+            false => expected,
+        };
+        self.0.store(next.clamp(FIT_MIN, FIT_MAX), Ordering::Relaxed);
     }
 }
 
@@ -130,5 +168,31 @@ fn first_entry(offset: u64) -> usize {
     usize::try_from(offset.saturating_sub(2)).unwrap_or(usize::MAX)
 }
 
-/// So many entries are looked at for one answer; about as many fit it.
-const LOOKED_AT_ONCE: usize = 64;
+/// So many entries are looked at for the first answer,
+const FIT_FIRST: usize = 64;
+/// and never fewer
+const FIT_MIN: usize = 8;
+/// or more than so many.
+const FIT_MAX: usize = 256;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_many_are_looked_at_as_fit() {
+        let fit = Fit::default();
+        fit.note(24, 64);
+        assert_eq!(fit.expected(), 28);
+        fit.note(24, 28);
+        assert_eq!(fit.expected(), 28, "some more may fit");
+        fit.note(28, 28);
+        assert_eq!(fit.expected(), 56);
+        fit.note(3, 3);
+        assert_eq!(fit.expected(), 56, "the directory has ended");
+        fit.note(0, 56);
+        assert_eq!(fit.expected(), FIT_MIN);
+        (0..9).for_each(|_| fit.note(fit.expected(), fit.expected()));
+        assert_eq!(fit.expected(), FIT_MAX);
+    }
+}

@@ -26,6 +26,7 @@ use crate::{
     attributes::attributes,
     call::Call,
     counts::Counts,
+    directories::Fit,
     handles::{Handle, Handles},
     known::Known,
     locks::Unlocking,
@@ -53,6 +54,8 @@ pub struct Shared {
     pub names: Arc<Names>,
     /// What of directories is about to be asked for.
     pub ahead: Ahead,
+    /// How much of a listing the kernel takes at once.
+    pub fit: Fit,
     /// Of what the kernel may have pages.
     pub watched: Watched,
     /// Where the kernel is told, once it is mounted.
@@ -80,6 +83,7 @@ impl Shared {
             counts: Counts::default(),
             names: Arc::default(),
             ahead: Ahead::default(),
+            fit: Fit::default(),
             watched: Watched::default(),
             bell: Bell::default(),
             tells_recalls,

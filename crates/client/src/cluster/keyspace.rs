@@ -416,10 +416,13 @@ impl Keyspace {
         if self.core.borrowed.is_some() {
             return self.lent_stats(blobs).await;
         }
-        let mut stats = Vec::new();
-        for blobs in blobs.chunks(STAT_BLOBS_MAX) {
-            let told = self.heads(blobs.to_vec()).await?;
-            stats.extend(self.complete(blobs, told).await?);
+        let mut stats = Vec::with_capacity(blobs.len());
+        for blobs in blobs.chunks(STATS_AT_ONCE) {
+            let asked = |blobs: &[BlobName]| self.heads(blobs.to_vec());
+            let all: Vec<_> = blobs.chunks(STAT_BLOBS_MAX).map(|blobs| (blobs, asked(blobs))).collect();
+            for (blobs, told) in all {
+                stats.extend(self.complete(blobs, told.await?).await?);
+            }
         }
         Ok(stats)
     }
@@ -427,7 +430,7 @@ impl Keyspace {
     /// What blobs are, each asked of its primary, all at once. What is lent of that is kept: who asks for many mostly asks for each after that.
     async fn lent_stats(&self, blobs: &[BlobName]) -> Result<Vec<Option<Stat>>> {
         let mut stats = Vec::with_capacity(blobs.len());
-        for blobs in blobs.chunks(STAT_BLOBS_MAX) {
+        for blobs in blobs.chunks(STATS_AT_ONCE) {
             let kept_or_asked = |blob| self.core.copy_of(blob).ok_or_else(|| self.borrow(blob, 0));
             let all: Vec<_> = blobs.iter().map(kept_or_asked).collect();
             for one in all {
@@ -538,5 +541,7 @@ impl Keyspace {
 
 /// As many chunks are asked at once where data or holes are.
 const SEEKS_MAX: usize = 8;
+/// Of so many blobs it is asked at once what they are.
+const STATS_AT_ONCE: usize = 4 * STAT_BLOBS_MAX;
 /// Of more chunks than these it is not asked how many of their bytes are data.
 const COUNTED_CHUNKS_MAX: usize = 64;
