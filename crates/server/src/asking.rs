@@ -148,7 +148,8 @@ struct Asker {
     registry: Arc<Registry>,
     audit: Arc<Audit>,
     caller: Option<Arc<Caller>>,
-    act: Option<Act>,
+    /// What it asked to be done, if anything.
+    request: Option<Request>,
 }
 
 impl Back {
@@ -183,9 +184,10 @@ impl Back {
     pub fn reply(self, response: Response) {
         let Back { path, asked } = self;
         let Asked::Client(asker) = asked else { return path.reply(response) };
-        let Asker { registry, audit, caller, act } = *asker;
-        if let Some(act) = act {
-            audit.note(caller.as_deref(), &act, &response);
+        let Asker { registry, audit, caller, request } = *asker;
+        if let Some(request) = request {
+            registry.hear(&request, &response);
+            audit.note(caller.as_deref(), &Act::of(&request, &registry), &response);
         }
         let response = match caller {
             None => response,
@@ -201,7 +203,8 @@ impl Back {
 impl Asked {
     fn client(reception: &Reception, caller: Option<Arc<Caller>>, request: &Request) -> Self {
         let (registry, audit) = (reception.registry.clone(), reception.audit.clone());
-        Asked::Client(Box::new(Asker { registry, audit, caller, act: Act::of(request) }))
+        let request = Act::is_asked(request).then(|| request.clone());
+        Asked::Client(Box::new(Asker { registry, audit, caller, request }))
     }
 }
 

@@ -13,7 +13,7 @@ use std::{
     os::unix::fs::{FileExt, OpenOptionsExt},
     path::{Path, PathBuf},
     sync::{
-        Arc, OnceLock,
+        OnceLock,
         atomic::{AtomicU64, Ordering},
         mpsc::{Receiver, SyncSender, sync_channel},
     },
@@ -21,11 +21,12 @@ use std::{
 };
 
 use tyr_proto::{
-    Extent, NodeId,
+    Extent, NodeId, SnapshotId,
     access::{AccountId, AccountKind, Rights, Scope},
     cluster::{Answer, Command, Request, Response},
     message::Message,
 };
+use tyr_types::KeyspaceId;
 
 use crate::guard::{Caller, Registry, Who};
 
@@ -35,73 +36,98 @@ pub(crate) struct Audit {
     lines: Option<SyncSender<String>>,
     lost: AtomicU64,
     node: OnceLock<NodeId>,
-    registry: Arc<Registry>,
 }
 
-/// Something that a client asked to be done.
+/// Something that a client asked to be done, with the names of what it was done to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Act {
     /// In a word.
     action: &'static str,
-    /// To what.
-    subject: Subject,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Subject {
-    Node(NodeId),
-    Account(AccountId),
-    /// By its name, which it may not have yet.
-    Name(String),
-    Scope(Scope),
-    Grant(AccountId, Scope, Rights, Rights),
-    Member(AccountId, AccountId),
-    Number(u64),
-    Nothing,
+    /// To what: fields of its line, with what they say.
+    about: Vec<(&'static str, String)>,
 }
 
 impl Act {
-    /// What a question asks to be done, if anything.
-    pub fn of(request: &Request) -> Option<Act> {
-        let (action, subject) = match request {
-            Request::Token(order) => ("create token", Subject::Account(order.user)),
-            Request::Seal => ("rotate seal", Subject::Nothing),
+    fn new(action: &'static str) -> Self {
+        Act { action, about: Vec::new() }
+    }
+
+    fn with(mut self, field: &'static str, says: impl ToString) -> Self {
+        self.about.push((field, says.to_string()));
+        self
+    }
+
+    fn on(action: &'static str, subject: impl ToString) -> Self {
+        Act::new(action).with("subject", subject)
+    }
+
+    /// Whether a question asks something to be done.
+    pub fn is_asked(request: &Request) -> bool {
+        !matches!(
+            request,
+            Request::Ring(_)
+                | Request::Newest(_)
+                | Request::Report
+                | Request::Hatch
+                | Request::Uses(_)
+                | Request::View(_)
+        )
+    }
+
+    /// What a question asks to be done.
+    pub fn of(request: &Request, registry: &Registry) -> Act {
+        let account = |id: AccountId| match registry.account_name(id) {
+            Some(name) => name,
+            None => format!("account {}", id.0),
+        };
+        let node = |node: &NodeId| format!("node {}", node.0);
+        let keyspace = |id: &KeyspaceId| keyspace_name(registry, *id);
+        let snapshot = |id: &KeyspaceId, snapshot: &SnapshotId| match registry.snapshot_name(*id, *snapshot) {
+            Some(name) => format!("{}@{name}", keyspace(id)),
+            None => format!("{}@snapshot {}", keyspace(id), snapshot.0),
+        };
+        match request {
+            Request::Token(order) => Act::on("create token", account(order.user)),
+            Request::Seal => Act::new("rotate seal"),
             Request::Command(command) => match command {
-                Command::CreateKeyspace { name, .. } => ("create keyspace", Subject::Name(name.to_string())),
-                Command::AlterKeyspace { id, .. } => ("alter keyspace", Subject::Scope(Scope::Keyspace(*id))),
-                Command::SetQuota { id, .. } => ("set quota", Subject::Scope(Scope::Keyspace(*id))),
-                Command::DropKeyspace(id) => ("drop keyspace", Subject::Scope(Scope::Keyspace(*id))),
-                Command::BeginSnapshot { keyspace, .. } => {
-                    ("create snapshot", Subject::Scope(Scope::Keyspace(*keyspace)))
+                Command::CreateKeyspace { name, .. } => Act::on("create keyspace", name),
+                Command::AlterKeyspace { id, .. } => Act::on("alter keyspace", keyspace(id)),
+                Command::SetQuota { id, .. } => Act::on("set quota", keyspace(id)),
+                Command::DropKeyspace(id) => Act::on("drop keyspace", keyspace(id)),
+                Command::BeginSnapshot { keyspace: id, name, .. } => {
+                    Act::on("create snapshot", format!("{}@{name}", keyspace(id)))
                 }
-                Command::CompleteSnapshot { keyspace, .. } => {
-                    ("complete snapshot", Subject::Scope(Scope::Keyspace(*keyspace)))
+                Command::CompleteSnapshot { keyspace: id, snapshot: taken, .. } => {
+                    Act::on("complete snapshot", snapshot(id, taken))
                 }
-                Command::DropSnapshot { keyspace, .. } => {
-                    ("drop snapshot", Subject::Scope(Scope::Keyspace(*keyspace)))
+                Command::DropSnapshot { keyspace: id, snapshot: dropped } => {
+                    Act::on("drop snapshot", snapshot(id, dropped))
                 }
-                Command::CreateAccount { name, kind: AccountKind::User, .. } => {
-                    ("create user", Subject::Name(name.to_string()))
-                }
+                Command::CreateAccount { name, kind: AccountKind::User, .. } => Act::on("create user", name),
                 Command::CreateAccount { name, kind: AccountKind::Group, .. } => {
-                    ("create group", Subject::Name(name.to_string()))
+                    Act::on("create group", name)
                 }
-                Command::RemoveAccount(id) => ("remove account", Subject::Account(*id)),
-                Command::Enroll { user, group } => ("add to group", Subject::Member(*user, *group)),
-                Command::Dismiss { user, group } => ("remove from group", Subject::Member(*user, *group)),
-                Command::Grant { account, scope, more, less } => {
+                Command::RemoveAccount(id) => Act::on("remove account", account(*id)),
+                Command::Enroll { user, group } => {
+                    Act::on("add to group", account(*user)).with("group", account(*group))
+                }
+                Command::Dismiss { user, group } => {
+                    Act::on("remove from group", account(*user)).with("group", account(*group))
+                }
+                Command::Grant { account: to, scope, more, less } => {
                     let what = if more.is_empty() && !less.is_empty() { "revoke" } else { "grant" };
-                    (what, Subject::Grant(*account, *scope, *more, *less))
+                    let act = Act::on(what, account(*to)).with("scope", scope_name(registry, *scope));
+                    act.with("granted", more).with("revoked", less)
                 }
-                Command::RevokeTokens { user, .. } => ("revoke tokens", Subject::Account(*user)),
-                Command::RemoveSeal(id) => ("remove seal", Subject::Number(id.0.into())),
-                Command::Drain(node) => ("drain", Subject::Node(*node)),
-                Command::Leave(node) => ("remove node", Subject::Node(*node)),
-                Command::Restore(node) => ("restore", Subject::Node(*node)),
-                Command::Replace { old, .. } => ("replace", Subject::Node(*old)),
-                Command::Abandon(node) => ("abandon", Subject::Node(*node)),
-                Command::GiveUp(node) => ("give up", Subject::Node(*node)),
-                Command::CreateClass(..) => ("create class", Subject::Nothing),
+                Command::RevokeTokens { user, .. } => Act::on("revoke tokens", account(*user)),
+                Command::RemoveSeal(id) => Act::on("remove seal", id.0),
+                Command::Drain(id) => Act::on("drain", node(id)),
+                Command::Leave(id) => Act::on("remove node", node(id)),
+                Command::Restore(id) => Act::on("restore", node(id)),
+                Command::Replace { old, new } => Act::on("replace", node(old)).with("by", node(new)),
+                Command::Abandon(id) => Act::on("abandon", node(id)),
+                Command::GiveUp(id) => Act::on("give up", node(id)),
+                Command::CreateClass(..) => Act::new("create class"),
                 Command::Found(_)
                 | Command::Register { .. }
                 | Command::Evict(_)
@@ -111,34 +137,45 @@ impl Act {
                 | Command::Retarget { .. }
                 | Command::Advance(_)
                 | Command::Lose { .. }
-                | Command::AddSeal(..) => ("act as a node", Subject::Nothing),
+                | Command::AddSeal(..) => Act::new("act as a node"),
             },
-            Request::Register(..) | Request::Lease(..) => ("act as a node", Subject::Nothing),
+            Request::Register(..) | Request::Lease(..) => Act::new("act as a node"),
             Request::Ring(_)
             | Request::Newest(_)
             | Request::Report
             | Request::Hatch
             | Request::Uses(_)
-            | Request::View(_) => {
-                return None;
-            }
-        };
-        Some(Act { action, subject })
+            | Request::View(_) => Act::new("ask"),
+        }
     }
 
     /// What a message that was denied asked to be done, if that is no matter of single blobs, with the denial.
-    pub fn denied(message: &Message) -> Option<(Act, Response)> {
+    pub fn denied(message: &Message, registry: &Registry) -> Option<(Act, Response)> {
         let Message::Freeze { freeze, .. } = message else { return None };
         let Extent::Keyspace(keyspace, _) = freeze.extent else { return None };
-        let scope = Scope::Keyspace(keyspace);
-        let act = Act { action: "take snapshot", subject: Subject::Scope(scope) };
-        Some((act, Response::Denied(scope, Rights::ADMINISTER)))
+        let act = Act::on("take snapshot", keyspace_name(registry, keyspace));
+        Some((act, Response::Denied(Scope::Keyspace(keyspace), Rights::ADMINISTER)))
+    }
+}
+
+fn keyspace_name(registry: &Registry, id: KeyspaceId) -> String {
+    registry.keyspace_name(id).unwrap_or_else(|| format!("keyspace {}", id.0))
+}
+
+fn scope_name(registry: &Registry, scope: Scope) -> String {
+    match scope {
+        Scope::Cluster => "cluster".to_owned(),
+        Scope::Keyspaces => "all keyspaces".to_owned(),
+        Scope::Keyspace(id) => match registry.keyspace_name(id) {
+            Some(name) => format!("keyspace {name}"),
+            None => format!("keyspace {}", id.0),
+        },
     }
 }
 
 impl Audit {
     /// Notes into a directory from now on. One that cannot be written is told of in the log, once.
-    pub fn new(directory: PathBuf, registry: Arc<Registry>) -> Self {
+    pub fn new(directory: PathBuf) -> Self {
         let (lines, written) = sync_channel(WAITING_MAX);
         let thread = std::thread::Builder::new().name("tyr-audit".into());
         let spawned = thread.spawn(move || write_all(&directory, &written));
@@ -146,7 +183,7 @@ impl Audit {
         if let Err(error) = &lines {
             tracing::error!(%error, "nothing is audited: a thread cannot be started");
         }
-        Audit { lines: lines.ok(), lost: AtomicU64::new(0), node: OnceLock::new(), registry }
+        Audit { lines: lines.ok(), lost: AtomicU64::new(0), node: OnceLock::new() }
     }
 
     /// This is the node.
@@ -174,7 +211,7 @@ impl Audit {
         field(&mut line, "who", &who);
         field(&mut line, "from", from);
         field(&mut line, "action", act.action);
-        self.subject(&mut line, &act.subject);
+        act.about.iter().for_each(|(name, says)| field(&mut line, name, says));
         field(&mut line, "result", result.0);
         if let Some(reason) = result.1 {
             field(&mut line, "reason", &reason);
@@ -192,39 +229,6 @@ impl Audit {
         };
         if lines.try_send(line).is_err() {
             self.lost.fetch_add(lost + 1, Ordering::Relaxed);
-        }
-    }
-
-    fn subject(&self, line: &mut String, subject: &Subject) {
-        let scope = |scope: Scope| match scope {
-            Scope::Cluster => "cluster".to_owned(),
-            Scope::Keyspaces => "all keyspaces".to_owned(),
-            Scope::Keyspace(id) => match self.registry.keyspace_name(id) {
-                Some(name) => format!("keyspace {name}"),
-                None => format!("keyspace {}", id.0),
-            },
-        };
-        let account = |id: AccountId| match self.registry.account_name(id) {
-            Some(name) => name,
-            None => format!("account {}", id.0),
-        };
-        match subject {
-            Subject::Node(node) => field(line, "subject", &format!("node {}", node.0)),
-            Subject::Account(id) => field(line, "subject", &account(*id)),
-            Subject::Name(name) => field(line, "subject", name),
-            Subject::Scope(of) => field(line, "subject", &scope(*of)),
-            Subject::Grant(id, of, more, less) => {
-                field(line, "subject", &account(*id));
-                field(line, "scope", &scope(*of));
-                field(line, "granted", &more.to_string());
-                field(line, "revoked", &less.to_string());
-            }
-            Subject::Member(user, group) => {
-                field(line, "subject", &account(*user));
-                field(line, "group", &account(*group));
-            }
-            Subject::Number(number) => field(line, "subject", &number.to_string()),
-            Subject::Nothing => {}
         }
     }
 }

@@ -14,6 +14,7 @@
 //! It does nothing if the node has no secret: then everybody may do everything.
 
 mod caller;
+mod names;
 mod registry;
 mod rules;
 
@@ -201,7 +202,7 @@ impl Guarded {
             Ok(()) => self.reception.take_envelope(envelope, context, frame.receipt),
             Err(denied) => {
                 self.reception.counts.denied();
-                if let Some((act, response)) = Act::denied(&envelope.message) {
+                if let Some((act, response)) = Act::denied(&envelope.message, &self.reception.registry) {
                     self.reception.audit.note(Some(&self.caller), &act, &response);
                 }
                 let answer = match denied {

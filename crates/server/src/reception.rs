@@ -121,7 +121,7 @@ impl Reception {
     /// Without a voter so far.
     pub fn new(mailboxes: Vec<Mailbox>, events: Events, directory: &Path) -> Self {
         let registry = Arc::<Registry>::default();
-        let audit = Arc::new(Audit::new(directory.to_owned(), registry.clone()));
+        let audit = Arc::new(Audit::new(directory.to_owned()));
         let (asking, relay, counts) = (Asking::default(), Relay::default(), Counts::default());
         Reception {
             mailboxes,

@@ -319,6 +319,20 @@ fn a_client_administers_what_it_has_rights_to_and_nothing_else() {
     assert!(accounts(&mut raw) >= 2);
     assert_eq!(accounts(&mut Raw::dial(&cluster.address(), 78, bob)), 0);
 
+    // What is gone is written down by the name that it had.
+    let operator = opened(&cluster.address(), cluster.operator_credential());
+    let passing = operator.create_keyspace("passing", KeyspaceSettings::default()).unwrap();
+    operator.create_snapshot(&passing, "noon").unwrap();
+    operator.drop_snapshot(&passing, "noon").unwrap();
+    operator.drop_keyspace("passing").unwrap();
+    let audited = cluster.audited(|text| text.contains("drop keyspace"));
+    for (action, subject) in
+        [("create snapshot", "passing@noon"), ("drop snapshot", "passing@noon"), ("drop keyspace", "passing")]
+    {
+        let expected = format!("\"action\":\"{action}\",\"subject\":\"{subject}\",\"result\":\"done\"");
+        assert!(audited.contains(&expected), "{expected}: {audited}");
+    }
+
     // All of that is written down, and who was denied what.
     let audited = cluster.audited(|text| text.contains("denied") && text.contains("\"granted\""));
     assert!(

@@ -1,7 +1,7 @@
 //! What a node knows of accounts and seals, and which sessions are whose.
 
 use std::{
-    collections::{BTreeMap, btree_map::Entry},
+    collections::{BTreeMap, BTreeSet, btree_map::Entry},
     sync::{
         Arc, Weak,
         atomic::{AtomicU64, Ordering},
@@ -12,14 +12,14 @@ use std::{
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::watch;
 use tyr_proto::{
-    RingVersion,
+    RingVersion, SnapshotId,
     access::{AccountId, AccountName, Claims, Entitlement, Register, Rights},
-    cluster::{Fact, KeyspaceState},
+    cluster::{Fact, KeyspaceState, Request, Response},
 };
-use tyr_types::{KeyspaceId, KeyspaceName};
+use tyr_types::KeyspaceId;
 use tyr_wire::connection::Refusal;
 
-use super::Caller;
+use super::{Caller, names::Names};
 
 /// What is known.
 #[derive(Debug, Default)]
@@ -36,7 +36,9 @@ pub(crate) struct Registry {
     /// Clients that were told where the hatch is.
     tickets: Mutex<BTreeMap<u128, Weak<Caller>>>,
     /// The keyspaces that exist.
-    keyspaces: RwLock<BTreeMap<KeyspaceId, KeyspaceName>>,
+    keyspaces: RwLock<BTreeSet<KeyspaceId>>,
+    /// What keyspaces and snapshots are and were called.
+    names: RwLock<Names>,
 }
 
 impl Registry {
@@ -44,11 +46,12 @@ impl Registry {
     pub fn take<'a>(&self, facts: impl Iterator<Item = &'a Fact>) {
         for fact in facts {
             match fact {
-                Fact::Keyspace(id, keyspace) if keyspace.state == KeyspaceState::Exists => {
-                    self.keyspaces.write().insert(*id, keyspace.name.clone());
-                }
-                Fact::Keyspace(id, _) => {
-                    self.keyspaces.write().remove(id);
+                Fact::Keyspace(id, keyspace) => {
+                    match keyspace.state == KeyspaceState::Exists {
+                        true => self.keyspaces.write().insert(*id),
+                        false => self.keyspaces.write().remove(id),
+                    };
+                    self.names.write().take(*id, keyspace);
                 }
                 Fact::Account(..) | Fact::Seal(..) => {
                     self.register.write().take(fact);
@@ -107,9 +110,19 @@ impl Registry {
         self.register.read().account(id).map(|account| account.name.to_string())
     }
 
-    /// The name of a keyspace that exists.
+    /// A client asked this, and was answered so.
+    pub fn hear(&self, request: &Request, response: &Response) {
+        self.names.write().hear(request, response);
+    }
+
+    /// The name of a keyspace, dropped or not.
     pub fn keyspace_name(&self, id: KeyspaceId) -> Option<String> {
-        self.keyspaces.read().get(&id).map(ToString::to_string)
+        self.names.read().keyspace(id).map(ToString::to_string)
+    }
+
+    /// The name of a snapshot of a keyspace, dropped or not.
+    pub fn snapshot_name(&self, keyspace: KeyspaceId, id: SnapshotId) -> Option<String> {
+        self.names.read().snapshot(keyspace, id).map(ToString::to_string)
     }
 
     /// What claims entitle to.
@@ -140,7 +153,7 @@ impl Registry {
     /// Whether a client may read every keyspace that exists.
     pub fn reads_everything(&self, caller: &Caller) -> bool {
         let Some(rights) = caller.entitlement(self) else { return false };
-        self.keyspaces.read().keys().all(|keyspace| rights.rights(*keyspace).has(Rights::READ))
+        self.keyspaces.read().iter().all(|keyspace| rights.rights(*keyspace).has(Rights::READ))
     }
 
     /// A connection of a session begins. False if the session is somebody else's.
