@@ -317,6 +317,8 @@ def tells(here):
     log = os.open(here / ".accesslog", os.O_RDONLY | os.O_NONBLOCK)
     refuses(errno.EAGAIN, os.read, log, 100)
     (here / "with space").touch()
+    # Programs buffer as much.
+    assert os.stat(here / "with space").st_blksize == 128 << 10
     refuses(errno.ENOENT, os.stat, here / "missing")
     lines = os.read(log, 1 << 20).decode().splitlines()
     for call in (r"make 1/with\\x20space ok", "lookup 1/missing ENOENT"):
@@ -591,6 +593,16 @@ def device(path):
     return os.major(number), os.minor(number)
 
 
+def says_as_json(tyr, store, mounted):
+    """As docs/json.md has it."""
+    command = [tyr, "--store", store, "mount", "files", mounted, "--json"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    said = json.loads(process.stdout.readline())
+    assert said == {"action": "mounted", "keyspace": "files", "directory": str(mounted)}, said
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=60) == 0
+
+
 def in_a_directory(tyr, work, arguments):
     (mounted := work / "mounted").mkdir()
     (local := work / "local").mkdir()
@@ -611,6 +623,7 @@ def in_a_directory(tyr, work, arguments):
     with Mount(tyr, "files/moved", mounted, store=store) as here:
         assert os.listdir(here) == ["b"]
     ends_by_force(tyr, store, mounted)
+    says_as_json(tyr, store, mounted)
     busy = Mount(tyr, "files", mounted, store=store)
     with busy as here:
         kept = open(here / "hard", "rb")

@@ -5,8 +5,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use fuser::{FileAttr, FileType, INodeNo, TimeOrNow};
 use tyr_fs::{Kind, Metadata, Timestamp};
 
-/// What is told as the unit of I/O and of space.
+/// What is told as the unit of space, in bytes.
 pub const BLOCK: u32 = 4096;
+/// What is told as the unit in which it is good to read and write, in bytes: programs buffer as much, and each write is a durable transaction. As NFS and GlusterFS
+/// have it.
+const UNIT: u32 = 128 << 10;
 
 /// What is known of an inode that the kernel knows by this number.
 pub fn attributes(number: u64, metadata: &Metadata) -> FileAttr {
@@ -24,7 +27,7 @@ pub fn attributes(number: u64, metadata: &Metadata) -> FileAttr {
         uid: metadata.uid,
         gid: metadata.gid,
         rdev: metadata.device,
-        blksize: BLOCK,
+        blksize: UNIT,
         flags: 0,
     }
 }

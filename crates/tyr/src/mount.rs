@@ -3,7 +3,6 @@
 use std::{
     env,
     ffi::{OsStr, OsString},
-    fmt,
     fs::File,
     io::{BufRead, BufReader, ErrorKind},
     os::unix::{ffi::OsStrExt, process::CommandExt},
@@ -14,6 +13,7 @@ use std::{
 };
 
 use clap::Args;
+use serde::Serialize;
 use tyr_client::{Create, blocking::Store, is_cluster};
 use tyr_fs::{Caller, Filesystem, Flat, Follow, Kind, View};
 use tyr_mount::{
@@ -27,7 +27,7 @@ use crate::{
     files::failed,
     interrupt::Interrupt,
     opening::with_copies,
-    output::Output,
+    output::{Output, Report},
     settings::Settings,
 };
 
@@ -113,7 +113,7 @@ impl Mount {
             let place = self.directory.display();
             remount(&self.directory, &self.settings(&settings, false))
                 .map_err(|error| Failure::local(format!("cannot remount '{place}'"), &error))?;
-            return tell(format_args!("remounted {place}"), out);
+            return tell(&Done { action: "remounted", keyspace: None, directory: place.to_string() }, out);
         }
         if self.daemon {
             return start_in_background(out);
@@ -204,7 +204,7 @@ impl Mount {
         if self.keep_names && !is_alone && !mounted.keeps_names() {
             out.warnings().say("this kernel cannot be told that names are over, as Linux 6.16 can: it asks for them each time");
         }
-        out.line(format!("mounted {name} on {place}"))?;
+        out.report(&Done { action: "mounted", keyspace: Some(name), directory: place.to_string() })?;
         out.flush()?;
         if self.in_background {
             let silence = |error| Failure::local("cannot leave the standard error", &error);
@@ -315,12 +315,31 @@ fn start_in_background(out: &mut Output) -> Result<()> {
             None => Failure::Local(format!("the mount has ended with {status}")),
         });
     }
-    tell(format_args!("{}", line.trim_end()), out)
+    // Already in the form that was asked for.
+    if is_helper() { Ok(()) } else { out.line(line.trim_end()) }
 }
 
 /// Says what was done, but not to mount(8), whose helpers say nothing if all is well.
-fn tell(what: fmt::Arguments<'_>, out: &mut Output) -> Result<()> {
-    if is_helper() { Ok(()) } else { out.line(what) }
+fn tell(done: &Done<'_>, out: &mut Output) -> Result<()> {
+    if is_helper() { Ok(()) } else { out.report(done) }
+}
+
+/// Says that something is mounted, or differently than before.
+#[derive(Serialize)]
+struct Done<'a> {
+    action: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    keyspace: Option<&'a str>,
+    directory: String,
+}
+
+impl Report for Done<'_> {
+    fn print(&self, out: &mut Output) -> Result<()> {
+        match self.keyspace {
+            Some(keyspace) => out.line(format!("{} {keyspace} on {}", self.action, self.directory)),
+            None => out.line(format!("{} {}", self.action, self.directory)),
+        }
+    }
 }
 
 /// Whether this was started as the helper of mount(8): `mount.fuse.tyr SOURCE DIRECTORY -o OPTIONS`.
