@@ -248,6 +248,12 @@ impl Starting {
         let failed = |error: io::Error| {
             open_failure(&error).context(format_args!("directory '{}'", settings.directory.display()))
         };
+        if settings.directory.exists() && !settings.directory.is_dir() {
+            let place = settings.directory.display();
+            return Err(Error::invalid(format!(
+                "'{place}' is no directory; a node keeps what it has in one of its own"
+            )));
+        }
         std::fs::create_dir_all(&settings.directory).map_err(failed)?;
         let is_guarded = matches!(settings.guarding, Guarding::Secret(_));
         if is_guarded {

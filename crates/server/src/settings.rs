@@ -146,6 +146,9 @@ impl Settings {
             )));
         }
         check_address(&self.listen)?;
+        if let Some(http) = &self.http {
+            check_address(&Address::Tcp(http.clone()))?;
+        }
         if matches!(self.guarding, Guarding::Local) && !is_local(&self.listen) {
             return Err(Error::invalid(format!(
                 "this node is to listen at {}, where others than the programs of this machine may reach it, and it has no secret: whoever \

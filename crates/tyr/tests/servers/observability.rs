@@ -448,6 +448,7 @@ fn the_doctor_says_what_is_wrong_with_a_machine_and_what_to_do() {
     for (settings, reason) in [
         (&["--listen", "0.0.0.0:1"][..], "has no secret"),
         (&["--listen", "0.0.0.0:1", "--insecure"], "set an address to advertise"),
+        (&["--http", "127.0.0.1"], "is no address to listen at"),
         (&["--listen", "127.0.0.1"], "is no address to listen at"),
         (&["--join", "node1"], "an address has a host and a port"),
         (&["--targets", "a,b", "--shards", "1"], "cannot be spread over 2 targets"),
