@@ -76,7 +76,7 @@ pub enum Verb {
         /// What is renamed, as KEYSPACE/PATH.
         #[arg(value_parser = PrefixAddress::parser())]
         from: PrefixAddress,
-        /// Its new path in the same keyspace.
+        /// What it is called then, as KEYSPACE/PATH in the same keyspace, or as /PATH.
         to: OsString,
     },
     /// Make a symbolic link.
@@ -143,7 +143,8 @@ impl Verb {
                 out.done(&Done { action: "made", path: named(&directory) })
             }
             Verb::Mv { from, to } => {
-                block_on(view(store, flat, &from)?.rename(path(&from), &to)).map_err(failed)?;
+                let to = new_path(&from, &to)?;
+                block_on(view(store, flat, &from)?.rename(path(&from), to)).map_err(failed)?;
                 out.done(&Done { action: "renamed", path: named(&from) })
             }
             Verb::Ln { target, link } => {
@@ -175,6 +176,23 @@ fn view(store: &Store, flat: Option<Flat>, address: &PrefixAddress) -> Result<Vi
     };
     let filesystem = filesystem.map_err(failed)?;
     Ok(View::new(filesystem, Caller::superuser()))
+}
+
+/// Where something goes that is renamed: in its own keyspace, which may be named again.
+fn new_path(from: &PrefixAddress, to: &OsStr) -> Result<PathBuf> {
+    if to.as_bytes().starts_with(b"/") {
+        return Ok(PathBuf::from(to));
+    }
+    let address = PrefixAddress::parse(to).map_err(Failure::Usage)?;
+    if address.keyspace == from.keyspace {
+        return Ok(path(&address));
+    }
+    Err(Failure::Usage(format!(
+        "'{}' is not in the keyspace '{}', and nothing is renamed into another one: say the new name as {}/PATH, or copy the file and remove it then",
+        to.display(),
+        from.keyspace,
+        from.keyspace
+    )))
 }
 
 fn path(address: &PrefixAddress) -> PathBuf {

@@ -14,6 +14,12 @@ fn files_are_made_listed_renamed_read_and_removed() {
     scratch.run(["fs", "ln", "logs/today", "files/link"]).ok();
     scratch.run(["fs", "mv", "files/logs", "/archive"]).ok();
     scratch.run(["fs", "cat", "files/link"]).fails(13, "ENOENT");
+    scratch.run(["fs", "mv", "files/archive/today", "files/archive/later"]).ok();
+    scratch.run(["fs", "mv", "files/archive/later", "other/archive/today"]).fails(2, "files/PATH");
+    scratch
+        .run(["fs", "mv", "files/archive/later", "today"])
+        .fails(2, "'today' is not in the keyspace 'files'");
+    scratch.run(["fs", "mv", "files/archive/later", "files/archive/today"]).ok();
     assert_eq!(scratch.run(["fs", "cat", "files/archive/today"]).ok().stdout, b"a line\n");
     let listed = scratch.run(["fs", "ls", "files", "--json"]).ok().json();
     let names = listed["entries"].as_array().expect("a list").iter().map(|entry| entry["name"].clone());
