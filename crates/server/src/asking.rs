@@ -186,8 +186,11 @@ impl Back {
         let Asked::Client(asker) = asked else { return path.reply(response) };
         let Asker { registry, audit, caller, request } = *asker;
         if let Some(request) = request {
+            // What it makes has its name from now on, and what it has dropped had one.
             registry.hear(&request, &response);
-            audit.note(caller.as_deref(), &Act::of(&request, &registry), &response);
+            if let Some(act) = Act::of(&request, &registry) {
+                audit.note(caller.as_deref(), &act, &response);
+            }
         }
         let response = match caller {
             None => response,
@@ -203,7 +206,7 @@ impl Back {
 impl Asked {
     fn client(reception: &Reception, caller: Option<Arc<Caller>>, request: &Request) -> Self {
         let (registry, audit) = (reception.registry.clone(), reception.audit.clone());
-        let request = Act::is_asked(request).then(|| request.clone());
+        let request = Act::of(request, &registry).map(|_| request.clone());
         Asked::Client(Box::new(Asker { registry, audit, caller, request }))
     }
 }

@@ -61,21 +61,8 @@ impl Act {
         Act::new(action).with("subject", subject)
     }
 
-    /// Whether a question asks something to be done.
-    pub fn is_asked(request: &Request) -> bool {
-        !matches!(
-            request,
-            Request::Ring(_)
-                | Request::Newest(_)
-                | Request::Report
-                | Request::Hatch
-                | Request::Uses(_)
-                | Request::View(_)
-        )
-    }
-
-    /// What a question asks to be done.
-    pub fn of(request: &Request, registry: &Registry) -> Act {
+    /// What a question asks to be done, if anything.
+    pub fn of(request: &Request, registry: &Registry) -> Option<Act> {
         let account = |id: AccountId| match registry.account_name(id) {
             Some(name) => name,
             None => format!("account {}", id.0),
@@ -86,7 +73,7 @@ impl Act {
             Some(name) => format!("{}@{name}", keyspace(id)),
             None => format!("{}@snapshot {}", keyspace(id), snapshot.0),
         };
-        match request {
+        Some(match request {
             Request::Token(order) => Act::on("create token", account(order.user)),
             Request::Seal => Act::new("rotate seal"),
             Request::Command(command) => match command {
@@ -145,8 +132,10 @@ impl Act {
             | Request::Report
             | Request::Hatch
             | Request::Uses(_)
-            | Request::View(_) => Act::new("ask"),
-        }
+            | Request::View(_) => {
+                return None;
+            }
+        })
     }
 
     /// What a message that was denied asked to be done, if that is no matter of single blobs, with the denial.
