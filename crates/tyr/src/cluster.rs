@@ -96,6 +96,11 @@ pub fn addresses(settings: &Settings) -> Result<Vec<Address>> {
     };
     let hosts = hosts.split(',').map(without_keyspace).filter(|host| !host.is_empty());
     let addresses: Vec<Address> = hosts.map(|host| host.parse().expect("any text is an address")).collect();
+    if let Some(wrong) = addresses.iter().find(|address| !address.is_whole()) {
+        return Err(Failure::Usage(format!(
+            "'{wrong}' is no address of a node: write HOST:PORT, with a port of at most 65535, or unix: and a path"
+        )));
+    }
     if addresses.is_empty() { Err(usage()) } else { Ok(addresses) }
 }
 

@@ -87,7 +87,7 @@ pub struct Mount {
     #[arg(long)]
     remount: bool,
     /// Threads that answer the kernel.
-    #[arg(long, value_name = "COUNT", default_value_t = 8)]
+    #[arg(long, value_name = "COUNT", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..))]
     mount_threads: u16,
     /// Options as mount(8) has them, separated by commas: ro, noatime, noexec, sync, remount, alone, create, flat, acl, localflock, keepnames, subdir=PATH,
     /// attr_cache=SECONDS, entry_cache=SECONDS.

@@ -100,12 +100,15 @@ impl Create {
 fn parse_limit(text: &str, directory: &Directory) -> Result<(Scope, Rights)> {
     let wrong =
         || Failure::Usage(format!("--limit {text}: write RIGHTS@KEYSPACE, such as read,write@events"));
-    let (rights, keyspace) = text.split_once('@').ok_or_else(wrong)?;
+    let (rights, keyspace) =
+        text.split_once('@').filter(|(rights, _)| !rights.is_empty()).ok_or_else(wrong)?;
     let scope = match keyspace {
         "*" => Scope::Keyspaces,
         name => Scope::Keyspace(directory.keyspace(name)?),
     };
-    Ok((scope, rights.parse::<Rights>()?))
+    let rights =
+        rights.parse::<Rights>().map_err(|error| Failure::Usage(format!("--limit {text}: {error}")))?;
+    Ok((scope, rights))
 }
 
 fn parse_time(text: &str) -> Result<u64, String> {

@@ -165,3 +165,11 @@ fn damaged_tables_of_the_index_are_made_anew_from_the_log() {
     scratch.run(["--store", "none", "check", "--rebuild-index"]).fails(13, "none");
     assert!(!scratch.path("none").exists());
 }
+
+#[test]
+fn an_address_that_is_none_is_told_at_once() {
+    let scratch = Scratch::new();
+    for url in ["tyr://127.0.0.1:99999", "tyr://node1", "tyr://:7700"] {
+        scratch.run(["--store", url, "cluster", "status"]).fails(2, "is no address of a node");
+    }
+}

@@ -71,6 +71,7 @@ fn a_mount_of_what_is_no_file_system_or_with_unknown_options_is_refused() {
     scratch.run(["mount", "plain", "."]).fails(15, "holds no file system");
     scratch.run(["mount", "missing", "."]).fails(13, "no keyspace");
     scratch.run(["mount", "plain", ".", "-o", "colour"]).fails(2, "'colour' is no option");
+    scratch.run(["mount", "plain", ".", "--mount-threads", "0"]).fails(2, "--mount-threads");
     scratch.run(["blob", "put", "plain/x", "/dev/null"]).ok();
     scratch.run(["fs", "create", "plain"]).fails(15, "not empty");
 }
