@@ -42,8 +42,8 @@ use tokio::{
 };
 use tyr_net::Address;
 use tyr_proto::{
-    BlobName, Client, Copies, Keyspaces, NodeId, Operation, PartitionId, Pauses, Refusal, ResultValue,
-    RingVersion, Run, SessionId, Time, Transaction,
+    BlobName, Client, Copies, Keyspaces, NodeId, Operation, PartitionId, Refusal, ResultValue, RingVersion,
+    Run, SessionId, Time, Transaction,
     cluster::Zone,
     message::{HeadStat, READ_SIZE_MAX, RequestId},
 };
@@ -480,20 +480,10 @@ impl Driver {
         let Some(keyspace) = self.placed.get(&blob.keyspace) else {
             return asked.answer(Err(words::refused(Refusal::NotFound)));
         };
-        let (partition, size) = (keyspace.partition_of(&blob, 0), applies::size_of(&operations));
+        let partition = keyspace.partition_of(&blob, 0);
         let Asked { until, reply } = asked;
-        let (gives_up_at, reply) = (self.time(until), Some(reply));
-        let apply = Apply {
-            blob,
-            partition,
-            operations,
-            until,
-            gives_up_at,
-            reply,
-            size,
-            is_lost: false,
-            pauses: Pauses::default(),
-        };
+        let gives_up_at = self.time(until);
+        let apply = Apply::new((blob, partition), operations, (until, gives_up_at), reply);
         self.applies.take(&mut self.client, now, apply);
     }
 

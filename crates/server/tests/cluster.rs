@@ -178,14 +178,20 @@ fn a_server_that_is_killed_has_all_that_was_acknowledged_when_it_starts_again() 
     server.stop().unwrap();
 }
 
-#[test]
-fn when_all_are_killed_and_one_does_not_start_again_the_others_serve_all_that_was_acknowledged() {
-    kit::log();
-    let directories = [(); 3].map(|()| tempfile::tempdir().unwrap());
+/// Three nodes of one cluster, and where they are.
+fn start_three(directories: &[TempDir; 3]) -> ([Server; 3], [Address; 3]) {
     let first = start(&directories[0], &[]);
     let join = [first.address().clone()];
     let servers = [first, start(&directories[1], &join), start(&directories[2], &join)];
     let addresses = servers.each_ref().map(|server| server.address().clone());
+    (servers, addresses)
+}
+
+#[test]
+fn when_all_are_killed_and_one_does_not_start_again_the_others_serve_all_that_was_acknowledged() {
+    kit::log();
+    let directories = [(); 3].map(|()| tempfile::tempdir().unwrap());
+    let (servers, addresses) = start_three(&directories);
     let mut driver = Driver::new(&addresses, 80);
     settle(&mut driver, &servers[0], 3);
     let keyspace = driver.keyspace("events");
@@ -210,10 +216,7 @@ fn when_all_are_killed_and_one_does_not_start_again_the_others_serve_all_that_wa
 fn nodes_that_all_come_back_at_other_addresses_find_one_another() {
     kit::log();
     let directories = [(); 3].map(|()| tempfile::tempdir().unwrap());
-    let first = start(&directories[0], &[]);
-    let join = [first.address().clone()];
-    let servers = [first, start(&directories[1], &join), start(&directories[2], &join)];
-    let addresses = servers.each_ref().map(|server| server.address().clone());
+    let (servers, addresses) = start_three(&directories);
     let mut driver = Driver::new(&addresses, 79);
     settle(&mut driver, &servers[0], 3);
     servers.into_iter().for_each(|server| server.stop().unwrap());

@@ -51,6 +51,26 @@ pub struct Apply {
 }
 
 impl Apply {
+    /// One that was not sent yet.
+    pub fn new(
+        (blob, partition): (BlobName, PartitionId),
+        operations: Vec<Operation>,
+        (until, gives_up_at): (Instant, Time),
+        reply: Reply<BTreeMap<u16, ResultValue>>,
+    ) -> Self {
+        Apply {
+            blob,
+            partition,
+            size: size_of(&operations),
+            operations,
+            until,
+            gives_up_at,
+            reply: Some(reply),
+            is_lost: false,
+            pauses: Pauses::default(),
+        }
+    }
+
     /// Whether nobody waits for it any more.
     pub fn is_deserted(&self) -> bool {
         self.reply.as_ref().is_none_or(Reply::is_closed)
@@ -58,7 +78,7 @@ impl Apply {
 }
 
 /// KiB of the payload of a change; no more than there can be room for.
-pub fn size_of(operations: &[Operation]) -> u32 {
+fn size_of(operations: &[Operation]) -> u32 {
     let bytes = operations.iter().map(|operation| match operation {
         Operation::Write { bytes, .. } | Operation::Append { bytes } => bytes.len(),
         _ => 0,

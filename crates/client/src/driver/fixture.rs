@@ -10,11 +10,11 @@ use tokio::{
 };
 use tyr_proto::{
     BlobName, ClassId, Client, Keyspace, KeyspaceSeed, Layout, Operation, PartitionCount, PartitionId,
-    Pauses, Placement, ResultValue, SessionId, Time,
+    Placement, ResultValue, SessionId, Time,
 };
 use tyr_types::{Key, KeyspaceId, KeyspaceSettings, Result};
 
-use super::applies::{Apply, size_of};
+use super::applies::Apply;
 
 /// What the caller of a change gets.
 pub type Answer = Receiver<Result<BTreeMap<u16, ResultValue>>>;
@@ -55,19 +55,5 @@ pub fn apply(
 ) -> (Apply, Answer) {
     let (reply, answer) = oneshot::channel();
     let operations = vec![Operation::Append { bytes: vec![0; size as usize * 1024].into() }];
-    let (blob, size, reply) = (blob.clone(), size_of(&operations), Some(reply));
-    (
-        Apply {
-            blob,
-            partition,
-            operations,
-            until,
-            gives_up_at,
-            reply,
-            size,
-            is_lost: false,
-            pauses: Pauses::default(),
-        },
-        answer,
-    )
+    (Apply::new((blob.clone(), partition), operations, (until, gives_up_at), reply), answer)
 }
