@@ -147,7 +147,7 @@ impl Settings {
         }
         check_address(&self.listen)?;
         if let Some(http) = &self.http {
-            check_address(&Address::Tcp(http.clone()))?;
+            check_port(http, " for HTTP; write host:port, as in 127.0.0.1:7701")?;
         }
         if matches!(self.guarding, Guarding::Local) && !is_local(&self.listen) {
             return Err(Error::invalid(format!(
@@ -203,12 +203,14 @@ impl Settings {
 /// Refuses what nobody can listen at, before anything is said of who could reach it.
 fn check_address(address: &Address) -> Result<()> {
     let Address::Tcp(text) = address else { return Ok(()) };
-    let port = text.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok());
-    match port {
+    check_port(text, "; write host:port, as in 127.0.0.1:7700, or unix: and a path")
+}
+
+/// A host with a port. What to write instead is said behind what is wrong.
+fn check_port(text: &str, instead: &str) -> Result<()> {
+    match text.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok()) {
         Some(_) => Ok(()),
-        None => Err(Error::invalid(format!(
-            "'{text}' is no address to listen at; write host:port, as in 127.0.0.1:7700, or unix: and a path"
-        ))),
+        None => Err(Error::invalid(format!("'{text}' is no address to listen at{instead}"))),
     }
 }
 

@@ -8,7 +8,7 @@ use tyr_proto::{
 };
 use tyr_types::{KeyspaceId, KeyspaceName};
 
-/// Names by the numbers of what had them. Of so many that were given last.
+/// Names by the numbers of what had them. If there are too many, those with the lowest numbers are forgotten first.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     keyspaces: BTreeMap<KeyspaceId, KeyspaceName>,
