@@ -29,12 +29,12 @@ const LATE: [(Canary, u64); 11] = [
     (Canary::ServedWithoutLease, 5),
     (Canary::IncompleteServes, 4),
     (Canary::OpenSizeIgnored, 21),
-    (Canary::NumbersReused, 53),
+    (Canary::NumbersReused, 8),
     (Canary::PreparedWithoutLease, 7),
     (Canary::FreezeIgnored, 27),
     (Canary::SessionForgotten, 17),
     (Canary::LossIgnored, 77),
-    (Canary::KeepsIgnored, 23),
+    (Canary::KeepsIgnored, 8),
     (Canary::KeptLate, 23),
 ];
 
