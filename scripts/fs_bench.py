@@ -268,6 +268,18 @@ def make_names(number, directory, count):
         os.close(os.open(directory / str(number) / f"n{place:06}", os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644))
 
 
+def make_names_durably(number, directory, count):
+    """What is durable without it takes no time for it."""
+    (directory / str(number)).mkdir()
+    parent = os.open(directory / str(number), os.O_RDONLY | os.O_DIRECTORY)
+    for place in range(count):
+        file = os.open(f"n{place:06}", os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644, dir_fd=parent)
+        os.fsync(file)
+        os.close(file)
+        os.fsync(parent)
+    os.close(parent)
+
+
 def stat_names(number, directory, count):
     for place in range(count):
         os.stat(directory / str(number) / f"n{place:06}")
@@ -291,8 +303,8 @@ def remove_names(number, directory, count):
         os.unlink(directory / str(number) / f"n{place:06}")
 
 
-def append_records(number, directory, count):
-    file = os.open(directory / "log", os.O_CREAT | os.O_WRONLY | os.O_APPEND)
+def append_records(number, path, count, flags):
+    file = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_APPEND | flags)
     record = f"{number:1023}\n".encode()
     for _ in range(count):
         os.write(file, record)
@@ -320,14 +332,18 @@ def random_reads(number, path, count, size):
     os.close(file)
 
 
-def random_writes(number, path, count, size):
+def random_writes(number, path, count, size, flags):
     generator = random.Random(number)
-    file = os.open(path, os.O_WRONLY)
+    file = os.open(path, os.O_WRONLY | flags)
     block = filled()[:4096]
     for _ in range(count):
         os.pwrite(file, block, generator.randrange(size // 4096) * 4096)
     os.fsync(file)
     os.close(file)
+
+
+# What files are opened with, by what a row says of it.
+SYNCHRONY = {"": 0, " with O_DSYNC": os.O_DSYNC}
 
 
 def measure(system, options, turn):
@@ -355,6 +371,9 @@ def measure(system, options, turn):
     told["open-read-close, 1/s"] = every / together(options.processes, open_names, names, options.names)
     system.remount()
     told["list with stat, entries/s"] = every / together(options.processes, list_names, names, options.names)
+    durable = directory / "durable"
+    durable.mkdir()
+    told["create with fsync, 1/s"] = every / together(options.processes, make_names_durably, durable, options.names)
     told["remove, 1/s"] = every / together(options.processes, remove_names, names, options.names)
     make_names(0, directory, 0)
     tree = directory / "tree-0"
@@ -364,9 +383,12 @@ def measure(system, options, turn):
         for place in range(20):
             (tree / f"below-{number}" / f"f{place}").touch()
     told["rename a tree, ms"] = together(1, rename_tree, directory, 50) / 50 * 1000
-    told["append 1 KiB, 1/s"] = 4 * options.appends / together(4, append_records, directory, options.appends)
-    whole = (directory / "log").stat().st_size
-    assert whole == 4 * options.appends * 1024, f"{system.name}: {whole} bytes were appended"
+    for durably, flags in SYNCHRONY.items():
+        log = directory / f"log{flags}"
+        seconds = together(4, append_records, log, options.appends, flags)
+        told[f"append 1 KiB{durably}, 1/s"] = 4 * options.appends / seconds
+        whole = log.stat().st_size
+        assert whole == 4 * options.appends * 1024, f"{system.name}: {whole} bytes were appended"
     size, block = options.big * MIB, filled()
     path = directory / "big"
     began = time.monotonic()
@@ -380,7 +402,9 @@ def measure(system, options, turn):
     told["read one big file, MiB/s"] = options.big / together(1, sequential_read, path)
     system.remount()
     told["random reads of 4 KiB, 1/s"] = options.random * 2 / together(2, random_reads, path, options.random, size)
-    told["random writes of 4 KiB, 1/s"] = options.random * 2 / together(2, random_writes, path, options.random, size)
+    for durably, flags in SYNCHRONY.items():
+        seconds = together(2, random_writes, path, options.random, size, flags)
+        told[f"random writes of 4 KiB{durably}, 1/s"] = options.random * 2 / seconds
     system.remount()
     return told
 

@@ -25,7 +25,7 @@ use crate::{
 pub enum Fault {
     /// SIGKILL of one node, which starts again.
     Kill,
-    /// SIGKILL of as many nodes at once as leave most of the voters.
+    /// SIGKILL of as many nodes at once as leave most of the voters, and a replica of everything.
     KillSeveral,
     /// SIGKILL of all nodes, which start again.
     KillAll,
@@ -45,7 +45,7 @@ pub enum Fault {
     Deafen,
     /// A node that the others do not hear; it hears them.
     Mute,
-    /// As many nodes as leave most of the voters cannot reach the others. Clients reach both sides.
+    /// As many nodes as leave most of the voters, and a replica of everything, cannot reach the others. Clients reach both sides.
     Part,
     /// No node reaches another.
     Shatter,
@@ -444,7 +444,7 @@ fn victims(fault: Fault, places: &[usize], random: &mut Random) -> Vec<usize> {
     let count = match fault {
         Fault::Join => 0,
         Fault::KillAll | Fault::StopAll | Fault::Roll | Fault::Shatter => places.len(),
-        Fault::KillSeveral | Fault::Part => (places.len() - 1) / 2,
+        Fault::KillSeveral | Fault::Part => SEVERAL_MAX.min((places.len() - 1) / 2),
         Fault::CutPair => 2,
         _ => 1,
     };
@@ -504,6 +504,8 @@ const BLOCK: u64 = 4096;
 const SLOW: u32 = 40;
 /// The cluster manager has so many partitions copied at once, and the others when those are done.
 const COPIED_MAX: usize = 32;
+/// Nodes that a cluster with three replicas can do without at once.
+const SEVERAL_MAX: usize = 2;
 /// Blocks that are damaged in a file.
 const DAMAGES: u64 = 8;
 
@@ -512,13 +514,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn faults_that_leave_most_voters_strike_less_than_half() {
+    fn faults_of_several_nodes_leave_most_voters_and_a_replica_of_everything() {
         let mut random = Random::new(1);
-        for size in 3..8 {
+        for size in 3..=32 {
             let places: Vec<usize> = (1..=size).collect();
             for fault in [Fault::KillSeveral, Fault::Part] {
                 let struck = victims(fault, &places, &mut random);
                 assert!(!struck.is_empty() && struck.len() * 2 < size, "{struck:?} of {size}");
+                assert!(struck.len() < 3, "{struck:?} may be all replicas of something");
                 assert!(struck.is_sorted_by(|a, b| a < b));
             }
         }

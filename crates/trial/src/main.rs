@@ -31,7 +31,7 @@ struct Arguments {
     #[arg(long, value_name = "COUNT", conflicts_with = "faults")]
     draw: Option<u64>,
     /// Nodes at the beginning.
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(3..=9))]
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(3..=32))]
     nodes: u64,
     /// Clients.
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=64))]

@@ -100,11 +100,32 @@ impl Files {
     pub fn run(self, settings: &Settings, out: &mut Output) -> Result<()> {
         let create = if matches!(self.verb, Verb::Create { .. }) { Create::IfMissing } else { Create::Never };
         let flat = self.flat.then_some(Flat::Slashes);
-        with_store(settings, create, |store| self.verb.work(store, flat, out))
+        let named = self.verb.named();
+        with_store(settings, create, |store| {
+            self.verb.work(store, flat, out).map_err(|failure| match failure {
+                Failure::Store(error) => Failure::Store(error.context(named)),
+                other => other,
+            })
+        })
     }
 }
 
 impl Verb {
+    /// What it is done to, as a failure of the store names it.
+    fn named(&self) -> String {
+        match self {
+            Verb::Create { keyspace } => keyspace.clone(),
+            Verb::Mv { from, to } => format!("{} to {}", named(from), to.display()),
+            Verb::Ls { directory: at }
+            | Verb::Stat { path: at }
+            | Verb::Cat { file: at }
+            | Verb::Put { file: at, .. }
+            | Verb::Mkdir { directory: at }
+            | Verb::Ln { link: at, .. }
+            | Verb::Rm { path: at } => named(at),
+        }
+    }
+
     fn work(self, store: &Store, flat: Option<Flat>, out: &mut Output) -> Result<()> {
         match self {
             Verb::Create { keyspace } => {

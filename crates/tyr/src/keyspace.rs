@@ -135,8 +135,10 @@ fn create_keyspace(store: &Store, name: &str, flags: &SettingFlags, out: &mut Ou
 
 fn alter_keyspace(store: &Store, name: &str, flags: &SettingFlags, out: &mut Output) -> Result<()> {
     if flags.is_empty() {
+        // A cluster keeps everything on disks.
+        let durability = if store.is_cluster() { "" } else { "--durability, " };
         return Err(Failure::Usage(format!(
-            "nothing to alter in keyspace '{name}': pass --durability, --multi-version, or --quota"
+            "nothing to alter in keyspace '{name}': pass {durability}--multi-version, or --quota"
         )));
     }
     let mut settings = store.keyspace(name)?.settings();

@@ -14,7 +14,7 @@ use std::{
 
 use clap::Args;
 use serde::Serialize;
-use tyr_client::{Create, blocking::Store, is_cluster};
+use tyr_client::{Create, Error, Store as ReadyStore, blocking::Store, is_cluster};
 use tyr_fs::{Caller, Filesystem, Flat, Follow, Kind, View};
 use tyr_mount::{
     Access, AccessTimes, Execution, KernelNames, Mount as Mounted, Settings as MountSettings, Sharing,
@@ -169,25 +169,15 @@ impl Mount {
     ) -> Result<()> {
         let is_alone = self.alone || !store.is_cluster();
         let store = store.clone().into_ready();
-        let filesystem = pollster(async {
-            let filesystem = match (self.flat, self.create) {
-                (false, true) => Filesystem::open_or_create(&store, &source.keyspace).await?,
-                (false, false) => Filesystem::open(&store, &store.keyspace(&source.keyspace)?).await?,
-                (true, true) => {
-                    Filesystem::open_or_create_flat(&store, &source.keyspace, Flat::Slashes).await?
-                }
-                (true, false) => {
-                    let keyspace = store.keyspace(&source.keyspace)?;
-                    Filesystem::open_flat(&store, &keyspace, Flat::Slashes).await?
-                }
-            };
+        let filesystem = self.open(&store, &source.keyspace)?;
+        pollster(async {
             if self.acl {
                 filesystem.obey_acls().await?;
             }
             if is_alone && !self.read_only {
                 filesystem.evict_others().await?;
             }
-            Ok(filesystem)
+            Ok(())
         })?;
         let view = View::new(filesystem.clone(), Caller::superuser());
         let part = OsStr::from_bytes(&source.prefix);
@@ -213,6 +203,30 @@ impl Mount {
             rustix::stdio::dup2_stderr(&nowhere).map_err(|error| silence(error.into()))?;
         }
         self.wait(mounted, &interrupt, out)
+    }
+
+    /// Opens the file system in the keyspace of this name.
+    fn open(&self, store: &ReadyStore, name: &str) -> Result<Filesystem> {
+        if self.create {
+            return pollster(async {
+                match self.flat {
+                    false => Filesystem::open_or_create(store, name).await,
+                    true => Filesystem::open_or_create_flat(store, name, Flat::Slashes).await,
+                }
+            });
+        }
+        let keyspace = store.keyspace(name).map_err(|error| match error.kind() {
+            tyr_client::ErrorKind::NotFound => Error::not_found(format!(
+                "there is no keyspace '{name}'; --create makes it, and an empty file system in it"
+            )),
+            _ => error,
+        })?;
+        pollster(async {
+            match self.flat {
+                false => Filesystem::open(store, &keyspace).await,
+                true => Filesystem::open_flat(store, &keyspace, Flat::Slashes).await,
+            }
+        })
     }
 
     fn settings(&self, settings: &Settings, is_alone: bool) -> MountSettings {

@@ -540,6 +540,8 @@ fn a_node_with_a_secret_and_one_without_do_not_talk() {
     let me = Introduction::new(Party::Newcomer { identity: 9 }, None);
     let found = refusal(open_to_all.address(), me, cluster.operator_credential());
     assert_eq!(found, Some(Refusal::Unproved));
+    let told = open(open_to_all.address(), cluster.operator_credential()).unwrap_err();
+    assert_eq!((told.kind(), told.to_string().contains("without one")), (ErrorKind::Denied, true), "{told}");
 }
 
 #[test]

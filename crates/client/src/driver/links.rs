@@ -331,7 +331,11 @@ impl Handler for Ear {
         let is_denial = matches!(
             end,
             End::Failed(Error::Refused(
-                Refusal::Denied | Refusal::ProofMissing | Refusal::Expired | Refusal::Revoked
+                Refusal::Denied
+                    | Refusal::ProofMissing
+                    | Refusal::Expired
+                    | Refusal::Revoked
+                    | Refusal::Unproved
             ))
         );
         // Another node has the address of a member that is away: this is told by the cluster manager, and keeps nothing from being done.

@@ -13,7 +13,7 @@ fn files_are_made_listed_renamed_read_and_removed() {
     scratch.run_with_input(["fs", "put", "files/logs/today"], "a line\n").ok();
     scratch.run(["fs", "ln", "logs/today", "files/link"]).ok();
     scratch.run(["fs", "mv", "files/logs", "/archive"]).ok();
-    scratch.run(["fs", "cat", "files/link"]).fails(13, "ENOENT");
+    scratch.run(["fs", "cat", "files/link"]).fails(13, "files/link: ");
     scratch.run(["fs", "mv", "files/archive/today", "files/archive/later"]).ok();
     scratch.run(["fs", "mv", "files/archive/later", "other/archive/today"]).fails(2, "files/PATH");
     scratch
@@ -69,7 +69,7 @@ fn a_mount_of_what_is_no_file_system_or_with_unknown_options_is_refused() {
     let scratch = Scratch::new();
     scratch.run(["keyspace", "create", "plain"]).ok();
     scratch.run(["mount", "plain", "."]).fails(15, "holds no file system");
-    scratch.run(["mount", "missing", "."]).fails(13, "no keyspace");
+    scratch.run(["mount", "missing", "."]).fails(13, "--create");
     scratch.run(["mount", "plain", ".", "-o", "colour"]).fails(2, "'colour' is no option");
     scratch.run(["mount", "plain", ".", "--mount-threads", "0"]).fails(2, "--mount-threads");
     scratch.run(["blob", "put", "plain/x", "/dev/null"]).ok();

@@ -147,7 +147,9 @@ impl fmt::Display for Refusal {
             Refusal::Revoked => {
                 "access is denied: the token was revoked, or its user removed; ask for another one"
             }
-            Refusal::Unproved => "it does not know the secret of this cluster, or is set up without one",
+            Refusal::Unproved => {
+                "it does not know the secret, or is set up without one; check the address, or show it no secret"
+            }
         })
     }
 }
