@@ -206,8 +206,8 @@ impl Cluster {
         let until = Instant::now() + connect_max.min(PATIENCE_MAX);
         let met = self.core.ask(|reply| Call::Refresh { until, reply });
         met.await.map_err(|error| match error.kind() {
-            // It was reached, and says no.
-            ErrorKind::Denied => error,
+            // It was reached, and says no, or it is two.
+            ErrorKind::Denied | ErrorKind::Invalid => error,
             _ => error.context("the cluster cannot be reached"),
         })
     }

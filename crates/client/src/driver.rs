@@ -88,6 +88,7 @@ pub struct Driver {
     members: BTreeMap<NodeId, Address>,
     /// The ring version of which nothing is missing.
     whole: RingVersion,
+    meeting: Meeting,
     random: u64,
     calls: UnboundedReceiver<Call>,
     heard: UnboundedReceiver<Heard>,
@@ -112,6 +113,21 @@ pub struct Driver {
     /// When it was last asked who holds what, although nobody had said that it changed.
     looked_at: Instant,
     closing: Option<Closing>,
+}
+
+/// How far it is known that the addresses that the caller named are of one cluster.
+///
+/// A node whose disk was lost, and which founds a cluster at its old address, is let in by the same secret. It does not know the other
+/// addresses; so who has learned a ring waits for what is at the addresses that are not in it before anything is done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Meeting {
+    /// No ring is known.
+    #[default]
+    Begins,
+    /// Somebody may be at an address that is not in the ring, and is waited for until then.
+    Waits(Instant),
+    /// Everybody who was heard is of this cluster.
+    Done,
 }
 
 /// What a driver begins with.
@@ -196,6 +212,7 @@ impl Driver {
             seeds,
             members: BTreeMap::new(),
             whole: RingVersion(0),
+            meeting: Meeting::default(),
             random: session,
             calls,
             heard,
@@ -582,6 +599,7 @@ impl Driver {
         if self.next_check <= at {
             self.next_check = at + CHECK_EVERY;
             self.tidy_files(now);
+            self.settle_meeting(at);
             self.give_up(at);
             let every = if self.client.sees_learners() { LOOK_EVERY } else { LOOK_SELDOM };
             if at.duration_since(self.looked_at) >= every {

@@ -13,6 +13,13 @@ pub fn closed() -> Error {
     Error::unavailable("the store is closed; open it again")
 }
 
+/// Nobody would know with which of them it works.
+#[cold]
+pub fn two_clusters(addresses: &[String]) -> Error {
+    let addresses = addresses.join(", ");
+    Error::invalid(format!("the nodes at {addresses} are of 2 clusters; name nodes of one"))
+}
+
 /// Nothing was heard in time of something that changes nothing.
 #[cold]
 pub fn no_answer(troubles: &str) -> Error {

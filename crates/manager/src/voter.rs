@@ -291,7 +291,9 @@ impl<S: Surroundings, J: Journal<S>> Voter<S, J> {
 
     async fn register(&self, holder: Replica, command: Command) -> cluster::Response {
         // It asks again and again; that is not worth an entry of the log each time.
-        if self.leading_term().is_some() && self.look(|cluster| cluster.refuses_for_good(&command)) {
+        let is_hopeless =
+            |cluster: &Cluster| cluster.refuses_for_good(&command) || cluster.contradicts(&command);
+        if self.leading_term().is_some() && self.look(is_hopeless) {
             return cluster::Response::Evicted(holder);
         }
         match self.propose(command).await {

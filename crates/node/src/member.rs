@@ -84,6 +84,16 @@ impl Member {
         self.me
     }
 
+    /// Where others reach it.
+    pub fn address(&self) -> &Address {
+        &self.settings.address
+    }
+
+    /// The first incarnation of this process.
+    pub fn first(&self) -> Incarnation {
+        Incarnation::of(self.start, 0)
+    }
+
     /// Whether it may serve.
     pub fn has_lease(&self, now: Time) -> bool {
         self.lease.may_serve(now)
@@ -124,7 +134,7 @@ impl Member {
         Command::Register {
             identity: self.settings.identity,
             incarnation: self.me.incarnation,
-            memory_since: Incarnation::of(self.start, 0),
+            memory_since: self.first(),
             zone: self.settings.zone.clone(),
             weight: self.settings.weight,
             address: self.settings.address.clone(),

@@ -261,6 +261,14 @@ impl Cluster {
         member.is_some_and(|member| member.state == MemberState::Left)
     }
 
+    /// Whether a process registers as a start of a node that another process, at another address, has registered as: one of them runs from
+    /// a copy of the other one's directory. A process has one address.
+    pub fn contradicts(&self, command: &Command) -> bool {
+        let Command::Register { identity, incarnation, address, .. } = command else { return false };
+        let member = self.numbers.get(identity).and_then(|node| self.members.get(node));
+        member.is_some_and(|member| member.incarnation == *incarnation && member.address != *address)
+    }
+
     fn register(&mut self, mut member: Member) -> Reply {
         let node = match self.numbers.get(&member.identity) {
             Some(node) => *node,

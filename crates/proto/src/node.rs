@@ -24,6 +24,11 @@ impl Incarnation {
     pub fn of(start: u32, evictions: u32) -> Self {
         Incarnation(u64::from(start) << 32 | u64::from(evictions))
     }
+
+    /// Which start of the node it is.
+    pub fn start(self) -> u32 {
+        u32::try_from(self.0 >> 32).expect("half of the bits are left")
+    }
 }
 
 /// One of the shards of a node: state machines that have its partitions among them, so that each can run on a thread of its own.

@@ -339,7 +339,10 @@ impl Membership {
             | Response::Denied(..)
             | Response::Uses(_)
             | Response::View(_) => {}
-            Response::Ring(difference) => self.look_for_itself(difference),
+            Response::Ring(difference) => {
+                self.look_for_another(difference);
+                self.look_for_itself(difference);
+            }
             Response::Evicted(replica) => {
                 tracing::warn!(%from, ?replica, "this incarnation was evicted");
                 // For ever, perhaps.
@@ -360,6 +363,27 @@ impl Membership {
         }
         self.member.handle_response(now(), response);
         self.spread();
+    }
+
+    /// Ends if another process is this node: of an earlier process the cluster knows an earlier incarnation, and of this one its address.
+    fn look_for_another(&mut self, difference: &Difference) {
+        let (me, first) = (self.me(), self.member.first());
+        let mine = self.member.address();
+        let is_another = |member: &cluster::Member| {
+            member.incarnation.start() > first.start()
+                || member.incarnation >= first && member.address != *mine
+        };
+        let another = difference.facts.iter().find_map(|fact| match fact {
+            Fact::Member(node, member) if *node == me && is_another(member) => Some(member),
+            _ => None,
+        });
+        if let Some(another) = another {
+            self.reception.events.fail(Error::exists(format!(
+                "another process has started as node {} at {}: one of the two directories is a copy of the other, and lacks what was written \
+                 since; let only that one go on which was written last",
+                me.0, another.address
+            )));
+        }
     }
 
     /// A node that was removed from its cluster never belongs to it again. As long as it may vote, others may need it to go on without it; who

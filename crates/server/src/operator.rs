@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 use tokio::runtime::Runtime;
 use tyr_net::{
     Address, Credential, Dialer, End, Handler, Holder, Link, Received, Tls, Token, channels::MANAGER,
@@ -33,8 +33,7 @@ pub struct Operator {
     replies: Receiver<(u64, Response)>,
     /// Why there was no connection last.
     trouble: Arc<Mutex<Option<Trouble>>>,
-    /// Of which clusters the nodes are.
-    clusters: Arc<Mutex<BTreeSet<u128>>>,
+    greeted: Arc<(Mutex<Greeted>, Condvar)>,
     last: u64,
     /// Who is asked: whoever answered last, as long as it does.
     place: usize,
@@ -43,9 +42,30 @@ pub struct Operator {
 
 /// Hears replies.
 struct Ear {
+    /// The place of the address.
+    place: usize,
     replies: Sender<(u64, Response)>,
     trouble: Arc<Mutex<Option<Trouble>>>,
-    clusters: Arc<Mutex<BTreeSet<u128>>>,
+    greeted: Arc<(Mutex<Greeted>, Condvar)>,
+}
+
+/// What the first connections to the addresses have shown.
+#[derive(Default)]
+struct Greeted {
+    /// Those that were connected to, or cannot be.
+    places: BTreeSet<usize>,
+    /// Of which clusters the nodes are.
+    clusters: BTreeSet<u128>,
+}
+
+impl Ear {
+    fn greet(&self, peer: Option<&Peer>) {
+        let (greeted, changed) = &*self.greeted;
+        let mut greeted = greeted.lock();
+        greeted.places.insert(self.place);
+        greeted.clusters.extend(peer.and_then(|peer| peer.cluster));
+        changed.notify_all();
+    }
 }
 
 struct Trouble {
@@ -56,7 +76,7 @@ struct Trouble {
 
 impl Handler for Ear {
     fn opened(&self, _: &Link, peer: &Peer) {
-        self.clusters.lock().extend(peer.cluster);
+        self.greet(Some(peer));
     }
 
     fn received(&self, _: &Link, frame: Received<'_>) {
@@ -75,6 +95,7 @@ impl Handler for Ear {
             ))
         );
         *self.trouble.lock() = Some(Trouble { text: end.to_string(), is_denial });
+        self.greet(None);
     }
 }
 
@@ -91,19 +112,19 @@ impl Operator {
         let runtime = runtime.map_err(failed)?;
         let (sender, replies) = channel();
         let trouble = Arc::<Mutex<Option<Trouble>>>::default();
-        let clusters = Arc::<Mutex<BTreeSet<u128>>>::default();
-        let ear: Arc<dyn Handler> =
-            Arc::new(Ear { replies: sender, trouble: trouble.clone(), clusters: clusters.clone() });
+        let greeted = Arc::<(Mutex<Greeted>, Condvar)>::default();
         let (tls, credential) = (tls.cloned(), credential.clone());
         let settings = tyr_net::Settings { tls, credential, ..tyr_net::Settings::default() };
         let me = Introduction::new(Party::Client { session: random().max(1) }, None);
-        let dial = |address: &Address| {
+        let dial = |(place, address): (usize, &Address)| {
             let _runtime = runtime.enter();
-            let dialer = Dialer::new(address.clone(), me.clone(), ear.clone(), settings.clone());
+            let (replies, trouble, greeted) = (sender.clone(), trouble.clone(), greeted.clone());
+            let ear = Arc::new(Ear { place, replies, trouble, greeted });
+            let dialer = Dialer::new(address.clone(), me.clone(), ear, settings.clone());
             (address.clone(), dialer)
         };
-        let dialers = addresses.iter().map(dial).collect();
-        Ok(Operator { dialers, _runtime: runtime, replies, trouble, clusters, last: 0, place: 0, patience })
+        let dialers = addresses.iter().enumerate().map(dial).collect();
+        Ok(Operator { dialers, _runtime: runtime, replies, trouble, greeted, last: 0, place: 0, patience })
     }
 
     /// Everything that the cluster manager knows.
@@ -167,6 +188,8 @@ impl Operator {
 
     fn ask(&mut self, request: &Request) -> Result<Response> {
         let (end, first) = (Instant::now() + self.patience, self.last + 1);
+        self.wait_for_greetings();
+        self.expect_one_cluster()?;
         while Instant::now() < end && !self.dialers.is_empty() {
             self.expect_one_cluster()?;
             let step = Instant::now() + STEP;
@@ -199,9 +222,21 @@ impl Operator {
         )))
     }
 
+    /// Waits for everybody at the beginning, so that nodes of two clusters are not taken for one because one of them was faster.
+    fn wait_for_greetings(&self) {
+        let (greeted, changed) = &*self.greeted;
+        let until = Instant::now() + GREETINGS_MAX.min(self.patience);
+        let mut greeted = greeted.lock();
+        while self.last == 0 && greeted.places.len() < self.dialers.len() {
+            if changed.wait_until(&mut greeted, until).timed_out() {
+                return;
+            }
+        }
+    }
+
     /// Fails if nodes of several clusters are known to be asked: nobody would know whom.
     fn expect_one_cluster(&self) -> Result<()> {
-        match self.clusters.lock().len() {
+        match self.greeted.0.lock().clusters.len() {
             0 | 1 => Ok(()),
             count => {
                 let addresses: Vec<String> =
@@ -242,6 +277,8 @@ fn confused() -> Error {
     Error::internal("a node answers something else than it was asked; is it of another version?")
 }
 
+/// So long a first connection to each address is waited for.
+const GREETINGS_MAX: Duration = Duration::from_secs(1);
 /// After so long without an answer the next node is asked.
 const STEP: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(50);

@@ -14,7 +14,7 @@ mod quotas;
 use std::{
     ffi::OsStr,
     fs::Permissions,
-    io::{BufRead, BufReader},
+    io::{BufRead, BufReader, Read},
     os::unix::fs::PermissionsExt,
     path::Path,
     process::{Child, ChildStdout, Command, ExitStatus, Stdio},
@@ -201,6 +201,7 @@ fn nodes_come_are_replaced_and_are_forgotten_for_good() {
     assert!(refused(url, &["cluster", "remove", "1"]).contains("drain it first"));
     assert!(refused(url, &["cluster", "replace", "1", "1"]).contains("another one"));
     json(url, &["cluster", "drain", "2", "--wait", "60"]);
+    assert!(refused(url, &["cluster", "add", &nodes[1].address]).contains("is drained: 'tyr cluster add 2'"));
     json(url, &["cluster", "add", "2"]);
     // The one that leads the cluster manager, and knows of its end.
     json(url, &["cluster", "replace", "1", "4"]);
@@ -234,13 +235,65 @@ fn nodes_of_two_clusters_are_not_taken_for_one() {
     };
     let (one, other) = (start("one"), start("other"));
     let url = format!("tyr://{},{}", one.address, other.address);
-    // It is seen as soon as both have been connected to.
-    let said = (0..100).find_map(|_| {
-        let output = tyr(["--store", &url, "cluster", "status"]).output().unwrap();
-        (output.status.code() == Some(15)).then(|| String::from_utf8(output.stderr).unwrap())
-    });
-    assert!(said.is_some_and(|said| said.contains("of 2 clusters; name nodes of one")));
+    for words in [["cluster", "status"], ["keyspace", "list"], ["keyspace", "create"]].repeat(5) {
+        let mut command = tyr(["--store", &url].iter().copied().chain(words));
+        command.args((words[1] == "create").then_some("lost"));
+        let output = command.output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(15), "{words:?}: {said}");
+        assert!(said.contains("of 2 clusters; name nodes of one"), "{words:?}: {said}");
+    }
+    // Nobody is waited for where nobody can be.
+    let url = format!("tyr://127.0.0.1:1,{}", one.address);
+    assert!(tyr(["--store", &url, "keyspace", "list"]).status().unwrap().success());
     for node in [one, other] {
+        assert!(node.stop().success());
+    }
+}
+
+#[test]
+fn of_two_processes_that_run_from_copies_of_a_directory_one_ends() {
+    let directory = tempfile::tempdir().unwrap();
+    let place = |name: &str| directory.path().join(name);
+    let start = |name: &str, address: &str, founder: &[&str]| {
+        let mut command = tyr(["server", "--json", "--log", "off", "--partitions", "16"]);
+        command.arg("--directory").arg(place(name)).args(["--listen", address]).stderr(Stdio::piped());
+        command.args(founder.iter().flat_map(|founder| ["--join", founder]));
+        let mut node = Node::run(command);
+        node.address = node.wait_for("listening")["address"].as_str().unwrap().to_owned();
+        node
+    };
+    let ends = |mut node: Node, other: &str| {
+        let mut told = String::new();
+        node.process.stderr.take().unwrap().read_to_string(&mut told).unwrap();
+        assert_eq!(node.process.wait().unwrap().code(), Some(14), "{told}");
+        assert!(told.contains("another process") && told.contains(other), "{told}");
+    };
+    let mut founder = start("founder", "127.0.0.1:0", &[]);
+    founder.wait_for("ready");
+    let url = format!("tyr://{}", founder.address);
+    let add =
+        |number: &str| assert!(tyr(["--store", &url, "cluster", "add", number]).status().unwrap().success());
+    add("1");
+    let mut node = start("node", "127.0.0.1:0", &[&founder.address]);
+    node.wait_for("ready");
+    add("2");
+    let address = node.address.clone();
+    assert!(node.stop().success());
+    assert!(Command::new("cp").arg("-a").args([place("node"), place("copy")]).status().unwrap().success());
+
+    // As often as the directory was started, so was the copy: it has what belongs to the other one.
+    let mut copy = start("copy", "127.0.0.1:0", &[]);
+    copy.wait_for("ready");
+    ends(start("node", &address, &[]), &copy.address);
+    // Who is started anew goes on, and the one that was there ends.
+    let mut node = start("node", &address, &[]);
+    node.wait_for("ready");
+    ends(copy, &address);
+    add("2");
+    let status = json(&url, &["cluster", "status"]);
+    assert_eq!(status["nodes"][1]["address"], address.as_str(), "{status}");
+    for node in [node, founder] {
         assert!(node.stop().success());
     }
 }

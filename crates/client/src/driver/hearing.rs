@@ -1,21 +1,29 @@
 //! What comes by the connections: answers of nodes, what has changed in the cluster, and whom this client can reach.
 
+use std::time::Duration;
+
+use tokio::time::Instant;
 use tyr_net::Address;
 use tyr_proto::{
     NodeId, RingVersion, Time,
     cluster::{Difference, Fact, MemberState, Response},
     message::Answer,
 };
+use tyr_types::Error;
 
 use super::{
-    Driver,
+    Driver, Meeting,
     links::{Heard, Origin, What},
 };
+use crate::words;
+
+/// Whoever is at an address that is not in the ring is waited for so long.
+const MEETING_MAX: Duration = Duration::from_secs(1);
 
 impl Driver {
     pub(super) fn hear(&mut self, heard: Heard) {
         if !self.links.note(&heard) {
-            return;
+            return self.settle_meeting(Instant::now());
         }
         let now = self.now();
         match (heard.what, heard.origin) {
@@ -38,12 +46,13 @@ impl Driver {
                 }
                 if let Some(reason) = self.links.denial() {
                     let reason = reason.to_owned();
-                    self.manager.deny(&reason);
+                    self.manager.fail(|| Error::denied(reason.clone()));
                     self.deny_all(&reason);
                 }
                 if !self.is_in_touch() {
                     self.manager.want_ring();
                 }
+                self.settle_meeting(Instant::now());
                 self.keep_seeds();
             }
             (What::Answer(_), _) => {}
@@ -95,7 +104,9 @@ impl Driver {
     /// Keeps connections to the addresses that the caller named as long as no member can be reached at its own: all may have moved.
     fn keep_seeds(&mut self) {
         if self.links.reaches_a_member() {
-            self.links.hang_up(|origin| matches!(origin, Origin::Seed(_)));
+            if self.meeting == Meeting::Done {
+                self.links.hang_up(|origin| matches!(origin, Origin::Seed(_)));
+            }
             return;
         }
         for (place, address) in self.seeds.iter().enumerate() {
@@ -151,6 +162,35 @@ impl Driver {
             }
             None => self.manager.want_ring(),
         }
-        self.manager.fetched();
+        self.settle_meeting(Instant::now());
+        if self.meeting == Meeting::Done {
+            self.manager.fetched();
+        }
+    }
+
+    /// Whether all addresses that the caller named are of one cluster, as far as can be known; who opened the store waits for that.
+    pub(super) fn settle_meeting(&mut self, at: Instant) {
+        if self.meeting == Meeting::Done || self.whole == RingVersion(0) {
+            return;
+        }
+        let until = match self.meeting {
+            Meeting::Waits(until) => until,
+            Meeting::Begins | Meeting::Done => at + MEETING_MAX,
+        };
+        let is_known = |address: &Address| self.members.values().any(|member| member == address);
+        let strangers = (0..).zip(&self.seeds).filter(|(_, address)| !is_known(address));
+        let strangers: Vec<Origin> = strangers.map(|(place, _)| Origin::Seed(place)).collect();
+        if strangers.iter().any(|stranger| self.links.is_foreign(*stranger)) {
+            let addresses: Vec<String> = self.seeds.iter().map(Address::to_string).collect();
+            return self.manager.fail(|| words::two_clusters(&addresses));
+        }
+        let is_over = at >= until || strangers.iter().all(|stranger| self.links.has_heard(*stranger));
+        if is_over {
+            self.meeting = Meeting::Done;
+            self.keep_seeds();
+            self.manager.fetched();
+        } else {
+            self.meeting = Meeting::Waits(until);
+        }
     }
 }

@@ -178,6 +178,16 @@ impl Links {
         self.dialed.get(&Origin::Node(node)).is_some_and(|dialed| dialed.is_open)
     }
 
+    /// Whether whoever is there is of another cluster.
+    pub fn is_foreign(&self, origin: Origin) -> bool {
+        self.dialed.get(&origin).is_some_and(|dialed| dialed.is_foreign)
+    }
+
+    /// Whether a connection was made, or could not be.
+    pub fn has_heard(&self, origin: Origin) -> bool {
+        self.dialed.get(&origin).is_some_and(|dialed| dialed.is_open || dialed.trouble.is_some())
+    }
+
     /// Takes note of a connection that has opened or closed. False for one that is not wanted any more, or leads to another cluster than the
     /// one that was found first.
     pub fn note(&mut self, heard: &Heard) -> bool {

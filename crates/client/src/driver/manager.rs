@@ -248,10 +248,10 @@ impl Manager {
         }
     }
 
-    /// Nobody lets this client in: whoever waits need wait no longer.
-    pub fn deny(&mut self, reason: &str) {
+    /// Nobody will be let in: whoever waits need wait no longer.
+    pub fn fail(&mut self, error: impl Fn() -> Error) {
         for waiting in self.waiting.drain(..).chain(self.waiting_next.drain(..)) {
-            waiting.answer(Err(Error::denied(reason.to_owned())));
+            waiting.answer(Err(error()));
         }
     }
 

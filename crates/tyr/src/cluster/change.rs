@@ -239,20 +239,37 @@ impl Change {
         Ok(())
     }
 
-    /// Waits until nothing has been on its way to the node for a while: plans give a node its share bit by bit.
+    /// Waits until nothing has been on its way to the node for a while, and nothing lacks replicas that could have them: plans give a node
+    /// its share bit by bit, and who restarts one node after the other goes on then.
     fn wait_for_share(&mut self, node: NodeId) -> Result<()> {
         let mut quiet_since = Instant::now();
         loop {
             let picture = self.picture()?;
             let member = picture.member(node).ok_or_else(|| no_such_node(node))?;
-            let holds = picture.held_by(node);
+            if member.state == MemberState::Draining {
+                return Err(Error::invalid(format!(
+                    "node {} is drained: 'tyr cluster add {}' gives it a share again",
+                    node.0, node.0
+                ))
+                .into());
+            }
+            let (holds, lacking) = (picture.held_by(node), picture.lacking(None));
             let is_served = member.presence == Presence::Present && (holds > 0 || member.weight == 0);
             if !is_served || picture.is_moving() {
                 quiet_since = Instant::now();
-            } else if quiet_since.elapsed() >= QUIET {
+            }
+            // Where zones leave no place for more replicas, none are made.
+            let quiet = if lacking == 0 || picture.is_unserved() { QUIET } else { STILL };
+            if quiet_since.elapsed() >= quiet {
                 return Ok(());
             }
-            self.pause(|| format!("node {} holds {holds} partitions, and more are on their way", node.0))?;
+            self.pause(|| {
+                format!(
+                    "node {} holds {holds} partitions, and {} are still to change hands or to get more replicas",
+                    node.0,
+                    lacking.max(picture.moving())
+                )
+            })?;
         }
     }
 
@@ -292,7 +309,7 @@ impl Change {
             if picture.is_moving() {
                 still_since = Instant::now();
             }
-            let (named, lacking) = (picture.named(node), picture.lacking(node));
+            let (named, lacking) = (picture.named(node), picture.lacking(Some(node)));
             // Where zones leave no place for more replicas, none are made.
             let is_made_anew = lacking == 0 || picture.is_unserved() || still_since.elapsed() >= STILL;
             if named == 0 && is_made_anew && self.has_left(node, force)? {
@@ -375,9 +392,9 @@ impl Picture {
         self.0.facts.iter().filter(is_named).count()
     }
 
-    /// How many partitions have fewer replicas than they should when a node is gone.
-    fn lacking(&self, node: NodeId) -> usize {
-        let wanted = Wanted::without(&self.0.facts, node);
+    /// How many partitions have fewer replicas than the nodes that are there could hold, but for one that goes.
+    fn lacking(&self, gone: Option<NodeId>) -> usize {
+        let wanted = Wanted::there(&self.0.facts, gone);
         self.0.facts.iter().filter(|fact| wanted.is_lacking(fact)).count()
     }
 
@@ -413,14 +430,20 @@ impl Picture {
         is_away && self.is_unserved()
     }
 
-    /// Whether any partition is about to change hands.
-    fn is_moving(&self) -> bool {
-        self.0.facts.iter().any(|fact| match fact {
+    /// How many partitions are about to change hands.
+    fn moving(&self) -> usize {
+        let is_moving = |fact: &&Fact| match fact {
             Fact::Partition(_, configuration, proposal) => {
                 proposal.is_some() || !configuration.learners.is_empty()
             }
             _ => false,
-        })
+        };
+        self.0.facts.iter().filter(is_moving).count()
+    }
+
+    /// Whether any is.
+    fn is_moving(&self) -> bool {
+        self.moving() > 0
     }
 }
 

@@ -18,10 +18,10 @@ impl Wanted {
         Self::with(facts, |_, member| member.is_eligible())
     }
 
-    /// With those that are there when a node has gone.
-    pub fn without(facts: &[Fact], gone: NodeId) -> Self {
+    /// With those that are there, but for one that goes.
+    pub fn there(facts: &[Fact], gone: Option<NodeId>) -> Self {
         let is_there = |member: &Member| member.presence == Presence::Present && member.is_eligible();
-        Self::with(facts, |node, member| node != gone && is_there(member))
+        Self::with(facts, |node, member| Some(node) != gone && is_there(member))
     }
 
     fn with(facts: &[Fact], counts: impl Fn(NodeId, &Member) -> bool) -> Self {

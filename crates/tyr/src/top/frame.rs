@@ -1,8 +1,7 @@
 //! The lines that are shown of a view.
 
 use crate::{
-    amount::write_bytes,
-    output::{Align, Style, Table},
+    output::{Align, Bytes, Style, Table},
     top::view::{Heat, Keyspace, Node, Rates, Slow, View},
 };
 
@@ -116,7 +115,7 @@ fn nodes(nodes: &[Node]) -> Table {
             told(sum(|shard| shard.queue).to_string()),
             told(node.shards.iter().map(|shard| shard.lag_entries).max().unwrap_or(0).to_string()),
             told(node.clients.to_string()),
-            told(format!("{} of {}", write_bytes(free), write_bytes(size))),
+            told(format!("{} of {}", Bytes(free), Bytes(size))),
         ]);
     }
     table
@@ -237,7 +236,7 @@ fn count(number: f64) -> String {
     reason = "a size is neither negative nor larger"
 )]
 fn bytes(number: f64) -> String {
-    write_bytes(number.max(0.0).round() as u64)
+    Bytes(number.max(0.0).round() as u64).to_string()
 }
 
 fn seconds(number: Option<f64>) -> String {
