@@ -10,7 +10,7 @@ use std::{
 use parking_lot::Mutex;
 use tokio::{sync::Notify, time::Instant};
 use tyr_wire::connection::{
-    self, BODY_SIZE_MAX, Channel, Connection, FRAME_HEADER_SIZE, Frame, Header, Peer, Unsent,
+    self, BODY_SIZE_MAX, Channel, Connection, FRAME_HEADER_SIZE, Frame, Header, Peer, Refusal, Unsent,
 };
 
 use crate::Settings;
@@ -71,6 +71,24 @@ pub enum End {
     Failed(connection::Error),
     /// Nothing came for too long.
     Silent,
+}
+
+impl End {
+    /// Whether the other end does not let this one in, or this one does not trust it, and will not as long as both are set up as they are.
+    pub fn is_denial(&self) -> bool {
+        match self {
+            End::Failed(connection::Error::Refused(refusal)) => matches!(
+                refusal,
+                Refusal::Denied
+                    | Refusal::ProofMissing
+                    | Refusal::Expired
+                    | Refusal::Revoked
+                    | Refusal::Unproved
+            ),
+            End::Lost(error) => error.kind() == io::ErrorKind::PermissionDenied,
+            End::Failed(_) | End::Closed | End::Silent => false,
+        }
+    }
 }
 
 impl fmt::Display for End {

@@ -229,7 +229,8 @@ impl Running {
     fn hung_up(&mut self) -> io::Error {
         let is_alert = self.connection.buffer().starts_with(&TLS_ALERT);
         if self.connection.peer().is_none() && is_alert && !self.stream.is_secured() {
-            return not_here("the other end wants TLS, which is not set up here");
+            let reason = "the other end wants TLS, which is not set up here";
+            return io::Error::new(io::ErrorKind::PermissionDenied, reason);
         }
         io::ErrorKind::UnexpectedEof.into()
     }

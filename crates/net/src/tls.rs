@@ -363,7 +363,7 @@ impl Secured {
             if let Err(error) = self.session.process_new_packets() {
                 // The other end is told why, if there is room for that.
                 let _untold = self.send();
-                return Err(invalid(explain(&error)));
+                return Err(io::Error::new(kind_of(&error), explain(&error)));
             }
         }
     }
@@ -408,6 +408,17 @@ impl Write for Socket<'_> {
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+/// Of what kind it is: one of the two ends does not believe the other, or they do not understand one another.
+fn kind_of(error: &rustls::Error) -> io::ErrorKind {
+    use rustls::Error;
+    match error {
+        Error::NoCertificatesPresented | Error::InvalidCertificate(_) | Error::AlertReceived(_) => {
+            io::ErrorKind::PermissionDenied
+        }
+        _ => io::ErrorKind::InvalidData,
     }
 }
 

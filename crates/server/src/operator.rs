@@ -21,7 +21,7 @@ use tyr_proto::{
     encoding::{append_to, from_bytes},
 };
 use tyr_types::{Error, Result};
-use tyr_wire::connection::{self as wire, Frame, Introduction, Kind, Party, Peer, Refusal};
+use tyr_wire::connection::{Frame, Introduction, Kind, Party, Peer};
 
 use crate::surroundings::random;
 
@@ -88,13 +88,7 @@ impl Handler for Ear {
     }
 
     fn closed(&self, _: &Link, _: Option<&Peer>, end: &End) {
-        let is_denial = matches!(
-            end,
-            End::Failed(wire::Error::Refused(
-                Refusal::Denied | Refusal::ProofMissing | Refusal::Expired | Refusal::Revoked
-            ))
-        );
-        *self.trouble.lock() = Some(Trouble { text: end.to_string(), is_denial });
+        *self.trouble.lock() = Some(Trouble { text: end.to_string(), is_denial: end.is_denial() });
         self.greet(None);
     }
 }

@@ -15,8 +15,8 @@ use tyr_trial::{
 /// Starts a cluster of processes in network namespaces, does to it what can happen to one, and judges the history of its clients.
 #[derive(Parser)]
 struct Arguments {
-    /// The command that is tried; by default the one beside this program.
-    #[arg(long, value_name = "PATH")]
+    /// The command that is tried; by default the one beside this program. Of several the last one.
+    #[arg(long, value_name = "PATH", overrides_with = "tyr")]
     tyr: Option<PathBuf>,
     /// The outside checker, built from checkers/porcupine.
     #[arg(long, value_name = "PATH")]

@@ -22,7 +22,7 @@ pub enum Verb {
         #[command(flatten)]
         flags: SettingFlags,
     },
-    /// List all keyspaces.
+    /// List all keyspaces. A cluster counts blobs and bytes of those with a quota.
     List,
     /// Show one keyspace.
     Show {
@@ -249,8 +249,8 @@ impl Report for Shown {
     }
 }
 
-/// What is printed for a number that the store does not know.
-const UNKNOWN: &str = "unknown";
+/// What is printed for a number that the store does not know: a cluster counts where there is a quota.
+const UNKNOWN: &str = "not counted";
 
 #[derive(Serialize)]
 struct List {

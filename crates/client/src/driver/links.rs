@@ -338,19 +338,9 @@ impl Handler for Ear {
     }
 
     fn closed(&self, _: &Link, _: Option<&Peer>, end: &End) {
-        let is_denial = matches!(
-            end,
-            End::Failed(Error::Refused(
-                Refusal::Denied
-                    | Refusal::ProofMissing
-                    | Refusal::Expired
-                    | Refusal::Revoked
-                    | Refusal::Unproved
-            ))
-        );
         // Another node has the address of a member that is away: this is told by the cluster manager, and keeps nothing from being done.
         let is_news = !matches!(end, End::Failed(Error::Refused(Refusal::WrongNode)));
-        let trouble = is_news.then(|| Trouble { text: end.to_string(), is_denial });
+        let trouble = is_news.then(|| Trouble { text: end.to_string(), is_denial: end.is_denial() });
         self.tell(What::Closed(trouble), None);
     }
 }
