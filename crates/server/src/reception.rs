@@ -353,8 +353,10 @@ fn told_loudly(end: &End) -> bool {
         End::Failed(Error::Refused(refusal)) => {
             !matches!(refusal, Refusal::Stopping | Refusal::TooManyConnections | Refusal::WrongNode)
         }
-        // Certificates.
-        End::Lost(error) => error.kind() == io::ErrorKind::InvalidData,
+        // Certificates, and who speaks something else.
+        End::Lost(error) => {
+            matches!(error.kind(), io::ErrorKind::InvalidData | io::ErrorKind::PermissionDenied)
+        }
         End::Failed(_) | End::Closed | End::Silent => false,
     }
 }
@@ -388,7 +390,7 @@ impl Handler for Greeter {
     }
 
     fn closed(&self, _: &Link, _: Option<&Peer>, end: &End) {
-        match told_loudly(end) {
+        match told_loudly(end) && self.reception.counts.may_warn(now()) {
             true => {
                 tracing::warn!(address = %self.address, %end, "not connected to a node that is named to join by")
             }
