@@ -397,10 +397,16 @@ macro_rules! store {
                 $face::drive(py, async move { store.flush().await.map(|()| Value::None) })
             }
 
-            /// Stops the store cleanly. Every later operation, on any handle, raises Unavailable.
+            /// Stops the store cleanly. Every later operation, on any handle, raises Unavailable. One that is closed already, or is of another
+            /// process, is left as it is.
             fn close(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-                let (store, opened) = (self.usable(py)?, self.opened.clone());
-                $face::drive(py, async move { opened.close(store).await.map(|()| Value::None) })
+                let (store, opened) = (self.opened.$mode.usable().ok(), self.opened.clone());
+                $face::drive(py, async move {
+                    match store {
+                        Some(store) => opened.close(store).await.map(|()| Value::None),
+                        None => Ok(Value::None),
+                    }
+                })
             }
 
             fn __repr__(&self) -> String {

@@ -296,6 +296,49 @@ def test_what_is_moved_to_where_it_is_stays(fs, events):
     assert events.read_many(["d/x", "d/sub/y"]) == [b"precious", b"too"]
 
 
+@pytest.mark.parametrize(
+    ("sources", "targets", "recursive"),
+    [
+        ("events/d", "events/d/in", True),
+        ("events/d/", "events/d/in/", True),
+        (["events/d/a", "events/d/b"], ["events/d/b", "events/d/a"], False),
+        (["events/d/a", "events/d/b"], ["events/d/b", "events/d/c"], False),
+    ],
+)
+def test_what_would_be_moved_over_what_is_moved_itself_stays(fs, events, sources, targets, recursive):
+    files = {"d/a": b"a", "d/b": b"b", "d/in/a": b"inner", "d/in/d/a": b"innermost"}
+    events.put_many(files)
+    with pytest.raises(OSError, match="moved itself") as refused:
+        fs.mv(sources, targets, recursive=recursive)
+    assert refused.value.filename.startswith("events/d/")
+    assert {entry.name: events.read(entry.key) for entry in events.scan_all()} == files
+
+
+def test_a_tree_is_moved_below_itself_where_nothing_is(fs, events):
+    events.put_many({"d/a": b"a", "d/sub/b": b"b"})
+    fs.mv("events/d", "events/d/new", recursive=True)
+    assert fs.cat(fs.find("events")) == {"events/d/new/a": b"a", "events/d/new/sub/b": b"b"}
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-32", "UTF_16"])
+def test_text_is_read_as_it_was_written(fs, events, tmp_path, encoding):
+    for text in ("", "é\nb\n"):
+        for name in (str(tmp_path / "a"), "tyr:///events/a"):
+            with (fs.open if name.startswith("tyr") else open)(name, "w", encoding=encoding) as file:
+                file.write(text)
+        with fs.open("events/a", "r", encoding=encoding) as file:
+            assert file.read() == text
+        assert events.read("a") == (tmp_path / "a").read_bytes()
+
+
+def test_a_directory_is_not_opened_as_a_file(fs, events):
+    events.put("d/a", b"a")
+    with pytest.raises(IsADirectoryError):
+        fs.open("events/d")
+    with pytest.raises(FileNotFoundError):
+        fs.open("events/e")
+
+
 def test_what_is_missing_is_said_and_changes_nothing(fs, events, tmp_path):
     (kept := tmp_path / "kept").write_text("precious")
     with pytest.raises(FileNotFoundError):

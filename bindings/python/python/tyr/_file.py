@@ -1,5 +1,6 @@
 """Open files of the file system for fsspec."""
 
+import codecs
 import contextlib
 import errno
 import functools
@@ -99,7 +100,12 @@ class TyrFile(AbstractBufferedFile):  # type: ignore[misc]
                 elif mode == "rb":
                     self._details = file_info(fs._strip_protocol(self.path), await self._scope.stat(key))
 
-        await look(fs)
+        try:
+            await look(fs)
+        except FileNotFoundError as error:
+            if await fs._isdir(self.path):
+                raise IsADirectoryError(errno.EISDIR, "it is a directory", self.path) from error
+            raise
 
     def _is_inherited(self) -> bool:
         """Whether this process was forked after it was opened: then nobody is here who would do anything for it."""
@@ -230,11 +236,25 @@ class Text(_Layer, io.TextIOWrapper):
     def __init__(self, buffer: Any, file: TyrFile, **named: Any) -> None:
         self._file = file
         super().__init__(buffer, **named)
+        # Of a file that cannot be sought in Python does not know that it is new, and leaves out the mark without which it cannot be read.
+        is_new = file.mode != "ab" and not self.seekable()
+        self._mark = _MARKS.get(codecs.lookup(self.encoding).name, b"") if is_new else b""
+
+    def write(self, text: str) -> int:
+        """Writes more text."""
+        if self._mark:
+            self.buffer.write(self._mark)
+            self._mark = b""
+        return super().write(text)
 
     def close(self) -> None:
         """Commits what was written."""
         self._file._forget_inherited()
         super().close()
+
+
+_MARKS = {"utf-16": codecs.BOM_UTF16, "utf-32": codecs.BOM_UTF32}
+"""What text begins with of which the order of bytes is the machine's."""
 
 
 class Compressed(_Layer, io.BufferedIOBase):

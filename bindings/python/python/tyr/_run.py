@@ -1,6 +1,7 @@
 """Transactions that are run until they commit, for callers that block."""
 
 import functools
+import inspect
 from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -103,6 +104,9 @@ def _run(attempts: Iterator[Attempt], body: Callable[[Any], T]) -> T:
     for attempt in attempts:
         with attempt as transaction:
             result = body(transaction)
+            if inspect.iscoroutine(result):
+                result.close()
+                raise TypeError(ASYNC)
     return result
 
 
@@ -150,4 +154,5 @@ PAGE = 1000
 LEFT = (
     "a loop of tries was left by return or break after a conflict, so nothing was committed; leave it by its end, or hand a function to run"
 )
+ASYNC = "a function that blocks is wanted, and this is a coroutine function; await the run of the store's or keyspace's aio"
 """What is said where nobody would notice."""

@@ -453,11 +453,19 @@ class TyrFileSystem(AsyncFileSystem):  # type: ignore[misc]
         moves: bool = False,
         makes: bool = False,
         skips: bool = False,
+        plan: list[tuple[str, str]] | None = None,
         **named: Any,
     ) -> None:
-        """Copies a file. Its keyspace is made, or it is passed over if it is missing, if that is wanted."""
-        if moves and self._strip_protocol(path1) == self._strip_protocol(path2):
+        """Copies a file. Its keyspace is made, or it is passed over if it is missing, if that is wanted.
+
+        With a plan it is only noted there, from where to where.
+        """
+        pair = (self._strip_protocol(path1).rstrip("/"), self._strip_protocol(path2).rstrip("/"))
+        if moves and pair[0] == pair[1]:
             raise OSError(errno.EINVAL, "it cannot be moved to where it is", path1)
+        if plan is not None:
+            plan.append(pair)
+            return
         if await self._isdir(path1) and not await self._isfile(path1):
             await self._makedirs(path2, exist_ok=True)
             return
@@ -483,7 +491,20 @@ class TyrFileSystem(AsyncFileSystem):  # type: ignore[misc]
         keyspaces: list[str] = []
 
         async def move() -> None:
-            await self._copy(path1, path2, recursive, on_error="raise", maxdepth=maxdepth, moves=True)
+            how: dict[str, Any] = {
+                "recursive": recursive,
+                "on_error": "raise",
+                "maxdepth": maxdepth,
+                "moves": True,
+            }
+            plan: list[tuple[str, str]] = []
+            await self._copy(path1, path2, plan=plan, **how)
+            # One after the other is copied, and what was there before is removed at the end.
+            both = {source for source, _ in plan} & {target for _, target in plan}
+            if both:
+                told = "something would be moved to where this is, which is moved itself; move it elsewhere first"
+                raise OSError(errno.EINVAL, told, min(both))
+            await self._copy(path1, path2, **how)
             keyspaces[:] = await self._rm_files(path1, recursive, maxdepth)
 
         with self._finding(str(path1)):
