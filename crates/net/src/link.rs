@@ -85,7 +85,8 @@ impl End {
                     | Refusal::Revoked
                     | Refusal::Unproved
             ),
-            End::Lost(error) => error.kind() == io::ErrorKind::PermissionDenied,
+            // Of certificates; what the system does not permit, such as a firewall, it may permit in a while.
+            End::Lost(error) => error.kind() == io::ErrorKind::PermissionDenied && error.get_ref().is_some(),
             End::Failed(_) | End::Closed | End::Silent => false,
         }
     }

@@ -33,6 +33,7 @@ pub struct Operator {
     replies: Receiver<(u64, Response)>,
     /// Why there was no connection last.
     trouble: Arc<Mutex<Option<Trouble>>>,
+    /// What the first connections have shown; whoever waits for them is woken.
     greeted: Arc<(Mutex<Greeted>, Condvar)>,
     last: u64,
     /// Who is asked: whoever answered last, as long as it does.
@@ -183,7 +184,6 @@ impl Operator {
     fn ask(&mut self, request: &Request) -> Result<Response> {
         let (end, first) = (Instant::now() + self.patience, self.last + 1);
         self.wait_for_greetings();
-        self.expect_one_cluster()?;
         while Instant::now() < end && !self.dialers.is_empty() {
             self.expect_one_cluster()?;
             let step = Instant::now() + STEP;
