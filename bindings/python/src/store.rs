@@ -117,7 +117,7 @@ pub fn python_store<F: Face>(py: Python<'_>, opened: Arc<Opened>) -> PyResult<Bo
 /// A time to wait.
 pub fn seconds(py: Python<'_>, seconds: f64) -> PyResult<Duration> {
     Duration::try_from_secs_f64(seconds)
-        .map_err(|_| invalid(py, "a time is a number of seconds, not below zero"))
+        .map_err(|_| invalid(py, "a time is a number of seconds, neither below zero nor infinite"))
 }
 
 /// Does on a thread of its own what would make the caller wait for a cluster.

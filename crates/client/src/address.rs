@@ -36,6 +36,9 @@ impl<'a> Place<'a> {
             let name = name.display();
             Error::invalid(format!("'{name}' {what}; write tyr://host:port,host:port or tyr://unix:/path"))
         };
+        if name.as_os_str().is_empty() {
+            return Err(wrong("names neither a directory nor a cluster"));
+        }
         if !is_cluster(name) {
             return match has_scheme(name) {
                 // Nobody means a directory by it.
@@ -94,6 +97,7 @@ mod tests {
     #[test]
     fn what_is_wrong_with_a_url_is_said() {
         for (name, word) in [
+            ("", "neither a directory nor a cluster"),
             ("tyr://", "without host"),
             ("tyr://a", "without host"),
             ("tyr+tls://a", "without host"),

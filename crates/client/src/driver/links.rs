@@ -4,11 +4,7 @@
 //! A dialer makes its connection anew when it is lost. What is handed in while there is none waits only up to a bound: the protocol says
 //! everything again.
 
-use std::{
-    collections::BTreeMap,
-    fmt::{self, Write as _},
-    sync::Arc,
-};
+use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use tokio::sync::mpsc::UnboundedSender;
 use tyr_net::{Address, Dialer, End, Handler, Link, Receipt, Received, Settings, channels};
@@ -265,18 +261,16 @@ impl Links {
 
     /// What keeps connections from being made, as the end of a sentence; empty if nothing is known to.
     pub fn troubles(&self) -> String {
-        let mut text = String::new();
+        let mut told: Vec<String> = Vec::new();
         for dialed in self.dialed.values() {
-            if let Some(trouble) = &dialed.trouble {
-                let lead = if text.is_empty() { " (" } else { "; " };
-                // Writing to a string does not fail.
-                let _ = write!(text, "{lead}{}: {}", dialed.address, trouble.text);
+            let Some(trouble) = &dialed.trouble else { continue };
+            let text = format!("{}: {}", dialed.address, trouble.text);
+            // A member may be at an address that the caller named.
+            if !told.contains(&text) {
+                told.push(text);
             }
         }
-        if !text.is_empty() {
-            text.push(')');
-        }
-        text
+        if told.is_empty() { String::new() } else { format!(" ({})", told.join("; ")) }
     }
 
     /// Sends what was handed in, and ends.
@@ -370,5 +364,22 @@ mod tests {
             assert!(links.note(&receiver.recv().await.unwrap()));
             assert_eq!(!links.troubles().is_empty(), is_told, "{}", links.troubles());
         }
+    }
+
+    #[tokio::test]
+    async fn an_address_is_told_once_whoever_is_there() {
+        let mut links = Links::new(1, 2, Means::Sockets(Settings::default()), unbounded_channel().0);
+        let (sender, mut receiver) = unbounded_channel();
+        for (number, origin) in (1..).zip([Origin::Seed(0), Origin::Node(NodeId(3)), Origin::Node(NodeId(4))])
+        {
+            let path = if origin == Origin::Node(NodeId(4)) { "/elsewhere" } else { "/nowhere" };
+            links.dial(origin, Address::Unix(path.into()));
+            let trouble = Trouble { text: "is not there".to_owned(), is_denial: false };
+            Ear { number, origin, heard: sender.clone() }.tell(What::Closed(Some(trouble)), None);
+            assert!(links.note(&receiver.recv().await.unwrap()));
+        }
+        let told = links.troubles();
+        assert_eq!(told.matches("/nowhere: is not there").count(), 1, "{told}");
+        assert_eq!(told.matches("/elsewhere: is not there").count(), 1, "{told}");
     }
 }
