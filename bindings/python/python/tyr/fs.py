@@ -27,7 +27,7 @@ import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any, TypeVar
 
-from fsspec.asyn import AsyncFileSystem, sync
+from fsspec.asyn import AsyncFileSystem, _run_coros_in_chunks, sync
 from fsspec.compression import compr
 from fsspec.core import get_compression
 from fsspec.json import FilesystemJSONEncoder
@@ -445,6 +445,11 @@ class TyrFileSystem(AsyncFileSystem):  # type: ignore[misc]
                     told = f"the key '{entry.name}' has an empty part, so that no path names it in a tree"
                     raise OSError(errno.EINVAL, told, each)
 
+    def _compared(self, path: str) -> str:
+        """A path as it is compared with others."""
+        place: str = self._strip_protocol(path)
+        return place.rstrip("/")
+
     @anew
     async def _cp_file(
         self,
@@ -460,11 +465,10 @@ class TyrFileSystem(AsyncFileSystem):  # type: ignore[misc]
 
         With a plan it is only noted there, from where to where.
         """
-        pair = (self._strip_protocol(path1).rstrip("/"), self._strip_protocol(path2).rstrip("/"))
-        if moves and pair[0] == pair[1]:
+        if moves and self._compared(path1) == self._compared(path2):
             raise OSError(errno.EINVAL, "it cannot be moved to where it is", path1)
         if plan is not None:
-            plan.append(pair)
+            plan.append((path1, path2))
             return
         if await self._isdir(path1) and not await self._isfile(path1):
             await self._makedirs(path2, exist_ok=True)
@@ -491,20 +495,19 @@ class TyrFileSystem(AsyncFileSystem):  # type: ignore[misc]
         keyspaces: list[str] = []
 
         async def move() -> None:
-            how: dict[str, Any] = {
-                "recursive": recursive,
-                "on_error": "raise",
-                "maxdepth": maxdepth,
-                "moves": True,
-            }
             plan: list[tuple[str, str]] = []
-            await self._copy(path1, path2, plan=plan, **how)
+            await self._copy(path1, path2, recursive, on_error="raise", maxdepth=maxdepth, moves=True, plan=plan)
             # One after the other is copied, and what was there before is removed at the end.
-            both = {source for source, _ in plan} & {target for _, target in plan}
+            both = {self._compared(source) for source, _ in plan} & {self._compared(target) for _, target in plan}
             if both:
                 told = "something would be moved to where this is, which is moved itself; move it elsewhere first"
                 raise OSError(errno.EINVAL, told, min(both))
-            await self._copy(path1, path2, **how)
+            copies = [self._cp_file(source, target, makes=recursive) for source, target in plan]
+            # All end before the first failure is passed on, and with it the transaction ends.
+            ended = await _run_coros_in_chunks(copies, self.batch_size, return_exceptions=True, nofiles=True)
+            for failure in ended:
+                if isinstance(failure, BaseException):
+                    raise failure
             keyspaces[:] = await self._rm_files(path1, recursive, maxdepth)
 
         with self._finding(str(path1)):
