@@ -4,7 +4,7 @@ import functools
 import inspect
 from collections.abc import Callable, Iterator
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from ._scope import Scope
 from ._tyr import Entry, Keyspace, Receipt, Snapshot, Store, Tries, Transaction
@@ -12,9 +12,10 @@ from .errors import Conflict
 
 T = TypeVar("T")
 P = ParamSpec("P")
+F = TypeVar("F")
 
 
-class KeyspaceTransaction(Scope[Transaction, Keyspace]):
+class KeyspaceTransaction(Scope):
     """A transaction whose operations are on one keyspace: those of `Transaction` without their first argument.
 
     >>> with events.transaction() as transaction:
@@ -33,20 +34,18 @@ class KeyspaceTransaction(Scope[Transaction, Keyspace]):
         self.transaction.__exit__(kind, error, traceback)
 
 
-class Attempt:
+class Attempt(Generic[F]):
     """One try of a transaction, for a with statement. A conflict ends it quietly, and the next try begins."""
 
-    def __init__(self, tries: Tries, keyspace: Keyspace | None = None) -> None:
+    def __init__(self, tries: Tries, face: Callable[[Transaction], F]) -> None:
         self._tries = tries
-        self._keyspace = keyspace
+        self._face = face
         self._transaction: Transaction | None = None
         self._is_last = False
 
-    def __enter__(self) -> Any:
+    def __enter__(self) -> F:
         self._transaction = self._tries.begin()
-        if self._keyspace is None:
-            return self._transaction
-        return KeyspaceTransaction(self._transaction, self._keyspace)
+        return self._face(self._transaction)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
@@ -79,10 +78,10 @@ def left(attempt: Any) -> None:
         raise Conflict(LEFT)
 
 
-def _attempts(store: Store, keyspace: Keyspace | None) -> Iterator[Attempt]:
+def _attempts(store: Store, face: Callable[[Transaction], F]) -> Iterator[Attempt[F]]:
     tries = store._tries()
     while True:
-        attempt = Attempt(tries, keyspace)
+        attempt = Attempt(tries, face)
         try:
             yield attempt
         except GeneratorExit:
@@ -92,15 +91,15 @@ def _attempts(store: Store, keyspace: Keyspace | None) -> Iterator[Attempt]:
             return
 
 
-def retrying(store: Store) -> Iterator[Attempt]:
-    return _attempts(store, None)
+def retrying(store: Store) -> Iterator[Attempt[Transaction]]:
+    return _attempts(store, lambda transaction: transaction)
 
 
-def retrying_of(keyspace: Keyspace) -> Iterator[Attempt]:
-    return _attempts(keyspace.store, keyspace)
+def retrying_of(keyspace: Keyspace) -> Iterator[Attempt[KeyspaceTransaction]]:
+    return _attempts(keyspace.store, lambda transaction: KeyspaceTransaction(transaction, keyspace))
 
 
-def _run(attempts: Iterator[Attempt], body: Callable[[Any], T]) -> T:
+def _run(attempts: Iterator[Attempt[F]], body: Callable[[F], T]) -> T:
     for attempt in attempts:
         with attempt as transaction:
             result = body(transaction)

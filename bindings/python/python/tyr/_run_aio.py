@@ -3,17 +3,18 @@
 import functools
 from collections.abc import AsyncIterator, Awaitable, Callable
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from ._run import PAGE, failure_of, left
-from ._scope import Scope
+from ._scope import AioScope
 from ._tyr import AioKeyspace, AioSnapshot, AioStore, AioTransaction, AioTries, Entry, Receipt
 
 T = TypeVar("T")
 P = ParamSpec("P")
+F = TypeVar("F")
 
 
-class KeyspaceTransaction(Scope[AioTransaction, AioKeyspace]):
+class KeyspaceTransaction(AioScope):
     """A transaction whose operations are on one keyspace: those of `Transaction` without their first argument, to be awaited."""
 
     async def __aenter__(self) -> "KeyspaceTransaction":
@@ -25,20 +26,18 @@ class KeyspaceTransaction(Scope[AioTransaction, AioKeyspace]):
         await self.transaction.__aexit__(kind, error, traceback)
 
 
-class Attempt:
+class Attempt(Generic[F]):
     """One try of a transaction, for an async with statement. A conflict ends it quietly, and the next try begins."""
 
-    def __init__(self, tries: AioTries, keyspace: AioKeyspace | None = None) -> None:
+    def __init__(self, tries: AioTries, face: Callable[[AioTransaction], F]) -> None:
         self._tries = tries
-        self._keyspace = keyspace
+        self._face = face
         self._transaction: AioTransaction | None = None
         self._is_last = False
 
-    async def __aenter__(self) -> Any:
+    async def __aenter__(self) -> F:
         self._transaction = await self._tries.begin()
-        if self._keyspace is None:
-            return self._transaction
-        return KeyspaceTransaction(self._transaction, self._keyspace)
+        return self._face(self._transaction)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
@@ -58,10 +57,10 @@ class Attempt:
         return self._transaction.receipt if self._transaction else None
 
 
-async def _attempts(store: AioStore, keyspace: AioKeyspace | None) -> AsyncIterator[Attempt]:
+async def _attempts(store: AioStore, face: Callable[[AioTransaction], F]) -> AsyncIterator[Attempt[F]]:
     tries = store._tries()
     while True:
-        attempt = Attempt(tries, keyspace)
+        attempt = Attempt(tries, face)
         try:
             yield attempt
         except GeneratorExit:
@@ -71,15 +70,15 @@ async def _attempts(store: AioStore, keyspace: AioKeyspace | None) -> AsyncItera
             return
 
 
-def retrying(store: AioStore) -> AsyncIterator[Attempt]:
-    return _attempts(store, None)
+def retrying(store: AioStore) -> AsyncIterator[Attempt[AioTransaction]]:
+    return _attempts(store, lambda transaction: transaction)
 
 
-def retrying_of(keyspace: AioKeyspace) -> AsyncIterator[Attempt]:
-    return _attempts(keyspace.store, keyspace)
+def retrying_of(keyspace: AioKeyspace) -> AsyncIterator[Attempt[KeyspaceTransaction]]:
+    return _attempts(keyspace.store, lambda transaction: KeyspaceTransaction(transaction, keyspace))
 
 
-async def _run(attempts: AsyncIterator[Attempt], body: Callable[[Any], Awaitable[T]]) -> T:
+async def _run(attempts: AsyncIterator[Attempt[F]], body: Callable[[F], Awaitable[T]]) -> T:
     async for attempt in attempts:
         async with attempt as transaction:
             result = await body(transaction)

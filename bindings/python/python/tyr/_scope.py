@@ -1,17 +1,16 @@
-"""A transaction seen from one keyspace. It is the same in both faces: an operation returns what the transaction returns."""
+"""A transaction seen from one keyspace. It is the same in both faces: an operation returns what the transaction returns. What that is in
+either is in the stub beside this file.
+"""
 
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from ._tyr import Check, Receipt, Transform
 
-T = TypeVar("T", bound=Any)
-K = TypeVar("K", bound=Any)
 
-
-class Scope(Generic[T, K]):
+class Scope:
     """The operations of a transaction on one keyspace."""
 
-    def __init__(self, transaction: T, keyspace: K) -> None:
+    def __init__(self, transaction: Any, keyspace: Any) -> None:
         self.transaction = transaction
         """The transaction, for operations on other keyspaces."""
         self.keyspace = keyspace
@@ -94,3 +93,7 @@ class Scope(Generic[T, K]):
     def commit(self) -> Any:
         """See `Transaction.commit`."""
         return self.transaction.commit()
+
+
+class AioScope(Scope):
+    """The operations of a transaction of asyncio on one keyspace, to be awaited."""
