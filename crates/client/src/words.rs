@@ -144,6 +144,7 @@ pub fn not_managed(refusal: cluster::Refusal) -> Error {
         | cluster::Refusal::TooFew
         | cluster::Refusal::Busy
         | cluster::Refusal::LastCopy => Error::unavailable(text),
+        cluster::Refusal::NoSecret => Error::invalid(text),
     }
 }
 

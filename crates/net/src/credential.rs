@@ -87,9 +87,20 @@ impl Secret {
         Ok(to_hex(&random::<KEY_SIZE>()?))
     }
 
+    /// The pair of keys that this secret and a salt make for what has a name: whoever knows only name and salt cannot make them.
+    pub fn seal(&self, name: &[u8], salt: &[u8; KEY_SIZE]) -> io::Result<Holder> {
+        let mut seed = [0; KEY_SIZE];
+        seed.copy_from_slice(self.tag([SEAL, salt, name]).as_ref());
+        Holder::of(seed)
+    }
+
     fn proof(&self, whose: &[u8], nonce: &[u8], said: &[u8]) -> hmac::Tag {
+        self.tag([whose, nonce, said])
+    }
+
+    fn tag(&self, parts: [&[u8]; 3]) -> hmac::Tag {
         let mut context = hmac::Context::with_key(&self.0);
-        [whose, nonce, said].into_iter().for_each(|part| context.update(part));
+        parts.into_iter().for_each(|part| context.update(part));
         context.sign()
     }
 }
@@ -327,6 +338,7 @@ const BY_TOKEN: u8 = 2;
 const DIALER: &[u8] = b"Tyr dialer 1:";
 const LISTENER: &[u8] = b"Tyr listener 1:";
 const SEALED: &[u8] = b"Tyr token 1:";
+const SEAL: &[u8] = b"Tyr seal 1:";
 
 #[cfg(test)]
 mod tests {
@@ -359,6 +371,20 @@ mod tests {
         assert_eq!(proof.by_secret(&other), None, "another secret");
         assert_eq!(Proof { said: b"elsewhere", body: &body }.by_secret(&secret), None, "another connection");
         assert_ne!(&body[33..], &expected[..], "what the dialer proves is not what the listener does");
+    }
+
+    #[test]
+    fn a_seal_is_made_of_the_secret_its_name_and_its_salt() {
+        let secret = Secret::new(b"0123456789abcdef").unwrap();
+        let other = Secret::new(b"0123456789abcdeF").unwrap();
+        let public =
+            |secret: &Secret, name: &[u8], salt| secret.seal(name, &[salt; KEY_SIZE]).unwrap().public();
+        let seal = public(&secret, b"name", 1);
+        assert_eq!(public(&secret, b"name", 1), seal, "by every node that leads");
+        for another in [public(&other, b"name", 1), public(&secret, b"eman", 1), public(&secret, b"name", 2)]
+        {
+            assert_ne!(another, seal);
+        }
     }
 
     #[test]

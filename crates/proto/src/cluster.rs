@@ -30,7 +30,7 @@ use alloc::{collections::BTreeMap, vec::Vec};
 
 use tyr_types::{Durability, KeyspaceId, KeyspaceName, KeyspaceSettings};
 
-pub use access::{ACCOUNTS_MAX, Seal, SealId, SealSecret};
+pub use access::{ACCOUNTS_MAX, Seal, SealId};
 pub use class::{ClassSettings, Keyspace, KeyspaceState, PARTITIONS_MAX, REPLICAS_MAX};
 pub use command::{Answer, Command, Refusal};
 pub use difference::{Difference, Fact, Position, Subject};
@@ -374,10 +374,11 @@ impl Cluster {
         Ok(is_complete)
     }
 
-    /// Whether what a node reports of a partition would change anything now. If not it need not be logged: nodes repeat such reports until
-    /// they hear of another epoch, and a log that is full of them delays just that. Of all other commands this is not asked.
+    /// Whether what a node reports would change anything now. If not it need not be logged: nodes repeat such reports until
+    /// they hear of another epoch or version, and a log that is full of them delays just that. Of all other commands this is not asked.
     pub fn is_news(&self, command: &Command) -> bool {
         match *command {
+            Command::Advance(version) => Some(version.0) == self.version.0.checked_add(1),
             Command::RemoveReplica { partition, epoch, by, replica } => {
                 let is_known = |known: &Partition| known.slow.contains(&replica);
                 self.removable(partition, epoch, by, replica).is_ok()

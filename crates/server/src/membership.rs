@@ -40,7 +40,7 @@ use crate::{
     shard::{Ending, Mail, Mailbox},
     state::State,
     surroundings::{now, random},
-    tokens::{make_seal, make_token},
+    tokens::Sealer,
     voting::Voting,
 };
 
@@ -49,6 +49,7 @@ pub(crate) struct Membership {
     pub member: Member,
     pub gossip: Gossip,
     pub voting: Voting,
+    pub sealer: Sealer,
     pub peers: Arc<Peers>,
     pub reception: Arc<Reception>,
     pub console: Arc<Console>,
@@ -573,7 +574,7 @@ impl Membership {
         // What is too much is asked again.
         let Ok(permit) = serving.clone().try_acquire_owned() else { return };
         let (voting, reception, peers) = (self.voting.clone(), self.reception.clone(), self.peers.clone());
-        let (voter, cluster) = (voting.voter.clone(), self.cluster);
+        let (voter, sealer) = (voting.voter.clone(), self.sealer.clone());
         // A voter hears nothing more when it ceases to be one; what this node has learned by its lease is newer then.
         let (me, leader, known) = (self.me(), self.granter(), self.known.version);
         let ledger = self.ledger.clone();
@@ -591,8 +592,8 @@ impl Membership {
             let served = match is_stale {
                 true => Some(Response::Elsewhere(None)),
                 false => match &request {
-                    Request::Token(order) => make_token(&voting, cluster, order).await,
-                    Request::Seal => make_seal(&voting).await,
+                    Request::Token(order) => sealer.make_token(order).await,
+                    Request::Seal => sealer.make_seal().await,
                     Request::Uses(_) if voter.leading_term().is_some() => {
                         total_of(&ledger, &voting).map(Response::Uses)
                     }

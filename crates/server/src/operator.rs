@@ -174,9 +174,10 @@ impl Operator {
     }
 
     /// Has another seal made, with which tokens are made from then on.
-    pub fn seal(&mut self) -> Result<SealId> {
+    pub fn seal(&mut self) -> Result<Result<SealId, tyr_proto::cluster::Refusal>> {
         match self.ask(&Request::Seal)? {
-            Response::Seal(id) => Ok(id),
+            Response::Seal(id) => Ok(Ok(id)),
+            Response::Replied(Err(refusal)) => Ok(Err(refusal)),
             _ => Err(confused()),
         }
     }

@@ -54,6 +54,7 @@ use crate::{
     surroundings::{random, random_bits},
     target::open_failure,
     thread::{Busy, Thread},
+    tokens::Sealer,
     voting::Voting,
 };
 
@@ -220,7 +221,7 @@ async fn run(
     failure.map_or(ended, Err)
 }
 
-/// What a guarded node keeps is for its own user: whoever else could open its files would read past all rights, and find the secrets of seals.
+/// What a guarded node keeps is for its own user: whoever else could open its files would read past all rights.
 fn close_to_others(directory: &Path) -> Result<()> {
     let failed = |error: io::Error| {
         Error::unavailable(format!("cannot keep other users out of '{}': {error}", directory.display()))
@@ -402,6 +403,7 @@ impl Starting {
             member,
             gossip: Gossip::new(gossiper, timing.gossip, random()),
             contact: Membership::contact(card.node, &peers, None, patience),
+            sealer: Sealer::new(voting.clone(), card.cluster, &self.settings.guarding),
             voting,
             peers,
             reception: self.reception.clone(),

@@ -24,6 +24,9 @@ fn refused(refusal: Refusal) -> Error {
         Refusal::Invalid => {
             Error::invalid("that is not possible: only users have tokens and belong to groups")
         }
+        Refusal::NoSecret => Error::invalid(format!(
+            "{refusal}; to begin with access control, stop all nodes and start them with --secret-file"
+        )),
         other => Error::unavailable(other.to_string()),
     }
 }

@@ -21,7 +21,7 @@ use tyr_net::{Address, Credential, HatchOwner, HatchReader, Holder, Secret};
 use tyr_proto::{
     BlobName, ChunkName, ClassId, Epoch, Extent, Freeze, PartitionId, SessionId,
     access::Rights,
-    cluster::{Command, Request, Response},
+    cluster::{Command, Fact, Request, Response},
     encoding::to_bytes,
     message::{Answer, Message, RequestId},
 };
@@ -281,7 +281,7 @@ fn a_client_administers_what_it_has_rights_to_and_nothing_else() {
     let mut raw = Raw::dial(&cluster.address(), 77, token.clone());
     let (events, secrets) = (cluster.keyspace("events"), cluster.keyspace("secrets"));
     let grant = |scope| Command::Grant { account: ada, scope, more: Rights::ALL, less: Rights::NONE };
-    let seal = tyr_proto::cluster::Seal { public: [1; 32], secret: tyr_proto::cluster::SealSecret([1; 32]) };
+    let seal = tyr_proto::cluster::Seal { public: [1; 32], salt: [1; 32] };
     let denied = [
         Request::Command(grant(Scope::Cluster)),
         Request::Command(grant(Scope::Keyspaces)),
@@ -308,9 +308,8 @@ fn a_client_administers_what_it_has_rights_to_and_nothing_else() {
     // She administers something, so she sees accounts; bob sees none.
     let accounts = |raw: &mut Raw| match raw.ask(&Request::Newest(tyr_proto::RingVersion(0))) {
         Some(Response::Ring(told)) => {
-            let is_account = |fact: &&tyr_proto::cluster::Fact| {
-                matches!(fact, tyr_proto::cluster::Fact::Account(..) | tyr_proto::cluster::Fact::Seal(..))
-            };
+            let is_account =
+                |fact: &&tyr_proto::cluster::Fact| matches!(fact, Fact::Account(..) | Fact::Seal(..));
             told.facts.iter().filter(is_account).count()
         }
         other => panic!("{other:?}"),
@@ -429,7 +428,7 @@ fn rights_that_are_taken_away_are_gone_on_open_connections() {
     let later = cluster.token("ada", 3600, Vec::new());
     let store = opened(&cluster.address(), Credential::Token(later.clone()));
     store.keyspace("events").unwrap().read("a", ..).unwrap();
-    cluster.operator().seal().unwrap();
+    cluster.operator().seal().unwrap().unwrap();
     opened(&cluster.address(), Credential::Token(later.clone()));
     cluster.command(ClusterCommand::RemoveSeal(tyr_server::SealId(1)));
     let until_refused = |token: &Token| {
@@ -442,6 +441,32 @@ fn rights_that_are_taken_away_are_gone_on_open_connections() {
     opened(&cluster.address(), Credential::Token(last.clone()));
     cluster.command(ClusterCommand::RemoveAccount(account));
     assert_eq!(until_refused(&last).kind(), ErrorKind::Denied);
+}
+
+#[test]
+fn who_reads_what_a_voter_keeps_can_make_no_token() {
+    let cluster = Cluster::start();
+    cluster.user("ada", READ_WRITE);
+    let facts = cluster.facts().facts;
+    let public = facts.iter().find_map(|fact| match fact {
+        Fact::Seal(_, Some(public)) => Some(*public),
+        _ => None,
+    });
+    let public = public.unwrap();
+    let files = fs::read_dir(cluster.directory().join("manager")).unwrap();
+    let mut times_kept = 0;
+    for path in files.map(|file| file.unwrap().path()).filter(|path| path.is_file()) {
+        let bytes = fs::read(path).unwrap();
+        for at in 0..bytes.len().saturating_sub(96) {
+            if bytes[at..].starts_with(&public) {
+                times_kept += 1;
+                let near = &bytes[at.saturating_sub(96)..at + 96];
+                let makes = |seed: &[u8]| Holder::of(seed.try_into().unwrap()).unwrap().public() == public;
+                assert!(!near.windows(32).any(makes), "the secret half is beside the public one");
+            }
+        }
+    }
+    assert!(times_kept > 0, "seals are kept");
 }
 
 #[test]

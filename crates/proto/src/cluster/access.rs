@@ -1,7 +1,6 @@
 //! Accounts and seals: who has which rights, and what stands for tokens.
 
 use alloc::collections::BTreeMap;
-use core::fmt;
 
 use tyr_types::KeyspaceId;
 
@@ -16,17 +15,14 @@ use crate::{
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SealId(pub u32);
 
-/// The secret half of a seal: who has it can make tokens. It is told to voters only, and never shown.
-#[derive(Clone, PartialEq, Eq)]
-pub struct SealSecret(pub [u8; 32]);
-
-/// What stands for tokens: a pair of keys.
+/// What stands for tokens: a pair of keys. The secret half, with which tokens are made, is nowhere: who knows the secret of the cluster works it
+/// out. So neither a connection without encryption nor a voter's disk gives it away.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seal {
     /// By which tokens are checked.
     pub public: [u8; 32],
-    /// By which they are made.
-    pub secret: SealSecret,
+    /// With the cluster's secret it makes the secret half.
+    pub salt: [u8; 32],
 }
 
 /// The accounts and seals of a cluster.
@@ -35,12 +31,6 @@ pub(super) struct Access {
     pub accounts: BTreeMap<AccountId, Account>,
     /// None: it was removed.
     pub seals: BTreeMap<SealId, Option<Seal>>,
-}
-
-impl fmt::Debug for SealSecret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("SealSecret(..)")
-    }
 }
 
 impl Access {
@@ -221,8 +211,7 @@ impl Cluster {
 }
 
 layout!(struct SealId(number));
-layout!(struct SealSecret(bytes));
-layout!(struct Seal { public, secret });
+layout!(struct Seal { public, salt });
 layout!(struct Access { accounts, seals });
 
 /// The most accounts, removed ones included.

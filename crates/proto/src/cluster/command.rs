@@ -249,6 +249,8 @@ pub enum Refusal {
     Invalid,
     /// Some partitions were last held by the node alone.
     LastCopy,
+    /// The cluster has no secret, so there is nothing that tokens could be made of.
+    NoSecret,
 }
 
 impl fmt::Display for Refusal {
@@ -265,6 +267,9 @@ impl fmt::Display for Refusal {
             Refusal::Busy => "the node still holds partitions; drain it first",
             Refusal::Invalid => "a setting is out of bounds or cannot be altered",
             Refusal::LastCopy => "the node has the only copy of some partitions",
+            Refusal::NoSecret => {
+                "the cluster has no secret, so everybody may do everything, and tokens would say nothing"
+            }
         })
     }
 }

@@ -507,6 +507,14 @@ fn a_difference_read_in_pieces_has_everything_once() {
 }
 
 #[test]
+fn only_the_next_version_is_news() {
+    let cluster = cluster(1, ClassSettings { partitions: 1, ..ClassSettings::new(1) });
+    let now = cluster.version().0;
+    let is_news = |version| cluster.is_news(&Command::Advance(RingVersion(version)));
+    assert_eq!([now - 1, now, now + 1, now + 2, u64::MAX].map(is_news), [false, false, true, false, false]);
+}
+
+#[test]
 fn a_report_is_news_until_it_has_changed_something() {
     let mut cluster = cluster(4, settings(3, Durability::Disk));
     let epoch = held(&cluster).epoch;

@@ -52,7 +52,7 @@ layout!(enum Command {
 layout!(enum Answer { 0 => Done(version), 1 => Registered(node, version), 2 => KeyspaceCreated(id, version), 3 => AccountCreated(id, version), 4 => SnapshotBegun(id, version) });
 layout!(enum Refusal {
     0 => NotFounded, 1 => Stale, 2 => NotFound, 3 => Taken, 4 => NotEntitled, 5 => TooFew, 6 => Busy, 7 => Invalid,
-    8 => LastCopy,
+    8 => LastCopy, 9 => NoSecret,
 });
 
 layout!(struct Member { identity, incarnation, memory_since, zone, weight, address, state, presence });

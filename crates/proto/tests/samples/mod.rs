@@ -14,7 +14,7 @@ use tyr_proto::{
     access::{AccountId, AccountKind, AccountName, Claims, Rights, Scope},
     cluster::{
         self, Address, ClassSettings, Cluster, ClusterId, Command, Identity, Position, Proposal, Seal,
-        SealId, SealSecret, Zone,
+        SealId, Zone,
     },
     encoding::{Decode, Encode, Malformed, from_bytes, to_bytes},
     entry::{
@@ -625,7 +625,7 @@ fn access_commands() -> Vec<Command> {
     let account =
         |name, kind, seed| Command::CreateAccount { name: AccountName::new(name).unwrap(), kind, seed };
     let (user, group) = (AccountId(1), AccountId(2));
-    let seal = Seal { public: [7; 32], secret: SealSecret([9; 32]) };
+    let seal = Seal { public: [7; 32], salt: [9; 32] };
     vec![
         account("ada", AccountKind::User, 0x1234_5678_9abc),
         account("readers", AccountKind::Group, 3),
@@ -694,6 +694,7 @@ fn replies() -> Vec<cluster::Reply> {
         Refusal::Busy,
         Refusal::Invalid,
         Refusal::LastCopy,
+        Refusal::NoSecret,
     ];
     let answers = [
         Answer::Done(RingVersion(9)),

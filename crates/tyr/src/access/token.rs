@@ -155,7 +155,7 @@ fn revoke(user: &str, patience: &Patience, settings: &Settings, out: &mut Output
 
 fn rotate(revoke_earlier: bool, patience: &Patience, settings: &Settings, out: &mut Output) -> Result<()> {
     let mut operator = patience.operator(settings)?;
-    let newest = operator.seal()?;
+    let newest = operator.seal()?.map_err(|refusal| refused(refusal).context("another seal"))?;
     let mut removed = Vec::new();
     if revoke_earlier {
         let facts = operator.facts()?.facts;

@@ -174,7 +174,7 @@ impl Cluster {
         Operator::new(&[self.address()], self.tls.as_ref(), &self.operator_credential(), PATIENCE).unwrap()
     }
 
-    fn facts(&self) -> Difference {
+    pub fn facts(&self) -> Difference {
         self.operator().facts().unwrap()
     }
 
