@@ -508,7 +508,9 @@ impl Partition {
         answered: Answered,
         born: RingVersion,
     ) {
-        if !self.is_established() {
+        // A client that has heard of a newer ring says it again until this node knows that, too. So nothing is kept under a version that there
+        // never will be.
+        if !self.is_established() || born > cx.version {
             return;
         }
         match self.state.mark(session) {

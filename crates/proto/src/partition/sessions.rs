@@ -49,7 +49,7 @@ impl Partition {
             |session: &SessionId| marked.binary_search_by_key(session, |(marked, _)| *marked).is_ok();
         heard_at.retain(|session, _| is_marked(session));
         outdated_since.retain(|session, _| is_marked(session));
-        let mut gone = Vec::new();
+        let (mut gone, mut awaits_version) = (Vec::new(), false);
         for (session, born) in &marked {
             let heard = *heard_at.entry(*session).or_insert(cx.now);
             if cx.now.since(heard) < timeout {
@@ -59,10 +59,14 @@ impl Partition {
                 // No cluster manager has told it that.
                 gone.push((*session, RingVersion(cx.version.0.saturating_sub(1))));
             } else if cx.version <= *born {
-                cx.push(Effect::AskVersion(RingVersion(born.0.saturating_add(1))));
+                // Of a version that it does not know yet this node hears without asking.
+                awaits_version |= cx.version == *born;
             } else if cx.now.since(*outdated_since.entry(*session).or_insert(cx.now)) >= timeout / 2 {
                 gone.push((*session, *born));
             }
+        }
+        if awaits_version {
+            cx.push(Effect::AskVersion(RingVersion(cx.version.0.saturating_add(1))));
         }
         for (session, born) in gone {
             self.append(cx, Entry::Expire { session, born });

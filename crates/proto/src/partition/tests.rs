@@ -368,8 +368,8 @@ fn a_session_that_claims_a_ring_that_never_was_is_forgotten_like_any_other() {
     let mut router = primary();
     router.handle_ring_version(RingVersion(7));
     let timeout = Limits::default().session_timeout;
-    let born = RingVersion::MAX;
-    let message = Message::Answered { session: SessionId(1), answered: Answered::below(2), born };
+    let born = TransactionId { session: SessionId(1), sequence: 1, birth: RingVersion::MAX };
+    let message = Message::AskOutcome { id: born, settle: true };
     router.handle_message(Time(0), true, Envelope { partition: partition(0), message });
     router.handle_tick(Time(DEFER_MAX), true);
     run(&mut router);
@@ -384,6 +384,49 @@ fn a_session_that_claims_a_ring_that_never_was_is_forgotten_like_any_other() {
     assert!(!has_session(&router));
     let newest = TransactionId { session: SessionId(2), sequence: 1, birth: RingVersion(7) };
     assert!(!router.partition(partition(0)).unwrap().state().is_over(newest), "others go on");
+}
+
+#[test]
+fn a_mark_under_a_ring_that_this_node_does_not_know_leaves_nothing_behind() {
+    let mut router = primary();
+    router.handle_ring_version(RingVersion(7));
+    let tell = |router: &mut Router, now, born| {
+        let message = Message::Answered { session: SessionId(1), answered: Answered::below(2), born };
+        router.handle_message(Time(now), true, Envelope { partition: partition(0), message });
+        router.handle_tick(Time(now + DEFER_MAX), true);
+        run(router);
+        router.partition(partition(0)).unwrap().state().sessions().any(|(session, _)| session == SessionId(1))
+    };
+    assert!(!tell(&mut router, 0, RingVersion(8)));
+    assert!(!tell(&mut router, DEFER_MAX, RingVersion::MAX));
+    router.handle_ring_version(RingVersion(8));
+    assert!(tell(&mut router, 2 * DEFER_MAX, RingVersion(8)), "now it is known");
+}
+
+#[test]
+fn sessions_that_are_gone_ask_for_one_version_and_not_each_for_one() {
+    let mut router = primary();
+    router.handle_ring_version(RingVersion(7));
+    for session in 1..=9 {
+        let message = Message::Answered {
+            session: SessionId(session),
+            answered: Answered::below(2),
+            born: RingVersion(session.min(7)),
+        };
+        router.handle_message(Time(0), true, Envelope { partition: partition(0), message });
+    }
+    router.handle_tick(Time(DEFER_MAX), true);
+    run(&mut router);
+    let timeout = Limits::default().session_timeout;
+    let mut asked = Vec::new();
+    for now in [timeout, 2 * timeout] {
+        router.handle_tick(Time(now), true);
+        while let Some(output) = router.poll_output() {
+            let Output::AskVersion(version) = output else { continue };
+            asked.push(version);
+        }
+    }
+    assert_eq!(asked, [RingVersion(8)]);
 }
 
 #[test]

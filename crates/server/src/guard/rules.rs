@@ -41,13 +41,14 @@ pub(crate) fn judge(message: &Message, own: SessionId, rights: &Entitlement) -> 
             if may { Ok(()) } else { Err(Denied::Transaction(plan.id)) }
         }
         Message::AskOutcome { id, settle: false } | Message::KeepStages { id } => of_session(id.session),
-        Message::AskOutcome { id, settle: true } => {
-            of_session(id.session)?;
-            // It is remembered. Who has no rights any more cannot be told either that what it has sent did not happen.
+        // Both are remembered. Who has no rights any more cannot be told either that what it has sent did not happen.
+        Message::AskOutcome { id: TransactionId { session, .. }, settle: true }
+        | Message::Answered { session, .. } => {
+            of_session(*session)?;
             let may = rights.allows_anywhere(Rights::READ) || rights.allows_anywhere(Rights::WRITE);
             if may { Ok(()) } else { Err(Denied::Foreign) }
         }
-        Message::Answered { session, .. } | Message::GiveBack { session, .. } => of_session(*session),
+        Message::GiveBack { session, .. } => of_session(*session),
         Message::Stage(stage) => {
             of_session(stage.id.session)?;
             // What it is for is known when the transaction begins. Until then it takes up room.
