@@ -37,6 +37,8 @@ const BATCH_SIZE: usize = 256 << 10;
 const TLS_HANDSHAKE: [u8; 2] = [22, 3];
 /// How an alert of TLS begins: its kind, and the first byte of its version.
 const TLS_ALERT: [u8; 2] = [21, 3];
+/// A peer that goes on sending to a connection that has said all is read so many times as long as a handshake may take.
+const LINGERS_MAX: u32 = 10;
 /// As many bytes are read by one call,
 const READ_SIZE: usize = 64 << 10;
 /// or so many if a large frame is coming.
@@ -245,17 +247,19 @@ impl Running {
     }
 
     /// All is said. Waits until the other end has read it: a socket that is closed while something comes takes back what it has sent.
-    /// As long as something comes, it reads.
+    /// As long as something comes, it reads, but not for ever, and for a stranger not longer than a handshake takes.
     async fn linger(&mut self) -> Result<End, End> {
         // What is encrypted and not sent yet waits for a peer that reads.
         let finished = timeout(self.settings.silence_max, self.stream.finish()).await;
         finished.map_err(|_| End::Silent)?.map_err(End::Lost)?;
+        let patience = self.settings.handshake_timeout;
         let mut heard_at = Instant::now();
+        let end = heard_at + if self.connection.peer().is_some() { patience * LINGERS_MAX } else { patience };
         let mut ignored = Vec::with_capacity(READ_SIZE);
         loop {
             tokio::select! {
                 ready = self.stream.ready(Interest::READABLE) => drop(ready.map_err(End::Lost)?),
-                () = sleep_until(heard_at + self.settings.handshake_timeout) => return Ok(End::Closed),
+                () = sleep_until(end.min(heard_at + patience)) => return Ok(End::Closed),
             }
             ignored.clear();
             match self.stream.read(&mut ignored) {

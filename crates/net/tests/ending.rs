@@ -10,7 +10,7 @@ use kit::{CLIENT, DATA, Ears, Hand, Heard, NODE, dial, dial_as, introduction, li
 use tempfile::TempDir;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
-    net::{TcpListener, TcpSocket, UnixStream},
+    net::{TcpListener, TcpSocket, TcpStream, UnixStream},
     sync::mpsc::{UnboundedSender, unbounded_channel},
     task::yield_now,
     time::sleep,
@@ -149,6 +149,23 @@ async fn a_listener_that_closes_waits_as_long_as_something_moves() {
     let ((), end) = tokio::join!(listener.close(), take_slowly(&mut here));
     assert!(matches!(end, End::Closed));
     expect_ended(&link, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_listener_that_closes_does_not_wait_for_a_stranger_who_goes_on_talking() {
+    let (listener, _there) = listen(&local()).await;
+    let mut stranger = TcpStream::connect(listener.address().to_string()).await.unwrap();
+    let talks = async {
+        for _ in 0..20 {
+            // Once it is hung up on nobody takes it.
+            let _refused = stranger.write_all(&[0]).await;
+            sleep(Duration::from_secs(1)).await;
+        }
+    };
+    tokio::select! {
+        () = listener.close() => {}
+        () = talks => panic!("it is waited for"),
+    }
 }
 
 #[tokio::test(start_paused = true)]
