@@ -1,10 +1,13 @@
 //! What clients have done to the cluster through this node, in a file: who, when, from where, what, and with which result.
 //!
-//! Each act is a line, a JSON object; so is each attempt to do what there is no right to. Lines are written by a thread of their own, so that
+//! Each act is a line, a JSON object; so is each attempt to do what there is no right to, or what cannot be done, unless somebody
+//! [goes on trying](attempts). Lines are written by a thread of their own, so that
 //! nobody waits for a disk; if more come than it can write, some are lost, and a line says how many. When the file has grown to
 //! [`SIZE_MAX`] it is put aside as `audit.1`, what was that as `audit.2`, and so on up to [`KEPT`].
 //!
 //! No line has a secret in it: tokens are named by their numbers.
+
+mod attempts;
 
 use std::{
     fmt::Write as _,
@@ -28,13 +31,19 @@ use tyr_proto::{
 };
 use tyr_types::KeyspaceId;
 
-use crate::guard::{Caller, Registry, Who};
+use attempts::Attempts;
+
+use crate::{
+    guard::{Caller, Registry, Who},
+    surroundings::now,
+};
 
 /// Where acts are noted.
 #[derive(Debug)]
 pub(crate) struct Audit {
     lines: Option<SyncSender<String>>,
     lost: AtomicU64,
+    attempts: Attempts,
     node: OnceLock<NodeId>,
 }
 
@@ -172,7 +181,12 @@ impl Audit {
         if let Err(error) = &lines {
             tracing::error!(%error, "nothing is audited: a thread cannot be started");
         }
-        Audit { lines: lines.ok(), lost: AtomicU64::new(0), node: OnceLock::new() }
+        Audit {
+            lines: lines.ok(),
+            lost: AtomicU64::new(0),
+            attempts: Attempts::default(),
+            node: OnceLock::new(),
+        }
     }
 
     /// This is the node.
@@ -183,6 +197,12 @@ impl Audit {
     /// Notes what was done, or not, for a client. What is to be asked of somebody else is not noted here.
     pub fn note(&self, caller: Option<&Caller>, act: &Act, response: &Response) {
         let Some(result) = result_of(response) else { return };
+        let is_attempt = matches!(result.0, "denied" | "refused");
+        let omitted = match is_attempt {
+            true => self.attempts.note(caller.and_then(Caller::account), now()),
+            false => Some(0),
+        };
+        let Some(omitted) = omitted else { return };
         let mut line = format!("{{\"time\":\"{}\"", time(SystemTime::now()));
         let node = self.node.get().map_or(0, |node| node.0);
         let (who, from) = match caller {
@@ -204,6 +224,9 @@ impl Audit {
         field(&mut line, "result", result.0);
         if let Some(reason) = result.1 {
             field(&mut line, "reason", &reason);
+        }
+        if omitted > 0 {
+            let _ = write!(line, ",\"omitted\":{omitted}");
         }
         line.push_str("}\n");
         self.put(line);

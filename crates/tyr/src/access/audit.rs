@@ -90,5 +90,8 @@ fn print(act: &Value, line: &str, out: &mut Output) -> Result<()> {
     if act["reason"].is_string() {
         said.push_str(&format!(" ({})", text("reason")));
     }
+    if let Some(omitted) = act["omitted"].as_u64() {
+        said.push_str(&format!(", after {omitted} attempts that were not noted"));
+    }
     out.line(said)
 }
