@@ -161,8 +161,9 @@ impl Console {
         };
         let mut newest =
             own.unwrap_or(Difference { facts: Vec::new(), next: Position::default(), reached: None });
-        // Who does not vote does not hear of changes: others do.
-        for node in self.peers.nodes() {
+        // Who does not vote does not hear of changes: others do. Who is away is not waited for.
+        let is_heard = |node: &NodeId| self.peers.link(*node).is_some_and(|link| link.silence().is_some());
+        for node in self.peers.nodes().into_iter().filter(is_heard) {
             if newest.reached >= Some(known) {
                 break;
             }

@@ -354,7 +354,7 @@ function showKeyspaces(view) {
 function showPins(view) {
   const pin = view.oldest_pin;
   const held = pin
-    ? `${plural(view.pins, "reader holds", "readers hold")} versions readable. The oldest pin is ${seconds(pin.seconds)} old: ${pin.client ? `the client at ${pin.client}, ` : ""}session ${pin.session} (request ${pin.request}) holds ${blobName(pin)} in ${pin.partition} at node ${pin.node}.`
+    ? `${plural(view.pins, "reader holds", "readers hold")} versions readable. The oldest pin is ${seconds(pin.seconds)} old: ${pin.client ? `the client at ${pin.client}, ` : ""}${pin.session ? `session ${pin.session} (request ${pin.request})` : "one session"} holds ${blobName(pin)} in ${pin.partition} at node ${pin.node}.`
     : "No reader holds a version.";
   byId("pins").textContent = `${held} ${plural(view.collection_backlog, "blob has", "blobs have")} versions that may be collected.`;
 }
@@ -382,7 +382,7 @@ function showSlow(view) {
         make("span", {}, clock(one.at_ms)), make("b", {}, seconds(one.seconds)),
         make("span", { class: "mono" }, `${blobName(one)}${one.blobs > 1 ? ` and ${one.blobs - 1} more` : ""}`),
         make("span", {}, `${one.kind}, ${one.outcome}`), make("span", { class: "quiet" }, `node ${one.node}, shard ${one.shard}`)),
-        make("p", { class: "quiet" }, `In the logs it is ${one.request}.`),
+        one.request ? make("p", { class: "quiet" }, `In the logs it is ${one.request}.`) : null,
         hops.length ? make("ol", { class: "hops" }, hops) : make("p", { class: "quiet" }, "It took no further hops, or they are not known any more."));
     }
     return [key, shown];

@@ -79,22 +79,29 @@ impl Viewer {
         if let Some(pin) = pin
             && !self.administers()
         {
-            // From where others come is no business of a user's.
+            // From where others come is no business of a user's, and who knows their sessions could say things in their names.
             pin.client.clear();
+            pin.session.clear();
+            pin.request.clear();
         }
         slow.retain(|slow| sees(slow.keyspace));
+        if !self.administers() {
+            slow.iter_mut().for_each(|slow| slow.request.clear());
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
     use super::*;
     use crate::console::view::KeyspaceWorkView;
 
     fn view() -> NodeView {
         let heat =
             |keyspace| HeatView { keyspace, blob: format!("blob of {keyspace}"), ..HeatView::default() };
-        let slow = |keyspace| SlowView { keyspace, ..SlowView::default() };
+        let slow = |keyspace| SlowView { keyspace, request: "t7.1".into(), ..SlowView::default() };
         let work = |keyspace| KeyspaceWorkView { keyspace, ..KeyspaceWorkView::default() };
         NodeView {
             keyspaces: [1, 2, 3].map(work).into(),
@@ -103,6 +110,8 @@ mod tests {
             oldest_pin: Some(PinView {
                 keyspace: Some(1),
                 client: "10.0.0.1:5".into(),
+                session: "7".into(),
+                request: "r7.1".into(),
                 ..PinView::default()
             }),
             slow: [Some(1), None, Some(2)].map(slow).into(),
@@ -125,7 +134,9 @@ mod tests {
         assert_eq!((ids(&seen.hot), ids(&seen.contended)), (vec![1], vec![1]));
         assert_eq!(seen.keyspaces.iter().map(|work| work.keyspace).collect::<Vec<_>>(), [1, 2]);
         assert_eq!(seen.slow.iter().map(|slow| slow.keyspace).collect::<Vec<_>>(), [Some(1)]);
-        assert_eq!(seen.oldest_pin.map(|pin| pin.client).as_deref(), Some(""), "not from where");
+        assert!(seen.slow.iter().all(|slow| slow.request.is_empty()), "not in whose session");
+        let pin = seen.oldest_pin.unwrap();
+        assert_eq!([pin.client, pin.session, pin.request], ["", "", ""], "not from where");
         assert!(seen_with(&[one(2, Rights::ALL)]).oldest_pin.is_none());
     }
 
@@ -134,6 +145,8 @@ mod tests {
         let mut seen = view();
         Viewer::anybody().see_node(&mut seen);
         assert_eq!((seen.hot.len(), seen.slow.len(), seen.keyspaces.len()), (3, 3, 3));
-        assert_eq!(seen.oldest_pin.map(|pin| pin.client).as_deref(), Some("10.0.0.1:5"));
+        assert!(seen.slow.iter().all(|slow| slow.request == "t7.1"));
+        let pin = seen.oldest_pin.unwrap();
+        assert_eq!([pin.client, pin.session, pin.request], ["10.0.0.1:5", "7", "r7.1"]);
     }
 }

@@ -181,10 +181,10 @@ fn pins(view: &View) -> String {
     match &view.oldest_pin {
         None => format!("no reader holds a version; {backlog}"),
         Some(pin) => format!(
-            "{} readers hold versions, the oldest for {}: session {} {}holds {} at node {}; {backlog}",
+            "{} readers hold versions, the oldest for {}: {} {}holds {} at node {}; {backlog}",
             view.pins,
             seconds(Some(pin.seconds)),
-            pin.session,
+            if pin.session.is_empty() { "one session".into() } else { format!("session {}", pin.session) },
             if pin.client.is_empty() { String::new() } else { format!("from {} ", pin.client) },
             name_of(&pin.keyspace_name, &pin.blob),
             pin.node
