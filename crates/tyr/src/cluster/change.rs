@@ -259,15 +259,21 @@ impl Change {
                 quiet_since = Instant::now();
             }
             // Where zones leave no place for more replicas, none are made.
-            let quiet = if lacking == 0 || picture.is_unserved() { QUIET } else { STILL };
+            let may_stay = picture.awaited(None).is_none();
+            let quiet = match lacking == 0 || picture.is_unserved() {
+                true => QUIET,
+                false if may_stay => STILL,
+                false => Duration::MAX,
+            };
             if quiet_since.elapsed() >= quiet {
                 return Ok(());
             }
             self.pause(|| {
                 format!(
-                    "node {} holds {holds} partitions, and {} are still to change hands or to get more replicas",
+                    "node {} holds {holds} partitions, and {} are still to change hands or to get more replicas{}",
                     node.0,
-                    lacking.max(picture.moving())
+                    lacking.max(picture.moving()),
+                    picture.for_whom(None)
                 )
             })?;
         }
@@ -282,7 +288,9 @@ impl Change {
                 picture.unserved(),
                 node.0
             ),
-            named => format!("node {} still holds {named} partitions", node.0),
+            named => {
+                format!("node {} still holds {named} partitions{}", node.0, picture.for_whom(Some(node)))
+            }
         };
         self.wait(|picture| is_empty(picture).then_some(()), lacks)
     }
@@ -311,13 +319,19 @@ impl Change {
             }
             let (named, lacking) = (picture.named(node), picture.lacking(Some(node)));
             // Where zones leave no place for more replicas, none are made.
-            let is_made_anew = lacking == 0 || picture.is_unserved() || still_since.elapsed() >= STILL;
+            let may_stay = picture.awaited(Some(node)).is_none() && still_since.elapsed() >= STILL;
+            let is_made_anew = lacking == 0 || picture.is_unserved() || may_stay;
             if named == 0 && is_made_anew && self.has_left(node, force)? {
                 return Ok(());
             }
             self.pause(|| match named {
-                0 => format!("{lacking} partitions have fewer replicas than they should"),
-                _ => format!("node {} still holds {named} partitions", node.0),
+                0 => format!(
+                    "{lacking} partitions have fewer replicas than they should{}",
+                    picture.for_whom(Some(node))
+                ),
+                _ => {
+                    format!("node {} still holds {named} partitions{}", node.0, picture.for_whom(Some(node)))
+                }
             })?;
         }
     }
@@ -396,6 +410,26 @@ impl Picture {
     fn lacking(&self, gone: Option<NodeId>) -> usize {
         let wanted = Wanted::there(&self.0.facts, gone);
         self.0.facts.iter().filter(|fact| wanted.is_lacking(fact)).count()
+    }
+
+    /// A node that is away and expected back, other than one that goes: until that is over no others get what it is to hold.
+    fn awaited(&self, gone: Option<NodeId>) -> Option<NodeId> {
+        self.0.facts.iter().find_map(|fact| match fact {
+            Fact::Member(id, member) if Some(*id) != gone => {
+                (member.is_eligible() && member.presence == Presence::Evicted).then_some(*id)
+            }
+            _ => None,
+        })
+    }
+
+    /// The same in words, behind what is waited for.
+    fn for_whom(&self, gone: Option<NodeId>) -> String {
+        self.awaited(gone).map_or_else(String::new, |node| {
+            format!(
+                ", as node {0}, which is away, is expected back for some ten minutes (start it again, or remove it: tyr cluster remove {0})",
+                node.0
+            )
+        })
     }
 
     /// How many active nodes remain when one is drained, and how many replicas a class wants, if that is more.
