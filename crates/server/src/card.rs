@@ -106,8 +106,8 @@ impl Keeper {
 
 /// Writes a file durably: whole, or not at all.
 pub(crate) fn write_whole(directory: &Path, name: &str, text: &str) -> Result<()> {
+    let new = directory.join(format!("{name}.new"));
     let write = || {
-        let new = directory.join(format!("{name}.new"));
         let mut file = File::create(&new)?;
         file.write_all(text.as_bytes())?;
         file.sync_all()?;
@@ -115,7 +115,11 @@ pub(crate) fn write_whole(directory: &Path, name: &str, text: &str) -> Result<()
         File::open(directory)?.sync_all()
     };
     let path = directory.join(name);
-    write().map_err(|error| Error::unavailable(format!("cannot write '{}': {error}", path.display())))
+    write().map_err(|error| {
+        // A part of it would only take up room.
+        let _there = fs::remove_file(&new);
+        Error::unavailable(format!("cannot write '{}': {error}", path.display()))
+    })
 }
 
 fn parse(text: &str) -> Option<Card> {

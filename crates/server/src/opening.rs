@@ -3,7 +3,7 @@
 //! Once a node belongs to a cluster no store is made, and each has to be the one that it was. A node with several targets does without those
 //! that are not there, are another's, or are damaged: their shards have failed before they began, and others rebuild what they held.
 
-use std::path::PathBuf;
+use std::{io, os::unix::fs::FileExt, path::PathBuf};
 
 use tyr_node::Start;
 use tyr_proto::cluster::Identity;
@@ -104,7 +104,7 @@ impl Settings {
         let known = card.map(|card| Start { identity: card.identity, number: self.last_start() });
         let start = Start::count(&stores, known, Identity(random_bits()))?;
         // Which stores are there next time is not known.
-        write_whole(&self.directory, STARTS, &start.number.to_string())?;
+        self.note_start(start.number)?;
         if card.is_none() {
             std::fs::create_dir_all(&manager.1).map_err(|error| open_failure(&error))?;
             let stores = parts.into_iter().zip(openings.iter().map(|opening| opening.directory.clone()));
@@ -114,6 +114,20 @@ impl Settings {
                 .try_for_each(|(part, directory)| Label { identity, part }.give(&directory))?;
         }
         Ok((openings, start))
+    }
+
+    /// Writes down the last start. Where there is no room for another file, a few digits are written over the old ones, so that a node whose
+    /// device is full can be started, and emptied.
+    fn note_start(&self, number: u32) -> Result<()> {
+        let text = number.to_string();
+        let write_over = || {
+            let file = std::fs::OpenOptions::new().write(true).open(self.directory.join(STARTS))?;
+            file.write_all_at(text.as_bytes(), 0)?;
+            file.set_len(text.len() as u64)?;
+            file.sync_all()
+        };
+        let whole = write_whole(&self.directory, STARTS, &text);
+        whole.or_else(|error| write_over().map_err(|_: io::Error| error))
     }
 
     /// The last start, as far as the node's directory says; zero if it does not.
