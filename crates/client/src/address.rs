@@ -29,6 +29,18 @@ fn has_scheme(name: &Path) -> bool {
     scheme > 0 && name[0].is_ascii_alphabetic() && name[scheme..].starts_with(b"://")
 }
 
+/// Whether a name is an address, or a URL with a slash too few.
+fn is_like_an_address(name: &Path) -> bool {
+    let name = name.as_os_str().as_encoded_bytes();
+    let (port, host) = match name.iter().rposition(|byte| *byte == b':') {
+        Some(colon) => (&name[colon + 1..], &name[..colon]),
+        None => return false,
+    };
+    let is_port = !port.is_empty() && port.iter().all(u8::is_ascii_digit);
+    let schemes: [&[u8]; 3] = [b"tyr:", b"tyr+tls:", b"unix:"];
+    schemes.iter().any(|scheme| name.starts_with(scheme)) || (is_port && !host.contains(&b'/'))
+}
+
 impl<'a> Place<'a> {
     /// Takes apart what names a store.
     pub fn parse(name: &'a Path) -> Result<Self> {
@@ -40,10 +52,15 @@ impl<'a> Place<'a> {
             return Err(wrong("names neither a directory nor a cluster"));
         }
         if !is_cluster(name) {
-            return match has_scheme(name) {
-                // Nobody means a directory by it.
-                true => Err(wrong("has a scheme that no store has (a directory goes by its path: ./name)")),
-                false => Ok(Place::Directory(name)),
+            // Nobody means a directory by either.
+            return match name {
+                _ if has_scheme(name) => {
+                    Err(wrong("has a scheme that no store has (a directory goes by its path: ./name)"))
+                }
+                _ if is_like_an_address(name) => {
+                    Err(wrong("is an address and no URL (a directory goes by its path: ./name)"))
+                }
+                _ => Ok(Place::Directory(name)),
             };
         }
         let text = name.to_str().ok_or_else(|| wrong("is not text"))?;
@@ -89,7 +106,9 @@ mod tests {
         assert_eq!(parse("tyr://a:1/").unwrap(), Place::Cluster(vec![tcp("a:1")]));
         let unix = Place::Cluster(vec![Address::Unix("/run/tyr".into()), tcp("a:1")]);
         assert_eq!(parse("tyr://unix:/run/tyr,a:1").unwrap(), unix);
-        for directory in ["tyr", "tyr:/a", "./http://a", "/http://a", "://a", "a/b://c"] {
+        for directory in
+            ["tyr", "./tyr:/a", "./a:1", "/a:1", "a:b", "a/b:1", "./http://a", "/http://a", "://a", "a/b://c"]
+        {
             assert_eq!(parse(directory).unwrap(), Place::Directory(Path::new(directory)));
         }
     }
@@ -105,6 +124,10 @@ mod tests {
             ("tyr://a:1,", "without host"),
             ("tyr://a:1/keyspace", "more than a cluster"),
             ("tyr://unix:path", "without host"),
+            ("tyr:/a:1", "an address and no URL"),
+            ("tyr+tls:a:1", "an address and no URL"),
+            ("unix:/run/tyr", "an address and no URL"),
+            ("127.0.0.1:7700", "an address and no URL"),
             ("http://a:1", "a scheme that no store has"),
             ("TYR://a:1", "a scheme that no store has"),
             ("s3://bucket", "a scheme that no store has"),

@@ -89,12 +89,6 @@ fn open(settings: &Settings, create: Create, tables: Tables, copies: Copies) -> 
             "a cluster has no index of its own to make anew; its nodes keep theirs",
         )));
     }
-    if matches!(create, Create::Never) && !is_cluster(path) && !path.exists() {
-        return Err(Failure::from(Error::not_found(format!(
-            "there is no store at '{}'; correct --store, or create one with 'tyr keyspace create NAME'",
-            path.display()
-        ))));
-    }
     let options = Store::options()
         .create(create)
         .data_cache(settings.data_cache)
@@ -126,7 +120,14 @@ fn open(settings: &Settings, create: Create, tables: Tables, copies: Copies) -> 
         Some(collector) => options.traces(collector, settings.trace.every),
         None => options,
     };
-    Ok(options.open(path)?)
+    let is_missing = matches!(create, Create::Never) && !is_cluster(path) && !path.exists();
+    options.open(path).map_err(|error| match error.kind() {
+        ErrorKind::NotFound if is_missing => Failure::from(Error::not_found(format!(
+            "there is no store at '{}'; correct --store, or create one with 'tyr keyspace create NAME'",
+            path.display()
+        ))),
+        _ => error.into(),
+    })
 }
 
 /// What names the store: its directory, or the URL of a cluster.

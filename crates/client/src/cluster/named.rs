@@ -11,7 +11,7 @@ use tyr_types::{Error, ErrorKind, KeyspaceId, KeyspaceName};
 
 use super::{
     Cluster, Keyspace, random,
-    snapshot::{Snapshot, check},
+    snapshot::{Snapshot, check, check_own},
 };
 use crate::driver::call::Call;
 
@@ -86,7 +86,7 @@ impl Cluster {
 
     /// All snapshots of a keyspace, those that are being taken included, as they are now.
     async fn known(&self, keyspace: &Keyspace) -> Result<Snapshots> {
-        check(self, keyspace)?;
+        check_own(self, keyspace)?;
         self.core.refresh().await?;
         Ok(self.core.catalog.snapshots(keyspace.entry.id))
     }

@@ -161,12 +161,17 @@ impl Snapshot {
     }
 }
 
-/// Fails unless a keyspace can have snapshots.
-pub(super) fn check(cluster: &Cluster, keyspace: &Keyspace) -> Result<()> {
+/// Fails unless a keyspace is one of the cluster's.
+pub(super) fn check_own(cluster: &Cluster, keyspace: &Keyspace) -> Result<()> {
     if !cluster.core.is(&keyspace.core) {
         return Err(Error::invalid("a keyspace of the snapshot is of another store"));
     }
-    keyspace.require()?;
+    keyspace.require()
+}
+
+/// Fails unless a keyspace can have snapshots.
+pub(super) fn check(cluster: &Cluster, keyspace: &Keyspace) -> Result<()> {
+    check_own(cluster, keyspace)?;
     if !keyspace.settings().multi_version {
         return Err(Error::invalid(format!(
             "keyspace '{}' keeps no versions, so it has no snapshots; alter it to multi_version",

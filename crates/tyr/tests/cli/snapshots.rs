@@ -104,6 +104,9 @@ fn a_cluster_has_named_snapshots_too() {
     scratch.run_with_input(["--store", kit.url(), "blob", "put", "k/small"], "first").ok();
     scratch.run_with_input(["--store", kit.url(), "blob", "put", "k/other"], "other").ok();
     cluster(&["snapshot", "create", "k@monday"]).ok();
+    cluster(&["keyspace", "create", "latest", "--multi-version", "off"]).ok();
+    let listed = cluster(&["snapshot", "ls", "--json"]).ok().json();
+    assert_eq!(listed["snapshots"].as_array().unwrap().len(), 1, "{listed}");
     cluster(&["snapshot", "create", "k@monday"]).fails(14, "has a snapshot 'monday' already");
     scratch.run_with_input(["--store", kit.url(), "blob", "put", "k/small"], "second").ok();
     cluster(&["blob", "rm", "k/other"]).ok();
