@@ -15,6 +15,7 @@ mod names;
 mod opening;
 mod printing;
 mod processes;
+mod requests;
 mod status;
 mod times;
 

@@ -76,6 +76,25 @@ def calls(programs, scratch):
     assert not Path(PREFIX).exists()
 
 
+def beside_disk(name, programs, scratch):
+    """Runs a program of ours below the prefix and on a disk, and compares what it says."""
+    program = compile_c(name, scratch)
+    disk, other = scratch / f"disk-{name}", scratch / f"other-{name}"
+    disk.mkdir()
+    other.mkdir()
+    programs.run("mkdir", f"{PREFIX}/{name}")
+    ours = programs.run(program, f"{PREFIX}/{name}", other).decode().splitlines()
+    theirs = subprocess.run([program, disk, other], capture_output=True, check=True, text=True).stdout.splitlines()
+    for mine, disk_line in zip(ours, theirs, strict=True):
+        same("the same on a disk", mine, disk_line)
+    programs.run("rm", "-r", f"{PREFIX}/{name}")
+
+
+def requests(programs, scratch):
+    """Requests that a program does not wait for, beside the same on a disk."""
+    beside_disk("requests", programs, scratch)
+
+
 def coreutils(programs, scratch):
     """Files copied in and out, listed, moved, found, removed."""
     tree = scratch / "tree"
@@ -235,7 +254,7 @@ def processes(programs, scratch):
                 str(program), f"{PREFIX}/ranks"]
     done = subprocess.run(launched, capture_output=True, text=True, timeout=120)
     same("mpiexec", (done.returncode, done.stdout), (0, "4 ranks agree\n"))
-    expected = b"".join(bytes([ord("a") + block % 4]) * 1000 for block in range(64))
+    expected = b"".join(bytes([ord("a") + block % 4]) * 1000 for block in range(96))
     same("what the ranks wrote", programs.run("cat", f"{PREFIX}/ranks"), expected)
 
 
@@ -519,7 +538,7 @@ def numbers(programs, scratch):
         same(f"at most {limit}", told.split(), [f"{PREFIX}/few", "content", "content"])
 
 
-TESTS = [flat, calls, coreutils, rooted, shells, shared, whole_locks, named, closed, started, replaced, numbers, python, databases, processes, report, directories]
+TESTS = [flat, calls, requests, coreutils, rooted, shells, shared, whole_locks, named, closed, started, replaced, numbers, python, databases, processes, report, directories]
 
 
 def main():
