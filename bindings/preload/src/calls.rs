@@ -16,6 +16,7 @@ mod opening;
 mod printing;
 mod processes;
 mod requests;
+mod searches;
 mod status;
 mod times;
 

@@ -95,6 +95,11 @@ def requests(programs, scratch):
     beside_disk("requests", programs, scratch)
 
 
+def searches(programs, scratch):
+    """Directories that the C library looks through, beside the same on a disk."""
+    beside_disk("searches", programs, scratch)
+
+
 def coreutils(programs, scratch):
     """Files copied in and out, listed, moved, found, removed."""
     tree = scratch / "tree"
@@ -538,7 +543,7 @@ def numbers(programs, scratch):
         same(f"at most {limit}", told.split(), [f"{PREFIX}/few", "content", "content"])
 
 
-TESTS = [flat, calls, requests, coreutils, rooted, shells, shared, whole_locks, named, closed, started, replaced, numbers, python, databases, processes, report, directories]
+TESTS = [flat, calls, requests, searches, coreutils, rooted, shells, shared, whole_locks, named, closed, started, replaced, numbers, python, databases, processes, report, directories]
 
 
 def main():
