@@ -285,9 +285,28 @@ def refusals(programs, scratch):
     library = programs.environment["LD_PRELOAD"]
     done = subprocess.run(["env", f"LD_PRELOAD={library}", "TYR_MOUNT=nonsense", "ls", "/"], capture_output=True, text=True)
     same("nonsense", (done.returncode, done.stderr), (0, "tyr-preload: TYR_MOUNT: it says PREFIX=SOURCE\n"))
+    source = programs.environment["TYR_MOUNT"].split("=", 1)[1]
+    url = source.rsplit("/", 1)[0]
+    # Where a prefix is known nothing below it comes to the disk, although that has such a directory.
+    local = scratch / "local"
+    local.mkdir()
+    missing = "the file system in keyspace 'none': there is no such keyspace; the option 'create' of TYR_MOUNT has it made (ENOENT)"
+    for wrong, reason in (
+        (f"{url}/files,fast", "TYR_MOUNT: 'fast' is no option"),
+        (url, "TYR_MOUNT: the source names a keyspace"),
+        ("", "TYR_MOUNT: the source names a keyspace"),
+        (f"{url}/none", f"cannot open {missing}"),
+        (f"{url}/none,flat", f"cannot open {missing}"),
+    ):
+        for command in (["touch", f"{local}/new"], ["ls", local], ["mkdir", f"{local}/new"], ["sh", "-c", f"echo x >{local}/new"]):
+            done = subprocess.run(["env", f"LD_PRELOAD={library}", f"TYR_MOUNT={local}={wrong}", *command], capture_output=True, text=True)
+            assert done.returncode != 0 and f"tyr-preload: {reason}\n" in done.stderr, (wrong, command, done)
+            # Shells have words of their own for what cannot be made.
+            assert command[0] == "sh" or "Input/output error" in done.stderr, (wrong, command, done)
+    same("what came to the disk", os.listdir(local), [])
     done = subprocess.run(["env", f"LD_PRELOAD={library}", f"TYR_MOUNT={PREFIX}=tyr://127.0.0.1:1/files", "cat", f"{PREFIX}/x"], capture_output=True, text=True)
     assert done.returncode == 1 and "cannot open 'tyr://127.0.0.1:1'" in done.stderr, done
-    read_only = Programs(library, programs.environment["TYR_MOUNT"].split("=", 1)[1].replace(",create", ",ro"), scratch)
+    read_only = Programs(library, source.replace(",create", ",ro"), scratch)
     same("ro", read_only.run("cat", f"{PREFIX}/log.txt"), b"here\n")
     for command in (["rm", "-f", f"{PREFIX}/log.txt"], ["touch", f"{PREFIX}/log.txt"], ["mkdir", f"{PREFIX}/new"], ["cp", "/etc/hostname", f"{PREFIX}/new"]):
         done = subprocess.run(["env", *(f"{name}={read_only.environment[name]}" for name in ("LD_PRELOAD", "TYR_MOUNT")), *command], capture_output=True, text=True)
