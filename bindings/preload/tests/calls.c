@@ -209,6 +209,14 @@ static void statuses(void) {
     SAY(fchownat(AT_FDCWD, "status", 14, -1, 0));
     SAY(fstat(file, &it));
     status("chown", &it);
+    SAY(chmod("status", 06755));
+    SAY(chown("status", 15, -1));
+    SAY(fstat(file, &it));
+    status("given away", &it);
+    SAY(fchmod(file, 06745));
+    SAY(fchown(file, -1, 36));
+    SAY(fstat(file, &it));
+    status("given to another group", &it);
     struct timespec times[2] = {{100, 1}, {200, 2}};
     SAY(utimensat(AT_FDCWD, "status", times, 0));
     SAY(stat("status", &it));
