@@ -197,6 +197,8 @@ static void statuses(void) {
     SAY(stat("status/", &it));
     SAY(access("status", R_OK | W_OK));
     SAY(access("missing", F_OK));
+    SAY(access("status", 99));
+    SAY(access("missing", 99));
     SAY(faccessat(AT_FDCWD, "status", F_OK, 0));
     SAY(chmod("status", 0604));
     SAY(stat("status", &it));

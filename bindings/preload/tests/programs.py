@@ -313,6 +313,30 @@ def refusals(programs, scratch):
         assert done.returncode == 1 and "Read-only file system" in done.stderr, (command, done)
 
 
+FLAGS = """
+import errno, os, sys
+place = sys.argv[1]
+os.makedirs(place + "/flags", exist_ok=True)
+open(place + "/flags/file", "w").close()
+def refused(number, work):
+    try:
+        work()
+    except OSError as error:
+        assert error.errno == number, error
+    else:
+        raise AssertionError("is not refused")
+for name in ("file", "missing", "."):
+    refused(errno.EINVAL, lambda: os.open(f"{place}/flags/{name}", os.O_DIRECTORY | os.O_CREAT))
+refused(errno.ENOENT, lambda: os.open(place + "/flags/missing", os.O_DIRECTORY | os.O_CREAT | os.O_PATH))
+assert os.listdir(place + "/flags") == ["file"]
+"""
+
+
+def flags(programs, scratch):
+    """Flags of open that only newer kernels refuse."""
+    programs.run("/usr/bin/python3", "-c", FLAGS, PREFIX)
+
+
 def directories(programs, scratch):
     """A store in a directory: one process at a time."""
     library = programs.environment["LD_PRELOAD"]
@@ -562,7 +586,7 @@ def numbers(programs, scratch):
         same(f"at most {limit}", told.split(), [f"{PREFIX}/few", "content", "content"])
 
 
-TESTS = [flat, calls, requests, searches, coreutils, rooted, shells, shared, whole_locks, named, closed, started, replaced, numbers, python, databases, processes, report, directories]
+TESTS = [flat, calls, requests, searches, coreutils, rooted, shells, shared, whole_locks, named, closed, started, replaced, numbers, python, databases, processes, report, flags, directories]
 
 
 def main():
