@@ -245,6 +245,13 @@ def databases(programs, scratch):
         _, told = process.communicate(timeout=120)
         same("sqlite3", (process.returncode, told), (0, ""))
     same("rows", programs.run("sqlite3", database, "select count(*) from t; pragma integrity_check"), b"210\nok\n")
+    # In this mode a database is for one process, which says so before anything else.
+    exclusive = "pragma locking_mode=exclusive; "
+    same("wal", programs.run("sqlite3", database, "pragma journal_mode=wal"), b"wal\n")
+    assert b"210" not in programs.run("sqlite3", database, "select count(*) from t", code=None)
+    same("wal", programs.run("sqlite3", database, exclusive + "select count(*) from t"), b"exclusive\n210\n")
+    same("delete", programs.run("sqlite3", database, exclusive + "pragma journal_mode=delete"), b"exclusive\ndelete\n")
+    same("rows", programs.run("sqlite3", database, "select count(*) from t; pragma integrity_check"), b"210\nok\n")
     programs.run("cp", database, scratch / "base.db")
     same("the copy", sqlite3.connect(scratch / "base.db").execute("select count(*) from t").fetchone(), (210,))
 
