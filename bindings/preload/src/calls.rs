@@ -15,6 +15,8 @@ mod names;
 mod opening;
 mod printing;
 mod processes;
+mod requests;
+mod searches;
 mod status;
 mod times;
 

@@ -26,16 +26,35 @@ pub struct Options {
     pub has_underscores: bool,
 }
 
+/// What is wrong with what `TYR_MOUNT` says.
+#[derive(Debug)]
+pub struct Mistake {
+    /// The prefix, if that is said.
+    pub prefix: Option<Vec<u8>>,
+    pub message: String,
+}
+
 impl Mounted {
     /// Understands `PREFIX=SOURCE[,OPTION...]`.
-    pub fn parse(text: &[u8]) -> Result<Mounted, String> {
-        let split = text.iter().position(|byte| *byte == b'=');
-        let (prefix, source) = text.split_at(split.ok_or("it says PREFIX=SOURCE")?);
-        let prefix = match clean(prefix) {
-            Some(prefix) if prefix.len() > 1 => prefix,
-            _ => return Err("the prefix is an absolute path, and not the root".to_owned()),
+    pub fn parse(text: &[u8]) -> Result<Mounted, Mistake> {
+        let mistake = |prefix, message: &str| Mistake { prefix, message: message.to_owned() };
+        let Some(split) = text.iter().position(|byte| *byte == b'=') else {
+            return Err(mistake(None, "it says PREFIX=SOURCE"));
         };
-        let source = &source[1..];
+        let (prefix, source) = (clean(&text[..split]), &text[split + 1..]);
+        let Some(prefix) = prefix.filter(|prefix| prefix.len() > 1) else {
+            return Err(mistake(None, "the prefix is an absolute path, and not the root"));
+        };
+        Mounted::of_source(&prefix, source).map_err(|message| Mistake { prefix: Some(prefix), message })
+    }
+
+    /// What has a prefix, and nothing below it.
+    pub fn nothing(prefix: Vec<u8>) -> Mounted {
+        let (keyspace, directory, options) = (String::new(), Vec::new(), Options::default());
+        Mounted { prefix, store: None, keyspace, directory, options }
+    }
+
+    fn of_source(prefix: &[u8], source: &[u8]) -> Result<Mounted, String> {
         let (store, rest) = split_source(source);
         let mut parts = rest.split(|byte| *byte == b',');
         let path = parts.next().unwrap_or_default();
@@ -59,7 +78,7 @@ impl Mounted {
         }
         let directory = if directory == b"/" { Vec::new() } else { directory };
         let store = store.map(|store| PathBuf::from(String::from_utf8_lossy(store).into_owned()));
-        Ok(Mounted { prefix, store, keyspace, directory, options })
+        Ok(Mounted { prefix: prefix.to_vec(), store, keyspace, directory, options })
     }
 }
 

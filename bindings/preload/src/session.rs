@@ -19,13 +19,13 @@ use std::{
     },
 };
 
-use tyr_client::{Create, Store, is_cluster};
+use tyr_client::{Create, ErrorKind, Store, is_cluster};
 use tyr_fs::{Caller, Filesystem, Flat, Follow, View};
 
 use crate::{
     border::{Errno, Inside, Result},
     inheritance,
-    paths::Mounted,
+    paths::{Mistake, Mounted},
     report,
     streams::{Made, all_made},
     table::{self, World},
@@ -48,6 +48,8 @@ impl Session {
 
 static ON: AtomicBool = AtomicBool::new(false);
 static MOUNTED: OnceLock<(Vec<u8>, Mounted)> = OnceLock::new();
+/// What is wrong with what `TYR_MOUNT` says of what lies below its prefix.
+static MISTAKE: OnceLock<String> = OnceLock::new();
 static SESSION: Mutex<Option<Arc<Session>>> = Mutex::new(None);
 static GENERATION: AtomicU64 = AtomicU64::new(0);
 /// The process whose memory this is.
@@ -115,10 +117,13 @@ pub fn session() -> Result<Arc<Session>> {
 
 /// Opens it. What fails says why: a number has no room for that.
 fn open(mounted: &Mounted) -> std::result::Result<View, (Errno, String)> {
+    if let Some(mistake) = MISTAKE.get() {
+        return Err((Errno(libc::EIO), format!("TYR_MOUNT: {mistake}")));
+    }
     let store = match mounted.store.clone().or_else(|| env::var_os("TYR_STORE").map(PathBuf::from)) {
         Some(store) => store,
         None => {
-            return Err((Errno(libc::ENODEV), "neither TYR_MOUNT nor TYR_STORE names a store".to_owned()));
+            return Err((Errno(libc::EIO), "neither TYR_MOUNT nor TYR_STORE names a store".to_owned()));
         }
     };
     let options = mounted.options;
@@ -130,6 +135,13 @@ fn open(mounted: &Mounted) -> std::result::Result<View, (Errno, String)> {
         let errno = if is_shared { libc::EIO } else { libc::EBUSY };
         (Errno(errno), format!("cannot open '{}': {error}", store.display()))
     })?;
+    let existing = || {
+        opened.keyspace(&mounted.keyspace).map_err(|error| match error.kind() {
+            ErrorKind::NotFound => tyr_fs::Errno::ENOENT
+                .because("there is no such keyspace; the option 'create' of TYR_MOUNT has it made"),
+            _ => error.into(),
+        })
+    };
     let filesystem = block_on(async {
         let flat = match (options.is_flat, options.has_underscores) {
             (false, _) => None,
@@ -138,16 +150,15 @@ fn open(mounted: &Mounted) -> std::result::Result<View, (Errno, String)> {
         };
         match (flat, options.creates) {
             (None, true) => Filesystem::open_or_create(&opened, &mounted.keyspace).await,
-            (None, false) => Filesystem::open(&opened, &opened.keyspace(&mounted.keyspace)?).await,
+            (None, false) => Filesystem::open(&opened, &existing()?).await,
             (Some(flat), true) => Filesystem::open_or_create_flat(&opened, &mounted.keyspace, flat).await,
-            (Some(flat), false) => {
-                Filesystem::open_flat(&opened, &opened.keyspace(&mounted.keyspace)?, flat).await
-            }
+            (Some(flat), false) => Filesystem::open_flat(&opened, &existing()?, flat).await,
         }
     });
+    // Whatever the reason, to the program it is not one of the file that it asks for.
     let failed = |error: tyr_fs::Error| {
         let message = format!("cannot open the file system in keyspace '{}': {error}", mounted.keyspace);
-        (Errno(error.errno().number()), message)
+        (Errno(libc::EIO), message)
     };
     let filesystem = filesystem.map_err(failed)?;
     if !is_shared && !options.is_read_only {
@@ -213,13 +224,17 @@ extern "C" fn start() {
     let _inside = Inside::enter();
     let Some(text) = env::var_os("TYR_MOUNT").filter(|text| !text.is_empty()) else { return };
     let started = std::panic::catch_unwind(|| {
-        match Mounted::parse(text.as_bytes()) {
-            Ok(mounted) => {
-                // The library starts once.
-                let _ = MOUNTED.set((text.as_bytes().to_vec(), mounted));
+        let mounted = match Mounted::parse(text.as_bytes()) {
+            Ok(mounted) => mounted,
+            // What is meant for there must not come to a disk of this machine.
+            Err(Mistake { prefix: Some(prefix), message }) => {
+                let _ = MISTAKE.set(message);
+                Mounted::nothing(prefix)
             }
-            Err(message) => return complain(&format!("TYR_MOUNT: {message}")),
-        }
+            Err(Mistake { message, .. }) => return complain(&format!("TYR_MOUNT: {message}")),
+        };
+        // The library starts once.
+        let _ = MOUNTED.set((text.as_bytes().to_vec(), mounted));
         report::start();
         // SAFETY: no other thread runs yet that could create a file in between, and the handlers keep to what is allowed after a fork.
         unsafe {

@@ -197,6 +197,8 @@ static void statuses(void) {
     SAY(stat("status/", &it));
     SAY(access("status", R_OK | W_OK));
     SAY(access("missing", F_OK));
+    SAY(access("status", 99));
+    SAY(access("missing", 99));
     SAY(faccessat(AT_FDCWD, "status", F_OK, 0));
     SAY(chmod("status", 0604));
     SAY(stat("status", &it));
@@ -209,6 +211,14 @@ static void statuses(void) {
     SAY(fchownat(AT_FDCWD, "status", 14, -1, 0));
     SAY(fstat(file, &it));
     status("chown", &it);
+    SAY(chmod("status", 06755));
+    SAY(chown("status", 15, -1));
+    SAY(fstat(file, &it));
+    status("given away", &it);
+    SAY(fchmod(file, 06745));
+    SAY(fchown(file, -1, 36));
+    SAY(fstat(file, &it));
+    status("given to another group", &it);
     struct timespec times[2] = {{100, 1}, {200, 2}};
     SAY(utimensat(AT_FDCWD, "status", times, 0));
     SAY(stat("status", &it));

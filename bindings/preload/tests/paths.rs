@@ -99,8 +99,23 @@ fn what_is_mounted_is_understood() {
     let mounted = Mounted::parse(b"/t=files,ro").unwrap();
     assert_eq!((mounted.store, mounted.keyspace, mounted.directory), (None, "files".to_owned(), Vec::new()));
     assert!(mounted.options.is_read_only);
-    for wrong in ["", "/x", "=files", "/=files", "x=files", "/x=", "/x=tyr://a:1", "/x=files,fast"] {
-        assert!(Mounted::parse(wrong.as_bytes()).is_err(), "{wrong}");
+}
+
+#[test]
+fn a_prefix_is_known_although_what_follows_is_wrong() {
+    for (wrong, prefix) in [
+        ("", None),
+        ("/x", None),
+        ("=files", None),
+        ("/=files", None),
+        ("x=files", None),
+        ("/x=", Some("/x")),
+        ("/x/=tyr://a:1", Some("/x")),
+        ("/x=tyr://a:1/", Some("/x")),
+        ("/x/./y=files,fast", Some("/x/y")),
+    ] {
+        let mistake = Mounted::parse(wrong.as_bytes()).unwrap_err();
+        assert_eq!(mistake.prefix, prefix.map(|prefix| prefix.as_bytes().to_vec()), "{wrong}");
     }
 }
 

@@ -76,6 +76,30 @@ def calls(programs, scratch):
     assert not Path(PREFIX).exists()
 
 
+def beside_disk(name, programs, scratch):
+    """Runs a program of ours below the prefix and on a disk, and compares what it says."""
+    program = compile_c(name, scratch)
+    disk, other = scratch / f"disk-{name}", scratch / f"other-{name}"
+    disk.mkdir()
+    other.mkdir()
+    programs.run("mkdir", f"{PREFIX}/{name}")
+    ours = programs.run(program, f"{PREFIX}/{name}", other).decode().splitlines()
+    theirs = subprocess.run([program, disk, other], capture_output=True, check=True, text=True).stdout.splitlines()
+    for mine, disk_line in zip(ours, theirs, strict=True):
+        same("the same on a disk", mine, disk_line)
+    programs.run("rm", "-r", f"{PREFIX}/{name}")
+
+
+def requests(programs, scratch):
+    """Requests that a program does not wait for, beside the same on a disk."""
+    beside_disk("requests", programs, scratch)
+
+
+def searches(programs, scratch):
+    """Directories that the C library looks through, beside the same on a disk."""
+    beside_disk("searches", programs, scratch)
+
+
 def coreutils(programs, scratch):
     """Files copied in and out, listed, moved, found, removed."""
     tree = scratch / "tree"
@@ -221,6 +245,13 @@ def databases(programs, scratch):
         _, told = process.communicate(timeout=120)
         same("sqlite3", (process.returncode, told), (0, ""))
     same("rows", programs.run("sqlite3", database, "select count(*) from t; pragma integrity_check"), b"210\nok\n")
+    # In this mode a database is for one process, which says so before anything else.
+    exclusive = "pragma locking_mode=exclusive; "
+    same("wal", programs.run("sqlite3", database, "pragma journal_mode=wal"), b"wal\n")
+    assert b"210" not in programs.run("sqlite3", database, "select count(*) from t", code=None)
+    same("wal", programs.run("sqlite3", database, exclusive + "select count(*) from t"), b"exclusive\n210\n")
+    same("delete", programs.run("sqlite3", database, exclusive + "pragma journal_mode=delete"), b"exclusive\ndelete\n")
+    same("rows", programs.run("sqlite3", database, "select count(*) from t; pragma integrity_check"), b"210\nok\n")
     programs.run("cp", database, scratch / "base.db")
     same("the copy", sqlite3.connect(scratch / "base.db").execute("select count(*) from t").fetchone(), (210,))
 
@@ -235,7 +266,7 @@ def processes(programs, scratch):
                 str(program), f"{PREFIX}/ranks"]
     done = subprocess.run(launched, capture_output=True, text=True, timeout=120)
     same("mpiexec", (done.returncode, done.stdout), (0, "4 ranks agree\n"))
-    expected = b"".join(bytes([ord("a") + block % 4]) * 1000 for block in range(64))
+    expected = b"".join(bytes([ord("a") + block % 4]) * 1000 for block in range(96))
     same("what the ranks wrote", programs.run("cat", f"{PREFIX}/ranks"), expected)
 
 
@@ -261,13 +292,56 @@ def refusals(programs, scratch):
     library = programs.environment["LD_PRELOAD"]
     done = subprocess.run(["env", f"LD_PRELOAD={library}", "TYR_MOUNT=nonsense", "ls", "/"], capture_output=True, text=True)
     same("nonsense", (done.returncode, done.stderr), (0, "tyr-preload: TYR_MOUNT: it says PREFIX=SOURCE\n"))
+    source = programs.environment["TYR_MOUNT"].split("=", 1)[1]
+    url = source.rsplit("/", 1)[0]
+    # Where a prefix is known nothing below it comes to the disk, although that has such a directory.
+    local = scratch / "local"
+    local.mkdir()
+    missing = "the file system in keyspace 'none': there is no such keyspace; the option 'create' of TYR_MOUNT has it made (ENOENT)"
+    for wrong, reason in (
+        (f"{url}/files,fast", "TYR_MOUNT: 'fast' is no option"),
+        (url, "TYR_MOUNT: the source names a keyspace"),
+        ("", "TYR_MOUNT: the source names a keyspace"),
+        (f"{url}/none", f"cannot open {missing}"),
+        (f"{url}/none,flat", f"cannot open {missing}"),
+    ):
+        for command in (["touch", f"{local}/new"], ["ls", local], ["mkdir", f"{local}/new"], ["sh", "-c", f"echo x >{local}/new"]):
+            done = subprocess.run(["env", f"LD_PRELOAD={library}", f"TYR_MOUNT={local}={wrong}", *command], capture_output=True, text=True)
+            assert done.returncode != 0 and f"tyr-preload: {reason}\n" in done.stderr, (wrong, command, done)
+            # Shells have words of their own for what cannot be made.
+            assert command[0] == "sh" or "Input/output error" in done.stderr, (wrong, command, done)
+    same("what came to the disk", os.listdir(local), [])
     done = subprocess.run(["env", f"LD_PRELOAD={library}", f"TYR_MOUNT={PREFIX}=tyr://127.0.0.1:1/files", "cat", f"{PREFIX}/x"], capture_output=True, text=True)
     assert done.returncode == 1 and "cannot open 'tyr://127.0.0.1:1'" in done.stderr, done
-    read_only = Programs(library, programs.environment["TYR_MOUNT"].split("=", 1)[1].replace(",create", ",ro"), scratch)
+    read_only = Programs(library, source.replace(",create", ",ro"), scratch)
     same("ro", read_only.run("cat", f"{PREFIX}/log.txt"), b"here\n")
     for command in (["rm", "-f", f"{PREFIX}/log.txt"], ["touch", f"{PREFIX}/log.txt"], ["mkdir", f"{PREFIX}/new"], ["cp", "/etc/hostname", f"{PREFIX}/new"]):
         done = subprocess.run(["env", *(f"{name}={read_only.environment[name]}" for name in ("LD_PRELOAD", "TYR_MOUNT")), *command], capture_output=True, text=True)
         assert done.returncode == 1 and "Read-only file system" in done.stderr, (command, done)
+
+
+FLAGS = """
+import errno, os, sys
+place = sys.argv[1]
+os.makedirs(place + "/flags", exist_ok=True)
+open(place + "/flags/file", "w").close()
+def refused(number, work):
+    try:
+        work()
+    except OSError as error:
+        assert error.errno == number, error
+    else:
+        raise AssertionError("is not refused")
+for name in ("file", "missing", "."):
+    refused(errno.EINVAL, lambda: os.open(f"{place}/flags/{name}", os.O_DIRECTORY | os.O_CREAT))
+refused(errno.ENOENT, lambda: os.open(place + "/flags/missing", os.O_DIRECTORY | os.O_CREAT | os.O_PATH))
+assert os.listdir(place + "/flags") == ["file"]
+"""
+
+
+def flags(programs, scratch):
+    """Flags of open that only newer kernels refuse."""
+    programs.run("/usr/bin/python3", "-c", FLAGS, PREFIX)
 
 
 def directories(programs, scratch):
@@ -519,7 +593,7 @@ def numbers(programs, scratch):
         same(f"at most {limit}", told.split(), [f"{PREFIX}/few", "content", "content"])
 
 
-TESTS = [flat, calls, coreutils, rooted, shells, shared, whole_locks, named, closed, started, replaced, numbers, python, databases, processes, report, directories]
+TESTS = [flat, calls, requests, searches, coreutils, rooted, shells, shared, whole_locks, named, closed, started, replaced, numbers, python, databases, processes, report, flags, directories]
 
 
 def main():

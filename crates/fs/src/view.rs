@@ -458,10 +458,11 @@ impl View {
         if is_given {
             self.caller.require_owner(found)?;
         }
-        let is_another = is_given || changes.size.is_some();
         let mode = changes.mode.unwrap_or(found.mode);
-        let takes_rights = is_another && found.inode.kind == Kind::File && self.caller.uid != 0;
-        changes.drops_privileges |= takes_rights && unprivileged(mode) != mode;
+        // With another owner a file runs with the rights of neither, whoever gives it away. What is in it the superuser may change.
+        let takes_rights = is_given || (changes.size.is_some() && self.caller.uid != 0);
+        changes.drops_privileges |=
+            takes_rights && found.inode.kind == Kind::File && unprivileged(mode) != mode;
         let is_owner = self.caller.require_owner(found);
         if changes.touches {
             is_owner.or_else(|_| self.caller.require(found, Want::Write))?;

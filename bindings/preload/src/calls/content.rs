@@ -79,7 +79,7 @@ impl Where {
     }
 }
 
-fn piece(buffer: *mut c_void, length: size_t) -> iovec {
+pub fn piece(buffer: *mut c_void, length: size_t) -> iovec {
     iovec { iov_base: buffer, iov_len: length }
 }
 
@@ -97,7 +97,7 @@ fn several<T>(
     }
 }
 
-fn read(count: &'static Count, descriptor: c_int, place: Where, pieces: &[iovec]) -> Outcome<ssize_t> {
+pub fn read(count: &'static Count, descriptor: c_int, place: Where, pieces: &[iovec]) -> Outcome<ssize_t> {
     let description = taken(descriptor)?;
     Some(read_pieces(descriptor, &description, place, pieces).inspect(|read| count.read(read.unsigned_abs())))
 }
@@ -132,7 +132,7 @@ fn read_pieces(
     }
 }
 
-fn write(count: &'static Count, descriptor: c_int, place: Where, pieces: &[iovec]) -> Outcome<ssize_t> {
+pub fn write(count: &'static Count, descriptor: c_int, place: Where, pieces: &[iovec]) -> Outcome<ssize_t> {
     let description = taken(descriptor)?;
     let written = write_pieces(descriptor, &description, place, pieces);
     Some(written.inspect(|written| count.written(written.unsigned_abs())))
@@ -334,7 +334,7 @@ pub fn seek(descriptor: c_int, description: &Description, offset: off_t, whence:
     move_to(descriptor, target)
 }
 
-fn sync(descriptor: c_int) -> Outcome<c_int> {
+pub fn sync(descriptor: c_int) -> Outcome<c_int> {
     let description = taken(descriptor)?;
     Some(match description.is_file() {
         true => description.file().and_then(|file| Ok(block_on(file.sync()).map(|()| 0)?)),

@@ -76,13 +76,17 @@ fn open_at(
 
 /// Opens what a path of the file system means; `below` is the same below the prefix.
 pub fn open_path(session: &Session, path: &Path, below: &[u8], flags: c_int, mode: c_uint) -> Result<c_int> {
-    if flags & libc::O_TMPFILE == libc::O_TMPFILE {
-        return Err(Errno(libc::EOPNOTSUPP));
-    }
     let view = &session.view;
     let is_path = flags & libc::O_PATH != 0;
     let access = if is_path { libc::O_PATH } else { flags & libc::O_ACCMODE };
     let creates = flags & libc::O_CREAT != 0 && !is_path;
+    // No file that is made is a directory: Linux says so since 6.4.
+    if creates && flags & libc::O_DIRECTORY != 0 {
+        return Err(Errno(libc::EINVAL));
+    }
+    if flags & libc::O_TMPFILE == libc::O_TMPFILE {
+        return Err(Errno(libc::EOPNOTSUPP));
+    }
     let truncates = flags & libc::O_TRUNC != 0 && !is_path;
     if (access != libc::O_RDONLY && !is_path) || truncates {
         check_changes()?;

@@ -32,6 +32,34 @@ fn who_does_not_own_a_file_does_not_even_give_it_to_who_has_it() {
 }
 
 #[test]
+fn a_file_that_gets_another_owner_loses_its_rights_whoever_gives_it() {
+    let place = tempfile::tempdir().unwrap();
+    let [all, _] = views(&block_on(Store::open(place.path())).unwrap());
+    block_on(all.put("/tool", b"x")).unwrap();
+    block_on(all.create_directory("/group", 0o755)).unwrap();
+    let change = |path: &str, changes: Changes| {
+        block_on(all.change(path, Follow::Yes, &changes)).unwrap();
+    };
+    let set = |path, mode| change(path, Changes { mode: Some(mode), ..Changes::default() });
+    for (changes, before, after) in [
+        (Changes { uid: Some(1000), ..Changes::default() }, 0o4755, 0o755),
+        (Changes { gid: Some(1000), ..Changes::default() }, 0o6755, 0o755),
+        // What its group may not execute means something else by this.
+        (Changes { uid: Some(1000), ..Changes::default() }, 0o6745, 0o2745),
+        (Changes { uid: Some(1000), ..Changes::default() }, 0o1644, 0o1644),
+        (Changes::default(), 0o6755, 0o6755),
+        (Changes { size: Some(0), ..Changes::default() }, 0o6755, 0o6755),
+    ] {
+        set("/tool", before);
+        change("/tool", changes.clone());
+        assert_eq!(mode(&all, "/tool"), after, "{before:o} {changes:?}");
+    }
+    set("/group", 0o6755);
+    change("/group", Changes { uid: Some(1000), gid: Some(1000), ..Changes::default() });
+    assert_eq!(mode(&all, "/group"), 0o6755);
+}
+
+#[test]
 fn rights_go_that_were_given_while_a_file_was_open() {
     let place = tempfile::tempdir().unwrap();
     let [all, other] = views(&block_on(Store::open(place.path())).unwrap());
