@@ -21,6 +21,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from fs_away import ends_programs
 from fs_between import (
     appends_as_told,
     gives_nobody_more,
@@ -698,6 +699,7 @@ def of_a_cluster(tyr, work, arguments):
             waits_are_interrupted(here, there)
             tells_deadlocks(here, there)
             tells_room(tyr, url, here)
+            ends_programs(here, cluster)
             everything(here, local, arguments)
             assert digest(there) == digest(here)
         with Mount(tyr, f"{url}/files", one, "--keep-names") as here, Mount(tyr, f"{url}/files", two, "-o", "keepnames") as there:

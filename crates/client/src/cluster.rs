@@ -224,7 +224,7 @@ impl Cluster {
         let class = self.core.catalog.class_for(settings.durability)?;
         let command = Command::CreateKeyspace { name: name.clone(), class, seed: random(), settings };
         let answer = self.core.command(command).await.map_err(|error| match error.kind() {
-            ErrorKind::Exists => Error::exists(format!("there is a keyspace '{name}' already")),
+            ErrorKind::Exists => words::keyspace_exists(&name),
             _ => error,
         })?;
         let Answer::KeyspaceCreated(id, _) = answer else {

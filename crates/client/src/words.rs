@@ -5,7 +5,7 @@ use tyr_proto::{
     access::{Rights, Scope},
     cluster,
 };
-use tyr_types::{ATTRIBUTES_SIZE_MAX, Error, Key};
+use tyr_types::{ATTRIBUTES_SIZE_MAX, Error, Key, KeyspaceName};
 
 /// The store was closed.
 #[cold]
@@ -159,6 +159,12 @@ pub fn no_blob(keyspace: &str, key: &Key) -> Error {
 pub fn no_keyspace(name: &str) -> Error {
     let name = name.escape_debug();
     Error::not_found(format!("there is no keyspace '{name}'; create it first"))
+}
+
+/// A keyspace of a name that is taken.
+#[cold]
+pub fn keyspace_exists(name: &KeyspaceName) -> Error {
+    Error::exists(format!("keyspace '{name}' exists already; choose another name or drop it first"))
 }
 
 /// A keyspace that exists no more.

@@ -164,6 +164,7 @@ impl Filesystem {
                 Err(error) if error.errno() == Errno::ENOENT && is_last => {
                     return Ok(End { directory: at, name: Some(part), found: None, is_directory_meant });
                 }
+                Err(error) if error.errno() == Errno::ENOENT => return Err(no_directory_on_the_way(&part)),
                 Err(error) => return Err(error),
             };
             let follows = !is_last || follow == Follow::Yes || is_directory_meant;
@@ -288,6 +289,12 @@ pub(crate) fn check_path(path: &[u8]) -> Result<VecDeque<Vec<u8>>> {
         return Err(Errno::EINVAL.because("a path has no zero bytes"));
     }
     Ok(path.split(|byte| *byte == b'/').filter(|part| !part.is_empty()).map(<[u8]>::to_vec).collect())
+}
+
+#[cold]
+fn no_directory_on_the_way(name: &[u8]) -> Error {
+    let name = String::from_utf8_lossy(name);
+    Errno::ENOENT.because(format!("there is no directory '{}' on the way", name.escape_debug()))
 }
 
 #[cold]

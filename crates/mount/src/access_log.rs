@@ -9,13 +9,13 @@ use std::{
         Arc, Weak,
         atomic::{AtomicBool, Ordering},
     },
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+    time::{Instant, SystemTime, UNIX_EPOCH},
 };
 
 use parking_lot::{Condvar, Mutex};
 use tyr_fs::{Errno, Result};
 
-use crate::{call::Call, locks::is_signalled};
+use crate::{call::Call, glances::GLANCE, signals::is_signalled};
 
 /// Who reads the access log.
 #[derive(Debug, Default)]
@@ -147,8 +147,6 @@ impl Unread {
 
 /// So many lines wait for a reader, about 1 MB.
 const LINES_MAX: usize = 10_000;
-/// How often who waits looks whether it is to end.
-const GLANCE: Duration = Duration::from_millis(50);
 
 #[cfg(test)]
 mod tests {

@@ -4,11 +4,15 @@ use std::{
     ffi::OsStr,
     fmt::{self, Write},
     os::unix::ffi::OsStrExt,
+    time::Duration,
 };
 
 use fuser::{INodeNo, Request};
 
-use crate::counts::Ask;
+use crate::{
+    counts::Ask,
+    signals::{is_asked_to_end, is_ending},
+};
 
 /// Who asks for what, of which inode.
 #[derive(Clone, Copy, Debug)]
@@ -40,6 +44,13 @@ impl<'a> Call<'a> {
     pub fn ranged(self, offset: u64, length: u64) -> Self {
         Call { what: What::Range { offset, length }, ..self }
     }
+
+    /// Whether nobody is to wait for it any more that has waited for so long: its program is about to end, or was asked to. What handles such a signal itself
+    /// does so after the call, and for what takes only moments it can wait. A page that is read for a mapping it would miss, and crash.
+    pub fn is_given_up(&self, waited: Duration) -> bool {
+        is_ending(self.process)
+            || (waited >= PATIENCE && self.ask != Ask::Read && is_asked_to_end(self.process))
+    }
 }
 
 /// Its process, what it asks for, and of what: one word each, whatever bytes a name has.
@@ -59,6 +70,9 @@ impl fmt::Display for Call<'_> {
         }
     }
 }
+
+/// A call that takes so long waits for a cluster that does not serve now.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
 mod tests {

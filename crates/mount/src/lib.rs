@@ -10,12 +10,14 @@
 mod access_log;
 mod accesses;
 mod ahead;
+mod answers;
 mod attributes;
 mod call;
 mod content;
 mod counts;
 mod device;
 mod directories;
+mod glances;
 mod handles;
 mod kernel;
 mod known;
@@ -29,6 +31,7 @@ mod reply;
 mod room;
 mod server;
 mod shared;
+mod signals;
 mod waiting;
 mod watched;
 

@@ -9,7 +9,7 @@ use std::{
 use parking_lot::{Condvar, Mutex};
 use tyr_fs::{Errno, Inode, Lock, LockKind, Owner, Result};
 
-use crate::{shared::Shared, waiting::Step};
+use crate::{shared::Shared, signals::is_signalled, waiting::Step};
 
 impl Shared {
     /// Takes a lock as soon as it can be had, if there is a thread that waits for it. That nobody waits for any more who is gone, or has a signal to handle.
@@ -185,20 +185,6 @@ impl Drop for Unlocks<'_> {
             }
         }
     }
-}
-
-/// Whether a thread is gone, or has a signal to handle, be it that the signal is for it or for any thread of its process. Of one in a namespace that this process
-/// does not see, which has no number here, that is not known.
-pub fn is_signalled(thread: u32) -> bool {
-    if thread == 0 {
-        return false;
-    }
-    let Ok(status) = std::fs::read_to_string(format!("/proc/{thread}/status")) else { return true };
-    let mask = |name: &str| {
-        let line = status.lines().find_map(|line| line.strip_prefix(name));
-        line.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
-    };
-    (mask("SigPnd:") | mask("ShdPnd:")) & !mask("SigBlk:") != 0
 }
 
 /// The owner of locks of ranges, as the kernel names it.

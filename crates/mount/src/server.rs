@@ -17,7 +17,7 @@ use fuser::{
     TimeOrNow, WriteFlags,
 };
 use parking_lot::Mutex;
-use tyr_fs::{Changes, Filesystem, Inode, Kind, Metadata, New};
+use tyr_fs::{Changes, File, Filesystem, Inode, Kind, Metadata, New};
 
 use crate::{
     Settings, Sharing, WholeFileLocks,
@@ -156,7 +156,7 @@ impl fuser::Filesystem for Server {
             let site = directory.site.of(name.as_bytes());
             shared.certain(site, async || shared.filesystem.lookup(&directory, name.as_bytes()).await).await
         };
-        shared.answer(
+        shared.answer_while_asked(
             Call::of(request, Ask::Lookup, parent).named(name),
             reply,
             work,
@@ -179,7 +179,7 @@ impl fuser::Filesystem for Server {
             };
             shared.at(shared.known.get(inode.0)?, find).await
         };
-        shared.answer(
+        shared.answer_while_asked(
             Call::of(request, Ask::Attributes, inode),
             reply,
             work,
@@ -222,9 +222,12 @@ impl fuser::Filesystem for Server {
 
     fn readlink(&self, request: &Request, inode: INodeNo, reply: ReplyData) {
         let work = self.shared.target(inode.0);
-        self.shared.answer(Call::of(request, Ask::Attributes, inode), reply, work, |reply, target| {
-            reply.data(&target)
-        });
+        self.shared.answer_while_asked(
+            Call::of(request, Ask::Attributes, inode),
+            reply,
+            work,
+            |reply, target| reply.data(&target),
+        );
     }
 
     fn mknod(
@@ -331,13 +334,18 @@ impl fuser::Filesystem for Server {
             let (handle, flags) = shared.open_own(own);
             return reply.opened(FileHandle(handle), flags);
         }
+        let call = Call::of(request, Ask::Open, inode);
         let work = shared.open(inode.0, flags.0, request.uid());
-        shared.answer(Call::of(request, Ask::Open, inode), reply, work, |reply, (file, metadata)| {
+        let tell = |reply: ReplyOpen, (file, metadata): (File, Metadata)| {
             let caching = shared.caching(flags.0, metadata.size);
             let may_keep = shared.known.reads_pages(&metadata);
             let handle = FileHandle(shared.opened(file, flags.0, caching));
             reply.opened(handle, shared.open_flags(caching, may_keep));
-        });
+        };
+        match flags.0 & libc::O_TRUNC {
+            0 => shared.answer_while_asked(call, reply, work, tell),
+            _ => shared.answer(call, reply, work, tell),
+        }
     }
 
     fn create(
@@ -388,7 +396,7 @@ impl fuser::Filesystem for Server {
         if let Ok(Handle::Log(reader)) = shared.handles.get(handle.0) {
             return read_log(reader, size, flags.0, request.pid(), reply);
         }
-        shared.answer(
+        shared.answer_while_asked(
             Call::of(request, Ask::Read, inode).ranged(offset, size.into()),
             reply,
             shared.read(handle.0, offset, size),
@@ -502,7 +510,7 @@ impl fuser::Filesystem for Server {
         reply: ReplyDirectory,
     ) {
         let work = self.shared.listed(inode.0, handle.0, offset);
-        self.shared.answer(Call::of(request, Ask::List, inode), reply, work, |reply, entries| {
+        self.shared.answer_while_asked(Call::of(request, Ask::List, inode), reply, work, |reply, entries| {
             tell_listed(inode, offset, &entries, reply)
         });
     }
@@ -517,7 +525,7 @@ impl fuser::Filesystem for Server {
     ) {
         let shared = &self.shared;
         let work = shared.looked(inode.0, handle.0, offset);
-        shared.answer(Call::of(request, Ask::List, inode), reply, work, |reply, looked| {
+        shared.answer_while_asked(Call::of(request, Ask::List, inode), reply, work, |reply, looked| {
             shared.tell_looked(inode, offset, looked, reply);
         });
     }
@@ -579,7 +587,7 @@ impl fuser::Filesystem for Server {
         let shared = &self.shared;
         let find = async |inode: &Inode| shared.filesystem.extended(inode, name.as_bytes()).await;
         let work = async { shared.at(shared.known.get(inode.0)?, find).await };
-        shared.answer(Call::of(request, Ask::Extended, inode), reply, work, |reply, found| {
+        shared.answer_while_asked(Call::of(request, Ask::Extended, inode), reply, work, |reply, found| {
             value(reply, &found, size)
         });
     }
@@ -589,9 +597,12 @@ impl fuser::Filesystem for Server {
             return value(reply, &[], size);
         }
         let work = self.shared.extended_names(inode.0, request.uid());
-        self.shared.answer(Call::of(request, Ask::Extended, inode), reply, work, |reply, names| {
-            value(reply, &names, size)
-        });
+        self.shared.answer_while_asked(
+            Call::of(request, Ask::Extended, inode),
+            reply,
+            work,
+            |reply, names| value(reply, &names, size),
+        );
     }
 
     fn removexattr(&self, request: &Request, inode: INodeNo, name: &OsStr, reply: ReplyEmpty) {
@@ -621,13 +632,18 @@ impl fuser::Filesystem for Server {
             let (owner, lock) = (locks::owner(owner, process), locks::lock(kind, start, end));
             shared.lock_in_the_way(&shared.known.get(inode.0)?, owner, lock).await
         };
-        shared.answer(Call::of(request, Ask::Lock, inode), reply, work, |reply, found| match found {
-            // The kernel takes no lock that goes on past what it can say.
-            Some((lock, process)) => {
-                reply.locked(lock.start, lock.end.min(i64::MAX as u64), locks::kind(lock), process);
-            }
-            None => reply.locked(start, end, libc::F_UNLCK, 0),
-        });
+        shared.answer_while_asked(
+            Call::of(request, Ask::Lock, inode),
+            reply,
+            work,
+            |reply, found| match found {
+                // The kernel takes no lock that goes on past what it can say.
+                Some((lock, process)) => {
+                    reply.locked(lock.start, lock.end.min(i64::MAX as u64), locks::kind(lock), process);
+                }
+                None => reply.locked(start, end, libc::F_UNLCK, 0),
+            },
+        );
     }
 
     fn setlk(
@@ -695,13 +711,13 @@ impl fuser::Filesystem for Server {
         let call = Call::of(request, Ask::Read, inode);
         if !self.shared.is_kept_back(handle.0) {
             let work = self.shared.seek(handle.0, offset, whence);
-            return self.shared.answer(call, reply, work, ReplyLseek::offset);
+            return self.shared.answer_while_asked(call, reply, work, ReplyLseek::offset);
         }
         // What was written is data, also if the kernel has not told it yet. It does while this thread answers it.
         let shared = self.shared.clone();
         let seek = move || {
             shared.write_back(inode.0);
-            shared.answer(call, reply, shared.seek(handle.0, offset, whence), ReplyLseek::offset);
+            shared.answer_while_asked(call, reply, shared.seek(handle.0, offset, whence), ReplyLseek::offset);
         };
         // Without a thread the reply is dropped, which refuses it.
         let _ = thread::Builder::new().name("tyr-seek".to_owned()).spawn(seek);

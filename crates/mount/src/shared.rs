@@ -3,7 +3,6 @@
 use std::{
     ffi::OsStr,
     fs,
-    future::Future,
     os::unix::ffi::OsStrExt,
     sync::{
         Arc,
@@ -24,7 +23,6 @@ use crate::{
     accesses::Accesses,
     ahead::Ahead,
     attributes::attributes,
-    call::Call,
     counts::Counts,
     directories::Fit,
     handles::{Handle, Handles},
@@ -34,7 +32,6 @@ use crate::{
     owed::Owed,
     own::{self, Own},
     recalls::Bell,
-    reply::Reply,
     waiting::Waiting,
     watched::Watched,
 };
@@ -64,7 +61,7 @@ pub struct Shared {
     tells_recalls: bool,
     /// How much was recalled.
     pub recalls: AtomicU64,
-    log: AccessLog,
+    pub log: AccessLog,
     /// When files were read, if that is not noted yet.
     pub unnoted: Arc<Accesses>,
     /// Whether the kernel keeps what is written, and knows where files end.
@@ -105,29 +102,6 @@ impl Shared {
             Own::AccessLog => {
                 let reader = self.handles.add(Handle::Log(self.log.open()));
                 (reader, FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_STREAM)
-            }
-        }
-    }
-
-    /// Does what was asked, notes it, and has the kernel told.
-    pub fn answer<T, R: Reply>(
-        &self,
-        call: Call<'_>,
-        reply: R,
-        work: impl Future<Output = Result<T>>,
-        tell: impl FnOnce(R, T),
-    ) {
-        let began = self.log.begin();
-        self.counts.ask(call.ask);
-        let result = pollster::block_on(work);
-        if let Some(began) = began {
-            self.log.end(&call, began, result.as_ref().err().map(tyr_fs::Error::errno));
-        }
-        match result {
-            Ok(value) => tell(reply, value),
-            Err(error) => {
-                self.counts.failed();
-                reply.refuse(fuser::Errno::from_i32(error.errno().number()));
             }
         }
     }

@@ -74,6 +74,16 @@ impl fmt::Display for PrefixAddress {
     }
 }
 
+/// Whether nothing is written where the name of a keyspace is to be.
+pub fn lacks_keyspace(text: &OsStr) -> bool {
+    let text = text.as_bytes();
+    let path = match text.strip_prefix(b"tyr://") {
+        Some(rest) => rest.strip_prefix(b"/").unwrap_or(rest),
+        None => text,
+    };
+    path.is_empty() || path.starts_with(b"/")
+}
+
 /// What is said where a blob is named with its cluster.
 fn cluster_refused(host: &str) -> String {
     format!("a blob is not named with its cluster: pass --store tyr://{host} and write tyr:///keyspace/key")

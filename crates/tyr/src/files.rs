@@ -268,7 +268,10 @@ const FETCH_MAX: u64 = 64 << 20;
 const PIECE: usize = 8 << 20;
 
 fn named(address: &PrefixAddress) -> String {
-    format!("{}/{}", address.keyspace, String::from_utf8_lossy(&address.prefix))
+    match address.prefix.as_slice() {
+        b"" => address.keyspace.clone(),
+        path => format!("{}/{}", address.keyspace, String::from_utf8_lossy(path)),
+    }
 }
 
 fn kind(kind: Kind) -> &'static str {

@@ -22,7 +22,7 @@ use tyr_mount::{
 };
 
 use crate::{
-    address::PrefixAddress,
+    address::{PrefixAddress, lacks_keyspace},
     failure::{Failure, Result},
     files::failed,
     interrupt::Interrupt,
@@ -106,8 +106,7 @@ impl Mount {
                     .to_owned(),
             ));
         }
-        let (store, source) = split_source(&self.source);
-        let source = PrefixAddress::parse(&source).map_err(Failure::Usage)?;
+        let (store, source) = parse_source(&self.source).map_err(Failure::Usage)?;
         let settings = Settings { store: store.or_else(|| settings.store.clone()), ..settings.clone() };
         if self.remount {
             let place = self.directory.display();
@@ -182,7 +181,9 @@ impl Mount {
         let view = View::new(filesystem.clone(), Caller::superuser());
         let part = OsStr::from_bytes(&source.prefix);
         let part = part_of(part, self.subdir.as_deref());
-        let root = pollster(view.metadata(&part, Follow::Yes))?.inode;
+        let found = pollster(view.metadata(&part, Follow::Yes));
+        let named = format!("{}{}", source.keyspace, part.display());
+        let root = found.map_err(|failure| failure.context(named))?.inode;
         if root.kind != Kind::Directory {
             return Err(Failure::Usage(format!("'{}' is no directory of the file system", part.display())));
         }
@@ -285,6 +286,18 @@ fn part_of(part: &OsStr, subdir: Option<&Path>) -> PathBuf {
 /// Runs to its end on this thread.
 fn pollster<T>(work: impl Future<Output = tyr_fs::Result<T>>) -> Result<T> {
     tyr_fs::block_on(work).map_err(failed)
+}
+
+/// The store that a source names, if it does, and what of it is mounted.
+fn parse_source(source: &OsStr) -> Result<(Option<PathBuf>, PrefixAddress), String> {
+    let (store, rest) = split_source(source);
+    if lacks_keyspace(&rest) {
+        return Err(format!(
+            "'{}' has no keyspace; write KEYSPACE, or tyr://HOST:PORT/KEYSPACE for one of a cluster",
+            source.display()
+        ));
+    }
+    Ok((store, PrefixAddress::parse(&rest)?))
 }
 
 /// The store that a source names, if it does, and the rest.
@@ -421,6 +434,18 @@ mod tests {
         assert_eq!(split("tyr://a:1,b:2/files/x"), (store, "tyr:///files/x".to_owned()));
         let store = Some("tyr+tls://a:1".to_owned());
         assert_eq!(split("tyr+tls://a:1/files"), (store, "tyr:///files".to_owned()));
+    }
+
+    #[test]
+    fn a_source_without_a_keyspace_is_refused_as_it_was_written() {
+        for source in ["tyr://a:1,b:2", "tyr://a:1/", "tyr+tls://a:1", "tyr://", "tyr:///", "/files", ""] {
+            let wrong = parse_source(OsStr::new(source)).expect_err(source);
+            assert!(wrong.starts_with(&format!("'{source}' has no keyspace; ")), "{wrong}");
+            assert!(wrong.contains("tyr://HOST:PORT/KEYSPACE"), "{wrong}");
+        }
+        let (store, address) = parse_source(OsStr::new("tyr://a:1/files/x")).unwrap();
+        assert_eq!(store, Some("tyr://a:1".into()));
+        assert_eq!((address.keyspace.as_str(), address.prefix.as_slice()), ("files", b"x".as_slice()));
     }
 
     fn mount_with(options: &str) -> Result<Mount> {

@@ -87,6 +87,9 @@ fn what_a_cluster_cannot_do_is_said() {
     }
     scratch.run(["--store", kit.url(), "blob", "cat", "k/a"]).fails(13, "no keyspace 'k'");
     scratch.run(["--store", kit.url(), "cluster", "add", "node4"]).fails(2, "nor an address, HOST:PORT");
+    scratch.run(["--store", kit.url(), "keyspace", "create", "k"]).ok();
+    let taken = "keyspace 'k' exists already; choose another name or drop it first";
+    scratch.run(["--store", kit.url(), "keyspace", "create", "k"]).fails(14, taken);
     let for_ever = u64::MAX.to_string();
     scratch.run(["--store", kit.url(), "cluster", "drain", "1", "--wait", &for_ever]).fails(2, "--wait");
 }

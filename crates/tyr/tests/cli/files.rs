@@ -72,8 +72,28 @@ fn a_mount_of_what_is_no_file_system_or_with_unknown_options_is_refused() {
     scratch.run(["mount", "missing", "."]).fails(13, "--create");
     scratch.run(["mount", "plain", ".", "-o", "colour"]).fails(2, "'colour' is no option");
     scratch.run(["mount", "plain", ".", "--mount-threads", "0"]).fails(2, "--mount-threads");
+    let store = "tyr://127.0.0.1:1";
+    scratch
+        .run(["mount", store, "."])
+        .fails(2, "'tyr://127.0.0.1:1' has no keyspace; write KEYSPACE, or tyr://HOST");
     scratch.run(["blob", "put", "plain/x", "/dev/null"]).ok();
     scratch.run(["fs", "create", "plain"]).fails(15, "not empty");
+}
+
+#[test]
+fn what_is_not_there_is_named() {
+    let scratch = Scratch::new();
+    scratch.run(["fs", "create", "files"]).ok();
+    scratch.run(["fs", "mkdir", "files/a"]).ok();
+    scratch.run(["fs", "ls", "missing"]).fails(13, "missing: there is no keyspace");
+    scratch.run(["mount", "files/a/x", "."]).fails(13, "files/a/x: there is nothing of that name");
+    scratch.run(["mount", "--subdir", "x", "files/a", "."]).fails(13, "files/a/x: there is nothing of that");
+    let missing = "files/a/b/c/d: there is no directory 'b' on the way";
+    scratch.run_with_input(["fs", "put", "files/a/b/c/d"], "").fails(13, missing);
+    for verb in ["ls", "mkdir", "cat", "rm"] {
+        scratch.run(["fs", verb, "files/a/b/c/d"]).fails(13, missing);
+    }
+    scratch.run(["mount", "files/a/b/c/d", "."]).fails(13, missing);
 }
 
 #[test]
