@@ -308,8 +308,7 @@ fn a_client_administers_what_it_has_rights_to_and_nothing_else() {
     // She administers something, so she sees accounts; bob sees none.
     let accounts = |raw: &mut Raw| match raw.ask(&Request::Newest(tyr_proto::RingVersion(0))) {
         Some(Response::Ring(told)) => {
-            let is_account =
-                |fact: &&tyr_proto::cluster::Fact| matches!(fact, Fact::Account(..) | Fact::Seal(..));
+            let is_account = |fact: &&Fact| matches!(fact, Fact::Account(..) | Fact::Seal(..));
             told.facts.iter().filter(is_account).count()
         }
         other => panic!("{other:?}"),
