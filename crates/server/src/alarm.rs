@@ -6,6 +6,7 @@ use tyr_types::Error;
 use crate::event::Events;
 
 /// Kept by a thread or task as long as it runs.
+#[derive(Clone)]
 pub(crate) struct Alarm {
     name: String,
     events: Events,

@@ -32,6 +32,7 @@ mod operator;
 mod peers;
 mod reception;
 mod relay;
+mod reserve;
 mod room;
 mod server;
 mod sessions;

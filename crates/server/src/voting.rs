@@ -20,6 +20,7 @@ use tyr_wire::connection::Frame;
 use crate::{
     alarm::Alarm,
     peers::Peers,
+    reserve::Reserve,
     surroundings::{Here, random},
 };
 
@@ -118,11 +119,17 @@ impl Voting {
                 _ => Error::unavailable(message),
             }
         };
-        let disk = OsDisk::open(directory, OsOptions { create: true, io }).map_err(failed)?;
-        let journal = Synced::new(DiskJournal::open(disk).map_err(failed)?, alarm).map_err(failed)?;
-        let exchange = Exchange::new(Mailer(peers), random());
-        let voter = Voter::start(node, cluster, timing, journal, exchange.clone()).await.map_err(failed)?;
-        Ok(Voting { voter, exchange })
+        let start = async || {
+            let disk = OsDisk::open(directory, OsOptions { create: true, io })?;
+            let journal = Synced::new(DiskJournal::open(disk)?, alarm.clone())?;
+            let exchange = Exchange::new(Mailer(peers.clone()), random());
+            let voter = Voter::start(node, cluster, timing, journal, exchange.clone()).await?;
+            Ok(Voting { voter, exchange })
+        };
+        let reserve = Reserve::beside(directory);
+        let voting = reserve.with(start).await.map_err(failed)?;
+        reserve.keep();
+        Ok(voting)
     }
 
     /// A message from another voter. False if it makes no sense, or if there are too many.
