@@ -6,6 +6,7 @@ mod acls;
 mod chance;
 mod flat;
 mod flat_model;
+mod guests;
 mod holes;
 mod locks;
 mod made;
