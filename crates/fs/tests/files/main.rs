@@ -18,3 +18,4 @@ mod real;
 mod reference;
 mod removed;
 mod rights;
+mod slashes;
