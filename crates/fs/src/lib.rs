@@ -31,6 +31,7 @@ mod listing;
 mod locks;
 mod namespace;
 mod orphans;
+mod owed;
 mod removals;
 mod rename;
 mod room;
@@ -54,6 +55,7 @@ pub use inode::{Inode, Kind, MODE_MASK, Metadata, Timestamp};
 pub use listing::Entry;
 pub use locks::{Lock, LockKind, Owner};
 pub use namespace::{LINKS_MAX, New};
+pub use owed::Owed;
 /// Runs a future to its end on this thread: what of this crate is asynchronous, for callers that block.
 pub use pollster::block_on;
 pub use rename::{Named, Over};

@@ -14,7 +14,7 @@ use std::{
 
 use fuser::{FileAttr, FopenFlags, Generation, INodeNo, RenameFlags, ReplyAttr, ReplyEntry, Request};
 use tyr_fs::{
-    Caller, Changes, Errno, Filesystem, Inode, Kind, Metadata, Named, New, Over, Put, Result, Which,
+    Caller, Changes, Errno, Filesystem, Inode, Kind, Metadata, Named, New, Over, Owed, Put, Result, Which,
     site::Site,
 };
 
@@ -31,7 +31,6 @@ use crate::{
     known::Known,
     locks::Unlocking,
     names::Names,
-    owed::Owed,
     own::{self, Own},
     recalls::Bell,
     reply::Reply,
