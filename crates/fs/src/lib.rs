@@ -58,7 +58,7 @@ pub use namespace::{LINKS_MAX, New};
 pub use owed::Owed;
 /// Runs a future to its end on this thread: what of this crate is asynchronous, for callers that block.
 pub use pollster::block_on;
-pub use rename::{Named, Over};
+pub use rename::{Named, Over, Renamed};
 pub use room::Room;
 pub use tyr_client::{Recall, Recalls, Seek};
 pub use view::{How, PUT_WHOLE_MAX, View};

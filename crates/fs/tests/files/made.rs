@@ -2,7 +2,7 @@
 
 use pollster::block_on;
 use tyr_client::Store;
-use tyr_fs::{Filesystem, Kind, New};
+use tyr_fs::{Filesystem, Kind, Named, New, Over};
 
 #[test]
 fn what_is_made_is_told_as_it_is_found() {
@@ -18,4 +18,26 @@ fn what_is_made_is_told_as_it_is_found() {
         let made = block_on(files.make(&files.root(), name.as_bytes(), new)).unwrap();
         assert_eq!(made, block_on(files.lookup(&files.root(), name.as_bytes())).unwrap(), "{new:?}");
     }
+}
+
+#[test]
+fn what_is_replaced_is_told_as_it_was() {
+    let place = tempfile::tempdir().unwrap();
+    let store = block_on(Store::open(place.path())).unwrap();
+    let files = block_on(Filesystem::open_or_create(&store, "files")).unwrap();
+    let root = files.root();
+    let make = |name: &[u8], kind| block_on(files.make(&root, name, &New::of(kind, 0o644))).unwrap();
+    let named = |name| Named { directory: &root, name };
+    let one = make(b"one", Kind::File).inode;
+    for kind in [Kind::Pipe, Kind::File] {
+        let other = make(b"other", kind);
+        let done = block_on(files.rename(named(b"one"), named(b"other"), Over::Replace)).unwrap();
+        assert_eq!((done.inode, done.back), (Some(one.clone()), None));
+        assert_eq!(done.replaced, Some(other));
+        let done = block_on(files.rename(named(b"other"), named(b"one"), Over::Replace)).unwrap();
+        assert_eq!(done.replaced, None);
+    }
+    let other = make(b"other", Kind::Pipe);
+    let done = block_on(files.rename(named(b"one"), named(b"other"), Over::Exchange)).unwrap();
+    assert_eq!((done.back, done.replaced), (Some(other.inode), None));
 }
