@@ -311,13 +311,22 @@ impl File {
     pub const APPEND_MAX: usize = WRITE_MAX;
 
     /// Writes bytes at the end, whoever else does so at the same time, and returns where that was. More than [`File::APPEND_MAX`] are refused with
-    /// [`Errno::EFBIG`].
+    /// [`Errno::EFBIG`], and so are more than the file can still take.
     pub async fn append(&self, bytes: &[u8]) -> Result<u64> {
         if bytes.len() > File::APPEND_MAX {
             return Err(Errno::EFBIG.because("so much cannot be appended as a whole"));
         }
-        let committed =
-            transact!(self.filesystem, |transaction, again| self.try_append(transaction, again, bytes));
+        let appending = async || {
+            Ok(transact!(self.filesystem, |transaction, again| self.try_append(transaction, again, bytes)))
+        };
+        let committed = match appending().await {
+            // What is invalid about an append is that it goes beyond the largest size.
+            Err(error) if error.errno() == Errno::EINVAL => {
+                check_range(self.metadata().await?.size, bytes.len() as u64)?;
+                return Err(error);
+            }
+            committed => committed?,
+        };
         let offset = committed.receipt.offset(committed.value);
         let offset = offset.ok_or_else(|| crate::errno::damaged("an append's offset"))?;
         self.filesystem.inner.uses.reach(self.inode.number, 0..offset + bytes.len() as u64);

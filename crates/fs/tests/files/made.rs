@@ -2,7 +2,7 @@
 
 use pollster::block_on;
 use tyr_client::Store;
-use tyr_fs::{Filesystem, Kind, Named, New, Over};
+use tyr_fs::{Errno, Filesystem, Kind, Named, New, Over};
 
 #[test]
 fn what_is_made_is_told_as_it_is_found() {
@@ -40,4 +40,18 @@ fn what_is_replaced_is_told_as_it_was() {
     let other = make(b"other", Kind::Pipe);
     let done = block_on(files.rename(named(b"one"), named(b"other"), Over::Exchange)).unwrap();
     assert_eq!((done.back, done.replaced), (Some(other.inode), None));
+}
+
+#[test]
+fn no_file_grows_beyond_the_largest_size() {
+    let place = tempfile::tempdir().unwrap();
+    let store = block_on(Store::open(place.path())).unwrap();
+    let files = block_on(Filesystem::open_or_create(&store, "files")).unwrap();
+    let (file, _) = block_on(files.make_file(&files.root(), b"file", &New::of(Kind::File, 0o644))).unwrap();
+    let largest = i64::MAX as u64;
+    block_on(file.truncate(largest - 1)).unwrap();
+    assert_eq!(block_on(file.append(b"two")).unwrap_err().errno(), Errno::EFBIG);
+    assert_eq!(block_on(file.append(b"1")).unwrap(), largest - 1);
+    assert_eq!(block_on(file.append(b"1")).unwrap_err().errno(), Errno::EFBIG);
+    assert_eq!(block_on(file.write(largest, b"1")).unwrap_err().errno(), Errno::EFBIG);
 }
