@@ -159,9 +159,11 @@ impl Filesystem {
         let mut transaction = self.store().begin();
         self.require(&mut transaction, inode, false).await?;
         // What was set since, by whomever, stays; and what was written since is noted when it is read.
-        let changed = self.attribute(&mut transaction, inode, CHANGED).await?;
-        if changed.as_deref().and_then(Timestamp::decode).is_some_and(|changed| changed > access) {
-            return Ok(());
+        for name in [CHANGED, ACCESSED] {
+            let time = self.attribute(&mut transaction, inode, name).await?;
+            if time.as_deref().and_then(Timestamp::decode).is_some_and(|time| time > access) {
+                return Ok(());
+            }
         }
         let time = encode_time(access);
         transaction.set_attribute(self.keyspace(), &inode.site, ACCESSED, Some(&time)).await?;

@@ -2,7 +2,7 @@
 
 use pollster::block_on;
 use tyr_client::Store;
-use tyr_fs::{Errno, Filesystem, Kind, Named, New, Over};
+use tyr_fs::{Errno, Filesystem, Kind, Named, New, Over, Timestamp};
 
 #[test]
 fn what_is_made_is_told_as_it_is_found() {
@@ -54,4 +54,18 @@ fn no_file_grows_beyond_the_largest_size() {
     assert_eq!(block_on(file.append(b"1")).unwrap(), largest - 1);
     assert_eq!(block_on(file.append(b"1")).unwrap_err().errno(), Errno::EFBIG);
     assert_eq!(block_on(file.write(largest, b"1")).unwrap_err().errno(), Errno::EFBIG);
+}
+
+#[test]
+fn no_access_is_noted_that_was_before_one_that_is() {
+    let place = tempfile::tempdir().unwrap();
+    let store = block_on(Store::open(place.path())).unwrap();
+    let files = block_on(Filesystem::open_or_create(&store, "files")).unwrap();
+    let made = block_on(files.make(&files.root(), b"file", &New::of(Kind::File, 0o644))).unwrap();
+    let seconds = made.changed.seconds;
+    for (access, noted) in [(10, 10), (5, 10), (20, 20)] {
+        let access = Timestamp { seconds: seconds + access, nanoseconds: 0 };
+        block_on(files.note_access(&made.inode, access)).unwrap();
+        assert_eq!(block_on(files.metadata(&made.inode)).unwrap().accessed.seconds, seconds + noted);
+    }
 }
