@@ -478,7 +478,8 @@ impl File {
     }
 
     /// Copies a range of this file to another one, or to another place in it, and returns how many bytes there were, some at a time, each of them
-    /// as a whole. In a cluster the nodes copy them among themselves. Fails with [`Errno::EINVAL`] if the ranges overlap.
+    /// as a whole: if one of them fails, those before it are there. In a cluster the nodes copy them among themselves. Fails with [`Errno::EINVAL`] if the ranges
+    /// overlap.
     pub async fn copy(&self, from: u64, to: (&File, u64), length: u64) -> Result<u64> {
         let (target, start) = to;
         check_range(from, length)?;
@@ -491,14 +492,13 @@ impl File {
         while done < length {
             let piece = (length - done).min(COPIED_AT_ONCE);
             let range = from + done..from + done + piece;
-            let committed = transact!(self.filesystem, |transaction, again| self.try_copy(
-                transaction,
-                again,
-                range.clone(),
-                (target, start + done)
-            ));
+            let (copied, cut) = match self.copy_piece(range, (target, start + done)).await {
+                Err(error) if done == 0 => return Err(error),
+                // Whoever goes on from there is told.
+                Err(_) => break,
+                Ok(copied) => copied,
+            };
             // Only now: a try that is repeated has to see again that it leaves a hole.
-            let (copied, cut) = committed.value;
             done += copied;
             target.filesystem.inner.uses.extend(target.inode.number, cut, start + done);
             if copied < piece {
@@ -509,6 +509,17 @@ impl File {
             let _ = self.filesystem.note_access(&self.inode, Timestamp::now()).await;
         }
         Ok(done)
+    }
+
+    /// Copies as much as one transaction does. Returns how many bytes there were, and when the target was cut last.
+    async fn copy_piece(&self, range: Range<u64>, to: (&File, u64)) -> Result<(u64, Option<Timestamp>)> {
+        let committed = transact!(self.filesystem, |transaction, again| self.try_copy(
+            transaction,
+            again,
+            range.clone(),
+            to
+        ));
+        Ok(committed.value)
     }
 
     async fn try_copy(
