@@ -278,17 +278,28 @@ impl File {
             let end = at + piece.len() as u64;
             // Now: who writes what comes next does so at the same time.
             let known = self.filesystem.inner.uses.reach(self.inode.number, at..end);
-            let committed = transact!(self.filesystem, |transaction, again| self.try_write(
-                transaction,
-                again,
-                at,
-                piece,
-                known
-            ));
-            self.filesystem.inner.uses.extend(self.inode.number, committed.value, end);
+            match self.write_piece(at, piece, known).await {
+                Ok(cut) => self.filesystem.inner.uses.extend(self.inode.number, cut, end),
+                Err(error) => {
+                    self.filesystem.inner.uses.doubt(self.inode.number, at);
+                    return Err(error);
+                }
+            }
             at = end;
         }
         Ok(())
+    }
+
+    /// Writes as much as one transaction does. Returns when the file was cut last.
+    async fn write_piece(&self, offset: u64, bytes: &[u8], known: Reach) -> Result<Option<Timestamp>> {
+        let committed = transact!(self.filesystem, |transaction, again| self.try_write(
+            transaction,
+            again,
+            offset,
+            bytes,
+            known
+        ));
+        Ok(committed.value)
     }
 
     async fn try_write(

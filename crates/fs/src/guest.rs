@@ -730,6 +730,18 @@ mod tests {
     }
 
     #[test]
+    fn what_could_not_be_written_is_a_hole() {
+        let place = tempfile::tempdir().unwrap();
+        let ([here, there], file) = silent(&place);
+        block_on(there.evict_others()).unwrap();
+        block_on(file.write(6, b"nothing")).unwrap_err();
+        let (anew, _) = block_on(here.open_file(file.inode())).unwrap();
+        block_on(anew.write(10, b"after")).unwrap();
+        let metadata = block_on(anew.metadata()).unwrap();
+        assert_eq!((metadata.size, metadata.data_size), (15, 11));
+    }
+
+    #[test]
     fn who_is_only_late_goes_on() {
         let place = tempfile::tempdir().unwrap();
         let ([_, there], file) = silent(&place);
