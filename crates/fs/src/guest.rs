@@ -67,8 +67,8 @@ struct State {
 #[derive(Clone, Copy, Debug)]
 struct Me {
     number: u64,
-    /// When the last beat began that was heard.
-    heard: Instant,
+    /// When the last beat began that was heard, by the [clock](now) that goes on while the machine sleeps: the others do not wait for it.
+    heard: Duration,
 }
 
 /// Ends the thread.
@@ -160,7 +160,7 @@ impl Filesystem {
         if let Some(me) = guest.state.lock().me {
             return Ok(me.number);
         }
-        let began = Instant::now();
+        let (began, asked) = (now(), Instant::now());
         let entering = async {
             let number = self.number().await?;
             transact!(self, |transaction, _again| self.try_join(transaction, number));
@@ -168,7 +168,7 @@ impl Filesystem {
         };
         let entered: Result<u64> = entering.await;
         let is_denied = entered.as_ref().is_err_and(|error| error.errno() == Errno::EACCES);
-        guest.state.lock().denied = is_denied.then_some(began);
+        guest.state.lock().denied = is_denied.then_some(asked);
         let number = entered.map_err(no_room)?;
         if !guest.is_tended.load(Ordering::Relaxed) {
             self.begin(0, "tyr-fs-guest", async |filesystem| drop(filesystem.say().await))?;
@@ -429,7 +429,7 @@ impl Filesystem {
             Seen { beat: state.beats, ..state.seen.clone() }
         };
         let value = seen.encode();
-        let began = Instant::now();
+        let began = now();
         let told = self.keyspace().set_attribute(key(number), SEEN, Some(&value)).await;
         let mut state = self.inner.guest.state.lock();
         match told {
@@ -490,7 +490,7 @@ impl Filesystem {
         let me = self.inner.guest.state.lock().me;
         let me = me.filter(|me| me.number == number).ok_or_else(gone)?;
         // Nobody removes it before `PATIENCE` after that; half of it leaves room for clocks that do not run alike.
-        Ok(me.heard.elapsed() < PATIENCE / 2)
+        Ok(now().saturating_sub(me.heard) < PATIENCE / 2)
     }
 
     /// Removes a guest; if `said` is given, only if it has said nothing else since.
@@ -517,6 +517,12 @@ impl Filesystem {
         }
         Ok(())
     }
+}
+
+/// The time since the machine was started, with that in which it slept.
+fn now() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    Duration::new(time.tv_sec.try_into().unwrap_or(0), time.tv_nsec.try_into().unwrap_or(0))
 }
 
 /// What a thread of a guest does until its file system is dropped.
@@ -616,7 +622,7 @@ mod tests {
         block_on(file.write(0, b"before")).unwrap();
         let mut state = clients[0].inner.guest.state.lock();
         let me = state.me.as_mut().unwrap();
-        me.heard = me.heard.checked_sub(PATIENCE).unwrap();
+        me.heard = me.heard.saturating_sub(PATIENCE);
         drop(state);
         (clients, file)
     }
