@@ -20,7 +20,7 @@ use std::{
 };
 
 use tyr_client::{Create, ErrorKind, Store, is_cluster};
-use tyr_fs::{Caller, Filesystem, Flat, Follow, View};
+use tyr_fs::{Caller, Filesystem, Flat, Follow, Owed, View};
 
 use crate::{
     border::{Errno, Inside, Result},
@@ -35,6 +35,8 @@ use crate::{
 /// The file system, open.
 pub struct Session {
     pub view: View,
+    /// Locks that could not be given up when their files were closed.
+    pub owed: Arc<Owed>,
     /// How often it was opened before, in this process and those that it is a fork of.
     pub generation: u64,
 }
@@ -95,14 +97,15 @@ pub fn session() -> Result<Arc<Session>> {
         // SAFETY: they have no conditions.
         let (uid, gid) = unsafe { (libc::geteuid(), libc::getegid()) };
         if (uid, gid) != (known.view.caller().uid, known.view.caller().gid) {
-            *known =
-                Arc::new(Session { view: known.view.clone().by(caller()), generation: known.generation });
+            let (owed, generation) = (known.owed.clone(), known.generation);
+            *known = Arc::new(Session { view: known.view.clone().by(caller()), owed, generation });
         }
         return Ok(known.clone());
     }
     match open(&mounted().1) {
         Ok(view) => {
-            let opened = Arc::new(Session { view, generation: GENERATION.load(Ordering::Relaxed) });
+            let generation = GENERATION.load(Ordering::Relaxed);
+            let opened = Arc::new(Session { view, owed: Arc::default(), generation });
             *session = Some(opened.clone());
             Ok(opened)
         }
@@ -198,6 +201,7 @@ pub fn leave() {
     let session = lock(&SESSION).take();
     GENERATION.fetch_add(1, Ordering::Relaxed);
     let Some(session) = session else { return };
+    session.owed.end();
     let filesystem = session.view.filesystem();
     // What cannot be said is found out by the others when this process is silent.
     let _ = block_on(filesystem.leave());

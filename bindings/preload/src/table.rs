@@ -65,7 +65,11 @@ impl Description {
         if let Some((_, file)) = file.as_ref().filter(|(generation, _)| *generation == session.generation) {
             return Ok(file.clone());
         }
-        let (opened, _) = self.at(&session, |inode| block_on(session.view.filesystem().open_file(inode)))?;
+        let filesystem = session.view.filesystem();
+        let (opened, _) = self.at(&session, |inode| match self.access {
+            libc::O_RDONLY => block_on(filesystem.open_file_to_read(inode)),
+            _ => block_on(filesystem.open_file(inode)),
+        })?;
         let opened = Arc::new(opened);
         // The one before is of a session that is gone.
         mem::forget(file.replace((session.generation, opened.clone())));

@@ -348,6 +348,44 @@ static void names(void) {
     SAY(mkdir(long_name, 0755));
 }
 
+/* A slash after a name says that a directory is meant, and not that a symbolic link is. */
+static void slashes(void) {
+    struct stat it;
+    SAY(symlink("target", "link"));
+    SAY(mkdir("link/", 0755));
+    SAY(lstat("target", &it));
+    SAY(mkdir("target/", 0755));
+    SAY(close(open("some", O_CREAT | O_WRONLY, 0644)));
+    SAY(lstat("link/", &it));
+    SAY(S_ISDIR(it.st_mode));
+    SAY(mkdir("link/", 0755));
+    SAY(mkdir("some/", 0755));
+    SAY(symlink("anywhere", "link/"));
+    SAY(link("some", "link/"));
+    SAY(rmdir("link/"));
+    SAY(rmdir("some/"));
+    SAY(unlink("link/"));
+    SAY(unlink("some/"));
+    SAY(unlink("target/"));
+    SAY(unlink("missing/"));
+    SAY(rename("link/", "moved"));
+    SAY(rename("some/", "moved"));
+    SAY(rename("some", "moved/"));
+    SAY(rename("some", "link/"));
+    SAY(rename("target/", "link/"));
+    SAY(renameat2(AT_FDCWD, "some", AT_FDCWD, "link/", RENAME_EXCHANGE));
+    SAY(renameat2(AT_FDCWD, "target", AT_FDCWD, "link/", RENAME_EXCHANGE));
+    SAY(renameat2(AT_FDCWD, "some", AT_FDCWD, "target/", RENAME_EXCHANGE));
+    SAY(renameat2(AT_FDCWD, "some/", AT_FDCWD, "target", RENAME_EXCHANGE));
+    SAY(rename("target/", "moved/"));
+    SAY(rename("link", "renamed"));
+    SAY(rename("moved/", "target/"));
+    SAY(stat("renamed/", &it));
+    SAY(rmdir("target/"));
+    SAY(unlink("renamed"));
+    SAY(unlink("some"));
+}
+
 /* A directory that is open stays the one it is, wherever what it was opened by leads meanwhile. */
 static void opened(void) {
     char buffer[PATH_MAX];
@@ -882,6 +920,7 @@ int main(int count, char **arguments) {
     descriptors();
     statuses();
     names();
+    slashes();
     opened();
     flagged();
     streams();

@@ -593,7 +593,37 @@ def numbers(programs, scratch):
         same(f"at most {limit}", told.split(), [f"{PREFIX}/few", "content", "content"])
 
 
-TESTS = [flat, calls, requests, searches, coreutils, rooted, shells, shared, whole_locks, named, closed, started, replaced, numbers, python, databases, processes, report, flags, directories]
+def readers(programs, scratch):
+    """Who may only read has what it inherits, too."""
+    place = scratch / "guarded"
+    place.mkdir()
+    secret, token, url = place / "secret", place / "token", f"tyr://unix:{place}/socket"
+    environment = {**os.environ, "TYR_STORE": url, "TYR_SECRET_FILE": str(secret)}
+
+    def tyr(*command, check=True, **more):
+        return subprocess.run([programs.tyr, *command], check=check, capture_output=True, env=environment, **more)
+
+    tyr("secret", secret)
+    options = ["--listen", f"unix:{place}/socket", "--secret-file", secret, "--partitions", "4", "--quiet", "--log", "error"]
+    server = subprocess.Popen([programs.tyr, "server", "--directory", place / "node", *options])
+    try:
+        while tyr("keyspace", "create", "files", check=False).returncode != 0:
+            if server.poll() is not None:
+                raise Failed(f"the server ended: {server.returncode}")
+        tyr("fs", "create", "files")
+        tyr("fs", "put", "files/log", input=b"content\n")
+        tyr("user", "create", "reader")
+        tyr("grant", "reader", "read", "files")
+        tyr("token", "create", "reader", "--output", token)
+        reader = Programs(programs.environment["LD_PRELOAD"], "files", scratch)
+        script = f"cd {PREFIX}; exec 9<log; cat <&9; cat <log; echo more 2>/dev/null >log || echo refused"
+        same("cat", reader.run("sh", "-c", script, TYR_STORE=url, TYR_TOKEN_FILE=str(token)), b"content\ncontent\nrefused\n")
+    finally:
+        server.terminate()
+        server.wait(timeout=60)
+
+
+TESTS = [flat, calls, requests, searches, coreutils, rooted, shells, shared, whole_locks, named, closed, started, replaced, numbers, readers, python, databases, processes, report, flags, directories]
 
 
 def main():

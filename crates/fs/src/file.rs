@@ -159,9 +159,11 @@ impl Filesystem {
         let mut transaction = self.store().begin();
         self.require(&mut transaction, inode, false).await?;
         // What was set since, by whomever, stays; and what was written since is noted when it is read.
-        let changed = self.attribute(&mut transaction, inode, CHANGED).await?;
-        if changed.as_deref().and_then(Timestamp::decode).is_some_and(|changed| changed > access) {
-            return Ok(());
+        for name in [CHANGED, ACCESSED] {
+            let time = self.attribute(&mut transaction, inode, name).await?;
+            if time.as_deref().and_then(Timestamp::decode).is_some_and(|time| time > access) {
+                return Ok(());
+            }
         }
         let time = encode_time(access);
         transaction.set_attribute(self.keyspace(), &inode.site, ACCESSED, Some(&time)).await?;
@@ -276,17 +278,28 @@ impl File {
             let end = at + piece.len() as u64;
             // Now: who writes what comes next does so at the same time.
             let known = self.filesystem.inner.uses.reach(self.inode.number, at..end);
-            let committed = transact!(self.filesystem, |transaction, again| self.try_write(
-                transaction,
-                again,
-                at,
-                piece,
-                known
-            ));
-            self.filesystem.inner.uses.extend(self.inode.number, committed.value, end);
+            match self.write_piece(at, piece, known).await {
+                Ok(cut) => self.filesystem.inner.uses.extend(self.inode.number, cut, end),
+                Err(error) => {
+                    self.filesystem.inner.uses.doubt(self.inode.number, at);
+                    return Err(error);
+                }
+            }
             at = end;
         }
         Ok(())
+    }
+
+    /// Writes as much as one transaction does. Returns when the file was cut last.
+    async fn write_piece(&self, offset: u64, bytes: &[u8], known: Reach) -> Result<Option<Timestamp>> {
+        let committed = transact!(self.filesystem, |transaction, again| self.try_write(
+            transaction,
+            again,
+            offset,
+            bytes,
+            known
+        ));
+        Ok(committed.value)
     }
 
     async fn try_write(
@@ -311,13 +324,22 @@ impl File {
     pub const APPEND_MAX: usize = WRITE_MAX;
 
     /// Writes bytes at the end, whoever else does so at the same time, and returns where that was. More than [`File::APPEND_MAX`] are refused with
-    /// [`Errno::EFBIG`].
+    /// [`Errno::EFBIG`], and so are more than the file can still take.
     pub async fn append(&self, bytes: &[u8]) -> Result<u64> {
         if bytes.len() > File::APPEND_MAX {
             return Err(Errno::EFBIG.because("so much cannot be appended as a whole"));
         }
-        let committed =
-            transact!(self.filesystem, |transaction, again| self.try_append(transaction, again, bytes));
+        let appending = async || {
+            Ok(transact!(self.filesystem, |transaction, again| self.try_append(transaction, again, bytes)))
+        };
+        let committed = match appending().await {
+            // What is invalid about an append is that it goes beyond the largest size.
+            Err(error) if error.errno() == Errno::EINVAL => {
+                check_range(self.metadata().await?.size, bytes.len() as u64)?;
+                return Err(error);
+            }
+            committed => committed?,
+        };
         let offset = committed.receipt.offset(committed.value);
         let offset = offset.ok_or_else(|| crate::errno::damaged("an append's offset"))?;
         self.filesystem.inner.uses.reach(self.inode.number, 0..offset + bytes.len() as u64);
@@ -467,7 +489,8 @@ impl File {
     }
 
     /// Copies a range of this file to another one, or to another place in it, and returns how many bytes there were, some at a time, each of them
-    /// as a whole. In a cluster the nodes copy them among themselves. Fails with [`Errno::EINVAL`] if the ranges overlap.
+    /// as a whole: if one of them fails, those before it are there. In a cluster the nodes copy them among themselves. Fails with [`Errno::EINVAL`] if the ranges
+    /// overlap.
     pub async fn copy(&self, from: u64, to: (&File, u64), length: u64) -> Result<u64> {
         let (target, start) = to;
         check_range(from, length)?;
@@ -480,14 +503,13 @@ impl File {
         while done < length {
             let piece = (length - done).min(COPIED_AT_ONCE);
             let range = from + done..from + done + piece;
-            let committed = transact!(self.filesystem, |transaction, again| self.try_copy(
-                transaction,
-                again,
-                range.clone(),
-                (target, start + done)
-            ));
+            let (copied, cut) = match self.copy_piece(range, (target, start + done)).await {
+                Err(error) if done == 0 => return Err(error),
+                // Whoever goes on from there is told.
+                Err(_) => break,
+                Ok(copied) => copied,
+            };
             // Only now: a try that is repeated has to see again that it leaves a hole.
-            let (copied, cut) = committed.value;
             done += copied;
             target.filesystem.inner.uses.extend(target.inode.number, cut, start + done);
             if copied < piece {
@@ -498,6 +520,17 @@ impl File {
             let _ = self.filesystem.note_access(&self.inode, Timestamp::now()).await;
         }
         Ok(done)
+    }
+
+    /// Copies as much as one transaction does. Returns how many bytes there were, and when the target was cut last.
+    async fn copy_piece(&self, range: Range<u64>, to: (&File, u64)) -> Result<(u64, Option<Timestamp>)> {
+        let committed = transact!(self.filesystem, |transaction, again| self.try_copy(
+            transaction,
+            again,
+            range.clone(),
+            to
+        ));
+        Ok(committed.value)
     }
 
     async fn try_copy(

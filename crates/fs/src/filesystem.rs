@@ -367,10 +367,11 @@ impl Filesystem {
         inode: &Inode,
         now: Timestamp,
     ) -> Result<(), Stop> {
-        let names: &[&str] = if self.flat().is_some() { &[MODIFIED] } else { &[MODIFIED, CHANGED] };
-        for name in names {
-            let now = encode_time(now);
-            transaction.set_attribute(self.keyspace(), &inode.site, name, Some(&now)).await?;
+        let now = encode_time(now);
+        // Without a time of its own, a flat file has changed when its content has.
+        let changed = self.flat().is_none().then_some(now.as_slice());
+        for (name, time) in [(MODIFIED, Some(now.as_slice())), (CHANGED, changed)] {
+            transaction.set_attribute(self.keyspace(), &inode.site, name, time).await?;
         }
         Ok(())
     }

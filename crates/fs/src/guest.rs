@@ -4,13 +4,18 @@
 //! is still there and which orphans it holds open ([`crate::orphans`]). Another guest that has seen no change there for
 //! [`PATIENCE`] of its own clock's time removes it: its open files and its locks are void from then on, and it learns so before it believes
 //! anything that it has read from them, and before it changes them. No two clocks are compared.
+//!
+//! To say that it is there, and to find out whether it still is one, a guest needs no blob but its own: what others have said it hears at another time,
+//! and of one whose blob cannot be read now it has heard nothing.
 
 use std::{
     collections::BTreeSet,
+    future::poll_fn,
     sync::{
         Arc, Weak,
         atomic::{AtomicBool, Ordering},
     },
+    task::Poll,
     thread,
     time::{Duration, Instant},
 };
@@ -45,12 +50,16 @@ struct State {
     /// When it was last found that this client may not write, and so cannot be one.
     denied: Option<Instant>,
     beats: u64,
+    /// What this guest says of orphans and departures. That stays true, so it is said again until there is something newer.
+    seen: Seen,
     /// What others have said.
     words: Words,
+    /// What was recorded last, until the thread that listens takes it.
+    records: Option<Talk>,
     /// What was said last, until the thread that acts on it takes it.
     talk: Option<Talk>,
-    /// Which of the two threads were begun.
-    has_begun: [bool; 2],
+    /// Which of the threads were begun.
+    has_begun: [bool; 3],
     /// Where the records end of which this client knows that what they are of is deleted, and in which round.
     deleted: (u64, BTreeSet<u64>),
 }
@@ -58,8 +67,8 @@ struct State {
 #[derive(Clone, Copy, Debug)]
 struct Me {
     number: u64,
-    /// When the last beat began that was heard.
-    heard: Instant,
+    /// When the last beat began that was heard, by the [clock](now) that goes on while the machine sleeps: the others do not wait for it.
+    heard: Duration,
 }
 
 /// Ends the thread.
@@ -89,6 +98,15 @@ pub(crate) struct Talk {
     pub me: Option<u64>,
     pub orphans: Orphans,
     pub said: Vec<Said>,
+}
+
+/// What was found where a guest says something.
+enum Word {
+    Said(Vec<u8>),
+    /// It is none any more.
+    Gone,
+    /// Nothing is known: it cannot be read now.
+    Unheard,
 }
 
 /// What a guest has said.
@@ -142,7 +160,7 @@ impl Filesystem {
         if let Some(me) = guest.state.lock().me {
             return Ok(me.number);
         }
-        let began = Instant::now();
+        let (began, asked) = (now(), Instant::now());
         let entering = async {
             let number = self.number().await?;
             transact!(self, |transaction, _again| self.try_join(transaction, number));
@@ -150,13 +168,15 @@ impl Filesystem {
         };
         let entered: Result<u64> = entering.await;
         let is_denied = entered.as_ref().is_err_and(|error| error.errno() == Errno::EACCES);
-        guest.state.lock().denied = is_denied.then_some(began);
+        guest.state.lock().denied = is_denied.then_some(asked);
         let number = entered.map_err(no_room)?;
         if !guest.is_tended.load(Ordering::Relaxed) {
-            self.begin(0, "tyr-fs-guest", async |filesystem| drop(filesystem.talk().await))?;
-            self.begin(1, "tyr-fs-mover", async |filesystem| drop(filesystem.act().await))?;
+            self.begin(0, "tyr-fs-guest", async |filesystem| drop(filesystem.say().await))?;
+            self.begin(1, "tyr-fs-listener", async |filesystem| drop(filesystem.hear().await))?;
+            self.begin(2, "tyr-fs-mover", async |filesystem| drop(filesystem.act().await))?;
         }
-        guest.state.lock().me = Some(Me { number, heard: began });
+        let mut state = guest.state.lock();
+        (state.me, state.seen) = (Some(Me { number, heard: began }), Seen::default());
         Ok(number)
     }
 
@@ -250,14 +270,28 @@ impl Filesystem {
         self.move_strays(talk).await
     }
 
-    /// What one thread does every second: whoever says nothing for too long is removed, so it waits for nothing else.
-    async fn talk(&self) -> Result<()> {
-        let talk = self.speak(PATIENCE).await?;
-        self.inner.guest.state.lock().talk = Some(talk);
+    /// What one thread does every second: whoever says nothing for too long is removed, so it waits for nobody else.
+    async fn say(&self) -> Result<()> {
+        let records = self.look_and_beat().await?;
+        self.inner.guest.state.lock().records = Some(records);
         Ok(())
     }
 
-    /// What another thread does, by what was said last, and takes its time.
+    /// What another thread does every second: whose words it waits for in vain does not keep this guest from saying something.
+    async fn hear(&self) -> Result<()> {
+        let (records, me) = {
+            let mut state = self.inner.guest.state.lock();
+            (state.records.take(), state.me.map(|me| me.number))
+        };
+        let said = self.listen(records.as_ref().map_or(me, |records| records.me), PATIENCE).await?;
+        if let Some(mut talk) = records {
+            talk.said.extend(said);
+            self.inner.guest.state.lock().talk = Some(talk);
+        }
+        Ok(())
+    }
+
+    /// What a third thread does, by what was said last, and takes its time.
     async fn act(&self) -> Result<()> {
         let talk = self.inner.guest.state.lock().talk.take();
         match talk {
@@ -268,36 +302,75 @@ impl Filesystem {
 
     /// Says that this guest is there, hears [some others](Words::turn), and removes those that have said nothing for so long.
     pub(crate) async fn speak(&self, patience: Duration) -> Result<Talk> {
-        let orphans = self.orphans().await?;
+        let mut talk = self.look_and_beat().await?;
+        talk.said.extend(self.listen(talk.me, patience).await?);
+        Ok(talk)
+    }
+
+    /// Reads what is recorded, and says that this guest is there; with what it said before, if that cannot be read now.
+    async fn look_and_beat(&self) -> Result<Talk> {
+        let looked = self.look().await;
+        let me = self.inner.guest.state.lock().me;
+        if let Some(me) = me {
+            self.beat(me.number).await?;
+        }
+        looked
+    }
+
+    /// Reads what is recorded, and notes what this guest has to say of it.
+    async fn look(&self) -> Result<Talk> {
+        let orphans = self.orphans(&self.keyspace().within(LOOKED_MAX)).await?;
         let me = self.inner.guest.state.lock().me.map(|me| me.number);
         let mut said = Vec::new();
         if let Some(me) = me {
             let (until, held) = self.held(me, &orphans);
             let seen = Seen { beat: 0, round: orphans.round, until, held };
-            self.beat(me, seen.clone()).await?;
+            let mut state = self.inner.guest.state.lock();
+            if state.me.is_some_and(|now| now.number == me) {
+                state.seen = seen.clone();
+            }
             said.push(Said { guest: me, seen });
         }
+        Ok(Talk { me, orphans, said })
+    }
+
+    /// Hears some others than `me`, removes those that have said nothing for so long, and returns what each of them all has said last.
+    async fn listen(&self, me: Option<u64>, patience: Duration) -> Result<Vec<Said>> {
         let mut others = self.guests().await?;
         others.sort_unstable();
         let turn = self.inner.guest.state.lock().words.turn(me, &others);
         others.retain(|guest| Some(*guest) != me);
-        let keys: Vec<String> = turn.iter().copied().map(key).collect();
-        for (guest, stat) in turn.into_iter().zip(self.keyspace().stats(&keys).await?) {
-            // It may have left in between.
-            let value = stat.as_ref().map(|stat| stat.attributes.value(SEEN).unwrap_or_default());
-            let is_over = value.is_some_and(|value| {
-                let words = &mut self.inner.guest.state.lock().words;
-                words.hear(guest, Seen::decode(value), Instant::now(), patience)
-            });
-            if is_over {
-                self.evict(guest, value).await?;
-            }
-            if is_over || value.is_none() {
-                others.retain(|other| *other != guest);
+        let mut silent = Vec::new();
+        for (guest, word) in self.words_of(&turn).await {
+            match word {
+                Word::Said(value) => {
+                    let words = &mut self.inner.guest.state.lock().words;
+                    if words.hear(guest, Seen::decode(&value), Instant::now(), patience) {
+                        silent.push((guest, value));
+                    }
+                }
+                Word::Gone => others.retain(|other| *other != guest),
+                Word::Unheard => {}
             }
         }
-        said.extend(self.inner.guest.state.lock().words.said(others));
-        Ok(Talk { me, orphans, said })
+        for (guest, value) in silent {
+            self.evict(guest, Some(&value)).await?;
+            others.retain(|other| *other != guest);
+        }
+        Ok(self.inner.guest.state.lock().words.said(others))
+    }
+
+    /// Reads what guests say now, each by itself, all at once.
+    async fn words_of(&self, guests: &[u64]) -> Vec<(u64, Word)> {
+        let keyspace = self.keyspace().within(HEARD_MAX);
+        let word = async |guest: u64| match keyspace.stat(key(guest)).await {
+            Ok(stat) => Word::Said(stat.attributes.value(SEEN).unwrap_or_default().to_vec()),
+            // It may have left in between.
+            Err(error) if error.kind() == ErrorKind::NotFound => Word::Gone,
+            Err(_) => Word::Unheard,
+        };
+        let words = all(guests.iter().map(|guest| word(*guest))).await;
+        guests.iter().copied().zip(words).collect()
     }
 
     /// Of what is recorded, that which is open here, and departures that this guest waits for; up to where there is room to say so. It says nothing of what
@@ -348,14 +421,15 @@ impl Filesystem {
         self.tend(PATIENCE).await
     }
 
-    async fn beat(&self, number: u64, seen: Seen) -> Result<()> {
-        let beat = {
+    /// Says that this guest is there, and again what it said last. Fails with [`Errno::ESTALE`] if it is none any more.
+    async fn beat(&self, number: u64) -> Result<()> {
+        let seen = {
             let mut state = self.inner.guest.state.lock();
             state.beats += 1;
-            state.beats
+            Seen { beat: state.beats, ..state.seen.clone() }
         };
-        let value = Seen { beat, ..seen }.encode();
-        let began = Instant::now();
+        let value = seen.encode();
+        let began = now();
         let told = self.keyspace().set_attribute(key(number), SEEN, Some(&value)).await;
         let mut state = self.inner.guest.state.lock();
         match told {
@@ -380,7 +454,7 @@ impl Filesystem {
         if self.is_surely_guest(number)? {
             return Ok(());
         }
-        self.speak(PATIENCE).await?;
+        self.beat(number).await?;
         let me = self.inner.guest.state.lock().me;
         me.filter(|me| me.number == number).map(drop).ok_or_else(gone)
     }
@@ -416,7 +490,7 @@ impl Filesystem {
         let me = self.inner.guest.state.lock().me;
         let me = me.filter(|me| me.number == number).ok_or_else(gone)?;
         // Nobody removes it before `PATIENCE` after that; half of it leaves room for clocks that do not run alike.
-        Ok(me.heard.elapsed() < PATIENCE / 2)
+        Ok(now().saturating_sub(me.heard) < PATIENCE / 2)
     }
 
     /// Removes a guest; if `said` is given, only if it has said nothing else since.
@@ -445,6 +519,12 @@ impl Filesystem {
     }
 }
 
+/// The time since the machine was started, with that in which it slept.
+fn now() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    Duration::new(time.tv_sec.try_into().unwrap_or(0), time.tv_nsec.try_into().unwrap_or(0))
+}
+
 /// What a thread of a guest does until its file system is dropped.
 fn each_beat(inner: &Weak<Inner>, bell: &Bell, work: impl AsyncFn(Filesystem)) {
     loop {
@@ -459,6 +539,24 @@ fn each_beat(inner: &Weak<Inner>, bell: &Bell, work: impl AsyncFn(Filesystem)) {
         let Some(inner) = inner.upgrade() else { return };
         pollster::block_on(work(Filesystem { inner }));
     }
+}
+
+/// Runs futures at once, in the order of their results.
+async fn all<T>(futures: impl Iterator<Item = impl Future<Output = T>>) -> Vec<T> {
+    let mut futures: Vec<_> = futures.map(|future| (Box::pin(future), None)).collect();
+    poll_fn(|context| {
+        for (future, result) in futures.iter_mut().filter(|(_, result)| result.is_none()) {
+            if let Poll::Ready(value) = future.as_mut().poll(context) {
+                *result = Some(value);
+            }
+        }
+        match futures.iter().all(|(_, result)| result.is_some()) {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        }
+    })
+    .await;
+    futures.into_iter().filter_map(|(_, result)| result).collect()
 }
 
 /// What is invalid about one more guest is that it does not fit the blob that names them.
@@ -486,6 +584,11 @@ pub(crate) fn key(guest: u64) -> String {
 
 /// How often a guest says that it is there.
 pub(crate) const BEAT: Duration = Duration::from_secs(1);
+/// Records that cannot be read for so long are looked at with the next beat.
+const LOOKED_MAX: Duration = Duration::from_secs(2);
+/// A guest whose word cannot be read for so long is not heard this time. Those of the others are to be read often enough to know that they say nothing
+/// ([`crate::silence`]).
+const HEARD_MAX: Duration = Duration::from_secs(1);
 /// After so long without a word a guest is removed.
 pub const PATIENCE: Duration = Duration::from_secs(15);
 /// The blob whose attributes name the guests.
@@ -498,114 +601,4 @@ const HELD_MAX: usize = 4096;
 const SEEN: &str = "seen";
 
 #[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-    use pollster::block_on;
-    use tyr_client::Store;
-
-    use super::*;
-    use crate::{Allocate, Changes, File, inode::Kind, namespace::New};
-
-    /// A client that nobody has heard of for long, which has a file open, and another one.
-    fn silent(place: &tempfile::TempDir) -> ([Filesystem; 2], File) {
-        let store = block_on(Store::open(place.path())).unwrap();
-        let clients = [0; 2].map(|_| {
-            let filesystem = block_on(Filesystem::open_or_create(&store, "files")).unwrap();
-            filesystem.tended_by_caller()
-        });
-        let new = New::of(Kind::File, 0o644);
-        let (file, _) = block_on(clients[0].make_file(&clients[0].root(), b"file", &new)).unwrap();
-        block_on(file.write(0, b"before")).unwrap();
-        let mut state = clients[0].inner.guest.state.lock();
-        let me = state.me.as_mut().unwrap();
-        me.heard = me.heard.checked_sub(PATIENCE).unwrap();
-        drop(state);
-        (clients, file)
-    }
-
-    #[test]
-    fn who_was_removed_changes_nothing() {
-        type Does = fn(&File) -> Result<()>;
-        let changes: [Does; 10] = [
-            |file| block_on(file.write(0, b"after")),
-            |file| block_on(file.append(b"after")).map(drop),
-            |file| block_on(file.truncate(0)),
-            |file| block_on(file.change(&Changes { mode: Some(0), ..Changes::default() })).map(drop),
-            |file| block_on(file.allocate(Allocate::Keep, 0, 100)),
-            |file| block_on(file.allocate(Allocate::Extend, 0, 100)),
-            |file| block_on(file.allocate(Allocate::Punch, 0, 3)),
-            |file| block_on(file.copy(0, (file, 100), 3)).map(drop),
-            |file| block_on(file.sync()),
-            |file| block_on(file.confirm()),
-        ];
-        for does in changes {
-            let place = tempfile::tempdir().unwrap();
-            let ([here, there], file) = silent(&place);
-            block_on(there.evict_others()).unwrap();
-            for _ in 0..2 {
-                assert_eq!(does(&file).unwrap_err().errno(), Errno::ESTALE);
-            }
-            assert_eq!(file.confirm_here().unwrap_err().errno(), Errno::ESTALE, "it is known by now");
-            let (file, _) = block_on(here.open_file(file.inode())).unwrap();
-            assert_eq!(block_on(file.read(0, 100)).unwrap(), b"before");
-            block_on(file.write(0, b"BEFORE")).unwrap();
-        }
-    }
-
-    #[test]
-    fn who_comes_when_no_more_guests_can_be_named_is_told_so() {
-        let place = tempfile::tempdir().unwrap();
-        let ([here, there], file) = silent(&place);
-        let fill = |size: usize| {
-            let name =
-                format!("{:_>size$}", block_on(here.keyspace().stat(GUESTS)).unwrap().attributes.len());
-            block_on(here.keyspace().set_attribute(GUESTS, &name, Some(&[])))
-        };
-        for size in [255, 16, 1] {
-            while fill(size).is_ok() {}
-        }
-        assert_eq!(block_on(there.open_file(file.inode())).unwrap_err().errno(), Errno::ENFILE);
-        block_on(here.open_file(file.inode())).unwrap();
-    }
-
-    #[test]
-    fn who_holds_more_than_there_is_room_to_say_lets_go_of_nothing_after_that() {
-        let place = tempfile::tempdir().unwrap();
-        let ([here, _], _file) = silent(&place);
-        let record = |number: u64| {
-            let inode = Inode { number, kind: Kind::File, site: crate::site::Site::fresh(number) };
-            here.inner.uses.add(number);
-            (10 * number, inode)
-        };
-        let last = 1000 + HELD_MAX as u64;
-        let mut orphans = Orphans { round: 3, end: 10 * last, records: (1000..last).map(record).collect() };
-        let (until, held) = here.held(1, &orphans);
-        assert_eq!((until, held.len()), (10 * last, HELD_MAX));
-        orphans.records.extend((last..last + 100).map(record));
-        orphans.end = 10 * (last + 100);
-        let (until, held) = here.held(1, &orphans);
-        assert_eq!((until, held.len()), (10 * (last - 1), HELD_MAX));
-        let said = Said { guest: 1, seen: Seen { beat: 1, round: 3, until, held } };
-        let is_let_go = |number| crate::orphans::is_let_go(&orphans, [&said], 10 * number, number);
-        assert!(!is_let_go(1000) && !is_let_go(last - 1) && !is_let_go(last) && !is_let_go(last + 99));
-        // It can be said.
-        let value = said.seen.encode();
-        let me = here.inner.guest.state.lock().me.unwrap().number;
-        block_on(here.keyspace().set_attribute(key(me), SEEN, Some(&value))).unwrap();
-        // Once the first ones are let go of, the others are told of.
-        (1000..1200).for_each(|number| assert!(here.inner.uses.remove(number)));
-        let (until, held) = here.held(1, &orphans);
-        assert_eq!((until, held.len()), (orphans.end, HELD_MAX - 100));
-    }
-
-    #[test]
-    fn who_is_only_late_goes_on() {
-        let place = tempfile::tempdir().unwrap();
-        let ([_, there], file) = silent(&place);
-        block_on(file.write(0, b"BEFORE")).unwrap();
-        block_on(file.append(b" and after")).unwrap();
-        let (seen, _) = block_on(there.open_file(file.inode())).unwrap();
-        assert_eq!(block_on(seen.read(0, 100)).unwrap(), b"BEFORE and after");
-    }
-}
+mod tests;

@@ -45,6 +45,13 @@ pub struct Owner {
     pub process: u32,
 }
 
+impl Owner {
+    /// Whether it is the same one, whichever process is told.
+    pub(crate) fn is(self, other: Owner) -> bool {
+        self.number == other.number && self.of_ranges == other.of_ranges
+    }
+}
+
 /// A lock as it is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Record {
@@ -55,7 +62,7 @@ pub(crate) struct Record {
 
 impl Record {
     pub fn is_of(&self, guest: u64, owner: Owner) -> bool {
-        self.guest == guest && self.owner.number == owner.number && self.owner.of_ranges == owner.of_ranges
+        self.guest == guest && self.owner.is(owner)
     }
 
     /// Whether nobody but its owner can have the lock.

@@ -46,9 +46,9 @@ pub(crate) async fn note(
 }
 
 impl Filesystem {
-    /// Reads all records.
-    pub(crate) async fn orphans(&self) -> Result<Orphans> {
-        let blob = self.keyspace().get(ORPHANS).await?;
+    /// Reads all records, by this handle of the keyspace.
+    pub(crate) async fn orphans(&self, keyspace: &Keyspace) -> Result<Orphans> {
+        let blob = keyspace.get(ORPHANS).await?;
         let round = blob.stat.attributes.value(ROUND).and_then(<[u8]>::first_chunk::<8>);
         let mut orphans = Orphans {
             round: round.map_or(0, |bytes| u64::from_le_bytes(*bytes)),

@@ -42,14 +42,22 @@ pub struct Named<'a> {
     pub name: &'a [u8],
 }
 
-/// What a renaming has done.
-struct Renamed<'a> {
+/// What a renaming has done. Nothing is known of that in a flat keyspace, where what was renamed is something else now.
+#[derive(Clone, Debug, Default)]
+pub struct Renamed {
     /// What was renamed.
-    inode: Inode,
+    pub inode: Option<Inode>,
     /// What it was exchanged with, if it was.
-    back: Option<Inode>,
+    pub back: Option<Inode>,
+    /// What has lost the name to it, if anything has: what was known of it before.
+    pub replaced: Option<Metadata>,
+}
+
+/// The same, and what is to be seen to.
+struct Done<'a> {
+    renamed: Renamed,
     /// Whether there was something of the new name: its directory says it twice now.
-    replaced: bool,
+    is_said_twice: bool,
     /// Names that have staples now, each with what was known of what it means.
     stapled: Vec<(Named<'a>, Metadata)>,
 }
@@ -59,30 +67,30 @@ impl Filesystem {
     ///
     /// Fails with [`Errno::ENOENT`] if there is no such name, with [`Errno::EINVAL`] if a directory would come to be in itself, and with
     /// [`Errno::EISDIR`], [`Errno::ENOTDIR`], or [`Errno::ENOTEMPTY`] if what has the new name cannot be replaced by it. If both names
-    /// are of the same file, nothing happens. Returns what was renamed, and what it was exchanged with, but for a flat keyspace, where that is something else now.
-    pub async fn rename(&self, from: Named<'_>, to: Named<'_>, over: Over) -> Result<[Option<Inode>; 2]> {
+    /// are of the same file, nothing happens.
+    pub async fn rename(&self, from: Named<'_>, to: Named<'_>, over: Over) -> Result<Renamed> {
         self.check_lookup(from.directory, from.name)?;
         self.check_lookup(to.directory, to.name)?;
         if let Some(flat) = self.flat() {
-            return self.flat_rename(flat, from, to, over).await.map(|()| [None, None]);
+            return self.flat_rename(flat, from, to, over).await.map(|()| Renamed::default());
         }
         let door = Door::default();
         let renaming = async || {
-            let renamed = transact!(self, |transaction, again| {
+            let done = transact!(self, |transaction, again| {
                 self.try_rename(transaction, again, &door, (from, to), over)
             });
-            Ok(renamed.value)
+            Ok(done.value)
         };
-        let renamed = renaming().await;
-        let Renamed { inode, back, replaced, stapled } = door.end(renamed)?;
+        let done = renaming().await;
+        let Done { renamed, is_said_twice, stapled } = door.end(done)?;
         for (named, metadata) in stapled {
             self.inner.strays.note(named, &metadata);
         }
         self.tidy(from.directory).await;
-        if replaced && from.directory != to.directory {
+        if is_said_twice && from.directory != to.directory {
             self.tidy(to.directory).await;
         }
-        Ok([Some(inode), back])
+        Ok(renamed)
     }
 
     async fn try_rename<'a>(
@@ -92,7 +100,7 @@ impl Filesystem {
         door: &Door,
         (from, to): (Named<'a>, Named<'a>),
         over: Over,
-    ) -> Result<Renamed<'a>, Stop> {
+    ) -> Result<Done<'a>, Stop> {
         door.begin();
         let mut cells = Cells::default();
         let (old, moved) = cells.load_name(transaction, self.keyspace(), from.directory, from.name).await?;
@@ -104,7 +112,8 @@ impl Filesystem {
             }
             (None, Over::Exchange) => return Err(no_name().into()),
             (Some(other), _) if *other == moved => {
-                return Ok(Renamed { inode: moved, back: None, replaced: false, stapled: Vec::new() });
+                let renamed = Renamed { inode: Some(moved), ..Renamed::default() };
+                return Ok(Done { renamed, is_said_twice: false, stapled: Vec::new() });
             }
             (Some(other), Over::Replace)
                 if moved.kind == Kind::Directory && other.kind != Kind::Directory =>
@@ -126,9 +135,10 @@ impl Filesystem {
         if let Some(back) = back.filter(|back| is_across && back.kind == Kind::Directory) {
             self.refuse_loop(transaction, back, from.directory).await?;
         }
-        if let Some(other) = other.as_ref().filter(|_| over != Over::Exchange) {
-            self.take_name(transaction, &mut cells, door, other).await?;
-        }
+        let replaced = match other.as_ref().filter(|_| over != Over::Exchange) {
+            Some(other) => Some(self.take_name(transaction, &mut cells, door, other).await?),
+            None => None,
+        };
         cells.name(&old, from.directory, back);
         cells.name(&new, to.directory, Some(&moved));
         let mut stapled = vec![(to, self.settle(transaction, &mut cells, &moved, to.directory).await?)];
@@ -151,9 +161,10 @@ impl Filesystem {
         if is_across {
             self.note(transaction, to.directory, there, again).await?;
         }
-        let replaced = other.is_some();
+        let is_said_twice = other.is_some();
         let back = other.filter(|_| over == Over::Exchange);
-        Ok(Renamed { inode: moved, back, replaced, stapled })
+        let renamed = Renamed { inode: Some(moved), back, replaced };
+        Ok(Done { renamed, is_said_twice, stapled })
     }
 
     /// What an inode itself has of being in another directory. Returns what was known of it.

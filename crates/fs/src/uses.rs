@@ -166,6 +166,13 @@ impl Uses {
         Reach { is_joined, cut: uses.cut }
     }
 
+    /// It is not known whether a range that begins there has come to be: who writes behind it may leave a hole.
+    pub fn doubt(&self, number: u64, start: u64) {
+        if let Some(uses) = self.open.lock().get_mut(&number) {
+            uses.end = uses.end.min(start);
+        }
+    }
+
     /// Whether an inode is known to reach up to an offset.
     pub fn reaches(&self, number: u64, offset: u64) -> Reach {
         let open = self.open.lock();

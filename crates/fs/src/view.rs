@@ -120,6 +120,11 @@ impl View {
         self.filesystem.walk(&self.caller, path, follow, self.mounted_at.as_deref()).await
     }
 
+    async fn walk_to_name(&self, path: impl AsRef<Path>) -> Result<End> {
+        let path = path.as_ref().as_os_str().as_encoded_bytes();
+        self.filesystem.walk_to_name(&self.caller, path, self.mounted_at.as_deref()).await
+    }
+
     /// Does something with what a path means, and looks for it anew if it has moved meanwhile, or was removed.
     pub async fn with<T>(
         &self,
@@ -312,14 +317,14 @@ impl View {
 
     /// Makes a directory.
     pub async fn create_directory(&self, path: impl AsRef<Path>, mode: u32) -> Result<Metadata> {
-        let end = self.walk(path, Follow::No).await?;
+        let end = self.walk_to_name(path).await?;
         let name = self.addable(&end, Kind::Directory)?;
         self.filesystem.make(&end.directory.inode, name, &self.new_of(Kind::Directory, mode)).await
     }
 
     /// Makes a symbolic link that leads to a target.
     pub async fn symlink(&self, target: impl AsRef<Path>, path: impl AsRef<Path>) -> Result<Metadata> {
-        let end = self.walk(path, Follow::No).await?;
+        let end = self.walk_to_name(path).await?;
         let name = self.addable(&end, Kind::Symlink)?;
         let link = New::symlink(target.as_ref().as_os_str().as_encoded_bytes());
         let link = link.owned(self.caller.uid, self.caller.gid);
@@ -330,7 +335,7 @@ impl View {
     pub async fn hard_link(&self, old: impl AsRef<Path>, new: impl AsRef<Path>) -> Result<Metadata> {
         let new = new.as_ref();
         let link = async |found: &Metadata| {
-            let end = self.walk(new, Follow::No).await?;
+            let end = self.walk_to_name(new).await?;
             let name = self.addable(&end, found.inode.kind)?;
             self.filesystem.link(&found.inode, &end.directory.inode, name).await
         };
@@ -355,10 +360,13 @@ impl View {
 
     /// Takes a name from a file.
     pub async fn remove_file(&self, path: impl AsRef<Path>) -> Result<()> {
-        let end = self.walk(path, Follow::No).await?;
+        let end = self.walk_to_name(path).await?;
         let (Some(name), Some(found)) = (&end.name, &end.found) else {
             return Err(if end.found.is_some() { is_directory() } else { no_name() });
         };
+        if end.is_no_directory() {
+            return Err(no_directory_but_file());
+        }
         self.caller.require_removal(&end.directory, found)?;
         self.filesystem.unlink(&end.directory.inode, name).await.map(drop)
     }
@@ -369,7 +377,7 @@ impl View {
             return self.flat_remove_directory(flat, path.as_ref().as_os_str().as_encoded_bytes()).await;
         }
         let path = path.as_ref();
-        let end = self.walk(path, Follow::No).await?;
+        let end = self.walk_to_name(path).await?;
         let (Some(name), Some(found)) = (&end.name, &end.found) else {
             let parts = path.as_os_str().as_encoded_bytes().rsplit(|byte| *byte == b'/');
             let last = parts.into_iter().find(|part| !part.is_empty()).unwrap_or_default();
@@ -393,13 +401,17 @@ impl View {
 
     /// As [`View::rename`], with a choice of what becomes of what has the new name.
     pub async fn rename_over(&self, from: impl AsRef<Path>, to: impl AsRef<Path>, over: Over) -> Result<()> {
-        let from = self.walk(from, Follow::No).await?;
-        let to = self.walk(to, Follow::No).await?;
+        let from = self.walk_to_name(from).await?;
+        let to = self.walk_to_name(to).await?;
         let found = from.found.as_ref().ok_or_else(no_name)?;
         let (Some(old), Some(new)) = (&from.name, &to.name) else {
             return Err(Errno::EBUSY.because("a path that ends so names no entry to be renamed"));
         };
-        if to.is_directory_meant && to.found.is_none() && found.inode.kind != Kind::Directory {
+        let is_file = found.inode.kind != Kind::Directory;
+        if from.is_no_directory()
+            || to.is_no_directory()
+            || to.is_directory_meant && is_file && over != Over::Exchange
+        {
             return Err(no_directory_but_file());
         }
         self.caller.require_removal(&from.directory, found)?;

@@ -124,6 +124,14 @@ pub(crate) struct End {
     pub is_directory_meant: bool,
 }
 
+impl End {
+    /// Whether the path says that it means a directory, and there is something else.
+    pub fn is_no_directory(&self) -> bool {
+        let is_other = |found: &Metadata| found.inode.kind != Kind::Directory;
+        self.is_directory_meant && self.found.as_ref().is_some_and(is_other)
+    }
+}
+
 impl Filesystem {
     /// Goes along a path, with the permissions of a caller who knows the root by a path of its machine, or not.
     pub(crate) async fn walk(
@@ -208,6 +216,22 @@ impl Filesystem {
         let found = way.pop().expect("the root is never left");
         let directory = way.pop().unwrap_or_else(|| found.clone());
         Ok(End { directory, name: None, found: Some(found), is_directory_meant })
+    }
+
+    /// Goes to the name at the end of a path that is to be made, taken away, or given to something else. A symbolic link of that name is meant itself, also if the
+    /// path says by a slash that it means a directory: whoever does something with what is found sees to that.
+    pub(crate) async fn walk_to_name(
+        &self,
+        caller: &Caller,
+        path: &[u8],
+        mounted_at: Option<&[u8]>,
+    ) -> Result<End> {
+        let bare = match path.iter().rposition(|byte| *byte != b'/') {
+            Some(last) if self.flat().is_none() => &path[..=last],
+            _ => path,
+        };
+        let end = self.walk(caller, bare, Follow::No, mounted_at).await?;
+        Ok(End { is_directory_meant: path.ends_with(b"/"), ..end })
     }
 
     /// The metadata and the content of a regular file, by one request: the file is found by its path, and the node that holds it has copies of

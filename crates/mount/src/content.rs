@@ -60,6 +60,7 @@ impl Shared {
                     };
                     if flags & libc::O_TRUNC != 0 {
                         empty(&file, caller.uid).await?;
+                        return Ok((file, Metadata { size: 0, ..metadata }));
                     }
                     return Ok((file, metadata));
                 }
@@ -251,3 +252,31 @@ pub enum Caching {
 const SMALL: u64 = 64 << 10;
 /// How much is copied before the kernel is answered, so that who wants it to end is heard.
 const COPY_MAX: u64 = 64 << 20;
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+    use pollster::block_on;
+    use tyr_client::Store;
+    use tyr_fs::Filesystem;
+
+    use super::*;
+    use crate::Settings;
+
+    #[test]
+    fn what_another_mount_was_faster_to_make_is_told_as_it_is_once_it_was_emptied() {
+        let place = tempfile::tempdir().unwrap();
+        let store = block_on(Store::open(place.path())).unwrap();
+        let files = block_on(Filesystem::open_or_create(&store, "files")).unwrap();
+        let root = files.root();
+        let new = New { content: b"content".to_vec(), ..New::of(Kind::File, 0o644) };
+        block_on(files.make(&root, b"file", &new)).unwrap();
+        let shared = Shared::new(files, root.clone(), Settings::of("files", Sharing::Shared), false);
+        for (flags, size) in [(libc::O_RDWR, 7), (libc::O_RDWR | libc::O_TRUNC, 0)] {
+            let create = shared.create(root.number, OsStr::new("file"), &new, flags, Caller::superuser);
+            let (file, told) = block_on(create).unwrap();
+            assert_eq!((told.size, block_on(file.metadata()).unwrap().size), (size, size));
+        }
+    }
+}

@@ -23,7 +23,6 @@ mod kernel;
 mod known;
 mod locks;
 mod names;
-mod owed;
 mod own;
 mod read_ahead;
 mod recalls;

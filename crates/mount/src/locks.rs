@@ -85,14 +85,14 @@ impl Shared {
 
     /// Gives up all that an owner has of an inode that it has closed; later, if that cannot be done now.
     pub async fn unlock_all(&self, inode: &Inode, owner: u64) -> Result<()> {
-        let result = self.unlock(inode, number(owner), 0, u64::MAX).await;
+        let owner = number(owner);
+        let result = self.unlock(inode, owner, 0, u64::MAX).await;
         // Where there are no locks there are none to give up.
         let is_owed = result.as_ref().is_err_and(|error| error.errno() != Errno::ENOLCK);
         if is_owed && self.owed.add(inode, owner) {
             let (owed, filesystem) = (self.owed.clone(), self.filesystem.clone());
-            let unlock = move |inode: &Inode, owner| {
-                pollster::block_on(filesystem.unlock(inode, number(owner), 0, u64::MAX))
-            };
+            let unlock =
+                move |inode: &Inode, owner| pollster::block_on(filesystem.unlock(inode, owner, 0, u64::MAX));
             // Without a thread they go with this client, or when their owner takes another one.
             let _ = thread::Builder::new()
                 .name("tyr-unlocks".to_owned())
@@ -103,8 +103,8 @@ impl Shared {
 
     /// Gives up what an owner should have given up before, as it is about to take a lock that is not to go with that.
     pub fn unlock_owed(&self, inode: &Inode, owner: u64) -> Result<()> {
-        self.owed.give_up(inode, owner, |inode, owner| {
-            pollster::block_on(self.filesystem.unlock(inode, number(owner), 0, u64::MAX))
+        self.owed.give_up(inode, number(owner), |inode, owner| {
+            pollster::block_on(self.filesystem.unlock(inode, owner, 0, u64::MAX))
         })
     }
 }

@@ -13,8 +13,8 @@ use std::{
 
 use fuser::{FileAttr, FopenFlags, Generation, INodeNo, RenameFlags, ReplyAttr, ReplyEntry, Request};
 use tyr_fs::{
-    Caller, Changes, Errno, Filesystem, Inode, Kind, Metadata, Named, New, Over, Put, Result, Which,
-    site::Site,
+    Caller, Changes, Errno, Filesystem, Inode, Kind, Metadata, Named, New, Over, Owed, Put, Renamed, Result,
+    Which, site::Site,
 };
 
 use crate::{
@@ -29,7 +29,6 @@ use crate::{
     known::Known,
     locks::Unlocking,
     names::Names,
-    owed::Owed,
     own::{self, Own},
     recalls::Bell,
     waiting::Waiting,
@@ -239,10 +238,18 @@ impl Shared {
     pub async fn unlink(&self, parent: INodeNo, name: &OsStr) -> Result<()> {
         own::refuse(parent, name)?;
         let removed = self.filesystem.unlink(&self.known.get(parent.0)?, name.as_bytes()).await?;
-        // What is open of the others the kernel alone knows.
-        let is_last = |removed: &Metadata| removed.links <= 1 && removed.inode.kind != Kind::File;
-        removed.filter(is_last).into_iter().for_each(|removed| self.known.remove(removed));
+        self.has_lost_name(removed);
         Ok(())
+    }
+
+    /// Remembers what has lost its last name and may be open: what is of regular files is there as long as they are, of the others the kernel alone knows.
+    fn has_lost_name(&self, removed: Option<Metadata>) {
+        let is_last = |removed: &Metadata| match removed.inode.kind {
+            Kind::File => false,
+            Kind::Directory => true,
+            _ => removed.links <= 1,
+        };
+        removed.filter(is_last).into_iter().for_each(|removed| self.known.remove(removed));
     }
 
     pub async fn remove_directory(&self, parent: INodeNo, name: &OsStr) -> Result<()> {
@@ -290,18 +297,14 @@ impl Shared {
         };
         let directories = (self.known.get(from.0.0)?, self.known.get(to.0.0)?);
         let old = Named { directory: &directories.0, name: from.1.as_bytes() };
-        let replaced = match over {
-            Over::Replace => self.directory(&directories.1, to.1).await,
-            Over::Refuse | Over::Exchange => None,
-        };
         let new = Named { directory: &directories.1, name: to.1.as_bytes() };
-        let [renamed, back] = self.filesystem.rename(old, new, over).await?;
-        let renamed = renamed.map(|inode| (inode, (to.0.0, new.name)));
+        let Renamed { inode, back, replaced } = self.filesystem.rename(old, new, over).await?;
+        let renamed = inode.map(|inode| (inode, (to.0.0, new.name)));
         let back = back.map(|inode| (inode, (from.0.0, old.name)));
         for (inode, name) in renamed.into_iter().chain(back) {
             self.known.rename(inode.number, name);
         }
-        replaced.into_iter().for_each(|replaced| self.known.remove(replaced));
+        self.has_lost_name(replaced);
         Ok(())
     }
 
@@ -396,4 +399,39 @@ pub fn special(mode: u32, device: u32) -> Result<New> {
     let kind = Kind::from_mode(mode).filter(|kind| !matches!(kind, Kind::Directory | Kind::Symlink));
     let kind = kind.ok_or_else(|| Errno::EINVAL.because("nothing of that kind is made so"))?;
     Ok(New { device, ..New::of(kind, mode) })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+    use std::time::Instant;
+
+    use pollster::block_on;
+    use tyr_client::Store;
+
+    use super::*;
+    use crate::Sharing;
+
+    #[test]
+    fn what_is_no_file_and_was_removed_or_replaced_is_known_to_who_has_it_open() {
+        let place = tempfile::tempdir().unwrap();
+        let store = block_on(Store::open(place.path())).unwrap();
+        let files = block_on(Filesystem::open_or_create(&store, "files")).unwrap();
+        let (root, number) = (files.root(), INodeNo(files.root().number));
+        let shared = Shared::new(files, root, Settings::of("files", Sharing::Shared), false);
+        let (root, [pipe, other]) = (number, ["pipe", "other"].map(OsStr::new));
+        let removals: [&dyn Fn() -> Result<()>; 2] = [&|| block_on(shared.unlink(root, pipe)), &|| {
+            block_on(shared.rename((root, other), (root, pipe), RenameFlags::empty()))
+        }];
+        for removes in removals {
+            let made =
+                [pipe, other].map(|name| block_on(shared.make(root, name, &New::of(Kind::Pipe, 0o644))));
+            let inode = made.map(Result::unwrap).map(|made| made.inode)[0].clone();
+            shared.known.tell(&inode, (root.0, b"pipe"), Instant::now());
+            removes().unwrap();
+            assert_eq!(block_on(shared.metadata(&inode)).unwrap().links, 0);
+            let _ = block_on(shared.unlink(root, other));
+        }
+    }
 }

@@ -1,9 +1,9 @@
 //! Locks: of byte ranges by process and by descriptor, and of whole files.
 
-use std::ffi::c_int;
+use std::{ffi::c_int, thread, time::Duration};
 
 use libc::{c_short, flock};
-use tyr_fs::{Lock, LockKind, Owner};
+use tyr_fs::{Inode, Lock, LockKind, Owner};
 
 use super::content;
 use crate::{
@@ -11,7 +11,7 @@ use crate::{
     memory,
     own::put_aside,
     places::told,
-    session::session,
+    session::{Session, session},
     table::{self, Description, taken},
     waiting::block_on,
 };
@@ -37,11 +37,7 @@ fn whole(description: &Description, operation: c_int) -> Result<()> {
         libc::LOCK_UN => None,
         _ => return Err(Errno(libc::EINVAL)),
     };
-    set(description, owner, kind, (0, END), operation & libc::LOCK_NB == 0)?;
-    if kind.is_some() {
-        table::has_locked(description.inode.number);
-    }
-    Ok(())
+    set(description, owner, kind, (0, END), operation & libc::LOCK_NB == 0)
 }
 
 /// A lock of a description is one of the process that opened it: others that have it as well could neither give it up nor keep it.
@@ -111,11 +107,7 @@ pub fn fcntl(
         }
         _ => {}
     }
-    set(description, owner, kind, range, matches!(command, libc::F_SETLKW | libc::F_OFD_SETLKW))?;
-    if kind.is_some() {
-        table::has_locked(description.inode.number);
-    }
-    Ok(())
+    set(description, owner, kind, range, matches!(command, libc::F_SETLKW | libc::F_OFD_SETLKW))
 }
 
 /// The last byte of a lock that has no end: as the kernel says it, so that mounts understand it.
@@ -182,6 +174,10 @@ fn set(
     let Some(kind) = kind else {
         return Ok(block_on(filesystem.unlock(&description.inode, owner, start, end))?);
     };
+    // Before it is known whether it has it: one of which that never comes to be known goes with the file, too.
+    table::has_locked(description.inode.number);
+    let unlock = |inode: &Inode, owner| block_on(filesystem.unlock(inode, owner, 0, u64::MAX));
+    session.owed.give_up(&description.inode, owner, unlock)?;
     let lock = Lock { kind, start, end };
     match block_on(filesystem.lock(&description.inode, owner, lock)) {
         Err(error) if error.errno() == tyr_fs::Errno::EAGAIN => {}
@@ -191,33 +187,40 @@ fn set(
         // As the kernel has it: who wants another kind of lock gives up the one it has first, so two who do so do not wait for ever.
         block_on(filesystem.unlock(&description.inode, owner, start, end))?;
     }
-    if !waits {
-        return Err(Errno(libc::EAGAIN));
+    match waits {
+        true => wait_for(description, owner, lock),
+        false => Err(Errno(libc::EAGAIN)),
     }
-    if !owner.of_ranges {
-        return wait_for(description, owner, lock);
-    }
-    block_on(filesystem.begin_wait(&description.inode, owner, lock))?;
-    let result = wait_for(description, owner, lock);
-    // What cannot be said now is said by the owner's next wait; all that others can do meanwhile is to give up too early.
-    let _ = block_on(filesystem.end_wait(owner));
-    result
 }
 
-/// Asks for a lock again and again, until a signal comes.
+/// Asks for a lock again and again, until a signal comes. Of ranges it says first that it does, as soon as others leave it time to.
 fn wait_for(description: &Description, owner: Owner, lock: Lock) -> Result<()> {
     let session = session()?;
     let filesystem = session.view.filesystem();
     let timer = Timer::new()?;
     let mut pause = PAUSE_MIN;
-    loop {
+    let mut is_said = false;
+    let result = loop {
+        if owner.of_ranges && !is_said {
+            match block_on(filesystem.begin_wait(&description.inode, owner, lock)) {
+                Err(error) if error.errno() != tyr_fs::Errno::EAGAIN => break Err(error.into()),
+                said => is_said = said.is_ok(),
+            }
+        }
         match block_on(filesystem.lock(&description.inode, owner, lock)) {
             Err(error) if error.errno() == tyr_fs::Errno::EAGAIN => {}
-            result => return Ok(result?),
+            result => break result.map_err(Errno::from),
         }
-        timer.wait(pause)?;
+        if let Err(error) = timer.wait(pause) {
+            break Err(error);
+        }
         pause = (pause * 2).min(PAUSE_MAX);
+    };
+    if is_said {
+        // What cannot be said now is said by the owner's next wait; all that others can do meanwhile is to give up too early.
+        let _ = block_on(filesystem.end_wait(owner));
     }
+    result
 }
 
 /// A clock that is waited for by reading, as the kernel goes on with that after a signal whose handler wants it so (`SA_RESTART`).
@@ -270,10 +273,32 @@ pub fn closed(description: &std::sync::Arc<Description>) {
     if table::is_open(description.inode.number) {
         table::has_locked(description.inode.number);
     }
+    let mut is_served = true;
     for owner in owners {
-        // Locks that cannot be given up go when this process is silent.
-        let _ = block_on(filesystem.unlock(&description.inode, owner, 0, u64::MAX));
+        // Where one could not be given up in time the others are not waited for as well.
+        is_served = is_served
+            && match block_on(filesystem.unlock(&description.inode, owner, 0, u64::MAX)) {
+                // Where there are no locks there are none to give up.
+                Err(error) => error.errno() == tyr_fs::Errno::ENOLCK,
+                Ok(()) => true,
+            };
+        if !is_served {
+            give_up_later(&session, &description.inode, owner);
+        }
     }
+}
+
+/// Has all that an owner has of an inode given up as soon as that can be done.
+fn give_up_later(session: &Session, inode: &Inode, owner: Owner) {
+    if !session.owed.add(inode, owner) {
+        return;
+    }
+    let (owed, filesystem) = (session.owed.clone(), session.view.filesystem().clone());
+    let unlock = move |inode: &Inode, owner| block_on(filesystem.unlock(inode, owner, 0, u64::MAX));
+    // Without a thread they go with this process, or when their owner takes another one.
+    let _ = thread::Builder::new()
+        .name("tyr-unlocks".to_owned())
+        .spawn(move || owed.give_up_all(OWED_PAUSE, unlock));
 }
 
 fn process() -> u32 {
@@ -290,3 +315,5 @@ const PROCESS: u64 = 1;
 /// Nanoseconds between two tries.
 const PAUSE_MIN: i64 = 1_000_000;
 const PAUSE_MAX: i64 = 50_000_000;
+/// How long is waited before what could not be given up is tried again.
+const OWED_PAUSE: Duration = Duration::from_secs(1);

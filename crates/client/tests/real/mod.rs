@@ -15,20 +15,31 @@ use tyr_net::Address;
 use tyr_proto::cluster::ClassSettings;
 use tyr_server::{Server, Settings, Timing};
 
-/// Servers with their directories; each partition has a replica at every one of them.
+/// Servers with their directories; each partition has a replica at every one of them, or at one only.
 pub struct Servers {
     /// What they keep, by place.
     pub directories: Vec<TempDir>,
     running: Vec<Option<Server>>,
     addresses: Vec<Address>,
     settings: fn(&Path) -> Settings,
+    replicas: u8,
 }
 
 impl Servers {
     /// So many, with these settings but for what makes them one cluster on this machine.
     pub fn start(count: u8, settings: fn(&Path) -> Settings) -> Servers {
+        Servers::start_with(count, count, settings)
+    }
+
+    /// The same, each partition with a replica at one of them only: what that holds is not served while it is away.
+    pub fn start_scattered(count: u8, settings: fn(&Path) -> Settings) -> Servers {
+        Servers::start_with(count, 1, settings)
+    }
+
+    fn start_with(count: u8, replicas: u8, settings: fn(&Path) -> Settings) -> Servers {
         let directories = (0..count).map(|_| tempfile::tempdir().unwrap()).collect();
-        let mut servers = Servers { directories, running: Vec::new(), addresses: Vec::new(), settings };
+        let (running, addresses) = (Vec::new(), Vec::new());
+        let mut servers = Servers { directories, running, addresses, settings, replicas };
         for place in 0..servers.directories.len() {
             let join = servers.addresses.first().cloned();
             let settings = Settings { join: join.into_iter().collect(), ..servers.settings(place) };
@@ -40,9 +51,8 @@ impl Servers {
     }
 
     fn settings(&self, place: usize) -> Settings {
-        let replicas = u8::try_from(self.directories.len()).unwrap();
         let usual = (self.settings)(self.directories[place].path());
-        let class = ClassSettings { replicas, min_replicas: 1, ..usual.class };
+        let class = ClassSettings { replicas: self.replicas, min_replicas: 1, ..usual.class };
         Settings { class, timing: Timing::near(), http: Some("127.0.0.1:0".to_owned()), ..usual }
     }
 

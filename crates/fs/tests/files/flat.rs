@@ -2,7 +2,7 @@
 
 use pollster::block_on;
 use tyr_client::{Keyspace, KeyspaceSettings, Outcome, Store};
-use tyr_fs::{Caller, Errno, Filesystem, Flat, Follow, How, Inode, Kind, New, Over, Put, Result, View};
+use tyr_fs::{Caller, Errno, File, Filesystem, Flat, Follow, How, Inode, Kind, New, Over, Put, Result, View};
 
 struct Place {
     _directory: tempfile::TempDir,
@@ -125,6 +125,25 @@ fn files_are_renamed_and_changed_and_what_cannot_be_is_refused() {
     let owner = tyr_fs::Owner { of_ranges: true, number: 1, process: 1 };
     let lock = tyr_fs::Lock { kind: tyr_fs::LockKind::Exclusive, start: 0, end: 1 };
     assert_eq!(fails(block_on(view.filesystem().lock(&found.inode, owner, lock))), Errno::ENOLCK);
+}
+
+#[test]
+fn what_is_written_after_a_change_counts_as_changed_then() {
+    let place = Place::new();
+    let view = place.view(Flat::Slashes);
+    block_on(view.put("/file", b"content")).unwrap();
+    let changes = tyr_fs::Changes { mode: Some(0o600), ..tyr_fs::Changes::default() };
+    let before = block_on(view.change("/file", Follow::Yes, &changes)).unwrap();
+    let file = block_on(view.open("/file", How::WRITE)).unwrap();
+    let writes: [fn(&File) -> Result<()>; 2] =
+        [|file| block_on(file.write(0, b"C")), |file| block_on(file.append(b"s")).map(drop)];
+    for write in writes {
+        write(&file).unwrap();
+        let after = block_on(file.metadata()).unwrap();
+        assert!(after.changed > before.changed && after.changed == after.modified, "{after:?}");
+        assert_eq!(after.mode, 0o600);
+        block_on(view.change("/file", Follow::Yes, &changes)).unwrap();
+    }
 }
 
 #[test]

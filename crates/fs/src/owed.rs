@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
-use tyr_fs::{Inode, Result};
+
+use crate::{errno::Result, inode::Inode, locks::Owner};
 
 /// All of them: each is tried again until it succeeds.
 #[derive(Debug, Default)]
@@ -17,7 +18,7 @@ pub struct Owed {
 #[derive(Debug, Default)]
 struct State {
     /// Inodes, which may have moved since, and their owners.
-    locks: Vec<(Inode, u64)>,
+    locks: Vec<(Inode, Owner)>,
     /// Whether a thread sees to them.
     is_seen_to: bool,
     has_ended: bool,
@@ -25,7 +26,7 @@ struct State {
 
 impl Owed {
     /// An owner has all its locks of an inode to give up. Whether a thread is to be begun for that, with [`Owed::give_up_all`].
-    pub fn add(&self, inode: &Inode, owner: u64) -> bool {
+    pub fn add(&self, inode: &Inode, owner: Owner) -> bool {
         let mut state = self.state.lock();
         if !state.locks.iter().any(|lock| is_of(lock, inode, owner)) {
             state.locks.push((inode.clone(), owner));
@@ -37,10 +38,10 @@ impl Owed {
     pub fn give_up(
         &self,
         inode: &Inode,
-        owner: u64,
-        unlock: impl FnOnce(&Inode, u64) -> Result<()>,
+        owner: Owner,
+        unlock: impl FnOnce(&Inode, Owner) -> Result<()>,
     ) -> Result<()> {
-        let is_it = |lock: &(Inode, u64)| is_of(lock, inode, owner);
+        let is_it = |lock: &(Inode, Owner)| is_of(lock, inode, owner);
         if !self.state.lock().locks.iter().any(is_it) {
             return Ok(());
         }
@@ -54,7 +55,7 @@ impl Owed {
     }
 
     /// Gives up all, one after the other and over and over, with a pause after each round, until none is left or the client [goes](Owed::end).
-    pub fn give_up_all(&self, pause: Duration, unlock: impl Fn(&Inode, u64) -> Result<()>) {
+    pub fn give_up_all(&self, pause: Duration, unlock: impl Fn(&Inode, Owner) -> Result<()>) {
         loop {
             let locks = self.state.lock().locks.clone();
             for (inode, owner) in &locks {
@@ -81,58 +82,67 @@ impl Owed {
 }
 
 /// Whether a lock is of this inode, wherever that lay, and of this owner.
-fn is_of(lock: &(Inode, u64), inode: &Inode, owner: u64) -> bool {
-    lock.0.number == inode.number && lock.1 == owner
+fn is_of(lock: &(Inode, Owner), inode: &Inode, owner: Owner) -> bool {
+    lock.0.number == inode.number && lock.1.is(owner)
 }
 
 #[cfg(test)]
 mod tests {
     use std::cell::RefCell;
 
-    use tyr_fs::{Errno, Kind, site::Site};
-
     use super::*;
+    use crate::{Errno, Kind, site::Site};
 
     fn inode(number: u64) -> Inode {
         Inode { number, kind: Kind::File, site: Site::fresh(number) }
     }
 
+    fn owner(number: u64) -> Owner {
+        Owner { of_ranges: true, number, process: 0 }
+    }
+
     #[test]
     fn all_are_tried_until_they_succeed() {
         let owed = Owed::default();
-        assert!(owed.add(&inode(20), 1), "somebody has to see to it");
-        assert!(!owed.add(&inode(20), 1) && !owed.add(&inode(20), 2) && !owed.add(&inode(30), 1));
+        assert!(owed.add(&inode(20), owner(1)), "somebody has to see to it");
+        assert!(
+            !owed.add(&inode(20), owner(1))
+                && !owed.add(&inode(20), owner(2))
+                && !owed.add(&inode(30), owner(1))
+        );
         let tries = RefCell::new(Vec::new());
         owed.give_up_all(Duration::ZERO, |inode, owner| {
-            tries.borrow_mut().push((inode.number, owner));
+            tries.borrow_mut().push((inode.number, owner.number));
             match tries.borrow().len() {
                 ..=4 => Err(Errno::EIO.because("nothing is served")),
                 _ => Ok(()),
             }
         });
         assert_eq!(tries.take(), [(20, 1), (20, 2), (30, 1), (20, 1), (20, 2), (30, 1), (20, 1)]);
-        assert!(owed.add(&inode(20), 1), "nobody sees to it any more");
+        assert!(owed.add(&inode(20), owner(1)), "nobody sees to it any more");
     }
 
     #[test]
     fn who_takes_a_lock_gives_up_the_old_ones_first() {
         let owed = Owed::default();
-        owed.add(&inode(20), 1);
+        owed.add(&inode(20), owner(1));
+        let of_files = Owner { of_ranges: false, ..owner(1) };
         let fails = |_: &Inode, _| Err(Errno::EIO.because("nothing is served"));
-        assert_eq!(owed.give_up(&inode(20), 2, fails), Ok(()), "another one has nothing to give up");
+        assert_eq!(owed.give_up(&inode(20), owner(2), fails), Ok(()), "another one has nothing to give up");
+        assert_eq!(owed.give_up(&inode(20), of_files, fails), Ok(()), "nor has one of whole files");
         let moved = Inode { site: Site::fresh(7), ..inode(20) };
-        assert_eq!(owed.give_up(&moved, 1, fails).unwrap_err().errno(), Errno::EIO);
-        assert_eq!(owed.give_up(&inode(20), 1, fails).unwrap_err().errno(), Errno::EIO);
-        assert_eq!(owed.give_up(&inode(20), 1, |_, _| Ok(())), Ok(()));
-        assert_eq!(owed.give_up(&inode(20), 1, fails), Ok(()), "it has nothing any more");
+        assert_eq!(owed.give_up(&moved, owner(1), fails).unwrap_err().errno(), Errno::EIO);
+        assert_eq!(owed.give_up(&inode(20), owner(1), fails).unwrap_err().errno(), Errno::EIO);
+        assert_eq!(owed.give_up(&inode(20), owner(1), |_, _| Ok(())), Ok(()));
+        assert_eq!(owed.give_up(&inode(20), owner(1), fails), Ok(()), "it has nothing any more");
     }
 
     #[test]
     fn who_goes_tries_no_more() {
         let owed = Owed::default();
-        owed.add(&inode(20), 1);
+        owed.add(&inode(20), owner(1));
         owed.end();
         owed.give_up_all(Duration::ZERO, |_, _| unreachable!("it goes with the client"));
-        assert!(!owed.add(&inode(30), 1));
+        assert!(!owed.add(&inode(30), owner(1)));
     }
 }
