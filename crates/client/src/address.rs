@@ -77,7 +77,9 @@ impl<'a> Place<'a> {
                 }
                 Address::Tcp(_) => address.is_whole(),
             };
-            is_whole.then_some(address).ok_or_else(|| wrong("has an address without host and port"))
+            is_whole
+                .then_some(address)
+                .ok_or_else(|| wrong("has an address without host and port (1 to 65535)"))
         });
         let addresses = addresses.collect::<Result<_>>()?;
         Ok(if is_secured { Place::Secured(addresses) } else { Place::Cluster(addresses) })

@@ -104,6 +104,11 @@ impl Keeper {
     }
 }
 
+/// Whether a directory is a node's that has belonged to a cluster.
+pub fn is_node(directory: &Path) -> bool {
+    directory.join(NAME).is_file()
+}
+
 /// Writes a file durably: whole, or not at all.
 pub(crate) fn write_whole(directory: &Path, name: &str, text: &str) -> Result<()> {
     let new = directory.join(format!("{name}.new"));

@@ -141,7 +141,7 @@ async fn respond(request: &Request, door: &Door, asked: &Asked) -> Page {
         },
         "/metrics" => match (asked.metrics_for, viewer(request, door, asked)) {
             (MetricsFor::WhoHasAToken, Err(page)) => page,
-            _ => Page::text("200 OK", &metrics(&asked.state, &asked.reception, asked.tls.as_ref())),
+            _ => Page::samples(metrics(&asked.state, &asked.reception, asked.tls.as_ref())),
         },
         _ => {
             if let Some(page) = still_page(path) {

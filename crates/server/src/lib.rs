@@ -51,6 +51,7 @@ mod voting;
 mod work;
 
 pub use audit::audit_files;
+pub use card::is_node;
 pub use operator::Operator;
 pub use server::Server;
 pub use settings::{Guarding, MetricsFor, Settings, TargetSettings, Timing};

@@ -39,7 +39,7 @@ fn planted_bugs_are_seen_in_what_clients_are_told() {
     for (canary, first, rule) in [
         (Canary::VotedBeforeDurable, 1, "names: no order"),
         (Canary::ServedWithoutLease, 313, "names: no order"),
-        (Canary::PendingSizeIgnored, 34, "files: inode"),
+        (Canary::PendingSizeIgnored, 162, "files: inode"),
         (Canary::CopiesKept, 2, "names: no order"),
     ] {
         let _planted = plant(Some(canary));

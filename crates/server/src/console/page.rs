@@ -23,6 +23,11 @@ impl Page {
         Page { status, ..Page::of("text/plain; charset=utf-8", body) }
     }
 
+    /// Samples in the text format of Prometheus.
+    pub fn samples(text: String) -> Self {
+        Page::of("text/plain; version=0.0.4; charset=utf-8", text)
+    }
+
     /// An object.
     pub fn json(body: impl Into<String>) -> Self {
         Page::of("application/json", body)

@@ -8,7 +8,7 @@ use std::{
 
 use clap::Args;
 use serde_json::Value;
-use tyr_server::audit_files;
+use tyr_server::{audit_files, is_node};
 
 use crate::{
     failure::{Failure, Result},
@@ -41,8 +41,15 @@ impl Audit {
         if !directory.is_dir() {
             return Err(Failure::Local(format!("there is no directory '{}'", directory.display())));
         }
+        let files = audit_files(directory);
+        if files.is_empty() && !is_node(directory) {
+            let place = directory.display();
+            return Err(Failure::Local(format!(
+                "'{place}' is no directory of a node: nothing was ever done there"
+            )));
+        }
         let mut torn: Vec<String> = Vec::new();
-        for path in audit_files(directory) {
+        for path in files {
             let failed = |error| Failure::local(format_args!("cannot read '{}'", path.display()), &error);
             let lines = BufReader::new(File::open(&path).map_err(failed)?).lines();
             for (line, number) in lines.zip(1..) {

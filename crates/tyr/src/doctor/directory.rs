@@ -11,7 +11,7 @@ use std::{
 use rustix::fs::{OFlags, StatVfs, statfs, statvfs};
 
 use super::{Finding, Verdict, micros};
-use crate::{amount::write_bytes, settings::Settings};
+use crate::{output::Bytes, settings::Settings};
 
 /// Looks at them.
 pub fn examine(settings: &Settings, findings: &mut Vec<Finding>) {
@@ -72,7 +72,7 @@ fn rights(subject: &str, metadata: &fs::Metadata) -> Finding {
 fn space(subject: &str, path: &Path) -> Option<Finding> {
     let StatVfs { f_blocks, f_bavail, f_frsize, .. } = statvfs(path).ok()?;
     let (size, free) = (f_blocks.saturating_mul(f_frsize), f_bavail.saturating_mul(f_frsize));
-    let found = format!("{} free of {}", write_bytes(free), write_bytes(size));
+    let found = format!("{} free of {}", Bytes(free), Bytes(size));
     Some(match () {
         () if free < FREE_MIN => Finding::wrong(
             subject,
