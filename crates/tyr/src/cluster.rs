@@ -1,6 +1,7 @@
 //! `tyr cluster`: what a cluster consists of, and changes of that.
 
 mod change;
+mod picture;
 mod status;
 mod wanted;
 
