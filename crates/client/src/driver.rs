@@ -390,14 +390,14 @@ impl Driver {
                     seat.transaction.roll_back(&mut self.client);
                 }
             }
-            Call::Keep { of } => self.with_seat(of, |seat, _| seat.keep(true)),
+            Call::Keep { of } => self.with_seat(of, |seat, _| seat.keep()),
             Call::Await { of, until, reply } => match self.seats.get_mut(&of) {
                 Some(seat) => seat.await_end(Asked { until, reply }),
                 None => drop(reply.send(Err(words::not_committed()))),
             },
             Call::Drop { of } => {
                 if self.seats.contains_key(&of) {
-                    self.with_seat(of, |seat, _| seat.keep(false));
+                    self.with_seat(of, |seat, _| seat.drop_keeper());
                 }
             }
             Call::Apply { blob, operations, until, reply } => {
@@ -567,6 +567,8 @@ impl Driver {
     fn begin_tries(&mut self) {
         let now = self.now();
         for running in self.runs.values_mut() {
+            // Who is gone would never say that the transaction is over.
+            running.begins.take_if(|(_, asked)| asked.reply.is_closed());
             if running.begins.is_none() {
                 continue;
             }

@@ -520,6 +520,27 @@ impl Running {
         self.classes.get(&partition.class).copied().unwrap_or(Durability::Disk)
     }
 
+    /// Sends what there is somebody for. What cannot be sent is lost, and said again.
+    fn send(
+        &self,
+        link: Option<&Link>,
+        frame: Option<Frame>,
+        send: impl FnOnce(&Link, Frame) -> std::result::Result<(), Unsent>,
+    ) {
+        let size = match (link, frame) {
+            (Some(link), Some(frame)) => match send(link, frame) {
+                Err(Unsent::TooLarge(frame)) => Some(frame.size()),
+                _ => return,
+            },
+            (Some(_), None) => None,
+            (None, _) => return,
+        };
+        // How much it takes is for the receiver to say, also for one who wants to fill this log.
+        if self.reception.counts.may_warn(now()) {
+            tracing::warn!(bytes = size, "a message is larger than its receiver takes");
+        }
+    }
+
     fn carry_out(&mut self, output: Output) {
         let me = self.shard.router().me();
         let command = match output {
@@ -541,12 +562,12 @@ impl Running {
                     }),
                 };
                 let link = self.links.get(&to);
-                return send(link, frame, |link, frame| self.reception.relay.send(to, link, frame));
+                return self.send(link, frame, |link, frame| self.reception.relay.send(to, link, frame));
             }
             Output::Answer(session, answer) => {
                 self.answered(&answer);
                 let frame = Frame::message_with_insets(DATA, |out| append_with_insets(out, &answer));
-                return send(self.sessions.link(session), frame, Link::send);
+                return self.send(self.sessions.link(session), frame, Link::send);
             }
             Output::LearnerComplete(partition, epoch, learner) => {
                 Command::LearnerComplete { partition, epoch, by: me, learner }
@@ -632,23 +653,6 @@ impl Running {
 /// The place of a partition's shard among so many.
 pub(crate) fn place_of(partition: PartitionId, shards: usize) -> usize {
     usize::try_from(partition.index).expect("32 bits fit memory") % shards
-}
-
-/// What cannot be sent is lost, and said again.
-fn send(
-    link: Option<&Link>,
-    frame: Option<Frame>,
-    send: impl FnOnce(&Link, Frame) -> std::result::Result<(), Unsent>,
-) {
-    match (link, frame) {
-        (Some(link), Some(frame)) => {
-            if let Err(Unsent::TooLarge(frame)) = send(link, frame) {
-                tracing::warn!(bytes = frame.size(), "a message is larger than its receiver takes");
-            }
-        }
-        (Some(_), None) => tracing::warn!("a message is larger than any frame"),
-        (None, _) => {}
-    }
 }
 
 /// Time passes for the protocol this often, in microseconds.

@@ -21,7 +21,8 @@ pub struct Seat {
     commit: Option<Commit>,
     /// How it ended, if somebody wants that kept.
     ended: Option<Result<Ended>>,
-    is_kept: bool,
+    /// How many may still ask for that.
+    keepers: usize,
     /// Those who wait for that.
     awaiting: Vec<Asked<Ended>>,
 }
@@ -57,7 +58,7 @@ impl Seat {
             reads: BTreeMap::new(),
             commit: None,
             ended: None,
-            is_kept: false,
+            keepers: 0,
             awaiting: Vec::new(),
         }
     }
@@ -77,14 +78,19 @@ impl Seat {
         self.commit.is_some() && self.ended.is_none()
     }
 
-    /// Whether how it ends is kept.
-    pub fn keep(&mut self, is_kept: bool) {
-        self.is_kept = is_kept;
+    /// Somebody may ask how it ended.
+    pub fn keep(&mut self) {
+        self.keepers += 1;
+    }
+
+    /// One of those asks no more.
+    pub fn drop_keeper(&mut self) {
+        self.keepers = self.keepers.saturating_sub(1);
     }
 
     /// Whether nothing of it is needed any more.
     pub fn is_over(&self) -> bool {
-        self.ended.is_some() && !self.is_kept
+        self.ended.is_some() && self.keepers == 0
     }
 
     /// Somebody wants to know how it ended.
