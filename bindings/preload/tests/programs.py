@@ -320,11 +320,7 @@ def refusals(programs, scratch):
         assert done.returncode == 1 and "Read-only file system" in done.stderr, (command, done)
 
 
-FLAGS = """
-import errno, os, sys
-place = sys.argv[1]
-os.makedirs(place + "/flags", exist_ok=True)
-open(place + "/flags/file", "w").close()
+REFUSED = """
 def refused(number, work):
     try:
         work()
@@ -332,6 +328,13 @@ def refused(number, work):
         assert error.errno == number, error
     else:
         raise AssertionError("is not refused")
+"""
+
+FLAGS = REFUSED + """
+import errno, os, sys
+place = sys.argv[1]
+os.makedirs(place + "/flags", exist_ok=True)
+open(place + "/flags/file", "w").close()
 for name in ("file", "missing", "."):
     refused(errno.EINVAL, lambda: os.open(f"{place}/flags/{name}", os.O_DIRECTORY | os.O_CREAT))
 refused(errno.ENOENT, lambda: os.open(place + "/flags/missing", os.O_DIRECTORY | os.O_CREAT | os.O_PATH))
@@ -442,15 +445,8 @@ def shared(programs, scratch):
     same("threads", programs.sh(script).split(), ["50", "500"])
 
 
-WHOLE_LOCKS = """
+WHOLE_LOCKS = REFUSED + """
 import errno, fcntl, os, struct, sys
-def refused(number, work):
-    try:
-        work()
-    except OSError as error:
-        assert error.errno == number, error
-    else:
-        raise AssertionError("is not refused")
 def forked(work):
     child = os.fork()
     if child == 0:
