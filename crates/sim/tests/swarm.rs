@@ -32,7 +32,7 @@ const LATE: [(Canary, u64); 11] = [
     (Canary::NumbersReused, 8),
     (Canary::PreparedWithoutLease, 7),
     (Canary::FreezeIgnored, 27),
-    (Canary::SessionForgotten, 17),
+    (Canary::SessionForgotten, 20),
     (Canary::LossIgnored, 77),
     (Canary::KeepsIgnored, 8),
     (Canary::KeptLate, 23),
