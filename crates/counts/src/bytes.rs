@@ -48,7 +48,7 @@ fn write() -> Envelope {
     let id = TransactionId { session: SessionId(12_345), sequence: 1_000, birth: RingVersion(77) };
     let partition = PartitionId { class: ClassId(0), index: 321 };
     let operation = Operation::Write { offset: 0, bytes: Payload::from(vec![7; 4096]) };
-    let head = HeadPlan { partition, blob: name(), seen: None, operations: vec![operation] };
+    let head = HeadPlan::blind(partition, name(), vec![operation]);
     let plan = Plan { id, answered: 1_000, reserve: None, heads: vec![head] };
     Envelope { partition, message: Message::Start(Arc::new(plan)) }
 }

@@ -70,7 +70,7 @@ fn pairs(cluster: &Cluster, blobs: &[BlobName]) -> Vec<Vec<BlobPlan>> {
 }
 
 fn plan(blob: &BlobName, operation: Operation) -> BlobPlan {
-    BlobPlan { blob: blob.clone(), seen: None, operations: vec![operation] }
+    BlobPlan::blind(blob.clone(), vec![operation])
 }
 
 fn write() -> Operation {

@@ -33,6 +33,8 @@ pub enum Canary {
     IncompleteServes,
     /// An append does not wait for undecided transactions over several heads that change the size.
     OpenSizeIgnored,
+    /// The head takes every condition for true.
+    ConditionIgnored,
     /// An append starts where the blob ends that is decided, whatever else has a number.
     PendingSizeIgnored,
     /// A transaction is decided while others before it at its heads are not.
@@ -73,7 +75,7 @@ pub enum Canary {
 
 impl Canary {
     /// All of them.
-    pub const ALL: [Canary; 32] = [
+    pub const ALL: [Canary; 33] = [
         Canary::SlotNotHeld,
         Canary::HeadsInTwoOrders,
         Canary::PendingIgnored,
@@ -88,6 +90,7 @@ impl Canary {
         Canary::ServedWithoutLease,
         Canary::IncompleteServes,
         Canary::OpenSizeIgnored,
+        Canary::ConditionIgnored,
         Canary::PendingSizeIgnored,
         Canary::DecidedUnsettled,
         Canary::NumbersReused,

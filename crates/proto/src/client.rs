@@ -25,8 +25,8 @@ use core::ops::Range;
 use tyr_types::{Number, Seek};
 
 use crate::{
-    BlobName, ChunkName, Configuration, HeadPlan, Keyspaces, Limits, NodeId, Operation, OperationResult,
-    Outcome, PartitionId, Plan, RingVersion, Seen, SessionId, Stand, Time, TransactionId,
+    BlobName, ChunkName, Condition, Configuration, HeadPlan, Keyspaces, Limits, NodeId, Operation,
+    OperationResult, Outcome, PartitionId, Plan, RingVersion, Seen, SessionId, Stand, Time, TransactionId,
     canary::{Canary, planted},
     message::{Answer, Envelope, HeadStat, Looked, Message, READ_SIZE_MAX, RequestId},
     tries::Tries,
@@ -167,8 +167,17 @@ pub struct BlobPlan {
     pub blob: BlobName,
     /// What the transaction has read of it.
     pub seen: Option<Seen>,
+    /// What has to be true of it.
+    pub conditions: Vec<Condition>,
     /// What it does.
     pub operations: Vec<Operation>,
+}
+
+impl BlobPlan {
+    /// Of a transaction that does this to a blob, whatever it was before.
+    pub fn blind(blob: BlobName, operations: Vec<Operation>) -> Self {
+        BlobPlan { blob, seen: None, conditions: Vec::new(), operations }
+    }
 }
 
 /// A request is sent again after this many microseconds without an answer, then after twice as many.
@@ -357,9 +366,9 @@ impl Client {
         }
         let mut heads: Vec<HeadPlan> = blobs
             .into_iter()
-            .map(|BlobPlan { blob, seen, operations }| {
+            .map(|BlobPlan { blob, seen, conditions, operations }| {
                 let partition = self.partition_of(&blob, 0);
-                HeadPlan { partition, blob, seen, operations }
+                HeadPlan { partition, blob, seen, conditions, operations }
             })
             .collect();
         heads.sort_by(|a, b| (a.partition, &a.blob).cmp(&(b.partition, &b.blob)));

@@ -6,7 +6,7 @@ use core::ops::Range;
 use tyr_types::{Number, OFFSET_MAX, Operand, Transform};
 
 use crate::{
-    ChunkName, HeadPlan, Keyspace, Operation, Payload, Refusal,
+    ChunkName, Condition, HeadPlan, Keyspace, Operation, Payload, Refusal,
     canary::{Canary, planted},
     entry::{ChunkOperation, ChunkWrite, ExistenceEffect, HeadEffect, SizeEffect},
     head::{Ahead, AttributesFit, Head},
@@ -45,6 +45,11 @@ pub fn evaluate<'a>(
         return Evaluation::Refused(Refusal::Conflict);
     }
     let ahead = head.ahead();
+    match meets(head, &ahead, &plan.conditions) {
+        Some(true) => {}
+        Some(false) => return Evaluation::Refused(Refusal::Conflict),
+        None => return Evaluation::Waits,
+    }
     let depends_on_size = plan.operations.iter().any(|operation| {
         matches!(
             operation,
@@ -86,6 +91,37 @@ pub fn evaluate<'a>(
         AttributesFit::Yes if draft.is_short => Evaluation::WaitsFor(draft.wanted),
         AttributesFit::Yes => Evaluation::Ready(draft.finish()),
     }
+}
+
+/// Whether all conditions are true of a head as it is for who takes the next place in its order; `None` if that depends on transactions whose outcome is
+/// not known yet.
+fn meets(head: &Head, ahead: &Ahead, conditions: &[Condition]) -> Option<bool> {
+    if conditions.is_empty() || planted(Canary::ConditionIgnored) {
+        return Some(true);
+    }
+    if ahead.existence_open {
+        return None;
+    }
+    for condition in conditions {
+        let is_met = match condition {
+            Condition::Missing => !ahead.exists,
+            _ if !ahead.exists => false,
+            Condition::Exists => true,
+            Condition::Size(_) if ahead.size_open => return None,
+            Condition::Size(size) => ahead.size == *size,
+            Condition::Attribute { name, value } => {
+                let found = head.attribute_ahead(name);
+                if found.is_open {
+                    return None;
+                }
+                found.value == value.as_ref()
+            }
+        };
+        if !is_met {
+            return Some(false);
+        }
+    }
+    Some(true)
 }
 
 /// Whether an operation transforms a number that lies in two chunks.
@@ -327,3 +363,6 @@ fn end_of(offset: u64, length: u64) -> Result<Range<u64>, Refusal> {
         _ => Err(Refusal::Invalid),
     }
 }
+
+#[cfg(test)]
+mod tests;

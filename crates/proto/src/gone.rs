@@ -160,7 +160,7 @@ mod tests {
     /// A transaction on one head, and what it does to whether there is a blob.
     fn prepare(index: u64, key: &str, operations: Vec<Operation>, existence: ExistenceEffect) -> Entry {
         let id = id(index);
-        let head = HeadPlan { partition: P, blob: blob(key), seen: None, operations };
+        let head = HeadPlan::blind(P, blob(key), operations);
         let plan = Arc::new(Plan { id, answered: 0, reserve: None, heads: vec![head] });
         let effect = Arc::new(HeadEffect { existence, ..HeadEffect::default() });
         let stop = Stop { partition: P, heads: 0..1, number: number(index), effects: vec![effect] };

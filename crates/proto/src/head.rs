@@ -109,6 +109,15 @@ pub struct Ahead {
     pub size_open: bool,
 }
 
+/// The value of an attribute as it will be if everything that has a number is committed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AttributeAhead<'a> {
+    /// The value, if it will be set.
+    pub value: Option<&'a Arc<[u8]>>,
+    /// Whether that depends on a transaction over several heads, which may still be refused elsewhere.
+    pub is_open: bool,
+}
+
 /// Whether there is room for attributes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AttributesFit {
@@ -213,6 +222,26 @@ impl Head {
         let After { exists, size, .. } = self.after(self.places.len());
         let (existence, sizes) = self.open;
         Ahead { exists, size, existence_open: existence > 0, size_open: sizes > 0 }
+    }
+
+    /// The value that an attribute will have, seen from the end of the order. That the blob exists is known otherwise.
+    pub fn attribute_ahead(&self, name: &str) -> AttributeAhead<'_> {
+        let mut found = AttributeAhead {
+            value: self.blob.as_ref().and_then(|blob| blob.attributes.get(name)),
+            is_open: false,
+        };
+        for place in self.places.iter().filter(|place| !matches!(place.outcome, Some(Outcome::Refused(_)))) {
+            let effect = &place.effect;
+            let is_new = matches!(effect.existence, ExistenceEffect::Ends | ExistenceEffect::Restarts);
+            let set = effect.attributes.iter().rev().find(|(other, _)| other == name);
+            let value = match set {
+                Some((_, value)) => value.as_ref(),
+                None if is_new => None,
+                None => continue,
+            };
+            found = AttributeAhead { value, is_open: !place.alone && place.outcome.is_none() };
+        }
+        found
     }
 
     /// Whether there is room for what a transaction does to the attributes, if it takes the next place. Whoever removes some is always let in.

@@ -8,7 +8,7 @@ use alloc::sync::Arc;
 use crate::{
     Answered, Operation, Plan,
     entry::{ChunkOperation, ChunkWrite, Discard, Entry, HeadEffect, Stop},
-    transaction::{HeadPlan, Seen},
+    transaction::{Condition, HeadPlan, Seen},
 };
 
 /// How much of a payload counts.
@@ -82,12 +82,25 @@ fn plan(plan: &Plan, counts: Counts) -> usize {
 
 fn head_plan(head: &HeadPlan, counts: Counts) -> usize {
     let operations = head.operations.iter().map(|done| operation(done, counts));
-    SMALL + head.blob.key.as_bytes().len() + head.seen.as_ref().map_or(0, seen) + operations.sum::<usize>()
+    let conditions = head.conditions.iter().map(condition);
+    SMALL
+        + head.blob.key.as_bytes().len()
+        + head.seen.as_ref().map_or(0, seen)
+        + conditions.sum::<usize>()
+        + operations.sum::<usize>()
 }
 
 fn seen(seen: &Seen) -> usize {
     let names = seen.attributes.iter().map(|name| LENGTH + name.len());
     SMALL + seen.ranges.len() * RANGE + names.sum::<usize>()
+}
+
+fn condition(condition: &Condition) -> usize {
+    let more = match condition {
+        Condition::Attribute { name, value } => attribute(name, value.as_deref()),
+        Condition::Exists | Condition::Missing | Condition::Size(_) => 0,
+    };
+    OPERATION + more
 }
 
 fn operation(operation: &Operation, counts: Counts) -> usize {

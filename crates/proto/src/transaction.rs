@@ -74,6 +74,8 @@ pub struct HeadPlan {
     pub blob: BlobName,
     /// What the transaction has read of it, if anything.
     pub seen: Option<Seen>,
+    /// What has to be true of it at the transaction's turn, before what it does. It is refused by conflict otherwise.
+    pub conditions: Vec<Condition>,
     /// What it does, in order. Empty if it only reads.
     pub operations: Vec<Operation>,
 }
@@ -95,6 +97,24 @@ pub struct Seen {
     pub all_attributes: bool,
     /// Whether it saw which version it is, so that any later write counts.
     pub version: bool,
+}
+
+/// What has to be true of a blob when the transaction has its turn at the head. Who says so need not have read the blob: the head looks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Condition {
+    /// It exists.
+    Exists,
+    /// It does not exist.
+    Missing,
+    /// It exists and has so many bytes.
+    Size(u64),
+    /// It exists and an attribute has this value, or is not set.
+    Attribute {
+        /// The attribute's name.
+        name: String,
+        /// Its value; `None` if it is not to be set.
+        value: Option<Arc<[u8]>>,
+    },
 }
 
 /// One operation on a blob.
@@ -418,10 +438,21 @@ impl Operation {
 }
 
 impl HeadPlan {
+    /// Of a transaction that does this to a blob, whatever it was before.
+    pub fn blind(partition: PartitionId, blob: BlobName, operations: Vec<Operation>) -> Self {
+        HeadPlan { partition, blob, seen: None, conditions: Vec::new(), operations }
+    }
+
     /// The same with other operations.
     fn with(&self, other: impl Fn(&Operation) -> Operation) -> Self {
         let operations = self.operations.iter().map(other).collect();
-        HeadPlan { partition: self.partition, blob: self.blob.clone(), seen: self.seen.clone(), operations }
+        let (blob, seen, conditions) = (self.blob.clone(), self.seen.clone(), self.conditions.clone());
+        HeadPlan { partition: self.partition, blob, seen, conditions, operations }
+    }
+
+    /// Whether the transaction's end tells something of what the blob was before.
+    pub fn depends_on_blob(&self) -> bool {
+        self.seen.is_some() || !self.conditions.is_empty()
     }
 
     /// Bytes of content that go with it.

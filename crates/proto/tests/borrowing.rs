@@ -81,7 +81,7 @@ impl World {
 
     fn write(&mut self, now: u64) {
         let operations = vec![Operation::Truncate { size: 0 }];
-        let plan = BlobPlan { blob: blob(), seen: None, operations };
+        let plan = BlobPlan::blind(blob(), operations);
         self.client.commit(Time(now), vec![plan], None);
     }
 
@@ -252,7 +252,7 @@ fn a_transaction_looks_itself_at_what_is_lent_no_more_and_at_bytes_that_are_not(
 #[test]
 fn who_leaves_says_what_was_answered_and_waits_for_nobody_to_note_it() {
     let mut world = World::new();
-    let plan = BlobPlan { blob: blob(), seen: None, operations: vec![Operation::Truncate { size: 0 }] };
+    let plan = BlobPlan::blind(blob(), vec![Operation::Truncate { size: 0 }]);
     let id = world.client.commit(Time(10), vec![plan], None);
     world.sent();
     let answer = Answer::Outcome { id, outcome: Some((tyr_proto::Outcome::Committed, Vec::new())) };

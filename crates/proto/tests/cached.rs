@@ -199,12 +199,7 @@ impl World {
         self.last += 1;
         let id = TransactionId { session, sequence: self.last, birth: RingVersion(1) };
         let operation = Operation::Write { offset: 0, bytes: vec![7; length].into() };
-        let heads = vec![HeadPlan {
-            partition: partition(0),
-            blob: self.root(),
-            seen: None,
-            operations: vec![operation],
-        }];
+        let heads = vec![HeadPlan::blind(partition(0), self.root(), vec![operation])];
         let message = Message::Start(Arc::new(Plan { id, answered: 0, reserve: None, heads }));
         self.deliver(HEADS, Envelope { partition: partition(0), message });
         id

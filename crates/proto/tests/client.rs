@@ -14,7 +14,7 @@ use tyr_proto::{
     Router, SessionId, Snapshots, Time, Told, Transaction, TransactionId,
     message::{Answer, Envelope, Message},
 };
-use tyr_types::{CHUNK_SIZE_MIN, Key, KeyspaceId, KeyspaceSettings, Operand, Transform};
+use tyr_types::{CHUNK_SIZE_MIN, Key, KeyspaceId, KeyspaceSettings, Number, Operand, Transform};
 
 const PARTITIONS: u32 = 4;
 const ME: Replica = Replica { node: NodeId(1), incarnation: Incarnation(1) };
@@ -163,7 +163,7 @@ impl World {
 }
 
 fn plan(name: &BlobName) -> BlobPlan {
-    BlobPlan { blob: name.clone(), seen: None, operations: vec![Operation::Create] }
+    BlobPlan::blind(name.clone(), vec![Operation::Create])
 }
 
 /// Bytes that differ wherever one may be mistaken for another.
@@ -349,7 +349,7 @@ fn a_commit_that_waits_for_its_reads_gives_up_in_time() {
     let name = world.blob_in(0);
     world.silent.push(partition(0));
     let mut transaction = Transaction::begin(0);
-    transaction.check(&mut world.client, Time(0), &name, Check::Exists);
+    transaction.exists(&mut world.client, Time(0), &name);
     transaction.write(&name, 0, [1][..].to_vec());
     transaction.commit(&mut world.client, Time(0), Some(Time(1_000_000)));
     world.pass(999_999);
@@ -392,7 +392,7 @@ fn what_waits_for_a_partition_that_nobody_serves_has_no_other_remember_what_came
     let lost = world.client.commit(Time(0), vec![plan(&unserved)], None);
     for _ in 0..3 {
         let append = Operation::Append { bytes: [1][..].into() };
-        let plan = BlobPlan { blob: served.clone(), seen: None, operations: vec![append] };
+        let plan = BlobPlan::blind(served.clone(), vec![append]);
         world.client.commit(world.time(), vec![plan], None);
         world.settle();
         world.pass(300_000);
@@ -469,13 +469,13 @@ fn an_answer_that_names_no_blob_of_the_plan_does_no_harm() {
 }
 
 /// A transaction of one write, refused by a failure when its first plan is sent; and what it is told once the node answers.
-fn fenced(checks: bool, gives_up_at: Option<Time>) -> (World, Transaction, Vec<Told>) {
+fn fenced(reads: bool, gives_up_at: Option<Time>) -> (World, Transaction, Vec<Told>) {
     let mut world = World::new();
     let name = world.blob_in(0);
     let mut transaction = Transaction::begin(0);
-    if checks {
-        transaction.check(&mut world.client, Time(0), &name, Check::Missing);
-        assert_eq!(world.tell(&mut transaction), []);
+    if reads {
+        let id = transaction.exists(&mut world.client, Time(0), &name);
+        assert_eq!(world.tell(&mut transaction), [Told::Read(id, ReadAnswer::Stat(None))]);
     }
     world.silent.push(partition(0));
     transaction.write(&name, 0, [1][..].to_vec());
@@ -548,4 +548,89 @@ fn who_is_denied_what_was_sent_before_hears_in_time_that_its_end_is_unknown() {
     assert!(world.client.poll_event().is_none(), "a node that took it may still have it");
     world.pass(1_500_000);
     assert!(matches!(world.client.poll_event(), Some(Event::Unknown(of)) if of == id));
+}
+
+impl World {
+    /// How many blobs were looked at, and how many transactions were begun, since this was asked last.
+    fn said(&mut self) -> (usize, usize) {
+        let said = std::mem::take(&mut self.said);
+        let count = |is: fn(&Message) -> bool| said.iter().filter(|said| is(&said.message)).count();
+        (count(|said| matches!(said, Message::Look { .. })), count(|said| matches!(said, Message::Start(_))))
+    }
+
+    /// How a transaction ends that checks this and sets an attribute of another blob, or of the same one, or changes nothing.
+    fn end_if(&mut self, blob: &BlobName, check: &Check, changed: Option<&BlobName>) -> End {
+        let mut transaction = Transaction::begin(0);
+        transaction.check(&mut self.client, Time(self.now), blob, check.clone());
+        let set = Operation::SetAttribute { name: "b".into(), value: None };
+        if let Some(changed) = changed {
+            transaction.change(changed, set);
+        }
+        self.said();
+        self.commit(&mut transaction)
+    }
+}
+
+#[test]
+fn what_was_not_read_is_looked_at_by_the_head_which_takes_no_message_of_its_own() {
+    let mut world = World::new();
+    let (here, there) = (world.blob_in(0), world.blob_in(1));
+    let value: Option<Arc<[u8]>> = Some([7][..].into());
+    let mut transaction = Transaction::begin(0);
+    transaction.write(&here, 0, [1][..].to_vec());
+    transaction.change(&here, Operation::SetAttribute { name: "a".into(), value: value.clone() });
+    assert!(matches!(world.commit(&mut transaction), End::Committed(_)));
+    let mut reader = Transaction::begin(0);
+    reader.exists(&mut world.client, Time(world.now), &here);
+    world.tell(&mut reader);
+    let version = reader.number(&here).unwrap();
+    reader.roll_back(&mut world.client);
+    let attribute = |value| Check::Attribute { name: "a".into(), value };
+    for (check, holds) in [
+        (Check::Exists, true),
+        (Check::Missing, false),
+        (Check::Size(1), true),
+        (Check::Size(2), false),
+        (attribute(value), true),
+        (attribute(None), false),
+        (Check::Version(version), true),
+        (Check::Version(Number::ZERO), false),
+    ] {
+        let end = if holds { End::Committed(BTreeMap::new()) } else { End::Refused(Refusal::Conflict) };
+        assert_eq!(world.end_if(&here, &check, Some(&there)), end, "{check:?}");
+        assert_eq!(world.said(), (0, 1), "{check:?}");
+        // What changes nothing has nothing to log either.
+        assert_eq!(world.end_if(&here, &check, None), end, "{check:?}");
+        assert_eq!(world.said().1, 0, "{check:?}");
+    }
+    let last = world.end_if(&here, &Check::Version(version), Some(&here));
+    assert_eq!(last, End::Committed(BTreeMap::new()));
+    assert_eq!(world.end_if(&here, &Check::Version(version), Some(&here)), End::Refused(Refusal::Conflict));
+}
+
+#[test]
+fn what_was_read_and_is_to_be_of_an_earlier_version_is_refused_if_there_was_a_later_one() {
+    let mut world = World::new();
+    let (here, there) = (world.blob_in(0), world.blob_in(1));
+    let write = |world: &mut World, byte: u8| {
+        let mut transaction = Transaction::begin(0);
+        transaction.write(&here, 0, vec![byte]);
+        assert!(matches!(world.commit(&mut transaction), End::Committed(_)));
+        let mut reader = Transaction::begin(0);
+        reader.exists(&mut world.client, Time(world.now), &here);
+        world.tell(&mut reader);
+        let version = reader.number(&here).unwrap();
+        reader.roll_back(&mut world.client);
+        version
+    };
+    let (first, last) = (write(&mut world, 1), write(&mut world, 2));
+    for (version, end) in [(first, End::Refused(Refusal::Conflict)), (last, End::Committed(BTreeMap::new()))]
+    {
+        let mut transaction = Transaction::begin(0);
+        transaction.check(&mut world.client, Time(world.now), &here, Check::Version(version));
+        transaction.read(&mut world.client, Time(world.now), &here, 0..1);
+        transaction.write(&there, 0, vec![3]);
+        world.tell(&mut transaction);
+        assert_eq!(world.commit(&mut transaction), end);
+    }
 }

@@ -252,11 +252,12 @@ mod tests {
     fn what_comes_again_or_is_sent_again_is_of_the_same_span() {
         let partition = |index| PartitionId { class: ClassId(0), index };
         let id = TransactionId { birth: RingVersion(1), session: SessionId(2), sequence: 3 };
-        let head = |index| HeadPlan {
-            partition: partition(index),
-            blob: BlobName { keyspace: KeyspaceId(1), key: Key::new(b"a").expect("it is a key") },
-            seen: None,
-            operations: Vec::new(),
+        let head = |index| {
+            HeadPlan::blind(
+                partition(index),
+                BlobName { keyspace: KeyspaceId(1), key: Key::new(b"a").expect("it is a key") },
+                Vec::new(),
+            )
         };
         let plan = Arc::new(Plan { id, answered: 0, reserve: None, heads: vec![head(0), head(1)] });
         let start = Envelope { partition: partition(0), message: Message::Start(plan.clone()) };

@@ -169,7 +169,7 @@ impl Visit {
         for head in &plan.heads {
             let written = head.operations.iter().map(size).sum();
             visit.count(head.blob.keyspace, written);
-            if head.seen.is_some() && visit.seen.len() < SEEN_MAX && is_here(head) {
+            if head.depends_on_blob() && visit.seen.len() < SEEN_MAX && is_here(head) {
                 visit.seen.push(head.blob.clone());
             }
         }

@@ -492,7 +492,7 @@ fn clients_that_vanish_amid_their_payload_leave_nothing_in_the_way() {
         client.handle_ring_version(told.reached.unwrap());
         let blob = BlobName { keyspace: id, key: Key::new("blob").unwrap() };
         let operations = vec![Operation::Append { bytes: vec![7; 3 << 20].into() }];
-        client.commit(Time(1), vec![BlobPlan { blob, seen: None, operations }], None);
+        client.commit(Time(1), vec![BlobPlan::blind(blob, operations)], None);
         let outputs: Vec<ClientOutput> = std::iter::from_fn(|| client.poll_output()).collect();
         assert!(!outputs.is_empty());
         let mut raw = Raw::open(server.address(), Party::Client { session });

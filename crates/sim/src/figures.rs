@@ -462,7 +462,7 @@ fn sizes() -> String {
 }
 
 fn blind(blob: &BlobName, operation: Operation) -> BlobPlan {
-    BlobPlan { blob: blob.clone(), seen: None, operations: vec![operation] }
+    BlobPlan::blind(blob.clone(), vec![operation])
 }
 
 fn seen(blob: &BlobName, number: Number, operations: Vec<Operation>) -> BlobPlan {
@@ -473,7 +473,7 @@ fn seen(blob: &BlobName, number: Number, operations: Vec<Operation>) -> BlobPlan
         size: false,
         ..Seen::default()
     };
-    BlobPlan { blob: blob.clone(), seen: Some(seen), operations }
+    BlobPlan { blob: blob.clone(), seen: Some(seen), conditions: Vec::new(), operations }
 }
 
 fn write(offset: u64) -> Operation {

@@ -166,7 +166,7 @@ fn blind_write(sequence: u64, heads: &[(PartitionId, BlobName)], which: &[usize]
     let operations = vec![Operation::Write { offset: 0, bytes: [1, 2, 3][..].into() }];
     let head = |place: usize| {
         let (partition, blob) = heads[place].clone();
-        HeadPlan { partition, blob, seen: None, operations: operations.clone() }
+        HeadPlan::blind(partition, blob, operations.clone())
     };
     Arc::new(Plan { id, answered: 1, reserve: None, heads: which.iter().copied().map(head).collect() })
 }

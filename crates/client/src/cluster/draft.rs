@@ -29,6 +29,8 @@ pub struct Draft {
     pub was_read: bool,
     /// Whether the size before counts as seen.
     pub size_is_seen: bool,
+    /// Whether the commit is refused unless it existed before.
+    pub has_to_exist: bool,
     /// Whether bytes were copied to it, which are not here.
     pub has_copies: bool,
 }
@@ -74,6 +76,7 @@ impl Draft {
             operations: 0,
             was_read: false,
             size_is_seen: false,
+            has_to_exist: false,
             has_copies: false,
         }
     }

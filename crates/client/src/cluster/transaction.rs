@@ -199,7 +199,9 @@ impl Transaction {
         self.afford(bytes)?;
         let blob = self.touch(keyspace, key.as_ref())?;
         self.held += bytes;
-        self.draft(&blob).was_read = true;
+        let draft = self.draft(&blob);
+        draft.was_read = true;
+        draft.has_to_exist |= !matches!(check, tyr_proto::Check::Missing);
         self.open.core.tell(Call::Check { of: self.open.handle, blob, check });
         Ok(())
     }
@@ -424,9 +426,11 @@ impl Transaction {
         }
     }
 
-    /// Fails with `NotFound` unless the blob exists.
+    /// Fails with `NotFound` unless the blob exists. Who has checked that it does is refused at the commit instead.
     async fn require(&mut self, blob: &BlobName) -> Result<()> {
-        if self.presence(blob).await? {
+        let draft = self.draft(blob);
+        let is_checked = draft.has_to_exist && draft.presence() == Presence::AsBefore;
+        if is_checked || self.presence(blob).await? {
             return Ok(());
         }
         Err(words::no_blob(self.draft(blob).keyspace.name.as_str(), &blob.key))

@@ -117,7 +117,7 @@ impl Applies {
     }
 
     fn send(&mut self, client: &mut Client, now: Time, apply: Apply) {
-        let plan = BlobPlan { blob: apply.blob.clone(), seen: None, operations: apply.operations.clone() };
+        let plan = BlobPlan::blind(apply.blob.clone(), apply.operations.clone());
         let id = client.commit(now, Vec::from([plan]), Some(apply.gives_up_at));
         self.sent.insert(id, apply);
     }

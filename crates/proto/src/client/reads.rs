@@ -127,6 +127,11 @@ impl Reads {
         self.blobs.iter().filter(move |(_, view)| exists(view)).map(|(blob, _)| blob)
     }
 
+    /// Whether a blob was asked about.
+    pub(super) fn has(&self, blob: &BlobName) -> bool {
+        self.blobs.contains_key(blob)
+    }
+
     /// Whether a blob is known.
     pub(super) fn knows(&self, blob: &BlobName) -> bool {
         self.blobs.get(blob).is_some_and(|view| view.base.is_some())

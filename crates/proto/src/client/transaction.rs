@@ -20,8 +20,8 @@ use super::{
     staging::CopySource,
 };
 use crate::{
-    BlobName, ChunkName, Operation, Outcome, Payload, Plan, Refusal, ResultValue, Seen, Time, TransactionId,
-    message::RequestId, tries::Pauses,
+    BlobName, ChunkName, Condition, Operation, Outcome, Payload, Plan, Refusal, ResultValue, Seen, Time,
+    TransactionId, message::RequestId, tries::Pauses,
 };
 
 /// A transaction.
@@ -34,6 +34,8 @@ pub struct Transaction {
     /// Where the payload is of changes that copy.
     copies: BTreeMap<(BlobName, u16), CopySource>,
     checks: BTreeMap<ReadId, (BlobName, Check)>,
+    /// Checks that are left to the heads.
+    conditions: BTreeMap<BlobName, Vec<Check>>,
     reserve: Option<RequestId>,
     /// The blobs that are reserved for it.
     reserved: BTreeSet<BlobName>,
@@ -115,6 +117,7 @@ impl Transaction {
             changes: BTreeMap::new(),
             copies: BTreeMap::new(),
             checks: BTreeMap::new(),
+            conditions: BTreeMap::new(),
             reserve: None,
             reserved: BTreeSet::new(),
             stage: Stage::Open,
@@ -160,7 +163,18 @@ impl Transaction {
     }
 
     /// Has the commit refused by conflict unless a condition holds then.
+    ///
+    /// What was not read before is looked at by the head, when the transaction has its turn there: that takes no message of its own.
     pub fn check(&mut self, client: &mut Client, now: Time, blob: &BlobName, check: Check) {
+        match check {
+            Check::Bytes { .. } => self.look(client, now, blob, check),
+            _ if self.reads.has(blob) => self.look(client, now, blob, check),
+            _ => self.conditions.entry(blob.clone()).or_default().push(check),
+        }
+    }
+
+    /// Reads what a check is about; the commit makes sure that it stays so.
+    fn look(&mut self, client: &mut Client, now: Time, blob: &BlobName, check: Check) {
         let id = match &check {
             Check::Bytes { offset, bytes } => {
                 let range = *offset..offset.saturating_add(bytes.len() as u64);
@@ -170,6 +184,15 @@ impl Transaction {
         };
         self.checks.insert(id, (blob.clone(), check));
         self.go_on(client, now);
+    }
+
+    /// Leaves conditions to the heads that it visits. One that changes nothing may end without visiting any, and looks for itself.
+    fn leave_conditions(&mut self, client: &mut Client, now: Time) {
+        if self.changes.is_empty() {
+            for (blob, checks) in core::mem::take(&mut self.conditions) {
+                checks.into_iter().for_each(|check| self.look(client, now, &blob, check));
+            }
+        }
     }
 
     /// Does something to a blob. Returns its place among the blob's changes, under which its result is told.
@@ -229,7 +252,7 @@ impl Transaction {
 
     /// The blobs that it has read or changed so far.
     pub fn touched(&self) -> impl Iterator<Item = &BlobName> {
-        self.reads.blobs().chain(self.changes.keys())
+        self.reads.blobs().chain(self.changes.keys()).chain(self.conditions.keys())
     }
 
     /// The blob that a request of the client is to read, and the look or the freeze that holds what is seen of it.
@@ -246,7 +269,10 @@ impl Transaction {
     /// Commits, once what it reads and checks has been answered. How it ended is told later; if it is not known by `gives_up_at`, that is.
     pub fn commit(&mut self, client: &mut Client, now: Time, gives_up_at: Option<Time>) {
         match self.stage {
-            Stage::Open => self.stage = Stage::Closing(gives_up_at),
+            Stage::Open => {
+                self.leave_conditions(client, now);
+                self.stage = Stage::Closing(gives_up_at);
+            }
             Stage::Doomed(refusal) => self.end(client, Some(End::Refused(refusal))),
             Stage::Closing(_) | Stage::Sent(..) | Stage::Pausing(..) | Stage::Over => {}
         }
@@ -258,6 +284,7 @@ impl Transaction {
         self.changes.clear();
         self.copies.clear();
         self.checks.clear();
+        self.conditions.clear();
         if matches!(self.stage, Stage::Doomed(_)) {
             self.stage = Stage::Open;
         }
@@ -396,11 +423,14 @@ impl Transaction {
         let mut plans: BTreeMap<BlobName, BlobPlan> = BTreeMap::new();
         for blob in seen {
             let seen = self.reads.seen(&blob);
-            plans.insert(blob.clone(), BlobPlan { blob, seen, operations: Vec::new() });
+            let (conditions, operations) = (Vec::new(), Vec::new());
+            plans.insert(blob.clone(), BlobPlan { blob, seen, conditions, operations });
         }
         for (blob, operations) in &self.changes {
-            let plan = BlobPlan { blob: blob.clone(), seen: None, operations: Vec::new() };
-            plans.entry(blob.clone()).or_insert(plan).operations = operations.clone();
+            plan_of(&mut plans, blob).operations = operations.clone();
+        }
+        for (blob, checks) in &self.conditions {
+            checks.iter().for_each(|check| require(plan_of(&mut plans, blob), check));
         }
         // It may have to wait for who waits for its reserve.
         if plans.keys().any(|blob| !self.reserved.contains(blob)) {
@@ -417,6 +447,28 @@ impl Transaction {
         self.reserve.take().into_iter().for_each(|reserve| client.let_go(reserve));
         self.told.extend(end.map(Told::Ended));
     }
+}
+
+fn plan_of<'a>(plans: &'a mut BTreeMap<BlobName, BlobPlan>, blob: &BlobName) -> &'a mut BlobPlan {
+    plans.entry(blob.clone()).or_insert_with(|| BlobPlan::blind(blob.clone(), Vec::new()))
+}
+
+/// Has a head see to a check.
+fn require(plan: &mut BlobPlan, check: &Check) {
+    let condition = match check {
+        Check::Exists => Condition::Exists,
+        Check::Missing => Condition::Missing,
+        Check::Size(size) => Condition::Size(*size),
+        Check::Attribute { name, value } => Condition::Attribute { name: name.clone(), value: value.clone() },
+        Check::Version(number) => {
+            // As if it had been read then. What else was read of it was read later, if that is so.
+            let seen = plan.seen.get_or_insert_with(|| Seen { number: *number, ..Seen::default() });
+            (seen.number, seen.version) = (seen.number.min(*number), true);
+            Condition::Exists
+        }
+        Check::Bytes { .. } => return,
+    };
+    plan.conditions.push(condition);
 }
 
 /// Whether a transaction was refused because of a failure: then the same may be done under another id, and what it has read is looked at

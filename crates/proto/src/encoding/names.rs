@@ -1,12 +1,15 @@
 //! The layouts of what names things, of who holds them, and of what a client asks for.
 
+use alloc::vec::Vec;
+
 use tyr_types::Number;
 
 use super::{Decode, Decoder, Encode, Encoder, Malformed, ensure};
 use crate::{
-    BlobName, ChunkName, ClassId, Configuration, Epoch, Grant, HeadPlan, Incarnation, Keyspace, KeyspaceSeed,
-    LeaseRequest, LeaseTerms, NodeId, Operation, OperationResult, Outcome, PartitionId, Placement, Plan,
-    Refusal, Replica, ResultValue, RingVersion, Seen, SessionId, Snapshots, Time, TransactionId, layout,
+    BlobName, ChunkName, ClassId, Condition, Configuration, Epoch, Grant, HeadPlan, Incarnation, Keyspace,
+    KeyspaceSeed, LeaseRequest, LeaseTerms, NodeId, Operation, OperationResult, Outcome, PartitionId,
+    Placement, Plan, Refusal, Replica, ResultValue, RingVersion, Seen, SessionId, Snapshots, Time,
+    TransactionId, layout,
 };
 
 layout!(struct NodeId(number));
@@ -33,8 +36,8 @@ layout!(struct BlobName { keyspace, key });
 layout!(struct ChunkName { blob, index });
 
 layout!(struct Plan { id, answered, reserve, heads } check plan_is_sound);
-layout!(struct HeadPlan { partition, blob, seen, operations });
 layout!(struct Seen { number, ranges, existence, size, attributes, all_attributes, version });
+layout!(enum Condition { 0 => Exists, 1 => Missing, 2 => Size(bytes), 3 => Attribute { name, value } });
 layout!(enum Operation {
     0 => Create,
     1 => Delete,
@@ -67,6 +70,34 @@ layout!(enum Refusal {
 layout!(enum Outcome { 0 => Committed, 1 => Refused(refusal) });
 layout!(struct OperationResult { head, operation, value });
 layout!(enum ResultValue { 0 => Offset(offset), 1 => Old(bytes) });
+
+/// Of what it has read and what has to be true a byte says which there is, so that a plan without conditions is as it was before there were any.
+impl Encode for HeadPlan {
+    fn encode(&self, out: &mut Encoder) {
+        let HeadPlan { partition, blob, seen, conditions, operations } = self;
+        partition.encode(out);
+        blob.encode(out);
+        out.byte(u8::from(seen.is_some()) | u8::from(!conditions.is_empty()) << 1);
+        seen.iter().for_each(|seen| seen.encode(out));
+        if !conditions.is_empty() {
+            conditions.encode(out);
+        }
+        operations.encode(out);
+    }
+}
+
+impl Decode for HeadPlan {
+    fn decode(input: &mut Decoder<'_>) -> Result<Self, Malformed> {
+        let (partition, blob) = Decode::decode(input)?;
+        let there = input.byte()?;
+        ensure(there <= 3, "a plan has more than was seen and conditions")?;
+        let seen = if there & 1 == 1 { Some(Decode::decode(input)?) } else { None };
+        let conditions = if there & 2 == 2 { Decode::decode(input)? } else { Vec::new() };
+        ensure(there & 2 == 0 || !conditions.is_empty(), "a plan announces conditions and has none")?;
+        let operations = Decode::decode(input)?;
+        Ok(HeadPlan { partition, blob, seen, conditions, operations })
+    }
+}
 
 fn plan_is_sound(plan: &Plan) -> Result<(), Malformed> {
     ensure(!plan.heads.is_empty() && !plan.is_too_large(), "a plan has no heads, or is too large")

@@ -78,8 +78,7 @@ impl Partition {
             sequence: self.log.last() + 1,
             birth: cx.version,
         };
-        let delete =
-            |blob| HeadPlan { partition: self.id, blob, seen: None, operations: [Operation::Delete].into() };
+        let delete = |blob| HeadPlan::blind(self.id, blob, [Operation::Delete].into());
         let heads = blobs.into_iter().map(delete).collect();
         // Nobody waits for the answers of those before.
         let plan = Plan { id, answered: id.sequence, reserve: None, heads };

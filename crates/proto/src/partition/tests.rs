@@ -241,7 +241,7 @@ fn a_client_that_was_taken_for_dead_is_not_answered_without_what_others_computed
         let blobs = (0_u8..).map(|key| BlobName { keyspace: KeyspaceId(1), key: Key::new([key]).unwrap() });
         let mut here = blobs.filter(|blob| keyspace.partition_of(blob, 0) == partition(index));
         let operations = Vec::from([Operation::Transform { offset: 0, transform }]);
-        HeadPlan { partition: partition(index), blob: here.next().unwrap(), seen: None, operations }
+        HeadPlan::blind(partition(index), here.next().unwrap(), operations)
     };
     // The order of chains is that of partitions: here the last stop leads partition 1.
     let other = Replica { node: NodeId(2), incarnation: Incarnation(1) };
@@ -305,7 +305,7 @@ fn what_waits_for_its_turn_is_not_over_though_nothing_as_old_may_begin_any_more(
         let blobs = (0_u8..).map(|key| BlobName { keyspace: KeyspaceId(1), key: Key::new([key]).unwrap() });
         let mut here = blobs.filter(|blob| keyspace.partition_of(blob, 0) == partition(index));
         let operations = Vec::from([Operation::Write { offset: 0, bytes: [1; 4][..].into() }]);
-        HeadPlan { partition: partition(index), blob: here.next().unwrap(), seen: None, operations }
+        HeadPlan::blind(partition(index), here.next().unwrap(), operations)
     };
     let start =
         |id, heads: Vec<HeadPlan>| Message::Start(Arc::new(Plan { id, answered: 0, reserve: None, heads }));

@@ -6,11 +6,11 @@
 use std::{collections::BTreeMap, fmt::Debug, sync::Arc};
 
 use tyr_proto::{
-    Answered, BlobName, ChunkName, ClassId, Configuration, Epoch, Extent, FileName, Freeze, Grant, HeadPlan,
-    Incarnation, KeepName, Keyspace, KeyspaceSeed, Layout, LeaseRequest, NamedSnapshot, NodeId, Operation,
-    OperationResult, Outcome, PartitionCount, PartitionId, Payload, Placement, Plan, Refusal, Replica,
-    ResultValue, RingVersion, Seen, SessionId, SnapshotId, Snapshots, Spot, Stage, StageCopy, Stand, State,
-    Stretch, Time, TransactionId, Use, ZoneRule,
+    Answered, BlobName, ChunkName, ClassId, Condition, Configuration, Epoch, Extent, FileName, Freeze, Grant,
+    HeadPlan, Incarnation, KeepName, Keyspace, KeyspaceSeed, Layout, LeaseRequest, NamedSnapshot, NodeId,
+    Operation, OperationResult, Outcome, PartitionCount, PartitionId, Payload, Placement, Plan, Refusal,
+    Replica, ResultValue, RingVersion, Seen, SessionId, SnapshotId, Snapshots, Spot, Stage, StageCopy, Stand,
+    State, Stretch, Time, TransactionId, Use, ZoneRule,
     access::{AccountId, AccountKind, AccountName, Claims, Rights, Scope},
     cluster::{
         self, Address, ClassSettings, Cluster, ClusterId, Command, Identity, Position, Proposal, Seal,
@@ -239,10 +239,30 @@ fn plan() -> Arc<Plan> {
         version: false,
     };
     let (first, second) = (
-        HeadPlan { partition: partition(1), blob: blob("one"), seen: None, operations: operations() },
-        HeadPlan { partition: partition(2), blob: blob("two"), seen: Some(seen), operations: Vec::new() },
+        HeadPlan::blind(partition(1), blob("one"), operations()),
+        HeadPlan {
+            partition: partition(2),
+            blob: blob("two"),
+            seen: Some(seen),
+            conditions: Vec::new(),
+            operations: Vec::new(),
+        },
     );
     Arc::new(Plan { id: id(12), answered: 11, reserve: Some(request()), heads: vec![first, second] })
+}
+
+/// The same with conditions.
+fn conditional() -> Arc<Plan> {
+    let plan = plan();
+    let mut heads = plan.heads.clone();
+    heads[0].conditions = vec![
+        Condition::Exists,
+        Condition::Size(1 << 33),
+        Condition::Attribute { name: "a".into(), value: Some(payload(4)) },
+        Condition::Attribute { name: "b".into(), value: None },
+    ];
+    heads[1].conditions = vec![Condition::Missing];
+    Arc::new(Plan { heads, ..(*plan).clone() })
 }
 
 /// What the first head's operations come to: its payload is that of the plan.
@@ -462,6 +482,7 @@ pub fn messages() -> Vec<Message> {
         Message::Borrow { request: request(), blob: blob("one"), size_max: 4096 },
         Message::GiveBack { session: SessionId(8), blob: blob("one"), asked: 7 },
         Message::TellFrozen { request: request(), after: blob("one") },
+        Message::Start(conditional()),
     ]
 }
 

@@ -132,7 +132,7 @@ pub(crate) fn judge(message: &Message, own: SessionId, rights: &Entitlement) -> 
 fn needed(head: &HeadPlan) -> Rights {
     let tells = |operation: &Operation| matches!(operation, Operation::Transform { .. });
     let writes = if head.operations.is_empty() { Rights::NONE } else { Rights::WRITE };
-    let reads = head.operations.is_empty() || head.seen.is_some() || head.operations.iter().any(tells);
+    let reads = head.operations.is_empty() || head.depends_on_blob() || head.operations.iter().any(tells);
     if reads { writes | Rights::READ } else { writes }
 }
 
@@ -223,7 +223,8 @@ mod tests {
     use std::sync::Arc;
 
     use tyr_proto::{
-        BlobName, ClassId, Epoch, KeepName, NodeId, PartitionId, Plan, RingVersion, Seen, SnapshotId, Stand,
+        BlobName, ClassId, Condition, Epoch, KeepName, NodeId, PartitionId, Plan, RingVersion, Seen,
+        SnapshotId, Stand,
         access::{Account, AccountKind, AccountState},
         encoding::{Decode, from_bytes},
     };
@@ -252,11 +253,20 @@ mod tests {
     }
 
     fn start(session: SessionId, heads: &[(u32, Option<Seen>, Vec<Operation>)]) -> Message {
+        start_if(session, &[], heads)
+    }
+
+    fn start_if(
+        session: SessionId,
+        conditions: &[Condition],
+        heads: &[(u32, Option<Seen>, Vec<Operation>)],
+    ) -> Message {
         let partition = PartitionId { class: ClassId(0), index: 0 };
         let heads = heads.iter().map(|(keyspace, seen, operations)| HeadPlan {
             partition,
             blob: blob(*keyspace),
             seen: seen.clone(),
+            conditions: conditions.to_vec(),
             operations: operations.clone(),
         });
         let id = TransactionId { session, sequence: 1, birth: RingVersion(1) };
@@ -286,6 +296,11 @@ mod tests {
                 assert_eq!(may(granted, &message), granted.has(needed), "{granted} for {message:?}");
             }
         }
+        let writes_if = start_if(OWN, &[Condition::Exists], &[(1, None, writes())]);
+        assert!(
+            may(both, &writes_if) && !may(write, &writes_if),
+            "whether it is refused tells what is there"
+        );
         assert!(!may(Rights::ALL, &start(OWN, &[(1, None, writes()), (2, None, writes())])));
         assert!(!may(Rights::ALL, &start(OTHER, &[(1, None, writes())])), "in somebody else's name");
     }

@@ -277,10 +277,8 @@ impl Driver {
 
     /// Appends to blobs in one transaction.
     pub fn append(&mut self, keyspace: KeyspaceId, keys: &[&str], bytes: &[u8]) -> Outcome {
-        let plan = |key: &&str| BlobPlan {
-            blob: blob(keyspace, key),
-            seen: None,
-            operations: vec![Operation::Append { bytes: bytes.into() }],
+        let plan = |key: &&str| {
+            BlobPlan::blind(blob(keyspace, key), vec![Operation::Append { bytes: bytes.into() }])
         };
         self.commit(&keys.iter().map(plan).collect::<Vec<_>>())
     }

@@ -1,8 +1,9 @@
 //! A simulated client: the shipped one, doing one operation after the other and noting what it was told.
 //!
-//! `task` is an operation that is under way, `outside` what is read outside of a transaction, `named` snapshots
+//! `task` is an operation that is under way, `known` what earlier ones have told, `outside` what is read outside of a transaction, `named` snapshots
 //! that have names.
 
+mod known;
 mod named;
 mod outside;
 mod task;
@@ -28,6 +29,7 @@ use super::{
     wants::{Chooser, REST_MAX, Then, Wants, Way},
 };
 use crate::{Action, Blob, ClientId, History, Outcome, Register, TransactionId, random::Random};
+use known::Known;
 pub use named::Order;
 use task::{Found, Source, Stage, Target, Task, action_of, attribute_of, fill};
 
@@ -46,6 +48,8 @@ pub struct Caller {
     layout: Layout,
     weights: Vec<u32>,
     left: u32,
+    /// What it last heard of what transactions may rely on.
+    known: Known,
     task: Option<Task>,
     unique: u64,
     /// What the cluster manager is asked for, by the place of the operation, since this was last emptied.
@@ -83,6 +87,7 @@ impl Caller {
             layout: Layout::of(profile),
             weights: profile.weights.to_vec(),
             left: profile.operations,
+            known: Known::default(),
             task: None,
             unique: 0,
             orders: Vec::new(),
@@ -174,7 +179,7 @@ impl Caller {
             self.task.iter_mut().for_each(|task| task.actions.push(action.clone()));
         }
         self.task.iter_mut().for_each(|task| task.stage = Stage::Committing);
-        self.commit(now, history, transaction);
+        self.commit(now, history, Box::new(transaction));
         self.hear(now, history);
     }
 
@@ -219,6 +224,7 @@ impl Caller {
             taken_at: 0,
             named: None,
             actions: Vec::new(),
+            sizes: BTreeMap::new(),
             answers: Vec::new(),
         });
     }
@@ -246,7 +252,7 @@ impl Caller {
             _ => Some(Transaction::begin(turn)),
         };
         let Some(transaction) = transaction else { return };
-        task.source = Source::Transaction(transaction);
+        task.source = Source::Transaction(Box::new(transaction));
         task.actions.clear();
         self.read(now);
     }
@@ -426,6 +432,7 @@ impl Caller {
                 _ => None,
             })
             .collect();
+        self.rely(now);
         let mut back = Vec::new();
         match then {
             Then::Nothing => {}
@@ -517,7 +524,7 @@ impl Caller {
         }
     }
 
-    fn commit(&mut self, now: u64, history: &mut History, mut transaction: Transaction) {
+    fn commit(&mut self, now: u64, history: &mut History, mut transaction: Box<Transaction>) {
         let Some(task) = &mut self.task else { return };
         *history.actions_mut(task.place) = task.actions.clone();
         let gives_up = task.wants.label != SET_UP && self.random.below(4) == 0;
@@ -534,6 +541,9 @@ impl Caller {
                 for (place, blob, change) in std::mem::take(&mut task.answers) {
                     self.wrong.extend(fill(&mut actions[place], results.remove(&(blob, change))).err());
                 }
+                self.wrong
+                    .extend(actions.iter().find_map(|action| self.known.contradiction(action, &task.sizes)));
+                actions.iter().for_each(|action| self.known.hear(action));
                 self.end(now, history, Outcome::Committed);
             }
             End::Refused(refusal) => {

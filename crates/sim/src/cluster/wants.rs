@@ -19,6 +19,8 @@ pub struct Wants {
     pub lists: Vec<Blob>,
     /// Blobs to see the existence of.
     pub exists: Vec<Blob>,
+    /// Blobs of which it says whether they exist, without having looked.
+    pub relies: Vec<Blob>,
     /// What follows.
     pub then: Then,
     /// How often everything is read again after a rest, by the same transaction or of the same snapshot.
@@ -303,8 +305,9 @@ impl Chooser<'_> {
                 let registers: Vec<Register> = attributes(self.some(Sort::Registers, 2));
                 let reads = self.random.below(2) == 0;
                 let read = if reads { registers.clone() } else { Vec::new() };
+                let relies = if reads { Vec::new() } else { self.some(Sort::Passing, 2) };
                 let then = Then::Write(registers);
-                Wants { label: "write attributes", registers: read, then, ..Wants::default() }
+                Wants { label: "write attributes", registers: read, relies, then, ..Wants::default() }
             }
         }
     }

@@ -184,7 +184,7 @@ impl Work {
     fn begin(&mut self, quiet: &mut Quiet, client: usize) -> Name {
         let one = self.random.below(self.blobs);
         let blob = Quiet::name(one);
-        let part = |operation| BlobPlan { blob: blob.clone(), seen: None, operations: vec![operation] };
+        let part = |operation| BlobPlan::blind(blob.clone(), vec![operation]);
         let plan = match self.kind {
             Kind::Get(_) => return Name::Request(quiet.get(client, &blob, self.random.index(64))),
             Kind::Write(size) => vec![write(&blob, size)],
@@ -206,5 +206,5 @@ const PREPARED_AT_ONCE: usize = 8;
 
 fn write(blob: &BlobName, size: usize) -> BlobPlan {
     let operation = Operation::Write { offset: 0, bytes: vec![1; size].into() };
-    BlobPlan { blob: blob.clone(), seen: None, operations: vec![operation] }
+    BlobPlan::blind(blob.clone(), vec![operation])
 }

@@ -20,7 +20,7 @@ fn plan(sequence: u64, keyspaces: &[u32]) -> Arc<Plan> {
     let head = |number: &u32| {
         let key = Key::new(alloc::format!("b{sequence}")).unwrap();
         let blob = BlobName { keyspace: KeyspaceId(*number), key };
-        HeadPlan { partition: partition(0), blob, seen: None, operations: Vec::from([Operation::Create]) }
+        HeadPlan::blind(partition(0), blob, Vec::from([Operation::Create]))
     };
     let heads = keyspaces.iter().map(head).collect();
     Arc::new(Plan { id: id(sequence), answered: 1, reserve: None, heads })

@@ -42,7 +42,7 @@ impl Slow {
     /// A transaction comes that writes a blob.
     fn write(&mut self, sequence: u64, blob: BlobName) {
         let operations = Vec::from([Operation::Append { bytes: [7][..].into() }]);
-        let heads = Vec::from([HeadPlan { partition: partition(0), blob, seen: None, operations }]);
+        let heads = Vec::from([HeadPlan::blind(partition(0), blob, operations)]);
         self.hear(Message::Start(Arc::new(Plan { id: id(sequence), answered: 0, reserve: None, heads })));
     }
 
@@ -136,12 +136,7 @@ fn a_page_goes_on_where_what_would_have_been_on_it_is_not_there() {
     let mut slow = Slow::new();
     [("a", 1), ("c", 2)].iter().for_each(|(key, sequence)| slow.write(*sequence, named(key)));
     slow.store();
-    let delete = |key| HeadPlan {
-        partition: partition(0),
-        blob: named(key),
-        seen: None,
-        operations: Vec::from([Operation::Delete]),
-    };
+    let delete = |key| HeadPlan::blind(partition(0), named(key), Vec::from([Operation::Delete]));
     let heads = Vec::from([delete("a")]);
     slow.hear(Message::Start(Arc::new(Plan { id: id(3), answered: 0, reserve: None, heads })));
     slow.write(4, named("b"));

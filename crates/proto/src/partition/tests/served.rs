@@ -20,11 +20,12 @@ impl Served {
     /// How a transaction ends that does these things to blobs.
     pub fn ends(&mut self, heads: &[(&str, &[Operation])]) -> Option<Outcome> {
         self.last += 1;
-        let head = |(key, operations): &(&str, &[Operation])| HeadPlan {
-            partition: partition(0),
-            blob: BlobName { keyspace: KEYSPACE, key: Key::new(key).unwrap() },
-            seen: None,
-            operations: operations.to_vec(),
+        let head = |(key, operations): &(&str, &[Operation])| {
+            HeadPlan::blind(
+                partition(0),
+                BlobName { keyspace: KEYSPACE, key: Key::new(key).unwrap() },
+                operations.to_vec(),
+            )
         };
         let heads = heads.iter().map(head).collect();
         let plan = Plan { id: id(self.last), answered: self.last, reserve: None, heads };

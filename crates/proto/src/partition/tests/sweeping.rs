@@ -11,7 +11,7 @@ fn name(keyspace: u32, number: u64) -> BlobName {
 
 fn append(router: &mut Router, sequence: u64, blob: BlobName) {
     let operations = Vec::from([Operation::Append { bytes: [1; 4][..].into() }]);
-    let heads = Vec::from([HeadPlan { partition: partition(0), blob, seen: None, operations }]);
+    let heads = Vec::from([HeadPlan::blind(partition(0), blob, operations)]);
     let plan = Plan { id: id(sequence), answered: sequence, reserve: None, heads };
     let message = Message::Start(Arc::new(plan));
     router.handle_message(Time(0), true, Envelope { partition: partition(0), message });

@@ -8,7 +8,7 @@ fn start(blobs: u16) -> Message {
     let keyspace = keyspace(2);
     let head = |index: u32, blob: BlobName| {
         let operations = Vec::from([Operation::Write { offset: 0, bytes: [1; 4][..].into() }]);
-        HeadPlan { partition: partition(index), blob, seen: None, operations }
+        HeadPlan::blind(partition(index), blob, operations)
     };
     let heads = (0..2).flat_map(|index| {
         let names = (0_u32..).map(|number| alloc::format!("{number:08}"));

@@ -44,6 +44,8 @@ pub struct Task {
     pub named: Option<Named>,
     /// What it did and saw.
     pub actions: Vec<Action>,
+    /// How many elements lists have to have that it appends to.
+    pub sizes: BTreeMap<Blob, u64>,
     /// Which action is answered by which change of which blob.
     pub answers: Vec<(usize, BlobName, u16)>,
 }
@@ -54,7 +56,7 @@ pub enum Source {
     /// In nothing that has to be given up.
     Nothing,
     /// In this transaction.
-    Transaction(Transaction),
+    Transaction(Box<Transaction>),
     /// In this snapshot.
     Snapshot(Snapshot),
 }

@@ -73,7 +73,7 @@ impl World {
                 _ => Operation::Write { offset: CHUNK - 4, bytes },
             };
             let partition = self.keyspaces[&DOOMED].partition_of(&blob, 0);
-            heads.push(HeadPlan { partition, blob, seen: None, operations: vec![operation] });
+            heads.push(HeadPlan::blind(partition, blob, vec![operation]));
         }
         heads.sort_by(|one, other| (one.partition, &one.blob).cmp(&(other.partition, &other.blob)));
         let partition = heads[0].partition;
