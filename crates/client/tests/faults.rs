@@ -110,7 +110,7 @@ fn a_commit_that_could_not_begin_never_happens() {
     files.put("a", b"x").unwrap();
     kit.set_deaf(true);
     let mut transaction = store.within(SHORT).begin();
-    transaction.check(&files, "a", tyr_client::Check::Exists).unwrap();
+    transaction.check(&files, "a", tyr_client::Check::Bytes { offset: 0, bytes: b"x".to_vec() }).unwrap();
     transaction.put(&files, "b", b"y").unwrap();
     let (pending, other) = (transaction.pending(), transaction.pending());
     let error = transaction.commit().unwrap_err();
@@ -119,6 +119,30 @@ fn a_commit_that_could_not_begin_never_happens() {
     kit.set_deaf(false);
     assert_eq!(pending.outcome().unwrap_err().message(), error.message(), "it stays what it was");
     assert!(!files.exists("b").unwrap());
+}
+
+#[test]
+fn what_was_checked_to_exist_is_not_asked_for() {
+    let kit = Kit::start(1);
+    let (store, files) = open(&kit);
+    files.put("a", b"x").unwrap();
+    for (key, is_there) in [("a", true), ("b", false)] {
+        // Whoever asks anything before the commit gets no answer.
+        kit.set_deaf(true);
+        let mut transaction = store.within(SHORT).begin();
+        transaction.check(&files, key, tyr_client::Check::Exists).unwrap();
+        transaction.set_attribute(&files, key, "k", Some(b"v")).unwrap();
+        transaction.truncate(&files, key, 7).unwrap();
+        let pending = transaction.pending();
+        assert!(transaction.commit().unwrap_err().message().contains("not known"));
+        kit.set_deaf(false);
+        let outcome = pending.within(LONG).outcome().unwrap();
+        assert!(matches!(outcome, Outcome::Conflict(_)) || is_there, "{key} is not there: {outcome:?}");
+    }
+    let mut transaction = store.begin();
+    transaction.check(&files, "a", tyr_client::Check::Missing).unwrap();
+    let error = transaction.set_attribute(&files, "b", "k", None).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound, "nobody has checked that it exists");
 }
 
 #[test]
