@@ -91,6 +91,7 @@ fn open(settings: &Settings, create: Create, tables: Tables, copies: Copies) -> 
     }
     let options = Store::options()
         .create(create)
+        .connect_timeout(settings.timeout)
         .data_cache(settings.data_cache)
         .index_cache(settings.index_cache)
         .segment_size(settings.segment_size)
@@ -125,6 +126,10 @@ fn open(settings: &Settings, create: Create, tables: Tables, copies: Copies) -> 
         ErrorKind::NotFound if is_missing => Failure::from(Error::not_found(format!(
             "there is no store at '{}'; correct --store, or create one with 'tyr keyspace create NAME'",
             path.display()
+        ))),
+        ErrorKind::Unavailable if is_cluster(path) => Failure::from(Error::unavailable(format!(
+            "{error}, or see with 'tyr doctor' what is wrong, or give it more than {} s with --timeout SECONDS",
+            settings.timeout.as_secs()
         ))),
         _ => error.into(),
     })

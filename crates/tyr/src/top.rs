@@ -11,7 +11,7 @@ use tyr_server::{Operator, ViewOf};
 use tyr_types::Error;
 
 use crate::{
-    cluster::Patience,
+    cluster::operator,
     failure::Result,
     interrupt::Interrupt,
     output::{Form, Output, Style},
@@ -31,14 +31,12 @@ pub struct Top {
     /// Print once, as text, also on a terminal.
     #[arg(long)]
     once: bool,
-    #[command(flatten)]
-    patience: Patience,
 }
 
 impl Top {
     /// Shows it.
     pub fn run(&self, settings: &Settings, out: &mut Output) -> Result<()> {
-        let mut operator = self.patience.operator(settings)?;
+        let mut operator = operator(settings)?;
         if out.form() == Form::Json {
             let text = operator.view(ViewOf::Cluster)?;
             return out.line(text);

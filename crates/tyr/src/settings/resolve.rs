@@ -4,6 +4,7 @@ use std::{
     ffi::{OsStr, OsString},
     num::NonZeroU32,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use clap::ArgMatches;
@@ -51,6 +52,9 @@ pub fn resolve(flags: &ArgMatches, environment: &impl Environment) -> Result<Set
     Ok(Settings {
         store: find("store.path")?.path(),
         zone: find("store.zone")?.words()?,
+        timeout: Duration::from_secs(
+            u64::try_from(find("store.timeout")?.count()?).expect("the table of settings has bounds"),
+        ),
         data_cache: find("store.data_cache")?.bytes()?,
         index_cache: find("store.index_cache")?.bytes()?,
         segment_size: find("store.segment_size")?.bytes()?,

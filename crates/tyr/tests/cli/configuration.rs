@@ -47,6 +47,20 @@ fn no_store_and_no_address_are_refused_with_what_to_do() {
 }
 
 #[test]
+fn whoever_opens_a_cluster_that_is_away_is_told_how_long_it_was_given() {
+    let scratch = Scratch::new();
+    let away = format!("tyr://unix:{}", scratch.path("nobody").display());
+    let open = ["--store", &away, "--timeout", "1"];
+    for verb in [&["keyspace", "list"][..], &["blob", "cat", "k/a"], &["export", "k", "tree"], &["stats"]] {
+        scratch.run(open.iter().chain(verb)).fails(12, "more than 1 s with --timeout");
+    }
+    let listed =
+        scratch.command(["--store", &away, "cluster", "status"]).env("TYR_STORE_TIMEOUT", "1").output();
+    assert_eq!(listed.expect("runs").status.code(), Some(12));
+    scratch.run(["keyspace", "list", "--timeout", "0"]).fails(2, "from 1 to 3600");
+}
+
+#[test]
 fn settings_of_every_origin_are_checked() {
     let scratch = Scratch::with_keyspace();
     scratch.run(["keyspace", "list", "--data-cache", "12 bananas"]).fails(2, "--data-cache");
