@@ -111,7 +111,7 @@ pub struct Get {
     /// The blob: KEYSPACE/KEY.
     #[arg(value_parser = BlobAddress::parser())]
     blob: BlobAddress,
-    /// The file, which appears whole or not at all; standard output if '-' or not given.
+    /// The file, which appears whole or not at all, where a symbolic link leads if it is one; standard output if '-' or not given.
     #[arg(value_hint = ValueHint::FilePath)]
     file: Option<PathBuf>,
     /// The part to read: START..END, START.., ..END, or START+LENGTH.
