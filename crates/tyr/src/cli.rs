@@ -49,7 +49,7 @@ pub enum Verb {
     Import(transfer::Import),
     /// Export a directory tree.
     ///
-    /// Files that were imported and are there already, as they are stored, are skipped; others appear whole or not at all, in the place of what has their name. Long runs of zeros become holes. Blobs that are damaged are told of and left out.
+    /// Files that were imported and are there already, as they are stored, are skipped; others appear whole or not at all, in the place of what has their name. Long runs of zeros become holes. Blobs that are damaged, and those whose keys are no paths within a directory, are told of and left out.
     Export(transfer::Export),
     /// Export keyspaces as they are at one point, import them, and restore them.
     #[command(subcommand)]
