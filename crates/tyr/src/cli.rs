@@ -126,7 +126,16 @@ pub enum Verb {
 
 /// The whole grammar, with the flags of all settings.
 pub fn command() -> clap::Command {
-    with_flags(Cli::command())
+    with_negative_numbers(with_flags(Cli::command()))
+}
+
+/// Has `-1` taken for a value, which is refused with what is allowed, and not for a flag that nobody knows.
+fn with_negative_numbers(command: clap::Command) -> clap::Command {
+    let allow = |argument: clap::Arg| match argument.get_action().takes_values() {
+        true => argument.allow_negative_numbers(true),
+        false => argument,
+    };
+    command.mut_args(allow).mut_subcommands(with_negative_numbers)
 }
 
 impl Verb {

@@ -11,6 +11,7 @@ use tyr_server::{Operator, ViewOf};
 use tyr_types::Error;
 
 use crate::{
+    amount::number,
     cluster::operator,
     failure::Result,
     interrupt::Interrupt,
@@ -26,7 +27,7 @@ use view::View;
 #[derive(Args)]
 pub struct Top {
     /// Look again after so many seconds.
-    #[arg(long, value_name = "SECONDS", default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    #[arg(long, value_name = "SECONDS", default_value_t = 2, value_parser = number(1..=3600))]
     every: u64,
     /// Print once, as text, also on a terminal.
     #[arg(long)]

@@ -12,6 +12,7 @@ use tyr_types::Error;
 
 use super::{addresses, operator, picture::Picture};
 use crate::{
+    amount::number,
     failure::{Failure, Result},
     output::{Output, Report},
     settings::Settings,
@@ -63,7 +64,7 @@ pub struct Replace {
 #[derive(Args)]
 struct Wait<const SECONDS: u64> {
     /// Wait at most so many seconds until it is done; it goes on after that.
-    #[arg(long = "wait", value_name = "SECONDS", default_value = usual(SECONDS), value_parser = clap::value_parser!(u64).range(..=WAIT_MAX))]
+    #[arg(long = "wait", value_name = "SECONDS", default_value = usual(SECONDS), value_parser = number(0..=WAIT_MAX))]
     seconds: u64,
 }
 

@@ -78,6 +78,12 @@ fn keys_that_are_too_long_or_missing_are_refused() {
     scratch.run(["blob", "cat", "nothing/a"]).fails(13, "nothing");
     scratch.run(["blob", "get", "k/a", "--range", "5..1"]).fails(2, "ends before it starts");
     scratch.run(["blob", "truncate", "k/a", "9EiB"]).fails(2, "is no size");
+    scratch.run(["blob", "truncate", "k/a", "-1"]).fails(2, "'-1' is no size");
+    scratch.run(["blob", "put", "k/a", "--at", "-1"]).fails(2, "'-1' is no size");
+    scratch.run(["blob", "get", "k/a", "--range", "-5.."]).fails(2, "'-5' is no size");
+    scratch.run(["blob", "ls", "k", "--limit", "-1"]).fails(2, "no number from 0 to");
+    scratch.run(["blob", "ls", "k", "--threads", "-1"]).fails(2, "'-1' is not a number from 1 to 256");
+    scratch.run(["cluster", "drain", "-1"]).fails(2, "-1 is not in 0..");
     scratch.run(["blob", "truncate", "k/a", "9000PiB"]).fails(2, "2^63-1");
 }
 
