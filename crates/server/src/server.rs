@@ -258,20 +258,22 @@ impl Starting {
             close_to_others(&settings.directory)?;
         }
         let card = Card::load(&settings.directory)?;
-        // A new node that cannot listen makes nothing. Another one opens its stores first, which may take long: who dials it meanwhile
+        // A new node that cannot begin makes nothing. Another one opens its stores first, which may take long: who dials it meanwhile
         // is refused, and asks others.
         let early = match &card {
             Some(_) => None,
-            None => match Places::take(&settings).await {
-                Ok(places) => Some(places),
-                Err(error) => {
+            None => {
+                let taken = match settings.check_founder() {
+                    Ok(()) => Places::take(&settings).await,
+                    Err(error) => Err(error),
+                };
+                Some(taken.inspect_err(|_| {
                     if is_new {
                         // It is empty. Where it stays it is in nobody's way.
                         let _stays = std::fs::remove_dir(&settings.directory);
                     }
-                    return Err(error);
-                }
-            },
+                })?)
+            }
         };
         let (openings, start) = settings.open_targets(card.as_ref(), &events)?;
         if is_guarded {
@@ -346,12 +348,6 @@ impl Starting {
         let shards = self.settings.shards.get();
         let peers = BTreeMap::new();
         let card = if self.settings.join.is_empty() {
-            if self.settings.weight == 0 {
-                return Err(Error::invalid(
-                    "this node would found a cluster in which nobody holds anything, as its weight is 0; give it a weight until others have \
-                     joined, or the address of a cluster to join",
-                ));
-            }
             let cluster = ClusterId(random_bits());
             tracing::info!(cluster = %format_args!("{:032x}", cluster.0), "founding a cluster");
             Card { cluster, node: FOUNDER, identity: self.identity, shards, is_founded: false, peers }

@@ -317,6 +317,8 @@ fn a_new_node_that_cannot_be_where_it_is_to_be_reached_makes_nothing() {
         let http = Some(taken.clone());
         let refused = Server::start(Settings { http, ..settings(directory, &[]) }).err().unwrap();
         assert!(refused.message().contains("cannot serve HTTP at 127.0.0.1:"), "{refused}");
+        let refused = Server::start(Settings { weight: 0, ..settings(directory, &[]) }).err().unwrap();
+        assert!(refused.message().contains("nobody holds anything"), "{refused}");
         // An address of another machine, and a port that somebody has.
         for listen in ["192.0.2.1:0", &taken] {
             let (listen, guarding) = (listen.parse().unwrap(), Guarding::Insecure);
