@@ -144,6 +144,7 @@ fn named(settings: &Settings) -> Result<&Path> {
                 .to_owned(),
         ));
     };
+    tyr_client::check_name(path).map_err(|error| Failure::Usage(error.to_string()))?;
     Ok(path)
 }
 
