@@ -22,6 +22,11 @@ pub fn is_cluster(name: impl AsRef<OsStr>) -> bool {
     name.starts_with(SCHEME.as_bytes()) || name.starts_with(SECURED.as_bytes())
 }
 
+/// Fails with [`crate::ErrorKind::Invalid`] if what is to name a store names neither a directory nor a cluster, as opening it would.
+pub fn check_name(name: impl AsRef<Path>) -> Result<()> {
+    Place::parse(name.as_ref()).map(|_| ())
+}
+
 /// Whether a name begins as URLs do.
 fn has_scheme(name: &Path) -> bool {
     let name = name.as_os_str().as_encoded_bytes();

@@ -65,7 +65,7 @@ mod store;
 mod transaction;
 mod words;
 
-pub use address::is_cluster;
+pub use address::{check_name, is_cluster};
 pub use keyspace::Keyspace;
 pub use options::OpenOptions;
 pub use recalls::{Recall, Recalls};
@@ -76,7 +76,8 @@ pub use transaction::{Pending, Transaction};
 pub use tyr_embed::{
     Attributes, Blob, BlobId, Check, CheckReport, Committed, CompactReport, Conflict, Create, Durability,
     Entry, Error, ErrorKind, IoMode, Key, KeyspaceId, KeyspaceSettings, Number, NumberType, Op, Operand,
-    Outcome, Receipt, Result, Seek, Slot, SnapshotSummary, Stat, Stats, Transform, Written,
+    Outcome, Receipt, Result, SEGMENT_SIZE_MAX, SEGMENT_SIZE_MIN, Seek, Slot, SnapshotSummary, Stat, Stats,
+    Transform, Written,
 };
 pub use tyr_net::{Secret, Tls, TlsFiles, Token};
 pub use tyr_types::KEY_SIZE_MAX;

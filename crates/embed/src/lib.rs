@@ -75,7 +75,7 @@ pub use snapshot::{Snapshot, SnapshotSummary, Written};
 pub use store::{KeyspaceSummary, Store};
 pub use transaction::{Check, Conflict, Outcome, Receipt, Slot, Transaction};
 pub use tyr_os::IoMode;
-pub use tyr_store::{CheckReport, CompactReport, Stats};
+pub use tyr_store::{CheckReport, CompactReport, SEGMENT_SIZE_MAX, SEGMENT_SIZE_MIN, Stats};
 pub use tyr_types::{
     Attributes, BlobId, Durability, Error, ErrorKind, Key, KeyspaceId, KeyspaceSettings, Number, NumberType,
     Op, Operand, Result, Seek, Transform,

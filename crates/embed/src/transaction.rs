@@ -408,7 +408,8 @@ impl Transaction {
     fn too_large(&self) -> Error {
         let limit = self.core.limits.held_max >> 10;
         Error::invalid(format!(
-            "the transaction is too large: it may have {limit} KiB of small writes; commit in parts, or write in larger pieces",
+            "the transaction is too large: it may have {limit} KiB of keys, attributes, and small writes, among which some 840 bytes count for \
+             each small blob; commit in parts, or write in larger pieces",
         ))
     }
 

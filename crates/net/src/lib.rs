@@ -47,7 +47,7 @@ pub use dialer::Dialer;
 pub use door::Door;
 pub use hatch::{Files, Hatch, HatchFile, HatchOwner, HatchReader, Patience, read_file};
 pub use link::{End, Handler, Link, Receipt, Received};
-pub use listener::Listener;
+pub use listener::{Listener, Place};
 pub use otlp::{Attribute, Collector, Exporter, Exporting, Side, Span, span_time};
 pub use porter::{Admission, Claim, Porter};
 pub use runtimes::Runtimes;

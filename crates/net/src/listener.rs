@@ -17,7 +17,7 @@ use tokio::{
 use tyr_wire::connection::{Connection, Introduction, Refusal};
 
 use crate::{
-    Address, Settings,
+    Address, Settings, Tls,
     attempt::Attempt,
     credential::random,
     link::{End, Handler, Link},
@@ -45,26 +45,45 @@ struct Accepting {
     links: HashMap<Id, Link>,
 }
 
+/// An address that is nobody else's: whoever connects waits until a [`Listener`] listens there.
+#[derive(Debug)]
+pub struct Place(Socket);
+
 #[derive(Debug)]
 enum Socket {
     Tcp(TcpListener),
     Unix(Entry, UnixListener),
 }
 
+impl Place {
+    /// Takes the address, in the runtime that this is called in. A Unix socket at whose path nobody listens any more is replaced.
+    pub async fn take(address: &Address, tls: Option<&Tls>) -> io::Result<Self> {
+        if tls.is_some_and(|tls| !tls.can_listen()) {
+            let reason = "who listens with TLS needs a certificate and its key";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
+        }
+        Socket::bind(address).await.map(Place)
+    }
+}
+
 impl Listener {
-    /// Begins to listen, in the runtime that this is called in; its connections run in the [runtimes](Settings::runtimes). A Unix socket at
-    /// whose path nobody listens any more is replaced.
+    /// Takes the [place](Place::take), and listens there at once.
     pub async fn bind(
         address: &Address,
         me: Introduction,
         handler: Arc<dyn Handler>,
         settings: Settings,
     ) -> io::Result<Self> {
-        if settings.tls.as_ref().is_some_and(|tls| !tls.can_listen()) {
-            let reason = "who listens with TLS needs a certificate and its key";
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
-        }
-        let socket = Socket::bind(address).await?;
+        Self::listen(Place::take(address, settings.tls.as_ref()).await?, me, handler, settings)
+    }
+
+    /// Begins to listen, in the runtime in which the place was taken; its connections run in the [runtimes](Settings::runtimes).
+    pub fn listen(
+        Place(socket): Place,
+        me: Introduction,
+        handler: Arc<dyn Handler>,
+        settings: Settings,
+    ) -> io::Result<Self> {
         let address = socket.address()?;
         let (closing, renamed) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
         let me = Arc::new(Mutex::new(me));

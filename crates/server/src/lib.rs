@@ -30,6 +30,7 @@ mod metrics;
 mod opening;
 mod operator;
 mod peers;
+mod places;
 mod reception;
 mod relay;
 mod reserve;

@@ -47,6 +47,7 @@ use crate::{
     membership::{Membership, SERVING_MAX},
     opening::{MANAGER, Opening},
     peers::Peers,
+    places::{Places, cannot_listen},
     reception::Reception,
     room::{self, Room},
     shard::{Ending, Lost, Mail, Mailbox, Runner, Task},
@@ -180,12 +181,7 @@ async fn run(
     tell: impl FnOnce(Started),
 ) -> Result<()> {
     let (events, Heard { told, mut failed }) = Events::new();
-    let starting = Starting::new(settings, events).await?;
-    // Before a cluster is founded that is not served then.
-    let place = match &starting.settings.http {
-        Some(address) => Some(http::Place::take(address).await?),
-        None => None,
-    };
+    let (starting, place) = Starting::new(settings, events).await?;
     let settings = starting.settings.clone();
     let state = Arc::new(State::default());
     let _begun = Begun(starting.reception.clone(), state.clone());
@@ -244,8 +240,8 @@ impl Drop for Begun {
 }
 
 impl Starting {
-    /// Opens what is in the directories, and listens, as a newcomer.
-    async fn new(settings: Settings, events: Events) -> Result<Self> {
+    /// Opens what is in the directories, and listens, as a newcomer. HTTP is not served yet at its place.
+    async fn new(settings: Settings, events: Events) -> Result<(Self, Option<http::Place>)> {
         let failed = |error: io::Error| {
             open_failure(&error).context(format_args!("directory '{}'", settings.directory.display()))
         };
@@ -255,12 +251,30 @@ impl Starting {
                 "'{place}' is no directory; a node keeps what it has in one of its own"
             )));
         }
+        let is_new = !settings.directory.exists();
         std::fs::create_dir_all(&settings.directory).map_err(failed)?;
         let is_guarded = matches!(settings.guarding, Guarding::Secret(_));
         if is_guarded {
             close_to_others(&settings.directory)?;
         }
         let card = Card::load(&settings.directory)?;
+        // A new node that cannot begin makes nothing. Another one opens its stores first, which may take long: who dials it meanwhile
+        // is refused, and asks others.
+        let early = match &card {
+            Some(_) => None,
+            None => {
+                let taken = match settings.check_founder() {
+                    Ok(()) => Places::take(&settings).await,
+                    Err(error) => Err(error),
+                };
+                Some(taken.inspect_err(|_| {
+                    if is_new {
+                        // It is empty. Where it stays it is in nobody's way.
+                        let _stays = std::fs::remove_dir(&settings.directory);
+                    }
+                })?)
+            }
+        };
         let (openings, start) = settings.open_targets(card.as_ref(), &events)?;
         if is_guarded {
             settings.targets.iter().try_for_each(|target| match target.path.exists() {
@@ -290,10 +304,13 @@ impl Starting {
             runtimes,
             ..tyr_net::Settings::default()
         };
-        let listener = Listener::bind(&settings.listen, newcomer, reception.clone(), net.clone()).await;
-        let listener = listener
-            .map_err(|error| Error::unavailable(format!("cannot listen at {}: {error}", settings.listen)))?;
-        Ok(Starting {
+        let Places { listen, http } = match early {
+            Some(places) => places,
+            None => Places::take(&settings).await?,
+        };
+        let listener = Listener::listen(listen, newcomer, reception.clone(), net.clone())
+            .map_err(|error| cannot_listen(&settings, &error))?;
+        let starting = Starting {
             settings,
             identity,
             start: number,
@@ -304,7 +321,8 @@ impl Starting {
             net,
             gate,
             listener,
-        })
+        };
+        Ok((starting, http))
     }
 
     fn address(&self) -> &Address {
@@ -330,12 +348,6 @@ impl Starting {
         let shards = self.settings.shards.get();
         let peers = BTreeMap::new();
         let card = if self.settings.join.is_empty() {
-            if self.settings.weight == 0 {
-                return Err(Error::invalid(
-                    "this node would found a cluster in which nobody holds anything, as its weight is 0; give it a weight until others have \
-                     joined, or the address of a cluster to join",
-                ));
-            }
             let cluster = ClusterId(random_bits());
             tracing::info!(cluster = %format_args!("{:032x}", cluster.0), "founding a cluster");
             Card { cluster, node: FOUNDER, identity: self.identity, shards, is_founded: false, peers }

@@ -182,6 +182,17 @@ impl Settings {
         self.check_certificate()
     }
 
+    /// Fails with [`tyr_types::ErrorKind::Invalid`] if a new node would found a cluster of no use.
+    pub(crate) fn check_founder(&self) -> Result<()> {
+        if self.weight > 0 || !self.join.is_empty() {
+            return Ok(());
+        }
+        Err(Error::invalid(
+            "this node would found a cluster in which nobody holds anything, as its weight is 0; give it a weight until others have \
+             joined, or the address of a cluster to join",
+        ))
+    }
+
     /// Fails with [`tyr_types::ErrorKind::Invalid`] if other nodes or clients would not believe the certificate.
     fn check_certificate(&self) -> Result<()> {
         let Some(tls) = &self.tls else { return Ok(()) };

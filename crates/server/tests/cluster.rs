@@ -13,7 +13,7 @@ use tyr_proto::{
     ClassId, Outcome, Refusal, Use,
     cluster::{ClassSettings, Command, Fact, Request, Response},
 };
-use tyr_server::{Server, Settings, Timing};
+use tyr_server::{Guarding, Server, Settings, Timing};
 use tyr_types::{ErrorKind, KeyspaceName, KeyspaceSettings};
 
 fn settings(directory: &Path, join: &[Address]) -> Settings {
@@ -308,12 +308,27 @@ fn a_stranger_at_an_address_to_join_by_ends_no_node_that_has_others() {
 }
 
 #[test]
-fn a_node_that_cannot_serve_http_has_founded_nothing() {
+fn a_new_node_that_cannot_be_where_it_is_to_be_reached_makes_nothing() {
     let directories = [(); 2].map(|()| tempfile::tempdir().unwrap());
-    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let http = Some(taken.local_addr().unwrap().to_string());
-    let refused = Server::start(Settings { http, ..settings(directories[1].path(), &[]) }).err().unwrap();
-    assert!(refused.message().contains("cannot serve HTTP at 127.0.0.1:"), "{refused}");
+    let somebody = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = somebody.local_addr().unwrap().to_string();
+    let nowhere = directories[0].path().join("new");
+    for (there, directory) in [(false, nowhere.as_path()), (true, directories[1].path())] {
+        let http = Some(taken.clone());
+        let refused = Server::start(Settings { http, ..settings(directory, &[]) }).err().unwrap();
+        assert!(refused.message().contains("cannot serve HTTP at 127.0.0.1:"), "{refused}");
+        let refused = Server::start(Settings { weight: 0, ..settings(directory, &[]) }).err().unwrap();
+        assert!(refused.message().contains("nobody holds anything"), "{refused}");
+        // An address of another machine, and a port that somebody has.
+        for listen in ["192.0.2.1:0", &taken] {
+            let (listen, guarding) = (listen.parse().unwrap(), Guarding::Insecure);
+            let refused = Settings { listen, guarding, ..settings(directory, &[]) };
+            let refused = Server::start(refused).err().unwrap();
+            assert!(refused.message().contains("cannot listen at "), "{refused}");
+            assert_eq!(directory.exists(), there);
+        }
+    }
+    assert_eq!(std::fs::read_dir(directories[1].path()).unwrap().count(), 0);
     // So that it can join another cluster.
     let first = start(&directories[0], &[]);
     let second = start(&directories[1], &[first.address().clone()]);

@@ -1,8 +1,12 @@
 //! The scrubber: every table, every frame, every stored byte that is live, read from the disk and verified.
 
-use std::{collections::BTreeMap, ops::Bound, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::Bound,
+    sync::Arc,
+};
 
-use tyr_types::{Error, ErrorKind, KeyspaceId, Result};
+use tyr_types::{BlobId, Error, ErrorKind, Key, KeyspaceId, Result};
 use tyr_wire::{
     Reader,
     entry::Entry,
@@ -49,9 +53,17 @@ struct Check<'a> {
     store: &'a Store,
     report: CheckReport,
     live: BTreeMap<SegmentId, i64>,
+    damage: Vec<Damage>,
+}
+
+/// What is wrong, and with what if it is part of a blob.
+struct Damage {
+    whose: Option<Whose>,
+    what: String,
 }
 
 /// Whose extents are looked at.
+#[derive(Clone)]
 enum Whose {
     Entry(EntryKey),
     Leaf(LeafKey),
@@ -62,10 +74,11 @@ impl Store {
     pub fn check(&self) -> Result<CheckReport> {
         self.check_readable()?;
         self.checkpoint()?;
-        let mut check = Check { store: self, report: CheckReport::default(), live: BTreeMap::new() };
+        let mut check =
+            Check { store: self, report: CheckReport::default(), live: BTreeMap::new(), damage: Vec::new() };
         for table in self.index.verify() {
             check.report.tables += 1;
-            table.faults.iter().for_each(|fault| check.add_damage(fault.to_string()));
+            table.faults.iter().for_each(|fault| check.add_damage(None, fault.to_string()));
         }
         let segments = self.segments.all();
         for segment in segments.iter().filter(|segment| segment.kind == SegmentKind::Log) {
@@ -75,7 +88,7 @@ impl Store {
             match item {
                 Ok((key, value)) => check.item(&key, &value)?,
                 Err(error) if error.kind() == ErrorKind::Corrupt => {
-                    check.add_damage(error.to_string());
+                    check.add_damage(None, error.to_string());
                     break;
                 }
                 Err(error) => return Err(error),
@@ -94,15 +107,15 @@ impl Check<'_> {
                 Ok(Scanned::Frame(frame)) => {
                     self.report.frames += 1;
                     if let Some(Err(error)) = frame.records().find(Result::is_err) {
-                        self.add_damage(format!("a record in {}: {error}", segment.name()));
+                        self.add_damage(None, format!("a record in {}: {error}", segment.name()));
                     }
                 }
                 Ok(Scanned::End) => break,
-                Err(error) if is_damage(&error) => return self.note(error.to_string()),
+                Err(error) if is_damage(&error) => return self.note(None, error.to_string()),
                 Err(error) => return Err(error),
             }
         }
-        scan.check_end(end).or_else(|error| self.note(error.to_string()))
+        scan.check_end(end).or_else(|error| self.note(None, error.to_string()))
     }
 
     fn item(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
@@ -117,7 +130,7 @@ impl Check<'_> {
                 (Whose::Leaf(key), Leaf::decode(&mut reader).map(|leaf| leaf.extents))
             }
             Some(_) => return Ok(()),
-            None => return self.note("the index has a key of an unknown kind".into()),
+            None => return self.note(None, "the index has a key of an unknown kind".into()),
         };
         match found {
             (whose, Ok(extents)) => {
@@ -125,7 +138,9 @@ impl Check<'_> {
                 let mut stored = extents.iter().filter(|extent| !extent.is_hole());
                 stored.try_for_each(|extent| self.extent(extent, &whose))
             }
-            (whose, Err(malformed)) => self.note(format!("index entry of {whose}: {malformed}")),
+            (whose, Err(malformed)) => {
+                self.note(Some(&whose), format!("its entry in the index: {malformed}"))
+            }
         }
     }
 
@@ -140,7 +155,7 @@ impl Check<'_> {
         let Some(segment) = self.store.segments.find(place.segment) else {
             // It may have been moved or overwritten meanwhile, or its keyspace dropped.
             if self.store.refers_to(whose, place)? {
-                self.add_damage(format!("{whose}: its segment {} is not there", place.segment.0));
+                self.add_damage(Some(whose), format!("its segment {} is not there", place.segment.0));
             }
             return Ok(());
         };
@@ -154,12 +169,11 @@ impl Check<'_> {
             let mut blocks = blocks.zip(extent.checksums.as_slice());
             Ok::<bool, Error>(blocks.all(|(block, checksum)| crc32c(block) == *checksum))
         });
-        let what =
-            format!("{whose}: {len} stored bytes at position {} of {}", place.position, segment.name());
+        let what = format!("{len} stored bytes at position {} of {}", place.position, segment.name());
         match verified {
             Ok(true) => Ok(()),
-            Ok(false) => self.note(format!("{what}: checksum mismatch")),
-            Err(error) if is_damage(&error) => self.note(format!("{what}: {error}")),
+            Ok(false) => self.note(Some(whose), format!("{what}: checksum mismatch")),
+            Err(error) if is_damage(&error) => self.note(Some(whose), format!("{what}: {error}")),
             Err(error) => Err(error),
         }
     }
@@ -169,18 +183,62 @@ impl Check<'_> {
             let counted = i64::try_from(segment.live()).unwrap_or(i64::MAX);
             self.report.miscounted += self.live.get(&segment.id).unwrap_or(&0).abs_diff(counted);
         }
+        let keys = self.keys_of_leaves();
+        let sentences = self.damage.iter().map(|Damage { whose, what }| match whose {
+            Some(whose) => format!("{}: {what}", self.name(whose, &keys)),
+            None => what.clone(),
+        });
+        self.report.damage = sentences.collect();
         self.report
     }
 
+    /// The keys of the blobs that have damaged leaves, as far as entries can be read: a leaf does not know its own.
+    fn keys_of_leaves(&self) -> BTreeMap<(KeyspaceId, BlobId), Key> {
+        let blobs = self.damage.iter().filter_map(|damage| match damage.whose {
+            Some(Whose::Leaf((keyspace, blob, _))) => Some((keyspace, blob)),
+            _ => None,
+        });
+        let blobs: BTreeSet<_> = blobs.collect();
+        let mut keys = BTreeMap::new();
+        if blobs.is_empty() {
+            return keys;
+        }
+        for item in self.store.index.scan(Bound::Unbounded) {
+            let Ok((key, value)) = item else { break };
+            // Entries come first.
+            let Some(IndexKey::Entry((keyspace, key))) = index_key::parse(&key) else { break };
+            let Ok(entry) = Entry::decode(&mut Reader::new(&value)) else { continue };
+            let damaged =
+                entry.blobs.iter().map(|blob| (keyspace, blob.id)).filter(|blob| blobs.contains(blob));
+            keys.extend(damaged.map(|blob| (blob, key.clone())));
+        }
+        keys
+    }
+
+    /// Keyspace and key, as far as they are known.
+    fn name(&self, whose: &Whose, keys: &BTreeMap<(KeyspaceId, BlobId), Key>) -> String {
+        let keyspace = |id: &KeyspaceId| match self.store.keyspaces.find(*id) {
+            Ok(keyspace) => keyspace.state.name.to_string(),
+            Err(_) => format!("a dropped keyspace {}", id.0),
+        };
+        match whose {
+            Whose::Entry((id, key)) => format!("blob '{}/{key}'", keyspace(id)),
+            Whose::Leaf((id, blob, index)) => match keys.get(&(*id, *blob)) {
+                Some(key) => format!("blob '{}/{key}', leaf {index}", keyspace(id)),
+                None => format!("blob number {} of {}, leaf {index}", blob.to_u64(), keyspace(id)),
+            },
+        }
+    }
+
     /// Takes note of damage and lets the check go on.
-    fn note(&mut self, what: String) -> Result<()> {
-        self.add_damage(what);
+    fn note(&mut self, whose: Option<&Whose>, what: String) -> Result<()> {
+        self.add_damage(whose, what);
         Ok(())
     }
 
-    fn add_damage(&mut self, what: String) {
-        if self.report.damage.len() < DAMAGE_MAX {
-            self.report.damage.push(what);
+    fn add_damage(&mut self, whose: Option<&Whose>, what: String) {
+        if self.damage.len() < DAMAGE_MAX {
+            self.damage.push(Damage { whose: whose.cloned(), what });
         }
     }
 }
@@ -200,15 +258,6 @@ impl Store {
             }
             Whose::Leaf(key) => is_there(&self.loaded(self.leaf(key, Wait::Allowed))?.extents),
         })
-    }
-}
-
-impl std::fmt::Display for Whose {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Whose::Entry((_, key)) => write!(f, "blob '{key}'"),
-            Whose::Leaf((_, blob, index)) => write!(f, "leaf {index} of blob {}", blob.to_u64()),
-        }
     }
 }
 

@@ -9,7 +9,7 @@ pub fn disk_error(what: &str, error: &io::Error) -> Error {
     match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
             Error::full(format!(
-                "{what}: no space left ({error}); free space on the device or delete blobs, then try again"
+                "{what}: no space left ({error}); free space on the device, or delete blobs and run 'tyr compact', then try again"
             ))
         }
         io::ErrorKind::UnexpectedEof => Error::corrupt(format!(

@@ -406,6 +406,15 @@ impl Segments {
         files as u64 * u64::from(self.capacity)
     }
 
+    /// Bytes of the [reserve](Segments::restore_reserve), if it is there.
+    pub fn reserve_bytes(&self) -> u64 {
+        if self.pool.lock().has_reserve { self.reserve_size() } else { 0 }
+    }
+
+    fn reserve_size(&self) -> u64 {
+        2 * u64::from(self.capacity)
+    }
+
     /// Sets space aside that [`Segments::release_reserve`] gives back when the device is full, so that deleting and
     /// collecting remain possible. Failing to get it is no error.
     pub fn restore_reserve(&self) {
@@ -416,7 +425,7 @@ impl Segments {
             .disk
             .open(RESERVE_NAME, Access::Create)
             .or_else(|_| self.disk.open(RESERVE_NAME, Access::Write))
-            .and_then(|file| file.reserve(2 * u64::from(self.capacity)));
+            .and_then(|file| file.reserve(self.reserve_size()));
         match made {
             Ok(()) => self.pool.lock().has_reserve = true,
             Err(_) => drop(self.disk.remove(RESERVE_NAME)),

@@ -57,7 +57,7 @@ impl Store {
             return Ok(());
         }
         Err(Error::full(
-            "there was no room to write the index, and nothing has changed since; free space on the device or delete blobs, then try again",
+            "there was no room to write the index, and nothing has changed since; free space on the device, or delete blobs and run 'tyr compact', then try again",
         ))
     }
 

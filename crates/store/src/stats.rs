@@ -25,6 +25,8 @@ pub struct Stats {
     pub filled: u64,
     /// Bytes of files that are kept for recycling.
     pub idle: u64,
+    /// Bytes of the file that holds space back for deleting when the device is full.
+    pub reserve: u64,
     /// Written to the log.
     pub log_written: u64,
     /// Written to bulk segments.
@@ -77,6 +79,7 @@ impl Store {
             live: segments.iter().map(|segment| segment.live()).sum(),
             filled: segments.iter().map(|segment| segment.filled()).sum(),
             idle: self.segments.idle_bytes(),
+            reserve: self.segments.reserve_bytes(),
             log_written: counters.log_bytes.load(Ordering::Relaxed),
             bulk_written: counters.bulk_bytes.load(Ordering::Relaxed),
             batches: counters.batches.load(Ordering::Relaxed),

@@ -74,6 +74,11 @@ impl fmt::Display for PrefixAddress {
     }
 }
 
+/// The name of a keyspace, for clap.
+pub fn keyspace_name(text: &str) -> Result<String, String> {
+    KeyspaceName::new(text).map(|name| name.to_string()).map_err(|error| error.to_string())
+}
+
 /// Whether nothing is written where the name of a keyspace is to be.
 pub fn lacks_keyspace(text: &OsStr) -> bool {
     let text = text.as_bytes();

@@ -1,6 +1,18 @@
-//! Amounts of bytes as people write them: `64MiB`, and ranges of them: `1MiB..2MiB`.
+//! Amounts of bytes as people write them: `64MiB`, ranges of them: `1MiB..2MiB`, and numbers of other things.
+
+use std::ops::RangeInclusive;
 
 use tyr_types::OFFSET_MAX;
+
+/// Parses a number within bounds, which whoever writes another one is told.
+pub fn number(bounds: RangeInclusive<u64>) -> impl Fn(&str) -> Result<u64, String> + Clone {
+    move |text| {
+        let number = text.parse().ok().filter(|number| bounds.contains(number));
+        number.ok_or_else(|| {
+            format!("'{}' is no number from {} to {}", text.escape_debug(), bounds.start(), bounds.end())
+        })
+    }
+}
 
 /// Parses a number of bytes: digits and an optional unit, binary (`K`, `KiB`, ...) or decimal (`KB`, ...).
 pub fn parse_bytes(text: &str) -> Result<u64, String> {
@@ -99,6 +111,15 @@ mod tests {
         }
         for text in ["", "MiB", "12 bananas", "-1", "1.5GiB", "9223372036854775808", "9000PiB", "1ib"] {
             assert!(parse_bytes(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_number_out_of_bounds_is_told_the_bounds() {
+        let parse = number(1..=3600);
+        assert_eq!((parse("1"), parse("3600")), (Ok(1), Ok(3600)));
+        for text in ["0", "3601", "-1", "", "many"] {
+            assert_eq!(parse(text), Err(format!("'{text}' is no number from 1 to 3600")));
         }
     }
 

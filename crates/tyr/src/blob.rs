@@ -19,7 +19,7 @@ use tyr_client::{
 
 use crate::{
     address::{BlobAddress, PrefixAddress},
-    amount::{ByteRange, parse_bytes},
+    amount::{ByteRange, number, parse_bytes},
     arithmetic::{parse_number_type, parse_op},
     failure::Result,
     opening::with_store,
@@ -111,11 +111,11 @@ pub struct Get {
     /// The blob: KEYSPACE/KEY.
     #[arg(value_parser = BlobAddress::parser())]
     blob: BlobAddress,
-    /// The file, which appears whole or not at all; standard output if '-' or not given.
+    /// The file, which appears whole or not at all, where a symbolic link leads if it is one; standard output if '-' or not given.
     #[arg(value_hint = ValueHint::FilePath)]
     file: Option<PathBuf>,
     /// The part to read: START..END, START.., ..END, or START+LENGTH.
-    #[arg(long, value_parser = ByteRange::parse)]
+    #[arg(long, allow_hyphen_values = true, value_parser = ByteRange::parse)]
     range: Option<ByteRange>,
 }
 
@@ -126,7 +126,7 @@ pub struct List {
     #[arg(value_name = "KEYSPACE[/PREFIX]", value_parser = PrefixAddress::parser())]
     prefix: PrefixAddress,
     /// List as many blobs at most.
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER", value_parser = number(0..=u64::MAX))]
     limit: Option<u64>,
     /// Begin after this key.
     #[arg(long, value_name = "KEY")]
@@ -170,7 +170,7 @@ pub struct Transform {
     #[arg(value_parser = parse_bytes)]
     offset: u64,
     /// The operand; for compare-and-swap the expected and the new value.
-    #[arg(required = true, num_args = 1..=2, allow_negative_numbers = true, value_name = "OPERAND")]
+    #[arg(required = true, num_args = 1..=2, value_name = "OPERAND")]
     operands: Vec<String>,
 }
 

@@ -49,7 +49,7 @@ pub enum Verb {
     Import(transfer::Import),
     /// Export a directory tree.
     ///
-    /// Files that were imported and are there already, as they are stored, are skipped; others appear whole or not at all, in the place of what has their name. Long runs of zeros become holes. Blobs that are damaged are told of and left out.
+    /// Files that were imported and are there already, as they are stored, are skipped; others appear whole or not at all, in the place of what has their name. Long runs of zeros become holes. Blobs that are damaged, and those whose keys are no paths within a directory, are told of and left out.
     Export(transfer::Export),
     /// Export keyspaces as they are at one point, import them, and restore them.
     #[command(subcommand)]
@@ -126,7 +126,16 @@ pub enum Verb {
 
 /// The whole grammar, with the flags of all settings.
 pub fn command() -> clap::Command {
-    with_flags(Cli::command())
+    with_negative_numbers(with_flags(Cli::command()))
+}
+
+/// Has `-1` taken for a value, which is refused with what is allowed, and not for a flag that nobody knows.
+fn with_negative_numbers(command: clap::Command) -> clap::Command {
+    let allow = |argument: clap::Arg| match argument.get_action().takes_values() {
+        true => argument.allow_negative_numbers(true),
+        false => argument,
+    };
+    command.mut_args(allow).mut_subcommands(with_negative_numbers)
 }
 
 impl Verb {

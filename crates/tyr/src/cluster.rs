@@ -5,9 +5,7 @@ mod picture;
 mod status;
 mod wanted;
 
-use std::time::Duration;
-
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 use tyr_server::{Address, Operator, Tls};
 
 use crate::{
@@ -24,9 +22,9 @@ pub use wanted::Wanted;
 #[derive(Subcommand)]
 pub enum Verb {
     /// Print the nodes, and how many partitions are complete.
-    Status(Patience),
+    Status,
     /// Print who holds which partition.
-    Ring(Patience),
+    Ring,
     /// Wait until a node has joined and holds its share, or give one that was drained its share again.
     ///
     /// A node joins by itself when it is started with --join; this says how as long as it is not there.
@@ -45,20 +43,12 @@ pub enum Verb {
     Replace(Replace),
 }
 
-/// How long the cluster may take to answer.
-#[derive(Args)]
-pub struct Patience {
-    /// Give up after so many seconds without an answer.
-    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=3600))]
-    timeout: u64,
-}
-
 impl Verb {
     /// Does what the verb says.
     pub fn run(&self, settings: &Settings, out: &mut Output) -> Result<()> {
         match self {
-            Verb::Status(patience) => out.report(&Status::of(&patience.operator(settings)?.facts()?)),
-            Verb::Ring(patience) => out.report(&Ring::of(&patience.operator(settings)?.facts()?)),
+            Verb::Status => out.report(&Status::of(&operator(settings)?.facts()?)),
+            Verb::Ring => out.report(&Ring::of(&operator(settings)?.facts()?)),
             Verb::Add(add) => add.run(settings, out),
             Verb::Drain(drain) => drain.run(settings, out),
             Verb::Remove(remove) => remove.run(settings, out),
@@ -67,17 +57,10 @@ impl Verb {
     }
 }
 
-impl Patience {
-    /// Whom to ask.
-    pub fn operator(&self, settings: &Settings) -> Result<Operator> {
-        let credential = settings.access.credential()?;
-        Ok(Operator::new(&addresses(settings)?, tls(settings)?.as_ref(), &credential, self.duration())?)
-    }
-
-    /// For so long.
-    pub fn duration(&self) -> Duration {
-        Duration::from_secs(self.timeout)
-    }
+/// Whom to ask.
+pub fn operator(settings: &Settings) -> Result<Operator> {
+    let credential = settings.access.credential()?;
+    Ok(Operator::new(&addresses(settings)?, tls(settings)?.as_ref(), &credential, settings.timeout)?)
 }
 
 /// The nodes that the settings name.

@@ -14,18 +14,14 @@ use clap::Args;
 use serde::Serialize;
 
 use crate::{
-    cluster::Patience,
     failure::{Failure, Result},
     output::{Form, Output, Report, Style},
     settings::Settings,
 };
 
-/// The arguments of `tyr doctor`.
+/// `tyr doctor`, which takes nothing but settings.
 #[derive(Args)]
-pub struct Doctor {
-    #[command(flatten)]
-    patience: Patience,
-}
+pub struct Doctor;
 
 /// What was found.
 #[derive(Debug, Serialize)]
@@ -89,7 +85,7 @@ impl Doctor {
         machine::examine(settings, &mut findings);
         directory::examine(settings, &mut findings);
         certificates::examine(settings, &mut findings);
-        cluster::examine(settings, &self.patience, &mut findings);
+        cluster::examine(settings, &mut findings);
         let count = |verdict| findings.iter().filter(|finding| finding.verdict == verdict).count();
         let (wrong, warnings) = (count(Verdict::Wrong), count(Verdict::Warning));
         out.report(&Findings { wrong, warnings, findings })?;

@@ -5,6 +5,7 @@ use serde::Serialize;
 use tyr_client::{Create, Durability, KeyspaceSettings, KeyspaceSummary, blocking::Store};
 
 use crate::{
+    address::keyspace_name,
     amount::{parse_bytes, write_bytes},
     failure::{Failure, Result},
     opening::with_store,
@@ -18,6 +19,7 @@ pub enum Verb {
     /// Create a keyspace, and the store if there is none yet.
     Create {
         /// Its name: letters, digits, '-', '_', '.', beginning with a letter or digit.
+        #[arg(value_parser = keyspace_name)]
         name: String,
         #[command(flatten)]
         flags: SettingFlags,
@@ -27,11 +29,13 @@ pub enum Verb {
     /// Show one keyspace.
     Show {
         /// Its name.
+        #[arg(value_parser = keyspace_name)]
         name: String,
     },
     /// Change settings of a keyspace; those that are not given stay. The chunk size cannot be changed.
     Alter {
         /// Its name.
+        #[arg(value_parser = keyspace_name)]
         name: String,
         #[command(flatten)]
         flags: SettingFlags,
@@ -39,6 +43,7 @@ pub enum Verb {
     /// Drop a keyspace with all its blobs. Asks first.
     Drop {
         /// Its name.
+        #[arg(value_parser = keyspace_name)]
         name: String,
         /// Do not ask.
         #[arg(short, long)]
@@ -53,7 +58,7 @@ pub struct SettingFlags {
     #[arg(long, value_name = "WORD")]
     durability: Option<DurabilityWord>,
     /// Bytes of a blob that are placed together: a power of two from 64KiB to 1GiB; 64MiB if not given.
-    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    #[arg(long, value_name = "SIZE", value_parser = chunk_size)]
     chunk_size: Option<u64>,
     /// Whether superseded versions are kept for readers that pinned them; on if not given.
     #[arg(long, value_name = "SWITCH")]
@@ -61,6 +66,11 @@ pub struct SettingFlags {
     /// The most bytes that the blobs' sizes may add up to, or 'none' (the default).
     #[arg(long, value_name = "SIZE", value_parser = Quota::parse)]
     quota: Option<Quota>,
+}
+
+fn chunk_size(text: &str) -> Result<u64, String> {
+    let settings = KeyspaceSettings { chunk_size: parse_bytes(text)?, ..KeyspaceSettings::default() };
+    settings.check().map(|()| settings.chunk_size).map_err(|error| error.to_string())
 }
 
 #[derive(Clone, Copy, ValueEnum)]

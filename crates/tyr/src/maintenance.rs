@@ -117,6 +117,7 @@ struct Segments {
     live: u64,
     filled: u64,
     idle: u64,
+    reserve: u64,
     garbage_count: usize,
     fragmented_count: usize,
 }
@@ -169,6 +170,7 @@ impl Statistics {
                 live: stats.live,
                 filled: stats.filled,
                 idle: stats.idle,
+                reserve: stats.reserve,
                 garbage_count: stats.garbage,
                 fragmented_count: stats.fragmented,
             },
@@ -214,6 +216,7 @@ impl Report for Statistics {
                 ("live", bytes(segments.live)),
                 ("filled", bytes(segments.filled)),
                 ("kept for recycling", bytes(segments.idle)),
+                ("held back for deleting", bytes(segments.reserve)),
                 ("garbage to collect", segments.garbage_count.to_string()),
                 ("leaves to defragment", segments.fragmented_count.to_string()),
             ],

@@ -8,7 +8,7 @@ use tyr_server::{Address, Fact, MemberState, NodeId, Operator, PartitionReport, 
 use tyr_types::{Error, ErrorKind};
 
 use crate::{
-    cluster::{Patience, addresses, tls},
+    cluster::{addresses, operator, tls},
     failure::Result,
     output::{Align, Bytes, Output, Report, Table},
     settings::Settings,
@@ -26,8 +26,6 @@ pub enum Verb {
 pub struct Status {
     /// The node's number, as 'tyr cluster status' prints it. Without it: all nodes, without their partitions.
     node: Option<u32>,
-    #[command(flatten)]
-    patience: Patience,
 }
 
 impl Verb {
@@ -41,7 +39,7 @@ impl Verb {
 
 impl Status {
     fn run(&self, settings: &Settings, out: &mut Output) -> Result<()> {
-        let facts = match self.patience.operator(settings)?.facts() {
+        let facts = match operator(settings)?.facts() {
             Ok(told) => told.facts,
             // Who are members is not known then; those that are named can be asked.
             Err(error) if error.kind() == ErrorKind::Unavailable => {
@@ -60,7 +58,7 @@ impl Status {
             let address: Address = member.address.as_str().parse().expect("any text is an address");
             nodes.push((
                 (node, member.address.to_string()),
-                Operator::new(&[address], tls.as_ref(), &credential, self.patience.duration()),
+                Operator::new(&[address], tls.as_ref(), &credential, settings.timeout),
             ));
         }
         nodes.sort_by_key(|((node, _), _)| *node);
@@ -82,7 +80,7 @@ impl Status {
         let (tls, credential) = (tls(settings)?, settings.access.credential()?);
         let dial = |address: Address| {
             let text = address.to_string();
-            (text, Operator::new(&[address], tls.as_ref(), &credential, self.patience.duration()))
+            (text, Operator::new(&[address], tls.as_ref(), &credential, settings.timeout))
         };
         let mut nodes = Vec::new();
         for (text, told) in ask_all(addresses(settings)?.into_iter().map(dial).collect()) {

@@ -91,6 +91,7 @@ fn open(settings: &Settings, create: Create, tables: Tables, copies: Copies) -> 
     }
     let options = Store::options()
         .create(create)
+        .connect_timeout(settings.timeout)
         .data_cache(settings.data_cache)
         .index_cache(settings.index_cache)
         .segment_size(settings.segment_size)
@@ -126,6 +127,10 @@ fn open(settings: &Settings, create: Create, tables: Tables, copies: Copies) -> 
             "there is no store at '{}'; correct --store, or create one with 'tyr keyspace create NAME'",
             path.display()
         ))),
+        ErrorKind::Unavailable if is_cluster(path) => Failure::from(Error::unavailable(format!(
+            "{error}, or see with 'tyr doctor' what is wrong, or give it more than {} s with --timeout SECONDS",
+            settings.timeout.as_secs()
+        ))),
         _ => error.into(),
     })
 }
@@ -139,6 +144,7 @@ fn named(settings: &Settings) -> Result<&Path> {
                 .to_owned(),
         ));
     };
+    tyr_client::check_name(path).map_err(|error| Failure::Usage(error.to_string()))?;
     Ok(path)
 }
 

@@ -9,7 +9,7 @@ mod file;
 mod resolve;
 mod server;
 
-use std::{fmt, num::NonZeroU32, path::PathBuf};
+use std::{fmt, num::NonZeroU32, path::PathBuf, time::Duration};
 
 use clap::{Arg, ArgAction, Command, builder::OsStringValueParser};
 use tyr_client::{IoMode, Secret, Tls, TlsFiles, Token};
@@ -30,6 +30,8 @@ pub struct Settings {
     pub store: Option<PathBuf>,
     /// The zone that this client of a cluster is in, if it is in one.
     pub zone: Option<String>,
+    /// How long a cluster is waited for that does not answer, when it is opened, or asked as an operator asks it.
+    pub timeout: Duration,
     /// Bytes of payload to keep in memory.
     pub data_cache: u64,
     /// Bytes of the index to keep in memory.
@@ -154,7 +156,7 @@ pub fn all() -> impl Iterator<Item = &'static Setting> {
 }
 
 /// The settings that every verb takes, in the order of the help.
-pub const SETTINGS: [Setting; 19] = [
+pub const SETTINGS: [Setting; 20] = [
     Setting {
         name: "store.path",
         flag: "store",
@@ -170,6 +172,14 @@ pub const SETTINGS: [Setting; 19] = [
         values: Values::Text("a name"),
         default: "",
         help: "The zone that this client of a cluster is in: it reads from nodes there before others",
+    },
+    Setting {
+        name: "store.timeout",
+        flag: "timeout",
+        short: None,
+        values: Values::Count { min: 1, max: 3600 },
+        default: "10",
+        help: "Give up after so many seconds in which a cluster does not answer who opens it, or asks it about its nodes, users, and rights",
     },
     Setting {
         name: "store.data_cache",

@@ -11,7 +11,8 @@ use tyr_server::{Operator, ViewOf};
 use tyr_types::Error;
 
 use crate::{
-    cluster::Patience,
+    amount::number,
+    cluster::operator,
     failure::Result,
     interrupt::Interrupt,
     output::{Form, Output, Style},
@@ -26,19 +27,17 @@ use view::View;
 #[derive(Args)]
 pub struct Top {
     /// Look again after so many seconds.
-    #[arg(long, value_name = "SECONDS", default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    #[arg(long, value_name = "SECONDS", default_value_t = 2, value_parser = number(1..=3600))]
     every: u64,
     /// Print once, as text, also on a terminal.
     #[arg(long)]
     once: bool,
-    #[command(flatten)]
-    patience: Patience,
 }
 
 impl Top {
     /// Shows it.
     pub fn run(&self, settings: &Settings, out: &mut Output) -> Result<()> {
-        let mut operator = self.patience.operator(settings)?;
+        let mut operator = operator(settings)?;
         if out.form() == Form::Json {
             let text = operator.view(ViewOf::Cluster)?;
             return out.line(text);

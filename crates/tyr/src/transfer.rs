@@ -26,7 +26,7 @@ use tyr_client::Create;
 
 pub use self::{
     export::{FILE_MODE_BITS, run as run_export},
-    import::run as run_import,
+    import::{WHOLE_MAX, run as run_import},
     node::{Kind, Node},
     partial::Partial,
     progress::Progress,

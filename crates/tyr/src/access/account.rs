@@ -6,7 +6,7 @@ use tyr_server::{AccountKind, AccountName, ClusterCommand};
 
 use super::{command, directory::Directory, random};
 use crate::{
-    cluster::Patience,
+    cluster::operator,
     failure::Result,
     output::{Align, Output, Report, Table},
     settings::Settings,
@@ -19,20 +19,13 @@ pub enum User {
     Create {
         /// Its name: letters, digits, '.', '_', '-', '@'.
         name: AccountName,
-        #[command(flatten)]
-        patience: Patience,
     },
     /// List all users with their groups and rights.
-    List {
-        #[command(flatten)]
-        patience: Patience,
-    },
+    List,
     /// Remove a user with all rights and tokens. Open connections end.
     Remove {
         /// Its name.
         name: String,
-        #[command(flatten)]
-        patience: Patience,
     },
 }
 
@@ -43,20 +36,13 @@ pub enum Group {
     Create {
         /// Its name: letters, digits, '.', '_', '-', '@'.
         name: AccountName,
-        #[command(flatten)]
-        patience: Patience,
     },
     /// List all groups with their users and rights.
-    List {
-        #[command(flatten)]
-        patience: Patience,
-    },
+    List,
     /// Remove a group. Its users lose the rights that they have by it.
     Remove {
         /// Its name.
         name: String,
-        #[command(flatten)]
-        patience: Patience,
     },
     /// Give a user the rights of a group.
     Add {
@@ -64,8 +50,6 @@ pub enum Group {
         group: String,
         /// The user.
         user: String,
-        #[command(flatten)]
-        patience: Patience,
     },
     /// Take a user out of a group.
     Dismiss {
@@ -73,8 +57,6 @@ pub enum Group {
         group: String,
         /// The user.
         user: String,
-        #[command(flatten)]
-        patience: Patience,
     },
 }
 
@@ -82,9 +64,9 @@ impl User {
     /// Does what the verb says.
     pub fn run(&self, settings: &Settings, out: &mut Output) -> Result<()> {
         match self {
-            User::Create { name, patience } => create(name, AccountKind::User, patience, settings, out),
-            User::List { patience } => list(AccountKind::User, patience, settings, out),
-            User::Remove { name, patience } => remove(name, AccountKind::User, patience, settings, out),
+            User::Create { name } => create(name, AccountKind::User, settings, out),
+            User::List => list(AccountKind::User, settings, out),
+            User::Remove { name } => remove(name, AccountKind::User, settings, out),
         }
     }
 }
@@ -93,38 +75,24 @@ impl Group {
     /// Does what the verb says.
     pub fn run(&self, settings: &Settings, out: &mut Output) -> Result<()> {
         match self {
-            Group::Create { name, patience } => create(name, AccountKind::Group, patience, settings, out),
-            Group::List { patience } => list(AccountKind::Group, patience, settings, out),
-            Group::Remove { name, patience } => remove(name, AccountKind::Group, patience, settings, out),
-            Group::Add { group, user, patience } => enroll("added", group, user, patience, settings, out),
-            Group::Dismiss { group, user, patience } => {
-                enroll("dismissed", group, user, patience, settings, out)
-            }
+            Group::Create { name } => create(name, AccountKind::Group, settings, out),
+            Group::List => list(AccountKind::Group, settings, out),
+            Group::Remove { name } => remove(name, AccountKind::Group, settings, out),
+            Group::Add { group, user } => enroll("added", group, user, settings, out),
+            Group::Dismiss { group, user } => enroll("dismissed", group, user, settings, out),
         }
     }
 }
 
-fn create(
-    name: &AccountName,
-    kind: AccountKind,
-    patience: &Patience,
-    settings: &Settings,
-    out: &mut Output,
-) -> Result<()> {
-    let mut operator = patience.operator(settings)?;
+fn create(name: &AccountName, kind: AccountKind, settings: &Settings, out: &mut Output) -> Result<()> {
+    let mut operator = operator(settings)?;
     let created = ClusterCommand::CreateAccount { name: name.clone(), kind, seed: random() };
     command(&mut operator, created, &format!("create {} '{name}'", word(kind)))?;
     out.done(&Done { action: "created", kind: word(kind), name: name.as_str(), group: None })
 }
 
-fn remove(
-    name: &str,
-    kind: AccountKind,
-    patience: &Patience,
-    settings: &Settings,
-    out: &mut Output,
-) -> Result<()> {
-    let mut operator = patience.operator(settings)?;
+fn remove(name: &str, kind: AccountKind, settings: &Settings, out: &mut Output) -> Result<()> {
+    let mut operator = operator(settings)?;
     let id = Directory::ask(&mut operator, settings)?.of_kind(name, kind)?;
     let what = format!("remove {} '{name}'", word(kind));
     command(&mut operator, ClusterCommand::RemoveAccount(id), &what)?;
@@ -135,11 +103,10 @@ fn enroll(
     action: &'static str,
     group: &str,
     user: &str,
-    patience: &Patience,
     settings: &Settings,
     out: &mut Output,
 ) -> Result<()> {
-    let mut operator = patience.operator(settings)?;
+    let mut operator = operator(settings)?;
     let directory = Directory::ask(&mut operator, settings)?;
     let (user_id, group_id) =
         (directory.of_kind(user, AccountKind::User)?, directory.of_kind(group, AccountKind::Group)?);
@@ -151,8 +118,8 @@ fn enroll(
     out.done(&Done { action, kind: "user", name: user, group: Some(group) })
 }
 
-fn list(kind: AccountKind, patience: &Patience, settings: &Settings, out: &mut Output) -> Result<()> {
-    let directory = Directory::ask(&mut patience.operator(settings)?, settings)?;
+fn list(kind: AccountKind, settings: &Settings, out: &mut Output) -> Result<()> {
+    let directory = Directory::ask(&mut operator(settings)?, settings)?;
     let of_kind = directory.accounts.iter().filter(|(_, account)| account.kind == kind);
     let accounts = of_kind.map(|(id, account)| {
         let users = directory.accounts.values().filter(|other| other.groups.contains(id));

@@ -7,7 +7,7 @@ use tyr_types::Error;
 
 use super::{command, directory::Directory};
 use crate::{
-    cluster::Patience,
+    cluster::operator,
     failure::{Failure, Result},
     output::{Output, Report},
     settings::Settings,
@@ -29,8 +29,6 @@ pub struct Grant {
     /// The cluster, which can only be administered: nodes, users, groups, tokens, and which keyspaces there are.
     #[arg(long)]
     cluster: bool,
-    #[command(flatten)]
-    patience: Patience,
 }
 
 impl Grant {
@@ -57,7 +55,7 @@ impl Grant {
                 "a cluster can only be administered: grant administer --cluster".into(),
             ));
         }
-        let mut operator = self.patience.operator(settings)?;
+        let mut operator = operator(settings)?;
         let directory = Directory::ask(&mut operator, settings)?;
         let account = directory.account(&self.account)?;
         let scope = match &self.keyspace {

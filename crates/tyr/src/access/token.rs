@@ -14,7 +14,7 @@ use tyr_types::{Error, ErrorKind};
 
 use super::{command, directory::Directory, refused, secret::write_secret};
 use crate::{
-    cluster::Patience,
+    cluster::operator,
     failure::{Failure, Result},
     moment::moment,
     output::{Output, Report, Table},
@@ -32,8 +32,6 @@ pub enum Token {
     Revoke {
         /// The user.
         user: String,
-        #[command(flatten)]
-        patience: Patience,
     },
     /// Have tokens made with a new seal from now on.
     ///
@@ -42,8 +40,6 @@ pub enum Token {
         /// Revoke all tokens of all users that were made before.
         #[arg(long)]
         revoke_earlier: bool,
-        #[command(flatten)]
-        patience: Patience,
     },
 }
 
@@ -62,8 +58,6 @@ pub struct Create {
     /// Write it to this new file, which only its owner may read, in place of printing it.
     #[arg(long, value_name = "PATH")]
     output: Option<PathBuf>,
-    #[command(flatten)]
-    patience: Patience,
 }
 
 impl Token {
@@ -72,15 +66,15 @@ impl Token {
         match self {
             Token::Create(create) => create.run(settings, out),
             Token::Show => show(settings, out),
-            Token::Revoke { user, patience } => revoke(user, patience, settings, out),
-            Token::Rotate { revoke_earlier, patience } => rotate(*revoke_earlier, patience, settings, out),
+            Token::Revoke { user } => revoke(user, settings, out),
+            Token::Rotate { revoke_earlier } => rotate(*revoke_earlier, settings, out),
         }
     }
 }
 
 impl Create {
     fn run(&self, settings: &Settings, out: &mut Output) -> Result<()> {
-        let mut operator = self.patience.operator(settings)?;
+        let mut operator = operator(settings)?;
         let directory = Directory::ask(&mut operator, settings)?;
         let user = directory.of_kind(&self.user, AccountKind::User)?;
         let limits = self.limits.iter().map(|limit| parse_limit(limit, &directory)).collect::<Result<_>>()?;
@@ -140,8 +134,8 @@ fn show(settings: &Settings, out: &mut Output) -> Result<()> {
     out.report(&Shown::of(&claims))
 }
 
-fn revoke(user: &str, patience: &Patience, settings: &Settings, out: &mut Output) -> Result<()> {
-    let mut operator = patience.operator(settings)?;
+fn revoke(user: &str, settings: &Settings, out: &mut Output) -> Result<()> {
+    let mut operator = operator(settings)?;
     let directory = Directory::ask(&mut operator, settings)?;
     let id = directory.of_kind(user, AccountKind::User)?;
     let before = directory.accounts[&id].generation + 1;
@@ -153,8 +147,8 @@ fn revoke(user: &str, patience: &Patience, settings: &Settings, out: &mut Output
     out.done(&Revoked { action: "revoked", user })
 }
 
-fn rotate(revoke_earlier: bool, patience: &Patience, settings: &Settings, out: &mut Output) -> Result<()> {
-    let mut operator = patience.operator(settings)?;
+fn rotate(revoke_earlier: bool, settings: &Settings, out: &mut Output) -> Result<()> {
+    let mut operator = operator(settings)?;
     let newest = operator.seal()?.map_err(|refusal| refused(refusal).context("another seal"))?;
     let mut removed = Vec::new();
     if revoke_earlier {

@@ -38,8 +38,8 @@ pub fn to_stdout(store: &Store, blob: &BlobAddress, range: ByteRange, out: &mut 
     for_each_piece(store, blob, range, |piece| out.bytes(piece)).map(|_| ())
 }
 
-/// Reads to a file under another name, and gives the file its name when it is whole. What is no regular file, such as a
-/// device, is written as it is.
+/// Reads to a file under another name, and gives the file its name when it is whole. A symbolic link stays: what it leads to is
+/// replaced. What is no regular file, such as a device, is written as it is.
 fn to_file(store: &Store, blob: &BlobAddress, range: ByteRange, path: &Path) -> Result<u64> {
     let there = fs::metadata(path).ok();
     let failed = |what: &str, error| Failure::local(format!("cannot {what} '{}'", path.display()), &error);
@@ -49,6 +49,13 @@ fn to_file(store: &Store, blob: &BlobAddress, range: ByteRange, path: &Path) -> 
             file.write_all(piece).map_err(|error| failed("write", error))
         });
     }
+    let followed;
+    let path = if path.is_symlink() {
+        followed = fs::canonicalize(path).map_err(|error| failed("follow the symbolic link", error))?;
+        &followed
+    } else {
+        path
+    };
     let mode = there.map(|there| there.permissions().mode() & MODE_BITS);
     let name = path.file_name().unwrap_or_default().as_encoded_bytes();
     // Until it has the mode of what it replaces nobody else reads it. In this order, so that what is not finished is removed before it is unlocked.

@@ -1,7 +1,7 @@
 //! `tyr blob rm`: named blobs in one transaction, or everything below a prefix in many.
 
 use serde::Serialize;
-use tyr_client::{Key, blocking::Store};
+use tyr_client::{Error, ErrorKind, Key, blocking::Store};
 
 use crate::{
     address::{BlobAddress, PrefixAddress},
@@ -25,7 +25,8 @@ pub fn remove(store: &Store, arguments: &Remove, out: &mut Output) -> Result<()>
     } else {
         let parsed = arguments.blobs.iter().map(|text| BlobAddress::parse(text));
         let blobs = parsed.collect::<Result<Vec<_>, _>>().map_err(Failure::Usage)?;
-        remove_named(store, &blobs, arguments.force)?
+        remove_named(store, &blobs, arguments.force)
+            .map_err(|failure| told_of_missing(failure, store, &blobs))?
     };
     out.done(&Removed { action: "rm", removed })
 }
@@ -43,6 +44,22 @@ fn remove_named(store: &Store, blobs: &[BlobAddress], force: bool) -> Result<u64
     }
     commit(transaction)?;
     Ok(removed)
+}
+
+/// What is missing is named: the store's own words are for those who write to a blob.
+fn told_of_missing(failure: Failure, store: &Store, blobs: &[BlobAddress]) -> Failure {
+    let is_missing = |blob: &&BlobAddress| {
+        let exists = store.keyspace(&blob.keyspace).and_then(|keyspace| keyspace.exists(&blob.key));
+        matches!(exists, Ok(false))
+    };
+    match &failure {
+        Failure::Store(error) if error.kind() == ErrorKind::NotFound => {}
+        _ => return failure,
+    }
+    let Some(missing) = blobs.iter().find(is_missing) else { return failure };
+    Failure::Store(Error::not_found(format!(
+        "there is no blob {missing}, so nothing is removed; --force passes over blobs that are missing"
+    )))
 }
 
 fn remove_prefix(store: &Store, prefix: &PrefixAddress, force: bool) -> Result<u64> {
@@ -68,7 +85,7 @@ fn remove_prefix(store: &Store, prefix: &PrefixAddress, force: bool) -> Result<u
         removed += batch.value;
     }
     if removed == 0 && !force {
-        return Err(tyr_client::Error::not_found(format!("no key begins with {prefix}")).into());
+        return Err(Error::not_found(format!("no key begins with {prefix}")).into());
     }
     Ok(removed)
 }

@@ -1,6 +1,6 @@
 //! Writes of single blobs.
 
-use std::path::Path;
+use std::{fs, path::Path};
 
 use tyr_client::blocking::Store;
 
@@ -12,17 +12,24 @@ use crate::{
     failure::{Failure, Result},
     output::{Bytes, Output},
     payload::Payload,
+    transfer::WHOLE_MAX,
 };
 
 pub fn put(store: &Store, arguments: &Put, out: &mut Output) -> Result<()> {
     let Put { blob, file, at, new } = arguments;
     let keyspace = keyspace_of(store, blob)?;
+    if let (None, Some(Ok(file))) = (at, file.as_deref().map(fs::metadata)) {
+        check_size(store, file.len())?;
+    }
     let mut transaction = store.begin();
     if *new {
         transaction.create(&keyspace, &blob.key)?;
     }
     let mut written = 0;
     Payload::from_file_argument(file.as_deref()).for_each_piece(|piece| {
+        if at.is_none() {
+            check_size(store, written + piece.len() as u64)?;
+        }
         match at {
             None if written == 0 => transaction.put(&keyspace, &blob.key, piece)?,
             _ => transaction.write(&keyspace, &blob.key, at.unwrap_or(0).saturating_add(written), piece)?,
@@ -33,6 +40,17 @@ pub fn put(store: &Store, arguments: &Put, out: &mut Output) -> Result<()> {
     let receipt = commit(transaction)?;
     let line = format!("put {blob}: {}", Bytes(written));
     out.done(&Done::new("put", blob, line).with("bytes", written).with("version", version_of(&receipt)))
+}
+
+/// Refuses what no transaction of a cluster holds.
+fn check_size(store: &Store, size: u64) -> Result<()> {
+    if !store.is_cluster() || size <= WHOLE_MAX {
+        return Ok(());
+    }
+    Err(tyr_client::Error::invalid(
+        "a transaction of a cluster writes at most 1 GiB; 'tyr import DIRECTORY KEYSPACE' brings in larger files by several",
+    )
+    .into())
 }
 
 pub fn append(store: &Store, blob: &BlobAddress, file: Option<&Path>, out: &mut Output) -> Result<()> {

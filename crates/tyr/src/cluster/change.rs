@@ -10,8 +10,9 @@ use serde::Serialize;
 use tyr_server::{Address, ClusterCommand, Member, MemberState, NodeId, Operator, Presence, Refusal};
 use tyr_types::Error;
 
-use super::{Patience, addresses, picture::Picture};
+use super::{addresses, operator, picture::Picture};
 use crate::{
+    amount::number,
     failure::{Failure, Result},
     output::{Output, Report},
     settings::Settings,
@@ -25,8 +26,6 @@ pub struct Add {
     node: String,
     #[command(flatten)]
     wait: Wait<600>,
-    #[command(flatten)]
-    patience: Patience,
 }
 
 /// The arguments of `tyr cluster drain`.
@@ -36,8 +35,6 @@ pub struct Drain {
     node: u32,
     #[command(flatten)]
     wait: Wait<0>,
-    #[command(flatten)]
-    patience: Patience,
 }
 
 /// The arguments of `tyr cluster remove`.
@@ -50,8 +47,6 @@ pub struct Remove {
     force: bool,
     #[command(flatten)]
     wait: Wait<600>,
-    #[command(flatten)]
-    patience: Patience,
 }
 
 /// The arguments of `tyr cluster replace`.
@@ -63,15 +58,13 @@ pub struct Replace {
     new: u32,
     #[command(flatten)]
     wait: Wait<600>,
-    #[command(flatten)]
-    patience: Patience,
 }
 
 /// How long it may take.
 #[derive(Args)]
 struct Wait<const SECONDS: u64> {
     /// Wait at most so many seconds until it is done; it goes on after that.
-    #[arg(long = "wait", value_name = "SECONDS", default_value = usual(SECONDS), value_parser = clap::value_parser!(u64).range(..=WAIT_MAX))]
+    #[arg(long = "wait", value_name = "SECONDS", default_value = usual(SECONDS), value_parser = number(0..=WAIT_MAX))]
     seconds: u64,
 }
 
@@ -87,7 +80,7 @@ const fn usual(seconds: u64) -> &'static str {
 impl Add {
     /// Waits until the node has its share.
     pub fn run(&self, settings: &Settings, out: &mut Output) -> Result<()> {
-        let mut change = Change::new(&self.patience, self.wait.seconds, settings)?;
+        let mut change = Change::new(self.wait.seconds, settings)?;
         if let Ok(number) = self.node.parse() {
             let node = NodeId(number);
             change.command(ClusterCommand::Restore(node), "restore", node)?;
@@ -122,7 +115,7 @@ impl Add {
 impl Drain {
     /// Has the node give up what it holds.
     pub fn run(&self, settings: &Settings, out: &mut Output) -> Result<()> {
-        let mut change = Change::new(&self.patience, self.wait.seconds, settings)?;
+        let mut change = Change::new(self.wait.seconds, settings)?;
         let node = NodeId(self.node);
         let scarcity = change.picture()?.scarcity_without(node);
         change.command(ClusterCommand::Drain(node), "drain", node)?;
@@ -142,7 +135,7 @@ impl Drain {
 impl Remove {
     /// Forgets the node.
     pub fn run(&self, settings: &Settings, out: &mut Output) -> Result<()> {
-        let mut change = Change::new(&self.patience, self.wait.seconds, settings)?;
+        let mut change = Change::new(self.wait.seconds, settings)?;
         let node = NodeId(self.node);
         let picture = change.picture()?;
         let Some(member) = picture.member(node) else { return Err(no_such_node(node).into()) };
@@ -162,7 +155,7 @@ impl Remove {
 impl Replace {
     /// Gives what one holds to the other, and forgets the first.
     pub fn run(&self, settings: &Settings, out: &mut Output) -> Result<()> {
-        let mut change = Change::new(&self.patience, self.wait.seconds, settings)?;
+        let mut change = Change::new(self.wait.seconds, settings)?;
         let (old, new) = (NodeId(self.old), NodeId(self.new));
         let picture = change.picture()?;
         if picture.member(old).is_none() {
@@ -190,9 +183,9 @@ struct Change {
 }
 
 impl Change {
-    fn new(patience: &Patience, seconds: u64, settings: &Settings) -> Result<Self> {
+    fn new(seconds: u64, settings: &Settings) -> Result<Self> {
         let end = Instant::now() + Duration::from_secs(seconds);
-        Ok(Change { operator: patience.operator(settings)?, seconds, end })
+        Ok(Change { operator: operator(settings)?, seconds, end })
     }
 
     fn picture(&mut self) -> Result<Picture> {

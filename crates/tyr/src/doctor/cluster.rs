@@ -11,7 +11,7 @@ use tyr_types::ErrorKind;
 
 use super::Finding;
 use crate::{
-    cluster::{Patience, Wanted, addresses, tls},
+    cluster::{Wanted, addresses, tls},
     failure::Failure,
     settings::Settings,
 };
@@ -35,14 +35,14 @@ struct Shard {
 }
 
 /// Looks at it.
-pub fn examine(settings: &Settings, patience: &Patience, findings: &mut Vec<Finding>) {
+pub fn examine(settings: &Settings, findings: &mut Vec<Finding>) {
     let Ok(addresses) = addresses(settings) else {
         findings.push(Finding::skipped("cluster", "none is named; pass --store tyr://HOST:PORT"));
         return;
     };
     let asked = tls(settings).and_then(|tls| {
         let credential = settings.access.credential()?;
-        let mut operator = Operator::new(&addresses, tls.as_ref(), &credential, patience.duration())?;
+        let mut operator = Operator::new(&addresses, tls.as_ref(), &credential, settings.timeout)?;
         Ok((operator.facts()?, tls, credential))
     });
     let (told, tls, credential) = match asked {
@@ -78,7 +78,7 @@ pub fn examine(settings: &Settings, patience: &Patience, findings: &mut Vec<Find
         }
         let address: Address = member.address.as_str().parse().expect("any text is an address");
         let before = now();
-        let operator = Operator::new(&[address], tls.as_ref(), &credential, patience.duration());
+        let operator = Operator::new(&[address], tls.as_ref(), &credential, settings.timeout);
         let (operator, seen) = match operator {
             Ok(mut operator) => {
                 let seen = operator.view(ViewOf::Node);

@@ -4,14 +4,15 @@ use std::{
     ffi::{OsStr, OsString},
     num::NonZeroU32,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use clap::ArgMatches;
-use tyr_client::{Durability, IoMode};
-use tyr_server::{MetricsFor, TargetSettings};
+use tyr_client::{Durability, IoMode, SEGMENT_SIZE_MAX, SEGMENT_SIZE_MIN};
+use tyr_server::{MetricsFor, TargetSettings, Zone};
 
 use crate::{
-    amount::parse_bytes,
+    amount::{parse_bytes, write_bytes},
     failure::{Failure, Result},
     output::{Chatter, ColorChoice, Form},
     settings::{
@@ -50,10 +51,13 @@ pub fn resolve(flags: &ArgMatches, environment: &impl Environment) -> Result<Set
     let find = |name: &str| Found::new(name, flags, environment, file.as_ref());
     Ok(Settings {
         store: find("store.path")?.path(),
-        zone: find("store.zone")?.words()?,
+        zone: find("store.zone")?.zone()?,
+        timeout: Duration::from_secs(
+            u64::try_from(find("store.timeout")?.count()?).expect("the table of settings has bounds"),
+        ),
         data_cache: find("store.data_cache")?.bytes()?,
         index_cache: find("store.index_cache")?.bytes()?,
-        segment_size: find("store.segment_size")?.bytes()?,
+        segment_size: find("store.segment_size")?.segment_size()?,
         io: match find("store.io")?.choice()? {
             "direct-ring" => IoMode::DirectRing,
             "direct" => IoMode::Direct,
@@ -105,7 +109,7 @@ fn server(find: impl Fn(&str) -> Result<Found>) -> Result<ServerSettings> {
         advertise: find("server.advertise")?.words()?,
         join: find("server.join")?.list()?,
         targets: find("server.targets")?.paths()?.iter().map(|path| target(path)).collect(),
-        zone: find("server.zone")?.words()?.unwrap_or_default(),
+        zone: find("server.zone")?.zone()?.unwrap_or_default(),
         weight: number("server.weight")?,
         shards: number("server.shards")?,
         replicas: u8::try_from(number("server.replicas")?).expect("the table of settings has bounds"),
@@ -226,6 +230,22 @@ impl Found {
 
     fn bytes(&self) -> Result<u64> {
         self.text().and_then(parse_bytes).map_err(|reason| self.refused(&reason))
+    }
+
+    fn segment_size(&self) -> Result<u64> {
+        let size = self.bytes()?;
+        if size.is_power_of_two() && (SEGMENT_SIZE_MIN..=SEGMENT_SIZE_MAX).contains(&size) {
+            return Ok(size);
+        }
+        let (min, max) = (write_bytes(SEGMENT_SIZE_MIN), write_bytes(SEGMENT_SIZE_MAX));
+        Err(self.refused(&format!("{size} bytes are no power of two from {min} to {max}")))
+    }
+
+    fn zone(&self) -> Result<Option<String>> {
+        let name = self.words()?;
+        let checked = name.as_deref().map(Zone::new).transpose();
+        checked.map_err(|error| self.refused(error.message()))?;
+        Ok(name)
     }
 
     fn switch(&self) -> Result<bool> {

@@ -1,6 +1,6 @@
 //! From a keyspace into a directory.
 //!
-//! Before anything is written, every key is checked to be a path that stays within the directory. A file is written under
+//! A key that is no path that stays within the directory is told of and left out; if none is one, nothing is written. A file is written under
 //! another name and renamed when it is whole, and, where there are no snapshots, when it is certain that all of it was there at one moment: what somebody
 //! writes to meanwhile is read again, and what was removed since its key was read is passed over. What has changed since it was imported, as its checksum tells, gets the time of the export.
 //! Modes and times of directories come last: a directory may be read-only, and writing into one changes its time.
@@ -14,7 +14,10 @@ use std::{
         fs::{OpenOptionsExt, PermissionsExt},
     },
     path::{Path, PathBuf},
-    sync::{Mutex, PoisonError},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use rustix::fs::{AtFlags, CWD, OFlags, Timespec, Timestamps, UTIME_OMIT, utimensat};
@@ -63,6 +66,7 @@ pub fn run(
         progress: Progress::new(out, "export"),
         directories: Directories::new(&arguments.directory),
         nodes_of_directories: Mutex::default(),
+        pathless: AtomicU64::new(0),
     };
     job.plan()?;
     let worked = job
@@ -71,6 +75,7 @@ pub fn run(
         .and_then(|()| work_on(settings.threads, job.pages(WORK_PAGE), |page| job.export(&page)))
         .and_then(|()| job.finish_directories());
     job.progress.finish();
+    job.tell_of_pathless();
     match worked {
         Ok(()) => Ok(job.tally.summary("export", End::Complete)),
         Err(Failure::Interrupted(_)) => Ok(job.tally.summary("export", End::Interrupted)),
@@ -93,6 +98,8 @@ struct Job<'a> {
     progress: Progress,
     directories: Directories,
     nodes_of_directories: Mutex<Vec<(PathBuf, Node)>>,
+    /// How many keys were left out because they are no paths.
+    pathless: AtomicU64,
 }
 
 /// A blob that is to become a file.
@@ -106,24 +113,35 @@ struct Exported {
 }
 
 impl Job<'_> {
-    /// Checks every key, and counts.
+    /// Counts, and sees that there is something to export.
     fn plan(&self) -> Result<()> {
-        let mut blobs = 0;
+        let (mut blobs, mut pathless) = (0_u64, None);
         for page in self.pages(PLAN_PAGE) {
             for entry in page? {
-                self.relative_path(&entry.key)?;
-                self.progress.expect(entry.size);
-                blobs += 1;
+                match self.relative_path(&entry.key) {
+                    Ok(_) => {
+                        self.progress.expect(entry.size);
+                        blobs += 1;
+                    }
+                    Err(reason) => {
+                        pathless.get_or_insert((entry.key, reason));
+                    }
+                }
             }
         }
-        if blobs == 0 {
-            let (keyspace, prefix) = (self.keyspace.name(), Shown(&self.prefix));
-            return Err(Error::not_found(format!(
+        let (keyspace, prefix) = (self.keyspace.name(), Shown(&self.prefix));
+        let error = match pathless {
+            _ if blobs > 0 => return Ok(()),
+            None => Error::not_found(format!(
                 "there is nothing to export: no key begins with {keyspace}/{prefix}"
-            ))
-            .into());
-        }
-        Ok(())
+            )),
+            Some((key, reason)) => Error::invalid(format!(
+                "nothing is exported, because no key that begins with {keyspace}/{prefix} is a path within a directory; {keyspace}/{}: \
+                 {reason}; read single blobs with 'tyr blob get', or export all of them with 'tyr snapshot export'",
+                Shown(key.as_bytes())
+            )),
+        };
+        Err(error.into())
     }
 
     /// All blobs of the tree, page by page.
@@ -141,23 +159,44 @@ impl Job<'_> {
         })
     }
 
-    fn relative_path(&self, key: &Key) -> Result<PathBuf> {
-        let below = key.as_bytes().strip_prefix(self.prefix.as_slice()).unwrap_or_default();
-        relative_path(below).map_err(|reason| {
-            Error::invalid(format!(
-                "nothing is exported, because the key {}/{} is no path within a directory: {reason}; export another \
-                 prefix, or read that blob with 'tyr blob get'",
-                self.keyspace.name(),
-                Shown(key.as_bytes())
-            ))
-            .into()
-        })
+    /// The path, or why the key is none.
+    fn relative_path(&self, key: &Key) -> Result<PathBuf, &'static str> {
+        relative_path(key.as_bytes().strip_prefix(self.prefix.as_slice()).unwrap_or_default())
+    }
+
+    /// Says of the first few keys that are no paths that they are left out, and why.
+    fn leave_out(&self, key: &Key, reason: &str) {
+        self.tally.failed();
+        if self.pathless.fetch_add(1, Ordering::Relaxed) < PATHLESS_TOLD_MAX {
+            let (keyspace, key) = (self.keyspace.name(), Shown(key.as_bytes()));
+            self.progress.warn(format!(
+                "{keyspace}/{key} is not exported, because its key is no path within a directory: {reason}; read it with 'tyr blob get'"
+            ));
+        }
+    }
+
+    /// Says how many of them there were, if not each was told of.
+    fn tell_of_pathless(&self) {
+        let pathless = self.pathless.load(Ordering::Relaxed);
+        if pathless > PATHLESS_TOLD_MAX {
+            let further = pathless - PATHLESS_TOLD_MAX;
+            self.progress.warn(format!(
+                "{further} more are not exported, because their keys are no paths within a directory either"
+            ));
+        }
     }
 
     fn export(&self, page: &[Entry]) -> Result<()> {
         for entry in page {
             self.check_interrupt()?;
-            match self.export_blob(&entry.key) {
+            let path = match self.relative_path(&entry.key) {
+                Ok(path) => self.directories.root().join(path),
+                Err(reason) => {
+                    self.leave_out(&entry.key, reason);
+                    continue;
+                }
+            };
+            match self.export_blob(&entry.key, &path) {
                 Err(failure) if matters_to_one(&failure) => {
                     self.tally.failed();
                     if matches!(failure, Failure::Store(_)) {
@@ -172,9 +211,9 @@ impl Job<'_> {
         Ok(())
     }
 
-    fn export_blob(&self, key: &Key) -> Result<()> {
+    fn export_blob(&self, key: &Key, path: &Path) -> Result<()> {
         for _ in 0..READINGS_MAX {
-            match self.try_export_blob(key) {
+            match self.try_export_blob(key, path) {
                 Err(Failure::Store(error)) if error.kind() == ErrorKind::Conflict => {}
                 // Somebody has removed it since its key was read, so it is not to be there.
                 Err(Failure::Store(error)) if error.kind() == ErrorKind::NotFound => return Ok(()),
@@ -186,12 +225,12 @@ impl Job<'_> {
         )))
     }
 
-    fn try_export_blob(&self, key: &Key) -> Result<()> {
+    fn try_export_blob(&self, key: &Key, path: &Path) -> Result<()> {
         let mut reading = self.view.read();
         let stat = reading.stat(&self.keyspace, key)?;
         let exported = Exported {
             key: key.clone(),
-            path: self.directories.root().join(self.relative_path(key)?),
+            path: path.to_owned(),
             size: stat.size,
             node: Node::from_attributes(&stat.attributes).map_err(|error| {
                 error.context(format!("{}/{}", self.keyspace.name(), Shown(key.as_bytes())))
@@ -404,6 +443,9 @@ impl Job<'_> {
 
 /// How often a blob is read that others write to at the same time.
 const READINGS_MAX: usize = 5;
+
+/// Of so many keys that are no paths each is told of: a keyspace may have millions.
+const PATHLESS_TOLD_MAX: u64 = 5;
 
 /// Whether the other blobs can be exported all the same: what failed is a file of this machine, or the bytes of this blob are damaged.
 fn matters_to_one(failure: &Failure) -> bool {

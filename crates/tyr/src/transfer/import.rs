@@ -406,7 +406,7 @@ fn facts(file: &File) -> Result<(Node, u64)> {
 }
 
 /// The largest file that comes into a cluster as one transaction, so that nobody reads half of it. That takes as much memory, and has a limit there.
-const WHOLE_MAX: u64 = 1 << 30;
+pub const WHOLE_MAX: u64 = 1 << 30;
 
 /// As much data of a larger one is in each of its transactions.
 const PART: u64 = 64 << 20;

@@ -74,6 +74,21 @@ fn a_get_follows_no_link_keeps_the_mode_and_takes_names_of_any_length() {
 }
 
 #[test]
+fn a_get_to_a_symbolic_link_replaces_what_it_leads_to() {
+    let scratch = Scratch::with_keyspace();
+    scratch.run_with_input(["blob", "put", "k/a"], "content").ok();
+    let target = scratch.write("elsewhere/target", "old");
+    symlink("elsewhere/target", scratch.path("link")).expect("linked");
+    scratch.run(["blob", "get", "k/a", "link"]).ok();
+    assert!(scratch.path("link").is_symlink());
+    assert_eq!(fs::read(&target).expect("is there"), b"content");
+    assert_eq!(fs::read_dir(scratch.path("elsewhere")).expect("reads").count(), 1);
+    fs::remove_file(&target).expect("removed");
+    scratch.run(["blob", "get", "k/a", "link"]).fails(1, "cannot follow the symbolic link 'link'");
+    assert!(scratch.path("link").is_symlink() && !target.exists());
+}
+
+#[test]
 fn putting_replaces_writes_in_place_or_refuses() {
     let scratch = Scratch::with_keyspace();
     let put = |arguments: &[&str], input: &str| {
@@ -203,7 +218,8 @@ fn removing_is_all_or_nothing_or_by_prefix() {
     };
     let count = || scratch.run(["blob", "ls", "k"]).ok().text().lines().count();
     put_all();
-    scratch.run(["blob", "rm", "k/a", "k/missing"]).fails(13, "missing");
+    let missing = "there is no blob k/missing, so nothing is removed; --force";
+    scratch.run(["blob", "rm", "k/a", "k/missing"]).fails(13, missing);
     assert_eq!(count(), 602);
     assert_eq!(scratch.run(["blob", "rm", "k/a", "k/d/1"]).ok().text(), "removed 2 blobs\n");
     assert_eq!(

@@ -90,6 +90,10 @@ fn what_a_cluster_cannot_do_is_said() {
     scratch.run(["--store", kit.url(), "keyspace", "create", "k"]).ok();
     let taken = "keyspace 'k' exists already; choose another name or drop it first";
     scratch.run(["--store", kit.url(), "keyspace", "create", "k"]).fails(14, taken);
+    let large = File::create(scratch.path("large")).expect("created");
+    large.set_len((1 << 30) + 1).expect("grows");
+    scratch.run(["--store", kit.url(), "blob", "put", "k/large", "large"]).fails(15, "tyr import");
+    scratch.run(["--store", kit.url(), "blob", "rm", "k/large"]).fails(13, "no blob k/large, so nothing is");
     let for_ever = u64::MAX.to_string();
     scratch.run(["--store", kit.url(), "cluster", "drain", "1", "--wait", &for_ever]).fails(2, "--wait");
 }

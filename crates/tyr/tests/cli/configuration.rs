@@ -42,8 +42,22 @@ fn no_store_and_no_address_are_refused_with_what_to_do() {
     let output = scratch.command(["keyspace", "list"]).env_remove("TYR_STORE").output().expect("runs");
     assert!(String::from_utf8_lossy(&output.stderr).contains("pass --store PATH"));
     assert_eq!(output.status.code(), Some(2));
-    scratch.run(["--store", "tyr://node1", "keyspace", "list"]).fails(15, "tyr://host:port");
+    scratch.run(["--store", "tyr://node1", "keyspace", "list"]).fails(2, "tyr://host:port");
     scratch.run(["blob", "cat", "tyr://node1:7000/k/a"]).fails(2, "--store tyr://node1:7000");
+}
+
+#[test]
+fn whoever_opens_a_cluster_that_is_away_is_told_how_long_it_was_given() {
+    let scratch = Scratch::new();
+    let away = format!("tyr://unix:{}", scratch.path("nobody").display());
+    let open = ["--store", &away, "--timeout", "1"];
+    for verb in [&["keyspace", "list"][..], &["blob", "cat", "k/a"], &["export", "k", "tree"], &["stats"]] {
+        scratch.run(open.iter().chain(verb)).fails(12, "more than 1 s with --timeout");
+    }
+    let listed =
+        scratch.command(["--store", &away, "cluster", "status"]).env("TYR_STORE_TIMEOUT", "1").output();
+    assert_eq!(listed.expect("runs").status.code(), Some(12));
+    scratch.run(["keyspace", "list", "--timeout", "0"]).fails(2, "from 1 to 3600");
 }
 
 #[test]
@@ -51,6 +65,10 @@ fn settings_of_every_origin_are_checked() {
     let scratch = Scratch::with_keyspace();
     scratch.run(["keyspace", "list", "--data-cache", "12 bananas"]).fails(2, "--data-cache");
     scratch.run(["keyspace", "list", "--threads", "0"]).fails(2, "from 1 to 256");
+    scratch.run(["keyspace", "list", "--segment-size", "3"]).fails(2, "power of two from 128KiB to 1GiB");
+    scratch
+        .run(["keyspace", "list", "--zone", &"z".repeat(65)])
+        .fails(2, "--zone: a zone's name has 1 to 64 bytes");
     scratch.run(["keyspace", "list", "--io", "carrier-pigeon"]).fails(2, "direct-ring");
     scratch.run(["keyspace", "list", "--config", "nowhere.toml"]).fails(2, "nowhere.toml");
     let output =

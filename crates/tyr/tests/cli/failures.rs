@@ -78,6 +78,12 @@ fn keys_that_are_too_long_or_missing_are_refused() {
     scratch.run(["blob", "cat", "nothing/a"]).fails(13, "nothing");
     scratch.run(["blob", "get", "k/a", "--range", "5..1"]).fails(2, "ends before it starts");
     scratch.run(["blob", "truncate", "k/a", "9EiB"]).fails(2, "is no size");
+    scratch.run(["blob", "truncate", "k/a", "-1"]).fails(2, "'-1' is no size");
+    scratch.run(["blob", "put", "k/a", "--at", "-1"]).fails(2, "'-1' is no size");
+    scratch.run(["blob", "get", "k/a", "--range", "-5.."]).fails(2, "'-5' is no size");
+    scratch.run(["blob", "ls", "k", "--limit", "-1"]).fails(2, "no number from 0 to");
+    scratch.run(["blob", "ls", "k", "--threads", "-1"]).fails(2, "'-1' is not a number from 1 to 256");
+    scratch.run(["cluster", "drain", "-1"]).fails(2, "-1 is not in 0..");
     scratch.run(["blob", "truncate", "k/a", "9000PiB"]).fails(2, "2^63-1");
 }
 
@@ -86,6 +92,9 @@ fn damage_is_found_reported_and_told_by_the_exit_code() {
     let scratch = Scratch::with_keyspace();
     let needle = b"a needle that is found in the files of the store";
     scratch.run_with_input(["blob", "put", "k/a"], needle).ok();
+    // Past the first 64 KiB, of which the index knows the number of the blob only.
+    let long = [&vec![7; 150_000][..], &needle[..]].concat();
+    scratch.run_with_input(["blob", "put", "k/long"], long).ok();
     assert!(scratch.run(["check"]).ok().text().contains("no damage found"));
     let mut flipped = 0;
     for entry in fs::read_dir(scratch.path("store")).expect("reads") {
@@ -100,8 +109,13 @@ fn damage_is_found_reported_and_told_by_the_exit_code() {
     assert!(flipped > 0);
     let check = scratch.run(["check", "--json"]).fails(19, r#""kind":"corrupt""#);
     let report = check.json();
-    // The blob's bytes, and the frame of the log that holds them.
-    assert_eq!((&report["damaged"], report["damage"].as_array().map(Vec::len)), (&true.into(), Some(2)));
+    let damage: Vec<&str> =
+        report["damage"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    // The bytes of both blobs, and the frame of the log that holds those of the small one.
+    assert_eq!((&report["damaged"], damage.len()), (&true.into(), 3), "{damage:?}");
+    for blob in ["blob 'k/a': ", "blob 'k/long', leaf 2: "] {
+        assert!(damage.iter().any(|sentence| sentence.starts_with(blob)), "{blob} {damage:?}");
+    }
     assert!(scratch.run(["check"]).fails(19, "export").text().contains("damage: "));
     scratch.run(["blob", "cat", "k/a"]).fails(19, "damaged");
 }

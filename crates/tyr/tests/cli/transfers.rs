@@ -171,16 +171,34 @@ fn a_file_that_another_export_is_writing_is_left_to_it() {
 }
 
 #[test]
-fn keys_that_lead_out_of_the_directory_are_refused_before_anything_is_written() {
+fn keys_that_are_no_paths_within_the_directory_are_told_of_and_the_others_exported() {
     let scratch = Scratch::with_keyspace();
     for key in ["../escaped", "a/../../escaped", "/escaped", "a//b", "a/./b", "..", "zero\\x00byte"] {
         let script = format!("put k/\"t/aaa\" good\nput k/\"t/{key}\" evil\n");
         scratch.run_with_input(["tx", "run", "-q"], script).ok();
-        scratch.run(["export", "k/t", "out/inner"]).fails(15, "nothing is exported, because the key k/t/");
+        let run =
+            scratch.run(["export", "k/t", "out/inner"]).fails(1, "1 of the files could not be exported");
+        assert!(run.stderr.contains("is no path within a directory: "), "{key}: {}", run.stderr);
+        assert_eq!(describe_tree(&scratch.path("out")).len(), 3, "{key}: two directories and the file");
+        fs::remove_dir_all(scratch.path("out")).expect("removed");
+        scratch.run(["blob", "rm", "k/t/aaa"]).ok();
+        scratch.run(["export", "k/t", "out/inner"]).fails(15, "nothing is exported, because no key");
         assert!(!scratch.path("out").exists(), "{key}");
         scratch.run(["blob", "rm", "-r", "k"]).ok();
     }
     assert!(!scratch.path("escaped").exists());
+}
+
+#[test]
+fn of_many_keys_that_are_no_paths_the_first_are_told_of_and_the_rest_counted() {
+    let scratch = Scratch::with_keyspace();
+    let script: String = (0..12).map(|number| format!("put k/a//{number:02} x\n")).collect();
+    scratch.run_with_input(["tx", "run", "-q"], script + "put k/good x\n").ok();
+    let run = scratch.run(["-j", "1", "--json", "export", "k", "out"]).fails(1, "7 more are not exported");
+    assert_eq!(run.stderr.matches("is not exported").count(), 5, "{}", run.stderr);
+    assert!(run.stderr.contains("k/a//04") && !run.stderr.contains("k/a//05"), "{}", run.stderr);
+    let told = run.json();
+    assert_eq!((&told["files"], &told["failed"], &told["damaged"]), (&1.into(), &12.into(), &0.into()));
 }
 
 #[test]
