@@ -7,7 +7,7 @@ use tyr_proto::{
 };
 
 /// Everything that has a name here.
-pub const ALL: [&str; 59] = [
+pub const ALL: [&str; 60] = [
     "a disk failed",
     "another voter led",
     "answered elsewhere",
@@ -42,6 +42,7 @@ pub const ALL: [&str; 59] = [
     "noted a mark with exceptions",
     "old values from elsewhere",
     "passed a freeze on",
+    "prepared on conditions",
     "prepared under a reserve",
     "pulled an append",
     "recalled a blob",
@@ -138,6 +139,9 @@ fn of_answer(answer: &Answer) -> Option<&'static str> {
 fn of_entry(entry: &Entry) -> Option<&'static str> {
     Some(match entry {
         Entry::Prepare(prepare) if prepare.plan.reserve.is_some() => "prepared under a reserve",
+        Entry::Prepare(prepare) if prepare.plan.heads.iter().any(|head| !head.conditions.is_empty()) => {
+            "prepared on conditions"
+        }
         Entry::Refuse(refused) if refused.plan.is_none() => "refused for a client that gave up",
         Entry::Refuse(refused) if !refused.stops.is_empty() => "refused past the first stop",
         Entry::Write(writes) if writes.refused.is_some() => "logged a lost write's place",
