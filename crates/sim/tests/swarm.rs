@@ -27,7 +27,7 @@ const FRESH: u64 = 120;
 const LATE: [(Canary, u64); 11] = [
     (Canary::StoredBeforeDurable, 75),
     (Canary::ServedWithoutLease, 5),
-    (Canary::IncompleteServes, 4),
+    (Canary::IncompleteServes, 5),
     (Canary::OpenSizeIgnored, 21),
     (Canary::NumbersReused, 8),
     (Canary::PreparedWithoutLease, 7),
