@@ -37,9 +37,9 @@ fn equal_seeds_tell_the_same() {
 fn planted_bugs_are_seen_in_what_clients_are_told() {
     // They are looked for from where seeds show them now.
     for (canary, first, rule) in [
-        (Canary::VotedBeforeDurable, 1, "names: no order"),
-        (Canary::ServedWithoutLease, 313, "names: no order"),
-        (Canary::PendingSizeIgnored, 162, "files: inode"),
+        (Canary::VotedBeforeDurable, 14, "names: no order"),
+        (Canary::ServedWithoutLease, 5, "names: no order"),
+        (Canary::PendingSizeIgnored, 251, "files: inode"),
         (Canary::CopiesKept, 2, "names: no order"),
     ] {
         let _planted = plant(Some(canary));
@@ -51,7 +51,7 @@ fn planted_bugs_are_seen_in_what_clients_are_told() {
 
 #[test]
 fn files_that_move_while_they_are_open_are_seen() {
-    for (canary, first) in [(files::Canary::GuestsNotAsked, 139), (files::Canary::MarkIgnored, 65)] {
+    for (canary, first) in [(files::Canary::GuestsNotAsked, 162), (files::Canary::MarkIgnored, 158)] {
         let _planted = files::plant(Some(canary));
         let mut failures = (first..first + 100)
             .filter_map(|seed| run::run(seed, false).failure.map(|failure| (seed, failure)));
