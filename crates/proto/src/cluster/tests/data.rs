@@ -189,6 +189,8 @@ impl World {
             let is_over = |had: &Replica| self.nodes[Self::place(*had)].memory_since > had.incarnation.0;
             if had.iter().all(is_over) {
                 self.acknowledged.clear();
+                // What an evicted primary says later of what they had stored was lost with them.
+                self.sent.clear();
             }
         }
         let number = u32::try_from(place + 1).unwrap();
