@@ -154,7 +154,7 @@ impl Transaction {
 
     /// Makes the commit a conflict unless the condition holds then. It is about the committed state of the blob; changes
     /// of this transaction do not count, whether they come before or after. In a cluster a condition on a blob that was not read is looked at by
-    /// whoever commits, and takes no request of its own; what needs a blob that was checked to exist is refused at the commit then.
+    /// whoever commits, and takes no request of its own; a change that needs a blob which was checked to exist is refused at the commit then, or in the next try of a run.
     pub fn check(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>, check: Check) -> Result<()> {
         match &mut self.inner {
             Inner::Directory(transaction) => transaction.check(keyspace.directory()?, key, check),

@@ -143,6 +143,16 @@ fn what_was_checked_to_exist_is_not_asked_for() {
     transaction.check(&files, "a", tyr_client::Check::Missing).unwrap();
     let error = transaction.set_attribute(&files, "b", "k", None).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFound, "nobody has checked that it exists");
+    let mut transaction = store.begin();
+    transaction.check(&files, "b", tyr_client::Check::Exists).unwrap();
+    let error = transaction.attribute(&files, "b", "k").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound, "who reads is told what is there");
+    drop(transaction);
+    let error = store.run(|transaction| {
+        transaction.check(&files, "b", tyr_client::Check::Exists)?;
+        transaction.truncate(&files, "b", 7)
+    });
+    assert_eq!(error.unwrap_err().kind(), ErrorKind::NotFound, "a run comes to an end");
 }
 
 #[test]

@@ -102,26 +102,23 @@ fn meets(head: &Head, ahead: &Ahead, conditions: &[Condition]) -> Option<bool> {
     if ahead.existence_open {
         return None;
     }
+    let mut is_open = false;
     for condition in conditions {
-        let is_met = match condition {
-            Condition::Missing => !ahead.exists,
-            _ if !ahead.exists => false,
-            Condition::Exists => true,
-            Condition::Size(_) if ahead.size_open => return None,
-            Condition::Size(size) => ahead.size == *size,
+        let (is_met, waits) = match condition {
+            Condition::Missing => (!ahead.exists, false),
+            Condition::Exists => (ahead.exists, false),
+            Condition::Size(size) => (ahead.exists && ahead.size == *size, ahead.size_open),
             Condition::Attribute { name, value } => {
                 let found = head.attribute_ahead(name);
-                if found.is_open {
-                    return None;
-                }
-                found.value == value.as_ref()
+                (ahead.exists && found.value == value.as_ref(), found.is_open)
             }
         };
-        if !is_met {
+        if !is_met && !waits {
             return Some(false);
         }
+        is_open |= waits;
     }
-    Some(true)
+    (!is_open).then_some(true)
 }
 
 /// Whether an operation transforms a number that lies in two chunks.

@@ -24,8 +24,8 @@ use crate::{
 /// transactions up to `newest` left. A write is never numbered below another. The first place is never decided: what is decided at the
 /// front is applied.
 ///
-/// What a place means for those behind it is kept with it, so that nothing here takes longer the more transactions are in flight: only a
-/// refusal that changes what its followers built on is worked out anew, from its place on.
+/// What a place means for those behind it is kept with it, so that nothing here takes longer the more transactions are in flight, but what concerns
+/// attributes: only a refusal that changes what its followers built on is worked out anew, from its place on.
 #[derive(Clone, Debug, Default)]
 pub struct Head {
     newest: Number,
@@ -226,22 +226,19 @@ impl Head {
 
     /// The value that an attribute will have, seen from the end of the order. That the blob exists is known otherwise.
     pub fn attribute_ahead(&self, name: &str) -> AttributeAhead<'_> {
-        let mut found = AttributeAhead {
-            value: self.blob.as_ref().and_then(|blob| blob.attributes.get(name)),
-            is_open: false,
-        };
-        for place in self.places.iter().filter(|place| !matches!(place.outcome, Some(Outcome::Refused(_)))) {
+        let left =
+            self.places.iter().rev().filter(|place| !matches!(place.outcome, Some(Outcome::Refused(_))));
+        for place in left {
             let effect = &place.effect;
             let is_new = matches!(effect.existence, ExistenceEffect::Ends | ExistenceEffect::Restarts);
             let set = effect.attributes.iter().rev().find(|(other, _)| other == name);
-            let value = match set {
-                Some((_, value)) => value.as_ref(),
-                None if is_new => None,
-                None => continue,
-            };
-            found = AttributeAhead { value, is_open: !place.alone && place.outcome.is_none() };
+            if is_new || set.is_some() {
+                let value = set.and_then(|(_, value)| value.as_ref());
+                return AttributeAhead { value, is_open: !place.alone && place.outcome.is_none() };
+            }
         }
-        found
+        let value = self.blob.as_ref().and_then(|blob| blob.attributes.get(name));
+        AttributeAhead { value, is_open: false }
     }
 
     /// Whether there is room for what a transaction does to the attributes, if it takes the next place. Whoever removes some is always let in.
@@ -322,10 +319,18 @@ impl Head {
     /// Whether something that was read has been overwritten since, by a committed or a numbered write.
     pub fn conflicts(&self, seen: &Seen) -> bool {
         if seen.number < self.recent_after {
-            return true;
+            // More was forgotten than is known to have been written since; but what was numbered may be lost again, or refused.
+            return seen.number < self.begun_after || seen.number < self.last_write();
         }
         let later = self.recent.iter().rev().take_while(|(number, ..)| *number > seen.number);
         later.into_iter().any(|(_, _, effect)| effect.overwrites(seen))
+    }
+
+    /// The number of the last write that is not refused.
+    fn last_write(&self) -> Number {
+        let is_write =
+            |place: &&Place| !place.only_reads && !matches!(place.outcome, Some(Outcome::Refused(_)));
+        self.places.iter().rev().find(is_write).map_or(self.newest, |place| place.number)
     }
 
     /// Takes a place at the end of the order.

@@ -90,8 +90,8 @@ pub use stages::{Stage, StageCopy, Stages};
 pub use state::{Record, State};
 pub use trace::TraceContext;
 pub use transaction::{
-    BlobName, ChunkName, Condition, HeadPlan, Operation, OperationResult, Outcome, Plan, Refusal,
-    ResultValue, Seen, SessionId, StopPlan, TransactionId,
+    BlobName, CONDITIONS_MAX, ChunkName, Condition, HeadPlan, Operation, OperationResult, Outcome, Plan,
+    Refusal, ResultValue, Seen, SessionId, StopPlan, TransactionId,
 };
 pub use tries::Pauses;
 pub use upkeep::{Upkeep, UpkeepTerms};

@@ -277,6 +277,8 @@ pub struct StopPlan {
 
 /// A plan has at most so many bytes of payload itself; what is more is staged.
 pub const INLINE_MAX: usize = 8 << 20;
+/// A transaction has at most so many conditions on one blob: each costs the head a walk over what is in flight there.
+pub const CONDITIONS_MAX: usize = 64;
 /// A transaction has at most so many bytes of staged payload.
 pub const STAGED_MAX: u64 = 1 << 30;
 /// Microseconds for each head at each stop, twice of what it takes there.
@@ -345,10 +347,12 @@ impl Plan {
         Arc::new(Plan { heads: self.heads[..first].iter().cloned().chain(lost).collect(), ..**self })
     }
 
-    /// Whether its blobs, or the operations on one, have no numbers of 16 bits.
+    /// Whether its blobs, or the operations on one, have no numbers of 16 bits, or one has more conditions than a head looks at.
     pub fn has_too_many(&self) -> bool {
         let most = usize::from(u16::MAX);
-        self.heads.len() > most || self.heads.iter().any(|head| head.operations.len() > most)
+        let has_too_many =
+            |head: &HeadPlan| head.operations.len() > most || head.conditions.len() > CONDITIONS_MAX;
+        self.heads.len() > most || self.heads.iter().any(has_too_many)
     }
 
     /// The visits of the chain, in order. The last is the lock point; its partition's primary decides.
@@ -415,6 +419,14 @@ impl Operation {
         matches!(self, Operation::Delete | Operation::Truncate { .. } | Operation::Punch { .. })
     }
 
+    /// Bytes of content that go with it.
+    pub(crate) fn payload_size(&self) -> usize {
+        match self {
+            Operation::Write { bytes, .. } | Operation::Append { bytes } => bytes.len(),
+            _ => 0,
+        }
+    }
+
     /// How many bytes of content it writes.
     fn written(&self) -> u64 {
         match self {
@@ -457,11 +469,7 @@ impl HeadPlan {
 
     /// Bytes of content that go with it.
     pub fn payload_size(&self) -> usize {
-        let size = |operation: &Operation| match operation {
-            Operation::Write { bytes, .. } | Operation::Append { bytes } => bytes.len(),
-            _ => 0,
-        };
-        self.operations.iter().map(size).sum()
+        self.operations.iter().map(Operation::payload_size).sum()
     }
 
     /// Whether it deletes the blob, or punches a hole in it, and writes nothing to it.

@@ -8,10 +8,12 @@ use std::{
 };
 
 use tyr_proto::{
-    Answered, BlobName, BlobPlan, Check, ClassId, Client, ClientOutput, Configuration, End, Epoch, Event,
-    Incarnation, Keyspace, KeyspaceSeed, Keyspaces, Layout, NodeId, Operation, OperationResult, Outcome,
-    Output, PartitionCount, PartitionId, Placement, ReadAnswer, Refusal, Replica, ResultValue, RingVersion,
-    Router, SessionId, Snapshots, Time, Told, Transaction, TransactionId,
+    Answered, BlobName, BlobPlan, CONDITIONS_MAX, Check, ClassId, Client, ClientOutput, Condition,
+    Configuration, End, Epoch, Event, HeadPlan, Incarnation, Keyspace, KeyspaceSeed, Keyspaces, Layout,
+    NodeId, Operation, OperationResult, Outcome, Output, PartitionCount, PartitionId, Placement, Plan,
+    ReadAnswer, Refusal, Replica, ResultValue, RingVersion, Router, SessionId, Snapshots, Time, Told,
+    Transaction, TransactionId,
+    encoding::{from_bytes, to_bytes},
     message::{Answer, Envelope, Message},
 };
 use tyr_types::{CHUNK_SIZE_MIN, Key, KeyspaceId, KeyspaceSettings, Number, Operand, Transform};
@@ -603,6 +605,18 @@ fn what_was_not_read_is_looked_at_by_the_head_which_takes_no_message_of_its_own(
         assert_eq!(world.end_if(&here, &check, None), end, "{check:?}");
         assert_eq!(world.said().1, 0, "{check:?}");
     }
+    // What was read meanwhile is known at once when it commits.
+    for (check, end) in [
+        (Check::Exists, End::Committed(BTreeMap::new())),
+        (Check::Missing, End::Refused(Refusal::Conflict)),
+        (Check::Size(2), End::Refused(Refusal::Conflict)),
+    ] {
+        let mut transaction = Transaction::begin(0);
+        transaction.check(&mut world.client, Time(world.now), &here, check.clone());
+        transaction.read(&mut world.client, Time(world.now), &here, 0..1);
+        world.tell(&mut transaction);
+        assert_eq!(world.commit(&mut transaction), end, "{check:?}");
+    }
     let last = world.end_if(&here, &Check::Version(version), Some(&here));
     assert_eq!(last, End::Committed(BTreeMap::new()));
     assert_eq!(world.end_if(&here, &Check::Version(version), Some(&here)), End::Refused(Refusal::Conflict));
@@ -633,4 +647,45 @@ fn what_was_read_and_is_to_be_of_an_earlier_version_is_refused_if_there_was_a_la
         world.tell(&mut transaction);
         assert_eq!(world.commit(&mut transaction), end);
     }
+}
+
+#[test]
+fn much_payload_is_not_sent_before_what_it_depends_on_was_looked_at() {
+    for (length, looks) in [(1 << 20, 0), ((1 << 20) + 1, 1)] {
+        let mut world = World::new();
+        let (here, there) = (world.blob_in(0), world.blob_in(1));
+        let mut transaction = Transaction::begin(0);
+        transaction.check(&mut world.client, Time(world.now), &here, Check::Exists);
+        transaction.write(&there, 0, vec![1; length]);
+        assert_eq!(world.commit(&mut transaction), End::Refused(Refusal::Conflict));
+        assert_eq!(world.said(), (looks, 1 - looks), "{length}");
+    }
+}
+
+#[test]
+fn a_head_is_asked_for_no_more_conditions_than_it_looks_at() {
+    let mut world = World::new();
+    let (here, there) = (world.blob_in(0), world.blob_in(1));
+    let mut transaction = Transaction::begin(0);
+    transaction.write(&here, 0, vec![1]);
+    assert!(matches!(world.commit(&mut transaction), End::Committed(_)));
+    world.said();
+    let check = |number: usize| Check::Attribute { name: number.to_string(), value: None };
+    let mut transaction = Transaction::begin(0);
+    let checks = (0..CONDITIONS_MAX).chain(0..CONDITIONS_MAX).map(check);
+    checks.for_each(|check| transaction.check(&mut world.client, Time(world.now), &here, check));
+    transaction.write(&there, 0, vec![1]);
+    assert_eq!(world.commit(&mut transaction), End::Committed(BTreeMap::new()));
+    assert_eq!(world.said(), (0, 1), "the same twice is one");
+    let mut transaction = Transaction::begin(0);
+    let checks = (0..=CONDITIONS_MAX).map(check);
+    checks.for_each(|check| transaction.check(&mut world.client, Time(world.now), &here, check));
+    transaction.write(&there, 0, vec![2]);
+    assert_eq!(world.commit(&mut transaction), End::Committed(BTreeMap::new()));
+    assert_eq!(world.said(), (1, 1), "one more is looked at");
+    let conditions = vec![Condition::Exists; CONDITIONS_MAX + 1];
+    let id = TransactionId { session: SessionId(1), sequence: 1, birth: RingVersion(1) };
+    let head = HeadPlan { conditions, ..HeadPlan::blind(partition(0), here, Vec::new()) };
+    let plan = Plan { id, answered: 0, reserve: None, heads: vec![head] };
+    assert!(from_bytes::<Plan>(&to_bytes(&plan)).is_err());
 }

@@ -1,6 +1,12 @@
 //! Running a transaction in a cluster until it commits. The pauses, and when blobs are reserved, are the protocol's to decide.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 use tyr_embed::{Committed, ErrorKind, Result};
 use tyr_proto::{BlobName, Refusal};
@@ -16,13 +22,14 @@ use crate::driver::call::{Call, Handle};
 pub struct Run {
     core: Arc<Core>,
     handle: Handle,
+    was_refused: AtomicBool,
 }
 
 impl Run {
     /// No try yet.
     pub fn new(core: Arc<Core>) -> Self {
         let handle = core.handle();
-        Run { core, handle }
+        Run { core, handle, was_refused: AtomicBool::new(false) }
     }
 
     /// A transaction for the next try, when it is its time.
@@ -30,7 +37,8 @@ impl Run {
         let open = Open::new(self.core.clone());
         let (run, of, until) = (self.handle, open.handle, self.core.until());
         self.core.ask(|reply| Call::Begin { run, of, until, reply }).await?;
-        Ok(Transaction::new(open))
+        let is_repeated = self.was_refused.load(Ordering::Relaxed);
+        Ok(if is_repeated { Transaction::again(open) } else { Transaction::new(open) })
     }
 
     /// Commits a try, or ends it as its body wants; `None` if it has to be repeated.
@@ -64,6 +72,7 @@ impl Run {
     }
 
     fn refused(&self, refusal: Refusal, touched: BTreeSet<BlobName>) {
+        self.was_refused.store(true, Ordering::Relaxed);
         self.core.tell(Call::Refused { run: self.handle, refusal, touched });
     }
 }

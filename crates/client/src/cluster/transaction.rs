@@ -81,6 +81,8 @@ pub struct Transaction {
     slots: Slots,
     held: usize,
     payload: u64,
+    /// Whether the same was refused before.
+    is_repeated: bool,
 }
 
 /// Where the results of a transaction are found.
@@ -106,7 +108,13 @@ pub enum End {
 impl Transaction {
     /// Begins without a message.
     pub fn new(open: Open) -> Self {
-        Transaction { open, drafts: BTreeMap::new(), slots: Slots::default(), held: 0, payload: 0 }
+        let (drafts, slots) = (BTreeMap::new(), Slots::default());
+        Transaction { open, drafts, slots, held: 0, payload: 0, is_repeated: false }
+    }
+
+    /// A further try of what was refused.
+    pub fn again(open: Open) -> Self {
+        Transaction { is_repeated: true, ..Transaction::new(open) }
     }
 
     /// What finds out how it ended.
@@ -221,7 +229,7 @@ impl Transaction {
     /// See [`crate::Transaction::delete`].
     pub async fn delete(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<()> {
         let blob = self.touch(keyspace, key.as_ref())?;
-        self.require(&blob).await?;
+        self.rely(&blob).await?;
         self.change(&blob, vec![Operation::Delete])
     }
 
@@ -305,7 +313,7 @@ impl Transaction {
     pub async fn truncate(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>, size: u64) -> Result<()> {
         let blob = self.touch(keyspace, key.as_ref())?;
         range_end(size, 0)?;
-        self.require(&blob).await?;
+        self.rely(&blob).await?;
         self.change(&blob, vec![Operation::Truncate { size }])
     }
 
@@ -318,7 +326,7 @@ impl Transaction {
     ) -> Result<()> {
         let blob = self.touch(keyspace, key.as_ref())?;
         let punch = punch(range)?;
-        self.require(&blob).await?;
+        self.rely(&blob).await?;
         self.change(&blob, vec![punch])
     }
 
@@ -332,7 +340,7 @@ impl Transaction {
     ) -> Result<()> {
         let blob = self.touch(keyspace, key.as_ref())?;
         Attributes::default().set(name, value)?;
-        self.require(&blob).await?;
+        self.rely(&blob).await?;
         self.change(&blob, vec![set_attribute(name, value)])
     }
 
@@ -426,11 +434,17 @@ impl Transaction {
         }
     }
 
-    /// Fails with `NotFound` unless the blob exists. Who has checked that it does is refused at the commit instead.
-    async fn require(&mut self, blob: &BlobName) -> Result<()> {
+    /// As [`Transaction::require`], for a change; who has checked that the blob exists is refused at the commit instead. In a further try that asks, so that
+    /// one comes to an end.
+    async fn rely(&mut self, blob: &BlobName) -> Result<()> {
         let draft = self.draft(blob);
         let is_checked = draft.has_to_exist && draft.presence() == Presence::AsBefore;
-        if is_checked || self.presence(blob).await? {
+        if is_checked && !self.is_repeated { Ok(()) } else { self.require(blob).await }
+    }
+
+    /// Fails with `NotFound` unless the blob exists.
+    async fn require(&mut self, blob: &BlobName) -> Result<()> {
+        if self.presence(blob).await? {
             return Ok(());
         }
         Err(words::no_blob(self.draft(blob).keyspace.name.as_str(), &blob.key))
@@ -572,13 +586,13 @@ fn too_large() -> Error {
 
 fn checked(check: Check) -> Result<(tyr_proto::Check, usize)> {
     Ok(match check {
-        Check::Exists => (tyr_proto::Check::Exists, 0),
-        Check::Missing => (tyr_proto::Check::Missing, 0),
-        Check::Version(number) => (tyr_proto::Check::Version(number), 0),
-        Check::Size(size) => (tyr_proto::Check::Size(size), 0),
+        Check::Exists => (tyr_proto::Check::Exists, CHECK_SIZE),
+        Check::Missing => (tyr_proto::Check::Missing, CHECK_SIZE),
+        Check::Version(number) => (tyr_proto::Check::Version(number), CHECK_SIZE),
+        Check::Size(size) => (tyr_proto::Check::Size(size), CHECK_SIZE),
         Check::Bytes { offset, bytes } => {
             range_end(offset, bytes.len() as u64)?;
-            let held = bytes.len();
+            let held = CHECK_SIZE + bytes.len();
             (tyr_proto::Check::Bytes { offset, bytes }, held)
         }
         Check::Attribute { name, value } => {
@@ -588,11 +602,14 @@ fn checked(check: Check) -> Result<(tyr_proto::Check, usize)> {
                     "the attribute name has {length} bytes; a name has 1 to {ATTRIBUTE_NAME_MAX} bytes"
                 )));
             }
-            let held = name.len() + value.as_ref().map_or(0, Vec::len);
+            let held = CHECK_SIZE + name.len() + value.as_ref().map_or(0, Vec::len);
             (tyr_proto::Check::Attribute { name, value: value.map(Into::into) }, held)
         }
     })
 }
+
+/// What a check counts beside its bytes.
+const CHECK_SIZE: usize = 32;
 
 /// A write in pieces that fit frames. Without bytes it only makes the blob exist.
 pub fn writes(offset: u64, bytes: &[u8]) -> Vec<Operation> {

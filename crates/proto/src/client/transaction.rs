@@ -20,8 +20,8 @@ use super::{
     staging::CopySource,
 };
 use crate::{
-    BlobName, ChunkName, Condition, Operation, Outcome, Payload, Plan, Refusal, ResultValue, Seen, Time,
-    TransactionId, message::RequestId, tries::Pauses,
+    BlobName, CONDITIONS_MAX, ChunkName, Condition, Operation, Outcome, Payload, Plan, Refusal, ResultValue,
+    Seen, Time, TransactionId, message::RequestId, tries::Pauses,
 };
 
 /// A transaction.
@@ -166,10 +166,17 @@ impl Transaction {
     ///
     /// What was not read before is looked at by the head, when the transaction has its turn there: that takes no message of its own.
     pub fn check(&mut self, client: &mut Client, now: Time, blob: &BlobName, check: Check) {
-        match check {
-            Check::Bytes { .. } => self.look(client, now, blob, check),
-            _ if self.reads.has(blob) => self.look(client, now, blob, check),
-            _ => self.conditions.entry(blob.clone()).or_default().push(check),
+        if matches!(check, Check::Bytes { .. }) || self.reads.has(blob) {
+            return self.look(client, now, blob, check);
+        }
+        let left = self.conditions.entry(blob.clone()).or_default();
+        if left.contains(&check) {
+            return;
+        }
+        if left.len() < CONDITIONS_MAX {
+            left.push(check);
+        } else {
+            self.look(client, now, blob, check);
         }
     }
 
@@ -186,9 +193,10 @@ impl Transaction {
         self.go_on(client, now);
     }
 
-    /// Leaves conditions to the heads that it visits. One that changes nothing may end without visiting any, and looks for itself.
-    fn leave_conditions(&mut self, client: &mut Client, now: Time) {
-        if self.changes.is_empty() {
+    /// Looks at what was left to the heads, where that is worth it: what changes nothing may end without visiting any, and much payload would be sent in vain.
+    fn look_beforehand(&mut self, client: &mut Client, now: Time) {
+        let payload: usize = self.changes.values().flatten().map(Operation::payload_size).sum();
+        if self.changes.is_empty() || payload > PAYLOAD_UNASKED_MAX {
             for (blob, checks) in core::mem::take(&mut self.conditions) {
                 checks.into_iter().for_each(|check| self.look(client, now, &blob, check));
             }
@@ -268,11 +276,11 @@ impl Transaction {
 
     /// Commits, once what it reads and checks has been answered. How it ended is told later; if it is not known by `gives_up_at`, that is.
     pub fn commit(&mut self, client: &mut Client, now: Time, gives_up_at: Option<Time>) {
+        if matches!(self.stage, Stage::Open) {
+            self.look_beforehand(client, now);
+        }
         match self.stage {
-            Stage::Open => {
-                self.leave_conditions(client, now);
-                self.stage = Stage::Closing(gives_up_at);
-            }
+            Stage::Open => self.stage = Stage::Closing(gives_up_at),
             Stage::Doomed(refusal) => self.end(client, Some(End::Refused(refusal))),
             Stage::Closing(_) | Stage::Sent(..) | Stage::Pausing(..) | Stage::Over => {}
         }
@@ -449,6 +457,9 @@ impl Transaction {
     }
 }
 
+/// A transaction with more payload looks before it commits, and sends none if it would be refused.
+const PAYLOAD_UNASKED_MAX: usize = 1 << 20;
+
 fn plan_of<'a>(plans: &'a mut BTreeMap<BlobName, BlobPlan>, blob: &BlobName) -> &'a mut BlobPlan {
     plans.entry(blob.clone()).or_insert_with(|| BlobPlan::blind(blob.clone(), Vec::new()))
 }
@@ -466,6 +477,7 @@ fn require(plan: &mut BlobPlan, check: &Check) {
             (seen.number, seen.version) = (seen.number.min(*number), true);
             Condition::Exists
         }
+        // It was looked at.
         Check::Bytes { .. } => return,
     };
     plan.conditions.push(condition);

@@ -96,6 +96,7 @@ fn a_condition_does_not_wait_for_what_is_not_its_affair() {
     let longer = HeadEffect { size: SizeEffect::AtLeast(20), ..HeadEffect::default() };
     let open = after(&blob(), 2, false, longer);
     assert_eq!(met(&open, &[Condition::Exists, is(Some(1))]), Some(true));
+    assert_eq!(met(&open, &[Condition::Size(20), is(Some(2))]), Some(false), "whatever becomes of the size");
     // Whatever becomes of the one before, the last one has set it.
     let open = after(&after(&blob(), 2, false, sets(Some(2))), 3, true, sets(Some(3)));
     assert_eq!(met(&open, &[is(Some(3))]), Some(true));

@@ -165,3 +165,24 @@ fn attributes_fit_whatever_becomes_of_what_is_not_certain() {
     head.take_place(place(4, true, &anew), []);
     assert_eq!(head.attributes_fit(&set("c", half)), AttributesFit::Yes);
 }
+
+#[test]
+fn who_has_read_the_last_write_that_is_left_is_not_refused_for_what_is_lost() {
+    let write = |index| Place::new(number(index), id(index), index, true, false, Arc::default());
+    let mut head = Head::default();
+    head.take_place(write(1), []);
+    head.learn(number(1), id(1), Outcome::Committed);
+    let seen = |index| Seen { number: number(index), version: true, ..Seen::default() };
+    let many = RECENT_MAX as u64 + 3;
+    (2..=many).for_each(|index| head.take_place(write(index), []));
+    assert!(head.conflicts(&seen(1)) && head.conflicts(&seen(2)), "there was more than is remembered");
+    head.cut_log(1);
+    assert!(!head.conflicts(&seen(1)), "nothing is left of that");
+    (many + 1..=2 * many).for_each(|index| head.take_place(write(index), []));
+    assert!(head.conflicts(&seen(1)));
+    for index in many + 1..=2 * many {
+        head.learn(number(index), id(index), Outcome::Refused(Refusal::Fenced));
+    }
+    assert!(!head.conflicts(&seen(1)), "all of that was refused");
+    assert!(Head::beginning_after(number(5)).conflicts(&seen(4)), "who read it earlier has read another one");
+}
