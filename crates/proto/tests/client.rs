@@ -560,6 +560,16 @@ impl World {
         (count(|said| matches!(said, Message::Look { .. })), count(|said| matches!(said, Message::Start(_))))
     }
 
+    /// The number at which a blob is read now.
+    fn version(&mut self, blob: &BlobName) -> Number {
+        let mut reader = Transaction::begin(0);
+        reader.exists(&mut self.client, Time(self.now), blob);
+        self.tell(&mut reader);
+        let version = reader.number(blob).unwrap();
+        reader.roll_back(&mut self.client);
+        version
+    }
+
     /// How a transaction ends that checks this and sets an attribute of another blob, or of the same one, or changes nothing.
     fn end_if(&mut self, blob: &BlobName, check: &Check, changed: Option<&BlobName>) -> End {
         let mut transaction = Transaction::begin(0);
@@ -582,11 +592,7 @@ fn what_was_not_read_is_looked_at_by_the_head_which_takes_no_message_of_its_own(
     transaction.write(&here, 0, [1][..].to_vec());
     transaction.change(&here, Operation::SetAttribute { name: "a".into(), value: value.clone() });
     assert!(matches!(world.commit(&mut transaction), End::Committed(_)));
-    let mut reader = Transaction::begin(0);
-    reader.exists(&mut world.client, Time(world.now), &here);
-    world.tell(&mut reader);
-    let version = reader.number(&here).unwrap();
-    reader.roll_back(&mut world.client);
+    let version = world.version(&here);
     let attribute = |value| Check::Attribute { name: "a".into(), value };
     for (check, holds) in [
         (Check::Exists, true),
@@ -630,12 +636,7 @@ fn what_was_read_and_is_to_be_of_an_earlier_version_is_refused_if_there_was_a_la
         let mut transaction = Transaction::begin(0);
         transaction.write(&here, 0, vec![byte]);
         assert!(matches!(world.commit(&mut transaction), End::Committed(_)));
-        let mut reader = Transaction::begin(0);
-        reader.exists(&mut world.client, Time(world.now), &here);
-        world.tell(&mut reader);
-        let version = reader.number(&here).unwrap();
-        reader.roll_back(&mut world.client);
-        version
+        world.version(&here)
     };
     let (first, last) = (write(&mut world, 1), write(&mut world, 2));
     for (version, end) in [(first, End::Refused(Refusal::Conflict)), (last, End::Committed(BTreeMap::new()))]
