@@ -542,7 +542,7 @@ impl Caller {
                     self.wrong.extend(fill(&mut actions[place], results.remove(&(blob, change))).err());
                 }
                 self.wrong
-                    .extend(actions.iter().find_map(|action| self.known.contradiction(action, &task.sizes)));
+                    .extend(actions.iter().find_map(|action| Known::contradiction(action, &task.sizes)));
                 actions.iter().for_each(|action| self.known.hear(action));
                 self.end(now, history, Outcome::Committed);
             }

@@ -56,7 +56,7 @@ impl Known {
     }
 
     /// What is wrong with where an append went to a list that had to be so long.
-    pub fn contradiction(&self, action: &Action, sizes: &BTreeMap<Blob, u64>) -> Option<String> {
+    pub fn contradiction(action: &Action, sizes: &BTreeMap<Blob, u64>) -> Option<String> {
         let Action::Append { blob, offset: Some(offset), .. } = action else { return None };
         let size = sizes.get(blob).filter(|size| *size != offset)?;
         Some(format!("{action} is of a transaction that was to happen if {blob} had {size} elements"))
