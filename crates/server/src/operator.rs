@@ -1,7 +1,7 @@
 //! How a program asks the cluster manager: over a connection to any node of the cluster.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     sync::{
         Arc,
         mpsc::{Receiver, Sender, channel},
@@ -31,8 +31,8 @@ pub struct Operator {
     dialers: Vec<(Address, Dialer)>,
     _runtime: Runtime,
     replies: Receiver<(u64, Response)>,
-    /// Why there was no connection last.
-    trouble: Arc<Mutex<Option<Trouble>>>,
+    /// Why there was no connection last, by the place of the address.
+    troubles: Troubles,
     /// What the first connections have shown; whoever waits for them is woken.
     greeted: Arc<(Mutex<Greeted>, Condvar)>,
     last: u64,
@@ -46,7 +46,7 @@ struct Ear {
     /// The place of the address.
     place: usize,
     replies: Sender<(u64, Response)>,
-    trouble: Arc<Mutex<Option<Trouble>>>,
+    troubles: Troubles,
     greeted: Arc<(Mutex<Greeted>, Condvar)>,
 }
 
@@ -69,6 +69,8 @@ impl Ear {
     }
 }
 
+type Troubles = Arc<Mutex<BTreeMap<usize, Trouble>>>;
+
 struct Trouble {
     text: String,
     /// Whether this program is not let in.
@@ -89,7 +91,8 @@ impl Handler for Ear {
     }
 
     fn closed(&self, _: &Link, _: Option<&Peer>, end: &End) {
-        *self.trouble.lock() = Some(Trouble { text: end.to_string(), is_denial: end.is_denial() });
+        let trouble = Trouble { text: end.to_string(), is_denial: end.is_denial() };
+        self.troubles.lock().insert(self.place, trouble);
         self.greet(None);
     }
 }
@@ -106,26 +109,37 @@ impl Operator {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let runtime = runtime.map_err(failed)?;
         let (sender, replies) = channel();
-        let trouble = Arc::<Mutex<Option<Trouble>>>::default();
+        let troubles = Troubles::default();
         let greeted = Arc::<(Mutex<Greeted>, Condvar)>::default();
         let (tls, credential) = (tls.cloned(), credential.clone());
         let settings = tyr_net::Settings { tls, credential, ..tyr_net::Settings::default() };
         let me = Introduction::new(Party::Client { session: random().max(1) }, None);
         let dial = |(place, address): (usize, &Address)| {
             let _runtime = runtime.enter();
-            let (replies, trouble, greeted) = (sender.clone(), trouble.clone(), greeted.clone());
-            let ear = Arc::new(Ear { place, replies, trouble, greeted });
+            let (replies, troubles, greeted) = (sender.clone(), troubles.clone(), greeted.clone());
+            let ear = Arc::new(Ear { place, replies, troubles, greeted });
             let dialer = Dialer::new(address.clone(), me.clone(), ear, settings.clone());
             (address.clone(), dialer)
         };
         let dialers = addresses.iter().enumerate().map(dial).collect();
-        Ok(Operator { dialers, _runtime: runtime, replies, trouble, greeted, last: 0, place: 0, patience })
+        Ok(Operator { dialers, _runtime: runtime, replies, troubles, greeted, last: 0, place: 0, patience })
     }
 
     /// Everything that the cluster manager knows.
     pub fn facts(&mut self) -> Result<Difference> {
         match self.ask(&Request::Newest(RingVersion(0)))? {
             Response::Ring(difference) => Ok(difference),
+            _ => Err(confused()),
+        }
+    }
+
+    /// What one of the nodes that are there heard last from the cluster manager, and its address: it may be out of date, and is for when nobody
+    /// leads. Fails soon with [`tyr_types::ErrorKind::Unavailable`] if none of them has heard anything.
+    pub fn memory(&mut self) -> Result<(&Address, Difference)> {
+        let is_anybody_there = (0..self.dialers.len()).any(|place| self.is_connected(place));
+        let patience = if is_anybody_there { MEMORY_MAX.min(self.patience) } else { Duration::ZERO };
+        match self.ask_within(patience, &Request::Ring(RingVersion(0)))? {
+            Response::Ring(difference) => Ok((&self.dialers[self.place].0, difference)),
             _ => Err(confused()),
         }
     }
@@ -183,7 +197,11 @@ impl Operator {
     }
 
     fn ask(&mut self, request: &Request) -> Result<Response> {
-        let (end, first) = (Instant::now() + self.patience, self.last + 1);
+        self.ask_within(self.patience, request)
+    }
+
+    fn ask_within(&mut self, patience: Duration, request: &Request) -> Result<Response> {
+        let (end, first) = (Instant::now() + patience, self.last + 1);
         self.wait_for_greetings();
         while Instant::now() < end && !self.dialers.is_empty() {
             self.expect_one_cluster()?;
@@ -199,22 +217,43 @@ impl Operator {
                     response => return self.expect_one_cluster().map(|()| response),
                 }
             }
-            if let Some(trouble) = self.trouble.lock().take_if(|trouble| trouble.is_denial)
-                && self.dialers.iter().all(|(_, dialer)| dialer.link().silence().is_none())
+            if !(0..self.dialers.len()).any(|place| self.is_connected(place))
+                && let Some(trouble) = self.troubles.lock().values().find(|trouble| trouble.is_denial)
             {
-                return Err(Error::denied(trouble.text));
+                return Err(Error::denied(trouble.text.clone()));
             }
             self.place += 1;
             // Who leads may be about to change.
             std::thread::sleep(PAUSE);
         }
-        let addresses =
-            self.dialers.iter().map(|(address, _)| address.to_string()).collect::<Vec<_>>().join(", ");
-        let trouble =
-            self.trouble.lock().take().map_or_else(String::new, |trouble| format!(" ({})", trouble.text));
-        Err(Error::unavailable(format!(
-            "no node answers at {addresses}{trouble}; check the addresses, and whether most of the cluster's voters run"
-        )))
+        Err(Error::unavailable(self.silence()))
+    }
+
+    /// Why nothing was answered: whether somebody is there, and why the others are not.
+    fn silence(&self) -> String {
+        let troubles = self.troubles.lock();
+        let told = |place: usize| {
+            let (address, trouble) = (&self.dialers[place].0, troubles.get(&place));
+            trouble.map_or_else(|| address.to_string(), |trouble| format!("{address} ({})", trouble.text))
+        };
+        let all = 0..self.dialers.len();
+        let (there, away): (Vec<usize>, Vec<usize>) = all.partition(|place| self.is_connected(*place));
+        let away: Vec<String> = away.into_iter().map(told).collect();
+        let there: Vec<String> = there.into_iter().map(|place| self.dialers[place].0.to_string()).collect();
+        let (there, away) = (there.join(", "), away.join(", "));
+        match (there.is_empty(), away.is_empty()) {
+            (true, _) => format!("no node answers at {away}; check the addresses, and whether the nodes run"),
+            (_, true) => format!(
+                "there are nodes at {there}, but nobody leads the cluster: see whether most of its voters run and reach one another, or try again"
+            ),
+            _ => format!(
+                "there are nodes at {there}, but nobody leads the cluster, and none answers at {away}: start nodes again until most of the cluster's voters run"
+            ),
+        }
+    }
+
+    fn is_connected(&self, place: usize) -> bool {
+        self.dialers[place].1.link().silence().is_some()
     }
 
     /// Waits for everybody at the beginning, so that nodes of two clusters are not taken for one because one of them was faster.
@@ -247,9 +286,8 @@ impl Operator {
     fn send_to_next(&mut self, request: &Request) {
         self.last += 1;
         let (count, from) = (self.dialers.len(), self.place);
-        let is_connected = |place: &usize| self.dialers[*place].1.link().silence().is_some();
         // One to which there is no connection is asked if there is none to anybody.
-        let place = (from..from + count).map(|place| place % count).find(is_connected);
+        let place = (from..from + count).map(|place| place % count).find(|place| self.is_connected(*place));
         let place = place.unwrap_or(from % count);
         self.place = place;
         if let Some(frame) = Frame::request(MANAGER, self.last, |out| append_to(out, request)) {
@@ -277,3 +315,5 @@ const GREETINGS_MAX: Duration = Duration::from_secs(1);
 /// After so long without an answer the next node is asked.
 const STEP: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(50);
+/// So long nodes are asked for what they remember.
+const MEMORY_MAX: Duration = Duration::from_secs(3);

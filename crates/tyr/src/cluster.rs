@@ -6,11 +6,12 @@ mod status;
 mod wanted;
 
 use clap::Subcommand;
-use tyr_server::{Address, Operator, Tls};
+use tyr_server::{Address, Difference, Operator, Tls};
+use tyr_types::ErrorKind;
 
 use crate::{
     failure::{Failure, Result},
-    output::Output,
+    output::{Output, Report},
     settings::Settings,
 };
 
@@ -47,14 +48,40 @@ impl Verb {
     /// Does what the verb says.
     pub fn run(&self, settings: &Settings, out: &mut Output) -> Result<()> {
         match self {
-            Verb::Status => out.report(&Status::of(&operator(settings)?.facts()?)),
-            Verb::Ring => out.report(&Ring::of(&operator(settings)?.facts()?)),
+            Verb::Status => show(settings, out, Status::of),
+            Verb::Ring => show(settings, out, Ring::of),
             Verb::Add(add) => add.run(settings, out),
             Verb::Drain(drain) => drain.run(settings, out),
             Verb::Remove(remove) => remove.run(settings, out),
             Verb::Replace(replace) => replace.run(settings, out),
         }
     }
+}
+
+/// Prints what the cluster manager knows. If nobody leads, what a node heard last is better than nothing, but still a failure.
+fn show<R: Report>(
+    settings: &Settings,
+    out: &mut Output,
+    of: impl Fn(&Difference, Option<String>) -> R,
+) -> Result<()> {
+    let mut operator = operator(settings)?;
+    match operator.facts() {
+        Ok(told) => out.report(&of(&told, None)),
+        Err(error) => {
+            if error.kind() == ErrorKind::Unavailable
+                && let Ok((address, told)) = operator.memory()
+            {
+                out.report(&of(&told, Some(address.to_string())))?;
+            }
+            Err(error.into())
+        }
+    }
+}
+
+/// What a report begins with that is remembered by a node.
+fn print_memory(out: &mut Output, remembered_by: Option<&str>) -> Result<()> {
+    let Some(address) = remembered_by else { return Ok(()) };
+    out.line(format!("as the node at {address} heard it last, which may be out of date:"))
 }
 
 /// Whom to ask.

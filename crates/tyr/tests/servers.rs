@@ -6,6 +6,8 @@
 mod devices;
 #[path = "../../server/tests/kit/mod.rs"]
 mod kit;
+#[path = "servers/minority.rs"]
+mod minority;
 #[path = "servers/observability.rs"]
 mod observability;
 #[path = "servers/quotas.rs"]

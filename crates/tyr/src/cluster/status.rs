@@ -3,7 +3,7 @@
 use serde::Serialize;
 use tyr_server::{Difference, Fact, KeyspaceState, Member, MemberState, NodeId, Presence};
 
-use super::Wanted;
+use super::{Wanted, print_memory};
 use crate::{
     failure::Result,
     output::{Align, Output, Report, Table},
@@ -12,6 +12,8 @@ use crate::{
 /// The nodes, and how many partitions are complete.
 #[derive(Serialize)]
 pub struct Status {
+    /// The address of the node that heard this once, if the cluster manager does not answer.
+    remembered_by: Option<String>,
     ring_version: u64,
     keyspaces: usize,
     partitions: Partitions,
@@ -44,8 +46,8 @@ struct Node {
 }
 
 impl Status {
-    /// As the cluster manager tells it.
-    pub fn of(told: &Difference) -> Self {
+    /// As the cluster manager tells it, or the node at this address remembers it.
+    pub fn of(told: &Difference, remembered_by: Option<String>) -> Self {
         let members = told.facts.iter().filter_map(|fact| match fact {
             Fact::Member(node, member) if member.state != MemberState::Left => Some(Node::of(*node, member)),
             _ => None,
@@ -80,7 +82,7 @@ impl Status {
                 .fold((0, 0), |(holds, leads), (_, place)| (holds + 1, leads + u32::from(*place == 0)));
         }
         let ring_version = told.reached.map_or(0, |version| version.0);
-        Status { ring_version, keyspaces, partitions, nodes }
+        Status { remembered_by, ring_version, keyspaces, partitions, nodes }
     }
 }
 
@@ -110,6 +112,7 @@ impl Node {
 impl Report for Status {
     fn print(&self, out: &mut Output) -> Result<()> {
         let Partitions { total, complete, moving, unserved } = self.partitions;
+        print_memory(out, self.remembered_by.as_deref())?;
         out.line(format!(
             "ring version {}, {} keyspaces; {total} partitions: {complete} complete, {moving} moving, {unserved} unserved",
             self.ring_version, self.keyspaces
@@ -137,6 +140,10 @@ impl Report for Status {
             ]);
         }
         table.print(out)?;
+        if self.remembered_by.is_some() {
+            // Nothing of that can be done before somebody leads.
+            return Ok(());
+        }
         self.advice().into_iter().try_for_each(|line| out.line(line))
     }
 }
@@ -172,6 +179,8 @@ impl Status {
 /// Who holds which partition.
 #[derive(Serialize)]
 pub struct Ring {
+    /// The address of the node that heard this once, if the cluster manager does not answer.
+    remembered_by: Option<String>,
     ring_version: u64,
     partitions: Vec<Held>,
 }
@@ -187,8 +196,8 @@ struct Held {
 }
 
 impl Ring {
-    /// As the cluster manager tells it.
-    pub fn of(told: &Difference) -> Self {
+    /// As the cluster manager tells it, or the node at this address remembers it.
+    pub fn of(told: &Difference, remembered_by: Option<String>) -> Self {
         let held = told.facts.iter().filter_map(|fact| match fact {
             Fact::Partition(id, configuration, _) => Some(Held {
                 class: id.class.0,
@@ -201,12 +210,14 @@ impl Ring {
         });
         let mut partitions: Vec<Held> = held.collect();
         partitions.sort_by_key(|held| (held.class, held.partition));
-        Ring { ring_version: told.reached.map_or(0, |version| version.0), partitions }
+        let ring_version = told.reached.map_or(0, |version| version.0);
+        Ring { remembered_by, ring_version, partitions }
     }
 }
 
 impl Report for Ring {
     fn print(&self, out: &mut Output) -> Result<()> {
+        print_memory(out, self.remembered_by.as_deref())?;
         out.line(format!("ring version {}", self.ring_version))?;
         let mut table = Table::new([
             ("class", Align::Right),

@@ -42,23 +42,27 @@ pub fn examine(settings: &Settings, findings: &mut Vec<Finding>) {
     };
     let asked = tls(settings).and_then(|tls| {
         let credential = settings.access.credential()?;
-        let mut operator = Operator::new(&addresses, tls.as_ref(), &credential, settings.timeout)?;
-        Ok((operator.facts()?, tls, credential))
+        let operator = Operator::new(&addresses, tls.as_ref(), &credential, settings.timeout)?;
+        Ok((operator, tls, credential))
     });
-    let (told, tls, credential) = match asked {
-        Ok(told) => told,
-        Err(failure) => {
-            let advice = match failure {
-                Failure::Store(ref error) if error.kind() == ErrorKind::Denied => TOKEN,
-                _ => "see whether the nodes run, and whether this machine reaches their ports",
-            };
-            findings.push(Finding::wrong("cluster", failure, advice));
-            return;
+    let (mut operator, tls, credential) = match asked {
+        Ok(asked) => asked,
+        Err(failure) => return findings.push(unanswered(failure)),
+    };
+    let told = match operator.facts() {
+        Ok(told) => {
+            let version = told.reached.map_or(0, |version| version.0);
+            findings.push(Finding::good("cluster", format!("it answers, at ring version {version}")));
+            findings.push(ring(&told.facts));
+            told
+        }
+        Err(error) => {
+            findings.push(unanswered(error.into()));
+            // Whose nodes there are is worth knowing even from somebody who heard it a while ago.
+            let Ok((_, told)) = operator.memory() else { return };
+            told
         }
     };
-    let version = told.reached.map_or(0, |version| version.0);
-    findings.push(Finding::good("cluster", format!("it answers, at ring version {version}")));
-    findings.push(ring(&told.facts));
     let members = told.facts.iter().filter_map(|fact| match fact {
         Fact::Member(node, member) if member.state != MemberState::Left => Some((*node, member)),
         _ => None,
@@ -106,6 +110,15 @@ pub fn examine(settings: &Settings, findings: &mut Vec<Finding>) {
         }
     }
     findings.push(versions(programs, count));
+}
+
+/// That the cluster manager does not answer.
+fn unanswered(failure: Failure) -> Finding {
+    let advice = match failure {
+        Failure::Store(ref error) if error.kind() == ErrorKind::Denied => TOKEN,
+        _ => "see whether the nodes run, and whether this machine reaches their ports",
+    };
+    Finding::wrong("cluster", failure, advice)
 }
 
 /// Whether the nodes that were asked have the version of this command; there are so many of them altogether.

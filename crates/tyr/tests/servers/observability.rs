@@ -14,7 +14,7 @@ use tyr_proto::Outcome;
 use super::{Node, kit::Driver, tyr};
 
 /// Asks a node something by HTTP.
-fn get(http: &str, path: &str) -> String {
+pub fn get(http: &str, path: &str) -> String {
     ask(http, &format!("GET {path} HTTP/1.1\r\nHost: {http}\r\n\r\n"))
 }
 
