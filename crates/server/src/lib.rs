@@ -31,6 +31,7 @@ mod opening;
 mod operator;
 mod peers;
 mod places;
+mod process;
 mod reception;
 mod relay;
 mod reserve;

@@ -20,6 +20,7 @@ use crate::{
     figures::Shown,
     histogram::Histogram,
     hot::Heat,
+    process::Process,
     reception::{Names, Reception},
     state::State,
     usage::KeyspaceWork,
@@ -31,6 +32,7 @@ pub(crate) fn metrics(state: &State, reception: &Reception, tls: Option<&Tls>) -
     let shards: Vec<Shown> = reception.mailboxes.iter().map(|mailbox| mailbox.figures().shown()).collect();
     let mut text = Text::default();
     node(&mut text, state);
+    process(&mut text);
     certificate(&mut text, tls);
     ring(&mut text, state, reception);
     network(&mut text, reception);
@@ -56,6 +58,31 @@ fn node(text: &mut Text, state: &State) {
     let voters = "Nodes that vote in the cluster manager, as far as the node knows; the one that leads does.";
     text.one("tyr_manager_voters", "gauge", voters, status.voters as u64);
     text.one("tyr_ring_version", "gauge", "The ring version that the node knows.", status.ring_version.0);
+}
+
+/// As every Prometheus client library tells it.
+fn process(text: &mut Text) {
+    let Some(process) = Process::now() else { return };
+    let name = "process_cpu_seconds_total";
+    text.family(name, "counter", "Processor time that the process has taken, and the kernel for it.");
+    text.value(name, "", process.cpu.as_secs_f64());
+    let name = "process_start_time_seconds";
+    text.family(name, "gauge", "When the process began, in seconds since 1970.");
+    text.value(name, "", process.began_at);
+    let resident = process.resident_bytes;
+    text.one(
+        "process_resident_memory_bytes",
+        "gauge",
+        "Memory of the process that is not swapped out.",
+        resident,
+    );
+    let help = "Address space of the process.";
+    text.one("process_virtual_memory_bytes", "gauge", help, process.virtual_bytes);
+    text.one("process_open_fds", "gauge", "Files and sockets that the process has open.", process.files);
+    if let Some(most) = process.files_max {
+        text.one("process_max_fds", "gauge", "As many files and sockets it may have open.", most);
+    }
+    text.one("process_threads", "gauge", "Threads of the process.", process.threads);
 }
 
 fn certificate(text: &mut Text, tls: Option<&Tls>) {
