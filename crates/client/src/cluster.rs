@@ -278,13 +278,13 @@ impl Cluster {
                 "keyspace '{name}' has snapshots, which need former versions; drop its snapshots first"
             )));
         }
-        // Who administers a keyspace may not be who sets its quota.
-        let altered = KeyspaceSettings { quota: known.settings.quota, ..settings.clone() };
-        if altered != known.settings {
-            self.core.command(Command::AlterKeyspace { id, settings: altered }).await?;
-        }
+        // Who administers a keyspace may not be who sets its quota: if that is denied, nothing has been done.
         if settings.quota != known.settings.quota {
             self.core.command(Command::SetQuota { id, quota: settings.quota }).await?;
+        }
+        let others = KeyspaceSettings { quota: known.settings.quota, ..settings.clone() };
+        if others != known.settings {
+            self.core.command(Command::AlterKeyspace { id, settings: settings.clone() }).await?;
         }
         self.core.learn(|catalog| catalog.settings(id) == settings || !catalog.exists(id)).await
     }

@@ -262,6 +262,7 @@ impl Driver {
             }
             self.go_on();
         }
+        self.fail_all(words::closed, words::closed_and_unknown);
         self.client.leave(self.now());
         self.flush(None);
         self.calls.close();

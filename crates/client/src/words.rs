@@ -13,6 +13,15 @@ pub fn closed() -> Error {
     Error::unavailable("the store is closed; open it again")
 }
 
+/// The store was closed before it was known whether something happened that was sent.
+#[cold]
+pub fn closed_and_unknown() -> Error {
+    Error::unavailable(
+        "the store was closed before an answer came: it is not known whether this happened, but it happens once at most, as a whole; \
+         read what it wrote before doing it again",
+    )
+}
+
 /// Nobody would know with which of them it works.
 #[cold]
 pub fn two_clusters(addresses: &[String]) -> Error {

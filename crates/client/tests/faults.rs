@@ -279,6 +279,29 @@ fn a_commit_that_is_not_waited_for_happens_as_a_whole() {
 }
 
 #[test]
+fn who_closes_a_store_hears_of_what_was_sent_that_nobody_knows_whether_it_happened() {
+    let kit = Kit::start(1);
+    pollster::block_on(async {
+        let store = Store::options().deadline(LONG).open(kit.url()).await.unwrap();
+        let files = store.create_keyspace("files", KeyspaceSettings::default()).await.unwrap();
+        files.put("a", b"x").await.unwrap();
+        kit.set_deaf(true);
+        let mut transaction = store.begin();
+        transaction.put(&files, "b", b"y").await.unwrap();
+        let (commit, append) = (transaction.commit(), files.append("log", b"z"));
+        let (mut commit, mut append, mut read) = (pin!(commit), pin!(append), pin!(files.read("a", ..)));
+        assert!(is_left(commit.as_mut()) && is_left(append.as_mut()) && is_left(read.as_mut()));
+        store.clone().close().await.unwrap();
+        for error in [commit.await.unwrap_err(), append.await.unwrap_err()] {
+            assert_eq!(error.kind(), ErrorKind::Unavailable);
+            assert!(error.message().contains("closed before an answer came: it is not known"), "{error}");
+        }
+        let error = read.await.unwrap_err();
+        assert_eq!(error.message(), "the store is closed; open it again");
+    });
+}
+
+#[test]
 fn reads_that_are_not_waited_for_leave_the_transaction_as_it_was() {
     let kit = Kit::start(1);
     pollster::block_on(async {

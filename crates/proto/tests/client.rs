@@ -359,7 +359,7 @@ fn a_commit_that_waits_for_its_reads_gives_up_in_time() {
     assert_eq!(world.tell(&mut transaction), []);
     world.pass(1);
     transaction.handle_tick(&mut world.client, Time(world.now));
-    assert_eq!(world.tell(&mut transaction), [Told::Ended(End::Refused(Refusal::Busy))]);
+    assert_eq!(world.tell(&mut transaction), [Told::Ended(End::Late)]);
     world.silent.clear();
     world.pass(10_000_000);
     assert_eq!(world.tell(&mut transaction), [], "nothing of it was sent");
@@ -532,7 +532,7 @@ fn what_is_to_be_sent_again_gives_up_in_time() {
     world.silent.clear();
     world.pass(10_000);
     transaction.handle_tick(&mut world.client, Time(world.now));
-    assert_eq!(world.tell(&mut transaction), [Told::Ended(End::Refused(Refusal::Busy))]);
+    assert_eq!(world.tell(&mut transaction), [Told::Ended(End::Late)]);
     assert!(!transaction.is_pausing());
 }
 

@@ -169,15 +169,20 @@ impl Driver {
     /// Nobody lets this client in any more: nothing of what it asked will be answered.
     pub(super) fn deny_all(&mut self, reason: &str) {
         let denied = || Error::denied(reason.to_owned());
-        let unknown = || words::unknown_and_denied(reason);
+        self.fail_all(denied, || words::unknown_and_denied(reason));
+    }
+
+    /// Answers everybody that nobody will answer: with the first error if nothing was to be changed, else that it is not known whether it was.
+    pub(super) fn fail_all(&mut self, error: impl Fn() -> Error + Copy, unknown: impl Fn() -> Error + Copy) {
+        self.manager.fail(error, unknown);
         self.applies.deny(unknown);
-        self.seats.values_mut().for_each(|seat| seat.deny(denied, unknown));
-        self.snapshots.deny_all(&mut self.client, denied);
-        std::mem::take(&mut self.newest).into_values().for_each(|asked| asked.answer(Err(denied())));
-        std::mem::take(&mut self.seeks).into_values().for_each(|asked| asked.answer(Err(denied())));
-        std::mem::take(&mut self.gets).into_values().for_each(|asked| asked.answer(Err(denied())));
-        std::mem::take(&mut self.names).into_values().for_each(|asked| asked.answer(Err(denied())));
-        std::mem::take(&mut self.heads).into_values().for_each(|asked| asked.answer(Err(denied())));
+        self.seats.values_mut().for_each(|seat| seat.deny(error, unknown));
+        self.snapshots.deny_all(&mut self.client, error);
+        std::mem::take(&mut self.newest).into_values().for_each(|asked| asked.answer(Err(error())));
+        std::mem::take(&mut self.seeks).into_values().for_each(|asked| asked.answer(Err(error())));
+        std::mem::take(&mut self.gets).into_values().for_each(|asked| asked.answer(Err(error())));
+        std::mem::take(&mut self.names).into_values().for_each(|asked| asked.answer(Err(error())));
+        std::mem::take(&mut self.heads).into_values().for_each(|asked| asked.answer(Err(error())));
     }
 
     fn handle_read(&mut self, request: RequestId, event: &mut Event) {

@@ -9,7 +9,6 @@ use tyr_proto::{
     cluster::{Difference, Fact, MemberState, Response},
     message::Answer,
 };
-use tyr_types::Error;
 
 use super::{
     Driver, Meeting,
@@ -46,7 +45,6 @@ impl Driver {
                 }
                 if let Some(reason) = self.links.denial() {
                     let reason = reason.to_owned();
-                    self.manager.fail(|| Error::denied(reason.clone()));
                     self.deny_all(&reason);
                 }
                 if !self.is_in_touch() {
@@ -182,7 +180,8 @@ impl Driver {
         let strangers: Vec<Origin> = strangers.map(|(place, _)| Origin::Seed(place)).collect();
         if strangers.iter().any(|stranger| self.links.is_foreign(*stranger)) {
             let addresses: Vec<String> = self.seeds.iter().map(Address::to_string).collect();
-            return self.manager.fail(|| words::two_clusters(&addresses));
+            let error = || words::two_clusters(&addresses);
+            return self.manager.fail(error, error);
         }
         let is_over = at >= until || strangers.iter().all(|stranger| self.links.has_heard(*stranger));
         if is_over {

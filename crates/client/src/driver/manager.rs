@@ -1,6 +1,6 @@
 //! What a client asks of the cluster manager: what has changed, and commands. Any of it may be lost and is asked again.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, mem};
 
 use tokio::time::Instant;
 use tyr_proto::{
@@ -125,7 +125,7 @@ impl Manager {
     /// Whether it would fetch what has changed. It does not want to any more.
     #[cfg(test)]
     pub fn takes_back_want(&mut self) -> bool {
-        std::mem::take(&mut self.wants_ring)
+        mem::take(&mut self.wants_ring)
     }
 
     /// Fetches all that is so now, from who leads.
@@ -248,10 +248,16 @@ impl Manager {
         }
     }
 
-    /// Nobody will be let in: whoever waits need wait no longer.
-    pub fn fail(&mut self, error: impl Fn() -> Error) {
+    /// Nobody will answer: whoever waits need wait no longer. Of what was commanded it is not known whether it happened.
+    pub fn fail(&mut self, error: impl Fn() -> Error, unknown: impl Fn() -> Error) {
         for waiting in self.waiting.drain(..).chain(self.waiting_next.drain(..)) {
             waiting.answer(Err(error()));
+        }
+        for commanded in mem::take(&mut self.commands).into_values() {
+            match commanded.asked {
+                By::Command(asked) => asked.answer(Err(unknown())),
+                By::Uses(asked) => asked.answer(Err(error())),
+            }
         }
     }
 
@@ -295,6 +301,18 @@ mod tests {
         let (mut manager, asked) = asking();
         assert!(manager.hear(Time(1), 1, ring(Vec::new())).is_some());
         assert_ne!(manager.contact.ask(Time(2)), Some(asked));
+    }
+
+    #[test]
+    fn who_waits_for_a_command_hears_that_it_is_not_known_when_nobody_will_answer() {
+        let (mut manager, _) = asking();
+        let (reply, mut answer) = tokio::sync::oneshot::channel();
+        let asked = Asked { until: Instant::now(), reply };
+        let request = Request::Command(Command::DropKeyspace(tyr_types::KeyspaceId(1)));
+        manager.commands.insert(2, Commanded { request, due: Time(0), asked: By::Command(asked) });
+        manager.fail(words::denied, words::closed_and_unknown);
+        assert_eq!(answer.try_recv().unwrap().unwrap_err(), words::closed_and_unknown());
+        assert!(manager.commands.is_empty(), "it is not asked for again");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use tokio::time::Instant;
-use tyr_proto::{BlobName, Client, End, ReadAnswer, ReadId, Time, Told, Transaction};
+use tyr_proto::{BlobName, Client, End, ReadAnswer, ReadId, Refusal, Time, Told, Transaction};
 use tyr_types::{Error, Result};
 
 use super::{
@@ -108,7 +108,8 @@ impl Seat {
             match told {
                 Told::Read(id, answer) => self.answer(id, answer),
                 Told::Ended(End::Committed(values)) => self.end(Ok(Ended::Committed(values))),
-                Told::Ended(End::Refused(refusal)) => self.end(Ok(Ended::Refused(refusal))),
+                Told::Ended(End::Refused(refusal)) => self.end(self.refused(refusal, Instant::now())),
+                Told::Ended(End::Late) => self.end(Err(words::not_begun(&troubles()))),
                 Told::Ended(End::Forgotten(_)) => self.end(Err(words::forgotten())),
                 Told::Ended(End::Unknown(id)) => {
                     if let Some(reply) = self.commit.as_mut().and_then(|commit| commit.reply.take()) {
@@ -119,6 +120,19 @@ impl Seat {
                     client.resolve(now, id);
                 }
             }
+        }
+    }
+
+    /// A refusal, but if somebody waits who has no time left for another try, and nothing that was read is to blame, it is no reason for one.
+    fn refused(&self, refusal: Refusal, at: Instant) -> Result<Ended> {
+        let is_late = |commit: &Commit| commit.reply.is_some() && commit.until <= at;
+        match refusal {
+            Refusal::Busy | Refusal::Fenced | Refusal::Unstaged
+                if self.commit.as_ref().is_some_and(is_late) =>
+            {
+                Err(words::refused(refusal))
+            }
+            refusal => Ok(Ended::Refused(refusal)),
         }
     }
 
@@ -167,10 +181,7 @@ impl Seat {
             asked.answer(Err(words::unknown(&troubles())));
         }
         self.transaction.handle_tick(client, now);
-        // All that it was told before has been passed on.
-        if let Some(Told::Ended(End::Refused(_))) = self.transaction.poll_told() {
-            self.end(Err(words::not_begun(&troubles())));
-        }
+        self.settle(client, now, &troubles);
         if let Some(commit) = self.commit.as_mut().filter(|commit| commit.until <= at)
             && let Some(reply) = commit.reply.take()
         {
@@ -233,6 +244,40 @@ mod tests {
         let (seat, error) = told_late(false);
         assert!(error.message().contains("not known whether this happened"), "{error}");
         assert!(!seat.is_over(), "it goes on");
+    }
+
+    #[test]
+    fn a_commit_that_ends_in_time_is_no_conflict_whoever_notices_it_first() {
+        let (mut client, blob) = unheard();
+        let mut seat = Seat::new(Transaction::begin(0));
+        seat.transaction.stat(&mut client, Time(0), &blob);
+        let (reply, mut answer) = oneshot::channel();
+        seat.wait_for_end(Instant::now() + PATIENCE, reply);
+        seat.transaction.commit(&mut client, Time(0), Some(Time(1000)));
+        seat.transaction.handle_tick(&mut client, Time(1000));
+        seat.settle(&mut client, Time(1000), String::new);
+        let error = answer.try_recv().unwrap().unwrap_err();
+        assert!(error.message().contains("nothing of it happened"), "{error}");
+    }
+
+    #[test]
+    fn a_refusal_that_nobody_is_to_blame_for_is_a_conflict_only_as_long_as_there_is_time() {
+        let (reply, _answer) = oneshot::channel();
+        let mut seat = Seat::new(Transaction::begin(0));
+        let until = Instant::now() + PATIENCE;
+        seat.wait_for_end(until, reply);
+        let is_conflict = |seat: &Seat, refusal, at| seat.refused(refusal, at).is_ok();
+        let soon = until - Duration::from_micros(1);
+        assert!(is_conflict(&seat, Refusal::Busy, soon) && is_conflict(&seat, Refusal::Conflict, until));
+        for refusal in [Refusal::Busy, Refusal::Fenced, Refusal::Unstaged] {
+            let error = seat.refused(refusal, until).unwrap_err();
+            assert!(error.message().contains("nothing of it happened"), "{error}");
+        }
+        seat.deny(words::closed, words::closed);
+        assert!(
+            is_conflict(&seat, Refusal::Fenced, until),
+            "who asks later wants to know whether it happened"
+        );
     }
 
     #[test]

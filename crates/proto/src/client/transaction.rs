@@ -103,6 +103,8 @@ pub enum End {
     Committed(BTreeMap<(BlobName, u16), ResultValue>),
     /// None of it happened, and none of it will.
     Refused(Refusal),
+    /// The same, for want of time: it could not begin, or not begin again after a refusal that was no fault of its own.
+    Late,
     /// Not known in time. [`Client::resolve`] finds out; then it is told again.
     Unknown(TransactionId),
     /// Nobody knows any more: nothing was heard of this client for too long.
@@ -310,7 +312,7 @@ impl Transaction {
             Stage::Closing(Some(gives_up_at)) | Stage::Pausing(_, Some(gives_up_at))
                 if gives_up_at <= now =>
             {
-                self.end(client, Some(End::Refused(Refusal::Busy)));
+                self.end(client, Some(End::Late));
             }
             Stage::Pausing(until, gives_up_at) if until <= now => self.send(client, now, gives_up_at),
             _ => {}

@@ -555,6 +555,10 @@ impl Caller {
                 let touched = task.source.touched();
                 self.refused(now, history, refusal, touched, true);
             }
+            End::Late => {
+                let touched = task.source.touched();
+                self.refused(now, history, Refusal::Busy, touched, true);
+            }
             End::Forgotten(_) => self.end(now, history, Outcome::Unknown),
             End::Unknown(id) => {
                 // Half of them are not waited for any longer: they may happen at any later time.
