@@ -13,6 +13,7 @@ use crate::{
     change::Changes,
     errno::{Errno, Error, Result, Stop},
     filesystem::{Filesystem, gone, transact},
+    guest::keeps_out,
     inode::{ACCESSED, CHANGED, Inode, Kind, Metadata, NUMBER, Timestamp, encode_number, encode_time},
     namespace::{New, is_directory},
     orphans::may_be_opened,
@@ -91,12 +92,12 @@ impl Filesystem {
         Ok((file, metadata))
     }
 
-    /// The same for who only reads, also where this client may not write, and so can be no guest: then nobody knows that it has the file open. It does not stay
+    /// The same for who only reads, also where this client may not write, or there is no room, and so can be no guest: then nobody knows that it has the file open. It does not stay
     /// for that, nor where it lies, and what reads it fails with [`Errno::ESTALE`] when it is gone.
     pub async fn open_file_to_read(&self, inode: &Inode) -> Result<(File, Metadata)> {
         if !self.was_denied_lately() {
             match self.open_file(inode).await {
-                Err(error) if error.errno() == Errno::EACCES && self.was_denied_lately() => {}
+                Err(error) if keeps_out(error.errno()) && self.was_denied_lately() => {}
                 result => return result,
             }
         }

@@ -167,7 +167,7 @@ impl Filesystem {
             Ok(number)
         };
         let entered: Result<u64> = entering.await;
-        let is_denied = entered.as_ref().is_err_and(|error| error.errno() == Errno::EACCES);
+        let is_denied = entered.as_ref().is_err_and(|error| keeps_out(error.errno()));
         guest.state.lock().denied = is_denied.then_some(asked);
         let number = entered.map_err(no_room)?;
         if !guest.is_tended.load(Ordering::Relaxed) {
@@ -180,7 +180,8 @@ impl Filesystem {
         Ok(number)
     }
 
-    /// Whether it is known that this client cannot be a guest because it may not write. It is not asked each time that it opens a file; it may be allowed to later.
+    /// Whether it is known that this client cannot be a guest because it may not write, or there is no room. It is not asked each time that it opens a file; it may be
+    /// one later.
     pub(crate) fn was_denied_lately(&self) -> bool {
         self.inner.guest.state.lock().denied.is_some_and(|denied| denied.elapsed() < PATIENCE)
     }
@@ -557,6 +558,11 @@ async fn all<T>(futures: impl Iterator<Item = impl Future<Output = T>>) -> Vec<T
     })
     .await;
     futures.into_iter().filter_map(|(_, result)| result).collect()
+}
+
+/// Whether who cannot become a guest for this reason may read all the same.
+pub fn keeps_out(errno: Errno) -> bool {
+    matches!(errno, Errno::EACCES | Errno::ENOSPC)
 }
 
 /// What is invalid about one more guest is that it does not fit the blob that names them.

@@ -130,6 +130,8 @@ pub enum Event {
     Ended(TransactionId, Outcome, Vec<OperationResult>),
     /// It is not known in time how a transaction ended. [`Client::resolve`] finds out.
     Unknown(TransactionId),
+    /// A transaction has not begun in time, since not all of its payload was staged: nothing of it happened, and nothing will.
+    Late(TransactionId),
     /// Nobody knows any more how a transaction ended: nothing was heard of this client for too long.
     Forgotten(TransactionId),
     /// A look was answered; what was seen stays readable at the number until it is let go.
@@ -332,7 +334,8 @@ impl Client {
         self.version = self.version.max(version);
     }
 
-    /// Sends a transaction. If it is not known how it ended until `gives_up_at`, the caller is told so. One that is
+    /// Sends a transaction. If it is not known how it ended until `gives_up_at`, the caller is told so; if not all of its payload is staged
+    /// by then, nothing of it happens. One that is
     /// [too large](Plan::is_too_large) after its payload was staged is refused as that; payload of a blob is not staged if a number of that
     /// blob is transformed that lies in two chunks.
     ///
@@ -753,15 +756,23 @@ impl Client {
         }
     }
 
-    fn end(&mut self, id: TransactionId, outcome: Option<(Outcome, Vec<OperationResult>)>) {
+    /// A transaction is over. Where it was or may have been this will be told. False if it was over before.
+    fn take_transaction(&mut self, id: TransactionId) -> bool {
         if self.sent_mut(id).is_none() {
-            return;
+            return false;
         }
-        let Some(transaction) = self.transactions.remove(&id.sequence) else { return };
+        let Some(transaction) = self.transactions.remove(&id.sequence) else { return false };
         let stops = transaction.plan.stops().map(|stop| stop.partition);
         for partition in stops.chain(transaction.staging.partitions()) {
             let owed = self.unmarked.entry(partition).or_default();
             *owed = (*owed).max(id.sequence + 1);
+        }
+        true
+    }
+
+    fn end(&mut self, id: TransactionId, outcome: Option<(Outcome, Vec<OperationResult>)>) {
+        if !self.take_transaction(id) {
+            return;
         }
         let Some((outcome, results)) = outcome else {
             // The session was taken for dead while it did not speak.
@@ -832,11 +843,16 @@ impl Client {
     }
 
     fn tick_transactions(&mut self, now: Time, mut is_stuck: bool) {
-        let mut late = Vec::new();
+        let (mut late, mut not_begun) = (Vec::new(), Vec::new());
         for (sequence, transaction) in &mut self.transactions {
-            if transaction.gives_up_at.is_some_and(|gives_up_at| gives_up_at <= now) {
-                transaction.gives_up_at = None;
-                self.events.push_back(Event::Unknown(transaction.plan.id));
+            if transaction.gives_up_at.take_if(|gives_up_at| *gives_up_at <= now).is_some() {
+                match transaction.staging.is_done() {
+                    true => self.events.push_back(Event::Unknown(transaction.plan.id)),
+                    false => {
+                        not_begun.push(transaction.plan.id);
+                        continue;
+                    }
+                }
             }
             if transaction.sent.is_due(now, RETRY_AFTER) {
                 transaction.sent.again(now);
@@ -844,6 +860,10 @@ impl Client {
             }
         }
         is_stuck |= !late.is_empty();
+        for id in not_begun {
+            self.take_transaction(id);
+            self.events.push_back(Event::Late(id));
+        }
         for sequence in late {
             self.send_transaction(sequence, true);
         }

@@ -217,6 +217,12 @@ impl Stages {
         [self.size, of_session, self.of(id).map(Held::size).sum()]
     }
 
+    /// The transaction that has waited for longest: of what is needed here it has what was logged first.
+    pub fn oldest(&self) -> Option<TransactionId> {
+        let needed = self.held.iter().filter(|(_, held)| held.ended.is_none());
+        needed.min_by_key(|((_, index), _)| *index).map(|(((id, ..), _), _)| *id)
+    }
+
     /// Lets go of what a transaction had here, as the entry at an index says.
     pub fn end(&mut self, index: u64, id: TransactionId) {
         let ended = self.held.range_mut(all_of(id)).map(|(_, held)| held.end(index)).sum();

@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "client/room.rs"]
+mod room;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -90,7 +93,9 @@ impl World {
                     Output::Send(_, envelope) => {
                         self.router.handle_message(Time(self.now), true, envelope);
                     }
-                    Output::Answer(_, answer) => self.client.handle_answer(Time(self.now), ME.node, answer),
+                    Output::Answer(SessionId(1), answer) => {
+                        self.client.handle_answer(Time(self.now), ME.node, answer);
+                    }
                     _ => {}
                 }
             } else if let Some(output) = self.client.poll_output() {

@@ -154,7 +154,7 @@ impl Applies {
         true
     }
 
-    /// It is not known in time how one ended, or will never be. Whether it is one of these.
+    /// It is not known in time how one ended, or will never be or need not: it has not begun. Whether it is one of these.
     pub fn lose(
         &mut self,
         client: &mut Client,

@@ -48,6 +48,12 @@ impl Driver {
                     return;
                 }
             }
+            Event::Late(id) => {
+                let late = words::not_begun(&self.links.troubles());
+                if self.applies.lose(&mut self.client, now, *id, late, true) {
+                    return;
+                }
+            }
             Event::Forgotten(id)
                 if self.applies.lose(&mut self.client, now, *id, words::forgotten(), true) =>
             {
@@ -146,7 +152,7 @@ impl Driver {
         let Some(traces) = &mut self.traces else { return };
         match event {
             Event::Ended(id, outcome, _) => traces.ends(*id, Some(*outcome)),
-            Event::Unknown(id) | Event::Forgotten(id) => traces.ends(*id, None),
+            Event::Unknown(id) | Event::Late(id) | Event::Forgotten(id) => traces.ends(*id, None),
             _ => {}
         }
     }

@@ -21,6 +21,8 @@ pub(super) struct Staging {
     missing: BTreeMap<Part, (PartitionId, Parcel)>,
     partitions: BTreeSet<PartitionId>,
     kept_at: Time,
+    /// Whether there was no room for what was sent last.
+    is_crowded: bool,
 }
 
 /// A part of a payload, as it is sent.
@@ -178,18 +180,25 @@ impl Client {
             return;
         }
         transaction.sent = Tries::first(now);
+        let is_crowded = core::mem::take(&mut staging.is_crowded);
         if staging.is_done() {
             self.send_transaction(id.sequence, false);
+        } else if is_crowded {
+            self.send_stages(id.sequence, false);
         } else if let Some((partition, parcel)) = staging.missing.values().nth(UNDER_WAY_MAX - 1).cloned() {
             self.send(partition, parcel.message());
         }
     }
 
-    /// A part was not taken. The transaction has not begun, and no more of it is sent.
+    /// A part was not taken. For room in its only partition the transaction waits: whoever has been there for longest has all that it needs, so its
+    /// turn comes. Else it has not begun, and no more of it is sent: two that wait for each other in two partitions would do so for ever.
     pub(super) fn not_staged(&mut self, id: TransactionId, refusal: Refusal) {
-        if self.sent_mut(id).is_some_and(|sent| !sent.staging.is_done()) {
-            self.end(id, Some((Outcome::Refused(refusal), alloc::vec::Vec::new())));
+        let Some(sent) = self.sent_mut(id).filter(|sent| !sent.staging.is_done()) else { return };
+        if refusal == Refusal::Busy && sent.staging.partitions.len() == 1 {
+            sent.staging.is_crowded = true;
+            return;
         }
+        self.end(id, Some((Outcome::Refused(refusal), alloc::vec::Vec::new())));
     }
 
     /// Has what is staged kept until its transaction has ended.

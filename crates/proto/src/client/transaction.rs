@@ -351,6 +351,10 @@ impl Transaction {
                 self.told.push_back(Told::Ended(End::Unknown(*id)));
                 true
             }
+            (Event::Late(id), Stage::Sent(own, ..)) if own == id => {
+                self.end(client, Some(End::Late));
+                true
+            }
             (Event::Forgotten(id), Stage::Sent(own, ..)) if own == id => {
                 self.end(client, Some(End::Forgotten(*id)));
                 true

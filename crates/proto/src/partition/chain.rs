@@ -362,8 +362,7 @@ impl Partition {
         } else if self.is_below_minimum(cx) {
             Some(Refusal::TooFewReplicas)
         } else {
-            let is_taken =
-                || plan.operations.iter().all(Operation::frees_room) || spare > 0 && plan.written() <= spare;
+            let is_taken = || plan.takes_no_room() || spare > 0 && plan.written() <= spare;
             (self.is_short(cx) && !is_taken()).then_some(Refusal::Full)
         }
     }

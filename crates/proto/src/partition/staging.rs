@@ -108,7 +108,7 @@ impl Partition {
     }
 
     /// Whether there is no room: nothing has been promised yet. Sessions that have little of it have a quarter more, so that one that has much
-    /// keeps no others from staging.
+    /// keeps no others from staging. Who has waited for longest has room for all of it, whatever the others have: so one after the other ends.
     fn refuses_stage(&self, cx: &Context<'_>, id: TransactionId, length: u64) -> Option<Refusal> {
         if length == 0 || length > STAGE_SIZE_MAX {
             return Some(Refusal::Invalid);
@@ -122,7 +122,8 @@ impl Partition {
             return Some(Refusal::TooLarge);
         }
         let more = if of_session <= most / 16 { most / 4 } else { 0 };
-        if all > most.saturating_add(more) || stages.count() >= STAGES_MAX {
+        let is_crowded = all > most.saturating_add(more) && stages.oldest() != Some(id);
+        if is_crowded || stages.count() >= STAGES_MAX {
             return Some(Refusal::Busy);
         }
         self.is_below_minimum(cx).then_some(Refusal::TooFewReplicas)

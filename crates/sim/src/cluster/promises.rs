@@ -3,9 +3,7 @@
 use std::collections::BTreeMap;
 
 use tyr_node::Node;
-use tyr_proto::{
-    Epoch, HeadPlan, Operation, Output, PartitionId, TransactionId, encoding::to_bytes, entry::Entry,
-};
+use tyr_proto::{Epoch, HeadPlan, Output, PartitionId, TransactionId, encoding::to_bytes, entry::Entry};
 use tyr_types::BESIDE_MAX;
 
 use super::bounds::Bounds;
@@ -55,8 +53,7 @@ pub fn check(node: &Node, output: &Output, bounds: &Bounds, is_short: bool) -> O
         }
         // What makes room may note a little about that elsewhere.
         let is_note = |head: &HeadPlan| prepare.plan.makes_room() && head.written() <= BESIDE_MAX;
-        let frees = |head: &HeadPlan| head.operations.iter().all(Operation::frees_room);
-        if is_short && !own.iter().all(|head| frees(head) || is_note(head)) {
+        if is_short && !own.iter().all(|head| head.takes_no_room() || is_note(head)) {
             return broken("a write was taken without room");
         }
     }

@@ -11,16 +11,28 @@ fn with_room() -> Router {
     router
 }
 
-/// What a client is told of a part of so many bytes, if anything.
+/// A part of a payload of a transaction of a session.
+struct Part {
+    of: (u64, u64),
+    from: u64,
+    length: usize,
+}
+
+/// What a client is told of a payload of so many bytes, if anything.
 fn stage(
     router: &mut Router,
-    (session, sequence): (u64, u64),
+    of: (u64, u64),
     decider: PartitionId,
     length: usize,
 ) -> Option<Result<(), Refusal>> {
+    stage_part(router, Part { of, from: 0, length }, decider)
+}
+
+fn stage_part(router: &mut Router, part: Part, decider: PartitionId) -> Option<Result<(), Refusal>> {
+    let Part { of: (session, sequence), from, length } = part;
     let id = TransactionId { session: SessionId(session), ..id(sequence) };
     let bytes = alloc::vec![7; length].into();
-    let stage = Stage { id, decider, payload: (0, 0), from: 0, bytes, part: 0..length };
+    let stage = Stage { id, decider, payload: (0, 0), from, bytes, part: 0..length };
     let message = Message::Stage(Arc::new(stage));
     router.handle_message(Time(1), true, Envelope { partition: partition(0), message });
     let mut told = None;
@@ -74,4 +86,28 @@ fn what_never_fits_is_not_tried_again() {
     let most = usize::try_from(ROOM).unwrap();
     assert_eq!(stage(&mut router, (1, 1), partition(0), most + 1), Some(Err(Refusal::TooLarge)));
     assert_eq!(stage(&mut router, (1, 2), partition(0), most), Some(Ok(())));
+}
+
+#[test]
+fn who_has_waited_for_longest_has_room_for_all_whatever_others_have_taken() {
+    let mut router = with_room();
+    let stage = |router: &mut Router, sequence, from, length| {
+        stage_part(router, Part { of: (9, sequence), from, length }, partition(0)).unwrap()
+    };
+    assert_eq!(stage(&mut router, 1, 0, 40), Ok(()));
+    assert_eq!(stage(&mut router, 2, 0, 80), Ok(()));
+    assert_eq!(stage(&mut router, 2, 80, 41), Err(Refusal::Busy), "another was there before");
+    for from in [40, 80, 120] {
+        assert_eq!(stage(&mut router, 1, from, 40), Ok(()));
+    }
+    assert_eq!(stage(&mut router, 1, 160, 1), Err(Refusal::TooLarge));
+    assert_eq!(stage(&mut router, 3, 0, 1), Err(Refusal::Busy));
+    let message =
+        Message::Answered { session: SessionId(9), answered: Answered::below(2), born: RingVersion(1) };
+    router.handle_message(Time(2), true, Envelope { partition: partition(0), message });
+    router.handle_tick(Time(DEFER_MAX), true);
+    run(&mut router);
+    for from in [80, 120] {
+        assert_eq!(stage(&mut router, 2, from, 40), Ok(()), "it is the next one");
+    }
 }
