@@ -261,9 +261,7 @@ impl ObjectStore for TyrObjects {
             return self.place(location, object, payload, options.mode).await;
         }
         let mut upload = Upload::new(self.clone(), location.clone(), options.attributes);
-        for piece in payload {
-            upload.put_part(piece.into()).await?;
-        }
+        upload.put_part(payload).await?;
         upload.complete_as(options.mode).await
     }
 

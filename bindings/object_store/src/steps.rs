@@ -16,6 +16,8 @@ pub const DIRECT_MAX: u64 = 64 << 20;
 const USED: &str = "object.path";
 /// Smaller pieces of a payload are written together.
 const PIECE_MIN: usize = 4 << 20;
+/// Larger ones are cut: a cluster takes 1 GiB in one write at most, and of that 256 MiB into one chunk.
+const PIECE_MAX: usize = 32 << 20;
 
 /// Something that is done in one transaction, which may run several times.
 #[async_trait]
@@ -176,15 +178,19 @@ impl Step for Sweeping {
     }
 }
 
-/// A payload in pieces that are not small, however it was cut: each is a write.
+/// A payload in pieces that are neither small nor large, however it was cut: each is a write.
 pub fn recut(payload: &PutPayload) -> Vec<Bytes> {
     let (mut pieces, mut joined) = (Vec::new(), BytesMut::new());
-    for piece in payload {
+    let cut = payload.iter().flat_map(|whole| {
+        let starts = (0..whole.len()).step_by(PIECE_MAX);
+        starts.map(|start| whole.slice(start..whole.len().min(start + PIECE_MAX)))
+    });
+    for piece in cut {
         if joined.is_empty() && piece.len() >= PIECE_MIN {
-            pieces.push(piece.clone());
+            pieces.push(piece);
             continue;
         }
-        joined.extend_from_slice(piece);
+        joined.extend_from_slice(&piece);
         if joined.len() >= PIECE_MIN {
             pieces.push(joined.split().freeze());
         }
@@ -259,4 +265,27 @@ async fn put(
         offset += length;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lengths(payload: &PutPayload) -> Vec<usize> {
+        recut(payload).iter().map(Bytes::len).collect()
+    }
+
+    #[test]
+    fn small_pieces_are_joined_and_large_ones_are_cut() {
+        let piece = |length: usize| Bytes::from(vec![7; length]);
+        assert_eq!(lengths(&PutPayload::new()), []);
+        assert_eq!(lengths(&piece(PIECE_MIN).into()), [PIECE_MIN]);
+        assert_eq!(lengths(&[1, 2, PIECE_MIN, 3].map(piece).into_iter().collect()), [PIECE_MIN + 3, 3]);
+        assert_eq!(lengths(&piece(PIECE_MAX).into()), [PIECE_MAX]);
+        let large = piece(3 * PIECE_MAX + 5);
+        let pieces = recut(&large.clone().into());
+        assert_eq!(pieces.iter().map(Bytes::len).collect::<Vec<_>>(), [PIECE_MAX, PIECE_MAX, PIECE_MAX, 5]);
+        assert_eq!(pieces[1].as_ptr(), large[PIECE_MAX..].as_ptr(), "nothing large is copied");
+        assert!(pieces.concat() == large);
+    }
 }
