@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 use object_store::{PutMode, PutPayload, Result};
-use tyr_client::{Check, ErrorKind, Keyspace, Transaction};
+use tyr_client::{BlobId, Check, ErrorKind, Keyspace, Stat, Transaction};
 
 use crate::{errors, object::Object};
 
@@ -61,10 +61,13 @@ impl Step for Placing {
             },
             (PutMode::Create | PutMode::Overwrite, _) => {}
         }
-        if let Some(data) = &object.data
-            && !transaction.exists(keyspace, data).await?
-        {
-            return Ok(Err(errors::generic(format!("the upload to {path} has been removed"))));
+        if let Some(data) = &object.data {
+            match uploaded(transaction, keyspace, data, object.upload).await? {
+                Uploaded::Removed => return Ok(Err(errors::removed(path))),
+                // It was placed before, and has moved since.
+                Uploaded::Placed => return Ok(Ok(true)),
+                Uploaded::Unplaced => {}
+            }
         }
         remove(transaction, keyspace, path, before.as_ref(), object.data.as_deref()).await?;
         put(transaction, keyspace, path, attributes, bytes).await?;
@@ -105,6 +108,11 @@ impl Step for Moving {
             Some((tag, _)) if *tag != object.tag => return Ok(Ok(false)),
             Some((_, copy)) => {
                 require_unchanged(transaction, keyspace, from, &object)?;
+                if let Some(data) = &copy.data
+                    && let Uploaded::Removed = uploaded(transaction, keyspace, data, copy.upload).await?
+                {
+                    return Ok(Err(errors::removed(to)));
+                }
                 (copy.clone(), Vec::new())
             }
             None if object.data.is_none() && object.size > DIRECT_MAX => return Ok(Ok(false)),
@@ -165,12 +173,7 @@ impl Step for Sweeping {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Ok(false)),
             stat => stat?,
         };
-        let path = stat.attributes.value(USED).and_then(|path| std::str::from_utf8(path).ok());
-        let object = match path {
-            Some(path) => find(transaction, keyspace, path).await?,
-            None => None,
-        };
-        if object.is_some_and(|object| object.data.as_ref() == Some(key)) {
+        if is_used(transaction, keyspace, key, &stat).await? {
             return Ok(Ok(false));
         }
         transaction.delete(keyspace, key).await?;
@@ -197,6 +200,47 @@ pub fn recut(payload: &PutPayload) -> Vec<Bytes> {
     }
     pieces.extend((!joined.is_empty()).then(|| joined.freeze()));
     pieces
+}
+
+/// What has become of the bytes of an upload.
+enum Uploaded {
+    /// The blob that was made for them is gone. What may be there is another one, of the parts that came after.
+    Removed,
+    /// An object has them.
+    Placed,
+    /// No object has them.
+    Unplaced,
+}
+
+async fn uploaded(
+    transaction: &mut Transaction,
+    keyspace: &Keyspace,
+    data: &[u8],
+    upload: Option<BlobId>,
+) -> tyr_client::Result<Uploaded> {
+    Ok(match transaction.stat(keyspace, data).await {
+        Err(error) if error.kind() == ErrorKind::NotFound => Uploaded::Removed,
+        stat => match stat? {
+            stat if upload != Some(stat.blob) => Uploaded::Removed,
+            stat if is_used(transaction, keyspace, data, &stat).await? => Uploaded::Placed,
+            _ => Uploaded::Unplaced,
+        },
+    })
+}
+
+/// Whether an object has the bytes of a blob.
+async fn is_used(
+    transaction: &mut Transaction,
+    keyspace: &Keyspace,
+    data: &[u8],
+    stat: &Stat,
+) -> tyr_client::Result<bool> {
+    let path = stat.attributes.value(USED).and_then(|path| std::str::from_utf8(path).ok());
+    let object = match path {
+        Some(path) => find(transaction, keyspace, path).await?,
+        None => None,
+    };
+    Ok(object.is_some_and(|object| object.data.as_deref() == Some(data)))
 }
 
 async fn find(
