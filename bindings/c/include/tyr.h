@@ -370,8 +370,8 @@ typedef struct tyr_settings {
 } tyr_settings;
 
 /**
- * What is called when an operation has ended, on a thread of the library. It may call everything in this header; while it does not
- * return, other callbacks wait. `tyr_error_message` tells what was wrong.
+ * What is called when an operation has ended, on a thread of the library. It may call everything in this header, and wait: while it does
+ * not return, other callbacks wait, but operations go on. `tyr_error_message` tells what was wrong.
  */
 typedef void (*tyr_callback)(void *context, int status);
 
