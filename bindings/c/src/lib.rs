@@ -36,5 +36,6 @@ pub mod snapshot;
 pub mod status;
 pub mod store;
 pub mod transaction;
+mod tries;
 pub mod types;
 mod worker;
