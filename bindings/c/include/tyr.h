@@ -370,8 +370,8 @@ typedef struct tyr_settings {
 } tyr_settings;
 
 /**
- * What is called when an operation has ended, on a thread of the library. It may call everything in this header; while it does not
- * return, other callbacks wait. `tyr_error_message` tells what was wrong.
+ * What is called when an operation has ended, on a thread of the library. It may call everything in this header, and wait: while it does
+ * not return, other callbacks wait, but operations go on. `tyr_error_message` tells what was wrong.
  */
 typedef void (*tyr_callback)(void *context, int status);
 
@@ -1282,8 +1282,8 @@ int tyr_store_compact(const struct tyr_store *store,
  * read itself, and that does not come true, has it run for ever.
  *
  * A status of the body that is not `TYR_OK` rolls back and is returned, unless it came from blobs whose states do not fit together: then
- * the body is run again. The body does not commit its transaction, whose handle is dead after the body returns; its operations have to end
- * before that.
+ * the body is run again. Whether it did is asked of the cluster; if nobody answers, the run fails with `TYR_UNAVAILABLE` instead. The body
+ * does not commit its transaction, whose handle is dead after the body returns; its operations have to end before that.
  *
  * A body that frees its transaction has rolled it back. If it returns `TYR_OK`, the run ends as with a status, but with `TYR_OK`: nothing
  * of it happened, and the receipt is null.

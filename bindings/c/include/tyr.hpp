@@ -878,35 +878,37 @@ public:
     }
 
     /**
-     * Runs a body, which takes a `Transaction &`, until it commits. What it throws rolls back, and is thrown on. A body that rolls back by
-     * itself ends the run: nothing happened, and the receipt is empty.
+     * Runs a body, which takes a `Transaction &`, until it commits. What it throws rolls back, and is thrown on, unless nobody can say whether
+     * it came from blobs whose states do not fit together: then an `Error` with `TYR_UNAVAILABLE` is thrown. A body that rolls back by itself
+     * ends the run: nothing happened, and the receipt is empty.
      */
     template <class F> Receipt run(F &&body) {
         struct Frame {
             F &body;
             std::exception_ptr thrown;
-        } frame{body, nullptr};
+            int status;
+        } frame{body, nullptr, TYR_OK};
         auto call = [](void *context, tyr_transaction *lent) -> int {
             Frame &frame = *static_cast<Frame *>(context);
             frame.thrown = nullptr;
             Transaction transaction(lent);
-            int status = TYR_OK;
+            frame.status = TYR_OK;
             try {
                 frame.body(transaction);
             } catch (const Error &error) {
                 frame.thrown = std::current_exception();
-                status = error.status();
+                frame.status = error.status();
             } catch (...) {
                 frame.thrown = std::current_exception();
-                status = 1;
+                frame.status = 1;
             }
             // It is the run's, unless the body has rolled it back.
             transaction.release();
-            return status;
+            return frame.status;
         };
         Receipt receipt;
         int status = tyr_store_run(raw(), call, &frame, receipt.out());
-        if (status != TYR_OK && frame.thrown) std::rethrow_exception(frame.thrown);
+        if (status != TYR_OK && status == frame.status) std::rethrow_exception(frame.thrown);
         detail::check(status);
         return receipt;
     }

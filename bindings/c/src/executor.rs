@@ -1,18 +1,15 @@
-//! The thread that goes on with operations for which nobody waits, and calls callbacks.
+//! The thread that goes on with operations for which nobody waits. It never waits itself, but for something to do.
 
 use std::{
     collections::VecDeque,
-    ptr::null_mut,
-    sync::{
-        Arc,
-        atomic::{AtomicPtr, Ordering},
-    },
+    io,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
-use crate::{operation::Operation, queue::Queue};
+use crate::{operation::Operation, queue::Queue, worker::Worker};
 
 /// What there is to do.
 #[derive(Default)]
@@ -28,11 +25,11 @@ struct Work {
     unattended: VecDeque<(Instant, Arc<Queue>)>,
 }
 
-static CURRENT: AtomicPtr<Executor> = AtomicPtr::new(null_mut());
+static EXECUTOR: Worker<Executor> = Worker::new();
 
 /// Has the thread go on with an operation.
 pub fn push(operation: Arc<Operation>) {
-    let executor = executor();
+    let executor = EXECUTOR.get();
     executor.work.lock().ready.push_back(operation);
     executor.has_work.notify_one();
 }
@@ -40,42 +37,19 @@ pub fn push(operation: Arc<Operation>) {
 /// Has the thread go on with the operations of a queue, if nobody has come to wait there in a while: who submits many comes soon, and to
 /// wake a thread for each of them would cost more than they do.
 pub fn watch(queue: Arc<Queue>) {
-    let executor = executor();
+    let executor = EXECUTOR.get();
     executor.work.lock().unattended.push_back((Instant::now() + PATIENCE, queue));
     executor.has_work.notify_one();
 }
 
 /// Starts the thread, if it does not run.
-pub fn start() -> std::io::Result<()> {
-    if !CURRENT.load(Ordering::Acquire).is_null() {
-        return Ok(());
-    }
-    let new: &'static Executor = Box::leak(Box::default());
-    let is_first = CURRENT
-        .compare_exchange(null_mut(), std::ptr::from_ref(new).cast_mut(), Ordering::AcqRel, Ordering::Acquire)
-        .is_ok();
-    if is_first {
-        let run = move || new.run();
-        if let Err(error) = std::thread::Builder::new().name("tyr-callbacks".into()).spawn(run) {
-            CURRENT.store(null_mut(), Ordering::Release);
-            return Err(error);
-        }
-    }
-    Ok(())
+pub fn start() -> io::Result<()> {
+    EXECUTOR.start("tyr-operations", Executor::run)
 }
 
 /// After a fork: the thread is the parent's.
 pub fn forget() {
-    CURRENT.store(null_mut(), Ordering::Release);
-}
-
-fn executor() -> &'static Executor {
-    // SAFETY: it was leaked, and is never freed.
-    match unsafe { CURRENT.load(Ordering::Acquire).as_ref() } {
-        Some(executor) => executor,
-        // Only a child of a fork comes here, with an operation of its parent that nobody can go on with.
-        None => Box::leak(Box::default()),
-    }
+    EXECUTOR.forget();
 }
 
 impl Executor {

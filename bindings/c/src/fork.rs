@@ -26,4 +26,5 @@ extern "C" fn forked() {
     FORKS.fetch_add(1, Ordering::Relaxed);
     crate::registry::forget();
     crate::executor::forget();
+    crate::callbacks::forget();
 }

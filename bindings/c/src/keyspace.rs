@@ -18,6 +18,7 @@ use crate::{
     status::Failure,
     store::{Pair, Store},
     transaction::read_parts,
+    tries::until_done,
     types::{
         TYR_END, tyr_async, tyr_buffer, tyr_bytes, tyr_content, tyr_keyspace, tyr_list, tyr_number,
         tyr_settings, tyr_stat, tyr_transform,
@@ -58,17 +59,19 @@ pub(crate) fn range(start: u64, end: u64) -> (std::ops::Bound<u64>, std::ops::Bo
     (Included(start), if end == TYR_END { Unbounded } else { Excluded(end) })
 }
 
-/// Runs a body in a transaction until it commits; what it only writes has no conflicts but with a keyspace that is changed meanwhile.
+/// Runs a body in a transaction until it commits; what it only writes has no conflicts but with a keyspace that is changed meanwhile, or in a
+/// cluster when a node fails or has too much to do.
 macro_rules! at_once {
     ($keyspace:expr, $waits:expr, |$transaction:ident| $body:expr) => {
-        loop {
-            let mut $transaction = $keyspace.store.of($waits).begin();
+        until_done($keyspace.store.deadline(), async |left| {
+            let mut $transaction = $keyspace.store.of($waits).within(left).begin();
             let value = $body;
             match $transaction.commit().await? {
-                Outcome::Committed(receipt) => break (value, receipt),
-                Outcome::Conflict(_) => {}
+                Outcome::Committed(receipt) => Ok((value, receipt)),
+                Outcome::Conflict(conflict) => Err(Failure::conflict(&conflict)),
             }
-        }
+        })
+        .await?
     };
 }
 
@@ -132,7 +135,7 @@ pub unsafe extern "C" fn tyr_keyspace_within(
         let out = Out::required(within)?;
         let deadline = Duration::from_millis(deadline_ms);
         let keyspace = registry::find::<Keyspace>(keyspace)?;
-        let store = Arc::new(Store::from(keyspace.store.of(true).within(deadline)));
+        let store = Arc::new(keyspace.store.within(deadline));
         out.put(registry::insert(Arc::new(Keyspace::new(keyspace.of(true).within(deadline), store))));
         Ok(())
     })
@@ -265,10 +268,14 @@ pub unsafe extern "C" fn tyr_keyspace_read_into(
             let own = keyspace.of(waits);
             let count = match room {
                 Room::One(buffer) => own.read_into(key, offset, buffer).await?,
-                Room::Many(buffers) if own.settings().multi_version => {
-                    let mut transaction = keyspace.store.of(waits).begin();
-                    read_parts!(buffers, offset, |offset, buffer| transaction
-                        .read_into(own, &key, offset, buffer))
+                // What the first one has seen may be lost to the others when a node fails.
+                Room::Many(mut buffers) if own.settings().multi_version => {
+                    until_done(keyspace.store.deadline(), async |left| {
+                        let mut transaction = keyspace.store.of(waits).within(left).begin();
+                        Ok(read_parts!(&mut buffers, offset, |offset, buffer| transaction
+                            .read_into(own, &key, offset, buffer)))
+                    })
+                    .await?
                 }
                 // Without versions only one read is of one version.
                 Room::Many(buffers) => {

@@ -9,7 +9,7 @@
 //!   error. What a handle names lives on as long as an operation uses it.
 //! - `border::call` is the only way in: it catches panics, and keeps the text of the error for the calling thread.
 //! - What may wait is a future that is written once. Without a [`types::tyr_async`] the caller waits for it; with one it becomes an
-//!   [`operation`], which whoever waits at its queue goes on with, or else a thread of the library.
+//!   [`operation`], which whoever waits at its queue goes on with, or else a thread of the library. Another one calls callbacks.
 //! - Memory of the caller is touched only between the call and the end of its operation.
 
 #![allow(unsafe_code, reason = "a border to C is unsafe throughout; each use says what it relies on")]
@@ -20,6 +20,7 @@
 )]
 
 mod border;
+mod callbacks;
 mod executor;
 mod fork;
 pub mod keyspace;
@@ -35,4 +36,6 @@ pub mod snapshot;
 pub mod status;
 pub mod store;
 pub mod transaction;
+mod tries;
 pub mod types;
+mod worker;

@@ -12,10 +12,10 @@ use std::{
     task::{Context, Poll, Wake, Waker},
 };
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::{
-    border, executor,
+    border, callbacks, executor,
     queue::{Ended, Queue},
     registry,
     status::{Failure, TYR_NOT_FOUND, TYR_OK},
@@ -98,7 +98,7 @@ fn begin(how: *mut tyr_async, mut doing: Doing) -> Result<(), Failure> {
     // SAFETY: it is not null; the caller says that it is one.
     let asked = unsafe { &mut *how };
     let context = Given(asked.context);
-    executor::start().map_err(|error| Failure {
+    executor::start().and_then(|()| callbacks::start()).map_err(|error| Failure {
         status: crate::status::TYR_UNAVAILABLE,
         message: format!("cannot start a thread: {error}"),
     })?;
@@ -129,7 +129,7 @@ fn begin(how: *mut tyr_async, mut doing: Doing) -> Result<(), Failure> {
     let handle = registry::insert(operation.clone());
     operation.handle.store(handle, Ordering::Release);
     asked.operation = handle;
-    operation.go_on_here(false);
+    operation.go_on();
     Ok(())
 }
 
@@ -150,46 +150,49 @@ fn go_on(doing: &mut Doing, waker: &Waker) -> Option<Result<(), Failure>> {
 const OVER: *mut tyr_operation = std::ptr::without_provenance_mut(1);
 
 impl Operation {
-    /// Goes on with it, on a thread that calls callbacks.
+    /// Goes on with it.
     pub fn go_on(self: &Arc<Self>) {
-        self.go_on_here(true);
-    }
-
-    /// Goes on with it, on a thread that may call callbacks or not.
-    pub fn go_on_here(self: &Arc<Self>, calls_back: bool) {
         self.is_scheduled.store(false, Ordering::Release);
         let mut stage = self.stage.lock();
-        if let Stage::Under(doing) = &mut *stage {
-            let Some(result) = go_on(doing, &Waker::from(self.clone())) else { return };
-            // Before anybody is told, so that nothing of the caller's is touched afterwards.
-            *stage = Stage::Ended(result);
+        if let Stage::Under(doing) = &mut *stage
+            && let Some(result) = go_on(doing, &Waker::from(self.clone()))
+        {
+            self.end(stage, result);
         }
-        self.tell(stage, calls_back);
     }
 
-    fn tell(self: &Arc<Self>, mut stage: parking_lot::MutexGuard<'_, Stage>, calls_back: bool) {
-        if matches!(&*stage, Stage::Over | Stage::Under(_)) {
-            return;
+    /// Ends it, which happens once. What it does is dropped before anybody is told, so that nothing of the caller's is touched afterwards.
+    fn end(self: &Arc<Self>, mut stage: MutexGuard<'_, Stage>, result: Result<(), Failure>) {
+        match &self.told {
+            Told::Queue(queue, context) => {
+                *stage = Stage::Over;
+                drop(stage);
+                queue.end(Ended { context: context.0, operation: self.leave(), result });
+            }
+            Told::Callback(..) => {
+                *stage = Stage::Ended(result);
+                drop(stage);
+                callbacks::push(self.clone());
+            }
         }
-        if matches!(&self.told, Told::Callback(..)) && !calls_back {
-            drop(stage);
-            return self.schedule();
-        }
-        let Stage::Ended(result) = std::mem::replace(&mut *stage, Stage::Over) else { return };
-        drop(stage);
+    }
+
+    /// Calls the callback, if that is still to be done.
+    pub fn call_back(&self) {
+        let stage = std::mem::replace(&mut *self.stage.lock(), Stage::Over);
+        let (Stage::Ended(result), Told::Callback(callback, context)) = (stage, &self.told) else { return };
+        self.leave();
+        let status = result.map_or_else(Failure::keep, |()| TYR_OK);
+        // SAFETY: the program says that it can be called, once, with its context.
+        unsafe { callback(context.0, status) };
+    }
+
+    /// Gives up its handle, and returns it for who is told of it.
+    fn leave(&self) -> *mut tyr_operation {
         let handle = self.handle.load(Ordering::Acquire);
         // It is there: only this removes it.
         let _was_there = registry::remove::<Operation>(handle);
-        match &self.told {
-            Told::Queue(queue, context) => {
-                queue.end(Ended { context: context.0, operation: handle, result });
-            }
-            Told::Callback(callback, context) => {
-                let status = result.map_or_else(Failure::keep, |()| TYR_OK);
-                // SAFETY: the program says that it can be called, once, with its context.
-                unsafe { callback(context.0, status) };
-            }
-        }
+        handle
     }
 
     /// Has somebody go on with it.
@@ -204,12 +207,11 @@ impl Operation {
     }
 
     fn cancel(self: &Arc<Self>) -> Result<(), Failure> {
-        let mut stage = self.stage.lock();
+        let stage = self.stage.lock();
         if !matches!(&*stage, Stage::Under(_)) {
             return Err(over());
         }
-        *stage = Stage::Ended(Err(Failure::cancelled()));
-        self.tell(stage, false);
+        self.end(stage, Err(Failure::cancelled()));
         Ok(())
     }
 }

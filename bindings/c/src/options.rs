@@ -18,15 +18,14 @@ use crate::{
     types::*,
 };
 
-/// Options as C passes them; the defaults if there are none.
-pub(crate) fn options(given: *const tyr_options) -> Result<OpenOptions, Failure> {
-    let mut options = Store::options();
+/// Options as C passes them, the defaults if there are none; and the deadline that is among them.
+pub(crate) fn options(given: *const tyr_options) -> Result<(OpenOptions, Duration), Failure> {
+    let options = Store::options();
     // SAFETY: the caller says that it is null or one.
-    let Some(given) = (unsafe { given.as_ref() }) else { return Ok(options) };
+    let Some(given) = (unsafe { given.as_ref() }) else { return Ok((options.deadline(DEADLINE), DEADLINE)) };
     let milliseconds = |number: u64| (number > 0).then(|| Duration::from_millis(number));
-    if let Some(deadline) = milliseconds(given.deadline_ms) {
-        options = options.deadline(deadline);
-    }
+    let deadline = milliseconds(given.deadline_ms).unwrap_or(DEADLINE);
+    let mut options = options.deadline(deadline);
     if let Some(timeout) = milliseconds(given.connect_timeout_ms) {
         options = options.connect_timeout(timeout);
     }
@@ -67,8 +66,11 @@ pub(crate) fn options(given: *const tyr_options) -> Result<OpenOptions, Failure>
     if given.rebuild_index != 0 {
         options = options.rebuild_index();
     }
-    Ok(options)
+    Ok((options, deadline))
 }
+
+/// How long calls wait for a cluster if nobody says otherwise.
+const DEADLINE: Duration = Duration::from_secs(30);
 
 /// What is wrong with a token does not say what it is.
 fn token(given: &tyr_options) -> Result<Option<Token>, Failure> {

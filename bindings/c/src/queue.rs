@@ -133,7 +133,7 @@ impl Queue {
             while !state.ready.is_empty() {
                 let ready = std::mem::take(&mut state.ready);
                 drop(state);
-                ready.into_iter().for_each(|operation| operation.go_on_here(false));
+                ready.into_iter().for_each(|operation| operation.go_on());
                 state = self.state.lock();
             }
             if !state.ended.is_empty() || state.is_freed || is_late {

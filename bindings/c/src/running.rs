@@ -23,8 +23,8 @@ use crate::{
 /// read itself, and that does not come true, has it run for ever.
 ///
 /// A status of the body that is not `TYR_OK` rolls back and is returned, unless it came from blobs whose states do not fit together: then
-/// the body is run again. The body does not commit its transaction, whose handle is dead after the body returns; its operations have to end
-/// before that.
+/// the body is run again. Whether it did is asked of the cluster; if nobody answers, the run fails with `TYR_UNAVAILABLE` instead. The body
+/// does not commit its transaction, whose handle is dead after the body returns; its operations have to end before that.
 ///
 /// A body that frees its transaction has rolled it back. If it returns `TYR_OK`, the run ends as with a status, but with `TYR_OK`: nothing
 /// of it happened, and the receipt is null.
@@ -40,8 +40,8 @@ pub unsafe extern "C" fn tyr_store_run(
     context: *mut c_void,
     receipt: *mut *mut tyr_receipt,
 ) -> c_int {
-    // What the body returned last, if that is not an error of the store.
-    let mut own = TYR_OK;
+    // What the body returned last, and whether that is how the run has ended.
+    let (mut own, mut is_own) = (TYR_OK, false);
     let status = border::call(|| {
         let out = Out::optional(receipt);
         let store = registry::find::<Store>(store)?;
@@ -65,6 +65,10 @@ pub unsafe extern "C" fn tyr_store_run(
                 out.put(std::ptr::null_mut());
                 return Ok(());
             }
+            Err(error) if own != TYR_OK && kind_of(own).is_none() => {
+                is_own = error == made_up(own);
+                return Err(error.into());
+            }
             ran => ran?,
         };
         if out.is_wanted() {
@@ -73,7 +77,7 @@ pub unsafe extern "C" fn tyr_store_run(
         Ok(())
     });
     // Numbers of the program's own are passed on; what they stood for here does not matter.
-    if status != TYR_OK && own != TYR_OK && kind_of(own).is_none() { own } else { status }
+    if is_own { own } else { status }
 }
 
 /// What ends the run of a body that has rolled back by itself. The program does not see it.
@@ -83,12 +87,10 @@ fn result_of(status: c_int) -> Result<(), Error> {
     if status == TYR_OK {
         return Ok(());
     }
-    let message = match kind_of(status) {
-        // SAFETY: the text of this thread, which ends with a zero.
-        Some(_) => unsafe { std::ffi::CStr::from_ptr(tyr_error_message()) }.to_string_lossy().into_owned(),
-        None => format!("the body of the run has ended it with {status}"),
-    };
-    Err(match kind_of(status).unwrap_or(ErrorKind::Invalid) {
+    let Some(kind) = kind_of(status) else { return Err(made_up(status)) };
+    // SAFETY: the text of this thread, which ends with a zero.
+    let message = unsafe { std::ffi::CStr::from_ptr(tyr_error_message()) }.to_string_lossy().into_owned();
+    Err(match kind {
         ErrorKind::Conflict => Error::conflict(message),
         ErrorKind::Unavailable => Error::unavailable(message),
         ErrorKind::NotFound => Error::not_found(message),
@@ -100,6 +102,11 @@ fn result_of(status: c_int) -> Result<(), Error> {
         ErrorKind::Internal => Error::internal(message),
         _ => Error::invalid(message),
     })
+}
+
+/// What stands in a run for a number of the program's own.
+fn made_up(status: c_int) -> Error {
+    Error::invalid(format!("the body of the run has ended it with {status}"))
 }
 
 #[cold]

@@ -32,7 +32,32 @@ pub(crate) struct Pair<T> {
 }
 
 /// An open store.
-pub(crate) type Store = Pair<ClientStore>;
+pub(crate) struct Store {
+    store: Pair<ClientStore>,
+    deadline: Duration,
+}
+
+impl Store {
+    /// One whose calls wait so long for a cluster.
+    pub fn new(store: ClientStore, deadline: Duration) -> Self {
+        Store { store: Pair::from(store), deadline }
+    }
+
+    /// The one for a call.
+    pub fn of(&self, waits: bool) -> &ClientStore {
+        self.store.of(waits)
+    }
+
+    /// The same, whose calls wait so long instead.
+    pub fn within(&self, deadline: Duration) -> Store {
+        Store::new(self.of(true).within(deadline), deadline)
+    }
+
+    /// How long its calls wait.
+    pub fn deadline(&self) -> Duration {
+        self.deadline
+    }
+}
 
 impl<T> Pair<T> {
     /// The one for a call.
@@ -96,13 +121,13 @@ pub unsafe extern "C" fn tyr_store_open(
     border::call(|| {
         let (out, waits) = (Out::required(store)?, how.is_null());
         let name = text(name, "the name of the store")?;
-        let options = self::options(options)?;
+        let (options, deadline) = self::options(options)?;
         perform(how, async move {
             let opened = match waits {
                 true => blocking::OpenOptions::from(options).open(&name)?.into_ready(),
                 false => options.open(&name).await?,
             };
-            out.put(registry::insert(Arc::new(Store::from(opened))));
+            out.put(registry::insert(Arc::new(Store::new(opened, deadline))));
             Ok(())
         })
     })
@@ -163,8 +188,8 @@ pub unsafe extern "C" fn tyr_store_within(
 ) -> c_int {
     border::call(|| {
         let out = Out::required(within)?;
-        let store = registry::find::<Store>(store)?.of(true).within(Duration::from_millis(deadline_ms));
-        out.put(registry::insert(Arc::new(Store::from(store))));
+        let store = registry::find::<Store>(store)?.within(Duration::from_millis(deadline_ms));
+        out.put(registry::insert(Arc::new(store)));
         Ok(())
     })
 }

@@ -43,8 +43,8 @@ pub struct tyr_buffer {
     pub size: usize,
 }
 
-/// What is called when an operation has ended, on a thread of the library. It may call everything in this header; while it does not
-/// return, other callbacks wait. `tyr_error_message` tells what was wrong.
+/// What is called when an operation has ended, on a thread of the library. It may call everything in this header, and wait: while it does
+/// not return, other callbacks wait, but operations go on. `tyr_error_message` tells what was wrong.
 pub type tyr_callback = Option<unsafe extern "C" fn(context: *mut c_void, status: c_int)>;
 
 /// What a run does in each of its tries: `TYR_OK` to have it committed, anything else to end the run with that status. A status that

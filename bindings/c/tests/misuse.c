@@ -212,6 +212,46 @@ static void callbacks(void) {
     HOLDS(failed_with == TYR_NOT_FOUND);
 }
 
+static tyr_transaction *queued;
+static atomic_int waited;
+
+static void waits_in_turn(void *context, int status) {
+    tyr_bytes part = tyr_text("last");
+    (void)context;
+    HOLDS(status == TYR_OK);
+    WANT(TYR_OK, tyr_transaction_write(queued, files, tyr_text("turns"), 0, &part, 1, NULL));
+    atomic_fetch_add(&waited, 1);
+}
+
+/* A callback may wait for a transaction while other operations of it have their turn first, whoever is told of these. */
+static void callbacks_that_wait(void) {
+    enum { SIZE = 8 << 20 };
+    tyr_queue *queue;
+    tyr_event event;
+    tyr_content *content;
+    size_t count;
+    char *large = calloc(1, SIZE);
+    tyr_bytes bytes = tyr_some(large, SIZE);
+    WANT(TYR_OK, tyr_queue_create(&queue));
+    WANT(TYR_OK, tyr_store_begin(store, &queued));
+    tyr_async all[] = {{.callback = waits_in_turn}, {.callback = waits_in_turn}, {.queue = queue}};
+    for (int i = 0; i < 3; ++i)
+        WANT(TYR_OK, tyr_transaction_write(queued, files, tyr_text("turns"), 0, &bytes, 1, &all[i]));
+    /* A callback that waits for ever is ended by the alarm. Nobody waits at the queue meanwhile. */
+    alarm(60);
+    while (atomic_load(&waited) < 2) sched_yield();
+    alarm(0);
+    WANT(TYR_OK, tyr_queue_wait(queue, &event, 1, -1, &count));
+    HOLDS(count == 1 && event.status == TYR_OK);
+    WANT(TYR_OK, tyr_queue_free(queue));
+    WANT(TYR_OK, tyr_transaction_commit(queued, NULL, NULL));
+    WANT(TYR_OK, tyr_transaction_free(queued));
+    WANT(TYR_OK, tyr_keyspace_read(files, tyr_text("turns"), 0, 4, &content, NULL));
+    HOLDS(memcmp(tyr_content_bytes(content).data, "last", 4) == 0);
+    WANT(TYR_OK, tyr_content_free(content));
+    free(large);
+}
+
 static void queues(void) {
     tyr_queue *queue;
     tyr_event events[8];
@@ -481,6 +521,7 @@ int main(int count, char **words) {
     huge_lengths();
     odd_numbers();
     callbacks();
+    callbacks_that_wait();
     queues();
     who_sleeps_is_woken();
     failed_parts();

@@ -1,12 +1,18 @@
 // What the objects of C++ do by themselves, besides passing calls on.
 //
-//   objects SCRATCH
+//   objects SCRATCH [TYR]
+//
+// With the command also what they do on a cluster.
+
+#include "cluster.hpp"
 
 #include <tyr.hpp>
 
 #include <arpa/inet.h>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
+#include <functional>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -130,8 +136,36 @@ static void a_close_that_does_not_begin_leaves_the_store(tyr::Store &store) {
     HOLDS(!store);
 }
 
+// What a body says may come from states that do not fit together. If nobody can be asked, that is what the run says.
+static void what_nobody_could_check_is_unavailable(const std::string &command, const std::string &directory) {
+    std::filesystem::create_directory(directory);
+    Cluster cluster(command, directory);
+    tyr::Store store = tyr::Store::open(cluster.url());
+    tyr::Keyspace files = store.create_keyspace("files", {});
+    files.put("one", "1");
+    files.put("two", "2");
+    const std::function<void()> ends[] = {
+        [] { throw std::logic_error("of the program"); },
+        [] { throw tyr::Error(TYR_NOT_FOUND, "of the body"); },
+    };
+    for (const auto &end : ends) {
+        cluster.heal();
+        HOLDS(files.read("one").view() == "1" && files.read("two").view() == "2");
+        tyr::Store hasty = store.within(milliseconds(1000));
+        int status = failure_of([&] {
+            hasty.run([&](tyr::Transaction &transaction) {
+                transaction.read(files, "one");
+                transaction.read(files, "two");
+                for (int node = 0; node < 3; ++node) cluster.kill(node);
+                end();
+            });
+        });
+        HOLDS(status == TYR_UNAVAILABLE);
+    }
+}
+
 int main(int count, char **words) {
-    HOLDS(count == 2);
+    HOLDS(count == 2 || count == 3);
     tyr::Options options;
     options.raw.segment_size = 1 << 20;
     tyr::Store store = tyr::Store::open(std::string(words[1]) + "/store", options);
@@ -144,6 +178,7 @@ int main(int count, char **words) {
         snapshots_say_when_they_were_taken(store);
     }
     a_close_that_does_not_begin_leaves_the_store(store);
+    if (count == 3) what_nobody_could_check_is_unavailable(words[2], std::string(words[1]) + "/cluster");
     std::puts("the objects hold");
     return 0;
 }

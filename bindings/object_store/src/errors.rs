@@ -49,6 +49,11 @@ pub fn missing(path: impl Into<String>) -> Error {
     Error::NotFound { path: path.into(), source: "no such object".into() }
 }
 
+/// The bytes of an upload were deleted before it was completed.
+pub fn removed(path: &str) -> Error {
+    generic(format!("the upload to {path} has been removed, as it was taken for abandoned; upload it again"))
+}
+
 /// Anything else.
 pub fn generic(message: impl Into<String>) -> Error {
     Error::Generic { store: STORE, source: message.into().into() }

@@ -20,7 +20,7 @@ use std::{
 
 use chrono::{DateTime, Utc};
 use object_store::{Attribute, Attributes, ObjectMeta, Result, path::Path};
-use tyr_client::{KEY_SIZE_MAX, Number, Stat};
+use tyr_client::{BlobId, KEY_SIZE_MAX, Number, Stat};
 
 use crate::errors;
 
@@ -47,6 +47,8 @@ pub struct Object {
     pub size: u64,
     /// The key of the blob that has them, if it is not the object's own.
     pub data: Option<Vec<u8>>,
+    /// Which blob that is, if it is of an upload that is to be completed. Parts that come after somebody has deleted it make another one.
+    pub upload: Option<BlobId>,
     /// The key of the blob that had them, until somebody wrote to the object's own by other means.
     pub leftover: Option<Vec<u8>>,
     /// What the user says of it.
@@ -56,7 +58,8 @@ pub struct Object {
 impl Object {
     /// An object that is put now.
     pub fn new(size: u64, data: Option<Vec<u8>>, attributes: Attributes) -> Self {
-        Object { tag: unique(), version: None, modified: Utc::now(), size, data, leftover: None, attributes }
+        let (tag, modified) = (unique(), Utc::now());
+        Object { tag, version: None, modified, size, data, upload: None, leftover: None, attributes }
     }
 
     /// What a blob is as an object. One that was not put as such was changed at an unknown time.
@@ -84,6 +87,7 @@ impl Object {
             modified: modified.and_then(DateTime::from_timestamp_micros).unwrap_or(DateTime::UNIX_EPOCH),
             size,
             data,
+            upload: None,
             leftover,
             attributes,
         }

@@ -15,7 +15,7 @@ use object_store::{
     ObjectMeta, ObjectStore, PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult, RenameOptions,
     RenameTargetMode, Result, path::Path,
 };
-use tyr_client::{ErrorKind, Keyspace, KeyspaceSettings, Store, Transaction};
+use tyr_client::{BlobId, ErrorKind, Keyspace, KeyspaceSettings, Store, Transaction};
 
 use crate::{
     content::Content,
@@ -80,7 +80,7 @@ impl TyrObjects {
     }
 
     /// Deletes what uploads have left that began before a time and were neither completed nor aborted. Returns how many. One that is still
-    /// under way fails when it is completed.
+    /// under way is refused when it is completed, whatever parts come after.
     pub async fn remove_abandoned(&self, before: DateTime<Utc>) -> Result<usize> {
         let mut removed = 0;
         let mut after: Option<Vec<u8>> = None;
@@ -174,7 +174,7 @@ impl TyrObjects {
             let carries = !(moves && seen.data.is_some());
             if carries && seen.size > DIRECT_MAX {
                 let mut bytes = self.content(transaction, &seen, from, 0..seen.size).stream();
-                let mut upload = Upload::new(self.clone(), to.clone(), seen.attributes.clone());
+                let mut upload = Upload::begin(self.clone(), to.clone(), seen.attributes.clone()).await?;
                 while let Some(piece) = bytes.try_next().await? {
                     upload.put_part(piece.into()).await?;
                 }
@@ -260,10 +260,8 @@ impl ObjectStore for TyrObjects {
             let object = Object::new(size, None, options.attributes);
             return self.place(location, object, payload, options.mode).await;
         }
-        let mut upload = Upload::new(self.clone(), location.clone(), options.attributes);
-        for piece in payload {
-            upload.put_part(piece.into()).await?;
-        }
+        let mut upload = Upload::begin(self.clone(), location.clone(), options.attributes).await?;
+        upload.put_part(payload).await?;
         upload.complete_as(options.mode).await
     }
 
@@ -272,7 +270,7 @@ impl ObjectStore for TyrObjects {
         location: &Path,
         options: PutMultipartOptions,
     ) -> Result<Box<dyn MultipartUpload>> {
-        Ok(Box::new(Upload::new(self.clone(), location.clone(), options.attributes)))
+        Ok(Box::new(Upload::begin(self.clone(), location.clone(), options.attributes).await?))
     }
 
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
@@ -418,6 +416,18 @@ fn within(range: &GetRange, size: u64) -> Result<Range<u64>> {
 }
 
 impl TyrObjects {
+    /// Makes a blob for the bytes of an object that is to be, and tells its number.
+    pub(crate) fn create_data(&self, location: &Path, key: Vec<u8>) -> BoxFuture<'static, Result<BlobId>> {
+        let (keyspace, location) = (self.keyspace.clone(), location.to_string());
+        Box::pin(async move {
+            let made = async {
+                keyspace.create(&key).await?;
+                Ok(keyspace.stat(&key).await?.blob)
+            };
+            made.await.map_err(|error| errors::at(location, error))
+        })
+    }
+
     /// Writes a part of the bytes of an object that is to be.
     pub(crate) fn write_data(
         &self,

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 use object_store::{PutMode, PutPayload, Result};
-use tyr_client::{Check, ErrorKind, Keyspace, Transaction};
+use tyr_client::{BlobId, Check, ErrorKind, Keyspace, Stat, Transaction};
 
 use crate::{errors, object::Object};
 
@@ -16,6 +16,8 @@ pub const DIRECT_MAX: u64 = 64 << 20;
 const USED: &str = "object.path";
 /// Smaller pieces of a payload are written together.
 const PIECE_MIN: usize = 4 << 20;
+/// Larger ones are cut: a cluster takes 1 GiB in one write at most, and of that 256 MiB into one chunk.
+const PIECE_MAX: usize = 32 << 20;
 
 /// Something that is done in one transaction, which may run several times.
 #[async_trait]
@@ -59,10 +61,13 @@ impl Step for Placing {
             },
             (PutMode::Create | PutMode::Overwrite, _) => {}
         }
-        if let Some(data) = &object.data
-            && !transaction.exists(keyspace, data).await?
-        {
-            return Ok(Err(errors::generic(format!("the upload to {path} has been removed"))));
+        if let Some(data) = &object.data {
+            match uploaded(transaction, keyspace, data, object.upload).await? {
+                Uploaded::Removed => return Ok(Err(errors::removed(path))),
+                // It was placed before, and has moved since.
+                Uploaded::Placed => return Ok(Ok(true)),
+                Uploaded::Unplaced => {}
+            }
         }
         remove(transaction, keyspace, path, before.as_ref(), object.data.as_deref()).await?;
         put(transaction, keyspace, path, attributes, bytes).await?;
@@ -103,6 +108,11 @@ impl Step for Moving {
             Some((tag, _)) if *tag != object.tag => return Ok(Ok(false)),
             Some((_, copy)) => {
                 require_unchanged(transaction, keyspace, from, &object)?;
+                if let Some(data) = &copy.data
+                    && let Uploaded::Removed = uploaded(transaction, keyspace, data, copy.upload).await?
+                {
+                    return Ok(Err(errors::removed(to)));
+                }
                 (copy.clone(), Vec::new())
             }
             None if object.data.is_none() && object.size > DIRECT_MAX => return Ok(Ok(false)),
@@ -163,12 +173,7 @@ impl Step for Sweeping {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Ok(false)),
             stat => stat?,
         };
-        let path = stat.attributes.value(USED).and_then(|path| std::str::from_utf8(path).ok());
-        let object = match path {
-            Some(path) => find(transaction, keyspace, path).await?,
-            None => None,
-        };
-        if object.is_some_and(|object| object.data.as_ref() == Some(key)) {
+        if is_used(transaction, keyspace, key, &stat).await? {
             return Ok(Ok(false));
         }
         transaction.delete(keyspace, key).await?;
@@ -176,21 +181,66 @@ impl Step for Sweeping {
     }
 }
 
-/// A payload in pieces that are not small, however it was cut: each is a write.
+/// A payload in pieces that are neither small nor large, however it was cut: each is a write.
 pub fn recut(payload: &PutPayload) -> Vec<Bytes> {
     let (mut pieces, mut joined) = (Vec::new(), BytesMut::new());
-    for piece in payload {
+    let cut = payload.iter().flat_map(|whole| {
+        let starts = (0..whole.len()).step_by(PIECE_MAX);
+        starts.map(|start| whole.slice(start..whole.len().min(start + PIECE_MAX)))
+    });
+    for piece in cut {
         if joined.is_empty() && piece.len() >= PIECE_MIN {
-            pieces.push(piece.clone());
+            pieces.push(piece);
             continue;
         }
-        joined.extend_from_slice(piece);
+        joined.extend_from_slice(&piece);
         if joined.len() >= PIECE_MIN {
             pieces.push(joined.split().freeze());
         }
     }
     pieces.extend((!joined.is_empty()).then(|| joined.freeze()));
     pieces
+}
+
+/// What has become of the bytes of an upload.
+enum Uploaded {
+    /// The blob that was made for them is gone. What may be there is another one, of the parts that came after.
+    Removed,
+    /// An object has them.
+    Placed,
+    /// No object has them.
+    Unplaced,
+}
+
+async fn uploaded(
+    transaction: &mut Transaction,
+    keyspace: &Keyspace,
+    data: &[u8],
+    upload: Option<BlobId>,
+) -> tyr_client::Result<Uploaded> {
+    Ok(match transaction.stat(keyspace, data).await {
+        Err(error) if error.kind() == ErrorKind::NotFound => Uploaded::Removed,
+        stat => match stat? {
+            stat if upload != Some(stat.blob) => Uploaded::Removed,
+            stat if is_used(transaction, keyspace, data, &stat).await? => Uploaded::Placed,
+            _ => Uploaded::Unplaced,
+        },
+    })
+}
+
+/// Whether an object has the bytes of a blob.
+async fn is_used(
+    transaction: &mut Transaction,
+    keyspace: &Keyspace,
+    data: &[u8],
+    stat: &Stat,
+) -> tyr_client::Result<bool> {
+    let path = stat.attributes.value(USED).and_then(|path| std::str::from_utf8(path).ok());
+    let object = match path {
+        Some(path) => find(transaction, keyspace, path).await?,
+        None => None,
+    };
+    Ok(object.is_some_and(|object| object.data.as_deref() == Some(data)))
 }
 
 async fn find(
@@ -259,4 +309,27 @@ async fn put(
         offset += length;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lengths(payload: &PutPayload) -> Vec<usize> {
+        recut(payload).iter().map(Bytes::len).collect()
+    }
+
+    #[test]
+    fn small_pieces_are_joined_and_large_ones_are_cut() {
+        let piece = |length: usize| Bytes::from(vec![7; length]);
+        assert_eq!(lengths(&PutPayload::new()), []);
+        assert_eq!(lengths(&piece(PIECE_MIN).into()), [PIECE_MIN]);
+        assert_eq!(lengths(&[1, 2, PIECE_MIN, 3].map(piece).into_iter().collect()), [PIECE_MIN + 3, 3]);
+        assert_eq!(lengths(&piece(PIECE_MAX).into()), [PIECE_MAX]);
+        let large = piece(3 * PIECE_MAX + 5);
+        let pieces = recut(&large.clone().into());
+        assert_eq!(pieces.iter().map(Bytes::len).collect::<Vec<_>>(), [PIECE_MAX, PIECE_MAX, PIECE_MAX, 5]);
+        assert_eq!(pieces[1].as_ptr(), large[PIECE_MAX..].as_ptr(), "nothing large is copied");
+        assert!(pieces.concat() == large);
+    }
 }

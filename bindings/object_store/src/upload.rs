@@ -9,6 +9,7 @@ use async_trait::async_trait;
 use object_store::{
     Attributes, MultipartUpload, PutMode, PutPayload, PutResult, Result, UploadPart, path::Path,
 };
+use tyr_client::BlobId;
 
 use crate::{
     errors,
@@ -22,7 +23,10 @@ pub struct Upload {
     objects: TyrObjects,
     location: Path,
     attributes: Attributes,
+    /// Where the bytes go,
     key: Vec<u8>,
+    /// and which blob that is.
+    blob: BlobId,
     /// Where the next part begins.
     end: u64,
     /// Bytes that are written.
@@ -33,9 +37,10 @@ pub struct Upload {
 
 impl Upload {
     /// Of an object that is to be at a path.
-    pub fn new(objects: TyrObjects, location: Path, attributes: Attributes) -> Self {
+    pub async fn begin(objects: TyrObjects, location: Path, attributes: Attributes) -> Result<Self> {
         let (key, written) = (data_key(), Arc::default());
-        Upload { objects, location, attributes, key, end: 0, written, object: None }
+        let blob = objects.create_data(&location, key.clone()).await?;
+        Ok(Upload { objects, location, attributes, key, blob, end: 0, written, object: None })
     }
 
     /// The object, if all of its parts are written.
@@ -47,8 +52,11 @@ impl Upload {
                 format!("the upload to {location} is not complete: {written} of {all} bytes are written");
             return Err(errors::generic(message));
         }
-        let data = (all > 0).then(|| self.key.clone());
-        let object = self.object.get_or_insert_with(|| Object::new(all, data, self.attributes.clone()));
+        let Upload { key, blob, attributes, .. } = self;
+        let object = self.object.get_or_insert_with(|| Object {
+            upload: Some(*blob),
+            ..Object::new(all, Some(key.clone()), attributes.clone())
+        });
         Ok(object.clone())
     }
 

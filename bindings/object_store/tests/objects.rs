@@ -321,10 +321,78 @@ fn abandoned_uploads_are_found_and_others_are_kept() {
         let later = Utc::now() + chrono::TimeDelta::seconds(1);
         let earlier = Utc::now() - chrono::TimeDelta::seconds(3600);
         assert_eq!(objects.remove_abandoned(earlier).await.unwrap(), 0, "it is too new");
-        assert_eq!(objects.remove_abandoned(later).await.unwrap(), 1);
+        assert_eq!(objects.remove_abandoned(later).await.unwrap(), 2, "what is left, and what is lacking");
         is(left.complete().await, |error| error.to_string().contains("has been removed"));
         is(objects.head(&path).await, |error| matches!(error, Error::NotFound { .. }));
         assert_eq!(bytes(&objects, "kept").await, b"part");
+    });
+}
+
+#[test]
+fn an_upload_that_was_removed_while_it_was_under_way_is_refused_whatever_parts_came_after() {
+    on_both(async |objects| {
+        let path = Path::from("upload");
+        let later = Utc::now() + chrono::TimeDelta::seconds(3600);
+        for before in ["AAAA", ""] {
+            let mut upload = objects.put_multipart(&path).await.unwrap();
+            upload.put_part(before.into()).await.unwrap();
+            assert_eq!(objects.remove_abandoned(later).await.unwrap(), 1);
+            upload.put_part("BBBB".into()).await.unwrap();
+            is(upload.complete().await, |error| error.to_string().contains("has been removed"));
+            is(objects.head(&path).await, |error| matches!(error, Error::NotFound { .. }));
+            assert_eq!(objects.remove_abandoned(later).await.unwrap(), 1, "the part that came after");
+            assert_eq!(blobs(&objects).await, 0);
+        }
+
+        // So is a copy that is made to move an object.
+        let (from, to) = (Path::from("from"), Path::from("to"));
+        let long = large();
+        objects.keyspace().put("from", &long).await.unwrap();
+        let remove = async {
+            while data_keys(&objects).await.is_empty() {
+                tokio::task::yield_now().await;
+            }
+            objects.remove_abandoned(later).await.unwrap()
+        };
+        let (moved, removed) = futures::future::join(objects.rename(&from, &to), remove).await;
+        assert_eq!(removed, 1);
+        is(moved, |error| error.to_string().contains("has been removed"));
+        is(objects.head(&to).await, |error| matches!(error, Error::NotFound { .. }));
+        assert!(bytes(&objects, "from").await == long);
+        assert_eq!(blobs(&objects).await, 1);
+    });
+}
+
+#[test]
+fn an_upload_that_is_completed_again_after_its_object_was_moved_stays_one_object() {
+    on_both(async |objects| {
+        let (path, moved) = (Path::from("upload"), Path::from("moved"));
+        let mut upload = objects.put_multipart(&path).await.unwrap();
+        upload.put_part("part".into()).await.unwrap();
+        upload.complete().await.unwrap();
+        objects.rename(&path, &moved).await.unwrap();
+        upload.complete().await.unwrap();
+        is(objects.head(&path).await, |error| matches!(error, Error::NotFound { .. }));
+        objects.put(&path, "another".into()).await.unwrap();
+        upload.complete().await.unwrap();
+        assert_eq!(bytes(&objects, "upload").await, b"another");
+        objects.delete(&path).await.unwrap();
+        assert_eq!(bytes(&objects, "moved").await, b"part");
+        objects.delete(&moved).await.unwrap();
+        is(upload.complete().await, |error| error.to_string().contains("has been removed"));
+        assert_eq!(blobs(&objects).await, 0);
+    });
+}
+
+#[test]
+fn an_upload_without_parts_is_an_empty_object() {
+    on_both(async |objects| {
+        let path = Path::from("upload");
+        objects.put_multipart(&path).await.unwrap().complete().await.unwrap();
+        assert_eq!(bytes(&objects, "upload").await, b"");
+        assert_eq!(objects.head(&path).await.unwrap().size, 0);
+        objects.delete(&path).await.unwrap();
+        assert_eq!(blobs(&objects).await, 0);
     });
 }
 

@@ -40,8 +40,7 @@
 //! What is otherwise in a cluster than in a directory:
 //!
 //! - A quota is kept as well as the nodes have heard of one another: what several write within about a second may go past it.
-//! - Transactions have no number of their own: [`Receipt::number`] and [`Snapshot::number`] are zero. The version of a blob may rise
-//!   though nothing was written, when a transaction of several blobs has read it.
+//! - Transactions have no number of their own: [`Receipt::number`] and [`Snapshot::number`] are zero.
 //! - A conflict does not tell which blob it was about, if several were read.
 //! - What is read stays readable only as long as the client is heard of every two seconds. After a longer pause reads of a transaction
 //!   fail with [`ErrorKind::Conflict`], and of a snapshot with [`ErrorKind::Expired`].

@@ -314,8 +314,9 @@ impl Transaction {
 
     /// Commits. Everything that was done happens at one point in time, or nothing.
     ///
-    /// An error says that the transaction was not committed, except one of kind [`crate::ErrorKind::Unavailable`], which says what is
-    /// known; [`Transaction::pending`] finds out the rest.
+    /// An error says that the transaction was not committed, except one of kind [`crate::ErrorKind::Unavailable`], and one of kind
+    /// [`crate::ErrorKind::Denied`] if the client lost its rights while it waited for a cluster: these say what is known;
+    /// [`Transaction::pending`] finds out the rest, for who is let in.
     pub async fn commit(self) -> Result<Outcome> {
         match self.inner {
             Inner::Directory(transaction) => transaction.commit().await,
