@@ -191,10 +191,12 @@ impl Client {
     }
 
     /// A part was not taken. For room in its only partition the transaction waits: whoever has been there for longest has all that it needs, so its
-    /// turn comes. Else it has not begun, and no more of it is sent: two that wait for each other in two partitions would do so for ever.
+    /// turn comes. Else it has not begun, and no more of it is sent: two that wait for each other in two partitions would do so for ever, and so would one
+    /// whose blobs are frozen for it and one that waits for these blobs.
     pub(super) fn not_staged(&mut self, id: TransactionId, refusal: Refusal) {
         let Some(sent) = self.sent_mut(id).filter(|sent| !sent.staging.is_done()) else { return };
-        if refusal == Refusal::Busy && sent.staging.partitions.len() == 1 {
+        let may_wait = sent.staging.partitions.len() == 1 && sent.plan.reserve.is_none();
+        if refusal == Refusal::Busy && may_wait {
             sent.staging.is_crowded = true;
             return;
         }
