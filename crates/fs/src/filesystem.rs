@@ -114,8 +114,19 @@ impl Filesystem {
             }
             Ok(_) => Err(Errno::EINVAL
                 .because(format!("keyspace '{}' holds a file system of another version", keyspace.name()))),
-            Err(error) if error.kind() == ErrorKind::NotFound => Err(Errno::EINVAL
-                .because(format!("keyspace '{}' holds no file system; make one first", keyspace.name()))),
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                let is_empty = keyspace.scan([], None, 1).await?.is_empty();
+                Err(Errno::EINVAL.because(match is_empty {
+                    true => format!(
+                        "keyspace '{}' holds no file system; make one first, with 'tyr mount --create' or 'tyr fs create'",
+                        keyspace.name()
+                    ),
+                    false => format!(
+                        "keyspace '{}' holds no file system, but something else; if that is flat files, ask for them with --flat",
+                        keyspace.name()
+                    ),
+                }))
+            }
             Err(error) => Err(error.into()),
         }
     }

@@ -31,7 +31,7 @@ impl Room {
     }
 
     /// What is to be left of a device of this size.
-    fn least(&self, total: u64) -> u64 {
+    pub fn least(&self, total: u64) -> u64 {
         (LEAST + self.next_segments).max((total / SHARE).min(SHARE_MAX)).min(total / SHARE_OF_SMALL)
     }
 }

@@ -336,6 +336,9 @@ impl Running {
                     self.shard.handle_room(is_short);
                     if time >= shown_at {
                         shown_at = time.after(SHOW_EVERY);
+                        if let Some(space) = space {
+                            self.journal.store().keep_free(self.room.least(space.total));
+                        }
                         self.show(target, space, is_short);
                         self.tell_fullness(target, is_short);
                         self.tidy(time, is_short);

@@ -47,6 +47,13 @@ pub(crate) struct CheckpointState {
     pub(crate) lacked: Option<Shortage>,
 }
 
+impl CheckpointState {
+    /// Whether the last manifest names a segment.
+    pub(crate) fn knows(&self, segment: SegmentId) -> bool {
+        self.manifest.segments.iter().any(|known| known.id == segment)
+    }
+}
+
 /// What the lock of the one merge of tables guards.
 #[derive(Default)]
 pub(crate) struct Merging {

@@ -5,6 +5,22 @@
 //! more than was said again, what was written then is left alone until others have written as much as a segment has. Else compaction would carry the same
 //! on and on, also while nobody does anything. And the oldest segment of the log goes next, whatever is live in it: what is said only because of older
 //! segments is not said again when there is none.
+//!
+//! Where room is short, segments are emptied of which but a tenth has died. What has died in a segment is gone for good, so that ends, too, however
+//! little of a segment can ever be live.
+
+/// Which segments are worth emptying.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Thrift {
+    /// Those that are all but dead.
+    Low,
+    /// Those with less than half live: files use much more than what is live.
+    Medium,
+    /// Also those of which a tenth has died: room is short.
+    High,
+    /// Those with less than nine tenths live, and those that rest: somebody asks for it.
+    Full,
+}
 
 /// What compaction has cost so far.
 #[derive(Debug, Default)]
@@ -31,6 +47,23 @@ pub struct Cost {
     pub said: u64,
     /// Bytes that were written to the log since opening, before and afterwards.
     pub written: (u64, u64),
+}
+
+impl Thrift {
+    /// Whether so many live bytes of a segment of that capacity are few.
+    pub fn is_little(self, live: u64, capacity: u64) -> bool {
+        let percent = match self {
+            Thrift::Low => SPENT,
+            Thrift::Medium | Thrift::High => SPARSE,
+            Thrift::Full => TIDY,
+        };
+        live * 100 < capacity * percent
+    }
+
+    /// Whether so many bytes that have died in a segment of that capacity are enough, however much is live.
+    pub fn is_enough(self, died: u64, capacity: u64) -> bool {
+        self == Thrift::High && died * 100 > capacity * (100 - TIDY)
+    }
 }
 
 impl Compacting {
@@ -61,6 +94,11 @@ impl Compacting {
         self.rest = Some(Rest { from: cost.from, until: after.saturating_sub(self.own) + capacity });
     }
 }
+
+/// Percentage of a segment below which what is live is little, by thrift.
+const SPENT: u64 = 10;
+const SPARSE: u64 = 50;
+const TIDY: u64 = 90;
 
 #[cfg(test)]
 mod tests {

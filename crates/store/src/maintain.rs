@@ -19,8 +19,9 @@ use tyr_wire::{
 
 use crate::{
     apply::live_bytes,
+    checkpoint::CheckpointState,
     collect::Garbage,
-    compacting::{Compacting, Cost},
+    compacting::{Compacting, Cost, Thrift},
     index_key::{self, EntryKey, IndexKey, LeafKey},
     miss::Wait,
     objects::Shard,
@@ -128,8 +129,23 @@ impl Store {
             // Somebody is at it.
             return Ok(false);
         };
-        let limit = if self.using().is_wasteful() { SPARSE } else { SPENT };
-        self.compact_one(&mut compacting, limit)
+        let thrift = if self.is_space_short() && self.has_room_to_move() {
+            Thrift::High
+        } else if self.using().is_wasteful() {
+            Thrift::Medium
+        } else {
+            Thrift::Low
+        };
+        self.compact_one(&mut compacting, thrift)
+    }
+
+    /// Who owns the store takes nothing more when less than so many bytes of the device are free: room is made before it comes to that. To be said again
+    /// from time to time, for others may fill the device: it wakes maintenance if room is short.
+    pub fn keep_free(&self, bytes: u64) {
+        self.kept_free.store(bytes, Ordering::Relaxed);
+        if self.is_space_short() {
+            self.backlog.wake();
+        }
     }
 
     /// Blocks until [`Store::maintain`] may have something to do, or [`Store::wake_drivers`] was called.
@@ -154,7 +170,7 @@ impl Store {
             if worked {
                 continue;
             }
-            if !self.compact_one(&mut self.compacting.lock(), TIDY)? {
+            if !self.compact_one(&mut self.compacting.lock(), Thrift::Full)? {
                 break;
             }
             report.segments += 1;
@@ -465,18 +481,21 @@ impl Store {
         Ok(true)
     }
 
-    /// Empties the oldest segment that is all but dead, or the one with the least that is live, if it is less than `limit` of 100; one at a time.
-    fn compact_one(&self, compacting: &mut Compacting, limit: u64) -> Result<bool> {
+    /// Empties the oldest segment that is all but dead, or of those that are worth it the one with the least that is live; one at a time.
+    fn compact_one(&self, compacting: &mut Compacting, thrift: Thrift) -> Result<bool> {
         let log_bytes = || self.log.counters().log_bytes.load(Ordering::Relaxed);
         let said_again = || self.said_again.load(Ordering::Relaxed);
         compacting.begin(log_bytes());
-        let Some(segment) = self.sparsest(limit, compacting) else { return Ok(false) };
+        let Some(segment) = self.sparsest(thrift, compacting) else { return Ok(false) };
         let from = self.log.segment().first_sequence();
+        let is_little = thrift.is_little(segment.live(), self.segments.capacity().into());
         let (written, said) = (log_bytes(), said_again());
         let emptied = self.evacuate(&segment);
         // What was moved is written by now, so that it is not taken for what others write.
         let emptied = emptied.and_then(|()| self.log.flush());
-        let cost = Cost { from, said: said_again() - said, written: (written, log_bytes()) };
+        // One that is emptied for what has died in it gives back as much, whatever is said again.
+        let said = if is_little { said_again() - said } else { 0 };
+        let cost = Cost { from, said, written: (written, log_bytes()) };
         compacting.note(cost, self.segments.capacity().into());
         match emptied.and_then(|()| self.check_empty(&segment)) {
             Ok(Emptied::Whole) => {}
@@ -504,34 +523,51 @@ impl Store {
 
     /// Has files given back, by a checkpoint, if nothing else is left to do and they are many beside what is live: nobody may write for long. These
     /// are the files of evacuated segments, and bulk segments that are all but dead and not known to the last checkpoint, since only what is known to
-    /// one is evacuated. What a log has in such is bounded by the distance of checkpoints.
+    /// one is evacuated. What a log has in such is bounded by the distance of checkpoints. Where room is short, each file is much, and so is one that
+    /// is kept for recycling, and one that is worth emptying once a checkpoint knows it or the log's tail does not begin before it.
     fn give_back(&self) -> bool {
         let evacuated = self.checkpoint.lock().evacuated.len();
-        let count = evacuated + self.count_unknown_spent();
-        let is_much = count > 0
-            && EVACUATED_WORTH * count as u64 * u64::from(self.segments.capacity()) > self.using().live;
+        let is_much = if self.is_space_short() {
+            let (_, recyclable, _) = self.segments.stock();
+            evacuated + recyclable + self.count_early(Thrift::High) > 0
+        } else {
+            let count = evacuated + self.count_early(Thrift::Low);
+            count > 0
+                && EVACUATED_WORTH * count as u64 * u64::from(self.segments.capacity()) > self.using().live
+        };
         if is_much {
             self.backlog.request_checkpoint();
         }
         is_much
     }
 
-    fn count_unknown_spent(&self) -> usize {
+    /// Segments that are worth emptying, but for the last checkpoint, which does not know them, or from which on a replay would read them.
+    fn count_early(&self, thrift: Thrift) -> usize {
         let state = self.checkpoint.lock();
         let open = self.log.open_segments();
-        let is_known = |segment: &Segment| {
-            state.manifest.segments.iter().any(|known| known.id == segment.id)
-                || state.evacuated.contains(&segment.id)
-                || state.kept.contains(&segment.id)
-        };
+        let capacity = u64::from(self.segments.capacity());
+        let tail = self.log_tail(&state);
         let all = self.segments.all();
-        let bulk = all.iter().filter(|segment| segment.kind != SegmentKind::Log);
-        let spent = bulk.filter(|segment| self.is_spent(segment) && !is_known(segment));
-        spent.filter(|segment| !open.iter().any(|open| open.id == segment.id)).count()
+        let worth = all.iter().filter(|segment| match segment.kind {
+            SegmentKind::Log => thrift.is_enough(segment.died(), capacity),
+            SegmentKind::Bulk(_) => self.is_spent(segment) || thrift.is_enough(segment.died(), capacity),
+        });
+        let early = worth.filter(|segment| {
+            let is_tail = segment.kind == SegmentKind::Log && segment.first_sequence() >= tail;
+            (is_tail || !state.knows(segment.id))
+                && !state.evacuated.contains(&segment.id)
+                && !state.kept.contains(&segment.id)
+        });
+        early.filter(|segment| !open.iter().any(|open| open.id == segment.id)).count()
     }
 
     fn is_spent(&self, segment: &Segment) -> bool {
-        segment.live() * 100 < u64::from(self.segments.capacity()) * SPENT
+        Thrift::Low.is_little(segment.live(), self.segments.capacity().into())
+    }
+
+    /// The sequence of the first frame of the segment that a replay would begin in.
+    fn log_tail(&self, state: &CheckpointState) -> u64 {
+        self.segments.find(state.position.place.segment).map_or(0, |segment| segment.first_sequence())
     }
 
     /// Fails if something live is left in a segment that everything has been moved out of, but for what a keyspace left behind that was dropped
@@ -560,33 +596,41 @@ impl Store {
         )))
     }
 
+    /// Whether little more than what is to be [kept free](Store::keep_free) is free.
     pub(crate) fn is_space_short(&self) -> bool {
-        let needed = 8 * u64::from(self.segments.capacity());
+        let needed =
+            self.kept_free.load(Ordering::Relaxed) + SHORT_SEGMENTS * u64::from(self.segments.capacity());
         self.disk.space().is_ok_and(|space| space.free < needed)
     }
 
+    /// Whether what is moved out of a segment, and what the log says of it, has room for sure: a move that stops halfway gives back nothing.
+    fn has_room_to_move(&self) -> bool {
+        let needed = 2 * u64::from(self.segments.capacity());
+        self.disk.space().is_ok_and(|space| space.free + self.segments.reserve_bytes() >= needed)
+    }
+
     /// Of those that are all but dead the oldest: what it says of keys that are free needs not be said again.
-    fn sparsest(&self, limit: u64, compacting: &mut Compacting) -> Option<Arc<Segment>> {
-        let oldest = match limit < TIDY && compacting.takes_oldest() {
+    fn sparsest(&self, thrift: Thrift, compacting: &mut Compacting) -> Option<Arc<Segment>> {
+        let oldest = match thrift != Thrift::Full && compacting.takes_oldest() {
             true => self.oldest_log_segment(),
             false => None,
         };
         let state = self.checkpoint.lock();
         let open = self.log.open_segments();
-        let position = state.position.place.segment;
         let capacity = u64::from(self.segments.capacity());
         let all = self.segments.all();
-        // A replay would read the log from this segment on.
-        let tail = self.segments.find(position).map_or(0, |segment| segment.first_sequence());
+        let tail = self.log_tail(&state);
         let candidates = all.into_iter().filter(|segment| {
             let is_log = segment.kind == SegmentKind::Log;
             let is_tail = is_log && segment.first_sequence() >= tail;
-            let rests = is_log && limit < TIDY && compacting.leaves_alone(segment.first_sequence());
-            (oldest == Some(segment.id) || segment.live() * 100 < capacity * limit && !rests)
+            let rests = is_log && thrift != Thrift::Full && compacting.leaves_alone(segment.first_sequence());
+            let is_worth = thrift.is_little(segment.live(), capacity) && !rests
+                || thrift.is_enough(segment.died(), capacity);
+            (oldest == Some(segment.id) || is_worth)
                 && !is_tail
                 && !state.evacuated.contains(&segment.id)
                 && !state.kept.contains(&segment.id)
-                && state.manifest.segments.iter().any(|known| known.id == segment.id)
+                && state.knows(segment.id)
                 && !open.iter().any(|open| open.id == segment.id)
                 && !segment.is_held()
         });
@@ -619,15 +663,6 @@ const KINDS_OF_WORK: [fn(&Store) -> Result<bool>; 7] = [
 /// Where what is forgotten has its place in that.
 const FORGETTING: usize = 2;
 
-/// Segments with less than this percentage live are compacted in passing if files use much more than what is live.
-const SPARSE: u64 = 50;
-
-/// Segments with less than this percentage live are always compacted in passing.
-const SPENT: u64 = 10;
-
-/// Segments with less than this percentage live are compacted on request.
-const TIDY: u64 = 90;
-
 /// Leaves that one step looks at.
 const GARBAGE_STEP: usize = 256;
 
@@ -636,6 +671,9 @@ const EVACUATED_MAX: usize = 4;
 
 /// and when nothing else is left to do, one for so many that hold something.
 const EVACUATED_WORTH: u64 = 8;
+
+/// Room is short when so many segments less are free than that: what is under way takes some before it gives any back.
+const SHORT_SEGMENTS: u64 = 8;
 
 #[cfg(test)]
 mod tests;

@@ -219,6 +219,7 @@ impl Store {
             failure: Mutex::default(),
             next_wake: AtomicU64::new(0),
             freed: AtomicU64::new(0),
+            kept_free: AtomicU64::new(0),
             closed: AtomicBool::new(false),
             disk,
             options,

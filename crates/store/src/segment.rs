@@ -35,6 +35,8 @@ pub struct Segment {
     /// Bytes that live extents refer to: a guide for compaction, not a proof of emptiness. Signed, for a replay may
     /// release what was counted before the checkpoint.
     live: AtomicI64,
+    /// The most that `live` has been, or may have been before the store was opened.
+    live_most: AtomicI64,
     /// One past the last byte in use; less than the capacity while it is being filled.
     filled: AtomicU64,
     /// What lies before is on the disk, or at least with the file system; what lies behind may only be in memory.
@@ -116,6 +118,7 @@ impl Segment {
             kind,
             file,
             live: AtomicI64::new(live),
+            live_most: AtomicI64::new(live.max(i64::try_from(filled).unwrap_or(i64::MAX))),
             filled: AtomicU64::new(filled),
             written: AtomicU64::new(filled),
             first_sequence: AtomicU64::new(0),
@@ -136,12 +139,22 @@ impl Segment {
 
     /// Counts bytes as live, or as dead if negative.
     pub fn add_live(&self, bytes: i64) {
-        self.live.fetch_add(bytes, Ordering::Relaxed);
+        let before = self.live.fetch_add(bytes, Ordering::Relaxed);
+        if bytes > 0 {
+            self.live_most.fetch_max(before.saturating_add(bytes), Ordering::Relaxed);
+        }
     }
 
     /// Replaces the count of live bytes.
     pub fn set_live(&self, bytes: i64) {
         self.live.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Bytes that have died. Less than what is not live: nothing ever lived in what pads payload to blocks, nor in what says whose it is. What a store
+    /// found when it was opened counts as if all of it had been live.
+    pub fn died(&self) -> u64 {
+        let most = self.live_most.load(Ordering::Relaxed);
+        u64::try_from(most.saturating_sub(self.live.load(Ordering::Relaxed))).unwrap_or(0)
     }
 
     /// One past the last byte in use.

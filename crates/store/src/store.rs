@@ -74,6 +74,8 @@ pub struct Store {
     pub(crate) next_wake: AtomicU64,
     /// Bytes of blobs that were deleted or cut off since it was opened, of each no more than wakes maintenance.
     pub(crate) freed: AtomicU64,
+    /// See [`Store::keep_free`].
+    pub(crate) kept_free: AtomicU64,
     pub(crate) closed: AtomicBool,
 }
 

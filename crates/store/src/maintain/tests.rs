@@ -336,15 +336,16 @@ fn change_many(store: &Store, space: KeyspaceId, names: std::ops::Range<u32>, ex
     }
 }
 
-/// Maintains until nothing is left to do; how much was written to the log meanwhile, in segments.
+/// Maintains until nothing is left to do; how much was written meanwhile, in segments.
 fn rests_after(store: &Store) -> u64 {
-    let log_bytes = || store.log.counters().log_bytes.load(Ordering::Relaxed);
-    let (before, mut steps) = (log_bytes(), 0);
+    let counters = store.log.counters();
+    let written = || counters.log_bytes.load(Ordering::Relaxed) + counters.bulk_bytes.load(Ordering::Relaxed);
+    let (before, mut steps) = (written(), 0);
     while store.maintain().expect("maintains") == Maintained::Worked {
         steps += 1;
         assert!(steps < 1000, "it goes on and on");
     }
-    (log_bytes() - before) / u64::from(store.segments.capacity())
+    (written() - before) / u64::from(store.segments.capacity())
 }
 
 #[test]
@@ -676,4 +677,82 @@ fn garbage_that_cannot_be_collected_waits_for_the_next_opening_and_lets_the_rest
     store.checkpoint().expect("checkpoints");
     assert_eq!(store.checkpoint.lock().manifest.garbage, [garbage]);
     assert!(store.stats().maintenance_failure.is_some());
+}
+
+/// Bytes of so many segments.
+fn segments(count: u64) -> u64 {
+    count * options().segment_size
+}
+
+/// Leaves so many bytes of the disk free.
+fn crowd(disk: &SimDisk, free: u64) {
+    let space = disk.space().expect("is there");
+    disk.set_capacity(space.total - space.free + free);
+}
+
+/// Writes so many blobs of so many bytes, and deletes every third.
+fn thin_out(store: &Store, space: KeyspaceId, count: u32, len: usize) {
+    for n in 0..count {
+        commit(store, space, &format!("b{n}"), Existence::Create, &vec![1; len]);
+    }
+    store.checkpoint().expect("checkpoints");
+    for n in (0..count).step_by(3) {
+        commit(store, space, &format!("b{n}"), Existence::Delete, &[]);
+    }
+}
+
+#[test]
+fn a_third_that_was_deleted_here_and_there_is_given_back_where_room_is_short() {
+    // In bulk segments, and in the log.
+    for (count, len) in [(720, 20_000), (1500, 9_000)] {
+        let disk = SimDisk::new(1);
+        // So many that what is dead is no waste.
+        let options = Options { slack_segments: 40, ..options() };
+        let store = Store::open(disk.clone(), SimClock::new(), Create::IfMissing, options).expect("opens");
+        let space = keyspace(&store, "k");
+        thin_out(&store, space, count, len);
+        settle(&store);
+        let before = files(&store);
+        let live = store.using().live;
+        crowd(&disk, segments(20));
+        assert!(!store.using().is_wasteful() && disk.space().expect("is there").free > live / 4);
+        settle(&store);
+        assert_eq!(files(&store), before, "there is room enough for who wants none");
+        store.keep_free(segments(16));
+        settle(&store);
+        let free = disk.space().expect("is there").free;
+        assert!(free >= segments(16 + 8), "of {before} files {} are left, free are {free}", files(&store));
+        // Everything that can be had: payload fills whole blocks.
+        store.keep_free(segments(100));
+        settle(&store);
+        let filled = u64::from(count - count / 3) * (len as u64).next_multiple_of(BLOCK_SIZE as u64);
+        let (files, filled) = (files(&store), filled / segments(1));
+        assert!(files <= filled * 10 / 9 + 6, "{files} files hold what fills {filled}");
+        for n in (0..count).filter(|n| n % 3 > 0) {
+            assert_eq!(read(&store, space, &format!("b{n}"), len), Ok(vec![1; len]));
+        }
+    }
+}
+
+#[test]
+fn where_room_is_short_compaction_ends_though_padding_leaves_every_segment_sparse() {
+    let disk = SimDisk::new(1);
+    let store = open(&disk);
+    let space = keyspace(&store, "k");
+    crowd(&disk, segments(200));
+    store.keep_free(segments(300));
+    // One block of the five of each holds hardly anything.
+    thin_out(&store, space, 400, 16_400);
+    let said = rests_after(&store);
+    assert!((1..60).contains(&said), "{said} segments were written");
+    assert_eq!(rests_after(&store), 0, "nothing has died since");
+    let count = files(&store);
+    store.close().expect("closes");
+    drop(store);
+    let store = open(&disk);
+    store.keep_free(segments(300));
+    rests_after(&store);
+    assert_eq!(rests_after(&store), 0, "what was found has been looked at once");
+    assert!(files(&store) <= count + 2, "{count} files became {}", files(&store));
+    settle(&store);
 }

@@ -68,7 +68,9 @@ fn names_and_targets_that_are_no_text_are_told_in_hexadecimal_digits() {
 fn a_mount_of_what_is_no_file_system_or_with_unknown_options_is_refused() {
     let scratch = Scratch::new();
     scratch.run(["keyspace", "create", "plain"]).ok();
-    scratch.run(["mount", "plain", "."]).fails(15, "holds no file system");
+    scratch
+        .run(["mount", "plain", "."])
+        .fails(15, "holds no file system; make one first, with 'tyr mount --create'");
     scratch.run(["mount", "missing", "."]).fails(13, "--create");
     scratch.run(["mount", "plain", ".", "-o", "colour"]).fails(2, "'colour' is no option");
     scratch.run(["mount", "plain", ".", "--mount-threads", "0"]).fails(2, "--mount-threads");
@@ -77,6 +79,7 @@ fn a_mount_of_what_is_no_file_system_or_with_unknown_options_is_refused() {
         .run(["mount", store, "."])
         .fails(2, "'tyr://127.0.0.1:1' has no keyspace; write KEYSPACE, or tyr://HOST");
     scratch.run(["blob", "put", "plain/x", "/dev/null"]).ok();
+    scratch.run(["mount", "plain", "."]).fails(15, "--flat");
     scratch.run(["fs", "create", "plain"]).fails(15, "not empty");
 }
 
