@@ -27,14 +27,14 @@ const FRESH: u64 = 120;
 const LATE: [(Canary, u64); 11] = [
     (Canary::StoredBeforeDurable, 75),
     (Canary::ServedWithoutLease, 5),
-    (Canary::IncompleteServes, 5),
+    (Canary::IncompleteServes, 7),
     (Canary::OpenSizeIgnored, 21),
     (Canary::NumbersReused, 8),
     (Canary::PreparedWithoutLease, 7),
     (Canary::FreezeIgnored, 27),
     (Canary::SessionForgotten, 20),
     (Canary::LossIgnored, 77),
-    (Canary::KeepsIgnored, 8),
+    (Canary::KeepsIgnored, 23),
     (Canary::KeptLate, 23),
 ];
 
