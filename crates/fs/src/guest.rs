@@ -118,9 +118,12 @@ pub(crate) struct Said {
 }
 
 impl Seen {
+    /// With zeros to a multiple of some words: what is not longer than before is written also when there is no room.
     fn encode(&self) -> Vec<u8> {
         let words = [self.beat, self.round, self.until].into_iter().chain(self.held.iter().copied());
-        words.flat_map(u64::to_le_bytes).collect()
+        let mut words: Vec<u64> = words.collect();
+        words.resize(words.len().next_multiple_of(SAID_WORDS), 0);
+        words.into_iter().flat_map(u64::to_le_bytes).collect()
     }
 
     fn decode(bytes: &[u8]) -> Seen {
@@ -129,7 +132,7 @@ impl Seen {
             .map(|word| u64::from_le_bytes(*word.first_chunk::<8>().expect("chunks have eight bytes")));
         let mut next = || words.next().unwrap_or(0);
         let (beat, round, until) = (next(), next(), next());
-        Seen { beat, round, until, held: words.collect() }
+        Seen { beat, round, until, held: words.filter(|inode| *inode != 0).collect() }
     }
 }
 
@@ -603,6 +606,8 @@ pub(crate) const GUESTS: &str = "!guests";
 const HEEDS_MARKS: &[u8] = b"m";
 /// A guest says of so many orphans and departures that it holds them: eight bytes each, where all attributes of a blob have 64 KiB.
 const HELD_MAX: usize = 4096;
+/// What a guest says has so many words of eight bytes, or a multiple of that.
+const SAID_WORDS: usize = 64;
 /// What a guest says, as an attribute of its blob.
 const SEEN: &str = "seen";
 

@@ -756,28 +756,27 @@ impl Client {
         }
     }
 
-    /// A transaction is over. Where it was or may have been this will be told. False if it was over before.
-    fn take_transaction(&mut self, id: TransactionId) -> bool {
-        if self.sent_mut(id).is_none() {
-            return false;
-        }
-        let Some(transaction) = self.transactions.remove(&id.sequence) else { return false };
+    /// A transaction is over. Where it was or may have been this will be told. None if it was over before.
+    fn take_transaction(&mut self, id: TransactionId) -> Option<Sent> {
+        self.sent_mut(id)?;
+        let transaction = self.transactions.remove(&id.sequence)?;
         let stops = transaction.plan.stops().map(|stop| stop.partition);
         for partition in stops.chain(transaction.staging.partitions()) {
             let owed = self.unmarked.entry(partition).or_default();
             *owed = (*owed).max(id.sequence + 1);
         }
-        true
+        Some(transaction)
     }
 
     fn end(&mut self, id: TransactionId, outcome: Option<(Outcome, Vec<OperationResult>)>) {
-        if !self.take_transaction(id) {
-            return;
-        }
+        let Some(transaction) = self.take_transaction(id) else { return };
         let Some((outcome, results)) = outcome else {
             // The session was taken for dead while it did not speak.
             self.fetch_ring();
-            self.events.push_back(Event::Forgotten(id));
+            self.events.push_back(match transaction.staging.is_done() {
+                true => Event::Forgotten(id),
+                false => Event::Late(id),
+            });
             return;
         };
         if outcome == Outcome::Refused(crate::Refusal::Fenced) {

@@ -217,9 +217,9 @@ impl Stages {
         [self.size, of_session, self.of(id).map(Held::size).sum()]
     }
 
-    /// The transaction that has waited for longest: of what is needed here it has what was logged first.
-    pub fn oldest(&self) -> Option<TransactionId> {
-        let needed = self.held.iter().filter(|(_, held)| held.ended.is_none());
+    /// Of some transactions the one that has had something here for longest: what was logged first of what is needed.
+    pub fn oldest(&self, is_one: impl Fn(TransactionId) -> bool) -> Option<TransactionId> {
+        let needed = self.held.iter().filter(|(((id, ..), _), held)| held.ended.is_none() && is_one(*id));
         needed.min_by_key(|((_, index), _)| *index).map(|(((id, ..), _), _)| *id)
     }
 

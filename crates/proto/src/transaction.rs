@@ -3,7 +3,7 @@
 use alloc::{string::String, sync::Arc, vec::Vec};
 use core::{fmt, ops::Range};
 
-use tyr_types::{BESIDE_MAX, Key, KeyspaceId, Number, Transform};
+use tyr_types::{Key, KeyspaceId, Number, Transform};
 
 use crate::{
     PartitionId, Payload, RingVersion,
@@ -320,7 +320,7 @@ impl Plan {
     }
 
     /// Whether it is there to make room: it touches several blobs, and of one of them it only takes away. What it notes elsewhere of that, up to
-    /// [`BESIDE_MAX`] bytes at each stop, is taken though there is no room: else a file could not be removed from a full file system, which notes in
+    /// [`tyr_types::BESIDE_MAX`] bytes at each stop, is taken though there is no room: else a file could not be removed from a full file system, which notes in
     /// the directory that it is gone.
     pub fn makes_room(&self) -> bool {
         self.heads.len() > 1 && self.heads.iter().any(HeadPlan::only_takes_away)
@@ -443,15 +443,9 @@ impl Operation {
         }
     }
 
-    /// How many bytes of attributes it logs, though there is no room; `None` if it is not to be done then.
-    fn noted(&self) -> Option<u64> {
-        match self {
-            Operation::Delete | Operation::Truncate { .. } | Operation::Punch { .. } => Some(0),
-            Operation::SetAttribute { name, value } => {
-                Some((name.len() + value.as_ref().map_or(0, |value| value.len())) as u64)
-            }
-            _ => None,
-        }
+    /// Whether it is taken, though there is no room.
+    pub fn frees_room(&self) -> bool {
+        matches!(self, Operation::Delete | Operation::Truncate { .. } | Operation::Punch { .. })
     }
 }
 
@@ -479,13 +473,6 @@ impl HeadPlan {
     }
 
     /// Whether it deletes the blob, or punches a hole in it, and writes nothing to it.
-    /// Whether it is taken though there is no room: it takes away, and notes no more than [`BESIDE_MAX`] bytes in attributes. Whoever says in one that he
-    /// is still there would be taken for dead else, and who only reads with him.
-    pub fn takes_no_room(&self) -> bool {
-        let noted = self.operations.iter().map(Operation::noted).sum::<Option<u64>>();
-        noted.is_some_and(|noted| noted <= BESIDE_MAX)
-    }
-
     fn only_takes_away(&self) -> bool {
         let takes_away =
             |operation: &Operation| matches!(operation, Operation::Delete | Operation::Punch { .. });

@@ -118,7 +118,7 @@ impl Segment {
             kind,
             file,
             live: AtomicI64::new(live),
-            live_most: AtomicI64::new(live.max(i64::try_from(filled).unwrap_or(i64::MAX))),
+            live_most: AtomicI64::new(live),
             filled: AtomicU64::new(filled),
             written: AtomicU64::new(filled),
             first_sequence: AtomicU64::new(0),
@@ -150,8 +150,8 @@ impl Segment {
         self.live.store(bytes, Ordering::Relaxed);
     }
 
-    /// Bytes that have died. Less than what is not live: nothing ever lived in what pads payload to blocks, nor in what says whose it is. What a store
-    /// found when it was opened counts as if all of it had been live.
+    /// Bytes that have died. Less than what is not live: nothing ever lived in what pads payload to blocks, nor in what says whose it is. What had died
+    /// when the store was opened is not known.
     pub fn died(&self) -> u64 {
         let most = self.live_most.load(Ordering::Relaxed);
         u64::try_from(most.saturating_sub(self.live.load(Ordering::Relaxed))).unwrap_or(0)

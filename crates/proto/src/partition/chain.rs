@@ -355,14 +355,19 @@ impl Partition {
     }
 
     /// Whether a write of a head cannot be taken for want of room or of replicas. Nothing is promised here yet; what is past its lock point
-    /// is never asked this. What frees room needs none, and what notes that somewhere has some to spare.
+    /// is never asked this. What frees room needs none, nor does what puts a value in the place of another one that is as long, in an attribute: whoever says in one
+    /// that he is still there would be taken for dead else. What notes somewhere that it frees room has some to spare.
     fn lacks_means(&self, cx: &Context<'_>, plan: &HeadPlan, spare: u64) -> Option<Refusal> {
         if plan.only_reads() {
             None
         } else if self.is_below_minimum(cx) {
             Some(Refusal::TooFewReplicas)
         } else {
-            let is_taken = || plan.takes_no_room() || spare > 0 && plan.written() <= spare;
+            let head = self.state.head(&plan.blob);
+            let takes_none = |operation: &Operation| {
+                operation.frees_room() || head.is_some_and(|head| replaces(head, operation))
+            };
+            let is_taken = || plan.operations.iter().all(takes_none) || spare > 0 && plan.written() <= spare;
             (self.is_short(cx) && !is_taken()).then_some(Refusal::Full)
         }
     }
@@ -495,6 +500,14 @@ fn appends(position: usize, plan: &HeadPlan) -> Vec<((u16, u16), u64)> {
         _ => None,
     };
     plan.operations.iter().enumerate().filter_map(length).collect()
+}
+
+/// Whether an operation takes an attribute away, or gives it a value that is no longer than the one that it has.
+fn replaces(head: &Head, operation: &Operation) -> bool {
+    let Operation::SetAttribute { name, value } = operation else { return false };
+    let before = head.attribute_ahead(name);
+    let has = if before.is_open { None } else { before.value };
+    value.as_ref().is_none_or(|value| has.is_some_and(|has| value.len() <= has.len()))
 }
 
 /// Whether a blob would have more chunks than one transaction can cut off, so that nobody could delete it.

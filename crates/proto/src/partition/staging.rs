@@ -17,8 +17,32 @@ use crate::{
     stages::{STAGE_SIZE_MAX, STAGES_MAX, Stage, StageCopy, stage_parts},
 };
 
-/// When a client was last heard of, for each transaction with stages here; and when the decider was last asked.
-pub type Renewals = BTreeMap<TransactionId, (Time, Time)>;
+/// What is noted of each transaction with stages here.
+pub type Renewals = BTreeMap<TransactionId, Renewal>;
+
+/// When what happened last that has to do with a transaction's stages.
+#[derive(Clone, Copy, Debug)]
+pub struct Renewal {
+    /// Its client was heard of.
+    heard_at: Time,
+    /// Its decider was asked.
+    asked_at: Time,
+    /// A stage came that is not here.
+    wanted_at: Option<Time>,
+}
+
+impl Renewal {
+    fn new(now: Time) -> Self {
+        Renewal { heard_at: now, asked_at: now, wanted_at: None }
+    }
+
+    fn wanted(now: Time) -> Self {
+        Renewal { wanted_at: Some(now), ..Renewal::new(now) }
+    }
+}
+
+/// Who has asked for room within so many microseconds still wants it. Its client does so every 1.6 s at least.
+const WANTED_FOR: u64 = 5_000_000;
 
 impl Partition {
     /// A client, or who has what it wants copied, sends a part of a transaction's payload.
@@ -26,7 +50,7 @@ impl Partition {
         let (id, name, length) = (stage.id, (stage.payload, stage.from), stage.part.len() as u64);
         if self.takes_stage(cx, id, stage.decider, name, length) {
             self.append(cx, Entry::Stage(stage));
-            self.renewals.insert(id, (cx.now, cx.now));
+            self.renewals.insert(id, Renewal::wanted(cx.now));
         }
     }
 
@@ -81,7 +105,7 @@ impl Partition {
                 if index <= self.durable {
                     cx.answer(id.session, Answer::Staged { id, payload, from });
                 }
-                self.renewals.insert(id, (cx.now, cx.now));
+                self.renewals.insert(id, Renewal::new(cx.now));
                 false
             }
             None if self.has_ended(id) => {
@@ -94,6 +118,9 @@ impl Partition {
             // What its transaction comes to would never be heard; or the keyspace is not known here yet, and the client asks again.
             None if !cx.keyspaces.values().any(|keyspace| keyspace.has(decider)) => false,
             None => {
+                if let Some(renewal) = self.renewals.get_mut(&id) {
+                    *renewal = Renewal::wanted(cx.now);
+                }
                 let refusal = self.refuses_stage(cx, id, length);
                 if let Some(refusal) = refusal {
                     cx.answer(id.session, Answer::Unstaged { id, refusal });
@@ -108,7 +135,8 @@ impl Partition {
     }
 
     /// Whether there is no room: nothing has been promised yet. Sessions that have little of it have a quarter more, so that one that has much
-    /// keeps no others from staging. Who has waited for longest has room for all of it, whatever the others have: so one after the other ends.
+    /// keeps no others from staging. Of those who want more the one who has waited for longest has room for all of it, whatever the others have: so one after the
+    /// other ends.
     fn refuses_stage(&self, cx: &Context<'_>, id: TransactionId, length: u64) -> Option<Refusal> {
         if length == 0 || length > STAGE_SIZE_MAX {
             return Some(Refusal::Invalid);
@@ -122,11 +150,21 @@ impl Partition {
             return Some(Refusal::TooLarge);
         }
         let more = if of_session <= most / 16 { most / 4 } else { 0 };
-        let is_crowded = all > most.saturating_add(more) && stages.oldest() != Some(id);
-        if is_crowded || stages.count() >= STAGES_MAX {
-            return Some(Refusal::Busy);
+        let limit = most.saturating_add(more);
+        if all > limit || stages.count() >= STAGES_MAX {
+            let is_next = stages.oldest(|other| self.wants_room(cx.now, other)) == Some(id);
+            let is_much = all > limit.saturating_add(most) || stages.count() >= 2 * STAGES_MAX;
+            if !is_next || is_much {
+                return Some(Refusal::Busy);
+            }
         }
         self.is_below_minimum(cx).then_some(Refusal::TooFewReplicas)
+    }
+
+    /// Whether a transaction with stages here still waits for room: one whose client is gone does not, nor one that has all that it needs.
+    fn wants_room(&self, now: Time, id: TransactionId) -> bool {
+        let wanted_at = self.renewals.get(&id).and_then(|renewal| renewal.wanted_at);
+        wanted_at.is_some_and(|at| now.since(at) < WANTED_FOR) && self.state.record(id).is_none()
     }
 
     /// Every replica has a stage.
@@ -138,7 +176,8 @@ impl Partition {
     /// A client still wants what it has staged.
     pub fn handle_keep_stages(&mut self, cx: &Context<'_>, id: TransactionId) {
         if self.state.stages().has(id) {
-            self.renewals.insert(id, (cx.now, cx.now));
+            let renewal = self.renewals.entry(id).or_insert_with(|| Renewal::new(cx.now));
+            (renewal.heard_at, renewal.asked_at) = (cx.now, cx.now);
         }
     }
 
@@ -203,7 +242,7 @@ impl Partition {
     pub fn handle_pulled(&mut self, cx: &mut Context<'_>, stage: Arc<Stage>) {
         let waits = self.held.contains_key(&stage.id);
         if self.is_established() && waits && self.state.stages().log_index(&stage).is_none() {
-            self.renewals.insert(stage.id, (cx.now, cx.now));
+            self.renewals.insert(stage.id, Renewal::new(cx.now));
             self.append(cx, Entry::Stage(stage));
             self.log_held(cx);
             self.settle(cx);
@@ -248,7 +287,8 @@ impl Partition {
 
     /// Takes up again whose payload is here.
     pub(super) fn resume_staging(&mut self, now: Time) {
-        self.renewals = self.state.stages().ids().into_iter().map(|id| (id, (now, now))).collect();
+        let ids = self.state.stages().ids().into_iter();
+        self.renewals = ids.map(|id| (id, Renewal::new(now))).collect();
     }
 
     /// Asks the deciders of transactions whose clients were not heard of for long.
@@ -256,10 +296,10 @@ impl Partition {
         let stages = self.state.stages();
         self.renewals.retain(|id, _| stages.has(*id));
         let mut expired = Vec::new();
-        for (id, (renewed_at, asked_at)) in &mut self.renewals {
+        for (id, Renewal { heard_at, asked_at, .. }) in &mut self.renewals {
             // What was prepared or written here is asked about as such.
             let is_known = self.state.record(*id).is_some();
-            let is_late = !is_known && cx.now.since(*renewed_at) >= cx.limits.stage_timeout;
+            let is_late = !is_known && cx.now.since(*heard_at) >= cx.limits.stage_timeout;
             if is_late && cx.now.since(*asked_at) >= 4 * RESEND_AFTER {
                 *asked_at = cx.now;
                 expired.extend(self.state.stages().decider(*id).map(|decider| (*id, decider)));

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use tyr_proto::{
-    Answered, Check, End, Limits, Operation, Outcome, Refusal, RingVersion, SessionId, Stage, Time, Told,
-    Transaction, TransactionId,
+    Answered, BlobName, Check, End, Limits, Operation, Outcome, Refusal, RingVersion, SessionId, Stage, Time,
+    Told, Transaction, TransactionId,
     message::{Envelope, Message},
 };
 
-use super::{World, partition, payload};
+use super::{World, blob, partition, payload};
 
 const MIB: u64 = 1 << 20;
 
@@ -109,28 +109,36 @@ fn payload_for_several_partitions_waits_nowhere() {
 }
 
 #[test]
-fn who_notes_little_in_an_attribute_needs_no_room() {
+fn an_attribute_that_grows_by_nothing_needs_no_room() {
     let mut world = World::new();
-    let name = world.blob_in(0);
-    let mut transaction = Transaction::begin(0);
-    transaction.write(&name, 0, [1][..].to_vec());
-    assert!(matches!(world.commit(&mut transaction), End::Committed(_)));
-    world.router.handle_room(true);
-    let note = |size: usize| Operation::SetAttribute { name: "a".into(), value: Some(vec![1; size].into()) };
-    for (operation, outcome) in [
-        (note(8000), Outcome::Committed),
-        (note(8192), Outcome::Refused(Refusal::Full)),
-        (Operation::Write { offset: 0, bytes: vec![1].into() }, Outcome::Refused(Refusal::Full)),
-        (Operation::Create, Outcome::Refused(Refusal::Full)),
-        (Operation::Delete, Outcome::Committed),
-    ] {
+    let (name, other) = (world.blob_in(0), blob("never made"));
+    let note = |name: &str, size: usize| {
+        let value = Some(vec![1; size].into());
+        Operation::SetAttribute { name: name.into(), value }
+    };
+    let end = |world: &mut World, of: &BlobName, operation: &Operation| {
         let mut transaction = Transaction::begin(0);
-        transaction.change(&name, operation.clone());
-        let end = match world.commit(&mut transaction) {
+        transaction.change(of, operation.clone());
+        match world.commit(&mut transaction) {
             End::Committed(_) => Outcome::Committed,
             End::Refused(refusal) => Outcome::Refused(refusal),
             end => panic!("{end:?}"),
-        };
-        assert_eq!(end, outcome, "{operation:?}");
+        }
+    };
+    assert_eq!(end(&mut world, &name, &note("a", 100)), Outcome::Committed);
+    world.router.handle_room(true);
+    let full = Outcome::Refused(Refusal::Full);
+    for (of, operation, outcome) in [
+        (&name, note("a", 100), Outcome::Committed),
+        (&name, note("a", 101), full),
+        (&name, note("b", 1), full),
+        (&other, note("a", 1), full),
+        (&name, Operation::Write { offset: 0, bytes: vec![1].into() }, full),
+        (&other, Operation::Create, full),
+        (&name, Operation::SetAttribute { name: "a".into(), value: None }, Outcome::Committed),
+        (&name, note("a", 1), full),
+        (&name, Operation::Delete, Outcome::Committed),
+    ] {
+        assert_eq!(end(&mut world, of, &operation), outcome, "{operation:?} of {of:?}");
     }
 }

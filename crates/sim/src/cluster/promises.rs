@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use tyr_node::Node;
-use tyr_proto::{Epoch, HeadPlan, Output, PartitionId, TransactionId, encoding::to_bytes, entry::Entry};
+use tyr_proto::{
+    Epoch, HeadPlan, Operation, Output, PartitionId, TransactionId, encoding::to_bytes, entry::Entry,
+};
 use tyr_types::BESIDE_MAX;
 
 use super::bounds::Bounds;
@@ -51,9 +53,13 @@ pub fn check(node: &Node, output: &Output, bounds: &Bounds, is_short: bool) -> O
         if configuration.replicas.len() < usize::from(bounds.min_replicas) {
             return broken("a write was taken with too few replicas");
         }
-        // What makes room may note a little about that elsewhere.
+        // What makes room may note a little about that elsewhere. Whether an attribute had a value as long before is known no more.
         let is_note = |head: &HeadPlan| prepare.plan.makes_room() && head.written() <= BESIDE_MAX;
-        if is_short && !own.iter().all(|head| head.takes_no_room() || is_note(head)) {
+        let takes_none = |operation: &Operation| {
+            operation.frees_room() || matches!(operation, Operation::SetAttribute { .. })
+        };
+        let frees = |head: &HeadPlan| head.operations.iter().all(takes_none);
+        if is_short && !own.iter().all(|head| frees(head) || is_note(head)) {
             return broken("a write was taken without room");
         }
     }

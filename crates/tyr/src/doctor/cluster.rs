@@ -49,18 +49,18 @@ pub fn examine(settings: &Settings, findings: &mut Vec<Finding>) {
         Ok(asked) => asked,
         Err(failure) => return findings.push(unanswered(failure)),
     };
-    let told = match operator.facts() {
+    let (told, is_led) = match operator.facts() {
         Ok(told) => {
             let version = told.reached.map_or(0, |version| version.0);
             findings.push(Finding::good("cluster", format!("it answers, at ring version {version}")));
             findings.push(ring(&told.facts));
-            told
+            (told, true)
         }
         Err(error) => {
             findings.push(unanswered(error.into()));
             // Whose nodes there are is worth knowing even from somebody who heard it a while ago.
             let Ok((_, told)) = operator.memory() else { return };
-            told
+            (told, false)
         }
     };
     let members = told.facts.iter().filter_map(|fact| match fact {
@@ -72,7 +72,8 @@ pub fn examine(settings: &Settings, findings: &mut Vec<Finding>) {
     let (count, mut programs) = (members.len(), Vec::new());
     for (node, member) in members {
         let subject = format!("node {} at {}", node.0, member.address);
-        if member.presence != Presence::Present {
+        // Whether it is still away nobody knows who is not led.
+        if is_led && member.presence != Presence::Present {
             let advice = format!(
                 "start it again; if it is lost, 'tyr cluster replace {} NEW' or 'tyr cluster remove {}'",
                 node.0, node.0

@@ -29,17 +29,26 @@ fn stage(
 }
 
 fn stage_part(router: &mut Router, part: Part, decider: PartitionId) -> Option<Result<(), Refusal>> {
+    stage_part_at(router, Time(1), part, decider)
+}
+
+fn stage_part_at(
+    router: &mut Router,
+    now: Time,
+    part: Part,
+    decider: PartitionId,
+) -> Option<Result<(), Refusal>> {
     let Part { of: (session, sequence), from, length } = part;
     let id = TransactionId { session: SessionId(session), ..id(sequence) };
     let bytes = alloc::vec![7; length].into();
     let stage = Stage { id, decider, payload: (0, 0), from, bytes, part: 0..length };
     let message = Message::Stage(Arc::new(stage));
-    router.handle_message(Time(1), true, Envelope { partition: partition(0), message });
+    router.handle_message(now, true, Envelope { partition: partition(0), message });
     let mut told = None;
     while let Some(output) = router.poll_output() {
         match output {
             Output::Store { partition, index, epoch, .. } => {
-                router.handle_stored(Time(1), true, partition, index, epoch);
+                router.handle_stored(now, true, partition, index, epoch);
             }
             Output::Answer(to, Answer::Staged { id: of, .. }) if of == id => told = Some((to, Ok(()))),
             Output::Answer(to, Answer::Unstaged { id: of, refusal }) if of == id => {
@@ -110,4 +119,24 @@ fn who_has_waited_for_longest_has_room_for_all_whatever_others_have_taken() {
     for from in [80, 120] {
         assert_eq!(stage(&mut router, 2, from, 40), Ok(()), "it is the next one");
     }
+}
+
+#[test]
+fn who_wants_no_more_keeps_nobody_waiting() {
+    let mut router = with_room();
+    let stage = |router: &mut Router, sequence, from, length| {
+        stage_part(router, Part { of: (9, sequence), from, length }, partition(0)).unwrap()
+    };
+    assert_eq!(stage(&mut router, 1, 0, 80), Ok(()));
+    assert_eq!(stage(&mut router, 2, 0, 80), Ok(()));
+    assert_eq!(stage(&mut router, 2, 80, 40), Err(Refusal::Busy), "another has waited for longer");
+    // Its client says that it still wants what is there, but asks for nothing more.
+    let keep = Message::KeepStages { id: TransactionId { session: SessionId(9), ..id(1) } };
+    router.handle_message(Time(4_000_000), true, Envelope { partition: partition(0), message: keep });
+    router.handle_tick(Time(5_000_002), true);
+    run(&mut router);
+    assert_eq!(
+        stage_part_at(&mut router, Time(5_000_002), Part { of: (9, 2), from: 80, length: 40 }, partition(0)),
+        Some(Ok(()))
+    );
 }
