@@ -77,7 +77,7 @@ fn who_waits_when_no_more_waits_can_be_noted_is_told_so() {
     let ([here, _], [one, ..]) = clients(&place);
     let first = Someone::new(&here, 1).has(&one);
     let guest = format!("!guest/{:x}", block_on(here.guests()).unwrap()[0]);
-    block_on(here.keyspace().set_attribute(&guest, "other", Some(&vec![0; 65_400]))).unwrap();
+    block_on(here.keyspace().set_attribute(&guest, "other", Some(&vec![0; 64_912]))).unwrap();
     let second = Someone::new(&here, 2);
     let mut more = (3..).map(|number| Someone::new(&here, number));
     assert!(more.by_ref().take(10).any(|other| other.waits_for(&one).is_err()));
