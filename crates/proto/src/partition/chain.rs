@@ -507,7 +507,8 @@ fn replaces(head: &Head, operation: &Operation) -> bool {
     let Operation::SetAttribute { name, value } = operation else { return false };
     let before = head.attribute_ahead(name);
     let has = if before.is_open { None } else { before.value };
-    value.as_ref().is_none_or(|value| has.is_some_and(|has| value.len() <= has.len()))
+    // What has no such attribute may not exist, and would begin to.
+    has.is_some_and(|has| value.as_ref().is_none_or(|value| value.len() <= has.len()))
 }
 
 /// Whether a blob would have more chunks than one transaction can cut off, so that nobody could delete it.

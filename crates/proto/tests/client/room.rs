@@ -138,6 +138,7 @@ fn an_attribute_that_grows_by_nothing_needs_no_room() {
         (&name, Operation::SetAttribute { name: "a".into(), value: None }, Outcome::Committed),
         (&name, note("a", 1), full),
         (&name, Operation::Delete, Outcome::Committed),
+        (&name, Operation::SetAttribute { name: "a".into(), value: None }, full),
     ] {
         assert_eq!(end(&mut world, of, &operation), outcome, "{operation:?} of {of:?}");
     }
