@@ -12,7 +12,7 @@ use tyr_wire::{
 };
 
 use crate::{
-    collect::Garbage,
+    garbage::Garbage,
     index_key::{EntryKey, LeafKey},
     leaf,
     rebase::CUTS_MAX,

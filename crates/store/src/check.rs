@@ -16,8 +16,8 @@ use tyr_wire::{
 
 use crate::{
     apply::live_bytes,
-    collect::Garbage,
     frames::{FrameScan, Scanned},
+    garbage::Garbage,
     index_key::{self, EntryKey, IndexKey, LeafKey},
     miss::Wait,
     read::{crc32c, with_scratch},

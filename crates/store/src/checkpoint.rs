@@ -19,7 +19,8 @@ use tyr_wire::{
 };
 
 use crate::{
-    collect::{Garbage, Owner},
+    backlog::Owner,
+    garbage::Garbage,
     index::{Merge, NewTable, TableId},
     index_key::{self, EntryKey, LeafKey},
     log::LogPosition,
@@ -48,9 +49,9 @@ pub(crate) struct CheckpointState {
 }
 
 impl CheckpointState {
-    /// Whether the last manifest names a segment.
-    pub(crate) fn knows(&self, segment: SegmentId) -> bool {
-        self.manifest.segments.iter().any(|known| known.id == segment)
+    /// The segments that the last manifest names.
+    pub(crate) fn known(&self) -> BTreeSet<SegmentId> {
+        self.manifest.segments.iter().map(|known| known.id).collect()
     }
 }
 

@@ -10,7 +10,8 @@ use tyr_wire::{
 };
 
 use crate::{
-    collect::{Garbage, Owner},
+    backlog::Owner,
+    garbage::Garbage,
     index_key::{self, IndexKey},
     manifest::Manifest,
 };

@@ -21,7 +21,7 @@ pub enum IndexKey {
     /// Its value is an encoded leaf.
     Leaf(LeafKey),
     /// Which blob a bulk payload was written for, by segment and position; its value is an encoded
-    /// [`crate::collect::Owner`].
+    /// [`crate::backlog::Owner`].
     Bulk(SegmentId, u32),
 }
 

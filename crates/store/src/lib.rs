@@ -12,16 +12,18 @@ pub mod index;
 
 mod aligned;
 mod apply;
+mod backlog;
 mod cache;
 mod check;
 mod checkpoint;
-mod collect;
 mod compacting;
 #[cfg(test)]
 mod decoders;
 mod failure;
 mod frames;
+mod garbage;
 mod guard;
+mod histories;
 mod index_key;
 mod kept;
 mod keyspaces;

@@ -16,8 +16,8 @@ use tyr_wire::{
 };
 
 use crate::{
-    collect::Garbage,
     failure::disk_error,
+    garbage::Garbage,
     index::TableSummary,
     index_key::{EntryKey, LeafKey},
     log::LogPosition,

@@ -5,7 +5,7 @@ use std::sync::{Arc, atomic::Ordering};
 use tyr_types::{Durability, Key, KeyspaceId, Number, Result};
 
 use crate::{
-    collect::Backlog,
+    backlog::Backlog,
     index_key::EntryKey,
     miss::{Miss, Wait},
     pins::Pins,

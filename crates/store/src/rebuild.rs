@@ -24,7 +24,7 @@ use tyr_wire::{
 
 use crate::{
     apply::live_bytes,
-    collect::Work,
+    backlog::Work,
     frames::{FrameScan, Scanned},
     index_key::{self, EntryKey, IndexKey},
     leaf,

@@ -24,11 +24,12 @@ use tyr_wire::{
 
 use crate::{
     apply::Held,
+    backlog::Owner,
     cache::BlockCache,
     checkpoint::CheckpointState,
-    collect::{Garbage, Owner},
     failure::{disk_error, never_logged},
     frames::{Frame, FrameScan, Scanned},
+    garbage::Garbage,
     guard::{Guard, Poison},
     index::{Index, IndexOptions},
     index_key::{self, EntryKey},

@@ -158,7 +158,7 @@ impl Store {
     /// Every object that payload in a bulk segment was written for.
     fn owners_in(&self, segment: SegmentId) -> Result<BTreeSet<Object>> {
         let mut objects = BTreeSet::new();
-        let mut add = |owner: &crate::collect::Owner| {
+        let mut add = |owner: &crate::backlog::Owner| {
             let key: EntryKey = (owner.keyspace, owner.key.clone());
             for (index, _) in leaf::split(owner.offset..owner.offset + u64::from(owner.len)) {
                 objects.insert(match index {
@@ -177,7 +177,7 @@ impl Store {
             let (key, value) = item?;
             match index_key::parse(&key) {
                 Some(IndexKey::Bulk(found, _)) if found == segment => {
-                    add(&crate::collect::Owner::decode(&mut tyr_wire::Reader::new(&value))?);
+                    add(&crate::backlog::Owner::decode(&mut tyr_wire::Reader::new(&value))?);
                 }
                 _ => break,
             }

@@ -18,10 +18,11 @@ use tyr_wire::{
 };
 
 use crate::{
+    backlog::Backlog,
     cache::BlockCache,
     checkpoint::{CheckpointState, Merging},
-    collect::{Backlog, Garbage},
     compacting::Compacting,
+    garbage::Garbage,
     index::Index,
     index_key::{self, EntryKey, LeafKey},
     keyspaces::{KeyspaceRecord, Keyspaces},

@@ -1,16 +1,23 @@
-use std::{any::Any, io, sync::atomic::Ordering};
+use std::{
+    any::Any,
+    io,
+    sync::{Arc, atomic::Ordering},
+};
 
 use parking_lot::Mutex;
 use tyr_env::{Access, BLOCK_SIZE, Disk, File, Space, Write};
 use tyr_sim_env::{CrashMode, SimClock, SimDisk};
-use tyr_types::{Key, KeyspaceName, Number};
+use tyr_types::{BlobId, Key, KeyspaceId, KeyspaceName, Number};
 use tyr_wire::{extent::LEAF_SPAN, frame::FrameHeader, record::Existence};
 
 use super::*;
 use crate::{
+    garbage::Garbage,
+    index_key,
+    miss::Wait,
     options::{Create, Options},
     payload::Payload,
-    segment::parse_segment_name,
+    segment::{Segment, parse_segment_name},
     store::entry_key,
     testing::{commit, key, keyspace, open, options, put, settle, store},
     transact::BlobChange,

@@ -4,7 +4,7 @@ use tyr_wire::record::Existence;
 
 use super::*;
 use crate::{
-    maintain::Emptied,
+    compacting::Emptied,
     testing::{commit, key, keyspace, settle, store},
     transact::{BlobChange, Stop},
 };

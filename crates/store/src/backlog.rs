@@ -1,6 +1,7 @@
 //! What is left to do in the background: garbage to release, histories to forget, leaves to defragment.
 //!
-//! The backlog only remembers; the work is done by [`crate::maintain`]. What a crash must not forget is saved with every checkpoint.
+//! The backlog only remembers; the work is done one step of [maintenance](crate::maintain) at a time. What a crash must not forget is saved with
+//! every checkpoint.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -8,42 +9,15 @@ use parking_lot::{Condvar, Mutex};
 use tyr_types::{BlobId, Key, KeyspaceId};
 use tyr_wire::{
     Malformed, Reader,
-    entry::Blob,
-    extent::{LEAF_SPAN, Place},
+    extent::Place,
     varint::{write_prefixed, write_varint},
 };
 
 use crate::{
+    garbage::Garbage,
     index_key::{EntryKey, LeafKey},
     manifest::decode_key,
 };
-
-/// Leaves that may hold nothing any more.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Garbage {
-    /// Of a deleted blob: all.
-    Blob {
-        /// Its keyspace.
-        keyspace: KeyspaceId,
-        /// The blob.
-        blob: BlobId,
-        /// The next leaf to look at.
-        from: u64,
-    },
-    /// Of a blob that was truncated: those behind the cut.
-    Cut {
-        /// Its keyspace.
-        keyspace: KeyspaceId,
-        /// Its key.
-        key: Key,
-        /// The blob.
-        blob: BlobId,
-        /// The next leaf to look at.
-        from: u64,
-    },
-    /// Of a dropped keyspace: everything.
-    Keyspace(KeyspaceId),
-}
 
 /// Whose payload a place in a bulk segment is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,66 +56,6 @@ pub(crate) struct Work {
     pub(crate) checkpoint_due: bool,
     /// Something was added since [`Backlog::wait`] last returned.
     woken: bool,
-}
-
-impl Garbage {
-    /// What a deleted blob leaves behind, besides its first leaf.
-    pub(crate) fn blob(key: &EntryKey, blob: &Blob) -> Option<Self> {
-        (blob.reach > LEAF_SPAN).then_some(Garbage::Blob { keyspace: key.0, blob: blob.id, from: 1 })
-    }
-
-    /// What a truncate leaves behind, besides in the first leaf; `always` even if that is nothing.
-    pub(crate) fn cut(key: &EntryKey, blob: &Blob, from: u64, always: bool) -> Option<Self> {
-        let first = (from / LEAF_SPAN).max(1);
-        let garbage = Garbage::Cut { keyspace: key.0, key: key.1.clone(), blob: blob.id, from: first };
-        (always || first * LEAF_SPAN < blob.reach).then_some(garbage)
-    }
-
-    /// The next leaf to look at; 0 if it is not about leaves.
-    pub fn from(&self) -> u64 {
-        match self {
-            Garbage::Blob { from, .. } | Garbage::Cut { from, .. } => *from,
-            Garbage::Keyspace(_) => 0,
-        }
-    }
-
-    /// Appends the encoding.
-    pub fn encode(&self, out: &mut Vec<u8>) {
-        match self {
-            Garbage::Blob { keyspace, blob, from } => {
-                out.push(1);
-                write_varint(out, u64::from(keyspace.0));
-                write_varint(out, blob.to_u64());
-                write_varint(out, *from);
-            }
-            Garbage::Cut { keyspace, key, blob, from } => {
-                out.push(2);
-                write_varint(out, u64::from(keyspace.0));
-                write_varint(out, blob.to_u64());
-                write_varint(out, *from);
-                write_prefixed(out, key.as_bytes());
-            }
-            Garbage::Keyspace(keyspace) => {
-                out.push(3);
-                write_varint(out, u64::from(keyspace.0));
-            }
-        }
-    }
-
-    /// Reads one back.
-    pub fn decode(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
-        let kind = reader.u8()?;
-        let keyspace = KeyspaceId(reader.varint_u32()?);
-        if kind == 3 {
-            return Ok(Garbage::Keyspace(keyspace));
-        }
-        let (blob, from) = (BlobId::from_u64(reader.varint()?), reader.varint()?);
-        match kind {
-            1 => Ok(Garbage::Blob { keyspace, blob, from }),
-            2 => Ok(Garbage::Cut { keyspace, key: decode_key(reader)?, blob, from }),
-            _ => Err(Malformed("garbage is of an unknown kind")),
-        }
-    }
 }
 
 impl Owner {
