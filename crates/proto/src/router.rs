@@ -49,6 +49,8 @@ pub struct Router {
     /// The newest ring version that was heard of.
     version: RingVersion,
     is_short: bool,
+    /// Which primaries elsewhere were told last.
+    told_short: bool,
     /// Roles that were given up in an epoch that is not over yet.
     released: BTreeMap<PartitionId, (Epoch, Replica)>,
     cached: CachedHeads,
@@ -123,6 +125,7 @@ impl Router {
             classes: BTreeMap::new(),
             version: RingVersion(0),
             is_short: false,
+            told_short: false,
             released: BTreeMap::new(),
             cached: CachedHeads::new(me),
             rooms: Rooms::default(),
@@ -265,7 +268,7 @@ impl Router {
         self.version = self.version.max(version);
     }
 
-    /// Whether the disk has no room for more than what has been promised.
+    /// Whether the disk has no room for more than what has been promised. With the next tick those learn of it that lead what this node backs up.
     pub fn handle_room(&mut self, is_short: bool) {
         self.is_short = is_short;
     }
@@ -319,6 +322,12 @@ impl Router {
     pub fn handle_tick(&mut self, now: Time, has_lease: bool) {
         for envelope in self.early.take() {
             self.dispatch(now, has_lease, envelope);
+        }
+        if core::mem::replace(&mut self.told_short, self.is_short) != self.is_short {
+            let all: alloc::vec::Vec<_> = self.partitions.keys().copied().collect();
+            for id in all {
+                self.with(now, has_lease, id, |partition, cx| partition.handle_room(cx));
+            }
         }
         let ids: alloc::vec::Vec<_> = match now.since(self.all_told_at) >= REST {
             true => self.partitions.keys().copied().collect(),

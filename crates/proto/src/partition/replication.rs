@@ -289,6 +289,14 @@ impl Partition {
         }
     }
 
+    /// Whether this node has room has changed. The primary would hear of it with what is written next, which it refuses where it takes the room
+    /// for missing.
+    pub fn handle_room(&self, cx: &mut Context<'_>) {
+        if let Role::Backup { synced: true, .. } = self.role {
+            self.acknowledge(cx);
+        }
+    }
+
     fn acknowledge(&self, cx: &mut Context<'_>) {
         let epoch = self.configuration.epoch;
         self.to_primary_of_self(

@@ -138,3 +138,29 @@ fn a_log_keeps_fewer_entries_that_are_large_unless_there_are_too_many_heads_to_l
     let many = kept(50_000);
     assert!((195..=260).contains(&many), "{many}");
 }
+
+#[test]
+fn a_primary_hears_whether_there_is_room_at_its_backups_though_nobody_writes() {
+    let mut router = primary();
+    let set = configuration(3, &[OTHER, ME], &[]);
+    router.handle_configuration(Time(0), true, partition(0), set);
+    let rooms = |router: &mut Router, now| {
+        router.handle_tick(Time(now), true);
+        let told = run(router).into_iter().filter_map(|message| match message {
+            Message::Stored { is_short, .. } => Some(is_short),
+            _ => None,
+        });
+        told.collect::<Vec<_>>()
+    };
+    router.handle_room(true);
+    assert!(rooms(&mut router, 1).is_empty(), "it is not known yet what of its log is the primary's");
+    let (start, last) = log_of(&router);
+    let message = Message::Reconcile { epoch: Epoch(3), epochs: Vec::from([(Epoch(2), last)]), start };
+    router.handle_message(Time(1), true, Envelope { partition: partition(0), message });
+    run(&mut router);
+    router.handle_room(false);
+    assert_eq!(rooms(&mut router, 2), [false]);
+    assert!(rooms(&mut router, 3).is_empty());
+    router.handle_room(true);
+    assert_eq!(rooms(&mut router, 4), [true]);
+}
