@@ -31,7 +31,7 @@ use tokio::{
 use tyr_embed::{KeyspaceSettings, Result};
 use tyr_net::Address;
 use tyr_proto::{
-    Copies, Uses,
+    Copies, SessionId, Uses,
     cluster::{self, Answer, Command, Zone},
 };
 use tyr_types::{Error, ErrorKind, KeyspaceId, KeyspaceName};
@@ -166,7 +166,7 @@ const PATIENCE_MAX: Duration = Duration::from_secs(1 << 30);
 impl Cluster {
     /// Connects to a cluster by any of its addresses. Fails if none answers within the time.
     pub async fn connect(reaching: Reaching, connect_max: Duration, patience: Duration) -> Result<Cluster> {
-        let (cluster, beginning) = Cluster::begin(reaching, random(), patience);
+        let (cluster, beginning) = Cluster::begin(reaching, SessionId::of_client(random()).0, patience);
         thread::Builder::new()
             .name("tyr-client".into())
             .spawn(move || drive(beginning))

@@ -189,7 +189,7 @@ impl Driver {
         let Beginning { session, catalog, calls, .. } = beginning;
         let (teller, heard) = unbounded_channel();
         let (files, shown) = Files::new(reads_files, counts);
-        let mut links = Links::new(session, crate::cluster::random(), means, teller);
+        let mut links = Links::new(session, SessionId::of_client(crate::cluster::random()).0, means, teller);
         let first = usize::try_from(session % 1024).unwrap_or(0);
         let manager = Manager::new(seeds.len(), first);
         for (place, address) in seeds.iter().enumerate() {

@@ -349,6 +349,16 @@ pub fn writes_elsewhere(stops: &[Stop]) -> impl Iterator<Item = &ChunkWrite> {
     })
 }
 
+impl Stop {
+    /// As it is told on when the transaction is refused: which places it took, and not what it would have written.
+    pub fn refused(mut self) -> Stop {
+        for effect in &mut self.effects {
+            Arc::make_mut(effect).writes.iter_mut().for_each(|write| write.operations.clear());
+        }
+        self
+    }
+}
+
 /// Everything that these stops write to chunks in other partitions than their heads', by partition.
 pub fn distant_writes(
     plan: &Plan,

@@ -405,6 +405,18 @@ pub enum Message {
         /// Everything up to here is durable on all replicas.
         durable: u64,
     },
+    /// From the partition of a head to one of its chunks, which had no room: is there some now?
+    AskRoom {
+        /// Who asks.
+        partition: PartitionId,
+    },
+    /// From the partition of a chunk to that of its head: whether there is room for more.
+    Room {
+        /// Where.
+        partition: PartitionId,
+        /// Whether a disk there has no room for more than what has been promised.
+        is_short: bool,
+    },
     /// From a replica: its log is durable up to here.
     Stored {
         /// The epoch.

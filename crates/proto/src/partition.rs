@@ -22,6 +22,7 @@ mod reminders;
 mod replication;
 mod report;
 mod sessions;
+mod shortages;
 mod staging;
 mod subscribers;
 mod sweeping;
@@ -91,6 +92,7 @@ pub struct Partition {
     collection: collection::Collection,
     subscribers: subscribers::Subscribers,
     sweeping: sweeping::Sweeping,
+    shortages: shortages::Shortages,
 }
 
 #[derive(Debug)]
@@ -158,6 +160,7 @@ impl Partition {
             collection: collection::Collection::default(),
             subscribers: subscribers::Subscribers::default(),
             sweeping: sweeping::Sweeping::default(),
+            shortages: shortages::Shortages::default(),
         }
     }
 
@@ -290,6 +293,7 @@ impl Partition {
             self.tick_chain(cx);
             self.tick_decisions(cx);
             self.tick_chunks(cx);
+            self.tick_room(cx);
             self.tick_staging(cx);
             self.tick_sessions(cx);
             self.tick_sweeping(cx);

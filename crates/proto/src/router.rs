@@ -26,6 +26,10 @@ use crate::{
 /// A partition in which nothing waits hears that time passes after so many microseconds only: what it brings there, as the end of a pin, is
 /// not urgent.
 const REST: u64 = 160_000;
+/// When room is there, or there is none any more, that is told so often,
+const ROOM_TELLS: u32 = 3;
+/// each time after so many microseconds.
+const ROOM_TELL_EVERY: u64 = 1_000_000;
 
 /// A server as a pure state machine.
 #[derive(Debug)]
@@ -49,8 +53,8 @@ pub struct Router {
     /// The newest ring version that was heard of.
     version: RingVersion,
     is_short: bool,
-    /// Which primaries elsewhere were told last.
-    told_short: bool,
+    /// How often primaries elsewhere are still told so, since it has changed, and when they were told last.
+    room_tells: (u32, Time),
     /// Roles that were given up in an epoch that is not over yet.
     released: BTreeMap<PartitionId, (Epoch, Replica)>,
     cached: CachedHeads,
@@ -125,7 +129,7 @@ impl Router {
             classes: BTreeMap::new(),
             version: RingVersion(0),
             is_short: false,
-            told_short: false,
+            room_tells: (0, Time(0)),
             released: BTreeMap::new(),
             cached: CachedHeads::new(me),
             rooms: Rooms::default(),
@@ -270,7 +274,21 @@ impl Router {
 
     /// Whether the disk has no room for more than what has been promised. With the next tick those learn of it that lead what this node backs up.
     pub fn handle_room(&mut self, is_short: bool) {
-        self.is_short = is_short;
+        if core::mem::replace(&mut self.is_short, is_short) != is_short {
+            self.room_tells = (ROOM_TELLS, Time(0));
+        }
+    }
+
+    /// Has primaries elsewhere hear that there is room, or none any more: some times, for it may be lost, or overtaken by what was said before.
+    fn tell_room(&mut self, now: Time, has_lease: bool) {
+        let (tells, at) = &mut self.room_tells;
+        if *tells == 0 || (*tells < ROOM_TELLS && now.since(*at) < ROOM_TELL_EVERY) {
+            return;
+        }
+        (*tells, *at) = (*tells - 1, now);
+        for id in self.partitions.keys().copied().collect::<alloc::vec::Vec<_>>() {
+            self.with(now, has_lease, id, |partition, cx| partition.handle_room(cx));
+        }
     }
 
     /// Which keyspaces have quotas, and what lies elsewhere of them.
@@ -323,12 +341,7 @@ impl Router {
         for envelope in self.early.take() {
             self.dispatch(now, has_lease, envelope);
         }
-        if core::mem::replace(&mut self.told_short, self.is_short) != self.is_short {
-            let all: alloc::vec::Vec<_> = self.partitions.keys().copied().collect();
-            for id in all {
-                self.with(now, has_lease, id, |partition, cx| partition.handle_room(cx));
-            }
-        }
+        self.tell_room(now, has_lease);
         let ids: alloc::vec::Vec<_> = match now.since(self.all_told_at) >= REST {
             true => self.partitions.keys().copied().collect(),
             false => self.awake.iter().copied().collect(),
@@ -540,6 +553,8 @@ fn deliver(partition: &mut Partition, cx: &mut Context<'_>, message: Message) {
         Message::SendCopy { copy, partition: to } => partition.handle_send_copy(cx, &copy, to),
         Message::CopyLost { id } => partition.handle_copy_lost(cx, id),
         Message::Settled { id } => partition.handle_settled(cx, id),
+        Message::AskRoom { partition: from } => partition.handle_ask_room(cx, from),
+        Message::Room { partition: from, is_short } => partition.handle_room_of(cx, from, is_short),
 
         Message::Append { epoch, previous, entries, durable } => {
             partition.handle_append(cx, epoch, previous, entries, durable);

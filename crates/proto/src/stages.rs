@@ -86,6 +86,8 @@ pub struct Stages {
     size: u64,
     /// and of these those of each session that has any.
     sizes: BTreeMap<SessionId, u64>,
+    /// How many have not ended.
+    count: usize,
 }
 
 /// The transaction, which payload, and where in it the stage begins. With it stands where the stage is logged.
@@ -125,11 +127,11 @@ impl Held {
         self.stage.part.len() as u64
     }
 
-    /// Nobody needs it, as the entry at an index says. How many bytes that are which somebody needed.
-    fn end(&mut self, index: u64) -> u64 {
-        let size = if self.ended.is_none() { self.size() } else { 0 };
+    /// Nobody needs it, as the entry at an index says. How many bytes that are, if somebody needed it.
+    fn end(&mut self, index: u64) -> Option<u64> {
+        let was_needed = self.ended.is_none();
         self.ended.get_or_insert(index);
-        size
+        was_needed.then(|| self.size())
     }
 }
 
@@ -145,11 +147,14 @@ impl Stages {
 
     fn grow(&mut self, session: SessionId, size: u64) {
         self.size += size;
+        self.count += 1;
         *self.sizes.entry(session).or_default() += size;
     }
 
-    fn shrink(&mut self, session: SessionId, size: u64) {
+    /// So many ended, of so many bytes.
+    fn shrink(&mut self, session: SessionId, (count, size): (usize, u64)) {
         self.size -= size;
+        self.count -= count;
         if let Some(of_session) = self.sizes.get_mut(&session) {
             *of_session -= size;
             if *of_session == 0 {
@@ -159,7 +164,7 @@ impl Stages {
     }
 
     fn reckon(&mut self) {
-        (self.size, self.sizes) = (0, BTreeMap::new());
+        (self.size, self.sizes, self.count) = (0, BTreeMap::new(), 0);
         let needed = self.held.iter().filter(|(_, held)| held.ended.is_none());
         let sizes: Vec<_> = needed.map(|(((id, ..), _), held)| (id.session, held.size())).collect();
         sizes.into_iter().for_each(|(session, size)| self.grow(session, size));
@@ -206,9 +211,9 @@ impl Stages {
         ids
     }
 
-    /// How many there are.
+    /// How many are needed.
     pub fn count(&self) -> usize {
-        self.held.len()
+        self.count
     }
 
     /// The bytes that are needed here: all, those of the session of a transaction, and its own.
@@ -225,7 +230,7 @@ impl Stages {
 
     /// Lets go of what a transaction had here, as the entry at an index says.
     pub fn end(&mut self, index: u64, id: TransactionId) {
-        let ended = self.held.range_mut(all_of(id)).map(|(_, held)| held.end(index)).sum();
+        let ended = sum(self.held.range_mut(all_of(id)).filter_map(|(_, held)| held.end(index)));
         self.shrink(id.session, ended);
     }
 
@@ -235,7 +240,7 @@ impl Stages {
         let first = |id| ((id, (0, 0), 0), 0);
         let below = self.held.range_mut(first(of(0, 0))..first(of(answered.mark(), 0)));
         let over = below.filter(|(((id, ..), _), _)| answered.has(id.sequence));
-        let ended = over.map(|(_, held)| held.end(index)).sum();
+        let ended = sum(over.filter_map(|(_, held)| held.end(index)));
         self.shrink(session, ended);
     }
 
@@ -269,6 +274,11 @@ impl Stages {
         let operations = write.operations.iter().filter_map(resolved).collect();
         Cow::Owned(ChunkWrite { operations, ..*write })
     }
+}
+
+/// How many sizes, and what they come to.
+fn sum(sizes: impl Iterator<Item = u64>) -> (usize, u64) {
+    sizes.fold((0, 0), |(count, sum), size| (count + 1, sum + size))
 }
 
 /// Where the stages of a transaction are.
@@ -348,8 +358,10 @@ mod tests {
         for (index, sequence) in [(1, 1), (2, 2), (3, 3)] {
             stages.put(index, &stage(sequence, 0, b"abcd"));
         }
+        assert_eq!(stages.count(), 3);
         let left = |stages: &Stages| stages.ids().iter().map(|id| id.sequence).collect::<Vec<_>>();
         stages.end_answered(4, SessionId(1), &Answered::below(2));
+        assert_eq!(stages.count(), 2, "what is kept only because the log may be cut counts for nothing");
         stages.end(5, stage(2, 0, b"").id);
         assert_eq!(left(&stages), [3]);
         stages.cut_log(4);

@@ -3,7 +3,7 @@
 use alloc::{string::String, sync::Arc, vec::Vec};
 use core::{fmt, ops::Range};
 
-use tyr_types::{Key, KeyspaceId, Number, Transform};
+use tyr_types::{BESIDE_MAX, Key, KeyspaceId, Number, Transform};
 
 use crate::{
     PartitionId, Payload, RingVersion,
@@ -14,6 +14,26 @@ use crate::{
 /// One client's connection to the cluster, for as long as it lives; never used by another.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SessionId(pub u64);
+
+impl SessionId {
+    /// One of a client, from a random number.
+    pub fn of_client(random: u64) -> SessionId {
+        SessionId((random & !OF_NODES).max(1))
+    }
+
+    /// One by which nodes do things themselves; no client may have it.
+    pub fn of_node(number: u64) -> SessionId {
+        SessionId(OF_NODES | number)
+    }
+
+    /// Whether it is one of those.
+    pub fn is_of_node(self) -> bool {
+        self.0 & OF_NODES == OF_NODES
+    }
+}
+
+/// The first byte of sessions that are no client's.
+const OF_NODES: u64 = 0xff << 56;
 
 /// Names a transaction for ever. A retry keeps it, and it is applied at most once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -319,11 +339,16 @@ impl Plan {
         lost.fold(self.payload_size() as u64, u64::saturating_add)
     }
 
-    /// Whether it is there to make room: it touches several blobs, and of one of them it only takes away. What it notes elsewhere of that, up to
-    /// [`tyr_types::BESIDE_MAX`] bytes at each stop, is taken though there is no room: else a file could not be removed from a full file system, which notes in
-    /// the directory that it is gone.
+    /// Whether it is there to make room: it touches several blobs, and of one of them it only takes away.
     pub fn makes_room(&self) -> bool {
         self.heads.len() > 1 && self.heads.iter().any(HeadPlan::only_takes_away)
+    }
+
+    /// Whether what it does to some of its heads, those of a stop, is taken though there is no room: what [makes room](Plan::makes_room) may note elsewhere that
+    /// it does, in up to [`BESIDE_MAX`] bytes. Else a file could not be removed from a full file system, which notes in the directory that it is gone.
+    pub fn only_notes(&self, stop: Range<usize>) -> bool {
+        let taken = || self.heads[stop].iter().fold(0, |sum: u64, head| sum.saturating_add(head.taken()));
+        self.makes_room() && taken() <= BESIDE_MAX
     }
 
     /// The same without the payload of some heads, given in order, which count as if it was staged.
@@ -482,9 +507,16 @@ impl HeadPlan {
         self.operations.iter().any(takes_away) && !self.operations.iter().any(writes)
     }
 
-    /// How many bytes it writes to this blob.
-    pub fn written(&self) -> u64 {
-        self.operations.iter().fold(0, |sum, operation| sum.saturating_add(operation.written()))
+    /// How many bytes of room it takes for this blob: what it writes, its attributes, and its key if it may be a new one.
+    fn taken(&self) -> u64 {
+        let of = |operation: &Operation| match operation {
+            Operation::Create => self.blob.key.as_bytes().len() as u64,
+            Operation::SetAttribute { name, value } => {
+                (name.len() + value.as_ref().map_or(0, |value| value.len())) as u64
+            }
+            other => other.written(),
+        };
+        self.operations.iter().fold(0, |sum, operation| sum.saturating_add(of(operation)))
     }
 
     /// Whether the transaction only reads this blob.

@@ -138,6 +138,7 @@ impl std::fmt::Debug for Gate {
 impl Porter for Gate {
     fn judge(&self, claim: &Claim<'_>) -> Result<Admission, Refusal> {
         let judged = match (claim.proof.by_secret(&self.secret), claim.party) {
+            (_, Party::Client { session }) if SessionId(session).is_of_node() => Err(Refusal::Denied),
             (Some(proof), Party::Client { session }) => {
                 Ok(self.admit(session, Who::Operator, claim.from, proof))
             }

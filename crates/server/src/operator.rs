@@ -15,7 +15,7 @@ use tyr_net::{
     Address, Credential, Dialer, End, Handler, Holder, Link, Received, Tls, Token, channels::MANAGER,
 };
 use tyr_proto::{
-    RingVersion,
+    RingVersion, SessionId,
     access::{AccountId, Rights, Scope},
     cluster::{Command, Difference, Reply, Report, Request, Response, SealId, TokenOrder, ViewOf},
     encoding::{append_to, from_bytes},
@@ -113,7 +113,7 @@ impl Operator {
         let greeted = Arc::<(Mutex<Greeted>, Condvar)>::default();
         let (tls, credential) = (tls.cloned(), credential.clone());
         let settings = tyr_net::Settings { tls, credential, ..tyr_net::Settings::default() };
-        let me = Introduction::new(Party::Client { session: random().max(1) }, None);
+        let me = Introduction::new(Party::Client { session: SessionId::of_client(random()).0 }, None);
         let dial = |(place, address): (usize, &Address)| {
             let _runtime = runtime.enter();
             let (replies, troubles, greeted) = (sender.clone(), troubles.clone(), greeted.clone());

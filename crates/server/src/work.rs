@@ -521,6 +521,8 @@ fn subject(message: &Message) -> (&'static str, Option<String>) {
         Message::NumberLost { id, .. } => ("number-lost", transaction(id)),
         Message::AskPrevious { id, .. } => ("ask-previous", transaction(id)),
         Message::PreviousOver { id, .. } => ("previous-over", transaction(id)),
+        Message::AskRoom { .. } => ("ask-room", None),
+        Message::Room { .. } => ("room", None),
         Message::Forget { id, .. } => ("forget", transaction(id)),
         Message::Forgotten { id, .. } => ("forgotten", transaction(id)),
         Message::Pull { id, .. } => ("pull", transaction(id)),

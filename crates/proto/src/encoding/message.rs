@@ -63,6 +63,8 @@ layout!(enum Message {
     53 => CopyLost { id },
     54 => AskPrevious { number, previous, id, partition },
     55 => PreviousOver { number, id },
+    56 => AskRoom { partition },
+    57 => Room { partition, is_short },
     45 => Fetch { id, chunk, range, at, partition },
     46 => Fetched { id, chunk, range, at, bytes },
 

@@ -293,6 +293,9 @@ impl Partition {
                 self.prepare(cx, visit, effects);
             }
             Attempt::Refused(refusal) => {
+                if refusal == Refusal::Full {
+                    self.ask_for_room(cx);
+                }
                 self.chain.leave(&visit);
                 self.refuse(cx, &visit.plan, visit.stops, refusal);
             }
@@ -306,10 +309,11 @@ impl Partition {
     fn attempt(&self, cx: &Context<'_>, visit: &Visit) -> Attempt {
         let (mut effects, mut wanted, mut growth) = (Vec::new(), Vec::new(), Growth::default());
         let found = |one: &Wanted| self.fetches.found(visit.plan.id, one);
-        let spare = if visit.plan.makes_room() { BESIDE_MAX } else { 0 };
+        let beside = if visit.plan.makes_room() { BESIDE_MAX } else { 0 };
+        let only_notes = visit.plan.only_notes(visit.own.heads.clone());
         for position in visit.own.heads.clone() {
             let plan = &visit.plan.heads[position];
-            if let Some(refusal) = self.lacks_means(cx, plan, spare) {
+            if let Some(refusal) = self.lacks_means(cx, plan, only_notes) {
                 return Attempt::Refused(refusal);
             }
             let known = cx.keyspaces.get(&plan.blob.keyspace);
@@ -334,6 +338,9 @@ impl Partition {
                 Evaluation::Ready(effect) if has_too_many_chunks(cx, &plan.blob, head, &effect, keyspace) => {
                     return Attempt::Refused(Refusal::TooLarge);
                 }
+                Evaluation::Ready(effect) if !only_notes && self.lacks_room_elsewhere(&effect) => {
+                    return Attempt::Refused(Refusal::Full);
+                }
                 Evaluation::Ready(effect)
                     if self.has_staged(visit.plan.id, &effect, &appends(position, plan)) =>
                 {
@@ -347,7 +354,7 @@ impl Partition {
             Attempt::WaitsFor(wanted)
         } else if size::logged(&visit.plan, &visit.stops, &effects) > cx.limits.entry_max {
             Attempt::Refused(Refusal::TooLarge)
-        } else if !cx.rooms.admit(&growth, spare) {
+        } else if !cx.rooms.admit(&growth, beside) {
             Attempt::Refused(Refusal::Quota)
         } else {
             Attempt::Prepared(effects)
@@ -357,7 +364,7 @@ impl Partition {
     /// Whether a write of a head cannot be taken for want of room or of replicas. Nothing is promised here yet; what is past its lock point
     /// is never asked this. What frees room needs none, nor does what puts a value in the place of another one that is as long, in an attribute: whoever says in one
     /// that he is still there would be taken for dead else. What notes somewhere that it frees room has some to spare.
-    fn lacks_means(&self, cx: &Context<'_>, plan: &HeadPlan, spare: u64) -> Option<Refusal> {
+    fn lacks_means(&self, cx: &Context<'_>, plan: &HeadPlan, only_notes: bool) -> Option<Refusal> {
         if plan.only_reads() {
             None
         } else if self.is_below_minimum(cx) {
@@ -367,7 +374,7 @@ impl Partition {
             let takes_none = |operation: &Operation| {
                 operation.frees_room() || head.is_some_and(|head| replaces(head, operation))
             };
-            let is_taken = || plan.operations.iter().all(takes_none) || spare > 0 && plan.written() <= spare;
+            let is_taken = || only_notes || plan.operations.iter().all(takes_none);
             (self.is_short(cx) && !is_taken()).then_some(Refusal::Full)
         }
     }
@@ -433,9 +440,10 @@ impl Partition {
             cx.answer(id.session, Answer::Outcome { id, outcome });
             return;
         }
-        // Whoever refuses first has nobody to tell.
-        let told = (!stops.is_empty()).then(|| plan.clone());
-        let refused = Refused { id, refusal, plan: told, stops };
+        // Whoever refuses first has nobody to tell, and nobody needs the payload any more: it would be logged though there is no room for it.
+        let told = (!stops.is_empty()).then(|| plan.without_payload_from(0, 0));
+        let refused =
+            Refused { id, refusal, plan: told, stops: stops.into_iter().map(Stop::refused).collect() };
         self.append(cx, Entry::Refuse(Arc::new(refused)));
     }
 

@@ -57,6 +57,7 @@ impl Partition {
                 let held = Held { writes: writes.clone(), driver, asked: Tries::first(cx.now) };
                 let replaces = self.held.get(&id).is_none_or(|held| held.writes.refused.is_none());
                 if replaces {
+                    self.tell_heads_of_shortage(cx, writes);
                     self.held.insert(id, held);
                     self.pull(cx, writes);
                     self.log_held(cx);

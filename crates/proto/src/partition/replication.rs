@@ -124,6 +124,8 @@ const RESEND_ENTRIES_AFTER: u64 = 2 * RESEND_AFTER;
 const RESEND_DOUBLINGS_MAX: u32 = 3;
 /// A replica whose log makes no progress for this many microseconds is reported to the cluster manager.
 const SLOW_AFTER: u64 = 1_000_000;
+/// A learner that makes none for this many is, too: it may begin again with a copy of what there is then.
+const LEARNER_SLOW_AFTER: u64 = 60_000_000;
 /// As many entries are looked at for how long they take.
 const PATIENT_FOR: usize = 64;
 /// As many entries may be under way to a learner when its primary begins to wait for it.
@@ -188,6 +190,7 @@ impl Partition {
         self.sessions = super::sessions::Sessions::default();
         self.collection = collection::Collection::default();
         self.sweeping = super::sweeping::Sweeping::default();
+        self.shortages = super::shortages::Shortages::default();
         self.drop_readers(cx);
         self.drop_freezes();
         self.fetches.clear();
@@ -655,12 +658,11 @@ impl Partition {
             if !peer.is_counted && established && peer.is_close(&self.log, cx.now) {
                 (peer.is_counted, peer.progress_at) = (true, cx.now);
             }
+            // What a learner lacks stays here as long as it is one, also if its disk never takes it.
+            let patience = if peer.is_counted { SLOW_AFTER } else { LEARNER_SLOW_AFTER };
             if peer.is_learner && peer.is_complete(durable) {
                 cx.push(Effect::LearnerComplete(self.id, epoch, peer.replica));
-            } else if waits
-                && peer.is_counted
-                && peer.is_over(cx.now, peer.progress_at, SLOW_AFTER, &self.log)
-            {
+            } else if waits && peer.is_over(cx.now, peer.progress_at, patience, &self.log) {
                 cx.push(Effect::ReplicaSlow(self.id, epoch, peer.replica));
             }
         }

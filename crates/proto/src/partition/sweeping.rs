@@ -129,8 +129,8 @@ fn is_settled(head: &Head) -> bool {
     head.blob().is_some() && !head.is_in_motion()
 }
 
-/// Who deletes what is left at a partition in an epoch. The first byte is one that hardly any client draws, the others nobody else has.
+/// Who deletes what is left at a partition in an epoch.
 fn sweeper(partition: PartitionId, epoch: Epoch) -> SessionId {
     let [class, index] = [u64::from(partition.class.0), u64::from(partition.index)];
-    SessionId(0xff << 56 | class << 48 | index << 32 | u64::from(epoch.0))
+    SessionId::of_node(class << 48 | index << 32 | u64::from(epoch.0))
 }

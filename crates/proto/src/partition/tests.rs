@@ -7,6 +7,7 @@ mod early;
 mod queued;
 mod quota;
 mod rest;
+mod room;
 mod served;
 mod size;
 mod staging;

@@ -449,6 +449,8 @@ pub fn messages() -> Vec<Message> {
         Message::NumberLost { number, id },
         Message::AskPrevious { number, previous: id, id, partition },
         Message::PreviousOver { number, id },
+        Message::AskRoom { partition },
+        Message::Room { partition, is_short: true },
         Message::Forget { id, answered: Some(Answered::below(7)), driver: partition },
         Message::Forgotten { id, part: partition },
         Message::Pull { id, payload: (1, 3), part: 200..400, partition },

@@ -101,6 +101,8 @@ pub(crate) fn judge(message: &Message, own: SessionId, rights: &Entitlement) -> 
         | Message::NumberLost { .. }
         | Message::AskPrevious { .. }
         | Message::PreviousOver { .. }
+        | Message::AskRoom { .. }
+        | Message::Room { .. }
         | Message::Forget { .. }
         | Message::Forgotten { .. }
         | Message::Pull { .. }

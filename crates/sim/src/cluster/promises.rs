@@ -6,7 +6,6 @@ use tyr_node::Node;
 use tyr_proto::{
     Epoch, HeadPlan, Operation, Output, PartitionId, TransactionId, encoding::to_bytes, entry::Entry,
 };
-use tyr_types::BESIDE_MAX;
 
 use super::bounds::Bounds;
 
@@ -53,13 +52,12 @@ pub fn check(node: &Node, output: &Output, bounds: &Bounds, is_short: bool) -> O
         if configuration.replicas.len() < usize::from(bounds.min_replicas) {
             return broken("a write was taken with too few replicas");
         }
-        // What makes room may note a little about that elsewhere. Whether an attribute had a value as long before is known no more.
-        let is_note = |head: &HeadPlan| prepare.plan.makes_room() && head.written() <= BESIDE_MAX;
+        // Whether an attribute had a value as long before is known no more.
         let takes_none = |operation: &Operation| {
             operation.frees_room() || matches!(operation, Operation::SetAttribute { .. })
         };
         let frees = |head: &HeadPlan| head.operations.iter().all(takes_none);
-        if is_short && !own.iter().all(|head| frees(head) || is_note(head)) {
+        if is_short && !prepare.plan.only_notes(prepare.stop().heads.clone()) && !own.iter().all(frees) {
             return broken("a write was taken without room");
         }
     }

@@ -163,4 +163,31 @@ fn a_primary_hears_whether_there_is_room_at_its_backups_though_nobody_writes() {
     assert!(rooms(&mut router, 3).is_empty());
     router.handle_room(true);
     assert_eq!(rooms(&mut router, 4), [true]);
+    // It may be lost.
+    let again = [1_000_000, 1_000_004, 2_000_004, 3_000_004].map(|now| rooms(&mut router, now));
+    assert_eq!(again, [&[][..], &[true], &[true], &[]]);
+}
+
+#[test]
+fn a_learner_whose_disk_never_takes_what_it_is_sent_is_given_up() {
+    let mut router = primary();
+    router.handle_configuration(Time(0), true, partition(0), configuration(3, &[ME], &[OTHER]));
+    run(&mut router);
+    let slow = |router: &mut Router, now| {
+        // It begins anew each time, and answers.
+        let message = Message::Reconciled { epoch: Epoch(3), index: Number::MAX.index(), node: NodeId(2) };
+        router.handle_message(Time(now), true, Envelope { partition: partition(0), message });
+        router.handle_tick(Time(now), true);
+        let mut slow = Vec::new();
+        while let Some(output) = router.poll_output() {
+            if let Output::ReplicaSlow(_, _, replica) = output {
+                slow.push(replica);
+            }
+        }
+        slow
+    };
+    for second in 1..60 {
+        assert_eq!(slow(&mut router, second * 1_000_000), [], "a copy may be large");
+    }
+    assert_eq!(slow(&mut router, 60_000_000), [OTHER]);
 }
