@@ -420,8 +420,8 @@ impl Head {
             }
             blob.written.extend(effect.writes.iter().map(|write| (write.chunk, place.number)));
         }
-        // What drops its former versions by itself leaves nothing to collect but the head of a deleted blob.
-        effect.writes.iter().any(|write| !write.drops_former || self.blob.is_none())
+        // What drops its former versions by itself leaves nothing to collect but the head of a deleted blob, which is there though it never had any bytes.
+        self.blob.is_none() || effect.writes.iter().any(|write| !write.drops_former)
     }
 
     /// Forgets places that were logged past a place at which the log was cut.

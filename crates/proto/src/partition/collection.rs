@@ -236,7 +236,7 @@ impl Partition {
         for (blob, (up_to, pins)) in round.blobs {
             let kept = round.kept.get(&blob).map_or(&[][..], |kept| &kept[..]);
             let is_kept_as_before = self.state.keeps().numbers_of(&blob) == kept;
-            if pins.is_empty() && is_kept_as_before {
+            if pins.is_empty() && is_kept_as_before && !self.is_visited(&blob) {
                 collected.push((blob, up_to));
             } else {
                 // What readers hold is collected when they have let go. What is kept is not looked at again before it is let go of.
@@ -246,6 +246,11 @@ impl Partition {
         if !collected.is_empty() {
             self.append(cx, Entry::Collected(collected));
         }
+    }
+
+    /// Whether a transaction has a place at a head without a blob, so that it stays though all is collected: then nobody would look for it again.
+    fn is_visited(&self, blob: &BlobName) -> bool {
+        self.state.head(blob).is_some_and(|head| head.blob().is_none() && head.places().len() > 0)
     }
 
     /// A head's primary says what chunks may drop.
