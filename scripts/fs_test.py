@@ -510,6 +510,9 @@ def reads_count(here):
         assert path.stat().st_atime_ns > 1
         os.utime(path, ns=(3, 4))
         assert path.stat().st_atime_ns == 3
+    kept = os.open(path, os.O_RDONLY | os.O_NOATIME)
+    assert os.read(kept, 1) == b"x"
+    os.close(kept)
     # Those that nobody waited for have not come after all of that.
     assert {path.stat().st_atime_ns for path in here.glob("read-*")} == {3}
 
@@ -621,8 +624,13 @@ def in_a_directory(tyr, work, arguments):
     with Mount(tyr, "files", mounted, "--read-only", store=store) as here:
         assert digest(here) == before
         refuses(errno.EROFS, os.mkdir, here / "new")
+    with Mount(tyr, "files", mounted, store=store) as here:
+        (here / "moved" / ".stats").write_bytes(b"a user's")
     with Mount(tyr, "files/moved", mounted, store=store) as here:
+        assert (here / ".stats").read_bytes() == b"a user's"
+        (here / ".stats").unlink()
         assert os.listdir(here) == ["b"]
+        assert (here / ".stats").read_bytes().startswith(b"lookup ")
     ends_by_force(tyr, store, mounted)
     says_as_json(tyr, store, mounted)
     busy = Mount(tyr, "files", mounted, store=store)

@@ -120,6 +120,14 @@ pub fn denied() -> Error {
     )
 }
 
+/// What was written is nowhere any more.
+#[cold]
+pub fn bytes_lost() -> Error {
+    Error::corrupt(
+        "bytes that were written to the blob are lost: the nodes that held them in memory have ended; write the blob anew, or delete it",
+    )
+}
+
 /// Nobody lets the client in any more, and it is not known whether what it had sent happened.
 #[cold]
 pub fn unknown_and_denied(reason: &str) -> Error {

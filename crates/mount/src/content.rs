@@ -113,7 +113,8 @@ impl Shared {
 
     /// The number that the kernel gets for an open file.
     pub fn opened(&self, file: File, flags: i32, caching: Caching) -> u64 {
-        if self.settings.access_times == AccessTimes::Never || self.settings.access == Access::ReadOnly {
+        let is_unwanted = self.settings.access_times == AccessTimes::Never || flags & libc::O_NOATIME != 0;
+        if is_unwanted || self.settings.access == Access::ReadOnly {
             file.without_access_times();
         }
         let is_watched = caching == Caching::Pages && self.settings.sharing == Sharing::Shared;

@@ -1,9 +1,9 @@
-//! The files that the mount itself shows in its root.
+//! The files that the mount itself shows in its root. In a directory of the file system that is mounted as one, what users have put there under these names is shown instead.
 
 use std::{ffi::OsStr, time::SystemTime};
 
 use fuser::{FileAttr, FileType, INodeNo};
-use tyr_fs::{Errno, ROOT_NUMBER, Result};
+use tyr_fs::ROOT_NUMBER;
 
 use crate::attributes::BLOCK;
 
@@ -68,13 +68,5 @@ impl Own {
             blksize: BLOCK,
             flags: 0,
         }
-    }
-}
-
-/// The root's own names are not to be taken.
-pub fn refuse(parent: INodeNo, name: &OsStr) -> Result<()> {
-    match Own::named(parent, name) {
-        Some(_) => Err(Errno::EACCES.because("the mount itself has something of that name")),
-        None => Ok(()),
     }
 }

@@ -17,7 +17,7 @@ use fuser::{
     TimeOrNow, WriteFlags,
 };
 use parking_lot::Mutex;
-use tyr_fs::{Changes, File, Filesystem, Inode, Kind, Metadata, New};
+use tyr_fs::{Changes, Errno, File, Filesystem, Inode, Kind, Metadata, New};
 
 use crate::{
     Settings, Sharing, WholeFileLocks,
@@ -29,7 +29,7 @@ use crate::{
     handles::Handle,
     locks,
     names::Names,
-    own::{self, Own},
+    own::Own,
     recalls::{Bell, tell_kernel},
     reply::{done, value, written},
     shared::{Assured, Shared, caller, special},
@@ -147,20 +147,28 @@ impl fuser::Filesystem for Server {
 
     fn lookup(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         let shared = &self.shared;
-        if let Some(own) = Own::named(parent, name) {
+        let own = Own::named(parent, name);
+        if let Some(own) = own.filter(|_| shared.is_whole) {
             return reply.entry(&Duration::ZERO, &own.attributes(), Generation(0));
         }
         let work = async {
             let directory = shared.known.get(parent.0)?;
             shared.look_ahead(parent.0, &directory, name.as_bytes()).await;
             let site = directory.site.of(name.as_bytes());
-            shared.certain(site, async || shared.filesystem.lookup(&directory, name.as_bytes()).await).await
+            let find = async || shared.filesystem.lookup(&directory, name.as_bytes()).await;
+            match (shared.certain(site, find).await, own) {
+                (Err(error), Some(own)) if error.errno() == Errno::ENOENT => Ok(Found::Own(own)),
+                (found, _) => found.map(|(found, assured)| Found::Inode(found, assured)),
+            }
         };
         shared.answer_while_asked(
             Call::of(request, Ask::Lookup, parent).named(name),
             reply,
             work,
-            |reply, (found, assured)| shared.enter(reply, (parent, name), &found, Some(&assured)),
+            |reply, found| match found {
+                Found::Inode(found, assured) => shared.enter(reply, (parent, name), &found, Some(&assured)),
+                Found::Own(own) => reply.entry(&Duration::ZERO, &own.attributes(), Generation(0)),
+            },
         );
     }
 
@@ -360,7 +368,7 @@ impl fuser::Filesystem for Server {
     ) {
         let shared = &self.shared;
         let work = async {
-            own::refuse(parent, name)?;
+            shared.refuse_own(parent, name)?;
             let new = New::of(Kind::File, mode).masked(umask).owned(request.uid(), request.gid());
             shared.create(parent.0, name, &new, flags, || caller(request)).await
         };
@@ -764,3 +772,10 @@ fn read_log(reader: Arc<Reader>, size: u32, flags: i32, process: u32, reply: Rep
 pub const REQUEST_MAX: u32 = 1 << 20;
 /// A file system that is unmounted waits so long for its cluster to hear of it.
 const LEAVE_WITHIN: Duration = Duration::from_secs(5);
+
+/// What a name means.
+enum Found {
+    Inode(Metadata, Assured),
+    /// Nothing of the store, but something of the mount.
+    Own(Own),
+}

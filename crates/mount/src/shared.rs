@@ -29,7 +29,7 @@ use crate::{
     known::Known,
     locks::Unlocking,
     names::Names,
-    own::{self, Own},
+    own::Own,
     recalls::Bell,
     waiting::Waiting,
     watched::Watched,
@@ -39,6 +39,8 @@ use crate::{
 pub struct Shared {
     pub filesystem: Filesystem,
     pub settings: Settings,
+    /// Whether its root is that of the file system.
+    pub is_whole: bool,
     pub known: Known,
     pub handles: Handles,
     pub unlocking: Unlocking,
@@ -71,6 +73,7 @@ impl Shared {
     pub fn new(filesystem: Filesystem, root: Inode, settings: Settings, tells_recalls: bool) -> Self {
         Shared {
             settings,
+            is_whole: root == filesystem.root(),
             known: Known::new(root, filesystem.flat()),
             handles: Handles::default(),
             unlocking: Unlocking::default(),
@@ -230,13 +233,21 @@ impl Shared {
         Some(found)
     }
 
+    /// Refuses to take a name of the mount's own, unless there may have been something of that name before it became the root.
+    pub fn refuse_own(&self, parent: INodeNo, name: &OsStr) -> Result<()> {
+        match Own::named(parent, name).filter(|_| self.is_whole) {
+            Some(_) => Err(Errno::EACCES.because("the mount itself has something of that name")),
+            None => Ok(()),
+        }
+    }
+
     pub async fn make(&self, parent: INodeNo, name: &OsStr, new: &New) -> Result<Metadata> {
-        own::refuse(parent, name)?;
+        self.refuse_own(parent, name)?;
         self.filesystem.make(&self.known.get(parent.0)?, name.as_bytes(), new).await
     }
 
     pub async fn unlink(&self, parent: INodeNo, name: &OsStr) -> Result<()> {
-        own::refuse(parent, name)?;
+        self.refuse_own(parent, name)?;
         let removed = self.filesystem.unlink(&self.known.get(parent.0)?, name.as_bytes()).await?;
         self.has_lost_name(removed);
         Ok(())
@@ -275,7 +286,7 @@ impl Shared {
     }
 
     pub async fn link(&self, inode: INodeNo, parent: INodeNo, name: &OsStr) -> Result<Metadata> {
-        own::refuse(parent, name)?;
+        self.refuse_own(parent, name)?;
         let (inode, directory) = (self.known.get(inode.0)?, self.known.get(parent.0)?);
         let link = async |inode: &Inode| self.filesystem.link(inode, &directory, name.as_bytes()).await;
         self.at(inode, link).await
@@ -287,8 +298,8 @@ impl Shared {
         to: (INodeNo, &OsStr),
         flags: RenameFlags,
     ) -> Result<()> {
-        own::refuse(from.0, from.1)?;
-        own::refuse(to.0, to.1)?;
+        self.refuse_own(from.0, from.1)?;
+        self.refuse_own(to.0, to.1)?;
         let over = match flags {
             flags if flags.is_empty() => Over::Replace,
             RenameFlags::RENAME_NOREPLACE => Over::Refuse,

@@ -235,6 +235,14 @@ impl Partition {
         self.is_established() && cx.has_lease
     }
 
+    /// Whether this replica leads in an epoch that is not the first, and has nothing of those before: all that had it have lost it.
+    pub fn has_begun_anew(&self) -> bool {
+        let before = self.log.epochs().first().map(|(epoch, _)| *epoch);
+        matches!(self.role, Role::Primary { .. })
+            && self.configuration.epoch > Epoch(1)
+            && before.is_none_or(|first| first == self.configuration.epoch)
+    }
+
     /// Whether this replica holds the partition in the epoch that it knows.
     pub fn has_role(&self) -> bool {
         !matches!(self.role, Role::None)

@@ -13,8 +13,8 @@ use std::{
 use tyr_proto::{
     Answered, BlobName, BlobPlan, CONDITIONS_MAX, Check, ClassId, Client, ClientOutput, Condition,
     Configuration, End, Epoch, Event, HeadPlan, Incarnation, Keyspace, KeyspaceSeed, Keyspaces, Layout,
-    NodeId, Operation, OperationResult, Outcome, Output, PartitionCount, PartitionId, Placement, Plan,
-    ReadAnswer, Refusal, Replica, ResultValue, RingVersion, Router, SessionId, Snapshots, Time, Told,
+    NodeId, Operation, OperationResult, Outcome, Output, Partition, PartitionCount, PartitionId, Placement,
+    Plan, ReadAnswer, Refusal, Replica, ResultValue, RingVersion, Router, SessionId, Snapshots, Time, Told,
     Transaction, TransactionId,
     encoding::{from_bytes, to_bytes},
     message::{Answer, Envelope, Message},
@@ -694,4 +694,50 @@ fn a_head_is_asked_for_no_more_conditions_than_it_looks_at() {
     let head = HeadPlan { conditions, ..HeadPlan::blind(partition(0), here, Vec::new()) };
     let plan = Plan { id, answered: 0, reserve: None, heads: vec![head] };
     assert!(from_bytes::<Plan>(&to_bytes(&plan)).is_err());
+}
+
+#[test]
+fn bytes_that_are_nowhere_any_more_are_told_to_be_lost_and_holes_are_zeros() {
+    let mut world = World::new();
+    let name = world.blob_in(0);
+    let keyspace = world.keyspaces[&KeyspaceId(1)].clone();
+    let mut elsewhere = (1..).filter(|chunk| keyspace.partition_of(&name, *chunk) == partition(1));
+    let [written, hole] = [elsewhere.next().unwrap(), elsewhere.next().unwrap()];
+    let at = |chunk: u64| chunk * u64::from(CHUNK_SIZE_MIN);
+    let mut transaction = Transaction::begin(0);
+    for (offset, bytes) in [(0, "first"), (at(written), "there"), (at(hole + 1), "end")] {
+        transaction.change(&name, Operation::Write { offset, bytes: bytes.as_bytes().into() });
+    }
+    assert!(matches!(world.commit(&mut transaction), End::Committed(_)));
+    let told = |world: &mut World, offset: u64| {
+        let mut transaction = Transaction::begin(0);
+        transaction.read(&mut world.client, Time(world.now), &name, offset..offset + 5);
+        let mut told = world.tell(&mut transaction);
+        transaction.roll_back(&mut world.client);
+        let Some(Told::Read(_, answer)) = told.pop() else { panic!("{told:?}") };
+        answer
+    };
+    let bytes = |bytes: &[u8]| ReadAnswer::Bytes(Some(bytes.to_vec()));
+    assert_eq!(told(&mut world, at(written)), bytes(b"there"));
+    // All that had the partition in memory are gone.
+    let empty = Partition::new(partition(1), ME);
+    world.router.restore(empty);
+    let configuration = Configuration {
+        epoch: Epoch(3),
+        since: RingVersion(2),
+        floor: RingVersion(2),
+        replicas: vec![ME],
+        learners: Vec::new(),
+    };
+    world.router.handle_configuration(world.time(), true, partition(1), configuration);
+    world.settle();
+    assert_eq!(told(&mut world, at(written)), ReadAnswer::BytesLost);
+    assert_eq!(told(&mut world, at(hole)), bytes(&[0; 5]));
+    assert_eq!(told(&mut world, 0), bytes(b"first"));
+    // What is written there from now on is there.
+    let mut transaction = Transaction::begin(0);
+    transaction.change(&name, Operation::Write { offset: at(written), bytes: b"again".as_slice().into() });
+    transaction.commit(&mut world.client, Time(world.now), None);
+    (0..100).for_each(|_| world.pass(10_000));
+    assert_eq!(told(&mut world, at(written)), bytes(b"again"));
 }

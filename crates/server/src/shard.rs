@@ -27,7 +27,7 @@ use tyr_net::{
 };
 use tyr_node::{Journal, Notice, Shard};
 use tyr_proto::{
-    ClassId, Keyspaces, NodeId, Output, PartitionId, RingVersion, SessionId, Time, TraceContext,
+    ClassId, Keyspaces, NodeId, Output, Partition, PartitionId, RingVersion, SessionId, Time, TraceContext,
     cluster::{Command, Fact, ShardReport},
     encoding::{append_with_insets, detached},
     message::{Answer, Envelope, Message},
@@ -455,7 +455,20 @@ impl Running {
             Notice::Version(version) => self.version = *version,
             _ => {}
         }
+        let Notice::Fact(Fact::Partition(id, ..)) = notice else {
+            return self.shard.handle_notice(now(), notice);
+        };
+        let epoch = |shard: &Shard| shard.router().partition(*id).map(|known| known.configuration().epoch);
+        let before = epoch(&self.shard);
         self.shard.handle_notice(now(), notice);
+        let known = self.shard.router().partition(*id).filter(|_| epoch(&self.shard) != before);
+        // Nobody else says so.
+        if known.is_some_and(Partition::has_begun_anew) {
+            tracing::warn!(
+                partition = %id,
+                "the partition begins anew here: nobody who is there has what it held, which is lost if anything was there"
+            );
+        }
     }
 
     /// Whether a transaction names a keyspace that is newer than what this node has heard of.

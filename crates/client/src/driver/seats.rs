@@ -156,6 +156,7 @@ impl Seat {
                 drop(reply.send(Ok(looked.map(|looked| Found { number, looked }))));
             }
             (wants, ReadAnswer::Denied) => wants.fail(words::denied()),
+            (wants, ReadAnswer::BytesLost) => wants.fail(words::bytes_lost()),
             (wants, _) => wants.fail(lost()),
         }
     }

@@ -233,6 +233,7 @@ impl Frozen {
             asked.answer(match answer {
                 ReadAnswer::Bytes(bytes) => Ok(bytes),
                 ReadAnswer::Denied => Err(words::denied()),
+                ReadAnswer::BytesLost => Err(words::bytes_lost()),
                 ReadAnswer::Stat(_) | ReadAnswer::Lost => Err(expired()),
             });
         }

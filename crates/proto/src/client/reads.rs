@@ -32,6 +32,8 @@ pub enum ReadAnswer {
     Stat(Option<Looked>),
     /// What it had seen of the blob is gone: it cannot go on, and is to be run again.
     Lost,
+    /// Bytes that were written are nowhere any more: all that held them in memory have ended, and where they were has begun anew.
+    BytesLost,
     /// There is no right to read it.
     Denied,
 }
@@ -76,6 +78,8 @@ struct Read {
     /// Pieces of newest versions, which came before the head's answer.
     early: Vec<(Piece, Number, Vec<u8>)>,
     base: Vec<(u64, Vec<u8>)>,
+    /// Whether something that was written was not there.
+    is_lost: bool,
     /// Whether all pieces were asked for.
     is_asked: bool,
 }
@@ -218,6 +222,7 @@ impl Reads {
             pieces: BTreeMap::new(),
             early: Vec::new(),
             base: Vec::new(),
+            is_lost: false,
             is_asked: false,
         };
         let view = self.blobs.entry(blob).or_default();
@@ -344,11 +349,14 @@ impl Reads {
             return;
         };
         let Some(blob) = &base.blob else { return };
-        let (written, number) = (blob.written.get(&piece.chunk).copied(), base.number);
-        if piece.is_newest && version != written.unwrap_or(Number::ZERO) {
+        let (written, number) =
+            (blob.written.get(&piece.chunk).copied().unwrap_or(Number::ZERO), base.number);
+        if piece.is_newest && version != written {
             piece.is_newest = false;
             self.ask(client, now, read, Vec::from([piece]), Some(number));
         } else {
+            // A replica answers what was decided up to the number that it is asked for, unless its partition has begun anew.
+            read.is_lost |= version < written;
             read.base.push((piece.start, bytes));
         }
     }
@@ -357,6 +365,7 @@ impl Reads {
         let Some(view) = self.blobs.get_mut(&read.blob) else { return };
         view.is_seen = true;
         let answer = match read.wants {
+            Wants::Bytes(_) if read.is_lost => ReadAnswer::BytesLost,
             Wants::Bytes(range) => {
                 view.seen.size |= overlay.depends_on_size && range.end > overlay.size;
                 view.seen.ranges.extend(overlay.base_of(range.clone()));
@@ -442,6 +451,7 @@ impl Reads {
                     pieces: BTreeMap::new(),
                     early: Vec::new(),
                     base: Vec::new(),
+                    is_lost: false,
                     is_asked: false,
                     ..read
                 };

@@ -411,7 +411,7 @@ impl Transaction {
             Check::Attribute { name, .. } => seen.attributes.push(name.clone()),
         });
         let looked = match answer {
-            ReadAnswer::Lost | ReadAnswer::Denied => return false,
+            ReadAnswer::Lost | ReadAnswer::BytesLost | ReadAnswer::Denied => return false,
             ReadAnswer::Stat(looked) => looked.as_ref(),
             ReadAnswer::Bytes(found) => {
                 return matches!(check, Check::Bytes { bytes, .. } if found.as_ref() == Some(bytes));

@@ -389,6 +389,10 @@ impl Caller {
             }
             ReadAnswer::Stat(looked) => Found::Exists(looked.is_some()),
             ReadAnswer::Lost | ReadAnswer::Denied => return,
+            ReadAnswer::BytesLost => {
+                self.wrong.push("bytes are told to be lost".to_owned());
+                return;
+            }
         };
         task.found.insert(target, found);
     }

@@ -26,7 +26,7 @@ fn the_head_of_a_deleted_blob_goes_once_nothing_is_under_way_at_it() {
     tell(&mut router, start(1, Operation::Create, false));
     tell(&mut router, start(2, Operation::Delete, false));
     tell(&mut router, start(3, Operation::Create, true));
-    let mut collect = |router: &mut Router, from: u64| {
+    let collect = |router: &mut Router, from: u64| {
         for round in 0..4 {
             router.handle_tick(Time(from + round * 60_000), true);
             run(router);
