@@ -9,6 +9,7 @@ mod text;
 use std::{
     fmt::Display,
     io::{self, BufWriter, IsTerminal, StdoutLock, Write},
+    mem,
 };
 
 use serde::Serialize;
@@ -120,6 +121,12 @@ impl Output {
     /// Sends everything printed so far on its way.
     pub fn flush(&mut self) -> Result<()> {
         self.out.flush().map_err(stdout_failure)
+    }
+
+    /// Forgets what was printed and could not be sent, so that nobody tries again.
+    pub fn discard(&mut self) {
+        let unsent = mem::replace(&mut self.out, BufWriter::new(io::stdout().lock()));
+        let _unsent = unsent.into_parts();
     }
 
     /// The text in the style, if this output is colored.

@@ -26,20 +26,38 @@ pub fn run(settings: &Settings, out: &mut Output) -> Result<()> {
     let node = node_settings(settings)?;
     let (tls, reached) = (node.tls.clone(), node.reached());
     let server = start(node, &interrupt)?;
-    out.report(&Listening::of(&server))?;
-    out.flush()?;
+    let mut told = Told { out, is_heard: true };
+    told.tell(&Listening::of(&server));
     let mut was_ready = false;
     while !interrupt.is_asked() && !server.wait(GLANCE, |status| status.has_ended) {
         if server.status().is_ready && !was_ready {
             was_ready = true;
-            out.report(&Ready { event: "ready", node: server.node().0 })?;
-            out.flush()?;
+            told.tell(&Ready { event: "ready", node: server.node().0 });
         }
         if let Some(tls) = tls.as_ref().filter(|_| renewal.is_asked()) {
             renew(tls, &reached);
         }
     }
     Ok(server.stop()?)
+}
+
+/// What the node tells on standard output, for whoever reads it: it serves whether or not anybody does.
+struct Told<'out> {
+    out: &'out mut Output,
+    is_heard: bool,
+}
+
+impl Told<'_> {
+    fn tell(&mut self, report: &impl Report) {
+        if !self.is_heard {
+            return;
+        }
+        if let Err(failure) = self.out.report(report).and_then(|()| self.out.flush()) {
+            self.is_heard = false;
+            self.out.discard();
+            tracing::info!(target: "tyr_server", %failure, "what the node tells on standard output is not heard; it goes on without");
+        }
+    }
 }
 
 /// Reads the certificates again. Connections that there are stay as they are.

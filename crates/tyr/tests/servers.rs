@@ -12,6 +12,8 @@ mod minority;
 mod observability;
 #[path = "servers/quotas.rs"]
 mod quotas;
+#[path = "servers/streams.rs"]
+mod streams;
 
 use std::{
     ffi::OsStr,

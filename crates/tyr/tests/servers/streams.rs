@@ -1,0 +1,56 @@
+//! What a node says on standard output and standard error, and who does not read it.
+
+use std::{
+    fs::OpenOptions,
+    io::{BufRead, BufReader},
+    path::Path,
+    process::{Child, Command, ExitStatus, Stdio},
+};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::{json, tyr};
+
+/// A process that runs a node, of which nobody reads standard output.
+struct Unread(Child);
+
+impl Unread {
+    fn stop(mut self) -> ExitStatus {
+        kill_process(Pid::from_child(&self.0), Signal::TERM).unwrap();
+        self.0.wait().unwrap()
+    }
+}
+
+impl Drop for Unread {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ended = self.0.kill();
+        let _ended = self.0.wait();
+    }
+}
+
+/// What runs a node that listens at a socket in the directory, and the URL of its cluster.
+fn server(directory: &Path) -> (Command, String) {
+    let address = format!("unix:{}", directory.join("socket").display());
+    let mut command = tyr(["server", "--partitions", "16", "--listen", &address, "--directory"]);
+    command.arg(directory.join("node"));
+    (command, format!("tyr://{address}"))
+}
+
+#[test]
+fn a_node_goes_on_when_nobody_reads_what_it_tells_on_standard_output() {
+    let (reader, closed) = std::io::pipe().unwrap();
+    drop(reader);
+    let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
+    for out in [Stdio::from(closed), Stdio::from(full)] {
+        let directory = tempfile::tempdir().unwrap();
+        let (mut command, url) = server(directory.path());
+        let mut node = Unread(command.stdout(out).stderr(Stdio::piped()).spawn().unwrap());
+        let log = BufReader::new(node.0.stderr.take().unwrap()).lines().map(Result::unwrap);
+        let told = log.filter(|line| line.contains("is not heard")).take(1).count();
+        assert_eq!(told, 1, "it has ended");
+        // It serves.
+        while json(&url, &["cluster", "status"])["nodes"].as_array().unwrap().is_empty() {}
+        assert!(node.stop().success());
+    }
+}
