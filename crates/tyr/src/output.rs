@@ -18,7 +18,10 @@ use serde_json::json;
 pub use table::{Align, Table};
 pub use text::{Bytes, Shown, bytes_field, key_fields};
 
-use crate::failure::{Failure, Result};
+use crate::{
+    failure::{Failure, Result},
+    log,
+};
 
 /// Where results are printed, and how.
 pub struct Output {
@@ -227,6 +230,9 @@ fn paint(color: bool, style: Style, text: impl Display) -> String {
 
 /// Standard error is the last resort: if it is closed there is nowhere left to complain.
 fn tell(line: &str) {
+    if log::say(line) {
+        return;
+    }
     let _ = writeln!(io::stderr().lock(), "{line}");
 }
 

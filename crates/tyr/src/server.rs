@@ -7,20 +7,19 @@ use std::{
 };
 
 use serde::Serialize;
-use tracing::level_filters::LevelFilter;
-use tracing_subscriber::{Layer, filter::Targets, layer::SubscriberExt, util::SubscriberInitExt};
 use tyr_server::{Address, ClassSettings, Collector, Guarding, Server, Tls, Zone};
 
 use crate::{
     failure::{Failure, Result},
     interrupt::{Interrupt, Renewal},
+    log,
     output::{Output, Report},
-    settings::{LogFormat, ServerSettings, Settings},
+    settings::{ServerSettings, Settings},
 };
 
 /// Runs the node.
 pub fn run(settings: &Settings, out: &mut Output) -> Result<()> {
-    log(settings.server.log, settings.server.log_format)?;
+    log::begin(settings.server.log, settings.server.log_format)?;
     let interrupt = Interrupt::install()?;
     let renewal = Renewal::install()?;
     let node = node_settings(settings)?;
@@ -87,24 +86,6 @@ pub fn start(settings: tyr_server::Settings, interrupt: &Interrupt) -> Result<Se
             }
         }
     }
-}
-
-/// What the server says goes to standard error, a line each.
-pub fn log(level: LevelFilter, format: LogFormat) -> Result<()> {
-    // The consensus has a lot to say about members that are away, which others here say in a line.
-    let libraries = if level >= LevelFilter::DEBUG { LevelFilter::INFO } else { LevelFilter::OFF };
-    let targets = Targets::new().with_default(libraries).with_targets([
-        ("tyr_server", level),
-        ("tyr_net", level),
-        ("tyr_manager", level),
-    ]);
-    let lines = tracing_subscriber::fmt::layer().with_ansi(false).with_writer(std::io::stderr);
-    let lines = match format {
-        LogFormat::Text => lines.with_filter(targets).boxed(),
-        LogFormat::Json => lines.json().flatten_event(true).with_filter(targets).boxed(),
-    };
-    let set = tracing_subscriber::registry().with(lines).try_init();
-    set.map_err(|error| Failure::Local(format!("cannot begin to log: {error}")))
 }
 
 /// What a node is started with.

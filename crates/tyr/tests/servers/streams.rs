@@ -2,14 +2,17 @@
 
 use std::{
     fs::OpenOptions,
-    io::{BufRead, BufReader},
+    io::{BufRead, BufReader, ErrorKind, PipeWriter, Write},
     path::Path,
     process::{Child, Command, ExitStatus, Stdio},
 };
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::{
+    fs::{OFlags, fcntl_getfl, fcntl_setfl},
+    process::{Pid, Signal, kill_process},
+};
 
-use super::{json, tyr};
+use super::{Node, json, tyr};
 
 /// A process that runs a node, of which nobody reads standard output.
 struct Unread(Child);
@@ -53,4 +56,28 @@ fn a_node_goes_on_when_nobody_reads_what_it_tells_on_standard_output() {
         while json(&url, &["cluster", "status"])["nodes"].as_array().unwrap().is_empty() {}
         assert!(node.stop().success());
     }
+}
+
+/// Writes as much as there is room for.
+fn fill(pipe: &mut PipeWriter) {
+    let flags = fcntl_getfl(&*pipe).unwrap();
+    fcntl_setfl(&*pipe, flags | OFlags::NONBLOCK).unwrap();
+    let full = std::iter::repeat_with(|| pipe.write_all(b".")).find_map(Result::err).unwrap();
+    assert_eq!(full.kind(), ErrorKind::WouldBlock);
+    fcntl_setfl(&*pipe, flags).unwrap();
+}
+
+#[test]
+fn a_node_serves_and_stops_though_the_reader_of_its_log_stands_still() {
+    let directory = tempfile::tempdir().unwrap();
+    let (mut command, url) = server(directory.path());
+    let (reader, mut writer) = std::io::pipe().unwrap();
+    fill(&mut writer);
+    command.args(["--json", "--log", "trace"]).stderr(writer);
+    let mut node = Node::run(command);
+    node.wait_for("ready");
+    json(&url, &["keyspace", "create", "notes"]);
+    assert!(node.stop().success());
+    // It was there to the end.
+    drop(reader);
 }
