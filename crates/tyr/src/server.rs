@@ -24,7 +24,14 @@ pub fn run(settings: &Settings, out: &mut Output) -> Result<()> {
     let renewal = Renewal::install()?;
     let node = node_settings(settings)?;
     let (tls, reached) = (node.tls.clone(), node.reached());
-    let server = start(node, &interrupt)?;
+    let server = match start(node, &interrupt) {
+        // It ends well then as at any other time.
+        Err(Failure::Interrupted(message)) => {
+            tracing::info!(target: "tyr_server", "{message}");
+            return Ok(());
+        }
+        started => started?,
+    };
     let mut told = Told { out, is_heard: true };
     told.tell(&Listening::of(&server));
     let mut was_ready = false;

@@ -81,3 +81,19 @@ fn a_node_serves_and_stops_though_the_reader_of_its_log_stands_still() {
     // It was there to the end.
     drop(reader);
 }
+
+#[test]
+fn a_node_that_is_stopped_before_it_has_joined_ends_well() {
+    let directory = tempfile::tempdir().unwrap();
+    let (mut command, _) = server(directory.path());
+    let nobody = format!("unix:{}", directory.path().join("nobody").display());
+    command.args(["--log", "debug", "--join", &nobody]).stderr(Stdio::piped());
+    let mut node = Unread(command.spawn().unwrap());
+    let log = BufReader::new(node.0.stderr.take().unwrap());
+    let mut lines = log.lines().map(Result::unwrap);
+    let waits = lines.find(|line| line.contains("not connected to a node that is named to join by"));
+    assert!(waits.is_some(), "it has ended");
+    assert!(node.stop().success());
+    let told = lines.find(|line| line.contains("stopped before it had joined"));
+    assert!(told.is_some(), "it says why it ends");
+}
