@@ -112,6 +112,12 @@ fn refused(url: &str, arguments: &[&str]) -> String {
     String::from_utf8(output.stderr).unwrap()
 }
 
+/// What the doctor finds of a cluster and a directory.
+fn findings(url: &str, directory: &Path) -> String {
+    let mut doctor = tyr(["doctor", "--listen", "127.0.0.1:0", "--store", url, "--directory"]);
+    String::from_utf8(doctor.arg(directory).output().unwrap().stdout).unwrap()
+}
+
 /// Waits until the cluster manager has evicted a node.
 fn wait_until_missed(url: &str, number: u32) {
     let is_present = |node: &Value| node["node"] == number && node["presence"] == "present";
@@ -320,6 +326,27 @@ fn a_node_that_is_to_join_by_itself_ends_and_what_it_leaves_is_told_from_what_be
     std::fs::remove_dir_all(place("node")).unwrap();
     let said = start(&["--shards", "2"]);
     assert!(said.contains("that is its own address"), "{said}");
+}
+
+#[test]
+fn a_node_that_is_not_at_its_address_is_told_from_the_one_that_is() {
+    let directory = tempfile::tempdir().unwrap();
+    let place = |number: u32| directory.path().join(number.to_string());
+    let mut first = Node::start(&place(1), "127.0.0.1:0", &[]);
+    first.wait_for("ready");
+    let more = ["--advertise", &first.address];
+    let second = Node::start_with(&place(2), "127.0.0.1:0", &[&first.address], &more);
+    let url = format!("tyr://{}", first.address);
+    let all = json(&url, &["node", "status"]);
+    let told: Vec<_> =
+        all.as_array().unwrap().iter().map(|node| [&node["node"], &node["other_node"]]).collect();
+    assert_eq!(told, [[&Value::from(1), &Value::Null], [&2.into(), &1.into()]], "{all}");
+    let said = refused(&url, &["node", "status", "2"]);
+    assert!(said.contains("node 2 does not answer: node 1 is at its address"), "{said}");
+    let found = findings(&url, &place(3));
+    let expected = format!("WRONG    node 2 at {}: node 1 is at this address", first.address);
+    assert!(found.contains(&expected), "{found}");
+    drop(second);
 }
 
 #[test]

@@ -13,6 +13,7 @@ use super::Finding;
 use crate::{
     cluster::{Wanted, addresses, tls},
     failure::Failure,
+    node::DISTINCT,
     settings::Settings,
 };
 
@@ -20,6 +21,8 @@ use crate::{
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct View {
+    /// Zero if it does not tell.
+    node: u32,
     at_ms: u64,
     program: String,
     ready: bool,
@@ -94,15 +97,22 @@ pub fn examine(settings: &Settings, findings: &mut Vec<Finding>) {
         let between = u64::midpoint(before, now());
         match seen.map(|text| serde_json::from_str::<View>(&text).unwrap_or_default()) {
             Err(error) if error.kind() == ErrorKind::Denied => {
-                findings.push(Finding::skipped(subject, format!("{error}: {TOKEN}")));
-                // Its version it tells everybody whom it lets in.
+                findings.push(Finding::skipped(&subject, format!("{error}: {TOKEN}")));
+                // Who it is, and its version, it tells everybody whom it lets in.
                 let report = operator.and_then(|mut operator| operator.report().ok());
-                programs.extend(report.map(|report| report.version));
+                match report {
+                    Some(report) if report.replica.node != node => {
+                        findings.push(another(&subject, report.replica.node.0));
+                    }
+                    Some(report) => programs.push(report.version),
+                    None => {}
+                }
             }
             Err(error) => {
                 let advice = "clients on this machine do not reach it either: check the network between, and its address";
                 findings.push(Finding::wrong(subject, error, advice));
             }
+            Ok(view) if view.node != 0 && view.node != node.0 => findings.push(another(&subject, view.node)),
             Ok(view) => {
                 findings.push(clock(&subject, view.at_ms, between, now() - before));
                 findings.extend(health(&subject, &view));
@@ -111,6 +121,11 @@ pub fn examine(settings: &Settings, findings: &mut Vec<Finding>) {
         }
     }
     findings.push(versions(programs, count));
+}
+
+/// That it is another node that answers.
+fn another(subject: &str, other: u32) -> Finding {
+    Finding::wrong(subject, format!("node {other} is at this address"), DISTINCT)
 }
 
 /// That the cluster manager does not answer.
