@@ -5,6 +5,7 @@ systemd, which systemd-analyze judges if it is there; and the configuration of a
 import enum
 import os
 import pathlib
+import re
 import shutil
 import socket
 import subprocess
@@ -56,6 +57,7 @@ def main():
         check_job(place / "idle", ["0", "nothing"], 0, Out.NOTHING)
         check_job(place / "full", ["0"], 1, Out.ELSEWHERE)
         check_job(place / "both", ["7"], 7, Out.ELSEWHERE)
+        check_statuses()
         check_unit(place)
         check_configuration(place)
     print("ops: the job, the unit, and the configuration are in order")
@@ -118,6 +120,15 @@ def check_job(place, arguments, status, out=Out.DONE):
         shutil.rmtree(kept)
     left = [path for name in ("local", "home") for path in (place / name).iterdir()]
     check(left == [], f"the job leaves {left}:\n{said}")
+
+
+def check_statuses():
+    """After a failure that the next start would have, too, the unit starts no other: the numbers are those of the kinds."""
+    for_good = ("usage", "exists", "invalid", "denied")
+    kinds = dict(re.findall(r"^\| (\d+) \| `([a-z-]+)`", (ROOT / "docs/errors.md").read_text(), re.MULTILINE))
+    wanted = sorted(int(number) for number, kind in kinds.items() if kind in for_good)
+    named = re.search(r"^RestartPreventExitStatus=(.*)$", (ROOT / "ops/systemd/tyr.service").read_text(), re.MULTILINE)
+    check(len(wanted) == len(for_good) and sorted(map(int, named[1].split())) == wanted, f"after {wanted} the unit is to start no other: {named[0]}")
 
 
 def check_unit(place):

@@ -381,7 +381,7 @@ impl Membership {
         if let Some(another) = another {
             self.reception.events.fail(Error::exists(format!(
                 "another process has started as node {} at {}: one of the two directories is a copy of the other, and lacks what was written \
-                 since; let only that one go on which was written last",
+                 since. Which of them is not known here: stop both, and let only the one go on that was written last",
                 me.0, another.address
             )));
         }
