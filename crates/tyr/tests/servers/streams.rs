@@ -97,3 +97,31 @@ fn a_node_that_is_stopped_before_it_has_joined_ends_well() {
     let told = lines.find(|line| line.contains("stopped before it had joined"));
     assert!(told.is_some(), "it says why it ends");
 }
+
+#[test]
+fn a_node_that_stops_says_what_nobody_else_holds() {
+    for (replicas, durability, expected) in [
+        ("2", "memory", "what the node held is handed over"),
+        ("1", "memory", "nobody else holds these partitions, which are in memory"),
+        ("1", "disk", "they are served when the node is started again"),
+    ] {
+        let directory = tempfile::tempdir().unwrap();
+        let place = |number: u32| directory.path().join(number.to_string());
+        let more = ["--replicas", replicas, "--durability", durability];
+        let mut first = Node::start_with(&place(1), "127.0.0.1:0", &[], &more);
+        first.wait_for("ready");
+        let mut command = tyr(["server", "--json", "--log", "info", "--listen", "127.0.0.1:0"]);
+        command.args(["--join", &first.address, "--directory"]).arg(place(2)).stderr(Stdio::piped());
+        let mut second = Node::run(command);
+        let address = second.wait_for("listening")["address"].as_str().unwrap().to_owned();
+        second.wait_for("ready");
+        json(&format!("tyr://{}", first.address), &["cluster", "add", &address]);
+        let log = BufReader::new(second.process.stderr.take().unwrap());
+        assert!(second.stop().success());
+        let said: Vec<String> = log.lines().map(Result::unwrap).collect();
+        assert!(said.iter().any(|line| line.contains(expected)), "{replicas} {durability}: {said:#?}");
+        let is_handed_over = said.iter().any(|line| line.contains("handed over"));
+        assert_eq!(is_handed_over, replicas == "2", "{said:#?}");
+        drop(first);
+    }
+}
