@@ -125,3 +125,24 @@ fn a_node_that_stops_says_what_nobody_else_holds() {
         drop(first);
     }
 }
+
+#[test]
+fn a_node_that_can_take_no_connection_says_so() {
+    let directory = tempfile::tempdir().unwrap();
+    let (server, _) = server(directory.path());
+    let mut command = Command::new("sh");
+    command.args(["-c", "ulimit -n 200 && exec \"$@\"", "sh"]).arg(server.get_program());
+    command.args(server.get_args()).args(["--json", "--log", "warn", "--shards", "1"]).env_clear();
+    let mut node = Node::run({
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    });
+    node.wait_for("ready");
+    let socket = directory.path().join("socket");
+    let dialed: Vec<_> =
+        (0..200).map_while(|_| std::os::unix::net::UnixStream::connect(&socket).ok()).collect();
+    let log = BufReader::new(node.process.stderr.take().unwrap());
+    let told = log.lines().map(Result::unwrap).find(|line| line.contains("no connection can be taken"));
+    assert!(told.is_some_and(|line| line.contains("WARN") && line.contains("Too many open files")));
+    drop(dialed);
+}
