@@ -43,14 +43,17 @@ pub fn examine(settings: &Settings, findings: &mut Vec<Finding>) {
         findings.push(Finding::skipped("cluster", "none is named; pass --store tyr://HOST:PORT"));
         return;
     };
-    let asked = tls(settings).and_then(|tls| {
-        let credential = settings.access.credential()?;
-        let operator = Operator::new(&addresses, tls.as_ref(), &credential, settings.timeout)?;
-        Ok((operator, tls, credential))
-    });
-    let (mut operator, tls, credential) = match asked {
-        Ok(asked) => asked,
-        Err(failure) => return findings.push(unanswered(failure)),
+    let shown = tls(settings).and_then(|tls| Ok((tls, settings.access.credential()?)));
+    let (tls, credential) = match shown {
+        Ok(shown) => shown,
+        Err(failure) => {
+            let advice = "nobody was asked: correct the setting or the file that it names";
+            return findings.push(Finding::wrong("cluster", failure, advice));
+        }
+    };
+    let mut operator = match Operator::new(&addresses, tls.as_ref(), &credential, settings.timeout) {
+        Ok(operator) => operator,
+        Err(error) => return findings.push(unanswered(error.into())),
     };
     let (told, is_led) = match operator.facts() {
         Ok(told) => {

@@ -121,3 +121,15 @@ fn a_node_goes_on_by_what_it_has_reserved_when_others_have_filled_the_device_of_
     assert!(reserve.exists(), "it is kept again");
     assert!(node.stop().success());
 }
+
+#[test]
+fn the_doctor_says_that_a_full_device_wants_room() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut doctor = Command::new("sh");
+    doctor.args(["-c", "head -c 2000000 /dev/zero >\"$1/filler\"; exec \"$0\" doctor --listen 127.0.0.1:0 --directory \"$1\""]);
+    doctor.arg(env!("CARGO_BIN_EXE_tyr")).arg(directory.path());
+    let Some(mut doctor) = with_device(directory.path(), 1, &doctor) else { return };
+    let found = String::from_utf8(doctor.output().unwrap().stdout).unwrap();
+    assert!(found.contains("nothing can be written there") && found.contains("make room"), "{found}");
+    assert!(!found.contains("chown"), "{found}");
+}
