@@ -350,6 +350,20 @@ fn a_node_that_is_not_at_its_address_is_told_from_the_one_that_is() {
 }
 
 #[test]
+fn the_stores_of_a_node_are_checked_one_by_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut node = Node::start(directory.path(), "127.0.0.1:0", &[]);
+    node.wait_for("ready");
+    assert!(node.stop().success());
+    let place = directory.path().to_str().unwrap();
+    let said = refused(place, &["check"]);
+    let shard = format!("{place}/shard-0");
+    assert!(said.contains("is a node's directory") && said.contains(&shard), "{said}");
+    let checked = tyr(["check", "--store", &shard]).output().unwrap();
+    assert!(checked.status.success(), "{checked:?}");
+}
+
+#[test]
 fn the_only_copy_is_lost_by_force_alone() {
     let directory = tempfile::tempdir().unwrap();
     let place = |number: u32| directory.path().join(number.to_string());
