@@ -231,6 +231,8 @@ fn nodes_come_are_replaced_and_are_forgotten_for_good() {
         "it was not forgotten before"
     );
     assert_eq!(json(url, &["blob", "transform", "notes/visits", "add", "u64", "0", "1"])["old"], 41);
+    let left = findings(url, &place(2));
+    assert!(left.contains("WRONG    node of the directory: node 2 was removed from the cluster"), "{left}");
     let mut back = Node::start(&place(2), "127.0.0.1:0", &[]);
     assert!(!back.process.wait().unwrap().success(), "its number never comes back");
 }
@@ -253,6 +255,8 @@ fn nodes_of_two_clusters_are_not_taken_for_one() {
         assert_eq!(output.status.code(), Some(15), "{words:?}: {said}");
         assert!(said.contains("of 2 clusters; name nodes of one"), "{words:?}: {said}");
     }
+    let found = findings(&format!("tyr://{}", one.address), &directory.path().join("other"));
+    assert!(found.contains("which is not the one that --store names"), "{found}");
     // Nobody is waited for where nobody can be.
     let url = format!("tyr://127.0.0.1:1,{}", one.address);
     assert!(tyr(["--store", &url, "keyspace", "list"]).status().unwrap().success());
@@ -303,6 +307,10 @@ fn of_two_processes_that_run_from_copies_of_a_directory_one_ends() {
     add("2");
     let status = json(&url, &["cluster", "status"]);
     assert_eq!(status["nodes"][1]["address"], address.as_str(), "{status}");
+    let of_copy = findings(&url, &place("copy"));
+    assert!(of_copy.contains("only 2 times from this directory: it is an older copy"), "{of_copy}");
+    let of_node = findings(&url, &place("node"));
+    assert!(of_node.contains("good     node of the directory: it is node 2 of this cluster"), "{of_node}");
     for node in [node, founder] {
         assert!(node.stop().success());
     }

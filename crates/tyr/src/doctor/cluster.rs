@@ -14,6 +14,7 @@ use crate::{
     cluster::{Wanted, addresses, tls},
     failure::Failure,
     node::DISTINCT,
+    server,
     settings::Settings,
 };
 
@@ -60,6 +61,7 @@ pub fn examine(settings: &Settings, findings: &mut Vec<Finding>) {
             let version = told.reached.map_or(0, |version| version.0);
             findings.push(Finding::good("cluster", format!("it answers, at ring version {version}")));
             findings.push(ring(&told.facts));
+            findings.extend(whose(settings, &told.facts));
             (told, true)
         }
         Err(error) => {
@@ -124,6 +126,41 @@ pub fn examine(settings: &Settings, findings: &mut Vec<Finding>) {
         }
     }
     findings.push(versions(programs, count));
+}
+
+/// Whether a node of this cluster may be started from the directory that is named, if that is a node's already.
+fn whose(settings: &Settings, facts: &[Fact]) -> Option<Finding> {
+    let own = server::node_settings(settings).ok()?.whose().ok()??;
+    let known = facts.iter().find_map(|fact| match fact {
+        Fact::Member(node, member) if member.identity == own.identity => Some((node.0, member)),
+        _ => None,
+    });
+    let subject = "node of the directory";
+    Some(match known {
+        None => Finding::wrong(
+            subject,
+            format!(
+                "it is node {} of cluster {:032x}, which is not the one that --store names",
+                own.node.0, own.cluster.0
+            ),
+            "name that cluster with --store, or another directory with --directory",
+        ),
+        Some((node, member)) if member.state == MemberState::Left => Finding::wrong(
+            subject,
+            format!("node {node} was removed from the cluster, for good"),
+            "start a new node with empty directories",
+        ),
+        Some((node, member)) if own.start > 0 && own.start < member.incarnation.start() => Finding::wrong(
+            subject,
+            format!(
+                "node {node} was started {} times, and only {} times from this directory: it is an older copy",
+                member.incarnation.start(),
+                own.start
+            ),
+            "do not start it: it lacks what the node has acknowledged since; if the node's own directory is lost, start a new node with empty directories",
+        ),
+        Some((node, _)) => Finding::good(subject, format!("it is node {node} of this cluster")),
+    })
 }
 
 /// That it is another node that answers.
