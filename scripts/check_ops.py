@@ -5,6 +5,7 @@ systemd, which systemd-analyze judges if it is there; and the configuration of a
 import enum
 import os
 import pathlib
+import re
 import shutil
 import socket
 import subprocess
@@ -56,6 +57,8 @@ def main():
         check_job(place / "idle", ["0", "nothing"], 0, Out.NOTHING)
         check_job(place / "full", ["0"], 1, Out.ELSEWHERE)
         check_job(place / "both", ["7"], 7, Out.ELSEWHERE)
+        check_job(place / "again", [], 0, leave=leave_behind)
+        check_statuses()
         check_unit(place)
         check_configuration(place)
     print("ops: the job, the unit, and the configuration are in order")
@@ -88,7 +91,14 @@ def free_ports():
     sys.exit("check_ops: no port is free")
 
 
-def check_job(place, arguments, status, out=Out.DONE):
+def leave_behind(place):
+    """What is there when a job is run again that was killed: its secret, directories of its nodes, and one where a node of this run will be."""
+    for name in ("home/tyr-job-4711.Abcdef", "local/tyr-job-4711-0-0", "local/tyr-job-4711-0-5", "local/tyr-job-4711-1-1/shard-0"):
+        (place / name).mkdir(parents=True)
+        (place / name / "label").write_text("tyr-label 1\nidentity 7\npart shard 0 of 2\n")
+
+
+def check_job(place, arguments, status, out=Out.DONE, leave=None):
     for name in ("bin", "in", "out", "local", "home"):
         (place / name).mkdir(parents=True)
     write(place / "bin/srun", SRUN)
@@ -104,6 +114,9 @@ def check_job(place, arguments, status, out=Out.DONE):
         "JOB_PORT": str(free_ports()), "JOB_STAGE_IN": str(place / "in"), "JOB_STAGE_OUT": str(place / "out"),
         "SLURM_JOB_ID": "4711", "SLURM_JOB_NODELIST": "node[1-3]", "SLURM_JOB_NUM_NODES": str(NODES), "TYR_STORE_SEGMENT_SIZE": "4MiB",
     }
+    if leave:
+        leave(place)
+        environment["SLURM_RESTART_COUNT"] = "1"
     command = [str(ROOT / "ops/slurm/tyr-job.sh"), str(application), *arguments]
     run = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=240, check=False)
     said = f"{run.stdout}{run.stderr}"
@@ -118,6 +131,15 @@ def check_job(place, arguments, status, out=Out.DONE):
         shutil.rmtree(kept)
     left = [path for name in ("local", "home") for path in (place / name).iterdir()]
     check(left == [], f"the job leaves {left}:\n{said}")
+
+
+def check_statuses():
+    """After a failure that the next start would have, too, the unit starts no other: the numbers are those of the kinds."""
+    for_good = ("usage", "exists", "invalid", "denied")
+    kinds = dict(re.findall(r"^\| (\d+) \| `([a-z-]+)`", (ROOT / "docs/errors.md").read_text(), re.MULTILINE))
+    wanted = sorted(int(number) for number, kind in kinds.items() if kind in for_good)
+    named = re.search(r"^RestartPreventExitStatus=(.*)$", (ROOT / "ops/systemd/tyr.service").read_text(), re.MULTILINE)
+    check(len(wanted) == len(for_good) and sorted(map(int, named[1].split())) == wanted, f"after {wanted} the unit is to start no other: {named[0]}")
 
 
 def check_unit(place):

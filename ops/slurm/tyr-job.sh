@@ -21,6 +21,7 @@ umask 077
 
 export JOB_LOCAL=${JOB_LOCAL:-${TMPDIR:-/tmp}} JOB_PORT=${JOB_PORT:-7700}
 export JOB_REPLICAS=${JOB_REPLICAS:-2} JOB_DURABILITY=${JOB_DURABILITY:-disk}
+rm -rf "${JOB_SHARED:-$HOME}/tyr-job-$SLURM_JOB_ID".*
 shared=$(mktemp -d "${JOB_SHARED:-$HOME}/tyr-job-$SLURM_JOB_ID.XXXXXX")
 export TYR_SECRET_FILE=$shared/secret
 tyr secret "$TYR_SECRET_FILE"
@@ -38,8 +39,14 @@ serve() {
     local addresses
     read -ra addresses <<<"$JOB_ADDRESSES"
     local own=${addresses[SLURM_NODEID]}
+    # A job that is run again has the same number, and may find what its earlier runs had no time to clean: nodes of clusters that are no more.
+    local run=${SLURM_RESTART_COUNT:-0} earlier
+    for ((earlier = 0; earlier < run; earlier++)); do
+        rm -rf "$JOB_LOCAL/tyr-job-$SLURM_JOB_ID-$earlier-"*
+    done
     # Known at the end of the program, too.
-    directory=$JOB_LOCAL/tyr-job-$SLURM_JOB_ID-$SLURM_NODEID
+    directory=$JOB_LOCAL/tyr-job-$SLURM_JOB_ID-$run-$SLURM_NODEID
+    rm -rf "$directory"
     local options=(--directory "$directory" --listen "0.0.0.0:${own##*:}" --advertise "$own" --zone "node-$SLURM_NODEID" --quiet --log warn)
     if ((SLURM_NODEID == 0)); then
         options+=(--replicas "$JOB_REPLICAS" --durability "$JOB_DURABILITY")

@@ -26,6 +26,9 @@ pub trait Handler: Send + Sync + 'static {
     /// The connection has ended, or an attempt to make one; with the peer if it had been opened. A dialer makes another one. Told once
     /// of each, whatever ended it, and then the link of a listener takes no more frames.
     fn closed(&self, _link: &Link, _peer: Option<&Peer>, _end: &End) {}
+
+    /// A listener cannot take connections: too many files are open, for instance. It tries again, and tells it each time.
+    fn unaccepted(&self, _error: &io::Error) {}
 }
 
 /// A frame that came.

@@ -126,7 +126,10 @@ impl Accepting {
                         self.serve(stream, refusal.then_some(Refusal::TooManyConnections));
                     }
                     // Too many open files, for instance: that passes, and to try again at once would not help.
-                    Err(_) => sleep(self.settings.wait_min).await,
+                    Err(error) => {
+                        self.handler.unaccepted(&error);
+                        sleep(self.settings.wait_min).await;
+                    }
                 },
                 Some(ended) = self.running.join_next_with_id() => self.forget(&ended),
                 () = renamed.notified() => self.links.values().for_each(Link::close),

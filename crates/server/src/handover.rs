@@ -5,7 +5,7 @@
 //! once. Nobody needs to hear anything for the cluster to be safe: without it the others wait for the lease, as if the node had been
 //! killed.
 
-use std::{convert::Infallible, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, convert::Infallible, sync::Arc, time::Duration};
 
 use tokio::{
     sync::mpsc,
@@ -13,8 +13,8 @@ use tokio::{
 };
 use tyr_net::channels::MANAGER;
 use tyr_proto::{
-    NodeId, Replica,
-    cluster::{Command, Request, Response},
+    ClassId, NodeId, PartitionId, Replica, RingVersion,
+    cluster::{Answer, Command, Fact, Request, Response},
 };
 use tyr_wire::connection::Frame;
 
@@ -28,6 +28,8 @@ pub(crate) struct Handover {
     pub reception: Arc<Reception>,
     /// Who answered last.
     pub leader: Option<NodeId>,
+    /// The classes of which nothing is written.
+    pub in_memory: BTreeSet<ClassId>,
     /// Closed when no shard serves any more.
     pub ceased: mpsc::Receiver<Infallible>,
 }
@@ -47,15 +49,16 @@ impl Handover {
             self.tell(&others).await
         });
         match told.await {
-            Ok(true) => {
-                tracing::info!("what the node held is handed over");
+            Ok(Some((leader, version))) => {
                 self.spread(&others);
+                let left = timeout_at(end, self.left(leader, version)).await;
+                self.say(left.ok().flatten());
                 if self.voting.voter.leading_term().is_some() {
                     // The others learn of it from the one who leads.
                     sleep(LINGER).await;
                 }
             }
-            Ok(false) => tracing::debug!("the node holds nothing that could be handed over"),
+            Ok(None) => tracing::debug!("the node holds nothing that could be handed over"),
             Err(_) => {
                 tracing::warn!(
                     "nobody has heard that the node stops; the others wait until its lease is over"
@@ -64,8 +67,8 @@ impl Handover {
         }
     }
 
-    /// Tells the one who leads. False if this incarnation holds nothing.
-    async fn tell(&self, others: &[NodeId]) -> bool {
+    /// Tells the one who leads. Who that is, and since when it is so; none if this incarnation holds nothing.
+    async fn tell(&self, others: &[NodeId]) -> Option<(NodeId, RingVersion)> {
         let me = self.replica.node;
         let command = Command::Lose { replica: self.replica, shard: 0, shards: 1 };
         let request = Request::Command(command);
@@ -75,11 +78,49 @@ impl Handover {
             let step = Instant::now() + STEP;
             let response = timeout_at(step, self.ask(next, request.clone())).await;
             next = match response.ok().flatten() {
-                Some(Response::Replied(reply)) => return reply.is_ok(),
+                Some(Response::Replied(Ok(Answer::Done(version)))) => return Some((next, version)),
+                Some(Response::Replied(_)) => return None,
                 Some(Response::Elsewhere(Some(leader))) => leader,
                 _ => turn.next().unwrap_or(me),
             };
             sleep(PAUSE).await;
+        }
+    }
+
+    /// The partitions that nobody serves since this version, at which the node has lost its replicas; none if that is not told.
+    async fn left(&self, leader: NodeId, version: RingVersion) -> Option<Vec<PartitionId>> {
+        let before = RingVersion(version.0.checked_sub(1)?);
+        let Some(Response::Ring(difference)) = self.ask(leader, Request::Ring(before)).await else {
+            return None;
+        };
+        let left = difference.facts.iter().filter_map(|fact| match fact {
+            Fact::Partition(id, now, _) if now.replicas.is_empty() && now.since == version => Some(*id),
+            _ => None,
+        });
+        Some(left.collect())
+    }
+
+    /// Says what others have, and what nobody has.
+    fn say(&self, left: Option<Vec<PartitionId>>) {
+        let Some(left) = left else {
+            return tracing::info!("the others know that the node stops");
+        };
+        let lost = left.iter().filter(|partition| self.in_memory.contains(&partition.class)).count();
+        let waiting = left.len() - lost;
+        if lost > 0 {
+            tracing::warn!(
+                partitions = lost,
+                "nobody else holds these partitions, which are in memory: what is in them is lost"
+            );
+        }
+        if waiting > 0 {
+            tracing::warn!(
+                partitions = waiting,
+                "nobody else holds these partitions: they are served when the node is started again"
+            );
+        }
+        if left.is_empty() {
+            tracing::info!("what the node held is handed over");
         }
     }
 

@@ -54,6 +54,7 @@ mod work;
 
 pub use audit::audit_files;
 pub use card::is_node;
+pub use opening::Whose;
 pub use operator::Operator;
 pub use server::Server;
 pub use settings::{Guarding, MetricsFor, Settings, TargetSettings, Timing};

@@ -2,7 +2,12 @@
 //!
 //! What it learns it gives to the shards, in the order in which it learned it. It is never on the way of data.
 
-use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::PathBuf,
+    sync::Arc,
+    time::Duration,
+};
 
 use parking_lot::Mutex;
 use tokio::{
@@ -24,7 +29,7 @@ use tyr_proto::{
     },
     encoding::to_bytes,
 };
-use tyr_types::{Error, KeyspaceId};
+use tyr_types::{Durability, Error, KeyspaceId};
 use tyr_wire::connection::{Frame, Party};
 
 use crate::{
@@ -116,6 +121,12 @@ impl Facts {
         self.existing().filter_map(|(id, keyspace)| Some((*id, keyspace.settings.quota?))).collect()
     }
 
+    /// The classes of which nothing is written.
+    fn in_memory(&self) -> BTreeSet<ClassId> {
+        let classes = self.classes.iter().filter(|(_, settings)| settings.durability == Durability::Memory);
+        classes.map(|(id, _)| *id).collect()
+    }
+
     /// The names of the keyspaces that exist.
     fn names(&self) -> Names {
         self.existing().map(|(id, keyspace)| (*id, keyspace.name.clone())).collect()
@@ -178,6 +189,7 @@ impl Membership {
             peers: self.peers.clone(),
             reception: self.reception.clone(),
             leader: self.leader,
+            in_memory: self.known.in_memory(),
             ceased: Mailbox::when_taken(&self.reception.mailboxes),
         };
         tokio::spawn(async move {
@@ -381,7 +393,7 @@ impl Membership {
         if let Some(another) = another {
             self.reception.events.fail(Error::exists(format!(
                 "another process has started as node {} at {}: one of the two directories is a copy of the other, and lacks what was written \
-                 since; let only that one go on which was written last",
+                 since. Which of them is not known here: stop both, and let only the one go on that was written last",
                 me.0, another.address
             )));
         }

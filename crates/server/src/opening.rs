@@ -6,7 +6,10 @@
 use std::{io, os::unix::fs::FileExt, path::PathBuf};
 
 use tyr_node::Start;
-use tyr_proto::cluster::Identity;
+use tyr_proto::{
+    NodeId,
+    cluster::{ClusterId, Identity},
+};
 use tyr_store::Create;
 use tyr_types::{Error, Result};
 
@@ -28,6 +31,19 @@ pub(crate) struct Opening {
     pub target: Result<Target>,
 }
 
+/// Which node a directory says that it is of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Whose {
+    /// The cluster that the node belongs to.
+    pub cluster: ClusterId,
+    /// Its number there.
+    pub node: NodeId,
+    /// What it calls itself.
+    pub identity: Identity,
+    /// How often it was started from this directory; zero if that is not known.
+    pub start: u32,
+}
+
 impl Settings {
     /// Whether a node would start so, as far as that can be said without opening what it has: fails with the first thing that it would refuse, or would have to do
     /// without. Changes nothing.
@@ -40,6 +56,17 @@ impl Settings {
         self.check_shards(&card)?;
         let Card { identity, cluster, .. } = card;
         parts.try_for_each(|(part, directory)| Label { identity, part }.expect(cluster, &directory))
+    }
+
+    /// Whose the node's directory is, as far as it says; none if it is no node's yet.
+    pub fn whose(&self) -> Result<Option<Whose>> {
+        let card = Card::load(&self.directory)?;
+        Ok(card.map(|Card { cluster, node, identity, .. }| Whose {
+            cluster,
+            node,
+            identity,
+            start: self.last_start(),
+        }))
     }
 
     /// Where each part of the node is.

@@ -88,6 +88,8 @@ pub(crate) struct Counts {
     pub clients: AtomicU64,
     /// When there was a warning last; zero before the first.
     warned_at: AtomicU64,
+    /// When there was one last that no connection can be taken.
+    unaccepted_at: AtomicU64,
 }
 
 impl Counts {
@@ -98,13 +100,7 @@ impl Counts {
 
     /// Whether it is time for a warning again.
     pub fn may_warn(&self, now: Time) -> bool {
-        let last = self.warned_at.load(Ordering::Relaxed);
-        let is_due = last == 0 || now.since(Time(last)) >= WARN_EVERY;
-        is_due
-            && self
-                .warned_at
-                .compare_exchange(last, now.0.max(1), Ordering::Relaxed, Ordering::Relaxed)
-                .is_ok()
+        is_due(&self.warned_at, now, WARN_EVERY)
     }
 
     /// Those with such a party at the other end.
@@ -324,6 +320,12 @@ impl Handler for Reception {
     fn closed(&self, link: &Link, peer: Option<&Peer>, end: &End) {
         self.close(link, peer, link.remote().unwrap_or("unknown"), end);
     }
+
+    fn unaccepted(&self, error: &io::Error) {
+        if is_due(&self.counts.unaccepted_at, now(), UNACCEPTED_EVERY) {
+            tracing::warn!(%error, "no connection can be taken; those who dial wait");
+        }
+    }
 }
 
 impl Reception {
@@ -347,6 +349,13 @@ impl Reception {
     }
 }
 
+/// Whether it is time again for what is done once in so many microseconds, and was done last then.
+fn is_due(last: &AtomicU64, now: Time, every: u64) -> bool {
+    let done = last.load(Ordering::Relaxed);
+    let is_due = done == 0 || now.since(Time(done)) >= every;
+    is_due && last.compare_exchange(done, now.0.max(1), Ordering::Relaxed, Ordering::Relaxed).is_ok()
+}
+
 /// Whether somebody has to do something about it: the two ends are not set up alike.
 fn told_loudly(end: &End) -> bool {
     match end {
@@ -363,6 +372,8 @@ fn told_loudly(end: &End) -> bool {
 
 /// At most one warning of connections in this time, in microseconds: those who cannot connect try again and again.
 const WARN_EVERY: u64 = 1_000_000;
+/// The same of those that cannot be taken, which is tried again without end.
+const UNACCEPTED_EVERY: u64 = 60_000_000;
 
 /// Takes what comes over a connection to an address of the settings, and tells who is there.
 pub(crate) struct Greeter {

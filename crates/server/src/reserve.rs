@@ -1,4 +1,4 @@
-//! Room that is kept for a voter: by it a node is started whose device others have filled.
+//! Room that is kept for a voter: by it a node goes on, and is started, whose device others have filled.
 
 use std::{
     fs,
@@ -33,6 +33,16 @@ impl Reserve {
         fs::remove_file(&self.0).is_ok()
     }
 
+    /// Gives its room to the voter when there is so little on its device that a write may fail: after one that fails the voter keeps nothing
+    /// any more. When others have made room it is kept again. Whether it was given now.
+    pub fn ease(&self, free: u64) -> bool {
+        let is_short = free < SHORT;
+        if !is_short && free > 2 * SIZE as u64 {
+            self.keep();
+        }
+        is_short && self.give_back()
+    }
+
     /// Does something, and if there is no room for that, does it once more in the room of this.
     pub async fn with<T>(&self, work: impl AsyncFn() -> io::Result<T>) -> io::Result<T> {
         match work().await {
@@ -44,6 +54,8 @@ impl Reserve {
 
 /// As much as a voter writes in a long while.
 const SIZE: usize = 1 << 20;
+/// More than it writes at once, in bytes.
+const SHORT: u64 = 256 << 10;
 
 #[cfg(test)]
 mod tests {
@@ -52,6 +64,19 @@ mod tests {
     use std::cell::Cell;
 
     use super::*;
+
+    #[test]
+    fn it_is_given_before_a_write_fails_and_kept_again_when_there_is_room() {
+        let directory = tempfile::tempdir().unwrap();
+        let reserve = Reserve::beside(&directory.path().join("manager"));
+        let path = directory.path().join("manager.reserve");
+        reserve.keep();
+        assert!(!reserve.ease(SHORT) && path.exists(), "there is enough yet");
+        assert!(reserve.ease(SHORT - 1) && !path.exists());
+        assert!(!reserve.ease(0), "there is none any more");
+        assert!(!reserve.ease(SIZE as u64) && !path.exists(), "that is what it gave");
+        assert!(!reserve.ease(3 * SIZE as u64) && path.exists());
+    }
 
     #[tokio::test]
     async fn what_finds_no_room_is_done_once_more_without_the_reserve() {

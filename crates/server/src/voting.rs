@@ -2,7 +2,7 @@
 
 use std::{
     io,
-    path::Path,
+    path::{Path, PathBuf},
     sync::{
         Arc,
         mpsc::{Receiver, Sender, channel},
@@ -10,6 +10,7 @@ use std::{
 };
 
 use tokio::sync::oneshot;
+use tyr_env::Disk;
 use tyr_manager::{Change, DiskJournal, Exchange, Journal, Kept, Post, Timing, Voter, VoterId};
 use tyr_net::channels::CONSENSUS;
 use tyr_os::{IoMode, OsDisk, OsOptions};
@@ -42,12 +43,12 @@ pub(crate) struct Synced {
 type Write = (Change<Here>, oneshot::Sender<io::Result<()>>);
 
 impl Synced {
-    fn new(journal: DiskJournal<Here>, alarm: Alarm) -> io::Result<Self> {
+    fn new(journal: DiskJournal<Here>, room: Room, alarm: Alarm) -> io::Result<Self> {
         let (writer, writes) = channel();
         let written = journal.clone();
         let body = move || {
             let _alarm = alarm;
-            keep_all(&written, &writes);
+            keep_all(&written, &room, &writes);
         };
         std::thread::Builder::new().name("tyr-voter".into()).spawn(body)?;
         Ok(Synced { journal, writer })
@@ -55,8 +56,9 @@ impl Synced {
 }
 
 /// Keeps changes until nobody is left who could want that. What has come meanwhile is synced together.
-fn keep_all(journal: &DiskJournal<Here>, writes: &Receiver<Write>) {
+fn keep_all(journal: &DiskJournal<Here>, room: &Room, writes: &Receiver<Write>) {
     while let Ok(first) = writes.recv() {
+        room.ease();
         let mut waiting = Vec::new();
         for (change, waiter) in std::iter::once(first).chain(writes.try_iter().take(BATCH)) {
             match journal.write(change) {
@@ -69,6 +71,27 @@ fn keep_all(journal: &DiskJournal<Here>, writes: &Receiver<Write>) {
         for waiter in waiting {
             let told = synced.as_ref().map_err(|error| io::Error::new(error.kind(), error.to_string()));
             let _gone = waiter.send(told.copied());
+        }
+    }
+}
+
+/// Where the journal is, and the room that is kept for it there.
+struct Room {
+    directory: PathBuf,
+    disk: Arc<dyn Disk>,
+    reserve: Reserve,
+}
+
+impl Room {
+    /// Sees to it that there is some for what is written next.
+    fn ease(&self) {
+        // Where it is not known how much there is, a write tells.
+        let Ok(space) = self.disk.space() else { return };
+        if self.reserve.ease(space.free) {
+            tracing::warn!(
+                directory = %self.directory.display(),
+                "the device of the cluster manager's journal is full; it goes on in the room that was kept for it: make more before that is used up"
+            );
         }
     }
 }
@@ -121,7 +144,9 @@ impl Voting {
         };
         let start = async || {
             let disk = OsDisk::open(directory, OsOptions { create: true, io })?;
-            let journal = Synced::new(DiskJournal::open(disk)?, alarm.clone())?;
+            let room =
+                Room { directory: directory.into(), disk: disk.clone(), reserve: Reserve::beside(directory) };
+            let journal = Synced::new(DiskJournal::open(disk)?, room, alarm.clone())?;
             let exchange = Exchange::new(Mailer(peers.clone()), random());
             let voter = Voter::start(node, cluster, timing, journal, exchange.clone()).await?;
             Ok(Voting { voter, exchange })

@@ -17,6 +17,7 @@ use tyr_server::{Address, ClassSettings, Server};
 use crate::{
     failure::{Failure, Result},
     interrupt::Interrupt,
+    log,
     output::{Output, Report},
     server,
     settings::{LogFormat, Settings},
@@ -39,7 +40,7 @@ pub struct Dev {
 
 /// Runs a cluster until a signal asks to stop.
 pub fn run(arguments: &Dev, settings: &Settings, out: &mut Output) -> Result<()> {
-    server::log(arguments.log, LogFormat::Text)?;
+    log::begin(arguments.log, LogFormat::Text)?;
     let interrupt = Interrupt::install()?;
     let place = Place::new(arguments.keep.as_deref())?;
     if let Some(kept) = (arguments.nodes + 1..=NODES_MAX).rfind(|number| place.address_file(*number).exists())

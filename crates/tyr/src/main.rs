@@ -20,6 +20,7 @@ mod files;
 mod interrupt;
 mod keyspace;
 mod lock;
+mod log;
 mod maintenance;
 mod moment;
 mod mount;
@@ -77,14 +78,16 @@ fn main() -> ExitCode {
     };
     let mut out = Output::new(form, settings.chatter, color);
     let result = cli.verb.run(&settings, &mut out);
-    match result.and_then(|()| out.flush()) {
+    let code = match result.and_then(|()| out.flush()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             // What was printed before the failure is worth having; that it cannot be printed adds nothing to the failure.
             let _ = out.flush();
             end(form, color, &failure)
         }
-    }
+    };
+    log::end();
+    code
 }
 
 /// A store has a file open for each of its segments, a node a connection to each client: more than the soft limit on open files, which is there

@@ -66,11 +66,19 @@ impl Status {
             let error = format!("there is no node {number} in the cluster; see 'tyr cluster status'");
             return Err(Error::not_found(error).into());
         }
-        let tell = |((node, address), told)| match told {
-            Ok(report) => Ok(Node::of(address, &report)),
-            Err(_) if self.node.is_none() => Ok(Node::silent(node, address)),
-            Err(error) => Err(error),
-        };
+        let tell =
+            |((node, address), told): ((NodeId, String), tyr_types::Result<tyr_server::Report>)| match told {
+                Ok(report) if report.replica.node == node => Ok(Node::of(address, &report)),
+                Ok(report) if self.node.is_none() => {
+                    Ok(Node::silent(node, address, Some(report.replica.node)))
+                }
+                Ok(report) => Err(Error::unavailable(format!(
+                    "node {} does not answer: node {} is at its address, {address}; {DISTINCT}",
+                    node.0, report.replica.node.0
+                ))),
+                Err(_) if self.node.is_none() => Ok(Node::silent(node, address, None)),
+                Err(error) => Err(error),
+            };
         let nodes = ask_all(nodes).into_iter().map(tell).collect::<tyr_types::Result<Vec<Node>>>()?;
         out.report(&Nodes { with_partitions: self.node.is_some(), nodes })
     }
@@ -96,6 +104,8 @@ impl Status {
         out.warnings()
             .say("the cluster manager does not answer; these are nodes at the addresses that are named");
         nodes.sort_by_key(|node| node.node);
+        // It may have several addresses.
+        nodes.dedup_by_key(|node| node.node);
         out.report(&Nodes { with_partitions: self.node.is_some(), nodes })
     }
 }
@@ -115,6 +125,9 @@ fn ask_all<T>(
     names.into_iter().zip(told).collect()
 }
 
+/// What to do about two nodes with one address.
+pub const DISTINCT: &str = "give each node an address of its own with --listen or --advertise, and start again whichever has the wrong one";
+
 #[derive(Serialize)]
 #[serde(transparent)]
 struct Nodes {
@@ -129,6 +142,8 @@ struct Node {
     address: String,
     /// Without it, the rest is not known.
     answers: bool,
+    /// Another node, which answers at its address.
+    other_node: Option<u32>,
     incarnation: u64,
     version: String,
     uptime_seconds: u64,
@@ -195,6 +210,7 @@ impl Node {
             node: report.replica.node.0,
             address,
             answers: true,
+            other_node: None,
             incarnation: report.replica.incarnation.0,
             version: report.version.clone(),
             uptime_seconds: report.uptime / 1_000_000,
@@ -206,11 +222,12 @@ impl Node {
         }
     }
 
-    fn silent(node: NodeId, address: String) -> Self {
+    fn silent(node: NodeId, address: String, other: Option<NodeId>) -> Self {
         Node {
             node: node.0,
             address,
             answers: false,
+            other_node: other.map(|other| other.0),
             incarnation: 0,
             version: String::new(),
             uptime_seconds: 0,
@@ -275,8 +292,17 @@ impl Report for Nodes {
 
 impl Node {
     fn print(&self, out: &mut Output) -> Result<()> {
-        if !self.answers {
-            return out.line(format!("node {} at {} does not answer", self.node, self.address));
+        match self.other_node {
+            Some(other) => {
+                return out.line(format!(
+                    "node {} does not answer: node {other} is at its address, {}; {DISTINCT}",
+                    self.node, self.address
+                ));
+            }
+            None if !self.answers => {
+                return out.line(format!("node {} at {} does not answer", self.node, self.address));
+            }
+            None => {}
         }
         let serves = match (self.ready, self.lease_seconds) {
             (true, Some(left)) => format!("ready, lease for {left:.1} s"),

@@ -8,7 +8,7 @@ use std::{
 
 use tyr_client::{Create, Error, ErrorKind, blocking::Store, is_cluster};
 
-use tyr_server::Credential;
+use tyr_server::{Credential, is_node};
 
 use crate::{
     failure::{Failure, Result},
@@ -127,12 +127,25 @@ fn open(settings: &Settings, create: Create, tables: Tables, copies: Copies) -> 
             "there is no store at '{}'; correct --store, or create one with 'tyr keyspace create NAME'",
             path.display()
         ))),
+        ErrorKind::NotFound if is_node(path) => Failure::from(Error::not_found(of_node(path))),
         ErrorKind::Unavailable if is_cluster(path) => Failure::from(Error::unavailable(format!(
             "{error}, or see with 'tyr doctor' what is wrong, or give it more than {} s with --timeout SECONDS",
             settings.timeout.as_secs()
         ))),
         _ => error.into(),
     })
+}
+
+/// That a directory is a node's, and where the stores are.
+fn of_node(path: &Path) -> String {
+    let (node, first) = (path.display(), path.join("shard-0"));
+    let stores = match first.is_dir() {
+        true => format!("one of which is '{}'", first.display()),
+        false => "of its targets".to_owned(),
+    };
+    format!(
+        "'{node}' is a node's directory; its stores are in its shard-N directories, {stores}, and can be opened while the node does not run"
+    )
 }
 
 /// What names the store: its directory, or the URL of a cluster.

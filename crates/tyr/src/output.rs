@@ -9,6 +9,7 @@ mod text;
 use std::{
     fmt::Display,
     io::{self, BufWriter, IsTerminal, StdoutLock, Write},
+    mem,
 };
 
 use serde::Serialize;
@@ -17,7 +18,10 @@ use serde_json::json;
 pub use table::{Align, Table};
 pub use text::{Bytes, Shown, bytes_field, key_fields};
 
-use crate::failure::{Failure, Result};
+use crate::{
+    failure::{Failure, Result},
+    log,
+};
 
 /// Where results are printed, and how.
 pub struct Output {
@@ -122,6 +126,12 @@ impl Output {
         self.out.flush().map_err(stdout_failure)
     }
 
+    /// Forgets what was printed and could not be sent, so that nobody tries again.
+    pub fn discard(&mut self) {
+        let unsent = mem::replace(&mut self.out, BufWriter::new(io::stdout().lock()));
+        let _unsent = unsent.into_parts();
+    }
+
     /// The text in the style, if this output is colored.
     pub fn styled(&self, style: Style, text: impl Display) -> String {
         paint(self.color, style, text)
@@ -220,6 +230,9 @@ fn paint(color: bool, style: Style, text: impl Display) -> String {
 
 /// Standard error is the last resort: if it is closed there is nowhere left to complain.
 fn tell(line: &str) {
+    if log::say(line) {
+        return;
+    }
     let _ = writeln!(io::stderr().lock(), "{line}");
 }
 

@@ -7,39 +7,63 @@ use std::{
 };
 
 use serde::Serialize;
-use tracing::level_filters::LevelFilter;
-use tracing_subscriber::{Layer, filter::Targets, layer::SubscriberExt, util::SubscriberInitExt};
 use tyr_server::{Address, ClassSettings, Collector, Guarding, Server, Tls, Zone};
 
 use crate::{
     failure::{Failure, Result},
     interrupt::{Interrupt, Renewal},
+    log,
     output::{Output, Report},
-    settings::{LogFormat, ServerSettings, Settings},
+    settings::{ServerSettings, Settings},
 };
 
 /// Runs the node.
 pub fn run(settings: &Settings, out: &mut Output) -> Result<()> {
-    log(settings.server.log, settings.server.log_format)?;
+    log::begin(settings.server.log, settings.server.log_format)?;
     let interrupt = Interrupt::install()?;
     let renewal = Renewal::install()?;
     let node = node_settings(settings)?;
     let (tls, reached) = (node.tls.clone(), node.reached());
-    let server = start(node, &interrupt)?;
-    out.report(&Listening::of(&server))?;
-    out.flush()?;
+    let server = match start(node, &interrupt) {
+        // It ends well then as at any other time.
+        Err(Failure::Interrupted(message)) => {
+            tracing::info!(target: "tyr_server", "{message}");
+            return Ok(());
+        }
+        started => started?,
+    };
+    let mut told = Told { out, is_heard: true };
+    told.tell(&Listening::of(&server));
     let mut was_ready = false;
     while !interrupt.is_asked() && !server.wait(GLANCE, |status| status.has_ended) {
         if server.status().is_ready && !was_ready {
             was_ready = true;
-            out.report(&Ready { event: "ready", node: server.node().0 })?;
-            out.flush()?;
+            told.tell(&Ready { event: "ready", node: server.node().0 });
         }
         if let Some(tls) = tls.as_ref().filter(|_| renewal.is_asked()) {
             renew(tls, &reached);
         }
     }
     Ok(server.stop()?)
+}
+
+/// What the node tells on standard output, for whoever reads it: it serves whether or not anybody does.
+struct Told<'out> {
+    out: &'out mut Output,
+    is_heard: bool,
+}
+
+impl Told<'_> {
+    fn tell(&mut self, report: &impl Report) {
+        if !self.is_heard {
+            return;
+        }
+        if let Err(failure) = self.out.report(report).and_then(|()| self.out.flush()) {
+            self.is_heard = false;
+            self.out.discard();
+            tracing::info!(target: "tyr_server", %failure, "what the node tells on standard output is not heard; it goes on without");
+        }
+    }
 }
 
 /// Reads the certificates again. Connections that there are stay as they are.
@@ -69,24 +93,6 @@ pub fn start(settings: tyr_server::Settings, interrupt: &Interrupt) -> Result<Se
             }
         }
     }
-}
-
-/// What the server says goes to standard error, a line each.
-pub fn log(level: LevelFilter, format: LogFormat) -> Result<()> {
-    // The consensus has a lot to say about members that are away, which others here say in a line.
-    let libraries = if level >= LevelFilter::DEBUG { LevelFilter::INFO } else { LevelFilter::OFF };
-    let targets = Targets::new().with_default(libraries).with_targets([
-        ("tyr_server", level),
-        ("tyr_net", level),
-        ("tyr_manager", level),
-    ]);
-    let lines = tracing_subscriber::fmt::layer().with_ansi(false).with_writer(std::io::stderr);
-    let lines = match format {
-        LogFormat::Text => lines.with_filter(targets).boxed(),
-        LogFormat::Json => lines.json().flatten_event(true).with_filter(targets).boxed(),
-    };
-    let set = tracing_subscriber::registry().with(lines).try_init();
-    set.map_err(|error| Failure::Local(format!("cannot begin to log: {error}")))
 }
 
 /// What a node is started with.

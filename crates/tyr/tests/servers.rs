@@ -12,6 +12,8 @@ mod minority;
 mod observability;
 #[path = "servers/quotas.rs"]
 mod quotas;
+#[path = "servers/streams.rs"]
+mod streams;
 
 use std::{
     ffi::OsStr,
@@ -108,6 +110,12 @@ fn refused(url: &str, arguments: &[&str]) -> String {
     let output = tyr(["--store", url].iter().chain(arguments)).output().unwrap();
     assert!(!output.status.success(), "{arguments:?}: {output:?}");
     String::from_utf8(output.stderr).unwrap()
+}
+
+/// What the doctor finds of a cluster and a directory.
+fn findings(url: &str, directory: &Path) -> String {
+    let mut doctor = tyr(["doctor", "--listen", "127.0.0.1:0", "--store", url, "--directory"]);
+    String::from_utf8(doctor.arg(directory).output().unwrap().stdout).unwrap()
 }
 
 /// Waits until the cluster manager has evicted a node.
@@ -223,6 +231,8 @@ fn nodes_come_are_replaced_and_are_forgotten_for_good() {
         "it was not forgotten before"
     );
     assert_eq!(json(url, &["blob", "transform", "notes/visits", "add", "u64", "0", "1"])["old"], 41);
+    let left = findings(url, &place(2));
+    assert!(left.contains("WRONG    node of the directory: node 2 was removed from the cluster"), "{left}");
     let mut back = Node::start(&place(2), "127.0.0.1:0", &[]);
     assert!(!back.process.wait().unwrap().success(), "its number never comes back");
 }
@@ -245,6 +255,8 @@ fn nodes_of_two_clusters_are_not_taken_for_one() {
         assert_eq!(output.status.code(), Some(15), "{words:?}: {said}");
         assert!(said.contains("of 2 clusters; name nodes of one"), "{words:?}: {said}");
     }
+    let found = findings(&format!("tyr://{}", one.address), &directory.path().join("other"));
+    assert!(found.contains("which is not the one that --store names"), "{found}");
     // Nobody is waited for where nobody can be.
     let url = format!("tyr://127.0.0.1:1,{}", one.address);
     assert!(tyr(["--store", &url, "keyspace", "list"]).status().unwrap().success());
@@ -295,6 +307,10 @@ fn of_two_processes_that_run_from_copies_of_a_directory_one_ends() {
     add("2");
     let status = json(&url, &["cluster", "status"]);
     assert_eq!(status["nodes"][1]["address"], address.as_str(), "{status}");
+    let of_copy = findings(&url, &place("copy"));
+    assert!(of_copy.contains("only 2 times from this directory: it is an older copy"), "{of_copy}");
+    let of_node = findings(&url, &place("node"));
+    assert!(of_node.contains("good     node of the directory: it is node 2 of this cluster"), "{of_node}");
     for node in [node, founder] {
         assert!(node.stop().success());
     }
@@ -318,6 +334,41 @@ fn a_node_that_is_to_join_by_itself_ends_and_what_it_leaves_is_told_from_what_be
     std::fs::remove_dir_all(place("node")).unwrap();
     let said = start(&["--shards", "2"]);
     assert!(said.contains("that is its own address"), "{said}");
+}
+
+#[test]
+fn a_node_that_is_not_at_its_address_is_told_from_the_one_that_is() {
+    let directory = tempfile::tempdir().unwrap();
+    let place = |number: u32| directory.path().join(number.to_string());
+    let mut first = Node::start(&place(1), "127.0.0.1:0", &[]);
+    first.wait_for("ready");
+    let more = ["--advertise", &first.address];
+    let second = Node::start_with(&place(2), "127.0.0.1:0", &[&first.address], &more);
+    let url = format!("tyr://{}", first.address);
+    let all = json(&url, &["node", "status"]);
+    let told: Vec<_> =
+        all.as_array().unwrap().iter().map(|node| [&node["node"], &node["other_node"]]).collect();
+    assert_eq!(told, [[&Value::from(1), &Value::Null], [&2.into(), &1.into()]], "{all}");
+    let said = refused(&url, &["node", "status", "2"]);
+    assert!(said.contains("node 2 does not answer: node 1 is at its address"), "{said}");
+    let found = findings(&url, &place(3));
+    let expected = format!("WRONG    node 2 at {}: node 1 is at this address", first.address);
+    assert!(found.contains(&expected), "{found}");
+    drop(second);
+}
+
+#[test]
+fn the_stores_of_a_node_are_checked_one_by_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut node = Node::start(directory.path(), "127.0.0.1:0", &[]);
+    node.wait_for("ready");
+    assert!(node.stop().success());
+    let place = directory.path().to_str().unwrap();
+    let said = refused(place, &["check"]);
+    let shard = format!("{place}/shard-0");
+    assert!(said.contains("is a node's directory") && said.contains(&shard), "{said}");
+    let checked = tyr(["check", "--store", &shard]).output().unwrap();
+    assert!(checked.status.success(), "{checked:?}");
 }
 
 #[test]

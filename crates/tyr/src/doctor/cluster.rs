@@ -13,6 +13,8 @@ use super::Finding;
 use crate::{
     cluster::{Wanted, addresses, tls},
     failure::Failure,
+    node::DISTINCT,
+    server,
     settings::Settings,
 };
 
@@ -20,6 +22,8 @@ use crate::{
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct View {
+    /// Zero if it does not tell.
+    node: u32,
     at_ms: u64,
     program: String,
     ready: bool,
@@ -40,20 +44,24 @@ pub fn examine(settings: &Settings, findings: &mut Vec<Finding>) {
         findings.push(Finding::skipped("cluster", "none is named; pass --store tyr://HOST:PORT"));
         return;
     };
-    let asked = tls(settings).and_then(|tls| {
-        let credential = settings.access.credential()?;
-        let operator = Operator::new(&addresses, tls.as_ref(), &credential, settings.timeout)?;
-        Ok((operator, tls, credential))
-    });
-    let (mut operator, tls, credential) = match asked {
-        Ok(asked) => asked,
-        Err(failure) => return findings.push(unanswered(failure)),
+    let shown = tls(settings).and_then(|tls| Ok((tls, settings.access.credential()?)));
+    let (tls, credential) = match shown {
+        Ok(shown) => shown,
+        Err(failure) => {
+            let advice = "nobody was asked: correct the setting or the file that it names";
+            return findings.push(Finding::wrong("cluster", failure, advice));
+        }
+    };
+    let mut operator = match Operator::new(&addresses, tls.as_ref(), &credential, settings.timeout) {
+        Ok(operator) => operator,
+        Err(error) => return findings.push(unanswered(error.into())),
     };
     let (told, is_led) = match operator.facts() {
         Ok(told) => {
             let version = told.reached.map_or(0, |version| version.0);
             findings.push(Finding::good("cluster", format!("it answers, at ring version {version}")));
             findings.push(ring(&told.facts));
+            findings.extend(whose(settings, &told.facts));
             (told, true)
         }
         Err(error) => {
@@ -94,15 +102,22 @@ pub fn examine(settings: &Settings, findings: &mut Vec<Finding>) {
         let between = u64::midpoint(before, now());
         match seen.map(|text| serde_json::from_str::<View>(&text).unwrap_or_default()) {
             Err(error) if error.kind() == ErrorKind::Denied => {
-                findings.push(Finding::skipped(subject, format!("{error}: {TOKEN}")));
-                // Its version it tells everybody whom it lets in.
+                findings.push(Finding::skipped(&subject, format!("{error}: {TOKEN}")));
+                // Who it is, and its version, it tells everybody whom it lets in.
                 let report = operator.and_then(|mut operator| operator.report().ok());
-                programs.extend(report.map(|report| report.version));
+                match report {
+                    Some(report) if report.replica.node != node => {
+                        findings.push(another(&subject, report.replica.node.0));
+                    }
+                    Some(report) => programs.push(report.version),
+                    None => {}
+                }
             }
             Err(error) => {
                 let advice = "clients on this machine do not reach it either: check the network between, and its address";
                 findings.push(Finding::wrong(subject, error, advice));
             }
+            Ok(view) if view.node != 0 && view.node != node.0 => findings.push(another(&subject, view.node)),
             Ok(view) => {
                 findings.push(clock(&subject, view.at_ms, between, now() - before));
                 findings.extend(health(&subject, &view));
@@ -111,6 +126,46 @@ pub fn examine(settings: &Settings, findings: &mut Vec<Finding>) {
         }
     }
     findings.push(versions(programs, count));
+}
+
+/// Whether a node of this cluster may be started from the directory that is named, if that is a node's already.
+fn whose(settings: &Settings, facts: &[Fact]) -> Option<Finding> {
+    let own = server::node_settings(settings).ok()?.whose().ok()??;
+    let known = facts.iter().find_map(|fact| match fact {
+        Fact::Member(node, member) if member.identity == own.identity => Some((node.0, member)),
+        _ => None,
+    });
+    let subject = "node of the directory";
+    Some(match known {
+        None => Finding::wrong(
+            subject,
+            format!(
+                "it is node {} of cluster {:032x}, which is not the one that --store names",
+                own.node.0, own.cluster.0
+            ),
+            "name that cluster with --store, or another directory with --directory",
+        ),
+        Some((node, member)) if member.state == MemberState::Left => Finding::wrong(
+            subject,
+            format!("node {node} was removed from the cluster, for good"),
+            "start a new node with empty directories",
+        ),
+        Some((node, member)) if own.start > 0 && own.start < member.incarnation.start() => Finding::wrong(
+            subject,
+            format!(
+                "node {node} was started {} times, and only {} times from this directory: it is an older copy",
+                member.incarnation.start(),
+                own.start
+            ),
+            "do not start it: it lacks what the node has acknowledged since; if the node's own directory is lost, start a new node with empty directories",
+        ),
+        Some((node, _)) => Finding::good(subject, format!("it is node {node} of this cluster")),
+    })
+}
+
+/// That it is another node that answers.
+fn another(subject: &str, other: u32) -> Finding {
+    Finding::wrong(subject, format!("node {other} is at this address"), DISTINCT)
 }
 
 /// That the cluster manager does not answer.

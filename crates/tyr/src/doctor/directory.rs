@@ -2,7 +2,7 @@
 
 use std::{
     fs::{self, File, OpenOptions},
-    io::Write,
+    io::{ErrorKind, Write},
     os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
     time::Instant,
@@ -38,7 +38,7 @@ fn examine_one(what: &str, path: &Path, findings: &mut Vec<Finding>) {
             findings.push(rights(&subject, &metadata));
             path.to_owned()
         }
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
             // A name alone has no directory above it in its path.
             let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
             let Some(parent) = whole.ancestors().skip(1).find(|parent| parent.is_dir()) else { return };
@@ -124,8 +124,16 @@ fn speed(subject: &str, path: &Path) -> Finding {
     let (times, is_direct) = match measured {
         Ok(measured) => measured,
         Err(error) => {
-            let advice =
-                format!("give the user that runs the node rights to it, as 'chown USER {}'", path.display());
+            let advice = match error.kind() {
+                ErrorKind::StorageFull | ErrorKind::QuotaExceeded => "make room, or use another device".to_owned(),
+                ErrorKind::ReadOnlyFilesystem => {
+                    "mount it so that it can be written; the system's log ('dmesg') says whether its device has failed".to_owned()
+                }
+                ErrorKind::PermissionDenied => {
+                    format!("give the user that runs the node rights to it, as 'chown USER {}'", path.display())
+                }
+                _ => "the system's log ('dmesg') may say what is wrong with its device; use another one".to_owned(),
+            };
             return Finding::wrong(subject, format!("nothing can be written there: {error}"), advice);
         }
     };

@@ -27,7 +27,8 @@ Warnings do not end the command; with `--json` they are lines like `{\"warning\"
 ";
 
 const TAIL: &str = "
-If standard output is closed by its reader, as in `tyr blob ls k | head`, the command ends quietly with exit code 0.
+If standard output is closed by its reader, as in `tyr blob ls k | head`, the command ends quietly with exit code 0. A node,
+`tyr server`, goes on.
 ";
 
 /// The text.

@@ -1,14 +1,14 @@
 //! Nodes as processes on a device that is full.
 
 use std::{
-    io::{BufRead, BufReader},
+    io::{BufRead, BufReader, Write},
     path::Path,
     process::Command,
 };
 
 use tyr_client::{ErrorKind, KeyspaceSettings, blocking::Store};
 
-use super::{Node, tyr};
+use super::{Node, json, tyr};
 
 /// A command that runs with a device of so many MiB at a directory, for itself alone; none where no file system can be mounted, as without the
 /// rights to that.
@@ -83,4 +83,53 @@ fn a_device_that_is_full_can_be_emptied_and_filled_again() {
         }
     }
     assert!(node.stop().success());
+}
+
+#[test]
+fn a_node_goes_on_by_what_it_has_reserved_when_others_have_filled_the_device_of_its_directory() {
+    let directory = tempfile::tempdir().unwrap();
+    let (device, data) = (directory.path().join("device"), directory.path().join("data"));
+    std::fs::create_dir(&device).unwrap();
+    let place = device.join("node");
+    let server = ["server", "--json", "--log=warn", "--partitions=16", "--shards=2", "--listen=127.0.0.1:0"];
+    let mut server = tyr(server);
+    server.arg("--directory").arg(&place).arg("--targets").arg(&data);
+    let Some(mut command) = with_device(&device, 16, &server) else { return };
+    command.stderr(std::process::Stdio::piped());
+    let mut node = Node::run(command);
+    let address = node.wait_for("listening")["address"].as_str().unwrap().to_owned();
+    node.wait_for("ready");
+    let url = format!("tyr://{address}");
+    // The device as the node sees it.
+    let seen = Path::new("/proc").join(node.process.id().to_string()).join("root");
+    let within = |path: &Path| seen.join(path.strip_prefix("/").unwrap());
+    let (filler, reserve) = (within(&device.join("filler")), within(&place.join("manager.reserve")));
+    assert!(reserve.exists());
+    let mut file = std::fs::File::create(&filler).unwrap();
+    let full = std::iter::repeat_with(|| file.write_all(&[7; 4096])).find_map(Result::err).unwrap();
+    assert_eq!(full.kind(), std::io::ErrorKind::StorageFull);
+    for number in 0..10 {
+        json(&url, &["keyspace", "create", &number.to_string()]);
+    }
+    assert!(!reserve.exists());
+    let log = BufReader::new(node.process.stderr.take().unwrap());
+    let told = log.lines().map(Result::unwrap).find(|line| line.contains("room that was kept for it"));
+    assert!(told.is_some_and(|line| line.contains(place.to_str().unwrap())));
+    drop(file);
+    std::fs::remove_file(&filler).unwrap();
+    json(&url, &["keyspace", "create", "more"]);
+    assert!(reserve.exists(), "it is kept again");
+    assert!(node.stop().success());
+}
+
+#[test]
+fn the_doctor_says_that_a_full_device_wants_room() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut doctor = Command::new("sh");
+    doctor.args(["-c", "head -c 2000000 /dev/zero >\"$1/filler\"; exec \"$0\" doctor --listen 127.0.0.1:0 --directory \"$1\""]);
+    doctor.arg(env!("CARGO_BIN_EXE_tyr")).arg(directory.path());
+    let Some(mut doctor) = with_device(directory.path(), 1, &doctor) else { return };
+    let found = String::from_utf8(doctor.output().unwrap().stdout).unwrap();
+    assert!(found.contains("nothing can be written there") && found.contains("make room"), "{found}");
+    assert!(!found.contains("chown"), "{found}");
 }

@@ -443,6 +443,17 @@ fn the_doctor_says_what_is_wrong_with_a_machine_and_what_to_do() {
     ] {
         assert!(ill.contains(part), "{part} is not in {ill}");
     }
+    super::certificates(&directory.path().join("other"));
+    let unfit = [
+        "--tls-authority",
+        &authority,
+        "--tls-certificate",
+        &certificate,
+        "--tls-key",
+        &place("other/node.key"),
+    ];
+    let ill = said(&[&["doctor", "--store", "tyr+tls://127.0.0.1:1"], &unfit[..]].concat(), 1);
+    assert!(ill.contains("WRONG    cluster: ") && ill.contains("nobody was asked"), "{ill}");
     let missing = said(&["doctor", "--directory", "not-there", "--listen", "127.0.0.1:0"], 0);
     assert!(missing.contains("directory 'not-there': it is not there; a first start makes it"), "{missing}");
     for (settings, reason) in [
