@@ -507,7 +507,7 @@ impl HeadPlan {
         self.operations.iter().any(takes_away) && !self.operations.iter().any(writes)
     }
 
-    /// How many bytes of room it takes for this blob: what it writes, its attributes, and its key if it may be a new one.
+    /// How many bytes of room it takes for this blob: what it writes, its attributes, and its key if it is created.
     fn taken(&self) -> u64 {
         let of = |operation: &Operation| match operation {
             Operation::Create => self.blob.key.as_bytes().len() as u64,

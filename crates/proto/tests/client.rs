@@ -720,16 +720,15 @@ fn bytes_that_are_nowhere_any_more_are_told_to_be_lost_and_holes_are_zeros() {
     let bytes = |bytes: &[u8]| ReadAnswer::Bytes(Some(bytes.to_vec()));
     assert_eq!(told(&mut world, at(written)), bytes(b"there"));
     // All that had the partition in memory are gone.
-    let empty = Partition::new(partition(1), ME);
-    world.router.restore(empty);
-    let configuration = Configuration {
-        epoch: Epoch(3),
+    world.router.restore(Partition::new(partition(1), ME));
+    let configured = |epoch| Configuration {
+        epoch: Epoch(epoch),
         since: RingVersion(2),
         floor: RingVersion(2),
         replicas: vec![ME],
         learners: Vec::new(),
     };
-    world.router.handle_configuration(world.time(), true, partition(1), configuration);
+    world.router.handle_configuration(world.time(), true, partition(1), configured(3));
     world.settle();
     assert_eq!(told(&mut world, at(written)), ReadAnswer::BytesLost);
     assert_eq!(told(&mut world, at(hole)), bytes(&[0; 5]));
@@ -740,4 +739,17 @@ fn bytes_that_are_nowhere_any_more_are_told_to_be_lost_and_holes_are_zeros() {
     transaction.commit(&mut world.client, Time(world.now), None);
     (0..100).for_each(|_| world.pass(10_000));
     assert_eq!(told(&mut world, at(written)), bytes(b"again"));
+    // Behind the end there is nothing that could be lost, and what is there may be asked for before that is known.
+    let mut transaction = Transaction::begin(0);
+    transaction.change(&name, Operation::Truncate { size: 5 });
+    transaction.commit(&mut world.client, Time(world.now), None);
+    (0..100).for_each(|_| world.pass(10_000));
+    world.router.restore(Partition::new(partition(1), ME));
+    world.router.handle_configuration(world.time(), true, partition(1), configured(4));
+    world.settle();
+    let mut transaction = Transaction::begin(0);
+    transaction.read(&mut world.client, Time(world.now), &name, 0..at(hole + 2));
+    let told = world.tell(&mut transaction);
+    assert!(matches!(&told[..], [Told::Read(_, answer)] if *answer == bytes(b"first")), "{told:?}");
+    transaction.roll_back(&mut world.client);
 }

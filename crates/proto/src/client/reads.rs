@@ -351,12 +351,14 @@ impl Reads {
         let Some(blob) = &base.blob else { return };
         let (written, number) =
             (blob.written.get(&piece.chunk).copied().unwrap_or(Number::ZERO), base.number);
-        if piece.is_newest && version != written {
+        // Behind its end it has nothing, whatever its chunks have, which were asked before that was known.
+        let is_within = piece.start < blob.size;
+        if piece.is_newest && version != written && is_within {
             piece.is_newest = false;
             self.ask(client, now, read, Vec::from([piece]), Some(number));
         } else {
             // A replica answers what was decided up to the number that it is asked for, unless its partition has begun anew.
-            read.is_lost |= version < written;
+            read.is_lost |= version < written && is_within;
             read.base.push((piece.start, bytes));
         }
     }

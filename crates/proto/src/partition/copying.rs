@@ -51,6 +51,11 @@ impl Sending {
         self.folded.index
     }
 
+    /// How many bytes it has.
+    pub fn size(&self) -> u64 {
+        self.bytes.len() as u64
+    }
+
     /// What is on its way may be lost: the replica is asked how much of it is there, and gets what it asks for then.
     pub fn lose(&mut self) {
         self.sent = 0;

@@ -84,6 +84,11 @@ impl Peer {
         self.is_counted && self.stored.is_some_and(|stored| stored >= durable)
     }
 
+    /// For how many microseconds a learner is waited for that makes no progress: it tells when all of a copy is on its disk, and of a large one that takes long.
+    fn patience(&self) -> u64 {
+        LEARNER_SLOW_AFTER + COPY_PATIENCE * self.copy.as_ref().map_or(0, Sending::size)
+    }
+
     /// Whether a learner lacks so little, and answers so soon, that its primary may begin to wait for it. It is not asked to have everything:
     /// where something is always under way it never would.
     fn is_close(&self, log: &Log, now: Time) -> bool {
@@ -126,6 +131,10 @@ const RESEND_DOUBLINGS_MAX: u32 = 3;
 const SLOW_AFTER: u64 = 1_000_000;
 /// A learner that makes none for this many is, too: it may begin again with a copy of what there is then.
 const LEARNER_SLOW_AFTER: u64 = 60_000_000;
+/// So many more for each byte of a copy: a megabyte takes its disk a second at most.
+const COPY_PATIENCE: u64 = 1;
+/// A backup without room is asked after so many whether it has some again, if nothing is logged.
+const ROOM_ASKED_EVERY: u64 = 1_000_000;
 /// As many entries are looked at for how long they take.
 const PATIENT_FOR: usize = 64;
 /// As many entries may be under way to a learner when its primary begins to wait for it.
@@ -331,6 +340,17 @@ impl Partition {
             }
             self.advance(cx);
         }
+    }
+
+    /// Asks backups that had no room, and have everything, whether they have some: as long as it takes them for full nothing may be logged that they would answer.
+    pub(super) fn ask_backups_for_room(&mut self, cx: &mut Context<'_>) {
+        let last = self.log.last();
+        let Role::Primary { peers, .. } = &self.role else { return };
+        let is_due = |peer: &Peer| {
+            peer.is_short && peer.stored == Some(last) && cx.now.since(peer.sent_at) >= ROOM_ASKED_EVERY
+        };
+        let due: Vec<NodeId> = peers.iter().filter(|(_, peer)| is_due(peer)).map(|(node, _)| *node).collect();
+        due.into_iter().for_each(|node| self.send_entries(cx, node));
     }
 
     /// Finds out up to where the log is durable on all replicas of the set, and does what waited for that.
@@ -659,7 +679,7 @@ impl Partition {
                 (peer.is_counted, peer.progress_at) = (true, cx.now);
             }
             // What a learner lacks stays here as long as it is one, also if its disk never takes it.
-            let patience = if peer.is_counted { SLOW_AFTER } else { LEARNER_SLOW_AFTER };
+            let patience = if peer.is_counted { SLOW_AFTER } else { peer.patience() };
             if peer.is_learner && peer.is_complete(durable) {
                 cx.push(Effect::LearnerComplete(self.id, epoch, peer.replica));
             } else if waits && peer.is_over(cx.now, peer.progress_at, patience, &self.log) {

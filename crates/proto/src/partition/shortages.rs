@@ -26,8 +26,10 @@ pub struct Shortages {
     told: BTreeSet<PartitionId>,
 }
 
-/// Who is short is asked again after so many microseconds, if something was refused for it.
+/// Who is short is asked again after so many microseconds if something was refused for it,
 const ASK_EVERY: u64 = 500_000;
+/// and after so many if nothing was: who said that there is room again may not have been heard, or lead no more.
+const ASK_ANYWAY_EVERY: u64 = 5_000_000;
 
 impl Partition {
     /// Another partition says whether it has room.
@@ -79,8 +81,12 @@ impl Partition {
 
     /// Something was refused for want of room: who said that there is none may have some by now, and not have been heard.
     pub(super) fn ask_for_room(&mut self, cx: &mut Context<'_>) {
+        self.ask_for_room_after(cx, ASK_EVERY);
+    }
+
+    fn ask_for_room_after(&mut self, cx: &mut Context<'_>, wait: u64) {
         let now = cx.now;
-        let due = self.shortages.elsewhere.iter_mut().filter(|(_, at)| now.since(**at) >= ASK_EVERY);
+        let due = self.shortages.elsewhere.iter_mut().filter(|(_, at)| now.since(**at) >= wait);
         for (partition, at) in due {
             *at = now;
             cx.to_primary(*partition, Message::AskRoom { partition: self.id });
@@ -89,6 +95,8 @@ impl Partition {
 
     /// Once there is room again, who was told that there is none hears it.
     pub(super) fn tick_room(&mut self, cx: &mut Context<'_>) {
+        self.ask_for_room_after(cx, ASK_ANYWAY_EVERY);
+        self.ask_backups_for_room(cx);
         if self.shortages.told.is_empty() || self.is_short(cx) {
             return;
         }

@@ -81,8 +81,17 @@ fn what_has_no_room_at_a_chunk_elsewhere_is_refused_at_its_head_until_there_is_s
     // It may have said so, and not have been heard.
     assert_eq!(does(&mut router, 600_000, &[write(other)]), (FULL, 1));
     assert_eq!(does(&mut router, 600_001, &[write(other)]), (FULL, 0));
-    tell(&mut router, 600_002, 0, Message::Room { partition: partition(1), is_short: false });
-    assert_eq!(does(&mut router, 600_003, &[write(other)]), (DONE, 0));
+    let mut asks = |now| {
+        router.handle_tick(Time(now), true);
+        run(&mut router).iter().filter(|message| matches!(message, Message::AskRoom { .. })).count()
+    };
+    assert_eq!(
+        [5_000_000, 5_700_000, 5_900_000].map(&mut asks),
+        [0, 1, 0],
+        "though nobody wants to write there"
+    );
+    tell(&mut router, 6_000_002, 0, Message::Room { partition: partition(1), is_short: false });
+    assert_eq!(does(&mut router, 6_000_003, &[write(other)]), (DONE, 0));
 }
 
 #[test]
