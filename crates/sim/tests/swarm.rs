@@ -25,14 +25,14 @@ const FRESH: u64 = 120;
 /// Bugs that take many seeds are looked for from the one on that showed them last: a second each, until something changes what
 /// seeds do.
 const LATE: [(Canary, u64); 11] = [
-    (Canary::StoredBeforeDurable, 75),
+    (Canary::StoredBeforeDurable, 132),
     (Canary::ServedWithoutLease, 5),
     (Canary::IncompleteServes, 7),
     (Canary::OpenSizeIgnored, 21),
     (Canary::NumbersReused, 8),
     (Canary::PreparedWithoutLease, 7),
     (Canary::FreezeIgnored, 27),
-    (Canary::SessionForgotten, 20),
+    (Canary::SessionForgotten, 17),
     (Canary::LossIgnored, 77),
     (Canary::KeepsIgnored, 23),
     (Canary::KeptLate, 23),
