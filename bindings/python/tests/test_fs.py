@@ -1,6 +1,7 @@
 """The file system: what is its own."""
 
 import asyncio
+import contextlib
 import errno
 import gc
 import gzip
@@ -381,6 +382,80 @@ def test_a_file_is_copied_and_moved_while_others_write_to_it(fs, events):
         ends.set()
         writer.join()
     assert fs.exists("events/moved")
+
+
+@pytest.mark.parametrize("inside", [False, True])
+@pytest.mark.parametrize("how", ["cp", "cp of a tree", "mv", "mv of a tree", "mv_file"])
+def test_what_is_copied_or_moved_has_the_attributes_of_its_source_and_no_others(fs, store, events, how, inside):
+    other = store.create_keyspace("other")
+    for key, attributes in {
+        "from/a": {"type": b"text", "kept": b"1"},
+        "from/plain": {},
+        "from/large": {"type": b"large"},
+    }.items():
+        events.put(key, b"x" * (9 << 20) if key == "from/large" else key.encode())
+        for name, value in attributes.items():
+            events.set_attribute(key, name, value)
+    for key in ("to/a", "to/plain"):
+        other.put(key, b"what was there")
+        for name in ("type", "other"):
+            other.set_attribute(key, name, b"of what was there")
+    before = {key: (events.read(f"from/{key}"), events.stat(f"from/{key}").attributes) for key in ("a", "plain", "large")}
+    with fs.transaction if inside else contextlib.nullcontext():
+        if how.endswith("of a tree"):
+            getattr(fs, how[:2])("events/from/", "other/to/", recursive=True)
+        elif how == "mv_file":
+            for key in before:
+                sync(fs.loop, fs._mv_file, f"events/from/{key}", f"other/to/{key}")
+        else:
+            for key in before:
+                getattr(fs, how)(f"events/from/{key}", f"other/to/{key}")
+    assert {key: (other.read(f"to/{key}"), other.stat(f"to/{key}").attributes) for key in before} == before
+    assert (fs.find("events") == []) == how.startswith("mv")
+
+
+def test_a_copy_has_content_and_attributes_of_one_version(fs, events):
+    ends = threading.Event()
+
+    def change(transaction, number):
+        transaction.put("a", b"%d" % number)
+        transaction.set_attribute("a", "number", b"%d" % number)
+
+    def write():
+        number = 0
+        while not ends.is_set():
+            number += 1
+            events.run(lambda transaction: change(transaction, number))
+
+    events.run(lambda transaction: change(transaction, 0))
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        for _ in range(100):
+            fs.cp("events/a", "events/b")
+            assert events.attribute("b", "number") == events.read("b")
+    finally:
+        ends.set()
+        writer.join()
+
+
+def test_a_file_that_others_write_to_is_copied_over(fs, events):
+    events.put("a", b"copied")
+    ends = threading.Event()
+
+    def append():
+        while not ends.is_set():
+            events.append("b", b"x")
+
+    writer = threading.Thread(target=append)
+    writer.start()
+    try:
+        for _ in range(50):
+            fs.cp("events/a", "events/b")
+    finally:
+        ends.set()
+        writer.join()
+    assert events.read("b").startswith(b"copied")
 
 
 def test_what_was_written_before_an_exception_is_not_there(fs, events):

@@ -37,7 +37,7 @@ from . import errors
 from ._file import Compressed, Dropped, Text, TyrFile, anew, as_os_errors, file_info, finish
 from ._shared import adopt, in_batches, name_of, shared, was_dropped
 from ._run_aio import KeyspaceTransaction
-from ._tyr import AioKeyspace, AioStore, AioTransaction, Entry, Store
+from ._tyr import AioKeyspace, AioStore, AioTransaction, Entry, Stat, Store
 
 T = TypeVar("T")
 
@@ -343,12 +343,11 @@ class TyrFileSystem(AsyncFileSystem):  # type: ignore[misc]
             content = await scope.read(key, first, max(first, last))
             return content
 
-    async def _pieces(self, path: str) -> AsyncIterator[Any]:
+    async def _pieces(self, path: str, transaction: AioTransaction) -> AsyncIterator[Any]:
         """A file piece by piece, all of one version."""
         name, key = self._blob(path)
         with self._finding(path):
             keyspace = await self._keyspace(name)
-            transaction = self._now_running() or self.store.aio.begin()
             offset = 0
             while True:
                 piece = await transaction.read_view(keyspace, key, offset, offset + PIECE)
@@ -359,13 +358,19 @@ class TyrFileSystem(AsyncFileSystem):  # type: ignore[misc]
                 if len(piece) < PIECE:
                     return
 
+    async def _stat(self, path: str, transaction: AioTransaction) -> Stat:
+        """What a file is, of the version that the transaction reads."""
+        name, key = self._blob(path)
+        with self._finding(path):
+            return await transaction.stat(await self._keyspace(name), key)
+
     @anew
     async def _get_file(self, rpath: str, lpath: str, callback: Any = None, **named: Any) -> None:
         if await self._isdir(rpath):
             os.makedirs(lpath, exist_ok=True)
             return
         os.makedirs(os.path.dirname(os.path.abspath(lpath)), exist_ok=True)
-        pieces = self._pieces(rpath)
+        pieces = self._pieces(rpath, self._now_running() or self.store.aio.begin())
         # What is there stays if there is nothing to put in its place.
         piece = await anext(pieces, b"")
         with open(lpath, "wb") as file:
@@ -474,27 +479,38 @@ class TyrFileSystem(AsyncFileSystem):  # type: ignore[misc]
             await self._makedirs(path2, exist_ok=True)
             return
         name, key = self._blob(path2)
-        try:
+        outer = self._now_running()
+
+        async def copy(transaction: AioTransaction) -> None:
             # Read first, in case that it is the same blob; and by itself, so that it does not matter if somebody writes to it meanwhile.
-            pieces = [piece async for piece in self._pieces(path1)]
-        except Dropped:
-            raise
-        except FileNotFoundError:
-            if skips:
-                return
-            raise
+            reading = outer or self.store.aio.begin()
+            try:
+                attributes = (await self._stat(path1, reading)).attributes
+                pieces = [piece async for piece in self._pieces(path1, reading)]
+            except Dropped:
+                raise
+            except FileNotFoundError:
+                if skips:
+                    return
+                raise
+            keyspace = await self._keyspace(name, makes)
+            before = await _attributes(transaction, keyspace, key)
+            await transaction.put(keyspace, key, pieces[0] if pieces else b"")
+            for number, piece in enumerate(pieces[1:], 1):
+                await transaction.write(keyspace, key, number * PIECE, piece)
+            # Those of what was there stay when it is put.
+            for each in before.keys() | attributes.keys():
+                if before.get(each) != attributes.get(each):
+                    await transaction.set_attribute(keyspace, key, each, attributes.get(each))
+
         with self._finding(path2):
-            async with self._atomically() as transaction:
-                keyspace = await self._keyspace(name, makes)
-                await transaction.put(keyspace, key, pieces[0] if pieces else b"")
-                for number, piece in enumerate(pieces[1:], 1):
-                    await transaction.write(keyspace, key, number * PIECE, piece)
+            await self._run(copy)
 
     @anew
     async def _mv(self, path1: str, path2: str, recursive: bool = False, maxdepth: int | None = None) -> None:
         keyspaces: list[str] = []
 
-        async def move() -> None:
+        async def move(_transaction: AioTransaction) -> None:
             plan: list[tuple[str, str]] = []
             await self._copy(path1, path2, recursive, on_error="raise", maxdepth=maxdepth, moves=True, plan=plan)
             # One after the other is copied, and what was there before is removed at the end.
@@ -517,16 +533,17 @@ class TyrFileSystem(AsyncFileSystem):  # type: ignore[misc]
             with contextlib.suppress(OSError):
                 await self._rmdir(each)
 
-    async def _run(self, body: Callable[[], Awaitable[None]]) -> None:
+    async def _run(self, body: Callable[[AioTransaction], Awaitable[None]]) -> None:
         """Does several steps in the transaction that runs, or in one of their own until it commits."""
-        if self._now_running() is not None:
-            await body()
+        running = self._now_running()
+        if running is not None:
+            await body(running)
             return
 
         async def within(transaction: AioTransaction) -> None:
             token = _running.set(transaction)
             try:
-                await body()
+                await body(transaction)
             finally:
                 _running.reset(token)
 
@@ -541,7 +558,7 @@ class TyrFileSystem(AsyncFileSystem):  # type: ignore[misc]
 
     @anew
     async def _mv_file(self, path1: str, path2: str) -> None:
-        async def move() -> None:
+        async def move(_transaction: AioTransaction) -> None:
             await self._cp_file(path1, path2, moves=True)
             await self._rm_file(path1)
 
@@ -737,6 +754,16 @@ async def _write_piece(
         await transaction.write(keyspace, key, offset, piece)
     else:
         await transaction.put(keyspace, key, piece)
+
+
+async def _attributes(transaction: AioTransaction, keyspace: AioKeyspace, key: str) -> dict[str, bytes]:
+    """The attributes of a blob, which has none if it is not there."""
+    try:
+        return (await transaction.stat(keyspace, key)).attributes
+    except errors.NotFound as error:
+        if was_dropped(error):
+            raise
+        return {}
 
 
 def _directory(name: str) -> dict[str, Any]:
