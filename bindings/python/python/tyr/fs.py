@@ -215,19 +215,21 @@ class TyrFileSystem(AsyncFileSystem):  # type: ignore[misc]
         running = self._now_running()
         return KeyspaceTransaction(running, keyspace) if running else keyspace
 
-    @contextlib.asynccontextmanager
-    async def _atomically(self) -> AsyncIterator[AioTransaction]:
-        """A transaction for several steps: the one that runs, or one that is committed at the end."""
+    async def _run(self, body: Callable[[AioTransaction], Awaitable[None]]) -> None:
+        """Does several steps in the transaction that runs, or in one of their own until it commits."""
         running = self._now_running()
         if running is not None:
-            yield running
+            await body(running)
             return
-        async with self.store.aio.begin() as transaction:
+
+        async def within(transaction: AioTransaction) -> None:
             token = _running.set(transaction)
             try:
-                yield transaction
+                await body(transaction)
             finally:
                 _running.reset(token)
+
+        await self.store.aio.run(within)
 
     # What is there.
 
@@ -391,14 +393,18 @@ class TyrFileSystem(AsyncFileSystem):  # type: ignore[misc]
     @anew
     async def _pipe_file(self, path: str, value: Any, mode: str = "overwrite", **named: Any) -> None:
         name, key = self._blob(path)
+
+        async def create(transaction: AioTransaction) -> None:
+            keyspace = await self._keyspace(name)
+            await transaction.create(keyspace, key)
+            await transaction.put(keyspace, key, value)
+
         with self._finding(path):
             if mode == "create":
-                async with self._atomically() as transaction:
-                    keyspace = await self._keyspace(name)
-                    await transaction.create(keyspace, key)
-                    await transaction.put(keyspace, key, value)
-                return
-            await (await self._scope(name)).put(key, value)
+                # Of several at once all but one are tried again, and find it.
+                await self._run(create)
+            else:
+                await (await self._scope(name)).put(key, value)
 
     @anew
     async def _put_file(
@@ -409,18 +415,25 @@ class TyrFileSystem(AsyncFileSystem):  # type: ignore[misc]
             return
         name, key = self._blob(rpath)
         with self._finding(rpath), open(lpath, "rb") as file:
-            async with self._atomically() as transaction:
+            offset = 0
+
+            async def put(transaction: AioTransaction) -> None:
+                nonlocal offset
                 keyspace = await self._keyspace(name)
                 if mode == "create":
                     await transaction.create(keyspace, key)
-                offset = 0
+                if offset:
+                    # Tried again. A pipe cannot be, and says so.
+                    offset = file.seek(0)
                 while piece := await asyncio.to_thread(file.read, PIECE):
                     await _write_piece(transaction, keyspace, key, offset, piece)
                     offset += len(piece)
                     if callback is not None:
-                        callback.relative_update(len(piece))
+                        callback.absolute_update(offset)
                 if not offset:
                     await transaction.put(keyspace, key, b"")
+
+            await self._run(put)
 
     async def _copy(
         self,
@@ -533,22 +546,6 @@ class TyrFileSystem(AsyncFileSystem):  # type: ignore[misc]
             with contextlib.suppress(OSError):
                 await self._rmdir(each)
 
-    async def _run(self, body: Callable[[AioTransaction], Awaitable[None]]) -> None:
-        """Does several steps in the transaction that runs, or in one of their own until it commits."""
-        running = self._now_running()
-        if running is not None:
-            await body(running)
-            return
-
-        async def within(transaction: AioTransaction) -> None:
-            token = _running.set(transaction)
-            try:
-                await body(transaction)
-            finally:
-                _running.reset(token)
-
-        await self.store.aio.run(within)
-
     def mv(
         self, path1: str, path2: str, recursive: bool = False, maxdepth: int | None = None, **named: Any
     ) -> None:
@@ -589,7 +586,7 @@ class TyrFileSystem(AsyncFileSystem):  # type: ignore[misc]
                 with contextlib.suppress(OSError):
                     await self._rmdir(each)
                 continue
-            with as_os_errors(each):
+            with as_os_errors(each), contextlib.suppress(errors.NotFound):
                 await self.store.aio.drop_keyspace(each)
             self._keyspaces.pop(each, None)
 
@@ -607,16 +604,20 @@ class TyrFileSystem(AsyncFileSystem):  # type: ignore[misc]
                 keyspaces.append(name)
             async for entry in self._entries(name, _encode(key + "/" if key else "")):
                 found[name, entry.key] = None
-        running = self._now_running()
 
         async def remove(some: list[tuple[str, bytes]]) -> None:
+            async def delete(transaction: AioTransaction) -> None:
+                for name, blob in some:
+                    keyspace = await self._keyspace(name)
+                    try:
+                        await transaction.delete(keyspace, blob)
+                    except errors.NotFound as error:
+                        # Others have removed it since, or the transaction that runs has.
+                        if was_dropped(error):
+                            raise
+
             with self._finding(str(path)):
-                async with self._atomically() as transaction:
-                    for name, blob in some:
-                        keyspace = await self._keyspace(name)
-                        # It is listed still if the transaction that runs has removed it.
-                        if running is None or await transaction.exists(keyspace, blob):
-                            await transaction.delete(keyspace, blob)
+                await self._run(delete)
 
         await self._in_batches(list(found), remove)
         return keyspaces
@@ -654,9 +655,17 @@ class TyrFileSystem(AsyncFileSystem):  # type: ignore[misc]
         self._check_removable(keyspaces)
 
         async def remove(some: list[str]) -> None:
-            async with self._atomically():
+            async def delete(_transaction: AioTransaction) -> None:
                 for each in some:
-                    await self._rm_file(each)
+                    try:
+                        await self._rm_file(each)
+                    except FileNotFoundError as error:
+                        # Others have removed it since, or the transaction that runs has.
+                        if not recursive or isinstance(error, Dropped):
+                            raise
+
+            with as_os_errors(str(path)):
+                await self._run(delete)
 
         await self._in_batches(files, remove)
         return keyspaces
