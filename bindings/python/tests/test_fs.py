@@ -343,6 +343,24 @@ def test_a_directory_is_not_opened_as_a_file(fs, events):
         fs.open("events/e")
 
 
+@pytest.mark.parametrize("mode", ["Create", "exclusive", "append", "wb", "", None])
+def test_nothing_is_written_in_a_mode_that_is_unknown(fs, store, events, tmp_path, mode):
+    events.put("a", b"precious")
+    (tmp_path / "tree").mkdir()
+    (tmp_path / "tree" / "a").write_bytes(b"other")
+    for call in (
+        lambda: fs.pipe_file("events/a", b"other", mode=mode),
+        lambda: fs.pipe({"events/a": b"other", "events/b": b"other"}, mode=mode),
+        lambda: fs.put_file(str(tmp_path / "tree" / "a"), "events/a", mode=mode),
+        lambda: fs.put_file(str(tmp_path / "tree"), "new", mode=mode),
+        lambda: fs.put(str(tmp_path / "tree"), "events/", recursive=True, mode=mode),
+    ):
+        with pytest.raises(ValueError, match="not in"):
+            call()
+    assert [entry.name for entry in events.scan()] == ["a"] and events.read("a") == b"precious"
+    assert fs.ls("", detail=False) == ["events"]
+
+
 def test_what_is_missing_is_said_and_changes_nothing(fs, events, tmp_path):
     (kept := tmp_path / "kept").write_text("precious")
     with pytest.raises(FileNotFoundError):

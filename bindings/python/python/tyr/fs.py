@@ -392,6 +392,7 @@ class TyrFileSystem(AsyncFileSystem):  # type: ignore[misc]
 
     @anew
     async def _pipe_file(self, path: str, value: Any, mode: str = "overwrite", **named: Any) -> None:
+        _check_mode(mode)
         name, key = self._blob(path)
 
         async def create(transaction: AioTransaction) -> None:
@@ -410,6 +411,7 @@ class TyrFileSystem(AsyncFileSystem):  # type: ignore[misc]
     async def _put_file(
         self, lpath: str, rpath: str, mode: str = "overwrite", callback: Any = None, **named: Any
     ) -> None:
+        _check_mode(mode)
         if os.path.isdir(lpath):
             await self._makedirs(rpath, exist_ok=True)
             return
@@ -756,6 +758,11 @@ class TyrFileSystem(AsyncFileSystem):  # type: ignore[misc]
         return TyrFile(self, path, mode, block_size, autocommit=autocommit, **named)
 
 
+def _check_mode(mode: str) -> None:
+    if mode not in MODES:
+        raise ValueError(f"a file is written in the mode 'overwrite' or 'create', and not in {mode!r}")
+
+
 async def _write_piece(
     transaction: AioTransaction, keyspace: AioKeyspace, key: str, offset: int, piece: Any
 ) -> None:
@@ -811,6 +818,8 @@ def _remade(kind: type[TyrFileSystem], arguments: dict[str, Any]) -> TyrFileSyst
     return kind(**arguments)
 
 
+MODES = ("overwrite", "create")
+"""What becomes of a file that is there when a whole one is written."""
 PAGE = 1000
 """Blobs that are listed at once."""
 KEY_SIZE_MAX = 4096
