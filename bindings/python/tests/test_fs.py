@@ -18,6 +18,7 @@ import pandas as pd
 import pytest
 import tyr
 from fsspec.asyn import sync
+from fsspec.callbacks import Callback
 from tyr.fs import TyrFileSystem
 
 
@@ -359,6 +360,41 @@ def test_nothing_is_written_in_a_mode_that_is_unknown(fs, store, events, tmp_pat
             call()
     assert [entry.name for entry in events.scan()] == ["a"] and events.read("a") == b"precious"
     assert fs.ls("", detail=False) == ["events"]
+
+
+class Told(Callback):
+    """What a callback is told of a file, and of each that it was branched for."""
+
+    def __init__(self):
+        super().__init__()
+        self.branches = {}
+        self.sizes = []
+
+    def branched(self, path_1, path_2, **kwargs):
+        return self.branches.setdefault(path_1, Told())
+
+    def call(self, *arguments, **kwargs):
+        self.sizes.append(self.size)
+
+
+@pytest.mark.parametrize("size", [0, 10, (8 << 20) - 1, 8 << 20, 20 << 20])
+def test_callbacks_are_told_how_much_there_is_before_it_is_done(fs, events, tmp_path, size):
+    (tmp_path / "from").mkdir()
+    (tmp_path / "from" / "a").write_bytes(b"x" * size)
+    calls = {
+        "put_file": lambda told: fs.put_file(str(tmp_path / "from" / "a"), "events/tree/a", callback=told),
+        "get_file": lambda told: fs.get_file("events/tree/a", str(tmp_path / "a"), callback=told),
+        "put": lambda told: fs.put(str(tmp_path / "from" / "a"), "events/other", callback=told),
+        "get": lambda told: fs.get("events/tree", str(tmp_path / "to"), recursive=True, callback=told),
+    }
+    for name, call in calls.items():
+        told = Told()
+        call(told)
+        if not name.endswith("_file"):
+            assert (told.size, told.value) == (len(told.branches), len(told.branches))
+            (told,) = [branch for path, branch in told.branches.items() if path.endswith("/a")]
+        assert (told.size, told.value) == (size, size) and set(told.sizes) == {size}, name
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "to" / "a").read_bytes() == b"x" * size
 
 
 def test_what_is_missing_is_said_and_changes_nothing(fs, events, tmp_path):

@@ -372,14 +372,20 @@ class TyrFileSystem(AsyncFileSystem):  # type: ignore[misc]
             os.makedirs(lpath, exist_ok=True)
             return
         os.makedirs(os.path.dirname(os.path.abspath(lpath)), exist_ok=True)
-        pieces = self._pieces(rpath, self._now_running() or self.store.aio.begin())
+        transaction = self._now_running() or self.store.aio.begin()
+        pieces = self._pieces(rpath, transaction)
         # What is there stays if there is nothing to put in its place.
         piece = await anext(pieces, b"")
+        if callback is not None:
+            # A piece that is short is all there is.
+            callback.set_size(len(piece) if len(piece) < PIECE else (await self._stat(rpath, transaction)).size)
+        offset = 0
         with open(lpath, "wb") as file:
             while len(piece):
                 await asyncio.to_thread(file.write, piece)
+                offset += len(piece)
                 if callback is not None:
-                    callback.relative_update(len(piece))
+                    callback.absolute_update(offset)
                 piece = await anext(pieces, b"")
 
     async def _get(self, rpath: Any, lpath: Any, recursive: bool = False, *arguments: Any, **named: Any) -> Any:
@@ -417,6 +423,8 @@ class TyrFileSystem(AsyncFileSystem):  # type: ignore[misc]
             return
         name, key = self._blob(rpath)
         with self._finding(rpath), open(lpath, "rb") as file:
+            if callback is not None and file.seekable():
+                callback.set_size(os.fstat(file.fileno()).st_size)
             offset = 0
 
             async def put(transaction: AioTransaction) -> None:
