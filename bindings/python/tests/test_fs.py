@@ -10,6 +10,8 @@ import gzip
 import io
 import os
 import pickle
+import subprocess
+import sys
 import threading
 
 import fsspec
@@ -17,6 +19,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import tyr
+from dask.base import tokenize
 from fsspec.asyn import sync
 from fsspec.callbacks import Callback
 from tyr.fs import TyrFileSystem
@@ -273,6 +276,30 @@ def test_it_is_pickled_with_its_place(fs, events):
     events.put("a", b"x")
     again = pickle.loads(pickle.dumps(fs))
     assert again.cat_file("events/a") == b"x" and again.store is not None
+
+
+def test_it_is_equal_to_what_it_is_pickled_to(store, events, place):
+    named = {"options": {"deadline": 1.0, "connect_timeout": 2.0}, "settings": {"chunk_size": 1 << 20, "durability": "memory"}}
+    made = [
+        TyrFileSystem(store),
+        TyrFileSystem(store, batch_size=7, **named),
+        TyrFileSystem(store, asynchronous=True),
+        TyrFileSystem("tyr://a:1"),
+        TyrFileSystem(),
+    ]
+    for fs in made:
+        again = pickle.loads(pickle.dumps(fs))
+        assert again == fs and hash(again) == hash(fs) and tokenize(again) == tokenize(fs)
+        assert (again.batch_size, again.asynchronous) == (fs.batch_size, fs.asynchronous)
+        assert [each for each in made if each == fs] == [fs]
+    assert TyrFileSystem(place) == TyrFileSystem(store) == TyrFileSystem(store=store, asynchronous=False)
+    turned = {name: dict(reversed(each.items())) for name, each in named.items()}
+    assert TyrFileSystem(store, batch_size=7, **turned) == made[1]
+    assert TyrFileSystem(store, loop=made[0].loop) != made[1]
+    assert pickle.loads(pickle.dumps(TyrFileSystem(store, loop=made[0].loop))).ls("events") == []
+    text = "import sys, pickle, dask.base; print(dask.base.tokenize(pickle.load(sys.stdin.buffer)))"
+    there = subprocess.run([sys.executable, "-c", text], input=pickle.dumps(made[1]), capture_output=True, check=True)
+    assert there.stdout.decode().strip() == tokenize(made[1])
 
 
 async def test_it_is_used_by_await(store, events):

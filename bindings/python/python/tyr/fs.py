@@ -32,6 +32,7 @@ from fsspec.compression import compr
 from fsspec.core import get_compression
 from fsspec.json import FilesystemJSONEncoder
 from fsspec.transaction import Transaction as FsspecTransaction
+from fsspec.utils import tokenize
 
 from . import errors
 from ._file import Compressed, Dropped, Text, TyrFile, anew, as_os_errors, file_info, finish
@@ -116,9 +117,21 @@ class TyrFileSystem(AsyncFileSystem):  # type: ignore[misc]
         self._store: Store | None = None
         self._transaction_running: AioTransaction | None = None
 
+    def _arguments(self) -> dict[str, Any]:
+        """What it is made from, in any process: a store that was given open is named, and a loop is the process's own."""
+        others = {name: value for name, value in self.storage_options.items() if name != "loop"}
+        own = {"store": self._place, "options": self._options, "settings": self._settings}
+        return {**others, **own, "asynchronous": self.asynchronous}
+
     def __reduce__(self) -> Any:
-        arguments = {"store": self._place, "options": self._options, "settings": self._settings}
-        return _remade, (type(self), {**arguments, "asynchronous": self.asynchronous})
+        return _remade, (type(self), self._arguments())
+
+    @property
+    def _fs_token(self) -> str:
+        """What it is equal by. That of fsspec is another one in each process, and for each object that a store is."""
+        arguments = {**self._arguments(), "options": sorted((self._options or {}).items())}
+        token: str = tokenize(type(self), sorted({**arguments, "settings": sorted(self._settings.items())}.items()))
+        return token
 
     def to_dict(self, *, include_password: bool = True) -> dict[str, Any]:
         """What it is made from; a store that was given open is named. Without passwords it has no token."""
