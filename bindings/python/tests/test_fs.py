@@ -302,6 +302,19 @@ def test_it_is_equal_to_what_it_is_pickled_to(store, events, place):
     assert there.stdout.decode().strip() == tokenize(made[1])
 
 
+def test_dask_tells_stores_apart_that_are_among_its_options(store, place):
+    def token_of(store):
+        return tokenize({"store": store}, ensure_deterministic=True)
+
+    before = token_of(store)
+    assert token_of(store) == token_of(store.within(1.0)) == before
+    with tyr.open(place + "-other", segment_size=1 << 20) as other:
+        assert token_of(other) != before
+    store.close()
+    with tyr.open(place, segment_size=1 << 20) as again:
+        assert token_of(again) == before
+
+
 async def test_it_is_used_by_await(store, events):
     fs = fsspec.filesystem("tyr", store=store, asynchronous=True)
     await asyncio.gather(*[fs._pipe_file(f"events/{number}", b"x") for number in range(20)])
