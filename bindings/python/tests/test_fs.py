@@ -13,6 +13,7 @@ import pickle
 import subprocess
 import sys
 import threading
+import time
 
 import fsspec
 import numpy as np
@@ -735,6 +736,28 @@ def test_a_keyspace_of_a_cluster_that_was_made_again_is_known(servers):
             fs.pipe("events/a", b"old")
             made_again(store)
             assert operation()
+
+
+@pytest.mark.parametrize("content", [{}, {"a": b"x"}])
+@pytest.mark.parametrize("operation", ["exists", "isdir", "info"])
+def test_a_keyspace_that_another_client_dropped_is_soon_not_there(servers, operation, content):
+    servers.clear()
+    with tyr.open(servers.url) as other, tyr.open(servers.url) as store:
+        fs = TyrFileSystem(store)
+        other.create_keyspace("events").put_many(content)
+        assert fs.isdir("events") and fs.find("events") == [f"events/{key}" for key in content]
+        other.drop_keyspace("events")
+        until = time.monotonic() + 10
+        with contextlib.suppress(FileNotFoundError):
+            while getattr(fs, operation)("events"):
+                assert time.monotonic() < until
+        assert not fs.exists("events")
+        # Another one of its name is found.
+        other.create_keyspace("events").put("b", b"x")
+        while not fs.exists("events"):
+            assert time.monotonic() < until
+        while fs.find("events") != ["events/b"]:
+            assert time.monotonic() < until
 
 
 def opened(fs, how, path):
