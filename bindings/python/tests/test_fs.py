@@ -377,6 +377,29 @@ def test_text_is_read_as_it_was_written(fs, events, tmp_path, encoding):
         assert events.read("a") == (tmp_path / "a").read_bytes()
 
 
+@pytest.mark.parametrize("source", ["events/d", "events/d/", "events", "events/d/*"])
+def test_what_comes_to_be_in_a_tree_while_it_is_moved_stays(fs, events, monkeypatch, source):
+    events.put_many({"d/a": b"a", "d/b": b"b"})
+    remove = fs._rm_files
+
+    async def first_others(*arguments):
+        events.put("d/new", b"new")
+        return await remove(*arguments)
+
+    fs.mkdir("other")
+    monkeypatch.setattr(fs, "_rm_files", first_others)
+    fs.mv(source, "other/", recursive=True)
+    assert [entry.name for entry in events.scan()] == ["d/new"]
+    assert sorted(fs.cat(fs.find("other")).values()) == [b"a", b"b"]
+
+
+def test_a_tree_in_a_list_is_not_removed_when_it_is_not_copied(fs, events):
+    events.put_many({"d/a": b"a", "e": b"e"})
+    fs.mv(["events/d", "events/e"], ["events/to/d", "events/to/e"], recursive=True)
+    # As fsspec has it, what is in a list is copied by itself.
+    assert fs.find("events") == ["events/d/a", "events/to/e"]
+
+
 def test_a_directory_is_not_opened_as_a_file(fs, events):
     events.put("d/a", b"a")
     with pytest.raises(IsADirectoryError):

@@ -563,7 +563,9 @@ class TyrFileSystem(AsyncFileSystem):  # type: ignore[misc]
             for failure in ended:
                 if isinstance(failure, BaseException):
                     raise failure
-            keyspaces[:] = await self._rm_files(path1, recursive, maxdepth)
+            # What has come to be in a tree meanwhile is not moved, and stays.
+            moved = {self._compared(source) for source, _ in plan}
+            keyspaces[:] = await self._rm_files(path1, recursive, maxdepth, moved)
 
         with self._finding(str(path1)):
             await self._run(move)
@@ -662,9 +664,9 @@ class TyrFileSystem(AsyncFileSystem):  # type: ignore[misc]
             raise OSError(errno.EBUSY, "a keyspace is not removed in a transaction", keyspaces[0])
 
     async def _rm_files(
-        self, path: Any, recursive: bool = False, maxdepth: int | None = None
+        self, path: Any, recursive: bool = False, maxdepth: int | None = None, only: set[str] | None = None
     ) -> list[str]:
-        """Removes the files, and tells which keyspaces are to go."""
+        """Removes the files, or of them only some, and tells which keyspaces are to go."""
         paths = await self._expand_path(path, recursive=recursive, maxdepth=maxdepth)
         files, keyspaces = [], []
         for each in paths:
@@ -672,7 +674,8 @@ class TyrFileSystem(AsyncFileSystem):  # type: ignore[misc]
             if not key:
                 keyspaces.append(name)
             elif await self._isfile(each):
-                files.append(each)
+                if only is None or self._compared(each) in only:
+                    files.append(each)
             elif not recursive:
                 await self._info(each)
                 raise IsADirectoryError(errno.EISDIR, "a directory is removed recursively", each)
