@@ -217,7 +217,9 @@ macro_rules! store {
                 })
             }
 
-            /// A handle of an existing keyspace. Raises NotFound if there is none of that name.
+            /// A handle of an existing keyspace. Raises NotFound if there is none of that name. A cluster is asked only for a name that
+            /// was not heard of: a keyspace that another client has dropped goes on to be found until something in it is asked for,
+            /// which raises NotFound.
             fn keyspace(&self, py: Python<'_>, name: String) -> PyResult<Py<PyAny>> {
                 let (store, opened) = (self.usable(py)?, self.opened.clone());
                 $face::drive(py, async move {
@@ -226,7 +228,7 @@ macro_rules! store {
                 })
             }
 
-            /// All keyspaces in the order of their names.
+            /// All keyspaces in the order of their names. If no node of a cluster answers, these are those that were known last.
             fn keyspaces(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
                 let store = self.usable(py)?;
                 $face::drive(py, async move {
@@ -252,7 +254,9 @@ macro_rules! store {
                 })
             }
 
-            /// Drops a keyspace with everything in it.
+            /// Drops a keyspace with everything in it. Handles of it raise NotFound from then on. The nodes of a cluster hear of it one
+            /// after the other: for a fraction of a second other clients may still read what is in it, and what they write is gone
+            /// with it. If another one of its name is created, every client has to open that anew.
             fn drop_keyspace(&self, py: Python<'_>, name: String) -> PyResult<Py<PyAny>> {
                 let store = self.usable(py)?;
                 $face::drive(py, async move { store.drop_keyspace(&name).await.map(|()| Value::None) })

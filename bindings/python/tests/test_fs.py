@@ -1,19 +1,28 @@
 """The file system: what is its own."""
 
 import asyncio
+import concurrent.futures
+import contextlib
 import errno
+import functools
 import gc
 import gzip
 import io
+import os
 import pickle
+import subprocess
+import sys
 import threading
+import time
 
 import fsspec
 import numpy as np
 import pandas as pd
 import pytest
 import tyr
+from dask.base import tokenize
 from fsspec.asyn import sync
+from fsspec.callbacks import Callback
 from tyr.fs import TyrFileSystem
 
 
@@ -270,6 +279,43 @@ def test_it_is_pickled_with_its_place(fs, events):
     assert again.cat_file("events/a") == b"x" and again.store is not None
 
 
+def test_it_is_equal_to_what_it_is_pickled_to(store, events, place):
+    named = {"options": {"deadline": 1.0, "connect_timeout": 2.0}, "settings": {"chunk_size": 1 << 20, "durability": "memory"}}
+    made = [
+        TyrFileSystem(store),
+        TyrFileSystem(store, batch_size=7, **named),
+        TyrFileSystem(store, asynchronous=True),
+        TyrFileSystem("tyr://a:1"),
+        TyrFileSystem(),
+    ]
+    for fs in made:
+        again = pickle.loads(pickle.dumps(fs))
+        assert again == fs and hash(again) == hash(fs) and tokenize(again) == tokenize(fs)
+        assert (again.batch_size, again.asynchronous) == (fs.batch_size, fs.asynchronous)
+        assert [each for each in made if each == fs] == [fs]
+    assert TyrFileSystem(place) == TyrFileSystem(store) == TyrFileSystem(store=store, asynchronous=False)
+    turned = {name: dict(reversed(each.items())) for name, each in named.items()}
+    assert TyrFileSystem(store, batch_size=7, **turned) == made[1]
+    assert TyrFileSystem(store, loop=made[0].loop) != made[1]
+    assert pickle.loads(pickle.dumps(TyrFileSystem(store, loop=made[0].loop))).ls("events") == []
+    text = "import sys, pickle, dask.base; print(dask.base.tokenize(pickle.load(sys.stdin.buffer)))"
+    there = subprocess.run([sys.executable, "-c", text], input=pickle.dumps(made[1]), capture_output=True, check=True)
+    assert there.stdout.decode().strip() == tokenize(made[1])
+
+
+def test_dask_tells_stores_apart_that_are_among_its_options(store, place):
+    def token_of(store):
+        return tokenize({"store": store}, ensure_deterministic=True)
+
+    before = token_of(store)
+    assert token_of(store) == token_of(store.within(1.0)) == before
+    with tyr.open(place + "-other", segment_size=1 << 20) as other:
+        assert token_of(other) != before
+    store.close()
+    with tyr.open(place, segment_size=1 << 20) as again:
+        assert token_of(again) == before
+
+
 async def test_it_is_used_by_await(store, events):
     fs = fsspec.filesystem("tyr", store=store, asynchronous=True)
     await asyncio.gather(*[fs._pipe_file(f"events/{number}", b"x") for number in range(20)])
@@ -331,12 +377,88 @@ def test_text_is_read_as_it_was_written(fs, events, tmp_path, encoding):
         assert events.read("a") == (tmp_path / "a").read_bytes()
 
 
+@pytest.mark.parametrize("source", ["events/d", "events/d/", "events", "events/d/*"])
+def test_what_comes_to_be_in_a_tree_while_it_is_moved_stays(fs, events, monkeypatch, source):
+    events.put_many({"d/a": b"a", "d/b": b"b"})
+    remove = fs._rm_files
+
+    async def first_others(*arguments):
+        events.put("d/new", b"new")
+        return await remove(*arguments)
+
+    fs.mkdir("other")
+    monkeypatch.setattr(fs, "_rm_files", first_others)
+    fs.mv(source, "other/", recursive=True)
+    assert [entry.name for entry in events.scan()] == ["d/new"]
+    assert sorted(fs.cat(fs.find("other")).values()) == [b"a", b"b"]
+
+
+def test_a_tree_in_a_list_is_not_removed_when_it_is_not_copied(fs, events):
+    events.put_many({"d/a": b"a", "e": b"e"})
+    fs.mv(["events/d", "events/e"], ["events/to/d", "events/to/e"], recursive=True)
+    # As fsspec has it, what is in a list is copied by itself.
+    assert fs.find("events") == ["events/d/a", "events/to/e"]
+
+
 def test_a_directory_is_not_opened_as_a_file(fs, events):
     events.put("d/a", b"a")
     with pytest.raises(IsADirectoryError):
         fs.open("events/d")
     with pytest.raises(FileNotFoundError):
         fs.open("events/e")
+
+
+@pytest.mark.parametrize("mode", ["Create", "exclusive", "append", "wb", "", None])
+def test_nothing_is_written_in_a_mode_that_is_unknown(fs, store, events, tmp_path, mode):
+    events.put("a", b"precious")
+    (tmp_path / "tree").mkdir()
+    (tmp_path / "tree" / "a").write_bytes(b"other")
+    for call in (
+        lambda: fs.pipe_file("events/a", b"other", mode=mode),
+        lambda: fs.pipe({"events/a": b"other", "events/b": b"other"}, mode=mode),
+        lambda: fs.put_file(str(tmp_path / "tree" / "a"), "events/a", mode=mode),
+        lambda: fs.put_file(str(tmp_path / "tree"), "new", mode=mode),
+        lambda: fs.put(str(tmp_path / "tree"), "events/", recursive=True, mode=mode),
+    ):
+        with pytest.raises(ValueError, match="not in"):
+            call()
+    assert [entry.name for entry in events.scan()] == ["a"] and events.read("a") == b"precious"
+    assert fs.ls("", detail=False) == ["events"]
+
+
+class Told(Callback):
+    """What a callback is told of a file, and of each that it was branched for."""
+
+    def __init__(self):
+        super().__init__()
+        self.branches = {}
+        self.sizes = []
+
+    def branched(self, path_1, path_2, **kwargs):
+        return self.branches.setdefault(path_1, Told())
+
+    def call(self, *arguments, **kwargs):
+        self.sizes.append(self.size)
+
+
+@pytest.mark.parametrize("size", [0, 10, (8 << 20) - 1, 8 << 20, 20 << 20])
+def test_callbacks_are_told_how_much_there_is_before_it_is_done(fs, events, tmp_path, size):
+    (tmp_path / "from").mkdir()
+    (tmp_path / "from" / "a").write_bytes(b"x" * size)
+    calls = {
+        "put_file": lambda told: fs.put_file(str(tmp_path / "from" / "a"), "events/tree/a", callback=told),
+        "get_file": lambda told: fs.get_file("events/tree/a", str(tmp_path / "a"), callback=told),
+        "put": lambda told: fs.put(str(tmp_path / "from" / "a"), "events/other", callback=told),
+        "get": lambda told: fs.get("events/tree", str(tmp_path / "to"), recursive=True, callback=told),
+    }
+    for name, call in calls.items():
+        told = Told()
+        call(told)
+        if not name.endswith("_file"):
+            assert (told.size, told.value) == (len(told.branches), len(told.branches))
+            (told,) = [branch for path, branch in told.branches.items() if path.endswith("/a")]
+        assert (told.size, told.value) == (size, size) and set(told.sizes) == {size}, name
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "to" / "a").read_bytes() == b"x" * size
 
 
 def test_what_is_missing_is_said_and_changes_nothing(fs, events, tmp_path):
@@ -381,6 +503,80 @@ def test_a_file_is_copied_and_moved_while_others_write_to_it(fs, events):
         ends.set()
         writer.join()
     assert fs.exists("events/moved")
+
+
+@pytest.mark.parametrize("inside", [False, True])
+@pytest.mark.parametrize("how", ["cp", "cp of a tree", "mv", "mv of a tree", "mv_file"])
+def test_what_is_copied_or_moved_has_the_attributes_of_its_source_and_no_others(fs, store, events, how, inside):
+    other = store.create_keyspace("other")
+    for key, attributes in {
+        "from/a": {"type": b"text", "kept": b"1"},
+        "from/plain": {},
+        "from/large": {"type": b"large"},
+    }.items():
+        events.put(key, b"x" * (9 << 20) if key == "from/large" else key.encode())
+        for name, value in attributes.items():
+            events.set_attribute(key, name, value)
+    for key in ("to/a", "to/plain"):
+        other.put(key, b"what was there")
+        for name in ("type", "other"):
+            other.set_attribute(key, name, b"of what was there")
+    before = {key: (events.read(f"from/{key}"), events.stat(f"from/{key}").attributes) for key in ("a", "plain", "large")}
+    with fs.transaction if inside else contextlib.nullcontext():
+        if how.endswith("of a tree"):
+            getattr(fs, how[:2])("events/from/", "other/to/", recursive=True)
+        elif how == "mv_file":
+            for key in before:
+                sync(fs.loop, fs._mv_file, f"events/from/{key}", f"other/to/{key}")
+        else:
+            for key in before:
+                getattr(fs, how)(f"events/from/{key}", f"other/to/{key}")
+    assert {key: (other.read(f"to/{key}"), other.stat(f"to/{key}").attributes) for key in before} == before
+    assert (fs.find("events") == []) == how.startswith("mv")
+
+
+def test_a_copy_has_content_and_attributes_of_one_version(fs, events):
+    ends = threading.Event()
+
+    def change(transaction, number):
+        transaction.put("a", b"%d" % number)
+        transaction.set_attribute("a", "number", b"%d" % number)
+
+    def write():
+        number = 0
+        while not ends.is_set():
+            number += 1
+            events.run(lambda transaction: change(transaction, number))
+
+    events.run(lambda transaction: change(transaction, 0))
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        for _ in range(100):
+            fs.cp("events/a", "events/b")
+            assert events.attribute("b", "number") == events.read("b")
+    finally:
+        ends.set()
+        writer.join()
+
+
+def test_a_file_that_others_write_to_is_copied_over(fs, events):
+    events.put("a", b"copied")
+    ends = threading.Event()
+
+    def append():
+        while not ends.is_set():
+            events.append("b", b"x")
+
+    writer = threading.Thread(target=append)
+    writer.start()
+    try:
+        for _ in range(50):
+            fs.cp("events/a", "events/b")
+    finally:
+        ends.set()
+        writer.join()
+    assert events.read("b").startswith(b"copied")
 
 
 def test_what_was_written_before_an_exception_is_not_there(fs, events):
@@ -565,6 +761,28 @@ def test_a_keyspace_of_a_cluster_that_was_made_again_is_known(servers):
             assert operation()
 
 
+@pytest.mark.parametrize("content", [{}, {"a": b"x"}])
+@pytest.mark.parametrize("operation", ["exists", "isdir", "info"])
+def test_a_keyspace_that_another_client_dropped_is_soon_not_there(servers, operation, content):
+    servers.clear()
+    with tyr.open(servers.url) as other, tyr.open(servers.url) as store:
+        fs = TyrFileSystem(store)
+        other.create_keyspace("events").put_many(content)
+        assert fs.isdir("events") and fs.find("events") == [f"events/{key}" for key in content]
+        other.drop_keyspace("events")
+        until = time.monotonic() + 10
+        with contextlib.suppress(FileNotFoundError):
+            while getattr(fs, operation)("events"):
+                assert time.monotonic() < until
+        assert not fs.exists("events")
+        # Another one of its name is found.
+        other.create_keyspace("events").put("b", b"x")
+        while not fs.exists("events"):
+            assert time.monotonic() < until
+        while fs.find("events") != ["events/b"]:
+            assert time.monotonic() < until
+
+
 def opened(fs, how, path):
     """A file that is opened for writing, in one of the ways there are."""
     if how == "fsspec.open":
@@ -654,6 +872,120 @@ def test_a_file_that_is_not_there_is_named_with_its_keyspace(fs, events):
     with pytest.raises(FileExistsError) as caught:
         fs.open("events/a", "xb").close()
     assert caught.value.filename == "events/a"
+
+
+def at_once(calls):
+    """What calls from as many threads result in, or the exceptions that they raise."""
+    begins = threading.Barrier(len(calls))
+
+    def do(call):
+        begins.wait()
+        try:
+            return call()
+        except Exception as error:
+            return error
+
+    with concurrent.futures.ThreadPoolExecutor(len(calls)) as pool:
+        return list(pool.map(do, calls))
+
+
+@pytest.fixture(params=["directory", "cluster"])
+def systems(request):
+    """Several file systems on one store, each with a client of its own if it is a cluster."""
+    if request.param == "directory":
+        store = request.getfixturevalue("store")
+        stores = [store] * 6
+    else:
+        servers = request.getfixturevalue("servers")
+        servers.clear()
+        stores = [tyr.open(servers.url) for _ in range(6)]
+    stores[0].create_keyspace("events")
+    yield [TyrFileSystem(store) for store in stores]
+    for store in stores:
+        store.close()
+
+
+def written_by(how, fs, path, content, local):
+    if how == "pipe_file":
+        fs.pipe_file(path, content, mode="create")
+    elif how == "put_file":
+        fs.put_file(local, path, mode="create")
+    elif how == "commit":
+        file = fs.open(path, "xb", autocommit=False)
+        file.write(content)
+        file.close()
+        file.commit()
+    else:
+        with fs.open(path, how) as file:
+            file.write(content if how == "xb" else content.decode())
+
+
+@pytest.mark.parametrize("how", ["pipe_file", "put_file", "xb", "xt", "commit"])
+def test_of_several_who_create_a_file_one_does_and_the_others_are_told_that_it_exists(systems, tmp_path, how):
+    for number in range(len(systems)):
+        (tmp_path / f"local-{number}").write_bytes(b"%d" % number)
+    for turn in range(10):
+        path = f"events/{turn}"
+
+        def create(number, path=path):
+            written_by(how, systems[number], path, b"%d" % number, str(tmp_path / f"local-{number}"))
+
+        ended = at_once([functools.partial(create, number) for number in range(len(systems))])
+        assert ended.count(None) == 1 and {type(each) for each in ended} == {type(None), FileExistsError}, ended
+        assert systems[0].cat_file(path) == b"%d" % ended.index(None)
+
+
+@pytest.mark.parametrize(
+    ("how", "expected"),
+    [
+        (lambda fs, path: fs.rm(path), FileNotFoundError),
+        (lambda fs, path: fs.rm(["events/other", path]), FileNotFoundError),
+        (lambda fs, path: fs.rm_file(path), FileNotFoundError),
+        (lambda fs, path: fs.rm(path, recursive=True), type(None)),
+        (lambda fs, path: fs.rm(path, recursive=True, maxdepth=3), type(None)),
+    ],
+)
+def test_of_several_who_remove_a_file_none_is_told_of_a_conflict(systems, how, expected):
+    for turn in range(10):
+        path = f"events/{turn}"
+        systems[0].pipe({path: b"x", "events/other": b"x"})
+        ended = at_once([functools.partial(how, fs, path) for fs in systems])
+        told = [each for each in ended if each is not None]
+        # Who comes when it is gone already finds nothing to remove.
+        assert {type(each) for each in told} <= {FileNotFoundError} and not systems[0].exists(path), ended
+        if expected is FileNotFoundError:
+            assert len(told) == len(systems) - 1, ended
+
+
+def test_a_file_that_is_put_is_a_pipe_too(fs, events, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    writer = threading.Thread(target=(tmp_path / "pipe").write_bytes, args=(b"x" * 100_000,))
+    writer.start()
+    fs.put_file(str(tmp_path / "pipe"), "events/a", mode="create")
+    writer.join()
+    assert events.read("a") == b"x" * 100_000
+
+
+def test_a_tree_is_removed_by_several_at_once(systems):
+    systems[0].pipe({f"events/tree/{number}": b"x" for number in range(40)} | {"events/stays": b"x"})
+    ended = at_once([functools.partial(fs.rm, "events/tree", recursive=True) for fs in systems])
+    assert {type(each) for each in ended} <= {type(None), FileNotFoundError} and None in ended, ended
+    assert systems[0].find("events") == ["events/stays"]
+
+
+def test_what_others_removed_after_it_was_listed_is_passed_over(fs, events, monkeypatch):
+    for maxdepth in (None, 3):
+        events.put_many({f"tree/{number}": b"x" for number in range(3)})
+        run = fs._run
+
+        async def first_others(body):
+            events.delete("tree/1")
+            await run(body)
+
+        monkeypatch.setattr(fs, "_run", first_others)
+        fs.rm("events/tree", recursive=True, maxdepth=maxdepth)
+        monkeypatch.undo()
+        assert events.scan() == []
 
 
 def test_it_is_made_again_from_what_describes_it(store, events):

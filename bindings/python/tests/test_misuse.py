@@ -545,10 +545,12 @@ def test_a_store_of_which_only_a_handle_within_another_time_is_left_is_closed_at
 
 def test_a_child_is_told_to_open_the_store_again(place):
     text = """
-        import os, sys, tyr
+        import os, sys, tyr, tyr.fs
         store = tyr.open(sys.argv[1], segment_size=1 << 20)
         events = store.create_keyspace("events")
         events.put("a", b"x")
+        fs = tyr.fs.TyrFileSystem(store)
+        assert fs.cat_file("events/a") == b"x"
         transaction = store.begin()
         transaction.put(events, "b", b"y")
         child = os.fork()
@@ -560,10 +562,15 @@ def test_a_child_is_told_to_open_the_store_again(place):
                     call()
                 except tyr.Unavailable as error:
                     told += "forked" in str(error)
+            try:
+                fs.cat_file("events/a")
+            except RuntimeError as error:
+                told += "fork" in str(error)
             with tyr.open(sys.argv[1] + "-child", segment_size=1 << 20) as own:
                 own.create_keyspace("mine").put("a", b"z")
+                told += tyr.fs.TyrFileSystem(own).cat_file("mine/a") == b"z"
             sys.exit(told)
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 5
         transaction.commit()
         print(events.read("a") + events.read("b"))
     """

@@ -20,6 +20,7 @@ from typing import Any as _Any
 from . import _tyr
 from ._run import Attempt, KeyspaceTransaction
 from ._shared import absolute as _absolute
+from ._shared import name_of as _name_of
 from ._tyr import (
     Blob,
     Check,
@@ -123,5 +124,11 @@ def open(
     return store
 
 
+def _token(store: Store) -> tuple[str, str | None]:
+    """What dask tells stores apart by: they cannot be pickled, but may be among the options by which it opens files."""
+    return "tyr.Store", store.place and _name_of(store.place)
+
+
+setattr(Store, "__dask_tokenize__", _token)
 _os.register_at_fork(after_in_child=_tyr._forked)
 _atexit.register(_tyr._end)

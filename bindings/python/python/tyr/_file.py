@@ -140,8 +140,23 @@ class TyrFile(AbstractBufferedFile):  # type: ignore[misc]
         elif len(data):
             self._do("write", self._key, self.offset, data)
         if final and self._own is not None and self.autocommit:
-            self._do("commit")
+            self._commit(self._own)
         return True
+
+    def _commit(self, own: AioTransaction) -> None:
+        self._check_process()
+
+        async def commit() -> None:
+            try:
+                await finish(own, True)
+            except errors.Conflict as error:
+                # What was written is not kept to be written again. It is known why if the file was to be new.
+                if self.mode == "xb" and await self._scope.keyspace.exists(self._key):
+                    raise FileExistsError(errno.EEXIST, "somebody else has created it since", self.path) from error
+                raise
+
+        with as_os_errors(self.path):
+            sync(self._fs_loop, commit)
 
     def write(self, data: Any) -> int:
         """Writes more bytes."""
@@ -186,7 +201,7 @@ class TyrFile(AbstractBufferedFile):  # type: ignore[misc]
         self._check_process()
         if self._own is not None:
             own, self._own = self._own, None
-            sync(self._fs_loop, finish, own, True)
+            self._commit(own)
 
     def discard(self) -> None:
         """Forgets what was written. Of a file in a transaction of the file system that does its owner."""

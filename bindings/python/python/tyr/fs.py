@@ -32,12 +32,13 @@ from fsspec.compression import compr
 from fsspec.core import get_compression
 from fsspec.json import FilesystemJSONEncoder
 from fsspec.transaction import Transaction as FsspecTransaction
+from fsspec.utils import tokenize
 
 from . import errors
 from ._file import Compressed, Dropped, Text, TyrFile, anew, as_os_errors, file_info, finish
 from ._shared import adopt, in_batches, name_of, shared, was_dropped
 from ._run_aio import KeyspaceTransaction
-from ._tyr import AioKeyspace, AioStore, AioTransaction, Entry, Store
+from ._tyr import AioKeyspace, AioStore, AioTransaction, Entry, Stat, Store
 
 T = TypeVar("T")
 
@@ -116,9 +117,21 @@ class TyrFileSystem(AsyncFileSystem):  # type: ignore[misc]
         self._store: Store | None = None
         self._transaction_running: AioTransaction | None = None
 
+    def _arguments(self) -> dict[str, Any]:
+        """What it is made from, in any process: a store that was given open is named, and a loop is the process's own."""
+        others = {name: value for name, value in self.storage_options.items() if name != "loop"}
+        own = {"store": self._place, "options": self._options, "settings": self._settings}
+        return {**others, **own, "asynchronous": self.asynchronous}
+
     def __reduce__(self) -> Any:
-        arguments = {"store": self._place, "options": self._options, "settings": self._settings}
-        return _remade, (type(self), {**arguments, "asynchronous": self.asynchronous})
+        return _remade, (type(self), self._arguments())
+
+    @property
+    def _fs_token(self) -> str:
+        """What it is equal by. That of fsspec is another one in each process, and for each object that a store is."""
+        arguments = {**self._arguments(), "options": sorted((self._options or {}).items())}
+        token: str = tokenize(type(self), sorted({**arguments, "settings": sorted(self._settings.items())}.items()))
+        return token
 
     def to_dict(self, *, include_password: bool = True) -> dict[str, Any]:
         """What it is made from; a store that was given open is named. Without passwords it has no token."""
@@ -215,19 +228,21 @@ class TyrFileSystem(AsyncFileSystem):  # type: ignore[misc]
         running = self._now_running()
         return KeyspaceTransaction(running, keyspace) if running else keyspace
 
-    @contextlib.asynccontextmanager
-    async def _atomically(self) -> AsyncIterator[AioTransaction]:
-        """A transaction for several steps: the one that runs, or one that is committed at the end."""
+    async def _run(self, body: Callable[[AioTransaction], Awaitable[None]]) -> None:
+        """Does several steps in the transaction that runs, or in one of their own until it commits."""
         running = self._now_running()
         if running is not None:
-            yield running
+            await body(running)
             return
-        async with self.store.aio.begin() as transaction:
+
+        async def within(transaction: AioTransaction) -> None:
             token = _running.set(transaction)
             try:
-                yield transaction
+                await body(transaction)
             finally:
                 _running.reset(token)
+
+        await self.store.aio.run(within)
 
     # What is there.
 
@@ -242,7 +257,10 @@ class TyrFileSystem(AsyncFileSystem):  # type: ignore[misc]
             raise FileNotFoundError(errno.ENAMETOOLONG, f"a key has at most {KEY_SIZE_MAX} bytes", path)
         with self._finding(path):
             if not key:
-                await self.store.aio.keyspace(name)
+                keyspace = await self.store.aio.keyspace(name)
+                # A client of a cluster may know one still that another has dropped. Who is asked for something in it says so.
+                with contextlib.suppress(errors.Denied):
+                    await keyspace.exists(b"\0")
                 return _directory(name)
             scope = await self._scope(name)
             try:
@@ -343,12 +361,11 @@ class TyrFileSystem(AsyncFileSystem):  # type: ignore[misc]
             content = await scope.read(key, first, max(first, last))
             return content
 
-    async def _pieces(self, path: str) -> AsyncIterator[Any]:
+    async def _pieces(self, path: str, transaction: AioTransaction) -> AsyncIterator[Any]:
         """A file piece by piece, all of one version."""
         name, key = self._blob(path)
         with self._finding(path):
             keyspace = await self._keyspace(name)
-            transaction = self._now_running() or self.store.aio.begin()
             offset = 0
             while True:
                 piece = await transaction.read_view(keyspace, key, offset, offset + PIECE)
@@ -359,20 +376,32 @@ class TyrFileSystem(AsyncFileSystem):  # type: ignore[misc]
                 if len(piece) < PIECE:
                     return
 
+    async def _stat(self, path: str, transaction: AioTransaction) -> Stat:
+        """What a file is, of the version that the transaction reads."""
+        name, key = self._blob(path)
+        with self._finding(path):
+            return await transaction.stat(await self._keyspace(name), key)
+
     @anew
     async def _get_file(self, rpath: str, lpath: str, callback: Any = None, **named: Any) -> None:
         if await self._isdir(rpath):
             os.makedirs(lpath, exist_ok=True)
             return
         os.makedirs(os.path.dirname(os.path.abspath(lpath)), exist_ok=True)
-        pieces = self._pieces(rpath)
+        transaction = self._now_running() or self.store.aio.begin()
+        pieces = self._pieces(rpath, transaction)
         # What is there stays if there is nothing to put in its place.
         piece = await anext(pieces, b"")
+        if callback is not None:
+            # A piece that is short is all there is.
+            callback.set_size(len(piece) if len(piece) < PIECE else (await self._stat(rpath, transaction)).size)
+        offset = 0
         with open(lpath, "wb") as file:
             while len(piece):
                 await asyncio.to_thread(file.write, piece)
+                offset += len(piece)
                 if callback is not None:
-                    callback.relative_update(len(piece))
+                    callback.absolute_update(offset)
                 piece = await anext(pieces, b"")
 
     async def _get(self, rpath: Any, lpath: Any, recursive: bool = False, *arguments: Any, **named: Any) -> Any:
@@ -385,37 +414,52 @@ class TyrFileSystem(AsyncFileSystem):  # type: ignore[misc]
 
     @anew
     async def _pipe_file(self, path: str, value: Any, mode: str = "overwrite", **named: Any) -> None:
+        _check_mode(mode)
         name, key = self._blob(path)
+
+        async def create(transaction: AioTransaction) -> None:
+            keyspace = await self._keyspace(name)
+            await transaction.create(keyspace, key)
+            await transaction.put(keyspace, key, value)
+
         with self._finding(path):
             if mode == "create":
-                async with self._atomically() as transaction:
-                    keyspace = await self._keyspace(name)
-                    await transaction.create(keyspace, key)
-                    await transaction.put(keyspace, key, value)
-                return
-            await (await self._scope(name)).put(key, value)
+                # Of several at once all but one are tried again, and find it.
+                await self._run(create)
+            else:
+                await (await self._scope(name)).put(key, value)
 
     @anew
     async def _put_file(
         self, lpath: str, rpath: str, mode: str = "overwrite", callback: Any = None, **named: Any
     ) -> None:
+        _check_mode(mode)
         if os.path.isdir(lpath):
             await self._makedirs(rpath, exist_ok=True)
             return
         name, key = self._blob(rpath)
         with self._finding(rpath), open(lpath, "rb") as file:
-            async with self._atomically() as transaction:
+            if callback is not None and file.seekable():
+                callback.set_size(os.fstat(file.fileno()).st_size)
+            offset = 0
+
+            async def put(transaction: AioTransaction) -> None:
+                nonlocal offset
                 keyspace = await self._keyspace(name)
                 if mode == "create":
                     await transaction.create(keyspace, key)
-                offset = 0
+                if offset:
+                    # Tried again. A pipe cannot be, and says so.
+                    offset = file.seek(0)
                 while piece := await asyncio.to_thread(file.read, PIECE):
                     await _write_piece(transaction, keyspace, key, offset, piece)
                     offset += len(piece)
                     if callback is not None:
-                        callback.relative_update(len(piece))
+                        callback.absolute_update(offset)
                 if not offset:
                     await transaction.put(keyspace, key, b"")
+
+            await self._run(put)
 
     async def _copy(
         self,
@@ -474,27 +518,38 @@ class TyrFileSystem(AsyncFileSystem):  # type: ignore[misc]
             await self._makedirs(path2, exist_ok=True)
             return
         name, key = self._blob(path2)
-        try:
+        outer = self._now_running()
+
+        async def copy(transaction: AioTransaction) -> None:
             # Read first, in case that it is the same blob; and by itself, so that it does not matter if somebody writes to it meanwhile.
-            pieces = [piece async for piece in self._pieces(path1)]
-        except Dropped:
-            raise
-        except FileNotFoundError:
-            if skips:
-                return
-            raise
+            reading = outer or self.store.aio.begin()
+            try:
+                attributes = (await self._stat(path1, reading)).attributes
+                pieces = [piece async for piece in self._pieces(path1, reading)]
+            except Dropped:
+                raise
+            except FileNotFoundError:
+                if skips:
+                    return
+                raise
+            keyspace = await self._keyspace(name, makes)
+            before = await _attributes(transaction, keyspace, key)
+            await transaction.put(keyspace, key, pieces[0] if pieces else b"")
+            for number, piece in enumerate(pieces[1:], 1):
+                await transaction.write(keyspace, key, number * PIECE, piece)
+            # Those of what was there stay when it is put.
+            for each in before.keys() | attributes.keys():
+                if before.get(each) != attributes.get(each):
+                    await transaction.set_attribute(keyspace, key, each, attributes.get(each))
+
         with self._finding(path2):
-            async with self._atomically() as transaction:
-                keyspace = await self._keyspace(name, makes)
-                await transaction.put(keyspace, key, pieces[0] if pieces else b"")
-                for number, piece in enumerate(pieces[1:], 1):
-                    await transaction.write(keyspace, key, number * PIECE, piece)
+            await self._run(copy)
 
     @anew
     async def _mv(self, path1: str, path2: str, recursive: bool = False, maxdepth: int | None = None) -> None:
         keyspaces: list[str] = []
 
-        async def move() -> None:
+        async def move(_transaction: AioTransaction) -> None:
             plan: list[tuple[str, str]] = []
             await self._copy(path1, path2, recursive, on_error="raise", maxdepth=maxdepth, moves=True, plan=plan)
             # One after the other is copied, and what was there before is removed at the end.
@@ -508,7 +563,9 @@ class TyrFileSystem(AsyncFileSystem):  # type: ignore[misc]
             for failure in ended:
                 if isinstance(failure, BaseException):
                     raise failure
-            keyspaces[:] = await self._rm_files(path1, recursive, maxdepth)
+            # What has come to be in a tree meanwhile is not moved, and stays.
+            moved = {self._compared(source) for source, _ in plan}
+            keyspaces[:] = await self._rm_files(path1, recursive, maxdepth, moved)
 
         with self._finding(str(path1)):
             await self._run(move)
@@ -516,21 +573,6 @@ class TyrFileSystem(AsyncFileSystem):  # type: ignore[misc]
         for each in keyspaces:
             with contextlib.suppress(OSError):
                 await self._rmdir(each)
-
-    async def _run(self, body: Callable[[], Awaitable[None]]) -> None:
-        """Does several steps in the transaction that runs, or in one of their own until it commits."""
-        if self._now_running() is not None:
-            await body()
-            return
-
-        async def within(transaction: AioTransaction) -> None:
-            token = _running.set(transaction)
-            try:
-                await body()
-            finally:
-                _running.reset(token)
-
-        await self.store.aio.run(within)
 
     def mv(
         self, path1: str, path2: str, recursive: bool = False, maxdepth: int | None = None, **named: Any
@@ -541,7 +583,7 @@ class TyrFileSystem(AsyncFileSystem):  # type: ignore[misc]
 
     @anew
     async def _mv_file(self, path1: str, path2: str) -> None:
-        async def move() -> None:
+        async def move(_transaction: AioTransaction) -> None:
             await self._cp_file(path1, path2, moves=True)
             await self._rm_file(path1)
 
@@ -572,7 +614,7 @@ class TyrFileSystem(AsyncFileSystem):  # type: ignore[misc]
                 with contextlib.suppress(OSError):
                     await self._rmdir(each)
                 continue
-            with as_os_errors(each):
+            with as_os_errors(each), contextlib.suppress(errors.NotFound):
                 await self.store.aio.drop_keyspace(each)
             self._keyspaces.pop(each, None)
 
@@ -590,16 +632,20 @@ class TyrFileSystem(AsyncFileSystem):  # type: ignore[misc]
                 keyspaces.append(name)
             async for entry in self._entries(name, _encode(key + "/" if key else "")):
                 found[name, entry.key] = None
-        running = self._now_running()
 
         async def remove(some: list[tuple[str, bytes]]) -> None:
+            async def delete(transaction: AioTransaction) -> None:
+                for name, blob in some:
+                    keyspace = await self._keyspace(name)
+                    try:
+                        await transaction.delete(keyspace, blob)
+                    except errors.NotFound as error:
+                        # Others have removed it since, or the transaction that runs has.
+                        if was_dropped(error):
+                            raise
+
             with self._finding(str(path)):
-                async with self._atomically() as transaction:
-                    for name, blob in some:
-                        keyspace = await self._keyspace(name)
-                        # It is listed still if the transaction that runs has removed it.
-                        if running is None or await transaction.exists(keyspace, blob):
-                            await transaction.delete(keyspace, blob)
+                await self._run(delete)
 
         await self._in_batches(list(found), remove)
         return keyspaces
@@ -618,9 +664,9 @@ class TyrFileSystem(AsyncFileSystem):  # type: ignore[misc]
             raise OSError(errno.EBUSY, "a keyspace is not removed in a transaction", keyspaces[0])
 
     async def _rm_files(
-        self, path: Any, recursive: bool = False, maxdepth: int | None = None
+        self, path: Any, recursive: bool = False, maxdepth: int | None = None, only: set[str] | None = None
     ) -> list[str]:
-        """Removes the files, and tells which keyspaces are to go."""
+        """Removes the files, or of them only some, and tells which keyspaces are to go."""
         paths = await self._expand_path(path, recursive=recursive, maxdepth=maxdepth)
         files, keyspaces = [], []
         for each in paths:
@@ -628,7 +674,8 @@ class TyrFileSystem(AsyncFileSystem):  # type: ignore[misc]
             if not key:
                 keyspaces.append(name)
             elif await self._isfile(each):
-                files.append(each)
+                if only is None or self._compared(each) in only:
+                    files.append(each)
             elif not recursive:
                 await self._info(each)
                 raise IsADirectoryError(errno.EISDIR, "a directory is removed recursively", each)
@@ -637,9 +684,17 @@ class TyrFileSystem(AsyncFileSystem):  # type: ignore[misc]
         self._check_removable(keyspaces)
 
         async def remove(some: list[str]) -> None:
-            async with self._atomically():
+            async def delete(_transaction: AioTransaction) -> None:
                 for each in some:
-                    await self._rm_file(each)
+                    try:
+                        await self._rm_file(each)
+                    except FileNotFoundError as error:
+                        # Others have removed it since, or the transaction that runs has.
+                        if not recursive or isinstance(error, Dropped):
+                            raise
+
+            with as_os_errors(str(path)):
+                await self._run(delete)
 
         await self._in_batches(files, remove)
         return keyspaces
@@ -730,6 +785,11 @@ class TyrFileSystem(AsyncFileSystem):  # type: ignore[misc]
         return TyrFile(self, path, mode, block_size, autocommit=autocommit, **named)
 
 
+def _check_mode(mode: str) -> None:
+    if mode not in MODES:
+        raise ValueError(f"a file is written in the mode 'overwrite' or 'create', and not in {mode!r}")
+
+
 async def _write_piece(
     transaction: AioTransaction, keyspace: AioKeyspace, key: str, offset: int, piece: Any
 ) -> None:
@@ -737,6 +797,16 @@ async def _write_piece(
         await transaction.write(keyspace, key, offset, piece)
     else:
         await transaction.put(keyspace, key, piece)
+
+
+async def _attributes(transaction: AioTransaction, keyspace: AioKeyspace, key: str) -> dict[str, bytes]:
+    """The attributes of a blob, which has none if it is not there."""
+    try:
+        return (await transaction.stat(keyspace, key)).attributes
+    except errors.NotFound as error:
+        if was_dropped(error):
+            raise
+        return {}
 
 
 def _directory(name: str) -> dict[str, Any]:
@@ -775,6 +845,8 @@ def _remade(kind: type[TyrFileSystem], arguments: dict[str, Any]) -> TyrFileSyst
     return kind(**arguments)
 
 
+MODES = ("overwrite", "create")
+"""What becomes of a file that is there when a whole one is written."""
 PAGE = 1000
 """Blobs that are listed at once."""
 KEY_SIZE_MAX = 4096
