@@ -156,9 +156,10 @@ impl fuser::Filesystem for Server {
             shared.look_ahead(parent.0, &directory, name.as_bytes()).await;
             let site = directory.site.of(name.as_bytes());
             let find = async || shared.filesystem.lookup(&directory, name.as_bytes()).await;
+            // What is nowhere in the store may be something of the mount.
             match (shared.certain(site, find).await, own) {
-                (Err(error), Some(own)) if error.errno() == Errno::ENOENT => Ok(Found::Own(own)),
-                (found, _) => found.map(|(found, assured)| Found::Inode(found, assured)),
+                (Err(error), Some(own)) if error.errno() == Errno::ENOENT => Ok(Err(own)),
+                (found, _) => found.map(Ok),
             }
         };
         shared.answer_while_asked(
@@ -166,8 +167,8 @@ impl fuser::Filesystem for Server {
             reply,
             work,
             |reply, found| match found {
-                Found::Inode(found, assured) => shared.enter(reply, (parent, name), &found, Some(&assured)),
-                Found::Own(own) => reply.entry(&Duration::ZERO, &own.attributes(), Generation(0)),
+                Ok((found, assured)) => shared.enter(reply, (parent, name), &found, Some(&assured)),
+                Err(own) => reply.entry(&Duration::ZERO, &own.attributes(), Generation(0)),
             },
         );
     }
@@ -772,10 +773,3 @@ fn read_log(reader: Arc<Reader>, size: u32, flags: i32, process: u32, reply: Rep
 pub const REQUEST_MAX: u32 = 1 << 20;
 /// A file system that is unmounted waits so long for its cluster to hear of it.
 const LEAVE_WITHIN: Duration = Duration::from_secs(5);
-
-/// What a name means.
-enum Found {
-    Inode(Metadata, Assured),
-    /// Nothing of the store, but something of the mount.
-    Own(Own),
-}

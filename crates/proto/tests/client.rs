@@ -703,7 +703,7 @@ fn bytes_that_are_nowhere_any_more_are_told_to_be_lost_and_holes_are_zeros() {
     let keyspace = world.keyspaces[&KeyspaceId(1)].clone();
     let mut elsewhere = (1..).filter(|chunk| keyspace.partition_of(&name, *chunk) == partition(1));
     let [written, hole] = [elsewhere.next().unwrap(), elsewhere.next().unwrap()];
-    let at = |chunk: u64| chunk * u64::from(CHUNK_SIZE_MIN);
+    let at = |chunk: u64| chunk * CHUNK_SIZE_MIN;
     let mut transaction = Transaction::begin(0);
     for (offset, bytes) in [(0, "first"), (at(written), "there"), (at(hole + 1), "end")] {
         transaction.change(&name, Operation::Write { offset, bytes: bytes.as_bytes().into() });

@@ -40,7 +40,7 @@ fn name_in(index: u32) -> BlobName {
 }
 
 fn write(chunk: u64) -> Operation {
-    Operation::Write { offset: chunk * u64::from(CHUNK_SIZE_MIN), bytes: bytes(4) }
+    Operation::Write { offset: chunk * CHUNK_SIZE_MIN, bytes: bytes(4) }
 }
 
 fn rooms(sent: &[Message]) -> Vec<bool> {
@@ -76,7 +76,7 @@ fn what_has_no_room_at_a_chunk_elsewhere_is_refused_at_its_head_until_there_is_s
     tell(&mut router, 1, 0, short);
     assert_eq!(does(&mut router, 2, &[write(other)]), (FULL, 0));
     assert_eq!(does(&mut router, 3, &[write(own)]), (DONE, 0), "there is room for that");
-    let punch = Operation::Punch { offset: CHUNK_SIZE_MIN.into(), length: 1 << 40 };
+    let punch = Operation::Punch { offset: CHUNK_SIZE_MIN, length: 1 << 40 };
     assert_eq!(does(&mut router, 4, &[punch]), (DONE, 0), "that takes none");
     // It may have said so, and not have been heard.
     assert_eq!(does(&mut router, 600_000, &[write(other)]), (FULL, 1));
