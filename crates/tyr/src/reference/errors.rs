@@ -101,7 +101,7 @@ fn describe(kind: ErrorKind) -> [&'static str; 2] {
             ["What was to be read was collected, because it was not read in time.", "Read it again."]
         }
         ErrorKind::Corrupt => [
-            "Bytes on disk, or of an archive, are not what was written.",
+            "Bytes on disk, or of an archive, are not what was written; or bytes of a cluster in memory went with its nodes.",
             "Run `tyr check` to see what is damaged, rebuild the index if it is only that, export what is readable, restore the rest.",
         ],
         ErrorKind::Internal => ["A defect of Týr itself.", "Report it with the message and `tyr version`."],

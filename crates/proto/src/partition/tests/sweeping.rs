@@ -73,3 +73,12 @@ fn the_blobs_of_a_dropped_keyspace_are_deleted_some_at_a_time_and_nobody_makes_n
     run(&mut router);
     assert_eq!(last(&router), before);
 }
+
+#[test]
+fn no_client_has_a_session_of_nodes() {
+    for random in [0, 1, 0xff << 56, u64::MAX, 0x7fff_ffff_ffff_ffff] {
+        let session = SessionId::of_client(random);
+        assert!(!session.is_of_node() && session != SessionId(0), "{random:x}");
+    }
+    assert!(SessionId::of_node(u64::from(u32::MAX)).is_of_node());
+}
