@@ -3,6 +3,7 @@
 import shutil
 import tempfile
 
+import fsspec
 import pytest
 import tyr
 
@@ -25,6 +26,11 @@ def store(place):
 @pytest.fixture
 def events(store):
     return store.create_keyspace("events", chunk_size=64 << 10)
+
+
+@pytest.fixture
+def fs(store, events):
+    return fsspec.filesystem("tyr", store=store)
 
 
 @pytest.fixture(scope="session")

@@ -1,10 +1,8 @@
 """The file system: what is its own."""
 
 import asyncio
-import concurrent.futures
 import contextlib
 import errno
-import functools
 import gc
 import gzip
 import io
@@ -24,11 +22,6 @@ from dask.base import tokenize
 from fsspec.asyn import sync
 from fsspec.callbacks import Callback
 from tyr.fs import TyrFileSystem
-
-
-@pytest.fixture
-def fs(store, events):
-    return fsspec.filesystem("tyr", store=store)
 
 
 def test_it_is_registered_and_opens_urls(store, events):
@@ -232,20 +225,6 @@ def test_a_transaction_conflicts_with_who_changed_what_it_read(fs, events):
     assert events.read("n") == b"5"
 
 
-def test_trees_are_moved_and_removed_at_once(fs, events):
-    events.put_many({f"from/{number}": b"%d" % number for number in range(20)})
-    versions = set()
-    fs.mv("events/from", "events/to", recursive=True)
-    for entry in events.scan():
-        assert entry.name.startswith("to/")
-        versions.add(entry.version)
-    assert len(versions) == 1
-    fs.rm("events/to", recursive=True)
-    assert events.scan() == []
-    fs.rm("events", recursive=True)
-    assert not fs.exists("events")
-
-
 def test_keyspaces_are_directories(fs, store):
     fs.mkdir("new")
     with pytest.raises(FileExistsError):
@@ -330,42 +309,6 @@ def test_pandas_reads_and_writes(fs, store, events):
     pd.testing.assert_frame_equal(back, frame)
 
 
-def test_what_is_moved_to_where_it_is_stays(fs, events):
-    events.put_many({"d/x": b"precious", "d/sub/y": b"too"})
-    for source, target, recursive in (
-        ("events/d/x", "events/d/", False),
-        ("events/d/sub", "events/d", True),
-        ("events/d/*", "events/d/", False),
-    ):
-        with pytest.raises(OSError, match="to where it is"):
-            fs.mv(source, target, recursive=recursive)
-    assert events.read_many(["d/x", "d/sub/y"]) == [b"precious", b"too"]
-
-
-@pytest.mark.parametrize(
-    ("sources", "targets", "recursive"),
-    [
-        ("events/d", "events/d/in", True),
-        ("events/d/", "events/d/in/", True),
-        (["events/d/a", "events/d/b"], ["events/d/b", "events/d/a"], False),
-        (["events/d/a", "events/d/b"], ["events/d/b", "events/d/c"], False),
-    ],
-)
-def test_what_would_be_moved_over_what_is_moved_itself_stays(fs, events, sources, targets, recursive):
-    files = {"d/a": b"a", "d/b": b"b", "d/in/a": b"inner", "d/in/d/a": b"innermost"}
-    events.put_many(files)
-    with pytest.raises(OSError, match="moved itself") as refused:
-        fs.mv(sources, targets, recursive=recursive)
-    assert refused.value.filename.startswith("events/d/")
-    assert {entry.name: events.read(entry.key) for entry in events.scan_all()} == files
-
-
-def test_a_tree_is_moved_below_itself_where_nothing_is(fs, events):
-    events.put_many({"d/a": b"a", "d/sub/b": b"b"})
-    fs.mv("events/d", "events/d/new", recursive=True)
-    assert fs.cat(fs.find("events")) == {"events/d/new/a": b"a", "events/d/new/sub/b": b"b"}
-
-
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-32", "UTF_16"])
 def test_text_is_read_as_it_was_written(fs, events, tmp_path, encoding):
     for text in ("", "é\nb\n"):
@@ -375,29 +318,6 @@ def test_text_is_read_as_it_was_written(fs, events, tmp_path, encoding):
         with fs.open("events/a", "r", encoding=encoding) as file:
             assert file.read() == text
         assert events.read("a") == (tmp_path / "a").read_bytes()
-
-
-@pytest.mark.parametrize("source", ["events/d", "events/d/", "events", "events/d/*"])
-def test_what_comes_to_be_in_a_tree_while_it_is_moved_stays(fs, events, monkeypatch, source):
-    events.put_many({"d/a": b"a", "d/b": b"b"})
-    remove = fs._rm_files
-
-    async def first_others(*arguments):
-        events.put("d/new", b"new")
-        return await remove(*arguments)
-
-    fs.mkdir("other")
-    monkeypatch.setattr(fs, "_rm_files", first_others)
-    fs.mv(source, "other/", recursive=True)
-    assert [entry.name for entry in events.scan()] == ["d/new"]
-    assert sorted(fs.cat(fs.find("other")).values()) == [b"a", b"b"]
-
-
-def test_a_tree_in_a_list_is_not_removed_when_it_is_not_copied(fs, events):
-    events.put_many({"d/a": b"a", "e": b"e"})
-    fs.mv(["events/d", "events/e"], ["events/to/d", "events/to/e"], recursive=True)
-    # As fsspec has it, what is in a list is copied by itself.
-    assert fs.find("events") == ["events/d/a", "events/to/e"]
 
 
 def test_a_directory_is_not_opened_as_a_file(fs, events):
@@ -482,101 +402,6 @@ def test_a_keyspace_is_not_removed_in_a_transaction(fs, events):
     fs.mkdir("other")
     fs.mv("events", "other/moved", recursive=True)
     assert fs.find("other") == ["other/moved/a"] and not fs.exists("events")
-
-
-def test_a_file_is_copied_and_moved_while_others_write_to_it(fs, events):
-    events.put("log", b"")
-    ends = threading.Event()
-
-    def append():
-        while not ends.is_set():
-            events.append("log", b"line\n")
-
-    writer = threading.Thread(target=append)
-    writer.start()
-    try:
-        for number in range(10):
-            fs.cp("events/log", f"events/copy-{number}")
-            assert len(fs.cat_file(f"events/copy-{number}")) % 5 == 0
-        fs.mv("events/log", "events/moved")
-    finally:
-        ends.set()
-        writer.join()
-    assert fs.exists("events/moved")
-
-
-@pytest.mark.parametrize("inside", [False, True])
-@pytest.mark.parametrize("how", ["cp", "cp of a tree", "mv", "mv of a tree", "mv_file"])
-def test_what_is_copied_or_moved_has_the_attributes_of_its_source_and_no_others(fs, store, events, how, inside):
-    other = store.create_keyspace("other")
-    for key, attributes in {
-        "from/a": {"type": b"text", "kept": b"1"},
-        "from/plain": {},
-        "from/large": {"type": b"large"},
-    }.items():
-        events.put(key, b"x" * (9 << 20) if key == "from/large" else key.encode())
-        for name, value in attributes.items():
-            events.set_attribute(key, name, value)
-    for key in ("to/a", "to/plain"):
-        other.put(key, b"what was there")
-        for name in ("type", "other"):
-            other.set_attribute(key, name, b"of what was there")
-    before = {key: (events.read(f"from/{key}"), events.stat(f"from/{key}").attributes) for key in ("a", "plain", "large")}
-    with fs.transaction if inside else contextlib.nullcontext():
-        if how.endswith("of a tree"):
-            getattr(fs, how[:2])("events/from/", "other/to/", recursive=True)
-        elif how == "mv_file":
-            for key in before:
-                sync(fs.loop, fs._mv_file, f"events/from/{key}", f"other/to/{key}")
-        else:
-            for key in before:
-                getattr(fs, how)(f"events/from/{key}", f"other/to/{key}")
-    assert {key: (other.read(f"to/{key}"), other.stat(f"to/{key}").attributes) for key in before} == before
-    assert (fs.find("events") == []) == how.startswith("mv")
-
-
-def test_a_copy_has_content_and_attributes_of_one_version(fs, events):
-    ends = threading.Event()
-
-    def change(transaction, number):
-        transaction.put("a", b"%d" % number)
-        transaction.set_attribute("a", "number", b"%d" % number)
-
-    def write():
-        number = 0
-        while not ends.is_set():
-            number += 1
-            events.run(lambda transaction: change(transaction, number))
-
-    events.run(lambda transaction: change(transaction, 0))
-    writer = threading.Thread(target=write)
-    writer.start()
-    try:
-        for _ in range(100):
-            fs.cp("events/a", "events/b")
-            assert events.attribute("b", "number") == events.read("b")
-    finally:
-        ends.set()
-        writer.join()
-
-
-def test_a_file_that_others_write_to_is_copied_over(fs, events):
-    events.put("a", b"copied")
-    ends = threading.Event()
-
-    def append():
-        while not ends.is_set():
-            events.append("b", b"x")
-
-    writer = threading.Thread(target=append)
-    writer.start()
-    try:
-        for _ in range(50):
-            fs.cp("events/a", "events/b")
-    finally:
-        ends.set()
-        writer.join()
-    assert events.read("b").startswith(b"copied")
 
 
 def test_what_was_written_before_an_exception_is_not_there(fs, events):
@@ -714,42 +539,6 @@ def test_files_are_written_to_a_keyspace_that_was_made_again(fs, store, events, 
     assert not fs.exists("events")
 
 
-def test_trees_are_copied_to_keyspaces_that_are_made_for_them(fs, store, events):
-    tree = {f"{first}/{second}": b"%d" % (first + second) for first in range(8) for second in range(8)}
-    events.put_many({f"tree/{key}": content for key, content in tree.items()})
-
-    def within(place):
-        return {path.removeprefix(place): content for path, content in fs.cat(fs.find(place)).items()}
-
-    fs.cp("events/tree/", "new1/", recursive=True)
-    assert within("new1/") == tree
-    fs.cp("events/tree", "new2", recursive=True)
-    assert within("new2/") == tree
-    fs.cp("events/tree/0", "new3/x", recursive=True)
-    assert within("new3/x/") == {str(second): b"%d" % second for second in range(8)}
-    fs.cp("new1", "new4", recursive=True)
-    assert within("new4/") == tree
-    fs.mv("events/tree", "new5", recursive=True)
-    assert within("new5/") == tree and fs.find("events") == []
-    with fs.transaction:
-        fs.mv("new3/x", "new6/deep", recursive=True)
-    assert len(within("new6/deep/")) == 8 and fs.find("new3") == []
-
-
-def test_a_copy_whose_target_is_missing_fails(fs, store, events):
-    events.put_many({"tree/a": b"1", "tree/b/c": b"2"})
-    with pytest.raises(FileNotFoundError):
-        fs.cp("events/tree/a", "missing/a")
-    with pytest.raises(FileNotFoundError):
-        fs.cp(["events/tree/a", "events/tree/b/c"], ["missing/a", "missing/c"])
-    with pytest.raises((tyr.Invalid, OSError)):
-        fs.cp("events/tree", "no name/x", recursive=True)
-    assert [each.name for each in store.keyspaces()] == ["events"]
-    # What is gone before its turn comes is passed over, as by other file systems.
-    fs.cp(["events/tree/a", "events/gone"], ["events/copy", "events/gone-too"], recursive=True)
-    assert events.read("copy") == b"1" and not events.exists("gone-too")
-
-
 def test_a_keyspace_of_a_cluster_that_was_made_again_is_known(servers):
     servers.clear()
     with tyr.open(servers.url) as store:
@@ -796,6 +585,8 @@ def opened(fs, how, path):
 
 
 WAYS = ["wb", "ab", "w", "wt", "wb gzip", "wt bz2", "wt xz", "wb zip"]
+
+
 OUTER_WAYS = ["fsspec.open", "fsspec.open of text", "fsspec.open, compressed"]
 
 
@@ -874,89 +665,6 @@ def test_a_file_that_is_not_there_is_named_with_its_keyspace(fs, events):
     assert caught.value.filename == "events/a"
 
 
-def at_once(calls):
-    """What calls from as many threads result in, or the exceptions that they raise."""
-    begins = threading.Barrier(len(calls))
-
-    def do(call):
-        begins.wait()
-        try:
-            return call()
-        except Exception as error:
-            return error
-
-    with concurrent.futures.ThreadPoolExecutor(len(calls)) as pool:
-        return list(pool.map(do, calls))
-
-
-@pytest.fixture(params=["directory", "cluster"])
-def systems(request):
-    """Several file systems on one store, each with a client of its own if it is a cluster."""
-    if request.param == "directory":
-        store = request.getfixturevalue("store")
-        stores = [store] * 6
-    else:
-        servers = request.getfixturevalue("servers")
-        servers.clear()
-        stores = [tyr.open(servers.url) for _ in range(6)]
-    stores[0].create_keyspace("events")
-    yield [TyrFileSystem(store) for store in stores]
-    for store in stores:
-        store.close()
-
-
-def written_by(how, fs, path, content, local):
-    if how == "pipe_file":
-        fs.pipe_file(path, content, mode="create")
-    elif how == "put_file":
-        fs.put_file(local, path, mode="create")
-    elif how == "commit":
-        file = fs.open(path, "xb", autocommit=False)
-        file.write(content)
-        file.close()
-        file.commit()
-    else:
-        with fs.open(path, how) as file:
-            file.write(content if how == "xb" else content.decode())
-
-
-@pytest.mark.parametrize("how", ["pipe_file", "put_file", "xb", "xt", "commit"])
-def test_of_several_who_create_a_file_one_does_and_the_others_are_told_that_it_exists(systems, tmp_path, how):
-    for number in range(len(systems)):
-        (tmp_path / f"local-{number}").write_bytes(b"%d" % number)
-    for turn in range(10):
-        path = f"events/{turn}"
-
-        def create(number, path=path):
-            written_by(how, systems[number], path, b"%d" % number, str(tmp_path / f"local-{number}"))
-
-        ended = at_once([functools.partial(create, number) for number in range(len(systems))])
-        assert ended.count(None) == 1 and {type(each) for each in ended} == {type(None), FileExistsError}, ended
-        assert systems[0].cat_file(path) == b"%d" % ended.index(None)
-
-
-@pytest.mark.parametrize(
-    ("how", "expected"),
-    [
-        (lambda fs, path: fs.rm(path), FileNotFoundError),
-        (lambda fs, path: fs.rm(["events/other", path]), FileNotFoundError),
-        (lambda fs, path: fs.rm_file(path), FileNotFoundError),
-        (lambda fs, path: fs.rm(path, recursive=True), type(None)),
-        (lambda fs, path: fs.rm(path, recursive=True, maxdepth=3), type(None)),
-    ],
-)
-def test_of_several_who_remove_a_file_none_is_told_of_a_conflict(systems, how, expected):
-    for turn in range(10):
-        path = f"events/{turn}"
-        systems[0].pipe({path: b"x", "events/other": b"x"})
-        ended = at_once([functools.partial(how, fs, path) for fs in systems])
-        told = [each for each in ended if each is not None]
-        # Who comes when it is gone already finds nothing to remove.
-        assert {type(each) for each in told} <= {FileNotFoundError} and not systems[0].exists(path), ended
-        if expected is FileNotFoundError:
-            assert len(told) == len(systems) - 1, ended
-
-
 def test_a_file_that_is_put_is_a_pipe_too(fs, events, tmp_path):
     os.mkfifo(tmp_path / "pipe")
     writer = threading.Thread(target=(tmp_path / "pipe").write_bytes, args=(b"x" * 100_000,))
@@ -964,28 +672,6 @@ def test_a_file_that_is_put_is_a_pipe_too(fs, events, tmp_path):
     fs.put_file(str(tmp_path / "pipe"), "events/a", mode="create")
     writer.join()
     assert events.read("a") == b"x" * 100_000
-
-
-def test_a_tree_is_removed_by_several_at_once(systems):
-    systems[0].pipe({f"events/tree/{number}": b"x" for number in range(40)} | {"events/stays": b"x"})
-    ended = at_once([functools.partial(fs.rm, "events/tree", recursive=True) for fs in systems])
-    assert {type(each) for each in ended} <= {type(None), FileNotFoundError} and None in ended, ended
-    assert systems[0].find("events") == ["events/stays"]
-
-
-def test_what_others_removed_after_it_was_listed_is_passed_over(fs, events, monkeypatch):
-    for maxdepth in (None, 3):
-        events.put_many({f"tree/{number}": b"x" for number in range(3)})
-        run = fs._run
-
-        async def first_others(body):
-            events.delete("tree/1")
-            await run(body)
-
-        monkeypatch.setattr(fs, "_run", first_others)
-        fs.rm("events/tree", recursive=True, maxdepth=maxdepth)
-        monkeypatch.undo()
-        assert events.scan() == []
 
 
 def test_it_is_made_again_from_what_describes_it(store, events):
