@@ -26,10 +26,6 @@ use crate::{
 /// A partition in which nothing waits hears that time passes after so many microseconds only: what it brings there, as the end of a pin, is
 /// not urgent.
 const REST: u64 = 160_000;
-/// When room is there, or there is none any more, that is told so often,
-const ROOM_TELLS: u32 = 3;
-/// each time after so many microseconds.
-const ROOM_TELL_EVERY: u64 = 1_000_000;
 
 /// A server as a pure state machine.
 #[derive(Debug)]
@@ -53,8 +49,8 @@ pub struct Router {
     /// The newest ring version that was heard of.
     version: RingVersion,
     is_short: bool,
-    /// How often primaries elsewhere are still told so, since it has changed, and when they were told last.
-    room_tells: (u32, Time),
+    /// What primaries elsewhere were told of that.
+    told_short: bool,
     /// Roles that were given up in an epoch that is not over yet.
     released: BTreeMap<PartitionId, (Epoch, Replica)>,
     cached: CachedHeads,
@@ -129,7 +125,7 @@ impl Router {
             classes: BTreeMap::new(),
             version: RingVersion(0),
             is_short: false,
-            room_tells: (0, Time(0)),
+            told_short: false,
             released: BTreeMap::new(),
             cached: CachedHeads::new(me),
             rooms: Rooms::default(),
@@ -274,18 +270,15 @@ impl Router {
 
     /// Whether the disk has no room for more than what has been promised. With the next tick those learn of it that lead what this node backs up.
     pub fn handle_room(&mut self, is_short: bool) {
-        if core::mem::replace(&mut self.is_short, is_short) != is_short {
-            self.room_tells = (ROOM_TELLS, Time(0));
-        }
+        self.is_short = is_short;
     }
 
-    /// Has primaries elsewhere hear that there is room, or none any more: some times, for it may be lost, or overtaken by what was said before.
+    /// Has primaries elsewhere hear that there is room, or none any more. If that is lost, who takes a disk for full asks, and who does not hears it with what
+    /// is written next.
     fn tell_room(&mut self, now: Time, has_lease: bool) {
-        let (tells, at) = &mut self.room_tells;
-        if *tells == 0 || (*tells < ROOM_TELLS && now.since(*at) < ROOM_TELL_EVERY) {
+        if core::mem::replace(&mut self.told_short, self.is_short) == self.is_short {
             return;
         }
-        (*tells, *at) = (*tells - 1, now);
         for id in self.partitions.keys().copied().collect::<alloc::vec::Vec<_>>() {
             self.with(now, has_lease, id, |partition, cx| partition.handle_room(cx));
         }

@@ -163,9 +163,7 @@ fn a_primary_hears_whether_there_is_room_at_its_backups_though_nobody_writes() {
     assert!(rooms(&mut router, 3).is_empty());
     router.handle_room(true);
     assert_eq!(rooms(&mut router, 4), [true]);
-    // It may be lost.
-    let again = [1_000_000, 1_000_004, 2_000_004, 3_000_004].map(|now| rooms(&mut router, now));
-    assert_eq!(again, [&[][..], &[true], &[true], &[]]);
+    assert!(rooms(&mut router, 1_000_000).is_empty(), "once");
 }
 
 #[test]
