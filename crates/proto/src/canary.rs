@@ -67,6 +67,8 @@ pub enum Canary {
     KeepsIgnored,
     /// What a snapshot with a name shows is kept some time after its point.
     KeptLate,
+    /// Nothing that is left of a chunk is ever purged.
+    TombstonesStay,
     /// A node holds nothing for readers of a keyspace that it has not heard of.
     UnheardNotHeld,
     /// A node refuses transactions of a keyspace that it has not heard of.
@@ -75,7 +77,7 @@ pub enum Canary {
 
 impl Canary {
     /// All of them.
-    pub const ALL: [Canary; 33] = [
+    pub const ALL: [Canary; 34] = [
         Canary::SlotNotHeld,
         Canary::HeadsInTwoOrders,
         Canary::PendingIgnored,
@@ -107,6 +109,7 @@ impl Canary {
         Canary::CopiesKept,
         Canary::KeepsIgnored,
         Canary::KeptLate,
+        Canary::TombstonesStay,
         Canary::UnheardNotHeld,
         Canary::UnheardRefused,
     ];

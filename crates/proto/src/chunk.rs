@@ -258,6 +258,16 @@ impl Chunk {
         keep.iter().filter(|number| self.is_kept(**number)).chain([&up_to]).filter_map(version_at).collect()
     }
 
+    /// Whether nothing is left but the number of its last write.
+    pub fn is_tombstone(&self) -> bool {
+        self.pending.is_empty() && self.may_be_tombstone()
+    }
+
+    /// Whether that is so once the fate of what is pending is known, if that is refused.
+    pub fn may_be_tombstone(&self) -> bool {
+        self.versions.len() <= 1 && self.versions.values().all(Content::is_empty)
+    }
+
     /// How many versions are held.
     pub fn version_count(&self) -> usize {
         self.versions.len()

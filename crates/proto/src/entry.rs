@@ -57,6 +57,8 @@ pub enum Entry {
     Collected(Vec<(BlobName, Number)>),
     /// Versions of chunks that nobody can read any more are dropped.
     Collect(Vec<Discard>),
+    /// Nothing is left of chunks whose blobs are gone.
+    Purge(Vec<Tombstone>),
     /// What the heads of a keyspace are here is kept for a snapshot.
     Keep(KeepName),
     /// It is kept no more.
@@ -77,6 +79,15 @@ pub struct Discard {
     pub up_to: Number,
     /// except what readers at these numbers see.
     pub keep: Vec<Number>,
+}
+
+/// What is left of a chunk that was deleted, or whose writes were all refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tombstone {
+    /// The chunk.
+    pub chunk: ChunkName,
+    /// The number of its last write.
+    pub last: Number,
 }
 
 impl Entry {

@@ -1,7 +1,7 @@
-//! Heads that were dropped since nothing is left of their blobs.
+//! Heads and chunks that were dropped since nothing is left of their blobs.
 //!
 //! They are kept as long as the log may be cut before the entry that did it: a replica that had dropped a head which the others still have
-//! would refuse what was read there, for it could not tell that nothing has been written since. And the names of the last ones are kept,
+//! would refuse what was read there, for it could not tell that nothing has been written since. And the names of the last heads are kept,
 //! so that who has seen that a blob is not there is not refused because another one's head was dropped meanwhile.
 
 use alloc::collections::{BTreeMap, VecDeque};
@@ -9,16 +9,18 @@ use alloc::collections::{BTreeMap, VecDeque};
 use tyr_types::Number;
 
 use crate::{
-    BlobName,
+    BlobName, ChunkName,
+    chunk::Chunk,
     encoding::{Decode, Decoder, Encode, Encoder, Malformed, ensure},
     head::Head,
     layout,
 };
 
-/// Heads that were dropped, in the order in which that was logged.
+/// Heads and chunks that were dropped, each in the order in which that was logged.
 #[derive(Clone, Debug, Default)]
 pub struct Gone {
     heads: VecDeque<GoneHead>,
+    chunks: VecDeque<GoneChunk>,
     names: Names,
 }
 
@@ -69,7 +71,23 @@ pub struct GoneHead {
     pub head: Head,
 }
 
+/// A chunk that was dropped.
+#[derive(Clone, Debug)]
+pub struct GoneChunk {
+    /// The entry that did it.
+    pub index: u64,
+    /// Which one.
+    pub name: ChunkName,
+    /// What it was.
+    pub chunk: Chunk,
+}
+
 impl Gone {
+    /// Notes a chunk that is dropped.
+    pub fn push_chunk(&mut self, gone: GoneChunk) {
+        self.chunks.push_back(gone);
+    }
+
     /// Notes a head that is dropped.
     pub fn push(&mut self, gone: GoneHead) {
         self.names.push(&gone);
@@ -85,29 +103,44 @@ impl Gone {
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.heads.is_empty()
+        self.heads.is_empty() && self.chunks.is_empty()
+    }
+
+    /// Whether the head of a blob was dropped by an entry after an index, so that it is there again if the log loses that.
+    pub fn may_come_back(&self, blob: &BlobName, last: u64) -> bool {
+        self.heads.iter().rev().take_while(|gone| gone.index > last).any(|gone| gone.blob == *blob)
     }
 
     /// Notes that the log will not be cut before an index.
     pub fn trim_log(&mut self, start: u64) {
         while self.heads.pop_front_if(|gone| gone.index <= start).is_some() {}
+        while self.chunks.pop_front_if(|gone| gone.index <= start).is_some() {}
     }
 
     /// The last head that was dropped by an entry after an index, which the log loses.
     pub fn pop_lost(&mut self, last: u64) -> Option<GoneHead> {
         self.heads.pop_back_if(|gone| gone.index > last)
     }
+
+    /// The last chunk that was dropped by such an entry.
+    pub fn pop_lost_chunk(&mut self, last: u64) -> Option<GoneChunk> {
+        self.chunks.pop_back_if(|gone| gone.index > last)
+    }
 }
 
 layout!(struct GoneHead { index, heads_after, blob, head });
+layout!(struct GoneChunk { index, name, chunk });
 
-/// The last part of a state, whose length is known from outside: there is nothing of it if no head is gone, as in states of the first
-/// version. What comes before it is never empty, or not there, so that a zero says that this is it.
+/// The last part of a state, whose length is known from outside: there is nothing of it if nothing is gone, as in states of the first
+/// version, and no chunks if none are, as before there were any. What comes before it is never empty, or not there, so that a zero says that this is it.
 impl Encode for Gone {
     fn encode(&self, out: &mut Encoder) {
         if !self.is_empty() {
             out.byte(ANNOUNCED);
             self.heads.encode(out);
+        }
+        if !self.chunks.is_empty() {
+            self.chunks.encode(out);
         }
     }
 }
@@ -118,13 +151,17 @@ impl Decode for Gone {
             return Ok(Gone::default());
         }
         ensure(input.byte()? == ANNOUNCED, "what follows a state is no part of it")?;
-        let gone = Gone { heads: Decode::decode(input)?, names: Names::default() };
-        ensure(!gone.is_empty(), "no head is gone where some are announced")?;
+        let heads = VecDeque::decode(input)?;
+        let has_chunks = !input.is_at_end();
+        let chunks = if has_chunks { VecDeque::decode(input)? } else { VecDeque::new() };
+        ensure(has_chunks != chunks.is_empty(), "no chunk is gone where some are announced")?;
+        let gone = Gone { heads, chunks, names: Names::default() };
+        ensure(!gone.is_empty(), "nothing is gone where something is announced")?;
         Ok(gone)
     }
 }
 
-/// What a state's gone heads begin with.
+/// What a state's gone heads and chunks begin with.
 pub const ANNOUNCED: u8 = 0;
 
 #[cfg(test)]

@@ -376,8 +376,8 @@ impl Head {
         self.places.binary_search_by_key(&number, |place| place.number).ok()
     }
 
-    /// Learns how the transaction at a number ended, frees its slot, and applies what has its turn. Returns whether versions were
-    /// superseded.
+    /// Learns how the transaction at a number ended, frees its slot, and applies what has its turn. Returns whether there is something to
+    /// collect: versions were superseded, or nothing is left.
     pub fn learn(&mut self, number: Number, id: TransactionId, outcome: Outcome) -> bool {
         self.slot.remove(&id);
         if let Some(position) = self.position(number) {
@@ -395,7 +395,7 @@ impl Head {
                 superseded |= self.apply(&place);
             }
         }
-        superseded
+        superseded || (self.is_gone() && !self.is_blank())
     }
 
     fn apply(&mut self, place: &Place) -> bool {

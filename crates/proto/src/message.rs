@@ -9,7 +9,7 @@ use tyr_wire::shared::SharedBytes;
 use crate::{
     Answered, BlobName, ChunkName, Configuration, Epoch, KeepName, NodeId, OperationResult, Outcome,
     PartitionId, Plan, Refusal, Replica, RingVersion, SessionId, Stage, StageCopy, Stretch, TransactionId,
-    entry::{ChunkWrites, Discard, Entry, Part, Stop},
+    entry::{ChunkWrites, Discard, Entry, Part, Stop, Tombstone},
     freeze::{Freeze, Stand},
 };
 
@@ -293,6 +293,20 @@ pub enum Message {
         /// The transaction.
         id: TransactionId,
     },
+    /// The number stands, and how its transaction ends is not known at its head.
+    NumberStands {
+        /// The number.
+        number: Number,
+        /// The transaction.
+        id: TransactionId,
+    },
+    /// How the transaction of the number ended was known at its head: every part that is to have its write has it, or has lost it.
+    NumberOver {
+        /// The number.
+        number: Number,
+        /// The transaction.
+        id: TransactionId,
+    },
     /// To the head's partition: may the write under a number still come, which that of another transaction waits for at its chunk?
     AskPrevious {
         /// The number.
@@ -500,6 +514,21 @@ pub enum Message {
         head: PartitionId,
         /// What may be dropped.
         discards: Vec<Discard>,
+    },
+
+    /// To a head's primary: which of these blobs are gone, so that nothing need be left of their chunks?
+    AskPurge {
+        /// What is left of them.
+        tombstones: Vec<Tombstone>,
+        /// Who asks.
+        partition: PartitionId,
+    },
+    /// From a head's primary.
+    Purge {
+        /// Those whose heads are gone from all replicas.
+        gone: Vec<Tombstone>,
+        /// Those that have heads.
+        alive: Vec<Tombstone>,
     },
 
     /// From a shard of any node to a head's primary: a copy of the head is wanted.

@@ -4,7 +4,7 @@
 //! transactions to their end, `deferred` logs what nobody waits for, `freezing` keeps writers out, `keeping` keeps what
 //! snapshots with names show, `fetching` reads what a turn depends on, `chunks` logs writes whose heads are
 //! elsewhere, `staging` receives payload beforehand, `sessions` forgets clients that are gone, `reading` answers readers, `listing`
-//! those who want names, `subscribers` gives out copies of heads, `sweeping` deletes what dropped keyspaces have left, `collection` drops versions.
+//! those who want names, `subscribers` gives out copies of heads, `sweeping` deletes what dropped keyspaces have left, `collection` drops versions, and `tombstones` what is left then.
 //! None of them calls the network or the disk: they push effects.
 
 mod chain;
@@ -26,6 +26,7 @@ mod shortages;
 mod staging;
 mod subscribers;
 mod sweeping;
+mod tombstones;
 mod votes;
 
 use alloc::{
@@ -90,6 +91,7 @@ pub struct Partition {
     freezes: freezing::Freezes,
     fetches: fetching::Fetches,
     collection: collection::Collection,
+    tombstones: tombstones::Tombstones,
     subscribers: subscribers::Subscribers,
     sweeping: sweeping::Sweeping,
     shortages: shortages::Shortages,
@@ -158,6 +160,7 @@ impl Partition {
             freezes: freezing::Freezes::default(),
             fetches: fetching::Fetches::default(),
             collection: collection::Collection::default(),
+            tombstones: tombstones::Tombstones::default(),
             subscribers: subscribers::Subscribers::default(),
             sweeping: sweeping::Sweeping::default(),
             shortages: shortages::Shortages::default(),
@@ -221,6 +224,7 @@ impl Partition {
             && self.freezes.are_none()
             && self.fetches.are_none()
             && self.collection.is_done()
+            && self.tombstones.are_none()
             && self.subscribers.are_none()
     }
 
@@ -306,6 +310,7 @@ impl Partition {
             self.tick_sessions(cx);
             self.tick_sweeping(cx);
             self.tick_collection(cx);
+            self.tick_tombstones(cx);
         }
         self.tick_idle(cx);
         self.tick_readers(cx);

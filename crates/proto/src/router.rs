@@ -525,6 +525,8 @@ fn deliver(partition: &mut Partition, cx: &mut Context<'_>, message: Message) {
             partition.handle_ask_number(cx, number, id, from)
         }
         Message::NumberLost { number, id } => partition.handle_number_lost(cx, id, number),
+        Message::NumberStands { id, .. } => partition.handle_number_stands(cx, id),
+        Message::NumberOver { id, .. } => partition.handle_number_over(cx, id),
         Message::AskPrevious { number, previous, id, partition: from } => {
             partition.handle_ask_previous(cx, (number, previous), id, from);
         }
@@ -566,6 +568,10 @@ fn deliver(partition: &mut Partition, cx: &mut Context<'_>, message: Message) {
         Message::Pins { epoch, node, blobs } => partition.handle_pins(cx, epoch, node, blobs),
         Message::Collect { head, discards } => partition.handle_collect(cx, head, discards),
         Message::Collected { discards } => partition.handle_collected(cx, &discards),
+        Message::AskPurge { tombstones, partition: from } => {
+            partition.handle_ask_purge(cx, tombstones, from);
+        }
+        Message::Purge { gone, alive } => partition.handle_purge(cx, gone, &alive),
 
         Message::Subscribe { blob, holder, partition: at, ask } => {
             partition.handle_subscribe(cx, blob, holder, at, ask);

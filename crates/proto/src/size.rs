@@ -7,7 +7,7 @@ use alloc::sync::Arc;
 
 use crate::{
     Answered, Operation, Plan,
-    entry::{ChunkOperation, ChunkWrite, Discard, Entry, HeadEffect, Stop},
+    entry::{ChunkOperation, ChunkWrite, Discard, Entry, HeadEffect, Stop, Tombstone},
     transaction::{Condition, HeadPlan, Seen},
 };
 
@@ -42,6 +42,10 @@ impl Entry {
                 SMALL + blobs.iter().map(|(blob, _)| SMALL + blob.key.as_bytes().len()).sum::<usize>()
             }
             Entry::Collect(discards) => SMALL + discards.iter().map(discard).sum::<usize>(),
+            Entry::Purge(tombstones) => {
+                let size = |tombstone: &Tombstone| SMALL + tombstone.chunk.blob.key.as_bytes().len();
+                SMALL + tombstones.iter().map(size).sum::<usize>()
+            }
             Entry::Forget { answered, .. } => SMALL + answered.as_deref().map_or(0, exceptions),
             Entry::Mark { answered, .. } => SMALL + exceptions(answered),
             Entry::Marker

@@ -14,8 +14,8 @@ use crate::{
     Stages, TransactionId,
     canary::{Canary, planted},
     chunk::{Chunk, Old},
-    entry::{ChunkWrite, ChunkWrites, Discard, Entry, Link, Mark, Marks, Prepare, Refused},
-    gone::{Gone, GoneHead},
+    entry::{ChunkWrite, ChunkWrites, Discard, Entry, Link, Mark, Marks, Prepare, Refused, Tombstone},
+    gone::{Gone, GoneChunk, GoneHead},
     head::{Access, Head, Place},
     layout,
     quota::Counts,
@@ -112,6 +112,11 @@ impl State {
         if let Some(head) = self.heads.get_mut(blob) {
             head.release_slot(id);
         }
+    }
+
+    /// Whether a blob has no head, and none comes back by a cut of the log after an index.
+    pub fn is_gone(&self, blob: &BlobName, last: u64) -> bool {
+        !self.heads.contains_key(blob) && !self.gone.may_come_back(blob, last)
     }
 
     /// The number at which a blob without a head is read.
@@ -272,6 +277,7 @@ impl State {
                 blobs.iter().for_each(|(blob, up_to)| self.set_collected(index, blob, *up_to));
             }
             Entry::Collect(discards) => discards.iter().for_each(|discard| self.collect(index, discard)),
+            Entry::Purge(tombstones) => tombstones.iter().for_each(|tombstone| self.purge(index, tombstone)),
             Entry::Lend { lasts } => self.lent.push_back((index, *lasts)),
             Entry::Keep(name) => self.keeps.begin(*name, Number::new(epoch.0, index)),
             Entry::LetGo(name) => return self.let_go(index, name),
@@ -439,8 +445,17 @@ impl State {
 
     fn collect(&mut self, index: u64, discard: &Discard) {
         if let Some(chunk) = self.chunks.get_mut(&discard.chunk) {
-            // What is left of a deleted chunk is the number that a later write may follow.
+            // What is left of a deleted chunk is the number that a later write may follow, until its head is gone.
             chunk.collect(index, discard.up_to, &discard.keep);
+        }
+    }
+
+    fn purge(&mut self, index: u64, tombstone: &Tombstone) {
+        let is_it = |chunk: &&Chunk| chunk.last_arrival() == tombstone.last;
+        if self.chunks.get(&tombstone.chunk).filter(is_it).is_some()
+            && let Some(chunk) = self.chunks.remove(&tombstone.chunk)
+        {
+            self.gone.push_chunk(GoneChunk { index, name: tombstone.chunk.clone(), chunk });
         }
     }
 
@@ -487,6 +502,9 @@ impl State {
 
     /// Takes back what was folded from entries after an index.
     pub fn cut_log(&mut self, last: u64) {
+        while let Some(GoneChunk { name, chunk, .. }) = self.gone.pop_lost_chunk(last) {
+            self.chunks.insert(name, chunk);
+        }
         while let Some(GoneHead { heads_after, blob, head, .. }) = self.gone.pop_lost(last) {
             self.heads_after = heads_after;
             // Whatever was logged of the blob since is lost as well.

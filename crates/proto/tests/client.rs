@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "client/purging.rs"]
+mod purging;
 #[path = "client/room.rs"]
 mod room;
 

@@ -53,6 +53,10 @@ pub(super) struct Reads {
 struct View {
     look: Option<RequestId>,
     base: Option<Base>,
+    /// Asks whether the blob still is what is seen: what was written was not there.
+    doubt: Option<RequestId>,
+    /// Whether something is nowhere any more that the blob still has.
+    is_lost: bool,
     /// Whether the base is a copy that was lent to the client. Nothing holds its number.
     is_lent: bool,
     /// All that it holds, if that was lent, too.
@@ -78,8 +82,8 @@ struct Read {
     /// Pieces of newest versions, which came before the head's answer.
     early: Vec<(Piece, Number, Vec<u8>)>,
     base: Vec<(u64, Vec<u8>)>,
-    /// Whether something that was written was not there.
-    is_lost: bool,
+    /// Chunks that were written and were not there, with the number of their last write.
+    missing: BTreeMap<u64, Number>,
     /// Whether all pieces were asked for.
     is_asked: bool,
 }
@@ -222,7 +226,7 @@ impl Reads {
             pieces: BTreeMap::new(),
             early: Vec::new(),
             base: Vec::new(),
-            is_lost: false,
+            missing: BTreeMap::new(),
             is_asked: false,
         };
         let view = self.blobs.entry(blob).or_default();
@@ -327,10 +331,32 @@ impl Reads {
         for (piece, version, bytes) in core::mem::take(&mut read.early) {
             self.take(client, now, &mut read, piece, version, bytes);
         }
-        if read.pieces.is_empty() {
-            self.answer(id, read, &base, &overlay);
-        } else {
+        let view = self.blobs.entry(read.blob.clone()).or_default();
+        if !read.pieces.is_empty() {
             self.reads.insert(id, read);
+        } else if !read.missing.is_empty() && !view.is_lost {
+            self.turn += 1;
+            view.doubt.get_or_insert_with(|| client.look(now, read.blob.clone(), self.turn));
+            self.reads.insert(id, read);
+        } else {
+            self.answer(id, read, &base, &overlay);
+        }
+    }
+
+    /// What was written is not there. If the blob still is what is seen, it is nowhere; else it was collected since, and what was left of the chunk
+    /// was purged.
+    fn settle_doubt(&mut self, client: &mut Client, now: Time, name: &BlobName, blob: Option<&Looked>) {
+        let Some(view) = self.blobs.get_mut(name) else { return };
+        view.doubt.take().into_iter().for_each(|doubt| client.let_go(doubt));
+        let of_blob = self.reads.values().filter(|read| read.blob == *name);
+        let is_there = |(chunk, number): (&u64, &Number)| {
+            blob.is_some_and(|blob| blob.written.get(chunk) == Some(number))
+        };
+        if of_blob.flat_map(|read| &read.missing).all(is_there) {
+            view.is_lost = true;
+            self.go_on_with(client, now, name);
+        } else {
+            self.expire(client, now, name);
         }
     }
 
@@ -357,8 +383,10 @@ impl Reads {
             piece.is_newest = false;
             self.ask(client, now, read, Vec::from([piece]), Some(number));
         } else {
-            // A replica answers what was decided up to the number that it is asked for, unless its partition has begun anew.
-            read.is_lost |= version < written && is_within;
+            // A replica answers what was decided up to the number that it is asked for, unless its partition has begun anew, or the chunk is gone.
+            if version < written && is_within {
+                read.missing.insert(piece.chunk, written);
+            }
             read.base.push((piece.start, bytes));
         }
     }
@@ -367,7 +395,7 @@ impl Reads {
         let Some(view) = self.blobs.get_mut(&read.blob) else { return };
         view.is_seen = true;
         let answer = match read.wants {
-            Wants::Bytes(_) if read.is_lost => ReadAnswer::BytesLost,
+            Wants::Bytes(_) if !read.missing.is_empty() => ReadAnswer::BytesLost,
             Wants::Bytes(range) => {
                 view.seen.size |= overlay.depends_on_size && range.end > overlay.size;
                 view.seen.ranges.extend(overlay.base_of(range.clone()));
@@ -388,6 +416,11 @@ impl Reads {
     pub(super) fn handle(&mut self, client: &mut Client, now: Time, event: &mut Event) -> bool {
         match event {
             Event::Looked(request, number, blob) => {
+                let doubts = |(_, view): &(&BlobName, &View)| view.doubt == Some(*request);
+                if let Some(name) = self.blobs.iter().find(doubts).map(|(name, _)| name.clone()) {
+                    self.settle_doubt(client, now, &name, blob.as_ref());
+                    return true;
+                }
                 let mut views = self.blobs.iter_mut();
                 let of_request = |(_, view): &(&BlobName, &mut View)| view.look == Some(*request);
                 let Some((name, view)) = views.find(of_request) else { return false };
@@ -413,7 +446,8 @@ impl Reads {
                 true
             }
             Event::Denied(request) => {
-                let looked = self.blobs.iter().find(|(_, view)| view.look == Some(*request));
+                let asks = |view: &View| [view.look, view.doubt].contains(&Some(*request));
+                let looked = self.blobs.iter().find(|(_, view)| asks(view));
                 let read = || self.read_of(*request).map(|id| self.reads[&id].blob.clone());
                 let Some(blob) = looked.map(|(blob, _)| blob.clone()).or_else(read) else { return false };
                 self.deny(client, &blob);
@@ -438,11 +472,11 @@ impl Reads {
     /// What is seen of a blob is gone. If nothing of it was answered, it is looked at again.
     fn expire(&mut self, client: &mut Client, now: Time, blob: &BlobName) {
         let Some(view) = self.blobs.get_mut(blob) else { return };
-        let look = view.look.take();
+        let (look, doubt) = (view.look.take(), view.doubt.take());
         let begins_again = (look.is_some() || view.is_lent) && !view.is_seen;
         (view.is_lent, view.content) = (false, None);
         view.base = view.base.take().filter(|_| !begins_again);
-        look.into_iter().for_each(|look| client.let_go(look));
+        look.into_iter().chain(doubt).for_each(|look| client.let_go(look));
         let of_blob = self.reads.iter().filter(|(_, read)| read.blob == *blob).map(|(id, _)| *id);
         let ids: BTreeSet<ReadId> = of_blob.collect();
         for id in ids {
@@ -453,7 +487,7 @@ impl Reads {
                     pieces: BTreeMap::new(),
                     early: Vec::new(),
                     base: Vec::new(),
-                    is_lost: false,
+                    missing: BTreeMap::new(),
                     is_asked: false,
                     ..read
                 };
@@ -471,8 +505,8 @@ impl Reads {
 
     /// There is no right to read a blob.
     fn deny(&mut self, client: &mut Client, blob: &BlobName) {
-        if let Some(look) = self.blobs.get_mut(blob).and_then(|view| view.look.take()) {
-            client.let_go(look);
+        if let Some(view) = self.blobs.get_mut(blob) {
+            view.look.take().into_iter().chain(view.doubt.take()).for_each(|look| client.let_go(look));
         }
         for (id, read) in self.reads.extract_if(.., |_, read| read.blob == *blob) {
             read.pieces.keys().for_each(|request| client.forget(*request));
@@ -483,7 +517,7 @@ impl Reads {
     /// Lets go of everything.
     pub(super) fn let_go(&mut self, client: &mut Client) {
         for view in self.blobs.values_mut() {
-            view.look.take().into_iter().for_each(|look| client.let_go(look));
+            view.look.take().into_iter().chain(view.doubt.take()).for_each(|look| client.let_go(look));
         }
         for read in core::mem::take(&mut self.reads).into_values() {
             read.pieces.keys().for_each(|request| client.forget(*request));

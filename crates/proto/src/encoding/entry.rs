@@ -7,7 +7,7 @@ use crate::{
     Plan, StopPlan,
     entry::{
         ChunkOperation, ChunkWrite, ChunkWrites, Discard, Entry, ExistenceEffect, HeadEffect, Link, Part,
-        Prepare, Refused, SizeEffect, Stop,
+        Prepare, Refused, SizeEffect, Stop, Tombstone,
     },
     layout,
 };
@@ -28,9 +28,11 @@ layout!(enum Entry {
     12 => Lend { lasts },
     13 => Keep(name),
     14 => LetGo(name),
+    15 => Purge(tombstones),
 });
 
 layout!(struct Discard { chunk, up_to, keep });
+layout!(struct Tombstone { chunk, last });
 
 layout!(struct Prepare { plan, stops } check |prepare: &Prepare| {
     ensure(!prepare.stops.is_empty(), "a promise was made at no stop")?;

@@ -65,6 +65,8 @@ layout!(enum Message {
     55 => PreviousOver { number, id },
     56 => AskRoom { partition },
     57 => Room { partition, is_short },
+    58 => NumberStands { number, id },
+    59 => NumberOver { number, id },
     45 => Fetch { id, chunk, range, at, partition },
     46 => Fetched { id, chunk, range, at, bytes },
 
@@ -83,6 +85,8 @@ layout!(enum Message {
     101 => Cached { blob, ask, lasts, stat },
     102 => Uncache { of, from, blob, holder, ask },
     103 => Uncached { blob, holder, partition, ask },
+    104 => AskPurge { tombstones, partition },
+    105 => Purge { gone, alive },
 } check is_sound);
 
 layout!(enum Answer {

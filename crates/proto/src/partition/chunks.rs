@@ -19,6 +19,9 @@ pub struct Held {
     writes: Arc<ChunkWrites>,
     driver: PartitionId,
     asked: Tries,
+    /// Whether nobody waits for the transaction's answer any more: it may be a copy that comes late, of a write whose chunk was purged since, and
+    /// whose outcome nobody would know. It is logged if its number is said to stand.
+    may_be_late: bool,
 }
 
 /// A write has waited for so many questions before it is asked whether what it follows still comes.
@@ -54,12 +57,18 @@ impl Partition {
             }
             // If some are logged already, another driver knew of those only.
             _ => {
-                let held = Held { writes: writes.clone(), driver, asked: Tries::first(cx.now) };
+                let may_be_late = logged.is_none() && writes.refused.is_none() && self.state.is_over(id);
+                let asked = Tries::first(cx.now);
+                let held = Held { writes: writes.clone(), driver, asked, may_be_late };
                 let replaces = self.held.get(&id).is_none_or(|held| held.writes.refused.is_none());
                 if replaces {
                     self.tell_heads_of_shortage(cx, writes);
                     self.held.insert(id, held);
-                    self.pull(cx, writes);
+                    if may_be_late {
+                        self.ask_numbers(cx, id, writes);
+                    } else {
+                        self.pull(cx, writes);
+                    }
                     self.log_held(cx);
                 }
             }
@@ -87,8 +96,10 @@ impl Partition {
     /// Logs what no longer waits for anything.
     pub(super) fn log_held(&mut self, cx: &mut Context<'_>) {
         loop {
-            let is_free = |writes| self.all_arrived(writes) && self.lacking(writes).is_empty();
-            let free = self.held.iter().find(|(_, held)| is_free(&held.writes)).map(|(id, _)| *id);
+            let is_free = |held: &Held| {
+                !held.may_be_late && self.all_arrived(&held.writes) && self.lacking(&held.writes).is_empty()
+            };
+            let free = self.held.iter().find(|(_, held)| is_free(held)).map(|(id, _)| *id);
             let Some(mut held) = free.and_then(|id| self.held.remove(&id)) else { return };
             held.writes = self.as_known(held.writes);
             let (id, refused) = (held.writes.id, held.writes.refused);
@@ -194,10 +205,45 @@ impl Partition {
         id: TransactionId,
         partition: PartitionId,
     ) {
+        if !self.is_established() {
+            return;
+        }
         // A primary of an earlier epoch that has not heard of a later one lacks that one's numbers; they are not lost.
         let is_of_the_past = number.epoch() < u64::from(self.configuration.epoch.0);
-        if self.is_established() && is_of_the_past && !self.log.contains(number) {
-            cx.to_primary(partition, Message::NumberLost { number, id });
+        let is_open = || self.state.record(id).is_some_and(|record| record.outcome.is_none());
+        match self.log.contains(number) {
+            true if is_open() => cx.to_primary(partition, Message::NumberStands { number, id }),
+            true => cx.to_primary(partition, Message::NumberOver { number, id }),
+            false if is_of_the_past => cx.to_primary(partition, Message::NumberLost { number, id }),
+            false => {}
+        }
+    }
+
+    /// A head's partition does not know yet how the transaction of writes here ended, so they are no copies that come late: who has forgotten it has been
+    /// told of its outcome, as every head was before.
+    pub fn handle_number_stands(&mut self, cx: &mut Context<'_>, id: TransactionId) {
+        if let Some(held) = self.held.get_mut(&id).filter(|held| held.may_be_late) {
+            held.may_be_late = false;
+            let writes = held.writes.clone();
+            self.pull(cx, &writes);
+            self.log_held(cx);
+            self.settle(cx);
+        }
+    }
+
+    /// A head's partition knew how the transaction of writes here ended: it is committed, and was logged here before, or it is refused, and whoever
+    /// drives it says that when it says it again.
+    pub fn handle_number_over(&mut self, cx: &mut Context<'_>, id: TransactionId) {
+        if self.held.get(&id).is_some_and(|held| held.may_be_late) {
+            self.held.remove(&id);
+            self.settle(cx);
+        }
+    }
+
+    /// Asks whether the numbers of writes stand.
+    fn ask_numbers(&self, cx: &mut Context<'_>, id: TransactionId, writes: &ChunkWrites) {
+        for (head, number) in numbers(cx, writes).into_iter().collect::<BTreeSet<_>>() {
+            cx.to_primary(head, Message::AskNumber { number, id, partition: self.id });
         }
     }
 

@@ -56,7 +56,7 @@ struct Round {
 /// As many blobs are collected in one round.
 const ROUND_MAX: usize = 64;
 /// As many chunks are told of by one message, and logged in one entry.
-const DISCARDS_MAX: usize = 256;
+pub(super) const DISCARDS_MAX: usize = 256;
 /// A round begins at most this often, in microseconds.
 const ROUND_EVERY: u64 = 50_000;
 
@@ -118,7 +118,7 @@ impl Partition {
         {
             let Some(head) = self.state.head(&blob) else { continue };
             let number = head.newest();
-            if number > head.collected() {
+            if number > head.collected() || head.is_gone() {
                 let pins = self.pins_of(&blob, number);
                 blobs.insert(blob, (number, pins));
             }
@@ -271,6 +271,7 @@ impl Partition {
                 dropped.push(discard);
             }
         }
+        dropped.iter().for_each(|discard| self.note_tombstone(&discard.chunk));
         if !dropped.is_empty() {
             cx.to_primary(head, Message::Collected { discards: dropped });
         }
@@ -294,6 +295,7 @@ impl Partition {
             }
         }
         for (head, discards) in by_head {
+            discards.iter().for_each(|discard| self.note_tombstone(&discard.chunk));
             cx.to_primary(head, Message::Collected { discards });
         }
     }

@@ -99,6 +99,7 @@ impl Partition {
         let records: Vec<(TransactionId, Record)> =
             self.state.records().map(|(id, record)| (id, record.clone())).collect();
         self.note_superseded(self.state.heads().map(|(blob, _)| blob.clone()).collect());
+        self.note_tombstones();
         for (id, record) in records {
             if record.write.is_some() && record.outcome.is_none() {
                 self.unsure.add(cx.now, id, RESEND_AFTER);

@@ -199,6 +199,7 @@ impl Partition {
         self.sessions = super::sessions::Sessions::default();
         self.collection = collection::Collection::default();
         self.sweeping = super::sweeping::Sweeping::default();
+        self.tombstones = super::tombstones::Tombstones::default();
         self.shortages = super::shortages::Shortages::default();
         self.drop_readers(cx);
         self.drop_freezes();
@@ -380,7 +381,8 @@ impl Partition {
         match entry {
             // Whoever takes a snapshot is answered when the freeze is looked at next.
             Entry::Keep(_) | Entry::LetGo(_) => {}
-            Entry::Marker | Entry::Collected(_) | Entry::Unstage { .. } | Entry::Lend { .. } => {}
+            Entry::Marker | Entry::Collected(_) | Entry::Purge(_) | Entry::Unstage { .. } => {}
+            Entry::Lend { .. } => {}
             Entry::Stage(stage) => self.handle_stage_durable(cx, stage),
             Entry::Expire { session, .. } => self.handle_expire_durable(cx, *session),
             Entry::Collect(discards) => self.handle_collect_durable(cx, discards),

@@ -21,7 +21,7 @@ use tyr_proto::{
     encoding::{Decode, Encode, Malformed, from_bytes, to_bytes},
     entry::{
         ChunkOperation, ChunkWrite, ChunkWrites, Discard, Entry, ExistenceEffect, HeadEffect, Link, Part,
-        Prepare, Refused, SizeEffect, Stop,
+        Prepare, Refused, SizeEffect, Stop, Tombstone,
     },
     message::{Answer, BlobStat, Envelope, HeadStat, Looked, Message, RequestId},
 };
@@ -157,6 +157,10 @@ fn proposal() -> Proposal {
 
 fn named(seed: u64, point: Option<Stand>) -> NamedSnapshot {
     NamedSnapshot { name: KeyspaceName::new("monday").unwrap(), taken: 1_800_000_000, seed, point }
+}
+
+fn tombstone() -> Tombstone {
+    Tombstone { chunk: chunk("gone"), last: Number::new(3, 70) }
 }
 
 fn keep() -> KeepName {
@@ -382,6 +386,7 @@ fn entries() -> Vec<Entry> {
         Entry::Lend { lasts: 500_000 },
         Entry::Keep(keep()),
         Entry::LetGo(keep()),
+        Entry::Purge(vec![tombstone()]),
     ]
 }
 
@@ -451,6 +456,10 @@ pub fn messages() -> Vec<Message> {
         Message::PreviousOver { number, id },
         Message::AskRoom { partition },
         Message::Room { partition, is_short: true },
+        Message::NumberStands { number, id },
+        Message::NumberOver { number, id },
+        Message::AskPurge { tombstones: vec![tombstone()], partition },
+        Message::Purge { gone: vec![tombstone()], alive: vec![tombstone(), tombstone()] },
         Message::Forget { id, answered: Some(Answered::below(7)), driver: partition },
         Message::Forgotten { id, part: partition },
         Message::Pull { id, payload: (1, 3), part: 200..400, partition },

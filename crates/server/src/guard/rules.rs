@@ -103,6 +103,10 @@ pub(crate) fn judge(message: &Message, own: SessionId, rights: &Entitlement) -> 
         | Message::PreviousOver { .. }
         | Message::AskRoom { .. }
         | Message::Room { .. }
+        | Message::NumberStands { .. }
+        | Message::NumberOver { .. }
+        | Message::AskPurge { .. }
+        | Message::Purge { .. }
         | Message::Forget { .. }
         | Message::Forgotten { .. }
         | Message::Pull { .. }

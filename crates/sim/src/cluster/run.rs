@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tyr_proto::{NodeId, Partition, PartitionId, State, Time};
+use tyr_proto::{BlobName, NodeId, Partition, PartitionId, State, Time};
 
 use super::{bounds::Bounds, layout::Layout, profile::Profile, storage::StorageProfile, world::World};
 use crate::{Outcome, check, random::Random};
@@ -254,11 +254,22 @@ fn is_quiet(world: &World) -> bool {
             let replicas = &partition.configuration.replicas;
             // Who has started again with nothing is a replica until the cluster manager has heard of that.
             replicas.iter().all(|replica| held(world, id, replica.node).is_some())
-                && world
-                    .servers()
-                    .filter_map(|(node, _)| held(world, id, *node))
-                    .any(|partition| partition.is_established())
+                && established(world).any(|partition| partition.id() == id)
         })
+        && has_purged(world)
+}
+
+fn established(world: &World) -> impl Iterator<Item = &Partition> {
+    let nodes = world.servers().filter_map(|(_, server)| server.node());
+    nodes.flat_map(|node| node.partitions()).filter(|partition| partition.is_established())
+}
+
+/// Whether nothing is left of chunks whose blobs are gone.
+fn has_purged(world: &World) -> bool {
+    let heads = established(world).flat_map(|partition| partition.state().heads());
+    let heads: BTreeSet<&BlobName> = heads.map(|(blob, _)| blob).collect();
+    let mut chunks = established(world).flat_map(|partition| partition.state().chunks());
+    chunks.all(|(name, chunk)| !chunk.is_tombstone() || heads.contains(&name.blob))
 }
 
 /// What a node has of a partition, if it runs and has anything.

@@ -147,6 +147,7 @@ fn of_entry(entry: &Entry) -> Option<&'static str> {
         Entry::Write(writes) if writes.refused.is_some() => "logged a lost write's place",
         Entry::Keep(_) => "kept a snapshot",
         Entry::LetGo(_) => "let go of a snapshot",
+        Entry::Purge(_) => "purged tombstones",
         Entry::Expire { .. } => "forgot a session",
         Entry::Forget { answered: Some(answered), .. } if !answered.exceptions().is_empty() => {
             "forgot an outcome after one that is under way"
