@@ -106,6 +106,11 @@ impl Gone {
         self.heads.is_empty() && self.chunks.is_empty()
     }
 
+    /// A chunk that was dropped.
+    pub fn chunk(&self, name: &ChunkName) -> Option<&Chunk> {
+        self.chunks.iter().rev().find(|gone| gone.name == *name).map(|gone| &gone.chunk)
+    }
+
     /// Whether the head of a blob was dropped by an entry after an index, so that it is there again if the log loses that.
     pub fn may_come_back(&self, blob: &BlobName, last: u64) -> bool {
         self.heads.iter().rev().take_while(|gone| gone.index > last).any(|gone| gone.blob == *blob)

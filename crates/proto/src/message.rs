@@ -522,13 +522,17 @@ pub enum Message {
         tombstones: Vec<Tombstone>,
         /// Who asks.
         partition: PartitionId,
+        /// Counts what it asks.
+        ask: u64,
     },
     /// From a head's primary.
     Purge {
-        /// Those whose heads are gone from all replicas.
+        /// Those of which no head knows any more, at any replica.
         gone: Vec<Tombstone>,
-        /// Those that have heads.
+        /// Those that exist, or are kept for snapshots.
         alive: Vec<Tombstone>,
+        /// What is answered.
+        ask: u64,
     },
 
     /// From a shard of any node to a head's primary: a copy of the head is wanted.

@@ -568,10 +568,10 @@ fn deliver(partition: &mut Partition, cx: &mut Context<'_>, message: Message) {
         Message::Pins { epoch, node, blobs } => partition.handle_pins(cx, epoch, node, blobs),
         Message::Collect { head, discards } => partition.handle_collect(cx, head, discards),
         Message::Collected { discards } => partition.handle_collected(cx, &discards),
-        Message::AskPurge { tombstones, partition: from } => {
-            partition.handle_ask_purge(cx, tombstones, from);
+        Message::AskPurge { tombstones, partition: from, ask } => {
+            partition.handle_ask_purge(cx, tombstones, from, ask);
         }
-        Message::Purge { gone, alive } => partition.handle_purge(cx, gone, &alive),
+        Message::Purge { gone, alive, ask } => partition.handle_purge(cx, gone, &alive, ask),
 
         Message::Subscribe { blob, holder, partition: at, ask } => {
             partition.handle_subscribe(cx, blob, holder, at, ask);

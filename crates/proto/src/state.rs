@@ -114,9 +114,9 @@ impl State {
         }
     }
 
-    /// Whether a blob has no head, and none comes back by a cut of the log after an index.
-    pub fn is_gone(&self, blob: &BlobName, last: u64) -> bool {
-        !self.heads.contains_key(blob) && !self.gone.may_come_back(blob, last)
+    /// What was dropped and may come back.
+    pub fn gone(&self) -> &Gone {
+        &self.gone
     }
 
     /// The number at which a blob without a head is read.

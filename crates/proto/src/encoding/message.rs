@@ -85,8 +85,8 @@ layout!(enum Message {
     101 => Cached { blob, ask, lasts, stat },
     102 => Uncache { of, from, blob, holder, ask },
     103 => Uncached { blob, holder, partition, ask },
-    104 => AskPurge { tombstones, partition },
-    105 => Purge { gone, alive },
+    104 => AskPurge { tombstones, partition, ask },
+    105 => Purge { gone, alive, ask },
 } check is_sound);
 
 layout!(enum Answer {

@@ -89,8 +89,22 @@ impl Partition {
     fn places(&self, writes: &ChunkWrites) -> impl Iterator<Item = Option<u64>> {
         writes.writes.iter().map(|(blob, number, write)| {
             let name = ChunkName { blob: blob.clone(), index: write.chunk };
-            self.state.chunk(&name)?.passed_at(*number)
+            match self.state.chunk(&name) {
+                Some(chunk) => chunk.passed_at(*number),
+                None => self.purged_at(writes.id, &name, *number),
+            }
         })
+    }
+
+    /// The same of a write to a chunk that is not there, if it is known to have been logged: then it was purged.
+    fn purged_at(&self, id: TransactionId, name: &ChunkName, number: Number) -> Option<u64> {
+        let (_, known) = self.state.record(id)?.write.as_ref()?;
+        let is_it = |(blob, known, write): &(BlobName, Number, ChunkWrite)| {
+            *blob == name.blob && *known == number && write.chunk == name.index
+        };
+        known.writes.iter().find(|write| is_it(write))?;
+        // What the log cannot be cut before any more is durable.
+        self.state.gone().chunk(name).map_or(Some(0), |chunk| chunk.passed_at(number))
     }
 
     /// Logs what no longer waits for anything.
@@ -106,9 +120,12 @@ impl Partition {
             if refused.is_some() {
                 self.hear_from(id, held.driver, true);
             }
-            self.append(cx, Entry::Write(held.writes));
+            self.append(cx, Entry::Write(held.writes.clone()));
             if let Some(refusal) = refused {
                 self.learn(id, Outcome::Refused(refusal));
+                for (blob, _, write) in &held.writes.writes {
+                    self.note_tombstone(&ChunkName { blob: blob.clone(), index: write.chunk });
+                }
             }
         }
     }

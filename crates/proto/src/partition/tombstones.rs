@@ -4,10 +4,7 @@
 //! ones are known. Once the head is gone from every replica of its partition no write follows those any more, since a new head begins with none.
 //! So the chunk's primary asks for heads, long after the chunk was collected, and logs what may go.
 
-use alloc::{
-    collections::{BTreeMap, BTreeSet},
-    vec::Vec,
-};
+use alloc::{collections::BTreeMap, vec::Vec};
 use core::ops::Bound;
 
 use super::{Partition, collection::DISCARDS_MAX};
@@ -22,10 +19,13 @@ use crate::{
 /// Chunks that may be tombstones whose blobs are gone. The primary alone asks; a new one begins with all tombstones that there are.
 #[derive(Debug, Default)]
 pub struct Tombstones {
-    candidates: BTreeSet<ChunkName>,
+    /// Each with the last question before it was noted.
+    candidates: BTreeMap<ChunkName, u64>,
     /// The last one that was asked about: the others have their turn first.
     asked: Option<ChunkName>,
     asked_at: Time,
+    /// How often was asked.
+    asks: u64,
 }
 
 /// They are asked about at most this often, in microseconds: by then their heads are gone, if they go.
@@ -46,7 +46,8 @@ impl Tombstones {
             None => Bound::Unbounded,
         };
         let behind = self.candidates.range((after, Bound::Unbounded));
-        let next: Vec<_> = behind.chain(&self.candidates).take(ASKED_MAX).cloned().collect();
+        let in_turn = behind.chain(&self.candidates).map(|(name, _)| name);
+        let next: Vec<_> = in_turn.take(ASKED_MAX).cloned().collect();
         // Where they begin again, those that came first are not asked about twice.
         let count = next.len().min(self.candidates.len());
         self.asked = next[..count].last().cloned();
@@ -59,14 +60,15 @@ impl Partition {
     pub(super) fn note_tombstone(&mut self, name: &ChunkName) {
         let may_be = self.state.chunk(name).is_some_and(|chunk| chunk.may_be_tombstone());
         if may_be && self.is_established() && !planted(Canary::TombstonesStay) {
-            self.tombstones.candidates.insert(name.clone());
+            self.tombstones.candidates.insert(name.clone(), self.tombstones.asks);
         }
     }
 
     /// Notes all that there are: whom a former primary would have asked about is not known.
     pub(super) fn note_tombstones(&mut self) {
         let names = self.state.chunks().filter(|(_, chunk)| chunk.may_be_tombstone()).map(|(name, _)| name);
-        self.tombstones.candidates = names.filter(|_| !planted(Canary::TombstonesStay)).cloned().collect();
+        let names = names.filter(|_| !planted(Canary::TombstonesStay));
+        self.tombstones.candidates = names.map(|name| (name.clone(), self.tombstones.asks)).collect();
     }
 
     pub(super) fn tick_tombstones(&mut self, cx: &mut Context<'_>) {
@@ -74,6 +76,7 @@ impl Partition {
             return;
         }
         self.tombstones.asked_at = cx.now;
+        self.tombstones.asks += 1;
         let mut by_head: BTreeMap<PartitionId, Vec<Tombstone>> = BTreeMap::new();
         for name in self.tombstones.next() {
             let Some(chunk) = self.state.chunk(&name).filter(|chunk| chunk.may_be_tombstone()) else {
@@ -88,33 +91,48 @@ impl Partition {
         }
         for (head, tombstones) in by_head {
             for tombstones in tombstones.chunks(DISCARDS_MAX) {
-                let message = Message::AskPurge { tombstones: tombstones.to_vec(), partition: self.id };
-                cx.to_primary(head, message);
+                let (tombstones, ask) = (tombstones.to_vec(), self.tombstones.asks);
+                cx.to_primary(head, Message::AskPurge { tombstones, partition: self.id, ask });
             }
         }
     }
 
-    /// A chunk's primary asks which blobs are gone. Of those whose heads may come back by a failure it hears nothing, and asks again.
+    /// A chunk's primary asks which blobs are gone. Of a blob that is about to go it hears nothing, nor of one whose head may come back by a failure, and asks
+    /// again. What exists is deleted by a write to all chunks that its head has numbered; and when what is kept is let go of, they are told once more what they may
+    /// drop. A head that was made anew knows nothing of chunks that were written before.
     pub fn handle_ask_purge(
         &mut self,
         cx: &mut Context<'_>,
         tombstones: Vec<Tombstone>,
         partition: PartitionId,
+        ask: u64,
     ) {
         if !self.knows_what_is_not_there(cx) {
             return;
         }
-        let has_head = |tombstone: &Tombstone| self.state.head(&tombstone.chunk.blob).is_some();
-        let (alive, mut gone): (Vec<_>, Vec<_>) = tombstones.into_iter().partition(has_head);
-        gone.retain(|tombstone| self.state.is_gone(&tombstone.chunk.blob, self.durable));
+        let (mut gone, mut alive) = (Vec::new(), Vec::new());
+        for tombstone in tombstones {
+            let ChunkName { blob, index } = &tombstone.chunk;
+            match self.state.head(blob).filter(|head| head.link(*index).is_some()) {
+                Some(head) if head.blob().is_some() || self.state.keeps().hold(blob) => alive.push(tombstone),
+                None if !self.state.gone().may_come_back(blob, self.durable) => gone.push(tombstone),
+                _ => {}
+            }
+        }
         if !(gone.is_empty() && alive.is_empty()) {
-            cx.to_primary(partition, Message::Purge { gone, alive });
+            cx.to_primary(partition, Message::Purge { gone, alive, ask });
         }
     }
 
-    /// A head's primary says which blobs are gone, and which are not: when they are, their chunks are told to drop versions once more. Of chunks that were
-    /// written since it says nothing.
-    pub fn handle_purge(&mut self, cx: &mut Context<'_>, gone: Vec<Tombstone>, alive: &[Tombstone]) {
+    /// A head's primary says which blobs are gone, and which are not: those are noted again before they go. Of chunks that were written, or noted,
+    /// since that was asked it says nothing.
+    pub fn handle_purge(
+        &mut self,
+        cx: &mut Context<'_>,
+        mut gone: Vec<Tombstone>,
+        alive: &[Tombstone],
+        ask: u64,
+    ) {
         if !self.is_established() {
             return;
         }
@@ -123,16 +141,16 @@ impl Partition {
             chunk.is_some_and(|chunk| chunk.is_tombstone() && chunk.last_arrival() == tombstone.last)
         };
         for tombstone in alive {
-            if is_as_asked(self, tombstone) {
+            let noted = self.tombstones.candidates.get(&tombstone.chunk);
+            if noted.is_some_and(|noted| *noted < ask) && is_as_asked(self, tombstone) {
                 self.tombstones.candidates.remove(&tombstone.chunk);
             }
         }
-        let mut purged = gone;
-        purged.retain(|tombstone| {
-            is_as_asked(self, tombstone) && self.tombstones.candidates.remove(&tombstone.chunk)
+        gone.retain(|tombstone| {
+            is_as_asked(self, tombstone) && self.tombstones.candidates.remove(&tombstone.chunk).is_some()
         });
-        if !purged.is_empty() {
-            self.append(cx, Entry::Purge(purged));
+        if !gone.is_empty() {
+            self.append(cx, Entry::Purge(gone));
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tyr_proto::{BlobName, NodeId, Partition, PartitionId, State, Time};
+use tyr_proto::{BlobName, ChunkName, Head, NodeId, Partition, PartitionId, State, Time};
 
 use super::{bounds::Bounds, layout::Layout, profile::Profile, storage::StorageProfile, world::World};
 use crate::{Outcome, check, random::Random};
@@ -256,7 +256,7 @@ fn is_quiet(world: &World) -> bool {
             replicas.iter().all(|replica| held(world, id, replica.node).is_some())
                 && established(world).any(|partition| partition.id() == id)
         })
-        && has_purged(world)
+        && tombstones(world).is_empty()
 }
 
 fn established(world: &World) -> impl Iterator<Item = &Partition> {
@@ -264,12 +264,14 @@ fn established(world: &World) -> impl Iterator<Item = &Partition> {
     nodes.flat_map(|node| node.partitions()).filter(|partition| partition.is_established())
 }
 
-/// Whether nothing is left of chunks whose blobs are gone.
-fn has_purged(world: &World) -> bool {
+/// What is left of chunks of which no head knows.
+fn tombstones(world: &World) -> Vec<&ChunkName> {
     let heads = established(world).flat_map(|partition| partition.state().heads());
-    let heads: BTreeSet<&BlobName> = heads.map(|(blob, _)| blob).collect();
-    let mut chunks = established(world).flat_map(|partition| partition.state().chunks());
-    chunks.all(|(name, chunk)| !chunk.is_tombstone() || heads.contains(&name.blob))
+    let heads: BTreeMap<&BlobName, &Head> = heads.collect();
+    let is_known =
+        |name: &ChunkName| heads.get(&name.blob).is_some_and(|head| head.link(name.index).is_some());
+    let chunks = established(world).flat_map(|partition| partition.state().chunks());
+    chunks.filter(|(name, chunk)| chunk.is_tombstone() && !is_known(name)).map(|(name, _)| name).collect()
 }
 
 /// What a node has of a partition, if it runs and has anything.
@@ -316,7 +318,7 @@ fn content(state: &State) -> String {
 
 /// What is still on its way, for a report.
 fn stuck(world: &World) -> String {
-    let mut text = String::new();
+    let mut text = format!("tombstones {:?}; ", tombstones(world));
     let busy: Vec<_> = world.callers().filter(|caller| !caller.is_idle() || !caller.is_done()).collect();
     text.push_str(&format!("{} clients are busy", busy.len()));
     for caller in busy {

@@ -14,7 +14,7 @@ fn tell(router: &mut Router, now: u64, message: Message) {
 fn answers(router: &mut Router, now: u64) -> Vec<Message> {
     let chunk = ChunkName { blob: blob(), index: 1 };
     let tombstones = Vec::from([Tombstone { chunk, last: Number::new(2, 3) }]);
-    tell(router, now, Message::AskPurge { tombstones, partition: partition(1) });
+    tell(router, now, Message::AskPurge { tombstones, partition: partition(1), ask: 1 });
     let mut sent = Vec::new();
     let mut stored = Vec::new();
     while let Some(output) = router.poll_output() {
@@ -44,7 +44,7 @@ fn a_blob_is_said_to_be_gone_once_its_head_cannot_come_back() {
         run(&mut router);
     }
     let counts = |messages: &[Message]| match messages {
-        [Message::Purge { gone, alive }] => Some((gone.len(), alive.len())),
+        [Message::Purge { gone, alive, .. }] => Some((gone.len(), alive.len())),
         [] => None,
         _ => panic!("{messages:?}"),
     };
