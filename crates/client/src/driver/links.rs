@@ -94,6 +94,8 @@ struct Dialed {
     is_open: bool,
     /// Whether somebody of another cluster is there, who is not heard.
     is_foreign: bool,
+    /// Whether anything came of it yet.
+    is_tried: bool,
     trouble: Option<Trouble>,
 }
 
@@ -148,8 +150,9 @@ impl Links {
                 Line::Simulated
             }
         };
+        let (is_open, is_foreign, is_tried) = (false, false, false);
         let dialed =
-            Dialed { number: self.made, address, line, is_open: false, is_foreign: false, trouble: None };
+            Dialed { number: self.made, address, line, is_open, is_foreign, is_tried, trouble: None };
         self.dialed.insert(origin, dialed);
     }
 
@@ -189,6 +192,7 @@ impl Links {
     pub fn note(&mut self, heard: &Heard) -> bool {
         let known = self.dialed.get_mut(&heard.origin).filter(|dialed| dialed.number == heard.number);
         let Some(dialed) = known else { return false };
+        dialed.is_tried |= matches!(heard.what, What::Opened(_) | What::Closed(_));
         match &heard.what {
             What::Opened(peer) => {
                 self.me.cluster = self.me.cluster.or(peer.cluster);
@@ -251,7 +255,7 @@ impl Links {
         let mut denial = None;
         for dialed in self.dialed.values() {
             match &dialed.trouble {
-                _ if dialed.is_open => return None,
+                _ if dialed.is_open || !dialed.is_tried => return None,
                 Some(trouble) if trouble.is_denial => denial = Some(&trouble.text[..]),
                 _ => {}
             }
@@ -364,6 +368,25 @@ mod tests {
             assert!(links.note(&receiver.recv().await.unwrap()));
             assert_eq!(!links.troubles().is_empty(), is_told, "{}", links.troubles());
         }
+    }
+
+    #[tokio::test]
+    async fn who_is_not_let_in_by_one_waits_for_what_the_others_say() {
+        let mut links = Links::new(1, 2, Means::Sockets(Settings::default()), unbounded_channel().0);
+        let (sender, mut receiver) = unbounded_channel();
+        let seeds = [0, 1, 2].map(Origin::Seed);
+        for (number, origin) in seeds.into_iter().enumerate() {
+            links.dial(origin, Address::Unix(format!("/{number}").into()));
+        }
+        let mut denials = Vec::new();
+        for (number, is_denial) in [(1, true), (3, false), (2, true)] {
+            let origin = seeds[usize::try_from(number).unwrap() - 1];
+            let trouble = Trouble { text: format!("no {number}"), is_denial };
+            Ear { number, origin, heard: sender.clone() }.tell(What::Closed(Some(trouble)), None);
+            assert!(links.note(&receiver.recv().await.unwrap()));
+            denials.push(links.denial().map(str::to_owned));
+        }
+        assert_eq!(denials, [None, None, Some("no 2".to_owned())]);
     }
 
     #[tokio::test]

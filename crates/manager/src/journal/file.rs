@@ -7,7 +7,7 @@
 //!   written. So a record that cannot be read is the torn end of the file unless a later one says that it had been durable: then the
 //!   disk has lost what was promised, and the voter must not vote again as if it had not.
 //! - Opening begins another file, so that what a crash left behind the end is never taken for what is written there next.
-//! - After a write or sync has failed nothing is kept any more.
+//! - After a write or sync has failed nothing is kept any more. So a file has room for what comes next before others can take it, as long as there is any.
 
 use std::{io, sync::Arc};
 
@@ -38,15 +38,21 @@ struct Open<S: Surroundings> {
     end: u64,
     /// Up to where the file is durable.
     durable: u64,
+    /// Up to where it has room, whoever fills the disk.
+    reserved: u64,
     kept: Kept<S>,
 }
+
+/// As much room a file has at least for what comes next, as long as there is any, and twice that when it gets some. More than is written at once, and as much as
+/// is written in a long while.
+const AHEAD: u64 = 512 << 10;
 
 impl<S: Surroundings> DiskJournal<S> {
     /// Opens what is on a disk, or begins. Fails with `InvalidData` if something is gone that had been promised: then this voter must be
     /// removed, and come back as another node.
     pub fn open(disk: Arc<dyn Disk>) -> io::Result<Self> {
         let (generation, kept) = recover(&*disk)?;
-        let mut open = Open { disk, file: None, generation, count: 0, end: 0, durable: 0, kept };
+        let mut open = Open { disk, file: None, generation, count: 0, end: 0, durable: 0, reserved: 0, kept };
         open.begin_file()?;
         Ok(DiskJournal(Arc::new(Mutex::new(open))))
     }
@@ -92,8 +98,17 @@ impl<S: Surroundings> Open<S> {
         file.write_at(self.end, blocks.as_bytes())?;
         self.end += blocks.len() as u64;
         self.count += 1;
+        self.reserve(&*file);
         self.file = Some(file);
         Ok(())
+    }
+
+    /// Keeps room for what comes next. What is not written reads as zeros, which are no record.
+    fn reserve(&mut self, file: &dyn File) {
+        let wanted = self.end + 2 * AHEAD;
+        if self.reserved < self.end + AHEAD && file.reserve(wanted).is_ok() {
+            self.reserved = wanted;
+        }
     }
 
     fn sync(&mut self) -> io::Result<()> {
@@ -125,6 +140,8 @@ impl<S: Surroundings> Open<S> {
         }
         let end = first.len() as u64;
         (self.generation, self.count, self.end, self.durable) = (generation, 1, end, end);
+        self.reserved = end;
+        self.reserve(&*file);
         self.file = Some(file);
         Ok(())
     }

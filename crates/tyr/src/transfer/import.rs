@@ -74,7 +74,11 @@ fn keyspace(store: &Store, arguments: &Import) -> Result<Keyspace> {
     let name = &arguments.target.keyspace;
     match store.keyspace(name) {
         Err(error) if arguments.create && error.kind() == ErrorKind::NotFound => {
-            Ok(store.create_keyspace(name, tyr_client::KeyspaceSettings::default())?)
+            match store.create_keyspace(name, tyr_client::KeyspaceSettings::default()) {
+                // Somebody else has made it meanwhile.
+                Err(error) if error.kind() == ErrorKind::Exists => Ok(store.keyspace(name)?),
+                made => Ok(made?),
+            }
         }
         other => Ok(other?),
     }

@@ -161,7 +161,8 @@ fn a_failed_write_or_sync_is_the_last() {
         let Ok(journal) = DiskJournal::open(disk.clone()) else { continue };
         let mut changes = changes().into_iter();
         let failed = changes.by_ref().any(|change| keep(&journal, change).is_err());
-        assert!(failed, "operation {operation} fails");
+        // Room for what comes next is not needed as long as the disk has some.
+        assert!(failed || Some(&kept(&journal)) == states().last(), "operation {operation} fails");
         for change in changes {
             assert!(keep(&journal, change).is_err(), "operation {operation}: it does not go on");
         }
@@ -174,8 +175,10 @@ fn a_disk_that_lost_a_promise_is_not_voted_with() {
     let journal = DiskJournal::open(disk.clone()).unwrap();
     changes().into_iter().take(5).for_each(|change| keep(&journal, change).unwrap());
     let name = disk.names().unwrap().remove(0);
-    let length = disk.read_file(&name).unwrap().len();
-    for block in 0..length / BLOCK_SIZE - 1 {
+    let bytes = disk.read_file(&name).unwrap();
+    let written = bytes.chunks(BLOCK_SIZE).rposition(|block| block.iter().any(|byte| *byte != 0)).unwrap();
+    assert!(written >= 5 && bytes.len() > 1 << 20, "records, and room for others");
+    for block in 0..written {
         let damaged = disk.snapshot();
         damaged.flip_bit(&name, (block * BLOCK_SIZE + 20) as u64, 3).unwrap();
         let opened = DiskJournal::open(damaged).err().map(|error| error.kind());
