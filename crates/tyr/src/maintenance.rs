@@ -7,7 +7,7 @@ use tyr_client::{CheckReport, CompactReport, Create, Error, Stats, blocking::Sto
 use crate::{
     failure::Result,
     keyspace::Shown,
-    opening::{Tables, with_store, with_tables},
+    opening::{Tables, with_tables},
     output::{Align, Bytes, Output, Report, Style, Table},
     settings::Settings,
 };
@@ -39,13 +39,13 @@ pub fn check(arguments: &Check, settings: &Settings, out: &mut Output) -> Result
 
 /// Prints what the store holds.
 pub fn stats(settings: &Settings, out: &mut Output) -> Result<()> {
-    let report = with_store(settings, Create::Never, Statistics::of)?;
+    let report = with_tables(settings, Create::Never, Tables::AsTheyAre, Statistics::of)?;
     out.report(&report)
 }
 
 /// Reclaims space.
 pub fn compact(settings: &Settings, out: &mut Output) -> Result<()> {
-    let report = with_store(settings, Create::Never, |store| Ok(store.compact()?))?;
+    let report = with_tables(settings, Create::Never, Tables::AsTheyAre, |store| Ok(store.compact()?))?;
     out.done(&Compacted::from(&report))
 }
 

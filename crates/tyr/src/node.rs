@@ -1,6 +1,6 @@
 //! `tyr node`: how single nodes are doing, as they say themselves.
 
-use std::{panic::resume_unwind, thread::scope};
+use std::{panic::resume_unwind, thread::scope, time::Duration};
 
 use clap::{Args, Subcommand};
 use serde::Serialize;
@@ -13,6 +13,9 @@ use crate::{
     output::{Align, Bytes, Output, Report, Table},
     settings::Settings,
 };
+
+/// So long a node is waited for that is asked among others.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The verbs of `tyr node`.
 #[derive(Subcommand)]
@@ -53,12 +56,14 @@ impl Status {
         });
         let (tls, credential) = (tls(settings)?, settings.access.credential()?);
         let wanted = |node: NodeId| self.node.is_none_or(|wanted| wanted == node.0);
+        // Among others one that is away is a line of the answer, and not what it waits for.
+        let patience = if self.node.is_none() { settings.timeout.min(PATIENCE) } else { settings.timeout };
         let mut nodes = Vec::new();
         for (node, member) in members.filter(|(node, _)| wanted(*node)) {
             let address: Address = member.address.as_str().parse().expect("any text is an address");
             nodes.push((
                 (node, member.address.to_string()),
-                Operator::new(&[address], tls.as_ref(), &credential, settings.timeout),
+                Operator::new(&[address], tls.as_ref(), &credential, patience),
             ));
         }
         nodes.sort_by_key(|((node, _), _)| *node);

@@ -33,16 +33,19 @@ enum Copies {
     Kept,
 }
 
-/// Does the work on the store, which is closed afterwards whether the work succeeded or not.
+/// Does the work on the store, which is closed afterwards whether the work succeeded or not. Not on that of a node, which alone knows what is in it.
 pub fn with_store<T>(
     settings: &Settings,
     create: Create,
     work: impl FnOnce(&Store) -> Result<T>,
 ) -> Result<T> {
-    with_tables(settings, create, Tables::AsTheyAre, work)
+    with_tables(settings, create, Tables::AsTheyAre, |store| {
+        refuse_nodes(settings, store)?;
+        work(store)
+    })
 }
 
-/// As [`with_store`], with a choice of what to do about the index.
+/// As [`with_store`], with a choice of what to do about the index, on whatever store.
 pub fn with_tables<T>(
     settings: &Settings,
     create: Create,
@@ -70,7 +73,24 @@ pub fn with_copies<T>(
             opened => break opened?,
         }
     };
-    do_and_close(store, work)
+    do_and_close(store, |store| {
+        refuse_nodes(settings, store)?;
+        work(store)
+    })
+}
+
+/// Fails if a store is a node's: what is changed there without its cluster is damage that only its other copies mend.
+fn refuse_nodes(settings: &Settings, store: &Store) -> Result<()> {
+    let path = named(settings)?;
+    let is_shard = || path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("shard-"));
+    let has_partitions = || store.keyspaces().iter().any(|keyspace| keyspace.name.as_str() == PARTITIONS);
+    if !is_cluster(path) && is_shard() && has_partitions() {
+        return Err(Failure::from(Error::invalid(format!(
+            "'{}' is the store of a node, which alone knows what is in it; name the cluster with --store tyr://ADDRESS, or look at it with 'tyr check' and 'tyr stats'",
+            path.display()
+        ))));
+    }
+    Ok(())
 }
 
 fn do_and_close<T>(store: Store, work: impl FnOnce(&Store) -> Result<T>) -> Result<T> {
@@ -144,7 +164,7 @@ fn of_node(path: &Path) -> String {
         false => "of its targets".to_owned(),
     };
     format!(
-        "'{node}' is a node's directory; its stores are in its shard-N directories, {stores}, and can be opened while the node does not run"
+        "'{node}' is a node's directory; its stores are in its shard-N directories, {stores}, and can be checked while the node does not run"
     )
 }
 
@@ -161,6 +181,8 @@ fn named(settings: &Settings) -> Result<&Path> {
     Ok(path)
 }
 
+/// The keyspace in which a node has its partitions.
+const PARTITIONS: &str = "node";
 /// A directory that is in use is waited for so long,
 const IN_USE_MAX: Duration = Duration::from_secs(5);
 /// and looked at so often.

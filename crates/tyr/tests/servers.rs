@@ -369,6 +369,13 @@ fn the_stores_of_a_node_are_checked_one_by_one() {
     assert!(said.contains("is a node's directory") && said.contains(&shard), "{said}");
     let checked = tyr(["check", "--store", &shard]).output().unwrap();
     assert!(checked.status.success(), "{checked:?}");
+    let keyspaces = || json(&shard, &["stats"])["keyspaces"].clone();
+    let before = keyspaces();
+    for changing in [&["keyspace", "drop", "node", "--yes"][..], &["keyspace", "create", "other"]] {
+        let said = refused(&shard, changing);
+        assert!(said.contains("is the store of a node"), "{said}");
+    }
+    assert_eq!(keyspaces(), before);
 }
 
 #[test]
