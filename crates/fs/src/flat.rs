@@ -44,7 +44,7 @@ impl Flat {
     }
 
     /// The key of a name in a directory.
-    fn key(self, directory: &Site, name: &[u8]) -> Site {
+    pub fn site(self, directory: &Site, name: &[u8]) -> Site {
         match directory.key() {
             b"" => Site::from_key(name),
             directory => Site::from_key(&[directory, &[self.separator()], name].concat()),
@@ -177,7 +177,7 @@ impl Filesystem {
         if !flat.has(name) {
             return Err(no_name());
         }
-        let site = flat.key(&directory.site, name);
+        let site = flat.site(&directory.site, name);
         if let Some(found) = self.flat_file(&site).await? {
             return Ok(found);
         }
@@ -196,7 +196,7 @@ impl Filesystem {
         let mut sites = Vec::with_capacity(names.len());
         for name in names {
             self.check_lookup(directory, name)?;
-            sites.push(flat.key(&directory.site, name));
+            sites.push(flat.site(&directory.site, name));
         }
         let mut found = Vec::with_capacity(names.len());
         let stats = self.keyspace().stats(&sites).await?;
@@ -222,7 +222,7 @@ impl Filesystem {
     ) -> Result<Metadata> {
         self.check_lookup(directory, name)?;
         flat.check_new(name)?;
-        let site = flat.key(&directory.site, name);
+        let site = flat.site(&directory.site, name);
         if new.kind == Kind::Directory {
             if self.flat_file(&site).await?.is_some() {
                 return Err(exists());
@@ -281,7 +281,7 @@ impl Filesystem {
         if !flat.has(name) {
             return Err(no_name());
         }
-        let site = flat.key(&directory.site, name);
+        let site = flat.site(&directory.site, name);
         if kind != Kind::Directory {
             return match self.keyspace().delete(&site).await {
                 Err(error) if error.kind() == ErrorKind::NotFound => {
@@ -326,7 +326,7 @@ impl Filesystem {
                 {
                     continue;
                 }
-                let site = flat.key(&directory.site, name);
+                let site = flat.site(&directory.site, name);
                 let inode = if end.is_some() { Flat::directory(site) } else { Flat::file(site) };
                 // A file hides a directory of the same name, as it does for who looks for it.
                 let known = entries.entry(name.to_vec()).or_insert_with(|| inode.clone());
@@ -350,7 +350,7 @@ impl Filesystem {
         to: Named<'_>,
         over: Over,
     ) -> Result<()> {
-        let (old, new) = (flat.key(&from.directory.site, from.name), flat.key(&to.directory.site, to.name));
+        let (old, new) = (flat.site(&from.directory.site, from.name), flat.site(&to.directory.site, to.name));
         if !flat.has(from.name) {
             return Err(no_name());
         }
@@ -502,7 +502,7 @@ impl View {
             None if !flat.has(&name) => return Err(no_name()),
             None => {}
         }
-        let inode = Flat::file(flat.key(&directory.site, &name));
+        let inode = Flat::file(flat.site(&directory.site, &name));
         loop {
             if !how.is_new {
                 match filesystem.open_file(&inode).await {
@@ -545,7 +545,7 @@ impl View {
         if !flat.has(&name) {
             return Err(no_name());
         }
-        let (filesystem, site) = (self.filesystem(), flat.key(&directory.site, &name));
+        let (filesystem, site) = (self.filesystem(), flat.site(&directory.site, &name));
         match filesystem.keyspace().get(&site).await {
             Ok(blob) => {
                 let found = file_of(site, &blob.stat.attributes, blob.stat.size);

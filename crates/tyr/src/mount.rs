@@ -56,13 +56,13 @@ pub struct Mount {
     /// The keyspace holds flat files: their paths are the keys of their blobs, and there are no directories.
     #[arg(long)]
     flat: bool,
-    /// Nobody else uses the file system: cache everything, and write back later. Always so for a store in a directory.
+    /// Nobody else uses the file system: cache everything, and write back later. Always so for a store in a directory, and never with --flat.
     #[arg(long)]
     alone: bool,
     /// Seconds for which what is known of files may be out of date; 0 if others use the file system, too.
     #[arg(long, value_name = "SECONDS")]
     attr_cache: Option<u32>,
-    /// Seconds for which what names mean may be out of date; 0 if others use the file system, too.
+    /// Seconds for which what names mean may be out of date; 0 if others use the file system, too. Not with --flat.
     #[arg(long, value_name = "SECONDS")]
     entry_cache: Option<u32>,
     /// Let the kernel keep names until another client changes something that was looked up. Takes Linux 6.16. What is mounted on directories of the mount is unmounted then.
@@ -103,6 +103,12 @@ impl Mount {
         if self.acl && (self.remount || self.read_only) {
             return Err(Failure::Usage(
                 "that access control lists are obeyed is said once for the whole file system, by a mount that may write to it: use --acl without --read-only and --remount"
+                    .to_owned(),
+            ));
+        }
+        if self.flat && self.entry_cache.is_some_and(|seconds| seconds > 0) {
+            return Err(Failure::Usage(
+                "what a name means is always asked of a flat file system, where a file that was renamed is another blob: use --flat without --entry-cache"
                     .to_owned(),
             ));
         }
@@ -231,7 +237,7 @@ impl Mount {
     }
 
     fn settings(&self, settings: &Settings, is_alone: bool) -> MountSettings {
-        let sharing = if is_alone { Sharing::Alone } else { Sharing::Shared };
+        let sharing = if is_alone && !self.flat { Sharing::Alone } else { Sharing::Shared };
         let usual = MountSettings::of(&self.source.to_string_lossy(), sharing);
         let seconds =
             |given: Option<u32>, usual| given.map_or(usual, |given| Duration::from_secs(given.into()));
