@@ -663,7 +663,16 @@ def in_a_directory(tyr, work, arguments):
     (mounted / "program").chmod(0o755)
     refuses(errno.EACCES, subprocess.run, [mounted / "program"])
     if os.geteuid() == 0:
-        for options, may_write in (("ro", False), ("rw,noatime", True)):
+        (other := work / "other").mkdir()
+        refusal = [tyr, "mount", "files", other, "-o", "remount,ro"]
+        for said in ("nothing is mounted there", "of type tmpfs"):
+            refused = subprocess.run(refusal, capture_output=True, text=True, timeout=60)
+            assert refused.returncode == 1 and said in refused.stderr, refused
+            if not os.path.ismount(other):
+                subprocess.run(["mount", "-t", "tmpfs", "none", other], check=True)
+        (other / "file").touch()
+        subprocess.run(["umount", other], check=True)
+        for options, may_write in (("ro", False), ("rw,nodiratime", True)):
             remount = [tyr, "mount", "files", mounted, "-o", f"remount,user_id=0,{options}"]
             subprocess.run(remount, check=True, stdout=subprocess.DEVNULL, timeout=60)
             if may_write:

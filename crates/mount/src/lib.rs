@@ -23,6 +23,7 @@ mod handles;
 mod kernel;
 mod known;
 mod locks;
+mod mounts;
 mod names;
 mod own;
 mod read_ahead;
@@ -245,8 +246,18 @@ pub fn mount(
 }
 
 /// Has a mount on a directory be as these settings say, as far as the kernel sees to it: whether anything may be changed or executed, and whether
-/// writes wait.
+/// writes wait. Fails unless what is mounted there is one of these mounts.
 pub fn remount(directory: impl AsRef<Path>, settings: &Settings) -> io::Result<()> {
+    let other = match mounts::on(&device::place(directory.as_ref())?)? {
+        Some(mounted) if mounted.kind == device::TYPE => None,
+        Some(mounted) => {
+            Some(format!("what is mounted there is of type {}, and not {}", mounted.kind, device::TYPE))
+        }
+        None => Some("nothing is mounted there".to_owned()),
+    };
+    if let Some(other) = other {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, other));
+    }
     Ok(rustix::mount::mount_remount(directory.as_ref(), device::flags(settings), c"")?)
 }
 

@@ -87,7 +87,7 @@ pub struct Mount {
     #[arg(long)]
     remount: bool,
     /// Threads that answer the kernel.
-    #[arg(long, value_name = "COUNT", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "COUNT", default_value_t = THREADS, value_parser = clap::value_parser!(u16).range(1..))]
     mount_threads: u16,
     /// Options as mount(8) has them, separated by commas: ro, noatime, noexec, sync, remount, alone, create, flat, acl, localflock, keepnames, subdir=PATH,
     /// attr_cache=SECONDS, entry_cache=SECONDS.
@@ -115,6 +115,7 @@ impl Mount {
         let (store, source) = parse_source(&self.source).map_err(Failure::Usage)?;
         let settings = Settings { store: store.or_else(|| settings.store.clone()), ..settings.clone() };
         if self.remount {
+            self.check_remount()?;
             let place = self.directory.display();
             remount(&self.directory, &self.settings(&settings, false))
                 .map_err(|error| Failure::local(format!("cannot remount '{place}'"), &error))?;
@@ -163,6 +164,28 @@ impl Mount {
             }
         }
         Ok(())
+    }
+
+    /// Fails if an option says what no remount changes. But mount(8) says all that fstab has, besides what is to change.
+    fn check_remount(&self) -> Result<()> {
+        let fixed = [
+            ("flat", self.flat),
+            ("alone", self.alone),
+            ("create", self.create),
+            ("subdir", self.subdir.is_some()),
+            ("attr_cache", self.attr_cache.is_some()),
+            ("entry_cache", self.entry_cache.is_some()),
+            ("keepnames", self.keep_names),
+            ("noatime", self.no_atime),
+            ("localflock", self.local_flock),
+            ("--mount-threads", self.mount_threads != THREADS),
+        ];
+        match fixed.into_iter().find(|(_, is_said)| *is_said) {
+            Some((name, _)) if !is_helper() => Err(Failure::Usage(format!(
+                "'{name}' is not changed by a remount, but by unmounting and mounting anew; a remount changes ro, rw, noexec, exec, sync, and async"
+            ))),
+            _ => Ok(()),
+        }
     }
 
     fn serve(
@@ -387,6 +410,8 @@ pub fn helper_arguments(arguments: impl Iterator<Item = OsString>) -> Vec<OsStri
     ["mount", DAEMON].into_iter().map(OsString::from).chain(kept).collect()
 }
 
+/// Threads of a mount, unless it is said how many.
+const THREADS: u16 = 8;
 /// The flag that the process in the background does not get.
 const DAEMON: &str = "--daemon";
 /// How often it is looked whether it was unmounted, or a signal came.
@@ -478,6 +503,26 @@ mod tests {
             assert_eq!(said(&format!("{option},noatime")), (false, false, true, false), "{option}");
         }
         assert!(mount_with("ro,colour").is_err());
+    }
+
+    #[test]
+    fn a_remount_refuses_what_it_does_not_change() {
+        let check = |options: &str| mount_with(options).unwrap().check_remount();
+        check("remount,ro,noexec,sync,nodiratime,defaults").unwrap();
+        for option in [
+            "flat",
+            "alone",
+            "create",
+            "subdir=a",
+            "attr_cache=1",
+            "entry_cache=0",
+            "keepnames",
+            "noatime",
+            "localflock",
+        ] {
+            let Err(Failure::Usage(said)) = check(&format!("remount,{option}")) else { panic!("{option}") };
+            assert!(said.contains(option.split('=').next().unwrap()), "{said}");
+        }
     }
 
     #[test]
