@@ -86,6 +86,12 @@ pub struct Mount {
     /// Only change whether the mount on the directory is read-only, executes programs, and waits for writes.
     #[arg(long)]
     remount: bool,
+    /// Only check the arguments, and mount nothing: `-f` of mount(8).
+    #[arg(long, hide = true)]
+    fake: bool,
+    /// Pass over options that nobody knows: `-s` of mount(8).
+    #[arg(long, hide = true)]
+    sloppy: bool,
     /// Threads that answer the kernel.
     #[arg(long, value_name = "COUNT", default_value_t = THREADS, value_parser = clap::value_parser!(u16).range(1..))]
     mount_threads: u16,
@@ -116,6 +122,11 @@ impl Mount {
         let settings = Settings { store: store.or_else(|| settings.store.clone()), ..settings.clone() };
         if self.remount {
             self.check_remount()?;
+        }
+        if self.fake {
+            return Ok(());
+        }
+        if self.remount {
             let place = self.directory.display();
             remount(&self.directory, &self.settings(&settings, false))
                 .map_err(|error| Failure::local(format!("cannot remount '{place}'"), &error))?;
@@ -160,6 +171,7 @@ impl Mount {
                 name if PASSED_OVER.contains(&name) || name.starts_with("x-") || name == "comment" => {}
                 // A mount that is there is described by the kernel's options, too.
                 name if KERNELS_OWN.contains(&name) => {}
+                _ if self.sloppy => {}
                 _ => return Err(Failure::Usage(format!("'{option}' is no option of a mount of Týr"))),
             }
         }
@@ -404,10 +416,15 @@ pub fn is_helper() -> bool {
     name.as_deref().and_then(|name| name.file_name()).is_some_and(|name| name == "mount.fuse.tyr")
 }
 
-/// The arguments of `tyr` for those of the helper. What mount(8) adds for itself, `-n`, `-s`, and `-v`, is passed over.
+/// The arguments of `tyr` for those of the helper. What mount(8) adds for itself, `-n` and `-v`, is passed over.
 pub fn helper_arguments(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
-    let kept = arguments.filter(|argument| !["-n", "-s", "-v"].iter().any(|flag| argument == flag));
-    ["mount", DAEMON].into_iter().map(OsString::from).chain(kept).collect()
+    let own = arguments.filter_map(|argument| match argument.to_str() {
+        Some("-n" | "-v") => None,
+        Some("-f") => Some("--fake".into()),
+        Some("-s") => Some("--sloppy".into()),
+        _ => Some(argument),
+    });
+    ["mount", DAEMON].into_iter().map(OsString::from).chain(own).collect()
 }
 
 /// Threads of a mount, unless it is said how many.
@@ -418,7 +435,7 @@ const DAEMON: &str = "--daemon";
 const GLANCE: Duration = Duration::from_millis(50);
 /// What mount(8) and fstab(5) say for themselves, and what is so in any case: names are durable, directories have no times of access,
 /// those of files are noted late, other users are let in as permissions have it.
-const PASSED_OVER: [&str; 25] = [
+const PASSED_OVER: [&str; 36] = [
     "defaults",
     "auto",
     "noauto",
@@ -441,6 +458,17 @@ const PASSED_OVER: [&str; 25] = [
     "nolazytime",
     "dirsync",
     "silent",
+    "loud",
+    "mand",
+    "nomand",
+    "iversion",
+    "noiversion",
+    "symfollow",
+    "nosymfollow",
+    "context",
+    "fscontext",
+    "defcontext",
+    "rootcontext",
     "allow_other",
     "default_permissions",
     "nonempty",
@@ -541,5 +569,26 @@ mod tests {
     fn the_helper_of_mount_is_told_as_a_verb() {
         let arguments = ["files", "/mnt", "-n", "-o", "ro"].map(OsString::from).into_iter();
         assert_eq!(helper_arguments(arguments), ["mount", "--daemon", "files", "/mnt", "-o", "ro"]);
+        let arguments = ["files", "/mnt", "-sf", "-s", "-f", "-v"].map(OsString::from).into_iter();
+        let expected = ["mount", "--daemon", "files", "/mnt", "-sf", "--sloppy", "--fake"];
+        assert_eq!(helper_arguments(arguments), expected);
+    }
+
+    #[test]
+    fn options_that_nobody_knows_are_refused_unless_they_are_to_be_passed_over() {
+        for option in PASSED_OVER {
+            mount_with(option).unwrap();
+        }
+        mount_with("context=system_u:object_r:nfs_t:s0,x-systemd.automount,comment=mine").unwrap();
+        assert!(mount_with("colour").is_err());
+        let mut mount = Mount {
+            sloppy: true,
+            options: vec!["colour".to_owned(), "ro".to_owned()],
+            ..mount_with("rw").unwrap()
+        };
+        mount.take_options().unwrap();
+        assert!(mount.read_only);
+        mount.options = vec!["attr_cache=long".to_owned()];
+        assert!(mount.take_options().is_err(), "it is known, and wrong");
     }
 }
