@@ -31,6 +31,7 @@ from fs_between import (
     shows_who_may_see,
 )
 from fs_cluster import Nodes
+from fs_flat import flat_mounts_are_right
 from fs_lists import named, obeys_lists
 from fs_locks import locks_files, tells_deadlocks, waits_are_interrupted
 from fs_moves import keys_below, moves_to_names
@@ -631,6 +632,7 @@ def in_a_directory(tyr, work, arguments):
         (here / ".stats").unlink()
         assert os.listdir(here) == ["b"]
         assert (here / ".stats").read_bytes().startswith(b"lookup ")
+    flat_mounts_are_right(tyr, Mount, store, mounted, [[]])
     ends_by_force(tyr, store, mounted)
     says_as_json(tyr, store, mounted)
     busy = Mount(tyr, "files", mounted, store=store)
@@ -661,7 +663,16 @@ def in_a_directory(tyr, work, arguments):
     (mounted / "program").chmod(0o755)
     refuses(errno.EACCES, subprocess.run, [mounted / "program"])
     if os.geteuid() == 0:
-        for options, may_write in (("ro", False), ("rw,noatime", True)):
+        (other := work / "other").mkdir()
+        refusal = [tyr, "mount", "files", other, "-o", "remount,ro"]
+        for said in ("nothing is mounted there", "of type tmpfs"):
+            refused = subprocess.run(refusal, capture_output=True, text=True, timeout=60)
+            assert refused.returncode == 1 and said in refused.stderr, refused
+            if not os.path.ismount(other):
+                subprocess.run(["mount", "-t", "tmpfs", "none", other], check=True)
+        (other / "file").touch()
+        subprocess.run(["umount", other], check=True)
+        for options, may_write in (("ro", False), ("rw,nodiratime", True)):
             remount = [tyr, "mount", "files", mounted, "-o", f"remount,user_id=0,{options}"]
             subprocess.run(remount, check=True, stdout=subprocess.DEVNULL, timeout=60)
             if may_write:
@@ -731,6 +742,7 @@ def of_a_cluster(tyr, work, arguments):
             fcntl.flock(files[2], fcntl.LOCK_EX | fcntl.LOCK_NB)
             for file in files:
                 os.close(file)
+        flat_mounts_are_right(tyr, Mount, url, one, [[], ["--alone"], ["--attr-cache", "60"]])
         stays_mounted(tyr, f"{url}/files", one)
         if not arguments.quick:
             silence_costs_locks(tyr, url, (one, two))

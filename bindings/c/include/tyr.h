@@ -1282,8 +1282,10 @@ int tyr_store_compact(const struct tyr_store *store,
  * read itself, and that does not come true, has it run for ever.
  *
  * A status of the body that is not `TYR_OK` rolls back and is returned, unless it came from blobs whose states do not fit together: then
- * the body is run again. Whether it did is asked of the cluster; if nobody answers, the run fails with `TYR_UNAVAILABLE` instead. The body
- * does not commit its transaction, whose handle is dead after the body returns; its operations have to end before that.
+ * the body is run again. Whether it did is asked of the cluster; if nobody answers, the run fails with `TYR_UNAVAILABLE` instead. `TYR_CONFLICT` has the
+ * body run again if an operation of its transaction has failed with that, and is a status like others if none has. The text of the error is that of the last
+ * call in the body that failed. The body does not commit its transaction, whose handle is dead after the body returns; its operations have to end
+ * before that.
  *
  * A body that frees its transaction has rolled it back. If it returns `TYR_OK`, the run ends as with a status, but with `TYR_OK`: nothing
  * of it happened, and the receipt is null.

@@ -879,8 +879,9 @@ public:
 
     /**
      * Runs a body, which takes a `Transaction &`, until it commits. What it throws rolls back, and is thrown on, unless nobody can say whether
-     * it came from blobs whose states do not fit together: then an `Error` with `TYR_UNAVAILABLE` is thrown. A body that rolls back by itself
-     * ends the run: nothing happened, and the receipt is empty.
+     * it came from blobs whose states do not fit together: then an `Error` with `TYR_UNAVAILABLE` is thrown. An `Error` with `TYR_CONFLICT` has the body
+     * run again if an operation of its transaction has met a conflict. A body that rolls back by itself ends the run: nothing happened, and the receipt
+     * is empty.
      */
     template <class F> Receipt run(F &&body) {
         struct Frame {

@@ -11,7 +11,7 @@ use crate::{
     border,
     memory::Out,
     registry,
-    status::{Failure, TYR_OK, kind_of, tyr_error_message},
+    status::{Failure, TYR_OK, clear, kind_of, tyr_error_message},
     store::Store,
     transaction::Transaction,
     types::{tyr_body, tyr_receipt, tyr_store},
@@ -23,8 +23,10 @@ use crate::{
 /// read itself, and that does not come true, has it run for ever.
 ///
 /// A status of the body that is not `TYR_OK` rolls back and is returned, unless it came from blobs whose states do not fit together: then
-/// the body is run again. Whether it did is asked of the cluster; if nobody answers, the run fails with `TYR_UNAVAILABLE` instead. The body
-/// does not commit its transaction, whose handle is dead after the body returns; its operations have to end before that.
+/// the body is run again. Whether it did is asked of the cluster; if nobody answers, the run fails with `TYR_UNAVAILABLE` instead. `TYR_CONFLICT` has the
+/// body run again if an operation of its transaction has failed with that, and is a status like others if none has. The text of the error is that of the last
+/// call in the body that failed. The body does not commit its transaction, whose handle is dead after the body returns; its operations have to end
+/// before that.
 ///
 /// A body that frees its transaction has rolled it back. If it returns `TYR_OK`, the run ends as with a status, but with `TYR_OK`: nothing
 /// of it happened, and the receipt is null.
@@ -51,13 +53,15 @@ pub unsafe extern "C" fn tyr_store_run(
             // What is put in its place costs nothing and does nothing.
             let lent = Arc::new(Transaction::of_run(std::mem::replace(theirs, store.begin())));
             let handle = registry::insert(lent.clone());
+            // What failed before is not what the body tells of.
+            clear();
             // SAFETY: the program says that it can be called with its context and a transaction.
             let status = unsafe { body(context, handle) };
             own = status;
             // Who frees a transaction rolls it back.
             let is_freed = registry::remove::<Transaction>(handle).is_err();
             *theirs = lent.take().ok_or_else(under_way)?;
-            result_of(status)?;
+            result_of(status, &lent)?;
             if is_freed { Err(Error::invalid(ROLLED_BACK)) } else { Ok(lent) }
         }));
         let committed = match ran {
@@ -65,8 +69,8 @@ pub unsafe extern "C" fn tyr_store_run(
                 out.put(std::ptr::null_mut());
                 return Ok(());
             }
-            Err(error) if own != TYR_OK && kind_of(own).is_none() => {
-                is_own = error == made_up(own);
+            Err(error) if own != TYR_OK && error == made_up(own) => {
+                is_own = true;
                 return Err(error.into());
             }
             ran => ran?,
@@ -76,20 +80,29 @@ pub unsafe extern "C" fn tyr_store_run(
         }
         Ok(())
     });
-    // Numbers of the program's own are passed on; what they stood for here does not matter.
+    // What the body has made up is passed on; what it stood for here does not matter.
     if is_own { own } else { status }
 }
 
 /// What ends the run of a body that has rolled back by itself. The program does not see it.
 const ROLLED_BACK: &str = "the body of the run has freed its transaction";
 
-fn result_of(status: c_int) -> Result<(), Error> {
+/// What a status of a body means for the run of its transaction.
+fn result_of(status: c_int, transaction: &Transaction) -> Result<(), Error> {
     if status == TYR_OK {
         return Ok(());
     }
     let Some(kind) = kind_of(status) else { return Err(made_up(status)) };
+    if kind == ErrorKind::Conflict && !transaction.has_conflicted() {
+        // Another transaction would meet it again, and the run would never end.
+        return Err(made_up(status));
+    }
     // SAFETY: the text of this thread, which ends with a zero.
     let message = unsafe { std::ffi::CStr::from_ptr(tyr_error_message()) }.to_string_lossy().into_owned();
+    // Who has met a conflict on another thread has no text here.
+    if message.is_empty() && kind != ErrorKind::Conflict {
+        return Err(made_up(status));
+    }
     Err(match kind {
         ErrorKind::Conflict => Error::conflict(message),
         ErrorKind::Unavailable => Error::unavailable(message),
@@ -104,7 +117,7 @@ fn result_of(status: c_int) -> Result<(), Error> {
     })
 }
 
-/// What stands in a run for a number of the program's own.
+/// What stands in a run for a status that no call in the body has failed with.
 fn made_up(status: c_int) -> Error {
     Error::invalid(format!("the body of the run has ended it with {status}"))
 }

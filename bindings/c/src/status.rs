@@ -85,6 +85,12 @@ impl Failure {
     }
 }
 
+/// This thread has had no error yet.
+pub(crate) fn clear() {
+    // A thread that is ending keeps none.
+    let _cleared = LAST.try_with(|last| *last.borrow_mut() = CString::default());
+}
+
 thread_local! {
     static LAST: RefCell<CString> = RefCell::default();
 }

@@ -2,7 +2,10 @@
 
 use std::{
     ffi::{c_char, c_int},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use tokio::sync::{Mutex, MutexGuard};
@@ -19,7 +22,7 @@ use crate::{
     operation::perform,
     options::{attribute, check, shown_number, transform},
     registry::{self, Used},
-    status::{Failure, TYR_NOT_FOUND},
+    status::{Failure, TYR_CONFLICT, TYR_NOT_FOUND},
     types::{
         tyr_async, tyr_buffer, tyr_bytes, tyr_check, tyr_content, tyr_keyspace, tyr_list, tyr_number,
         tyr_pending, tyr_receipt, tyr_stat, tyr_transaction, tyr_transform,
@@ -33,6 +36,8 @@ pub(crate) struct Transaction {
     slots: Slots,
     /// Whether a run commits it.
     is_of_run: bool,
+    /// Whether one of its operations has failed with `TYR_CONFLICT`.
+    has_conflicted: AtomicBool,
 }
 
 type Slots = Arc<parking_lot::Mutex<Vec<Slot>>>;
@@ -59,7 +64,7 @@ impl Transaction {
     /// One that has just begun, for who waits.
     pub fn new(transaction: ClientTransaction) -> Self {
         let held = Mutex::new(Held { transaction: Some(transaction), waits: true });
-        Transaction { held, slots: Slots::default(), is_of_run: false }
+        Transaction { held, slots: Slots::default(), is_of_run: false, has_conflicted: false.into() }
     }
 
     /// One that a run commits.
@@ -70,6 +75,19 @@ impl Transaction {
     /// Takes it back from who was lent it, unless an operation of it is under way.
     pub fn take(&self) -> Option<ClientTransaction> {
         self.held.try_lock().ok()?.transaction.take()
+    }
+
+    /// Whether one of its operations has met a conflict, so that it cannot commit.
+    pub fn has_conflicted(&self) -> bool {
+        self.has_conflicted.load(Ordering::SeqCst)
+    }
+
+    /// What an operation of it has resulted in.
+    fn note(&self, result: Result<(), Failure>) -> Result<(), Failure> {
+        if result.as_ref().is_err_and(|failure| failure.status == TYR_CONFLICT) {
+            self.has_conflicted.store(true, Ordering::SeqCst);
+        }
+        result
     }
 
     /// A receipt for it.
@@ -123,6 +141,16 @@ fn target(
     Ok((registry::find(transaction)?, registry::find(keyspace)?, copied(key, waits)?, waits))
 }
 
+/// Does what an operation of a transaction is to do, as [`perform`] does.
+#[inline(always)]
+fn operate(
+    transaction: Arc<Transaction>,
+    how: *mut tyr_async,
+    doing: impl Future<Output = Result<(), Failure>> + 'static,
+) -> Result<(), Failure> {
+    perform(how, async move { transaction.note(doing.await) })
+}
+
 /// Reads into one buffer after the other, as long as there are bytes.
 macro_rules! read_parts {
     ($buffers:expr, $offset:expr, |$at:ident, $buffer:ident| $read:expr) => {{
@@ -165,7 +193,7 @@ pub unsafe extern "C" fn tyr_transaction_create(
 ) -> c_int {
     border::call(|| {
         let (transaction, keyspace, key, waits) = target(transaction, keyspace, key, how)?;
-        perform(how, async move {
+        operate(transaction.arc(), how, async move {
             let mut held = transaction.hold(waits).await?;
             let open = held.open()?;
             Ok(open.create(keyspace.of(waits), key).await?)
@@ -188,7 +216,7 @@ pub unsafe extern "C" fn tyr_transaction_delete(
 ) -> c_int {
     border::call(|| {
         let (transaction, keyspace, key, waits) = target(transaction, keyspace, key, how)?;
-        perform(how, async move {
+        operate(transaction.arc(), how, async move {
             let mut held = transaction.hold(waits).await?;
             let open = held.open()?;
             Ok(open.delete(keyspace.of(waits), key).await?)
@@ -220,7 +248,7 @@ pub unsafe extern "C" fn tyr_transaction_read(
     border::call(|| {
         let out = Out::required(content)?;
         let (transaction, keyspace, key, waits) = target(transaction, keyspace, key, how)?;
-        perform(how, async move {
+        operate(transaction.arc(), how, async move {
             let mut held = transaction.hold(waits).await?;
             let open = held.open()?;
             let bytes = open.read(keyspace.of(waits), key, range(start, end)).await?;
@@ -254,7 +282,7 @@ pub unsafe extern "C" fn tyr_transaction_read_into(
     border::call(|| {
         let (out, room) = (Out::optional(read), Room::of(buffers, count)?);
         let (transaction, keyspace, key, waits) = target(transaction, keyspace, key, how)?;
-        perform(how, async move {
+        operate(transaction.arc(), how, async move {
             let mut held = transaction.hold(waits).await?;
             let open = held.open()?;
             let own = keyspace.of(waits);
@@ -291,7 +319,7 @@ pub unsafe extern "C" fn tyr_transaction_stat(
     border::call(|| {
         let (out, listed) = (Out::optional(stat), Out::optional(attributes));
         let (transaction, keyspace, key, waits) = target(transaction, keyspace, key, how)?;
-        perform(how, async move {
+        operate(transaction.arc(), how, async move {
             let mut held = transaction.hold(waits).await?;
             let open = held.open()?;
             let stat = open.stat(keyspace.of(waits), key).await?;
@@ -322,7 +350,7 @@ pub unsafe extern "C" fn tyr_transaction_exists(
     border::call(|| {
         let out = Out::required(exists)?;
         let (transaction, keyspace, key, waits) = target(transaction, keyspace, key, how)?;
-        perform(how, async move {
+        operate(transaction.arc(), how, async move {
             let mut held = transaction.hold(waits).await?;
             let open = held.open()?;
             out.put(c_int::from(open.exists(keyspace.of(waits), key).await?));
@@ -352,7 +380,7 @@ pub unsafe extern "C" fn tyr_transaction_attribute(
     border::call(|| {
         let (out, name) = (Out::required(content)?, attribute(name)?);
         let (transaction, keyspace, key, waits) = target(transaction, keyspace, key, how)?;
-        perform(how, async move {
+        operate(transaction.arc(), how, async move {
             let mut held = transaction.hold(waits).await?;
             let open = held.open()?;
             let value = open.attribute(keyspace.of(waits), key, &name).await?;
@@ -384,7 +412,7 @@ pub unsafe extern "C" fn tyr_transaction_write(
     border::call(|| {
         let parts = Parts::of(parts, count)?.joined()?;
         let (transaction, keyspace, key, waits) = target(transaction, keyspace, key, how)?;
-        perform(how, async move {
+        operate(transaction.arc(), how, async move {
             let mut held = transaction.hold(waits).await?;
             let open = held.open()?;
             Ok(open.write(keyspace.of(waits), key, offset, parts).await?)
@@ -412,7 +440,7 @@ pub unsafe extern "C" fn tyr_transaction_put(
     border::call(|| {
         let parts = Parts::of(parts, count)?.joined()?;
         let (transaction, keyspace, key, waits) = target(transaction, keyspace, key, how)?;
-        perform(how, async move {
+        operate(transaction.arc(), how, async move {
             let mut held = transaction.hold(waits).await?;
             let open = held.open()?;
             Ok(open.put(keyspace.of(waits), key, parts).await?)
@@ -442,7 +470,7 @@ pub unsafe extern "C" fn tyr_transaction_append(
     border::call(|| {
         let (out, parts) = (Out::optional(slot), Parts::of(parts, count)?.joined()?);
         let (transaction, keyspace, key, waits) = target(transaction, keyspace, key, how)?;
-        perform(how, async move {
+        operate(transaction.arc(), how, async move {
             let mut held = transaction.hold(waits).await?;
             let open = held.open()?;
             let slot = open.append(keyspace.of(waits), key, parts).await?;
@@ -469,7 +497,7 @@ pub unsafe extern "C" fn tyr_transaction_truncate(
 ) -> c_int {
     border::call(|| {
         let (transaction, keyspace, key, waits) = target(transaction, keyspace, key, how)?;
-        perform(how, async move {
+        operate(transaction.arc(), how, async move {
             let mut held = transaction.hold(waits).await?;
             let open = held.open()?;
             Ok(open.truncate(keyspace.of(waits), key, size).await?)
@@ -497,7 +525,7 @@ pub unsafe extern "C" fn tyr_transaction_punch(
 ) -> c_int {
     border::call(|| {
         let (transaction, keyspace, key, waits) = target(transaction, keyspace, key, how)?;
-        perform(how, async move {
+        operate(transaction.arc(), how, async move {
             let mut held = transaction.hold(waits).await?;
             let open = held.open()?;
             Ok(open.punch(keyspace.of(waits), key, start..end).await?)
@@ -526,7 +554,7 @@ pub unsafe extern "C" fn tyr_transaction_set_attribute(
     border::call(|| {
         let (name, value) = (attribute(name)?, optional_bytes(value)?);
         let (transaction, keyspace, key, waits) = target(transaction, keyspace, key, how)?;
-        perform(how, async move {
+        operate(transaction.arc(), how, async move {
             let mut held = transaction.hold(waits).await?;
             let open = held.open()?;
             Ok(open.set_attribute(keyspace.of(waits), key, &name, value.as_deref()).await?)
@@ -557,7 +585,7 @@ pub unsafe extern "C" fn tyr_transaction_transform(
     border::call(|| {
         let (out, transform) = (Out::optional(slot), self::transform(transform)?);
         let (transaction, keyspace, key, waits) = target(transaction, keyspace, key, how)?;
-        perform(how, async move {
+        operate(transaction.arc(), how, async move {
             let mut held = transaction.hold(waits).await?;
             let open = held.open()?;
             let slot = open.transform(keyspace.of(waits), key, offset, transform).await?;
@@ -586,7 +614,7 @@ pub unsafe extern "C" fn tyr_transaction_check(
     border::call(|| {
         let check = self::check(check)?;
         let (transaction, keyspace, key, waits) = target(transaction, keyspace, key, how)?;
-        perform(how, async move {
+        operate(transaction.arc(), how, async move {
             let mut held = transaction.hold(waits).await?;
             let open = held.open()?;
             Ok(open.check(keyspace.of(waits), key, check)?)
@@ -755,5 +783,26 @@ fn not_of(slot: u32, what: &str) -> Failure {
     Failure {
         status: TYR_NOT_FOUND,
         message: format!("slot {slot} is not that of {what} of the transaction"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tyr_client::Error;
+
+    use super::*;
+
+    #[test]
+    fn a_transaction_knows_whether_an_operation_of_it_has_met_a_conflict() {
+        let transaction = Transaction {
+            held: Mutex::new(Held { transaction: None, waits: true }),
+            slots: Slots::default(),
+            is_of_run: true,
+            has_conflicted: false.into(),
+        };
+        assert!(transaction.note(Err(Error::not_found("nothing").into())).is_err());
+        assert!(!transaction.has_conflicted());
+        assert!(transaction.note(Err(Error::conflict("changed").into())).is_err());
+        assert!(transaction.note(Ok(())).is_ok() && transaction.has_conflicted());
     }
 }

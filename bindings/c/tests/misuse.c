@@ -391,6 +391,16 @@ static int makes_up_a_status(void *context, tyr_transaction *transaction) {
     return -54321;
 }
 
+static int makes_up_a_conflict(void *times, tyr_transaction *transaction) {
+    (void)transaction;
+    return ++*(int *)times == 1 ? TYR_CONFLICT : TYR_OK;
+}
+
+static int finds_nothing(void *context, tyr_transaction *transaction) {
+    (void)context, (void)transaction;
+    return TYR_NOT_FOUND;
+}
+
 static tyr_queue *left;
 
 /* An operation that is still under way when the body returns may or may not have ended at once; nothing breaks. */
@@ -420,6 +430,16 @@ static void runs(void) {
     WANT(TYR_OK, tyr_keyspace_exists(files, tyr_text("by a run"), &exists, NULL));
     HOLDS(exists == 0);
     WANT(-54321, tyr_store_run(store, makes_up_a_status, NULL, NULL));
+    /* A conflict that its transaction has not met ends the run as another status does. */
+    int times = 0;
+    WANT(TYR_CONFLICT, tyr_store_run(store, makes_up_a_conflict, &times, NULL));
+    HOLDS(times == 1);
+    /* The text is not that of what has failed before. */
+    WANT(TYR_INVALID, tyr_store_free(NULL));
+    char before[200];
+    snprintf(before, sizeof before, "%s", tyr_error_message());
+    WANT(TYR_NOT_FOUND, tyr_store_run(store, finds_nothing, NULL, NULL));
+    HOLDS(strcmp(before, tyr_error_message()) != 0);
 }
 
 static void *one_of_many(void *context) {

@@ -700,6 +700,16 @@ static void copies(void) {
     SAY(copy_file_range(to, &at, to, &there, 5, 0));
     at = 1000, there = 1001;
     SAY(copy_file_range(to, &at, to, &there, 5, 0));
+    /* As much as there was, also if the copy makes the file longer. */
+    int own = open("copied within", O_RDWR | O_CREAT | O_TRUNC, 0644);
+    SAY(write(own, "0123456789", 10));
+    at = 5, there = 100;
+    SAY(copy_file_range(own, &at, own, &there, 50, 0));
+    SAY(at * 1000 + there);
+    at = 200, there = 0;
+    SAY(copy_file_range(own, &at, own, &there, 50, 0));
+    SAY(lseek(own, 0, SEEK_END));
+    close(own);
     int appended = open("copy", O_WRONLY | O_APPEND);
     at = 0;
     SAY(copy_file_range(from, &at, appended, NULL, 3, 0));

@@ -44,10 +44,19 @@ impl Flat {
     }
 
     /// The key of a name in a directory.
-    fn key(self, directory: &Site, name: &[u8]) -> Site {
+    pub fn site(self, directory: &Site, name: &[u8]) -> Site {
         match directory.key() {
             b"" => Site::from_key(name),
             directory => Site::from_key(&[directory, &[self.separator()], name].concat()),
+        }
+    }
+
+    /// The same. Fails with [`Errno::ENAMETOOLONG`] if it is longer than keys are.
+    fn short_site(self, directory: &Site, name: &[u8]) -> Result<Site> {
+        let site = self.site(directory, name);
+        match site.key().len() > KEY_SIZE_MAX {
+            true => Err(too_long()),
+            false => Ok(site),
         }
     }
 
@@ -155,6 +164,10 @@ impl Filesystem {
     /// Whether there is anything below a key.
     async fn flat_has_directory(&self, flat: Flat, site: &Site) -> Result<bool> {
         let prefix = flat.prefix(site);
+        if prefix.len() > KEY_SIZE_MAX {
+            // Nothing can lie below it.
+            return Ok(false);
+        }
         if prefix.is_empty() || self.keyspace().exists(&prefix).await? {
             return Ok(true);
         }
@@ -177,7 +190,7 @@ impl Filesystem {
         if !flat.has(name) {
             return Err(no_name());
         }
-        let site = flat.key(&directory.site, name);
+        let site = flat.short_site(&directory.site, name)?;
         if let Some(found) = self.flat_file(&site).await? {
             return Ok(found);
         }
@@ -196,7 +209,7 @@ impl Filesystem {
         let mut sites = Vec::with_capacity(names.len());
         for name in names {
             self.check_lookup(directory, name)?;
-            sites.push(flat.key(&directory.site, name));
+            sites.push(flat.short_site(&directory.site, name)?);
         }
         let mut found = Vec::with_capacity(names.len());
         let stats = self.keyspace().stats(&sites).await?;
@@ -222,12 +235,16 @@ impl Filesystem {
     ) -> Result<Metadata> {
         self.check_lookup(directory, name)?;
         flat.check_new(name)?;
-        let site = flat.key(&directory.site, name);
+        let site = flat.short_site(&directory.site, name)?;
         if new.kind == Kind::Directory {
             if self.flat_file(&site).await?.is_some() {
                 return Err(exists());
             }
-            return match self.keyspace().create(flat.prefix(&site)).await {
+            let mark = flat.prefix(&site);
+            if mark.len() > KEY_SIZE_MAX {
+                return Err(too_long());
+            }
+            return match self.keyspace().create(mark).await {
                 Err(error) if error.kind() == ErrorKind::Exists => Err(exists()),
                 Err(error) => Err(error.into()),
                 Ok(()) => Ok(directory_of(Flat::directory(site))),
@@ -281,7 +298,7 @@ impl Filesystem {
         if !flat.has(name) {
             return Err(no_name());
         }
-        let site = flat.key(&directory.site, name);
+        let site = flat.short_site(&directory.site, name)?;
         if kind != Kind::Directory {
             return match self.keyspace().delete(&site).await {
                 Err(error) if error.kind() == ErrorKind::NotFound => {
@@ -295,6 +312,9 @@ impl Filesystem {
             return Err(no_directory_but_file());
         }
         let prefix = flat.prefix(&site);
+        if prefix.len() > KEY_SIZE_MAX {
+            return Err(no_name());
+        }
         let below = self.keyspace().scan(&prefix, None, 2).await?;
         match below.as_slice() {
             // It went with the last file in it, which who removes a tree has just taken.
@@ -326,7 +346,7 @@ impl Filesystem {
                 {
                     continue;
                 }
-                let site = flat.key(&directory.site, name);
+                let site = flat.site(&directory.site, name);
                 let inode = if end.is_some() { Flat::directory(site) } else { Flat::file(site) };
                 // A file hides a directory of the same name, as it does for who looks for it.
                 let known = entries.entry(name.to_vec()).or_insert_with(|| inode.clone());
@@ -350,7 +370,8 @@ impl Filesystem {
         to: Named<'_>,
         over: Over,
     ) -> Result<()> {
-        let (old, new) = (flat.key(&from.directory.site, from.name), flat.key(&to.directory.site, to.name));
+        let old = flat.short_site(&from.directory.site, from.name)?;
+        let new = flat.short_site(&to.directory.site, to.name)?;
         if !flat.has(from.name) {
             return Err(no_name());
         }
@@ -502,7 +523,7 @@ impl View {
             None if !flat.has(&name) => return Err(no_name()),
             None => {}
         }
-        let inode = Flat::file(flat.key(&directory.site, &name));
+        let inode = Flat::file(flat.short_site(&directory.site, &name)?);
         loop {
             if !how.is_new {
                 match filesystem.open_file(&inode).await {
@@ -545,7 +566,7 @@ impl View {
         if !flat.has(&name) {
             return Err(no_name());
         }
-        let (filesystem, site) = (self.filesystem(), flat.key(&directory.site, &name));
+        let (filesystem, site) = (self.filesystem(), flat.short_site(&directory.site, &name)?);
         match filesystem.keyspace().get(&site).await {
             Ok(blob) => {
                 let found = file_of(site, &blob.stat.attributes, blob.stat.size);
@@ -636,6 +657,11 @@ fn directory_of(inode: Inode) -> Metadata {
 fn not_renamed() -> Error {
     Errno::EXDEV
         .because("two files are not exchanged in a flat keyspace, nor is a large one renamed; copy it")
+}
+
+#[cold]
+fn too_long() -> Error {
+    Errno::ENAMETOOLONG.because(format!("a path in a flat keyspace has at most {KEY_SIZE_MAX} bytes"))
 }
 
 #[cold]

@@ -124,7 +124,7 @@ impl Shared {
             let _ = self.doubt(file.inode().number);
         }
         let writes = flags & libc::O_ACCMODE != libc::O_RDONLY;
-        self.handles.add(Handle::File(Arc::new(OpenFile { file, writes, _watch: watch })))
+        self.handles.add(Handle::File(Arc::new(OpenFile::new(file, writes, watch))))
     }
 
     /// What the kernel may do with what it reads of files, and whether it may keep what it has read.
@@ -139,7 +139,8 @@ impl Shared {
     pub async fn read(&self, handle: u64, offset: u64, size: u32) -> Result<Vec<u8>> {
         let length = usize::try_from(size).unwrap_or(0);
         match self.handles.get(handle)? {
-            Handle::File(open) => {
+            Handle::File(_) => {
+                let open = self.handles.file(handle)?;
                 let (bytes, access) = open.file.read_first(offset, length).await?;
                 if let Some(access) = access.filter(|access| !self.unnoted.add(open.file.inode(), *access)) {
                     let _ = self.filesystem.note_access(open.file.inode(), access).await;

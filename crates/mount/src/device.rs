@@ -69,4 +69,5 @@ pub fn flags(settings: &Settings) -> MountFlags {
 }
 
 const DEVICE: &str = "/dev/fuse";
-const TYPE: &str = "fuse.tyr";
+/// The type of file system as which it is mounted.
+pub const TYPE: &str = "fuse.tyr";

@@ -4,14 +4,14 @@ use std::{
     collections::{HashMap, HashSet},
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
 
 use parking_lot::Mutex;
-use tyr_fs::{Entry, Errno, File, Inode, Result};
+use tyr_fs::{Entry, Errno, File, Inode, Result, site::Site};
 
-use crate::{access_log::Reader, watched::Watch};
+use crate::{access_log::Reader, known::lost, watched::Watch};
 
 /// Something that is open.
 #[derive(Clone, Debug)]
@@ -32,8 +32,20 @@ pub struct OpenFile {
     pub file: File,
     /// Whether it may be written to.
     pub writes: bool,
+    /// Whether it is a flat file of which the key is not its own any more.
+    is_lost: AtomicBool,
     /// As long as the kernel may have pages of it that others may change.
-    pub _watch: Option<Watch>,
+    _watch: Option<Watch>,
+}
+
+impl OpenFile {
+    pub fn new(file: File, writes: bool, watch: Option<Watch>) -> Self {
+        OpenFile { file, writes, is_lost: false.into(), _watch: watch }
+    }
+
+    fn is_lost(&self) -> bool {
+        self.is_lost.load(Ordering::SeqCst)
+    }
 }
 
 /// Everything that is open.
@@ -61,10 +73,23 @@ impl Handles {
         self.open.lock().get(&number).cloned().ok_or_else(not_open)
     }
 
+    /// An open file, to read it or to change it. Fails with [`Errno::ESTALE`] if it is lost.
     pub fn file(&self, number: u64) -> Result<Arc<OpenFile>> {
         match self.get(number)? {
+            Handle::File(file) if file.is_lost() => Err(lost()),
             Handle::File(file) => Ok(file),
             _ => Err(not_open()),
+        }
+    }
+
+    /// This mount has removed the flat file at a key, or given it another key: who has it open does not get at what comes to lie there.
+    pub fn lose(&self, site: &Site) {
+        for handle in self.open.lock().values() {
+            if let Handle::File(open) = handle
+                && open.file.inode().site == *site
+            {
+                open.is_lost.store(true, Ordering::SeqCst);
+            }
         }
     }
 
@@ -72,6 +97,20 @@ impl Handles {
     pub fn is_written(&self, inode: &Inode) -> bool {
         let is_it = |handle: &Handle| matches!(handle, Handle::File(open) if open.writes && open.file.inode().number == inode.number);
         self.open.lock().values().any(is_it)
+    }
+
+    /// Whether a file that lies there, and is not lost, is open so that it may be written to.
+    pub fn is_written_at(&self, site: &Site) -> bool {
+        let is_it = |handle: &Handle| matches!(handle, Handle::File(open) if open.writes && open.file.inode().site == *site && !open.is_lost());
+        self.open.lock().values().any(is_it)
+    }
+
+    /// Waits until everything is durable that was written to an open file, also if that is lost.
+    pub async fn sync(&self, number: u64) -> Result<()> {
+        match self.get(number)? {
+            Handle::File(open) => open.file.sync().await,
+            _ => Err(not_open()),
+        }
     }
 
     pub fn has_locked(&self, inode: u64, owner: u64, handle: u64) {

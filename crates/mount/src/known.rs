@@ -6,14 +6,15 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use tyr_fs::{Errno, Flat, Inode, Kind, Metadata, ROOT_NUMBER, Result, Timestamp, site::Site};
+use tyr_fs::{Errno, Error, Flat, Inode, Kind, Metadata, ROOT_NUMBER, Result, Timestamp, site::Site};
 
 /// Each inode that the kernel was told of and has not forgotten, with how often it was told. The root, whatever directory that is, is always
 /// known, as number 1.
 ///
 /// In a flat keyspace the number of an inode is a hash of its key, and whoever may make files can find keys with the hash of another one's. The kernel takes what
 /// has one number for one file, and its permissions for those that it was told last. So there an inode is known by its key, and of two whose numbers are the same the
-/// one that the kernel is told of later gets a number of this mount's own for as long as it is known.
+/// one that the kernel is told of later gets a number of this mount's own for as long as it is known. A key that this mount has taken from one file is known as that
+/// file no more: what comes to lie there is another one, also to a kernel that has the first one open, with what it knows of its size and content.
 #[derive(Debug)]
 pub struct Known {
     root: Inode,
@@ -48,6 +49,8 @@ struct Told {
     pages: Option<Content>,
     /// What is no regular file, and was removed by this mount, as it was: whoever has it open may ask.
     removed: Option<Metadata>,
+    /// A flat file of which the key is not its own any more.
+    is_lost: bool,
 }
 
 /// What says that the content of a file is what it was.
@@ -76,8 +79,11 @@ impl Known {
             return Ok(self.root.clone());
         }
         let others = self.others.lock();
-        let known = others.told.get(&number).map(|told| told.inode.clone());
-        known.ok_or_else(|| Errno::ESTALE.because("the kernel asks for what it was not told of"))
+        match others.told.get(&number) {
+            Some(told) if told.is_lost => Err(lost()),
+            Some(told) => Ok(told.inode.clone()),
+            None => Err(Errno::ESTALE.because("the kernel asks for what it was not told of")),
+        }
     }
 
     /// The number by which the kernel knows an inode.
@@ -108,6 +114,7 @@ impl Known {
             believed_until,
             pages: None,
             removed: None,
+            is_lost: false,
         };
         let told = others.told.entry(number).or_insert_with(new);
         told.named = (inode.kind != Kind::Directory).then(|| (parent, name.to_vec()));
@@ -134,6 +141,24 @@ impl Known {
     pub fn rename(&self, number: u64, (parent, name): (u64, &[u8])) {
         if let Some(named) = self.others.lock().told.get_mut(&number).and_then(|told| told.named.as_mut()) {
             *named = (parent, name.to_vec());
+        }
+    }
+
+    /// This mount has removed the flat file at a key, or given it another key. Whoever has it open is told that it is not there, and what is found at the key
+    /// from now on has another number for as long as the kernel knows this one.
+    pub fn lose(&self, site: &Site) {
+        let others = &mut *self.others.lock();
+        let Entry::Occupied(mut numbers) = others.numbers.entry(site.clone()) else { return };
+        numbers.get_mut().retain(|number| {
+            let Some(told) = others.told.get_mut(number).filter(|told| told.inode.kind == Kind::File) else {
+                return true;
+            };
+            told.sites.retain(|other| other != site);
+            told.is_lost = true;
+            false
+        });
+        if numbers.get().is_empty() {
+            numbers.remove();
         }
     }
 
@@ -231,6 +256,12 @@ impl Others {
         let number = self.number(flat, inode)?;
         self.told.get_mut(&number)
     }
+}
+
+/// That a file is no more at the key by which it was opened.
+#[cold]
+pub fn lost() -> Error {
+    Errno::ESTALE.because("the file was removed or renamed, and a flat file is what lies at its key")
 }
 
 /// An inode was found to lie there.
@@ -348,5 +379,28 @@ mod tests {
         assert!(third != second && third != first, "no number comes back for another file");
         known.forget(first, 3);
         assert!(known.get(first).is_err() && known.get(third).is_ok());
+    }
+
+    #[test]
+    fn what_comes_to_a_key_that_was_taken_from_a_flat_file_is_another_one() {
+        let inode = |kind| Inode { number: 1 << 62, kind, site: Site::from_key(b"report") };
+        let root = Inode { number: 1, kind: Kind::Directory, site: Site::from_key(b"") };
+        let known = Known::new(root, Some(Flat::Slashes));
+        let tell = |kind| known.tell(&inode(kind), (1, b"report"), Instant::now());
+        let (file, directory) = (tell(Kind::File), tell(Kind::Directory));
+        known.lose(&inode(Kind::File).site);
+        assert_eq!(known.get(file).unwrap_err().errno(), Errno::ESTALE, "somebody has it open");
+        assert_eq!(known.get(directory).unwrap(), Inode { number: directory, ..inode(Kind::Directory) });
+        let other = tell(Kind::File);
+        assert!(other != file && other != directory);
+        assert_eq!(
+            (known.get(other).unwrap().site, known.get(file).is_err()),
+            (inode(Kind::File).site, true)
+        );
+        // Forgetting the one leaves the other where it is.
+        known.forget(file, 1);
+        assert_eq!(known.numbers_at(&inode(Kind::File).site), [directory, other]);
+        assert_eq!(tell(Kind::File), other);
+        known.lose(&Site::from_key(b"nothing"));
     }
 }

@@ -1,7 +1,8 @@
 //! TýrFS as a mounted file system: what the kernel asks by FUSE, answered by [`tyr_fs`].
 //!
 //! How what the kernel caches stays true is decided by [`Sharing`]: a mount that is the only client lets the kernel cache everything; one that shares the
-//! file system lets it cache nothing that is not checked, unless the settings allow it to be out of date for a while.
+//! file system lets it cache nothing that is not checked, unless the settings allow it to be out of date for a while. A flat file system counts as shared in any
+//! case, and names of it are always looked up.
 //!
 //! The kernel judges permissions, by the metadata that it is told. This crate only translates: it knows nothing of blobs.
 
@@ -22,6 +23,7 @@ mod handles;
 mod kernel;
 mod known;
 mod locks;
+mod mounts;
 mod names;
 mod own;
 mod read_ahead;
@@ -61,7 +63,7 @@ pub struct Settings {
     pub sharing: Sharing,
     /// For how long the kernel may believe what it knows of inodes.
     pub attribute_cache: Duration,
-    /// For how long the kernel may believe what names mean.
+    /// For how long the kernel may believe what names mean. Not those of a flat file system.
     pub entry_cache: Duration,
     /// Whether it keeps names of a file system that is shared.
     pub kernel_names: KernelNames,
@@ -91,7 +93,7 @@ pub enum Access {
 /// Who else may change the file system while it is mounted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sharing {
-    /// Nobody: the kernel caches, and writes back when it likes, or when a program asks for it with `fsync`.
+    /// Nobody: the kernel caches, and writes back when it likes, or when a program asks for it with `fsync`. Not of a flat file system.
     Alone,
     /// Other mounts and programs: every read asks the store, and every write is there for all when it ends.
     Shared,
@@ -167,6 +169,12 @@ impl Settings {
             device: None,
         }
     }
+
+    /// Those for a flat file system, where a file is what lies at its key. The kernel takes a file that was renamed for the one that it was before, keeps what was written to it, and
+    /// gives it to whoever has it open; here that is another key, at which something else lies by then. So it keeps neither names nor content.
+    fn flat(self) -> Self {
+        Settings { sharing: Sharing::Shared, entry_cache: Duration::ZERO, ..self }
+    }
 }
 
 /// A file system that is mounted. It stays so until [`Mount::unmount`], or until somebody else unmounts it.
@@ -210,7 +218,11 @@ pub fn mount(
     }
     config.n_threads = Some(settings.threads.max(1));
     config.clone_fd = true;
-    let server = server::Server::new(filesystem, root, settings.clone())?;
+    let kept = match filesystem.flat() {
+        Some(_) => settings.clone().flat(),
+        None => settings.clone(),
+    };
+    let server = server::Server::new(filesystem, root, kept)?;
     let (bell, names) = (server.bell(), server.names());
     let (session, is_of_fuser) = match device::mount(&directory, settings)? {
         Some(device) => (Session::from_fd(server, device, config.acl, config), false),
@@ -234,8 +246,18 @@ pub fn mount(
 }
 
 /// Has a mount on a directory be as these settings say, as far as the kernel sees to it: whether anything may be changed or executed, and whether
-/// writes wait.
+/// writes wait. Fails unless what is mounted there is one of these mounts.
 pub fn remount(directory: impl AsRef<Path>, settings: &Settings) -> io::Result<()> {
+    let other = match mounts::on(&device::place(directory.as_ref())?)? {
+        Some(mounted) if mounted.kind == device::TYPE => None,
+        Some(mounted) => {
+            Some(format!("what is mounted there is of type {}, and not {}", mounted.kind, device::TYPE))
+        }
+        None => Some("nothing is mounted there".to_owned()),
+    };
+    if let Some(other) = other {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, other));
+    }
     Ok(rustix::mount::mount_remount(directory.as_ref(), device::flags(settings), c"")?)
 }
 

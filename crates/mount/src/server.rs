@@ -309,8 +309,21 @@ impl fuser::Filesystem for Server {
         flags: RenameFlags,
         reply: ReplyEmpty,
     ) {
-        let work = self.shared.rename((parent, name), (new_parent, new_name), flags);
-        self.shared.answer(Call::of(request, Ask::Rename, parent).named(name), reply, work, done);
+        let (shared, call) = (&self.shared, Call::of(request, Ask::Rename, parent));
+        let Some(number) = shared.mapped_flat(parent, name) else {
+            let work = shared.rename((parent, name), (new_parent, new_name), flags);
+            return shared.answer(call.named(name), reply, work, done);
+        };
+        // What was written to its mapped pages goes with it. The kernel tells that while this thread answers it.
+        let shared = shared.clone();
+        let (name, new_name) = (name.to_owned(), new_name.to_owned());
+        let rename = move || {
+            shared.write_back(number);
+            let work = shared.rename((parent, &name), (new_parent, &new_name), flags);
+            shared.answer(call.named(&name), reply, work, done);
+        };
+        // Without a thread the reply is dropped, which refuses it.
+        let _ = thread::Builder::new().name("tyr-rename".to_owned()).spawn(rename);
     }
 
     fn link(
@@ -501,7 +514,7 @@ impl fuser::Filesystem for Server {
 
     fn fsync(&self, request: &Request, inode: INodeNo, handle: FileHandle, _data: bool, reply: ReplyEmpty) {
         let shared = &self.shared;
-        let work = async { shared.handles.file(handle.0)?.file.sync().await };
+        let work = shared.handles.sync(handle.0);
         shared.answer(Call::of(request, Ask::Sync, inode), reply, work, done);
     }
 

@@ -248,9 +248,34 @@ impl Shared {
 
     pub async fn unlink(&self, parent: INodeNo, name: &OsStr) -> Result<()> {
         self.refuse_own(parent, name)?;
-        let removed = self.filesystem.unlink(&self.known.get(parent.0)?, name.as_bytes()).await?;
+        let directory = self.known.get(parent.0)?;
+        let removed = self.filesystem.unlink(&directory, name.as_bytes()).await?;
         self.has_lost_name(removed);
+        self.flat_site(&directory, name.as_bytes()).into_iter().for_each(|site| self.lose(&site));
         Ok(())
+    }
+
+    /// The key of a name in a directory, if the file system is flat.
+    fn flat_site(&self, directory: &Inode, name: &[u8]) -> Option<Site> {
+        Some(self.filesystem.flat()?.site(&directory.site, name))
+    }
+
+    /// This mount has removed the flat file at a key, or given it another key. Whoever has it open gets at nothing that comes to lie there, nor does the
+    /// kernel take that for it.
+    fn lose(&self, site: &Site) {
+        self.handles.lose(site);
+        self.known.lose(site);
+    }
+
+    /// The number of a flat file that is about to be renamed, if it is open to be written to: then the kernel may have pages of it that programs have mapped and
+    /// changed, and tells them to what was opened.
+    pub fn mapped_flat(&self, parent: INodeNo, name: &OsStr) -> Option<u64> {
+        let site = self.flat_site(&self.known.get(parent.0).ok()?, name.as_bytes())?;
+        let is_written = |number: &u64| {
+            self.known.get(*number).is_ok_and(|inode| inode.kind == Kind::File)
+                && self.handles.is_written_at(&site)
+        };
+        self.known.numbers_at(&site).into_iter().find(is_written)
     }
 
     /// Remembers what has lost its last name and may be open: what is of regular files is there as long as they are, of the others the kernel alone knows.
@@ -316,6 +341,12 @@ impl Shared {
             self.known.rename(inode.number, name);
         }
         self.has_lost_name(replaced);
+        let sites = (self.flat_site(&directories.0, old.name), self.flat_site(&directories.1, new.name));
+        if let (Some(old), Some(new)) = sites
+            && old != new
+        {
+            [old, new].iter().for_each(|site| self.lose(site));
+        }
         Ok(())
     }
 
@@ -418,8 +449,10 @@ mod tests {
 
     use std::time::Instant;
 
+    use fuser::WriteFlags;
     use pollster::block_on;
     use tyr_client::Store;
+    use tyr_fs::Flat;
 
     use super::*;
     use crate::Sharing;
@@ -444,5 +477,54 @@ mod tests {
             assert_eq!(block_on(shared.metadata(&inode)).unwrap().links, 0);
             let _ = block_on(shared.unlink(root, other));
         }
+    }
+
+    #[test]
+    fn who_has_a_flat_file_open_gets_at_nothing_that_comes_to_its_key() {
+        let place = tempfile::tempdir().unwrap();
+        let store = block_on(Store::open(place.path())).unwrap();
+        let files = block_on(Filesystem::open_or_create_flat(&store, "files", Flat::Slashes)).unwrap();
+        let (root, number) = (files.root(), INodeNo(files.root().number));
+        let shared = Shared::new(files, root, Settings::of("files", Sharing::Shared), false);
+        let [one, two] = ["one", "two"].map(OsStr::new);
+        let (file, emptied) = (New::of(Kind::File, 0o644), Changes { size: Some(0), ..Changes::default() });
+        let create = |name| {
+            let create = shared.create(number.0, name, &file, 0, Caller::superuser);
+            let (file, metadata) = block_on(create).unwrap();
+            let told = shared.known.tell(&metadata.inode, (number.0, name.as_bytes()), Instant::now());
+            (told, shared.opened(file, libc::O_RDWR, crate::content::Caching::None))
+        };
+        let write = |handle, bytes: &[u8]| {
+            let write = shared.write(handle, 0, bytes, (WriteFlags::empty(), 0));
+            block_on(write).map_err(|error| error.errno())
+        };
+        let read = |handle| block_on(shared.read(handle, 0, 100)).map_err(|error| error.errno());
+        let (_, removed) = create(one);
+        block_on(shared.unlink(number, one)).unwrap();
+        let (renamed_number, renamed) = create(one);
+        let (replaced_number, replaced) = create(two);
+        write(renamed, b"renamed").unwrap();
+        assert_eq!(shared.mapped_flat(number, one), Some(renamed_number));
+        block_on(shared.rename((number, one), (number, two), RenameFlags::empty())).unwrap();
+        let (new_number, new) = create(one);
+        write(new, b"new").unwrap();
+        assert!(new_number != renamed_number);
+        for handle in [removed, renamed, replaced] {
+            assert_eq!((read(handle), write(handle, b"lost")), (Err(Errno::ESTALE), Err(Errno::ESTALE)));
+            shared.confirm_written(handle).unwrap();
+            block_on(shared.handles.sync(handle)).unwrap();
+        }
+        for number in [renamed_number, replaced_number] {
+            let change = shared.change(number, None, &emptied);
+            assert_eq!(block_on(change).unwrap_err().errno(), Errno::ESTALE);
+        }
+        assert_eq!(read(new).unwrap(), b"new");
+        let found = block_on(shared.filesystem.lookup(&shared.known.get(number.0).unwrap(), b"two")).unwrap();
+        assert_eq!(found.size, 7);
+        // To its own name it loses nothing.
+        block_on(shared.rename((number, one), (number, one), RenameFlags::empty())).unwrap();
+        assert_eq!(read(new).unwrap(), b"new");
+        shared.handles.remove(new);
+        assert_eq!(shared.mapped_flat(number, one), None);
     }
 }

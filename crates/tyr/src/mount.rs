@@ -56,13 +56,13 @@ pub struct Mount {
     /// The keyspace holds flat files: their paths are the keys of their blobs, and there are no directories.
     #[arg(long)]
     flat: bool,
-    /// Nobody else uses the file system: cache everything, and write back later. Always so for a store in a directory.
+    /// Nobody else uses the file system: cache everything, and write back later. Always so for a store in a directory, and never with --flat.
     #[arg(long)]
     alone: bool,
     /// Seconds for which what is known of files may be out of date; 0 if others use the file system, too.
     #[arg(long, value_name = "SECONDS")]
     attr_cache: Option<u32>,
-    /// Seconds for which what names mean may be out of date; 0 if others use the file system, too.
+    /// Seconds for which what names mean may be out of date; 0 if others use the file system, too. Not with --flat.
     #[arg(long, value_name = "SECONDS")]
     entry_cache: Option<u32>,
     /// Let the kernel keep names until another client changes something that was looked up. Takes Linux 6.16. What is mounted on directories of the mount is unmounted then.
@@ -86,8 +86,14 @@ pub struct Mount {
     /// Only change whether the mount on the directory is read-only, executes programs, and waits for writes.
     #[arg(long)]
     remount: bool,
+    /// Only check the arguments, and mount nothing: `-f` of mount(8).
+    #[arg(long, hide = true)]
+    fake: bool,
+    /// Pass over options that nobody knows: `-s` of mount(8).
+    #[arg(long, hide = true)]
+    sloppy: bool,
     /// Threads that answer the kernel.
-    #[arg(long, value_name = "COUNT", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "COUNT", default_value_t = THREADS, value_parser = clap::value_parser!(u16).range(1..))]
     mount_threads: u16,
     /// Options as mount(8) has them, separated by commas: ro, noatime, noexec, sync, remount, alone, create, flat, acl, localflock, keepnames, subdir=PATH,
     /// attr_cache=SECONDS, entry_cache=SECONDS.
@@ -106,8 +112,20 @@ impl Mount {
                     .to_owned(),
             ));
         }
+        if self.flat && self.entry_cache.is_some_and(|seconds| seconds > 0) {
+            return Err(Failure::Usage(
+                "what a name means is always asked of a flat file system, where a file that was renamed is another blob: use --flat without --entry-cache"
+                    .to_owned(),
+            ));
+        }
         let (store, source) = parse_source(&self.source).map_err(Failure::Usage)?;
         let settings = Settings { store: store.or_else(|| settings.store.clone()), ..settings.clone() };
+        if self.remount {
+            self.check_remount()?;
+        }
+        if self.fake {
+            return Ok(());
+        }
         if self.remount {
             let place = self.directory.display();
             remount(&self.directory, &self.settings(&settings, false))
@@ -153,10 +171,33 @@ impl Mount {
                 name if PASSED_OVER.contains(&name) || name.starts_with("x-") || name == "comment" => {}
                 // A mount that is there is described by the kernel's options, too.
                 name if KERNELS_OWN.contains(&name) => {}
+                _ if self.sloppy => {}
                 _ => return Err(Failure::Usage(format!("'{option}' is no option of a mount of Týr"))),
             }
         }
         Ok(())
+    }
+
+    /// Fails if an option says what no remount changes. But mount(8) says all that fstab has, besides what is to change.
+    fn check_remount(&self) -> Result<()> {
+        let fixed = [
+            ("flat", self.flat),
+            ("alone", self.alone),
+            ("create", self.create),
+            ("subdir", self.subdir.is_some()),
+            ("attr_cache", self.attr_cache.is_some()),
+            ("entry_cache", self.entry_cache.is_some()),
+            ("keepnames", self.keep_names),
+            ("noatime", self.no_atime),
+            ("localflock", self.local_flock),
+            ("--mount-threads", self.mount_threads != THREADS),
+        ];
+        match fixed.into_iter().find(|(_, is_said)| *is_said) {
+            Some((name, _)) if !is_helper() => Err(Failure::Usage(format!(
+                "'{name}' is not changed by a remount, but by unmounting and mounting anew; a remount changes ro, rw, noexec, exec, sync, and async"
+            ))),
+            _ => Ok(()),
+        }
     }
 
     fn serve(
@@ -231,7 +272,7 @@ impl Mount {
     }
 
     fn settings(&self, settings: &Settings, is_alone: bool) -> MountSettings {
-        let sharing = if is_alone { Sharing::Alone } else { Sharing::Shared };
+        let sharing = if is_alone && !self.flat { Sharing::Alone } else { Sharing::Shared };
         let usual = MountSettings::of(&self.source.to_string_lossy(), sharing);
         let seconds =
             |given: Option<u32>, usual| given.map_or(usual, |given| Duration::from_secs(given.into()));
@@ -375,19 +416,26 @@ pub fn is_helper() -> bool {
     name.as_deref().and_then(|name| name.file_name()).is_some_and(|name| name == "mount.fuse.tyr")
 }
 
-/// The arguments of `tyr` for those of the helper. What mount(8) adds for itself, `-n`, `-s`, and `-v`, is passed over.
+/// The arguments of `tyr` for those of the helper. What mount(8) adds for itself, `-n` and `-v`, is passed over.
 pub fn helper_arguments(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
-    let kept = arguments.filter(|argument| !["-n", "-s", "-v"].iter().any(|flag| argument == flag));
-    ["mount", DAEMON].into_iter().map(OsString::from).chain(kept).collect()
+    let own = arguments.filter_map(|argument| match argument.to_str() {
+        Some("-n" | "-v") => None,
+        Some("-f") => Some("--fake".into()),
+        Some("-s") => Some("--sloppy".into()),
+        _ => Some(argument),
+    });
+    ["mount", DAEMON].into_iter().map(OsString::from).chain(own).collect()
 }
 
+/// Threads of a mount, unless it is said how many.
+const THREADS: u16 = 8;
 /// The flag that the process in the background does not get.
 const DAEMON: &str = "--daemon";
 /// How often it is looked whether it was unmounted, or a signal came.
 const GLANCE: Duration = Duration::from_millis(50);
 /// What mount(8) and fstab(5) say for themselves, and what is so in any case: names are durable, directories have no times of access,
 /// those of files are noted late, other users are let in as permissions have it.
-const PASSED_OVER: [&str; 25] = [
+const PASSED_OVER: [&str; 36] = [
     "defaults",
     "auto",
     "noauto",
@@ -410,6 +458,17 @@ const PASSED_OVER: [&str; 25] = [
     "nolazytime",
     "dirsync",
     "silent",
+    "loud",
+    "mand",
+    "nomand",
+    "iversion",
+    "noiversion",
+    "symfollow",
+    "nosymfollow",
+    "context",
+    "fscontext",
+    "defcontext",
+    "rootcontext",
     "allow_other",
     "default_permissions",
     "nonempty",
@@ -475,6 +534,26 @@ mod tests {
     }
 
     #[test]
+    fn a_remount_refuses_what_it_does_not_change() {
+        let check = |options: &str| mount_with(options).unwrap().check_remount();
+        check("remount,ro,noexec,sync,nodiratime,defaults").unwrap();
+        for option in [
+            "flat",
+            "alone",
+            "create",
+            "subdir=a",
+            "attr_cache=1",
+            "entry_cache=0",
+            "keepnames",
+            "noatime",
+            "localflock",
+        ] {
+            let Err(Failure::Usage(said)) = check(&format!("remount,{option}")) else { panic!("{option}") };
+            assert!(said.contains(option.split('=').next().unwrap()), "{said}");
+        }
+    }
+
+    #[test]
     fn a_directory_that_is_mounted_lies_below_what_the_source_names() {
         let of = |part: &str, subdir: Option<&str>| {
             part_of(OsStr::new(part), subdir.map(Path::new)).into_os_string().into_string().unwrap()
@@ -490,5 +569,26 @@ mod tests {
     fn the_helper_of_mount_is_told_as_a_verb() {
         let arguments = ["files", "/mnt", "-n", "-o", "ro"].map(OsString::from).into_iter();
         assert_eq!(helper_arguments(arguments), ["mount", "--daemon", "files", "/mnt", "-o", "ro"]);
+        let arguments = ["files", "/mnt", "-sf", "-s", "-f", "-v"].map(OsString::from).into_iter();
+        let expected = ["mount", "--daemon", "files", "/mnt", "-sf", "--sloppy", "--fake"];
+        assert_eq!(helper_arguments(arguments), expected);
+    }
+
+    #[test]
+    fn options_that_nobody_knows_are_refused_unless_they_are_to_be_passed_over() {
+        for option in PASSED_OVER {
+            mount_with(option).unwrap();
+        }
+        mount_with("context=system_u:object_r:nfs_t:s0,x-systemd.automount,comment=mine").unwrap();
+        assert!(mount_with("colour").is_err());
+        let mut mount = Mount {
+            sloppy: true,
+            options: vec!["colour".to_owned(), "ro".to_owned()],
+            ..mount_with("rw").unwrap()
+        };
+        mount.take_options().unwrap();
+        assert!(mount.read_only);
+        mount.options = vec!["attr_cache=long".to_owned()];
+        assert!(mount.take_options().is_err(), "it is known, and wrong");
     }
 }

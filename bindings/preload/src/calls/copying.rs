@@ -25,8 +25,8 @@ interpose! {
             let (source, target) = ((from, from_offset), (to, to_offset));
             Some(match flags {
                 0 => check_not_appended(to, Errno(libc::EBADF))
-                    .and_then(|()| check_apart(source, target, length))
-                    .and_then(|()| copy(count, source, target, length)),
+                    .and_then(|()| length_apart(source, target, length))
+                    .and_then(|length| copy(count, source, target, length)),
                 _ => Err(Errno(libc::EINVAL)),
             })
         };
@@ -61,22 +61,23 @@ fn place(descriptor: c_int, offset: *mut off_t) -> Result<off_t> {
     memory::get(offset.cast_const()).map_or_else(|| content::offset(descriptor), Ok)
 }
 
-/// Bytes of one file are not copied over one another. What lies after its end is not copied.
-fn check_apart(
+/// How much is copied at most. Bytes of one file are not copied over one another, and of what lies after its end when the copy begins there is nothing to copy, also if the
+/// copy makes it longer.
+fn length_apart(
     (from, from_offset): (c_int, *mut off_t),
     (to, to_offset): (c_int, *mut off_t),
     length: usize,
-) -> Result<()> {
-    let (Some(reader), Some(writer)) = (taken(from), taken(to)) else { return Ok(()) };
+) -> Result<usize> {
+    let (Some(reader), Some(writer)) = (taken(from), taken(to)) else { return Ok(length) };
     if reader.inode.number != writer.inode.number || !reader.is_file() {
-        return Ok(());
+        return Ok(length);
     }
     let (from, to) = (place(from, from_offset)?, place(to, to_offset)?);
     let size = off_t::try_from(reader.metadata()?.size).unwrap_or(off_t::MAX);
     let length = off_t::try_from(length).unwrap_or(off_t::MAX).min(size.saturating_sub(from)).max(0);
     match to.saturating_add(length) > from && to < from.saturating_add(length) {
         true => Err(Errno(libc::EINVAL)),
-        false => Ok(()),
+        false => Ok(usize::try_from(length).unwrap_or(0)),
     }
 }
 

@@ -2,7 +2,10 @@
 
 use pollster::block_on;
 use tyr_client::{Keyspace, KeyspaceSettings, Outcome, Store};
-use tyr_fs::{Caller, Errno, File, Filesystem, Flat, Follow, How, Inode, Kind, New, Over, Put, Result, View};
+use tyr_fs::{
+    Caller, Errno, File, Filesystem, Flat, Follow, How, Inode, Kind, Named, New, Over, Put, Result, View,
+    site::Site,
+};
 
 struct Place {
     _directory: tempfile::TempDir,
@@ -224,4 +227,37 @@ fn a_file_is_known_by_whatever_number_it_is_asked_for() {
             assert_eq!((file.inode(), &opened.inode), (&asked, &asked));
         }
     }
+}
+
+#[test]
+fn a_path_that_is_longer_than_keys_are_is_refused_as_too_long() {
+    let place = Place::new();
+    let files = place.view(Flat::Slashes).filesystem().clone();
+    let deep = vec!["d".repeat(99); 40].join("/") + "/" + &"e".repeat(90);
+    let directory = Inode { number: 9, kind: Kind::Directory, site: Site::from_key(deep.as_bytes()) };
+    let left = 4096 - deep.len() - 1;
+    let (fits, longer) = ("f".repeat(left).into_bytes(), "f".repeat(left + 1).into_bytes());
+    let lookup = |name: &[u8]| block_on(files.lookup(&directory, name)).map_err(|error| error.errno());
+    assert_eq!(lookup(&fits).unwrap_err(), Errno::ENOENT);
+    let file = New::of(Kind::File, 0o644);
+    block_on(files.make(&directory, &fits, &file)).unwrap();
+    assert_eq!(lookup(&fits).unwrap().inode.kind, Kind::File);
+    let refusal = |result: Result<()>| result.unwrap_err().errno();
+    let named = |name| Named { directory: &directory, name };
+    for errno in [
+        lookup(&longer).unwrap_err(),
+        refusal(block_on(files.lookup_all(&directory, &[&longer])).map(drop)),
+        refusal(block_on(files.make(&directory, &longer, &file)).map(drop)),
+        refusal(block_on(files.unlink(&directory, &longer)).map(drop)),
+        refusal(block_on(files.rename(named(&fits), named(&longer), Over::Replace)).map(drop)),
+    ] {
+        assert_eq!(errno, Errno::ENAMETOOLONG);
+    }
+    block_on(files.unlink(&directory, &fits)).unwrap();
+    // The key of a directory that is made has a slash at its end.
+    assert_eq!(
+        refusal(block_on(files.make(&directory, &fits, &New::of(Kind::Directory, 0o755))).map(drop)),
+        Errno::ENAMETOOLONG
+    );
+    assert_eq!(refusal(block_on(files.remove_directory(&directory, &fits))), Errno::ENOENT);
 }
