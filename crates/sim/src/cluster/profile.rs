@@ -26,6 +26,8 @@ pub struct Profile {
     pub operations: u32,
     /// Blobs with registers, lists, counters, accounts, and blobs that come and go.
     pub blobs: [u32; 5],
+    /// Documents.
+    pub documents: u32,
     /// How likely each kind of operation is, in the order of [`Kind`].
     pub weights: [u32; Kind::ALL.len()],
     /// The delay of a message in microseconds: the least, the usual spread, and the spread of slow ones.
@@ -123,6 +125,18 @@ pub enum Kind {
     WriteAttributes,
     /// Takes a snapshot of all blobs that has a name, and reads it some time later.
     Named,
+    /// Does several things to a document.
+    Edit,
+    /// Does several things to documents and other blobs.
+    Edits,
+    /// Reads documents and commits.
+    ReadDocuments,
+    /// Reads documents as they were at one point.
+    SnapshotDocuments,
+    /// Appends several elements to each of some lists.
+    Bunches,
+    /// Deletes a blob, creates it again, and writes its registers.
+    Restart,
 }
 
 /// As many kinds are drawn by the swarm, the first ones; the others belong to a [`Focus`](super::focus::Focus) or
@@ -162,7 +176,7 @@ const SWARMING_FAULTS: usize = 7;
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Kind; 32] = [
+    pub const ALL: [Kind; 38] = [
         Kind::BlindWrites,
         Kind::DirectRead,
         Kind::BlobRead,
@@ -195,6 +209,12 @@ impl Kind {
         Kind::Heads,
         Kind::WriteAttributes,
         Kind::Named,
+        Kind::Edit,
+        Kind::Edits,
+        Kind::ReadDocuments,
+        Kind::SnapshotDocuments,
+        Kind::Bunches,
+        Kind::Restart,
     ];
 }
 
@@ -242,6 +262,7 @@ impl Profile {
             clients: small(random, 6),
             operations: 10 + small(random, 40),
             blobs: [small(random, 4), small(random, 3), small(random, 2), small(random, 4), small(random, 4)],
+            documents: 0,
             weights,
             delay: (20, 1 + random.below(400), 1 + random.below(40_000)),
             slow: rarely(random, 60_000),
@@ -294,6 +315,29 @@ impl Profile {
         profile
     }
 
+    /// A run with documents: a few blobs to which everything is done that can be, by one transaction or by several at once.
+    pub fn edited(random: &mut Random) -> Profile {
+        let mut profile = Profile::swarm(random);
+        profile.blobs = [1, 1, 1, 1, 2];
+        profile.documents = 1 + u32::try_from(random.below(3)).expect("small");
+        profile.weights = [0; Kind::ALL.len()];
+        let kinds = [
+            (Kind::Edit, 12),
+            (Kind::Edits, 8),
+            (Kind::ReadDocuments, 4),
+            (Kind::SnapshotDocuments, 2),
+            (Kind::Bunches, 3),
+            (Kind::Restart, 2),
+            (Kind::Append, 1),
+            (Kind::ReadLists, 1),
+            (Kind::Exists, 2),
+            (Kind::Create, 1),
+        ];
+        kinds.into_iter().for_each(|(kind, weight)| profile.weights[kind as usize] = weight);
+        profile.clients = profile.clients.max(2);
+        profile
+    }
+
     /// Who manages the cluster, drawn apart from everything else: voters in every third run, since they take longer than all the rest.
     pub fn managed(self, seed: u64) -> Profile {
         let mut random = Random::new(seed ^ 0x766f_7465_7273);
@@ -313,6 +357,7 @@ impl Profile {
             clients,
             operations,
             blobs: [4, 2, 2, 4, 4],
+            documents: 1,
             weights: [1; Kind::ALL.len()],
             delay: (50, 50, 50),
             slow: 0,

@@ -4,7 +4,7 @@ use std::{num::NonZeroU32, sync::Arc};
 
 use tyr_node::{Member, Node, Settings, Stored};
 use tyr_proto::{
-    Incarnation, Keyspaces, NodeId, Output, Replica, Time,
+    Incarnation, Keyspaces, NodeId, Output, Replica, Time, TransactionId,
     cluster::{Address, Identity, Request, Response, Zone},
     message::Envelope,
 };
@@ -37,6 +37,8 @@ pub struct Server {
     pub broken: Option<String>,
     /// What it promised, since this was last emptied.
     pub promised: Vec<Promise>,
+    /// What it logged or told to be committed, since this was last emptied.
+    pub committed: Vec<TransactionId>,
     /// What happened seldom, since this was last emptied.
     pub sighted: Vec<&'static str>,
     /// Counts starts, so that what was meant for an earlier process does not reach a later one.
@@ -108,6 +110,7 @@ impl Server {
             knows_short: false,
             broken: None,
             promised: Vec::new(),
+            committed: Vec::new(),
             sighted: Vec::new(),
             start: 0,
             paused_until: 0,
@@ -269,6 +272,7 @@ impl Server {
             let node = self.running.as_mut()?;
             let output = node.poll_output()?;
             self.promised.extend(super::promises::of(&output));
+            self.committed.extend(super::promises::committed(&output));
             if self.broken.is_none() {
                 self.broken = super::promises::check(node, &output, &self.bounds, self.knows_short);
             }

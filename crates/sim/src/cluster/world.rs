@@ -13,11 +13,14 @@ mod record;
 pub mod stations;
 mod watch;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use tyr_proto::{
     ClassId, ClientOutput, Incarnation, Keyspace, KeyspaceSeed, Keyspaces, Layout, NodeId, Output,
-    PartitionCount, Placement, RingVersion, SessionId, Snapshots, Time,
+    PartitionCount, Placement, RingVersion, SessionId, Snapshots, Time, TransactionId,
     cluster::{ClassSettings, Command, Request},
     entry::Part,
     message::{Answer, Envelope, Message},
@@ -26,7 +29,7 @@ use tyr_types::KeyspaceSettings;
 
 use self::{event::Event, mail::MANAGER_DELAY, record::Record, stations::Stations};
 use super::{
-    caller::Caller,
+    caller::{Caller, Edited},
     layout::{CHUNK, DOOMED, KEYSPACE},
     management::Management,
     manager::Manager,
@@ -64,6 +67,10 @@ pub struct World {
     pub broken: Option<String>,
     pins: Pins,
     prepared: Prepared,
+    /// What was committed, if there are documents,
+    committed: BTreeSet<TransactionId>,
+    /// and what was done to these.
+    edited: Vec<Edited>,
     record: Record,
 }
 
@@ -121,6 +128,8 @@ impl World {
             broken: None,
             pins: Pins::default(),
             prepared: Prepared::default(),
+            committed: BTreeSet::new(),
+            edited: Vec::new(),
             record: Record::new(with_trace),
         };
         world.start();
@@ -517,6 +526,10 @@ impl World {
         if let Some(broken) = self.server(node).broken.take() {
             self.broken.get_or_insert(broken);
         }
+        let committed = std::mem::take(&mut self.server(node).committed);
+        if self.profile.documents > 0 {
+            self.committed.extend(committed);
+        }
         for what in std::mem::take(&mut self.server(node).sighted) {
             self.record.count(what);
         }
@@ -551,6 +564,7 @@ impl World {
         let expired = std::mem::take(&mut caller.expired);
         let refused = std::mem::take(&mut caller.refused_reserves);
         let (wrong, orders) = (std::mem::take(&mut caller.wrong), std::mem::take(&mut caller.orders));
+        self.edited.append(&mut caller.edited);
         let was_forgotten = std::mem::take(&mut caller.was_forgotten);
         if let Some(what) = wrong.first() {
             self.broken.get_or_insert(format!("{what}: of client {}", session.0));
