@@ -135,8 +135,11 @@ fn replay(history: &History, blob: Blob, visits: &[Visit<'_>]) -> Verdict {
         let place = visit.deed.place;
         let places: Vec<usize> = [place].into_iter().chain(last.map(|last| last.deed.place)).collect();
         let wrong = |rule, what: String| {
-            let before = last.map_or(String::new(), |last| format!(", behind {}", name(history, last.deed.place)));
-            let why = format!("{} at {blob} as of {}{before}: {what}", name(history, place), visit.number);
+            let before = last.map_or(String::new(), |last| {
+                let steps: Vec<_> = last.steps().collect();
+                format!("; {} before it at {}: {steps:?}", name(history, last.deed.place), last.number)
+            });
+            let why = format!("{} at {blob} as of {}: {what}{before}", name(history, place), visit.number);
             Err(Violation::new(history, rule, why, &places))
         };
         if let Some(last) = last.filter(|last| visit.changes && last.number == visit.number) {

@@ -30,7 +30,7 @@ use super::{
     wants::{Chooser, REST_MAX, Then, Wants, Way},
 };
 use crate::{Action, Blob, ClientId, History, Outcome, Register, TransactionId, random::Random};
-use editing::{Sketch, stat_of, targets_of};
+use editing::{Sketch, stat_of};
 pub use editing::Edited;
 use known::Known;
 pub use named::Order;
@@ -294,12 +294,11 @@ impl Caller {
 
     /// Reads all that is wanted.
     fn read(&mut self, now: u64) {
+        let documents = self.documents_to_read();
         let Some(task) = &mut self.task else { return };
         let registers = task.wants.registers.iter().map(|register| Target::Register(*register));
         let lists = task.wants.lists.iter().map(|blob| Target::List(*blob));
         let exists = task.wants.exists.iter().map(|blob| Target::Exists(*blob));
-        let is_all = task.wants.label == READ_ALL;
-        let documents = task.wants.documents.iter().flat_map(|blob| targets_of(*blob, is_all));
         let targets: Vec<Target> = exists.chain(registers).chain(lists).chain(documents).collect();
         task.found.clear();
         task.stage = Stage::Reading;
@@ -467,7 +466,7 @@ impl Caller {
         let then = match then {
             Then::Edit(documents, beside) => {
                 self.edit(now, &documents);
-                back.extend(documents.into_iter().flat_map(|blob| targets_of(blob, false)));
+                back.extend(self.some_of(&documents));
                 *beside
             }
             then => then,
@@ -633,7 +632,9 @@ impl Caller {
     ) {
         let Some(task) = &mut self.task else { return };
         if let Some((reserved, since)) = task.reserved.take() {
-            let is_covered = touched.is_subset(&reserved) && now < since + FREEZE_MAX;
+            // What it relies on without having looked may be otherwise, reserved or not.
+            let relies = task.edited.relies();
+            let is_covered = touched.is_subset(&reserved) && now < since + FREEZE_MAX && !relies;
             if was_sent && refusal == Refusal::Conflict && is_covered {
                 self.refused_reserves.push(since);
             }

@@ -9,7 +9,7 @@ use tyr_proto::{
 use tyr_types::{NumberType, Op, Operand, Transform};
 
 use super::{
-    Caller,
+    Caller, READ_ALL,
     task::{Found, Source, Target, Task},
 };
 use crate::{
@@ -64,7 +64,12 @@ impl Edited {
         }
     }
 
-    /// What it did to documents, its client may well be refused for.
+    /// Whether it is to happen only if documents are as they were heard to be.
+    pub fn relies(&self) -> bool {
+        self.steps.iter().any(|(_, step)| matches!(step, Step::Check(_)))
+    }
+
+    /// Whether its client may well be refused so for what it did to documents.
     pub fn explains(&self, refusal: Refusal) -> bool {
         let asks = |change: &dyn Fn(&Change) -> bool| {
             self.steps.iter().any(|(_, step)| matches!(step, Step::Change(done, _) if change(done)))
@@ -106,11 +111,8 @@ impl Task {
     }
 }
 
-/// What is to be read of a document: what it is, and its bytes where something is done to it.
-pub(super) fn targets_of(blob: Blob, is_all: bool) -> Vec<Target> {
-    if is_all {
-        return vec![Target::Stat(blob), Target::Window(blob, 0, u64::MAX)];
-    }
+/// What there is to read of a document: what it is, and its bytes where something is done to it.
+fn targets_of(blob: Blob) -> Vec<Target> {
     let windows = (0..=CHUNKS).map(|border| {
         let border = border * CHUNK;
         Target::Window(blob, border.saturating_sub(AROUND), border + AROUND)
@@ -124,21 +126,45 @@ pub(super) fn stat_of(looked: Option<Looked>) -> Option<Stat> {
 }
 
 impl Caller {
+    /// What its operation is to read of documents: everything at the end, and else now and then not all, so that nothing but that is seen.
+    pub(super) fn documents_to_read(&mut self) -> Vec<Target> {
+        let Some(Task { wants, .. }) = &self.task else { return Vec::new() };
+        let documents = wants.documents.clone();
+        if wants.label == READ_ALL {
+            let all = |blob| [Target::Stat(blob), Target::Window(blob, 0, u64::MAX)];
+            return documents.into_iter().flat_map(all).collect();
+        }
+        match documents.is_empty() || self.random.below(2) == 0 {
+            true => documents.into_iter().flat_map(targets_of).collect(),
+            false => self.some_of(&documents),
+        }
+    }
+
+    /// Some of what there is to read of documents.
+    pub(super) fn some_of(&mut self, documents: &[Blob]) -> Vec<Target> {
+        let mut targets: Vec<Target> = documents.iter().copied().flat_map(targets_of).collect();
+        targets.retain(|_| self.random.below(2) == 0);
+        targets
+    }
+
     /// Remembers what its transaction saw of documents before it changed any.
     pub(super) fn sketch(&mut self) {
         let Some(task) = &self.task else { return };
         for (blob, number) in &task.edited.seen {
             let mut sketch = Sketch { number: *number, stat: None, bytes: None };
+            let mut is_known = false;
             for (_, step) in task.edited.steps.iter().filter(|(of, _)| of == blob) {
                 match step {
-                    Step::Stat(stat) => sketch.stat = stat.clone(),
+                    Step::Stat(stat) => (sketch.stat, is_known) = (stat.clone(), true),
                     Step::Read(range, Some(bytes)) if sketch.bytes.is_none() && self.random.below(2) == 0 => {
                         sketch.bytes = Some((range.start, bytes.clone()));
                     }
                     _ => {}
                 }
             }
-            self.sketches.insert(*blob, sketch);
+            if is_known {
+                self.sketches.insert(*blob, sketch);
+            }
         }
     }
 
