@@ -81,11 +81,13 @@ pub enum Canary {
     EarlierIgnored,
     /// Whoever relies on a version is not refused for what was written after it.
     VersionIgnored,
+    /// What was deleted or cut off counts in its keyspace's quota still.
+    CountsKept,
 }
 
 impl Canary {
     /// All of them.
-    pub const ALL: [Canary; 38] = [
+    pub const ALL: [Canary; 39] = [
         Canary::SlotNotHeld,
         Canary::HeadsInTwoOrders,
         Canary::PendingIgnored,
@@ -124,6 +126,7 @@ impl Canary {
         Canary::RestartIgnored,
         Canary::EarlierIgnored,
         Canary::VersionIgnored,
+        Canary::CountsKept,
     ];
 }
 

@@ -89,7 +89,9 @@ pub fn check(history: &History, deeds: &[Deed]) -> Verdict {
     let Some(cycle) = graph.shortest_cycle() else { return Ok(()) };
     let places: Vec<usize> = cycle.iter().map(|step| step.from).collect();
     let steps = cycle.iter().map(|step| match step.reason.kind {
-        Kind::RealTime => format!("{} was answered before {} began", name(history, step.from), name(history, step.to)),
+        Kind::RealTime => {
+            format!("{} was answered before {} began", name(history, step.from), name(history, step.to))
+        }
         _ => format!(
             "{} precedes {} in {}",
             name(history, step.from),
@@ -232,7 +234,9 @@ impl Document {
     fn change(&mut self, operation: &Operation) -> Result<Option<ResultValue>, String> {
         match operation {
             Operation::Create if self.found.is_some() => return Err("it is there".to_owned()),
-            Operation::Delete | Operation::Truncate { .. } | Operation::Punch { .. } if self.found.is_none() => {
+            Operation::Delete | Operation::Truncate { .. } | Operation::Punch { .. }
+                if self.found.is_none() =>
+            {
                 return Err("it is not there".to_owned());
             }
             Operation::Delete => {
@@ -259,7 +263,8 @@ impl Document {
                 let size = transform.number_type().size();
                 let mut old = found.read(&(*offset..*offset + size as u64));
                 old.resize(size, 0);
-                let number = Operand::from_le_bytes(transform.number_type(), &old).expect("as many bytes as the type");
+                let number =
+                    Operand::from_le_bytes(transform.number_type(), &old).expect("as many bytes as the type");
                 found.write(*offset, &transform.apply(number).to_le_bytes()[..size]);
                 return Ok(Some(ResultValue::Old(old.into())));
             }
@@ -306,7 +311,9 @@ fn payload(bytes: &tyr_proto::Payload) -> Vec<u8> {
 
 /// Where bytes begin to differ from what was told, since there may be many.
 fn differs(bytes: Option<&[u8]>, told: Option<&[u8]>) -> String {
-    let (Some(bytes), Some(told)) = (bytes, told) else { return format!("{:?} bytes", bytes.map(<[u8]>::len)) };
+    let (Some(bytes), Some(told)) = (bytes, told) else {
+        return format!("{:?} bytes", bytes.map(<[u8]>::len));
+    };
     let at = bytes.iter().zip(told).position(|(one, other)| one != other);
     let at = at.unwrap_or(bytes.len().min(told.len()));
     let some = |bytes: &[u8]| format!("{:?}", &bytes[at..bytes.len().min(at + 32)]);
@@ -366,15 +373,23 @@ mod tests {
         let verdict = judge(&[
             (0, 1, &[(X, 5)], &[(X, append(b"ab", 0)), (X, append(b"c", 2)), (X, read(Some(b"abc")))]),
             (2, 3, &[(X, 5)], &[(X, read(Some(b"abc")))]),
-            (2, 9, &[(X, 7)], &[
-                (X, Step::Check(Check::Version(Number::new(1, 5)))),
-                (X, change(Operation::Truncate { size: 1 })),
-                (X, change(Operation::Truncate { size: 3 })),
-                (X, Step::Change(
-                    Operation::Transform { offset: 0, transform: add },
-                    Some(ResultValue::Old(b"a"[..].into())),
-                )),
-            ]),
+            (
+                2,
+                9,
+                &[(X, 7)],
+                &[
+                    (X, Step::Check(Check::Version(Number::new(1, 5)))),
+                    (X, change(Operation::Truncate { size: 1 })),
+                    (X, change(Operation::Truncate { size: 3 })),
+                    (
+                        X,
+                        Step::Change(
+                            Operation::Transform { offset: 0, transform: add },
+                            Some(ResultValue::Old(b"a"[..].into())),
+                        ),
+                    ),
+                ],
+            ),
             (2, 9, &[(X, 8)], &[(X, read(Some(b"b\0\0"))), (X, change(Operation::Delete)), (X, read(None))]),
         ]);
         verdict.expect("nothing is wrong");

@@ -30,8 +30,8 @@ use super::{
     wants::{Chooser, REST_MAX, Then, Wants, Way},
 };
 use crate::{Action, Blob, ClientId, History, Outcome, Register, TransactionId, random::Random};
-use editing::{Sketch, stat_of};
 pub use editing::Edited;
+use editing::{Sketch, stat_of};
 use known::Known;
 pub use named::Order;
 use task::{Found, Source, Stage, Target, Task, action_of, attribute_of, fill};

@@ -2,7 +2,7 @@
 
 use tyr_types::Durability;
 
-use super::{bounds::Bounds, storage::StorageProfile};
+use super::{bounds::Bounds, layout::CHUNK, storage::StorageProfile};
 use crate::random::Random;
 
 /// The settings of a run.
@@ -28,6 +28,8 @@ pub struct Profile {
     pub blobs: [u32; 5],
     /// Documents.
     pub documents: u32,
+    /// The most bytes that the keyspace is to hold, if that is bounded.
+    pub quota: Option<u64>,
     /// How likely each kind of operation is, in the order of [`Kind`].
     pub weights: [u32; Kind::ALL.len()],
     /// The delay of a message in microseconds: the least, the usual spread, and the spread of slow ones.
@@ -263,6 +265,7 @@ impl Profile {
             operations: 10 + small(random, 40),
             blobs: [small(random, 4), small(random, 3), small(random, 2), small(random, 4), small(random, 4)],
             documents: 0,
+            quota: None,
             weights,
             delay: (20, 1 + random.below(400), 1 + random.below(40_000)),
             slow: rarely(random, 60_000),
@@ -338,6 +341,13 @@ impl Profile {
         profile
     }
 
+    /// How much there may be, drawn apart from everything else: in every fifth run less than clients would write.
+    pub fn rationed(self, seed: u64) -> Profile {
+        let mut random = Random::new(seed ^ 0x71_756f_7461);
+        let quota = (seed % 5 == 4).then(|| 2 * CHUNK + random.below(6 * CHUNK));
+        Profile { quota, ..self }
+    }
+
     /// Who manages the cluster, drawn apart from everything else: voters in every third run, since they take longer than all the rest.
     pub fn managed(self, seed: u64) -> Profile {
         let mut random = Random::new(seed ^ 0x766f_7465_7273);
@@ -358,6 +368,7 @@ impl Profile {
             operations,
             blobs: [4, 2, 2, 4, 4],
             documents: 1,
+            quota: None,
             weights: [1; Kind::ALL.len()],
             delay: (50, 50, 50),
             slow: 0,

@@ -110,7 +110,7 @@ impl Draw {
             Draw::Aimed => Profile::aimed(random),
             Draw::Cached => Profile::cached(random),
             Draw::Borrowed => Profile::borrowed(random),
-            Draw::Edited => Profile::edited(random),
+            Draw::Edited => Profile::edited(random).rationed(seed),
         };
         let mut bounds = drawn.bounded(Bounds::drawn(random, drawn.replicas));
         if matches!(of, Draw::Cached | Draw::Borrowed) {

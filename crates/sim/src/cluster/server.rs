@@ -4,12 +4,12 @@ use std::{num::NonZeroU32, sync::Arc};
 
 use tyr_node::{Member, Node, Settings, Stored};
 use tyr_proto::{
-    Incarnation, Keyspaces, NodeId, Output, Replica, Time, TransactionId,
+    Bound, Incarnation, Keyspaces, NodeId, Output, Replica, Time, TransactionId,
     cluster::{Address, Identity, Request, Response, Zone},
     message::Envelope,
 };
 use tyr_sim_env::Drift;
-use tyr_types::Error;
+use tyr_types::{Error, KeyspaceId};
 
 use super::{
     bounds::Bounds, disk::Disk, manager::TERMS, promises::Promise, storage::StorageProfile, target::Target,
@@ -256,6 +256,22 @@ impl Server {
         let node = self.running.as_mut()?;
         node.handle_room(self.knows_short);
         node.handle_tick(now)
+    }
+
+    /// It is told how much there may be of a keyspace, and how much all hold of it.
+    pub fn ration(&mut self, now: u64, keyspace: KeyspaceId, quota: u64, total: u64) {
+        let now = self.clock.at(now);
+        let Some(node) = &mut self.running else { return };
+        node.handle_bounds(now, |own| {
+            let elsewhere = total.saturating_sub(own.get(&keyspace).map_or(0, |held| held.bytes));
+            [(keyspace, Bound { quota, elsewhere })].into()
+        });
+    }
+
+    /// How many bytes it holds of a keyspace that is bounded.
+    pub fn held_of(&self, keyspace: KeyspaceId) -> u64 {
+        let uses = self.running.as_ref().map(Node::uses).unwrap_or_default();
+        uses.get(&keyspace).map_or(0, |held| held.bytes)
     }
 
     /// The cluster manager answers.

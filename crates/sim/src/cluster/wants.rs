@@ -341,7 +341,13 @@ impl Chooser<'_> {
             }
             Kind::SnapshotDocuments => {
                 let (documents, lists) = (self.layout.blobs(Sort::Document), self.some(Sort::List, 1));
-                Wants { label: "snapshot of documents", way: Way::Snapshot, documents, lists, ..Wants::default() }
+                Wants {
+                    label: "snapshot of documents",
+                    way: Way::Snapshot,
+                    documents,
+                    lists,
+                    ..Wants::default()
+                }
             }
             _ => {
                 let edited = self.some(Sort::Document, if kind == Kind::Edit { 1 } else { 3 });
@@ -352,7 +358,8 @@ impl Chooser<'_> {
                     2 => Then::Add(self.counters(1)),
                     _ => Then::Nothing,
                 };
-                let documents = if self.random.below(3) == 0 { self.some(Sort::Document, 2) } else { Vec::new() };
+                let documents =
+                    if self.random.below(3) == 0 { self.some(Sort::Document, 2) } else { Vec::new() };
                 let label = if kind == Kind::Edit { "edit" } else { "edits" };
                 let way = if self.random.below(4) == 0 { Way::Run } else { Way::Once };
                 let reads_back = self.random.below(3) == 0;

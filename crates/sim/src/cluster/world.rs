@@ -1,7 +1,7 @@
 //! The event loop: what happens when, in an order that only the seed decides.
 //!
 //! `event` names what happens, `mail` is the network, `faults` what goes wrong, `doom` drops a keyspace, `watch` and `circles` what must hold though no client can see it,
-//! `orders` what clients have the cluster manager do, `stations` where clients are that the shipped driver drives, and `record` what a run leaves behind.
+//! `rations` how much there may be, `orders` what clients have the cluster manager do, `stations` where clients are that the shipped driver drives, and `record` what a run leaves behind.
 
 mod circles;
 mod doom;
@@ -9,6 +9,7 @@ mod event;
 mod faults;
 mod mail;
 mod orders;
+mod rations;
 mod record;
 pub mod stations;
 mod watch;
@@ -55,6 +56,8 @@ pub struct World {
     keyspaces: Arc<Keyspaces>,
     /// How often they have changed.
     keyspaces_version: u64,
+    /// When nodes are told next how much there may be.
+    rationed_at: u64,
     callers: BTreeMap<SessionId, Caller>,
     stations: Stations,
     links_cut: BTreeMap<(NodeId, NodeId), u64>,
@@ -119,6 +122,7 @@ impl World {
             ring_changed_at: 0,
             keyspaces,
             keyspaces_version,
+            rationed_at: 0,
             callers,
             stations: Stations::new(),
             links_cut: BTreeMap::new(),
@@ -313,6 +317,7 @@ impl World {
                     }
                     self.flush(node);
                     self.check_versions(node);
+                    self.check_counts(node);
                     self.check_circles(node);
                     self.check_freezes(node);
                     self.after(TICK_EVERY, Event::Tick(node, start));
@@ -351,6 +356,7 @@ impl World {
             }
             Event::ManagerTick => {
                 self.tick_manager();
+                self.ration();
                 self.after(TICK_EVERY, Event::ManagerTick);
             }
             Event::ToManager(node, voter, request) => {

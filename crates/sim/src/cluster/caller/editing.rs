@@ -278,7 +278,8 @@ impl Caller {
         let number_type = *self.random.choose(&NumberType::ALL).expect("there are some");
         let size = number_type.size();
         let operand = |number: u64| {
-            Operand::from_le_bytes(number_type, &number.to_le_bytes()[..size]).expect("as many bytes as the type")
+            Operand::from_le_bytes(number_type, &number.to_le_bytes()[..size])
+                .expect("as many bytes as the type")
         };
         let ops = [Op::Add, Op::Multiply, Op::Min, Op::Max, Op::And, Op::Or, Op::Xor, Op::Swap];
         let op = *self.random.choose(&ops).expect("there are some");
