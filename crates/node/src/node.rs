@@ -6,7 +6,7 @@
 use std::{collections::BTreeMap, num::NonZeroU32, sync::Arc};
 
 use tyr_proto::{
-    ClassId, Keyspaces, Limits, Output, Partition, PartitionId, Replica, ShardId, Time,
+    Bounds, ClassId, Keyspaces, Limits, Output, Partition, PartitionId, Replica, ShardId, Time, Uses,
     cluster::{Fact, Request, Response},
     message::Envelope,
 };
@@ -124,6 +124,23 @@ impl Node {
     /// Whether the disk has no room for more than what has been promised.
     pub fn handle_room(&mut self, is_short: bool) {
         self.shards.iter_mut().for_each(|shard| shard.handle_room(is_short));
+    }
+
+    /// What bounds each shard, by what it holds itself.
+    pub fn handle_bounds(&mut self, now: Time, bounds_of: impl Fn(&Uses) -> Bounds) {
+        for shard in &mut self.shards {
+            let bounds = bounds_of(&shard.router().uses());
+            shard.handle_notice(now, &Notice::Bounds(bounds));
+        }
+    }
+
+    /// What it holds of keyspaces with quotas.
+    pub fn uses(&self) -> Uses {
+        let mut uses = Uses::new();
+        for (keyspace, held) in self.shards.iter().flat_map(|shard| shard.router().uses()) {
+            uses.entry(keyspace).or_default().add(held);
+        }
+        uses
     }
 
     /// The keyspaces have changed.

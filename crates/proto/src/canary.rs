@@ -73,11 +73,23 @@ pub enum Canary {
     UnheardNotHeld,
     /// A node refuses transactions of a keyspace that it has not heard of.
     UnheardRefused,
+    /// All appends of a transaction start where the blob ended before it.
+    AppendsOverlap,
+    /// What a truncate cuts off shows again when the blob grows.
+    ShrinkIgnored,
+    /// A blob that is deleted and created by one transaction keeps its attributes.
+    RestartIgnored,
+    /// A number across two chunks is transformed as if its transaction had done nothing before.
+    EarlierIgnored,
+    /// Whoever relies on a version is not refused for what was written after it.
+    VersionIgnored,
+    /// What was deleted or cut off counts in its keyspace's quota still.
+    CountsKept,
 }
 
 impl Canary {
     /// All of them.
-    pub const ALL: [Canary; 34] = [
+    pub const ALL: [Canary; 40] = [
         Canary::SlotNotHeld,
         Canary::HeadsInTwoOrders,
         Canary::PendingIgnored,
@@ -112,6 +124,12 @@ impl Canary {
         Canary::TombstonesStay,
         Canary::UnheardNotHeld,
         Canary::UnheardRefused,
+        Canary::AppendsOverlap,
+        Canary::ShrinkIgnored,
+        Canary::RestartIgnored,
+        Canary::EarlierIgnored,
+        Canary::VersionIgnored,
+        Canary::CountsKept,
     ];
 }
 

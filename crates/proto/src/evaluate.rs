@@ -154,7 +154,10 @@ impl Draft<'_, '_> {
             Operation::Create => self.exist(),
             Operation::Write { offset, bytes } => self.write(*offset, bytes)?,
             Operation::Append { bytes } => {
-                let offset = self.ahead.size;
+                let offset = match planted(Canary::AppendsOverlap) {
+                    true => self.head.ahead().size,
+                    false => self.ahead.size,
+                };
                 self.effect.offsets.push((index(position)?, offset));
                 self.effect.size = SizeEffect::AtLeast(offset);
                 self.write(offset, bytes)?;
@@ -198,7 +201,7 @@ impl Draft<'_, '_> {
         transform: &Transform,
     ) -> Result<(), Refusal> {
         let size = self.head.blob().map_or(0, |blob| blob.size);
-        let before = &self.plan.operations[..position];
+        let before = &self.plan.operations[..if planted(Canary::EarlierIgnored) { 0 } else { position }];
         let is_staged = |operation: &Operation| {
             matches!(operation, Operation::WriteStaged { .. } | Operation::AppendStaged { .. })
         };
@@ -281,7 +284,9 @@ impl Draft<'_, '_> {
 
     fn truncate(&mut self, size: u64) -> Result<(), Refusal> {
         let range = end_of(size, 0)?;
-        self.cut_chunks(size..u64::MAX);
+        if !planted(Canary::ShrinkIgnored) {
+            self.cut_chunks(size..u64::MAX);
+        }
         self.effect.ranges.push(self.ahead.size.min(range.end)..u64::MAX);
         self.ahead.size = size;
         self.effect.size = SizeEffect::Exactly(size);

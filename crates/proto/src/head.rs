@@ -407,6 +407,7 @@ impl Head {
         match effect.existence {
             ExistenceEffect::Stays => {}
             ExistenceEffect::Begins if self.blob.is_some() => {}
+            ExistenceEffect::Restarts if planted(Canary::RestartIgnored) => {}
             ExistenceEffect::Begins | ExistenceEffect::Restarts => self.blob = Some(Blob::new(place.number)),
             ExistenceEffect::Ends => self.blob = None,
         }

@@ -14,13 +14,16 @@ pub struct Overlay {
     pub size: u64,
     /// Whether that follows from the size before them, or is told by a place that does.
     pub depends_on_size: bool,
+    /// From where on there are bytes whose places follow from the size before them: those of appends.
+    placed_from: u64,
     steps: Vec<ChunkOperation>,
 }
 
 impl Overlay {
     /// Lays operations over a blob of a size; zero if it does not exist. What will be refused is laid over as if it were not.
     pub fn of(operations: &[Operation], exists: bool, size: u64) -> Self {
-        let mut overlay = Overlay { exists, size, depends_on_size: true, steps: Vec::new() };
+        let mut overlay =
+            Overlay { exists, size, depends_on_size: true, placed_from: u64::MAX, steps: Vec::new() };
         operations.iter().for_each(|operation| overlay.lay(operation));
         overlay
     }
@@ -44,6 +47,9 @@ impl Overlay {
             }
             Operation::Append { bytes } => {
                 let offset = self.size;
+                if self.depends_on_size && !bytes.is_empty() {
+                    self.placed_from = self.placed_from.min(offset);
+                }
                 let step = ChunkOperation::Write { offset, bytes: bytes.clone(), part: 0..bytes.len() };
                 self.put(step, offset, bytes.len() as u64);
             }
@@ -65,6 +71,9 @@ impl Overlay {
     fn cut(&mut self, size: u64) {
         self.steps.push(ChunkOperation::Cut { range: size..u64::MAX });
         (self.size, self.depends_on_size) = (size, false);
+        if size <= self.placed_from {
+            self.placed_from = u64::MAX;
+        }
     }
 
     fn put(&mut self, step: ChunkOperation, offset: u64, length: u64) {
@@ -73,6 +82,11 @@ impl Overlay {
             self.size = self.size.max(offset.saturating_add(length));
             self.steps.push(step);
         }
+    }
+
+    /// Whether the bytes of a range after the operations follow from the size before them: it ends behind the blob, or meets what was appended.
+    pub fn shows_size(&self, range: &Range<u64>) -> bool {
+        (self.depends_on_size && range.end > self.size) || range.end.min(self.size) > self.placed_from
     }
 
     /// The bytes of the blob before the operations that a range after them depends on.
@@ -170,6 +184,18 @@ mod tests {
         let bytes =
             overlay.read(vec![(0, vec![9; 2]), (2, vec![255, 0, 0, 0]), (6, vec![9; 2])], &(0..100)).unwrap();
         assert_eq!(bytes, [9, 9, 0, 1, 0, 0, 9, 9, b'e', b'n', b'd']);
+    }
+
+    #[test]
+    fn a_range_shows_the_size_that_ends_behind_the_blob_or_meets_what_was_appended() {
+        let append = || Operation::Append { bytes: b"end"[..].into() };
+        let truncate = |size| Operation::Truncate { size };
+        let shows = |operations: &[Operation], range| Overlay::of(operations, true, 8).shows_size(&range);
+        assert!(!shows(&[], 0..8) && shows(&[], 0..9));
+        assert!(!shows(&[append()], 0..8) && shows(&[append()], 0..9) && shows(&[append()], 8..11));
+        // Where it ends is known then, and not what is there.
+        assert!(!shows(&[append(), truncate(10)], 0..8) && shows(&[append(), truncate(10)], 0..9));
+        assert!(!shows(&[append(), truncate(8)], 0..20) && !shows(&[truncate(4), append()], 0..20));
     }
 
     #[test]

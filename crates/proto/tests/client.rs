@@ -755,3 +755,52 @@ fn bytes_that_are_nowhere_any_more_are_told_to_be_lost_and_holes_are_zeros() {
     assert!(matches!(&told[..], [Told::Read(_, answer)] if *answer == bytes(b"first")), "{told:?}");
     transaction.roll_back(&mut world.client);
 }
+
+#[test]
+fn who_reads_what_it_has_appended_itself_has_seen_where_the_blob_ended() {
+    for (range, is_seen) in [(0..8, false), (6..9, true), (8..12, true)] {
+        let mut world = World::new();
+        let name = blob("a");
+        let mut transaction = Transaction::begin(0);
+        transaction.write(&name, 0, &b"eight by"[..]);
+        assert_eq!(world.commit(&mut transaction), End::Committed(BTreeMap::new()));
+        let mut reader = Transaction::begin(0);
+        reader.append(&name, &b"mine"[..]);
+        reader.read(&mut world.client, Time(world.now), &name, range.clone());
+        assert!(matches!(world.tell(&mut reader)[..], [Told::Read(_, ReadAnswer::Bytes(Some(_)))]));
+        let mut other = Transaction::begin(0);
+        other.append(&name, &b"other"[..]);
+        assert!(matches!(world.commit(&mut other), End::Committed(_)));
+        let end = world.commit(&mut reader);
+        assert_eq!(end == End::Refused(Refusal::Conflict), is_seen, "{range:?}: {end:?}");
+    }
+}
+
+#[test]
+fn what_was_cut_off_when_its_chunk_had_answered_does_not_show_where_the_reader_lets_the_blob_grow() {
+    let mut world = World::new();
+    let name = blob("a");
+    let mut transaction = Transaction::begin(0);
+    transaction.write(&name, 0, &b"former"[..]);
+    assert_eq!(world.commit(&mut transaction), End::Committed(BTreeMap::new()));
+    let mut reader = Transaction::begin(0);
+    reader.write(&name, 100, &b"end"[..]);
+    reader.read(&mut world.client, Time(world.now), &name, 0..6);
+    // The chunk answers before that, and the head after it.
+    let mut looks = Vec::new();
+    while let Some(ClientOutput::Send(_, envelope)) = world.client.poll_output() {
+        match envelope.message {
+            Message::Look { .. } => looks.push(envelope),
+            _ => world.router.handle_message(Time(world.now), true, envelope),
+        }
+    }
+    assert!(world.tell(&mut reader).is_empty() && looks.len() == 1);
+    let mut other = Transaction::begin(0);
+    other.change(&name, Operation::Truncate { size: 0 });
+    assert_eq!(world.commit(&mut other), End::Committed(BTreeMap::new()));
+    looks.into_iter().for_each(|look| world.router.handle_message(Time(world.now), true, look));
+    let told = world.tell(&mut reader);
+    let [Told::Read(_, ReadAnswer::Bytes(Some(bytes)))] = &told[..] else { panic!("{told:?}") };
+    assert_eq!(bytes, &[0; 6]);
+    assert_eq!(world.commit(&mut reader), End::Committed(BTreeMap::new()));
+}

@@ -15,6 +15,7 @@ pub mod appends;
 pub mod bank;
 pub mod chunks;
 pub mod counters;
+pub mod documents;
 pub mod exact;
 pub mod existence;
 mod graph;

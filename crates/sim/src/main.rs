@@ -16,7 +16,7 @@ const USAGE: &str =
        tyr-sim canaries [SEEDS] [CANARY]                          plant bugs, and find them within so many seeds
        tyr-sim figures                                            measure what operations cost
        tyr-sim scale [NODES,NODES,... [SEED [EACH]]]              say what to expect of clusters of so many nodes
-       DRAW is swarm, focused, aimed, cached, borrowed, dropping, or unheard";
+       DRAW is swarm, focused, aimed, cached, borrowed, dropping, unheard, or edited";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

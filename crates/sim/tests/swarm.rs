@@ -24,7 +24,7 @@ const SEEDS: &str = include_str!("../seeds.txt");
 const FRESH: u64 = 120;
 /// Bugs that take many seeds are looked for from the one on that showed them last: a second each, until something changes what
 /// seeds do.
-const LATE: [(Canary, u64); 11] = [
+const LATE: [(Canary, u64); 12] = [
     (Canary::StoredBeforeDurable, 132),
     (Canary::ServedWithoutLease, 5),
     (Canary::IncompleteServes, 7),
@@ -36,6 +36,7 @@ const LATE: [(Canary, u64); 11] = [
     (Canary::LossIgnored, 77),
     (Canary::KeepsIgnored, 23),
     (Canary::KeptLate, 23),
+    (Canary::EarlierIgnored, 11),
 ];
 
 fn scale() -> u64 {

@@ -377,14 +377,14 @@ impl Reads {
         let Some(blob) = &base.blob else { return };
         let (written, number) =
             (blob.written.get(&piece.chunk).copied().unwrap_or(Number::ZERO), base.number);
-        // Behind its end it has nothing, whatever its chunks have, which were asked before that was known.
+        // Behind its end it has nothing, whatever its chunks have, which were asked before that was known. What grows it then shows zeros there.
         let is_within = piece.start < blob.size;
         if piece.is_newest && version != written && is_within {
             piece.is_newest = false;
             self.ask(client, now, read, Vec::from([piece]), Some(number));
-        } else {
+        } else if is_within {
             // A replica answers what was decided up to the number that it is asked for, unless its partition has begun anew, or the chunk is gone.
-            if version < written && is_within {
+            if version < written {
                 read.missing.insert(piece.chunk, written);
             }
             read.base.push((piece.start, bytes));
@@ -397,7 +397,7 @@ impl Reads {
         let answer = match read.wants {
             Wants::Bytes(_) if !read.missing.is_empty() => ReadAnswer::BytesLost,
             Wants::Bytes(range) => {
-                view.seen.size |= overlay.depends_on_size && range.end > overlay.size;
+                view.seen.size |= overlay.shows_size(&range);
                 view.seen.ranges.extend(overlay.base_of(range.clone()));
                 let read = || overlay.read(read.base, &range).expect("a client has its payload in memory");
                 ReadAnswer::Bytes(overlay.exists.then(read))

@@ -78,7 +78,7 @@ impl Scope<'_> {
 
 /// Answers form a line of relays: each operation leads into it at its answer, and out of it comes, at its beginning, whoever
 /// began later.
-fn add_real_time(graph: &mut Graph, history: &History, counted: &[bool]) {
+pub(super) fn add_real_time(graph: &mut Graph, history: &History, counted: &[bool]) {
     let operations = history.operations();
     let happened = || operations.iter().enumerate().filter(|(place, _)| counted[*place]);
     let mut answers: Vec<(u64, u32)> =

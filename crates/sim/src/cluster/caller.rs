@@ -1,8 +1,9 @@
 //! A simulated client: the shipped one, doing one operation after the other and noting what it was told.
 //!
 //! `task` is an operation that is under way, `known` what earlier ones have told, `outside` what is read outside of a transaction, `named` snapshots
-//! that have names.
+//! that have names, `editing` documents.
 
+mod editing;
 mod known;
 mod named;
 mod outside;
@@ -29,6 +30,8 @@ use super::{
     wants::{Chooser, REST_MAX, Then, Wants, Way},
 };
 use crate::{Action, Blob, ClientId, History, Outcome, Register, TransactionId, random::Random};
+pub use editing::Edited;
+use editing::{Sketch, stat_of};
 use known::Known;
 pub use named::Order;
 use task::{Found, Source, Stage, Target, Task, action_of, attribute_of, fill};
@@ -50,10 +53,14 @@ pub struct Caller {
     left: u32,
     /// What it last heard of what transactions may rely on.
     known: Known,
+    /// What it last heard of documents.
+    sketches: BTreeMap<Blob, Sketch>,
     task: Option<Task>,
     unique: u64,
     /// What the cluster manager is asked for, by the place of the operation, since this was last emptied.
     pub orders: Vec<(usize, Order)>,
+    /// What was done to documents by operations that ended, since this was last emptied.
+    pub edited: Vec<Edited>,
     /// What it was told that can never be, since this was last emptied.
     pub wrong: Vec<String>,
     /// Looks and freezes whose numbers were expired for a read, with the blob, since this was last emptied.
@@ -68,6 +75,8 @@ pub struct Caller {
 
 /// The label of the operation that makes what has to exist.
 const SET_UP: &str = "set up";
+/// The label of the operation that reads everything.
+const READ_ALL: &str = "read all";
 /// The sessions of one caller are this far apart.
 const SESSIONS_APART: u64 = 1000;
 
@@ -88,9 +97,11 @@ impl Caller {
             weights: profile.weights.to_vec(),
             left: profile.operations,
             known: Known::default(),
+            sketches: BTreeMap::new(),
             task: None,
             unique: 0,
             orders: Vec::new(),
+            edited: Vec::new(),
             wrong: Vec::new(),
             expired: Vec::new(),
             was_forgotten: false,
@@ -147,6 +158,7 @@ impl Caller {
         if let Some(Source::Transaction(transaction)) = self.task.as_mut().map(|task| &mut task.source) {
             transaction.handle_tick(&mut self.client, Time(now));
         }
+        self.task.iter_mut().for_each(Task::note_id);
         match self.task.as_ref().map(|task| &task.stage) {
             Some(Stage::Resting(until)) if *until <= now => self.read(now),
             Some(Stage::Thinking(until)) if *until <= now => self.write(now, history),
@@ -193,8 +205,8 @@ impl Caller {
         }
         registers
             .extend(blobs(Sort::Counter).into_iter().flat_map(|blob| [0, 1].map(|part| blob.register(part))));
-        let (lists, exists) = (blobs(Sort::List), blobs(Sort::Passing));
-        let wants = Wants { label: "read all", registers, lists, exists, ..Wants::default() };
+        let (lists, exists, documents) = (blobs(Sort::List), blobs(Sort::Passing), blobs(Sort::Document));
+        let wants = Wants { label: READ_ALL, registers, lists, exists, documents, ..Wants::default() };
         self.begin(now, history, wants);
         self.hear(now, history);
         self.task.as_ref().map_or(0, |task| task.place)
@@ -226,6 +238,7 @@ impl Caller {
             actions: Vec::new(),
             sizes: BTreeMap::new(),
             answers: Vec::new(),
+            edited: Edited::of(place),
         });
     }
 
@@ -254,6 +267,8 @@ impl Caller {
         let Some(transaction) = transaction else { return };
         task.source = Source::Transaction(Box::new(transaction));
         task.actions.clear();
+        task.answers.clear();
+        task.edited = Edited::of(task.place);
         self.read(now);
     }
 
@@ -268,20 +283,23 @@ impl Caller {
             _ => {
                 let registers = wants.registers.iter().map(|register| register.blob);
                 let blobs = registers.chain(wants.lists.iter().copied()).chain(wants.exists.iter().copied());
+                let blobs = blobs.chain(wants.documents.iter().copied());
                 self.client.snapshot(Time(now), &blobs.map(name).collect())
             }
         };
         task.actions.clear();
+        task.edited = Edited::of(task.place);
         task.stage = Stage::Freezing(asked);
     }
 
     /// Reads all that is wanted.
     fn read(&mut self, now: u64) {
+        let documents = self.documents_to_read();
         let Some(task) = &mut self.task else { return };
         let registers = task.wants.registers.iter().map(|register| Target::Register(*register));
         let lists = task.wants.lists.iter().map(|blob| Target::List(*blob));
         let exists = task.wants.exists.iter().map(|blob| Target::Exists(*blob));
-        let targets: Vec<Target> = exists.chain(registers).chain(lists).collect();
+        let targets: Vec<Target> = exists.chain(registers).chain(lists).chain(documents).collect();
         task.found.clear();
         task.stage = Stage::Reading;
         for target in targets {
@@ -305,6 +323,7 @@ impl Caller {
         match (&mut task.source, &task.stage, event) {
             (Source::Transaction(transaction), _, mut event) => {
                 transaction.handle(&mut self.client, Time(now), &mut event);
+                task.note_id();
             }
             (Source::Snapshot(snapshot), _, mut event) => {
                 snapshot.handle(&mut self.client, Time(now), &mut event);
@@ -387,6 +406,7 @@ impl Caller {
             ReadAnswer::Stat(looked) if matches!(target, Target::Register(_)) => {
                 Found::Bytes(looked.and_then(|looked| attribute_of(&looked.attributes)))
             }
+            ReadAnswer::Stat(looked) if matches!(target, Target::Stat(_)) => Found::Stat(stat_of(looked)),
             ReadAnswer::Stat(looked) => Found::Exists(looked.is_some()),
             ReadAnswer::Lost | ReadAnswer::Denied => return,
             ReadAnswer::BytesLost => {
@@ -402,11 +422,16 @@ impl Caller {
         let Some(task) = &mut self.task else { return };
         let is_back = matches!(task.stage, Stage::ReadingBack);
         for (target, found) in std::mem::take(&mut task.found) {
-            task.actions.push(action_of(target, found));
+            match target {
+                Target::Stat(_) | Target::Window(..) => task.saw(target, found),
+                _ => task.actions.push(action_of(target, found)),
+            }
         }
         if is_back {
             return self.commit_source(now, history);
         }
+        self.sketch();
+        let Some(task) = &mut self.task else { return };
         if task.wants.again > 0 {
             task.wants.again -= 1;
             task.stage = Stage::Resting(now + self.random.below(REST_MAX));
@@ -438,14 +463,27 @@ impl Caller {
             .collect();
         self.rely(now);
         let mut back = Vec::new();
+        let then = match then {
+            Then::Edit(documents, beside) => {
+                self.edit(now, &documents);
+                back.extend(self.some_of(&documents));
+                *beside
+            }
+            then => then,
+        };
         match then {
-            Then::Nothing => {}
+            Then::Nothing | Then::Edit(..) => {}
             Then::Write(registers) => {
                 for register in &registers {
                     let value = self.unique();
                     self.write_register(*register, value);
                 }
-                back = registers;
+                back.extend(registers.into_iter().map(Target::Register));
+            }
+            Then::Bunches(lists) => {
+                for blob in lists {
+                    (0..2 + self.random.below(3)).for_each(|_| self.append(blob));
+                }
             }
             Then::Append(lists) => lists.into_iter().for_each(|blob| self.append(blob)),
             Then::Add(counters) => counters.into_iter().for_each(|register| self.add(register)),
@@ -465,12 +503,19 @@ impl Caller {
             Then::Delete(blob) => {
                 self.change(blob, Change::Delete, Action::Delete { blob, number: None });
             }
+            Then::Restart(blob, parts) => {
+                self.change(blob, Change::Delete, Action::Delete { blob, number: None });
+                self.change(blob, Change::Create, Action::Create { blob, number: None });
+                for part in parts {
+                    let value = self.unique();
+                    self.write_register(blob.register(part), value);
+                }
+            }
         }
         let Some(task) = &mut self.task else { return };
         if task.wants.reads_back && !back.is_empty() {
             task.stage = Stage::ReadingBack;
-            back.into_iter()
-                .for_each(|register| task.read(&mut self.client, now, Target::Register(register)));
+            back.into_iter().for_each(|target| task.read(&mut self.client, now, target));
         } else {
             self.commit_source(now, history);
         }
@@ -535,6 +580,7 @@ impl Caller {
         let gives_up_at = gives_up.then(|| Time(now).after(200_000 + self.random.below(1_000_000)));
         transaction.commit(&mut self.client, Time(now), gives_up_at);
         task.source = Source::Transaction(transaction);
+        task.note_id();
     }
 
     fn ended(&mut self, now: u64, history: &mut History, end: End) {
@@ -542,6 +588,7 @@ impl Caller {
         match end {
             End::Committed(mut results) => {
                 let actions = history.actions_mut(task.place);
+                task.edited.fill(&mut results);
                 for (place, blob, change) in std::mem::take(&mut task.answers) {
                     self.wrong.extend(fill(&mut actions[place], results.remove(&(blob, change))).err());
                 }
@@ -553,7 +600,7 @@ impl Caller {
             End::Refused(refusal) => {
                 assert!(refusal != Refusal::Invalid, "a workload asks only for what is possible");
                 let deletes = task.actions.iter().any(|action| matches!(action, Action::Delete { .. }));
-                if refusal == Refusal::NotFound && !deletes {
+                if refusal == Refusal::NotFound && !deletes && !task.edited.explains(refusal) {
                     self.wrong.push("refused for want of a blob: it needs none".to_owned());
                 }
                 let touched = task.source.touched();
@@ -585,7 +632,9 @@ impl Caller {
     ) {
         let Some(task) = &mut self.task else { return };
         if let Some((reserved, since)) = task.reserved.take() {
-            let is_covered = touched.is_subset(&reserved) && now < since + FREEZE_MAX;
+            // What it relies on without having looked may be otherwise, reserved or not.
+            let relies = task.edited.relies();
+            let is_covered = touched.is_subset(&reserved) && now < since + FREEZE_MAX && !relies;
             if was_sent && refusal == Refusal::Conflict && is_covered {
                 self.refused_reserves.push(since);
             }
@@ -614,6 +663,7 @@ impl Caller {
         }
         let counts = self.ended.entry(task.wants.label).or_default();
         counts[outcome as usize] += 1;
+        self.edited.extend((!task.edited.steps.is_empty()).then_some(task.edited));
         history.end(task.place, now, outcome);
     }
 }

@@ -11,10 +11,10 @@ use crate::{Blob, Register};
 /// Which blobs are what.
 #[derive(Clone, Copy, Debug)]
 pub struct Layout {
-    blobs: [u32; 5],
+    blobs: [u32; 6],
 }
 
-/// The sort of a blob, in the order of a profile's counts.
+/// The sort of a blob, in the order of a profile's counts; documents come last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sort {
     /// Registers.
@@ -27,6 +27,8 @@ pub enum Sort {
     Account,
     /// One that comes and goes.
     Passing,
+    /// A document, to which anything may be done.
+    Document,
 }
 
 /// Bytes of a chunk in the simulation: the least that is allowed.
@@ -47,7 +49,8 @@ pub const DOOMED: KeyspaceId = KeyspaceId(2);
 impl Layout {
     /// The blobs of a profile.
     pub fn of(profile: &Profile) -> Self {
-        Layout { blobs: profile.blobs }
+        let [registers, lists, counters, accounts, passing] = profile.blobs;
+        Layout { blobs: [registers, lists, counters, accounts, passing, profile.documents] }
     }
 
     /// The blobs of a sort.

@@ -2,7 +2,7 @@
 
 use tyr_types::Durability;
 
-use super::{bounds::Bounds, storage::StorageProfile};
+use super::{bounds::Bounds, layout::CHUNK, storage::StorageProfile};
 use crate::random::Random;
 
 /// The settings of a run.
@@ -26,6 +26,10 @@ pub struct Profile {
     pub operations: u32,
     /// Blobs with registers, lists, counters, accounts, and blobs that come and go.
     pub blobs: [u32; 5],
+    /// Documents.
+    pub documents: u32,
+    /// The most bytes that the keyspace is to hold, if that is bounded.
+    pub quota: Option<u64>,
     /// How likely each kind of operation is, in the order of [`Kind`].
     pub weights: [u32; Kind::ALL.len()],
     /// The delay of a message in microseconds: the least, the usual spread, and the spread of slow ones.
@@ -123,6 +127,18 @@ pub enum Kind {
     WriteAttributes,
     /// Takes a snapshot of all blobs that has a name, and reads it some time later.
     Named,
+    /// Does several things to a document.
+    Edit,
+    /// Does several things to documents and other blobs.
+    Edits,
+    /// Reads documents and commits.
+    ReadDocuments,
+    /// Reads documents as they were at one point.
+    SnapshotDocuments,
+    /// Appends several elements to each of some lists.
+    Bunches,
+    /// Deletes a blob, creates it again, and writes its registers.
+    Restart,
 }
 
 /// As many kinds are drawn by the swarm, the first ones; the others belong to a [`Focus`](super::focus::Focus) or
@@ -162,7 +178,7 @@ const SWARMING_FAULTS: usize = 7;
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Kind; 32] = [
+    pub const ALL: [Kind; 38] = [
         Kind::BlindWrites,
         Kind::DirectRead,
         Kind::BlobRead,
@@ -195,6 +211,12 @@ impl Kind {
         Kind::Heads,
         Kind::WriteAttributes,
         Kind::Named,
+        Kind::Edit,
+        Kind::Edits,
+        Kind::ReadDocuments,
+        Kind::SnapshotDocuments,
+        Kind::Bunches,
+        Kind::Restart,
     ];
 }
 
@@ -242,6 +264,8 @@ impl Profile {
             clients: small(random, 6),
             operations: 10 + small(random, 40),
             blobs: [small(random, 4), small(random, 3), small(random, 2), small(random, 4), small(random, 4)],
+            documents: 0,
+            quota: None,
             weights,
             delay: (20, 1 + random.below(400), 1 + random.below(40_000)),
             slow: rarely(random, 60_000),
@@ -294,6 +318,36 @@ impl Profile {
         profile
     }
 
+    /// A run with documents: a few blobs to which everything is done that can be, by one transaction or by several at once.
+    pub fn edited(random: &mut Random) -> Profile {
+        let mut profile = Profile::swarm(random);
+        profile.blobs = [1, 1, 1, 1, 2];
+        profile.documents = 1 + u32::try_from(random.below(3)).expect("small");
+        profile.weights = [0; Kind::ALL.len()];
+        let kinds = [
+            (Kind::Edit, 12),
+            (Kind::Edits, 8),
+            (Kind::ReadDocuments, 4),
+            (Kind::SnapshotDocuments, 2),
+            (Kind::Bunches, 3),
+            (Kind::Restart, 2),
+            (Kind::Append, 1),
+            (Kind::ReadLists, 1),
+            (Kind::Exists, 2),
+            (Kind::Create, 1),
+        ];
+        kinds.into_iter().for_each(|(kind, weight)| profile.weights[kind as usize] = weight);
+        profile.clients = profile.clients.max(2);
+        profile
+    }
+
+    /// How much there may be, drawn apart from everything else: in every fifth run less than clients would write.
+    pub fn rationed(self, seed: u64) -> Profile {
+        let mut random = Random::new(seed ^ 0x71_756f_7461);
+        let quota = (seed % 5 == 4).then(|| 2 * CHUNK + random.below(6 * CHUNK));
+        Profile { quota, ..self }
+    }
+
     /// Who manages the cluster, drawn apart from everything else: voters in every third run, since they take longer than all the rest.
     pub fn managed(self, seed: u64) -> Profile {
         let mut random = Random::new(seed ^ 0x766f_7465_7273);
@@ -313,6 +367,8 @@ impl Profile {
             clients,
             operations,
             blobs: [4, 2, 2, 4, 4],
+            documents: 1,
+            quota: None,
             weights: [1; Kind::ALL.len()],
             delay: (50, 50, 50),
             slow: 0,

@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 
 use tyr_node::Node;
 use tyr_proto::{
-    Epoch, HeadPlan, Operation, Output, PartitionId, TransactionId, encoding::to_bytes, entry::Entry,
+    Epoch, HeadPlan, Operation, Outcome, Output, PartitionId, TransactionId, encoding::to_bytes,
+    entry::Entry, message::Answer,
 };
+use tyr_types::Number;
 
 use super::bounds::Bounds;
 
@@ -23,6 +25,12 @@ impl Prepared {
         let (epoch, index) = place;
         (first != place).then(|| format!("prepared twice: {id} at {partition}, then as {epoch:?} {index}"))
     }
+
+    /// The number that a transaction has at a partition's heads, if it was promised there.
+    pub fn number(&self, partition: PartitionId, id: TransactionId) -> Option<Number> {
+        let (epoch, index) = self.0.get(&(partition, id))?;
+        Some(Number::new(epoch.0, *index))
+    }
 }
 
 /// The promise in what a node wants written.
@@ -30,6 +38,21 @@ pub fn of(output: &Output) -> Option<Promise> {
     let Output::Store { partition, index, epoch, entry } = output else { return None };
     let Entry::Prepare(prepare) = &**entry else { return None };
     Some((*partition, prepare.id(), (*epoch, *index)))
+}
+
+/// The transactions that what a node wants done shows to be committed.
+pub fn committed(output: &Output) -> Vec<TransactionId> {
+    match output {
+        Output::Store { entry, .. } => match &**entry {
+            Entry::Outcomes(outcomes) => {
+                let committed = outcomes.iter().filter(|(_, outcome)| *outcome == Outcome::Committed);
+                committed.map(|(id, _)| *id).collect()
+            }
+            _ => Vec::new(),
+        },
+        Output::Answer(_, Answer::Outcome { id, outcome: Some((Outcome::Committed, _)) }) => vec![*id],
+        _ => Vec::new(),
+    }
 }
 
 /// What is wrong with what a node wants written, if anything is.

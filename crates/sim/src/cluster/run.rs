@@ -69,11 +69,13 @@ pub enum Draw {
     Dropping,
     /// As one of the others, half of the time the swarm, with nodes that know of no keyspace when they start, as the shipped ones do.
     Unheard,
+    /// A run with documents, to which anything may be done, see [`Profile::edited`].
+    Edited,
 }
 
 impl Draw {
     /// All of them.
-    pub const ALL: [Draw; 7] = [
+    pub const ALL: [Draw; 8] = [
         Draw::Swarm,
         Draw::Focused,
         Draw::Aimed,
@@ -81,6 +83,7 @@ impl Draw {
         Draw::Borrowed,
         Draw::Dropping,
         Draw::Unheard,
+        Draw::Edited,
     ];
 
     /// Its name on the command line and in the file of seeds.
@@ -93,6 +96,7 @@ impl Draw {
             Draw::Borrowed => "borrowed",
             Draw::Dropping => "dropping",
             Draw::Unheard => "unheard",
+            Draw::Edited => "edited",
         }
     }
 
@@ -106,6 +110,7 @@ impl Draw {
             Draw::Aimed => Profile::aimed(random),
             Draw::Cached => Profile::cached(random),
             Draw::Borrowed => Profile::borrowed(random),
+            Draw::Edited => Profile::edited(random).rationed(seed),
         };
         let mut bounds = drawn.bounded(Bounds::drawn(random, drawn.replicas));
         if matches!(of, Draw::Cached | Draw::Borrowed) {
@@ -208,6 +213,7 @@ fn go(world: &mut World, profile: &Profile) -> Result<(), String> {
         _ => sum,
     });
     check::bank::check(&world.history, &accounts, total).map_err(violation)?;
+    check::documents::check(&world.history, &world.deeds()?).map_err(violation)?;
     converged(world)?;
     // Until who was paused is heard of again.
     world.run_until(world.now() + SETTLE, false, |_| false);
@@ -217,6 +223,7 @@ fn go(world: &mut World, profile: &Profile) -> Result<(), String> {
         let is_answered = |world: &World| world.callers().all(|caller| caller.is_idle());
         let last = read_all(world, "nothing is served without one that died", is_answered)?;
         check::survival::check(&world.history, last).map_err(violation)?;
+        check::documents::check(&world.history, &world.deeds()?).map_err(violation)?;
     }
     Ok(())
 }

@@ -4,12 +4,12 @@ use std::{num::NonZeroU32, sync::Arc};
 
 use tyr_node::{Member, Node, Settings, Stored};
 use tyr_proto::{
-    Incarnation, Keyspaces, NodeId, Output, Replica, Time,
+    Bound, Incarnation, Keyspaces, NodeId, Output, Replica, Time, TransactionId,
     cluster::{Address, Identity, Request, Response, Zone},
     message::Envelope,
 };
 use tyr_sim_env::Drift;
-use tyr_types::Error;
+use tyr_types::{Error, KeyspaceId};
 
 use super::{
     bounds::Bounds, disk::Disk, manager::TERMS, promises::Promise, storage::StorageProfile, target::Target,
@@ -37,6 +37,8 @@ pub struct Server {
     pub broken: Option<String>,
     /// What it promised, since this was last emptied.
     pub promised: Vec<Promise>,
+    /// What it logged or told to be committed, since this was last emptied.
+    pub committed: Vec<TransactionId>,
     /// What happened seldom, since this was last emptied.
     pub sighted: Vec<&'static str>,
     /// Counts starts, so that what was meant for an earlier process does not reach a later one.
@@ -108,6 +110,7 @@ impl Server {
             knows_short: false,
             broken: None,
             promised: Vec::new(),
+            committed: Vec::new(),
             sighted: Vec::new(),
             start: 0,
             paused_until: 0,
@@ -255,6 +258,22 @@ impl Server {
         node.handle_tick(now)
     }
 
+    /// It is told how much there may be of a keyspace, and how much all hold of it.
+    pub fn ration(&mut self, now: u64, keyspace: KeyspaceId, quota: u64, total: u64) {
+        let now = self.clock.at(now);
+        let Some(node) = &mut self.running else { return };
+        node.handle_bounds(now, |own| {
+            let elsewhere = total.saturating_sub(own.get(&keyspace).map_or(0, |held| held.bytes));
+            [(keyspace, Bound { quota, elsewhere })].into()
+        });
+    }
+
+    /// How many bytes it holds of a keyspace that is bounded.
+    pub fn held_of(&self, keyspace: KeyspaceId) -> u64 {
+        let uses = self.running.as_ref().map(Node::uses).unwrap_or_default();
+        uses.get(&keyspace).map_or(0, |held| held.bytes)
+    }
+
     /// The cluster manager answers.
     pub fn managed(&mut self, now: u64, response: Response) {
         let now = self.clock.at(now);
@@ -269,6 +288,7 @@ impl Server {
             let node = self.running.as_mut()?;
             let output = node.poll_output()?;
             self.promised.extend(super::promises::of(&output));
+            self.committed.extend(super::promises::committed(&output));
             if self.broken.is_none() {
                 self.broken = super::promises::check(node, &output, &self.bounds, self.knows_short);
             }

@@ -7,7 +7,7 @@ use tyr_proto::{
 };
 
 /// Everything that has a name here.
-pub const ALL: [&str; 60] = [
+pub const ALL: [&str; 61] = [
     "a disk failed",
     "another voter led",
     "answered elsewhere",
@@ -52,6 +52,7 @@ pub const ALL: [&str; 60] = [
     "refused by conflict",
     "refused by existence",
     "refused by floor",
+    "refused by quota",
     "refused for a client that gave up",
     "refused for want of replicas",
     "refused for want of room",
@@ -117,11 +118,10 @@ fn of_answer(answer: &Answer) -> Option<&'static str> {
             Refusal::Full => "refused for want of room",
             Refusal::Unstaged => "refused as not staged",
             Refusal::TooFewReplicas => "refused for want of replicas",
-            Refusal::Invalid
-            | Refusal::Denied
-            | Refusal::Quota
-            | Refusal::TooLarge
-            | Refusal::TooManyAttributes => return None,
+            Refusal::Quota => "refused by quota",
+            Refusal::Invalid | Refusal::Denied | Refusal::TooLarge | Refusal::TooManyAttributes => {
+                return None;
+            }
         },
         Answer::Expired { .. } => "expired a read",
         Answer::Stats { stats, .. } if stats.iter().skip(1).any(Option::is_some) => "told further heads",

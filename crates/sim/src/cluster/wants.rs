@@ -19,6 +19,8 @@ pub struct Wants {
     pub lists: Vec<Blob>,
     /// Blobs to see the existence of.
     pub exists: Vec<Blob>,
+    /// Documents to read.
+    pub documents: Vec<Blob>,
     /// Blobs of which it says whether they exist, without having looked.
     pub relies: Vec<Blob>,
     /// What follows.
@@ -73,6 +75,12 @@ pub enum Then {
     Create(Blob, &'static [u32]),
     /// No blob.
     Delete(Blob),
+    /// Several new elements each.
+    Bunches(Vec<Blob>),
+    /// The blob anew, with these registers.
+    Restart(Blob, Vec<u32>),
+    /// Anything to documents, and what else is written beside that.
+    Edit(Vec<Blob>, Box<Then>),
 }
 
 /// A long reader rests at most this many microseconds before it reads again.
@@ -110,6 +118,17 @@ impl Chooser<'_> {
             Kind::Transfer | Kind::Audit | Kind::Persist => self.accounts(kind),
             Kind::Snapshot | Kind::SnapshotPrefix | Kind::Named => self.snapshots(kind),
             Kind::Heads | Kind::WriteAttributes => self.attributes(kind),
+            Kind::Edit | Kind::Edits | Kind::ReadDocuments | Kind::SnapshotDocuments => self.documents(kind),
+            Kind::Bunches => {
+                let then = Then::Bunches(self.some(Sort::List, 2));
+                Wants { label: "bunches", then, ..Wants::default() }
+            }
+            Kind::Restart => {
+                let blob = self.some(Sort::Passing, 1)[0];
+                let parts = all_parts(blob).into_iter().map(|register| register.part);
+                let then = Then::Restart(blob, parts.filter(|_| self.random.below(3) > 0).collect());
+                Wants { label: "restart", then, ..Wants::default() }
+            }
             _ => self.reads(kind),
         }
     }
@@ -308,6 +327,44 @@ impl Chooser<'_> {
                 let relies = if reads { Vec::new() } else { self.some(Sort::Passing, 2) };
                 let then = Then::Write(registers);
                 Wants { label: "write attributes", registers: read, relies, then, ..Wants::default() }
+            }
+        }
+    }
+
+    /// What is seen of documents, and whether they are changed then.
+    fn documents(&mut self, kind: Kind) -> Wants {
+        match kind {
+            Kind::ReadDocuments => {
+                let again = self.random.below(2);
+                let documents = self.some(Sort::Document, 2);
+                Wants { label: "read documents", documents, again, ..Wants::default() }
+            }
+            Kind::SnapshotDocuments => {
+                let (documents, lists) = (self.layout.blobs(Sort::Document), self.some(Sort::List, 1));
+                Wants {
+                    label: "snapshot of documents",
+                    way: Way::Snapshot,
+                    documents,
+                    lists,
+                    ..Wants::default()
+                }
+            }
+            _ => {
+                let edited = self.some(Sort::Document, if kind == Kind::Edit { 1 } else { 3 });
+                let beside = match self.random.below(4) {
+                    _ if kind == Kind::Edit => Then::Nothing,
+                    0 => Then::Write(self.registers(2)),
+                    1 => Then::Bunches(self.some(Sort::List, 1)),
+                    2 => Then::Add(self.counters(1)),
+                    _ => Then::Nothing,
+                };
+                let documents =
+                    if self.random.below(3) == 0 { self.some(Sort::Document, 2) } else { Vec::new() };
+                let label = if kind == Kind::Edit { "edit" } else { "edits" };
+                let way = if self.random.below(4) == 0 { Way::Run } else { Way::Once };
+                let reads_back = self.random.below(3) == 0;
+                let then = Then::Edit(edited, Box::new(beside));
+                Wants { label, way, documents, then, reads_back, ..Wants::default() }
             }
         }
     }

@@ -1,7 +1,7 @@
 //! The event loop: what happens when, in an order that only the seed decides.
 //!
 //! `event` names what happens, `mail` is the network, `faults` what goes wrong, `doom` drops a keyspace, `watch` and `circles` what must hold though no client can see it,
-//! `orders` what clients have the cluster manager do, `stations` where clients are that the shipped driver drives, and `record` what a run leaves behind.
+//! `rations` how much there may be, `orders` what clients have the cluster manager do, `stations` where clients are that the shipped driver drives, and `record` what a run leaves behind.
 
 mod circles;
 mod doom;
@@ -9,15 +9,19 @@ mod event;
 mod faults;
 mod mail;
 mod orders;
+mod rations;
 mod record;
 pub mod stations;
 mod watch;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use tyr_proto::{
     ClassId, ClientOutput, Incarnation, Keyspace, KeyspaceSeed, Keyspaces, Layout, NodeId, Output,
-    PartitionCount, Placement, RingVersion, SessionId, Snapshots, Time,
+    PartitionCount, Placement, RingVersion, SessionId, Snapshots, Time, TransactionId,
     cluster::{ClassSettings, Command, Request},
     entry::Part,
     message::{Answer, Envelope, Message},
@@ -26,7 +30,7 @@ use tyr_types::KeyspaceSettings;
 
 use self::{event::Event, mail::MANAGER_DELAY, record::Record, stations::Stations};
 use super::{
-    caller::Caller,
+    caller::{Caller, Edited},
     layout::{CHUNK, DOOMED, KEYSPACE},
     management::Management,
     manager::Manager,
@@ -52,6 +56,8 @@ pub struct World {
     keyspaces: Arc<Keyspaces>,
     /// How often they have changed.
     keyspaces_version: u64,
+    /// When nodes are told next how much there may be.
+    rationed_at: u64,
     callers: BTreeMap<SessionId, Caller>,
     stations: Stations,
     links_cut: BTreeMap<(NodeId, NodeId), u64>,
@@ -64,6 +70,10 @@ pub struct World {
     pub broken: Option<String>,
     pins: Pins,
     prepared: Prepared,
+    /// What was committed, if there are documents,
+    committed: BTreeSet<TransactionId>,
+    /// and what was done to these.
+    edited: Vec<Edited>,
     record: Record,
 }
 
@@ -112,6 +122,7 @@ impl World {
             ring_changed_at: 0,
             keyspaces,
             keyspaces_version,
+            rationed_at: 0,
             callers,
             stations: Stations::new(),
             links_cut: BTreeMap::new(),
@@ -121,6 +132,8 @@ impl World {
             broken: None,
             pins: Pins::default(),
             prepared: Prepared::default(),
+            committed: BTreeSet::new(),
+            edited: Vec::new(),
             record: Record::new(with_trace),
         };
         world.start();
@@ -304,6 +317,7 @@ impl World {
                     }
                     self.flush(node);
                     self.check_versions(node);
+                    self.check_counts(node);
                     self.check_circles(node);
                     self.check_freezes(node);
                     self.after(TICK_EVERY, Event::Tick(node, start));
@@ -342,6 +356,7 @@ impl World {
             }
             Event::ManagerTick => {
                 self.tick_manager();
+                self.ration();
                 self.after(TICK_EVERY, Event::ManagerTick);
             }
             Event::ToManager(node, voter, request) => {
@@ -517,6 +532,10 @@ impl World {
         if let Some(broken) = self.server(node).broken.take() {
             self.broken.get_or_insert(broken);
         }
+        let committed = std::mem::take(&mut self.server(node).committed);
+        if self.profile.documents > 0 {
+            self.committed.extend(committed);
+        }
         for what in std::mem::take(&mut self.server(node).sighted) {
             self.record.count(what);
         }
@@ -551,6 +570,7 @@ impl World {
         let expired = std::mem::take(&mut caller.expired);
         let refused = std::mem::take(&mut caller.refused_reserves);
         let (wrong, orders) = (std::mem::take(&mut caller.wrong), std::mem::take(&mut caller.orders));
+        self.edited.append(&mut caller.edited);
         let was_forgotten = std::mem::take(&mut caller.was_forgotten);
         if let Some(what) = wrong.first() {
             self.broken.get_or_insert(format!("{what}: of client {}", session.0));

@@ -156,7 +156,9 @@ impl Caller {
         }
         let passing = self.layout.blobs(Sort::Passing);
         let (from, to) = (passing[0], Blob(passing[passing.len() - 1].0 + 1));
-        let mut found: Vec<Blob> = found.iter().map(blob_of).filter(|blob| *blob >= from).collect();
+        let documents = self.layout.blobs(Sort::Document);
+        let is_judged = |blob: &Blob| *blob >= from && !documents.contains(blob);
+        let mut found: Vec<Blob> = found.iter().map(blob_of).filter(is_judged).collect();
         found.sort();
         history.act(task.place, Action::Scan { from, to, found });
         self.end(now, history, Outcome::Committed);

@@ -10,9 +10,10 @@ use tyr_proto::{
     Transaction, message::RequestId,
 };
 
-use super::named::Named;
+use super::{editing::Edited, named::Named};
 use crate::{
     Action, Blob, Register,
+    check::documents::Stat,
     cluster::{
         layout::{ATTRIBUTE, ATTRIBUTE_NAME, LIST_START, name, range_of},
         wants::Wants,
@@ -48,6 +49,8 @@ pub struct Task {
     pub sizes: BTreeMap<Blob, u64>,
     /// Which action is answered by which change of which blob.
     pub answers: Vec<(usize, BlobName, u16)>,
+    /// What it did to documents, and saw of them.
+    pub edited: Edited,
 }
 
 /// Where an operation reads.
@@ -114,6 +117,10 @@ pub enum Target {
     List(Blob),
     /// Whether a blob exists.
     Exists(Blob),
+    /// What a document is.
+    Stat(Blob),
+    /// The bytes of a document from one offset to another.
+    Window(Blob, u64, u64),
 }
 
 /// What was read of it.
@@ -123,6 +130,8 @@ pub enum Found {
     Bytes(Option<Vec<u8>>),
     /// Whether it exists.
     Exists(bool),
+    /// What it is, if it exists.
+    Stat(Option<Stat>),
 }
 
 impl Task {
@@ -132,10 +141,14 @@ impl Task {
             Target::Register(register) if register.part == ATTRIBUTE => (name(register.blob), 0..0),
             Target::Register(register) => (name(register.blob), range_of(register)),
             Target::List(blob) => (name(blob), LIST_START..u64::MAX),
-            Target::Exists(blob) => (name(blob), 0..0),
+            Target::Exists(blob) | Target::Stat(blob) => (name(blob), 0..0),
+            Target::Window(blob, start, end) => (name(blob), start..end),
         };
         let exists = matches!(target, Target::Exists(_));
-        let is_attribute = matches!(target, Target::Register(register) if register.part == ATTRIBUTE);
+        let is_attribute = match target {
+            Target::Register(register) => register.part == ATTRIBUTE,
+            target => matches!(target, Target::Stat(_)),
+        };
         let now = Time(now);
         let id = match &mut self.source {
             Source::Nothing => None,
@@ -153,6 +166,9 @@ impl Task {
             None if exists => {
                 self.found.insert(target, Found::Exists(false));
             }
+            None if matches!(target, Target::Stat(_)) => {
+                self.found.insert(target, Found::Stat(None));
+            }
             None => {
                 self.found.insert(target, Found::Bytes(None));
             }
@@ -165,7 +181,8 @@ impl Target {
     pub fn blob(self) -> Blob {
         match self {
             Target::Register(register) => register.blob,
-            Target::List(blob) | Target::Exists(blob) => blob,
+            Target::List(blob) | Target::Exists(blob) | Target::Stat(blob) => blob,
+            Target::Window(blob, ..) => blob,
         }
     }
 }

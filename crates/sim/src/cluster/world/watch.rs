@@ -4,8 +4,18 @@ use tyr_proto::{
     BlobName, Chunk, NodeId, Operation, Partition, PartitionId, SessionId, TransactionId, message::RequestId,
 };
 
+use std::collections::BTreeSet;
+
 use super::World;
-use crate::cluster::{layout::KEYSPACE, pins::Grant};
+use crate::{
+    Blob, Outcome,
+    check::documents::Deed,
+    cluster::{
+        caller::Edited,
+        layout::{KEYSPACE, name},
+        pins::Grant,
+    },
+};
 
 /// Microseconds after which a node has heard of a change of the ring, or serves no more.
 const HEARD_AFTER: u64 = 3_000_000;
@@ -47,6 +57,37 @@ impl World {
         {
             self.broken.get_or_insert(format!("freeze of what is undecided: {node} in {id}"));
         }
+    }
+
+    /// What was done to documents, with the numbers at which nodes have done it.
+    pub fn deeds(&self) -> Result<Vec<Deed>, String> {
+        self.edited.iter().map(|edited| self.deed(edited)).collect()
+    }
+
+    fn deed(&self, edited: &Edited) -> Result<Deed, String> {
+        let Edited { place, id, seen, steps, .. } = edited;
+        let outcome = self.history.operations()[*place].outcome;
+        let is_committed = id.map_or(outcome == Outcome::Committed, |id| self.committed.contains(&id));
+        let is_contradicted = match outcome {
+            Outcome::Committed => !is_committed,
+            Outcome::Conflict => is_committed,
+            Outcome::Unknown => false,
+        };
+        if is_contradicted {
+            return Err(format!("told otherwise than decided: {id:?} is {outcome}"));
+        }
+        let mut numbers = seen.clone();
+        if let (Some(id), true) = (id, is_committed) {
+            let all: BTreeSet<Blob> = steps.iter().map(|(blob, _)| *blob).collect();
+            for blob in all {
+                let partition = self.keyspaces[&KEYSPACE].partition_of(&name(blob), 0);
+                let number = self.prepared.number(partition, *id);
+                let number =
+                    number.ok_or_else(|| format!("committed and not promised: {id} at {partition}"))?;
+                numbers.insert(blob, number);
+            }
+        }
+        Ok(Deed { place: *place, happened: is_committed, numbers, steps: steps.clone() })
     }
 
     /// A stop votes only when everything before the transaction is decided.
