@@ -118,6 +118,11 @@ impl Chunk {
         }
     }
 
+    /// Whether it says no more than if it were not there.
+    pub fn is_blank(&self) -> bool {
+        self.arrivals.is_empty() && self.pending.is_empty() && self.versions.is_empty()
+    }
+
     /// Forgets where writes were logged up to an index that the log is never cut before.
     pub fn trim_log(&mut self, start: u64) {
         while self.arrivals.get(1).is_some_and(|(index, _)| *index <= start) {

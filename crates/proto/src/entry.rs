@@ -109,6 +109,7 @@ impl Entry {
                 refused.plan.as_ref().map_or(0, |plan| plan.heads.len()) + of_stops(&refused.stops)
             }
             Entry::Write(writes) => writes.writes.len(),
+            Entry::Purge(tombstones) => tombstones.len(),
             _ => 1,
         }
     }

@@ -47,6 +47,10 @@ impl Default for Names {
 
 impl Names {
     fn push(&mut self, gone: &GoneHead) {
+        // At which everything was refused: what was known of the blob before stays true.
+        if gone.head.newest() == Number::ZERO {
+            return;
+        }
         self.others = self.others.min(gone.heads_after);
         self.newest.insert(gone.blob.clone(), gone.head.newest());
         self.order.push_back(gone.blob.clone());
@@ -106,9 +110,9 @@ impl Gone {
         self.heads.is_empty() && self.chunks.is_empty()
     }
 
-    /// A chunk that was dropped.
-    pub fn chunk(&self, name: &ChunkName) -> Option<&Chunk> {
-        self.chunks.iter().rev().find(|gone| gone.name == *name).map(|gone| &gone.chunk)
+    /// What chunks of a name were that were dropped, the last one first.
+    pub fn chunks_of(&self, name: &ChunkName) -> impl Iterator<Item = &Chunk> {
+        self.chunks.iter().rev().filter(move |gone| gone.name == *name).map(|gone| &gone.chunk)
     }
 
     /// Whether the head of a blob was dropped by an entry after an index, so that it is there again if the log loses that.
@@ -182,7 +186,7 @@ mod tests {
         ClassId, Epoch, HeadPlan, Operation, Outcome, PartitionId, Plan, Refusal, RingVersion, SessionId,
         State, TransactionId,
         encoding::{from_bytes, to_bytes},
-        entry::{Entry, ExistenceEffect, HeadEffect, Prepare, Stop},
+        entry::{ChunkWrite, Entry, ExistenceEffect, HeadEffect, Prepare, Stop},
     };
 
     const P: PartitionId = PartitionId { class: ClassId(0), index: 0 };
@@ -317,6 +321,32 @@ mod tests {
 
         let copy: State = from_bytes(&to_bytes(&state)).unwrap();
         assert_eq!(known(&copy, "b1"), newest[NAMES_MAX], "bytes have no names");
+    }
+
+    #[test]
+    fn a_head_at_which_all_was_refused_leaves_known_what_was() {
+        let (mut state, last) = state_without(&["a"]);
+        let newest = drop_heads(&mut state, last, &["a"])[0];
+        let write = ChunkWrite {
+            chunk: 1,
+            partition: PartitionId { index: 1, ..P },
+            previous: None,
+            operations: vec![],
+            drops_former: false,
+        };
+        let index = last + 2;
+        let Entry::Prepare(prepare) = prepare(index, "a", vec![Operation::Create], ExistenceEffect::Begins)
+        else {
+            panic!("it is one")
+        };
+        let mut prepare = Arc::unwrap_or_clone(prepare);
+        Arc::make_mut(&mut prepare.stops[0].effects[0]).writes.push(write);
+        state.apply(index, Epoch(1), &Entry::Prepare(Arc::new(prepare)));
+        let superseded = state.learn(id(index), Outcome::Refused(Refusal::Conflict));
+        assert_eq!(superseded, [blob("a")].into(), "nothing is left but a link");
+        state.apply(index + 1, Epoch(1), &Entry::Collected(vec![(blob("a"), Number::ZERO)]));
+        assert_eq!(heads(&state), BTreeSet::new());
+        assert_eq!(state.beginning_of(&blob("a")).read_number(), newest, "who read it before is refused");
     }
 
     #[test]

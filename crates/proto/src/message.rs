@@ -8,7 +8,8 @@ use tyr_wire::shared::SharedBytes;
 
 use crate::{
     Answered, BlobName, ChunkName, Configuration, Epoch, KeepName, NodeId, OperationResult, Outcome,
-    PartitionId, Plan, Refusal, Replica, RingVersion, SessionId, Stage, StageCopy, Stretch, TransactionId,
+    PartitionId, Plan, Refusal, Replica, RingVersion, SessionId, Stage, StageCopy, Stretch, Time,
+    TransactionId,
     entry::{ChunkWrites, Discard, Entry, Part, Stop, Tombstone},
     freeze::{Freeze, Stand},
 };
@@ -293,19 +294,25 @@ pub enum Message {
         /// The transaction.
         id: TransactionId,
     },
-    /// The number stands, and how its transaction ends is not known at its head.
-    NumberStands {
+    /// To the head's partition: is it still open how the transaction of a number ends?
+    AskStands {
         /// The number.
         number: Number,
         /// The transaction.
         id: TransactionId,
+        /// In which epoch of who asks, and when there.
+        asked: (Epoch, Time),
+        /// Who asks.
+        partition: PartitionId,
     },
-    /// How the transaction of the number ended was known at its head: every part that is to have its write has it, or has lost it.
-    NumberOver {
-        /// The number.
-        number: Number,
+    /// From the head's partition.
+    Stands {
         /// The transaction.
         id: TransactionId,
+        /// What is answered.
+        asked: (Epoch, Time),
+        /// Whether it is. If not, every part that is to have its write has it, or has lost it.
+        stands: bool,
     },
     /// To the head's partition: may the write under a number still come, which that of another transaction waits for at its chunk?
     AskPrevious {
@@ -522,8 +529,8 @@ pub enum Message {
         tombstones: Vec<Tombstone>,
         /// Who asks.
         partition: PartitionId,
-        /// Counts what it asks.
-        ask: u64,
+        /// In which epoch, and the how-manieth time.
+        ask: (Epoch, u64),
     },
     /// From a head's primary.
     Purge {
@@ -532,7 +539,7 @@ pub enum Message {
         /// Those that exist, or are kept for snapshots.
         alive: Vec<Tombstone>,
         /// What is answered.
-        ask: u64,
+        ask: (Epoch, u64),
     },
 
     /// From a shard of any node to a head's primary: a copy of the head is wanted.

@@ -334,9 +334,15 @@ impl Partition {
     fn learn(&mut self, id: TransactionId, outcome: Outcome) {
         let superseded = self.state.learn(id, outcome);
         self.note_superseded(superseded);
-        let Some((_, prepare)) = self.state.record(id).and_then(|record| record.prepare.clone()) else {
-            return;
-        };
+        let Some(record) = self.state.record(id) else { return };
+        let (prepare, write) = (record.prepare.clone(), record.write.clone());
+        if let Some((_, writes)) = write.filter(|_| outcome != Outcome::Committed) {
+            // No head may know of these chunks.
+            for (blob, _, write) in &writes.writes {
+                self.note_tombstone(&crate::ChunkName { blob: blob.clone(), index: write.chunk });
+            }
+        }
+        let Some((_, prepare)) = prepare else { return };
         for (blob, only_reads) in decision::own_heads(&prepare) {
             // Who may be voted for now that the head moved on.
             self.ready

@@ -525,8 +525,10 @@ fn deliver(partition: &mut Partition, cx: &mut Context<'_>, message: Message) {
             partition.handle_ask_number(cx, number, id, from)
         }
         Message::NumberLost { number, id } => partition.handle_number_lost(cx, id, number),
-        Message::NumberStands { id, .. } => partition.handle_number_stands(cx, id),
-        Message::NumberOver { id, .. } => partition.handle_number_over(cx, id),
+        Message::AskStands { number, id, asked, partition: from } => {
+            partition.handle_ask_stands(cx, (number, id), asked, from);
+        }
+        Message::Stands { id, asked, stands } => partition.handle_stands(cx, id, asked, stands),
         Message::AskPrevious { number, previous, id, partition: from } => {
             partition.handle_ask_previous(cx, (number, previous), id, from);
         }
@@ -571,7 +573,7 @@ fn deliver(partition: &mut Partition, cx: &mut Context<'_>, message: Message) {
         Message::AskPurge { tombstones, partition: from, ask } => {
             partition.handle_ask_purge(cx, tombstones, from, ask);
         }
-        Message::Purge { gone, alive, ask } => partition.handle_purge(cx, gone, &alive, ask),
+        Message::Purge { gone, alive, ask } => partition.handle_purge(gone, &alive, ask),
 
         Message::Subscribe { blob, holder, partition: at, ask } => {
             partition.handle_subscribe(cx, blob, holder, at, ask);

@@ -514,7 +514,10 @@ impl State {
             head.cut_log(last);
             !head.is_blank()
         });
-        self.chunks.values_mut().for_each(|chunk| chunk.cut_log(last));
+        self.chunks.retain(|_, chunk| {
+            chunk.cut_log(last);
+            !chunk.is_blank()
+        });
         self.stages.cut_log(last);
         self.keeps.cut_log(last);
         self.lent.retain(|(index, _)| *index <= last);

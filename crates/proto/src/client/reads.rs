@@ -474,7 +474,7 @@ impl Reads {
         let Some(view) = self.blobs.get_mut(blob) else { return };
         let (look, doubt) = (view.look.take(), view.doubt.take());
         let begins_again = (look.is_some() || view.is_lent) && !view.is_seen;
-        (view.is_lent, view.content) = (false, None);
+        (view.is_lent, view.is_lost, view.content) = (false, false, None);
         view.base = view.base.take().filter(|_| !begins_again);
         look.into_iter().chain(doubt).for_each(|look| client.let_go(look));
         let of_blob = self.reads.iter().filter(|(_, read)| read.blob == *blob).map(|(id, _)| *id);

@@ -65,8 +65,8 @@ layout!(enum Message {
     55 => PreviousOver { number, id },
     56 => AskRoom { partition },
     57 => Room { partition, is_short },
-    58 => NumberStands { number, id },
-    59 => NumberOver { number, id },
+    58 => AskStands { number, id, asked, partition },
+    59 => Stands { id, asked, stands },
     45 => Fetch { id, chunk, range, at, partition },
     46 => Fetched { id, chunk, range, at, bytes },
 

@@ -6,7 +6,7 @@ use tyr_types::Number;
 
 use super::{Partition, RESEND_AFTER};
 use crate::{
-    BlobName, ChunkName, Outcome, PartitionId, Refusal, TransactionId,
+    BlobName, ChunkName, Epoch, Outcome, PartitionId, Refusal, Time, TransactionId,
     effects::Context,
     entry::{ChunkWrite, ChunkWrites, Entry, Link, Part},
     message::Message,
@@ -19,9 +19,9 @@ pub struct Held {
     writes: Arc<ChunkWrites>,
     driver: PartitionId,
     asked: Tries,
-    /// Whether nobody waits for the transaction's answer any more: it may be a copy that comes late, of a write whose chunk was purged since, and
-    /// whose outcome nobody would know. It is logged if its number is said to stand.
-    may_be_late: bool,
+    /// What was asked if nobody waits for the transaction's answer any more: it may be a copy that comes late, of a write whose chunk was purged since, and
+    /// whose outcome nobody would know. It is logged if its number is said to stand, in answer to that.
+    doubt: Option<Time>,
 }
 
 /// A write has waited for so many questions before it is asked whether what it follows still comes.
@@ -58,16 +58,16 @@ impl Partition {
             // If some are logged already, another driver knew of those only.
             _ => {
                 let may_be_late = logged.is_none() && writes.refused.is_none() && self.state.is_over(id);
-                let asked = Tries::first(cx.now);
-                let held = Held { writes: writes.clone(), driver, asked, may_be_late };
+                let known = self.held.get(&id).and_then(|held| held.doubt);
+                let doubt = may_be_late.then(|| known.unwrap_or(cx.now));
+                let held = Held { writes: writes.clone(), driver, asked: Tries::first(cx.now), doubt };
                 let replaces = self.held.get(&id).is_none_or(|held| held.writes.refused.is_none());
                 if replaces {
                     self.tell_heads_of_shortage(cx, writes);
                     self.held.insert(id, held);
-                    if may_be_late {
-                        self.ask_numbers(cx, id, writes);
-                    } else {
-                        self.pull(cx, writes);
+                    match doubt {
+                        Some(asked) => self.ask_if_stands(cx, writes, asked),
+                        None => self.pull(cx, writes),
                     }
                     self.log_held(cx);
                 }
@@ -89,29 +89,31 @@ impl Partition {
     fn places(&self, writes: &ChunkWrites) -> impl Iterator<Item = Option<u64>> {
         writes.writes.iter().map(|(blob, number, write)| {
             let name = ChunkName { blob: blob.clone(), index: write.chunk };
-            match self.state.chunk(&name) {
-                Some(chunk) => chunk.passed_at(*number),
-                None => self.purged_at(writes.id, &name, *number),
-            }
+            let here = self.state.chunk(&name).and_then(|chunk| chunk.passed_at(*number));
+            here.or_else(|| self.purged_at(writes.id, &name, *number))
         })
     }
 
-    /// The same of a write to a chunk that is not there, if it is known to have been logged: then it was purged.
+    /// The same of a write that is known to have been logged, to a chunk that was purged since.
     fn purged_at(&self, id: TransactionId, name: &ChunkName, number: Number) -> Option<u64> {
         let (_, known) = self.state.record(id)?.write.as_ref()?;
         let is_it = |(blob, known, write): &(BlobName, Number, ChunkWrite)| {
             *blob == name.blob && *known == number && write.chunk == name.index
         };
         known.writes.iter().find(|write| is_it(write))?;
+        let mut purged = self.state.gone().chunks_of(name).peekable();
         // What the log cannot be cut before any more is durable.
-        self.state.gone().chunk(name).map_or(Some(0), |chunk| chunk.passed_at(number))
+        let is_for_good = purged.peek().is_none();
+        purged.find_map(|chunk| chunk.passed_at(number)).or_else(|| is_for_good.then_some(0))
     }
 
     /// Logs what no longer waits for anything.
     pub(super) fn log_held(&mut self, cx: &mut Context<'_>) {
         loop {
             let is_free = |held: &Held| {
-                !held.may_be_late && self.all_arrived(&held.writes) && self.lacking(&held.writes).is_empty()
+                held.doubt.is_none()
+                    && self.all_arrived(&held.writes)
+                    && self.lacking(&held.writes).is_empty()
             };
             let free = self.held.iter().find(|(_, held)| is_free(held)).map(|(id, _)| *id);
             let Some(mut held) = free.and_then(|id| self.held.remove(&id)) else { return };
@@ -120,12 +122,9 @@ impl Partition {
             if refused.is_some() {
                 self.hear_from(id, held.driver, true);
             }
-            self.append(cx, Entry::Write(held.writes.clone()));
+            self.append(cx, Entry::Write(held.writes));
             if let Some(refusal) = refused {
                 self.learn(id, Outcome::Refused(refusal));
-                for (blob, _, write) in &held.writes.writes {
-                    self.note_tombstone(&ChunkName { blob: blob.clone(), index: write.chunk });
-                }
             }
         }
     }
@@ -161,7 +160,13 @@ impl Partition {
     }
 
     fn all_arrived(&self, writes: &ChunkWrites) -> bool {
-        writes.writes.iter().all(|(blob, _, write)| self.has_arrived(blob, write))
+        let has_been_logged = |blob: &BlobName, number: Number, write: &ChunkWrite| {
+            let name = ChunkName { blob: blob.clone(), index: write.chunk };
+            self.purged_at(writes.id, &name, number).is_some()
+        };
+        writes.writes.iter().all(|(blob, number, write)| {
+            self.has_arrived(blob, write) || has_been_logged(blob, *number, write)
+        })
     }
 
     /// Whether what a write follows is here.
@@ -222,45 +227,56 @@ impl Partition {
         id: TransactionId,
         partition: PartitionId,
     ) {
-        if !self.is_established() {
-            return;
-        }
         // A primary of an earlier epoch that has not heard of a later one lacks that one's numbers; they are not lost.
         let is_of_the_past = number.epoch() < u64::from(self.configuration.epoch.0);
-        let is_open = || self.state.record(id).is_some_and(|record| record.outcome.is_none());
-        match self.log.contains(number) {
-            true if is_open() => cx.to_primary(partition, Message::NumberStands { number, id }),
-            true => cx.to_primary(partition, Message::NumberOver { number, id }),
-            false if is_of_the_past => cx.to_primary(partition, Message::NumberLost { number, id }),
-            false => {}
+        if self.is_established() && is_of_the_past && !self.log.contains(number) {
+            cx.to_primary(partition, Message::NumberLost { number, id });
         }
     }
 
-    /// A head's partition does not know yet how the transaction of writes here ended, so they are no copies that come late: who has forgotten it has been
-    /// told of its outcome, as every head was before.
-    pub fn handle_number_stands(&mut self, cx: &mut Context<'_>, id: TransactionId) {
-        if let Some(held) = self.held.get_mut(&id).filter(|held| held.may_be_late) {
-            held.may_be_late = false;
+    /// A chunk's partition asks whether a write may be the first copy that it is sent.
+    pub fn handle_ask_stands(
+        &mut self,
+        cx: &mut Context<'_>,
+        (number, id): (Number, TransactionId),
+        asked: (Epoch, Time),
+        partition: PartitionId,
+    ) {
+        if self.knows_what_is_not_there(cx) && self.log.contains(number) {
+            let stands = self.state.record(id).is_some_and(|record| record.outcome.is_none());
+            cx.to_primary(partition, Message::Stands { id, asked, stands });
+        }
+    }
+
+    /// A head's partition answers. If it does not know yet how the transaction ended, nobody has forgotten that: before, every head was told. Else it is
+    /// committed, and was logged here before, or it is refused, and whoever drives it says that when it says it again.
+    pub fn handle_stands(
+        &mut self,
+        cx: &mut Context<'_>,
+        id: TransactionId,
+        (epoch, asked): (Epoch, Time),
+        stands: bool,
+    ) {
+        let is_asked = |held: &&mut Held| held.doubt == Some(asked);
+        let Some(held) = self.held.get_mut(&id).filter(is_asked) else { return };
+        if epoch != self.configuration.epoch {
+            return;
+        }
+        if stands {
+            held.doubt = None;
             let writes = held.writes.clone();
             self.pull(cx, &writes);
             self.log_held(cx);
-            self.settle(cx);
-        }
-    }
-
-    /// A head's partition knew how the transaction of writes here ended: it is committed, and was logged here before, or it is refused, and whoever
-    /// drives it says that when it says it again.
-    pub fn handle_number_over(&mut self, cx: &mut Context<'_>, id: TransactionId) {
-        if self.held.get(&id).is_some_and(|held| held.may_be_late) {
+        } else {
             self.held.remove(&id);
-            self.settle(cx);
         }
+        self.settle(cx);
     }
 
-    /// Asks whether the numbers of writes stand.
-    fn ask_numbers(&self, cx: &mut Context<'_>, id: TransactionId, writes: &ChunkWrites) {
+    fn ask_if_stands(&self, cx: &mut Context<'_>, writes: &ChunkWrites, asked: Time) {
+        let (id, asked) = (writes.id, (self.configuration.epoch, asked));
         for (head, number) in numbers(cx, writes).into_iter().collect::<BTreeSet<_>>() {
-            cx.to_primary(head, Message::AskNumber { number, id, partition: self.id });
+            cx.to_primary(head, Message::AskStands { number, id, asked, partition: self.id });
         }
     }
 
@@ -307,20 +323,24 @@ impl Partition {
     /// Asks for the fate of writes that wait for long.
     pub(super) fn tick_chunks(&mut self, cx: &mut Context<'_>) {
         let mut questions: BTreeSet<(PartitionId, Number, TransactionId)> = BTreeSet::new();
-        let mut late = Vec::new();
+        let (mut late, mut doubted) = (Vec::new(), Vec::new());
         let mut later = Vec::new();
         for (id, held) in &mut self.held {
             if held.asked.is_due(cx.now, RESEND_AFTER) {
                 held.asked.again(cx.now);
                 questions
                     .extend(numbers(cx, &held.writes).into_iter().map(|(head, number)| (head, number, *id)));
-                late.push(held.writes.clone());
+                match held.doubt {
+                    Some(asked) => doubted.push((held.writes.clone(), asked)),
+                    None => late.push(held.writes.clone()),
+                }
                 if held.asked.count() >= PREVIOUS_AFTER {
                     later.push(held.writes.clone());
                 }
             }
         }
         late.iter().for_each(|writes| self.pull(cx, writes));
+        doubted.iter().for_each(|(writes, asked)| self.ask_if_stands(cx, writes, *asked));
         for writes in later {
             for (head, Link { number, id: previous, .. }) in self.previous_of(cx, &writes) {
                 let message = Message::AskPrevious { number, previous, id: writes.id, partition: self.id };

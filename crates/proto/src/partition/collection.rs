@@ -118,7 +118,9 @@ impl Partition {
         {
             let Some(head) = self.state.head(&blob) else { continue };
             let number = head.newest();
-            if number > head.collected() || head.is_gone() {
+            // Of what is kept nothing goes before it is let go of.
+            let may_go = head.is_gone() && !self.state.keeps().hold(&blob);
+            if number > head.collected() || may_go {
                 let pins = self.pins_of(&blob, number);
                 blobs.insert(blob, (number, pins));
             }

@@ -405,6 +405,14 @@ impl Partition {
         if let Some(drive) = self.drives.get_mut(&id).filter(|drive| drive.outcome.is_some()) {
             drive.untold.remove(&part);
             self.end_drive_if_done(cx, id);
+        } else if let Part::Chunks(chunks) = part
+            && !self.drives.contains_key(&id)
+            && self.state.record(id).is_none()
+            && self.state.is_over(id)
+            && self.knows_what_is_not_there(cx)
+        {
+            // Who drives it forgets it last; a place that came late had been forgotten there.
+            cx.to_primary(chunks, Message::Forget { id, answered: None, driver: self.id });
         }
     }
 

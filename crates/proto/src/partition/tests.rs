@@ -124,8 +124,7 @@ fn what_is_read_of_a_keyspace_that_was_not_heard_of_yet_is_held_for_its_reader()
 fn a_number_is_lost_only_if_it_is_of_an_earlier_epoch() {
     let mut router = primary();
     assert!(matches!(ask_number(&mut router, Number::new(1, 7))[..], [Message::NumberLost { .. }]));
-    let own = ask_number(&mut router, Number::new(2, 1));
-    assert!(matches!(own[..], [Message::NumberOver { .. }]), "it is the marker, which is here: {own:?}");
+    assert!(ask_number(&mut router, Number::new(2, 1)).is_empty(), "it is the marker, which is here");
     assert!(ask_number(&mut router, Number::new(3, 7)).is_empty(), "a later primary has given it out");
 }
 

@@ -1,4 +1,4 @@
-//! Purges what is left of chunks whose blobs are gone ([ADR 0030](../../../../docs/adr/0031-purging-tombstones.md)).
+//! Purges what is left of chunks whose blobs are gone ([ADR 0031](../../../../docs/adr/0031-purging-tombstones.md)).
 //!
 //! A deleted chunk leaves a tombstone: an empty version, and the number of its last write, which a later one may follow and by which copies of earlier
 //! ones are known. Once the head is gone from every replica of its partition no write follows those any more, since a new head begins with none.
@@ -7,9 +7,11 @@
 use alloc::{collections::BTreeMap, vec::Vec};
 use core::ops::Bound;
 
+use tyr_types::Number;
+
 use super::{Partition, collection::DISCARDS_MAX};
 use crate::{
-    ChunkName, PartitionId, Time,
+    ChunkName, Epoch, PartitionId, Time,
     canary::{Canary, planted},
     effects::Context,
     entry::{Entry, Tombstone},
@@ -26,9 +28,11 @@ pub struct Tombstones {
     asked_at: Time,
     /// How often was asked.
     asks: u64,
+    /// Those that are gone, with the numbers of their last writes: they are logged together.
+    gone: BTreeMap<ChunkName, Number>,
 }
 
-/// They are asked about at most this often, in microseconds: by then their heads are gone, if they go.
+/// They are asked about, and purged, at most this often, in microseconds: by then their heads are gone, if they go.
 const ASK_EVERY: u64 = 500_000;
 /// As many at a time.
 const ASKED_MAX: usize = 4096;
@@ -36,7 +40,7 @@ const ASKED_MAX: usize = 4096;
 impl Tombstones {
     /// Whether there are none.
     pub fn are_none(&self) -> bool {
-        self.candidates.is_empty()
+        self.candidates.is_empty() && self.gone.is_empty()
     }
 
     /// The next ones to be asked about, in the order of names, and after the last one the first again.
@@ -76,6 +80,7 @@ impl Partition {
             return;
         }
         self.tombstones.asked_at = cx.now;
+        self.purge(cx);
         self.tombstones.asks += 1;
         let mut by_head: BTreeMap<PartitionId, Vec<Tombstone>> = BTreeMap::new();
         for name in self.tombstones.next() {
@@ -91,7 +96,8 @@ impl Partition {
         }
         for (head, tombstones) in by_head {
             for tombstones in tombstones.chunks(DISCARDS_MAX) {
-                let (tombstones, ask) = (tombstones.to_vec(), self.tombstones.asks);
+                let ask = (self.configuration.epoch, self.tombstones.asks);
+                let tombstones = tombstones.to_vec();
                 cx.to_primary(head, Message::AskPurge { tombstones, partition: self.id, ask });
             }
         }
@@ -105,7 +111,7 @@ impl Partition {
         cx: &mut Context<'_>,
         tombstones: Vec<Tombstone>,
         partition: PartitionId,
-        ask: u64,
+        ask: (Epoch, u64),
     ) {
         if !self.knows_what_is_not_there(cx) {
             return;
@@ -126,31 +132,35 @@ impl Partition {
 
     /// A head's primary says which blobs are gone, and which are not: those are noted again before they go. Of chunks that were written, or noted,
     /// since that was asked it says nothing.
-    pub fn handle_purge(
-        &mut self,
-        cx: &mut Context<'_>,
-        mut gone: Vec<Tombstone>,
-        alive: &[Tombstone],
-        ask: u64,
-    ) {
-        if !self.is_established() {
+    pub fn handle_purge(&mut self, gone: Vec<Tombstone>, alive: &[Tombstone], (epoch, ask): (Epoch, u64)) {
+        if !self.is_established() || epoch != self.configuration.epoch {
             return;
         }
-        let is_as_asked = |partition: &Partition, tombstone: &Tombstone| {
-            let chunk = partition.state.chunk(&tombstone.chunk);
-            chunk.is_some_and(|chunk| chunk.is_tombstone() && chunk.last_arrival() == tombstone.last)
-        };
         for tombstone in alive {
             let noted = self.tombstones.candidates.get(&tombstone.chunk);
-            if noted.is_some_and(|noted| *noted < ask) && is_as_asked(self, tombstone) {
+            if noted.is_some_and(|noted| *noted < ask) && self.is_as_asked(tombstone) {
                 self.tombstones.candidates.remove(&tombstone.chunk);
             }
         }
-        gone.retain(|tombstone| {
-            is_as_asked(self, tombstone) && self.tombstones.candidates.remove(&tombstone.chunk).is_some()
-        });
-        if !gone.is_empty() {
-            self.append(cx, Entry::Purge(gone));
+        for tombstone in gone {
+            if self.is_as_asked(&tombstone) && self.tombstones.candidates.remove(&tombstone.chunk).is_some() {
+                self.tombstones.gone.insert(tombstone.chunk, tombstone.last);
+            }
+        }
+    }
+
+    fn is_as_asked(&self, tombstone: &Tombstone) -> bool {
+        let chunk = self.state.chunk(&tombstone.chunk);
+        chunk.is_some_and(|chunk| chunk.is_tombstone() && chunk.last_arrival() == tombstone.last)
+    }
+
+    /// Logs what has come to be gone, unless it was written since.
+    fn purge(&mut self, cx: &mut Context<'_>) {
+        let gone = core::mem::take(&mut self.tombstones.gone);
+        let gone = gone.into_iter().map(|(chunk, last)| Tombstone { chunk, last });
+        let gone: Vec<_> = gone.filter(|tombstone| self.is_as_asked(tombstone)).collect();
+        for gone in gone.chunks(DISCARDS_MAX) {
+            self.append(cx, Entry::Purge(gone.to_vec()));
         }
     }
 }

@@ -103,8 +103,8 @@ pub(crate) fn judge(message: &Message, own: SessionId, rights: &Entitlement) -> 
         | Message::PreviousOver { .. }
         | Message::AskRoom { .. }
         | Message::Room { .. }
-        | Message::NumberStands { .. }
-        | Message::NumberOver { .. }
+        | Message::AskStands { .. }
+        | Message::Stands { .. }
         | Message::AskPurge { .. }
         | Message::Purge { .. }
         | Message::Forget { .. }

@@ -14,7 +14,7 @@ fn tell(router: &mut Router, now: u64, message: Message) {
 fn answers(router: &mut Router, now: u64) -> Vec<Message> {
     let chunk = ChunkName { blob: blob(), index: 1 };
     let tombstones = Vec::from([Tombstone { chunk, last: Number::new(2, 3) }]);
-    tell(router, now, Message::AskPurge { tombstones, partition: partition(1), ask: 1 });
+    tell(router, now, Message::AskPurge { tombstones, partition: partition(1), ask: (Epoch(1), 1) });
     let mut sent = Vec::new();
     let mut stored = Vec::new();
     while let Some(output) = router.poll_output() {
@@ -39,7 +39,8 @@ fn a_blob_is_said_to_be_gone_once_its_head_cannot_come_back() {
         let heads = Vec::from([HeadPlan::blind(partition(0), blob(), Vec::from([operation]))]);
         Message::Start(Arc::new(Plan { id: id(sequence), answered: 0, reserve: None, heads }))
     };
-    for (sequence, operation) in [(1, Operation::Create), (2, Operation::Delete)] {
+    let write = || Operation::Write { offset: CHUNK_SIZE_MIN, bytes: [1; 4][..].into() };
+    for (sequence, operation) in [(1, write()), (2, Operation::Delete)] {
         tell(&mut router, 0, start(sequence, operation));
         run(&mut router);
     }
@@ -48,14 +49,22 @@ fn a_blob_is_said_to_be_gone_once_its_head_cannot_come_back() {
         [] => None,
         _ => panic!("{messages:?}"),
     };
-    assert_eq!(counts(&answers(&mut router, 1)), Some((0, 1)), "it has a head");
+    assert_eq!(counts(&answers(&mut router, 1)), None, "it was deleted, and its head is there");
     router.handle_tick(Time(100_000), true);
-    assert_eq!(router.partition(partition(0)).unwrap().state().heads().count(), 0);
+    let heads = |router: &Router| router.partition(partition(0)).unwrap().state().heads().count();
+    while heads(&router) > 0 {
+        if let Output::Store { partition, index, epoch, .. } = router.poll_output().unwrap() {
+            router.handle_stored(Time(100_000), true, partition, index, epoch);
+        }
+    }
     assert_eq!(counts(&answers(&mut router, 100_000)), None, "that it was dropped is not durable");
     assert_eq!(counts(&answers(&mut router, 100_001)), Some((1, 0)));
     tell(&mut router, 100_002, start(3, Operation::Create));
     run(&mut router);
-    assert_eq!(counts(&answers(&mut router, 100_003)), Some((0, 1)), "it was made again");
+    assert_eq!(counts(&answers(&mut router, 100_003)), Some((1, 0)), "the new head does not know it");
+    tell(&mut router, 100_004, start(4, write()));
+    run(&mut router);
+    assert_eq!(counts(&answers(&mut router, 100_005)), Some((0, 1)), "now it does");
 }
 
 #[test]
@@ -82,13 +91,18 @@ fn writes_of_a_transaction_that_may_be_forgotten_wait_until_its_number_is_said_t
         tell(&mut router, DEFER_MAX, Message::Write { writes, driver: partition(1) });
         let sent = run(&mut router);
         assert!(state(&router).record(id(1)).is_none());
-        let asks = |message: &Message| matches!(message, Message::AskNumber { .. });
-        assert!(sent.iter().any(asks), "{sent:?}");
-        let answer = match stands {
-            true => Message::NumberStands { number, id: id(1) },
-            false => Message::NumberOver { number, id: id(1) },
-        };
-        tell(&mut router, DEFER_MAX, answer);
+        let asks = sent.iter().filter_map(|message| match message {
+            Message::AskStands { asked, .. } => Some(*asked),
+            _ => None,
+        });
+        let [asked] = asks.collect::<Vec<_>>()[..] else { panic!("{sent:?}") };
+        for (epoch, time) in [(Epoch(1), asked.1), (asked.0, Time(asked.1.0 - 1))] {
+            let message = Message::Stands { id: id(1), asked: (epoch, time), stands: true };
+            tell(&mut router, DEFER_MAX, message);
+            run(&mut router);
+            assert!(state(&router).record(id(1)).is_none(), "that was asked before, and may be true no more");
+        }
+        tell(&mut router, DEFER_MAX, Message::Stands { id: id(1), asked, stands });
         run(&mut router);
         assert_eq!(state(&router).record(id(1)).is_some(), stands);
         assert_eq!(router.partition(partition(0)).unwrap().unfinished(), usize::from(stands));
