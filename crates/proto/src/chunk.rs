@@ -263,6 +263,11 @@ impl Chunk {
         keep.iter().filter(|number| self.is_kept(**number)).chain([&up_to]).filter_map(version_at).collect()
     }
 
+    /// Whether nothing is in its newest version.
+    pub fn is_empty(&self) -> bool {
+        self.versions.last_key_value().is_none_or(|(_, content)| content.is_empty())
+    }
+
     /// Whether nothing is left but the number of its last write.
     pub fn is_tombstone(&self) -> bool {
         self.pending.is_empty() && self.may_be_tombstone()

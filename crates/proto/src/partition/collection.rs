@@ -15,6 +15,7 @@ use super::{Partition, RESEND_AFTER, Role};
 use crate::{
     BlobName, ChunkName, Epoch, NodeId, PartitionId, Time,
     canary::{Canary, planted},
+    chunk::Chunk,
     effects::{Context, Effect},
     entry::{Discard, Entry},
     message::Message,
@@ -39,6 +40,8 @@ struct Dropping {
     index: u64,
     /// Who is to hear when it is durable.
     head: PartitionId,
+    /// Whether nothing may be left of it then.
+    is_empty: bool,
     discard: Discard,
 }
 
@@ -260,46 +263,52 @@ impl Partition {
         if !self.knows_what_is_not_there(cx) {
             return;
         }
-        let (mut drops, mut dropped) = (Vec::new(), Vec::new());
+        let (mut drops, mut dropped, mut tombstones) = (Vec::new(), Vec::new(), Vec::new());
         for discard in discards {
             let here = self.state.chunk(&discard.chunk);
             if here.is_some_and(|here| here.pending_up_to(discard.up_to).next().is_some()) {
                 // The outcome of what supersedes has not come yet; the head asks again.
                 continue;
             }
+            let is_empty = here.is_some_and(Chunk::is_empty);
             if here.is_some_and(|here| here.would_collect(discard.up_to, &discard.keep)) {
-                drops.push(discard);
+                drops.push((discard, is_empty));
             } else if !self.collection.dropping.contains_key(&discard.chunk) {
+                tombstones.extend(is_empty.then(|| discard.chunk.clone()));
                 dropped.push(discard);
             }
         }
-        dropped.iter().for_each(|discard| self.note_tombstone(&discard.chunk));
+        tombstones.iter().for_each(|chunk| self.note_tombstone(chunk));
         if !dropped.is_empty() {
             cx.to_primary(head, Message::Collected { discards: dropped });
         }
         if !drops.is_empty() {
-            let index = self.append(cx, Entry::Collect(drops.clone()));
-            for discard in drops {
-                self.collection.dropping.insert(discard.chunk.clone(), Dropping { index, head, discard });
+            let discards = drops.iter().map(|(discard, _)| discard.clone()).collect();
+            let index = self.append(cx, Entry::Collect(discards));
+            for (discard, is_empty) in drops {
+                let dropping = Dropping { index, head, is_empty, discard };
+                self.collection.dropping.insert(dropping.discard.chunk.clone(), dropping);
             }
         }
     }
 
     pub(super) fn handle_collect_durable(&mut self, cx: &mut Context<'_>, discards: &[Discard]) {
         let mut by_head: BTreeMap<PartitionId, Vec<Discard>> = BTreeMap::new();
+        let mut tombstones = Vec::new();
         let durable = self.durable;
         for Discard { chunk, .. } in discards {
             let dropping = &mut self.collection.dropping;
             if dropping.get(chunk).is_some_and(|dropping| dropping.index <= durable)
-                && let Some(Dropping { head, discard, .. }) = dropping.remove(chunk)
+                && let Some(Dropping { head, is_empty, discard, .. }) = dropping.remove(chunk)
             {
+                tombstones.extend(is_empty.then_some(chunk));
                 by_head.entry(head).or_default().push(discard);
             }
         }
         for (head, discards) in by_head {
-            discards.iter().for_each(|discard| self.note_tombstone(&discard.chunk));
             cx.to_primary(head, Message::Collected { discards });
         }
+        tombstones.into_iter().for_each(|chunk| self.note_tombstone(chunk));
     }
 
     /// Chunks have dropped what they may.

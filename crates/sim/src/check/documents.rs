@@ -342,8 +342,13 @@ mod tests {
         Step::Read(0..100, bytes.map(<[u8]>::to_vec))
     }
 
+    /// When an operation began and ended, at which numbers it was done, and what it did.
+    type Judged<'a> = (u64, u64, &'a [(Blob, u64)], &'a [(Blob, Step)]);
+    /// The latter two.
+    type Halves = (Vec<(Blob, u64)>, Vec<(Blob, Step)>);
+
     /// Operations from one time to another, each with what it did at which numbers.
-    fn judge(done: &[(u64, u64, &[(Blob, u64)], &[(Blob, Step)])]) -> Verdict {
+    fn judge(done: &[Judged<'_>]) -> Verdict {
         let mut history = History::new();
         let deeds = done.iter().map(|(invoked, completed, numbers, steps)| {
             let transaction = TransactionId(history.operations().len() as u64);
@@ -413,7 +418,7 @@ mod tests {
         let one: &[(Blob, Step)] = &[(X, append(b"a", 0))];
         let late = judge(&[(0, 1, &[(X, 7)], &[(X, append(b"b", 1))]), (2, 3, &[(X, 5)], one)]);
         assert_eq!(rule(late), "documents in no order");
-        let both = |x, y, at| -> (Vec<(Blob, u64)>, Vec<(Blob, Step)>) {
+        let both = |x, y, at| -> Halves {
             (vec![(X, x), (Y, y)], vec![(X, append(b"a", at)), (Y, append(b"a", 1 - at))])
         };
         let (first, second) = (both(5, 7, 0), both(6, 6, 1));
