@@ -204,6 +204,10 @@ fn go(world: &mut World, profile: &Profile) -> Result<(), String> {
         let left: Vec<String> = world.doomed().collect();
         return Err(format!("a dropped keyspace has left {left:?}: {}", stuck(world)));
     }
+    let end = world.now() + HEAL_MAX;
+    if !world.run_until(end, false, |world| tombstones(world).is_empty()) {
+        return Err(format!("tombstones stay: {:?}", tombstones(world)));
+    }
     let accounts = Layout::of(profile).accounts();
     let violation = |error: Box<check::Violation>| format!("{error}");
     check::general(&world.history).map_err(violation)?;
@@ -263,7 +267,6 @@ fn is_quiet(world: &World) -> bool {
             replicas.iter().all(|replica| held(world, id, replica.node).is_some())
                 && established(world).any(|partition| partition.id() == id)
         })
-        && tombstones(world).is_empty()
 }
 
 fn established(world: &World) -> impl Iterator<Item = &Partition> {
@@ -325,7 +328,7 @@ fn content(state: &State) -> String {
 
 /// What is still on its way, for a report.
 fn stuck(world: &World) -> String {
-    let mut text = format!("tombstones {:?}; ", tombstones(world));
+    let mut text = String::new();
     let busy: Vec<_> = world.callers().filter(|caller| !caller.is_idle() || !caller.is_done()).collect();
     text.push_str(&format!("{} clients are busy", busy.len()));
     for caller in busy {
