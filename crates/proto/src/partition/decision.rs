@@ -408,11 +408,12 @@ impl Partition {
         } else if let Part::Chunks(chunks) = part
             && !self.drives.contains_key(&id)
             && self.state.record(id).is_none()
-            && self.state.is_over(id)
+            && self.state.is_answered(id)
             && self.knows_what_is_not_there(cx)
         {
             // Who drives it forgets it last; a place that came late had been forgotten there.
-            cx.to_primary(chunks, Message::Forget { id, answered: None, driver: self.id });
+            let answered = self.answered_up_to(id);
+            cx.to_primary(chunks, Message::Forget { id, answered, driver: self.id });
         }
     }
 
@@ -454,11 +455,10 @@ impl Partition {
     }
 
     fn ask_to_forget(&mut self, cx: &mut Context<'_>, id: TransactionId) {
-        let Some(drive) = self.drives.get_mut(&id) else { return };
-        let Some(remembering) = &drive.remembering else { return };
-        // A session that was forgotten here may live elsewhere, with earlier transactions that have not ended.
-        let mark = self.state.mark(id.session).filter(|mark| mark.answered.has(id.sequence));
-        let answered = mark.map(|mark| mark.answered.up_to(id.sequence.saturating_add(1)));
+        let answered = self.answered_up_to(id);
+        let Some(remembering) = self.drives.get(&id).and_then(|drive| drive.remembering.as_ref()) else {
+            return;
+        };
         for partition in remembering {
             let message = Message::Forget { id, answered: answered.clone(), driver: self.id };
             cx.to_primary(*partition, message);
@@ -466,6 +466,13 @@ impl Partition {
         if remembering.is_empty() {
             self.note_forgotten(cx.now, id, answered, None);
         }
+    }
+
+    /// Which answers the client of a transaction that is answered has up to it. None if its session was forgotten here: it may live elsewhere, with earlier
+    /// transactions that have not ended.
+    fn answered_up_to(&self, id: TransactionId) -> Option<Answered> {
+        let mark = self.state.mark(id.session).filter(|mark| mark.answered.has(id.sequence));
+        mark.map(|mark| mark.answered.up_to(id.sequence.saturating_add(1)))
     }
 
     /// The driver says that nobody needs an outcome.

@@ -1,7 +1,10 @@
 //! What is left of chunks whose blobs are gone, and who still asks for them.
 
+use std::sync::Arc;
+
 use tyr_proto::{
-    BlobName, End, Operation, ReadAnswer, Time, Told, Transaction,
+    BlobName, End, Operation, ReadAnswer, Refusal, Time, Told, Transaction,
+    entry::ChunkWrites,
     message::{Envelope, Message},
 };
 use tyr_types::CHUNK_SIZE_MIN;
@@ -112,4 +115,27 @@ fn a_copy_of_a_write_that_comes_after_its_chunk_was_purged_is_not_logged_again()
     world.settle();
     assert_eq!((left(&world), world.remembered(1)), ((0, 0), 0), "nobody would know how it ended");
     assert_eq!(world.router.partition(partition(1)).unwrap().unfinished(), 0, "nothing waits for that");
+}
+
+#[test]
+fn a_place_that_comes_after_its_chunk_was_purged_is_forgotten_again() {
+    let mut world = World::new();
+    let (name, offset) = blob_and_chunk(&world);
+    change(&mut world, &name, vec![write(offset, b"there")]);
+    let mut records = world.router.partition(partition(1)).unwrap().state().records();
+    let mut writes =
+        ChunkWrites::clone(records.find_map(|(_, record)| Some(&record.write.as_ref()?.1)).unwrap());
+    drop(records);
+    change(&mut world, &name, vec![Operation::Delete]);
+    (0..100).for_each(|_| world.pass(60_000));
+    writes.refused = Some(Refusal::Conflict);
+    writes.writes.iter_mut().for_each(|(_, _, write)| write.operations.clear());
+    let message = Message::Write { driver: writes.decider, writes: Arc::new(writes) };
+    world.router.handle_message(Time(world.now), true, Envelope { partition: partition(1), message });
+    world.settle();
+    assert_eq!(left(&world), (0, 1), "it has taken its place");
+    (0..100).for_each(|_| world.pass(60_000));
+    assert_eq!((left(&world), world.remembered(1)), ((0, 0), 0));
+    change(&mut world, &name, vec![write(offset, b"again")]);
+    assert_eq!(world.read(&name).len() as u64, offset + 5, "nobody else is taken for forgotten");
 }

@@ -7,7 +7,7 @@ use tyr_proto::{
 };
 
 /// Everything that has a name here.
-pub const ALL: [&str; 61] = [
+pub const ALL: [&str; 62] = [
     "a disk failed",
     "another voter led",
     "answered elsewhere",
@@ -45,6 +45,7 @@ pub const ALL: [&str; 61] = [
     "prepared on conditions",
     "prepared under a reserve",
     "pulled an append",
+    "purged tombstones",
     "recalled a blob",
     "reconciled a log",
     "refused as busy",
