@@ -25,7 +25,7 @@ pub enum Canary {
     PinsOfPrimaryAlone,
     /// What is collected does not depend on pins.
     PinsIgnored,
-    /// A version that has been collected is read as the one before it.
+    /// A version that has been collected is read as the one before it, and whoever reads it takes that for what there was.
     CollectedIsRead,
     /// A node whose lease is over serves.
     ServedWithoutLease,
