@@ -529,7 +529,7 @@ pub enum Message {
         tombstones: Vec<Tombstone>,
         /// Who asks.
         partition: PartitionId,
-        /// In which epoch, and the how-manieth time.
+        /// In which epoch of who asks, and which of its questions it is.
         ask: (Epoch, u64),
     },
     /// From a head's primary.

@@ -332,10 +332,11 @@ impl Reads {
         for (piece, version, bytes) in core::mem::take(&mut read.early) {
             self.take(client, now, &mut read, piece, version, bytes);
         }
-        let view = self.blobs.entry(read.blob.clone()).or_default();
         if !read.pieces.is_empty() {
             self.reads.insert(id, read);
-        } else if !read.missing.is_empty() && !view.is_lost {
+        } else if !read.missing.is_empty()
+            && let Some(view) = self.blobs.get_mut(&read.blob).filter(|view| !view.is_lost)
+        {
             self.turn += 1;
             view.doubt.get_or_insert_with(|| client.look(now, read.blob.clone(), self.turn));
             self.reads.insert(id, read);

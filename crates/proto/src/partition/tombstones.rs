@@ -2,7 +2,7 @@
 //!
 //! A deleted chunk leaves a tombstone: an empty version, and the number of its last write, which a later one may follow and by which copies of earlier
 //! ones are known. Once the head is gone from every replica of its partition no write follows those any more, since a new head begins with none.
-//! So the chunk's primary asks for heads, long after the chunk was collected, and logs what may go.
+//! So the chunk's primary asks for heads some time after the chunk was collected, and logs what may go.
 
 use alloc::{collections::BTreeMap, vec::Vec};
 use core::ops::Bound;

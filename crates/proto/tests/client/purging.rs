@@ -47,6 +47,19 @@ fn left(world: &World) -> (usize, usize) {
     of.fold((0, 0), |sum, of| (sum.0 + of.0, sum.1 + of.1))
 }
 
+/// What partition 1 has logged for a head elsewhere.
+fn logged(world: &World) -> ChunkWrites {
+    let mut records = world.router.partition(partition(1)).unwrap().state().records();
+    ChunkWrites::clone(records.find_map(|(_, record)| Some(&record.write.as_ref()?.1)).unwrap())
+}
+
+/// A copy of that comes once more.
+fn comes_late(world: &mut World, writes: ChunkWrites) {
+    let message = Message::Write { driver: writes.decider, writes: Arc::new(writes) };
+    world.router.handle_message(Time(world.now), true, Envelope { partition: partition(1), message });
+    world.settle();
+}
+
 #[test]
 fn what_is_left_of_a_deleted_chunk_goes_after_its_head_and_who_saw_it_has_to_begin_again() {
     let mut world = World::new();
@@ -103,16 +116,11 @@ fn a_copy_of_a_write_that_comes_after_its_chunk_was_purged_is_not_logged_again()
     let mut world = World::new();
     let (name, offset) = blob_and_chunk(&world);
     change(&mut world, &name, vec![write(offset, b"there")]);
-    let mut records = world.router.partition(partition(1)).unwrap().state().records();
-    let writes = records.find_map(|(_, record)| Some(record.write.as_ref()?.1.clone())).unwrap();
-    drop(records);
-    let message = Message::Write { driver: writes.decider, writes };
-    let late = Envelope { partition: partition(1), message };
+    let writes = logged(&world);
     change(&mut world, &name, vec![Operation::Delete]);
     (0..100).for_each(|_| world.pass(60_000));
     assert_eq!((left(&world), world.remembered(1)), ((0, 0), 0));
-    world.router.handle_message(Time(world.now), true, late);
-    world.settle();
+    comes_late(&mut world, writes);
     assert_eq!((left(&world), world.remembered(1)), ((0, 0), 0), "nobody would know how it ended");
     assert_eq!(world.router.partition(partition(1)).unwrap().unfinished(), 0, "nothing waits for that");
 }
@@ -122,17 +130,12 @@ fn a_place_that_comes_after_its_chunk_was_purged_is_forgotten_again() {
     let mut world = World::new();
     let (name, offset) = blob_and_chunk(&world);
     change(&mut world, &name, vec![write(offset, b"there")]);
-    let mut records = world.router.partition(partition(1)).unwrap().state().records();
-    let mut writes =
-        ChunkWrites::clone(records.find_map(|(_, record)| Some(&record.write.as_ref()?.1)).unwrap());
-    drop(records);
+    let mut writes = logged(&world);
     change(&mut world, &name, vec![Operation::Delete]);
     (0..100).for_each(|_| world.pass(60_000));
     writes.refused = Some(Refusal::Conflict);
     writes.writes.iter_mut().for_each(|(_, _, write)| write.operations.clear());
-    let message = Message::Write { driver: writes.decider, writes: Arc::new(writes) };
-    world.router.handle_message(Time(world.now), true, Envelope { partition: partition(1), message });
-    world.settle();
+    comes_late(&mut world, writes);
     assert_eq!(left(&world), (0, 1), "it has taken its place");
     (0..100).for_each(|_| world.pass(60_000));
     assert_eq!((left(&world), world.remembered(1)), ((0, 0), 0));
