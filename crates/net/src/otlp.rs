@@ -1,7 +1,8 @@
 //! Spans, and how a program hands them to a collector: OTLP over HTTP, in JSON (OpenTelemetry protocol 1.3, section "OTLP/HTTP").
 //!
 //! Whoever has a span gives it away and does not wait: a task sends what has come, many at once. What does not fit, and what the collector does
-//! not take in time, is lost and counted. The collector is to be near: there is no encryption and no compression.
+//! not take in time, is lost and counted, and the log has a warning of it. The collector is to be near: there is no encryption and no
+//! compression.
 
 use std::{
     fmt::Write as _,
@@ -128,18 +129,32 @@ impl FromStr for Collector {
     type Err = io::Error;
 
     fn from_str(endpoint: &str) -> io::Result<Self> {
+        let refused = |message| io::Error::new(io::ErrorKind::InvalidInput, message);
+        // A password is not shown.
+        if endpoint.contains('@') {
+            return Err(refused(
+                "a collector of traces is named with a name and a password, and is given none; name it as http://HOST:PORT"
+                    .to_owned(),
+            ));
+        }
         let wrong = || {
             let shown = endpoint.escape_debug();
-            let message = format!("'{shown}' is no collector of traces; name one as http://HOST:PORT");
-            io::Error::new(io::ErrorKind::InvalidInput, message)
+            refused(format!("'{shown}' is no collector of traces; name one as http://HOST:PORT"))
         };
         let rest = endpoint.strip_prefix("http://").ok_or_else(wrong)?;
         let (address, path) = rest.split_once('/').unwrap_or((rest, ""));
-        if address.is_empty() || !endpoint.chars().all(|letter| letter.is_ascii_graphic()) {
+        // An address of IPv6 is in brackets.
+        let (host, port) = match address.rsplit_once(':') {
+            Some((host, port)) if !port.ends_with(']') => (host, port),
+            _ => (address, PORT),
+        };
+        let is_bracketed = host.starts_with('[') && host.ends_with(']');
+        let is_named = !host.is_empty() && (is_bracketed || !host.contains([':', '[', ']', '?', '#']));
+        let is_port = port.parse::<u16>().is_ok_and(|port| port > 0);
+        if !is_named || !is_port || !endpoint.chars().all(|letter| letter.is_ascii_graphic()) {
             return Err(wrong());
         }
-        let has_port = address.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
-        let address = if has_port { address.to_owned() } else { format!("{address}:4318") };
+        let address = format!("{host}:{port}");
         let path = if path.is_empty() { "/v1/traces".to_owned() } else { format!("/{path}") };
         Ok(Collector { address, path })
     }
@@ -166,6 +181,7 @@ impl Collector {
 
 async fn send_all(collector: Collector, head: String, mut spans: Receiver<Span>, lost: Arc<AtomicU64>) {
     let mut batch = Vec::new();
+    let mut warned_at = None::<Instant>;
     while let Some(first) = spans.recv().await {
         batch.push(first);
         let end = Instant::now() + GATHERED_FOR;
@@ -178,8 +194,15 @@ async fn send_all(collector: Collector, head: String, mut spans: Receiver<Span>,
         }
         let listed = batch.iter().map(listed).collect::<Vec<String>>().join(",");
         let body = format!("{head}{listed}]}}]}}]}}");
-        if !matches!(timeout(PATIENCE, collector.post(&body)).await, Ok(Ok(()))) {
-            lost.fetch_add(batch.len() as u64, Ordering::Relaxed);
+        let posted = timeout(PATIENCE, collector.post(&body)).await;
+        if let Err(error) = posted.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
+            let count = batch.len() as u64;
+            let lost = lost.fetch_add(count, Ordering::Relaxed) + count;
+            if warned_at.is_none_or(|at| at.elapsed() >= WARN_EVERY) {
+                warned_at = Some(Instant::now());
+                let collector = &collector.address;
+                tracing::warn!(collector, lost, %error, "the collector of traces does not take them; they are lost");
+            }
         }
         batch.clear();
     }
@@ -232,6 +255,10 @@ const WAITING_MAX: usize = 8192;
 const BATCH: usize = 512;
 /// or those of so long.
 const GATHERED_FOR: Duration = Duration::from_millis(500);
+/// The log has a warning of what is lost no more often than this.
+const WARN_EVERY: Duration = Duration::from_secs(60);
+/// The port of a collector for which none is named.
+const PORT: &str = "4318";
 /// The collector answers within this time.
 const PATIENCE: Duration = Duration::from_secs(3);
 
@@ -308,8 +335,24 @@ mod tests {
             |endpoint: &str| endpoint.parse::<Collector>().map(|known| (known.address, known.path)).ok();
         assert_eq!(parsed("http://host"), Some(("host:4318".into(), "/v1/traces".into())));
         assert_eq!(parsed("http://host:1/a/b"), Some(("host:1".into(), "/a/b".into())));
-        for wrong in ["https://host", "host:4318", "http://", "http://a\r\nb"] {
+        assert_eq!(parsed("http://[::1]"), Some(("[::1]:4318".into(), "/v1/traces".into())));
+        assert_eq!(parsed("http://[::1]:7/"), Some(("[::1]:7".into(), "/v1/traces".into())));
+        for wrong in [
+            "https://host",
+            "host:4318",
+            "http://",
+            "http://a\r\nb",
+            "http://host:x",
+            "http://host:0",
+            "http://host:65536",
+            "http://host:",
+            "http://:4318",
+            "http://::1",
+            "http://host?to=4318",
+        ] {
             assert_eq!(parsed(wrong), None, "{wrong}");
         }
+        let refused = "http://me:secret@host:4318".parse::<Collector>().unwrap_err().to_string();
+        assert!(!refused.contains("secret") && refused.contains("http://HOST:PORT"), "{refused}");
     }
 }

@@ -7,7 +7,7 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
-use tyr_net::Tls;
+use tyr_net::{Exporter, Tls};
 use tyr_proto::{
     Use,
     cluster::{PartitionReport, PartitionRole, Position, ShardReport},
@@ -150,6 +150,9 @@ fn network(text: &mut Text, reception: &Reception) {
     {
         text.value("tyr_frames_relayed_total", &format!("part=\"{part}\""), load(count));
     }
+    let lost = reception.exporter.get().map_or(0, Exporter::lost);
+    let help = "Spans that the collector of traces did not take in time.";
+    text.one("tyr_trace_spans_lost_total", "counter", help, lost);
 }
 
 fn work(text: &mut Text, shards: &[Shown]) {

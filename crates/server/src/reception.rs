@@ -7,14 +7,14 @@ use std::{
     fmt, io,
     path::Path,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
 
 use parking_lot::{Mutex, RwLock};
 use tyr_net::{
-    Address, End, Handler, Link, Receipt, Received,
+    Address, End, Exporter, Handler, Link, Receipt, Received,
     channels::{CONSENSUS, DATA, GOSSIP, MANAGER, RELAY, TRACED},
 };
 use tyr_proto::{
@@ -58,6 +58,8 @@ pub(crate) struct Reception {
     pub names: RwLock<Arc<Names>>,
     /// The quotas of those that have one.
     pub quotas: RwLock<Arc<Quotas>>,
+    /// To whom spans are given, from when it runs, if there is a collector.
+    pub exporter: OnceLock<Exporter>,
     pub counts: Counts,
 }
 
@@ -131,6 +133,7 @@ impl Reception {
             clients: Mutex::default(),
             names: RwLock::default(),
             quotas: RwLock::default(),
+            exporter: OnceLock::new(),
             counts,
         }
     }

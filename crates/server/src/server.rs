@@ -440,7 +440,7 @@ impl Starting {
         };
         let exporter = self.settings.traces.clone().map(|collector| {
             let (exporter, _exporting) = Exporter::start(collector, "tyr", &format!("node {}", card.node.0));
-            exporter
+            self.reception.exporter.get_or_init(|| exporter).clone()
         });
         let (reception, listener) = (self.reception, self.listener);
         let entry_max = tyr_node::entry_max(self.settings.store.segment_size);
