@@ -1,7 +1,10 @@
 //! What a voter keeps: its vote, its log, and the last snapshot.
 //!
-//! A voter answers nothing before the change that backs the answer is durable; so every change is awaited where it is made.
+//! A voter answers nothing before the change that backs the answer is durable; so every change is awaited where it is made. Who installs a
+//! snapshot and who purges the log that it covers are two tasks: the log is not purged before the snapshot is durable ([`Coverage`]), so
+//! that what is kept goes without a gap from the snapshot to the end of the log at all times.
 
+mod coverage;
 mod file;
 
 use std::{
@@ -20,6 +23,7 @@ use openraft::{
 use parking_lot::Mutex;
 use tyr_proto::cluster::Cluster;
 
+pub(crate) use coverage::Coverage;
 pub use file::DiskJournal;
 
 use crate::Surroundings;
@@ -44,7 +48,7 @@ pub enum Change<S: Surroundings> {
     Truncate(u64),
     /// The log begins after this entry.
     Purge(LogId),
-    /// A snapshot in place of the one before.
+    /// A snapshot in place of an older one.
     Snapshot(SnapshotMeta, Box<Cluster>),
 }
 
@@ -82,7 +86,12 @@ impl<S: Surroundings> Kept<S> {
                 self.log = self.log.split_off(&last.index.saturating_add(1));
                 self.purged = Some(last);
             }
-            Change::Snapshot(meta, cluster) => self.snapshot = Some((meta, cluster)),
+            Change::Snapshot(meta, cluster) => {
+                // One that was built while a newer one came is of no use.
+                if self.covered() <= meta.last_log_id {
+                    self.snapshot = Some((meta, cluster));
+                }
+            }
         }
     }
 
@@ -103,6 +112,11 @@ impl<S: Surroundings> Kept<S> {
         wanted.take_while(is_next).map(|(_, (_, entry))| entry.clone()).collect()
     }
 
+    /// The last entry that the snapshot covers.
+    pub(crate) fn covered(&self) -> Option<LogId> {
+        self.snapshot.as_ref().and_then(|(meta, _)| meta.last_log_id)
+    }
+
     /// The last snapshot.
     pub(crate) fn snapshot(&self) -> Option<&(SnapshotMeta, Box<Cluster>)> {
         self.snapshot.as_ref()
@@ -113,17 +127,18 @@ impl<S: Surroundings> Kept<S> {
 pub(crate) struct Log<S: Surroundings, J> {
     journal: J,
     kept: Arc<Mutex<Kept<S>>>,
+    coverage: Coverage,
 }
 
 impl<S: Surroundings, J: Clone> Clone for Log<S, J> {
     fn clone(&self) -> Self {
-        Log { journal: self.journal.clone(), kept: self.kept.clone() }
+        Log { journal: self.journal.clone(), kept: self.kept.clone(), coverage: self.coverage.clone() }
     }
 }
 
 impl<S: Surroundings, J: Journal<S>> Log<S, J> {
-    pub(crate) fn new(journal: J, kept: Kept<S>) -> Self {
-        Log { journal, kept: Arc::new(Mutex::new(kept)) }
+    pub(crate) fn new(journal: J, kept: Kept<S>, coverage: Coverage) -> Self {
+        Log { journal, kept: Arc::new(Mutex::new(kept)), coverage }
     }
 
     /// The last entry, if there ever was one.
@@ -188,7 +203,9 @@ impl<S: Surroundings, J: Journal<S>> RaftLogStorage<Types<S>> for Log<S, J> {
         self.keep(Change::Truncate(from.index)).await
     }
 
+    /// Waits until a snapshot covers what goes.
     async fn purge(&mut self, last: LogId) -> Result<(), StorageError> {
+        self.coverage.reaches(last).await.map_err(|error| StorageIOError::write_logs(&error))?;
         self.keep(Change::Purge(last)).await
     }
 }

@@ -11,12 +11,13 @@ use tyr_proto::cluster::{Cluster, Refusal, Reply};
 use crate::types::{Entry, LogId, Membership, Proposal, SnapshotMeta, StorageError, Types, snapshot_meta};
 use crate::{
     Surroundings,
-    journal::{Change, Journal, Kept},
+    journal::{Change, Coverage, Journal, Kept},
 };
 
 /// The cluster as far as this voter has applied the log. Handles are equal.
 pub(crate) struct Machine<J> {
     journal: J,
+    coverage: Coverage,
     state: Arc<Mutex<State>>,
 }
 
@@ -29,19 +30,45 @@ struct State {
 
 impl<J: Clone> Clone for Machine<J> {
     fn clone(&self) -> Self {
-        Machine { journal: self.journal.clone(), state: self.state.clone() }
+        Machine { journal: self.journal.clone(), coverage: self.coverage.clone(), state: self.state.clone() }
     }
 }
 
 impl<J> Machine<J> {
     /// The state of the last snapshot, or that of a new cluster.
-    pub(crate) fn new<S: Surroundings>(journal: J, kept: &Kept<S>, empty: Cluster) -> Self {
+    pub(crate) fn new<S: Surroundings>(
+        journal: J,
+        kept: &Kept<S>,
+        coverage: Coverage,
+        empty: Cluster,
+    ) -> Self {
         let mut state =
             State { cluster: empty, applied: None, membership: Membership::default(), snapshot: None };
         if let Some((meta, cluster)) = kept.snapshot() {
             state.restore(meta.clone(), cluster.clone());
         }
-        Machine { journal, state: Arc::new(Mutex::new(state)) }
+        Machine { journal, coverage, state: Arc::new(Mutex::new(state)) }
+    }
+
+    /// Makes a snapshot durable.
+    async fn keep<S: Surroundings>(
+        &self,
+        meta: &SnapshotMeta,
+        cluster: Box<Cluster>,
+    ) -> Result<(), StorageError>
+    where
+        J: Journal<S>,
+    {
+        match self.journal.keep(Change::Snapshot(meta.clone(), cluster)).await {
+            Ok(()) => {
+                self.coverage.raise(meta.last_log_id);
+                Ok(())
+            }
+            Err(error) => {
+                self.coverage.fail();
+                Err(StorageIOError::write(&error).into())
+            }
+        }
     }
 
     /// The last entry applied.
@@ -90,9 +117,12 @@ impl<S: Surroundings, J: Journal<S>> RaftSnapshotBuilder<Types<S>> for Machine<J
             let state = self.state.lock();
             (snapshot_meta(state.applied, state.membership.clone()), Box::new(state.cluster.clone()))
         };
-        let change = Change::Snapshot(meta.clone(), cluster.clone());
-        self.journal.keep(change).await.map_err(|error| StorageIOError::write(&error))?;
-        self.state.lock().snapshot = Some((meta.clone(), cluster.clone()));
+        self.keep(&meta, cluster.clone()).await?;
+        let mut state = self.state.lock();
+        // Another one may have been installed meanwhile.
+        if state.snapshot.as_ref().is_none_or(|(kept, _)| kept.last_log_id <= meta.last_log_id) {
+            state.snapshot = Some((meta.clone(), cluster.clone()));
+        }
         Ok(Snapshot { meta, snapshot: cluster })
     }
 }
@@ -127,8 +157,7 @@ impl<S: Surroundings, J: Journal<S>> RaftStateMachine<Types<S>> for Machine<J> {
         meta: &SnapshotMeta,
         snapshot: Box<Cluster>,
     ) -> Result<(), StorageError> {
-        let change = Change::Snapshot(meta.clone(), snapshot.clone());
-        self.journal.keep(change).await.map_err(|error| StorageIOError::write(&error))?;
+        self.keep(meta, snapshot.clone()).await?;
         self.state.lock().restore(meta.clone(), snapshot);
         Ok(())
     }

@@ -30,7 +30,7 @@ use crate::{
     RaftRuntime, Surroundings,
     election::Attention,
     electorate::electorate,
-    journal::{Journal, Log},
+    journal::{Coverage, Journal, Log},
     machine::Machine,
     transport::{Links, NoAnswer, Transport},
     types::{Premise, Proposal, Request, Response, Types, VoterId},
@@ -170,8 +170,9 @@ impl<S: Surroundings, J: Journal<S>> Voter<S, J> {
     ) -> io::Result<Self> {
         let config = Arc::new(config(cluster, timing).validate().map_err(io::Error::other)?);
         let kept = journal.load()?;
-        let machine = Machine::new(journal.clone(), &kept, Cluster::new(cluster));
-        let log = Log::new(journal, kept);
+        let coverage = Coverage::new(kept.covered());
+        let machine = Machine::new(journal.clone(), &kept, coverage.clone(), Cluster::new(cluster));
+        let log = Log::new(journal, kept, coverage);
         let is_silent = Arc::<AtomicBool>::default();
         let links = Links { transport: transport.clone(), is_silent: is_silent.clone() };
         let raft = Raft::new(node.0, config, links, log.clone(), machine.clone()).await;

@@ -170,6 +170,11 @@ fn recover<S: Surroundings>(disk: &dyn Disk) -> io::Result<(u64, Kept<S>)> {
     if later.into_iter().any(|record| record.count > count && record.durable > at as u64) {
         return Err(lost("a record"));
     }
+    // Earlier builds could purge before the snapshot was durable.
+    let (purged, covered) = (kept.purged.map(|last| last.index), kept.covered().map(|last| last.index));
+    if purged > covered {
+        return Err(lost("a snapshot"));
+    }
     Ok((generation, kept))
 }
 

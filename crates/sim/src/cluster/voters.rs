@@ -51,12 +51,18 @@ impl Surroundings for Here {
     }
 }
 
-/// The shipped journal, with time between a write and its sync: a crash may come there.
+/// The shipped journal, with time between a write and its sync: a crash may come there. A snapshot takes time before it is written, too.
 #[derive(Clone)]
 struct SlowJournal {
     journal: DiskJournal<Here>,
     /// What a write takes at most, in microseconds.
     time_max: u64,
+}
+
+impl SlowJournal {
+    async fn pass_time(&self) {
+        here::sleep(Duration::from_micros(1 + here::random() % self.time_max)).await;
+    }
 }
 
 impl Journal<Here> for SlowJournal {
@@ -65,8 +71,11 @@ impl Journal<Here> for SlowJournal {
     }
 
     async fn keep(&self, change: Change<Here>) -> io::Result<()> {
+        if matches!(change, Change::Snapshot(..)) {
+            self.pass_time().await;
+        }
         self.journal.write(change)?;
-        here::sleep(Duration::from_micros(1 + here::random() % self.time_max)).await;
+        self.pass_time().await;
         self.journal.sync()
     }
 }

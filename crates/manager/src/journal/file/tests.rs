@@ -4,7 +4,11 @@
 
 use std::future::{Ready, pending, ready};
 
-use openraft::{CommittedLeaderId, EntryPayload, Vote};
+use futures::FutureExt;
+use openraft::{
+    CommittedLeaderId, EntryPayload, Vote,
+    storage::{RaftLogStorage, RaftStateMachine},
+};
 use tyr_proto::{
     Time,
     cluster::{Cluster, ClusterId, Command},
@@ -12,7 +16,11 @@ use tyr_proto::{
 use tyr_sim_env::{CrashMode, Fault, SimDisk};
 
 use super::*;
-use crate::types::{Entry, LogId, Membership, Premise, Proposal, snapshot_meta};
+use crate::{
+    journal::{Coverage, Log},
+    machine::Machine,
+    types::{Entry, LogId, Membership, Premise, Proposal, Types, snapshot_meta},
+};
 
 /// A journal asks for nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -184,6 +192,47 @@ fn a_disk_that_lost_a_promise_is_not_voted_with() {
         let opened = DiskJournal::open(damaged).err().map(|error| error.kind());
         assert_eq!(opened, Some(io::ErrorKind::InvalidData), "block {block}");
     }
+}
+
+#[test]
+fn the_log_is_there_until_the_snapshot_that_covers_it_is() {
+    let disk = SimDisk::new(5);
+    let journal = DiskJournal::open(disk.clone()).unwrap();
+    keep(&journal, entries(1, 0..5)).unwrap();
+    let kept = journal.load().unwrap();
+    let coverage = Coverage::new(kept.covered());
+    let mut log = Log::new(journal.clone(), kept.clone(), coverage.clone());
+    let mut machine = Machine::new(journal, &kept, coverage, Cluster::new(ClusterId(9)));
+    // As openraft does it: who purges does not wait for who installs.
+    let mut purge = std::pin::pin!(log.purge(id(1, 8)));
+    assert!(purge.as_mut().now_or_never().is_none());
+    let found = DiskJournal::open(disk.snapshot().crash(CrashMode::KeepAll)).unwrap().load().unwrap();
+    assert_eq!(found.run(0..5).len(), 5, "a crash before the snapshot is durable loses nothing");
+    let Change::Snapshot(meta, cluster) = snapshot(8) else { panic!("a snapshot is one") };
+    let install = RaftStateMachine::<Types<Nowhere>>::install_snapshot(&mut machine, &meta, cluster);
+    install.now_or_never().expect("the disk waits for nothing").unwrap();
+    purge.now_or_never().expect("it is covered").unwrap();
+    let found = DiskJournal::open(disk.crash(CrashMode::LoseAll)).unwrap().load().unwrap();
+    assert_eq!((found.covered(), found.log.len()), (Some(id(1, 8)), 0));
+}
+
+#[test]
+fn a_log_that_was_purged_beyond_its_snapshot_is_not_voted_with() {
+    let disk = SimDisk::new(6);
+    let journal = DiskJournal::open(disk.clone()).unwrap();
+    for change in [entries(1, 0..9), snapshot(4), Change::Purge(id(1, 5))] {
+        keep(&journal, change).unwrap();
+    }
+    let opened = DiskJournal::open(disk).err().map(|error| error.kind());
+    assert_eq!(opened, Some(io::ErrorKind::InvalidData));
+}
+
+#[test]
+fn an_older_snapshot_takes_the_place_of_no_newer_one() {
+    let mut kept = Kept::default();
+    kept.apply(snapshot(8));
+    kept.apply(snapshot(4));
+    assert_eq!(kept.covered(), Some(id(1, 8)));
 }
 
 #[test]
