@@ -153,9 +153,13 @@ impl Member {
             Response::Granted(request, difference) => {
                 self.lease.granted(request, now);
                 self.notices.push(Notice::Lease(self.lease.ends()));
-                self.notices.extend(difference.facts.into_iter().map(Notice::Fact));
-                self.notices.extend(difference.reached.map(Notice::Version));
-                self.position = self.position.max(difference.next);
+                // One that comes late may tell of things as they were before what is known: it then ends before that. What ends no earlier
+                // has each thing at least as new.
+                if difference.next >= self.position {
+                    self.notices.extend(difference.facts.into_iter().map(Notice::Fact));
+                    self.notices.extend(difference.reached.map(Notice::Version));
+                    self.position = difference.next;
+                }
             }
             Response::Evicted(replica) if replica == self.me => self.begin_incarnation(),
             Response::Evicted(_)

@@ -1,10 +1,10 @@
 //! How a node registers, is granted its lease, and goes on after an eviction.
 
 use tyr_proto::{
-    ClassId, LeaseTerms, NodeId, Replica, RingVersion, Time,
+    ClassId, Incarnation, LeaseTerms, NodeId, Replica, RingVersion, Time,
     cluster::{
-        Address, ClassSettings, Cluster, ClusterId, Command, Difference, Identity, Position, Request,
-        Response, Zone,
+        self, Address, ClassSettings, Cluster, ClusterId, Command, Difference, Fact, Identity, MemberState,
+        Position, Presence, Request, Response, Zone,
     },
 };
 
@@ -145,6 +145,45 @@ fn what_an_earlier_process_asked_for_is_not_taken_for_an_answer() {
     );
     later.handle_response(Time(7), whole);
     assert!(matches!(later.take_notices()[..], [Notice::Lease(Some(_)), Notice::Version(_)]));
+}
+
+#[test]
+fn an_answer_that_comes_late_undoes_nothing() {
+    let address = |text| Address::new(text).expect("a short address");
+    let told = |address: Address, version| {
+        let zone = Zone::new("z").expect("a short name");
+        let member = cluster::Member {
+            identity: Identity(8),
+            incarnation: Incarnation(1),
+            memory_since: Incarnation(1),
+            zone,
+            weight: 1,
+            address,
+            state: MemberState::Active,
+            presence: Presence::Present,
+        };
+        Difference {
+            facts: [Fact::Member(NodeId(2), member)].into(),
+            next: Position::whole(RingVersion(version)),
+            reached: Some(RingVersion(version)),
+        }
+    };
+    let mut member = member();
+    let Response::Granted(early, _) = ask_for_lease(&mut member, 0) else { panic!("asked for a lease") };
+    member.hurry();
+    let Some(Request::Lease(late, _)) = member.handle_tick(Time(50)) else { panic!("asks again") };
+    member.handle_response(Time(60), Response::Granted(late, told(address("new:1"), 12)));
+    let facts = |member: &mut Member| {
+        let notices = member.take_notices().into_iter();
+        notices.filter(|notice| !matches!(notice, Notice::Lease(_))).collect::<Vec<Notice>>()
+    };
+    assert_eq!(facts(&mut member).len(), 2);
+    // Of one who led before, or by a detour.
+    member.handle_response(Time(70), Response::Granted(early, told(address("old:1"), 10)));
+    assert!(facts(&mut member).is_empty(), "the older address would stay");
+    member.hurry();
+    let Some(Request::Lease(_, position)) = member.handle_tick(Time(80)) else { panic!("asks again") };
+    assert_eq!(position, Position::whole(RingVersion(12)));
 }
 
 #[test]
