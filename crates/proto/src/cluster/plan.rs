@@ -48,15 +48,14 @@ impl Cluster {
         let before = targets.clone();
         for index in order {
             let moves = class.partitions[index].would_copy(&planned[index]);
-            if !moves || room > 0 {
+            // One without a target, whose learners were all given up, cannot keep that: a command names somebody for each.
+            if !moves || room > 0 || targets[index].is_empty() {
                 targets[index].clone_from(&planned[index]);
-                room -= usize::from(moves);
+                room = room.saturating_sub(usize::from(moves));
             }
         }
-        // A partition without a target cannot keep that: a command names somebody for each.
-        let can_be_asked = targets.iter().all(|target| !target.is_empty());
         let is_whole = targets == planned;
-        let command = (targets != before && can_be_asked).then_some(Command::Retarget { class: id, targets });
+        let command = (targets != before).then_some(Command::Retarget { class: id, targets });
         Ok(PlanStep { command, is_whole })
     }
 
@@ -148,10 +147,11 @@ impl Partition {
         !self.configuration.learners.is_empty()
     }
 
-    /// Whether another target has it copied to somebody who is not asked for yet.
+    /// Whether another target has it copied to somebody who neither holds it nor is asked for yet.
     fn would_copy(&self, target: &[NodeId]) -> bool {
         let is_empty = self.last_complete().is_empty();
-        !is_empty && !target.iter().all(|node| self.target().contains(node))
+        let holds = |node: &NodeId| self.configuration.replicas.iter().any(|replica| replica.node == *node);
+        !is_empty && !target.iter().all(|node| self.target().contains(node) || holds(node))
     }
 }
 

@@ -291,6 +291,37 @@ fn what_slow_replicas_have_left_of_a_target_is_no_reason_to_give_up_others() {
 }
 
 #[test]
+fn a_partition_whose_only_learner_was_given_up_keeps_no_other_from_moving() {
+    let settings = ClassSettings { partitions: 2, ..settings(1, Durability::Disk) };
+    let mut cluster = cluster(1, settings);
+    accept(&mut cluster, start(2, 1));
+    let second = PartitionId { class: CLASS, index: 1 };
+    let targets = vec![vec![NodeId(1)], vec![NodeId(2)]];
+    accept(&mut cluster, Command::Retarget { class: CLASS, targets });
+    let epoch = cluster.partition(second).unwrap().configuration.epoch;
+    let (by, slow) = (replica(1, 1), replica(2, 1));
+    accept(&mut cluster, Command::RemoveReplica { partition: second, epoch, by, replica: slow });
+    assert!(cluster.partition(second).unwrap().target().is_empty());
+    accept(&mut cluster, Command::Drain(NodeId(1)));
+    let step = cluster.plan_step(CLASS, &[], 1).unwrap();
+    accept(&mut cluster, step.command.expect("there is room for one"));
+    for partition in [P, second] {
+        assert_eq!(cluster.partition(partition).unwrap().target(), [NodeId(2)]);
+    }
+}
+
+#[test]
+fn a_partition_that_goes_back_to_who_holds_it_takes_no_room() {
+    let mut cluster = cluster(2, ClassSettings { partitions: 2, ..settings(1, Durability::Disk) });
+    accept(&mut cluster, retarget(&[2], 2));
+    assert_eq!(held(&cluster).learners, vec![replica(2, 1)]);
+    accept(&mut cluster, Command::Drain(NodeId(2)));
+    let step = cluster.plan_step(CLASS, &[], 3).unwrap();
+    accept(&mut cluster, step.command.unwrap());
+    assert!(step.is_whole, "nothing has to be copied");
+}
+
+#[test]
 fn a_slow_replica_stays_as_long_as_too_few_are_left_without_it() {
     let mut cluster = cluster(3, settings(3, Durability::Disk));
     let slow = replica(3, 1);
