@@ -25,6 +25,7 @@ impl Zone {
                 name.len()
             )));
         }
+        check_line("a zone's name", name)?;
         Ok(Zone(name.into()))
     }
 
@@ -40,7 +41,15 @@ impl fmt::Display for Zone {
     }
 }
 
-/// Where a node listens, as text: `host:port` or `unix:/path`, 1 to 255 bytes. What it means is for whoever dials.
+/// Nodes write zones and addresses into files by lines.
+fn check_line(what: &str, text: &str) -> Result<()> {
+    match text.chars().any(char::is_control) {
+        true => Err(Error::invalid(format!("{what} has no control characters: '{}'", text.escape_debug()))),
+        false => Ok(()),
+    }
+}
+
+/// Where a node listens, as text: `host:port` or `unix:/path`, 1 to 255 bytes without control characters. What it means is for whoever dials.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Address(String);
 
@@ -53,6 +62,7 @@ impl Address {
                 text.len()
             )));
         }
+        check_line("an address", text)?;
         Ok(Address(text.into()))
     }
 
