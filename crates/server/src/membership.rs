@@ -374,8 +374,15 @@ impl Membership {
             }
             Response::Replied(_) => self.leader = Some(from),
         }
+        let is_registration = matches!(response, Response::Registered(_));
         self.member.handle_response(now(), response);
         self.spread();
+        if is_registration {
+            // Until it says what it has lost it counts as having all that it held: what was said of that before was of nobody yet.
+            self.reported.clear();
+            self.failures_told_at = None;
+            self.tell_failures(now());
+        }
     }
 
     /// Ends if another process is this node: of an earlier process the cluster knows an earlier incarnation, and of this one its address.
