@@ -12,7 +12,8 @@ pub enum Check {
     Exists,
     /// The blob does not exist.
     Missing,
-    /// The blob exists and was changed last by the transaction with this number (see [`crate::Stat::version`]).
+    /// The blob exists and was changed last by the transaction with this number (see [`crate::Stat::version`]). A cluster looks whether it was
+    /// changed after that: so a number that another blob had, as one in a keyspace that was dropped, may hold for it.
     Version(Number),
     /// The blob exists and has this size, in bytes.
     Size(u64),
