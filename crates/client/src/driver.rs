@@ -380,6 +380,7 @@ impl Driver {
                 let gives_up_at = Some(self.time(until));
                 self.with_seat(of, |seat, client| {
                     seat.wait_for_end(until, reply);
+                    seat.forget_deserted(client, now);
                     match only_reads {
                         true => seat.transaction.validate(client, now, gives_up_at),
                         false => seat.transaction.commit(client, now, gives_up_at),

@@ -415,7 +415,39 @@ impl Seen {
     pub fn sees_attributes(&self) -> bool {
         self.all_attributes || !self.attributes.is_empty()
     }
+
+    /// It saw these bytes. What it saw before and touches them is one with them, at the latest when there is much.
+    pub fn see_bytes(&mut self, range: Range<u64>) {
+        match self.ranges.last_mut() {
+            _ if range.is_empty() => return,
+            Some(last) if touch(last, &range) => *last = last.start.min(range.start)..last.end.max(range.end),
+            _ => self.ranges.push(range),
+        }
+        if self.ranges.len() >= RANGES_APART && self.ranges.len().is_power_of_two() {
+            self.ranges.sort_unstable_by_key(|range| range.start);
+            self.ranges.dedup_by(|next, before| {
+                let is_one = touch(before, next);
+                before.end = before.end.max(if is_one { next.end } else { before.end });
+                is_one
+            });
+        }
+    }
+
+    /// It saw this attribute.
+    pub fn see_attribute(&mut self, name: &str) {
+        if !self.attributes.iter().any(|known| known == name) {
+            self.attributes.push(name.into());
+        }
+    }
 }
+
+/// Whether nothing is between two ranges.
+fn touch(one: &Range<u64>, other: &Range<u64>) -> bool {
+    one.start <= other.end && other.start <= one.end
+}
+
+/// Fewer ranges than this are left as they were seen.
+const RANGES_APART: usize = 64;
 
 impl Operation {
     /// As it is once its payload need not be known any more, like that of what is staged.
@@ -522,5 +554,37 @@ impl HeadPlan {
     /// Whether the transaction only reads this blob.
     pub fn only_reads(&self) -> bool {
         self.operations.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+
+    use super::*;
+
+    #[test]
+    fn what_is_seen_in_pieces_takes_as_much_as_what_is_seen_at_once() {
+        let mut seen = Seen::default();
+        (0..1000).for_each(|piece| seen.see_bytes(piece * 10..piece * 10 + 10));
+        seen.see_bytes(5..5);
+        assert_eq!(seen.ranges, [0..10_000]);
+        // In an order in which no two that follow each other touch, and each of them twice.
+        let mut seen = Seen::default();
+        for piece in (0..2048_u64).chain(0..2048).map(|step| step * 1021 % 2048) {
+            seen.see_bytes(piece * 10..piece * 10 + 10);
+        }
+        assert_eq!(seen.ranges, [0..20_480]);
+        let mut seen = Seen::default();
+        (0..1000).for_each(|_| ["a", "b"].into_iter().for_each(|name| seen.see_attribute(name)));
+        assert_eq!(seen.attributes, vec!["a", "b"]);
+    }
+
+    #[test]
+    fn what_was_not_seen_is_not_made_up() {
+        let mut seen = Seen::default();
+        (0..64).for_each(|piece| seen.see_bytes(piece * 10..piece * 10 + 9));
+        assert_eq!(seen.ranges.len(), 64);
+        assert!(seen.ranges.iter().all(|range| range.end - range.start == 9));
     }
 }

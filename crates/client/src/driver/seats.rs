@@ -68,6 +68,13 @@ impl Seat {
         self.reads.insert(id, Waiting { until, wants });
     }
 
+    /// A read that was dropped before it was answered leaves the transaction as it was.
+    pub fn forget_deserted(&mut self, client: &mut Client, now: Time) {
+        for (id, _) in self.reads.extract_if(.., |_, waiting| waiting.wants.is_deserted()) {
+            self.transaction.forget(client, now, id);
+        }
+    }
+
     /// Somebody waits for its end, which has been asked for.
     pub fn wait_for_end(&mut self, until: Instant, reply: Reply<Ended>) {
         self.commit = Some(Commit { until, reply: Some(reply) });
@@ -175,7 +182,8 @@ impl Seat {
     /// Answers those who have waited too long: at a time, which the protocol's client, who has been told of it, knows as `now`. A
     /// commit that was not sent by then is not sent at all; whether one was, the transaction knows alone.
     pub fn give_up(&mut self, client: &mut Client, now: Time, at: Instant, troubles: impl Fn() -> String) {
-        for (_, waiting) in self.reads.extract_if(.., |_, waiting| waiting.until <= at) {
+        for (id, waiting) in self.reads.extract_if(.., |_, waiting| waiting.until <= at) {
+            self.transaction.forget(client, now, id);
             waiting.wants.fail(words::no_answer(&troubles()));
         }
         for asked in self.awaiting.extract_if(.., |asked| asked.is_late(at)) {
@@ -192,6 +200,14 @@ impl Seat {
 }
 
 impl Wants {
+    /// Whether nobody waits for it any more.
+    fn is_deserted(&self) -> bool {
+        match self {
+            Wants::Bytes(reply) => reply.is_closed(),
+            Wants::Blob(_, reply) => reply.is_closed(),
+        }
+    }
+
     /// Somebody does not get what was waited for.
     pub fn fail(self, error: Error) {
         match self {
@@ -279,6 +295,31 @@ mod tests {
             is_conflict(&seat, Refusal::Fenced, until),
             "who asks later wants to know whether it happened"
         );
+    }
+
+    #[test]
+    fn a_read_that_nobody_waits_for_holds_up_no_commit() {
+        let (mut client, blob) = unheard();
+        let other = BlobName { key: tyr_types::Key::new("b").unwrap(), ..blob.clone() };
+        let is_sent = |seat: &Seat| seat.transaction.id().is_some();
+        // Dropped, and not answered in time.
+        for is_dropped in [true, false] {
+            let mut seat = Seat::new(Transaction::begin(0));
+            let (reply, waits) = oneshot::channel();
+            let id = seat.transaction.read(&mut client, Time(0), &blob, 0..10);
+            let until = Instant::now() + PATIENCE;
+            seat.wait(id, until, Wants::Bytes(reply));
+            if is_dropped {
+                drop(waits);
+            } else {
+                seat.give_up(&mut client, Time(1000), until, String::new);
+            }
+            seat.transaction.change(&other, Operation::Create);
+            seat.forget_deserted(&mut client, Time(1000));
+            seat.transaction.commit(&mut client, Time(1000), None);
+            assert!(is_sent(&seat), "dropped: {is_dropped}");
+            assert_eq!(seat.transaction.touched().collect::<Vec<_>>(), [&other]);
+        }
     }
 
     #[test]

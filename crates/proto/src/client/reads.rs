@@ -400,7 +400,7 @@ impl Reads {
             Wants::Bytes(_) if !read.missing.is_empty() => ReadAnswer::BytesLost,
             Wants::Bytes(range) => {
                 view.seen.size |= overlay.shows_size(&range);
-                view.seen.ranges.extend(overlay.base_of(range.clone()));
+                overlay.base_of(range.clone()).into_iter().for_each(|range| view.seen.see_bytes(range));
                 let read = || overlay.read(read.base, &range).expect("a client has its payload in memory");
                 ReadAnswer::Bytes(overlay.exists.then(read))
             }
@@ -513,6 +513,19 @@ impl Reads {
         for (id, read) in self.reads.extract_if(.., |_, read| read.blob == *blob) {
             read.pieces.keys().for_each(|request| client.forget(*request));
             self.answers.push_back((id, ReadAnswer::Denied));
+        }
+    }
+
+    /// Nobody waits for a read any more. If nothing else was asked of its blob, nothing was seen of it.
+    pub(super) fn forget(&mut self, client: &mut Client, id: ReadId) {
+        let Some(read) = self.reads.remove(&id) else { return };
+        read.pieces.keys().for_each(|request| client.forget(*request));
+        let is_needless = |view: &View| view.base.is_none() && !view.is_seen;
+        if self.reads.values().all(|other| other.blob != read.blob)
+            && self.blobs.get(&read.blob).is_some_and(is_needless)
+            && let Some(view) = self.blobs.remove(&read.blob)
+        {
+            view.look.into_iter().chain(view.doubt).for_each(|look| client.let_go(look));
         }
     }
 

@@ -167,6 +167,12 @@ impl Transaction {
         self.changes.get(blob).cloned().unwrap_or_default()
     }
 
+    /// Nobody waits for a read any more: it holds up no commit, and what would have come of it does not count as seen.
+    pub fn forget(&mut self, client: &mut Client, now: Time, id: ReadId) {
+        self.reads.forget(client, id);
+        self.go_on(client, now);
+    }
+
     /// Has the commit refused by conflict unless a condition holds then.
     ///
     /// What was not read before is looked at by the head, when the transaction has its turn there: that takes no message of its own.
@@ -236,7 +242,7 @@ impl Transaction {
         let bytes = range.start.min(size)..range.end.min(size);
         self.reads.see(from, |seen| {
             seen.size |= range.end > size;
-            seen.ranges.extend((!bytes.is_empty()).then(|| bytes.clone()));
+            seen.see_bytes(bytes.clone());
         });
         let length = bytes.end - bytes.start;
         for piece in client.keyspace(from).staged_pieces(bytes.start, length) {
@@ -419,7 +425,7 @@ impl Transaction {
             Check::Exists | Check::Missing | Check::Bytes { .. } => {}
             Check::Version(_) => seen.version = true,
             Check::Size(_) => seen.size = true,
-            Check::Attribute { name, .. } => seen.attributes.push(name.clone()),
+            Check::Attribute { name, .. } => seen.see_attribute(name),
         });
         let looked = match answer {
             ReadAnswer::Lost | ReadAnswer::BytesLost | ReadAnswer::Denied => return false,

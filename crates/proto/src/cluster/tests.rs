@@ -95,6 +95,15 @@ fn keyspace(name: &str, seed: u64) -> Command {
 }
 
 #[test]
+fn zones_and_addresses_are_lines() {
+    for wrong in ["", "a\nb", "a\0", "\u{85}", &"a".repeat(256)] {
+        assert!(Zone::new(wrong).is_err(), "{wrong:?}");
+        assert!(Address::new(wrong).is_err(), "{wrong:?}");
+    }
+    assert!(Zone::new("rack 7, Zürich").is_ok() && Address::new("unix:/run/tyr node").is_ok());
+}
+
+#[test]
 fn a_new_class_is_held_by_its_first_target_set_at_once() {
     let cluster = cluster(3, settings(3, Durability::Disk));
     assert_eq!(held(&cluster).epoch, Epoch(1));
