@@ -1,6 +1,6 @@
 # Commands for people. What they do is in scripts/; this file only names them.
 
-.PHONY: help demo test gate fix long-test failures long-failures fuzz counts bindings fs-test fs-bench console-test bench bench-ten-million peers
+.PHONY: help demo test gate fix long-test failures long-failures fuzz counts bindings fs-test fs-bench console-test bench bench-ten-million peers optimize
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{ printf "make %-18s %s\n", $$1, $$2 }' Makefile
@@ -53,3 +53,6 @@ bench-ten-million:  ## ten million blobs of 100 bytes: load, memory, open times
 
 peers:  ## compare a cluster with RADOS, Redis, PostgreSQL, etcd on this machine; PEERS='--help' lists the options
 	@scripts/peers $(PEERS)
+
+optimize:  ## build the tyr command with a profile of its own work, in target/optimized; it takes up to a sixth less processor time
+	@scripts/optimize
