@@ -331,6 +331,8 @@ fn what_is_printed_on_a_cluster_has_the_documented_shape() {
         let printed = operator.does(&command.split(' ').collect::<Vec<_>>());
         check(&format!("tyr {command}"), &printed);
     }
+    let shown = tyr(&["token", "show", "--json", "--token-file", &token]).output().unwrap();
+    check("tyr token show", &serde_json::from_slice(&shown.stdout).unwrap());
     let lines = String::from_utf8(tyr(&["audit", "--json", &one]).output().unwrap().stdout).unwrap();
     check("tyr audit", &serde_json::from_str(lines.lines().next().unwrap()).unwrap());
     let found = tyr(&["doctor", "--json", "--directory", &one]).output().unwrap();

@@ -62,6 +62,7 @@ pub fn run(arguments: &Verify, settings: &Settings, out: &mut Output) -> Result<
         blobs: catalog.blobs.len() as u64,
         bytes: catalog.size(),
         against: arguments.against.as_ref().map(|against| against.keyspace.as_str()),
+        against_snapshot: arguments.against.as_ref().and_then(|against| against.name.as_deref()),
     })
 }
 
@@ -112,6 +113,7 @@ struct Summary<'a> {
     blobs: u64,
     bytes: u64,
     against: Option<&'a str>,
+    against_snapshot: Option<&'a str>,
 }
 
 impl Report for Summary<'_> {
@@ -124,9 +126,12 @@ impl Report for Summary<'_> {
             self.blobs,
             Bytes(self.bytes)
         ))?;
-        match self.against {
-            Some(against) => out.line(format!("keyspace '{against}' has the same")),
-            None => Ok(()),
+        match (self.against, self.against_snapshot) {
+            (Some(against), Some(name)) => {
+                out.line(format!("snapshot '{name}' of keyspace '{against}' has the same"))
+            }
+            (Some(against), None) => out.line(format!("keyspace '{against}' has the same")),
+            (None, _) => Ok(()),
         }
     }
 }
