@@ -110,6 +110,14 @@ pub fn from_bytes_holding<T: Decode>(bytes: &[u8], hold: Hold) -> Result<T, Malf
     Ok(value)
 }
 
+/// The same of bytes of somebody who is not trusted: values that take much more memory than their bytes are refused.
+pub fn from_bytes_of_stranger<T: Decode>(bytes: &[u8], hold: Hold) -> Result<T, Malformed> {
+    let mut input = Decoder::of_stranger(bytes, hold);
+    let value = T::decode(&mut input)?;
+    input.finish()?;
+    Ok(value)
+}
+
 /// The value that has exactly these bytes and this payload.
 pub fn from_bytes_keeping<T: Decode>(bytes: &[u8], kept: Vec<Payload>) -> Result<T, Malformed> {
     let mut input = Decoder::keeping(bytes, kept);

@@ -79,6 +79,7 @@ pub fn evaluate<'a>(
         writes: BTreeMap::new(),
         wanted: Vec::new(),
         is_short: false,
+        steps: 0,
     };
     for (position, operation) in plan.operations.iter().enumerate() {
         if let Err(refusal) = draft.apply(position, operation) {
@@ -141,14 +142,19 @@ struct Draft<'a, 'f> {
     wanted: Vec<Wanted>,
     /// and whether any is missing.
     is_short: bool,
+    /// The steps that what looks at others of its operations, or at all chunks, has taken.
+    steps: usize,
 }
+
+/// As many of those steps a transaction may take at one head: the whole of the largest blob is cut eight times in so many. A head does nothing else meanwhile.
+const STEPS_MAX: usize = 1 << 22;
 
 impl Draft<'_, '_> {
     fn apply(&mut self, position: usize, operation: &Operation) -> Result<(), Refusal> {
         match operation {
             Operation::Create if self.ahead.exists => return Err(Refusal::Exists),
             operation if operation.needs_blob() && !self.ahead.exists => return Err(Refusal::NotFound),
-            Operation::Delete => self.delete(),
+            Operation::Delete => self.delete()?,
             Operation::Truncate { size } => self.truncate(*size)?,
             Operation::Punch { offset, length } => self.punch(*offset, *length)?,
             Operation::Create => self.exist(),
@@ -209,6 +215,7 @@ impl Draft<'_, '_> {
             // What it transforms may be payload that is elsewhere.
             return Err(Refusal::TooLarge);
         }
+        self.take_steps(before.len())?;
         let overlay = Overlay::of(before, self.head.blob().is_some(), size);
         let (mut base, at) = (Vec::new(), self.head.read_number());
         for needed in overlay.base_of(range.clone()) {
@@ -285,7 +292,7 @@ impl Draft<'_, '_> {
     fn truncate(&mut self, size: u64) -> Result<(), Refusal> {
         let range = end_of(size, 0)?;
         if !planted(Canary::ShrinkIgnored) {
-            self.cut_chunks(size..u64::MAX);
+            self.cut_chunks(size..u64::MAX)?;
         }
         self.effect.ranges.push(self.ahead.size.min(range.end)..u64::MAX);
         self.ahead.size = size;
@@ -298,13 +305,13 @@ impl Draft<'_, '_> {
         if range.is_empty() {
             return Ok(());
         }
-        self.cut_chunks(range.clone());
+        self.cut_chunks(range.clone())?;
         self.effect.ranges.push(range);
         Ok(())
     }
 
-    fn delete(&mut self) {
-        self.cut_chunks(0..u64::MAX);
+    fn delete(&mut self) -> Result<(), Refusal> {
+        self.cut_chunks(0..u64::MAX)?;
         self.effect.ranges.clear();
         self.effect.ranges.push(0..u64::MAX);
         self.effect.attributes.clear();
@@ -316,19 +323,27 @@ impl Draft<'_, '_> {
         };
         self.ahead.exists = false;
         self.ahead.size = 0;
+        Ok(())
+    }
+
+    fn take_steps(&mut self, count: usize) -> Result<(), Refusal> {
+        self.steps += count;
+        if self.steps > STEPS_MAX { Err(Refusal::TooLarge) } else { Ok(()) }
     }
 
     /// Leaves nothing of a range in every chunk that was or is being written.
-    fn cut_chunks(&mut self, range: Range<u64>) {
+    fn cut_chunks(&mut self, range: Range<u64>) -> Result<(), Refusal> {
         let layout = &self.keyspace.placement.layout;
         let first = layout.chunk_at(range.start);
-        let written: Vec<u64> = self.head.linked_chunks().chain(self.writes.keys().copied()).collect();
-        let is_cut = |chunk: &u64| *chunk >= first && (*chunk == first || !planted(Canary::CutIgnored));
-        for chunk in written.into_iter().filter(is_cut) {
+        let last = match planted(Canary::CutIgnored) {
+            true => first,
+            false => layout.chunk_at(range.end - 1),
+        };
+        let being_written = self.writes.range(first..=last).map(|(chunk, _)| *chunk);
+        let written: Vec<u64> = self.head.linked_chunks(first..=last).chain(being_written).collect();
+        self.take_steps(written.len())?;
+        for chunk in written {
             let whole = layout.range_of(chunk);
-            if whole.start >= range.end {
-                continue;
-            }
             let end = if range.end < whole.end { range.end - whole.start } else { u64::MAX };
             let cut = ChunkOperation::Cut { range: range.start.saturating_sub(whole.start)..end };
             let operations = self.writes.entry(chunk).or_default();
@@ -336,6 +351,7 @@ impl Draft<'_, '_> {
                 operations.push(cut);
             }
         }
+        Ok(())
     }
 
     fn finish(self) -> HeadEffect {

@@ -5,7 +5,7 @@ use alloc::{
     string::String,
     sync::Arc,
 };
-use core::ops::Range;
+use core::ops::{Range, RangeBounds};
 
 use tyr_types::{ATTRIBUTES_SIZE_MAX, Number};
 
@@ -212,9 +212,9 @@ impl Head {
         self.links.len()
     }
 
-    /// Every chunk that was ever numbered.
-    pub fn linked_chunks(&self) -> impl Iterator<Item = u64> {
-        self.links.keys().copied()
+    /// Every chunk of some that was ever numbered.
+    pub fn linked_chunks(&self, chunks: impl RangeBounds<u64>) -> impl Iterator<Item = u64> {
+        self.links.range(chunks).map(|(chunk, _)| *chunk)
     }
 
     /// What will be, seen from the end of the order.

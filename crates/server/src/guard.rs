@@ -28,7 +28,7 @@ use tyr_proto::{
     Outcome, SessionId, TraceContext,
     access::{Claims, Rights},
     cluster::ClusterId,
-    encoding::{append_to, from_bytes, from_bytes_holding},
+    encoding::{append_to, from_bytes, from_bytes_of_stranger},
     message::{Answer, Envelope},
 };
 use tyr_store::aligned_copy;
@@ -196,7 +196,7 @@ impl Guarded {
             },
             _ => (None, frame.body),
         };
-        let Ok(envelope) = from_bytes_holding::<Envelope>(body, aligned_copy) else {
+        let Ok(envelope) = from_bytes_of_stranger::<Envelope>(body, aligned_copy) else {
             return self.reception.malformed(&frame);
         };
         match rules::judge(&envelope.message, SessionId(self.caller.session), &rights) {

@@ -20,7 +20,7 @@ use tyr_net::{
 use tyr_proto::{
     NodeId, SessionId, Time, TraceContext,
     cluster::{self, ClusterId},
-    encoding::{append_to, from_bytes, from_bytes_holding},
+    encoding::{append_to, from_bytes, from_bytes_holding, from_bytes_of_stranger},
     message::Envelope,
 };
 use tyr_store::aligned_copy;
@@ -153,7 +153,7 @@ impl Reception {
                 self.events.tell(Event::Gossip(body.to_vec()));
                 true
             }
-            (MANAGER, Kind::Request, party) => match from_bytes(body) {
+            (MANAGER, Kind::Request, party) => match from_bytes_of_stranger(body, |_| None) {
                 Ok(cluster::Request::Hatch) => {
                     let response = self.hatch_for(caller);
                     let frame = Frame::reply(MANAGER, header.request, |out| append_to(out, &response));
@@ -199,10 +199,10 @@ impl Reception {
                 self.asking.replied(&peer, header.request, body)
             }
             (DATA, Kind::Message, Party::Node { .. } | Party::Client { .. }) => {
-                self.take_data(body, None, receipt)
+                self.take_data(matches!(peer.party, Party::Client { .. }), body, None, receipt)
             }
             (TRACED, Kind::Message, Party::Node { .. } | Party::Client { .. }) => {
-                self.take_traced(body, receipt)
+                self.take_traced(matches!(peer.party, Party::Client { .. }), body, receipt)
             }
             (RELAY, kind @ (Kind::Message | Kind::Request), Party::Node { node, .. }) => {
                 let Some(relayed) = Relayed::parse(body) else { return false };
@@ -220,14 +220,25 @@ impl Reception {
         self.voting.read().as_ref().is_none_or(|voting| voting.receive(from, body))
     }
 
-    fn take_data(&self, body: &[u8], context: Option<TraceContext>, receipt: Receipt) -> bool {
-        let Ok(envelope) = from_bytes_holding::<Envelope>(body, aligned_copy) else { return false };
+    fn take_data(
+        &self,
+        is_stranger: bool,
+        body: &[u8],
+        context: Option<TraceContext>,
+        receipt: Receipt,
+    ) -> bool {
+        let envelope = match is_stranger {
+            true => from_bytes_of_stranger::<Envelope>(body, aligned_copy),
+            false => from_bytes_holding::<Envelope>(body, aligned_copy),
+        };
+        let Ok(envelope) = envelope else { return false };
         self.take_envelope(envelope, context, receipt);
         true
     }
 
-    fn take_traced(&self, body: &[u8], receipt: Receipt) -> bool {
-        TraceContext::split(body).is_some_and(|(context, body)| self.take_data(body, Some(context), receipt))
+    fn take_traced(&self, is_stranger: bool, body: &[u8], receipt: Receipt) -> bool {
+        let split = TraceContext::split(body);
+        split.is_some_and(|(context, body)| self.take_data(is_stranger, body, Some(context), receipt))
     }
 
     /// A message to a partition, which may pass, with the context if it is traced.
@@ -281,8 +292,8 @@ impl Reception {
         match relayed {
             Relayed::Onward(to, channel, body) => self.relay.carry(peer, link, to, channel, body),
             Relayed::From(from, CONSENSUS, body) => return self.take_vote(from, body),
-            Relayed::From(_, DATA, body) => return self.take_data(body, None, receipt),
-            Relayed::From(_, TRACED, body) => return self.take_traced(body, receipt),
+            Relayed::From(_, DATA, body) => return self.take_data(false, body, None, receipt),
+            Relayed::From(_, TRACED, body) => return self.take_traced(false, body, receipt),
             Relayed::From(..) => return false,
             Relayed::Unreached(to) => self.relay.failed(to, peer),
         }

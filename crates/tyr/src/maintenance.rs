@@ -26,9 +26,10 @@ pub struct Check {
 pub fn check(arguments: &Check, settings: &Settings, out: &mut Output) -> Result<()> {
     let tables = if arguments.rebuild_index { Tables::Rebuilt } else { Tables::AsTheyAre };
     let report = with_tables(settings, Create::Never, tables, |store| Ok(store.check()?))?;
-    out.report(&Checked::from(&report))?;
+    let printed = out.report(&Checked::from(&report));
+    // Whoever stops reading is told of the damage still.
     match report.damage.len() {
-        0 => Ok(()),
+        0 => printed,
         count => Err(Error::corrupt(format!(
             "the store is damaged in {count} places; if only tables of the index are, run 'tyr check --rebuild-index'; copy \
              what is still readable with 'tyr export' or 'tyr blob get', and restore the rest from where it came from"

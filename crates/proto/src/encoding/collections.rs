@@ -204,6 +204,7 @@ impl<T: Encode> Encode for Vec<T> {
 impl<T: Decode> Decode for Vec<T> {
     fn decode(input: &mut Decoder<'_>) -> Result<Self, Malformed> {
         let count = input.count()?;
+        input.take_room::<T>(count)?;
         T::decode_all(count, input)
     }
 }
@@ -235,7 +236,9 @@ impl<K: Encode, V: Encode> Encode for BTreeMap<K, V> {
 impl<K: Decode + Ord, V: Decode> Decode for BTreeMap<K, V> {
     fn decode(input: &mut Decoder<'_>) -> Result<Self, Malformed> {
         let mut map = BTreeMap::new();
-        for _ in 0..input.count()? {
+        let count = input.count()?;
+        input.take_room::<(K, V)>(count)?;
+        for _ in 0..count {
             let key = K::decode(input)?;
             ensure(map.last_key_value().is_none_or(|(last, _)| *last < key), NOT_IN_ORDER)?;
             map.insert(key, V::decode(input)?);
@@ -255,7 +258,9 @@ impl<T: Encode> Encode for BTreeSet<T> {
 impl<T: Decode + Ord> Decode for BTreeSet<T> {
     fn decode(input: &mut Decoder<'_>) -> Result<Self, Malformed> {
         let mut set = BTreeSet::new();
-        for _ in 0..input.count()? {
+        let count = input.count()?;
+        input.take_room::<T>(count)?;
+        for _ in 0..count {
             let value = T::decode(input)?;
             ensure(set.last().is_none_or(|last| *last < value), NOT_IN_ORDER)?;
             set.insert(value);

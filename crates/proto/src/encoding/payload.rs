@@ -55,6 +55,8 @@ pub struct Decoder<'a> {
     /// Payload that was left out, in the order in which it came first.
     kept: VecDeque<Payload>,
     hold: Option<Hold>,
+    /// The memory that values in collections may take still.
+    room: usize,
 }
 
 /// Copies payload to where it is wanted, if it is to be anywhere in particular.
@@ -64,6 +66,8 @@ pub type Hold = fn(&[u8]) -> Option<SharedBytes>;
 const SHARED_MIN: usize = 16;
 /// Payload of this size and more is not copied into a frame: a further piece for the kernel costs as much as a copy of some kilobytes.
 const INSET_MIN: usize = 16 << 10;
+/// More memory than this, beside that of payload, is taken by no request that a client makes: its transactions have 256 Ki things at most.
+const ROOM_MIN: usize = 32 << 20;
 /// As much room as this is made behind bytes that need more than there is.
 const SLACK: usize = 512;
 
@@ -240,12 +244,25 @@ impl<'a> Decoder<'a> {
 
     /// Reads from the first of these bytes, with the payload that was left out of them.
     pub fn keeping(bytes: &'a [u8], kept: Vec<Payload>) -> Self {
-        Decoder { reader: Reader::new(bytes), pieces: Vec::new(), kept: kept.into(), hold: None }
+        let (reader, kept) = (Reader::new(bytes), kept.into());
+        Decoder { reader, pieces: Vec::new(), kept, hold: None, room: usize::MAX }
     }
 
     /// Reads from the first of these bytes, and copies payload to where it is wanted.
     pub fn holding(bytes: &'a [u8], hold: Hold) -> Self {
         Decoder { hold: Some(hold), ..Decoder::new(bytes) }
+    }
+
+    /// The same of bytes that somebody sends who is not trusted: a value of a byte may take a hundred times as much memory, and that is bounded.
+    pub fn of_stranger(bytes: &'a [u8], hold: Hold) -> Self {
+        Decoder { room: ROOM_MIN + 2 * bytes.len(), ..Decoder::holding(bytes, hold) }
+    }
+
+    /// Takes room for some values of a collection.
+    pub fn take_room<T>(&mut self, count: usize) -> Result<(), Malformed> {
+        let left = self.room.checked_sub(count.saturating_mul(size_of::<T>()));
+        self.room = left.ok_or(Malformed("so many values take too much memory"))?;
+        Ok(())
     }
 
     /// Fails unless everything has been read.

@@ -7,7 +7,7 @@ use tyr_wire::shared::SharedBytes;
 
 use super::{
     Decoder, Encoder, Hold, Malformed, append_to, append_with_insets, detached, from_bytes,
-    from_bytes_holding, from_bytes_keeping, to_bytes, to_bytes_keeping,
+    from_bytes_holding, from_bytes_keeping, from_bytes_of_stranger, to_bytes, to_bytes_keeping,
 };
 use crate::{
     Payload,
@@ -113,6 +113,23 @@ fn payload_is_held_where_the_reader_wants_it() {
     assert_eq!((bytes_of(&held[0])[0], held[0].len()), (99, 100));
     assert_eq!(held[1], value[1], "what is not wanted anywhere is held as always");
     assert!(from_bytes_holding::<Vec<Payload>>(&to_bytes(&value)[1..], hold).is_err());
+}
+
+#[test]
+fn a_strangers_bytes_become_no_values_that_take_a_hundred_times_as_much() {
+    let hold: Hold = |_| None;
+    // A byte each, and lists without elements take as much as any.
+    let many: Vec<Vec<u8>> = vec![Vec::new(); 2 << 20];
+    let bytes = to_bytes(&many);
+    assert!(from_bytes::<Vec<Vec<u8>>>(&bytes).is_ok());
+    assert!(from_bytes_of_stranger::<Vec<Vec<u8>>>(&bytes, hold).is_err());
+    let fewer = to_bytes(&many[..1 << 20].to_vec());
+    assert!(from_bytes_of_stranger::<Vec<Vec<u8>>>(&fewer, hold).is_ok());
+    // In parts it is as much.
+    let parts: Vec<Vec<Vec<u8>>> = vec![vec![Vec::new(); 2 << 16]; 1 << 4];
+    assert!(from_bytes_of_stranger::<Vec<Vec<Vec<u8>>>>(&to_bytes(&parts), hold).is_err());
+    let payload = vec![payload(200); 1 << 10];
+    assert!(from_bytes_of_stranger::<Vec<Payload>>(&to_bytes(&payload), hold).is_ok());
 }
 
 #[test]

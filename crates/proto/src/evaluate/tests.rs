@@ -1,7 +1,11 @@
 use alloc::{sync::Arc, vec, vec::Vec};
 
 use super::*;
-use crate::{Outcome, RingVersion, SessionId, TransactionId, head::Place};
+use crate::{
+    BlobName, ClassId, KeyspaceSeed, Layout, Outcome, PartitionCount, PartitionId, Placement, RingVersion,
+    SessionId, Snapshots, TransactionId, head::Place,
+};
+use tyr_types::{Key, KeyspaceId, KeyspaceSettings};
 
 fn id(sequence: u64) -> TransactionId {
     TransactionId { session: SessionId(1), sequence, birth: RingVersion(0) }
@@ -103,4 +107,47 @@ fn a_condition_does_not_wait_for_what_is_not_its_affair() {
     // A blob that was made anew has nothing of what was set before.
     let anew = HeadEffect { existence: ExistenceEffect::Restarts, ..HeadEffect::default() };
     assert_eq!(met(&after(&blob(), 2, true, anew), &[is(None)]), Some(true));
+}
+
+/// What becomes of operations on a blob that there is not yet.
+fn evaluated(operations: Vec<Operation>) -> Evaluation {
+    let placement = Placement {
+        class: ClassId(0),
+        partitions: PartitionCount::new(1).unwrap(),
+        seed: KeyspaceSeed([0; 16]),
+        layout: Layout::of(&KeyspaceSettings::default()).unwrap(),
+    };
+    let (multi_version, snapshots, is_dropped) = (true, Snapshots::default(), false);
+    let keyspace = Keyspace { placement, multi_version, snapshots, is_dropped };
+    let blob = BlobName { keyspace: KeyspaceId(1), key: Key::new("a").unwrap() };
+    let partition = PartitionId { class: ClassId(0), index: 0 };
+    let plan = HeadPlan { partition, blob, seen: None, conditions: Vec::new(), operations };
+    evaluate(&Head::default(), 0, &plan, &keyspace, &|_| None)
+}
+
+/// A byte in each of so many chunks.
+fn writes(chunks: u64) -> impl Iterator<Item = Operation> {
+    let size = KeyspaceSettings::default().chunk_size;
+    (0..chunks).map(move |chunk| Operation::Write { offset: chunk * u64::from(size), bytes: vec![1].into() })
+}
+
+#[test]
+fn cuts_of_many_chunks_are_refused_and_not_worked_on_for_a_minute() {
+    let cut = Operation::Punch { offset: 0, length: 1 << 60 };
+    let many = |cuts| writes(16_384).chain((0..cuts).map(|_| cut.clone())).collect();
+    assert!(matches!(evaluated(many(256)), Evaluation::Ready(_)));
+    assert_eq!(evaluated(many(257)), Evaluation::Refused(Refusal::TooLarge));
+    // What each cuts counts, not what there is.
+    let small = |chunk: u64| Operation::Punch { offset: chunk << 10, length: 1 };
+    let few = writes(16_384).chain((0..32_768).map(small)).collect();
+    assert!(matches!(evaluated(few), Evaluation::Ready(_)));
+}
+
+#[test]
+fn transforms_across_chunks_that_look_at_much_are_refused() {
+    let size = u64::from(KeyspaceSettings::default().chunk_size);
+    let across = Operation::Transform { offset: size - 4, transform: Transform::add(Operand::U64(1)) };
+    let many = |count| (0..count).map(|_| across.clone()).collect::<Vec<Operation>>();
+    assert_eq!(evaluated(many(4096)), Evaluation::Refused(Refusal::TooLarge));
+    assert!(!matches!(evaluated(many(1024)), Evaluation::Refused(_)));
 }

@@ -1,10 +1,10 @@
 //! Reads of single blobs. A read of many pieces is of one version of the blob: the first piece pins it.
 
 use std::{
-    fs::{self, File, Permissions},
+    fs::{self, File, Metadata, Permissions},
     io::Write,
-    os::unix::fs::PermissionsExt,
-    path::Path,
+    os::unix::fs::{MetadataExt, PermissionsExt},
+    path::{Path, PathBuf},
 };
 
 use serde_json::{Value, json};
@@ -23,7 +23,7 @@ use crate::{
 
 pub fn get(store: &Store, arguments: &Get, out: &mut Output) -> Result<()> {
     let range = arguments.range.unwrap_or(ByteRange::ALL);
-    let path = arguments.file.as_deref().filter(|path| *path != Path::new("-"));
+    let path = arguments.file.as_deref().filter(|path| *path != Path::new("-") && !is_stdout(path));
     let Some(path) = path else {
         return to_stdout(store, &arguments.blob, range, out);
     };
@@ -33,17 +33,35 @@ pub fn get(store: &Store, arguments: &Get, out: &mut Output) -> Result<()> {
     out.done(&Done::new("get", &arguments.blob, line).with("bytes", bytes).with("file", file))
 }
 
+/// Whether a path leads to standard output, as `/dev/stdout` does.
+fn is_stdout(path: &Path) -> bool {
+    let same =
+        |there: &Metadata, own: &rustix::fs::Stat| (there.dev(), there.ino()) == (own.st_dev, own.st_ino);
+    let own = rustix::fs::fstat(rustix::stdio::stdout());
+    is_descriptor(path) && fs::metadata(path).is_ok_and(|there| own.is_ok_and(|own| same(&there, &own)))
+}
+
+/// Whether a path names an open descriptor, as `/dev/fd/3` does: what that leads to is open already, and no other file takes its place.
+fn is_descriptor(path: &Path) -> bool {
+    let is_of_process = |target: PathBuf| target.starts_with("/proc") && target.ends_with("fd");
+    let parent = |path: &Path| path.parent().and_then(|parent| fs::canonicalize(parent).ok());
+    // `/dev/stdout` is a link to one.
+    let target = fs::read_link(path).ok().filter(|target| target.is_absolute());
+    parent(path).is_some_and(is_of_process)
+        || target.and_then(|target| parent(&target)).is_some_and(is_of_process)
+}
+
 /// Reads to standard output.
 pub fn to_stdout(store: &Store, blob: &BlobAddress, range: ByteRange, out: &mut Output) -> Result<()> {
     for_each_piece(store, blob, range, |piece| out.bytes(piece)).map(|_| ())
 }
 
 /// Reads to a file under another name, and gives the file its name when it is whole. A symbolic link stays: what it leads to is
-/// replaced. What is no regular file, such as a device, is written as it is.
+/// replaced. What is no regular file, such as a device, or is open already, is written as it is.
 fn to_file(store: &Store, blob: &BlobAddress, range: ByteRange, path: &Path) -> Result<u64> {
     let there = fs::metadata(path).ok();
     let failed = |what: &str, error| Failure::local(format!("cannot {what} '{}'", path.display()), &error);
-    if there.as_ref().is_some_and(|there| !there.is_file()) {
+    if there.as_ref().is_some_and(|there| !there.is_file()) || is_descriptor(path) {
         let mut file = File::create(path).map_err(|error| failed("create", error))?;
         return for_each_piece(store, blob, range, |piece| {
             file.write_all(piece).map_err(|error| failed("write", error))

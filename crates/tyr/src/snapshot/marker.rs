@@ -1,7 +1,7 @@
 //! The blob by which a keyspace says that it is not whole: it is being made of an archive, or made what it was.
 
 use tyr_client::{
-    Error, ErrorKind,
+    Error, ErrorKind, Stat,
     blocking::{Keyspace, Snapshot, Store},
 };
 
@@ -53,7 +53,16 @@ impl State {
 impl Marker {
     /// What a keyspace says of itself, if it says anything.
     pub fn of(keyspace: &Keyspace) -> Result<Option<Marker>> {
-        match keyspace.stat(KEY) {
+        Marker::read(keyspace, keyspace.stat(KEY))
+    }
+
+    /// What it said of itself in a snapshot.
+    fn then(snapshot: &Snapshot, keyspace: &Keyspace) -> Result<Option<Marker>> {
+        Marker::read(keyspace, snapshot.stat(keyspace, KEY))
+    }
+
+    fn read(keyspace: &Keyspace, stat: tyr_client::Result<Stat>) -> Result<Option<Marker>> {
+        match stat {
             Ok(stat) => {
                 let text = |name: &str| {
                     let value = stat.attributes.value(name)?;
@@ -94,14 +103,25 @@ impl Marker {
         }
     }
 
-    /// Fails if the keyspace was not whole in the snapshot.
+    /// Fails if the keyspace was not whole in the snapshot, or followed another one.
     pub fn refuse_unfinished(snapshot: &Snapshot, keyspace: &Keyspace) -> Result<()> {
-        if snapshot.exists(keyspace, KEY)? {
-            return Err(Failure::Store(Error::invalid(format!(
-                "keyspace '{}' is not whole, or follows another one: its blob '{KEY}' says so; end that first",
+        match Marker::then(snapshot, keyspace)? {
+            None => Ok(()),
+            Some(_) => Err(Failure::Store(Error::invalid(format!(
+                "keyspace '{}' is not whole, or follows another one: its blob '{KEY}' says so; end that first, and take a snapshot after that",
                 keyspace.name()
-            ))));
+            )))),
         }
-        Ok(())
+    }
+
+    /// Fails if the keyspace was not whole in the snapshot.
+    pub fn refuse_partial(snapshot: &Snapshot, keyspace: &Keyspace) -> Result<()> {
+        match Marker::then(snapshot, keyspace)? {
+            None | Some(Marker { state: State::Standby, .. }) => Ok(()),
+            Some(_) => Err(Failure::Store(Error::invalid(format!(
+                "keyspace '{}' was not whole when that snapshot was taken: an import or another restoration was under way; restore another one",
+                keyspace.name()
+            )))),
+        }
     }
 }

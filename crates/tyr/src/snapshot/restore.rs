@@ -71,6 +71,9 @@ pub fn run(arguments: &Restore, settings: &Settings, out: &mut Output) -> Result
         }
         let snapshot = arguments.target.name.as_deref();
         let view = snapshot.map(|snapshot| take(store, &keyspace, Some(snapshot))).transpose()?;
+        if let Some(snapshot) = &view {
+            Marker::refuse_partial(snapshot, &keyspace)?;
+        }
         let view = view.map(|snapshot| View { snapshot, keyspace: keyspace.clone() });
         let was = match &chain {
             None => "it was".to_owned(),

@@ -16,6 +16,14 @@ pub enum View {
 }
 
 impl View {
+    /// Whether a blob that is not found was removed since its key was read: from a snapshot none is, nor from a keyspace that is gone itself.
+    pub fn may_lose_blobs(&self, keyspace: &Keyspace) -> Result<bool> {
+        match self {
+            View::Snapshot(_) => Ok(false),
+            View::Latest(store) => Ok(store.keyspace(keyspace.name())?.identity() == keyspace.identity()),
+        }
+    }
+
     /// The best view that the keyspace has.
     pub fn of(store: &Store, keyspace: &Keyspace) -> Result<Self> {
         match keyspace.settings().multi_version {
@@ -92,5 +100,30 @@ impl Reading<'_> {
             Reading::Snapshot(_) => Ok(()),
             Reading::Latest(transaction) => commit(transaction).map(drop),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+    use tyr_client::{ErrorKind, KeyspaceSettings};
+
+    use super::*;
+
+    #[test]
+    fn only_a_keyspace_that_is_there_may_have_lost_a_blob() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = Store::options().segment_size(1 << 20).open(directory.path()).unwrap();
+        let latest = KeyspaceSettings { multi_version: false, ..KeyspaceSettings::default() };
+        let (kept, latest) = (
+            store.create_keyspace("kept", KeyspaceSettings::default()).unwrap(),
+            store.create_keyspace("latest", latest).unwrap(),
+        );
+        assert!(!View::of(&store, &kept).unwrap().may_lose_blobs(&kept).unwrap());
+        let view = View::of(&store, &latest).unwrap();
+        assert!(view.may_lose_blobs(&latest).unwrap());
+        store.drop_keyspace("latest").unwrap();
+        assert_eq!(view.may_lose_blobs(&latest).unwrap_err().kind(), ErrorKind::NotFound);
     }
 }

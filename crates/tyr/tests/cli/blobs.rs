@@ -1,6 +1,6 @@
 use std::{
     fs,
-    io::Read,
+    io::{Read, Write},
     os::unix::{
         ffi::OsStrExt,
         fs::{PermissionsExt, symlink},
@@ -9,6 +9,25 @@ use std::{
 };
 
 use crate::support::Scratch;
+
+#[test]
+fn what_is_open_already_is_written_and_not_replaced() {
+    let scratch = Scratch::with_keyspace();
+    scratch.run_with_input(["blob", "put", "k/a"], "middle").ok();
+    for path in ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"] {
+        assert_eq!(scratch.run(["blob", "get", "k/a", path]).ok().stdout, b"middle", "{path}");
+        let all = scratch.write("all", "head ");
+        let end = fs::OpenOptions::new().append(true).open(&all).expect("is there");
+        let mut get = scratch.command(["blob", "get", "k/a", path]);
+        assert!(get.stdout(end.try_clone().expect("another")).status().expect("runs").success());
+        (&end).write_all(b" tail").expect("written");
+        assert_eq!(fs::read_to_string(all).expect("is there"), "head middle tail", "{path}");
+    }
+    // A link to a file still leads to another content.
+    symlink("all", scratch.path("link")).expect("made");
+    scratch.run(["blob", "get", "k/a", "link"]).ok();
+    assert_eq!(fs::read_to_string(scratch.path("all")).expect("is there"), "middle");
+}
 
 #[test]
 fn what_is_put_is_got_from_and_to_files_and_streams() {

@@ -96,6 +96,27 @@ fn archives_of_another_keyspace_are_restored_only_if_it_is_named() {
 }
 
 #[test]
+fn half_of_an_import_is_nothing_to_restore() {
+    let scratch = filled();
+    // As if one were under way.
+    scratch.run_with_input(["blob", "put", "k/.tyr-import"], "").ok();
+    for state in ["importing", "following", "restoring"] {
+        scratch.run(["blob", "attr", "set", "k/.tyr-import", "state", state]).ok();
+        scratch.run(["snapshot", "create", &format!("k@{state}")]).ok();
+    }
+    scratch.run(["blob", "attr", "set", "k/.tyr-import", "state", "standby"]).ok();
+    scratch.run(["snapshot", "create", "k@standby"]).ok();
+    scratch.run(["blob", "rm", "k/.tyr-import"]).ok();
+    for state in ["importing", "following", "restoring"] {
+        let name = format!("k@{state}");
+        scratch
+            .run(["snapshot", "restore", &name, "--yes"])
+            .fails(15, "was not whole when that snapshot was taken");
+    }
+    scratch.run(["snapshot", "restore", "k@standby", "--yes"]).ok();
+}
+
+#[test]
 fn a_cluster_has_named_snapshots_too() {
     let scratch = filled();
     let kit = Kit::start(3);
