@@ -130,7 +130,7 @@ impl FrameScan {
         }
         let Some(header) = FrameHeader::peek(self.bytes(position, BLOCK_SIZE)?) else { return Ok(None) };
         let fits = position + u64::from(header.frame_end) <= length;
-        if header.segment != self.segment.id || !fits {
+        if header.segment != self.segment.id || header.mark != self.segment.mark() || !fits {
             return Ok(None);
         }
         let records = self.bytes(position, header.records_end as usize)?;

@@ -488,7 +488,7 @@ fn find_segments(disk: &dyn Disk, manifest: &Manifest, segments: &Segments) -> R
                         "{name} belongs to another store; restore the right file"
                     )));
                 }
-                segment.begin_at(header.first_sequence);
+                segment.begin_at(header.first_sequence, header.mark);
                 found.logs.insert(header.first_sequence, segment);
             }
             SegmentKind::Bulk(keyspace) => found.bulk.push((keyspace, segment)),
@@ -539,7 +539,7 @@ fn adopt_unnamed(
     match (header, kind) {
         (Some(header), SegmentKind::Log) => {
             let segment = segments.adopt(id, kind, file, 0, SEGMENT_HEADER_SIZE as u64);
-            segment.begin_at(header.first_sequence);
+            segment.begin_at(header.first_sequence, header.mark);
             found.logs.insert(header.first_sequence, segment);
         }
         (Some(_), SegmentKind::Bulk(keyspace)) => {

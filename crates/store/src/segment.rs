@@ -43,6 +43,7 @@ pub struct Segment {
     written: AtomicU64,
     /// Of a log segment: the sequence of its first frame.
     first_sequence: AtomicU64,
+    mark: AtomicU64,
     /// How many [`SegmentHold`]s there are.
     holds: AtomicUsize,
     /// Whether somebody else may have opened the file.
@@ -122,6 +123,7 @@ impl Segment {
             filled: AtomicU64::new(filled),
             written: AtomicU64::new(filled),
             first_sequence: AtomicU64::new(0),
+            mark: AtomicU64::new(0),
             holds: AtomicUsize::new(0),
             is_shown: AtomicBool::new(false),
         }
@@ -181,9 +183,15 @@ impl Segment {
         self.first_sequence.load(Ordering::Relaxed)
     }
 
-    /// Sets [`Segment::first_sequence`].
-    pub fn begin_at(&self, sequence: u64) {
+    /// Of a log segment: what its frames have to be taken for such.
+    pub fn mark(&self) -> u64 {
+        self.mark.load(Ordering::Relaxed)
+    }
+
+    /// Sets [`Segment::first_sequence`] and [`Segment::mark`], before any of its frames is written or read.
+    pub fn begin_at(&self, sequence: u64, mark: u64) {
         self.first_sequence.store(sequence, Ordering::Relaxed);
+        self.mark.store(mark, Ordering::Relaxed);
     }
 
     /// One past the last byte that can be read from the file.

@@ -6,7 +6,7 @@ use kit::{Edit, Session, difference, expect_usable, key, pattern, settle, tight}
 use tyr_env::{BLOCK_SIZE, Disk};
 use tyr_sim_env::{CrashMode, SimDisk};
 use tyr_types::{Durability, ErrorKind, KeyspaceId, KeyspaceSettings, Number};
-use tyr_wire::frame::FrameHeader;
+use tyr_wire::{extent::SegmentId, frame::FrameHeader};
 
 const A: KeyspaceId = KeyspaceId(1);
 
@@ -87,6 +87,61 @@ fn lose_block(disk: &SimDisk, name: &str, position: usize) {
     let mut bytes = disk.read_file(name).expect("is there");
     bytes[position..position + BLOCK_SIZE].fill(0);
     disk.write_file(name, &bytes).expect("plants");
+}
+
+/// Blocks that look like frames, of far on in the log, of segments with these ids.
+fn forged(ids: impl IntoIterator<Item = u64>) -> Vec<u8> {
+    let frame = |id| {
+        let mut block = vec![0; BLOCK_SIZE];
+        let header = FrameHeader {
+            segment: SegmentId(id),
+            sequence: FAR_ON,
+            settled: FAR_ON,
+            epoch: 1,
+            last: Number::first_of_epoch(1),
+            records_end: 64,
+            frame_end: 4096,
+            mark: 0,
+        };
+        header.seal(&mut block);
+        block
+    };
+    ids.into_iter().flat_map(frame).collect()
+}
+
+const FAR_ON: u64 = 1 << 60;
+
+#[test]
+fn payload_that_looks_like_a_frame_of_the_segment_that_its_file_becomes_is_none() {
+    let mut session = session();
+    for n in 0..160_u64 {
+        let edit = Edit::create(A, &key(&format!("b{n}"))).write(0, forged([2 * n % 80, (2 * n + 1) % 80]));
+        session.commit(&[edit]).expect("commits");
+    }
+    for n in 0..160 {
+        session.commit(&[Edit::delete(A, &key(&format!("b{n}")))]).expect("commits");
+    }
+    let has_own = |name: &String, disk: &SimDisk| {
+        let Some(id) = name.strip_prefix("log-").and_then(|id| u64::from_str_radix(id, 16).ok()) else {
+            return false;
+        };
+        let bytes = disk.read_file(name).expect("is there");
+        let headers = frames(&bytes).into_iter().filter_map(|start| FrameHeader::peek(&bytes[start..]));
+        headers.into_iter().any(|header| header.segment == SegmentId(id) && header.sequence == FAR_ON)
+    };
+    let mut met = 0;
+    for round in 0..12 {
+        session.checkpoint().expect("checkpoints");
+        settle(session.store()).expect("settles");
+        (0..3).for_each(|n| put(&mut session, &format!("new-{round}-{n}"), 3000));
+        session.flush().expect("flushes");
+        let names = session.disk.names().expect("are known");
+        met += usize::from(names.iter().any(|name| has_own(name, &session.disk)));
+        session.kill().expect("opens");
+        assert_eq!(difference(session.store(), session.state()), None);
+    }
+    assert!(met > 0, "no file became the segment whose frames it seems to have");
+    expect_usable(&mut session).expect("can be used");
 }
 
 #[test]

@@ -9,8 +9,9 @@
 //! ```
 //!
 //! The frame's checksum covers its header and records; large payload has checksums of its own, in the records. A frame
-//! is valid only in its place: it names its segment, its position in the log, and the epoch of its writer, so
-//! nothing that a recycled file held before is taken for one.
+//! is valid only in its place: it names its segment, its position in the log, and the epoch of its writer, and has the mark of its segment's
+//! header, which nobody knows who only writes payload. So nothing that a recycled file held before is taken for one, payload that looks like
+//! frames included.
 
 use alloc::vec::Vec;
 
@@ -53,6 +54,8 @@ pub struct FrameHeader {
     pub records_end: u32,
     /// Bytes of the frame, whole blocks.
     pub frame_end: u32,
+    /// The [mark](SegmentHeader::mark) of the segment.
+    pub mark: u64,
 }
 
 impl FrameHeader {
@@ -66,7 +69,7 @@ impl FrameHeader {
         }
         header.extend_from_slice(&self.records_end.to_le_bytes());
         header.extend_from_slice(&self.frame_end.to_le_bytes());
-        header.resize(FRAME_HEADER_SIZE, 0);
+        header.extend_from_slice(&self.mark.to_le_bytes());
         frame[..FRAME_HEADER_SIZE].copy_from_slice(&header);
         let checksum = crate::checksum::crc32c(&frame[8..self.records_end as usize]);
         frame[4..8].copy_from_slice(&checksum.to_le_bytes());
@@ -88,6 +91,7 @@ impl FrameHeader {
             last: Number::from_u64(reader.u64().ok()?),
             records_end: reader.u32().ok()?,
             frame_end: reader.u32().ok()?,
+            mark: reader.u64().ok()?,
         };
         let sound = header.records_end as usize >= FRAME_HEADER_SIZE
             && header.records_end <= header.frame_end
@@ -160,6 +164,8 @@ pub struct SegmentHeader {
     pub kind: SegmentKind,
     /// The sequence of its first frame; 0 in a bulk segment.
     pub first_sequence: u64,
+    /// What its frames have to be taken for such; 0 in a bulk segment, and in one of an early build.
+    pub mark: u64,
 }
 
 impl SegmentHeader {
@@ -177,6 +183,7 @@ impl SegmentHeader {
             SegmentKind::Bulk(keyspace) => u64::from(keyspace.0),
         };
         block.extend_from_slice(&keyspace.to_le_bytes());
+        block.extend_from_slice(&self.mark.to_le_bytes());
         block.resize(SEGMENT_HEADER_SIZE, 0);
         let checksum = crate::checksum::crc32c(&block[12..]);
         block[8..12].copy_from_slice(&checksum.to_le_bytes());
@@ -200,7 +207,14 @@ impl SegmentHeader {
             u64::MAX => SegmentKind::Log,
             keyspace => SegmentKind::Bulk(KeyspaceId(u32::try_from(keyspace).ok()?)),
         };
-        Some(SegmentHeader { store, segment, kind, first_sequence })
+        let mark = reader.u64().ok()?;
+        Some(SegmentHeader { store, segment, kind, first_sequence, mark })
+    }
+
+    /// The mark of the log segments of a store: a part of its random identity, which whoever may read its files knows.
+    pub fn mark_of(store: &[u8; 16]) -> u64 {
+        let (mark, _) = store.split_first_chunk().expect("there are sixteen");
+        u64::from_le_bytes(*mark)
     }
 }
 
@@ -222,6 +236,7 @@ mod tests {
             last: Number::first_of_epoch(2),
             records_end: 64 + 13,
             frame_end: 4096,
+            mark: 77,
         };
         header.seal(&mut frame);
         (header, frame)
@@ -258,7 +273,8 @@ mod tests {
     #[test]
     fn a_segment_header_comes_back_and_every_flipped_bit_is_found() {
         for kind in [SegmentKind::Log, SegmentKind::Bulk(KeyspaceId(3))] {
-            let header = SegmentHeader { store: [7; 16], segment: SegmentId(1), kind, first_sequence: 4 };
+            let header =
+                SegmentHeader { store: [7; 16], segment: SegmentId(1), kind, first_sequence: 4, mark: 9 };
             let block = header.encode();
             assert_eq!(SegmentHeader::decode(&block), Some(header));
             for bit in 0..100 * 8 {

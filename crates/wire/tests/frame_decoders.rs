@@ -66,6 +66,7 @@ fn sealed_frames_come_back_and_hold_any_bytes() {
             last: Number::from_u64(word(bytes, 4)),
             records_end: u32::try_from(records_end).expect("short"),
             frame_end: u32::try_from(frame.len()).expect("short"),
+            mark: word(bytes, 5),
         };
         header.seal(&mut frame);
         assert_eq!(FrameHeader::peek(&frame).as_ref(), Some(&header));
@@ -90,17 +91,18 @@ fn segment_headers_survive_any_bytes() {
                 _ => SegmentKind::Bulk(KeyspaceId(u32::from(bytes[0]))),
             },
             first_sequence: word(bytes, 2),
+            mark: word(bytes, 3),
         };
         let mut block = header.encode();
         assert_eq!(SegmentHeader::decode(&block), Some(header.clone()));
         // With a checksum that matches, so that the fields themselves are looked at.
-        for (target, byte) in block[12..60].iter_mut().zip(bytes) {
+        for (target, byte) in block[12..68].iter_mut().zip(bytes) {
             *target ^= byte;
         }
         let checksum = tyr_wire::checksum::crc32c(&block[12..]);
         block[8..12].copy_from_slice(&checksum.to_le_bytes());
         if let Some(decoded) = SegmentHeader::decode(&block) {
-            block[56..].fill(0);
+            block[64..].fill(0);
             let again = decoded.encode();
             assert_eq!(again[12..], block[12..]);
         }

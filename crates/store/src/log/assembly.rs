@@ -262,6 +262,7 @@ impl Assembly {
                 last: self.frame.last,
                 records_end: size(self.frame.records_end),
                 frame_end: size(end),
+                mark: self.open.segment.mark(),
             };
             let start = self.frame.start;
             self.open.bytes.resize(start + self.frame.payload_start.unwrap_or(end));
@@ -303,16 +304,17 @@ impl Assembly {
     }
 
     fn write_log_header(&mut self) {
+        self.open.segment.begin_at(self.sequence, SegmentHeader::mark_of(&self.store));
         let header = self.segment_header(&self.open.segment, self.sequence);
         self.open.bytes.resize(SEGMENT_HEADER_SIZE);
         self.open.bytes.as_bytes_mut()[..SEGMENT_HEADER_SIZE].copy_from_slice(&header);
         self.open.segment.fill_to(SEGMENT_HEADER_SIZE as u64);
-        self.open.segment.begin_at(self.sequence);
         self.frame = OpenFrame { start: SEGMENT_HEADER_SIZE, ..OpenFrame::default() };
     }
 
     fn segment_header(&self, segment: &Segment, first_sequence: u64) -> Vec<u8> {
-        SegmentHeader { store: self.store, segment: segment.id, kind: segment.kind, first_sequence }.encode()
+        let (segment, kind, mark) = (segment.id, segment.kind, segment.mark());
+        SegmentHeader { store: self.store, segment, kind, first_sequence, mark }.encode()
     }
 
     /// Queues the header of a new bulk segment; returns where payload may begin.
