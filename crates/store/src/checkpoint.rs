@@ -11,7 +11,7 @@ use std::{
 };
 
 use parking_lot::MutexGuard;
-use tyr_types::{ErrorKind, Result};
+use tyr_types::{ErrorKind, KeyspaceId, Result};
 use tyr_wire::{
     entry::Entry,
     extent::{Leaf, Place, SegmentId},
@@ -250,9 +250,8 @@ impl Store {
 
     /// Merges tables as planned, one merge at a time. Checkpoints go on meanwhile; only the manifest is changed under their lock.
     fn merge(&self, _merging: &MutexGuard<'_, Merging>, merge: &Merge) -> Result<()> {
-        // After a crash the manifest as it is now decides what is still to be released.
-        let listed = self.checkpoint.lock().manifest.garbage.clone();
-        let keep = |key: &[u8]| self.keeps(key, &listed);
+        let kept = self.kept_keyspaces();
+        let keep = |key: &[u8]| self.keeps(key, &kept);
         let table = self.with_reserve(|| self.index.merge(merge, &keep))?;
         let replaced: Vec<TableId> = merge.tables().to_vec();
         let mut state = self.checkpoint.lock();
@@ -268,14 +267,28 @@ impl Store {
         self.index.remove_files(&replaced)
     }
 
+    /// The keyspaces whose index keys mean something: those that there are, and those of which something is still to be released, now or after a
+    /// crash. What is dropped later is among them; ids are not reused, so the others never come back.
+    fn kept_keyspaces(&self) -> BTreeSet<KeyspaceId> {
+        let checkpoint = self.checkpoint.lock();
+        // Who drops a keyspace removes it before what is left of it is noted; both under this lock.
+        let _commit = self.commit.lock();
+        let of_keyspace = |garbage: &Garbage| match garbage {
+            Garbage::Keyspace(keyspace) => Some(*keyspace),
+            _ => None,
+        };
+        let mut kept: BTreeSet<KeyspaceId> =
+            self.keyspaces.all().iter().map(|keyspace| keyspace.state.id).collect();
+        kept.extend(checkpoint.manifest.garbage.iter().filter_map(of_keyspace));
+        kept.extend(self.backlog.lock().all_garbage().filter_map(of_keyspace));
+        kept
+    }
+
     /// Whether an index key still means anything. Once it does not, it never will again: ids are not reused.
-    fn keeps(&self, key: &[u8], listed: &[Garbage]) -> bool {
+    fn keeps(&self, key: &[u8], kept: &BTreeSet<KeyspaceId>) -> bool {
         match index_key::parse(key) {
             Some(index_key::IndexKey::Entry((keyspace, _)) | index_key::IndexKey::Leaf((keyspace, _, _))) => {
-                let garbage = Garbage::Keyspace(keyspace);
-                self.keyspaces.contains(keyspace)
-                    || listed.contains(&garbage)
-                    || self.backlog.lock().all_garbage().any(|known| *known == garbage)
+                kept.contains(&keyspace)
             }
             Some(index_key::IndexKey::Bulk(segment, _)) => self.segments.find(segment).is_some(),
             None => true,

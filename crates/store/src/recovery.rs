@@ -17,6 +17,7 @@ use tyr_env::{Access, BLOCK_SIZE, Blocks, Clock, Disk, File, Write};
 use tyr_types::{BlobId, Error, ErrorKind, KeyspaceId, Number, Result};
 use tyr_wire::{
     Reader,
+    entry::Blob,
     extent::{Checksums, Extent, LEAF_SPAN, Place, SegmentId},
     frame::{SEGMENT_HEADER_SIZE, SegmentHeader, SegmentKind},
     record::{BlobCommit, Commit, Existence, Record, Written},
@@ -288,6 +289,11 @@ impl Store {
                         .for_each(|blob| self.count_extents(&blob.leaf, Self::retain_extent));
                     for blob in &state.entry.blobs {
                         self.note_owners(&key, blob.id, 0, &blob.leaf)?;
+                    }
+                    // Nothing in the log says that a deleted blob was forgotten, so the index may have its leaves still.
+                    let is_gone = |blob: &&Blob| state.entry.blobs.iter().all(|kept| kept.id != blob.id);
+                    for blob in old.blobs.iter().filter(is_gone) {
+                        self.backlog.add_garbage(Garbage::blob(&key, blob));
                     }
                     let mut shard = self.entries.lock(&key);
                     self.entries.change(&mut shard, &key, Arc::new(state.entry));
