@@ -175,19 +175,21 @@ impl TyrObjects {
             if carries && seen.size > DIRECT_MAX {
                 let mut bytes = self.content(transaction, &seen, from, 0..seen.size).stream();
                 let mut upload = Upload::begin(self.clone(), to.clone(), seen.attributes.clone()).await?;
-                while let Some(piece) = bytes.try_next().await? {
-                    upload.put_part(piece.into()).await?;
-                }
-                if !moves {
-                    return upload.complete_as(mode.clone()).await.map(drop);
-                }
-                let object = upload.object()?;
-                let moved = self.move_name(from, to, creates, Some((seen.tag, object))).await;
-                if !matches!(moved, Ok(true)) {
-                    // Unless it has moved, and that was not answered.
+                let carried = async {
+                    while let Some(piece) = bytes.try_next().await? {
+                        upload.put_part(piece.into()).await?;
+                    }
+                    if !moves {
+                        return upload.complete_as(mode.clone()).await.map(|_| true);
+                    }
+                    let copied = Some((seen.tag, upload.object()?));
+                    self.move_name(from, to, creates, copied).await
+                };
+                let carried = carried.await;
+                if !matches!(carried, Ok(true)) {
                     upload.give_up().await;
                 }
-                if moved? {
+                if carried? {
                     return Ok(());
                 }
             } else if moves {
@@ -261,8 +263,15 @@ impl ObjectStore for TyrObjects {
             return self.place(location, object, payload, options.mode).await;
         }
         let mut upload = Upload::begin(self.clone(), location.clone(), options.attributes).await?;
-        upload.put_part(payload).await?;
-        upload.complete_as(options.mode).await
+        let put = async {
+            upload.put_part(payload).await?;
+            upload.complete_as(options.mode).await
+        };
+        let put = put.await;
+        if put.is_err() {
+            upload.give_up().await;
+        }
+        put
     }
 
     async fn put_multipart_opts(
