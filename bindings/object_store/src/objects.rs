@@ -51,9 +51,16 @@ impl fmt::Display for TyrObjects {
 
 impl TyrObjects {
     /// The objects of a keyspace of an open store. Fails if the keyspace keeps no versions: what is read of an object while another one is put
-    /// would be of both.
+    /// would be of both. Fails, too, if the store keeps [copies](tyr_client::OpenOptions::copies): nothing holds what was seen of those, so that it may be gone
+    /// before it is read.
     pub fn new(store: Store, keyspace: Keyspace) -> Result<Self> {
         require_versions(&keyspace)?;
+        if store.keeps_copies() {
+            return Err(errors::generic(
+                "the store keeps copies of what it has read, so what is read of an object that is being replaced could be lost; open it without \
+                 OpenOptions::copies",
+            ));
+        }
         Ok(TyrObjects { store, keyspace })
     }
 

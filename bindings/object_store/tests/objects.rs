@@ -587,6 +587,24 @@ fn a_keyspace_that_keeps_no_versions_is_refused() {
 }
 
 #[test]
+fn a_store_that_keeps_copies_is_refused() {
+    let servers = real::Servers::start(3, settings);
+    block_on(async {
+        let store = Store::options().copies().open(servers.url()).await.unwrap();
+        let keyspace = store.create_keyspace("objects", KeyspaceSettings::default()).await.unwrap();
+        is(TyrObjects::new(store, keyspace), |error| error.to_string().contains("keeps copies"));
+    });
+    // A directory has none to keep.
+    let directory = TempDir::new().unwrap();
+    block_on(async {
+        let store = options().copies().open(directory.path()).await.unwrap();
+        let keyspace = store.create_keyspace("objects", KeyspaceSettings::default()).await.unwrap();
+        TyrObjects::new(store.clone(), keyspace).unwrap();
+        store.close().await.unwrap();
+    });
+}
+
+#[test]
 fn what_cannot_be_done_is_said() {
     on_both(async |objects| {
         let path = Path::from("a");
