@@ -619,7 +619,52 @@ def readers(programs, scratch):
         server.wait(timeout=60)
 
 
-TESTS = [flat, calls, requests, searches, coreutils, rooted, shells, shared, whole_locks, named, closed, started, replaced, numbers, readers, python, databases, processes, report, flags, directories]
+LINKED = """
+import ctypes, os, sys
+here = sys.argv[1]
+libc = ctypes.CDLL(None)
+libc.realpath.restype = ctypes.c_char_p
+os.mkdir(here + "/data")
+os.mkdir(here + "/other")
+for name in ("data", "other"):
+    with open(f"{here}/{name}/file", "w") as file:
+        file.write(name)
+os.symlink(here + "/data", here + "/absolute")
+os.symlink("../other", here + "/upward")
+for link, name in (("absolute", "data"), ("upward", "other")):
+    place = f"{here}/{link}"
+    assert open(place + "/file").read() == name
+    assert os.path.samestat(os.stat(place), os.stat(f"{here}/{name}"))
+    # That of Python takes links apart itself.
+    assert libc.realpath(place.encode(), None) == f"{here}/{name}".encode() and os.listdir(place) == ["file"]
+    with open(place + "/new", "w") as file:
+        file.write("new")
+    os.rename(place + "/new", place + "/moved")
+    os.chdir(place)
+    assert os.getcwd() == f"{here}/{name}" and sorted(os.listdir()) == ["file", "moved"]
+    assert open("../upward/file").read() == "other"
+os.symlink("/other/file", here + "/out")
+assert libc.realpath((here + "/out").encode(), None) is None
+for call in (os.stat, open, os.listdir):
+    try:
+        call(here + "/out")
+        raise AssertionError(call)
+    except FileNotFoundError:
+        pass
+"""
+
+
+def linked(programs, scratch):
+    """Links in a directory of a file system, of which nothing else is seen."""
+    programs.sh("mkdir -p proj/inner other; echo outside >other/file")
+    source = programs.environment["TYR_MOUNT"].split("=", 1)[1].removesuffix(",create")
+    inner = Programs(programs.environment["LD_PRELOAD"], f"{source}/proj/inner", scratch)
+    inner.run("/usr/bin/python3", "-c", LINKED, PREFIX)
+    same("what is outside", programs.sh("cat other/file; ls other"), "outside\nfile\n")
+    programs.sh("rm -r proj other")
+
+
+TESTS = [flat, calls, requests, searches, coreutils, rooted, linked, shells, shared, whole_locks, named, closed, started, replaced, numbers, readers, python, databases, processes, report, flags, directories]
 
 
 def main():
