@@ -163,12 +163,17 @@ def shells(programs, scratch):
 
 
 PYTHON = """
-import fcntl, mmap, os, shutil, subprocess, sys, tempfile, threading
+import ctypes, fcntl, mmap, os, shutil, subprocess, sys, tempfile, threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 here = Path(sys.argv[1]) / "python"
 shutil.rmtree(here, ignore_errors=True)
 here.mkdir()
+libc = ctypes.CDLL(None, use_errno=True)
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
 with open(here / "text", "w") as file:
     for number in range(1000):
         file.write(f"line {number}\\n")
@@ -181,6 +186,13 @@ with open(here / "text", "r+b") as file:
         raise AssertionError("a shared mapping")
     except OSError as error:
         assert error.errno == 19, error
+    # One that is shared and only read stays that.
+    for access in (0, mmap.PROT_READ):
+        at = libc.mmap(None, 8192, access, mmap.MAP_SHARED, file.fileno(), 0)
+        assert libc.mprotect(at, 4096, mmap.PROT_READ | mmap.PROT_WRITE) == -1 and ctypes.get_errno() == 13
+        assert libc.mprotect(at, 8192, mmap.PROT_READ) == 0
+        assert ctypes.string_at(at, 8192) == Path(here / "text").read_bytes()[:8192]
+        assert libc.munmap(at, 8192) == 0
     fcntl.lockf(file, fcntl.LOCK_EX)
     told = subprocess.run([sys.executable, "-c", '''
 import fcntl, sys
