@@ -109,6 +109,15 @@ impl Object {
         Ok(all)
     }
 
+    /// Fails unless a blob can have its attributes.
+    pub fn check_attributes(&self, location: &Path) -> Result<()> {
+        let mut blob = tyr_client::Attributes::default();
+        for (name, value) in self.blob_attributes()? {
+            blob.set(&name, Some(&value)).map_err(|error| errors::at(location.as_ref(), error))?;
+        }
+        Ok(())
+    }
+
     /// What listings and reads tell of it.
     pub fn meta(&self, location: Path) -> ObjectMeta {
         ObjectMeta {

@@ -51,9 +51,16 @@ impl fmt::Display for TyrObjects {
 
 impl TyrObjects {
     /// The objects of a keyspace of an open store. Fails if the keyspace keeps no versions: what is read of an object while another one is put
-    /// would be of both.
+    /// would be of both. Fails, too, if the store keeps [copies](tyr_client::OpenOptions::copies): nothing holds what was seen of those, so that it may be gone
+    /// before it is read.
     pub fn new(store: Store, keyspace: Keyspace) -> Result<Self> {
         require_versions(&keyspace)?;
+        if store.keeps_copies() {
+            return Err(errors::generic(
+                "the store keeps copies of what it has read, so what is read of an object that is being replaced could be lost; open it without \
+                 OpenOptions::copies",
+            ));
+        }
         Ok(TyrObjects { store, keyspace })
     }
 
@@ -175,19 +182,21 @@ impl TyrObjects {
             if carries && seen.size > DIRECT_MAX {
                 let mut bytes = self.content(transaction, &seen, from, 0..seen.size).stream();
                 let mut upload = Upload::begin(self.clone(), to.clone(), seen.attributes.clone()).await?;
-                while let Some(piece) = bytes.try_next().await? {
-                    upload.put_part(piece.into()).await?;
-                }
-                if !moves {
-                    return upload.complete_as(mode.clone()).await.map(drop);
-                }
-                let object = upload.object()?;
-                let moved = self.move_name(from, to, creates, Some((seen.tag, object))).await;
-                if !matches!(moved, Ok(true)) {
-                    // Unless it has moved, and that was not answered.
+                let carried = async {
+                    while let Some(piece) = bytes.try_next().await? {
+                        upload.put_part(piece.into()).await?;
+                    }
+                    if !moves {
+                        return upload.complete_as(mode.clone()).await.map(|_| true);
+                    }
+                    let copied = Some((seen.tag, upload.object()?));
+                    self.move_name(from, to, creates, copied).await
+                };
+                let carried = carried.await;
+                if !matches!(carried, Ok(true)) {
                     upload.give_up().await;
                 }
-                if moved? {
+                if carried? {
                     return Ok(());
                 }
             } else if moves {
@@ -261,8 +270,15 @@ impl ObjectStore for TyrObjects {
             return self.place(location, object, payload, options.mode).await;
         }
         let mut upload = Upload::begin(self.clone(), location.clone(), options.attributes).await?;
-        upload.put_part(payload).await?;
-        upload.complete_as(options.mode).await
+        let put = async {
+            upload.put_part(payload).await?;
+            upload.complete_as(options.mode).await
+        };
+        let put = put.await;
+        if put.is_err() {
+            upload.give_up().await;
+        }
+        put
     }
 
     async fn put_multipart_opts(

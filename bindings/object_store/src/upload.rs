@@ -36,9 +36,10 @@ pub struct Upload {
 }
 
 impl Upload {
-    /// Of an object that is to be at a path.
+    /// Of an object that is to be at a path. Fails for attributes that cannot be kept, before anything is written.
     pub async fn begin(objects: TyrObjects, location: Path, attributes: Attributes) -> Result<Self> {
         let (key, written) = (data_key(), Arc::default());
+        Object::new(u64::MAX, Some(key.clone()), attributes.clone()).check_attributes(&location)?;
         let blob = objects.create_data(&location, key.clone()).await?;
         Ok(Upload { objects, location, attributes, key, blob, end: 0, written, object: None })
     }
@@ -63,17 +64,10 @@ impl Upload {
     /// Makes it the object at its path.
     pub async fn complete_as(&mut self, mode: PutMode) -> Result<PutResult> {
         let object = self.object()?;
-        let placed = self.objects.place(&self.location, object, PutPayload::new(), mode).await;
-        if matches!(
-            placed,
-            Err(object_store::Error::AlreadyExists { .. } | object_store::Error::Precondition { .. })
-        ) {
-            self.give_up().await;
-        }
-        placed
+        self.objects.place(&self.location, object, PutPayload::new(), mode).await
     }
 
-    /// Aborts it for who has something else to tell. What this does not delete, [`TyrObjects::remove_abandoned`] finds.
+    /// Aborts it for who tells nobody of it, and has something else to tell. What this does not delete, [`TyrObjects::remove_abandoned`] finds.
     pub async fn give_up(&mut self) {
         let _ = self.abort().await;
     }

@@ -11,8 +11,8 @@ use std::{fmt::Debug, sync::Arc};
 use chrono::Utc;
 use futures::{StreamExt, TryStreamExt};
 use object_store::{
-    Attribute, Attributes, Error, GetOptions, ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload,
-    UpdateVersion, integration, path::Path,
+    Attribute, Attributes, Error, GetOptions, ObjectStore, ObjectStoreExt, PutMode, PutMultipartOptions,
+    PutOptions, PutPayload, UpdateVersion, integration, path::Path,
 };
 use tempfile::TempDir;
 use tyr_client::{IoMode, KeyspaceSettings, OpenOptions, Operand, Store, Transform};
@@ -134,6 +134,57 @@ fn what_is_large_is_put_copied_and_moved_and_leaves_nothing_behind() {
         assert_eq!(blobs(&objects).await, 1);
         objects.delete(&third).await.unwrap();
         assert_eq!(blobs(&objects).await, 0);
+    });
+}
+
+#[test]
+fn what_is_large_and_cannot_be_put_or_copied_leaves_nothing_behind() {
+    on_both(async |objects| {
+        // The path is looked at when all bytes are written.
+        let long = Path::from("x".repeat(100_000));
+        is(objects.put(&long, large().into()).await, |error| error.to_string().contains("key"));
+        assert_eq!(blobs(&objects).await, 0);
+
+        // The bytes of an object are fewer than it says, which is found when some are copied.
+        let data = b"\xffdata";
+        objects.keyspace().put(data, vec![1; 9 << 20]).await.unwrap();
+        objects.keyspace().create("broken").await.unwrap();
+        for (name, value) in [("object.data", &data[..]), ("object.size", b"100000000")] {
+            objects.keyspace().set_attribute("broken", name, Some(value)).await.unwrap();
+        }
+        is(objects.copy(&Path::from("broken"), &Path::from("copy")).await, |error| {
+            error.to_string().contains("has lost bytes")
+        });
+        assert_eq!(data_keys(&objects).await, [data]);
+    });
+}
+
+#[test]
+fn what_is_large_and_has_no_room_leaves_nothing_behind() {
+    on_both_stores(async |store| {
+        // The first write of it fits.
+        let settings = KeyspaceSettings { quota: Some(40 << 20), ..KeyspaceSettings::default() };
+        let keyspace = store.create_keyspace("small", settings).await.unwrap();
+        let objects = TyrObjects::new(store, keyspace).unwrap();
+        assert!(objects.put(&Path::from("large"), large().into()).await.is_err());
+        assert_eq!(blobs(&objects).await, 0);
+    });
+}
+
+#[test]
+fn attributes_that_cannot_be_kept_are_refused_before_anything_is_written() {
+    on_both(async |objects| {
+        let path = Path::from("a");
+        let key = Attribute::Metadata("x".repeat(300).into());
+        for attributes in [
+            Attributes::from_iter([(Attribute::StorageClass, "COLD".to_owned())]),
+            Attributes::from_iter([(Attribute::ContentType, "x".repeat(70_000))]),
+            Attributes::from_iter([(key, "value".to_owned())]),
+        ] {
+            let options = PutMultipartOptions { attributes, ..PutMultipartOptions::default() };
+            assert!(objects.put_multipart_opts(&path, options).await.is_err());
+            assert_eq!(blobs(&objects).await, 0);
+        }
     });
 }
 
@@ -532,6 +583,24 @@ fn a_keyspace_that_keeps_no_versions_is_refused() {
         is(TyrObjects::open(directory.path(), "latest").await, |error| {
             error.to_string().contains("keeps no versions")
         });
+    });
+}
+
+#[test]
+fn a_store_that_keeps_copies_is_refused() {
+    let servers = real::Servers::start(3, settings);
+    block_on(async {
+        let store = Store::options().copies().open(servers.url()).await.unwrap();
+        let keyspace = store.create_keyspace("objects", KeyspaceSettings::default()).await.unwrap();
+        is(TyrObjects::new(store, keyspace), |error| error.to_string().contains("keeps copies"));
+    });
+    // A directory has none to keep.
+    let directory = TempDir::new().unwrap();
+    block_on(async {
+        let store = options().copies().open(directory.path()).await.unwrap();
+        let keyspace = store.create_keyspace("objects", KeyspaceSettings::default()).await.unwrap();
+        TyrObjects::new(store.clone(), keyspace).unwrap();
+        store.close().await.unwrap();
     });
 }
 

@@ -168,13 +168,10 @@ fn open(mounted: &Mounted) -> std::result::Result<View, (Errno, String)> {
         // Nobody else has the directory open, so guests that are left are those of programs that were killed.
         block_on(filesystem.evict_others()).map_err(failed)?;
     }
-    let view = View::new(filesystem, caller());
-    let view = match mounted.directory.is_empty() {
-        true => view.mounted_at(Path::new(std::ffi::OsStr::from_bytes(&mounted.prefix))),
-        false => view,
-    };
-    let root = if mounted.directory.is_empty() { b"/".as_slice() } else { &mounted.directory };
-    block_on(view.metadata(Path::new(std::ffi::OsStr::from_bytes(root)), Follow::Yes)).map_err(failed)?;
+    let path_of = |bytes| Path::new(std::ffi::OsStr::from_bytes(bytes));
+    let root = path_of(if mounted.directory.is_empty() { b"/".as_slice() } else { &mounted.directory });
+    let view = View::new(filesystem, caller()).mounted_at(path_of(&mounted.prefix), root);
+    block_on(view.metadata(root, Follow::Yes)).map_err(failed)?;
     Ok(view)
 }
 

@@ -729,6 +729,16 @@ static void copies(void) {
     SAY(buffer[0] == 'M');
     SAY(munmap(mapped, 4096));
     SAY(mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, to, 5) == MAP_FAILED ? -1 : 0);
+    // What is shared with who may only read does not become writable later.
+    int shown_only = open("copy", O_RDONLY);
+    char *seen = mmap(NULL, 4096, PROT_READ, MAP_SHARED, shown_only, 0);
+    close(shown_only);
+    shown("shared", seen, 8);
+    SAY(seen[4095]);
+    SAY(mprotect(seen, 4096, PROT_READ | PROT_WRITE));
+    SAY(mprotect(seen, 4096, PROT_NONE));
+    SAY(mprotect(seen, 4096, PROT_WRITE));
+    SAY(munmap(seen, 4096));
     close(from);
     close(to);
 }

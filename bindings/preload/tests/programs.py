@@ -163,12 +163,17 @@ def shells(programs, scratch):
 
 
 PYTHON = """
-import fcntl, mmap, os, shutil, subprocess, sys, tempfile, threading
+import ctypes, fcntl, mmap, os, shutil, subprocess, sys, tempfile, threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 here = Path(sys.argv[1]) / "python"
 shutil.rmtree(here, ignore_errors=True)
 here.mkdir()
+libc = ctypes.CDLL(None, use_errno=True)
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
 with open(here / "text", "w") as file:
     for number in range(1000):
         file.write(f"line {number}\\n")
@@ -181,6 +186,13 @@ with open(here / "text", "r+b") as file:
         raise AssertionError("a shared mapping")
     except OSError as error:
         assert error.errno == 19, error
+    # One that is shared and only read stays that.
+    for access in (0, mmap.PROT_READ):
+        at = libc.mmap(None, 8192, access, mmap.MAP_SHARED, file.fileno(), 0)
+        assert libc.mprotect(at, 4096, mmap.PROT_READ | mmap.PROT_WRITE) == -1 and ctypes.get_errno() == 13
+        assert libc.mprotect(at, 8192, mmap.PROT_READ) == 0
+        assert ctypes.string_at(at, 8192) == Path(here / "text").read_bytes()[:8192]
+        assert libc.munmap(at, 8192) == 0
     fcntl.lockf(file, fcntl.LOCK_EX)
     told = subprocess.run([sys.executable, "-c", '''
 import fcntl, sys
@@ -619,7 +631,52 @@ def readers(programs, scratch):
         server.wait(timeout=60)
 
 
-TESTS = [flat, calls, requests, searches, coreutils, rooted, shells, shared, whole_locks, named, closed, started, replaced, numbers, readers, python, databases, processes, report, flags, directories]
+LINKED = """
+import ctypes, os, sys
+here = sys.argv[1]
+libc = ctypes.CDLL(None)
+libc.realpath.restype = ctypes.c_char_p
+os.mkdir(here + "/data")
+os.mkdir(here + "/other")
+for name in ("data", "other"):
+    with open(f"{here}/{name}/file", "w") as file:
+        file.write(name)
+os.symlink(here + "/data", here + "/absolute")
+os.symlink("../other", here + "/upward")
+for link, name in (("absolute", "data"), ("upward", "other")):
+    place = f"{here}/{link}"
+    assert open(place + "/file").read() == name
+    assert os.path.samestat(os.stat(place), os.stat(f"{here}/{name}"))
+    # That of Python takes links apart itself.
+    assert libc.realpath(place.encode(), None) == f"{here}/{name}".encode() and os.listdir(place) == ["file"]
+    with open(place + "/new", "w") as file:
+        file.write("new")
+    os.rename(place + "/new", place + "/moved")
+    os.chdir(place)
+    assert os.getcwd() == f"{here}/{name}" and sorted(os.listdir()) == ["file", "moved"]
+    assert open("../upward/file").read() == "other"
+os.symlink("/other/file", here + "/out")
+assert libc.realpath((here + "/out").encode(), None) is None
+for call in (os.stat, open, os.listdir):
+    try:
+        call(here + "/out")
+        raise AssertionError(call)
+    except FileNotFoundError:
+        pass
+"""
+
+
+def linked(programs, scratch):
+    """Links in a directory of a file system, of which nothing else is seen."""
+    programs.sh("mkdir -p proj/inner other; echo outside >other/file")
+    source = programs.environment["TYR_MOUNT"].split("=", 1)[1].removesuffix(",create")
+    inner = Programs(programs.environment["LD_PRELOAD"], f"{source}/proj/inner", scratch)
+    inner.run("/usr/bin/python3", "-c", LINKED, PREFIX)
+    same("what is outside", programs.sh("cat other/file; ls other"), "outside\nfile\n")
+    programs.sh("rm -r proj other")
+
+
+TESTS = [flat, calls, requests, searches, coreutils, rooted, linked, shells, shared, whole_locks, named, closed, started, replaced, numbers, readers, python, databases, processes, report, flags, directories]
 
 
 def main():

@@ -135,6 +135,11 @@ impl Store {
         Store(self.0.within(deadline))
     }
 
+    /// See [`crate::Store::keeps_copies`].
+    pub fn keeps_copies(&self) -> bool {
+        self.0.keeps_copies()
+    }
+
     /// See [`crate::Store::reads`].
     pub fn reads(&self) -> Reads {
         self.0.reads()

@@ -162,6 +162,12 @@ struct Running {
     begins: Option<(Handle, Asked<()>)>,
 }
 
+impl Running {
+    fn new(seed: u64) -> Self {
+        Running { run: Run::new(seed), begins: None }
+    }
+}
+
 struct Closing {
     until: Instant,
     replies: Vec<Reply<()>>,
@@ -469,8 +475,7 @@ impl Driver {
             Call::LetGo { of } => self.snapshots.let_go(&mut self.client, of),
             Call::Begin { run, of, until, reply } => {
                 let seed = self.draw();
-                let running =
-                    self.runs.entry(run).or_insert_with(|| Running { run: Run::new(seed), begins: None });
+                let running = self.runs.entry(run).or_insert_with(|| Running::new(seed));
                 running.begins = Some((of, Asked { until, reply }));
             }
             Call::Refused { run, refusal, touched } => self.refuse(run, refusal, &touched),
@@ -558,11 +563,11 @@ impl Driver {
         }
     }
 
+    /// A try of a run was refused, of which this may be the first that is heard.
     fn refuse(&mut self, run: Handle, refusal: Refusal, touched: &BTreeSet<BlobName>) {
-        let now = self.now();
-        if let Some(running) = self.runs.get_mut(&run) {
-            running.run.handle_refusal(&mut self.client, now, refusal, touched);
-        }
+        let (now, seed) = (self.now(), self.draw());
+        let running = self.runs.entry(run).or_insert_with(|| Running::new(seed));
+        running.run.handle_refusal(&mut self.client, now, refusal, touched);
     }
 
     /// Begins the tries whose time has come.

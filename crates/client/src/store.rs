@@ -117,6 +117,14 @@ impl Store {
         }
     }
 
+    /// Whether it keeps [copies](OpenOptions::copies) of what it reads of a cluster.
+    pub fn keeps_copies(&self) -> bool {
+        match &self.inner {
+            Inner::Directory(_) => false,
+            Inner::Cluster(cluster) => cluster.core.keeps_copies(),
+        }
+    }
+
     /// How reads were answered so far.
     pub fn reads(&self) -> Reads {
         match &self.inner {

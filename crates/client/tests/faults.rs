@@ -13,6 +13,7 @@ use std::{
 
 use kit::Kit;
 use tyr_client::{ErrorKind, Keyspace, KeyspaceSettings, Outcome, Store, blocking};
+use tyr_proto::Refusal;
 
 /// For who is not to be answered.
 const SHORT: Duration = Duration::from_millis(300);
@@ -153,6 +154,31 @@ fn what_was_checked_to_exist_is_not_asked_for() {
         transaction.truncate(&files, "b", 7)
     });
     assert_eq!(error.unwrap_err().kind(), ErrorKind::NotFound, "a run comes to an end");
+}
+
+#[test]
+fn an_attribute_that_cannot_be_set_now_is_set_later_and_asked_for_seldom() {
+    let kit = Kit::start(1);
+    let (_, files) = open(&kit);
+    files.put("a", b"x").unwrap();
+    for refusal in [Refusal::Busy, Refusal::TooFewReplicas, Refusal::Conflict] {
+        kit.refuse(refusal, 2);
+        let value = format!("{refusal:?}");
+        files.set_attribute("a", "refused", Some(value.as_bytes())).unwrap();
+        assert_eq!(kit.refusals_left(), 0);
+        assert_eq!(files.attribute("a", "refused").unwrap().unwrap(), value.as_bytes());
+
+        kit.refuse(refusal, usize::MAX);
+        let error = files.within(SHORT).set_attribute("a", "k", Some(b"v")).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+        let tries = usize::MAX - kit.refusals_left();
+        // After conflicts it is the blob's turn that is waited for.
+        assert!(tries < 40 || refusal == Refusal::Conflict, "{tries} tries");
+        kit.refuse(refusal, 0);
+        assert_eq!(files.attribute("a", "k").unwrap(), None);
+    }
+    let error = files.set_attribute("b", "k", Some(b"v")).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound);
 }
 
 #[test]

@@ -14,7 +14,7 @@ use crate::{
     listing::Entry,
     namespace::{New, is_directory, no_directory_but_file, no_name},
     rename::{Named, Over},
-    walk::{Caller, End, Follow, Want},
+    walk::{Caller, End, Follow, Prefix, Want},
 };
 
 /// A file system by paths, with the permissions of a caller. Paths begin at the root, whether they begin with a slash or not. Cheap to
@@ -44,8 +44,8 @@ use crate::{
 pub struct View {
     filesystem: Filesystem,
     caller: Caller,
-    /// The path by which others know the root.
-    mounted_at: Option<Arc<[u8]>>,
+    /// How programs see it, if not all of it.
+    prefix: Option<Arc<Prefix>>,
     /// Permissions that it gives to nothing.
     umask: u32,
 }
@@ -82,15 +82,17 @@ pub const PUT_WHOLE_MAX: usize = 512 << 20;
 impl View {
     /// What the caller sees of a file system.
     pub fn new(filesystem: Filesystem, caller: Caller) -> View {
-        View { filesystem, caller, mounted_at: None, umask: 0 }
+        View { filesystem, caller, prefix: None, umask: 0 }
     }
 
-    /// The same for programs that know the root as a directory of this machine: where a symbolic link leads that begins with a slash is meant
-    /// so, too. One that leads to anywhere else leads nowhere.
+    /// The same for programs that know a directory of the file system, which may be the root, as one of their machine with another path, and see nothing else
+    /// of it. Paths are those in the file system still, and begin with that of the directory. Neither `..` nor a symbolic link leads out of it: one that
+    /// begins with a slash is meant as a path of the machine, and leads nowhere if that is not one of the directory's.
     #[must_use]
-    pub fn mounted_at(self, directory: &Path) -> View {
-        let directory = directory.as_os_str().as_encoded_bytes();
-        View { mounted_at: Some(directory.into()), ..self }
+    pub fn mounted_at(self, place: &Path, directory: &Path) -> View {
+        let bytes = |path: &Path| path.as_os_str().as_encoded_bytes().to_vec().into_boxed_slice();
+        let directory = if directory == Path::new("/") { Box::default() } else { bytes(directory) };
+        View { prefix: Some(Arc::new(Prefix { path: bytes(place), directory })), ..self }
     }
 
     /// The same for a process that does not give some permissions to what it makes, as umask(2) has it: in a directory with a default access control list that one counts.
@@ -117,12 +119,12 @@ impl View {
 
     async fn walk(&self, path: impl AsRef<Path>, follow: Follow) -> Result<End> {
         let path = path.as_ref().as_os_str().as_encoded_bytes();
-        self.filesystem.walk(&self.caller, path, follow, self.mounted_at.as_deref()).await
+        self.filesystem.walk(&self.caller, path, follow, self.prefix.as_deref()).await
     }
 
     async fn walk_to_name(&self, path: impl AsRef<Path>) -> Result<End> {
         let path = path.as_ref().as_os_str().as_encoded_bytes();
-        self.filesystem.walk_to_name(&self.caller, path, self.mounted_at.as_deref()).await
+        self.filesystem.walk_to_name(&self.caller, path, self.prefix.as_deref()).await
     }
 
     /// Does something with what a path means, and looks for it anew if it has moved meanwhile, or was removed.

@@ -9,7 +9,7 @@ use crate::{
     errno::{Errno, Error, Result},
     filesystem::Filesystem,
     inode::{Inode, Kind, Metadata},
-    namespace::no_directory_but_file,
+    namespace::{no_directory_but_file, no_name},
     site::{NAME_MAX, PATH_MAX, Site},
 };
 
@@ -124,6 +124,29 @@ pub(crate) struct End {
     pub is_directory_meant: bool,
 }
 
+/// How programs of a machine see a directory of a file system, and nothing else of that.
+#[derive(Debug)]
+pub(crate) struct Prefix {
+    /// The path by which they know the directory.
+    pub path: Box<[u8]>,
+    /// Its path in the file system, without a slash at its end: of the root it is empty.
+    pub directory: Box<[u8]>,
+}
+
+impl Prefix {
+    /// The path of the directory, and what of a path in the file system comes after that.
+    fn split<'a>(&'a self, path: &'a [u8]) -> Result<(&'a [u8], &'a [u8])> {
+        if self.directory.is_empty() {
+            return Ok((b"/", path));
+        }
+        match path.strip_prefix(&*self.directory) {
+            Some(b"") => Ok((&self.directory, b"/")),
+            Some(below) if below.starts_with(b"/") => Ok((&self.directory, below)),
+            _ => Err(no_name()),
+        }
+    }
+}
+
 impl End {
     /// Whether the path says that it means a directory, and there is something else.
     pub fn is_no_directory(&self) -> bool {
@@ -133,21 +156,39 @@ impl End {
 }
 
 impl Filesystem {
-    /// Goes along a path, with the permissions of a caller who knows the root by a path of its machine, or not.
+    /// Goes along a path, with the permissions of a caller who sees a directory below a prefix, or everything.
     pub(crate) async fn walk(
         &self,
         caller: &Caller,
         path: &[u8],
         follow: Follow,
-        mounted_at: Option<&[u8]>,
+        prefix: Option<&Prefix>,
     ) -> Result<End> {
         if let Some(flat) = self.flat() {
             return self.flat_walk(flat, path).await;
         }
+        let root = self.metadata(&self.root()).await?;
+        let Some(prefix) = prefix else { return self.walk_from(root, caller, path, follow, None).await };
+        // The directory is where its path leads in the file system. What comes after that does not lead out of it.
+        let (directory, below) = prefix.split(path)?;
+        let directory = self.walk_from(root, caller, directory, Follow::Yes, None).await?;
+        let directory = directory.found.ok_or_else(no_name)?;
+        self.walk_from(directory, caller, below, follow, Some(&prefix.path)).await
+    }
+
+    /// Goes along a path from a directory that is not left, and that the caller knows by a path of its machine, or as the root.
+    async fn walk_from(
+        &self,
+        root: Metadata,
+        caller: &Caller,
+        path: &[u8],
+        follow: Follow,
+        mounted_at: Option<&[u8]>,
+    ) -> Result<End> {
         let mut parts = check_path(path)?;
         let mut is_directory_meant = path.ends_with(b"/");
         // The directories on the way, the root first.
-        let mut way = vec![self.metadata(&self.root()).await?];
+        let mut way = vec![root];
         let mut links = 0;
         while let Some(part) = parts.pop_front() {
             let at = way.last().expect("the root is never left").clone();
@@ -182,13 +223,14 @@ impl Filesystem {
                     if links > LINKS_FOLLOWED {
                         return Err(Errno::ELOOP.because("too many symbolic links on the way"));
                     }
-                    let mut target = target.as_slice();
+                    is_directory_meant |= is_last && target.ends_with(b"/");
+                    let mut before = check_path(target)?;
                     if target.starts_with(b"/") {
                         way.truncate(1);
-                        target = below(target, mounted_at)?;
+                        if let Some(directory) = mounted_at {
+                            before = below(before, directory)?;
+                        }
                     }
-                    is_directory_meant |= is_last && target.ends_with(b"/");
-                    let before = check_path(target)?;
                     before.into_iter().rev().for_each(|part| parts.push_front(part));
                 }
                 None if is_last && found.inode.kind != Kind::Directory => {
@@ -224,13 +266,13 @@ impl Filesystem {
         &self,
         caller: &Caller,
         path: &[u8],
-        mounted_at: Option<&[u8]>,
+        prefix: Option<&Prefix>,
     ) -> Result<End> {
         let bare = match path.iter().rposition(|byte| *byte != b'/') {
             Some(last) if self.flat().is_none() => &path[..=last],
             _ => path,
         };
-        let end = self.walk(caller, bare, Follow::No, mounted_at).await?;
+        let end = self.walk(caller, bare, Follow::No, prefix).await?;
         Ok(End { is_directory_meant: path.ends_with(b"/"), ..end })
     }
 
@@ -291,13 +333,32 @@ fn found_here(directory: &Inode, site: &Site, stat: &Stat) -> Result<Option<Meta
     }
 }
 
-/// Where a symbolic link that begins with a slash leads below the root.
-fn below<'a>(target: &'a [u8], mounted_at: Option<&[u8]>) -> Result<&'a [u8]> {
-    let Some(directory) = mounted_at else { return Ok(target) };
-    match target.strip_prefix(directory) {
-        Some(b"") => Ok(b"/"),
-        Some(rest) if rest.starts_with(b"/") => Ok(rest),
-        _ => Err(Errno::ENOENT.because("a symbolic link leads out of the file system")),
+/// Where a symbolic link that begins with a slash leads below a directory of the machine; dots on the way there are understood by the names alone.
+fn below(target: VecDeque<Vec<u8>>, directory: &[u8]) -> Result<VecDeque<Vec<u8>>> {
+    let directory = check_path(directory)?;
+    let (mut outer, mut inner, mut depth) = (VecDeque::new(), VecDeque::new(), 0_usize);
+    for part in target {
+        match (part.as_slice(), outer == directory) {
+            (b".", false) => {}
+            (b"..", false) => drop(outer.pop_back()),
+            (_, false) => outer.push_back(part),
+            (b"..", true) if depth == 0 => {
+                inner.clear();
+                outer.pop_back();
+            }
+            (name, true) => {
+                depth = match name {
+                    b"." => depth,
+                    b".." => depth - 1,
+                    _ => depth + 1,
+                };
+                inner.push_back(part);
+            }
+        }
+    }
+    match outer == directory {
+        true => Ok(inner),
+        false => Err(Errno::ENOENT.because("a symbolic link leads out of the file system")),
     }
 }
 

@@ -50,6 +50,11 @@ impl Borrowed {
 }
 
 impl Core {
+    /// Whether this client keeps any.
+    pub fn keeps_copies(&self) -> bool {
+        self.borrowed.is_some()
+    }
+
     /// For how long a copy of a blob stays here, unless it is recalled.
     pub(super) fn assured(&self, blob: &BlobName) -> Duration {
         let of = |borrowed: &Borrowed| borrowed.copies.assured(borrowed.clock.now(), blob);

@@ -1,7 +1,7 @@
 //! Operations on the blobs of a cluster's keyspace outside transactions: each is a transaction of one, or a read at one number.
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     ops::{Range, RangeBounds},
     slice,
     sync::Arc,
@@ -10,7 +10,7 @@ use std::{
 
 use tyr_embed::{Blob, ErrorKind, KeyspaceSettings, Operand, Result, Stat};
 use tyr_proto::{
-    BlobCopy, BlobName, ChunkName, Operation, ResultValue,
+    BlobCopy, BlobName, ChunkName, Operation, Refusal, ResultValue,
     message::{HeadStat, Looked, READ_SIZE_MAX, STAT_BLOBS_MAX},
 };
 use tyr_types::{Attributes, Error, Key, KeyspaceId, KeyspaceName, Number, Seek, Transform, range_end};
@@ -19,6 +19,7 @@ use super::{
     Core,
     draft::{stat_of, stat_of_head, stat_of_looked},
     reading::{Span, read_blocks},
+    run::Run,
     transaction::{Open, PAYLOAD_MAX, appends, fits, passing, punch, puts, set_attribute, writes},
 };
 use crate::{
@@ -227,25 +228,29 @@ impl Keyspace {
         }
     }
 
-    /// See [`crate::Keyspace::set_attribute`]. That the blob exists has to be seen, so this may have to be tried again.
+    /// See [`crate::Keyspace::set_attribute`]. That the blob exists has to be seen, so this may have to be tried again: as a run, whose tries keep a distance from
+    /// one another. Whatever they were refused for, it is no more than that there was no time for another one.
     pub async fn set_attribute(&self, key: &[u8], name: &str, value: Option<&[u8]>) -> Result<()> {
         Attributes::default().set(name, value)?;
         let blob = self.required(key)?;
         let until = self.core.until();
+        let (mut open, mut run) = (Open::new(self.core.clone()), None);
         loop {
-            let mut open = Open::new(self.core.clone());
             let found = open.probe(&blob).await?.ok_or_else(|| self.missing(&blob.key))?;
             fits(&found, name, value)?;
             open.change(&blob, vec![set_attribute(name, value)]);
-            match open.commit(false).await? {
+            let refusal = match open.commit(false).await? {
                 Ended::Committed(_) => return Ok(()),
-                Ended::Refused(refusal) => {
-                    let refusal = passing(refusal)?;
-                    if tokio::time::Instant::now() >= until {
-                        return Err(words::refused(refusal));
-                    }
-                }
+                // Like the rest that is no transaction of the caller's, it waits for them.
+                Ended::Refused(refusal @ Refusal::TooFewReplicas) => refusal,
+                Ended::Refused(refusal) => passing(refusal)?,
+            };
+            if tokio::time::Instant::now() >= until {
+                return Err(words::not_begun(""));
             }
+            let run = run.get_or_insert_with(|| Run::new(self.core.clone()));
+            run.refused(refusal, BTreeSet::from([blob.clone()]));
+            open = run.open().await?;
         }
     }
 

@@ -32,11 +32,17 @@ impl Run {
         Run { core, handle, was_refused: AtomicBool::new(false) }
     }
 
-    /// A transaction for the next try, when it is its time.
-    pub async fn begin(&self) -> Result<Transaction> {
+    /// The next try at the driver, when it is its time.
+    pub async fn open(&self) -> Result<Open> {
         let open = Open::new(self.core.clone());
         let (run, of, until) = (self.handle, open.handle, self.core.until());
         self.core.ask(|reply| Call::Begin { run, of, until, reply }).await?;
+        Ok(open)
+    }
+
+    /// A transaction for the next try, when it is its time.
+    pub async fn begin(&self) -> Result<Transaction> {
+        let open = self.open().await?;
         let is_repeated = self.was_refused.load(Ordering::Relaxed);
         Ok(if is_repeated { Transaction::again(open) } else { Transaction::new(open) })
     }
@@ -71,7 +77,8 @@ impl Run {
         }
     }
 
-    fn refused(&self, refusal: Refusal, touched: BTreeSet<BlobName>) {
+    /// A try was refused that has touched these blobs.
+    pub fn refused(&self, refusal: Refusal, touched: BTreeSet<BlobName>) {
         self.was_refused.store(true, Ordering::Relaxed);
         self.core.tell(Call::Refused { run: self.handle, refusal, touched });
     }

@@ -16,13 +16,14 @@ use tokio::sync::oneshot;
 use tyr_client::Durability;
 use tyr_net::{Address, Handler, Link, Listener, Received, Settings, channels};
 use tyr_proto::{
-    ClassId, Incarnation, Keyspace, Keyspaces, NodeId, Output, Replica, Router, SessionId, Time, ZoneRule,
+    ClassId, Incarnation, Keyspace, Keyspaces, NodeId, Outcome, Output, Refusal, Replica, Router, SessionId,
+    Time, ZoneRule,
     cluster::{
         self, ClassSettings, Cluster, ClusterId, Command, Difference, Identity, Position, Request, Response,
         Zone,
     },
     encoding::{append_to, from_bytes},
-    message::{Envelope, Message},
+    message::{Answer, Envelope, Message},
 };
 use tyr_wire::connection::{Frame, Introduction, Kind, Party, Peer};
 
@@ -48,6 +49,8 @@ struct World {
     mute: BTreeSet<NodeId>,
     /// How often each node was asked to read something.
     reads: BTreeMap<NodeId, usize>,
+    /// So many transactions of clients are refused for this.
+    refusing: Option<(Refusal, usize)>,
     /// Whoever is asked what has changed has not heard of anything, if it does not have to be sure.
     is_stale: bool,
     /// Connections of sessions that had one to the same node.
@@ -106,6 +109,16 @@ impl Kit {
         self.world.lock().unwrap().reads.get(&NodeId(node)).copied().unwrap_or(0)
     }
 
+    /// Refuses so many transactions of clients, as if the first node that hears of one could not take it.
+    pub fn refuse(&self, refusal: Refusal, times: usize) {
+        self.world.lock().unwrap().refusing = Some((refusal, times));
+    }
+
+    /// How many of these are left.
+    pub fn refusals_left(&self) -> usize {
+        self.world.lock().unwrap().refusing.map_or(0, |(_, left)| left)
+    }
+
     /// Whether those that need not be sure of what has changed have heard of nothing.
     pub fn set_stale(&self, is_stale: bool) {
         self.world.lock().unwrap().is_stale = is_stale;
@@ -140,6 +153,7 @@ async fn run(
         is_mute: false,
         mute: BTreeSet::new(),
         reads: BTreeMap::new(),
+        refusing: None,
         is_stale: false,
         doubled: 0,
     }));
@@ -189,6 +203,16 @@ impl Handler for Ear {
                 let envelope: Envelope = from_bytes(frame.body).unwrap();
                 if matches!(envelope.message, Message::Read { .. } | Message::Look { .. }) {
                     *world.reads.entry(self.node).or_default() += 1;
+                }
+                if let (Message::Start(plan), Some((refusal, left @ 1..))) =
+                    (&envelope.message, &mut world.refusing)
+                {
+                    *left -= 1;
+                    let outcome = Some((Outcome::Refused(*refusal), Vec::new()));
+                    let answer = Answer::Outcome { id: plan.id, outcome };
+                    link.send(Frame::message(channels::DATA, |out| append_to(out, &answer)).unwrap())
+                        .unwrap();
+                    return;
                 }
                 world.mail.push_back((self.node, envelope));
                 world.pump();

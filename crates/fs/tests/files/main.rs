@@ -12,6 +12,7 @@ mod locks;
 mod made;
 mod model;
 mod moved;
+mod prefixes;
 mod readers;
 #[path = "../../../client/tests/real/mod.rs"]
 mod real;
