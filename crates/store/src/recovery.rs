@@ -559,6 +559,8 @@ fn adopt_unnamed(
                 found.headless.push(headless);
                 return Ok(());
             }
+            // What its header said is known of the store.
+            headless.segment.begin_at(0, SegmentHeader::mark_of(&manifest.identity));
             if kind == SegmentKind::Log && id >= manifest.next_segment && was_settled(&headless.segment)? {
                 return Err(damaged_header(&headless.segment));
             }
