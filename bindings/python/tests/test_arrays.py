@@ -220,3 +220,17 @@ async def test_directories_are_listed_without_what_is_in_them(store, arrays, mon
     with arrays.snapshot() as frozen:
         assert [name async for name in frozen.list_dir("root/a")] == ["b"]
     assert [name async for name in TyrStore(store, "arrays", "root/a").list_dir("")] == ["b"]
+
+
+def test_arrays_use_the_store_that_they_were_given(store):
+    brief = store.within(5.0)
+    ours, theirs = TyrStore(store, "given"), TyrStore(brief, "given")
+    grid = zarr.create_array(ours, name="g", shape=(4, 4), shards=(4, 4), chunks=(2, 2), dtype="i4")
+    grid[:] = 3
+    for mine, arrays in ((store, ours), (brief, theirs)):
+        assert arrays._shared() is mine
+        assert arrays.with_read_only(True)._shared() is mine
+        # A part of a shard is read by a transaction of the same store.
+        assert int(zarr.open_array(arrays, path="g", mode="r")[1, 1]) == 3
+        with arrays.snapshot() as frozen:
+            assert frozen._shared() is mine

@@ -57,10 +57,12 @@ def shared(place: str | os.PathLike[str] | Store | None, options: dict[str, Any]
 
 
 def adopt(store: Store) -> str:
-    """Has others find a store that is open, and tells by which name."""
+    """Has others find a store that is open, unless another one of its place is, and tells by which name."""
     name = name_of(store.place or "")
     with _lock:
-        _stores[name] = store
+        known = _stores.get(name)
+        if known is None or known.closed:
+            _stores[name] = store
     return name
 
 

@@ -55,6 +55,7 @@ class TyrStore(Store):
         read_only: bool = False,
     ) -> None:
         super().__init__(read_only=read_only)
+        self._given = store if isinstance(store, _tyr.Store) else None
         if isinstance(store, _tyr.Store):
             store = adopt(store)
         self._place: str | None = store if store is None else name_of(store)
@@ -66,7 +67,8 @@ class TyrStore(Store):
     # What it is.
 
     def _shared(self) -> _tyr.Store:
-        return shared(self._place, self._options)
+        """The open store. One that was given open has its own token and deadline, whatever else is open at its place."""
+        return self._given if self._given is not None else shared(self._place, self._options)
 
     async def _scope(self) -> Any:
         """What reads and writes: here the keyspace."""
@@ -117,7 +119,7 @@ class TyrStore(Store):
         await super()._open()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_handle": None}
+        return {**self.__dict__, "_handle": None, "_given": None}
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, type(self)) or type(other) is not type(self):
@@ -137,7 +139,8 @@ class TyrStore(Store):
         return kind(self, scope, read_only)
 
     def with_read_only(self, read_only: bool = False) -> "TyrStore":
-        return TyrStore(self._place, self._name, self._prefix, options=self._options, read_only=read_only)
+        place = self._place if self._given is None else self._given
+        return TyrStore(place, self._name, self._prefix, options=self._options, read_only=read_only)
 
     # Several things at once.
 
@@ -403,9 +406,8 @@ class _Within(TyrStore):
     delete_sync = None  # type: ignore[assignment]
 
     def __init__(self, store: TyrStore, scope: Any, read_only: bool) -> None:
-        super().__init__(
-            store._place, store._name, store._prefix, options=store._options, read_only=read_only
-        )
+        place = store._place if store._given is None else store._given
+        super().__init__(place, store._name, store._prefix, options=store._options, read_only=read_only)
         self._within = scope
         self._is_open = True
 
