@@ -717,6 +717,14 @@ def of_a_cluster(tyr, work, arguments):
             fcntl.flock(files[2], fcntl.LOCK_EX | fcntl.LOCK_NB)
             for file in files:
                 os.close(file)
+        with Mount(tyr, f"{url}/files", one) as here, Mount(tyr, f"{url}/files", two, "--read-only") as there:
+            written, read = os.open(here / "locked", os.O_RDWR), os.open(there / "locked", os.O_RDONLY)
+            fcntl.lockf(written, fcntl.LOCK_EX)
+            # Who changes nothing has locks of his own, which nobody need note.
+            fcntl.lockf(read, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            fcntl.flock(read, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            for file in (written, read):
+                os.close(file)
         flat_mounts_are_right(tyr, Mount, url, one, [[], ["--alone"], ["--attr-cache", "60"]])
         stays_mounted(tyr, f"{url}/files", one)
         if not arguments.quick:
