@@ -267,7 +267,7 @@ impl Filesystem {
             return Err(Errno::EPERM.because("a flat keyspace has regular files only"));
         }
         let site = flat.new_site(&directory.site, name)?;
-        let now = Timestamp::now();
+        let now = new.made.unwrap_or_else(Timestamp::now);
         let made = Metadata {
             mode: new.mode & MODE_MASK & !(new.umask & 0o777),
             uid: new.uid,

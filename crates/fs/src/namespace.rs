@@ -37,12 +37,14 @@ pub struct New {
     pub target: Option<Vec<u8>>,
     /// What a regular file holds from the beginning.
     pub content: Vec<u8>,
+    /// When it is made, if that is not to be found out when it is.
+    pub made: Option<Timestamp>,
 }
 
 impl New {
     /// A thing of this kind with these permissions, which belongs to the superuser.
     pub fn of(kind: Kind, mode: u32) -> Self {
-        New { kind, mode, umask: 0, uid: 0, gid: 0, device: 0, target: None, content: Vec::new() }
+        New { kind, mode, umask: 0, uid: 0, gid: 0, device: 0, target: None, content: Vec::new(), made: None }
     }
 
     /// The same, without permissions that a process does not give.
@@ -207,7 +209,7 @@ impl Filesystem {
                 mode |= libc::S_ISGID;
             }
         }
-        let now = Timestamp::now();
+        let now = new.made.unwrap_or_else(Timestamp::now);
         let (parent, content) = match new.kind {
             Kind::Directory => (Some(directory), listing::empty()),
             Kind::File => (None, new.content.clone()),
